@@ -41,13 +41,17 @@ int finish(int code) {
   return fail(ErrorCode::io, "the standard output could not be written");
 }
 
+std::string no_command(const char* const* argv) {
+  return fmt::format("there is no command '{}'", argv[1]);
+}
+
 /// What CLI11 says of a line without a command does not say what is wrong with it.
 std::string complaint(const CLI::ParseError& error, bool has_command, int argc, const char* const* argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
   if (has_command) return error.what();
   if (first.empty()) return "a command is required";
   if (first.starts_with('-')) return fmt::format("there is no option '{}', or a command is missing behind it", first);
-  return fmt::format("there is no command '{}'", first);
+  return no_command(argv);
 }
 
 int parse_and_run(int argc, const char* const* argv) {
@@ -71,7 +75,7 @@ int parse_and_run(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty())  // 'biuld --help'
-      return fail(ErrorCode::invalid_argument, fmt::format("there is no command '{}'; see 'camshaft --help'", argv[1]));
+      return fail(ErrorCode::invalid_argument, no_command(argv) + "; see 'camshaft --help'");
     return finish(app.exit(help));
   } catch (const CLI::ParseError& error) {
     std::string command;

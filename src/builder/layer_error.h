@@ -9,6 +9,10 @@
 
 namespace camshaft {
 
+/// By which part of their rounding_scale() sums in f32 are moved as noise: they may be off by four times that. Sums of
+/// random signs are by 1/sqrt(terms) of it, those that rise to a peak and fall again by an eighth.
+constexpr double noise_of_sums = 0x1p-26;
+
 /// Four times what rounding does to a result may pass for correct; where that is more than this part of the result's
 /// scale, or than the tolerance if that is larger, a wrong result could pass too, and comparing says nothing.
 double most_telling(double tolerance);

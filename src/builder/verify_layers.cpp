@@ -21,9 +21,6 @@ namespace {
 // until the error is this part of what is allowed, which leaves approximate tactics their margin.
 constexpr uint64_t least_runs = 2, most_runs = 8;
 constexpr double clear_part = 0.25;
-// Four times it is what an f32 sum may be off by, see rounding_scale(). Sums of random signs are by 1/sqrt(terms) of
-// that, those that rise to a peak and fall again by an eighth.
-constexpr double noise_of_sums = 0x1p-26;
 
 // The part of the model that computes a value from those that are `given`: its first output. The others are the numbers
 // that it rounds to steps, before it does.

@@ -32,8 +32,6 @@ constexpr uint64_t most_doubt_runs = 8;
 // that. Of single layers rounding explains a quarter of that (50 builds of the zoo), and in bf16 6 % of a layer of
 // PP-OCR's classifier, a channel of which was 0, is half of its output.
 constexpr double unexplained_share = 0.04, unexplained_share_of_narrow = 0.1;
-// Four times it is what an f32 sum may be off by, see rounding_scale().
-constexpr double noise_of_sample_sums = 0x1p-26;
 
 bool is_finite_float(const OutputError& error) {
   return !error.exact && error.compared > 0;
@@ -161,7 +159,7 @@ class SampleJudge {
       return false;
     };
     for (uint64_t run = 0; run < most_doubt_runs && any_unexplained(); ++run) {
-      const std::vector<Tensor> noisy = evaluate_noisy(most_sample_runs + run, noise_of_sample_sums);
+      const std::vector<Tensor> noisy = evaluate_noisy(most_sample_runs + run, noise_of_sums);
       if (noisy.empty()) return;
       const std::vector<OutputError> moved = compared(noisy);
       for (size_t o = 0; o < moved.size(); ++o) spread[o] = std::max(spread[o], moved[o].relative());
@@ -188,7 +186,7 @@ class SampleJudge {
     if (doubtful.empty()) return;
     std::map<size_t, std::vector<double>> most;
     for (uint64_t run = 0; run < local_runs; ++run) {
-      const std::vector<Tensor> moved = evaluate_noisy(most_sample_runs + run, noise_of_sample_sums);
+      const std::vector<Tensor> moved = evaluate_noisy(most_sample_runs + run, noise_of_sums);
       if (moved.empty()) return;
       for (const auto& [o, local] : doubtful) {
         if (moved[o].dims() != sample_.expected[o].dims()) continue;

@@ -3,9 +3,15 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/out_of_memory.h"
 
 namespace camshaft {
+
+/// For what a sound engine file cannot hold; `what` says which.
+[[noreturn]] inline void fail_corrupt(const std::string& what) {
+  throw Error(ErrorCode::corrupt_engine, what);
+}
 
 /// Does `work` on the engine file at `path` and returns its result. Any Error becomes Error(corrupt_engine) that names
 /// the file: what a sound one holds fits together. Lack of memory stays Error(out_of_memory).

@@ -5,16 +5,13 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "engine/damaged.h"
 
 namespace camshaft {
 
 namespace {
 
 using Builder = flatbuffers::FlatBufferBuilder;
-
-[[noreturn]] void fail_field(const std::string& what) {
-  throw Error(ErrorCode::corrupt_engine, what);
-}
 
 flatbuffers::Offset<format::Field> encode_field(Builder& b, const std::string& name, const FieldValue& value) {
   const auto name_offset = b.CreateString(name);
@@ -71,21 +68,21 @@ FieldValue decode_field(const format::Field& field, CopyBudget& budget) {
     case format::FieldType::shape:
       return decode_shape(field.texts(), budget);
   }
-  fail_field(fmt::format("field '{}' has an unknown type", field.name()->string_view()));
+  fail_corrupt(fmt::format("field '{}' has an unknown type", field.name()->string_view()));
 }
 
 Tensor decode_strings(Dims dims, const flatbuffers::Vector<uint8_t>* bytes) {
   const int64_t count = element_count(dims);
   const size_t size = bytes ? bytes->size() : 0;
-  if (count > static_cast<int64_t>(size / 8)) fail_field("a string constant is cut short");  // 8 bytes of length each
+  if (count > static_cast<int64_t>(size / 8)) fail_corrupt("a string constant is cut short");  // 8 bytes of length each
   std::vector<std::string> values;
   size_t at = 0;
   for (int64_t i = 0; i < count; ++i) {
     uint64_t length = 0;
-    if (size - at < 8) fail_field("a string constant is cut short");
+    if (size - at < 8) fail_corrupt("a string constant is cut short");
     for (int shift = 0; shift < 64; shift += 8)
       length |= uint64_t{bytes->Get(static_cast<flatbuffers::uoffset_t>(at++))} << shift;
-    if (length > size - at) fail_field("a string constant is cut short");
+    if (length > size - at) fail_corrupt("a string constant is cut short");
     values.emplace_back(reinterpret_cast<const char*>(bytes->data()) + at, length);
     at += length;
   }
@@ -159,7 +156,8 @@ Tensor decode_elements(DType dtype, Dims dims, const flatbuffers::Vector<uint8_t
   const size_t size = stored ? stored->size() : 0;
   budget.take(size);
   if (dtype == DType::string) return decode_strings(std::move(dims), stored);
-  if (size != byte_size(dtype, element_count(dims))) fail_field(fmt::format("constant '{}' has the wrong size", name));
+  if (size != byte_size(dtype, element_count(dims)))
+    fail_corrupt(fmt::format("constant '{}' has the wrong size", name));
   Tensor tensor(dtype, std::move(dims));
   if (size > 0) std::memcpy(tensor.mutable_data(), stored->data(), size);
   return tensor;

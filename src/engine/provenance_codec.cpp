@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "engine/damaged.h"
 #include "engine/field_codec.h"
 #include "ir/graph.h"
 #include "ir/ops/operators.h"
@@ -14,10 +15,6 @@
 namespace camshaft {
 
 namespace {
-
-[[noreturn]] void fail_provenance(const std::string& what) {
-  throw Error(ErrorCode::corrupt_engine, what);
-}
 
 // No operator gives more; what is asked of one is evaluated.
 constexpr uint32_t most_results = 1 << 16;
@@ -57,11 +54,10 @@ class Decoder {
         continue;
       }
       if (entry < 0 || static_cast<size_t>(entry) >= made_.size())
-        fail_provenance(
-            fmt::format("record {} of where a constant comes from refers to record {}", made_.size(), entry));
+        fail_corrupt(fmt::format("record {} of where a constant comes from refers to record {}", made_.size(), entry));
       operands.push_back(made_[static_cast<size_t>(entry)]);
       if (operands.back()->depth() >= Provenance::most_depth)
-        fail_provenance(fmt::format("record {} of where a constant comes from is nested too deep", made_.size()));
+        fail_corrupt(fmt::format("record {} of where a constant comes from is nested too deep", made_.size()));
     }
     return operands;
   }
@@ -69,13 +65,13 @@ class Decoder {
   Provenance::Form decode_form(const format::Provenance& stored, bool has_operands) {
     switch (stored.form()) {
       case format::ProvenanceForm::initializer: {
-        if (has_operands) fail_provenance("an initializer is made of others");
+        if (has_operands) fail_corrupt("an initializer is made of others");
         Provenance::Initializer initializer{decode_text(stored.text(), budget_), DType::f32, {}};
         decode_type(stored, initializer.name, initializer.dtype, initializer.dims);
         return initializer;
       }
       case format::ProvenanceForm::literal: {
-        if (has_operands) fail_provenance("a literal is made of others");
+        if (has_operands) fail_corrupt("a literal is made of others");
         DType dtype = DType::f32;
         Dims dims;
         decode_type(stored, "literal", dtype, dims);
@@ -83,27 +79,27 @@ class Decoder {
             decode_elements(dtype, std::move(dims), stored.inlined(), "literal", budget_))};
       }
       case format::ProvenanceForm::transform:
-        if (stored.op() >= operators_.size()) fail_provenance(fmt::format("there is no operator {}", stored.op()));
+        if (stored.op() >= operators_.size()) fail_corrupt(fmt::format("there is no operator {}", stored.op()));
         if (stored.results() > most_results || stored.result() >= stored.results())
-          fail_provenance(fmt::format("an operator gives no result {} of {}", stored.result(), stored.results()));
+          fail_corrupt(fmt::format("an operator gives no result {} of {}", stored.result(), stored.results()));
         return Provenance::Transform{operators_[stored.op()], stored.result(), stored.results()};
       case format::ProvenanceForm::equal:
-        if (!has_operands) fail_provenance("a constant stands for none");
+        if (!has_operands) fail_corrupt("a constant stands for none");
         return Provenance::Equal{};
       case format::ProvenanceForm::unknown:
         return Provenance::Unknown{decode_text(stored.text(), budget_)};
     }
-    fail_provenance("where a constant comes from is recorded in an unknown way");
+    fail_corrupt("where a constant comes from is recorded in an unknown way");
   }
 
   void decode_type(const format::Provenance& stored, const std::string& name, DType& dtype, Dims& dims) {
-    if (stored.dtype() >= dtype_count) fail_provenance(fmt::format("there is no dtype {}", stored.dtype()));
+    if (stored.dtype() >= dtype_count) fail_corrupt(fmt::format("there is no dtype {}", stored.dtype()));
     dtype = static_cast<DType>(stored.dtype());
     dims = copy_numbers<int64_t>(stored.dims(), budget_);
     const bool is_negative = std::any_of(dims.begin(), dims.end(), [](int64_t d) { return d < 0; });
     const TensorType type{dtype, Shape(dims.begin(), dims.end())};
     if (is_container(dtype) || is_negative || !too_large(type).empty())
-      fail_provenance(fmt::format("'{}' is recorded as {}", name, to_string(type)));
+      fail_corrupt(fmt::format("'{}' is recorded as {}", name, to_string(type)));
   }
 
   CopyBudget& budget_;

@@ -112,11 +112,9 @@ Values one_hot_encoder(ConvertContext& c) {
   // Rows of a table that lies in L1, of which the last is for what is no category: copies, not comparisons.
   const int64_t width = categories.size(), rows = std::ssize(order) + 1;
   if (rows * width <= 8 * 1024) {
-    std::vector<float> features_table(static_cast<size_t>(rows * width));
-    for (int64_t r = 0; r + 1 < rows; ++r)
-      features_table[static_cast<size_t>(r * width + order[static_cast<size_t>(r)])] = 1;
-    return {
-        c.add(ops::Gather{0}, {c.add_constant(Tensor::of<float>(DType::f32, {rows, width}, features_table)), found})};
+    std::vector<float> table(static_cast<size_t>(rows * width));
+    for (int64_t r = 0; r + 1 < rows; ++r) table[static_cast<size_t>(r * width + order[static_cast<size_t>(r)])] = 1;
+    return {c.add(ops::Gather{0}, {c.add_constant(Tensor::of<float>(DType::f32, {rows, width}, table)), found})};
   }
   // Back to the order of the attribute; what is no category has a position that no column has.
   std::vector<int64_t> positions = order;

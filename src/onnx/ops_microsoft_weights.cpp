@@ -131,9 +131,8 @@ Values matmul_bnb4(ConvertContext& c) {
   const int64_t count = n * k, blocks = (count + block - 1) / block;
   check_shape(c, c.input(1), {(count + 1) / 2}, "B");
   check_shape(c, c.input(2), {blocks}, "absmax");
-  const auto& microsoft_weights_table = kind == 1 ? normal_float : float4;
-  const ValueId values = c.add_constant(
-      Tensor::of(DType::f32, {16}, std::vector<float>(microsoft_weights_table.begin(), microsoft_weights_table.end())));
+  const auto& table = kind == 1 ? normal_float : float4;
+  const ValueId values = c.add_constant(Tensor::of(DType::f32, {16}, std::vector<float>(table.begin(), table.end())));
   const ValueId codes = unpack(c, c.reshape(c.input(1), {(count + 1) / 2}), 4, true);
   const ValueId weights = c.add(ops::Gather{0}, {values, c.cast(codes, DType::i32)});
   const ValueId scale = c.cast(c.reshape(c.input(2), {blocks}), DType::f32);

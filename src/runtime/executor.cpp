@@ -10,6 +10,7 @@
 
 #include "base/nvtx.h"
 #include "base/out_of_memory.h"
+#include "base/seconds_since.h"
 #include "base/work_scope.h"
 #include "compile/layer_name.h"
 #include "reference/evaluate.h"
@@ -175,7 +176,7 @@ void Executor::run_single(const BoundPlan& bound, size_t s) {
   const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   run_named(bound, s);
   if (is_timed) {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = seconds_since(start);
     LayerTime& layer = profiler->layers_[s];
     layer.seconds += seconds;
     ++layer.runs;

@@ -17,9 +17,9 @@ DATA_DEPENDENT = {
     "det_fasterrcnn_resnet50_fpn", "det_ssd300_vgg16", "mask_rcnn", "own_nms_head", "own_scatter_gather"
 }  # fmt: skip
 
-# It slices its embeddings from 512 - length on. Where that is negative, longer inputs than it is made for, ONNX counts it
-# from the end, so no one expression of sizes says where the slice begins.
-BEGINS_ANYWHERE = {"deberta"}
+# What may be left: DeBERTa slices its embeddings from 512 - length on. Where that is negative, longer inputs than it is
+# made for, ONNX counts it from the end, so no one expression of sizes says where the slice begins.
+NO_EXPRESSION = {"deberta": re.compile(r"slice_\d+: dynamic_slice \['weight_\d+: f32\[1024, 192\]'")}
 
 # "i64[3]", but not "i64[batch, 1]": sizes are few, and how many is known. (Reshapes are no layers, so the layer that
 # made an operand is not always found by name, but whatever was made out of positions has their symbolic shape.)
@@ -74,8 +74,10 @@ def test_left_over_shape_arithmetic_is_seen():
     [
         pytest.param(model.name, marks=[] if model.quick else pytest.mark.large)
         for model in EVERY.values()
-        if model.name not in DATA_DEPENDENT | BEGINS_ANYWHERE
+        if model.name not in DATA_DEPENDENT
     ],
 )
 def test_no_shape_arithmetic_is_left(name):
-    assert left_over(json.loads(camshaft("inspect", "--json", EVERY[name].path()).stdout)) == []
+    left = left_over(json.loads(camshaft("inspect", "--json", EVERY[name].path()).stdout))
+    excused = NO_EXPRESSION.get(name)
+    assert [layer for layer in left if not (excused and excused.match(layer))] == []

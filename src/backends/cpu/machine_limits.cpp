@@ -8,6 +8,7 @@
 
 #include "backends/cpu/kernels/limits.h"
 #include "base/aligned_buffer.h"
+#include "base/seconds_since.h"
 #include "base/thread_pool.h"
 
 namespace camshaft::cpu {
@@ -15,10 +16,6 @@ namespace camshaft::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 int64_t cache_bytes(int name, int64_t otherwise) {
   const long bytes = sysconf(name);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/hash.h"
+#include "base/seconds_since.h"
 #include "compile/chain.h"
 #include "compile/lower.h"
 #include "compile/tune/compile_ahead.h"
@@ -164,7 +165,7 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
   CompileAhead compiled(backend_, std::move(entries), pool_.size(), options_.cancellation);
   for (size_t p = 0; p < problems.size(); ++p) {
     if (options_.progress) options_.progress(static_cast<double>(p) / static_cast<double>(problems.size()));
-    seconds_ = before + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    seconds_ = before + seconds_since(start);
     if (seconds_ >= options_.seconds) {
       counts_.out_of_time += static_cast<int64_t>(problems.size() - p);
       return;
@@ -182,7 +183,7 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
     cache_.set(place_, layer.problem, std::move(times));
     ++counts_.measured;
   }
-  seconds_ = before + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds_ = before + seconds_since(start);
 }
 
 // The parts one by one stand for "steps": in turns with the chain itself, so that what disturbs hits both.

@@ -98,7 +98,7 @@ class AttentionKernel final : public Kernel {
 };
 
 // `rate`: of the products, as a part of that of f32.
-std::optional<double> estimate_attention(const RegionView& region, double rate) {
+std::optional<double> estimate_at_rate(const RegionView& region, double rate) {
   const auto* op = region.node.op.as<ops::Attention>();
   if (!op || op->masked.size() > static_cast<size_t>(most_attention_masks)) return std::nullopt;
   for (size_t i = 0; i < region.node.inputs.size(); ++i) {
@@ -116,13 +116,13 @@ std::optional<double> estimate_attention(const RegionView& region, double rate) 
 }
 
 std::optional<double> estimate_attention(const RegionView& region) {
-  return estimate_attention(region, 1);
+  return estimate_at_rate(region, 1);
 }
 
 std::optional<double> estimate_attention_bf16(const RegionView& region) {
   const auto* op = region.node.op.as<ops::Attention>();
   if (!op || op->rounding != ops::Rounding::bf16 || !has_bf16_pairs()) return std::nullopt;
-  return estimate_attention(region, 2);
+  return estimate_at_rate(region, 2);
 }
 
 std::shared_ptr<const Kernel> compile_attention(const RegionView& region, PackedConstants&) {

@@ -98,6 +98,9 @@ class DnnRun {
 /// What may be done to factors before they are multiplied.
 enum class DnnFactors : uint8_t { as_they_are, rounded_to_tf32 };
 
+/// Bytes to which tensors must be aligned for cuDNN's fast kernels.
+constexpr int64_t dnn_alignment = 16;
+
 /// Operations in order. All sums and pointwise functions are computed in f32.
 class DnnGraph {
  public:

@@ -12,8 +12,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-constexpr int64_t most_arguments = int64_t{1} << 31;
-
 struct ArgReduceKernel {
   std::shared_ptr<const Device> device;  // outlives the function
   Function function;
@@ -29,7 +27,7 @@ class ArgReduceLaunch final : public Launch {
     const int64_t rows = element_count(shapes.outputs[0].dims), length = dims[static_cast<size_t>(op.axis)];
     if (rows == 0) return;
     if (length == 0) throw Error(ErrorCode::invalid_argument, "argmax or argmin along an axis of size 0 has no result");
-    if (element_count(dims) > most_arguments)
+    if (element_count(dims) > most_elements)
       throw Error(ErrorCode::unsupported, "argmax or argmin of more than 2^31 elements");
     // Where neighbours belong to different rows, a thread a row reads them side by side.
     const RowLaunch launch =

@@ -20,7 +20,6 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr size_t in_mask = 3;
-constexpr int64_t alignment_of_attention = 16;
 
 bool is_finite(const Tensor& tensor) {
   std::vector<double> values(static_cast<size_t>(tensor.size()));
@@ -50,7 +49,7 @@ Dims dense(const Dims& dims) {
 // nobody reads. (Without that it knows only a kernel for Ampere that holds all scores, of 512 keys at most.)
 std::shared_ptr<const DnnPlan> make_plan(const std::shared_ptr<const Device>& device, DType dtype,
                                          const DnnAttentionShape& s, int rank) {
-  DnnGraph graph(device, alignment_of_attention);
+  DnnGraph graph(device, dnn_alignment);
   const auto stored = [&](const DnnAttentionShape::Access& a) { return graph.add({dtype, a.dims, a.strides}); };
   // In the order of DnnAttentionLaunch's addresses.
   const size_t query = stored(s.query);
@@ -143,7 +142,7 @@ class DnnAttentionLaunch final : public Launch {
     addresses_.clear();
     bool are_aligned = true;
     const auto add = [&](const std::byte* address) {
-      are_aligned = are_aligned && is_aligned(address, alignment_of_attention);
+      are_aligned = are_aligned && is_aligned(address, dnn_alignment);
       addresses_.push_back(address);
     };
     for (size_t i = 0; i < offsets_.size(); ++i) {

@@ -100,13 +100,11 @@ DnnTensor channels_last(DType dtype, const Dims& d, DnnTensor::Kind kind = DnnTe
   return {dtype, d, {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]}, kind};
 }
 
-constexpr int64_t alignment_of_dnn = 16;
-
 std::shared_ptr<const DnnPlan> make_plan(const LibraryOperands& operands, const Shapes& s, LibraryChoice choice) {
   const ProductView& product = operands.view().product;
   const LinearEpilogue& linear = operands.view().linear;
   const DType dtype = product.form.dtype, result = product.epilogue.result;
-  DnnGraph graph(operands.device(), alignment_of_dnn);
+  DnnGraph graph(operands.device(), dnn_alignment);
   // In the order of addresses_of().
   const size_t x = graph.add(channels_last(dtype, s.x));
   const size_t weights = graph.add(channels_last(dtype, {s.y[1], s.x[1], s.taps_y, s.taps_x}));

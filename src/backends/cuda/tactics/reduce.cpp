@@ -6,6 +6,7 @@
 #include "backends/cuda/codegen/scalar_text.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/reduce_form.h"
 #include "compile/optimum.h"
 #include "compile/plan/shape_check.h"
@@ -17,7 +18,6 @@ namespace camshaft::cuda {
 namespace {
 
 constexpr size_t most_rank = 2 * most_axes;  // kept and reduced axes, merged, take turns
-constexpr int64_t most_reduced = int64_t{1} << 31;
 
 struct ReduceKernels {
   std::shared_ptr<const Device> device;  // outlives the functions
@@ -41,7 +41,7 @@ struct Sources {
       dims = shapes.inputs[static_cast<size_t>(view.input)].dims;
       strides = {ops::broadcast_strides(dims, dims)};
     }
-    if (element_count(dims) > most_reduced)
+    if (element_count(dims) > most_elements)
       throw Error(ErrorCode::unsupported, "a reduction of more than 2^31 elements");
   }
 };
@@ -145,7 +145,7 @@ class ReduceLaunch final : public Launch {
     for (size_t d = 0; d < sources.dims.size(); ++d)
       (std::count(view_.op.axes.begin(), view_.op.axes.end(), static_cast<int64_t>(d)) ? count : outputs) *=
           sources.dims[d];
-    if (outputs > most_reduced) throw Error(ErrorCode::unsupported, "a reduction to more than 2^31 elements");
+    if (outputs > most_elements) throw Error(ErrorCode::unsupported, "a reduction to more than 2^31 elements");
     return {axes, outputs, count, elements, kernels_.source_bytes[0], kernels_.device->facts().multiprocessors};
   }
 

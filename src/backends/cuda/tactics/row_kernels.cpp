@@ -9,7 +9,6 @@
 namespace camshaft::cuda {
 
 RowParameters row_parameters(int64_t count, int64_t length) {
-  constexpr int64_t most_elements = int64_t{1} << 31;
   if (length > 0 && count > most_elements / length)
     throw Error(ErrorCode::unsupported, "a normalisation or softmax of more than 2^31 elements");
   RowParameters rows;

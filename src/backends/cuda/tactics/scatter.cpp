@@ -38,12 +38,6 @@ struct ScatterKernels {
   std::vector<Function> slices, elements;  // by the logarithm of an element's bytes
 };
 
-size_t log_of_bytes(int64_t bytes) {
-  size_t log = 0;
-  while (int64_t{1} << log < bytes) ++log;
-  return log;
-}
-
 /// Both operators: x is copied unless the result lies there already, and then updates are moved, by `scatter`.
 class ScatterLaunch : public Launch {
  public:
@@ -110,7 +104,7 @@ class SlicesLaunch final : public ScatterLaunch {
     void* const find[] = {&slices_, &count, &indices, &last, &complaint};
     launch(queue, kernels_->find_last_slices, count_, find);
     void* const move[] = {&slices_, &indices, &last, &updates, &out};
-    launch(queue, kernels_->slices[log_of_bytes(bytes)], slices_.chunks, move);
+    launch(queue, kernels_->slices[log_of(bytes)], slices_.chunks, move);
   }
 
   SlicesParameters slices_;
@@ -133,7 +127,7 @@ class ElementsLaunch final : public ScatterLaunch {
     void* const find[] = {&elements_, &indices, &last, &complaint};
     launch(queue, kernels_->find_last_elements, elements_.chunks, find);
     void* const move[] = {&elements_, &indices, &last, &updates, &out};
-    launch(queue, kernels_->elements[log_of_bytes(width_)], elements_.chunks, move);
+    launch(queue, kernels_->elements[log_of(width_)], elements_.chunks, move);
   }
 
   ElementsParameters elements_;

@@ -15,10 +15,6 @@ namespace camshaft::cuda {
 
 namespace {
 
-size_t log_of(int64_t width) {
-  return static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(width)));
-}
-
 template <class T>
 std::vector<std::byte> bytes_of(const T& parameter) {
   std::vector<std::byte> bytes(sizeof parameter);
@@ -37,6 +33,10 @@ ops::LoopNest widened(ops::LoopNest nest, int64_t times) {
 }
 
 }  // namespace
+
+size_t log_of(int64_t width) {
+  return static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(width)));
+}
 
 CopyKernels::CopyKernels(const Workshop& workshop) : device(workshop.device()) {
   const Module module = workshop.module("copy", copy_text());

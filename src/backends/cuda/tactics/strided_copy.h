@@ -20,10 +20,10 @@ struct CopyKernels {
   std::array<Function, 2> packed_tile;
 };
 
-/// Most elements of one launch: kernels count them in 32 bits.
-constexpr int64_t most_elements = int64_t{1} << 31;
 /// Throws Error(unsupported) for more elements than one launch counts; `what` is "a copy".
 void check_elements(int64_t elements, const char* what);
+/// The logarithm of the bytes of an element, a power of two: how kernels for widths are listed.
+size_t log_of(int64_t width);
 /// Threads of a block, of kernels where it hardly matters.
 constexpr unsigned threads_a_block = 256;
 /// Blocks for so many threads of work in blocks of `threads`; where there are many, each does several rounds.
