@@ -2,7 +2,7 @@
 # and of the third-party archives behind them, so that a program which links it needs nothing else but threads.
 include(CMakePackageConfigHelpers)
 
-set(components base ir reference onnx optimize compile cpu cuda engine runtime quantize builder api)
+set(components base ir reference onnx plugin optimize compile cpu cuda engine runtime quantize builder api)
 set(archive ${PROJECT_BINARY_DIR}/libcamshaft.a)
 set(members "")
 set(component_targets "")

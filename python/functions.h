@@ -11,5 +11,7 @@ extern PyMethodDef context_functions[];
 extern PyMethodDef run_functions[];
 extern PyMethodDef build_functions[];
 extern PyMethodDef network_functions[];
+extern PyMethodDef refit_functions[];
+extern PyMethodDef plugin_functions[];
 
 }  // namespace camshaft::python

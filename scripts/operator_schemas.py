@@ -17,6 +17,40 @@ SOURCES = Path(__file__).parents[1] / "src/onnx"
 # As AttributeProto.AttributeType numbers them; the words are attribute_type_name()'s in operator_schema.cpp.
 TYPES = dict(zip("FLOAT INT STRING TENSOR GRAPH FLOATS INTS STRINGS TENSORS GRAPHS".split(), range(1, 11)))
 TYPES |= {"SPARSE_TENSOR": 11, "TYPE_PROTO": 13}
+# TensorRT's plugins that src/onnx/ops_tensorrt.cpp reads, by their documentation.
+_DETECTIONS = "num_detections:tensor(int32) detection_boxes:T detection_scores:T detection_classes:T1"
+_BATCHED_NMS = (
+    "boxes:T scores:T",
+    "num_detections:tensor(int32) nmsed_boxes:T nmsed_scores:T nmsed_classes:T1",
+    "backgroundLabelId:2 caffeSemantics:2 clipBoxes:2 iouThreshold:1 isNormalized:2 keepTopK:2! numClasses:2 "
+    "plugin_namespace:3 plugin_version:3 scoreBits:2 scoreThreshold:1 shareLocation:2 topK:2!",
+)
+TENSORRT = {
+    "BatchedNMSDynamic_TRT": _BATCHED_NMS,
+    "BatchedNMS_TRT": _BATCHED_NMS,
+    "EfficientNMS_TRT": (
+        "boxes:T scores:T anchors:T?",
+        _DETECTIONS,
+        "background_class:2 box_coding:2 class_agnostic:2 iou_threshold:1 max_output_boxes:2 plugin_namespace:3 "
+        "plugin_version:3 score_activation:2 score_threshold:1",
+    ),
+    "InstanceNormalization_TRT": (
+        "input:T scale:T B:T",
+        "output:T",
+        "alpha:1 epsilon:1 plugin_namespace:3 plugin_version:3 relu:2",
+    ),
+    "MultiscaleDeformableAttnPlugin_TRT": (
+        "value:T spatial_shapes:T1 level_start_index:T1 sampling_locations:T attention_weights:T",
+        "output:T",
+        "plugin_namespace:3 plugin_version:3",
+    ),
+    "ROIAlign_TRT": (
+        "X:T rois:T batch_indices:T1",
+        "Y:T",
+        "coordinate_transformation_mode:2 mode:2 output_height:2 output_width:2 plugin_namespace:3 plugin_version:3 "
+        "sampling_ratio:2 spatial_scale:1",
+    ),
+}
 MARKS = {"Single": "", "Optional": "?", "Variadic": "*"}
 
 
@@ -45,14 +79,19 @@ def schemas():
     names = microsoft_operators()
     known = {(s.domain, s.name) for s in standard}
     others = [s for s in runtime.get_all_operator_schema() if s.domain in ("", "com.microsoft") and s.name in names]
-    others = [s for s in others if (s.domain, s.name) not in known]
+    others = [s for s in others if (s.domain, s.name) not in known and s.name not in TENSORRT]
     return sorted(standard + others, key=lambda s: (s.domain, s.name, s.since_version))
 
 
 def lines():
     yield "// Made by scripts/operator_schemas.py: domain, operator, since, inputs, outputs, attributes."
-    last = None
+    last, domain = None, ""
     for s in schemas():
+        if domain == "" < s.domain:
+            for name, facts in TENSORRT.items():
+                quoted = ", ".join(f'"{text}"' for text in facts)
+                yield f'{{"TRT", "{name}", 1, {quoted}}},'
+        domain = s.domain
         if s.deprecated:
             continue
         facts = (s.domain, s.name, parameters(s.inputs), parameters(s.outputs), attributes(s), s.min_output)

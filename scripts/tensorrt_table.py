@@ -25,22 +25,21 @@ BEGIN, END = "<!-- {} made by scripts/tensorrt_table.py -->\n", "<!-- end -->\n"
 
 #: Members that are there, so that programs run, and change nothing; the reasons are in the page and in the docstrings.
 WITHOUT_EFFECT = {
-    "Builder": "gpu_allocator max_DLA_batch_size num_DLA_cores max_batch_size reset is_network_supported "
-    "get_plugin_registry",
+    "Builder": "gpu_allocator max_DLA_batch_size num_DLA_cores max_batch_size reset is_network_supported",
     "IBuilderConfig": "avg_timing_iterations min_timing_iterations engine_capability set_memory_pool_limit "
     "max_workspace_size default_device_type DLA_core profile_stream quantization_flags set_quantization_flag "
     "clear_quantization_flag algorithm_selector set_device_type set_tactic_sources set_preview_feature max_num_tactics "
     "hardware_compatibility_level runtime_platform plugins_to_serialize max_aux_streams tiling_optimization_level "
     "l2_limit_for_tiling profiling_verbosity remote_auto_tuning_config",
-    "BuilderFlag": "DEBUG GPU_FALLBACK REFIT DISABLE_TIMING_CACHE EDITABLE_TIMING_CACHE SPARSE_WEIGHTS DIRECT_IO "
+    "BuilderFlag": "DEBUG GPU_FALLBACK DISABLE_TIMING_CACHE EDITABLE_TIMING_CACHE SPARSE_WEIGHTS DIRECT_IO "
     "REJECT_EMPTY_ALGORITHMS VERSION_COMPATIBLE EXCLUDE_LEAN_RUNTIME DISABLE_COMPILATION_CACHE "
-    "REFIT_IDENTICAL WEIGHT_STREAMING REFIT_INDIVIDUAL STRICT_NANS MONITOR_MEMORY DISTRIBUTIVE_INDEPENDENCE "
+    "WEIGHT_STREAMING STRICT_NANS MONITOR_MEMORY DISTRIBUTIVE_INDEPENDENCE "
     "ENABLE_TACTIC_HEURISTIC",
     "ICudaEngine": "weight_streaming_budget weight_streaming_budget_v2 tactic_sources num_aux_streams "
     "create_execution_context_without_device_memory create_runtime_config",
     "IExecutionContext": "debug_sync device_memory set_device_memory set_input_consumed_event temporary_allocator "
     "persistent_cache_limit nvtx_verbosity set_aux_streams set_debug_listener set_all_tensors_debug_state",
-    "INetworkDefinition": "set_weights_name",
+    "INetworkDefinition": "mark_weights_refittable unmark_weights_refittable are_weights_marked_refittable",
     "IOptimizationProfile": "set_shape_input extra_memory_target",
     "ITensor": "allowed_formats broadcast_across_batch location",
     "Runtime": "gpu_allocator DLA_core num_DLA_cores max_threads temporary_directory tempfile_control_flags "
@@ -49,18 +48,20 @@ WITHOUT_EFFECT = {
 }
 #: Members that answer with NotImplementedError, or with False and a message.
 REFUSED = {
-    "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS STRIP_PLAN WEIGHTLESS SAFETY_SCOPE FP8 INT4 FP4",
+    "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS SAFETY_SCOPE FP8 INT4 FP4",
     "IExecutionContext": "set_tensor_debug_state get_shape set_shape_input",
     "INetworkDefinition": "add_assertion add_ragged_softmax add_dynamic_quantize "
-    "add_plugin_v2 add_plugin_v3 add_plugin mark_debug mark_unfused_tensors_as_debug_tensors",
+    "add_plugin mark_debug mark_unfused_tensors_as_debug_tensors",
+    "IPluginRegistry": "load_library deregister_library acquire_plugin_resource release_plugin_resource",
+    "IPluginV3OneBuildV2": "get_aliased_input",
     "Runtime": "load_runtime",
     "SerializationFlag": "EXCLUDE_WEIGHTS",
+    "Refitter": "set_dynamic_range get_dynamic_range get_tensors_with_dynamic_range",
 }
 #: Classes that can be named and derived from, and of which nobody asks anything, or whose objects cannot be made.
 UNUSED = (
     "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant IDebugListener IGpuAllocator "
-    "IGpuAsyncAllocator IPluginCreator IPluginCreatorV3One IPluginV2 IPluginV2DynamicExt "
-    "IPluginV2Ext IPluginV3 OnnxParserRefitter PluginField PluginFieldCollection Refitter"
+    "IGpuAsyncAllocator"
 ).split()
 
 
@@ -157,8 +158,10 @@ def objects(trt):
     network = builder.create_network()
     x = network.add_input("x", trt.float32, (2,))
     network.mark_output(network.add_identity(x).get_output(0))
+    config.set_flag(trt.BuilderFlag.REFIT)
     engine = builder.build_engine_with_config(network, config)
     context = engine.create_execution_context()
+    refitter = trt.Refitter(engine, logger)
     found = {
         "Builder": builder,
         "Dims": trt.Dims((1,)),
@@ -171,6 +174,11 @@ def objects(trt):
         "ISerializationConfig": engine.create_serialization_config(),
         "Logger": trt.Logger(),
         "OnnxParser": trt.OnnxParser(network, logger),
+        "OnnxParserRefitter": trt.OnnxParserRefitter(refitter, logger),
+        "Refitter": refitter,
+        "DynamicPluginTensorDesc": trt.DynamicPluginTensorDesc(trt.PluginTensorDesc()),
+        "PluginField": trt.PluginField("a"),
+        "PluginTensorDesc": trt.PluginTensorDesc(),
         "Runtime": trt.Runtime(logger),
         "Weights": trt.Weights(),
     }

@@ -28,7 +28,7 @@ struct Arguments : BuildArguments {
   std::vector<std::string> debug_tensors;
   ProfileTexts profiles;
   TuningArguments tuning;
-  bool no_verify = false, json = false;
+  bool no_verify = false, refit = false, strip_weights = false, json = false;
 };
 
 std::string default_output(const std::string& model) {
@@ -84,6 +84,14 @@ void print_gains(const std::vector<PrecisionGain>& gains) {
   fmt::print("hint      by estimate {}\n", text);
 }
 
+void print_refit(const BuildReport& report) {
+  fmt::print("refit     {} initializers can be replaced\n", report.refittable);
+  if (!report.not_refittable.empty())
+    fmt::print("          {} cannot, as what the engine does was decided by them: {}\n", report.not_refittable.size(),
+               format_some(report.not_refittable));
+  if (!report.refit_costs.empty()) fmt::print("          not done for it: {}\n", format_some(report.refit_costs));
+}
+
 void print_summary(const Arguments& arguments, const std::string& output, const BuildReport& report,
                    const Engine& engine, double seconds) {
   fmt::print("model     {}: {} nodes\n", arguments.model, report.model_nodes);
@@ -108,6 +116,7 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
   } else {
     print_verification(report);
   }
+  if (arguments.refit || arguments.strip_weights) print_refit(report);
   if (!report.gains.empty()) print_gains(report.gains);
 }
 
@@ -139,6 +148,9 @@ void print_report_json(const Arguments& arguments, const std::string& output, co
                          {"judged_tensors", report.judged_tensors},
                          {"undecided_tensors", report.undecided_tensors},
                          {"kept_f32", report.kept_f32},
+                         {"refittable", report.refittable},
+                         {"not_refittable", report.not_refittable},
+                         {"refit_costs", report.refit_costs},
                          {"quantized_layers", to_json(report.quantized_layers)},
                          {"gains", to_json(report.gains)}};
   print_json(json);
@@ -148,7 +160,8 @@ int build(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   Progress progress;
   BuildOptions options = arguments.options(progress);
-  options.set("verify", !arguments.no_verify);
+  options.set("verify", !arguments.no_verify).set("refit", arguments.refit);
+  options.set("strip-weights", arguments.strip_weights);
   arguments.tuning.set(options);
   for (const std::string& name : arguments.debug_tensors) options.set("debug-tensors", name);
   options.set("stop-after-pass", parse_whole(arguments.stop_after, "stop-after-pass", 0, 1000, -1));
@@ -212,6 +225,11 @@ Command add_build_command(CLI::App& app) {
   add_shapes("--min-shapes", arguments->profiles.min, "Smallest shapes that the engine must take");
   add_shapes("--opt-shapes", arguments->profiles.opt, "Shapes to tune for");
   add_shapes("--max-shapes", arguments->profiles.max, "Largest shapes that the engine must take");
+  command->add_flag(
+      "--refit", arguments->refit,
+      "Make an engine whose weights `camshaft refit` replaces; says which it cannot, and what that costs");
+  command->add_flag("--strip-weights", arguments->strip_weights,
+                    "The same, and save it without weights: a refit must bring them");
   command->add_option("--debug-tensors", arguments->debug_tensors, "Tensors to keep through fusion, as further outputs")
       ->type_name("NAME[,NAME…]")
       ->delimiter(',')

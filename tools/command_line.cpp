@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "camshaft/load_plugin.hpp"
 #include "camshaft/logger.hpp"
 #include "tools/commands.h"
 #include "tools/exit_code.h"
@@ -65,10 +66,20 @@ int parse_and_run(int argc, const char* const* argv) {
   app.fallthrough();
   bool verbose = false;
   app.add_flag("-v,--verbose", verbose, "Print what the library does to stderr");
+  std::vector<std::string> plugins;
+  app.add_option("--plugin", plugins,
+                 "Load operators: a library, an ONNX model of functions, or 'my::Op(x) = x * tanh(x)'; may be repeated")
+      ->type_name("FILE|TEXT")
+      ->allow_extra_args(false);
+  bool guards = false, verify_plugins = false;
+  app.add_flag("--plugin-guards", guards,
+               "Run plugins on copies between guard zones, which find what they write where they must not");
+  app.add_flag("--plugin-verify", verify_plugins,
+               "Builds run every tactic of every plugin against its reference evaluation, over sizes with tails");
   const std::vector<Command> commands = {
-      add_build_command(app),  add_calibrate_command(app), add_run_command(app),      add_bench_command(app),
-      add_verify_command(app), add_simplify_command(app),  add_quantize_command(app), add_inspect_command(app),
-      add_report_command(app), add_devices_command(app),   add_operators_command(app)};
+      add_build_command(app),   add_calibrate_command(app), add_run_command(app),      add_bench_command(app),
+      add_verify_command(app),  add_simplify_command(app),  add_quantize_command(app), add_refit_command(app),
+      add_inspect_command(app), add_report_command(app),    add_devices_command(app),  add_operators_command(app)};
   app.add_subcommand("trtexec", "Build and measure as TensorRT's trtexec does: its flags, lines and files");
   list_python_commands(app);
   try {
@@ -85,6 +96,8 @@ int parse_and_run(int argc, const char* const* argv) {
                 fmt::format("{}; see 'camshaft{} --help'", complaint(error, !command.empty(), argc, argv), command));
   }
   if (verbose) set_log_level(LogLevel::debug);
+  set_plugin_checks(guards, verify_plugins);
+  for (const std::string& plugin : plugins) load_plugin(plugin);
   for (const Command& command : commands)
     if (command.parser->parsed()) return finish(command.run());
   return fail(ErrorCode::internal, "no command was run");

@@ -20,6 +20,7 @@ Command add_bench_command(CLI::App& app);
 Command add_verify_command(CLI::App& app);
 Command add_simplify_command(CLI::App& app);
 Command add_quantize_command(CLI::App& app);
+Command add_refit_command(CLI::App& app);
 Command add_inspect_command(CLI::App& app);
 Command add_report_command(CLI::App& app);
 Command add_devices_command(CLI::App& app);

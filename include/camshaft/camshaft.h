@@ -327,7 +327,7 @@ CAMSHAFT_API camshaft_status camshaft_network_mark_output(camshaft_network* netw
 CAMSHAFT_API camshaft_status camshaft_network_value(camshaft_network* network, const char* name,
                                                     camshaft_record** value);
 /* What an operator takes here: {domain, operator, since, inputs and outputs: [{name, type, count ("one", "optional",
- * "any")}], attributes: [{name, type, type_name, required}]}. */
+ * "any")}], attributes: [{name, type, type_name, required}], open (whether it takes attributes of other names)}. */
 CAMSHAFT_API camshaft_status camshaft_network_operator(camshaft_network* network, const char* domain,
                                                        const char* op_type, camshaft_record** schema);
 /* As an ONNX file. Unless `external_data` is 0, tensors of 1 KiB and more lie in "<path>.data" beside it, as they do
@@ -346,9 +346,10 @@ typedef struct camshaft_engine camshaft_engine;
  * rounding_noise, judged_tensors, undecided_tensors, layers_error, seconds_import, seconds_optimize, seconds_tune,
  * seconds_compile, seconds_verify, problems_measured, problems_cached, problems_out_of_time, approximate_refused,
  * kept_f32, quantized_layers: [{layer, quantized, reason, float_seconds, int8_seconds}], gains: [{precision, speedup,
- * error (null: not known)}], model_nodes, passes, layers}. An engine that cannot be verified, for want of inputs that
- * the reference accepts or that give anything finite, is CAMSHAFT_INVALID_ARGUMENT: give inputs, or build without
- * verification. */
+ * error (null: not known)}], model_nodes, passes, layers, refittable, not_refittable, refit_costs}. With the option
+ * refit the last three are how many initializers can be replaced, which cannot and why, and what was not done for it.
+ * An engine that cannot be verified, for want of inputs that the reference accepts or that give anything finite, is
+ * CAMSHAFT_INVALID_ARGUMENT: give inputs, or build without verification. */
 CAMSHAFT_API camshaft_status camshaft_build_file(const char* path, const camshaft_options* options,
                                                  camshaft_engine** engine, camshaft_record** report);
 /* The same of a model in memory. `folder` has its external data; null where it has none. `name` stands for the path in
@@ -377,7 +378,8 @@ CAMSHAFT_API camshaft_status camshaft_is_engine_file(const char* path, int32_t* 
 /* What it runs on: memory of a GPU that is bound must be this one's. */
 CAMSHAFT_API camshaft_device camshaft_engine_device(const camshaft_engine* engine);
 /* {inputs and outputs: [{name, dtype, dims (-1 where a size is dynamic), dim_names, type}], profiles: [{input: {min,
- * opt, max}}], metadata: {name: text}, device: {kind, name, isa, cores, memory_bytes, features, limits}}. */
+ * opt, max}}], metadata: {name: text}, device: {kind, name, isa, cores, memory_bytes, features, limits}, refittable:
+ * whether its weights can be replaced}. */
 CAMSHAFT_API camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info);
 /* The steps of a run: [{name, op, tactic, description, inputs, outputs, sources, tried: [{tactic, estimated_ns,
  * measured_ns (-1: not measured), refused}], notes, at_binding (depends on no input: runs once for each set of
@@ -419,6 +421,30 @@ CAMSHAFT_API camshaft_status camshaft_model_nodes(const char* path, camshaft_rec
  * others are the first profile's optimum, or guessed. */
 CAMSHAFT_API camshaft_status camshaft_engine_sample_inputs(const camshaft_engine* engine, const camshaft_shapes* shapes,
                                                            uint64_t seed, camshaft_tensors** inputs);
+
+/* ---- Refitting ---- */
+
+/* Collects new weights for an engine that was built with the option refit, and gives them to it at once. One thread at
+ * a time uses a refitter; several refitters of one engine take turns. It holds on to the engine. */
+typedef struct camshaft_refitter camshaft_refitter;
+/* CAMSHAFT_INVALID_ARGUMENT for an engine that was built without that option. */
+CAMSHAFT_API camshaft_status camshaft_refitter_create(const camshaft_engine* engine, camshaft_refitter** refitter);
+CAMSHAFT_API void camshaft_refitter_free(camshaft_refitter* refitter);
+/* The initializers of the model that the engine was built of, as far as nodes read them: [{name, dtype, dims, fixed_by
+ * (what was decided by its numbers, so that only the same ones can be set; "" where it can be replaced), layers: [name]
+ * (those that read what is made of it), is_set}], in the order of their names. */
+CAMSHAFT_API camshaft_status camshaft_refitter_weights(const camshaft_refitter* refitter, camshaft_record** weights);
+/* What must be set besides what is, as constants are made of both: [name]. */
+CAMSHAFT_API camshaft_status camshaft_refitter_missing(const camshaft_refitter* refitter, camshaft_record** names);
+/* Puts a tensor of the host in the place of an initializer. Its memory must stay as it is until the refit. */
+CAMSHAFT_API camshaft_status camshaft_refitter_set(camshaft_refitter* refitter, const char* name,
+                                                   const camshaft_tensor* tensor);
+/* The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a file .safetensors. */
+CAMSHAFT_API camshaft_status camshaft_refitter_set_file(camshaft_refitter* refitter, const char* path);
+/* Gives the engine what is set, computed on so many threads (0: one for each core), and forgets it. The engine is as it
+ * was when this fails. Contexts take the new weights with their next run, and one that runs meanwhile ends on the old
+ * ones; what was enqueued on a GPU does, too. Nothing is verified. */
+CAMSHAFT_API camshaft_status camshaft_refitter_refit(camshaft_refitter* refitter, int32_t threads);
 
 /* ---- Running ---- */
 

@@ -19,7 +19,7 @@
 namespace camshaft {
 inline namespace v1 {
 
-/// An immutable compiled model; cheap to copy, safe to use from several threads.
+/// A compiled model; cheap to copy, safe to use from several threads. Only a Refitter changes anything of it.
 class Engine {
  public:
   /// Maps an engine file. Throws Error(io) or Error(corrupt_engine). An engine built on another machine loads too: its
@@ -52,6 +52,7 @@ class Engine {
     for (size_t i = 0; i < info["metadata"].size(); ++i)
       facts.metadata[info["metadata"].key(i)] = info["metadata"][i].text();
     facts.device = info["device"];
+    facts.is_refittable = info["refittable"].boolean();
     facts_ = std::make_shared<const Facts>(std::move(facts));
   }
 
@@ -137,7 +138,10 @@ class Engine {
     return detail::named_tensors({inputs, camshaft_tensors_free});
   }
 
-  /// Throws Error(invalid_argument) for options out of range.
+  /// Whether a Refitter can replace its weights: it was built with the option refit.
+  bool is_refittable() const { return facts_->is_refittable; }
+
+  /// Throws Error(invalid_argument) for options out of range, and for an engine without weights.
   Context create_context(const ContextOptions& options = {}) const {
     camshaft_context* context = nullptr;
     detail::check(camshaft_context_create(handle(), options.handle(), &context));
@@ -154,6 +158,7 @@ class Engine {
     std::vector<Profile> profiles;
     std::map<std::string, std::string> metadata;
     Record device;
+    bool is_refittable = false;
   };
   template <class Call>
   static Record record(const Call& call) {

@@ -186,6 +186,10 @@ struct BuildReport {
   std::vector<std::string> kept_f32;
   /// With int8: the convolutions and products with constant weights, and which of them are computed on integers.
   std::vector<LayerPlacement> quantized_layers;
+  /// With the option refit: how many initializers can be replaced; which cannot, and why; and what was not done so that
+  /// they can be.
+  int64_t refittable = 0;
+  std::vector<std::string> not_refittable, refit_costs;
   /// Of a build in fp32 that measures: what lower precisions would gain.
   std::vector<PrecisionGain> gains;
   int64_t model_nodes = 0;          ///< nodes of the ONNX graph
@@ -295,6 +299,9 @@ inline BuildReport build_report(const Record& r) {
   report.problems_out_of_time = r["problems_out_of_time"].integer();
   report.approximate_refused = r["approximate_refused"].boolean();
   report.kept_f32 = r["kept_f32"].texts();
+  report.refittable = r["refittable"].integer();
+  report.not_refittable = r["not_refittable"].texts();
+  report.refit_costs = r["refit_costs"].texts();
   report.gains = r["gains"].list(precision_gain);
   report.quantized_layers = r["quantized_layers"].list(layer_placement);
   report.model_nodes = r["model_nodes"].integer();

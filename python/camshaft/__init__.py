@@ -28,6 +28,12 @@ and with outputs in memory of the caller's, bound once:
     context.bind_output("y", y)
     context.enqueue(stream)
 
+An operator that ONNX does not have may be a function of arrays:
+
+    @camshaft.plugin("my::Softcap")                     # of nodes Softcap of the domain "my"
+    def softcap(x: np.float32, limit=30.0):
+        return limit * np.tanh(x / limit)
+
 A model may be made without ONNX, node by node, by ONNX's operators:
 
     net = camshaft.Network()
@@ -56,6 +62,8 @@ from camshaft._errors import (
 from camshaft._export import export
 from camshaft._network import Network
 from camshaft._options import BuildOptions, CalibrationOptions
+from camshaft._plugin import Dim, load_plugin, plugin, plugins, set_plugin_checks
+from camshaft._refit import Refitter
 from camshaft._values import Value
 from camshaft._verify import verify
 
@@ -68,6 +76,7 @@ __all__ = [
     "CancelledError",
     "Context",
     "CorruptEngineError",
+    "Dim",
     "Engine",
     "Error",
     "FileError",
@@ -78,6 +87,7 @@ __all__ = [
     "Network",
     "OutOfMemoryError",
     "Profiler",
+    "Refitter",
     "TensorInfo",
     "UnsupportedError",
     "Value",
@@ -86,8 +96,12 @@ __all__ = [
     "calibrate",
     "devices",
     "export",
+    "load_plugin",
     "options",
+    "plugin",
+    "plugins",
     "quantize",
+    "set_plugin_checks",
     "simplify",
     "verify",
 ]

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from camshaft import _native
@@ -94,6 +94,24 @@ class Engine:
         """All that is known of it, as `camshaft inspect --json` has it: {"device", "inputs", "outputs", "profiles",
         "metadata", "memory", "layers"}."""
         return {**json.loads(_native.info(self._engine)), "memory": self.memory(), "layers": self.layers()}
+
+    @property
+    def is_refittable(self) -> bool:
+        """Whether its weights can be replaced: it was built with refit=True."""
+        return bool(json.loads(_native.info(self._engine))["refittable"])
+
+    def refit(self, weights: Mapping[str, SupportsDLPack] | Path, threads: int = 0) -> None:
+        """Replaces weights of an engine that was built with refit=True: {name of an initializer: array}, or the path of
+        a model (.onnx) or .safetensors file with them. See Refitter."""
+        from camshaft._refit import Refitter
+
+        refitter = Refitter(self)
+        if isinstance(weights, (str, os.PathLike)):
+            refitter.set_file(weights)
+        else:
+            for name, array in weights.items():
+                refitter.set(name, array)
+        refitter.refit(threads)
 
     def create_context(self, threads: int = 0) -> Context:
         """`threads` are those of the host that a run uses; 0: one for each core."""

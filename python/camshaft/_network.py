@@ -160,6 +160,10 @@ class Network(Operators, OnnxOperators):
         """The operators of ai.onnx.preview."""
         return cast("PreviewOperators", Operators(self, "ai.onnx.preview"))
 
+    def domain(self, name: str) -> Operators:
+        """The operators of another domain, as of plugins that are loaded: net.domain("my").Softcap(x, limit=20.0)."""
+        return Operators(self, name)
+
     @property
     def inputs(self) -> tuple[Value, ...]:
         return tuple(Value(self, described) for described in self._inputs)
@@ -239,7 +243,10 @@ class Network(Operators, OnnxOperators):
             if kinds.get(keyword) == _GRAPH:
                 bodies[keyword] = _body(self, schema, keyword, value, values, keywords)
                 value = bodies[keyword]._native
-            attributes.append((keyword, *_attribute(schema["operator"], keyword, kinds.get(keyword), value)))
+            kind = kinds.get(keyword)
+            if kind is None and schema.get("open"):
+                kind = _kind_of(value)
+            attributes.append((keyword, *_attribute(schema["operator"], keyword, kind, value)))
         if outputs is None:
             outputs = _count(schema, given, keywords, bodies)
         names = [None] * outputs if isinstance(outputs, int) else list(outputs)
@@ -315,6 +322,18 @@ def _attribute(of: str, name: str, kind: int | None, value: Any) -> tuple[int, A
         raise InvalidArgumentError(f"attribute '{name}' of operator {of} is {wanted}, not {value!r}") from None
 
 
+def _kind_of(value: Any) -> int | None:
+    """The kind of an attribute that its operator does not declare."""
+    if hasattr(value, "dtype") and getattr(value, "shape", ()) != ():
+        return _TENSOR
+    if isinstance(value, (list, tuple)):
+        words = any(isinstance(item, (str, bytes)) for item in value)
+        return _TEXTS if words else _FLOATS if any(isinstance(item, float) for item in value) else _INTS
+    if isinstance(value, (str, bytes)):
+        return _TEXT
+    return _INT if hasattr(value, "__index__") else _FLOAT
+
+
 def _word(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode()
@@ -330,6 +349,8 @@ def _count(schema: Record, inputs: list[Any], attributes: dict[str, Any], bodies
         required = sum(p["count"] == "one" for p in results)
         return int(required or len(results))
     name = schema["operator"]
+    if schema.get("open"):  # a plugin's, which does not say how many it has
+        return 1
     if name in ("If", "Loop", "Scan"):
         body = next(iter(bodies.values()), None)
         return 1 if body is None else len(body.outputs) - (name == "Loop")

@@ -57,6 +57,10 @@ class BuildOptions(TypedDict, total=False):
     machine's memory, 6 GiB at least, and more for a large model."""
     seed: int | None
     """Of the inputs used for verification."""
+    refit: bool | None
+    """Make an engine whose weights can be replaced; the report says which cannot, and what that costs."""
+    strip_weights: bool | None
+    """The same, and save it without weights: a refit must bring them."""
     debug_tensors: str | Sequence[str] | None
     """Tensors to keep through fusion, as further outputs."""
     stop_after_pass: int | None

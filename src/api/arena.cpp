@@ -7,7 +7,8 @@
 namespace camshaft::api {
 
 std::vector<ArenaBuffer> arena_buffers(const Engine& engine, const std::map<std::string, Dims>& inputs, int threads) {
-  const Engine::Impl& impl = *engine.impl();
+  const std::shared_ptr<const Engine::Impl> held = engine.impl();
+  const Engine::Impl& impl = *held;
   SymbolBindings symbols;
   for (const ValueId id : impl.graph.inputs)
     if (const auto given = inputs.find(impl.graph.value(id).name); given != inputs.end())

@@ -46,7 +46,10 @@ json describe(const BuildReport& r) {
           {"gains", describe_all(r.gains)},
           {"model_nodes", r.model_nodes},
           {"passes", r.passes},
-          {"layers", r.layers}};
+          {"layers", r.layers},
+          {"refittable", r.refittable},
+          {"not_refittable", r.not_refittable},
+          {"refit_costs", r.refit_costs}};
 }
 
 json describe(const RewriteReport& r) {

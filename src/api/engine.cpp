@@ -41,8 +41,8 @@ LoadOptions load_options(const char* device) {
   return {.device = device == nullptr ? "" : device};
 }
 
-const Engine::Impl& impl_of(const camshaft_engine* engine) {
-  return *given(engine, "engine")->engine.impl();
+std::shared_ptr<const Engine::Impl> impl_of(const camshaft_engine* engine) {
+  return given(engine, "engine")->engine.impl();
 }
 
 const std::map<std::string, Dims>& dims_of(const camshaft_shapes* shapes) {
@@ -118,13 +118,15 @@ camshaft_device camshaft_engine_device(const camshaft_engine* engine) {
 
 camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info) {
   return guarded([&] {
-    const Engine::Impl& impl = impl_of(engine);
+    const std::shared_ptr<const Engine::Impl> held = impl_of(engine);
+    const Engine::Impl& impl = *held;
     give(info, "info", [&] {
       return new_record({{"inputs", describe_all(impl.inputs)},
                          {"outputs", describe_all(impl.outputs)},
                          {"profiles", describe_all(impl.profiles)},
                          {"metadata", impl.metadata},
-                         {"device", describe(impl.backend->device())}});
+                         {"device", describe(impl.backend->device())},
+                         {"refittable", impl.initializers.has_value()}});
     });
   });
 }
@@ -149,7 +151,7 @@ camshaft_status camshaft_engine_graph(const camshaft_engine* engine, camshaft_re
   return guarded([&] {
     PrintOptions options;
     options.sources = true;
-    give(text, "text", [&] { return new_record(print(impl_of(engine).graph, options)); });
+    give(text, "text", [&] { return new_record(print(impl_of(engine)->graph, options)); });
   });
 }
 
@@ -187,7 +189,8 @@ camshaft_status camshaft_engine_layer_costs(const camshaft_engine* engine, const
 camshaft_status camshaft_engine_sample_inputs(const camshaft_engine* engine, const camshaft_shapes* shapes,
                                               uint64_t seed, camshaft_tensors** inputs) {
   return guarded([&] {
-    const Engine::Impl& impl = impl_of(engine);
+    const std::shared_ptr<const Engine::Impl> held = impl_of(engine);
+    const Engine::Impl& impl = *held;
     given(inputs, "inputs");
     const std::vector<Tensor> samples =
         sample_inputs(impl.graph, choose_input_shapes(impl.graph, dims_of(shapes), impl.optimum), seed);

@@ -26,22 +26,25 @@ SymbolBindings symbols_of(const Graph& graph, const std::map<std::string, Dims>&
 }  // namespace
 
 std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const SymbolBindings& symbols) {
-  const Graph& graph = engine.impl()->graph;
+  const std::shared_ptr<const Engine::Impl> impl = engine.impl();
+  const Graph& graph = impl->graph;
   std::vector<std::optional<ops::Cost>> costs;
-  for (const PlanStep& step : engine.impl()->plan.steps)
+  for (const PlanStep& step : impl->plan.steps)
     costs.push_back(step.node < 0 ? ops::Cost()
                                   : ops::cost(graph, graph.nodes[static_cast<size_t>(step.node)], symbols));
   return costs;
 }
 
 std::vector<std::optional<ops::Cost>> layer_costs(const Engine& engine, const std::map<std::string, Dims>& inputs) {
-  return layer_costs(engine, symbols_of(engine.impl()->graph, inputs));
+  const std::shared_ptr<const Engine::Impl> impl = engine.impl();
+  return layer_costs(engine, symbols_of(impl->graph, inputs));
 }
 
 std::vector<LayerOperands> layer_operands(const Engine& engine, const std::map<std::string, Dims>& inputs) {
-  const Plan& plan = engine.impl()->plan;
+  const std::shared_ptr<const Engine::Impl> impl = engine.impl();
+  const Plan& plan = impl->plan;
   std::map<std::string, Dim, std::less<>> sizes;
-  for (const auto& [symbol, size] : symbols_of(engine.impl()->graph, inputs)) sizes.emplace(symbol, size);
+  for (const auto& [symbol, size] : symbols_of(impl->graph, inputs)) sizes.emplace(symbol, size);
   const auto texts = [&](const std::vector<int32_t>& ids) {
     std::vector<std::string> list;
     for (const int32_t id : ids) {
@@ -78,8 +81,9 @@ LayerBound layer_bound(const ops::Cost& cost, bool rounds, const DeviceLimits& l
 }
 
 std::vector<LayerBound> layer_bounds(const Engine& engine, const std::vector<std::optional<ops::Cost>>& costs) {
-  const DeviceLimits& limits = engine.impl()->backend->device().limits;
-  const std::vector<PlanStep>& steps = engine.impl()->plan.steps;
+  const std::shared_ptr<const Engine::Impl> impl = engine.impl();
+  const DeviceLimits& limits = impl->backend->device().limits;
+  const std::vector<PlanStep>& steps = impl->plan.steps;
   std::vector<LayerBound> bounds(costs.size());
   for (size_t i = 0; i < costs.size(); ++i)
     if (costs[i] && steps[i].device.is_gpu())

@@ -23,10 +23,11 @@ class LayerGraph {
  public:
   explicit LayerGraph(const Engine& engine)
       : engine_(engine),
-        plan_(engine.impl()->plan),
+        impl_(engine.impl()),
+        plan_(impl_->plan),
         names_(plan_.values.size()),
         writers_(plan_.values.size()),
-        costs_(layer_costs(engine, engine.impl()->optimum)) {}
+        costs_(layer_costs(engine, impl_->optimum)) {}
 
   onnx::ModelProto made() && {
     add_inputs();
@@ -125,7 +126,7 @@ class LayerGraph {
   /// The operators that run as one layer, in their order.
   std::vector<std::string> fused(const PlanStep& step) const {
     if (step.node < 0) return {};
-    const Node& node = engine_.impl()->graph.nodes[static_cast<size_t>(step.node)];
+    const Node& node = impl_->graph.nodes[static_cast<size_t>(step.node)];
     std::vector<std::string> operators;
     if (node.op.as<ops::Region>())
       for (const Node& inside : node.bodies[0].nodes) operators.emplace_back(inside.op.name());
@@ -162,6 +163,7 @@ class LayerGraph {
   }
 
   const Engine& engine_;
+  const std::shared_ptr<const Engine::Impl> impl_;
   const Plan& plan_;
   std::vector<std::string> names_;               // of each plan value that is an input or that a layer writes
   std::vector<std::vector<int32_t>> writers_;    // of each root: it, or the parts of it, that layers write

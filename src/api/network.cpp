@@ -107,8 +107,8 @@ json described(const onnx::OperatorSchema& schema) {
                           {"type", static_cast<int>(a.type)},
                           {"type_name", onnx::attribute_type_name(a.type)},
                           {"required", a.is_required}});
-  return {{"domain", schema.domain}, {"operator", schema.op_type}, {"since", schema.since},
-          {"inputs", inputs},        {"outputs", outputs},         {"attributes", attributes}};
+  return {{"domain", schema.domain}, {"operator", schema.op_type}, {"since", schema.since}, {"inputs", inputs},
+          {"outputs", outputs},      {"attributes", attributes},   {"open", schema.is_open}};
 }
 
 }  // namespace

@@ -166,6 +166,12 @@ constexpr Option options_of_build[] = {
     {"seed", OptionKind::integer, "Of the inputs used for verification",
      [](Settings& s, const json& v) { s.build.seed = static_cast<uint64_t>(v.get<int64_t>()); },
      [](const Settings& s) -> json { return static_cast<int64_t>(s.build.seed); }},
+    build_option<&BuildOptions::refit>(
+        "refit", OptionKind::boolean,
+        "Make an engine whose weights can be replaced; the report says which cannot, and "
+        "what that costs"),
+    build_option<&BuildOptions::strip_weights>("strip-weights", OptionKind::boolean,
+                                               "The same, and save it without weights: a refit must bring them"),
     {"debug-tensors", OptionKind::list, "Tensors to keep through fusion, as further outputs",
      [](Settings& s, const json& v) { s.build.debug_tensors.push_back(v.get<std::string>()); },
      [](const Settings& s) -> json { return s.build.debug_tensors; }},

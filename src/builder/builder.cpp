@@ -21,14 +21,17 @@
 #include "builder/compile_graph.h"
 #include "builder/optimize_model.h"
 #include "builder/precision_gains.h"
+#include "builder/refittable_build.h"
 #include "builder/sample_inputs.h"
 #include "builder/unmet_rules.h"
 #include "builder/verdict.h"
 #include "builder/verify_engine.h"
+#include "builder/verify_plugins.h"
 #include "compile/tune/settle_chains.h"
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
+#include "reference/plugin_run.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
@@ -112,9 +115,17 @@ struct Builder::Source {
 
 Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string& folder) {
   const auto read = [&] {
-    return Source{onnx::read_model(model->bytes(), model->path(), model, folder),
-                  {std::filesystem::path(model->path()).filename().string(), to_hex(hash64(model->bytes()))},
+    Source source{onnx::read_model(model->bytes(), model->path(), model, folder),
+                  {std::filesystem::path(model->path()).filename().string(), ""},
                   model->size()};
+    if (!refits(options_)) {
+      source.identity.hash = to_hex(hash64(model->bytes()));
+    } else {
+      const std::string bytes = bytes_without_weights(source.model);
+      source.identity.hash = to_hex(hash64(bytes));
+      source.bytes = bytes.size();
+    }
+    return source;
   };
   return name_out_of_memory([&] { return fmt::format("out of memory while building '{}'", model->path()); },
                             [&] { return build_checked(read); });
@@ -122,6 +133,10 @@ Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string
 
 Engine Builder::build(const onnx::ModelProto& model) {
   const auto read = [&] {
+    if (refits(options_)) {
+      const std::string bytes = bytes_without_weights(model);
+      return Source{model, {model.graph.name, to_hex(hash64(bytes))}, bytes.size()};
+    }
     // The tensors, which may be large, are not copied to be hashed.
     onnx::ModelProto bare = model;
     std::string hashes;
@@ -153,6 +168,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   if (options.threads < 0)
     throw Error(ErrorCode::invalid_argument, fmt::format("a build cannot have {} threads", options.threads));
   check_tuning_options(options);
+  check_refit_options(options, *backend);
   const std::string warning = options.device == "cpu" ? cpu::isa_warning(backend->device().isa) : "";
   if (!warning.empty()) log_warning(warning);
   ThreadPool pool(options.threads > 0 ? options.threads : std::max(1, backend->device().cores));
@@ -161,6 +177,8 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   Stopwatch watch;
   progress("reading", 0);
   Source source = read();
+  const std::unique_ptr<Replaceable> replaceable = refits(options) ? replaceable_of(source.model) : nullptr;
+  const ReplaceableScope watched(replaceable.get());
   onnx::ImportedModel imported = onnx::import_model(source.model, import_options(options.profiles));
   source.model = {};  // its text may be large; the graph keeps the storage of what it took
   const ModelIdentity& model = source.identity;
@@ -180,6 +198,15 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
 
   SymbolBindings optimum;
   if (!options.profiles.empty()) optimum = bind_profile(imported.graph, options.profiles.front());
+  std::vector<std::string> verified_plugins;
+  const bool all_sizes = plugin_checks().verify;
+  if (options.verify || all_sizes) {
+    const PluginVerifyOptions how{options.effective_tolerance(), options.seed, optimum, !all_sizes,
+                                  options.cancellation};
+    std::vector<std::string> lines = verify_plugins(imported.graph, how, pool);
+    if (all_sizes) verified_plugins = std::move(lines);
+    report_.seconds_verify += watch.lap();
+  }
   std::vector<TacticDecision> decisions;
   const auto compiled = [&](const OptimizedModel& optimized, Deviation most) {
     progress("tuning", 0.3);
@@ -191,11 +218,17 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     compile.profiles = options.profiles;
     compile.cancellation = options.cancellation;
     compile.metadata = metadata_of(imported, model, source.bytes, backend->device());
+    for (const auto& [name, text] : plugins_of(imported.graph)) compile.metadata["plugin " + name] = text;
     compile.metadata["tuning"] = tuning.summary();
     compile.metadata["precision"] = optimized.precision;
     compile.notes = optimized.notes;
     compile.most_deviation = most;
     compile.decisions = std::move(settled.decisions);
+    if (replaceable) {
+      compile.initializers = replaceable->records();
+      compile.strip_weights = options.strip_weights;
+      report_refit(*replaceable, report_);
+    }
     for (auto& [name, notes] : settled.notes)
       compile.notes[name].insert(compile.notes[name].end(), notes.begin(), notes.end());
     Engine engine = compile_graph(std::move(settled.graph), backend, compile);
@@ -204,7 +237,8 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   };
   progress("optimising", 0.1);
   // Only what is checked may round more than it must; what is locked was checked by the build that wrote the lock file.
-  const Deviation most_allowed = options.verify || tuning.is_locked() ? Deviation::rounding : Deviation::specials;
+  const bool is_checked = (options.verify || tuning.is_locked()) && !replaceable;
+  const Deviation most_allowed = is_checked ? Deviation::rounding : Deviation::specials;
   const auto chosen = [&] {
     if (!optimizer.may_quantize() || options.tuning != Tuning::measure)
       return optimizer.run(imported.graph, optimizer.may_quantize(), tuning.kept_layers());
@@ -262,6 +296,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     report_.verification = result.outputs;
     report_.samples = result.samples;
     report_.not_verified = not_verified(result);
+    for (std::string& line : plugins_without_reference(imported.graph)) report_.not_verified.push_back(std::move(line));
     if (verify.excused * result.sensitivity > verify.tolerance) report_.sensitivity = result.sensitivity;
     if (result.by_layers) {
       report_.judged_tensors = result.layers.judged;
@@ -279,6 +314,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   }
   log_debug(fmt::format("the build took {:.2g} operations and {} at most", budget->operations_taken(),
                         format_bytes(budget->most_bytes_in_use())));
+  report_.samples.insert(report_.samples.end(), verified_plugins.begin(), verified_plugins.end());
   report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   tuning.report(report_);
   tuning.write_lock(optimized, optimum, decisions);

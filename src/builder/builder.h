@@ -127,6 +127,12 @@ struct BuildOptions {
   /// Inputs to verify on instead, by name; those left out are made from the seed. The memory must stay valid during the
   /// build.
   std::map<std::string, TensorView> verification_inputs;
+  /// The weights can be replaced in the built engine (Refitter). What passes would decide by the numbers of weights
+  /// they do without, or it fixes the initializer, and BuildReport says so; kernels that round more than they must are
+  /// not used (Deviation::rounding), as what is refitted is not verified. Not in fp16, nor in int8 by a calibration.
+  bool refit = false;
+  /// Files of the engine have no weights that a refit can bring; this is `refit` too.
+  bool strip_weights = false;
   /// Tensors of the model to keep through all fusions, so that they can be tapped.
   std::vector<std::string> debug_tensors;
   /// Stop after this many optimiser passes (BuildReport::passes); -1 runs them all.
@@ -184,6 +190,10 @@ struct BuildReport {
   std::vector<LayerPlacement> quantized_layers;
   /// Of a build in fp32 that measures: what lower precisions would gain.
   std::vector<PrecisionGain> gains;
+  /// With BuildOptions::refit: what no refit can change, "'name': why", and what was not done so that it can, in the
+  /// order of the initializers' names.
+  std::vector<std::string> not_refittable, refit_costs;
+  int64_t refittable = 0;           ///< initializers that can be replaced
   int64_t model_nodes = 0;          ///< nodes of the ONNX graph
   std::vector<std::string> passes;  ///< of the optimiser, in the order in which they ran
   int64_t layers = 0;               ///< steps of the plan

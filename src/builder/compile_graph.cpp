@@ -14,6 +14,8 @@ Engine compile_graph(Graph graph, std::shared_ptr<const Backend> backend, const 
   if (!options.profiles.empty()) impl->optimum = bind_profile(impl->graph, options.profiles.front());
   impl->profiles = options.profiles;
   impl->metadata = options.metadata;
+  impl->initializers = options.initializers;
+  impl->saves_stripped = options.strip_weights;
   impl->packed = std::make_shared<PackedConstants>();
   impl->packed->set_unpack([device = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
     return device->unpack(p, dtype, dims);

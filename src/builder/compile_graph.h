@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "compile/backend.h"
 #include "compile/tune/tuner.h"
 #include "ir/graph.h"
+#include "ir/replaceable.h"
 #include "runtime/engine.h"
 
 namespace camshaft {
@@ -22,6 +24,9 @@ struct CompileOptions {
   /// Of values, by name, for inspection: see PassNotes.
   std::map<std::string, std::vector<std::string>> notes;
   Deviation most_deviation = Deviation::rounding;  ///< see LowerOptions
+  /// Of an engine that can be refitted: the initializers of its model.
+  std::optional<std::vector<InitializerRecord>> initializers;
+  bool strip_weights = false;  ///< see BuildOptions
   Cancellation cancellation;
 };
 

@@ -79,6 +79,7 @@ class Lowering {
 
   Plan run() {
     make_values();
+    compile_recorded();
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       options_.cancellation.check("choosing tactics");
       add_node(n);
@@ -205,7 +206,8 @@ class Lowering {
           step.device = backend_.device().id;
           for_device_.emplace_back(plan_.steps.size(), tactic);
         } else {
-          step.kernel = backend_.compile(region, tactic, constants_);
+          const bool is_ahead = ahead_[n].kernel && ahead_[n].tactic == step.tactic;
+          step.kernel = is_ahead ? ahead_[n].kernel : backend_.compile(region, tactic, constants_);
         }
       }
     } catch (const Error& e) {
@@ -217,6 +219,25 @@ class Lowering {
       value(id).storage = is_static && known_before_running(graph_.type(id)) ? Storage::arena : Storage::dynamic;
     if (step.kernel) need_inputs(step);
     plan_.steps.push_back(std::move(step));
+  }
+
+  // Whether a recorded tactic may run is settled in order; nearly all may.
+  void compile_recorded() {
+    ahead_.resize(graph_.nodes.size());
+    const size_t count = std::min(ahead_.size(), options_.tactics.size());
+    if (options_.cores < 2) return;
+    for_each_parallel(options_.cores, count, [&](size_t n) {
+      const Node& node = graph_.nodes[n];
+      if (is_view(node) || is_conditional(node) || options_.tactics[n].empty()) return;
+      options_.cancellation.check("compiling kernels");
+      const RegionView region{graph_, node, symbols_};
+      try {
+        const std::optional<Tactic> tactic = backend_.find_tactic(region, options_.tactics[n]);
+        if (!tactic || tactic->place == Place::device) return;
+        ahead_[n] = {tactic->str(), backend_.compile(region, *tactic, constants_)};
+      } catch (const Error&) {  // add_node() meets it again, and names the layer
+      }
+    });
   }
 
   [[noreturn]] static void rethrow(const PlanStep& step, const Error& e) {
@@ -349,6 +370,11 @@ class Lowering {
   const LowerOptions& options_;
   SymbolBindings symbols_;
   std::set<std::string, std::less<>> input_symbols_;
+  struct Ahead {
+    std::string tactic;
+    std::shared_ptr<const Kernel> kernel;
+  };
+  std::vector<Ahead> ahead_;  // of each node
   Plan plan_;
   std::vector<std::string> missing_;                   // recorded tactics that the backend does not have
   std::vector<std::pair<size_t, Tactic>> for_device_;  // steps whose kernels are still to be compiled

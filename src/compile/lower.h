@@ -30,6 +30,8 @@ struct LowerOptions {
   Deviation most_deviation = Deviation::rounding;
   /// Whether kernels must run on the host, as those of branches do.
   bool host_only = false;
+  /// Cores that compile the kernels of `tactics`, and so pack their weights, at the same time.
+  int cores = 1;
   Cancellation cancellation;
 };
 

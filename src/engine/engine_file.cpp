@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "engine/container.h"
 #include "engine/damaged.h"
+#include "engine/field_codec.h"
 #include "engine/graph_codec.h"
 
 namespace camshaft {
@@ -55,6 +57,46 @@ LayerExplanation decode_explanation(const format::Explanation& stored, CopyBudge
   return explanation;
 }
 
+flatbuffers::Offset<format::Initializer> encode_initializer(flatbuffers::FlatBufferBuilder& b,
+                                                            const InitializerRecord& record) {
+  const auto name = b.CreateString(record.name);
+  const auto dims = b.CreateVector(record.dims);
+  flatbuffers::Offset<flatbuffers::String> fixed_by;
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> inlined;
+  if (!record.fixed_by.empty()) fixed_by = b.CreateString(record.fixed_by);
+  if (record.value.defined()) {
+    b.ForceVectorAlignment(record.value.bytes(), sizeof(uint8_t), 16);
+    inlined = b.CreateVector(element_bytes(record.value));
+  }
+  format::InitializerBuilder i(b);
+  i.add_name(name);
+  i.add_dtype(static_cast<uint8_t>(record.dtype));
+  i.add_dims(dims);
+  if (!fixed_by.IsNull()) i.add_fixed_by(fixed_by);
+  i.add_hash(record.hash);
+  if (!inlined.IsNull()) i.add_inlined(inlined);
+  return i.Finish();
+}
+
+InitializerRecord decode_initializer(const format::Initializer& stored, CopyBudget& budget) {
+  InitializerRecord record;
+  record.name = decode_text(stored.name(), budget);
+  if (stored.dtype() >= dtype_count)
+    throw Error(ErrorCode::corrupt_engine, fmt::format("there is no dtype {}", stored.dtype()));
+  record.dtype = static_cast<DType>(stored.dtype());
+  record.dims = copy_numbers<int64_t>(stored.dims(), budget);
+  const bool is_negative = std::any_of(record.dims.begin(), record.dims.end(), [](int64_t d) { return d < 0; });
+  const TensorType type{record.dtype, Shape(record.dims.begin(), record.dims.end())};
+  if (is_container(record.dtype) || is_negative || !too_large(type).empty())
+    throw Error(ErrorCode::corrupt_engine,
+                fmt::format("the initializer '{}' is recorded as {}", record.name, to_string(type)));
+  record.fixed_by = decode_text(stored.fixed_by(), budget);
+  record.hash = stored.hash();
+  if (stored.inlined())
+    record.value = decode_elements(record.dtype, record.dims, stored.inlined(), record.name, budget);
+  return record;
+}
+
 // Where the constants are that are read only where another layout is wanted. They are a third of the weights where
 // Winograd's transform is stored: loading does not look at them.
 constexpr char fallback_section[] = "fallback";
@@ -91,6 +133,16 @@ EngineFile decode(const std::shared_ptr<const Container>& opened, std::shared_pt
       file.packed->add(std::move(packed));
     }
   }
+  if (stored.initializers()) {
+    file.initializers.emplace();
+    for (const format::Initializer* i : *stored.initializers())
+      file.initializers->push_back(decode_initializer(*i, budget));
+  }
+  if (stored.graph()->values())
+    for (const format::Value* v : *stored.graph()->values())
+      file.is_stripped = file.is_stripped || v->constant() == format::ConstantStorage::stripped;
+  if (file.is_stripped && !file.initializers)
+    throw Error(ErrorCode::corrupt_engine, "it has no weights, and does not say which it needs");
   if (stored.profiles())
     for (const format::Profile* p : *stored.profiles()) file.profiles.push_back(decode_profile(*p, budget));
   if (stored.optimum())
@@ -117,7 +169,7 @@ auto with_sections(const EngineFile& engine, Write&& write) {
   const auto store = [&](const Tensor& tensor) { return weights.add(tensor.span()); };
   flatbuffers::FlatBufferBuilder b(1 << 16);
   ProvenanceEncoder provenances;
-  const auto graph = encode_graph(b, engine.graph, &engine.tactics, &engine.elide, store, provenances);
+  const auto graph = encode_graph(b, engine.graph, &engine.tactics, &engine.keep, store, provenances);
   std::vector<flatbuffers::Offset<format::Packed>> packed;
   for (const PackedConstant* p : engine.packed->all()) {
     if (p->verify) p->verify();
@@ -141,10 +193,17 @@ auto with_sections(const EngineFile& engine, Write&& write) {
   const auto optimum_list = b.CreateVector(optimum);
   const auto metadata_list = b.CreateVector(metadata);
   const auto explanation_list = b.CreateVector(explanations);
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<format::Initializer>>> initializer_list;
+  if (engine.initializers) {
+    std::vector<flatbuffers::Offset<format::Initializer>> initializers;
+    for (const InitializerRecord& record : *engine.initializers) initializers.push_back(encode_initializer(b, record));
+    initializer_list = b.CreateVector(initializers);
+  }
   const auto operators = provenances.operators(b);
   const auto provenance_list = provenances.provenances(b);
-  format::FinishEngineBuffer(b, format::CreateEngine(b, kind, graph, packed_list, profile_list, optimum_list,
-                                                     metadata_list, explanation_list, operators, provenance_list));
+  format::FinishEngineBuffer(
+      b, format::CreateEngine(b, kind, graph, packed_list, profile_list, optimum_list, metadata_list, explanation_list,
+                              operators, provenance_list, initializer_list));
 
   std::vector<SectionSource> sections;
   sections.emplace_back("graph", std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize())));

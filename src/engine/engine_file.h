@@ -4,14 +4,17 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/mapped_file.h"
 #include "compile/constants/packed_constants.h"
 #include "compile/explanation.h"
+#include "engine/keep.h"
 #include "engine/profile.h"
 #include "ir/graph.h"
+#include "ir/replaceable.h"
 
 namespace camshaft {
 
@@ -26,8 +29,12 @@ struct EngineFile {
   SymbolBindings optimum;
   std::map<std::string, std::string> metadata;
   std::vector<LayerExplanation> explanations;  ///< of each node, or none
-  /// Of each value: a constant that no kernel reads but through its packed forms, so that its bytes need not be stored.
-  std::vector<bool> elide;
+  /// Of each value; none: the bytes of all that have some. Of a file that was read there are none.
+  std::vector<Keep> keep;
+  /// Of an engine that can be refitted: the initializers of its model.
+  std::optional<std::vector<InitializerRecord>> initializers = {};
+  /// Whether there are constants of which a refit must bring the bytes. Filled by read_engine_file.
+  bool is_stripped = false;
   std::shared_ptr<const void> storage;  ///< keeps the mapped weights alive; filled by read_engine_file
 };
 
@@ -37,7 +44,8 @@ void write_engine_file(const std::string& path, const EngineFile& engine);
 std::vector<std::byte> engine_file_bytes(const EngineFile& engine);
 
 /// Checks a mapped file, or bytes in memory: bounds, checksums, structure (FlatBuffers verifier), semantics (graph
-/// verifier, shape rules). Any bytes at all give an engine or an Error(corrupt_engine).
+/// verifier, shape rules). Any bytes at all give an engine or an Error(corrupt_engine), or MissingPlugin where they
+/// name an operator of a plugin that is not loaded.
 EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped);
 /// Maps the file first; Error(io) when it cannot be read.
 EngineFile read_engine_file(const std::string& path);

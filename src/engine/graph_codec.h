@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/keep.h"
 #include "engine/provenance_codec.h"
 #include "engine_format_generated.h"
 #include "ir/graph.h"
@@ -14,9 +15,9 @@ namespace camshaft {
 
 /// Puts a constant's bytes into the weights section and returns their offset.
 using StoreBytes = std::function<uint64_t(const Tensor&)>;
-/// `tactics` and `elide` are of the outermost graph's nodes and values; bodies have none.
+/// `tactics` and `keep` are of the outermost graph's nodes and values; bodies have none.
 flatbuffers::Offset<format::Graph> encode_graph(flatbuffers::FlatBufferBuilder& builder, const Graph& graph,
-                                                const std::vector<std::string>* tactics, const std::vector<bool>* elide,
+                                                const std::vector<std::string>* tactics, const std::vector<Keep>* keep,
                                                 const StoreBytes& store, ProvenanceEncoder& provenances);
 
 /// Where constants' bytes come from: the weights section and what keeps it alive.

@@ -47,6 +47,7 @@ std::shared_ptr<const Tensor> decode_constant(const format::Value& value, DType 
         fail_corrupt(fmt::format("constant '{}' lies outside the weights", value.name()->string_view()));
       return std::make_shared<const Tensor>(dtype, dims, weights.bytes.subspan(value.offset(), bytes), weights.owner);
     }
+    case format::ConstantStorage::stripped:
     case format::ConstantStorage::packed_only: {
       if (dtype == DType::string)
         fail_corrupt(fmt::format("constant '{}' is of strings, which are never packed", value.name()->string_view()));

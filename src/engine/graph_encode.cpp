@@ -22,7 +22,7 @@ flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<format::Type>>> enco
   return b.CreateVector(list);
 }
 
-flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, bool elide, const StoreBytes& store,
+flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, Keep keep, const StoreBytes& store,
                                                 ProvenanceEncoder& provenances) {
   const auto name = b.CreateString(value.name);
   const auto dims = encode_texts(b, dim_texts(value.type.shape));
@@ -31,7 +31,9 @@ flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, 
   uint64_t offset = 0;
   flatbuffers::Offset<flatbuffers::Vector<uint8_t>> inlined;
   if (value.constant) {
-    if (elide || value.constant->is_elided()) {
+    if (keep == Keep::nothing) {
+      storage = format::ConstantStorage::stripped;
+    } else if (keep == Keep::packed_only || value.constant->is_elided()) {
       storage = format::ConstantStorage::packed_only;
     } else if (value.constant->dtype() == DType::string || value.constant->bytes() <= inline_bytes) {
       storage = format::ConstantStorage::inlined;
@@ -57,11 +59,12 @@ flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, 
 }  // namespace
 
 flatbuffers::Offset<format::Graph> encode_graph(Builder& b, const Graph& graph, const std::vector<std::string>* tactics,
-                                                const std::vector<bool>* elide, const StoreBytes& store,
+                                                const std::vector<Keep>* keep, const StoreBytes& store,
                                                 ProvenanceEncoder& provenances) {
   std::vector<flatbuffers::Offset<format::Value>> values;
   for (size_t v = 0; v < graph.values.size(); ++v)
-    values.push_back(encode_value(b, graph.values[v], elide && v < elide->size() && (*elide)[v], store, provenances));
+    values.push_back(
+        encode_value(b, graph.values[v], keep && v < keep->size() ? (*keep)[v] : Keep::bytes, store, provenances));
   std::vector<flatbuffers::Offset<format::Node>> nodes;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];

@@ -7,6 +7,8 @@
 
 #include "ir/container_type.h"
 #include "ir/limits.h"
+#include "ir/plugin.h"
+#include "ir/replaceable.h"
 
 namespace camshaft {
 
@@ -64,6 +66,7 @@ ValueId Graph::add_constant(const std::string& name, Constant constant) {
   const Tensor& tensor = *constant.tensor;
   TensorType type{tensor.dtype(), Shape(tensor.dims().begin(), tensor.dims().end())};
   auto content = constant_content(tensor);
+  if (content) fix_numbers(constant.provenance, "integers that sizes may be made of");
   values.push_back({unique_name(name), std::move(type), std::move(constant.tensor), std::move(content),
                     std::move(constant.provenance)});
   names_.emplace(values.back().name, 1);
@@ -150,6 +153,8 @@ std::vector<Inferred> infer(const Graph& graph, const Node& node) {
     for (Inferred& r : result)
       if (r.content && !fits(*r.content, r.type.shape)) r.content.reset();
     return result;
+  } catch (const MissingPlugin&) {
+    throw;
   } catch (const Error& e) {
     std::string types;
     for (const ValueId id : node.inputs)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ir/replaceable.h"
 
 namespace camshaft {
 
@@ -153,6 +154,7 @@ Pointer Provenance::unknown(std::string reason, const std::vector<Constant>& fro
   std::vector<Pointer> parts;
   for (const Constant& constant : from)
     if (constant.provenance) parts.push_back(constant.provenance);
+  for (const Pointer& part : parts) fix_numbers(part, reason);
   if (deepest(parts) >= most_depth) parts = leaves(from);
   return std::make_shared<const Provenance>(Unknown{std::move(reason)}, std::move(parts));
 }

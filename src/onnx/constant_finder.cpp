@@ -7,6 +7,7 @@
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 #include "reference/evaluate.h"
 
 namespace camshaft::onnx {
@@ -67,9 +68,13 @@ const Node* ConstantFinder::producer(ValueId id) {
   return it == producer_.end() ? nullptr : &graph_.nodes[it->second];
 }
 
+// Converters read the numbers. What only derives constants of them, whatever they are, asks with a ReplaceableScope of
+// nothing.
 Constant ConstantFinder::find(ValueId id) {
   note_new_nodes();
-  return find(id, 0);
+  Constant found = find(id, 0);
+  fix_numbers(found.provenance, "an operand by which an operator is read");
+  return found;
 }
 
 std::optional<std::vector<Dim>> ConstantFinder::elements(ValueId id) {
@@ -142,8 +147,9 @@ std::optional<std::vector<Dim>> ConstantFinder::find_elements(ValueId id, int de
   if (value.content) return value.content;
   if (value.type.dtype != DType::i64 && value.type.dtype != DType::i32) return std::nullopt;
   if (!is_static(value.type.shape) || !is_short(value.type.shape)) return std::nullopt;
-  if (const auto constant = find(id, depth).tensor) {
-    const std::vector<int64_t> ints = constant->to_ints();
+  if (const Constant constant = find(id, depth); constant.tensor) {
+    fix_numbers(constant.provenance, "a list of sizes");
+    const std::vector<int64_t> ints = constant.tensor->to_ints();
     return std::vector<Dim>(ints.begin(), ints.end());
   }
   const auto producer = producer_.find(id);

@@ -58,6 +58,7 @@ std::span<const Converter> sequence_converters();
 std::span<const Converter> shape_converters();
 std::span<const Converter> signal_converters();
 std::span<const Converter> string_converters();
+std::span<const Converter> tensorrt_converters();       ///< domain TRT
 std::span<const Converter> tree_ensemble_converters();  ///< domain ai.onnx.ml
 std::span<const Converter> vision_converters();
 
@@ -73,7 +74,8 @@ struct KnownOperator {
 /// All of them, ordered by domain and name.
 std::vector<KnownOperator> known_operators();
 
-/// Null when the operator is not known in that version. `domain` may be spelt "" or "ai.onnx".
+/// Null when the operator is not known in that version. `domain` may be spelt "" or "ai.onnx"; operators of TensorRT's
+/// are found in either, by their ending "_TRT".
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset);
 
 }  // namespace camshaft::onnx

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "onnx/claimed_operators.h"
 #include "onnx/converters.h"
 #include "onnx/node_order.h"
 #include "onnx/quote.h"
@@ -14,6 +15,11 @@
 namespace camshaft::onnx {
 
 namespace {
+
+// Domains whose operators are not for plugins to bring.
+bool is_of_onnx(const std::string& domain) {
+  return domain.starts_with("ai.onnx") || domain.starts_with("com.microsoft");
+}
 
 class Scan {
  public:
@@ -45,7 +51,9 @@ class Scan {
   void node(const NodeProto& n, const OpsetImports& opsets, const std::string& prefix) {
     for (const AttributeProto& attribute : n.attributes)
       for (const GraphProto& graph : attribute.graphs) nodes(graph.nodes, opsets, prefix);
-    if (const FunctionProto* function = functions_.find(n)) {
+    const Claim claim = find_claim(n);
+    if (claim.plugin || claim.expression) return;
+    if (const FunctionProto* function = claim ? claim.function : functions_.find(n)) {
       if (!scanned_.insert(function).second) return;
       if (calls_ >= deepest_calls)
         throw Error(ErrorCode::invalid_model,
@@ -68,6 +76,8 @@ class Scan {
       advice_ =
           ". ONNX Runtime arranged this file for the processor that it was saved on: take the original model, or save "
           "the optimised one at the level ORT_ENABLE_EXTENDED";
+    if (advice_.empty() && !is_default && !is_of_onnx(n.domain))
+      advice_ = ". An operator of your own comes from a plugin: load it first (--plugin, see docs/plugins.md)";
     const bool is_training = n.domain == "ai.onnx.preview.training";
     missing_[(is_default ? "" : n.domain + ".") + n.op_type + (is_training ? ", which is for training only" : "")]
         .push_back(prefix + display_name(n));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ir/replaceable.h"
+
 namespace camshaft::onnx {
 
 NamedTensors::NamedTensors(const GraphProto& main, std::map<std::string, Tensor>* all) : all_(all) {
@@ -15,6 +17,8 @@ Constant NamedTensors::add(const std::string& prefix, const std::string& name, T
   if (name.empty()) return literal(std::move(tensor));
   const std::string known = prefix.empty() ? name : name_of(prefix + name, tensor);
   if (all_) all_->insert_or_assign(known, tensor);
+  if (Replaceable* const replaceable = ReplaceableScope::current(); replaceable && prefix.empty())
+    replaceable->add(known, tensor);
   auto provenance = Provenance::initializer(known, tensor);
   return {std::make_shared<const Tensor>(std::move(tensor)), std::move(provenance)};
 }

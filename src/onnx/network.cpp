@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "base/similar_names.h"
+#include "onnx/claimed_operators.h"
 #include "onnx/converters.h"
 #include "onnx/export/model_builder.h"
 #include "onnx/onnx_dtype.h"
@@ -57,10 +58,10 @@ void check_attributes(const NetworkNode& node, const OperatorSchema& schema) {
   for (const AttributeProto& a : node.attributes) {
     const auto known = std::find_if(schema.attributes.begin(), schema.attributes.end(),
                                     [&](const OperatorAttribute& s) { return s.name == a.name; });
-    if (known == schema.attributes.end())
+    if (known == schema.attributes.end() && !schema.is_open)
       refuse(fmt::format("operator {} has no attribute {}{}", full_name(node), quote(a.name),
                          names.empty() ? ": it has none" : what_was_meant(a.name, names)));
-    if (known->type != a.type)
+    if (known != schema.attributes.end() && known->type != a.type)
       refuse(fmt::format("attribute {} of operator {} is {}, not {}", quote(a.name), full_name(node),
                          attribute_type_name(known->type), attribute_type_name(a.type)));
     if (!given.insert(a.name).second)
@@ -226,6 +227,7 @@ std::string Network::add_constant(const std::string& given, const Tensor& given_
 }
 
 OperatorSchema Network::schema(const std::string& domain, const std::string& op_type) const {
+  if (auto claimed = claimed_schema(domain, op_type)) return *claimed;
   if (find_converter(domain, op_type, version(domain)))
     if (const auto schema = find_schema(domain, op_type, version(domain))) return *schema;
   std::vector<std::string> names;

@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "ir/ops/generate.h"
+#include "ir/replaceable.h"
 #include "ir/symbols.h"
 #include "onnx/branch_cases.h"
+#include "onnx/claimed_operators.h"
 #include "onnx/converters.h"
 #include "onnx/missing_operators.h"
 #include "onnx/node_order.h"
@@ -118,7 +120,11 @@ ValueId capture(ValueId id, Scope& scope) {
   const Value& value = around.graph.value(id);
   Graph& graph = scope.target->graph;
   ValueId inside = no_value;
-  if (const Constant constant = around.constants.find(id); constant.tensor) {
+  const auto found = [&] {
+    const ReplaceableScope is_not_read(nullptr);
+    return around.constants.find(id);
+  };
+  if (const Constant constant = found(); constant.tensor) {
     inside = graph.add_constant(value.name, constant);
   } else if (is_shape_arithmetic(value)) {
     inside = graph.add(ops::DimsTensor{*value.content, value.type.dtype, value.type.shape.empty()}, {},
@@ -303,14 +309,18 @@ Values NodeImporter::convert(const NodeProto& node, const std::string& source, V
   if (depth > 0 && ++nested_nodes_ > largest_nested)
     throw Error(ErrorCode::invalid_model,
                 fmt::format("the model's sub-graphs make more than {} nodes when loops are tried out", largest_nested));
-  if (const FunctionProto* function = functions_.find(node))
-    return inline_function(*function, node, source, inputs, *scope.target);
+  const Claim claim = find_claim(node);
+  // What is loaded goes before a function of the model, which may be there for whoever has not loaded it.
+  const FunctionProto* function = claim ? claim.function : functions_.find(node);
+  if (function) return inline_function(*function, node, source, inputs, *scope.target);
   const int64_t opset = opset_version(node.domain, *scope.opsets, model_);
   const Converter* converter = find_converter(node.domain, node.op_type, opset);
-  if (!converter) throw Error(ErrorCode::unsupported, "Camshaft does not have this operator");
+  if (!converter && !claim) throw Error(ErrorCode::unsupported, "Camshaft does not have this operator");
   ScopedSubgraphs subgraphs(*this, scope, source);
   ConvertContext context(*scope.target, subgraphs, scope.declared, node, opset, source, scope.prefix,
                          std::move(inputs));
+  if (claim.plugin) return convert_plugin(context, *claim.plugin);
+  if (claim.expression) return convert_expression(context, *claim.expression);
   return converter->convert(context);
 }
 

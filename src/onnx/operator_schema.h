@@ -28,6 +28,7 @@ struct OperatorSchema {
   int64_t since = 1;
   std::vector<OperatorParameter> inputs, outputs;
   std::vector<OperatorAttribute> attributes;  ///< sorted by name
+  bool is_open = false;                       ///< takes attributes of other names, too
 };
 
 /// "a float", "integers", …

@@ -7,6 +7,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
+#include "ir/replaceable.h"
 #include "onnx/converters.h"
 #include "onnx/normalization.h"
 #include "reference/derived_constant.h"
@@ -27,6 +28,7 @@ ScaleAndShift fold_batch_statistics(ConvertContext& c, DType dtype, double epsil
   Constant constants[4];  // gamma, beta, mean, variance
   bool all_constant = true;
   for (size_t i = 0; i < 4; ++i) {
+    const ReplaceableScope derives(nullptr);
     constants[i] = c.traced_constant(c.input(i + 1));
     all_constant = all_constant && constants[i].tensor != nullptr;
   }

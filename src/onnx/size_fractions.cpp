@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 
 namespace camshaft::onnx {
 
@@ -92,7 +93,10 @@ class FractionFinder {
   Fractions searched(ValueId id, int depth) {
     const Value& value = graph_.value(id);
     if (value.type.shape.size() > 1 || depth > most_fraction_depth) return std::nullopt;
-    if (const auto constant = value.constant) return of_constant(*constant);
+    if (const auto constant = value.constant) {
+      fix_numbers(value.provenance, "a factor of sizes");
+      return of_constant(*constant);
+    }
     const Node* node = constants_.producer(id);
     if (!node || !node->bodies.empty()) return std::nullopt;
     if (node->op.as<ops::Cast>()) return cast(*node, depth);

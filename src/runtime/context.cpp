@@ -88,19 +88,22 @@ std::shared_ptr<Budget> make_budget(const Engine::Impl& engine, const ContextOpt
       "smaller shapes (--shapes) need less, and --max-memory (the option 'max-memory') allows more");
 }
 
-Executor make_executor(const Engine::Impl& engine, const ContextOptions& options) {
+Executor make_executor(const Engine::Impl& engine, ArenaPool& shared, const ContextOptions& options) {
   std::shared_ptr<Workers> workers = workers_for(options);
   const int threads = options.threads > 0 ? options.threads : workers->limit();
   std::vector<std::unique_ptr<DeviceQueue>> queues = queues_of(*engine.backend);
   // A device may still read the host's arena when a run has returned.
-  ArenaPool* const arenas = options.shares_memory && queues.empty() ? &engine.arenas : nullptr;
+  ArenaPool* const arenas = options.shares_memory && queues.empty() ? &shared : nullptr;
   return {engine.plan, std::move(workers), threads, std::move(queues), arenas};
 }
 
 }  // namespace
 
-Context::Impl::Impl(std::shared_ptr<const Engine::Impl> e, const ContextOptions& options)
-    : engine(std::move(e)), executor(make_executor(*engine, options)), budget_(make_budget(*engine, options)) {
+Context::Impl::Impl(std::shared_ptr<Engine::Shared> of, const ContextOptions& options)
+    : shared(std::move(of)),
+      engine(shared->current()),
+      executor(make_executor(*engine, shared->arenas, options)),
+      budget_(make_budget(*engine, options)) {
   for (const TensorInfo& info : engine->inputs) {
     const bool fixed = std::none_of(info.dims.begin(), info.dims.end(), [](int64_t d) { return d < 0; });
     input_dims.push_back(fixed ? std::optional<Dims>(info.dims) : std::nullopt);
@@ -158,6 +161,21 @@ Context::Impl::CacheEntry* Context::Impl::find_entry() {
     return &cache_.front();
   }
   return nullptr;
+}
+
+void Context::Impl::take_weights() {
+  std::shared_ptr<const Engine::Impl> now = shared->current();
+  if (now == engine) return;
+  executor.wait_for_runs();
+  Retired old{engine, {}};
+  for (auto it = cache_.begin(); it != cache_.end();) {
+    const auto entry = it++;
+    if (entry->is_pinned) old.pinned.splice(old.pinned.end(), cache_, entry);
+  }
+  cache_.clear();
+  if (!old.pinned.empty()) retired_.push_back(std::move(old));
+  executor.take(now->plan);
+  engine = std::move(now);
 }
 
 Context::Impl::CacheEntry& Context::Impl::bind_entry() {
@@ -243,12 +261,13 @@ void Context::Impl::check_memory(const std::string& what, const TensorInfo& info
 void Context::Impl::run(std::optional<void*> stream) {
   // No memory can be taken while the caller records the stream.
   const bool is_recorded = stream && executor.queue()->is_recorded(*stream);
+  if (!is_recorded) take_weights();
   CacheEntry* known = is_recorded ? find_entry() : &bind_entry();
-  if (!known ||
+  if (!known || (is_recorded && engine != shared->current()) ||
       (is_recorded && (!executor.has_room(*known->bound) || !executor.are_computed(*known->bound, known->kept))))
     throw Error(ErrorCode::invalid_argument,
                 "the stream is being recorded into a CUDA graph, for which this context must have run with these input "
-                "shapes before");
+                "shapes, and with the weights that the engine has now, before");
   CacheEntry& entry = *known;
   entry.is_pinned = entry.is_pinned || is_recorded;
   const BoundPlan& bound = *entry.bound;

@@ -16,7 +16,7 @@
 namespace camshaft {
 
 struct Context::Impl {
-  Impl(std::shared_ptr<const Engine::Impl> engine, const ContextOptions& options);
+  Impl(std::shared_ptr<Engine::Shared> shared, const ContextOptions& options);
   ~Impl();
 
   size_t input_index(const std::string& name) const;
@@ -31,7 +31,8 @@ struct Context::Impl {
   /// Throws Error(invalid_argument) for an empty completion, or while one is running.
   void start_async(std::function<void(std::exception_ptr)> completion);
 
-  std::shared_ptr<const Engine::Impl> engine;
+  std::shared_ptr<Engine::Shared> shared;
+  std::shared_ptr<const Engine::Impl> engine;  ///< with the weights of the last run
   std::vector<std::optional<Dims>> input_dims;
   std::vector<Tensor> container_inputs;  ///< copies; undefined for other inputs
   Executor executor;
@@ -48,12 +49,21 @@ struct Context::Impl {
     Recordings recordings;
     bool is_pinned = false;  ///< a recording of the caller's uses what its launches have on the device
   };
+  /// Goes on with the engine's current weights, if these are others. What was enqueued before is done with the old
+  /// ones when this returns.
+  void take_weights();
   CacheEntry& bind_entry();
   CacheEntry* find_entry();  // null: not bound yet
   /// Gives up entries, the longest unused first, until there is room for another one that keeps so many bytes.
   void make_room(int64_t kept_bytes);
-  int64_t kept_bytes() const;       // of all entries
-  std::list<CacheEntry> cache_;     // most recently used first
+  int64_t kept_bytes() const;    // of all entries
+  std::list<CacheEntry> cache_;  // most recently used first
+  /// Weights before, and what recordings of the caller have of them, which may run as long as the context is there.
+  struct Retired {
+    std::shared_ptr<const Engine::Impl> engine;
+    std::list<CacheEntry> pinned;
+  };
+  std::list<Retired> retired_;
   std::shared_ptr<Budget> budget_;  // null: nothing is limited
 
   std::unique_ptr<AsyncRuns> async_;  // once somebody asks for one

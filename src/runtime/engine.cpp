@@ -46,10 +46,42 @@ void Engine::Impl::finish() {
   tactics.assign(graph.nodes.size(), "");
   for (const PlanStep& step : plan.steps)
     if (step.node >= 0) tactics[static_cast<size_t>(step.node)] = step.tactic;
+  describe_borders();
+  if (const auto queue = backend->make_queue()) upload_constants(plan, *queue);
+}
+
+void Engine::Impl::describe_borders() {
   for (const ValueId id : graph.inputs) inputs.push_back(describe(graph.value(id).name, graph.type(id)));
   for (size_t o = 0; o < graph.outputs.size(); ++o)
     outputs.push_back(describe(graph.output_names[o], graph.type(graph.outputs[o])));
-  if (const auto queue = backend->make_queue()) upload_constants(plan, *queue);
+}
+
+Engine::Shared::Shared(std::shared_ptr<const Impl> impl)
+    : inputs(impl->inputs),
+      outputs(impl->outputs),
+      profiles(impl->profiles),
+      metadata(impl->metadata),
+      current_(std::move(impl)) {}
+
+std::shared_ptr<const Engine::Impl> Engine::Shared::current() const {
+  const std::lock_guard lock(mutex_);
+  return current_;
+}
+
+void Engine::Shared::replace(const std::shared_ptr<const Impl>& before, std::shared_ptr<const Impl> impl) {
+  const std::lock_guard lock(mutex_);
+  if (current_ != before) throw Error(ErrorCode::internal, "the weights were replaced by somebody else");
+  current_.swap(impl);
+}
+
+Engine::Engine(std::shared_ptr<const Impl> impl) : shared_(std::make_shared<Shared>(std::move(impl))) {}
+
+std::shared_ptr<const Engine::Impl> Engine::impl() const {
+  return shared_->current();
+}
+
+bool Engine::is_refittable() const {
+  return impl()->initializers.has_value();
 }
 
 namespace {
@@ -114,9 +146,16 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& mapped, const LoadOp
   impl->optimum = std::move(file.optimum);
   impl->metadata = std::move(file.metadata);
   impl->explanations = std::move(file.explanations);
+  impl->initializers = std::move(file.initializers);
+  impl->lacks_weights = file.is_stripped;
+  impl->saves_stripped = file.is_stripped;
   impl->storage = std::move(file.storage);
   name_damaged_engine(mapped->path(), [&] {
     for (const Profile& profile : impl->profiles) check_profile(impl->graph, profile);
+    if (impl->lacks_weights) {
+      impl->tactics = std::move(file.tactics);
+      return impl->describe_borders();
+    }
     LowerOptions options;
     options.symbols = impl->optimum;
     options.tactics = std::move(file.tactics);
@@ -137,28 +176,21 @@ EngineFile stored(const Engine::Impl& engine) {
   file.optimum = engine.optimum;
   file.metadata = engine.metadata;
   file.explanations = engine.explanations;
-  // Weights that kernels hold in packed form are stored in that form alone, or are a fallback where it does not give
-  // them back.
-  file.elide.assign(engine.graph.values.size(), false);
-  std::map<std::string, bool> packed;  // whether it comes back
-  for (const PackedConstant* p : engine.packed->all())
-    packed[p->constant] |= p->layout == fallback_layout || engine.backend->can_unpack(p->layout);
-  for (size_t v = 0; v < file.elide.size(); ++v)
-    file.elide[v] = engine.graph.values[v].constant && packed.count(engine.graph.values[v].name) != 0;
-  for (const PlanStep& step : engine.plan.steps)
-    for (size_t i = 0; i < step.inputs.size(); ++i)
-      if (step.inputs[i] >= 0 && step.kernel->reads_input(i)) {
-        int32_t read = engine.plan.root(step.inputs[i]);
-        while (engine.plan.values[static_cast<size_t>(read)].copy_of >= 0)
-          read = engine.plan.values[static_cast<size_t>(read)].copy_of;
-        const auto root = static_cast<size_t>(read);
-        if (root < file.elide.size()) file.elide[root] = false;
-      }
+  file.initializers = engine.initializers;
+  file.keep = kept_constants(engine);
   file.packed = std::make_shared<PackedConstants>();
-  for (const PackedConstant* p : engine.packed->all()) file.packed->add(*p);
-  for (size_t v = 0; v < file.elide.size(); ++v) {
+  std::set<std::string> stripped;
+  for (size_t v = 0; v < file.keep.size(); ++v)
+    if (file.keep[v] == Keep::nothing) stripped.insert(engine.graph.values[v].name);
+  std::map<std::string, bool> comes_back;
+  for (const PackedConstant* p : engine.packed->all()) {
+    if (stripped.contains(p->constant)) continue;
+    file.packed->add(*p);
+    comes_back[p->constant] |= p->layout == fallback_layout || engine.backend->can_unpack(p->layout);
+  }
+  for (size_t v = 0; v < file.keep.size(); ++v) {
     const Value& value = engine.graph.values[v];
-    if (file.elide[v] && !value.constant->is_elided() && !packed[value.name])
+    if (file.keep[v] == Keep::packed_only && !value.constant->is_elided() && !comes_back[value.name])
       file.packed->add({value.name, std::string(fallback_layout), value.constant->span(), value.constant->owner()});
   }
   return file;
@@ -166,29 +198,62 @@ EngineFile stored(const Engine::Impl& engine) {
 
 }  // namespace
 
+// Weights that kernels hold in packed form are stored in that form alone, or are a fallback where it does not give them
+// back.
+std::vector<Keep> kept_constants(const Engine::Impl& engine) {
+  const std::vector<Value>& values = engine.graph.values;
+  std::vector<Keep> keep(values.size(), Keep::bytes);
+  std::set<std::string> packed;
+  for (const PackedConstant* p : engine.packed->all()) packed.insert(p->constant);
+  for (size_t v = 0; v < keep.size(); ++v)
+    if (values[v].constant && packed.contains(values[v].name)) keep[v] = Keep::packed_only;
+  for (const PlanStep& step : engine.plan.steps)
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (step.inputs[i] >= 0 && step.kernel->reads_input(i)) {
+        int32_t read = engine.plan.root(step.inputs[i]);
+        while (engine.plan.values[static_cast<size_t>(read)].copy_of >= 0)
+          read = engine.plan.values[static_cast<size_t>(read)].copy_of;
+        const auto root = static_cast<size_t>(read);
+        if (root < keep.size()) keep[root] = Keep::bytes;
+      }
+  if (engine.saves_stripped && engine.initializers) {
+    std::set<std::string> replaceable;
+    for (const InitializerRecord& record : *engine.initializers)
+      if (record.fixed_by.empty()) replaceable.insert(record.name);
+    for (size_t v = 0; v < keep.size(); ++v) {
+      if (!values[v].constant || !values[v].provenance) continue;
+      for (const std::string& name : initializer_names(*values[v].provenance))
+        if (replaceable.contains(name)) keep[v] = Keep::nothing;
+    }
+  }
+  return keep;
+}
+
 void Engine::save(const std::string& path) const {
-  write_engine_file(path, stored(*impl_));
+  const std::shared_ptr<const Impl> now = impl();
+  write_engine_file(path, stored(*now));
 }
 
 std::vector<std::byte> engine_bytes(const Engine& engine) {
-  return engine_file_bytes(stored(*engine.impl()));
+  const std::shared_ptr<const Engine::Impl> now = engine.impl();
+  return engine_file_bytes(stored(*now));
 }
 
 const std::vector<TensorInfo>& Engine::inputs() const {
-  return impl_->inputs;
+  return shared_->inputs;
 }
 const std::vector<TensorInfo>& Engine::outputs() const {
-  return impl_->outputs;
+  return shared_->outputs;
 }
 const std::vector<Profile>& Engine::profiles() const {
-  return impl_->profiles;
+  return shared_->profiles;
 }
 const std::map<std::string, std::string>& Engine::metadata() const {
-  return impl_->metadata;
+  return shared_->metadata;
 }
 
 DeviceId Engine::device() const {
-  return impl_->backend->device().id;
+  return impl()->backend->device().id;
 }
 
 namespace {
@@ -237,7 +302,8 @@ class ReadSteps {
 }  // namespace
 
 std::vector<LayerInfo> Engine::layers() const {
-  const Plan& plan = impl_->plan;
+  const std::shared_ptr<const Impl> now = impl();
+  const Plan& plan = now->plan;
   const auto names = [&](const std::vector<int32_t>& ids) {
     std::vector<std::string> list;
     for (const int32_t id : ids)
@@ -260,8 +326,8 @@ std::vector<LayerInfo> Engine::layers() const {
                       {},
                       step.is_invariant,
                       reads.of(step)});
-    if (step.node < 0 || impl_->explanations.empty()) continue;
-    const LayerExplanation& explanation = impl_->explanations[static_cast<size_t>(step.node)];
+    if (step.node < 0 || now->explanations.empty()) continue;
+    const LayerExplanation& explanation = now->explanations[static_cast<size_t>(step.node)];
     layers.back().tried = explanation.tried;
     layers.back().notes = explanation.notes;
   }
@@ -269,10 +335,11 @@ std::vector<LayerInfo> Engine::layers() const {
 }
 
 std::vector<std::string> Engine::tensor_names() const {
+  const std::shared_ptr<const Impl> now = impl();
   std::vector<std::string> names;
-  for (const PlanValue& value : impl_->plan.values)
+  for (const PlanValue& value : now->plan.values)
     if (value.storage != Storage::none) names.push_back(value.name);
-  for (const std::string& output : impl_->plan.output_names)
+  for (const std::string& output : now->plan.output_names)
     if (std::find(names.begin(), names.end(), output) == names.end()) names.push_back(output);
   return names;
 }
@@ -285,13 +352,14 @@ size_t Engine::Impl::weight_bytes() const {
 }
 
 MemoryInfo Engine::memory() const {
+  const std::shared_ptr<const Impl> now = impl();
   MemoryInfo info;
-  info.weight_bytes = static_cast<int64_t>(impl_->weight_bytes());
+  info.weight_bytes = static_cast<int64_t>(now->weight_bytes());
   // Sizes that no profile names: 1 along the first axis, then the first size that the model accepts.
   for (const int64_t fallback : {64, 32, 16, 128, 224, 8, 1}) {
     try {
-      const BoundPlan bound(impl_->plan, assume_sizes(impl_->graph, impl_->optimum, fallback), 1);
-      for (const DeviceId device : impl_->plan.devices()) {
+      const BoundPlan bound(now->plan, assume_sizes(now->graph, now->optimum, fallback), 1);
+      for (const DeviceId device : now->plan.devices()) {
         info.arena_bytes += bound.arena_bytes(device);
         info.arena_lower_bound += bound.arena_lower_bound(device);
       }
@@ -308,7 +376,10 @@ Context Engine::create_context(const ContextOptions& options) const {
   if (options.threads < 0)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a context cannot have {} threads; give 1 or more, or 0 for one a core", options.threads));
-  return Context(std::make_unique<Context::Impl>(impl_, options));
+  if (impl()->lacks_weights)
+    throw Error(ErrorCode::invalid_argument,
+                "the engine has no weights (it was built with strip-weights): refit it before it runs");
+  return Context(std::make_unique<Context::Impl>(shared_, options));
 }
 
 }  // namespace camshaft

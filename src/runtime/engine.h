@@ -44,7 +44,8 @@ struct LoadOptions {
   std::string device;
 };
 
-/// An immutable compiled model; cheap to copy, safe to use from several threads.
+/// A compiled model; cheap to copy, safe to use from several threads. Nothing of it changes but its weights, by a
+/// Refitter, which all copies and contexts see.
 class Engine {
  public:
   /// Maps an engine file. Throws Error(io), Error(corrupt_engine), Error(invalid_argument) for a device of another kind
@@ -70,12 +71,18 @@ class Engine {
   /// Throws Error(invalid_argument) for a negative thread count.
   Context create_context(const ContextOptions& options = {}) const;
 
+  /// Whether its weights can be replaced: it was built for that (BuildOptions::refit).
+  bool is_refittable() const;
+
   struct Impl;
-  explicit Engine(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
-  const std::shared_ptr<const Impl>& impl() const { return impl_; }
+  class Shared;
+  explicit Engine(std::shared_ptr<const Impl> impl);
+  /// With its current weights. Those who look at more than one thing of it hold on to it.
+  std::shared_ptr<const Impl> impl() const;
+  const std::shared_ptr<Shared>& shared() const { return shared_; }
 
  private:
-  std::shared_ptr<const Impl> impl_;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace camshaft

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,11 +12,14 @@
 #include "compile/backend.h"
 #include "compile/explanation.h"
 #include "compile/plan/plan.h"
+#include "engine/keep.h"
+#include "ir/replaceable.h"
 #include "runtime/arena_pool.h"
 #include "runtime/engine.h"
 
 namespace camshaft {
 
+/// An engine with one set of weights. Nothing of it changes once it is made.
 struct Engine::Impl {
   std::shared_ptr<const Backend> backend;
   Graph graph;                       ///< optimised, with regions
@@ -26,17 +31,47 @@ struct Engine::Impl {
   std::map<std::string, std::string> metadata;
   std::vector<LayerExplanation> explanations;  ///< of each node of the graph, or none
   std::shared_ptr<const void> storage;         ///< keeps mapped weights alive
+  /// Of an engine that can be refitted: the initializers of its model.
+  std::optional<std::vector<InitializerRecord>> initializers;
+  /// Whether files of it have no weights that a refit can bring.
+  bool saves_stripped = false;
+  /// Whether there are weights that a refit must bring: there is no plan yet.
+  bool lacks_weights = false;
 
   std::vector<TensorInfo> inputs, outputs;
 
-  mutable ArenaPool arenas;  ///< of the contexts that share their memory
-
   /// Fills what follows from the rest: tactics, inputs, outputs.
   void finish();
+  /// Inputs and outputs alone.
+  void describe_borders();
   /// Of constants, packed and plain, that runs read.
   size_t weight_bytes() const;
 };
 
+/// What copies of an engine share: which weights they have now.
+class Engine::Shared {
+ public:
+  explicit Shared(std::shared_ptr<const Impl> impl);
+
+  std::shared_ptr<const Impl> current() const;
+  /// Takes effect for each context at its next run, and for what asks for current() from now on. Throws Error(internal)
+  /// where `before` is not the current one.
+  void replace(const std::shared_ptr<const Impl>& before, std::shared_ptr<const Impl> impl);
+
+  // What a refit does not change.
+  const std::vector<TensorInfo> inputs, outputs;
+  const std::vector<Profile> profiles;
+  const std::map<std::string, std::string> metadata;
+  mutable ArenaPool arenas;        ///< of the contexts that share their memory
+  mutable std::mutex refit_mutex;  ///< of those who make an Impl out of the current one to replace it
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Impl> current_;
+};
+
+/// Of each value of an engine's graph what a file has of it, fallbacks of packed forms aside: see PackedConstants.
+std::vector<Keep> kept_constants(const Engine::Impl& engine);
 /// Engine::load() of a file that is mapped or in memory already.
 Engine load_engine(const std::shared_ptr<const MappedFile>& mapped, const LoadOptions& where = {});
 /// What Engine::save() writes.

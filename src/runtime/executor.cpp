@@ -30,7 +30,7 @@ std::string range_name(const PlanStep& step) {
 
 Executor::Executor(const Plan& plan, std::shared_ptr<Workers> workers, int threads,
                    std::vector<std::unique_ptr<DeviceQueue>> queues, ArenaPool* arenas)
-    : plan_(plan),
+    : plan_(&plan),
       pool_(std::move(workers), threads),
       arenas_(arenas),
       transfers_(plan),
@@ -53,6 +53,12 @@ Executor::~Executor() {
     wait_for_runs();
   } catch (const Error&) {  // nobody asks any more
   }
+}
+
+void Executor::take(const Plan& plan) {
+  if (plan.values.size() != plan_->values.size() || plan.steps.size() != plan_->steps.size())
+    throw Error(ErrorCode::internal, "a plan with other weights has other steps");
+  plan_ = &plan;
 }
 
 void Executor::wait_for_runs() {
@@ -113,7 +119,7 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
   const BorrowedArena borrowed(arenas_, static_cast<size_t>(bound.arena_bytes(DeviceId::host)), arena_);
   bind(bound, kept, memory);
   bool late = false;
-  for (size_t s = 0; s < plan_.steps.size(); ++s) late = late || bound.launch(s) == nullptr;
+  for (size_t s = 0; s < plan_->steps.size(); ++s) late = late || bound.launch(s) == nullptr;
   if (late) late_symbols_ = bound.symbols();
   if (profiler) prepare_profile();
   ran_hoisted_ = !is_in_callers_recording_ && (!are_computed(bound, kept) || taps_hoisted(bound));
@@ -122,12 +128,12 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
     run_hoisted(bound);
     kept.computed_at = failures_;
   }
-  for (size_t s = 0; s < plan_.steps.size(); ++s) left_out_[s] = left_out_[s] || bound.is_hoisted(s);
+  for (size_t s = 0; s < plan_->steps.size(); ++s) left_out_[s] = left_out_[s] || bound.is_hoisted(s);
   if (is_in_callers_recording_) check_recordable(bound);
-  std::vector<RecordedSteps>& recorded = recordings.of(plan_, bound, left_out_);
+  std::vector<RecordedSteps>& recorded = recordings.of(*plan_, bound, left_out_);
   const bool by_step = !taps.empty() || is_in_callers_recording_ || traces_layers_;
   auto next = !by_step ? recorded.begin() : recorded.end();
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+  for (size_t s = 0; s < plan_->steps.size(); ++s) {
     if (left_out_[s]) continue;
     if (next != recorded.end() && next->begin == s) {
       check_cancellation(s);
@@ -138,11 +144,11 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
     }
     run_single(bound, s);
     if (late) {
-      for (const int32_t id : plan_.steps[s].inputs) {
+      for (const int32_t id : plan_->steps[s].inputs) {
         if (id < 0) continue;
-        const int32_t root = plan_.root(id);
-        if (plan_.values[static_cast<size_t>(root)].storage == Storage::dynamic &&
-            plan_.values[static_cast<size_t>(root)].last_step == static_cast<int32_t>(s))
+        const int32_t root = plan_->root(id);
+        if (plan_->values[static_cast<size_t>(root)].storage == Storage::dynamic &&
+            plan_->values[static_cast<size_t>(root)].last_step == static_cast<int32_t>(s))
           dynamic_[static_cast<size_t>(root)] = Tensor();
       }
     }
@@ -153,25 +159,25 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
 
 void Executor::run_hoisted(const BoundPlan& bound) {
   const NvtxRange range([] { return "what depends on the shapes alone"; });
-  for (size_t s = 0; s < plan_.steps.size(); ++s)
+  for (size_t s = 0; s < plan_->steps.size(); ++s)
     if (bound.is_hoisted(s)) run_single(bound, s);
 }
 
 bool Executor::taps_hoisted(const BoundPlan& bound) const {
   return std::any_of(taps.begin(), taps.end(), [&](const auto& tap) {
-    const int32_t step = plan_.values[static_cast<size_t>(written_value(tap.first))].first_step;
+    const int32_t step = plan_->values[static_cast<size_t>(written_value(tap.first))].first_step;
     return step >= 0 && bound.is_hoisted(static_cast<size_t>(step));
   });
 }
 
 void Executor::check_cancellation(size_t s) const {
   if (cancellation.cancelled())
-    throw Error(ErrorCode::cancelled, fmt::format("cancelled before layer '{}'", plan_.steps[s].name));
+    throw Error(ErrorCode::cancelled, fmt::format("cancelled before layer '{}'", plan_->steps[s].name));
 }
 
 void Executor::run_single(const BoundPlan& bound, size_t s) {
   check_cancellation(s);
-  const bool is_timed = profiler && plan_.steps[s].device.is_host();
+  const bool is_timed = profiler && plan_->steps[s].device.is_host();
   if (is_timed) wait_for_gpus();  // which is no time of this layer's
   const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   run_named(bound, s);
@@ -183,15 +189,15 @@ void Executor::run_single(const BoundPlan& bound, size_t s) {
     if (spans_)
       spans_->layers.push_back({static_cast<int64_t>(s), DeviceId::host, {profiler->seconds_until(start), seconds}});
   }
-  if (!taps.empty()) call_taps(bound, plan_.steps[s].outputs);
+  if (!taps.empty()) call_taps(bound, plan_->steps[s].outputs);
 }
 
 void Executor::check_recordable(const BoundPlan& bound) const {
   if (profiler || !taps.empty())
     throw Error(ErrorCode::invalid_argument,
                 "the stream is being recorded into a CUDA graph: no profiler and no taps can be set");
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    const PlanStep& step = plan_.steps[s];
+  for (size_t s = 0; s < plan_->steps.size(); ++s) {
+    const PlanStep& step = plan_->steps[s];
     if (left_out_[s] || (bound.launch(s) && step.kernel->can_be_recorded())) continue;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("layer '{}' ({}) runs on the host or copies between host and device, which cannot be "
@@ -202,12 +208,12 @@ void Executor::check_recordable(const BoundPlan& bound) const {
 
 void Executor::prepare_profile() {
   for (auto& [id, gpu] : gpus_)
-    if (!gpu.timeline) gpu.timeline = gpu.queue->make_timeline(2 * plan_.steps.size() + 1);
+    if (!gpu.timeline) gpu.timeline = gpu.queue->make_timeline(2 * plan_->steps.size() + 1);
   spans_.reset();
   if (profiler->keeps_run()) begin_spans();
-  if (profiler->layers_.size() == plan_.steps.size()) return;
+  if (profiler->layers_.size() == plan_->steps.size()) return;
   profiler->layers_.clear();
-  for (const PlanStep& step : plan_.steps)
+  for (const PlanStep& step : plan_->steps)
     profiler->layers_.push_back({step.name, step.op, step.tactic, step.sources, 0, 0, step.is_invariant});
 }
 
@@ -217,7 +223,7 @@ void Executor::begin_spans() {
   // GPUs have clocks of their own: an idle one is at this moment within the microseconds that an event takes.
   for (auto& [id, gpu] : gpus_) {
     gpu.queue->synchronize();
-    gpu.timeline->mark(2 * plan_.steps.size());
+    gpu.timeline->mark(2 * plan_->steps.size());
     gpu.run_begin = profiler->seconds_until(Profiler::Clock::now());
     gpu.is_busy = true;
   }
@@ -226,17 +232,17 @@ void Executor::begin_spans() {
 
 void Executor::finish_profile(const BoundPlan& bound) {
   wait_for_gpus();
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+  for (size_t s = 0; s < plan_->steps.size(); ++s) {
     const bool ran = bound.is_hoisted(s) ? ran_hoisted_ : !left_out_[s];
-    if (!ran || plan_.steps[s].device.is_host()) continue;
-    const OnGpu& gpu = gpus_.at(plan_.steps[s].device);
+    if (!ran || plan_->steps[s].device.is_host()) continue;
+    const OnGpu& gpu = gpus_.at(plan_->steps[s].device);
     const double seconds = gpu.timeline->seconds(2 * s, 2 * s + 1);
     LayerTime& layer = profiler->layers_[s];
     layer.seconds += seconds;
     ++layer.runs;
     if (!spans_) continue;
-    const double since_begin = gpu.timeline->seconds(2 * plan_.steps.size(), 2 * s);
-    spans_->layers.push_back({static_cast<int64_t>(s), plan_.steps[s].device, {gpu.run_begin + since_begin, seconds}});
+    const double since_begin = gpu.timeline->seconds(2 * plan_->steps.size(), 2 * s);
+    spans_->layers.push_back({static_cast<int64_t>(s), plan_->steps[s].device, {gpu.run_begin + since_begin, seconds}});
   }
   if (!spans_) return;
   spans_->time.seconds = profiler->seconds_until(Profiler::Clock::now()) - spans_->time.start;
@@ -254,13 +260,13 @@ void Executor::wait_for_gpus() {
 
 // A step, whose name errors begin with.
 void Executor::run_named(const BoundPlan& bound, size_t s) {
-  const NvtxRange range([&] { return range_name(plan_.steps[s]); });
+  const NvtxRange range([&] { return range_name(plan_->steps[s]); });
   try {
     pool_.adapt();
     name_out_of_memory([] { return "out of memory while running"; },
                        [&] { return bound.launch(s) ? run_step(bound, s) : run_dynamic_step(bound, s); });
   } catch (const Error& e) {
-    const PlanStep& step = plan_.steps[s];
+    const PlanStep& step = plan_->steps[s];
     throw Error(e.code(), fmt::format("{}: {}", layer_name(step.name, step.sources), e.what()));
   }
 }
@@ -282,10 +288,10 @@ void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
   }
   std::unique_ptr<DeviceRecording>& recording = profiler ? before->timed : before->recording;
   if (!recording) recording = record(bound, steps);
-  gpus_.at(plan_.steps[steps.begin].device).is_busy = true;
+  gpus_.at(plan_->steps[steps.begin].device).is_busy = true;
   const NvtxRange range([&] {
-    return fmt::format("{} to {}, recorded", range_name(plan_.steps[steps.begin]),
-                       range_name(plan_.steps[steps.end - 1]));
+    return fmt::format("{} to {}, recorded", range_name(plan_->steps[steps.begin]),
+                       range_name(plan_->steps[steps.end - 1]));
   });
   recording->replay();
 }
@@ -302,7 +308,7 @@ RecordedSteps::Run* Executor::update_recording(const BoundPlan& bound, RecordedS
     size_t parts = 0;
     for (size_t s = steps.begin, at = 0; s < steps.end; ++s) {
       if (left_out_[s]) continue;
-      const size_t end = at + plan_.steps[s].inputs.size() + plan_.steps[s].outputs.size() + 1;
+      const size_t end = at + plan_->steps[s].inputs.size() + plan_->steps[s].outputs.size() + 1;
       if (!std::equal(run->operands.data() + at, run->operands.data() + end, recorded_operands_.data() + at))
         changed.push_back({s, parts});
       at = end;
@@ -325,7 +331,7 @@ RecordedSteps::Run* Executor::update_recording(const BoundPlan& bound, RecordedS
 }
 
 void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps, bool in_parts) {
-  DeviceQueue& queue = *gpus_.at(plan_.steps[steps.begin].device).queue;
+  DeviceQueue& queue = *gpus_.at(plan_->steps[steps.begin].device).queue;
   for (size_t s = steps.begin; s < steps.end; ++s) {
     if (left_out_[s]) continue;
     run_named(bound, s);
@@ -335,18 +341,18 @@ void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps, bool 
 
 std::unique_ptr<DeviceRecording> Executor::record(const BoundPlan& bound, const RecordedSteps& steps) {
   const NvtxRange range([] { return "recording"; });
-  DeviceQueue& queue = *gpus_.at(plan_.steps[steps.begin].device).queue;
+  DeviceQueue& queue = *gpus_.at(plan_->steps[steps.begin].device).queue;
   queue.put_into_recording([&] { run_all(bound, steps, true); });
   return queue.finish_recording();
 }
 
 void Executor::find_operands(const BoundPlan& bound, size_t s) {
-  const PlanStep& step = plan_.steps[s];
+  const PlanStep& step = plan_->steps[s];
   step_inputs_.clear();
   step_outputs_.clear();
   for (const int32_t id : step.inputs) {
     // A view of known shape: whether it fits what it sees is known only now.
-    if (id >= 0 && plan_.values[static_cast<size_t>(plan_.root(id))].storage == Storage::dynamic) tensor(bound, id);
+    if (id >= 0 && plan_->values[static_cast<size_t>(plan_->root(id))].storage == Storage::dynamic) tensor(bound, id);
     step_inputs_.push_back(id < 0 ? nullptr : pointer(bound, id));
   }
   for (const int32_t id : step.outputs) step_outputs_.push_back(pointer(bound, id));
@@ -355,13 +361,13 @@ void Executor::find_operands(const BoundPlan& bound, size_t s) {
 
 Executor::OnGpu* Executor::source_of(const PlanStep& step) {
   if (gpus_.size() < 2 || step.inputs.size() != 1 || step.inputs[0] < 0) return nullptr;
-  const DeviceId device = plan_.values[static_cast<size_t>(plan_.root(step.inputs[0]))].device;
+  const DeviceId device = plan_->values[static_cast<size_t>(plan_->root(step.inputs[0]))].device;
   return device.is_host() || device == step.device ? nullptr : &gpus_.at(device);
 }
 
 void Executor::run_step(const BoundPlan& bound, size_t s) {
   find_operands(bound, s);
-  const PlanStep& step = plan_.steps[s];
+  const PlanStep& step = plan_->steps[s];
   if (step.device.is_host()) {
     wait_for_gpus();
     return bound.launch(s)->run({step_inputs_, step_outputs_, step_workspace_, pool_, &cancellation});
@@ -380,13 +386,13 @@ void Executor::run_step(const BoundPlan& bound, size_t s) {
 Dims Executor::current_dims(const BoundPlan& bound, int32_t value) const {
   if (bound.known(value)) return bound.dims(value);
   Dims dims;
-  for (const Dim& d : plan_.values[static_cast<size_t>(value)].type.shape) dims.push_back(d.evaluate(late_symbols_));
+  for (const Dim& d : plan_->values[static_cast<size_t>(value)].type.shape) dims.push_back(d.evaluate(late_symbols_));
   return dims;
 }
 
 Tensor Executor::tensor(const BoundPlan& bound, int32_t value) const {
-  const int32_t root = plan_.root(value);
-  const PlanValue& r = plan_.values[static_cast<size_t>(root)];
+  const int32_t root = plan_->root(value);
+  const PlanValue& r = plan_->values[static_cast<size_t>(root)];
   const Dims dims = current_dims(bound, value);
   if (r.storage == Storage::dynamic) return dynamic_[static_cast<size_t>(root)].reshaped(dims);
   if (r.storage == Storage::constant) return r.constant->reshaped(dims);
@@ -399,7 +405,7 @@ Tensor Executor::tensor(const BoundPlan& bound, int32_t value) const {
 
 // A step whose sizes were not known in advance: its outputs get memory of their own, now.
 void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
-  const PlanStep& step = plan_.steps[s];
+  const PlanStep& step = plan_->steps[s];
   wait_for_gpus();
   // What the run before has left: its memory, still in cache, is the first that is taken again.
   for (const int32_t id : step.outputs) dynamic_[static_cast<size_t>(id)] = Tensor();
@@ -409,25 +415,25 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
     for (const int32_t id : step.inputs) inputs.push_back(id < 0 ? Tensor() : tensor(bound, id));
     results = step.kernel->run_dynamic(inputs, late_symbols_, pool_, &cancellation);
     for (size_t o = 0; o < step.outputs.size(); ++o) {
-      const PlanValue& value = plan_.values[static_cast<size_t>(step.outputs[o])];
+      const PlanValue& value = plan_->values[static_cast<size_t>(step.outputs[o])];
       bind_symbols(value.type.shape, results[o].dims(), fmt::format("tensor '{}'", value.name), late_symbols_);
       // A reshape to sizes that only running tells gives its operand's bytes, which may be the arena's.
       results[o] = results[o].owned();
     }
   } else {
-    const KernelShapes shapes = kernel_shapes(plan_, step, late_symbols_, pool_.size());
+    const KernelShapes shapes = kernel_shapes(*plan_, step, late_symbols_, pool_.size());
     const std::unique_ptr<Launch> launch = step.kernel->prepare(shapes);
     step_inputs_.clear();
     step_outputs_.clear();
     for (const int32_t id : step.inputs) {
       if (id >= 0) tensor(bound, id);  // throws where a view does not fit what is there
-      const bool dynamic = id >= 0 && plan_.values[static_cast<size_t>(plan_.root(id))].storage == Storage::dynamic;
+      const bool dynamic = id >= 0 && plan_->values[static_cast<size_t>(plan_->root(id))].storage == Storage::dynamic;
       step_inputs_.push_back(id < 0    ? nullptr
-                             : dynamic ? dynamic_[static_cast<size_t>(plan_.root(id))].data()
+                             : dynamic ? dynamic_[static_cast<size_t>(plan_->root(id))].data()
                                        : pointer(bound, id));
     }
     for (size_t o = 0; o < step.outputs.size(); ++o) {
-      const PlanValue& value = plan_.values[static_cast<size_t>(step.outputs[o])];
+      const PlanValue& value = plan_->values[static_cast<size_t>(step.outputs[o])];
       const bool fixed = value.storage == Storage::arena || value.storage == Storage::output;
       results.push_back(fixed ? Tensor() : Tensor::uncleared(shapes.outputs[o].dtype, shapes.outputs[o].dims));
       step_outputs_.push_back(fixed ? pointers_[static_cast<size_t>(step.outputs[o])] : results.back().mutable_data());
@@ -437,7 +443,7 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
   }
   for (size_t o = 0; o < step.outputs.size(); ++o) {
     const auto v = static_cast<size_t>(step.outputs[o]);
-    const PlanValue& value = plan_.values[v];
+    const PlanValue& value = plan_->values[v];
     if (value.storage == Storage::dynamic) {
       pointers_[v] = const_cast<std::byte*>(results[o].data());
       dynamic_[v] = std::move(results[o]);
@@ -448,8 +454,8 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
 }
 
 int32_t Executor::written_value(int32_t tapped) const {
-  while (plan_.values[static_cast<size_t>(tapped)].first_step < 0 && tapped != plan_.root(tapped))
-    tapped = plan_.values[static_cast<size_t>(tapped)].index;
+  while (plan_->values[static_cast<size_t>(tapped)].first_step < 0 && tapped != plan_->root(tapped))
+    tapped = plan_->values[static_cast<size_t>(tapped)].index;
   return tapped;
 }
 
@@ -459,7 +465,7 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     if (std::find(values.begin(), values.end(), written) == values.end()) continue;
     wait_for_gpus();
     const Dims dims = current_dims(bound, value);
-    const PlanValue& v = plan_.values[static_cast<size_t>(written)];
+    const PlanValue& v = plan_->values[static_cast<size_t>(written)];
     const size_t bytes = operand_bytes(v.type.dtype, dims);
     const std::byte* data = pointer(bound, value);
     const bool sliced = bound.row_stride(value) > 0;
@@ -467,7 +473,7 @@ void Executor::call_taps(const BoundPlan& bound, const std::vector<int32_t>& val
     const size_t step = sliced ? byte_size(v.type.dtype, bound.row_stride(value)) : 0;
     wait_for_gpus();
     std::vector<std::byte> on_host;
-    const DeviceId device = plan_.values[static_cast<size_t>(plan_.root(value))].device;
+    const DeviceId device = plan_->values[static_cast<size_t>(plan_->root(value))].device;
     if (device.is_gpu() && bytes > 0) {
       DeviceQueue& queue = *gpus_.at(device).queue;
       on_host.resize((bytes / row - 1) * step + row);

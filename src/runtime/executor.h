@@ -48,6 +48,9 @@ class Executor {
   /// cannot be recorded.
   void run(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory,
            std::optional<void*> stream = std::nullopt);
+  /// Goes on with another plan of the same steps over the same values: with other weights. All work must be done, and
+  /// bound plans of the one before are of no use any more.
+  void take(const Plan& plan);
   /// Until all work of the runs so far is done.
   void wait_for_runs();
   TensorView output(size_t index) const;
@@ -98,7 +101,7 @@ class Executor {
   /// The value that a step writes for a tensor that is tapped; what is seen in it is there then too.
   int32_t written_value(int32_t tapped) const;
   std::byte* pointer(const BoundPlan& bound, int32_t value) const {
-    return pointers_[static_cast<size_t>(plan_.root(value))] + bound.shift(value);
+    return pointers_[static_cast<size_t>(plan_->root(value))] + bound.shift(value);
   }
   Tensor tensor(const BoundPlan& bound, int32_t value) const;
   Dims current_dims(const BoundPlan& bound, int32_t value) const;
@@ -126,7 +129,7 @@ class Executor {
   /// The arena of a device.
   std::byte* arena(DeviceId device) { return device.is_host() ? arena_.data() : gpus_.at(device).arena.get(); }
 
-  const Plan& plan_;
+  const Plan* plan_;
   const bool traces_layers_ = is_traced("layers");
   ThreadPool pool_;
   ArenaPool* arenas_;

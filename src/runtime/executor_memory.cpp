@@ -50,7 +50,7 @@ void Executor::reserve(const BoundPlan& bound) {
     gpu.arena_bytes = needed(id);
   }
   size_t operands = 0;
-  for (const PlanStep& step : plan_.steps) operands = std::max({operands, step.inputs.size(), step.outputs.size()});
+  for (const PlanStep& step : plan_->steps) operands = std::max({operands, step.inputs.size(), step.outputs.size()});
   step_inputs_.reserve(operands);
   step_outputs_.reserve(operands);
 }
@@ -86,21 +86,21 @@ void Executor::bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& 
     if (buffer.data) pointers_[static_cast<size_t>(transfer.device_value)] = buffer.data;
   }
   if (!transfer.on_host) return;
-  const size_t bytes = bound.bytes(plan_.inputs[i]);
+  const size_t bytes = bound.bytes(plan_->inputs[i]);
   if (staged_[i].size() < bytes || staged_[i].data() == nullptr) {
     wait_for_gpus();
     staged_[i] = AlignedBuffer(std::max<size_t>(bytes, 64), "an input that is on the device and read on the host");
   }
   main_->queue->copy_to_host({staged_[i].data(), bytes}, buffer.data);
   main_->is_busy = true;
-  pointers_[static_cast<size_t>(plan_.inputs[i])] = staged_[i].data();
+  pointers_[static_cast<size_t>(plan_->inputs[i])] = staged_[i].data();
 }
 
 // An output in the GPU's memory: the step that computes it writes it there. Where that is one of the host, or one
 // reads it, the host has memory of its own for it.
 void Executor::bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer) {
   const Transfer& transfer = transfers_.outputs[o];
-  const int32_t value = plan_.root(plan_.outputs[o]);
+  const int32_t value = plan_->root(plan_->outputs[o]);
   if (transfer.step < 0) return;
   const size_t bytes = bound.bytes(value);
   std::byte* const memory = buffer.data ? buffer.data : device_output(o, bytes);
@@ -127,8 +127,8 @@ void Executor::bind(const BoundPlan& bound, const KeptValues& kept, const Caller
   const auto kept_on = [&](DeviceId device) {
     return device.is_host() ? const_cast<std::byte*>(kept.on_host.data()) : kept.on_gpus.at(device).get();
   };
-  for (size_t v = 0; v < plan_.values.size(); ++v) {
-    const PlanValue& value = plan_.values[v];
+  for (size_t v = 0; v < plan_->values.size(); ++v) {
+    const PlanValue& value = plan_->values[v];
     switch (value.storage) {
       case Storage::input:
         pointers_[v] = memory.inputs[static_cast<size_t>(value.index)].data;
@@ -146,7 +146,7 @@ void Executor::bind(const BoundPlan& bound, const KeptValues& kept, const Caller
         const CallerBuffer& buffer = memory.outputs[o];
         if (buffer.data && buffer.bytes < bytes)
           throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
-                                                               plan_.output_names[o], bytes, buffer.bytes));
+                                                               plan_->output_names[o], bytes, buffer.bytes));
         pointers_[v] = !needs_host_side(o, buffer)              ? nothing
                        : buffer.data && buffer.device.is_host() ? buffer.data
                                                                 : host_output(o, bytes);
@@ -165,13 +165,13 @@ void Executor::bind(const BoundPlan& bound, const KeptValues& kept, const Caller
 }
 
 void Executor::finish_outputs(const BoundPlan& bound, const CallerMemory& memory) {
-  for (size_t o = 0; o < plan_.outputs.size(); ++o) {
-    const int32_t id = plan_.outputs[o];
-    const int32_t root = plan_.root(id);
+  for (size_t o = 0; o < plan_->outputs.size(); ++o) {
+    const int32_t id = plan_->outputs[o];
+    const int32_t root = plan_->root(id);
     TensorView& result = results_[o];
     const CallerBuffer& buffer = memory.outputs[o];
-    if (plan_.values[static_cast<size_t>(root)].storage != Storage::dynamic) {
-      result.dtype = plan_.values[static_cast<size_t>(id)].type.dtype;
+    if (plan_->values[static_cast<size_t>(root)].storage != Storage::dynamic) {
+      result.dtype = plan_->values[static_cast<size_t>(id)].type.dtype;
       if (result.dims != bound.dims(id)) result.dims = bound.dims(id);
       result.data = pointers_[static_cast<size_t>(root)];
       result.bytes = bound.bytes(root);
@@ -189,11 +189,11 @@ void Executor::finish_outputs(const BoundPlan& bound, const CallerMemory& memory
     if (!buffer.data && buffer.device.is_host()) continue;
     if (holds_objects(t.dtype()))
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("output '{}' holds {} and cannot be bound to memory", plan_.output_names[o],
+                  fmt::format("output '{}' holds {} and cannot be bound to memory", plan_->output_names[o],
                               t.dtype() == DType::string ? "strings" : "tensors"));
     if (buffer.data && buffer.bytes < t.bytes())
       throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' needs {} bytes, {} are bound",
-                                                           plan_.output_names[o], t.bytes(), buffer.bytes));
+                                                           plan_->output_names[o], t.bytes(), buffer.bytes));
     std::byte* const there = buffer.data ? buffer.data : device_output(o, t.bytes());
     result.device = buffer.device;
     if (buffer.device.is_gpu()) {

@@ -108,7 +108,7 @@ EngineFile sample_engine(Random& random) {
   file.metadata = {{"model", "a \"name\""}, {"", "empty key"}, {"empty value", ""}};
   file.explanations.resize(file.graph.nodes.size());
   file.explanations[1] = {{{"conv", 100, 90, false}, {"winograd(tile=4)", 50, -1, true}}, {"it is read twice"}};
-  file.elide.assign(file.graph.values.size(), false);
+  file.keep.assign(file.graph.values.size(), Keep::bytes);
   return file;
 }
 
@@ -182,7 +182,7 @@ TEST(EngineFile, ElidedConstantsKeepTheirTypeOnly) {
   const TemporaryFolder folder;
   EngineFile engine = sample_engine(random);
   const ValueId matrix = find(engine.graph, "matrix");
-  engine.elide[static_cast<size_t>(matrix)] = true;
+  engine.keep[static_cast<size_t>(matrix)] = Keep::packed_only;
   write_engine_file(folder.file("e.engine"), engine);
   const EngineFile back = read_engine_file(folder.file("e.engine"));
   const Tensor& constant = *back.graph.value(matrix).constant;

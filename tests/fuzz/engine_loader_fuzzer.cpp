@@ -26,7 +26,7 @@ std::vector<std::byte> rewritten(const uint8_t* data, size_t size, unsigned seed
     EngineFile engine = read_engine_file(in_memory(data, size));
     // What is stored in packed form alone stays so.
     for (const Value& value : engine.graph.values)
-      engine.elide.push_back(value.constant != nullptr && value.constant->is_elided());
+      engine.keep.push_back(value.constant && value.constant->is_elided() ? Keep::packed_only : Keep::bytes);
     EngineMutator mutator(engine, seed);
     for (unsigned changes = 1 + seed / 16 % 3; changes > 0; --changes) mutator.mutate();
     return engine_file_bytes(engine);

@@ -23,7 +23,8 @@ def program(tmp_path_factory):
     # The install tree is found from where it is, not from where it was made for.
     (folder / "prefix").rename(folder / "moved")
     (folder / "app").mkdir()
-    for name in ["CMakeLists.txt", "minimal.cpp"]:
+    (folder / "app" / "plugins").mkdir()
+    for name in ["CMakeLists.txt", "minimal.cpp", "plugins/swish.cpp", "plugins/mish_cuda.cpp"]:
         (folder / "app" / name).write_bytes((ROOT / "examples" / name).read_bytes())
     build = ["cmake", "-G", "Ninja", "-S", folder / "app", "-B", folder / "build"]
     command(*build, "-D", f"CMAKE_PREFIX_PATH={folder / 'moved'}", "-D", "CMAKE_BUILD_TYPE=Release")
@@ -48,6 +49,16 @@ def model(tmp_path):
 def test_builds_saves_loads_and_runs(program, model):
     assert command(program, model) == "y: f32 [ 1 4 ]\n"
     assert command(program, model.with_suffix(".engine")) == "y: f32 [ 1 4 ]\n"
+
+
+def test_a_plugin_needs_the_installed_headers_alone(program, tmp_path):
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Swish", ["x"], ["y"], domain="example")], "g", value[:1], value[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("example", 1)]
+    model = tmp_path / "swish.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), model)
+    text = command(BINARY, "build", model, "-o", tmp_path / "a.engine", "--plugin", program.parent / "swish.so")
+    assert "has no reference evaluation" not in text
 
 
 def test_errors_cross_the_boundary(program, tmp_path):

@@ -45,7 +45,7 @@ class LargeSample {
 };
 
 /// Operators that do nothing for each element, leave it to other operators, or to bodies, whose every node asks. What
-/// decodes pictures is not ours.
+/// decodes pictures, and what plugins do, is not ours.
 inline constexpr std::string_view no_loops[] = {"reshape",
                                                 "read_bytes_as",
                                                 "dims",
@@ -66,7 +66,8 @@ inline constexpr std::string_view no_loops[] = {"reshape",
                                                 "optional",
                                                 "optional_get_element",
                                                 "optional_has_element",
-                                                "image_decoder"};
+                                                "image_decoder",
+                                                "plugin"};
 
 inline constexpr samples_detail::SampleText large_operators[] = {
     {"%a: f32[2048, 2048], %b: f32[2048, 1]", "%y = pointwise {function=mul} (%a, %b)"},

@@ -164,6 +164,7 @@ inline constexpr SampleText others[] = {
             const %columns: i64[3] = [0, 1, 2]
             const %weights: f32[3] = 1
             %y = count_terms {gram_counts=[3]} (%ids, %grams, %columns, %weights))"},
+    {"%x: f32[2, 3]", "%y = plugin {operator=\"test::Doubled\", version=\"1\", hash=\"0\"} (%x)"},
     {"%a: string[2]", "%y = tokenize {token=\"[a-z]+\"} (%a)"},
     {"", "const %file: u8[12] = [80, 53, 32, 49, 32, 49, 32, 50, 53, 53, 10, 7]\n%y = image_decoder {} (%file)"},
     {"%a: f32[2], %b: f32[2]", "%y = sequence_construct {} (%a, %b)"},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/ops/operators.h"
+#include "ir/test_plugin.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "reference/evaluate.h"
@@ -64,6 +65,7 @@ inline OperatorSample sample_of(const SampleText& text, ThreadPool& pool) {
 /// operands are exact in f16 and differ.
 inline std::vector<OperatorSample> operator_samples(ThreadPool& pool) {
   std::vector<OperatorSample> samples;
+  add_test_plugin();
   const auto add = [&](const auto& texts) {
     for (const samples_detail::SampleText& text : texts) samples.push_back(samples_detail::sample_of(text, pool));
   };

@@ -13,7 +13,7 @@ from catalog import MODELS
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-COMMANDS = "build calibrate run bench verify simplify quantize inspect report devices operators".split()
+COMMANDS = "build calibrate run bench verify simplify quantize refit inspect report devices operators".split()
 SHAPE = (2, 3, 48, 192)
 
 

@@ -11,6 +11,8 @@ import pytest
 from camshaft_cli import BINARY, camshaft
 from tensorrt_model import write_network
 
+import onnx
+
 QUICK = "--duration=0.01 --warmUp=1 --iterations=1"
 PROFILE = "--minShapes=x:1x3x32x32 --optShapes=x:4x3x32x32 --maxShapes=x:8x3x32x32"
 
@@ -30,6 +32,9 @@ LINES = [
     "--onnx=M --best --workspace=2048 --saveEngine=out.engine",
     "--onnx=M --bf16",
     "--onnx=M --noTF32",
+    "--onnx=M --refit --dumpRefit --timeRefit",
+    "--onnx=M --refit --fp16 --refitFromOnnx=M",
+    "--onnx=M --stripAllWeights --saveEngine=stripped.engine",
     "--onnx=M --stronglyTyped",
     f"--onnx=M {PROFILE}",
     f"--onnx=M {PROFILE} --shapes=x:4x3x32x32",
@@ -147,6 +152,25 @@ def test_inputs_come_from_files_of_raw_elements(folder):
     assert failed.returncode == 1 and "has 24576 bytes, and input 'x' of 1x3x32x32 needs 12288" in failed.stderr
 
 
+def test_weights_of_another_model(folder):
+    """An engine without weights, refitted, computes what that model does."""
+    other = onnx.load(folder / "model.onnx")
+    matrix = 3 * onnx.numpy_helper.to_array(other.graph.initializer[1])
+    other.graph.initializer[1].CopyFrom(onnx.numpy_helper.from_array(matrix, "matrix"))
+    onnx.save(other, folder / "other.onnx")
+    trtexec("--onnx=M --stripWeights --saveEngine=stripped.engine --heuristic --skipInference", folder)
+    assert (folder / "stripped.engine").stat().st_size < (folder / "model.engine").stat().st_size
+    x = np.random.default_rng(3).standard_normal((2, 3, 32, 32)).astype(np.float32)
+    x.tofile(folder / "x.bin")
+    line = f"--loadEngine=stripped.engine --shapes=x:2x3x32x32 --loadInputs=x:x.bin --exportOutput=o.json {QUICK}"
+    assert "the engine has no weights" in trtexec(line, folder, check=False).stderr
+    said = trtexec(f"{line} --refitFromOnnx=other.onnx --dumpRefit", folder).stdout
+    assert re.search(r"Engine refitted in \S+ sec", said) and "matrix of f32[16,10], read by" in said
+    got = np.array(json.loads((folder / "o.json").read_text())[0]["values"]).reshape(2, 10)
+    want = onnxruntime.InferenceSession(folder / "other.onnx").run(None, {"x": x})[0]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "line, message",
     [
@@ -161,8 +185,10 @@ def test_inputs_come_from_files_of_raw_elements(folder):
         ("--onnx=M --sparsity=force", "there are no sparse kernels"),
         ("--onnx=M --inputIOFormats=fp16:hwc8", "row-major"),
         ("--onnx=M --layerPrecisions=conv", "NAME:VALUE is needed"),
-        ("--onnx=M --plugins=x.so", "--plugins cannot be had: plugins cannot be loaded yet"),
+        ("--onnx=M --plugins=x.so", "--plugins cannot be had: TensorRT's plugin libraries cannot be loaded"),
         ("--onnx=M --loadEngine=E", "an engine is built or loaded, not both"),
+        ("--loadEngine=E --timeRefit", "a loaded engine needs --refitFromOnnx"),
+        ("--loadEngine=E --refitFromOnnx=model.onnx", "it was not built with the option refit"),
         ("--fp16", "Model missing or format not recognized"),
         ("--onnx=none.onnx", "none.onnx"),
         ("--loadEngine=M", "model.onnx"),

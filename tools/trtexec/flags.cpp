@@ -15,8 +15,8 @@ constexpr FlagState idle = FlagState::without_effect;
 constexpr FlagState refused = FlagState::refused;
 
 constexpr const char* no_dla = "there is no DLA";
-constexpr const char* no_plugins = "plugins cannot be loaded yet";
-constexpr const char* no_refit = "engines cannot be refitted yet";
+constexpr const char* no_plugins =
+    "TensorRT's plugin libraries cannot be loaded: write plugins with camshaft/plugin.hpp (--plugin)";
 constexpr const char* no_safety = "there are no safety engines";
 constexpr const char* no_runtimes = "engines need no runtime beside this program";
 
@@ -62,11 +62,11 @@ constexpr Flag flags[] = {
     {"outputIOFormats", "spec", works, "Likewise of outputs"},
     {"directIO", nullptr, idle, "inputs and outputs are not rearranged"},
     {"sparsity", "disable|enable|force", works, "disable and enable are possible: there are no sparse kernels"},
-    {"refit", nullptr, refused, no_refit},
-    {"stripWeights", nullptr, refused, "engines without weights cannot be made"},
-    {"stripAllWeights", nullptr, refused, "engines without weights cannot be made"},
-    {"weightless", nullptr, refused, "engines without weights cannot be made"},
-    {"refitFromOnnx", "<file>", refused, no_refit},
+    {"refit", nullptr, works, "Make an engine whose weights can be replaced"},
+    {"stripWeights", nullptr, works, "The same, and write it without weights: a refit must bring them"},
+    {"stripAllWeights", nullptr, works, "The same"},
+    {"weightless", nullptr, works, "The same"},
+    {"refitFromOnnx", "<file>", works, "Replace the weights by those of a model, before inference"},
     {"allowWeightStreaming", nullptr, idle, "weights are mapped from the engine's file"},
     {"weightStreamingBudget", "N", idle, "weights are mapped from the engine's file"},
     {"versionCompatible", nullptr, idle, "engines say themselves which versions load them"},
@@ -137,7 +137,7 @@ constexpr Flag flags[] = {
     {"useCudaGraph", nullptr, idle, "runs on a GPU are recorded"},
     {"noCudaGraph", nullptr, idle, "runs on a GPU are recorded"},
     {"timeDeserialize", nullptr, works, "Time loading the engine, and end"},
-    {"timeRefit", nullptr, refused, no_refit},
+    {"timeRefit", nullptr, works, "Time replacing the weights by those of --refitFromOnnx or --onnx"},
     {"separateProfileRun", nullptr, works, "Measure layers in a run of their own; it is always so"},
     {"persistentCacheRatio", "ratio", idle, "caches are the device's"},
     {"useProfile", "N", idle, "the profile is that of the shapes"},
@@ -145,7 +145,7 @@ constexpr Flag flags[] = {
     {"verbose", nullptr, works, "Print what the library does"},
     {"avgRuns", "N", works, "Print the mean of every N queries (10)"},
     {"percentile", "P1,P2,...", works, "Percentiles of the summary (90,95,99)"},
-    {"dumpRefit", nullptr, refused, no_refit},
+    {"dumpRefit", nullptr, works, "Print the weights that can be replaced, and the layers that read them"},
     {"dumpOutput", nullptr, works, "Print the outputs of the last query"},
     {"dumpRawBindingsToFile", nullptr, works, "Write inputs and outputs as files of raw elements"},
     {"dumpProfile", nullptr, works, "Print the times of layers"},

@@ -103,6 +103,8 @@ BuildSettings build_settings(const Reader& reader, const GivenFlags& flags) {
   build.best = reader.has("best");
   build.tf32 = !reader.has("noTF32");
   build.strongly_typed = reader.has("stronglyTyped");
+  build.refit = reader.has("refit");
+  build.strips_weights = reader.has("stripWeights") || reader.has("stripAllWeights") || reader.has("weightless");
   const int64_t level = reader.whole("builderOptimizationLevel", 3, 0);
   if (level > 5) throw wrong("builderOptimizationLevel", std::to_string(level), "0 to 5 are possible");
   build.measures = level >= 2 && !reader.has("heuristic");
@@ -152,6 +154,7 @@ ReportSettings report_settings(const Reader& reader) {
   report.profile = reader.has("dumpProfile");
   report.layers = reader.has("dumpLayerInfo");
   report.profiles = reader.has("dumpOptimizationProfile");
+  report.refittable = reader.has("dumpRefit");
   report.export_times = reader.text("exportTimes");
   report.export_output = reader.text("exportOutput");
   report.export_profile = reader.text("exportProfile");
@@ -175,11 +178,16 @@ Settings read_settings(const GivenFlags& flags) {
   if (reader.has("cpuOnly")) settings.device = "cpu";
   settings.skips_inference = reader.has("skipInference") || reader.has("buildOnly");
   settings.times_loading = reader.has("timeDeserialize");
+  settings.times_refit = reader.has("timeRefit");
+  settings.refit_from = reader.text("refitFromOnnx");
   settings.version_only = reader.has("getPlanVersionOnly");
   if (settings.build.model.empty() && settings.load.empty())
     throw Error(ErrorCode::invalid_argument, "Model missing or format not recognized: give --onnx or --loadEngine");
   if (!settings.build.model.empty() && !settings.load.empty())
     throw Error(ErrorCode::invalid_argument, "--onnx and --loadEngine: an engine is built or loaded, not both");
+  if (settings.times_refit && settings.refit_from.empty()) settings.refit_from = settings.build.model;
+  if (settings.times_refit && settings.refit_from.empty())
+    throw Error(ErrorCode::invalid_argument, "--timeRefit: a loaded engine needs --refitFromOnnx=<file>");
   return settings;
 }
 

@@ -16,6 +16,7 @@ struct BuildSettings {
   std::vector<Profile> profiles;
   std::vector<std::string> layer_precisions, layer_output_types;
   bool fp16 = false, bf16 = false, int8 = false, best = false, tf32 = true, strongly_typed = false, measures = true;
+  bool refit = false, strips_weights = false;
 };
 
 struct InferenceSettings {
@@ -30,7 +31,8 @@ struct InferenceSettings {
 struct ReportSettings {
   int64_t average_runs = 10;
   std::vector<double> percentiles{90, 95, 99};
-  bool verbose = false, output = false, raw_bindings = false, profile = false, layers = false, profiles = false;
+  bool verbose = false, output = false, raw_bindings = false, profile = false, layers = false, profiles = false,
+       refittable = false;
   std::string export_times, export_output, export_profile, export_layers;
 };
 
@@ -38,8 +40,9 @@ struct Settings {
   BuildSettings build;
   InferenceSettings inference;
   ReportSettings report;
+  std::string refit_from;          ///< a model with new weights; empty: none
   std::string load, save, device;  ///< "cpu", "cuda:0", …; empty: a GPU where there is one
-  bool skips_inference = false, times_loading = false, version_only = false, help = false;
+  bool skips_inference = false, times_loading = false, times_refit = false, version_only = false, help = false;
 };
 
 /// Throws Error(invalid_argument) for values that cannot be read, and for flags that do not go together.

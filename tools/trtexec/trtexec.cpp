@@ -16,6 +16,7 @@
 #include "tools/input_file.h"
 #include "tools/interrupt.h"
 #include "tools/trtexec/measure.h"
+#include "tools/trtexec/refit.h"
 #include "tools/trtexec/settings.h"
 #include "tools/trtexec/summary.h"
 
@@ -66,6 +67,7 @@ BuildOptions build_options(const Settings& settings, const std::string& device) 
   options.set("device", device).set("tuning", build.measures ? "measure" : "heuristic");
   options.set("fp16", build.fp16).set("bf16", build.bf16).set("best", build.best);
   options.set("int8", build.int8).set("strongly-typed", build.strongly_typed);
+  options.set("refit", build.refit).set("strip-weights", build.strips_weights);
   if (device != "cpu" && !build.strongly_typed) options.set("tf32", build.tf32);
   if (!build.timing_cache.empty()) options.set("timing-cache", build.timing_cache);
   if (!build.constraints.empty()) options.set("precision-constraints", build.constraints);
@@ -209,6 +211,8 @@ void execute(const Settings& settings) {
   }
   const Engine engine = settings.load.empty() ? build(settings) : load(settings);
   const ReportSettings& report = settings.report;
+  if (!settings.refit_from.empty()) refit(engine, settings.refit_from);
+  if (report.refittable) print_refittable(engine);
   if (report.profiles) print_profiles(engine);
   if (report.layers) print_layers(engine);
   write_json(report.export_layers, layers_json(engine));

@@ -85,7 +85,39 @@ from camshaft.tensorrt._loops import (
 )
 from camshaft.tensorrt._missing import *
 from camshaft.tensorrt._network import ILayer, INetworkDefinition, ITensor
-from camshaft.tensorrt._parser import OnnxParser, OnnxParserRefitter, ParserError, get_nv_onnx_parser_version
+from camshaft.tensorrt._parser import OnnxParser, ParserError, get_nv_onnx_parser_version
+from camshaft.tensorrt._plugin_layers import IPluginV2Layer, IPluginV3Layer
+from camshaft.tensorrt._plugin_registry import (
+    IPluginRegistry,
+    get_builder_plugin_registry,
+    get_plugin_registry,
+    init_libnvinfer_plugins,
+)
+from camshaft.tensorrt._plugin_types import (
+    DimsExprs,
+    DynamicPluginTensorDesc,
+    IDimensionExpr,
+    IExprBuilder,
+    IPluginCapability,
+    IPluginCreator,
+    IPluginCreatorInterface,
+    IPluginCreatorV3One,
+    IPluginV2,
+    IPluginV2DynamicExt,
+    IPluginV2DynamicExtBase,
+    IPluginV2Ext,
+    IPluginV3,
+    IPluginV3OneBuild,
+    IPluginV3OneBuildV2,
+    IPluginV3OneCore,
+    IPluginV3OneRuntime,
+    IVersionedInterface,
+    PluginField,
+    PluginFieldCollection,
+    PluginFieldCollection_,
+    PluginTensorDesc,
+)
+from camshaft.tensorrt._refitter import OnnxParserRefitter, Refitter
 from camshaft.tensorrt._runtime import (
     EngineInspector,
     ICudaEngine,

@@ -4,10 +4,20 @@ import itertools
 
 from camshaft.tensorrt import _layers
 from camshaft.tensorrt._conditionals import IIfConditional
-from camshaft.tensorrt._enums import CumulativeOperation, DataType, GatherMode, LayerType, MatrixOperation, ScaleMode
+from camshaft.tensorrt._enums import (
+    CumulativeOperation,
+    DataType,
+    GatherMode,
+    LayerType,
+    MatrixOperation,
+    PluginCapabilityType,
+    ScaleMode,
+)
 from camshaft.tensorrt._layers import axes_of
 from camshaft.tensorrt._loops import ILoop
 from camshaft.tensorrt._network import INetworkDefinition, ITensor
+from camshaft.tensorrt._plugin_layers import IPluginV2Layer, IPluginV3Layer
+from camshaft.tensorrt._plugin_types import IPluginV2DynamicExt, IPluginV3
 from camshaft.tensorrt._values import Dims
 
 
@@ -311,6 +321,32 @@ class Network(INetworkDefinition):
             LayerType.DEQUANTIZE,
         )
 
+    # ---- Plugins ----
+
+    def add_plugin_v2(self, inputs, plugin):
+        """Of an IPluginV2DynamicExt."""
+        if not isinstance(plugin, IPluginV2DynamicExt):
+            raise TypeError(f"add_plugin_v2() takes an IPluginV2DynamicExt, not {plugin!r}")
+        key = (plugin.plugin_type, plugin.plugin_version, plugin.plugin_namespace)
+        return self._plugin_layer(IPluginV2Layer, inputs, [], plugin, key, plugin.num_outputs)
+
+    def add_plugin_v3(self, inputs, shape_inputs, plugin):
+        """Of an IPluginV3. Shapes that it takes must be known before running."""
+        if not isinstance(plugin, IPluginV3):
+            raise TypeError(f"add_plugin_v3() takes an IPluginV3, not {plugin!r}")
+        core, build = (plugin.get_capability_interface(PluginCapabilityType[part]) for part in ("CORE", "BUILD"))
+        key = (core.plugin_name, core.plugin_version, core.plugin_namespace)
+        return self._plugin_layer(IPluginV3Layer, inputs, shape_inputs or [], plugin, key, build.num_outputs)
+
+    def _plugin_layer(self, kind, inputs, shape_inputs, plugin, key, outputs):
+        return self._add(
+            lambda network, name, results: kind(
+                network, name, [*inputs, *shape_inputs], results, plugin, key, len(shape_inputs)
+            ),
+            kind._TYPE,
+            outputs=outputs,
+        )
+
     # ---- Control flow ----
 
     def add_loop(self):
@@ -337,11 +373,5 @@ class Network(INetworkDefinition):
     def add_dynamic_quantize(self, input, axis, block_size, output_type, scale_type):
         self._missing("add_dynamic_quantize()", "use add_quantize() with a scale")
 
-    def add_plugin_v2(self, inputs, plugin):
-        self._missing("add_plugin_v2()", "plugins cannot be loaded yet")
-
-    def add_plugin_v3(self, inputs, shape_inputs, plugin):
-        self._missing("add_plugin_v3()", "plugins cannot be loaded yet")
-
     def add_plugin(self, *arguments):
-        self._missing("add_plugin()", "plugins cannot be loaded yet")
+        self._missing("add_plugin()", "use add_plugin_v2() or add_plugin_v3()")

@@ -8,12 +8,12 @@ from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._add_layers import Network
 from camshaft.tensorrt._calibrators import calibration_file, file_of_ranges
 from camshaft.tensorrt._config import (
-    MISSED,
     REFUSED,
     WITHOUT_EFFECT,
     IBuilderConfig,
     IOptimizationProfile,
     precision_options,
+    refit_options,
     tuning_options,
 )
 from camshaft.tensorrt._enums import BuilderFlag, DataType, LayerType, NetworkDefinitionCreationFlag, TripLimit
@@ -175,10 +175,9 @@ class Builder(Reporter):
         for flag, reason in REFUSED.items():
             if config.get_flag(flag):
                 raise ValueError(f"BuilderFlag.{flag.name}: {reason}")
-        for severity, flags in ((Severity.INFO, WITHOUT_EFFECT), (Severity.WARNING, MISSED)):
-            for flag, reason in flags.items():
-                if config.get_flag(flag):
-                    self._log(severity, f"BuilderFlag.{flag.name} has no effect: {reason}")
+        for flag, reason in WITHOUT_EFFECT.items():
+            if config.get_flag(flag):
+                self._log(Severity.INFO, f"BuilderFlag.{flag.name} has no effect: {reason}")
         if config.algorithm_selector is not None:
             self._log(
                 Severity.WARNING,
@@ -189,11 +188,14 @@ class Builder(Reporter):
     def _tell_of(self, report):
         for warning in report.get("warnings", []):
             self._log(Severity.WARNING, warning)
+        for fixed in report.get("not_refittable", []):
+            self._log(Severity.INFO, f"a refit cannot replace {fixed}")
         self._log(Severity.VERBOSE, f"engine built: {report['layers']} layers")
 
     def _options(self, network, config, folder, model, nodes):
         """The options of camshaft.build()."""
-        options = {**precision_options(config), **tuning_options(config), "device": _cuda.device()}
+        options = {**precision_options(config), **tuning_options(config), **refit_options(config)}
+        options["device"] = _cuda.device()
         if network._folder is not None and isinstance(model, bytes):
             options["folder"] = network._folder
         if self.max_threads > 0:

@@ -35,14 +35,8 @@ WITHOUT_EFFECT = {
     BuilderFlag.SPARSE_WEIGHTS: "there are no kernels for sparse weights",
     BuilderFlag.DISTRIBUTIVE_INDEPENDENCE: "a result depends on the batch's size where other tactics are chosen for it",
 }
-#: The same of what a program may go on to count on.
-MISSED = dict.fromkeys(
-    (BuilderFlag.REFIT, BuilderFlag.REFIT_IDENTICAL, BuilderFlag.REFIT_INDIVIDUAL),
-    "the engine cannot be refitted yet: build the model anew when its weights change",
-)
 #: Flags whose meaning a build would get wrong silently: they are refused.
 REFUSED = {
-    BuilderFlag.STRIP_PLAN: "engines without weights cannot be made",
     BuilderFlag.SAFETY_SCOPE: "there are no safety engines",
     BuilderFlag.ERROR_ON_TIMING_CACHE_MISS: "camshaft.build(…, tuning='locked', lock=FILE) fails where nothing is known",
     BuilderFlag.FP8: "there are no kernels in FP8",
@@ -282,6 +276,13 @@ def precision_options(config):
     else:
         options["precision_constraints"] = "none"
     return options
+
+
+def refit_options(config):
+    """The same for replacing weights. What a refit can replace it may also leave as it is."""
+    flags = (BuilderFlag.REFIT, BuilderFlag.REFIT_IDENTICAL, BuilderFlag.REFIT_INDIVIDUAL)
+    options = {"refit": True} if any(config.get_flag(flag) for flag in flags) else {}
+    return {**options, "strip_weights": True} if config.get_flag(BuilderFlag.STRIP_PLAN) else options
 
 
 def tuning_options(config):

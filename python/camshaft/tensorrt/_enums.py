@@ -152,3 +152,10 @@ UnaryOperation = _numbered(
     "ISNAN",
 )
 WeightsRole = _numbered("WeightsRole", "KERNEL BIAS SHIFT SCALE CONSTANT ANY")
+DimensionOperation = _numbered("DimensionOperation", "SUM PROD MAX MIN SUB EQUAL LESS FLOOR_DIV CEIL_DIV")
+PluginCapabilityType = _numbered("PluginCapabilityType", "CORE BUILD RUNTIME")
+PluginCreatorVersion = _numbered("PluginCreatorVersion", "V1 V1_PYTHON")
+PluginFieldType = _numbered(
+    "PluginFieldType", "FLOAT16 FLOAT32 FLOAT64 INT8 INT16 INT32 CHAR DIMS UNKNOWN BF16 INT64 FP8 INT4 FP4"
+)
+TensorRTPhase = _numbered("TensorRTPhase", "BUILD RUNTIME")

@@ -5,7 +5,7 @@ import itertools
 from camshaft.tensorrt._enums import DataType, TensorFormat, TensorLocation
 from camshaft.tensorrt._log import Reporter
 from camshaft.tensorrt._onnx_file import metadata_entry
-from camshaft.tensorrt._values import Dims, dtype_of_name, name_of_dtype
+from camshaft.tensorrt._values import Dims, Weights, address_of, dtype_of_name, name_of_dtype
 from camshaft.tensorrt._writing import Writer
 
 
@@ -193,6 +193,8 @@ class INetworkDefinition(Reporter):
         self._opset = None  # of a parsed model
         self._folder = None  # of external data
         self._source = None  # the parsed model's bytes, as long as nothing is changed in it
+        self._names_of_weights = {}  # by where their elements are
+        self._marked_weights = set()
         self._numbers = itertools.count()
         self._writer = None  # what was written, until something in it changes
 
@@ -266,7 +268,28 @@ class INetworkDefinition(Reporter):
         return True
 
     def set_weights_name(self, weights, name):
+        """The name by which a refit replaces them; False where others have it, and for those of a parsed model, which have
+        the names of its initializers."""
+        if self._initializers:
+            return self._fail(f"weights of a parsed model keep the names that it gives them: '{name}' is not set")
+        where = address_of(weights.numpy() if isinstance(weights, Weights) else weights)
+        if name in (known for other, known in self._names_of_weights.items() if other != where):
+            return self._fail(f"other weights have the name '{name}' already")
+        self._names_of_weights[where] = name
+        self._changed()
         return True
+
+    def mark_weights_refittable(self, name):
+        """With the flag REFIT_INDIVIDUAL these can be replaced, and so can all others."""
+        self._marked_weights.add(name)
+        return True
+
+    def unmark_weights_refittable(self, name):
+        self._marked_weights.discard(name)
+        return True
+
+    def are_weights_marked_refittable(self, name):
+        return name in self._marked_weights
 
     def mark_debug(self, tensor):
         return self._fail(f"tensor '{tensor.name}': there are no debug tensors; mark it as an output")

@@ -223,6 +223,19 @@ class Model(Message):
     }
 
 
+def writable(model):
+    """A model's bytes, of which NumPy makes arrays that may be written: it hands out no constant ones to the library."""
+    return model if isinstance(model, bytearray) else bytearray(model)
+
+
+def read_file(path):
+    """The same of a file. Raises OSError."""
+    data = bytearray(path.stat().st_size)
+    with path.open("rb") as file:
+        del data[file.readinto(data) :]
+    return data
+
+
 def metadata_entry(key, value):
     """What follows a model's bytes to give it one more entry of metadata."""
     entry = encoded(1, key.encode()) + encoded(2, value.encode())

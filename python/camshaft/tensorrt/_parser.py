@@ -5,11 +5,13 @@ import os
 from pathlib import Path
 
 from camshaft import _native
+from camshaft._plugin import plugins
 from camshaft.tensorrt._enums import ErrorCode, OnnxParserFlag
 from camshaft.tensorrt._log import Reporter, Severity
 from camshaft.tensorrt._network import ITensor
-from camshaft.tensorrt._onnx_file import Model, Node
+from camshaft.tensorrt._onnx_file import Model, Node, read_file, writable
 from camshaft.tensorrt._parsed_layer import OnnxLayer
+from camshaft.tensorrt._plugin_registry import get_plugin_registry
 from camshaft.tensorrt._protobuf import Malformed
 from camshaft.tensorrt._values import Dims, dtype_of_name
 
@@ -84,9 +86,7 @@ class OnnxParser(Reporter):
         """The same of a file."""
         path = Path(os.fspath(model))
         try:
-            data = bytearray(path.stat().st_size)
-            with path.open("rb") as file:
-                del data[file.readinto(data) :]
+            data = read_file(path)
         except OSError as error:
             return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, f"cannot read '{path}': {error.strerror}")
         return self.parse(data, path)
@@ -106,8 +106,7 @@ class OnnxParser(Reporter):
 
     def _read(self, model):
         try:
-            # Of bytes that may be written, as NumPy hands out no constant arrays to the library.
-            self._data = model if isinstance(model, bytearray) else bytearray(model)
+            self._data = writable(model)
             self._model = Model(memoryview(self._data))
         except (Malformed, TypeError) as error:
             return self._wrong(ErrorCode.MODEL_DESERIALIZE_FAILED, f"this is no ONNX model: {error}")
@@ -120,6 +119,7 @@ class OnnxParser(Reporter):
         model, network = self._model, self.network
         if network._layers or network._inputs:
             return self._wrong(ErrorCode.INVALID_GRAPH, "the network has layers: a model is parsed into an empty one")
+        self._name_plugins(model.graph)
         if not self._supported(model):
             return False
         graph = model.graph
@@ -147,8 +147,8 @@ class OnnxParser(Reporter):
             network._layers.append(OnnxLayer(network, node, index))
         for info in graph.output:
             network.mark_output(self._output_of(info.name))
-        # Of constants that are given by load_initializer() the file knows nothing.
-        network._source = self._data if is_whole else None
+        # Of constants that are given by load_initializer(), and of creators, the file knows nothing.
+        network._source = self._data if is_whole and not self._has_plugins else None
         return True
 
     def _output_of(self, name):
@@ -180,6 +180,28 @@ class OnnxParser(Reporter):
             if size.dim_param and size.dim_value <= 0:
                 tensor._dim_names[axis] = size.dim_param
 
+    def _name_plugins(self, graph):
+        """Nodes that mean a registered creator get the operator's name that it has here."""
+        self._has_plugins = False
+        known = _known_operators()
+
+        def name(nodes):
+            for node in nodes:
+                attributes = {attribute.name: _text_of(attribute.value) for attribute in node.attribute}
+                found = None
+                if (_domain(node.domain), node.op_type) not in known:
+                    found = get_plugin_registry()._find(node.op_type, attributes)
+                if found is not None:
+                    node.domain, node.op_type = found
+                    node.attribute = [a for a in node.attribute if not a.name.startswith("plugin_")]
+                    self._has_plugins = True
+                for attribute in node.attribute:
+                    for body in [attribute.g, *attribute.graphs]:
+                        if body is not None:
+                            name(body.node)
+
+        name(graph.node)
+
     def _supported(self, model):
         """Whether Camshaft has all operators; otherwise all that are missing become errors."""
         known = _known_operators() | {(function.domain, function.name) for function in model.functions}
@@ -192,7 +214,10 @@ class OnnxParser(Reporter):
             name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
             self._errors.append(
                 ParserError(
-                    ErrorCode.UNSUPPORTED_NODE, f"there is no operator {name}; plugins cannot be loaded", index, node
+                    ErrorCode.UNSUPPORTED_NODE,
+                    f"there is no operator {name}, and no creator of a plugin of that name is registered",
+                    index,
+                    node,
                 )
             )
             self._fail(str(self._errors[-1]))
@@ -232,6 +257,7 @@ class OnnxParser(Reporter):
         """(whether all of it is, [([numbers of nodes], whether these are)])"""
         if not self._read(model):
             return False, []
+        self._name_plugins(self._model.graph)
         self._subgraphs = self._parted()
         return all(supported for _, supported in self._subgraphs), self._subgraphs
 
@@ -249,6 +275,7 @@ class OnnxParser(Reporter):
         return parts
 
     _subgraphs = ()
+    _has_plugins = False
     num_subgraphs = property(lambda self: len(self._subgraphs))
 
     def is_subgraph_supported(self, index):
@@ -273,15 +300,12 @@ class OnnxParser(Reporter):
         pass
 
 
-class OnnxParserRefitter:
-    """Engines cannot be refitted yet: making one raises NotImplementedError."""
-
-    def __init__(self, refitter, logger):
-        raise NotImplementedError("engines cannot be refitted yet: build the new model")
-
-
 def get_nv_onnx_parser_version():
     return 10 * 10000 + 13 * 100
+
+
+def _text_of(value):
+    return bytes(value).decode(errors="replace") if isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
 def _domain(domain):
@@ -289,4 +313,7 @@ def _domain(domain):
 
 
 def _known_operators():
-    return {(_domain(entry["domain"]), entry["operator"]) for entry in json.loads(_native.list_operators())}
+    known = {(_domain(entry["domain"]), entry["operator"]) for entry in json.loads(_native.list_operators())}
+    # Exporters write TensorRT's own into ONNX's domain, too.
+    known |= {("", name) for domain, name in known if domain == "TRT"}
+    return known | {tuple(plugin["name"].rpartition("::")[::2]) for plugin in plugins()}

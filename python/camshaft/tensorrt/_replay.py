@@ -39,7 +39,7 @@ class Replay:
         attributes = [
             self._attribute(net, node, attribute, find, given or {})
             for attribute in (self._referred(attribute, given or {}) for attribute in node.attribute)
-            if attribute is not None and attribute.name in known
+            if attribute is not None and (attribute.name in known or schema.get("open"))
         ]
         read = ["" if not operand else find(operand).name for operand in node.input]
         names = [made if result else "" for made, result in zip(outputs, node.output)]

@@ -145,7 +145,7 @@ class ICudaEngine(Reporter):
         self.name = _name_of(engine.metadata)
         self.has_implicit_batch_dimension = False
         self.max_batch_size = 1
-        self.refittable = False
+        self.refittable = engine.is_refittable
         self.engine_capability = EngineCapability.STANDARD
         self.hardware_compatibility_level = HardwareCompatibilityLevel.NONE
         self.profiling_verbosity = ProfilingVerbosity.DETAILED

@@ -65,6 +65,11 @@ def bytes_of_element(name):
     return next((dtype.itemsize for dtype, theirs in _CAMSHAFT_TYPES.items() if theirs == name), 1)
 
 
+def address_of(array):
+    """Where the elements of an array of NumPy are."""
+    return array.__array_interface__["data"][0]
+
+
 def volume(dims):
     """The product of the sizes."""
     return math.prod(dims)

@@ -1,8 +1,12 @@
 """From a network's layers to a camshaft.Network: which layer stands in which graph, in which order, and what its results
 are."""
 
+import json
+
 import camshaft
+from camshaft._values import Value
 from camshaft.tensorrt._replay import Replay, add_constant
+from camshaft.tensorrt._values import address_of
 
 
 class Unknown(ValueError):
@@ -31,6 +35,12 @@ class Scope:
         if self.is_shown:
             self.writer.known[tensor] = (value.dtype, value.shape)
 
+    def take(self, tensors, made):
+        """What the native module says of the results of a node."""
+        for tensor, value in zip(tensors, json.loads(made)):
+            if value is not None:
+                self.set(tensor, Value(self.net, value))
+
     def body(self, of, name):
         """A body to be written, of a node that will be added here."""
         return Scope(self.writer, self.net.subgraph(name), of, self)
@@ -53,6 +63,17 @@ class Scope:
         self.nodes.append((layer, free))
         return free
 
+    def name_of_weights(self, layer, array, role):
+        """What a refit calls a layer's numbers: by set_weights_name(), or by the layer and their role. None where there is
+        such a name already, and in bodies, whose constants are not replaced."""
+        named = self.writer.network._names_of_weights.get(address_of(array))
+        name = named or f"{layer.name} {role.name}"
+        taken = self.writer.weight_names
+        if self.outer is not None or name in taken or name in self.writer.network._tensors:
+            return None
+        taken.add(name)
+        return name
+
     def name_of_result(self, tensor):
         """The tensor's own name, which in bodies stays free: these may be written more than once."""
         return tensor.name if self.outer is None else None
@@ -66,7 +87,7 @@ class Writer:
         self.model = camshaft.Network(network.name or "network", network._opset)
         self.root = Scope(self, self.model)
         self.known = {}  # (dtype, shape) by ITensors, also of those in bodies
-        self.node_names = set()
+        self.node_names, self.weight_names = set(), set()
         self.errors = []  # in the order in which they were found
         self.seen = set()  # layers
         self.replay = Replay(network._functions, network._folder)

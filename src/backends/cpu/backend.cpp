@@ -28,6 +28,7 @@
 #include "backends/cpu/tactics/matmul.h"
 #include "backends/cpu/tactics/move.h"
 #include "backends/cpu/tactics/normalize.h"
+#include "backends/cpu/tactics/plugin.h"
 #include "backends/cpu/tactics/pointwise.h"
 #include "backends/cpu/tactics/pool.h"
 #include "backends/cpu/tactics/recurrent.h"
@@ -99,6 +100,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &gemm_bf16_tactic,
     &conv_bf16_tactic,
     &attention_bf16_tactic,
+    &plugin_tactic,
 };
 
 /// The reference runs with double accumulation and no blocking to speak of: tens of times slower than a kernel.

@@ -12,6 +12,7 @@
 #include "backends/cuda/driver/stopwatch.h"
 #include "backends/cuda/passes.h"
 #include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/plugin.h"
 #include "source_hash.h"
 
 namespace camshaft::cuda {
@@ -64,6 +65,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &top_k_tactic,
     &grid_sample_tactic,
     &col2im_tactic,
+    &plugin_tactic,
 };
 
 /// Waiting for the device and copies there and back: what a small step on the host costs between others on the device.

@@ -15,6 +15,7 @@
 #include "ir/ops/map.h"
 #include "ir/ops/move.h"
 #include "ir/ops/optional.h"
+#include "ir/ops/plugin.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantize.h"
 #include "ir/ops/quantized.h"
@@ -84,6 +85,6 @@ using AllOperators = OperatorList<      //
     ImageDecoder,                       //
     SequenceConstruct, SequenceInsert, SequenceErase, SequenceAt, SequenceLength, SplitToSequence, ConcatFromSequence,
     SequenceMap,  //
-    MakeOptional, OptionalGetElement, OptionalHasElement, Region>;
+    MakeOptional, OptionalGetElement, OptionalHasElement, Plugin, Region>;
 
 }  // namespace camshaft::ops

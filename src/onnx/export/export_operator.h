@@ -107,6 +107,7 @@ void export_as(ExportContext& c, const ops::SequenceMap& op);
 void export_as(ExportContext& c, const ops::MakeOptional& op);
 void export_as(ExportContext& c, const ops::OptionalGetElement& op);
 void export_as(ExportContext& c, const ops::OptionalHasElement& op);
+void export_as(ExportContext& c, const ops::Plugin& op);
 void export_as(ExportContext& c, const ops::Region& op);
 
 }  // namespace camshaft::onnx

@@ -4,6 +4,7 @@
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 #include "optimize/analysis/access_space.h"
 #include "optimize/analysis/match.h"
 
@@ -47,7 +48,10 @@ class Follower {
   Follower(const Graph& graph, const Uses& uses, const Dim& size) : graph_(graph), uses_(uses), size_(size) {}
 
   std::optional<EvenIndices> follow(ValueId id, int depth = 0) const {
-    if (is_readable_constant(graph_, id)) return of_constant(*graph_.value(id).constant, size_);
+    if (is_readable_constant(graph_, id)) {
+      fix_numbers(graph_, id, "indices of a gather");
+      return of_constant(*graph_.value(id).constant, size_);
+    }
     const int32_t n = uses_.producer[static_cast<size_t>(id)];
     if (n < 0 || depth == most_depth) return std::nullopt;
     const Node& node = graph_.nodes[static_cast<size_t>(n)];
@@ -63,6 +67,7 @@ class Follower {
     const auto& content = graph_.value(id).content;
     if (content && content->size() == 1) return content->front();
     if (!is_readable_constant(graph_, id) || graph_.value(id).constant->size() != 1) return std::nullopt;
+    fix_numbers(graph_, id, "indices of a gather");
     return Dim(graph_.value(id).constant->to_ints()[0]);
   }
 

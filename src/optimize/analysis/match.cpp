@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 #include "reference/element_io.h"
 
 namespace camshaft {
@@ -41,11 +42,20 @@ std::optional<double> uniform_constant(const Graph& graph, ValueId id) {
   if (!is_readable_constant(graph, id)) return std::nullopt;
   const Tensor& t = *graph.value(id).constant;
   if (t.size() == 0 || bit_width(t.dtype()) < 8) return std::nullopt;
+  // That weights happen to be all equal is worth nothing where they are replaced; single numbers are what patterns
+  // are recognised by, and integers are masks and zero points.
+  const Provenance::Pointer& provenance = graph.value(id).provenance;
+  const bool is_hidden = is_floating(t.dtype()) && t.size() > 1 && may_be_replaced(provenance);
+  if (!is_hidden) fix_numbers(provenance, "a number that patterns are recognised by");
   // All elements are equal when the bytes are the same one element further on.
   const size_t width = byte_size(t.dtype(), 1);
   if (std::memcmp(t.data(), t.data() + width, t.bytes() - width) != 0) return std::nullopt;
   double value = 0;
   ops::load_elements(t.dtype(), t.data(), 0, 1, 1, &value);
+  if (is_hidden) {
+    note_replaceable(provenance, "all its elements are equal, which is not made use of");
+    return std::nullopt;
+  }
   if (!is_floating(t.dtype()) && std::abs(value) > 0x1p53) return std::nullopt;
   return value;
 }

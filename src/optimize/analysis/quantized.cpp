@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "ir/replaceable.h"
+
 namespace camshaft {
 
 namespace {
@@ -10,6 +12,7 @@ bool is_same(const Graph& graph, ValueId a, ValueId b) {
   if (a == b) return true;
   if (a == no_value || b == no_value || !is_readable_constant(graph, a) || !is_readable_constant(graph, b))
     return false;
+  for (const ValueId id : {a, b}) fix_numbers(graph, id, "steps of two tensors are compared");
   const Tensor &x = *graph.value(a).constant, &y = *graph.value(b).constant;
   return x.dtype() == y.dtype() && x.dims() == y.dims() && std::memcmp(x.data(), y.data(), x.bytes()) == 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 
@@ -32,6 +33,12 @@ bool same_tensor(const Tensor& a, const Tensor& b) {
   return a == b;
 }
 
+// Whether they stay equal, whatever takes the place of the model's weights.
+bool stay_equal(const Value& a, const Value& b) {
+  if (!may_be_replaced(a.provenance) && !may_be_replaced(b.provenance)) return true;
+  return a.provenance && b.provenance && same(*a.provenance, *b.provenance);
+}
+
 // Each takes the place of those that are equal to it, and stems from the initializers of all.
 void merge_constants(Graph& graph, Rewriter& rewriter) {
   std::unordered_map<ValueId, std::vector<Constant>> merged;
@@ -41,8 +48,9 @@ void merge_constants(Graph& graph, Rewriter& rewriter) {
     if (!is_readable_constant(graph, id)) continue;
     const Tensor& tensor = *graph.value(id).constant;
     std::vector<ValueId>& candidates = seen[sampled_hash(tensor)];
-    const auto same = std::find_if(candidates.begin(), candidates.end(),
-                                   [&](ValueId other) { return same_tensor(tensor, *graph.value(other).constant); });
+    const auto same = std::find_if(candidates.begin(), candidates.end(), [&](ValueId other) {
+      return stay_equal(graph.value(id), graph.value(other)) && same_tensor(tensor, *graph.value(other).constant);
+    });
     if (same != candidates.end()) {
       rewriter.replace(id, *same);
       std::vector<Constant>& all = merged[*same];

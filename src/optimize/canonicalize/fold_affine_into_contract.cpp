@@ -7,6 +7,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 #include "reference/derived_constant.h"
@@ -55,6 +56,7 @@ std::optional<WeightLayout> weight_layout(const Node& node, const Tensor& weight
 
 bool has_other_than(const Constant& numbers, double neutral) {
   if (!numbers.tensor) return false;
+  if (may_be_replaced(numbers.provenance)) return true;
   const auto* x = numbers.tensor->as<double>();
   return std::any_of(x, x + numbers.tensor->size(), [&](double v) { return v != neutral; });
 }
@@ -101,7 +103,8 @@ class AffineFolder {
     return rank - 1;
   }
 
-  // A constant with one number a channel (or one for all), laid out against `type`.
+  // A constant with one number a channel (or one for all), laid out against `type`. Empty where it may be replaced:
+  // what is done then is right for any numbers.
   std::optional<std::vector<double>> per_channel(ValueId id, const TensorType& type, size_t axis,
                                                  int64_t channels) const {
     if (!is_readable_constant(graph_, id)) return std::nullopt;
@@ -110,6 +113,8 @@ class AffineFolder {
     const size_t lead = type.shape.size() - t.dims().size();
     for (size_t i = 0; i < t.dims().size(); ++i)
       if (t.dims()[i] != 1 && (lead + i != axis || t.dims()[i] != channels)) return std::nullopt;
+    if (may_be_replaced(graph_.value(id).provenance)) return std::vector<double>();
+    fix_numbers(graph_, id, "a factor or a shift of channels");
     std::vector<double> values(static_cast<size_t>(channels));
     ops::load_elements(t.dtype(), t.data(), 0, t.size() == 1 ? 0 : 1, channels, values.data());
     if (!std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); })) return std::nullopt;
@@ -130,7 +135,7 @@ class AffineFolder {
       const bool constant_first = i == 1, adds = function == F::add || function == F::sub;
       const bool has_zero = std::find(c->begin(), c->end(), 0) != c->end();
       if (!adds && function != F::mul && (function != F::div || constant_first || has_zero)) return std::nullopt;
-      const bool shifts = adds && std::any_of(c->begin(), c->end(), [](double v) { return v != 0; });
+      const bool shifts = adds && (c->empty() || std::any_of(c->begin(), c->end(), [](double v) { return v != 0; }));
       return Step{x, node.inputs[1 - i], function, constant_first, shifts};
     }
     return std::nullopt;
@@ -248,13 +253,15 @@ class AffineFolder {
     if (needs_bias) {
       bias = for_each(bias, layout->outputs);
       const auto* b = bias.tensor->as<double>();
-      if (!std::all_of(b, b + layout->outputs, [&](double x) { return std::abs(x) < limit; })) return false;
+      if (!may_be_replaced(bias.provenance) &&
+          !std::all_of(b, b + layout->outputs, [&](double x) { return std::abs(x) < limit; }))
+        return false;
     }
 
     std::vector<ValueId> inputs{rewriter_.resolve(first), node.inputs[1]};
     if (scales(after) || scales(before)) {
       const ConstantProduct scaled = scale_weights(node, graph_.constant(node.inputs[1]), *layout, before, after);
-      if (!(scaled.largest < limit)) return false;
+      if (!may_be_replaced(scaled.constant.provenance) && !(scaled.largest < limit)) return false;
       inputs[1] = graph_.add_constant(graph_.value(node.inputs[1]).name, scaled.constant);
     }
     if (needs_bias)
@@ -284,6 +291,7 @@ class AffineFolder {
       sources = merged_sources(before->sources, sources);
       id = step->operand;
     }
+    fix_numbers(factor.provenance, "a factor that is applied behind a product");
     const double value = std::abs(factor.tensor->as<double>()[0]);
     if (inputs == node.inputs || !(value > 0x1p-60 && value < 0x1p60)) return false;
     for (ValueId& id : inputs) id = rewriter_.resolve(id);

@@ -13,6 +13,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/quantize.h"
 #include "ir/ops/random.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "ir/symbols.h"
 #include "optimize/analysis/match.h"
@@ -258,6 +259,7 @@ class ConstantFolder {
       }
     }
     if (!tells_sizes || max_growth * found.origin_bytes > budget_) return false;
+    for (const ValueId id : node.inputs) fix_numbers(graph_, id, "as many elements as it tells");
     try {
       found.results = results_of(found);
     } catch (const Error& e) {

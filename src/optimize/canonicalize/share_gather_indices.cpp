@@ -8,6 +8,7 @@
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/access_space.h"
 #include "optimize/analysis/match.h"
@@ -86,6 +87,7 @@ class Sharing {
     const Shape shape = graph_.shape(indices);
     Shape kept(shape.begin() + static_cast<int64_t>(lead), shape.end());
     if (is_readable_constant(graph_, indices)) {
+      fix_numbers(graph_, indices, "indices of a gather");
       const Tensor& t = *graph_.value(indices).constant;
       size_t bytes = static_cast<size_t>(bit_width(t.dtype()) / 8);
       for (const Dim& d : kept) bytes *= static_cast<size_t>(d.value());
@@ -116,6 +118,7 @@ class Sharing {
     Bounds bounds;
     if (!is_integer(graph_.type(id).dtype)) return bounds;
     if (is_readable_constant(graph_, id)) {
+      fix_numbers(graph_, id, "indices of a gather");
       const std::vector<int64_t> values = graph_.value(id).constant->to_ints();
       if (values.empty()) return bounds;
       const auto [low, high] = std::minmax_element(values.begin(), values.end());

@@ -7,6 +7,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 #include "reference/derived_constant.h"
@@ -180,6 +181,9 @@ class AlgebraSimplifier {
     return std::any_of(terms.begin(), terms.end(), [&](ValueId term) {
       const Tensor* constant = graph_.value(term).constant.get();
       if (!constant || constant->is_elided()) return false;
+      const Provenance::Pointer& provenance = graph_.value(term).provenance;
+      if (constant->size() > 1 && may_be_replaced(provenance)) return false;
+      fix_numbers(provenance, "whether a sum with it can be -0");
       const std::vector<double> numbers = constant->to_doubles();
       return std::none_of(numbers.begin(), numbers.end(), [](double n) { return n == 0 && std::signbit(n); });
     });

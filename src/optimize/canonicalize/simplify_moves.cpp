@@ -9,6 +9,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 #include "reference/derived_constant.h"
@@ -242,6 +243,7 @@ class MoveSimplifier {
     std::vector<int64_t> values;
     constexpr int64_t most = 1 << 20;
     if (is_readable_constant(graph_, indices)) {
+      fix_numbers(graph_, indices, "indices of a gather");
       const Tensor& tensor = *graph_.value(indices).constant;
       if (tensor.size() < 1 || tensor.size() > most) return std::nullopt;
       values = tensor.to_ints();

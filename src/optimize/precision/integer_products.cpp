@@ -9,6 +9,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantized.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/quantized.h"
 #include "reference/element_io.h"
@@ -160,6 +161,7 @@ class IntegerProducts {
 
   std::vector<double> elements(ValueId id) const {
     const Tensor& t = *graph_.value(id).constant;
+    fix_numbers(graph_, id, "a bias and scales of a sum of integers");
     std::vector<double> values(static_cast<size_t>(t.size()));
     ops::load_elements(t.dtype(), t.data(), 0, 1, t.size(), values.data());
     return values;

@@ -11,6 +11,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/region.h"
 #include "ir/region_editor.h"
+#include "ir/replaceable.h"
 #include "reference/derived_constant.h"
 
 namespace camshaft {
@@ -186,6 +187,7 @@ class Lowering {
     if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return false;
     const Tensor* constant = old_.value(id).constant.get();
     if (!constant || context_.storage != DType::f16) return true;
+    fix_numbers(old_.value(id).provenance, "whether fp16 holds it");
     // Below 2^-14 f16 has fixed steps: of weights that are all below 2^-11 little would be left.
     constexpr float largest = 65504, least = 0x1p-11F;
     const auto* x = constant->as<float>();

@@ -5,6 +5,7 @@
 
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 #include "reference/derived_constant.h"
@@ -67,7 +68,15 @@ class MasksRecognizer {
       if (kept[i] == 0 && !masked) masked = values[i];
       if (!(values[i] == (kept[i] == 0 ? *masked : 0))) return std::nullopt;
     }
-    return masked && std::isfinite(*masked) ? masked : std::nullopt;
+    if (!masked || !std::isfinite(*masked) || may_be_weights(mask, kept)) return std::nullopt;
+    for (const ValueId each : {id, mask}) fix_numbers(graph_, each, "a mask of attention");
+    return masked;
+  }
+
+  // Weights that a refit replaces may be all 0 before they are trained. A mask has both, and its numbers stay.
+  bool may_be_weights(ValueId id, const std::vector<double>& values) const {
+    const auto has = [&](double number) { return std::find(values.begin(), values.end(), number) != values.end(); };
+    return is_floating(graph_.type(id).dtype) && may_be_replaced(graph_.value(id).provenance) && !(has(0) && has(1));
   }
 
   // start + slope · m
@@ -110,7 +119,10 @@ class MasksRecognizer {
   bool is_zero_or_one(ValueId id, int depth = 0) {
     if (is_readable_constant(graph_, id)) {
       const std::vector<double> values = graph_.value(id).constant->to_doubles();
-      return std::all_of(values.begin(), values.end(), [](double v) { return v == 0 || v == 1; });
+      const bool is_mask = std::all_of(values.begin(), values.end(), [](double v) { return v == 0 || v == 1; });
+      if (!is_mask || may_be_weights(id, values)) return false;
+      fix_numbers(graph_, id, "a mask of attention");
+      return true;
     }
     const Node* node = producers_.find(id);
     if (!node || depth == 16) return false;

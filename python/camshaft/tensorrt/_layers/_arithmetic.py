@@ -18,6 +18,7 @@ from camshaft.tensorrt._enums import (
     ScaleMode,
     TopKOperation,
     UnaryOperation,
+    WeightsRole,
 )
 from camshaft.tensorrt._layers._base import Layer, axes_of
 from camshaft.tensorrt._values import name_of_dtype
@@ -134,7 +135,12 @@ class IScaleLayer(Layer):
         super().__init__(network, LayerType.SCALE, name, [input], [output])
         self.mode, self.shift, self.scale, self.power, self.channel_axis = mode, shift, scale, power, channel_axis
 
-    def _factor(self, weights):
+    def _factor(self, weights, role):
+        array = self._shaped(weights)
+        # TensorRT has no role for powers.
+        return array if array is None or role is None else self._weights_of(array, role)
+
+    def _shaped(self, weights):
         array = self._array(weights)
         if array is None:
             return None
@@ -147,10 +153,14 @@ class IScaleLayer(Layer):
 
     def _emit(self):
         value = self._inputs[0]
-        for op, factor in (("Mul", self.scale), ("Add", self.shift), ("Pow", self.power)):
-            array = self._factor(factor)
-            if array is not None:
-                value = self._write(op, [value, array])
+        for op, factor, role in (
+            ("Mul", self.scale, WeightsRole.SCALE),
+            ("Add", self.shift, WeightsRole.SHIFT),
+            ("Pow", self.power, None),
+        ):
+            operand = self._factor(factor, role)
+            if operand is not None:
+                value = self._write(op, [value, operand])
         self._write("Identity", [value], self._result())
 
 

@@ -63,6 +63,13 @@ class Layer(ILayer):
     def _constant(self, array):
         return self._scope.net.constant(numpy.ascontiguousarray(array).reshape(numpy.shape(array)))
 
+    def _weights_of(self, array, role):
+        """The same of numbers that a refit replaces: None for none."""
+        if array is None:
+            return None
+        dense = numpy.ascontiguousarray(array).reshape(numpy.shape(array))
+        return self._scope.net.constant(dense, self._scope.name_of_weights(self, dense, role))
+
     def _write(self, op, operands, outputs=None, **attributes):
         """A node; gives its first result."""
         return self._write_node(op, operands, outputs, **attributes)[0]

@@ -10,9 +10,10 @@ from camshaft.tensorrt._enums import (
     LayerType,
     SampleMode,
     ScatterMode,
+    WeightsRole,
 )
 from camshaft.tensorrt._layers._base import Layer
-from camshaft.tensorrt._values import Dims, Weights, dtype_of_numpy, name_of_dtype, nptype
+from camshaft.tensorrt._values import Dims, Weights, address_of, dtype_of_numpy, name_of_dtype, nptype
 
 
 class IConcatenationLayer(Layer):
@@ -96,7 +97,11 @@ class IConstantLayer(Layer):
         dtype_of_numpy(array.dtype)
         array = numpy.ascontiguousarray(array).reshape(tuple(self.shape))
         result = self._outputs[0]
-        self._scope.set(result, self._scope.net.constant(array, self._scope.name_of_result(result)))
+        name = self._scope.name_of_result(result)
+        if name is not None and address_of(array) in self._network._names_of_weights:
+            self._write("Identity", [self._weights_of(array, WeightsRole.CONSTANT)], [result])
+        else:
+            self._scope.set(result, self._scope.net.constant(array, name))
 
 
 class IFillLayer(Layer):

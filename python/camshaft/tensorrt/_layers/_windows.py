@@ -9,6 +9,7 @@ from camshaft.tensorrt._enums import (
     PoolingType,
     ResizeCoordinateTransformation,
     ResizeRoundMode,
+    WeightsRole,
 )
 from camshaft.tensorrt._layers._base import Layer, alias
 from camshaft.tensorrt._values import Dims
@@ -60,11 +61,13 @@ class IConvolutionLayer(_Windowed):
         if kernel is None:
             return self.get_input(1)
         sizes = (*leading, -1, *self.kernel_size_nd) if len(leading) == 1 else (-1, *leading[1:], *self.kernel_size_nd)
-        return kernel.reshape(sizes)
+        return self._weights_of(kernel.reshape(sizes), WeightsRole.KERNEL)
 
     def _operands(self, leading):
         bias = self._array(self.bias)
-        return [self.get_input(0), self._weights(leading), self.get_input(2) if bias is None else bias.reshape(-1)]
+        if bias is not None:
+            bias = self._weights_of(bias.reshape(-1), WeightsRole.BIAS)
+        return [self.get_input(0), self._weights(leading), self.get_input(2) if bias is None else bias]
 
     def _emit(self):
         self._write(
@@ -92,7 +95,9 @@ class IFullyConnectedLayer(Layer):
             raise NotImplementedError(f"layer '{self.name}': fully connected is of [batch, c, h, w], not {sizes}")
         bias = self._array(self.bias)
         kernel = self._array(self.kernel).reshape(self.num_output_channels, *sizes[1:])
-        self._write("Conv", [self._inputs[0], kernel, None if bias is None else bias.reshape(-1)], self._result())
+        bias = None if bias is None else bias.reshape(-1)
+        weights = [self._weights_of(kernel, WeightsRole.KERNEL), self._weights_of(bias, WeightsRole.BIAS)]
+        self._write("Conv", [self._inputs[0], *weights], self._result())
 
 
 class IDeconvolutionLayer(IConvolutionLayer):

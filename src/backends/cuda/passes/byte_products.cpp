@@ -4,6 +4,7 @@
 
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/precision/integer_products.h"
 #include "reference/derived_constant.h"
@@ -29,6 +30,7 @@ Constant without_zeros(const Graph& graph, const Steps& weights, ThreadPool& poo
     zeros = derive_reshaped(zeros, dims, pool);
   }
   const Constant moved = derive(ScalarFunction::sub, {wide(weights.steps), zeros}, pool);
+  fix_numbers(moved.provenance, "whether weights without their zero points are bytes");
   const auto* first = moved.tensor->as<int32_t>();
   const bool fits = std::all_of(first, first + moved.tensor->size(), [](int32_t x) { return x >= -128 && x <= 127; });
   return fits ? derive(ops::Cast{DType::i8}, {moved}, pool) : Constant();

@@ -11,6 +11,7 @@
 #include "ir/ops/row_moments.h"
 #include "ir/region.h"
 #include "ir/region_editor.h"
+#include "ir/replaceable.h"
 #include "optimize/analysis/match.h"
 #include "reference/derived_constant.h"
 #include "reference/element_io.h"
@@ -104,6 +105,8 @@ class Deferral {
     const bool is_operand = p.body && std::any_of(p.body->nodes.begin() + 1, p.body->nodes.end(),
                                                   [&](const Node& node) { return reads_outer(p, node, y); });
     if (is_operand && graph_.type(y) != graph_.type(p.node->outputs[0])) return false;
+    for (const ValueId id : {p.weights, norm.scale})
+      if (graph_.type(p.weights).dtype == DType::f16) fix_numbers(graph_, id, "whether fp16 holds scaled weights");
     return p.a != y || can_fold(*graph_.value(p.weights).constant, numbers(norm.scale));
   }
 

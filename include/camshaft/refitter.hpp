@@ -1,0 +1,87 @@
+// Replacing the weights of an engine.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "camshaft/camshaft.h"
+#include "camshaft/engine.hpp"
+#include "camshaft/record.hpp"
+#include "camshaft/tensor.hpp"
+
+namespace camshaft {
+inline namespace v1 {
+
+/// An initializer of the model that an engine was built of.
+struct EngineWeight {
+  std::string name;
+  DType dtype{};
+  std::vector<int64_t> dims;
+  /// What was decided by its numbers, so that only the same ones can be set; empty: it can be replaced.
+  std::string fixed_by;
+  std::vector<std::string> layers;  ///< those that read what is made of it
+  bool is_set = false;
+};
+
+/// Collects new weights for an engine that was built with the option refit, and gives them to it at once. Not
+/// thread-safe; several refitters of one engine take turns.
+///
+///   Refitter refitter(engine);
+///   refitter.set_file("finetuned.safetensors");
+///   refitter.refit();
+class Refitter {
+ public:
+  /// Throws Error(invalid_argument) for an engine that was built without that option.
+  explicit Refitter(const Engine& engine) {
+    camshaft_refitter* made = nullptr;
+    detail::check(camshaft_refitter_create(engine.handle(), &made));
+    handle_.reset(made);
+  }
+
+  /// All initializers that the model's nodes read, in order of their names.
+  std::vector<EngineWeight> weights() const {
+    return detail::record_of([&](camshaft_record** r) { return camshaft_refitter_weights(handle(), r); })
+        .list([](const Record& r) {
+          EngineWeight weight;
+          weight.name = r["name"].text();
+          weight.dtype = parse_dtype(r["dtype"].text());
+          weight.dims = r["dims"].integers();
+          weight.fixed_by = r["fixed_by"].text();
+          weight.layers = r["layers"].texts();
+          weight.is_set = r["is_set"].boolean();
+          return weight;
+        });
+  }
+  /// What must be set besides what is, as constants are made of both.
+  std::vector<std::string> missing() const {
+    return detail::record_of([&](camshaft_record** r) { return camshaft_refitter_missing(handle(), r); }).texts();
+  }
+  /// Puts a tensor of the host, which is kept until refit(), in the place of an initializer. Throws
+  /// Error(invalid_argument) for an unknown name, another type or shape, and for an initializer that is fixed.
+  void set(const std::string& name, Tensor tensor) {
+    detail::check(camshaft_refitter_set(handle(), name.c_str(), tensor.handle()));
+    kept_.push_back(std::move(tensor));
+  }
+  /// The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a .safetensors file.
+  void set_file(const std::string& path) { detail::check(camshaft_refitter_set_file(handle(), path.c_str())); }
+  /// Gives the engine what is set, and forgets it. Contexts take the new weights with their next run. The engine is as
+  /// it was when this throws.
+  void refit(int threads = 0) {
+    detail::check(camshaft_refitter_refit(handle(), threads));
+    kept_.clear();
+  }
+
+  camshaft_refitter* handle() const { return handle_.get(); }
+
+ private:
+  struct Free {
+    void operator()(camshaft_refitter* refitter) const { camshaft_refitter_free(refitter); }
+  };
+  std::unique_ptr<camshaft_refitter, Free> handle_;
+  std::vector<Tensor> kept_;
+};
+
+}  // namespace v1
+}  // namespace camshaft

@@ -1,0 +1,61 @@
+"""Replacing the weights of an engine."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from camshaft import _native
+from camshaft._arrays import capsule_of
+
+if TYPE_CHECKING:
+    from camshaft._engine import Engine
+    from camshaft._types import Capsule, Path, Record, SupportsDLPack
+
+
+class Refitter:
+    """Collects new weights for an engine that was built with refit=True, and gives them to it at once.
+
+        refitter = camshaft.Refitter(engine)
+        refitter.set("conv1.weight", array)
+        refitter.refit()
+
+    Contexts take the new weights with their next run; one that runs meanwhile ends on the old ones. Nothing is verified.
+    Several refitters of one engine take turns."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._refitter = _native.create_refitter(engine._engine)
+        self._kept: dict[str, Capsule] = {}  # what the refitter points to
+
+    @property
+    def all_weights(self) -> list[Record]:
+        """The initializers of the model that the engine was built of, as far as nodes read them: [{"name", "dtype",
+        "dims", "fixed_by", "layers", "is_set"}]. "fixed_by" is what was decided by an initializer's numbers, so that
+        only the same ones can be set, and "" where it can be replaced; "layers" are those that read what is made of
+        it."""
+        weights: list[Record] = json.loads(_native.refitter_weights(self._refitter))
+        return weights
+
+    @property
+    def missing(self) -> list[str]:
+        """The names of what must be set besides what is, as constants of the engine are made of both."""
+        return _native.refitter_missing(self._refitter)
+
+    def set(self, name: str, array: SupportsDLPack) -> None:
+        """Puts an array of the host in the place of an initializer; it must stay as it is until refit()."""
+        capsule = capsule_of(array)
+        _native.refitter_set(self._refitter, name, capsule)
+        self._kept[name] = capsule
+
+    def set_file(self, path: Path) -> None:
+        """The same for every initializer of a model (.onnx) that the engine has, or all tensors of a .safetensors
+        file."""
+        _native.refitter_set_file(self._refitter, os.fspath(path))
+
+    def refit(self, threads: int = 0) -> None:
+        """Gives the engine what is set, on so many threads (0: one for each core), and forgets it. The engine is as it
+        was when this raises."""
+        _native.refit(self._refitter, threads)
+        self._kept.clear()

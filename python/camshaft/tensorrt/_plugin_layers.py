@@ -1,0 +1,50 @@
+"""Layers that are plugins of the program's own."""
+
+from camshaft import _native
+from camshaft.tensorrt._enums import LayerType
+from camshaft.tensorrt._network import ILayer
+from camshaft.tensorrt._plugin_operator import SHAPES, STORED, stored
+from camshaft.tensorrt._plugin_registry import get_plugin_registry, operator_of
+
+_INT, _TEXT = 2, 3  # of ONNX's attributes
+
+
+class _PluginLayer(ILayer):
+    def __init__(self, network, name, inputs, outputs, plugin, key, shape_inputs):
+        super().__init__(network, self._TYPE, name, inputs, outputs if isinstance(outputs, list) else [outputs])
+        self._plugin, self._key, self._shape_inputs = plugin, key, shape_inputs
+
+    #: The plugin that the layer was given.
+    plugin = property(lambda self: self._plugin)
+
+    def _write_into(self, scope, plan):
+        name, version, _ = self._key
+        if get_plugin_registry().get_creator(*self._key) is None:
+            raise ValueError(
+                f"layer '{self.name}': register a creator of the plugin '{name}' (version {version}) first: engines make "
+                "their plugins by it"
+            )
+        domain, operator = operator_of(*self._key)
+        attributes = [(STORED, _TEXT, [stored(self._plugin)]), (SHAPES, _INT, [self._shape_inputs])]
+        made = _native.network_node(
+            scope.net._native,
+            operator,
+            domain,
+            scope.name_of_node(self, self.name),
+            [scope.value(tensor).name for tensor in self._inputs],
+            attributes,
+            [scope.name_of_result(tensor) for tensor in self._outputs],
+        )
+        scope.take(self._outputs, made)
+
+
+class IPluginV2Layer(_PluginLayer):
+    """Of an IPluginV2DynamicExt."""
+
+    _TYPE = LayerType.PLUGIN_V2
+
+
+class IPluginV3Layer(_PluginLayer):
+    """Of an IPluginV3."""
+
+    _TYPE = LayerType.PLUGIN_V3

@@ -1,0 +1,261 @@
+"""A creator's plugins as an operator: what the native module calls for nodes that name it."""
+
+import base64
+import ctypes
+import json
+import math
+import threading
+
+import numpy
+
+from camshaft._plugin import Dim
+from camshaft.tensorrt._enums import PluginCapabilityType, PluginFieldType, TensorFormat, TensorRTPhase
+from camshaft.tensorrt._plugin_types import (
+    DimsExprs,
+    DynamicPluginTensorDesc,
+    IDimensionExpr,
+    IExprBuilder,
+    IPluginCreatorV3One,
+    IPluginV3,
+    PluginField,
+    PluginFieldCollection,
+    PluginTensorDesc,
+)
+from camshaft.tensorrt._values import bytes_of_element, dtype_of_name, name_of_dtype
+
+#: Attributes of nodes that stand for plugins which a network was given: how they are made again, and how many of the
+#: operands, at the end, are shapes.
+STORED, SHAPES = "camshaft_stored", "camshaft_shape_inputs"
+
+
+def stored(plugin):
+    """A plugin as text, as engines keep it."""
+    if isinstance(plugin, IPluginV3):
+        runtime = plugin.get_capability_interface(PluginCapabilityType.RUNTIME)
+        fields = [
+            [field.name, int(field.type), field.data.dtype.str, base64.b64encode(field.data.tobytes()).decode()]
+            for field in runtime.get_fields_to_serialize() or ()
+        ]
+        return json.dumps(fields)
+    data = plugin.serialize()
+    return base64.b64encode(data.encode() if isinstance(data, str) else bytes(data or b"")).decode()
+
+
+def _fields_of(text):
+    fields = PluginFieldCollection()
+    for name, kind, dtype, data in json.loads(text):
+        fields.append(PluginField(name, numpy.frombuffer(base64.b64decode(data), dtype), PluginFieldType(kind)))
+    return fields
+
+
+def _fields_of_node(creator, attributes):
+    """A node's attributes as fields of the types that the creator names, as TensorRT's parser gives them."""
+    fields = PluginFieldCollection()
+    for wanted in creator.field_names or ():
+        values = attributes.get(wanted.name)
+        if values is None:
+            continue
+        kind = wanted.type
+        if values and isinstance(values[0], tuple):  # a tensor: (dtype, dims, bytes)
+            from camshaft._plugin import _attribute
+
+            values = _attribute(values, None)
+        elif values and isinstance(values[0], str):
+            values, kind = "\0".join(values).encode(), PluginFieldType.CHAR
+        elif kind == PluginFieldType.UNKNOWN:
+            whole = all(isinstance(value, int) for value in values)
+            kind = PluginFieldType.INT32 if whole else PluginFieldType.FLOAT32
+        fields.append(PluginField(wanted.name, values, kind))
+    return fields
+
+
+class PluginOperator:
+    """Of a creator."""
+
+    def __init__(self, creator):
+        self._creator = creator
+
+    def types(self):
+        from camshaft._plugin import _NUMPY
+
+        return [*_NUMPY, "bf16"]
+
+    def create(self, attributes):
+        creator = self._creator
+        text = attributes.get(STORED)
+        shapes = int(attributes.get(SHAPES, [0])[0])
+        if isinstance(creator, IPluginCreatorV3One):
+            fields = _fields_of_node(creator, attributes) if text is None else _fields_of(text[0])
+            plugin = creator.create_plugin(creator.name, fields, TensorRTPhase.BUILD)
+        elif text is None:
+            plugin = creator.create_plugin(creator.name, _fields_of_node(creator, attributes))
+        else:
+            plugin = creator.deserialize_plugin(creator.name, base64.b64decode(text[0]))
+        if plugin is None:
+            raise ValueError(f"the creator of '{creator.name}' made no plugin")
+        return _OfV3(plugin, shapes) if isinstance(plugin, IPluginV3) else _OfV2(plugin)
+
+
+def _described(dtype, dims):
+    return PluginTensorDesc([d if isinstance(d, int) else -1 for d in dims], dtype)
+
+
+def _dynamic(desc):
+    """With sizes that are not known as 1, as nothing says more."""
+    known = [1 if d < 0 else d for d in desc.dims]
+    return DynamicPluginTensorDesc(desc, known, known, known)
+
+
+def _dim(text):
+    return int(text) if text.isdigit() else Dim(text)
+
+
+class _Instance:
+    """A plugin of a node. Each thread runs a clone of its own, as contexts do in TensorRT."""
+
+    def __init__(self, plugin):
+        self._plugin = plugin
+        self._clones = threading.local()
+
+    def infer(self, operands, count):
+        if any(operand is None for operand in operands):
+            raise ValueError("a plugin of TensorRT's has no operands that are left out")
+        types = [dtype_of_name(dtype) for dtype, _, _ in operands]
+        dims = [[_dim(d) for d in given] for _, given, _ in operands]
+        results = self._results(types, dims, [values for _, _, values in operands], count)
+        if len(results) != count:
+            raise ValueError(f"the plugin has {len(results)} outputs, the node {count}")
+        descs = [_described(dtype, given) for dtype, given in zip(types, dims)]
+        outputs = [_described(dtype, [expr._dim for expr in shape]) for dtype, shape in results]
+        for place in range(len(descs) + len(outputs)):
+            if not self._supports(place, [*descs, *outputs], len(descs)):
+                tensor = [*descs, *outputs][place]
+                raise ValueError(
+                    f"the plugin does not take {tensor.type} in {TensorFormat.LINEAR} as "
+                    + (f"input {place}" if place < len(descs) else f"output {place - len(descs)}")
+                )
+        return [(name_of_dtype(dtype), [_text(expr) for expr in shape]) for dtype, shape in results]
+
+    def run(self, inputs, outputs):
+        """Addresses of the host's memory go to the plugin; sizes that only it tells come back from it."""
+        given = [_described(dtype_of_name(dtype), dims) for _, dtype, dims in inputs]
+        results = self._results(
+            [desc.type for desc in given],
+            [list(desc.dims) for desc in given],
+            [_values(*operand) for operand in inputs],
+            len(outputs),
+        )
+        made, late = [], {}
+        for index, (output, (dtype, shape)) in enumerate(zip(outputs, results)):
+            if output is not None:
+                made.append((output[0], _described(dtype, output[2])))
+                continue
+            # As large as it may be; what there is of it is told by another output.
+            dims = [expr._upper[1].get_constant_value() if expr.is_size_tensor() else expr._dim for expr in shape]
+            late[index] = numpy.empty(max(1, math.prod(dims) * dtype.itemsize), numpy.uint8)
+            made.append((late[index].ctypes.data, _described(dtype, dims)))
+        addresses, descs = [address for address, _ in made], [desc for _, desc in made]
+        plugin, workspace_bytes = self._prepared(given, descs)
+        workspace = numpy.empty(max(1, workspace_bytes) + 256, numpy.uint8)
+        aligned = (workspace.ctypes.data + 255) // 256 * 256
+        status = plugin.enqueue(given, descs, [address for address, _, _ in inputs], addresses, aligned, 0)
+        if status not in (None, 0):
+            raise ValueError(f"enqueue() gave {status}")
+        return [self._late(index, results, made, memory) for index, memory in late.items()]
+
+    @staticmethod
+    def _late(index, results, made, memory):
+        dtype, shape = results[index]
+        dims = []
+        for expr, most in zip(shape, made[index][1].dims):
+            if not expr.is_size_tensor():
+                dims.append(most)
+                continue
+            address, desc = made[expr._upper[0]]
+            size = int(_values(address, name_of_dtype(desc.type), [1])[0])
+            if not 0 <= size <= most:
+                raise ValueError(f"output {expr._upper[0]} says {size}, which is not from 0 to {most}")
+            dims.append(size)
+        return index, dims, memory[: math.prod(dims) * dtype.itemsize].tobytes()
+
+    def _clone(self):
+        if not hasattr(self._clones, "plugin"):
+            self._clones.plugin = self._cloned()
+        return self._clones.plugin
+
+
+def _text(expr):
+    return None if expr.is_size_tensor() else str(expr._dim)
+
+
+def _values(address, dtype, dims):
+    """The elements of a small operand of integers, which may be a shape."""
+    count = math.prod(dims)
+    if dtype not in ("i32", "i64") or len(dims) > 1 or count == 0 or count > 64:
+        return None
+    memory = (ctypes.c_uint8 * (count * bytes_of_element(dtype))).from_address(address)
+    return numpy.frombuffer(memory, "int32" if dtype == "i32" else "int64").tolist()
+
+
+def _exprs(dims):
+    return DimsExprs([IDimensionExpr(d) for d in dims])
+
+
+class _OfV3(_Instance):
+    def __init__(self, plugin, shapes):
+        super().__init__(plugin)
+        self._build = plugin.get_capability_interface(PluginCapabilityType.BUILD)
+        self._shapes = shapes
+
+    def _results(self, types, dims, values, count):
+        data = len(types) - self._shapes
+        known = values[data:]
+        if any(value is None for value in known):
+            raise ValueError("a shape that a plugin takes is not known before running")
+        shapes = self._build.get_output_shapes(
+            [_exprs(given) for given in dims[:data]], [_exprs(value) for value in known], IExprBuilder()
+        )
+        return list(zip(self._build.get_output_data_types(types), shapes))
+
+    def _supports(self, place, descs, inputs):
+        return self._build.supports_format_combination(place, [_dynamic(desc) for desc in descs], inputs)
+
+    def _cloned(self):
+        plugin = self._plugin.clone()
+        runtime = plugin.get_capability_interface(PluginCapabilityType.RUNTIME)
+        tactics = list(self._build.get_valid_tactics() or ())
+        own = runtime.attach_to_context(None) or runtime
+        own.set_tactic(tactics[0] if tactics else 0)
+        return own
+
+    def _prepared(self, given, made):
+        inputs, outputs = ([_dynamic(desc) for desc in descs] for descs in (given, made))
+        self._build.configure_plugin(inputs, outputs)
+        size = int(self._build.get_workspace_size(inputs, outputs) or 0)
+        plugin = self._clone()
+        plugin.on_shape_change(given, made)
+        return plugin, size
+
+
+class _OfV2(_Instance):
+    def _results(self, types, dims, values, count):
+        plugin, inputs = self._plugin, [_exprs(given) for given in dims]
+        if count != plugin.num_outputs:
+            raise ValueError(f"the plugin has {plugin.num_outputs} outputs, the node {count}")
+        return [
+            (plugin.get_output_datatype(o, types), plugin.get_output_dimensions(o, inputs, IExprBuilder()))
+            for o in range(count)
+        ]
+
+    def _supports(self, place, descs, inputs):
+        return self._plugin.supports_format_combination(place, descs, inputs)
+
+    def _cloned(self):
+        plugin = self._plugin.clone()
+        plugin.initialize()
+        return plugin
+
+    def _prepared(self, given, made):
+        plugin = self._clone()
+        plugin.configure_plugin([_dynamic(desc) for desc in given], [_dynamic(desc) for desc in made])
+        return plugin, int(plugin.get_workspace_size(given, made) or 0)

@@ -1,0 +1,110 @@
+"""The registry of creators: each becomes an operator that networks and engines name."""
+
+import hashlib
+import inspect
+
+import camshaft
+from camshaft import _native
+from camshaft.tensorrt._plugin_operator import PluginOperator
+from camshaft.tensorrt._plugin_types import IPluginCreator, IPluginCreatorV3One, IPluginV2, IPluginV3
+
+#: Domain of the operators that creators stand for; behind a point comes their namespace.
+DOMAIN = "tensorrt"
+
+
+def operator_of(name, version, namespace):
+    """(domain, operator) of a creator's plugins."""
+    return (f"{DOMAIN}.{namespace}" if namespace else DOMAIN), f"{name}.{version}"
+
+
+def _source_of(creator):
+    """Of the creator and of the plugins beside it: what engines are told apart by."""
+    module = inspect.getmodule(type(creator))
+    beside = [
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, (IPluginV2, IPluginV3)) and kind.__module__ == module.__name__
+    ]
+    texts = []
+    for kind in [type(creator), *sorted(beside, key=lambda kind: kind.__name__)]:
+        try:
+            texts.append(inspect.getsource(kind))
+        except (OSError, TypeError):  # of a program without a file
+            texts.append(repr(sorted(vars(kind))))
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+class IPluginRegistry:
+    """The creators of the process."""
+
+    error_recorder = None
+    parent_search_enabled = False
+
+    def __init__(self):
+        self._creators = {}
+
+    plugin_creator_list = property(lambda self: [c for c in self._creators.values() if isinstance(c, IPluginCreator)])
+    all_creators = property(lambda self: list(self._creators.values()))
+    all_creators_recursive = all_creators
+
+    def register_creator(self, creator, plugin_namespace=""):
+        """Whether it is registered now: not where there is one of that name, version and namespace."""
+        if not isinstance(creator, (IPluginCreator, IPluginCreatorV3One)):
+            raise TypeError(f"a creator is an IPluginCreator or an IPluginCreatorV3One, not {creator!r}")
+        key = (creator.name, creator.plugin_version, plugin_namespace or creator.plugin_namespace)
+        if key in self._creators:
+            return False
+        creator.plugin_namespace = key[2]
+        domain, operator = operator_of(*key)
+        file = getattr(inspect.getmodule(type(creator)), "__name__", "Python") + "." + type(creator).__name__
+        made = PluginOperator(creator)
+        try:
+            _native.register_plugin(domain, operator, key[1], file, _source_of(creator), made, [made.types()])
+        except camshaft.InvalidArgumentError:  # one with other code was registered in its place
+            return False
+        self._creators[key] = creator
+        return True
+
+    def deregister_creator(self, creator):
+        """Engines that are loaded keep it."""
+        found = [key for key, known in self._creators.items() if known is creator]
+        for key in found:
+            del self._creators[key]
+        return bool(found)
+
+    def get_creator(self, type, version, plugin_namespace=""):
+        return self._creators.get((type, version, plugin_namespace))
+
+    def get_plugin_creator(self, type, version, plugin_namespace=""):
+        creator = self.get_creator(type, version, plugin_namespace)
+        return creator if isinstance(creator, IPluginCreator) else None
+
+    def _find(self, name, attributes):
+        """(domain, operator) of the plugin that a node means, as TensorRT's parser looks for it; None: of none."""
+        version = attributes.get("plugin_version", "1")
+        namespace = attributes.get("plugin_namespace", "")
+        return operator_of(name, version, namespace) if (name, version, namespace) in self._creators else None
+
+    def _missing(self, *arguments, **named):
+        raise NotImplementedError(
+            "libraries of TensorRT's C++ plugins cannot be loaded: write the plugin with camshaft/plugin.hpp, or in Python"
+        )
+
+    load_library = deregister_library = acquire_plugin_resource = release_plugin_resource = _missing
+
+
+_REGISTRY = IPluginRegistry()
+
+
+def get_plugin_registry():
+    """The registry of the process."""
+    return _REGISTRY
+
+
+def get_builder_plugin_registry(capability=None):
+    return _REGISTRY
+
+
+def init_libnvinfer_plugins(logger, namespace=""):
+    """TensorRT's own plugins: those that Camshaft has are there already (docs/plugins.md lists them)."""
+    return True

@@ -1,0 +1,210 @@
+"""TensorRT's Refitter: new weights for an engine that was built to be refitted."""
+
+from pathlib import Path
+
+import numpy
+
+import camshaft
+from camshaft.tensorrt import _cuda
+from camshaft.tensorrt._enums import ErrorCode, TensorLocation, WeightsRole
+from camshaft.tensorrt._log import Reporter
+from camshaft.tensorrt._onnx_file import Model, read_file, writable
+from camshaft.tensorrt._parser import ParserError
+from camshaft.tensorrt._protobuf import Malformed
+from camshaft.tensorrt._values import Weights, dtype_of_name, nptype
+
+
+class Refitter(Reporter):
+    """Weights have the names of the model's initializers, of INetworkDefinition.set_weights_name(), or those of their layer
+    and role. An initializer of a parsed model is a layer of that name with the role CONSTANT."""
+
+    def __init__(self, engine, logger):
+        super().__init__(logger)
+        self.logger = logger
+        self._engine = engine._engine
+        try:
+            self._refitter = camshaft.Refitter(self._engine)
+        except camshaft.Error as error:
+            self._fail(str(error))
+            raise RuntimeError(str(error)) from error
+        self._all = {weight["name"]: weight for weight in self._refitter.all_weights}
+        self._set = {}
+        self.weights_validation = True
+        self.max_threads = 0
+
+    # ---- What there is ----
+
+    def get_all_weights(self):
+        """The names of what can be replaced."""
+        return [name for name, weight in self._all.items() if not weight["fixed_by"]]
+
+    def get_all(self):
+        """(layers, roles) of these."""
+        return _layers_and_roles(self.get_all_weights())
+
+    def get_missing_weights(self):
+        """The names of what must be set, too."""
+        return self._refitter.missing
+
+    def get_missing(self):
+        return _layers_and_roles(self.get_missing_weights())
+
+    def get_named_weights(self, name):
+        """What was set; without elements where nothing was."""
+        return Weights(self._set[name]) if name in self._set else Weights()
+
+    def get_weights_prototype(self, name):
+        """Weights of the type and the size that the engine wants; without elements where there are none of that name."""
+        weight = self._all.get(name)
+        if weight is None:
+            return Weights()
+        return Weights(numpy.zeros(weight["dims"], nptype(dtype_of_name(weight["dtype"]))))
+
+    def get_weights_location(self, name):
+        return TensorLocation.HOST
+
+    # ---- New ones ----
+
+    def set_named_weights(self, name, weights, location=TensorLocation.HOST):
+        """False, with a message to the logger, for a name, a type or a number of elements that the engine does not
+        have. The memory must stay as it is until the refit."""
+        if location == TensorLocation.DEVICE and _cuda.has_gpu():
+            return self._fail(f"weights '{name}' are on the device: they are taken from the host alone")
+        array = numpy.ascontiguousarray(weights.numpy() if isinstance(weights, Weights) else weights)
+        dims = self._all[name]["dims"] if name in self._all else array.shape
+        if array.size == numpy.prod(dims, dtype=int):
+            array = array.reshape(dims)
+        with self._reporting():
+            self._refitter.set(name, array)
+            self._set[name] = array
+            return True
+        return False
+
+    def set_weights(self, layer_name, role, weights):
+        """The same by a layer and its role."""
+        role = WeightsRole(role)
+        asked = [f"{layer_name} {role.name}", layer_name, f"{layer_name}_output"]
+        found = next((name for name in asked if name in self._all), None)
+        if found is None:
+            return self._fail(f"the engine has no weights {role.name} of a layer '{layer_name}'")
+        return self.set_named_weights(found, weights)
+
+    def unset_named_weights(self, name):
+        """As if they had not been set; False where they were not."""
+        if name not in self._set:
+            return False
+        del self._set[name]
+        self._refitter = camshaft.Refitter(self._engine)
+        for other, array in self._set.items():
+            self._refitter.set(other, array)
+        return True
+
+    def refit_cuda_engine(self):
+        """Whether the engine has the new weights now; contexts take them with their next run."""
+        with self._reporting():
+            self._refitter.refit(self.max_threads)
+            self._set.clear()
+            return True
+        return False
+
+    def refit_cuda_engine_async(self, stream):
+        """The same: what is in the stream is done with the old weights."""
+        return self.refit_cuda_engine()
+
+    # ---- Ranges ----
+
+    def set_dynamic_range(self, tensor_name, range):
+        return self._fail("ranges of a built engine are not replaced: engines in int8 cannot be refitted")
+
+    def get_dynamic_range(self, tensor_name):
+        """None: there are none."""
+
+    def get_tensors_with_dynamic_range(self):
+        return []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+def _layers_and_roles(names):
+    layers, roles = [], []
+    for name in names:
+        layer, _, role = name.rpartition(" ")
+        is_role = layer and role in WeightsRole.__members__
+        layers.append(layer if is_role else name)
+        roles.append(WeightsRole[role] if is_role else WeightsRole.CONSTANT)
+    return layers, roles
+
+
+class OnnxParserRefitter(Reporter):
+    """Sets the initializers of an ONNX model in a Refitter; Refitter.refit_cuda_engine() follows."""
+
+    def __init__(self, refitter, logger):
+        super().__init__(logger)
+        self._refitter = refitter
+        self._errors = []
+        self._model, self._folder = None, None
+        self._given = {}  # initializers whose data the program has
+
+    def refit_from_bytes(self, model, path=None):
+        """Of a model's bytes; `path`: where it is from, in whose folder its external data lies. False where something is
+        wrong: get_error() has it."""
+        return self.load_model_proto(model, path) and self.refit_model_proto()
+
+    def refit_from_file(self, model):
+        path = Path(model)
+        try:
+            data = read_file(path)
+        except OSError as error:
+            return self._wrong(f"cannot read '{path}': {error.strerror}")
+        return self.refit_from_bytes(data, path)
+
+    def load_model_proto(self, model, path=None):
+        self._folder = None if path is None else Path(path).resolve().parent
+        try:
+            self._model = Model(memoryview(writable(model)))
+        except (Malformed, TypeError) as error:
+            return self._wrong(f"this is no ONNX model: {error}")
+        return self._model.graph is not None or self._wrong("this is no ONNX model: it has no graph")
+
+    def load_initializer(self, name, data, size):
+        """The numbers of an initializer that lies in another file, from memory: a buffer, or an address."""
+        import ctypes
+
+        self._given[name] = ctypes.string_at(data, size) if isinstance(data, int) else bytes(memoryview(data))[:size]
+        return True
+
+    def refit_model_proto(self):
+        if self._model is None:
+            return self._wrong("there is no model: call load_model_proto()")
+        for tensor in self._model.graph.initializer:
+            if tensor.name not in self._refitter._all:
+                continue  # what nothing reads, or stands in a constant of a body
+            if tensor.name in self._given:
+                tensor.load(self._given[tensor.name])
+            try:
+                array, dtype, _ = tensor.constant(self._folder)
+            except Malformed as error:
+                return self._wrong(str(error))
+            if dtype:
+                return self._wrong(f"initializer '{tensor.name}' is of type {dtype}, which NumPy does not have")
+            if not self._refitter.set_named_weights(tensor.name, array):
+                return self._wrong(f"initializer '{tensor.name}' does not fit the engine")
+        return True
+
+    def _wrong(self, description):
+        self._errors.append(ParserError(ErrorCode.REFIT_FAILED, description))
+        return self._fail(description)
+
+    @property
+    def num_errors(self):
+        return len(self._errors)
+
+    def get_error(self, index):
+        return self._errors[index] if 0 <= index < len(self._errors) else None
+
+    def clear_errors(self):
+        self._errors = []

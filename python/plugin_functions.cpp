@@ -1,0 +1,300 @@
+// Plugins: those of files, and operators that Python functions compute.
+#include <Python.h>
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "camshaft/camshaft_plugin.h"
+#include "camshaft/load_plugin.hpp"
+#include "camshaft/record.hpp"
+#include "functions.h"
+#include "objects.h"
+
+namespace camshaft::python {
+
+namespace {
+
+/// Python's lock, on whatever thread the library calls.
+class Locked {
+ public:
+  Locked() : state_(PyGILState_Ensure()) {}
+  ~Locked() { PyGILState_Release(state_); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+/// Python's error as text, "ValueError: the rank must be 2"; there is none afterwards.
+std::string take_error() {
+  PyObject *type = nullptr, *value = nullptr, *at = nullptr;
+  PyErr_Fetch(&type, &value, &at);
+  PyErr_NormalizeException(&type, &value, &at);
+  std::string message = "it raised something";
+  if (value != nullptr) {
+    PyObject* name = PyObject_GetAttrString(type, "__name__");
+    PyObject* words = PyObject_Str(value);
+    try {
+      if (name != nullptr && words != nullptr) message = words_of(name) + ": " + words_of(words);
+    } catch (const PythonError&) {
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(words);
+  }
+  PyErr_Clear();
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(at);
+  return message;
+}
+
+/// Does `work`, which may throw PythonError, with Python's lock. Its failure is given to `fail`.
+template <class Context, class Work>
+int32_t locked(Context* context, const Work& work) {
+  if (Py_IsInitialized() == 0) return context->fail(context, "Python has ended");
+  const Locked lock;
+  try {
+    work();
+    return 0;
+  } catch (const PythonError&) {
+    return context->fail(context, take_error().c_str());
+  } catch (const std::exception& e) {
+    return context->fail(context, e.what());
+  }
+}
+
+/// An operator in Python: an object with create(attributes) -> instance, infer(instance, operands, outputs) ->
+/// [(dtype, [dim])] and run(instance, operands, results).
+struct PythonPlugin {
+  std::string domain, name, version;
+  PyObject* object = nullptr;
+  std::vector<uint64_t> types;  // of each operand
+  camshaft_plugin_operator table = {};
+};
+
+PyObject* value_of(const camshaft_plugin_node* node, const char* name) {
+  const int64_t* integers = nullptr;
+  const double* reals = nullptr;
+  const char* words = nullptr;
+  size_t length = 0;
+  PyObject* list = PyList_New(0);
+  const auto append = [&](PyObject* item) {
+    if (item == nullptr || PyList_Append(list, item) != 0) {
+      Py_XDECREF(item);
+      Py_DECREF(list);
+      throw PythonError();
+    }
+    Py_DECREF(item);
+  };
+  if (list == nullptr) throw PythonError();
+  switch (node->attribute_kind(node, name)) {
+    case CAMSHAFT_PLUGIN_INTEGERS:
+      for (size_t i = 0, count = node->integers(node, name, &integers); i < count; ++i)
+        append(PyLong_FromLongLong(integers[i]));
+      break;
+    case CAMSHAFT_PLUGIN_NUMBERS:
+      for (size_t i = 0, count = node->numbers(node, name, &reals); i < count; ++i)
+        append(PyFloat_FromDouble(reals[i]));
+      break;
+    case CAMSHAFT_PLUGIN_TEXTS:
+      for (size_t i = 0, count = node->texts(node, name, 0, &words, &length); i < count; ++i) {
+        node->texts(node, name, i, &words, &length);
+        append(PyUnicode_DecodeUTF8(words, static_cast<Py_ssize_t>(length), "surrogateescape"));
+      }
+      break;
+    case CAMSHAFT_PLUGIN_TENSOR: {
+      const camshaft_plugin_tensor* given = node->tensor(node, name);
+      append(Py_BuildValue("(sNy#)", camshaft_dtype_name(given->dtype),
+                           numbers({given->dims, given->dims + given->rank}), static_cast<const char*>(given->data),
+                           static_cast<Py_ssize_t>(given->bytes)));
+      break;
+    }
+    default:
+      break;
+  }
+  return list;
+}
+
+int32_t create(void* user, const camshaft_plugin_node* node, void** instance) {
+  return locked(node, [&] {
+    const Reference attributes(checked(PyDict_New()));
+    for (size_t i = 0; i < node->attribute_count; ++i) {
+      const char* name = node->attribute_name(node, i);
+      const Reference value(value_of(node, name));
+      if (PyDict_SetItemString(attributes.get(), name, value.get()) != 0) throw PythonError();
+    }
+    auto* plugin = static_cast<PythonPlugin*>(user);
+    *instance = checked(PyObject_CallMethod(plugin->object, "create", "O", attributes.get()));
+  });
+}
+
+void destroy(void* instance) {
+  if (Py_IsInitialized() == 0) return;
+  const Locked lock;
+  Py_DECREF(static_cast<PyObject*>(instance));
+}
+
+/// (dtype, [dim as text], [known element] or None), or None for an operand that is left out.
+PyObject* operand_of(camshaft_plugin_shapes* shapes, size_t input) {
+  const camshaft_dtype dtype = shapes->dtype(shapes, input);
+  if (dtype < 0) return none();
+  Reference dims(checked(PyList_New(0)));
+  for (size_t axis = 0; axis < shapes->rank(shapes, input); ++axis) {
+    const Reference dim(checked(text(shapes->text(shapes, shapes->dim(shapes, input, axis)))));
+    if (PyList_Append(dims.get(), dim.get()) != 0) throw PythonError();
+  }
+  const int64_t* values = nullptr;
+  const size_t count = shapes->values(shapes, input, &values);
+  PyObject* known = count == 0 ? none() : numbers({values, values + count});
+  return checked(Py_BuildValue("(sNN)", camshaft_dtype_name(dtype), dims.release(), checked(known)));
+}
+
+int32_t infer(void* instance, camshaft_plugin_shapes* shapes) {
+  return locked(shapes, [&] {
+    const Reference operands(checked(PyList_New(0)));
+    for (size_t i = 0; i < shapes->input_count; ++i) {
+      const Reference operand(operand_of(shapes, i));
+      if (PyList_Append(operands.get(), operand.get()) != 0) throw PythonError();
+    }
+    const Reference results(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "infer", "On", operands.get(),
+                                                        static_cast<Py_ssize_t>(shapes->output_count))));
+    const Py_ssize_t count = PySequence_Size(results.get());
+    if (count < 0) throw PythonError();
+    for (Py_ssize_t o = 0; o < count; ++o) {
+      const Reference result(checked(PySequence_GetItem(results.get(), o)));
+      const Reference type(checked(PySequence_GetItem(result.get(), 0)));
+      const Reference dims(checked(PySequence_GetItem(result.get(), 1)));
+      camshaft_dtype dtype = -1;
+      detail::check(camshaft_dtype_parse(words_of(type.get()).c_str(), &dtype));
+      std::vector<const camshaft_plugin_dim*> handles;
+      const Py_ssize_t rank = PySequence_Size(dims.get());
+      for (Py_ssize_t axis = 0; axis < rank; ++axis) {
+        const Reference dim(checked(PySequence_GetItem(dims.get(), axis)));
+        // None: a size that only running tells.
+        handles.push_back(dim.get() == Py_None
+                              ? shapes->symbol(shapes, static_cast<size_t>(o), static_cast<size_t>(axis))
+                              : shapes->parse(shapes, words_of(dim.get()).c_str()));
+      }
+      shapes->set_output(shapes, static_cast<size_t>(o), dtype, handles.size(), handles.data());
+    }
+  });
+}
+
+/// (address, dtype, dims), valid during the call alone; None for what is left out, or has no memory yet.
+PyObject* array_of(const camshaft_plugin_tensor* operand) {
+  if (operand == nullptr || operand->data == nullptr) return none();
+  return checked(Py_BuildValue("(KsN)", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(operand->data)),
+                               camshaft_dtype_name(operand->dtype),
+                               numbers({operand->dims, operand->dims + operand->rank})));
+}
+
+/// A result of a size that only running tells: (output, dims, bytes).
+void give_late(const camshaft_plugin_run* run, PyObject* entry) {
+  const Reference index(checked(PySequence_GetItem(entry, 0))), sizes(checked(PySequence_GetItem(entry, 1)));
+  const Reference bytes(checked(PySequence_GetItem(entry, 2)));
+  char* from = nullptr;
+  Py_ssize_t length = 0;
+  if (PyBytes_AsStringAndSize(bytes.get(), &from, &length) != 0) throw PythonError();
+  const Dims dims = numbers_of(sizes.get());
+  void* to = run->resize_output(run, static_cast<size_t>(PyLong_AsLongLong(index.get())), dims.size(), dims.data());
+  if (to == nullptr)
+    throw Error(ErrorCode::invalid_argument, "a result does not have as many axes as its shape rule says");
+  if (length > 0) std::memcpy(to, from, static_cast<size_t>(length));
+}
+
+int32_t enqueue(void* instance, const camshaft_plugin_run* run) {
+  return locked(run, [&] {
+    const auto arrays = [](const camshaft_plugin_tensor* const* operands, size_t count) {
+      return Reference(checked(list_of(std::span(operands, count), array_of)));
+    };
+    const Reference inputs = arrays(run->inputs, run->input_count), outputs = arrays(run->outputs, run->output_count);
+    const Reference late(
+        checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run", "OO", inputs.get(), outputs.get())));
+    const Py_ssize_t count = PySequence_Size(late.get());
+    if (count < 0) throw PythonError();
+    for (Py_ssize_t i = 0; i < count; ++i) give_late(run, Reference(checked(PySequence_GetItem(late.get(), i))).get());
+  });
+}
+
+PyObject* load(PyObject*, PyObject* arguments) {
+  const char* source = nullptr;
+  if (PyArg_ParseTuple(arguments, "s", &source) == 0) return nullptr;
+  return guarded([&] {
+    load_plugin(source);
+    return none();
+  });
+}
+
+PyObject* register_operator(PyObject*, PyObject* arguments) {
+  const char *domain = nullptr, *name = nullptr, *version = nullptr, *source = nullptr, *hash = nullptr;
+  PyObject *object = nullptr, *types = nullptr;
+  if (PyArg_ParseTuple(arguments, "sssssOO", &domain, &name, &version, &source, &hash, &object, &types) == 0)
+    return nullptr;
+  return guarded([&] {
+    auto plugin = std::make_unique<PythonPlugin>();
+    plugin->domain = domain;
+    plugin->name = name;
+    plugin->version = version;
+    plugin->object = object;
+    const Py_ssize_t count = PySequence_Size(types);
+    if (count < 0) throw PythonError();
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const Reference allowed(checked(PySequence_GetItem(types, i)));
+      uint64_t bits = 0;
+      for (Py_ssize_t k = 0; k < PySequence_Size(allowed.get()); ++k) {
+        camshaft_dtype dtype = -1;
+        const Reference word(checked(PySequence_GetItem(allowed.get(), k)));
+        detail::check(camshaft_dtype_parse(words_of(word.get()).c_str(), &dtype));
+        bits |= uint64_t{1} << dtype;
+      }
+      plugin->types.push_back(bits);
+    }
+    camshaft_plugin_operator& table = plugin->table;
+    table.size = sizeof table;
+    table.domain = plugin->domain.c_str();
+    table.name = plugin->name.c_str();
+    table.version = plugin->version.c_str();
+    table.user = plugin.get();
+    table.types = plugin->types.data();
+    table.type_count = plugin->types.size();
+    table.create = create;
+    table.destroy = destroy;
+    table.infer = infer;
+    table.enqueue = enqueue;
+    detail::check(camshaft_register_plugin(&table, source, hash));
+    Py_INCREF(object);
+    plugin.release();  // as long as the process runs
+    return none();
+  });
+}
+
+PyObject* list(PyObject*, PyObject*) {
+  return guarded([] {
+    return text(detail::record_of([](camshaft_record** plugins) { return camshaft_list_plugins(plugins); }).json());
+  });
+}
+
+PyObject* set_checks(PyObject*, PyObject* arguments) {
+  int guards = 0, verify = 0;
+  if (PyArg_ParseTuple(arguments, "pp", &guards, &verify) == 0) return nullptr;
+  return guarded([&] {
+    set_plugin_checks(guards != 0, verify != 0);
+    return none();
+  });
+}
+
+}  // namespace
+
+PyMethodDef plugin_functions[] = {
+    {"load_plugin", load, METH_VARARGS, "load_plugin(source)"},
+    {"register_plugin", register_operator, METH_VARARGS,
+     "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand])"},
+    {"list_plugins", list, METH_NOARGS, "list_plugins() -> JSON"},
+    {"set_plugin_checks", set_checks, METH_VARARGS, "set_plugin_checks(guards, verify)"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace camshaft::python

@@ -1,0 +1,56 @@
+#include "runtime/refitter.h"
+
+#include "api/engine.h"
+#include "api/record.h"
+#include "api/status.h"
+#include "api/tensor.h"
+
+struct camshaft_refitter {
+  camshaft::Refitter refitter;
+};
+
+using namespace camshaft;
+using namespace camshaft::api;
+
+camshaft_status camshaft_refitter_create(const camshaft_engine* engine, camshaft_refitter** refitter) {
+  return guarded([&] {
+    give(refitter, "refitter", [&] { return new camshaft_refitter{Refitter(given(engine, "engine")->engine)}; });
+  });
+}
+
+void camshaft_refitter_free(camshaft_refitter* refitter) {
+  delete refitter;
+}
+
+camshaft_status camshaft_refitter_weights(const camshaft_refitter* refitter, camshaft_record** weights) {
+  return guarded([&] {
+    nlohmann::json list = nlohmann::json::array();
+    for (const EngineWeight& weight : given(refitter, "refitter")->refitter.weights())
+      list.push_back({{"name", weight.initializer.name},
+                      {"dtype", to_string(weight.initializer.dtype)},
+                      {"dims", weight.initializer.dims},
+                      {"fixed_by", weight.initializer.fixed_by},
+                      {"layers", weight.layers},
+                      {"is_set", weight.is_set}});
+    give(weights, "weights", [&] { return new_record(std::move(list)); });
+  });
+}
+
+camshaft_status camshaft_refitter_missing(const camshaft_refitter* refitter, camshaft_record** names) {
+  return guarded(
+      [&] { give(names, "names", [&] { return new_record(given(refitter, "refitter")->refitter.missing()); }); });
+}
+
+camshaft_status camshaft_refitter_set(camshaft_refitter* refitter, const char* name, const camshaft_tensor* tensor) {
+  return guarded([&] {
+    given(refitter, "refitter")->refitter.set(given(name, "name"), tensor_of(*given(tensor, "tensor"), "the tensor"));
+  });
+}
+
+camshaft_status camshaft_refitter_set_file(camshaft_refitter* refitter, const char* path) {
+  return guarded([&] { given(refitter, "refitter")->refitter.set_file(given(path, "path")); });
+}
+
+camshaft_status camshaft_refitter_refit(camshaft_refitter* refitter, int32_t threads) {
+  return guarded([&] { given(refitter, "refitter")->refitter.refit(threads); });
+}

@@ -1,0 +1,89 @@
+#include "backends/cuda/tactics/plugin.h"
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "backends/cuda/tactics/device_kernel.h"
+#include "compile/plugin_kernel.h"
+#include "ir/ops/plugin.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+PluginDevice plugin_facts(const Workshop& workshop) {
+  const DeviceFacts& facts = workshop.device()->facts();
+  PluginDevice device;
+  device.capability = facts.features.capability;
+  device.multiprocessors = facts.multiprocessors;
+  return device;
+}
+
+/// The kernels of a plugin's text, by name.
+class PluginKernels {
+ public:
+  explicit PluginKernels(Module module) : module_(std::move(module)) {}
+
+  /// With `shared_bytes` as the most that it was launched with so far.
+  const Function& get(const std::string& name, unsigned shared_bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto it = functions_.find({name, shared_bytes});
+    if (it != functions_.end()) return it->second;
+    return functions_.emplace(std::pair(name, shared_bytes), module_.function(name, shared_bytes)).first->second;
+  }
+
+ private:
+  Module module_;
+  std::mutex mutex_;
+  std::map<std::pair<std::string, unsigned>, Function> functions_;
+};
+
+std::vector<TacticOffer> offers_of_plugin(const RegionView& region, const Workshop& workshop) {
+  const PluginDevice device = plugin_facts(workshop);
+  std::vector<TacticOffer> offers = plugin_offers(region, seconds_per_byte, &device);
+  for (TacticOffer& offer : offers) offer.seconds += seconds_per_launch;
+  return offers;
+}
+
+std::shared_ptr<const Kernel> compile_plugin_on_device(const RegionView& region, const TacticParameters& parameters,
+                                                       const Workshop& workshop, PackedConstants&) {
+  const auto& op = *region.node.op.as<ops::Plugin>();
+  const std::string text = op.instance()->device_text();
+  std::shared_ptr<PluginKernels> kernels;
+  if (!text.empty()) try {
+      kernels = std::make_shared<PluginKernels>(workshop.module("plugin", text));
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::internal) throw;
+      throw Error(ErrorCode::invalid_argument, "the plugin " + op.operator_name + " (" + op.file + "): " + e.what());
+    }
+  const PluginDevice facts = plugin_facts(workshop);
+  const auto on_device = [kernels, facts, device = workshop.device()](
+                             const LaunchArguments& arguments, const std::function<void(const PluginDevice&)>& call) {
+    const Current current(*device);
+    const Stream& stream = stream_of(arguments);
+    PluginDevice now = facts;
+    now.stream = stream.handle();
+    now.launch = [&](const std::string& name, const PluginGrid& grid, void* const* parameters) {
+      if (!kernels) throw Error(ErrorCode::invalid_argument, "the operator has no cuda_text to launch kernels of");
+      LaunchSize size;
+      size.blocks = grid.blocks[0];
+      size.blocks_y = grid.blocks[1];
+      size.blocks_z = grid.blocks[2];
+      size.threads = grid.threads[0];
+      size.threads_y = grid.threads[1];
+      size.shared_bytes = grid.shared_bytes;
+      size.may_start_early = false;
+      // How many there are only the kernel knows.
+      kernels->get(name, grid.shared_bytes).launch(stream, size, std::span<void* const>(parameters, size_t{0}));
+    };
+    call(now);
+  };
+  return make_device_plugin_kernel(region, parameters, facts, on_device);
+}
+
+}  // namespace
+
+const CudaTactic plugin_tactic{"cuda_plugin", offers_of_plugin, compile_plugin_on_device};
+
+}  // namespace camshaft::cuda

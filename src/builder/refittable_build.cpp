@@ -1,0 +1,64 @@
+#include "builder/refittable_build.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "builder/precision.h"
+#include "onnx/proto_writer.h"
+
+namespace camshaft {
+
+bool refits(const BuildOptions& options) {
+  return options.refit || options.strip_weights;
+}
+
+void check_refit_options(const BuildOptions& options, const Backend& backend) {
+  if (!refits(options)) return;
+  const auto refuse = [&](std::string_view what, std::string_view way_out) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("an engine that can be refitted is not built in {}{}: which numbers that holds depends on "
+                            "the weights. {}",
+                            what, options.best ? ", which 'best' allows" : "", way_out));
+  };
+  if (options.int8 && !options.calibration.empty() && backend.gains_from(DType::i8))
+    refuse("int8 by a calibration", "Build without int8, or quantise the model (camshaft quantize)");
+  if (choose_precision(options, backend).storage == DType::f16) refuse("fp16", "Build with bf16, or with tf32");
+}
+
+std::string bytes_without_weights(const onnx::ModelProto& model) {
+  onnx::ModelProto bare = model;
+  for (onnx::TensorProto& tensor : bare.graph.initializers) {
+    onnx::TensorProto described;
+    described.name = std::move(tensor.name);
+    described.dims = std::move(tensor.dims);
+    described.data_type = tensor.data_type;
+    tensor = std::move(described);
+  }
+  return onnx::model_bytes(bare);
+}
+
+std::unique_ptr<Replaceable> replaceable_of(const onnx::ModelProto& model) {
+  std::set<std::string> names;
+  for (const onnx::TensorProto& tensor : model.graph.initializers) names.insert(tensor.name);
+  return std::make_unique<Replaceable>(std::move(names));
+}
+
+void report_refit(const Replaceable& replaceable, BuildReport& report) {
+  report.not_refittable.clear();
+  report.refit_costs.clear();
+  report.refittable = 0;
+  for (const InitializerRecord& record : replaceable.records()) {
+    if (record.fixed_by.empty()) {
+      ++report.refittable;
+    } else {
+      report.not_refittable.push_back(fmt::format("'{}': {}", record.name, record.fixed_by));
+    }
+  }
+  for (const auto& [name, what] : replaceable.notes())
+    report.refit_costs.push_back(fmt::format("'{}': {}", name, what));
+}
+
+}  // namespace camshaft

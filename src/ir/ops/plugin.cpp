@@ -1,0 +1,127 @@
+#include "ir/ops/plugin.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+#include "ir/ops/shape_rules.h"
+#include "ir/symbols.h"
+
+namespace camshaft::ops {
+
+namespace {
+
+// Shape rules are asked in every pass: what they need is made once. Beyond so many, those that no kernel holds go.
+constexpr size_t most_idle = 256;
+
+struct Instances {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const PluginInstance>> by_key;
+};
+
+Instances& instances() {
+  static auto* const all = new Instances;
+  return *all;
+}
+
+std::string to_hex(const std::string& bytes) {
+  std::string digits;
+  for (const char c : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return digits;
+}
+
+std::string from_hex(const std::string& digits) {
+  const auto value = [&](char c) -> int {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    fail_rule("the state of a plugin is no row of hexadecimal digits");
+  };
+  std::string bytes;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes += static_cast<char>(value(digits[i]) * 16 + value(digits[i + 1]));
+  return bytes;
+}
+
+std::shared_ptr<const PluginOperator> loaded(const Plugin& op) {
+  auto plugin = find_plugin(op.operator_name);
+  if (!plugin)
+    throw MissingPlugin(
+        fmt::format("the operator {} (version {}, of {}, hash {}) comes from a plugin that is not loaded: load it "
+                    "first (--plugin {}, or load_plugin)",
+                    op.operator_name, op.version, op.file, op.hash, op.file));
+  if (plugin->version != op.version || plugin->hash != op.hash)
+    throw MissingPlugin(
+        fmt::format("the operator {} was built with version {} of {} (hash {}); version {} of {} (hash {}) is loaded: "
+                    "load that one (--plugin), or build the engine again",
+                    op.operator_name, op.version, op.file, op.hash, plugin->version, plugin->file, plugin->hash));
+  return plugin;
+}
+
+}  // namespace
+
+std::shared_ptr<const PluginInstance> Plugin::instance() const {
+  const std::shared_ptr<const PluginOperator> plugin = loaded(*this);
+  std::string key = operator_name + '\0' + version + '\0' + hash + '\0' + state;
+  for (const std::string& attribute : attributes) key += '\0' + attribute;
+  Instances& all = instances();
+  {
+    const std::lock_guard lock(all.mutex);
+    if (const auto it = all.by_key.find(key); it != all.by_key.end()) return it->second;
+  }
+  // Made, and freed, without the lock: a plugin in Python waits for the interpreter's.
+  PluginNode node;
+  for (const std::string& attribute : attributes) node.attributes.push_back(decode_attribute(attribute));
+  const std::string bytes = from_hex(state);
+  node.state = &bytes;
+  auto made = plugin->create(node);
+  std::vector<std::shared_ptr<const PluginInstance>> freed;
+  const std::lock_guard lock(all.mutex);
+  if (all.by_key.size() >= most_idle)
+    std::erase_if(all.by_key, [&](auto& entry) {
+      if (entry.second.use_count() > 1) return false;
+      freed.push_back(std::move(entry.second));
+      return true;
+    });
+  return all.by_key.try_emplace(key, std::move(made)).first->second;
+}
+
+std::vector<Inferred> Plugin::infer(const InferContext& context) const {
+  std::vector<Inferred> results;
+  for (TensorType& type : instance()->infer(context)) results.push_back({std::move(type)});
+  return results;
+}
+
+Plugin make_plugin(const PluginOperator& plugin, const std::vector<PluginAttribute>& attributes) {
+  Plugin op{plugin.full_name(), plugin.version, plugin.file, plugin.hash, {}, {}};
+  for (const PluginAttribute& attribute : attributes) op.attributes.push_back(encode(attribute));
+  op.state = to_hex(plugin.create({attributes, nullptr})->state());
+  return op;
+}
+
+void check_rule(const Plugin& op, const std::vector<TensorType>& inputs, const std::vector<bool>& present,
+                const std::vector<std::shared_ptr<const Tensor>>& constants, const std::vector<TensorType>& outputs) {
+  std::vector<Value> values(inputs.size());
+  std::vector<const Value*> operands;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    values[i].type = inputs[i];
+    if (i < constants.size() && constants[i]) {
+      values[i].constant = constants[i];
+      values[i].content = constant_content(*constants[i]);
+    }
+    operands.push_back(present[i] ? &values[i] : nullptr);
+  }
+  std::vector<std::string> names;
+  for (size_t o = 0; o < outputs.size(); ++o) names.push_back(fmt::format("output{}", o));
+  const std::vector<TensorType> again = op.instance()->infer(InferContext(operands, names, nullptr));
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    bool differs = again[o].dtype != outputs[o].dtype || again[o].shape.size() != outputs[o].shape.size();
+    for (size_t axis = 0; !differs && axis < outputs[o].shape.size(); ++axis)
+      differs = provably_different(again[o].shape[axis], outputs[o].shape[axis]);
+    if (differs)
+      fail_rule("the shape rule of {} contradicts itself: output {} is {} for these sizes, and {} by its expressions",
+                op.operator_name, o, to_string(again[o]), to_string(outputs[o]));
+  }
+}
+
+}  // namespace camshaft::ops

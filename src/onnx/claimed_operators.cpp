@@ -1,0 +1,140 @@
+#include "onnx/claimed_operators.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "onnx/converters.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+using Name = std::pair<std::string, std::string>;  // domain, operator
+
+struct ClaimedFunction {
+  const FunctionProto* function = nullptr;
+  std::string file, hash;
+};
+
+struct Claims {
+  std::mutex mutex;
+  std::map<Name, std::shared_ptr<const ScalarExpression>> expressions;
+  std::map<Name, ClaimedFunction> functions;
+};
+
+Claims& claims() {
+  static auto* const all = new Claims;
+  return *all;
+}
+
+Name name_of(const std::string& domain, const std::string& name) {
+  return {domain == "ai.onnx" ? "" : domain, name};
+}
+
+std::string full(const Name& name) {
+  return name.first.empty() ? name.second : name.first + "::" + name.second;
+}
+
+void check_not_claimed(const Claims& all, const Name& name) {
+  if (all.functions.contains(name) || all.expressions.contains(name) || find_plugin(name.first, name.second))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the operator {} is loaded already, with another meaning", full(name)));
+}
+
+}  // namespace
+
+Claim find_claim(const NodeProto& node) {
+  return find_claim(node.domain, node.op_type);
+}
+
+Claim find_claim(const std::string& domain, const std::string& op_type) {
+  Claim claim;
+  claim.plugin = find_plugin(domain, op_type);
+  if (claim.plugin) return claim;
+  Claims& all = claims();
+  const Name name = name_of(domain, op_type);
+  const std::lock_guard lock(all.mutex);
+  if (const auto it = all.expressions.find(name); it != all.expressions.end()) claim.expression = it->second;
+  if (const auto it = all.functions.find(name); it != all.functions.end()) claim.function = it->second.function;
+  return claim;
+}
+
+std::optional<OperatorSchema> claimed_schema(const std::string& domain, const std::string& op_type) {
+  using Count = OperatorParameter::Count;
+  const Claim claim = find_claim(domain, op_type);
+  if (!claim) return std::nullopt;
+  OperatorSchema schema;
+  schema.domain = domain;
+  schema.op_type = op_type;
+  if (claim.plugin) {
+    schema.inputs = {{"inputs", "", Count::any}};
+    schema.outputs = {{"outputs", "", Count::any}};
+    schema.is_open = true;
+  } else if (claim.expression) {
+    for (const ScalarExpression::Parameter& parameter : claim.expression->parameters)
+      if (parameter.otherwise) {
+        schema.attributes.push_back({parameter.name, AttributeType::float_});
+      } else {
+        schema.inputs.push_back({parameter.name, "T"});
+      }
+    schema.outputs = {{"y", "T"}};
+  } else {
+    for (const std::string& input : claim.function->inputs) schema.inputs.push_back({input, "", Count::optional});
+    for (const std::string& output : claim.function->outputs) schema.outputs.push_back({output, ""});
+    schema.is_open = true;  // of what types its attributes are is not said
+  }
+  std::sort(schema.attributes.begin(), schema.attributes.end(),
+            [](const OperatorAttribute& a, const OperatorAttribute& b) { return a.name < b.name; });
+  return schema;
+}
+
+void check_free(const std::string& domain, const std::string& name, const std::string& source) {
+  if (find_converter(domain, name, newest_opset))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} cannot bring the operator {}, which Camshaft has itself: give it a domain of your own",
+                            source, full(name_of(domain, name))));
+}
+
+void add_expression(ScalarExpression op) {
+  check_free(op.domain, op.name, "an expression");
+  Claims& all = claims();
+  const Name name = name_of(op.domain, op.name);
+  const std::lock_guard lock(all.mutex);
+  if (const auto it = all.expressions.find(name); it != all.expressions.end() && it->second->text == op.text) return;
+  check_not_claimed(all, name);
+  all.expressions[name] = std::make_shared<const ScalarExpression>(std::move(op));
+}
+
+void add_functions(ModelProto library, const std::string& hash) {
+  if (library.functions.empty())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} has no functions: a library of operators is an ONNX model whose functions are used",
+                            library.file));
+  for (const FunctionProto& function : library.functions) check_free(function.domain, function.name, library.file);
+  Claims& all = claims();
+  const std::lock_guard lock(all.mutex);
+  const auto is_there = [&](const FunctionProto& function) {
+    const auto it = all.functions.find(name_of(function.domain, function.name));
+    return it != all.functions.end() && it->second.hash == hash;
+  };
+  if (std::all_of(library.functions.begin(), library.functions.end(), is_there)) return;
+  for (const FunctionProto& function : library.functions)
+    check_not_claimed(all, name_of(function.domain, function.name));
+  const auto* const kept = new ModelProto(std::move(library));  // models refer to it as long as the process runs
+  for (const FunctionProto& function : kept->functions)
+    all.functions[name_of(function.domain, function.name)] = {&function, kept->file, hash};
+}
+
+std::vector<ClaimedName> claimed_names() {
+  Claims& all = claims();
+  const std::lock_guard lock(all.mutex);
+  std::vector<ClaimedName> names;
+  for (const auto& [name, expression] : all.expressions) names.push_back({full(name), expression->text, false});
+  for (const auto& [name, claimed] : all.functions) names.push_back({full(name), claimed.file, true});
+  return names;
+}
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,89 @@
+// Nodes of plugins' operators.
+#include <fmt/format.h>
+
+#include "ir/ops/plugin.h"
+#include "ir/ops/pointwise.h"
+#include "onnx/claimed_operators.h"
+#include "onnx/operator_schema.h"
+#include "onnx/quote.h"
+#include "onnx/to_tensor.h"
+
+namespace camshaft::onnx {
+
+namespace {
+
+PluginAttribute read_plugin_attribute(ConvertContext& c, const AttributeProto& attribute) {
+  PluginAttribute result{attribute.name, std::vector<int64_t>()};
+  switch (attribute.type) {
+    case AttributeType::int_:
+      result.value = std::vector<int64_t>{attribute.i};
+      result.single = true;
+      break;
+    case AttributeType::ints:
+      result.value = attribute.ints;
+      break;
+    case AttributeType::float_:
+      result.value = std::vector<double>{static_cast<double>(attribute.f)};
+      result.single = true;
+      break;
+    case AttributeType::floats:
+      result.value = std::vector<double>(attribute.floats.begin(), attribute.floats.end());
+      break;
+    case AttributeType::string:
+      result.value = std::vector<std::string>{attribute.s};
+      result.single = true;
+      break;
+    case AttributeType::strings:
+      result.value = attribute.strings;
+      break;
+    case AttributeType::tensor: {
+      Tensor tensor =
+          to_tensor(c.tensors().read(attribute.tensors.at(0), fmt::format("attribute '{}'", attribute.name)));
+      if (holds_objects(tensor.dtype())) c.unsupported("plugins take no tensors of strings as attributes");
+      result.value = std::move(tensor);
+      break;
+    }
+    default:
+      c.unsupported(fmt::format("its attribute {} is {}, which plugins cannot take", quote(attribute.name),
+                                attribute_type_name(attribute.type)));
+  }
+  return result;
+}
+
+bool plugin_takes(const PluginOperator& plugin, size_t operand, DType dtype) {
+  if (plugin.types.empty()) return true;
+  const uint64_t bits = plugin.types[std::min(operand, plugin.types.size() - 1)];
+  return (bits >> static_cast<unsigned>(dtype) & 1) != 0;
+}
+
+}  // namespace
+
+Values convert_plugin(ConvertContext& c, const PluginOperator& plugin) {
+  std::vector<PluginAttribute> attributes;
+  for (const AttributeProto& attribute : c.node().attributes) attributes.push_back(read_plugin_attribute(c, attribute));
+  Values inputs;
+  std::optional<DType> narrow;  // of operands that the plugin gets as f32
+  for (size_t i = 0; i < c.input_count(); ++i) {
+    ValueId id = c.input_or_none(i);
+    if (id != no_value) {
+      const DType dtype = c.dtype(id);
+      if (holds_objects(dtype)) c.unsupported(fmt::format("plugins take no operands of {}", to_string(dtype)));
+      if (!plugin_takes(plugin, i, dtype)) {
+        if ((dtype != DType::f16 && dtype != DType::bf16) || !plugin_takes(plugin, i, DType::f32))
+          c.invalid(fmt::format("the plugin {} does not take {} as operand {}", plugin.file, to_string(dtype), i));
+        narrow = dtype;
+        id = c.cast(id, DType::f32);
+      }
+    }
+    inputs.push_back(id);
+  }
+  const ops::Plugin op = ops::make_plugin(plugin, attributes);
+  if (c.output_count() == 0) c.invalid("it has no outputs");
+  if (!narrow) return c.results(op, std::move(inputs), {});
+  Values outputs = c.add_all(op, std::move(inputs), c.output_count());
+  for (size_t o = 0; o < outputs.size(); ++o)
+    if (c.dtype(outputs[o]) == DType::f32) outputs[o] = c.result_at(o, ops::Cast{*narrow}, {outputs[o]});
+  return outputs;
+}
+
+}  // namespace camshaft::onnx

@@ -1,0 +1,17 @@
+// The weights that a file has, by name.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ir/tensor.h"
+
+namespace camshaft::onnx {
+
+/// Whether a file is one of tensors alone, by its name.
+bool is_safetensors(const std::string& path);
+/// The initializers of the main graph of an ONNX model, whose nodes are not looked at; or all tensors of a file of
+/// tensors. They keep the file mapped. Throws Error(io), and what the readers throw.
+std::map<std::string, Tensor> read_weights(const std::string& path);
+
+}  // namespace camshaft::onnx

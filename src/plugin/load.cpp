@@ -1,0 +1,105 @@
+#include "plugin/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "base/dynamic_library.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/mapped_file.h"
+#include "onnx/claimed_operators.h"
+#include "onnx/proto_reader.h"
+#include "plugin/c_operator.h"
+
+namespace camshaft::plugin {
+
+namespace {
+
+// Checks all operators before it keeps any.
+class Batch {
+ public:
+  void take(const camshaft_plugin_operator& given, const std::string& file, const std::string& hash) {
+    std::string expression;
+    auto made = make_operator(given, file, hash, expression);
+    if (made) {
+      onnx::check_free(made->domain, made->name, file);
+      plugins_.push_back(std::move(made));
+    } else {
+      expressions_.push_back(onnx::parse_scalar_expression(expression));
+    }
+  }
+  void keep() {
+    for (auto& plugin : plugins_) add_plugin(std::move(plugin));
+    for (auto& expression : expressions_) onnx::add_expression(std::move(expression));
+  }
+
+ private:
+  std::vector<std::shared_ptr<const PluginOperator>> plugins_;
+  std::vector<onnx::ScalarExpression> expressions_;
+};
+
+[[noreturn]] void refuse(const std::string& source, const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("'{}' is no plugin: {}", source, what));
+}
+
+void load_library(const std::string& path, std::span<const std::byte> bytes) {
+  const std::string absolute = std::filesystem::absolute(path).string();
+  DynamicLibrary opened({absolute}, {});
+  if (!opened) refuse(path, opened.why());
+  // What it gives is used as long as the process runs.
+  const auto& library = *new DynamicLibrary(std::move(opened));
+  const auto entry = reinterpret_cast<camshaft_plugin_entry_function>(library.symbol(CAMSHAFT_PLUGIN_ENTRY));
+  if (!entry)
+    refuse(path, fmt::format("the library exports no function {} (CAMSHAFT_PLUGIN(…) of camshaft/plugin.hpp makes it)",
+                             CAMSHAFT_PLUGIN_ENTRY));
+  const camshaft_plugin_library* given = entry(CAMSHAFT_PLUGIN_ABI);
+  if (!given) refuse(path, fmt::format("it gives nothing for version {} of the interface", CAMSHAFT_PLUGIN_ABI));
+  camshaft_plugin_library table = {};
+  if (given->size < offsetof(camshaft_plugin_library, operator_count)) refuse(path, "what it gives is cut short");
+  std::memcpy(&table, given, std::min(given->size, sizeof table));
+  if (table.abi != CAMSHAFT_PLUGIN_ABI)
+    refuse(path, fmt::format("it is for version {} of the interface, and this is version {}: compile it with the "
+                             "header camshaft/camshaft_plugin.h of this Camshaft",
+                             table.abi, CAMSHAFT_PLUGIN_ABI));
+  if (table.operator_count == 0 || !table.operators) refuse(path, "it has no operators");
+  const std::string file = std::filesystem::path(path).filename().string(), hash = to_hex(hash64(bytes));
+  Batch batch;
+  for (size_t i = 0; i < table.operator_count; ++i) {
+    if (!table.operators[i]) refuse(path, fmt::format("its operator {} is missing", i));
+    batch.take(*table.operators[i], file, hash);
+  }
+  batch.keep();
+}
+
+bool is_definition(const std::string& source) {
+  const size_t bracket = source.find('('), equals = source.find(") =");
+  return bracket != std::string::npos && equals != std::string::npos && bracket < equals;
+}
+
+bool is_library(std::span<const std::byte> bytes) {
+  return bytes.size() > 4 && std::memcmp(bytes.data(), "\177ELF", 4) == 0;
+}
+
+}  // namespace
+
+void load(const std::string& source) {
+  std::error_code ignored;
+  if (is_definition(source) && !std::filesystem::exists(source, ignored))
+    return onnx::add_expression(onnx::parse_scalar_expression(source));
+  const auto file = MappedFile::open(source);
+  if (is_library(file->bytes())) return load_library(source, file->bytes());
+  if (!source.ends_with(".onnx"))
+    refuse(source, "neither a shared library nor an ONNX model (.onnx), nor an operator's text, 'my::Op(x) = x'");
+  onnx::add_functions(onnx::read_model(source), to_hex(hash64(file->bytes())));
+}
+
+void add(const camshaft_plugin_operator& given, const std::string& source, const std::string& hash) {
+  Batch batch;
+  batch.take(given, source, hash);
+  batch.keep();
+}
+
+}  // namespace camshaft::plugin

@@ -1,0 +1,115 @@
+#include "runtime/refitter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/available_cores.h"
+#include "base/hash.h"
+#include "base/out_of_memory.h"
+#include "base/similar_names.h"
+#include "onnx/weights_file.h"
+#include "runtime/engine_impl.h"
+#include "runtime/refitted_graph.h"
+
+namespace camshaft {
+
+namespace {
+
+const std::vector<InitializerRecord>& records_of(const Engine::Impl& engine) {
+  if (!engine.initializers)
+    throw Error(ErrorCode::invalid_argument,
+                "the engine cannot be refitted: it was not built with the option refit (--refit)");
+  return *engine.initializers;
+}
+
+std::string type_text(DType dtype, const Dims& dims) {
+  return fmt::format("{}{}", to_string(dtype), to_string(dims));
+}
+
+// Of the constants that a node reads, those in its bodies among them.
+void add_initializers(const Graph& graph, const Node& node, std::set<std::string>& names) {
+  const auto add = [&](const Value& value) {
+    if (value.constant && value.provenance) names.merge(initializer_names(*value.provenance));
+  };
+  for (const ValueId id : node.inputs)
+    if (id != no_value) add(graph.value(id));
+  for (const Graph& body : node.bodies) {
+    for (const Value& value : body.values) add(value);
+    for (const Node& inner : body.nodes)
+      if (!inner.bodies.empty()) add_initializers(body, inner, names);
+  }
+}
+
+}  // namespace
+
+Refitter::Refitter(Engine engine) : engine_(std::move(engine)), records_(records_of(*engine_.impl())) {
+  for (const InitializerRecord& record : records_) known_[record.name] = &record;
+}
+
+std::vector<EngineWeight> Refitter::weights() const {
+  const std::shared_ptr<const Engine::Impl> now = engine_.impl();
+  std::map<std::string, std::vector<std::string>> layers;
+  for (const Node& node : now->graph.nodes) {
+    std::set<std::string> names;
+    add_initializers(now->graph, node, names);
+    for (const std::string& name : names) layers[name].push_back(now->graph.value(node.outputs[0]).name);
+  }
+  std::vector<EngineWeight> list;
+  for (const InitializerRecord& record : records_)
+    list.push_back({record, layers[record.name], given_.contains(record.name)});
+  return list;
+}
+
+void Refitter::set(const std::string& name, Tensor tensor) {
+  const auto it = known_.find(name);
+  if (it == known_.end()) {
+    std::vector<std::string> names;
+    for (const InitializerRecord& record : records_) names.push_back(record.name);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the engine's model has no initializer '{}' that a node reads{}", name,
+                            what_was_meant(name, names)));
+  }
+  const InitializerRecord& record = *it->second;
+  if (!tensor.defined() || tensor.dtype() != record.dtype || tensor.dims() != record.dims)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the initializer '{}' is {}; {} is given", name, type_text(record.dtype, record.dims),
+                            tensor.defined() ? type_text(tensor.dtype(), tensor.dims()) : "nothing"));
+  if (!record.fixed_by.empty() && (holds_objects(record.dtype) || hash64(tensor.span()) != record.hash))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the initializer '{}' cannot be replaced by other numbers: the engine was built by what "
+                            "they are ({}). Build the new model",
+                            name, record.fixed_by));
+  const auto is_bool = [](std::byte b) { return std::to_integer<int>(b) <= 1; };
+  if (record.dtype == DType::boolean && !std::all_of(tensor.span().begin(), tensor.span().end(), is_bool))
+    throw Error(ErrorCode::invalid_argument, fmt::format("the initializer '{}' is bool: its bytes are 0 or 1", name));
+  given_[name] = std::move(tensor);
+}
+
+void Refitter::set_file(const std::string& path) {
+  std::map<std::string, Tensor> read = onnx::read_weights(path), before = given_;
+  try {
+    for (auto& [name, tensor] : read)
+      if (onnx::is_safetensors(path) || known_.contains(name)) set(name, std::move(tensor));
+  } catch (const Error& e) {
+    given_ = std::move(before);
+    throw Error(e.code(), fmt::format("'{}': {}", path, e.what()));
+  }
+}
+
+std::vector<std::string> Refitter::missing() const {
+  return RefittedGraph(*engine_.impl(), given_).missing();
+}
+
+void Refitter::refit(int threads) {
+  if (threads < 0) throw Error(ErrorCode::invalid_argument, fmt::format("a refit cannot have {} threads", threads));
+  const std::lock_guard lock(engine_.shared()->refit_mutex);
+  const std::shared_ptr<const Engine::Impl> before = engine_.impl();
+  std::shared_ptr<const Engine::Impl> after = name_out_of_memory(
+      [] { return "out of memory while refitting"; },
+      [&] { return RefittedGraph(*before, given_).compiled(threads > 0 ? threads : available_cores()); });
+  engine_.shared()->replace(before, std::move(after));
+  given_.clear();
+}
+
+}  // namespace camshaft

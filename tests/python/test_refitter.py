@@ -1,0 +1,436 @@
+"""Engines whose weights are replaced: they are what a build of the new model gives, byte for byte."""
+
+import gc
+import json
+import struct
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_module import module
+
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+InvalidArgumentError = module.InvalidArgumentError
+
+
+def make_weights(seed, kind="normal"):
+    """By name. What is added to a variance stays positive."""
+    random = np.random.default_rng(seed)
+
+    def numbers(*shape):
+        if kind == "normal":
+            return (0.3 * random.standard_normal(shape)).astype(np.float32)
+        return np.full(shape, {"zeros": 0, "ones": 1, "nan": np.nan}[kind], np.float32)
+
+    weights = {
+        "conv.weight": numbers(16, 3, 3, 3),
+        "bn.scale": numbers(16),
+        "bn.bias": numbers(16),
+        "bn.mean": numbers(16),
+        "bn.variance": np.abs(numbers(16)) + np.float32(0.5),
+        "deep.weight": numbers(16, 1, 3, 3),
+        "point.weight": numbers(32, 16, 1, 1),
+        "point.bias": numbers(32),
+        "norm.scale": numbers(32),
+        "norm.bias": numbers(32),
+        "query": numbers(32, 32),
+        "key": numbers(32, 32),
+        "query.bias": numbers(32),
+        "key.bias": numbers(32),
+        "table": numbers(10, 32),
+        "gamma": numbers(32),
+        "head.weight": numbers(5, 32),
+        "head.bias": numbers(5),
+    }
+    return weights
+
+
+FIXED = {
+    "eps": np.array(1e-5, np.float32),
+    "half": np.array(0.5, np.float32),
+    "root": np.array(2**0.5, np.float32),
+    "one": np.array(1, np.float32),
+    "two": np.array(2, np.float32),
+    "rows": np.array([0, -1, 32], np.int64),
+}
+
+
+def save_model(path, weights):
+    """A convolution with a batch norm, depthwise and 1x1 ones, a norm that is spelled out, two products that are joined, an
+    embedding, and a gelu that is spelled out."""
+    nodes = [
+        helper.make_node("Conv", ["x", "conv.weight"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", "bn.scale", "bn.bias", "bn.mean", "bn.variance"], ["b"]),
+        helper.make_node("Relu", ["b"], ["r"]),
+        helper.make_node("Conv", ["r", "deep.weight"], ["d"], pads=[1, 1, 1, 1], group=16),
+        helper.make_node("Conv", ["d", "point.weight", "point.bias"], ["p"]),
+        helper.make_node("GlobalAveragePool", ["p"], ["pooled"]),
+        helper.make_node("Reshape", ["pooled", "rows"], ["tokens"]),
+        helper.make_node("ReduceMean", ["tokens"], ["mean"], axes=[-1]),
+        helper.make_node("Sub", ["tokens", "mean"], ["centred"]),
+        helper.make_node("Pow", ["centred", "two"], ["squared"]),
+        helper.make_node("ReduceMean", ["squared"], ["variance"], axes=[-1]),
+        helper.make_node("Add", ["variance", "eps"], ["above"]),
+        helper.make_node("Sqrt", ["above"], ["deviation"]),
+        helper.make_node("Div", ["centred", "deviation"], ["normal"]),
+        helper.make_node("Mul", ["normal", "norm.scale"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "norm.bias"], ["shifted"]),
+        helper.make_node("MatMul", ["shifted", "query"], ["q0"]),
+        helper.make_node("Add", ["q0", "query.bias"], ["q"]),
+        helper.make_node("MatMul", ["shifted", "key"], ["k0"]),
+        helper.make_node("Add", ["k0", "key.bias"], ["k"]),
+        helper.make_node("Mul", ["q", "k"], ["qk"]),
+        helper.make_node("Gather", ["table", "ids"], ["embedded"]),
+        helper.make_node("Add", ["qk", "embedded"], ["sum"]),
+        helper.make_node("Mul", ["sum", "gamma"], ["layer_scaled"]),
+        helper.make_node("Div", ["layer_scaled", "root"], ["g0"]),
+        helper.make_node("Erf", ["g0"], ["g1"]),
+        helper.make_node("Add", ["g1", "one"], ["g2"]),
+        helper.make_node("Mul", ["layer_scaled", "g2"], ["g3"]),
+        helper.make_node("Mul", ["g3", "half"], ["gelu"]),
+        helper.make_node("Gemm", ["gelu_rows", "head.weight", "head.bias"], ["y"], transB=1),
+    ]
+    nodes.insert(-1, helper.make_node("Reshape", ["gelu", "flat"], ["gelu_rows"]))
+    initializers = {**weights, **FIXED, "flat": np.array([-1, 32], np.int64)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 12, 12]),
+            helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 1]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in initializers.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path.parent.mkdir(exist_ok=True)
+    onnx.save(made, path)
+    return path
+
+
+def feed(seed=0, n=2):
+    random = np.random.default_rng(seed)
+    return {"x": random.standard_normal((n, 3, 12, 12), np.float32), "ids": random.integers(0, 10, (n, 1))}
+
+
+def build(path, **options):
+    return module.build(path, tuning="heuristic", verify=False, refit=True, **options)
+
+
+def save_safetensors(path, arrays):
+    names = {np.float32: "F32", np.int64: "I64", np.float64: "F64"}
+    header, data = {}, b""
+    for name, array in arrays.items():
+        begin = len(data)
+        data += array.tobytes()
+        header[name] = {
+            "dtype": names[array.dtype.type],
+            "shape": list(array.shape),
+            "data_offsets": [begin, len(data)],
+        }
+    text = json.dumps({**header, "__metadata__": {"format": "np"}}).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def is_same(one, other):
+    """Byte for byte; of megabytes pytest would show the difference for minutes."""
+    return bytes(one) == bytes(other)
+
+
+@pytest.fixture
+def engine(tmp_path):
+    return build(save_model(tmp_path / "old" / "m.onnx", make_weights(0)))
+
+
+@pytest.mark.parametrize("kind", ["normal", "zeros", "ones", "nan"])
+@pytest.mark.parametrize("form", ["arrays", "onnx", "safetensors", "loaded"])
+def test_a_refitted_engine_is_one_that_was_built_of_the_new_model(tmp_path, engine, form, kind):
+    weights = make_weights(1, kind)
+    new = save_model(tmp_path / "new" / "m.onnx", weights)
+    fresh = build(new)
+    if form == "loaded":
+        engine = module.Engine(bytes(engine))
+    engine.refit(
+        {
+            "arrays": weights,
+            "onnx": new,
+            "safetensors": save_safetensors(tmp_path / "w.safetensors", weights),
+            "loaded": weights,
+        }[form]
+    )
+    np.testing.assert_array_equal(engine.run(feed())["y"], fresh.run(feed())["y"])
+    assert is_same(engine, fresh)
+    again = module.Engine(bytes(engine))
+    np.testing.assert_array_equal(again.run(feed())["y"], fresh.run(feed())["y"])
+
+
+def test_from_all_equal_weights_to_any(tmp_path):
+    """What could be left out for the old weights (a product with ones, a sum with zeros, equal tensors) is not."""
+    new = save_model(tmp_path / "new" / "m.onnx", make_weights(1))
+    fresh = build(new)
+    for kind in ("zeros", "ones"):
+        engine = build(save_model(tmp_path / kind / "m.onnx", make_weights(0, kind)))
+        engine.refit(new)
+        assert is_same(engine, fresh), kind
+
+
+def test_with_a_lock_file_of_measured_kernels(tmp_path):
+    old = save_model(tmp_path / "old" / "m.onnx", make_weights(0))
+    new = save_model(tmp_path / "new" / "m.onnx", make_weights(1))
+    lock = tmp_path / "m.lock"
+    module.build(old, refit=True, write_lock=str(lock), shapes={"x": (2, 3, 12, 12), "ids": (2, 1)})
+    locked = {"tuning": "locked", "lock": str(lock), "refit": True, "shapes": {"x": (2, 3, 12, 12), "ids": (2, 1)}}
+    engine, fresh = module.build(old, **locked), module.build(new, **locked)
+    engine.refit(new)
+    assert is_same(engine, fresh)
+
+
+def test_by_name_with_what_is_missing(engine):
+    """A batch norm's numbers and the convolution's are one constant; others stand alone."""
+    refitter = module.Refitter(engine)
+    before = engine.run(feed())["y"]
+    weights = make_weights(1)
+    refitter.set("head.bias", weights["head.bias"])
+    assert refitter.missing == []
+    refitter.set("conv.weight", weights["conv.weight"])
+    assert refitter.missing == ["bn.bias", "bn.mean", "bn.scale", "bn.variance"]
+    with pytest.raises(InvalidArgumentError, match="bn.scale, bn.variance too"):
+        refitter.refit()
+    np.testing.assert_array_equal(engine.run(feed())["y"], before)
+    for name in refitter.missing:
+        refitter.set(name, make_weights(0)[name])
+    refitter.refit()
+    assert not any(weight["is_set"] for weight in refitter.all_weights)
+    assert not np.array_equal(engine.run(feed())["y"], before)
+
+
+def test_all_weights_by_name_and_layer(engine):
+    all_weights = {weight["name"]: weight for weight in module.Refitter(engine).all_weights}
+    assert set(all_weights) == set(make_weights(0)) | set(FIXED) | {"flat"}
+    assert {name for name, weight in all_weights.items() if weight["fixed_by"]} == set(FIXED) | {"flat"}
+    assert all_weights["conv.weight"]["dims"] == [16, 3, 3, 3] and all_weights["conv.weight"]["dtype"] == "f32"
+    layers = {layer["name"] for layer in engine.layers()}
+    for name in make_weights(0):
+        assert set(all_weights[name]["layers"]) and set(all_weights[name]["layers"]) <= layers, name
+    assert engine.report["refittable"] == len(make_weights(0))
+    assert any(text.startswith("'eps':") for text in engine.report["not_refittable"])
+
+
+def test_what_is_fixed_takes_its_own_numbers_only(engine):
+    refitter = module.Refitter(engine)
+    refitter.set("eps", FIXED["eps"])
+    with pytest.raises(InvalidArgumentError, match="'eps' cannot be replaced by other numbers.*Build the new model"):
+        refitter.set("eps", np.array(1e-3, np.float32))
+
+
+@pytest.mark.parametrize(
+    "name, array, message",
+    [
+        ("head.bais", np.zeros(5, np.float32), "no initializer 'head.bais'.*did you mean 'head.bias'"),
+        ("head.bias", np.zeros(5, np.float64), r"'head.bias' is f32\[5\]; f64\[5\] is given"),
+        ("head.bias", np.zeros((5, 1), np.float32), r"'head.bias' is f32\[5\]; f32\[5, 1\] is given"),
+        ("head.bias", np.zeros(0, np.float32), r"f32\[0\] is given"),
+    ],
+)
+def test_wrong_weights_change_nothing(engine, name, array, message):
+    before = engine.run(feed())["y"]
+    refitter = module.Refitter(engine)
+    with pytest.raises(InvalidArgumentError, match=message):
+        refitter.set(name, array)
+    refitter.refit()
+    np.testing.assert_array_equal(engine.run(feed())["y"], before)
+
+
+def test_an_engine_that_was_not_built_for_it_says_so(tmp_path):
+    engine = module.build(save_model(tmp_path / "m.onnx", make_weights(0)), tuning="heuristic", verify=False)
+    with pytest.raises(InvalidArgumentError, match="--refit"):
+        engine.refit({})
+
+
+def test_int8_by_a_calibration_is_refused(tmp_path):
+    path = save_model(tmp_path / "m.onnx", make_weights(0))
+    calibration = module.calibrate(path, [feed(seed) for seed in range(2)])
+    for options in ({"int8": True}, {"best": True}):
+        with pytest.raises(
+            InvalidArgumentError, match="int8 by a calibration.*Build without int8, or quantise the model"
+        ):
+            build(path, calibration=calibration, **options)
+
+
+def test_precisions_that_a_cpu_does_not_store_in_are_taken(tmp_path):
+    new, weights = save_model(tmp_path / "new" / "m.onnx", make_weights(1)), make_weights(1)
+    for options in ({"fp16": True}, {"bf16": True}, {"best": True}):
+        engine = build(save_model(tmp_path / "old" / "m.onnx", make_weights(0)), **options)
+        engine.refit(weights)
+        assert is_same(engine, build(new, **options))
+
+
+def test_a_quantised_model(tmp_path):
+    """Steps of weights are replaced; their scales are part of how sums of integers are read, and fixed."""
+    random = np.random.default_rng(0)
+    steps = [random.integers(-127, 128, (8, 16), np.int8) for _ in range(2)]
+    paths = []
+    for k, array in enumerate(steps):
+        nodes = [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+            helper.make_node("DequantizeLinear", ["steps", "scales", "zeros"], ["w"], axis=1),
+            helper.make_node("MatMul", ["d", "w"], ["y"]),
+        ]
+        initializers = {
+            "scale": np.array(0.05, np.float32),
+            "zero": np.array(0, np.int8),
+            "steps": array,
+            "scales": np.linspace(0.01, 0.02, 16, dtype=np.float32),
+            "zeros": np.zeros(16, np.int8),
+        }
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 16])],
+            [numpy_helper.from_array(value, name) for name, value in initializers.items()],
+        )
+        paths.append(tmp_path / str(k) / "m.onnx")
+        paths[-1].parent.mkdir()
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), paths[-1])
+    engine, fresh = (build(path, int8=True) for path in paths)
+    fixed = {weight["name"] for weight in module.Refitter(engine).all_weights if weight["fixed_by"]}
+    assert "steps" not in fixed and {"scale", "zero"} <= fixed
+    engine.refit({"steps": steps[1]})
+    assert is_same(engine, fresh)
+
+
+def test_an_engine_without_weights(tmp_path):
+    weights = make_weights(0)
+    old = save_model(tmp_path / "m.onnx", weights)
+    fresh = build(old)
+    path = tmp_path / "m.engine"
+    module.build(old, path, tuning="heuristic", verify=False, strip_weights=True)
+    stripped = module.Engine(path)
+    assert len(bytes(fresh)) - path.stat().st_size > 0.8 * sum(array.nbytes for array in weights.values())
+    for name in ("query", "table", "head.weight"):
+        assert weights[name].tobytes()[:256] not in path.read_bytes()
+    assert [info.name for info in stripped.inputs] == ["x", "ids"]
+    with pytest.raises(InvalidArgumentError, match="no weights"):
+        stripped.create_context()
+    with pytest.raises(InvalidArgumentError, match="needs the initializers"):
+        stripped.refit({"head.bias": weights["head.bias"]})
+    assert set(module.Refitter(stripped).missing) <= set(weights)
+    stripped.refit(weights)
+    np.testing.assert_array_equal(stripped.run(feed())["y"], fresh.run(feed())["y"])
+    assert is_same(stripped, fresh)
+
+
+def test_contexts_take_new_weights_between_two_runs(engine):
+    """A thousand refits while four threads run: every result is that of the old weights or of the new ones."""
+    sets = [make_weights(seed) for seed in range(2)]
+    expected = []
+    for weights in sets:
+        engine.refit(weights)
+        expected.append(engine.run(feed())["y"])
+    assert not np.array_equal(*expected)
+    stop, wrong, seen = threading.Event(), [], [0, 0]
+
+    def run():
+        context = engine.create_context(threads=1)
+        while not stop.is_set():
+            y = np.asarray(context.run(feed())["y"])
+            which = [np.array_equal(y, e) for e in expected]
+            if sum(which) != 1:
+                wrong.append(y.copy())
+            seen[which.index(True)] += 1
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for i in range(1000):
+        engine.refit(sets[i % 2], threads=1)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong and min(seen) > 0
+
+
+def resident_bytes():
+    return int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) << 10
+
+
+def test_a_hundred_refits_leak_nothing(tmp_path):
+    random = np.random.default_rng(0)
+    net = module.Network()
+    x = net.input("x", np.float32, (4, 1024))
+    w = net.constant(random.standard_normal((1024, 1024), np.float32), "w")
+    net.output(net.MatMul(x, w), "y")
+    engine = build(net)
+    context = engine.create_context(threads=1)
+    inputs = {"x": random.standard_normal((4, 1024), np.float32)}
+
+    def refit():
+        engine.refit({"w": random.standard_normal((1024, 1024), np.float32)}, threads=1)
+        context.run(inputs)
+
+    for _ in range(5):
+        refit()
+    gc.collect()
+    before = resident_bytes()
+    for _ in range(100):
+        refit()
+    gc.collect()
+    assert resident_bytes() - before < 16 << 20  # one set of weights are 4 MiB
+
+
+def safetensors(header, data=b""):
+    text = header if isinstance(header, bytes) else header.encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "it is empty"),
+        (b"1234567", "too short"),
+        (b"\xff" * 8, "does not fit"),
+        (struct.pack("<Q", 100) + b"{}", "does not fit"),
+        (safetensors("[]"), "no JSON object"),
+        (safetensors("{" + "[" * 10000), "no JSON object"),
+        (safetensors('{"head.bias": {"dtype": "F32", "shape": [5]}}'), "lacks"),
+        (safetensors('{"head.bias": 3}'), "lacks"),
+        (safetensors('{"head.bias": {"dtype": "C64", "shape": [5], "data_offsets": [0, 20]}}', b"0" * 20), "C64"),
+        (safetensors('{"head.bias": {"dtype": "F32", "shape": [5], "data_offsets": [0, 20]}}', b"0" * 19), "outside"),
+        (safetensors('{"head.bias": {"dtype": "F32", "shape": [5], "data_offsets": [20, 0]}}', b"0" * 20), "outside"),
+        (safetensors('{"head.bias": {"dtype": "F32", "shape": [-5], "data_offsets": [0, 20]}}', b"0" * 20), "a size"),
+        (
+            safetensors('{"head.bias": {"dtype": "F32", "shape": [4294967296, 4294967296], "data_offsets": [0, 0]}}'),
+            "larger than any memory",
+        ),
+        (safetensors('{"head.bias": {"dtype": "F32", "shape": [4], "data_offsets": [0, 20]}}', b"0" * 20), "20 bytes"),
+        (safetensors('{"head.bias": {"dtype": "F32", "shape": [5], "data_offsets": [0, 20]}}', b"0" * 24), "behind"),
+        (
+            safetensors(
+                '{"head.bias": {"dtype": "F32", "shape": [5], "data_offsets": [0, 20]},'
+                '"other": {"dtype": "F32", "shape": [5], "data_offsets": [0, 20]}}',
+                b"0" * 20,
+            ),
+            "overlap",
+        ),
+        (
+            safetensors(
+                '{"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]},'
+                '"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}'
+            ),
+            "twice",
+        ),
+    ],
+)
+def test_damaged_safetensors(tmp_path, engine, content, message):
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(content)
+    before = engine.run(feed())["y"]
+    with pytest.raises(module.Error, match=message):
+        engine.refit(path)
+    np.testing.assert_array_equal(engine.run(feed())["y"], before)

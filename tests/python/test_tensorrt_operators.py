@@ -1,0 +1,226 @@
+"""TensorRT's own plugins that models name, beside plain NumPy."""
+
+import numpy as np
+import pytest
+from test_module import module
+
+from onnx import TensorProto, helper, numpy_helper
+
+KINDS = {"f": TensorProto.FLOAT, "i": TensorProto.INT32, "l": TensorProto.INT64, "e": TensorProto.FLOAT16}
+
+
+def run(operator, arrays, outputs, *, domain="TRT", constants=(), shapes=None, **attributes):
+    """The results of one node. `outputs`: (name, kind) of each; arrays of `constants` become initializers."""
+    names = [f"x{i}" for i in range(len(arrays))]
+    inputs = [
+        helper.make_tensor_value_info(name, KINDS[array.dtype.char], (shapes or {}).get(name, array.shape))
+        for name, array in zip(names, arrays)
+        if name not in constants
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(operator, names, [name for name, _ in outputs], domain=domain, **attributes)],
+        "g",
+        inputs,
+        [helper.make_tensor_value_info(name, KINDS[kind], None) for name, kind in outputs],
+        [numpy_helper.from_array(array, name) for name, array in zip(names, arrays) if name in constants],
+    )
+    opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    engine = module.build(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    got = engine(*[array for name, array in zip(names, arrays) if name not in constants])
+    return got if isinstance(got, (tuple, list)) else [got]
+
+
+def overlap(a, b, more=0.0):
+    size = np.maximum(0, np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]) + more)
+    area = [np.prod(np.maximum(0, box[2:] - box[:2] + more)) for box in (a, b)]
+    return np.prod(size) / (sum(area) - np.prod(size))
+
+
+def suppressed(boxes, scores, most, iou, least, *, agnostic=False, background=-1, candidates=None, more=0.0):
+    """[(score, class, box)] of one image, by falling score: boxes [n, 1 or c, 4], scores [n, c]."""
+    found = []
+    groups = [range(scores.shape[1])] if agnostic else [[c] for c in range(scores.shape[1])]
+    for group in groups:
+        pairs = [(scores[n, c], c, n) for c in group for n in range(len(scores)) if c != background]
+        pairs = sorted((p for p in pairs if p[0] > least), key=lambda p: -p[0])[:candidates]
+        kept = []
+        for score, c, n in pairs:
+            box = boxes[n, min(c, boxes.shape[1] - 1)]
+            if all(overlap(box, other, more) <= iou for *_, other in kept):
+                kept.append((score, c, box))
+        found += kept
+    return sorted(found, key=lambda p: -p[0])[:most]
+
+
+def detections(boxes, scores, most, pad, **how):
+    total, out_boxes, out_scores = [], np.zeros((len(scores), most, 4), "f"), np.zeros((len(scores), most), "f")
+    classes = np.full((len(scores), most), pad, "f")
+    for image, (b, s) in enumerate(zip(boxes, scores)):
+        kept = suppressed(b, s, most, **how)
+        total.append([len(kept)])
+        for k, (score, c, box) in enumerate(kept):
+            out_scores[image, k], classes[image, k], out_boxes[image, k] = score, c, box
+    return np.array(total, np.int32), out_boxes, out_scores, classes
+
+
+def scene(batch=2, n=40, classes=3, per_class=1, seed=0):
+    random = np.random.default_rng(seed)
+    corner = random.uniform(0, 0.7, (batch, n, per_class, 2))
+    boxes = np.concatenate([corner, corner + random.uniform(0.05, 0.3, corner.shape)], -1).astype("f")
+    scores = random.permutation(batch * n * classes).reshape(batch, n, classes).astype("f") / (batch * n * classes)
+    return boxes, scores
+
+
+EFFICIENT = [("num", "i"), ("boxes", "f"), ("scores", "f"), ("classes", "i")]
+
+
+@pytest.mark.parametrize("per_class", [1, 3])
+@pytest.mark.parametrize("agnostic", [0, 1])
+@pytest.mark.parametrize("background", [-1, 1])
+def test_efficient_nms(per_class, agnostic, background):
+    boxes, scores = scene(per_class=per_class, seed=per_class + 10 * agnostic)
+    given = boxes[:, :, 0] if per_class == 1 else boxes
+    got = run(
+        "EfficientNMS_TRT",
+        [given, scores],
+        EFFICIENT,
+        score_threshold=0.2,
+        iou_threshold=0.3,
+        max_output_boxes=12,
+        class_agnostic=agnostic,
+        background_class=background,
+    )
+    want = detections(boxes, scores, 12, 0, iou=0.3, least=0.2, agnostic=bool(agnostic), background=background)
+    for a, b in zip(got, want):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_efficient_nms_of_centres_and_raw_scores_in_onnx_s_own_domain():
+    boxes, scores = scene(batch=1, n=7)
+    low, high = boxes[:, :, 0, :2], boxes[:, :, 0, 2:]
+    centres = np.concatenate([(low + high) / 2, high - low], -1).astype("f")
+    raw = np.log(scores.clip(1e-3, 0.999) / (1 - scores.clip(1e-3, 0.999))).astype("f")
+    got = run(
+        "EfficientNMS_TRT",
+        [centres, raw],
+        EFFICIENT,
+        domain="",
+        shapes={"x0": ["b", "n", 4], "x1": ["b", "n", 3]},
+        score_threshold=0.1,
+        iou_threshold=0.5,
+        max_output_boxes=30,  # more than there are
+        box_coding=1,
+        score_activation=1,
+        plugin_version="1",
+    )
+    want = detections(boxes, scores.clip(1e-3, 0.999), 30, 0, iou=0.5, least=0.1)
+    for a, b in zip(got, want):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_efficient_nms_with_anchors_says_what_to_do():
+    boxes, scores = scene(batch=1, n=4)
+    with pytest.raises(module.UnsupportedError, match="decode the boxes before it"):
+        run("EfficientNMS_TRT", [boxes[:, :, 0], scores, boxes[:, :, 0]], EFFICIENT)
+
+
+@pytest.mark.parametrize("normalized, clip", [(1, 1), (0, 0)])
+def test_batched_nms(normalized, clip):
+    boxes, scores = scene(seed=5, per_class=3)
+    boxes = (boxes * (1 if normalized else 50) + (0.2 if clip else 0)).astype("f")
+    got = run(
+        "BatchedNMSDynamic_TRT",
+        [boxes, scores],
+        [("num", "i"), ("boxes", "f"), ("scores", "f"), ("classes", "f")],
+        shareLocation=0,
+        backgroundLabelId=-1,
+        numClasses=3,
+        topK=10,
+        keepTopK=8,
+        scoreThreshold=0.3,
+        iouThreshold=0.4,
+        isNormalized=normalized,
+        clipBoxes=clip,
+    )
+    more = 0.0 if normalized else 1.0
+    want = detections(boxes, scores, 8, -1, iou=0.4, least=0.3, candidates=10, more=more)
+    if clip:
+        want = (want[0], want[1].clip(0, 1), *want[2:])
+    for a, b in zip(got, want):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode, onnx_mode", [(1, "avg"), (0, "max")])
+@pytest.mark.parametrize("shift", [0, 1])
+def test_roi_align(mode, onnx_mode, shift):
+    random = np.random.default_rng(2)
+    x = random.standard_normal((2, 3, 9, 11)).astype("f")
+    low = random.uniform(0, 10, (5, 2))
+    rois = np.concatenate([low, low + random.uniform(1, 9, low.shape)], -1).astype("f")
+    index = np.array([0, 1, 1, 0, 1])
+    sizes = {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.5}
+    got = run(
+        "ROIAlign_TRT",
+        [x, rois, index.astype(np.int32)],
+        [("y", "f")],
+        mode=mode,
+        coordinate_transformation_mode=shift,
+        **sizes,
+    )
+    transformation = "half_pixel" if shift else "output_half_pixel"
+    want = run(
+        "RoiAlign",
+        [x, rois, index],
+        [("y", "f")],
+        domain="",
+        mode=onnx_mode,
+        coordinate_transformation_mode=transformation,
+        **sizes,
+    )
+    np.testing.assert_array_equal(got[0], want[0])
+
+
+def deformable(value, sizes, begins, places, weights):
+    """By its definition: bilinear samples of zero-padded images, weighed."""
+    batch, queries, heads, levels, points, _ = places.shape
+    out = np.zeros((batch, queries, heads, value.shape[3]))
+    for b, q, h, level, p in np.ndindex(batch, queries, heads, levels, points):
+        height, width = sizes[level]
+        image = value[b, begins[level] : begins[level] + height * width, h].reshape(height, width, -1)
+        x, y = places[b, q, h, level, p].astype(np.float64) * (width, height) - 0.5
+        for dy in (0, 1):
+            for dx in (0, 1):
+                row, column = int(np.floor(y)) + dy, int(np.floor(x)) + dx
+                if 0 <= row < height and 0 <= column < width:
+                    weight = (1 - abs(y - row)) * (1 - abs(x - column))
+                    out[b, q, h] += weights[b, q, h, level, p] * weight * image[row, column]
+    return out
+
+
+def test_deformable_attention():
+    random = np.random.default_rng(4)
+    sizes = np.array([[5, 7], [3, 4], [1, 1]])
+    begins = np.concatenate([[0], np.cumsum(np.prod(sizes, 1))[:-1]])
+    value = random.standard_normal((2, int(np.prod(sizes, 1).sum()), 3, 6)).astype("f")
+    places = random.uniform(-0.2, 1.2, (2, 4, 3, 3, 2, 2)).astype("f")
+    weights = random.uniform(0, 1, (2, 4, 3, 3, 2)).astype("f")
+    got = run(
+        "MultiscaleDeformableAttnPlugin_TRT",
+        [value, sizes.astype(np.int32), begins.astype(np.int32), places, weights],
+        [("y", "f")],
+        constants=("x1", "x2"),
+    )
+    np.testing.assert_allclose(got[0], deformable(value, sizes, begins, places, weights), rtol=1e-4, atol=1e-5)
+
+
+def test_instance_normalization():
+    random = np.random.default_rng(6)
+    x, scale, bias = (
+        random.standard_normal((2, 3, 4, 5)).astype("f"),
+        np.array([1, 2, 3], "f"),
+        np.array([0, 1, 2], "f"),
+    )
+    got = run("InstanceNormalization_TRT", [x, scale, bias], [("y", "f")], epsilon=1e-3)
+    mean, variance = x.mean((2, 3), keepdims=True), x.var((2, 3), keepdims=True)
+    want = (x - mean) / np.sqrt(variance + 1e-3) * scale[:, None, None] + bias[:, None, None]
+    np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-5)

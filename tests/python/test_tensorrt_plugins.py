@@ -1,0 +1,343 @@
+"""Plugins of TensorRT's Python interface: IPluginV3 and IPluginV2DynamicExt, their creators and the registry."""
+
+import ctypes
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from camshaft_cli import BINARY
+from test_module import module
+from test_tensorrt import Heard
+
+from onnx import TensorProto, helper
+
+trt = pytest.importorskip("camshaft.tensorrt") if module else None
+
+
+def at(address, desc):
+    """The memory of a tensor, as a plugin on the host sees it."""
+    kind = np.dtype(trt.nptype(desc.type))
+    count = int(np.prod(desc.dims))
+    memory = (ctypes.c_uint8 * max(1, count * kind.itemsize)).from_address(address)
+    return np.frombuffer(memory, kind, count).reshape(desc.dims)
+
+
+if trt:
+
+    class Padded(trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuild, trt.IPluginV3OneRuntime):
+        """Wraps the last axis around."""
+
+        def __init__(self, fields=None, name="Padded"):
+            for base in (
+                trt.IPluginV3,
+                trt.IPluginV3OneCore,
+                trt.IPluginV3OneBuild,
+                trt.IPluginV3OneRuntime,
+            ):
+                base.__init__(self)
+            self.plugin_name, self.plugin_version, self.plugin_namespace = name, "1", ""
+            self.num_outputs = 1
+            self.pads = [1, 1]
+            for field in fields or ():
+                assert field.name == "pads"
+                self.pads = field.data.tolist()
+
+        def get_capability_interface(self, type):
+            return self
+
+        def get_output_data_types(self, input_types):
+            return [input_types[0]]
+
+        def get_output_shapes(self, inputs, shape_inputs, builder):
+            shape = trt.DimsExprs(inputs[0])
+            more = builder.constant(sum(self.pads))
+            shape[len(shape) - 1] = builder.operation(trt.DimensionOperation.SUM, inputs[0][len(shape) - 1], more)
+            return [shape]
+
+        def get_fields_to_serialize(self):
+            return trt.PluginFieldCollection(
+                [trt.PluginField("pads", np.array(self.pads, np.int32), trt.PluginFieldType.INT32)]
+            )
+
+        def configure_plugin(self, inp, out):
+            self.configured = [tuple(d.desc.dims) for d in (*inp, *out)]
+
+        def on_shape_change(self, inp, out):
+            self.shapes = [tuple(d.dims) for d in (*inp, *out)]
+
+        def supports_format_combination(self, pos, in_out, num_inputs):
+            desc = in_out[pos].desc
+            return desc.format == trt.TensorFormat.LINEAR and desc.type == trt.float32
+
+        def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
+            assert [tuple(d.dims) for d in (*input_desc, *output_desc)] == self.shapes
+            x = at(inputs[0], input_desc[0])
+            at(outputs[0], output_desc[0])[...] = np.pad(x, [(0, 0)] * (x.ndim - 1) + [tuple(self.pads)], "wrap")
+
+        def clone(self):
+            cloned = Padded(name=self.plugin_name)
+            cloned.__dict__.update(self.__dict__)
+            return cloned
+
+    class PaddedCreator(trt.IPluginCreatorV3One):
+        def __init__(self, name="Padded"):
+            trt.IPluginCreatorV3One.__init__(self)
+            self.name, self.plugin_version, self.plugin_namespace = name, "1", ""
+            self.field_names = trt.PluginFieldCollection(
+                [trt.PluginField("pads", np.array([]), trt.PluginFieldType.INT32)]
+            )
+
+        def create_plugin(self, name, fields, phase):
+            return Padded(fields, self.name)
+
+    class Scaled(trt.IPluginV2DynamicExt):
+        """By a factor, as TensorRT 8 has plugins."""
+
+        def __init__(self, factor=1.0):
+            trt.IPluginV2DynamicExt.__init__(self)
+            self.plugin_type, self.plugin_version, self.plugin_namespace = "Scaled", "2", "mine"
+            self.num_outputs = 1
+            self.factor = factor
+
+        def get_output_datatype(self, index, input_types):
+            return input_types[0]
+
+        def get_output_dimensions(self, output_index, inputs, builder):
+            return trt.DimsExprs(inputs[0])
+
+        def serialize(self):
+            return json.dumps({"factor": self.factor})
+
+        def configure_plugin(self, inp, out):
+            self.size = int(np.prod(inp[0].desc.dims))
+
+        def supports_format_combination(self, pos, in_out, num_inputs):
+            return in_out[pos].type == trt.float32
+
+        def get_workspace_size(self, inp, out):
+            return 4 * int(np.prod(inp[0].dims))
+
+        def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
+            kept = at(workspace, input_desc[0])
+            kept[...] = at(inputs[0], input_desc[0])
+            at(outputs[0], output_desc[0])[...] = self.factor * kept
+            return 0
+
+        def clone(self):
+            cloned = Scaled()
+            cloned.__dict__.update(self.__dict__)
+            return cloned
+
+    class ScaledCreator(trt.IPluginCreator):
+        def __init__(self):
+            trt.IPluginCreator.__init__(self)
+            self.name, self.plugin_version, self.plugin_namespace = "Scaled", "2", "mine"
+            self.field_names = trt.PluginFieldCollection(
+                [trt.PluginField("factor", np.array([]), trt.PluginFieldType.FLOAT32)]
+            )
+
+        def create_plugin(self, name, fields):
+            return Scaled(float(fields[0].data[0]) if fields else 1.0)
+
+        def deserialize_plugin(self, name, data):
+            return Scaled(json.loads(data.decode())["factor"])
+
+    class Positive(Padded):
+        """Elements above zero, whose number only running tells."""
+
+        def __init__(self, name="Positive"):
+            super().__init__(name=name)
+            self.num_outputs = 2
+
+        def get_output_data_types(self, input_types):
+            return [input_types[0], trt.int64]
+
+        def get_output_shapes(self, inputs, shape_inputs, builder):
+            most = inputs[0][0]
+            return [trt.DimsExprs([builder.declare_size_tensor(1, most, most)]), trt.DimsExprs(0)]
+
+        def get_fields_to_serialize(self):
+            return trt.PluginFieldCollection()
+
+        def supports_format_combination(self, pos, in_out, num_inputs):
+            return True
+
+        def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
+            x = at(inputs[0], input_desc[0])
+            found = x[x > 0]
+            at(outputs[0], output_desc[0])[: found.size] = found
+            at(outputs[1], output_desc[1])[...] = found.size
+
+        def clone(self):
+            cloned = Positive()
+            cloned.__dict__.update(self.__dict__)
+            return cloned
+
+    class PositiveCreator(PaddedCreator):
+        def __init__(self):
+            super().__init__("Positive")
+            self.field_names = trt.PluginFieldCollection()
+
+        def create_plugin(self, name, fields, phase):
+            return Positive()
+
+    for creator in (PaddedCreator(), ScaledCreator(), PositiveCreator()):
+        trt.get_plugin_registry().register_creator(creator, "")
+
+
+def find(name, version="1", namespace=""):
+    return trt.get_plugin_registry().get_creator(name, version, namespace)
+
+
+def run(plan, x, output="y"):
+    engine = trt.Runtime(Heard()).deserialize_cuda_engine(plan)
+    context = engine.create_execution_context()
+    context.set_input_shape("x", x.shape)
+    y = np.empty(context.get_tensor_shape(output), np.float32)
+    context.set_tensor_address("x", x.ctypes.data)
+    context.set_tensor_address(output, y.ctypes.data)
+    assert context.execute_async_v3(0)
+    return y
+
+
+def network_of(add, shape=(2, -1)):
+    """The plan of a network: add(network, x) gives the layer whose result is the output."""
+    logger = Heard()
+    builder = trt.Builder(logger)
+    network = builder.create_network()
+    layer = add(network, network.add_input("x", trt.float32, shape))
+    assert layer.get_output(0).shape[0] == shape[0]
+    layer.get_output(0).name = "y"
+    network.mark_output(layer.get_output(0))
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    assert plan is not None, logger.errors()
+    return plan
+
+
+def numbers(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def test_a_v3_plugin_is_a_layer():
+    fields = trt.PluginFieldCollection([trt.PluginField("pads", np.array([2, 1]), trt.PluginFieldType.INT32)])
+    plugin = find("Padded").create_plugin("p", fields, trt.TensorRTPhase.BUILD)
+
+    def add(network, x):
+        layer = network.add_plugin_v3([x], [], plugin)
+        assert layer.type == trt.LayerType.PLUGIN_V3 and layer.plugin is plugin
+        return network.add_activation(layer.get_output(0), trt.ActivationType.RELU)
+
+    plan = network_of(add)
+    for columns in (3, 8):
+        x = numbers(2, columns)
+        np.testing.assert_array_equal(run(plan, x), np.maximum(np.pad(x, [(0, 0), (2, 1)], "wrap"), 0))
+
+
+def test_a_v2_plugin_is_a_layer():
+    plan = network_of(lambda network, x: network.add_plugin_v2([x], Scaled(2.5)))
+    x = numbers(2, 7)
+    np.testing.assert_allclose(run(plan, x), 2.5 * x)
+
+
+def test_sizes_that_a_plugin_tells():
+    logger = Heard()
+    builder = trt.Builder(logger)
+    network = builder.create_network()
+    layer = network.add_plugin_v3([network.add_input("x", trt.float32, (-1,))], [], Positive())
+    network.mark_output(layer.get_output(0))
+    engine = builder.build_engine_with_config(network, builder.create_builder_config())
+    assert engine is not None, logger.errors()
+    x = numbers(20)
+    np.testing.assert_array_equal(module.Engine(bytes(engine.serialize()))(x), x[x > 0])
+
+
+def onnx_model(operator, domain="", **attributes):
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "m" + name]) for name in "xy"]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node(operator, ["r"], ["y"], domain=domain, **attributes),
+    ]
+    graph = helper.make_graph(nodes, "g", value[:1], value[1:])
+    opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    "operator, attributes, what",
+    [
+        ("Padded", {"pads": [1, 2]}, lambda x: np.pad(x, [(0, 0), (1, 2)], "wrap")),
+        ("Padded", {}, lambda x: np.pad(x, [(0, 0), (1, 1)], "wrap")),
+        ("Scaled", {"factor": 0.5, "plugin_version": "2", "plugin_namespace": "mine"}, lambda x: x / 2),
+    ],
+)
+@pytest.mark.parametrize("domain", ["", "anyone"])
+def test_nodes_of_models_name_creators(operator, attributes, what, domain):
+    logger = Heard()
+    builder = trt.Builder(logger)
+    network = builder.create_network()
+    parser = trt.OnnxParser(network, logger)
+    assert parser.parse(onnx_model(operator, domain, **attributes)), logger.errors()
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    assert plan is not None, logger.errors()
+    x = numbers(3, 5)
+    np.testing.assert_allclose(run(plan, x), what(np.maximum(x, 0)))
+
+
+def test_a_version_that_nobody_registered_is_missing():
+    logger = Heard()
+    parser = trt.OnnxParser(trt.Builder(logger).create_network(), logger)
+    assert not parser.parse(onnx_model("Padded", plugin_version="7"))
+    assert "no creator of a plugin of that name is registered" in parser.get_error(0).desc()
+
+
+def test_the_registry():
+    registry = trt.get_plugin_registry()
+    assert not registry.register_creator(PaddedCreator(), "")  # there is one
+    assert {"Padded", "Scaled"} <= {creator.name for creator in registry.all_creators}
+    assert registry.get_plugin_creator("Scaled", "2", "mine").name == "Scaled"
+    assert registry.get_plugin_creator("Padded", "1") is None  # no creator of TensorRT 8's
+    assert registry.get_creator("Padded", "2") is None
+    with pytest.raises(TypeError):
+        registry.register_creator(Padded())
+    with pytest.raises(NotImplementedError, match="plugin.hpp"):
+        registry.load_library("libnvinfer_plugin.so")
+
+
+@pytest.mark.parametrize(
+    "change, what",
+    [
+        ({"supports_format_combination": lambda *_: False}, "the plugin does not take DataType.FLOAT"),
+        ({"get_output_data_types": lambda *_: []}, "the plugin has 0 outputs, the node 1"),
+        ({"enqueue": lambda *_: 3}, "enqueue\\(\\) gave 3"),
+        ({"enqueue": lambda *_: 1 / 0}, "ZeroDivisionError"),
+    ],
+)
+def test_what_goes_wrong_is_named(change, what, monkeypatch):
+    for name, function in change.items():
+        monkeypatch.setattr(Padded, name, function)
+    logger = Heard()
+    builder = trt.Builder(logger)
+    network = builder.create_network()
+    layer = network.add_plugin_v3([network.add_input("x", trt.float32, (2, 3))], [], Padded())
+    network.mark_output(layer.get_output(0))
+    assert builder.build_serialized_network(network, builder.create_builder_config()) is None
+    import re
+
+    assert re.search(what, "\n".join(logger.errors())), logger.errors()
+
+
+def test_an_engine_needs_its_creator(tmp_path):
+    plan = network_of(lambda network, x: network.add_plugin_v2([x], Scaled(2.5)))
+    (tmp_path / "a.plan").write_bytes(plan)
+    program = f"""
+import sys
+sys.path.insert(0, {str(BINARY.parent.parent / "python")!r})
+import camshaft.tensorrt as trt
+engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(open({str(tmp_path / "a.plan")!r}, "rb").read())
+assert engine is None
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "tensorrt.mine::Scaled.2" in done.stderr + done.stdout

@@ -1,0 +1,198 @@
+"""TensorRT's Refitter and OnnxParserRefitter: new weights by name, and by layer and role."""
+
+import gc
+
+import numpy as np
+import pytest
+from tensorrt_model import write_network
+from test_tensorrt import Heard, expected, parsed, pictures, trt
+
+import onnx
+
+RANDOM = np.random.default_rng(11)
+
+
+def f32(*shape):
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def built(builder, network, *flags):
+    config = builder.create_builder_config()
+    for flag in flags:
+        config.set_flag(flag)
+    plan = builder.build_serialized_network(network, config)
+    assert plan is not None, builder.logger.errors()
+    return trt.Runtime(builder.logger).deserialize_cuda_engine(plan)
+
+
+def result(context, x, columns=10):
+    x, y = np.ascontiguousarray(x), np.empty((len(x), columns), np.float32)
+    context.set_input_shape("x", x.shape)
+    assert context.execute_v2([x.ctypes.data, y.ctypes.data])
+    return y
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """(a model, one with other weights, and these)"""
+    old = write_network(tmp_path_factory.mktemp("old") / "model.onnx")
+    model = onnx.load(old)
+    weights = {}
+    for tensor in model.graph.initializer:
+        weights[tensor.name] = -2 * onnx.numpy_helper.to_array(tensor)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(weights[tensor.name], tensor.name))
+    new = tmp_path_factory.mktemp("new") / "model.onnx"
+    onnx.save(model, new)
+    return old, new, weights
+
+
+FLAGS = ["REFIT", "REFIT_IDENTICAL", "REFIT_INDIVIDUAL", "STRIP_PLAN"]
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_parsed_model(models, flag):
+    old, new, weights = models
+    builder, network = parsed(old)
+    engine = built(builder, network, trt.BuilderFlag[flag])
+    assert engine.refittable
+    x = pictures(2)
+    if flag != "STRIP_PLAN":
+        context = engine.create_execution_context()
+        np.testing.assert_allclose(result(context, x), expected(old, x), rtol=1e-4, atol=1e-5)
+    else:
+        assert engine.create_execution_context() is None and "no weights" in builder.logger.errors()[-1]
+    refitter = trt.Refitter(engine, builder.logger)
+    assert refitter.get_all_weights() == ["kernel", "matrix"]
+    assert refitter.get_all() == (["kernel", "matrix"], [trt.WeightsRole.CONSTANT] * 2)
+    missing = ["kernel", "matrix"] if flag == "STRIP_PLAN" else []
+    assert refitter.get_missing_weights() == missing and refitter.get_missing()[0] == missing
+    prototype = refitter.get_weights_prototype("matrix")
+    assert prototype.dtype == trt.float32 and prototype.size == 160
+    assert refitter.set_named_weights("kernel", trt.Weights(weights["kernel"]))
+    assert refitter.set_weights("matrix", trt.WeightsRole.CONSTANT, weights["matrix"].reshape(-1))
+    np.testing.assert_array_equal(refitter.get_named_weights("matrix").numpy(), weights["matrix"])
+    assert refitter.get_missing_weights() == []
+    assert refitter.refit_cuda_engine()
+    context = engine.create_execution_context() if flag == "STRIP_PLAN" else context
+    np.testing.assert_allclose(result(context, x), expected(new, x), rtol=1e-4, atol=1e-5)
+
+
+def test_of_another_model(models):
+    old, new, _ = models
+    builder, network = parsed(old)
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    context = engine.create_execution_context()
+    refitter = trt.Refitter(engine, builder.logger)
+    x = pictures(3)
+    of_model = trt.OnnxParserRefitter(refitter, builder.logger)
+    assert of_model.refit_from_file(str(new)) and of_model.num_errors == 0
+    assert refitter.refit_cuda_engine_async(0)
+    np.testing.assert_allclose(result(context, x), expected(new, x), rtol=1e-4, atol=1e-5)
+    assert of_model.refit_from_bytes(old.read_bytes()) and refitter.refit_cuda_engine()
+    np.testing.assert_allclose(result(context, x), expected(old, x), rtol=1e-4, atol=1e-5)
+    assert not of_model.refit_from_bytes(b"no model") and of_model.num_errors == 1
+    assert of_model.get_error(0).code() == trt.ErrorCode.REFIT_FAILED
+    assert not of_model.refit_from_file("missing.onnx") and "missing.onnx" in of_model.get_error(1).desc()
+    of_model.clear_errors()
+    assert of_model.num_errors == 0
+    np.testing.assert_allclose(result(context, x), expected(old, x), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_set_can_be_unset(models):
+    old, _, weights = models
+    builder, network = parsed(old)
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    refitter = trt.Refitter(engine, builder.logger)
+    assert refitter.set_named_weights("kernel", weights["kernel"])
+    assert refitter.set_named_weights("matrix", weights["matrix"])
+    assert refitter.unset_named_weights("kernel") and not refitter.unset_named_weights("kernel")
+    assert refitter.refit_cuda_engine()
+    x = pictures(1)
+    # Both are -2 times what they were: a ReLU is between them.
+    once = result(engine.create_execution_context(), x)
+    np.testing.assert_allclose(once, -2 * expected(old, x), rtol=1e-4, atol=1e-5)
+
+
+def add_layers(network, weights):
+    x = network.add_input("x", trt.float32, (-1, 3, 4, 4))
+    layer = network.add_convolution_nd(x, 8, (4, 4), weights["kernel"], weights["bias"])
+    layer.name = "conv"
+    scale = network.add_scale(layer.get_output(0), trt.ScaleMode.CHANNEL, weights["shift"], weights["scale"], None)
+    scale.name = "scale"
+    flat = network.add_shuffle(scale.get_output(0))
+    flat.reshape_dims = (-1, 8)
+    matrix = network.add_constant((8, 5), weights["matrix"])
+    matrix.name = "matrix"
+    network.set_weights_name(weights["matrix"], "mine")
+    none = trt.MatrixOperation.NONE
+    product = network.add_matrix_multiply(flat.get_output(0), none, matrix.get_output(0), none)
+    network.mark_output(product.get_output(0))
+
+
+def make_weights():
+    return {"kernel": f32(8, 3, 4, 4), "bias": f32(8), "scale": f32(8), "shift": f32(8), "matrix": f32(8, 5)}
+
+
+def by_hand(x, w):
+    y = np.einsum("nchw,ochw->no", x, w["kernel"]) + w["bias"]
+    return (y * w["scale"] + w["shift"]) @ w["matrix"]
+
+
+def test_by_layer_and_role():
+    old, new = make_weights(), make_weights()
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    add_layers(network, old)
+    assert network.mark_weights_refittable("mine") and network.are_weights_marked_refittable("mine")
+    assert network.unmark_weights_refittable("mine") and not network.are_weights_marked_refittable("mine")
+    assert not network.set_weights_name(old["bias"], "mine")
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    context = engine.create_execution_context()
+    x = f32(2, 3, 4, 4)
+    np.testing.assert_allclose(result(context, x, 5), by_hand(x, old), rtol=1e-3, atol=1e-3)
+    refitter = trt.Refitter(engine, builder.logger)
+    role = trt.WeightsRole
+    layers, roles = refitter.get_all()
+    assert set(zip(layers, roles)) == {
+        *(("conv", role.KERNEL), ("conv", role.BIAS), ("scale", role.SCALE), ("scale", role.SHIFT)),
+        ("mine", role.CONSTANT),
+    }
+    assert refitter.set_weights("conv", role.KERNEL, new["kernel"])
+    missing = set(zip(*refitter.get_missing()))
+    assert missing == {
+        ("conv", role.BIAS),
+        ("scale", role.SCALE),
+        ("scale", role.SHIFT),
+    }  # are one bias with the kernel
+    assert not refitter.refit_cuda_engine() and "needs the initializers" in builder.logger.errors()[-1]
+    assert refitter.set_weights("conv", role.BIAS, new["bias"])
+    assert refitter.set_weights("scale", role.SCALE, new["scale"])
+    assert refitter.set_weights("scale", role.SHIFT, new["shift"])
+    assert refitter.set_named_weights("mine", new["matrix"])
+    assert refitter.refit_cuda_engine()
+    np.testing.assert_allclose(result(context, x, 5), by_hand(x, new), rtol=1e-3, atol=1e-3)
+
+
+def test_errors_are_told(models):
+    old, _, weights = models
+    logger = Heard()
+    builder, network = parsed(old, logger)
+    refitter = trt.Refitter(built(builder, network, trt.BuilderFlag.REFIT), logger)
+    assert not refitter.set_named_weights("kernal", weights["kernel"]) and "'kernal'" in logger.errors()[-1]
+    assert not refitter.set_named_weights("kernel", weights["matrix"]) and "f32[16, 3, 3, 3]" in logger.errors()[-1]
+    assert not refitter.set_weights("conv", trt.WeightsRole.BIAS, weights["matrix"])
+    assert "no weights BIAS of a layer 'conv'" in logger.errors()[-1]
+    assert not refitter.set_dynamic_range("x", (-1, 1)) and refitter.get_tensors_with_dynamic_range() == []
+    builder, network = parsed(old, logger)
+    engine = built(builder, network)
+    assert not engine.refittable
+    with pytest.raises(RuntimeError, match="--refit"):
+        trt.Refitter(engine, logger)
+
+
+def test_a_refitter_keeps_its_engine(models):
+    old, _, weights = models
+    builder, network = parsed(old)
+    refitter = trt.Refitter(built(builder, network, trt.BuilderFlag.REFIT), builder.logger)
+    gc.collect()
+    assert refitter.set_named_weights("matrix", weights["matrix"]) and refitter.refit_cuda_engine()

@@ -1,0 +1,125 @@
+"""camshaft refit: an engine file with other weights."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from camshaft_cli import camshaft
+
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+def save_model(folder, seed):
+    """y = relu(x @ w + b) @ v"""
+    folder.mkdir(exist_ok=True)
+    random = np.random.default_rng(seed)
+    shapes = {"w": (8, 16), "b": (16,), "v": (16, 4)}
+    weights = {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"]),
+            helper.make_node("Add", ["m", "b"], ["s"]),
+            helper.make_node("Relu", ["s"], ["r"]),
+            helper.make_node("MatMul", ["r", "v"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    return folder / "m.onnx", weights
+
+
+@pytest.fixture
+def built(tmp_path):
+    old, _ = save_model(tmp_path / "old", 0)
+    new, weights = save_model(tmp_path / "new", 1)
+    lock = tmp_path / "m.lock"
+    report = json.loads(camshaft("build", old, "--refit", "--write-lock", lock, "--json").stdout)
+    assert report["refittable"] == 3 and report["not_refittable"] == []
+    for model in (old, new):
+        camshaft("build", model, "--refit", "--tuning", "locked", "--lock", lock)
+    return old.with_suffix(".engine"), new.with_suffix(".engine"), new, weights
+
+
+def failed(*arguments, code=2):
+    done = camshaft(*arguments, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stderr
+
+
+def test_the_file_is_that_of_a_fresh_build(tmp_path, built):
+    old, fresh, new, weights = built
+    np.savez(tmp_path / "w.npz", **weights)
+    for file in (new, tmp_path / "w.npz"):
+        out = tmp_path / "out.engine"
+        text = camshaft("refit", old, "--weights", file, "-o", out).stdout
+        assert "3 of 3 initializers replaced" in text
+        assert out.read_bytes() == fresh.read_bytes()
+    report = json.loads(camshaft("refit", old, "--weights", new, "--json").stdout)
+    assert report["replaced"] == 3 and report["output"] == str(old)
+    assert old.read_bytes() == fresh.read_bytes()
+
+
+def test_some_of_them(tmp_path, built):
+    old, _, _, weights = built
+    np.savez(tmp_path / "w.npz", b=weights["b"])
+    assert "1 of 3" in camshaft("refit", old, "--weights", tmp_path / "w.npz", "-o", tmp_path / "out.engine").stdout
+
+
+def test_list(built):
+    lines = camshaft("refit", built[0], "--list").stdout.splitlines()
+    assert lines == ["b: f32[16]", "v: f32[16, 4]", "w: f32[8, 16]"]
+    listed = json.loads(camshaft("refit", built[0], "--list", "--json").stdout)["weights"]
+    assert [weight["name"] for weight in listed] == ["b", "v", "w"] and all(weight["layers"] for weight in listed)
+
+
+def test_without_weights(tmp_path, built):
+    old, fresh, new, _ = built
+    stripped = tmp_path / "stripped.engine"
+    lock = tmp_path / "m.lock"
+    camshaft(
+        "build",
+        new.parent.parent / "old" / "m.onnx",
+        "--strip-weights",
+        "--tuning",
+        "locked",
+        "--lock",
+        lock,
+        "-o",
+        stripped,
+    )
+    assert stripped.stat().st_size < old.stat().st_size
+    assert "no weights" in failed("run", stripped)
+    camshaft("refit", stripped, "--weights", new)
+    assert stripped.read_bytes() == fresh.read_bytes()
+
+
+def test_wrong_files_leave_the_engine_as_it_is(tmp_path, built):
+    old, _, new, weights = built
+    before = old.read_bytes()
+    np.savez(tmp_path / "shape.npz", b=np.zeros(15, np.float32))
+    np.savez(tmp_path / "name.npz", c=weights["b"])
+    (tmp_path / "text.onnx").write_text("no model")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "name.npz").read_bytes()[:40])
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }"
+        archive.writestr("b.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(1 << 20))
+    for name, message in {
+        "shape.npz": "f32[15] is given",
+        "name.npz": "no initializer 'c'",
+        "text.onnx": "text.onnx",
+        "cut.npz": "cut.npz",
+        "bomb.npz": "bomb.npz",
+        "missing.onnx": "missing.onnx",
+    }.items():
+        done = camshaft("refit", old, "--weights", tmp_path / name, check=False)
+        assert done.returncode != 0 and message in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+        assert old.read_bytes() == before
+    assert "is no engine" in failed("refit", new, "--weights", new)
+    assert "--weights is required" in failed("refit", old)
+    camshaft("build", new, "-o", tmp_path / "plain.engine", "--no-verify")
+    assert "--refit" in failed("refit", tmp_path / "plain.engine", "--weights", new)
