@@ -116,7 +116,7 @@ typedef struct camshaft_plugin_cuda {
   /* Puts a kernel of the operator's cuda_text into the stream, by its name. `arguments` are addresses of its
    * parameters' values. Gives 0, or 1 for a failure, of which the run fails by itself. */
   int32_t (*launch)(const camshaft_plugin_run* run, const char* kernel, const uint32_t blocks[3],
-                    const uint32_t threads[2], uint32_t shared_bytes, void* const* arguments);
+                    const uint32_t threads[3], uint32_t shared_bytes, void* const* arguments);
 } camshaft_plugin_cuda;
 
 typedef void (*camshaft_plugin_body)(void* user, int64_t begin, int64_t end);

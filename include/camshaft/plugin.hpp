@@ -231,7 +231,7 @@ class Cuda : public Run {
   /// Puts a kernel of cuda_text into the stream. The arguments are of the very types of its parameters.
   template <class... Arguments>
   void launch(const char* kernel, int64_t blocks, int64_t threads, const Arguments&... arguments) const {
-    const uint32_t grid[] = {static_cast<uint32_t>(blocks), 1, 1}, block[] = {static_cast<uint32_t>(threads), 1};
+    const uint32_t grid[] = {static_cast<uint32_t>(blocks), 1, 1}, block[] = {static_cast<uint32_t>(threads), 1, 1};
     void* const addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
     if (run_->cuda->launch(run_, kernel, grid, block, 0, addresses) != 0)
       throw std::runtime_error(std::string("the kernel ") + kernel + " cannot be launched");

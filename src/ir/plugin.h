@@ -45,7 +45,7 @@ struct PluginOperand {
 /// A launch of a kernel: so many blocks of so many threads, with so much dynamic shared memory.
 struct PluginGrid {
   unsigned blocks[3] = {1, 1, 1};
-  unsigned threads[2] = {1, 1};
+  unsigned threads[3] = {1, 1, 1};
   unsigned shared_bytes = 0;
 };
 

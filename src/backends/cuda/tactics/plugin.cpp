@@ -72,6 +72,7 @@ std::shared_ptr<const Kernel> compile_plugin_on_device(const RegionView& region,
       size.blocks_z = grid.blocks[2];
       size.threads = grid.threads[0];
       size.threads_y = grid.threads[1];
+      size.threads_z = grid.threads[2];
       size.shared_bytes = grid.shared_bytes;
       size.may_start_early = false;
       // How many there are only the kernel knows.
