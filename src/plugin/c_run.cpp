@@ -60,7 +60,8 @@ RunView::RunView(const PluginCall& call) : call_(call) {
     try {
       const PluginDevice& device = *view.call_.device;
       if (!device.launch || !kernel) throw Error(ErrorCode::invalid_argument, "there is nothing to launch");
-      device.launch(kernel, {{blocks[0], blocks[1], blocks[2]}, {threads[0], threads[1], threads[2]}, shared_bytes}, arguments);
+      device.launch(kernel, {{blocks[0], blocks[1], blocks[2]}, {threads[0], threads[1], threads[2]}, shared_bytes},
+                    arguments);
       return 0;
     } catch (const std::exception& e) {
       view.note(e.what());
