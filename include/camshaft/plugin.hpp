@@ -16,8 +16,8 @@
 //   std::string state() const;                                       // stored in engines, Node::state() has it then
 //   void run_cuda(const Cuda&) const;                                // on a GPU; without run() reference() is needed
 //   static constexpr const char* cuda_text = "extern \"C\" __global__ void k(float* y, int n) {…}";   // of its kernels
-//   static constexpr unsigned char cuda_module[] = {…};               // the same compiled: a cubin, a fat binary or
-//   PTX static constexpr bool cuda_is_recorded = false;                  // where it does not do the same each time
+//   static constexpr unsigned char cuda_module[] = {…};              // instead of it: a cubin, a fat binary or PTX
+//   static constexpr bool cuda_is_recorded = false;                  // where it does not do the same each time
 // Whatever these throw becomes an error that names the operator.
 #pragma once
 
