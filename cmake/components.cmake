@@ -7,13 +7,13 @@ function(camshaft_component_folder name result)
   endif()
 endfunction()
 
-# camshaft_joined(TARGET): compiles CAMSHAFT_JOIN sources of a target at a time as one. A cold
+# camshaft_joined(TARGET): compiles CAMSHAFT_JOINED_SOURCES sources of a target at a time as one. A cold
 # build takes less than half of the time then: reading headers, not code, is half of what most sources cost. What is
 # local to a source must have a name of its own in its component for that; tests have a namespace for each file.
 # Sources with options of their own stay apart, and so do kernels, of which each is compiled for several processors.
 function(camshaft_joined target)
-  if(CAMSHAFT_JOIN)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${CAMSHAFT_JOIN})
+  if(CAMSHAFT_JOINED_SOURCES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${CAMSHAFT_JOINED_SOURCES})
     get_target_property(sources ${target} SOURCES)
     list(FILTER sources INCLUDE REGEX "/cpu/kernels/|/contract/(product_tiles|dot_rows)\\.cpp$")
     set_property(SOURCE ${sources} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
