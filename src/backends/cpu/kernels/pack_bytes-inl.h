@@ -1,4 +1,5 @@
-// Four vectors of i32 as one of bytes, and one of bytes as four of f32. Included once per instruction set.
+// Four vectors of i32 as one of bytes, two as one of 16 bits, and one of bytes as four of f32. Included once per
+// instruction set.
 #if defined(CAMSHAFT_CPU_KERNELS_PACK_BYTES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAMSHAFT_CPU_KERNELS_PACK_BYTES_INL_H_
 #undef CAMSHAFT_CPU_KERNELS_PACK_BYTES_INL_H_
@@ -38,6 +39,37 @@ HWY_INLINE void store_bytes(const hn::Vec<hn::ScalableTag<int32_t>> (&whole)[4],
   const auto lo = hn::Set(d, std::numeric_limits<T>::lowest()), hi = hn::Set(d, std::numeric_limits<T>::max());
   for (int v = 0; v < 4; ++v)
     hn::StoreU(hn::DemoteTo(d8, hn::Min(hn::Max(whole[v], lo), hi)), d8, to + v * static_cast<int>(hn::Lanes(d)));
+#endif
+}
+
+/// Two vectors saturated to u16 or i16 likewise.
+template <class T>
+HWY_INLINE void store_words(const hn::Vec<hn::ScalableTag<int32_t>> (&whole)[2], T* to) {
+  const hn::ScalableTag<int32_t> d;
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+  const hn::Repartition<int16_t, decltype(d)> d16;
+  auto low = whole[0], high = whole[1];
+  if constexpr (std::is_unsigned_v<T>) {  // moved to where signed numbers are: this Highway packs no others
+    const auto zero = hn::Zero(d), most = hn::Set(d, 0xffff), middle = hn::Set(d, 0x8000);
+    low = hn::Sub(hn::Min(hn::Max(low, zero), most), middle);
+    high = hn::Sub(hn::Min(hn::Max(high, zero), most), middle);
+  }
+  auto mixed = hn::ReorderDemote2To(d16, low, high);
+  if constexpr (std::is_unsigned_v<T>) mixed = hn::Xor(mixed, hn::Set(d16, std::numeric_limits<int16_t>::lowest()));
+  // Halves of 128-bit blocks are of either vector.
+  constexpr int32_t halves = HWY_LANES(float) / 4;  // of a vector
+  HWY_ALIGN int32_t order[HWY_LANES(float)];
+  for (int32_t w = 0; w < 4 * halves; ++w) {
+    const int32_t half = w / 2, from = half < halves ? 2 * half : 2 * (half - halves) + 1;
+    order[w] = 2 * from + w % 2;
+  }
+  const auto words = hn::TableLookupLanes(hn::BitCast(d, mixed), hn::SetTableIndices(d, order));
+  hn::StoreU(hn::BitCast(d16, words), d16, reinterpret_cast<int16_t*>(to));
+#else
+  const hn::Rebind<T, decltype(d)> d16;
+  const auto lo = hn::Set(d, std::numeric_limits<T>::lowest()), hi = hn::Set(d, std::numeric_limits<T>::max());
+  for (int v = 0; v < 2; ++v)
+    hn::StoreU(hn::DemoteTo(d16, hn::Min(hn::Max(whole[v], lo), hi)), d16, to + v * static_cast<int>(hn::Lanes(d)));
 #endif
 }
 

@@ -56,12 +56,17 @@ void f32_to_integer(const void* const* in, void* out, int64_t n, unsigned unifor
     const hn::ScalableTag<float> d;
     const hn::Rebind<T, decltype(d)> to;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    if constexpr (sizeof(T) == 1) {
-      hn::Vec<hn::ScalableTag<int32_t>> whole[4];
-      for (; !(uniform & 1) && i + 4 * lanes <= n; i += 4 * lanes) {
+    if constexpr (sizeof(T) < 4) {
+      constexpr int vectors = 4 / static_cast<int>(sizeof(T));
+      hn::Vec<hn::ScalableTag<int32_t>> whole[vectors];
+      for (; !(uniform & 1) && i + vectors * lanes <= n; i += vectors * lanes) {
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; ++v) whole[v] = truncated<int32_t>(hn::LoadU(d, a + i + v * lanes));
-        store_bytes(whole, o + i);
+        for (int v = 0; v < vectors; ++v) whole[v] = truncated<int32_t>(hn::LoadU(d, a + i + v * lanes));
+        if constexpr (sizeof(T) == 1) {
+          store_bytes(whole, o + i);
+        } else {
+          store_words(whole, o + i);
+        }
       }
     }
     for (; !(uniform & 1) && i + lanes <= n; i += lanes) hn::StoreU(truncated<T>(hn::LoadU(d, a + i)), to, o + i);
