@@ -66,10 +66,10 @@ def launch_entries(launches: Any) -> list[_LaunchEntry]:
 
 
 def _sizes(sizes: int | Sequence[int], what: str) -> list[int]:
-    listed = list(sizes) if isinstance(sizes, (tuple, list)) else [sizes]
+    listed = [sizes] if isinstance(sizes, int) else [int(size) for size in sizes]
     if not 1 <= len(listed) <= 3:
         raise ValueError(f"{what} are one number, two or three, not {sizes!r}")
-    return [int(size) for size in listed] + [1] * (3 - len(listed))
+    return listed + [1] * (3 - len(listed))
 
 
 def _argument_bytes(kernel: str, index: int, argument: Any) -> bytes:

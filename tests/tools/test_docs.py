@@ -70,7 +70,7 @@ def test_commands_run(page):
         else:
             script += [f"echo '+' {json.dumps(command)} >&2", command]
     # The demo's build is not there where only the tests' was made.
-    environment = os.environ | {"PATH": f"{BINARY.parent}:{os.environ['PATH']}"}
+    environment = os.environ | {"PATH": f"{BINARY.parent}:{os.environ['PATH']}", "CAMSHAFT": str(BINARY)}
     done = subprocess.run(
         ["bash", "-c", "\n".join(script)],
         cwd=ROOT,
