@@ -79,7 +79,7 @@ std::string module_of_weights(const std::string& name) {
 }
 
 std::string who(const onnx::LoraAdapter& adapter) {
-  return fmt::format("the adapter '{}' ({})", adapter.name, quote(adapter.file));
+  return fmt::format("the adapter '{}' ('{}')", adapter.name, adapter.file);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class LoraReader {
   };
 
   [[noreturn]] void fail(ErrorCode code, const std::string& what) const {
-    throw Error(code, fmt::format("the adapter '{}' ({}): {}", adapter_.name, quote(adapter_.file), what));
+    throw Error(code, fmt::format("the adapter '{}' ('{}'): {}", adapter_.name, adapter_.file, what));
   }
 
   Part part_of(const std::string& name) const {

@@ -51,7 +51,7 @@ class LoraConfigReader {
 
  private:
   [[noreturn]] void fail(ErrorCode code, const std::string& what) const {
-    throw Error(code, fmt::format("{}: {}", quote(path_), what));
+    throw Error(code, fmt::format("'{}': {}", path_, what));
   }
 
   double number(const char* key, const json& value) const {
