@@ -20,13 +20,13 @@ namespace camshaft::tools {
 
 namespace {
 
-struct Arguments {
+struct RefitArguments {
   std::string engine, weights, output, threads;
   std::vector<std::string> lora;
   bool lists = false, json = false;
 };
 
-nlohmann::json to_json(const EngineWeight& weight) {
+nlohmann::json weight_json(const EngineWeight& weight) {
   return {{"name", weight.name},
           {"dtype", to_string(weight.dtype)},
           {"dims", weight.dims},
@@ -34,10 +34,10 @@ nlohmann::json to_json(const EngineWeight& weight) {
           {"layers", weight.layers}};
 }
 
-int list_weights(const Arguments& arguments, const Refitter& refitter) {
+int list_weights(const RefitArguments& arguments, const Refitter& refitter) {
   nlohmann::json list = nlohmann::json::array();
   for (const EngineWeight& weight : refitter.weights()) {
-    list.push_back(to_json(weight));
+    list.push_back(weight_json(weight));
     if (arguments.json) continue;
     fmt::print("{}: {}[{}]{}\n", weight.name, to_string(weight.dtype), fmt::join(weight.dims, ", "),
                weight.fixed_by.empty() ? "" : " (fixed: " + weight.fixed_by + ")");
@@ -58,7 +58,7 @@ std::pair<std::string, std::string> split_adapter(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-int refit_command(const Arguments& arguments) {
+int refit_command(const RefitArguments& arguments) {
   using Clock = std::chrono::steady_clock;
   const auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -107,7 +107,7 @@ int refit_command(const Arguments& arguments) {
 }  // namespace
 
 Command add_refit_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RefitArguments>();
   CLI::App* command = app.add_subcommand("refit", "Replace the weights of an engine that was built with --refit");
   command->add_option("ENGINE", arguments->engine, "The engine file")->required();
   command
