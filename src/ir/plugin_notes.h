@@ -23,7 +23,7 @@ struct PluginModelNode {
     bool has_type = false, has_shape = false;
     DType dtype = DType::f32;
     Shape shape = {};
-    std::vector<bool> is_open = {};                ///< of outputs: sizes that the model gives neither number nor name
+    std::vector<bool> is_open = {};               ///< of outputs: sizes that the model gives neither number nor name
     std::shared_ptr<const Tensor> constant = {};  ///< of inputs; null for what is no constant
   };
   std::string name;

@@ -185,7 +185,8 @@ Status* scratch_of_run(const KernelContext* context, const MemoryInfo*, size_t b
     return nullptr;
   });
 }
-Status* run_parallel(const KernelContext* context, void (*body)(void*, size_t), size_t count, size_t parts, void* user) {
+Status* run_parallel(const KernelContext* context, void (*body)(void*, size_t), size_t count, size_t parts,
+                     void* user) {
   return guarded([&]() -> Status* {
     std::mutex mutex;
     std::string thrown;

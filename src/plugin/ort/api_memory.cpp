@@ -50,7 +50,8 @@ void release_status(Status* status) {
 Status* create_memory_info(const char* name, int32_t allocator_type, int id, int32_t memory_type, MemoryInfo** out) {
   return guarded([&]() -> Status* {
     if (std::string_view(name) != "Cpu")
-      return failure(invalid_argument, std::string("there is no memory '") + name + "' for custom operators, but 'Cpu'");
+      return failure(invalid_argument,
+                     std::string("there is no memory '") + name + "' for custom operators, but 'Cpu'");
     *out = new MemoryInfo{name, allocator_type, id, memory_type};
     return nullptr;
   });
@@ -208,13 +209,8 @@ const char* build_info() {
 
 }  // namespace
 
-Allocator the_allocator{24,
-                        allocate_memory,
-                        free_memory,
-                        memory_of_allocator,
-                        allocate_memory,
-                        no_statistics,
-                        allocate_on_stream};
+Allocator the_allocator{
+    24, allocate_memory, free_memory, memory_of_allocator, allocate_memory, no_statistics, allocate_on_stream};
 
 void add_memory_functions(Api& t) {
   put(t, slot("CreateStatus"), create_status);

@@ -15,8 +15,8 @@ template <size_t slot>
 void* missing_function() noexcept {
   if constexpr (slot_kind(slot) == SlotKind::release) return nullptr;  // there is nothing of the kind to free
   try {
-    const std::string message =
-        fmt::format("it calls OrtApi::{} (function {} of the table), which Camshaft does not have", slot_name(slot), slot);
+    const std::string message = fmt::format(
+        "it calls OrtApi::{} (function {} of the table), which Camshaft does not have", slot_name(slot), slot);
     complain(message);
     if constexpr (slot_kind(slot) == SlotKind::text) return const_cast<char*>("");
     if constexpr (slot_kind(slot) == SlotKind::status) return failure(not_implemented, message);
@@ -60,9 +60,10 @@ Api table_of_nothing() {
 
 const Api* get_api(uint32_t version) {
   if (version >= 1 && version <= newest_api) return &api();
-  complain(fmt::format("it asks for version {} of ONNX Runtime's interface (ORT_API_VERSION), and versions up to {} "
-                       "are there: compile it with the headers of ONNX Runtime 1.{}",
-                       version, newest_api, newest_api));
+  complain(
+      fmt::format("it asks for version {} of ONNX Runtime's interface (ORT_API_VERSION), and versions up to {} "
+                  "are there: compile it with the headers of ONNX Runtime 1.{}",
+                  version, newest_api, newest_api));
   static const Api nothing = table_of_nothing();
   return &nothing;
 }

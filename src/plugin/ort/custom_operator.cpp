@@ -82,8 +82,7 @@ std::vector<TensorType> CustomInstance::infer(const InferContext& context) const
   for (size_t i = 0; i < facts.inputs.size(); ++i) {
     const OperandFacts& input = facts.inputs[i];
     if (!input.present) continue;
-    if (!context.has(i) || element_type(context.dtype(i)) != input.type ||
-        context.shape(i).size() != input.dims.size())
+    if (!context.has(i) || element_type(context.dtype(i)) != input.type || context.shape(i).size() != input.dims.size())
       refuse(i, fmt::format("another type or other axes ({})", input.dims.size()));
     for (size_t axis = 0; axis < input.dims.size(); ++axis) {
       const Dim& size = context.shape(i)[axis];
@@ -156,8 +155,8 @@ class CustomOperator final : public PluginOperator, public PluginNoteTaker {
   }
   std::vector<PluginAttribute> notes(const PluginModelNode& node) const override {
     if (of_->tables.empty())
-      throw Error(ErrorCode::unsupported, fmt::format("{} is for {} alone: custom operators run on the host",
-                                                      of_->who, of_->elsewhere));
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("{} is for {} alone: custom operators run on the host", of_->who, of_->elsewhere));
     return to_notes(read_node(of_->tables, node, of_->who));
   }
 
@@ -168,10 +167,9 @@ class CustomOperator final : public PluginOperator, public PluginNoteTaker {
 void check_table(const OpTable& table, const std::string& who) {
   const CustomOp& op = table.get();
   const bool has_compute = op.compute || table.has_compute_v2(), has_create = op.create_kernel || table.has_create_v2();
-  for (const auto& [is_there, what] :
-       {std::pair(has_create, "CreateKernel"), std::pair(has_compute, "KernelCompute"),
-        std::pair(op.input_type && op.input_count, "GetInputType"),
-        std::pair(op.output_type && op.output_count, "GetOutputType")})
+  for (const auto& [is_there, what] : {std::pair(has_create, "CreateKernel"), std::pair(has_compute, "KernelCompute"),
+                                       std::pair(op.input_type && op.input_count, "GetInputType"),
+                                       std::pair(op.output_type && op.output_count, "GetOutputType")})
     if (!is_there) throw Error(ErrorCode::invalid_argument, fmt::format("{} has no {}", who, what));
   if (table.output_count() == 0) throw Error(ErrorCode::invalid_argument, fmt::format("{} has no outputs", who));
 }

@@ -50,8 +50,7 @@ std::vector<std::shared_ptr<const PluginOperator>> operators_of(Entry entry, con
   for (const Domain& domain : registered_by(entry))
     for (const CustomOp* op : *domain.ops)
       ops[{domain.name == "ai.onnx" ? "" : domain.name, name_of(*op)}].push_back(op);
-  if (ops.empty())
-    throw Error(ErrorCode::invalid_argument, fmt::format("its {} registers no operators", entry_name));
+  if (ops.empty()) throw Error(ErrorCode::invalid_argument, fmt::format("its {} registers no operators", entry_name));
   std::vector<std::shared_ptr<const PluginOperator>> made;
   for (auto& [key, tables] : ops) {
     onnx::check_free(key.first, key.second, file);
@@ -83,8 +82,9 @@ void load_custom_ops(const std::string& library) {
   const auto& kept = *new DynamicLibrary(std::move(opened));
   const auto entry = reinterpret_cast<Entry>(kept.symbol(entry_name));
   if (!entry)
-    refuse_library(library, fmt::format("the library exports no function {}{}", entry_name,
-                                        kept.symbol(CAMSHAFT_PLUGIN_ENTRY) ? "; it is a plugin: --plugin loads it" : ""));
+    refuse_library(library,
+                   fmt::format("the library exports no function {}{}", entry_name,
+                               kept.symbol(CAMSHAFT_PLUGIN_ENTRY) ? "; it is a plugin: --plugin loads it" : ""));
   try {
     for (auto& op : operators_of(entry, std::filesystem::path(library).filename().string(), hash))
       add_plugin(std::move(op));

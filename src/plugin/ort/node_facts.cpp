@@ -43,8 +43,8 @@ OperandFacts operand_from_note(const std::string& text) {
   std::vector<std::string> parts = split_facts(text);
   int64_t type = 0;
   if (parts.size() < 5 || !is_number(parts[2], type)) malformed_facts();
-  return {parts[0] == "1", parts[1],   static_cast<ElementType>(type),
-          parts[4] == "1", {parts.begin() + 5, parts.end()}, parts[3]};
+  return {parts[0] == "1", parts[1], static_cast<ElementType>(type), parts[4] == "1", {parts.begin() + 5, parts.end()},
+          parts[3]};
 }
 
 const std::vector<std::string>& texts_of(const std::vector<PluginAttribute>& attributes, std::string_view name) {

@@ -22,8 +22,8 @@ struct OperandFacts {
 };
 
 struct NodeFacts {
-  std::string name;      ///< of the node
-  int64_t version = 0;   ///< of the operator set of its domain
+  std::string name;     ///< of the node
+  int64_t version = 0;  ///< of the operator set of its domain
   std::vector<OperandFacts> inputs, outputs;
 };
 

@@ -62,9 +62,8 @@ OperandFacts facts_of(const PluginModelNode::Operand& operand) {
   if (operand.has_type) facts.type = element_type(operand.dtype);
   facts.has_shape = operand.has_shape;
   for (size_t axis = 0; axis < operand.shape.size(); ++axis)
-    facts.dims.push_back(axis < operand.is_open.size() && operand.is_open[axis]
-                             ? ""
-                             : on_one_line(operand.shape[axis].str()));
+    facts.dims.push_back(
+        axis < operand.is_open.size() && operand.is_open[axis] ? "" : on_one_line(operand.shape[axis].str()));
   if (operand.constant) facts.constant = to_hex(hash64(operand.constant->span()));
   return facts;
 }

@@ -95,7 +95,7 @@ struct KernelContext {
   const NodeFacts& facts;
   const std::string who;
   std::deque<Value> inputs, outputs;
-  std::vector<bool> asked;                          ///< by output
+  std::vector<bool> asked;                            ///< by output
   std::vector<std::unique_ptr<std::byte[]>> scratch;  ///< until the run ends
 };
 

@@ -1,5 +1,5 @@
-// Calls ONNX Runtime's OrtApi by the names of its functions. The same library runs in ONNX Runtime and in Camshaft: if a
-// place in the table were another one than in ONNX Runtime's release, it would fail there.
+// Calls ONNX Runtime's OrtApi by the names of its functions. The same library runs in ONNX Runtime and in Camshaft: if
+// a place in the table were another one than in ONNX Runtime's release, it would fail there.
 #pragma once
 
 #include <cstdint>

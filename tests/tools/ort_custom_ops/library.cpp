@@ -37,7 +37,8 @@ struct Scaled {
     const Input x = input(context, 0);
     T* y = output<T>(context, 0, x.dims);
     for (int64_t i = 0; i < x.size; ++i)
-      y[i] = static_cast<T>(mode == "twice" ? 2 : 1) * static_cast<T>(static_cast<T>(alpha) * x.data<T>()[i] + static_cast<T>(sum));
+      y[i] = static_cast<T>(mode == "twice" ? 2 : 1) *
+             static_cast<T>(static_cast<T>(alpha) * x.data<T>()[i] + static_cast<T>(sum));
   }
 };
 
@@ -292,9 +293,10 @@ struct Described {
     call<void>(slot("ReleaseMemoryInfo"), memory);
     // A loop on the host's threads.
     std::vector<int64_t> squares(1000);
-    check(call(slot("KernelContext_ParallelFor"), of,
-               +[](void* user, size_t i) { static_cast<int64_t*>(user)[i] = static_cast<int64_t>(i * i); },
-               squares.size(), size_t{4}, static_cast<void*>(squares.data())));
+    check(call(
+        slot("KernelContext_ParallelFor"), of,
+        +[](void* user, size_t i) { static_cast<int64_t*>(user)[i] = static_cast<int64_t>(i * i); }, squares.size(),
+        size_t{4}, static_cast<void*>(squares.data())));
     all.push_back(std::accumulate(squares.begin(), squares.end(), int64_t{0}));
     const Logger* logger = nullptr;
     check(call(slot("KernelContext_GetLogger"), of, &logger));
@@ -313,7 +315,8 @@ struct Failing {
   void compute(KernelContext* context) {
     const Input x = input(context, 0);
     if (how == "status") throw std::runtime_error("the status of a run");
-    if (how == "missing") check(call(slot("GetAvailableProviders"), static_cast<char***>(nullptr), static_cast<int*>(nullptr)));
+    if (how == "missing")
+      check(call(slot("GetAvailableProviders"), static_cast<char***>(nullptr), static_cast<int*>(nullptr)));
     if (how == "shape") output<float>(context, 0, {x.dims[0] + 1, 7});
     if (how == "rank") output<float>(context, 0, {7});
     // Else it computes nothing.
@@ -324,8 +327,7 @@ struct Failing {
 }  // namespace test
 
 extern "C" __attribute__((visibility("default"))) test::Status* RegisterCustomOps(
-    [[maybe_unused]] test::SessionOptions* options,
-                                                                                 const test::ApiBase* base) {
+    [[maybe_unused]] test::SessionOptions* options, const test::ApiBase* base) {
   using namespace test;
 #if defined(NEWER)
   table = base->get_api(99);
@@ -341,10 +343,9 @@ extern "C" __attribute__((visibility("default"))) test::Status* RegisterCustomOp
 #else
   Domain* domain = nullptr;
   if (Status* status = call(slot("CreateCustomOpDomain"), "test.ort", &domain)) return status;
-  for (const CustomOp* op :
-       {op_of<Scaled<float, f32_element>>(), op_of<Scaled<int32_t, i32_element>>(), Negated::op(), op_of<Positive>(),
-        op_of<Transposed>(), op_of<RunningSum>(), op_of<Shifted>(), op_of<Weighted>(), op_of<Described>(),
-        op_of<Failing>()})
+  for (const CustomOp* op : {op_of<Scaled<float, f32_element>>(), op_of<Scaled<int32_t, i32_element>>(), Negated::op(),
+                             op_of<Positive>(), op_of<Transposed>(), op_of<RunningSum>(), op_of<Shifted>(),
+                             op_of<Weighted>(), op_of<Described>(), op_of<Failing>()})
     if (Status* status = call(slot("CustomOpDomain_Add"), domain, op)) return status;
 #if defined(NEWER_OPERATOR)
   static CustomOp newer = *op_of<Positive>();

@@ -53,7 +53,8 @@ class KeptRows : public IPluginV3, public IPluginV3OneCore, public IPluginV3OneB
   int32_t getOutputShapes(DimsExprs const* inputs, int32_t, DimsExprs const*, int32_t, DimsExprs* outputs, int32_t,
                           IExprBuilder& exprBuilder) noexcept override {
     IDimensionExpr const* upper = inputs[0].d[0];
-    IDimensionExpr const* half = exprBuilder.operation(DimensionOperation::kFLOOR_DIV, *upper, *exprBuilder.constant(2));
+    IDimensionExpr const* half =
+        exprBuilder.operation(DimensionOperation::kFLOOR_DIV, *upper, *exprBuilder.constant(2));
     outputs[0].nbDims = 2;
     outputs[0].d[0] = exprBuilder.declareSizeTensor(1, *half, *upper);
     outputs[0].d[1] = inputs[0].d[1];
@@ -116,8 +117,9 @@ class Weighted : public IPluginV3, public IPluginV3OneCore, public IPluginV3OneB
  public:
   Weighted(std::vector<float> weights, std::vector<int64_t> order, TensorRTPhase phase)
       : mWeights(std::move(weights)), mOrder(std::move(order)), mPhase(phase) {
-    mFields = {PluginField("weights", mWeights.data(), PluginFieldType::kFLOAT32, static_cast<int32_t>(mWeights.size())),
-               PluginField("order", mOrder.data(), PluginFieldType::kINT64, static_cast<int32_t>(mOrder.size()))};
+    mFields = {
+        PluginField("weights", mWeights.data(), PluginFieldType::kFLOAT32, static_cast<int32_t>(mWeights.size())),
+        PluginField("order", mOrder.data(), PluginFieldType::kINT64, static_cast<int32_t>(mOrder.size()))};
     mCollection = {2, mFields.data()};
   }
   Weighted(Weighted const& other) : Weighted(other.mWeights, other.mOrder, other.mPhase) {}

@@ -1,5 +1,5 @@
-// A plugin of TensorRT's IPluginV2DynamicExt, as it is written for TensorRT: each row of a matrix `times` times, scaled.
-// With COPIES_ON_GPU it runs on a GPU, too, by copies that it puts into the stream (where the scale is 1).
+// A plugin of TensorRT's IPluginV2DynamicExt, as it is written for TensorRT: each row of a matrix `times` times,
+// scaled. With COPIES_ON_GPU it runs on a GPU, too, by copies that it puts into the stream (where the scale is 1).
 #if defined(COPIES_ON_GPU)
 #define CAMSHAFT_TENSORRT_HOST 1
 #define CAMSHAFT_TENSORRT_CUDA 1
@@ -37,12 +37,12 @@ class StretchPlugin : public nvinfer1::IPluginV2DynamicExt {
   nvinfer1::DimsExprs getOutputDimensions(int32_t, nvinfer1::DimsExprs const* inputs, int32_t,
                                           nvinfer1::IExprBuilder& exprBuilder) noexcept override {
     nvinfer1::DimsExprs output(inputs[0]);
-    output.d[0] = exprBuilder.operation(nvinfer1::DimensionOperation::kPROD, *inputs[0].d[0],
-                                        *exprBuilder.constant(mTimes));
+    output.d[0] =
+        exprBuilder.operation(nvinfer1::DimensionOperation::kPROD, *inputs[0].d[0], *exprBuilder.constant(mTimes));
     return output;
   }
-  bool supportsFormatCombination(int32_t pos, nvinfer1::PluginTensorDesc const* inOut, int32_t, int32_t) noexcept
-      override {
+  bool supportsFormatCombination(int32_t pos, nvinfer1::PluginTensorDesc const* inOut, int32_t,
+                                 int32_t) noexcept override {
     return inOut[pos].format == nvinfer1::TensorFormat::kLINEAR && inOut[pos].type == nvinfer1::DataType::kFLOAT;
   }
   void configurePlugin(nvinfer1::DynamicPluginTensorDesc const* in, int32_t, nvinfer1::DynamicPluginTensorDesc const*,
@@ -54,8 +54,8 @@ class StretchPlugin : public nvinfer1::IPluginV2DynamicExt {
     return static_cast<size_t>(inputs[0].dims.d[1]) * sizeof(float);
   }
   int32_t enqueue(nvinfer1::PluginTensorDesc const* inputDesc, nvinfer1::PluginTensorDesc const*,
-                  void const* const* inputs, void* const* outputs, void* workspace, cudaStream_t stream) noexcept
-      override {
+                  void const* const* inputs, void* const* outputs, void* workspace,
+                  cudaStream_t stream) noexcept override {
     if (mColumns != inputDesc[0].dims.d[1] || !mInitialized) return 3;
     auto const* from = static_cast<float const*>(inputs[0]);
     auto* to = static_cast<float*>(outputs[0]);

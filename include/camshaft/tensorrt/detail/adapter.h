@@ -309,8 +309,8 @@ inline std::unique_ptr<Plugin> made_by(IPluginCreatorInterface& creator, camshaf
     } else {
       fields.read(node, v3->getFieldNames());
     }
-    IPluginV3* made = v3->createPlugin(v3->getPluginName(), fields.get(),
-                                       state ? TensorRTPhase::kRUNTIME : TensorRTPhase::kBUILD);
+    IPluginV3* made =
+        v3->createPlugin(v3->getPluginName(), fields.get(), state ? TensorRTPhase::kRUNTIME : TensorRTPhase::kBUILD);
     if (!made) throw std::runtime_error("createPlugin() gave nothing");
     return std::make_unique<PluginV3>(made);
   }

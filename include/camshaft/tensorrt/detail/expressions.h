@@ -62,9 +62,14 @@ class IExprBuilder {
                                   IDimensionExpr const& second) noexcept {
     if (first.isConstant() && second.isConstant())
       return computed(op, first.getConstantValue(), second.getConstantValue());
-    static constexpr int32_t operations[] = {CAMSHAFT_PLUGIN_ADD,      CAMSHAFT_PLUGIN_MULTIPLY, CAMSHAFT_PLUGIN_MAX,
-                                             CAMSHAFT_PLUGIN_MIN,      CAMSHAFT_PLUGIN_SUBTRACT, -1,
-                                             -1,                       CAMSHAFT_PLUGIN_FLOOR_DIVIDE,
+    static constexpr int32_t operations[] = {CAMSHAFT_PLUGIN_ADD,
+                                             CAMSHAFT_PLUGIN_MULTIPLY,
+                                             CAMSHAFT_PLUGIN_MAX,
+                                             CAMSHAFT_PLUGIN_MIN,
+                                             CAMSHAFT_PLUGIN_SUBTRACT,
+                                             -1,
+                                             -1,
+                                             CAMSHAFT_PLUGIN_FLOOR_DIVIDE,
                                              CAMSHAFT_PLUGIN_CEIL_DIVIDE};
     const int32_t ours = operations[static_cast<int32_t>(op)];
     if (ours < 0) return failed("kEQUAL and kLESS are there for numbers alone, not for sizes that are open");

@@ -139,7 +139,8 @@ class PluginV3 : public Plugin {
  public:
   explicit PluginV3(IPluginV3* plugin)
       : plugin_(plugin),
-        build_(capability<IPluginV3OneBuild>(*plugin, PluginCapabilityType::kBUILD, "kBUILD, which sizes of results need")),
+        build_(capability<IPluginV3OneBuild>(*plugin, PluginCapabilityType::kBUILD,
+                                             "kBUILD, which sizes of results need")),
         runtime_(capability<IPluginV3OneRuntime>(*plugin, PluginCapabilityType::kRUNTIME, "kRUNTIME")) {}
 
   std::string stored() override { return Fields::stored(runtime_.getFieldsToSerialize()); }

@@ -138,4 +138,5 @@ CAMSHAFT_TENSORRT_OWN inline int32_t getInferLibVersion() noexcept {
   return static_cast<int32_t>(NV_TENSORRT_VERSION);
 }
 
-#define REGISTER_TENSORRT_PLUGIN(name) static nvinfer1::PluginRegistrar<name> pluginRegistrar##name {}
+#define REGISTER_TENSORRT_PLUGIN(name) \
+  static nvinfer1::PluginRegistrar<name> pluginRegistrar##name {}
