@@ -272,6 +272,15 @@ PyObject* load(PyObject*, PyObject* arguments) {
   });
 }
 
+PyObject* load_custom_ops(PyObject*, PyObject* arguments) {
+  const char* library = nullptr;
+  if (PyArg_ParseTuple(arguments, "s", &library) == 0) return nullptr;
+  return guarded([&] {
+    load_ort_custom_ops(library);
+    return none();
+  });
+}
+
 PyObject* register_operator(PyObject*, PyObject* arguments) {
   const char *domain = nullptr, *name = nullptr, *version = nullptr, *source = nullptr, *hash = nullptr;
   const char *cuda_text = nullptr, *cuda_module = nullptr;
@@ -346,6 +355,7 @@ PyObject* set_checks(PyObject*, PyObject* arguments) {
 
 PyMethodDef plugin_functions[] = {
     {"load_plugin", load, METH_VARARGS, "load_plugin(source)"},
+    {"load_ort_custom_ops", load_custom_ops, METH_VARARGS, "load_ort_custom_ops(library)"},
     {"register_plugin", register_operator, METH_VARARGS,
      "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand], cuda_text, cuda_module)"},
     {"list_plugins", list, METH_NOARGS, "list_plugins() -> JSON"},

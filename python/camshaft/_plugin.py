@@ -45,6 +45,12 @@ def load_plugin(source: Path) -> None:
     _native.load_plugin(os.fspath(source))
 
 
+def load_ort_custom_ops(library: Path) -> None:
+    """Loads the operators of a library that was made for ONNX Runtime (what SessionOptions.register_custom_ops_library
+    takes), for the whole process. They run on the host."""
+    _native.load_ort_custom_ops(os.fspath(library))
+
+
 def plugins() -> list[Record]:
     """What is loaded: [{"name", "kind", "version", "file", "hash"}]."""
     return json.loads(_native.list_plugins())
