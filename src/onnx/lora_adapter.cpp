@@ -19,7 +19,7 @@ namespace camshaft::onnx {
 
 namespace {
 
-struct Part {
+struct AdapterPart {
   std::string module;
   bool is_a = false;
 };
@@ -56,7 +56,7 @@ class LoraReader {
     throw Error(code, fmt::format("the adapter '{}' ('{}'): {}", adapter_.name, adapter_.file, what));
   }
 
-  Part part_of(const std::string& name) const {
+  AdapterPart part_of(const std::string& name) const {
     const auto refuse = [&](std::string_view what) {
       fail(ErrorCode::unsupported, fmt::format("the tensor {} {}", quote(name), what));
     };
@@ -82,7 +82,7 @@ class LoraReader {
   }
 
   void add(const std::string& name, const Tensor& tensor) {
-    const Part part = part_of(name);
+    const AdapterPart part = part_of(name);
     if (!is_floating(tensor.dtype()))
       fail(ErrorCode::unsupported, fmt::format("the tensor {} is {}", quote(name), to_string(tensor.dtype())));
     if (tensor.rank() != 2)

@@ -13,7 +13,7 @@ namespace camshaft::onnx {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // PEFT writes some kilobytes.
 constexpr size_t most_config_bytes = 16 << 20;
@@ -23,21 +23,22 @@ class LoraConfigReader {
   explicit LoraConfigReader(const std::string& path) : path_(path) {
     const auto file = MappedFile::open(path);
     if (file->size() > most_config_bytes) fail(ErrorCode::invalid_model, "it is too large");
-    config_ = json::parse(file->data(), file->data() + file->size(), nullptr, false);
+    config_ = OrderedJson::parse(file->data(), file->data() + file->size(), nullptr, false);
     if (!config_.is_object()) fail(ErrorCode::invalid_model, "it is no JSON object");
   }
 
   LoraConfig read() {
-    if (const json type = config_.value("peft_type", json("LORA")); type != "LORA")
+    if (const OrderedJson type = config_.value("peft_type", OrderedJson("LORA")); type != "LORA")
       fail(ErrorCode::unsupported, fmt::format("peft_type is {}; LORA is read", quote(type.dump())));
     // Each computes something else than x·A·B.
     for (const char* other : {"use_dora", "alora_invocation_tokens", "layer_replication", "use_qalora", "arrow_config"})
-      if (const json value = config_.value(other, json()); !value.is_null() && value != json(false))
+      if (const OrderedJson value = config_.value(other, OrderedJson());
+          !value.is_null() && value != OrderedJson(false))
         fail(ErrorCode::unsupported, fmt::format("{} is set: only plain low-rank updates are read", other));
     LoraConfig config;
-    config.alpha = number("lora_alpha", config_.value("lora_alpha", json()));
-    config.by_root = config_.value("use_rslora", json(false)) == json(true);
-    const json pattern = config_.value("alpha_pattern", json::object());
+    config.alpha = number("lora_alpha", config_.value("lora_alpha", OrderedJson()));
+    config.by_root = config_.value("use_rslora", OrderedJson(false)) == OrderedJson(true);
+    const OrderedJson pattern = config_.value("alpha_pattern", OrderedJson::object());
     if (!pattern.is_object() && !pattern.is_null()) fail(ErrorCode::invalid_model, "alpha_pattern is no object");
     for (const auto& [key, alpha] : pattern.items()) {
       if (key.find_first_of("*+?()[]{}|$\\") != std::string::npos)
@@ -54,14 +55,14 @@ class LoraConfigReader {
     throw Error(code, fmt::format("'{}': {}", path_, what));
   }
 
-  double number(const char* key, const json& value) const {
+  double number(const char* key, const OrderedJson& value) const {
     if (!value.is_number() || !std::isfinite(value.get<double>()))
       fail(ErrorCode::invalid_model, fmt::format("{} is no number", key));
     return value.get<double>();
   }
 
   std::string path_;
-  json config_;
+  OrderedJson config_;
 };
 
 // As PEFT matches: the module itself or the end of its path; "^" stands for the beginning.
