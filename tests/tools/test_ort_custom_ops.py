@@ -135,6 +135,13 @@ def test_what_the_host_says_of_a_node(library, tmp_path):
     check_equal(path, library, {"x": numbers(2, 3), "i": np.array([1, 2])})
 
 
+def test_operators_that_a_kernel_calls(library, tmp_path):
+    nodes = [node("Calling", ["x"], ["y", "z"])]
+    path = model(tmp_path / "m.onnx", nodes, [("x", FLOAT, ["n", 4])], [("y", FLOAT, ["n"]), ("z", FLOAT, ["k"])])
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    check_equal(path, library, {"x": x}, {"x": x[:1]})
+
+
 def test_a_model_without_shapes_in_it(library, tmp_path):
     """A result of which nobody says anything has as many axes as the first operand."""
     nodes = [node("Scaled", ["x"], ["s"], **SCALED), helper.make_node("Add", ["s", "x"], ["y"])]

@@ -27,6 +27,7 @@ void add_memory_functions(Api& table);
 void add_tensor_functions(Api& table);
 void add_kernel_functions(Api& table);
 void add_attribute_functions(Api& table);
+void add_operator_functions(Api& table);
 
 template <class Function>
 void put(Api& table, size_t slot, Function* function) {

@@ -37,6 +37,7 @@ Api whole_table() {
   add_tensor_functions(table);
   add_kernel_functions(table);
   add_attribute_functions(table);
+  add_operator_functions(table);
   return table;
 }
 

@@ -22,6 +22,7 @@ struct TypeInfo;
 struct OpAttribute;
 struct Domain;
 struct Logger;
+struct CalledOp;
 
 template <class Result = Status*, class... Arguments>
 Result call(size_t function, Arguments... arguments) {

@@ -304,6 +304,55 @@ struct Described {
   }
 };
 
+// Calls operators of ONNX: the sum along an axis, and the reshaped input.
+struct Calling {
+  static constexpr const char* name = "Calling";
+  static constexpr ElementType takes[] = {f32_element}, gives[] = {f32_element, f32_element};
+  CalledOp *sum = nullptr, *reshape = nullptr;
+  KernelInfo* copy = nullptr;
+  explicit Calling(const KernelInfo* info) {
+    check(call(slot("CopyKernelInfo"), info, &copy));
+    const int64_t keep = 0;
+    OpAttribute* attribute = nullptr;
+    check(call(slot("CreateOpAttr"), "keepdims", static_cast<const void*>(&keep), 1, int_attribute, &attribute));
+    const OpAttribute* attributes[] = {attribute};
+    const char* type_names[] = {"T"};
+    const ElementType types[] = {f32_element};
+    check(call(slot("CreateOp"), static_cast<const KernelInfo*>(copy), "ReduceSum", "", 13, +type_names, +types, 1,
+               +attributes, 1, 2, 1, &sum));
+    check(call(slot("CreateOp"), static_cast<const KernelInfo*>(copy), "Reshape", "", 14, +type_names, +types, 1,
+               static_cast<const OpAttribute**>(nullptr), 0, 2, 1, &reshape));
+    call<void>(slot("ReleaseOpAttr"), attribute);
+  }
+  ~Calling() {
+    call<void>(slot("ReleaseOp"), sum);
+    call<void>(slot("ReleaseOp"), reshape);
+    call<void>(slot("ReleaseKernelInfo"), copy);
+  }
+  void compute(KernelContext* context) {
+    const Input x = input(context, 0);
+    run(context, sum, x, {1}, 0, {x.dims[0]});
+    run(context, reshape, x, {-1}, 1, {x.size});
+  }
+  static void run(KernelContext* context, CalledOp* op, const Input& x, std::vector<int64_t> numbers, size_t index,
+                  std::vector<int64_t> dims) {
+    MemoryInfo* memory = nullptr;
+    check(call(slot("CreateCpuMemoryInfo"), int32_t{0}, int32_t{0}, &memory));
+    const int64_t count[] = {static_cast<int64_t>(numbers.size())};
+    Value *constant = nullptr, *y = nullptr;
+    check(call(slot("CreateTensorWithDataAsOrtValue"), const_cast<const MemoryInfo*>(memory),
+               static_cast<void*>(numbers.data()), numbers.size() * 8, +count, size_t{1}, i64_element, &constant));
+    check(call(slot("KernelContext_GetOutput"), context, index, const_cast<const int64_t*>(dims.data()), dims.size(),
+               &y));
+    const Value* from[] = {x.value, constant};
+    Value* to[] = {y};
+    check(call(slot("InvokeOp"), const_cast<const KernelContext*>(context), const_cast<const CalledOp*>(op), +from, 2,
+               +to, 1));
+    call<void>(slot("ReleaseValue"), constant);
+    call<void>(slot("ReleaseMemoryInfo"), memory);
+  }
+};
+
 // Fails in the way that its attribute says.
 struct Failing {
   static constexpr const char* name = "Failing";
@@ -345,7 +394,7 @@ extern "C" __attribute__((visibility("default"))) test::Status* RegisterCustomOp
   if (Status* status = call(slot("CreateCustomOpDomain"), "test.ort", &domain)) return status;
   for (const CustomOp* op : {op_of<Scaled<float, f32_element>>(), op_of<Scaled<int32_t, i32_element>>(), Negated::op(),
                              op_of<Positive>(), op_of<Transposed>(), op_of<RunningSum>(), op_of<Shifted>(),
-                             op_of<Weighted>(), op_of<Described>(), op_of<Failing>()})
+                             op_of<Weighted>(), op_of<Described>(), op_of<Calling>(), op_of<Failing>()})
     if (Status* status = call(slot("CustomOpDomain_Add"), domain, op)) return status;
 #if defined(NEWER_OPERATOR)
   static CustomOp newer = *op_of<Positive>();
