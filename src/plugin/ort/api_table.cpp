@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "plugin/ort/api.h"
@@ -27,7 +28,9 @@ void* missing_function() noexcept {
 
 template <size_t... slots>
 void fill_with_missing(Api& table, std::index_sequence<slots...>) {
-  ((table.functions[slots] = reinterpret_cast<ApiFunction>(&missing_function<slots>)), ...);
+  // An array, not a fold: clang nests no more than 256 operators.
+  const ApiFunction missing[] = {reinterpret_cast<ApiFunction>(&missing_function<slots>)...};
+  std::copy(std::begin(missing), std::end(missing), std::begin(table.functions));
 }
 
 Api whole_table() {
