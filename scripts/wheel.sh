@@ -5,12 +5,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh
 
+# Another run waits, and who installs the wheel meanwhile finds the old one or the new one.
+mkdir -p build
+exec 9>build/wheel.lock
+flock 9
+
 # From what is built for the tests: the same objects.
 scripts/build.sh release camshaft_python camshaft_command
 made=build/wheel
-# Another run waits, and who installs the wheel meanwhile finds the old one or the new one.
-exec 9>build/wheel.lock
-flock 9
 rm -rf "$made"
 .venv/bin/python -m pip wheel . --quiet --no-deps --no-build-isolation \
   --config-settings build-dir=build/release --config-settings cmake.define.CAMSHAFT_BUILD_TESTS=ON \
