@@ -177,6 +177,12 @@ void check_streams(const Backend& backend) {
                             to_string(backend.device().id)));
 }
 
+void check_has_weights(const Engine::Impl& engine) {
+  if (engine.lacks_weights)
+    throw Error(ErrorCode::invalid_argument,
+                "the engine has no weights (it was built with strip-weights): refit it before it gets a weight budget");
+}
+
 // The stream that a budget needs; null: all weights fit. Sets the engine's budget.
 void set_budget(Engine::Impl& engine, const WeightBudget& wanted) {
   engine.stream = nullptr;
@@ -224,7 +230,10 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOpt
     impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
     impl->finish();
   });
-  if (streams && !impl->lacks_weights) set_budget(*impl, budget);
+  if (streams) {
+    check_has_weights(*impl);
+    set_budget(*impl, budget);
+  }
   return Engine(std::move(impl));
 }
 
@@ -232,9 +241,7 @@ void Engine::set_weight_budget(const std::string& text) const {
   const WeightBudget budget(text);
   const std::lock_guard lock(shared_->refit_mutex);
   const std::shared_ptr<const Impl> before = impl();
-  if (before->lacks_weights)
-    throw Error(ErrorCode::invalid_argument,
-                "the engine has no weights (it was built with strip-weights): refit it before it gets a budget");
+  check_has_weights(*before);
   if (budget.is_none() && !before->stream && before->weight_budget < 0) return;
   check_streams(*before->backend);
   std::shared_ptr<const Impl> held = before;

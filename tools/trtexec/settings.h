@@ -40,6 +40,7 @@ struct Settings {
   BuildSettings build;
   InferenceSettings inference;
   ReportSettings report;
+  std::string weight_budget;       ///< of a load; empty: none
   std::string refit_from;          ///< a model with new weights; empty: none
   std::string load, save, device;  ///< "cpu", "cuda:0", …; empty: a GPU where there is one
   bool skips_inference = false, times_loading = false, times_refit = false, version_only = false, help = false;
