@@ -9,6 +9,8 @@ namespace {
 
 // Blocks of other steps between two uses of a block from which on it is given up in between.
 constexpr size_t far_apart = 16;
+// That are looked at, evenly up to the largest layer.
+constexpr size_t levels = 256;
 
 class StreamingPlanner {
  public:
@@ -37,8 +39,9 @@ class StreamingPlanner {
       return fits ? plan.loads < best.loads : size(plan) < size(best);
     };
     for (const bool keeps_scattered : {true, false})
-      for (size_t level = 0; level <= largest_; ++level) {
-        StreamingPlan plan = at_level(level, keeps_scattered);
+      for (size_t i = 0; i <= levels; ++i) {
+        StreamingPlan plan = at_level(i * largest_ / levels, keeps_scattered);
+        if (size(plan) < budget) add_staying(plan, budget - size(plan));
         if (is_better(plan)) best = std::move(plan);
       }
     return best;
@@ -46,6 +49,7 @@ class StreamingPlanner {
 
   static size_t size(const StreamingPlan& plan) { return plan.staying + plan.window; }
 
+ private:
   // Spreads blocks that may stay, too, evenly over those that come in.
   void add_staying(StreamingPlan& plan, size_t more) const {
     std::vector<uint32_t> coming;
@@ -61,7 +65,6 @@ class StreamingPlanner {
     count(plan);
   }
 
- private:
   StreamingPlan at_level(size_t level, bool keeps_scattered) const {
     StreamingPlan plan;
     plan.stays.assign(is_read_.size(), false);
@@ -104,7 +107,6 @@ class StreamingPlanner {
 StreamingPlan plan_streaming(const StepBlocks& steps, size_t blocks, size_t budget) {
   const StreamingPlanner planner(steps, blocks);
   StreamingPlan plan = planner.best(budget);
-  if (planner.size(plan) < budget) planner.add_staying(plan, budget - planner.size(plan));
   // More than two steps ahead evens out layers that take long and those that do not.
   if (plan.loads > 0 && plan.staying < budget) plan.window = std::max(plan.window, budget - plan.staying);
   return plan;
