@@ -142,7 +142,7 @@ std::string format_memory(const MemoryInfo& memory) {
 }
 
 std::string format_streaming(const WeightStreaming& s) {
-  if (s.streamable_bytes == 0) return fmt::format("none: weights of {} are in memory", bytes_text(s.weight_bytes));
+  if (s.streamable_bytes == 0) return fmt::format("{} in memory", bytes_text(s.weight_bytes));
   const std::string possible =
       fmt::format("; the least budget is {}, auto {} now", bytes_text(s.least_budget), bytes_text(s.automatic_budget));
   if (s.budget < 0) return fmt::format("no budget: {} of weights{}", bytes_text(s.weight_bytes), possible);

@@ -12,11 +12,11 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/large_memory.h"
 
 namespace camshaft {
 namespace {
 
-constexpr size_t huge_page = size_t{2} << 20;
 // Of the devices' blocks: O_DIRECT reads whole ones.
 constexpr size_t device_block = 4096;
 
@@ -27,7 +27,7 @@ size_t up_to(size_t size, size_t multiple) {
 // Fresh memory, in huge pages where it is as large; given back unless it is taken.
 class Fresh {
  public:
-  explicit Fresh(size_t size) : size_(size), mapped_size_(size + (size >= huge_page ? huge_page : 0)) {
+  explicit Fresh(size_t size) : size_(size), mapped_size_(size + (size >= least_large ? least_large : 0)) {
     void* const mapped =
         mmap(nullptr, mapped_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
@@ -35,8 +35,8 @@ class Fresh {
                                                         std::strerror(errno)));
     mapped_ = static_cast<std::byte*>(mapped);
     data_ = mapped_;
-    if (size < huge_page) return;
-    data_ += (huge_page - reinterpret_cast<uintptr_t>(mapped_) % huge_page) % huge_page;
+    if (size < least_large) return;
+    data_ += (least_large - reinterpret_cast<uintptr_t>(mapped_) % least_large) % least_large;
     madvise(data_, size_, MADV_HUGEPAGE);  // a wish; failing costs only speed
   }
   ~Fresh() {

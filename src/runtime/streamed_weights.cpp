@@ -31,7 +31,10 @@ std::string largest_step(const Engine::Impl& engine, const StepBlocks& steps) {
 }  // namespace
 
 StreamableWeights::StreamableWeights(const Engine::Impl& engine) : engine_(engine) {
-  if (!engine.file) return;
+  if (!engine.backend->device().id.is_host() || !engine.file) {
+    fixed_bytes_ = static_cast<int64_t>(engine.weight_bytes());
+    return;
+  }
   const std::byte* const begin = engine.file->data();
   const size_t size = engine.file->size();
   const auto steps = step_weights(engine.plan, engine.graph);
@@ -97,7 +100,7 @@ WeightStreaming describe_streaming(const Engine::Impl& engine) {
   WeightStreaming now;
   now.weight_bytes = now.staying_bytes = weights.weight_bytes();
   now.streamable_bytes = weights.streamable_bytes();
-  now.least_budget = weights.least_budget();
+  now.least_budget = engine.file ? weights.least_budget() : -1;
   now.automatic_budget = weights.automatic_budget();
   now.budget = engine.weight_budget;
   if (!engine.stream) return now;

@@ -14,7 +14,7 @@ namespace camshaft {
 struct WeightStreaming {
   int64_t weight_bytes = 0;      ///< that runs read, those in the next figure among them
   int64_t streamable_bytes = 0;  ///< that lie in the engine's file as the kernels read them
-  int64_t least_budget = 0;
+  int64_t least_budget = 0;      ///< -1 of an engine in memory, until it has a budget, and so a file
   int64_t automatic_budget = 0;  ///< what "auto" would be now
   int64_t budget = -1;           ///< below 0: there is none
   int64_t staying_bytes = 0;     ///< that stay once they were read; without a budget all

@@ -173,6 +173,7 @@ TEST_F(Streaming, EnginesInMemoryGoToATemporaryFile) {
   const Engine built = compile_graph(graph, find_backend("cpu"));
   const Tensor before = run_engine(built, inputs_)[0];
   EXPECT_EQ(built.weight_streaming().streamable_bytes, 0);
+  EXPECT_EQ(built.weight_streaming().least_budget, -1);
   built.set_weight_budget("50%");
   EXPECT_EQ(run_engine(built, inputs_)[0], before);
   EXPECT_GT(built.weight_streaming().brought_bytes, 0);
@@ -278,27 +279,20 @@ TEST(StreamedBodies, LoopsAndBranchesReadTheirWeights) {
   const std::string_view text = R"(graph "branches" (%c: bool[], %x: f32[4, 256]) {
   const %w: f32[256, 256] = 0.5
   %y = if {} (%c, %x)
-  graph () {
-    const %v: f32[256, 256] = 0.25
-    %a = matmul (%x, %v)
-    return "a" = %a
-  }
-  graph () {
-    const %u: f32[256, 256] = 0.125
-    %b = matmul (%x, %u)
-    return "b" = %b
-  }
+    graph "then" (%a: f32[4, 256]) {
+      const %v: f32[256, 256] = 0.25
+      %t = matmul (%a, %v)
+      return "y" = %t
+    }
+    graph "else" (%a: f32[4, 256]) {
+      const %u: f32[256, 256] = 0.125
+      %e = matmul (%a, %u)
+      return "y" = %e
+    }
   %z = matmul (%y, %w)
   return "z" = %z
 })";
-  Engine built = [&] {
-    try {
-      return engine_from(text);
-    } catch (const Error& e) {
-      ADD_FAILURE() << e.what();
-      throw;
-    }
-  }();
+  const Engine built = engine_from(text);
   Random random = test_random();
   const std::vector<Tensor> inputs = {Tensor::of<uint8_t>(DType::boolean, {}, {1}),
                                       random_tensor(random, DType::f32, {4, 256})};
