@@ -21,7 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [os.environ.get("CAMSHAFT_PYTHON_MODULE", str(ROOT / "build/release/python"))]
 LAYER = 64 << 20
 AT_ONCE = 16 << 20
 
@@ -159,10 +160,8 @@ def main():
     try:
         if not engine.exists():
             make_model(model, arguments.gigabytes)
-            subprocess.run(
-                [sys.executable, "-m", "camshaft", "build", model, "-o", engine, "--tuning", "heuristic", "--no-verify"],
-                check=True,
-            )
+            command = [ROOT / "build/release/tools/camshaft", "build", model, "-o", engine]
+            subprocess.run([*command, "--tuning", "heuristic", "--no-verify"], check=True)
             model.with_suffix(".weights").unlink()
         results = []
         for rows in map(int, arguments.rows.split(",")):
