@@ -44,12 +44,26 @@ const Value& input_value(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-void Engine::Impl::finish() {
+void Engine::Impl::finish(const WeightBudget& budget_on_gpu) {
   tactics.assign(graph.nodes.size(), "");
   for (const PlanStep& step : plan.steps)
     if (step.node >= 0) tactics[static_cast<size_t>(step.node)] = step.tactic;
   describe_borders();
-  if (const auto queue = backend->make_queue()) upload_constants(plan, *queue);
+  place_on_gpu(budget_on_gpu);
+}
+
+void Engine::Impl::place_on_gpu(const WeightBudget& budget) {
+  const auto queue = backend->make_queue();
+  if (!queue) return;
+  device_weights = nullptr;
+  weight_budget = -1;
+  if (budget.is_none()) return upload_constants(plan, *queue);
+  const StreamableWeights weights(*this);
+  weight_budget = budget.bytes(weights.weight_bytes(), weights.automatic_budget());
+  if (weights.fits(weight_budget)) return upload_constants(plan, *queue);
+  DeviceStreamingPlan streaming = weights.device_plan(weight_budget);
+  upload_constants(plan, *queue, &streaming.streams);
+  device_weights = std::make_shared<const DeviceWeights>(plan, std::move(streaming), *queue);
 }
 
 void Engine::Impl::describe_borders() {
@@ -170,21 +184,15 @@ EngineFile stored(const Engine::Impl& engine) {
 
 namespace {
 
-void check_streams(const Backend& backend) {
-  if (!backend.device().id.is_host())
-    throw Error(ErrorCode::unsupported,
-                fmt::format("a weight budget is for engines that run on the CPU; this one runs on {}",
-                            to_string(backend.device().id)));
-}
-
 void check_has_weights(const Engine::Impl& engine) {
   if (engine.lacks_weights)
     throw Error(ErrorCode::invalid_argument,
                 "the engine has no weights (it was built with strip-weights): refit it before it gets a weight budget");
 }
 
-// The stream that a budget needs; null: all weights fit. Sets the engine's budget.
+// Gives an engine whose weights are in a file, or on a GPU, a budget for them.
 void set_budget(Engine::Impl& engine, const WeightBudget& wanted) {
+  if (!engine.backend->device().id.is_host()) return engine.place_on_gpu(wanted);
   engine.stream = nullptr;
   engine.weight_budget = -1;
   if (wanted.is_none()) return;
@@ -217,7 +225,7 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOpt
   impl->saves_stripped = file.is_stripped;
   impl->storage = std::move(file.storage);
   if (mapped->descriptor() >= 0) impl->file = mapped;
-  if (streams) check_streams(*impl->backend);
+  const bool is_on_host = impl->backend->device().id.is_host();
   name_damaged_engine(mapped->path(), [&] {
     for (const Profile& profile : impl->profiles) check_profile(impl->graph, profile);
     if (impl->lacks_weights) {
@@ -228,12 +236,10 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOpt
     options.symbols = impl->optimum;
     options.tactics = std::move(file.tactics);
     impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
-    impl->finish();
+    impl->finish(is_on_host ? WeightBudget() : budget);
   });
-  if (streams) {
-    check_has_weights(*impl);
-    set_budget(*impl, budget);
-  }
+  if (streams) check_has_weights(*impl);
+  if (streams && is_on_host) set_budget(*impl, budget);
   return Engine(std::move(impl));
 }
 
@@ -242,17 +248,16 @@ void Engine::set_weight_budget(const std::string& text) const {
   const std::lock_guard lock(shared_->refit_mutex);
   const std::shared_ptr<const Impl> before = impl();
   check_has_weights(*before);
-  if (budget.is_none() && !before->stream && before->weight_budget < 0) return;
-  check_streams(*before->backend);
+  if (budget.is_none() && before->weight_budget < 0) return;
+  const bool is_on_host = before->backend->device().id.is_host();
   std::shared_ptr<const Impl> held = before;
-  if (!before->file) {
+  if (is_on_host && !before->file) {
     const std::vector<std::byte> bytes = engine_file_bytes(stored(*before));
     held = load_engine(MappedFile::in_unnamed_file(bytes, "the weights of an engine"), {}).impl();
   }
   if (!budget.is_none()) {
     const StreamableWeights weights(*held);
-    const int64_t bytes = budget.bytes(weights.weight_bytes(), weights.automatic_budget());
-    if (!weights.fits(bytes)) weights.plan(bytes);  // which throws before anything is changed
+    weights.check(budget.bytes(weights.weight_bytes(), weights.automatic_budget()));  // before anything is changed
   }
   auto after = std::make_shared<Impl>(*held);
   if (before->stream) before->stream->close();  // one at a time moves parts of a file
@@ -402,6 +407,11 @@ std::vector<LayerInfo> Engine::layers() const {
     for (const StepWeight& weight : weights[layers.size() - 1])
       layer.weights.push_back({weight.constant, weight.layout, static_cast<int64_t>(weight.bytes.size()),
                                offset_in(now->file.get(), weight.bytes.data())});
+    if (now->device_weights)
+      for (const DeviceStreamingPlan::Group& group : now->device_weights->plan().groups)
+        if (group.step == static_cast<int32_t>(layers.size()) - 1)
+          for (const int32_t id : group.values)
+            layer.streamed_bytes += static_cast<int64_t>(now->device_weights->on_host(id).size());
     if (now->stream)
       for (const uint32_t block : now->stream->blocks().steps[layers.size() - 1])
         if (!now->stream->plan().stays[block])
