@@ -125,8 +125,8 @@ Prepared prepare(const Arguments& arguments, Progress& progress) {
   const GivenInputs given(arguments.inputs);
   Measured measured;
   measured.resident_before = resident_bytes();
-  OpenedEngine opened =
-      open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "measure", arguments.limits, arguments.weight_budget);
+  OpenedEngine opened = open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "measure",
+                                    arguments.limits, arguments.weight_budget);
   measured.from_model = opened.from_model;
   measured.threads = threads > 0 ? threads : static_cast<int>(opened.engine.device_info()["cores"].integer());
   measured.weight_bytes = opened.engine.memory().weight_bytes;

@@ -97,9 +97,9 @@ int inspect(const Arguments& arguments) {
     check_writable(arguments.onnx);
   }
   Progress progress;
-  const OpenedEngine opened = open_engine(arguments.path, arguments.device, 0, {}, progress,
-                                          arguments.explain || writes ? "measure" : "heuristic", arguments.limits,
-                                          arguments.weight_budget);
+  const OpenedEngine opened =
+      open_engine(arguments.path, arguments.device, 0, {}, progress,
+                  arguments.explain || writes ? "measure" : "heuristic", arguments.limits, arguments.weight_budget);
   if (writes) write_onnx(arguments.onnx, opened.engine);
   if (arguments.json) {
     nlohmann::json json = inspection(arguments.path, opened);
@@ -132,8 +132,9 @@ Command add_inspect_command(CLI::App& app) {
       "--explain", arguments->explain,
       "For each layer: what was fused and why no more, the tactics tried with their times, and the choice");
   command->add_flag("--graph", arguments->graph, "Print the optimised graph in its text form");
-  command->add_flag("--weights", arguments->weights,
-                    "Print which weights each layer needs, in the order of a run, and how much of them comes in for it");
+  command->add_flag(
+      "--weights", arguments->weights,
+      "Print which weights each layer needs, in the order of a run, and how much of them comes in for it");
   add_weight_budget_option(*command, arguments->weight_budget);
   command
       ->add_option("--onnx", arguments->onnx,

@@ -41,8 +41,8 @@ int run(const Arguments& arguments) {
   check_distinct(arguments.inputs.archive, arguments.outputs);
   check_writable(arguments.outputs);
   Progress progress;
-  const OpenedEngine opened =
-      open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "heuristic", arguments.limits, arguments.weight_budget);
+  const OpenedEngine opened = open_engine(arguments.path, arguments.device, threads, given.shapes(), progress,
+                                          "heuristic", arguments.limits, arguments.weight_budget);
   const Engine& engine = opened.engine;
   const GivenInputs::Complete inputs = given.complete(engine);
   if (!inputs.generated.empty()) fmt::print(stderr, "camshaft: seeded random values for {}\n", join(inputs.generated));

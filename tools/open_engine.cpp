@@ -19,8 +19,7 @@ OpenedEngine open_engine(const std::string& path, const std::string& device, int
   const bool is_engine = Engine::is_engine_file(path);
   const auto start = std::chrono::steady_clock::now();
   const auto open = [&] {
-    if (is_engine)
-      return Engine::load(path, LoadOptions().set("device", device).set("weight-budget", weight_budget));
+    if (is_engine) return Engine::load(path, LoadOptions().set("device", device).set("weight-budget", weight_budget));
     BuildOptions options;
     if (!device.empty()) options.set("device", device);
     options.set("threads", threads).set("verify", false).set("tuning", tuning);

@@ -152,11 +152,16 @@ std::string format_streaming(const WeightStreaming& s) {
 }
 
 nlohmann::json to_json(const WeightStreaming& s) {
-  return {{"weight_bytes", s.weight_bytes},   {"streamable_bytes", s.streamable_bytes},
-          {"least_budget", s.least_budget},   {"automatic_budget", s.automatic_budget},
-          {"budget", s.budget},               {"staying_bytes", s.staying_bytes},
-          {"window_bytes", s.window_bytes},   {"loads_bytes", s.loads_bytes},
-          {"brought_bytes", s.brought_bytes}, {"waited_seconds", s.waited_seconds}};
+  return {{"weight_bytes", s.weight_bytes},
+          {"streamable_bytes", s.streamable_bytes},
+          {"least_budget", s.least_budget},
+          {"automatic_budget", s.automatic_budget},
+          {"budget", s.budget},
+          {"staying_bytes", s.staying_bytes},
+          {"window_bytes", s.window_bytes},
+          {"loads_bytes", s.loads_bytes},
+          {"brought_bytes", s.brought_bytes},
+          {"waited_seconds", s.waited_seconds}};
 }
 
 void print_json(const nlohmann::json& json) {

@@ -36,8 +36,8 @@ class Engine {
     detail::check(camshaft_engine_load_memory(bytes.data(), bytes.size(), options.handle(), &loaded));
     return Engine(loaded);
   }
-  /// With the option "device" alone: what it is to run on, "cpu", "cuda" or "cuda:1", of the kind that it was built for;
-  /// empty: of an engine for GPUs the one that is current in the calling thread, or the first.
+  /// With the option "device" alone: what it is to run on, "cpu", "cuda" or "cuda:1", of the kind that it was built
+  /// for; empty: of an engine for GPUs the one that is current in the calling thread, or the first.
   static Engine load(const std::string& path, const std::string& device = "") {
     return load(path, LoadOptions().set("device", device));
   }

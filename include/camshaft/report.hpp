@@ -37,7 +37,7 @@ struct TacticTrial {
 /// A constant that a step reads.
 struct LayerWeight {
   std::string name;
-  std::string layout;   ///< of a packed form; empty: its own bytes
+  std::string layout;  ///< of a packed form; empty: its own bytes
   int64_t bytes = 0;
   int64_t offset = -1;  ///< in the engine's file; -1: it is in memory
 };
@@ -251,12 +251,18 @@ inline WeightStreaming weight_streaming(const Record& r) {
 }
 
 inline LayerInfo layer_info(const Record& r) {
-  return {r["name"].text(),     r["op"].text(),
-          r["tactic"].text(),   r["description"].text(),
-          r["inputs"].texts(),  r["outputs"].texts(),
-          r["sources"].texts(), r["tried"].list(tactic_trial),
-          r["notes"].texts(),   r["at_binding"].boolean(),
-          r["reads"].integers(), r["weights"].list(layer_weight),
+  return {r["name"].text(),
+          r["op"].text(),
+          r["tactic"].text(),
+          r["description"].text(),
+          r["inputs"].texts(),
+          r["outputs"].texts(),
+          r["sources"].texts(),
+          r["tried"].list(tactic_trial),
+          r["notes"].texts(),
+          r["at_binding"].boolean(),
+          r["reads"].integers(),
+          r["weights"].list(layer_weight),
           r["streamed_bytes"].integer()};
 }
 

@@ -35,9 +35,7 @@ def infos_of(tuples: Iterable[_native.Described]) -> list[TensorInfo]:
 class Engine:
     """A compiled model. `device` is what it runs on: "cpu", "cuda:0", …. May be used from several threads."""
 
-    def __init__(
-        self, path: Path | bytes, device: str | None = None, weight_budget: str | int | None = None
-    ) -> None:
+    def __init__(self, path: Path | bytes, device: str | None = None, weight_budget: str | int | None = None) -> None:
         """Maps an engine file, as `camshaft build` makes it; or takes the bytes of one. `device`: what it is to run on,
         "cpu", "cuda" (the first GPU) or "cuda:1", of the kind that it was built for. Without it, an engine for GPUs runs
         on the one that is current in this thread (torch.cuda.set_device), or on the first. `weight_budget`: see

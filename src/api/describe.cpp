@@ -110,12 +110,18 @@ json describe(const LayerInfo& layer) {
                      {"estimated_ns", trial.estimated_ns},
                      {"measured_ns", trial.measured_ns},
                      {"refused", trial.refused}});
-  return {{"name", layer.name},       {"op", layer.op},
-          {"tactic", layer.tactic},   {"inputs", layer.inputs},
-          {"outputs", layer.outputs}, {"description", layer.description},
-          {"tried", tried},           {"notes", layer.notes},
-          {"sources", layer.sources}, {"at_binding", layer.at_binding},
-          {"reads", layer.reads},     {"weights", weights},
+  return {{"name", layer.name},
+          {"op", layer.op},
+          {"tactic", layer.tactic},
+          {"inputs", layer.inputs},
+          {"outputs", layer.outputs},
+          {"description", layer.description},
+          {"tried", tried},
+          {"notes", layer.notes},
+          {"sources", layer.sources},
+          {"at_binding", layer.at_binding},
+          {"reads", layer.reads},
+          {"weights", weights},
           {"streamed_bytes", layer.streamed_bytes}};
 }
 

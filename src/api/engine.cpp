@@ -78,8 +78,7 @@ camshaft_status camshaft_build_network(camshaft_network* network, const camshaft
   });
 }
 
-camshaft_status camshaft_engine_load_file(const char* path, const camshaft_options* options,
-                                          camshaft_engine** engine) {
+camshaft_status camshaft_engine_load_file(const char* path, const camshaft_options* options, camshaft_engine** engine) {
   return guarded([&] {
     give(engine, "engine",
          [&] { return new camshaft_engine{Engine::load(given(path, "path"), load_options(options))}; });

@@ -200,7 +200,8 @@ constexpr Option context_options[] = {
 
 constexpr Option load_options[] = {
     {"device", OptionKind::text,
-     "What the engine runs on, of the kind that it was built for: cpu, cuda (the first GPU), or a GPU by its number, as "
+     "What the engine runs on, of the kind that it was built for: cpu, cuda (the first GPU), or a GPU by its number, "
+     "as "
      "cuda:1; empty: of an engine for GPUs the one that is current in the calling thread, or the first",
      [](Settings& s, const json& v) { s.load.device = v.get<std::string>(); },
      [](const Settings& s) -> json { return s.load.device; }},

@@ -22,10 +22,10 @@ namespace {
   throw Error(ErrorCode::io, path + ": could not be read: " + reason);
 }
 
-
 // An address range of `size` bytes that begins at a multiple of 2 MiB, for a mapping that takes its place.
 std::byte* reserve_aligned(size_t size) {
-  void* const reserved = mmap(nullptr, size + least_large, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const reserved =
+      mmap(nullptr, size + least_large, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return nullptr;
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   auto* const begin = static_cast<std::byte*>(reserved);

@@ -31,8 +31,8 @@ class Fresh {
     void* const mapped =
         mmap(nullptr, mapped_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
-      throw Error(ErrorCode::out_of_memory, fmt::format("no memory for {} bytes of weights: {}", size,
-                                                        std::strerror(errno)));
+      throw Error(ErrorCode::out_of_memory,
+                  fmt::format("no memory for {} bytes of weights: {}", size, std::strerror(errno)));
     mapped_ = static_cast<std::byte*>(mapped);
     data_ = mapped_;
     if (size < least_large) return;
@@ -112,7 +112,8 @@ void ResidentParts::read(std::byte* to, size_t offset, size_t bytes) {
       got = pread(file_->descriptor(), to + done, bytes - done, at);
     }
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw Error(ErrorCode::io, fmt::format("{}: could not be read: {}", file_->path(), std::strerror(errno)));
+    if (got < 0)
+      throw Error(ErrorCode::io, fmt::format("{}: could not be read: {}", file_->path(), std::strerror(errno)));
     if (got == 0) throw Error(ErrorCode::io, file_->path() + ": the file was cut since it was opened; load it anew");
     done += static_cast<size_t>(got);
     // A short read that is no whole block is the file's end, or the rest goes through the cache.

@@ -13,7 +13,8 @@ namespace camshaft {
 /// reads the same bytes at any time, and only what is brought is sure to be there at once.
 ///
 /// A mapping's own pages would do, and cost more: taking 1 GB of them out takes 0.3 to 0.8 s, and this 0.02 s; reading
-/// through the system's cache gave 0.45 GB/s, past it (O_DIRECT, 16 MiB at a time) 1.2 GB/s (Linux 6.18, a virtual disk).
+/// through the system's cache gave 0.45 GB/s, past it (O_DIRECT, 16 MiB at a time) 1.2 GB/s (Linux 6.18, a virtual
+/// disk).
 class ResidentParts {
  public:
   /// Offsets of parts are multiples of this.
@@ -26,8 +27,8 @@ class ResidentParts {
   ResidentParts(const ResidentParts&) = delete;
   ResidentParts& operator=(const ResidentParts&) = delete;
 
-  /// Reads a part: `bytes` is a multiple of the alignment, or reaches to the file's end. Nothing changes where it throws
-  /// Error(io), as when the file has become shorter, or Error(out_of_memory).
+  /// Reads a part: `bytes` is a multiple of the alignment, or reaches to the file's end. Nothing changes where it
+  /// throws Error(io), as when the file has become shorter, or Error(out_of_memory).
   void bring(size_t offset, size_t bytes);
   /// Gives the part's memory back. Throws Error(out_of_memory) when the process has too many mappings.
   void drop(size_t offset, size_t bytes);

@@ -29,7 +29,8 @@ class DeviceStreamingPlanner {
         const PlanValue& value = plan.values[v];
         if (value.storage != Storage::constant || value.device != device || value.constant->bytes() == 0) continue;
         bytes_[v] = aligned(value.constant->bytes());
-        must_stay[v] = must_stay[v] || plan.steps[s].is_invariant || (reader[v] >= 0 && reader[v] != static_cast<int32_t>(s));
+        must_stay[v] =
+            must_stay[v] || plan.steps[s].is_invariant || (reader[v] >= 0 && reader[v] != static_cast<int32_t>(s));
         reader[v] = static_cast<int32_t>(s);
       }
     for (size_t v = 0; v < bytes_.size(); ++v) all_bytes_ += bytes_[v];
@@ -56,7 +57,8 @@ class DeviceStreamingPlanner {
       if (stay > 0 && stay < by_size.size() && bytes(by_size[stay]) == bytes(by_size[stay - 1])) continue;
       DeviceStreamingPlan plan = with(streams);
       if (least.streams.empty() || size(plan) < size(least)) least = plan;
-      if (size(plan) <= budget && (best.streams.empty() || plan.window_bytes < best.window_bytes)) best = std::move(plan);
+      if (size(plan) <= budget && (best.streams.empty() || plan.window_bytes < best.window_bytes))
+        best = std::move(plan);
     }
     if (best.streams.empty()) return least;
     return filled(std::move(best), budget);
@@ -75,7 +77,8 @@ class DeviceStreamingPlanner {
     for (const int32_t id : candidates_) {
       if (!streams[static_cast<size_t>(id)]) continue;
       due += part * static_cast<double>(bytes(id));
-      if (due < static_cast<double>(bytes(id)) || bytes(id) > room) continue;
+      constexpr double rounding = 0.5;
+      if (due + rounding < static_cast<double>(bytes(id)) || bytes(id) > room) continue;
       due -= static_cast<double>(bytes(id));
       room -= bytes(id);
       streams[static_cast<size_t>(id)] = false;

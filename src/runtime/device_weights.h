@@ -28,8 +28,8 @@ struct DeviceStreamingPlan {
 size_t device_weight_bytes(const Plan& plan, DeviceId device);
 
 /// The plan that brings in least with `staying_bytes + window_bytes` within the budget. Constants that several steps
-/// read, and those of steps that run once for a set of shapes, stay. Where the budget is less than the least the plan is
-/// the one with the least.
+/// read, and those of steps that run once for a set of shapes, stay. Where the budget is less than the least the plan
+/// is the one with the least.
 DeviceStreamingPlan plan_device_streaming(const Plan& plan, DeviceId device, size_t budget);
 
 /// The constants that come in, in memory of the host that the device copies from by itself: all contexts' of an engine.
@@ -47,8 +47,8 @@ class DeviceWeights {
   std::vector<std::span<const std::byte>> on_host_;  // of each value of the plan
 };
 
-/// Memory of a context for them, and the queue that copies beside the one that computes. While a group is computed with,
-/// the next one is copied; moments in the queues keep the order, and the host waits for none of it.
+/// Memory of a context for them, and the queue that copies beside the one that computes. While a group is computed
+/// with, the next one is copied; moments in the queues keep the order, and the host waits for none of it.
 class DeviceWeightStream {
  public:
   /// `computing` must outlive it.

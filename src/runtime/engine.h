@@ -18,9 +18,9 @@ namespace camshaft {
 /// A constant that a step reads.
 struct LayerWeight {
   std::string name;
-  std::string layout;     ///< of a packed form; empty: its own bytes
+  std::string layout;  ///< of a packed form; empty: its own bytes
   int64_t bytes = 0;
-  int64_t offset = -1;    ///< in the engine's file; -1: it is in memory
+  int64_t offset = -1;  ///< in the engine's file; -1: it is in memory
 };
 
 /// One step of an engine, for inspection.

@@ -37,7 +37,7 @@ struct Engine::Impl {
   std::shared_ptr<const MappedFile> file;
   std::shared_ptr<WeightStream> stream;                 ///< brings in its weights; null: they are all there
   std::shared_ptr<const DeviceWeights> device_weights;  ///< of a GPU, likewise
-  int64_t weight_budget = -1;            ///< bytes; below 0: none
+  int64_t weight_budget = -1;                           ///< bytes; below 0: none
   /// Of an engine that can be refitted: the initializers of its model.
   std::optional<std::vector<InitializerRecord>> initializers;
   /// Whether files of it have no weights that a refit can bring.

@@ -17,9 +17,9 @@ struct StepWeight {
   std::span<const std::byte> bytes;
 };
 
-/// Of each step of the plan that `graph` was lowered to, on the host or on a GPU: what it reads when it runs, each once.
-/// Of loops and conditionals all that their bodies have, also what other runs do not come to. Strings, and what kernels
-/// have copied, are left out.
+/// Of each step of the plan that `graph` was lowered to, on the host or on a GPU: what it reads when it runs, each
+/// once. Of loops and conditionals all that their bodies have, also what other runs do not come to. Strings, and what
+/// kernels have copied, are left out.
 std::vector<std::vector<StepWeight>> step_weights(const Plan& plan, const Graph& graph);
 
 }  // namespace camshaft

@@ -21,8 +21,8 @@ constexpr size_t least_for_large = size_t{256} << 20;
 
 /// The step whose weights take most, for messages.
 std::string largest_step(const Engine::Impl& engine, const StepBlocks& steps) {
-  const auto largest = std::max_element(steps.begin(), steps.end(),
-                                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const auto largest =
+      std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
   if (largest == steps.end()) return "";
   const PlanStep& step = engine.plan.steps[static_cast<size_t>(largest - steps.begin())];
   return layer_name(step.name, step.sources);

@@ -117,17 +117,19 @@ class WeightStream::Loader {
 
   StreamCounts counts() {
     const std::lock_guard lock(mutex_);
-    return {brought_bytes_, static_cast<int64_t>(std::count(is_here_.begin(), is_here_.end(), true) *
-                                                 static_cast<std::ptrdiff_t>(stream_.blocks_.block_bytes)),
+    return {brought_bytes_,
+            static_cast<int64_t>(std::count(is_here_.begin(), is_here_.end(), true) *
+                                 static_cast<std::ptrdiff_t>(stream_.blocks_.block_bytes)),
             waited_seconds_};
   }
 
  private:
   void check_not_within_run() const {
     if (has_run_ && runner_ == std::this_thread::get_id())
-      throw Error(ErrorCode::invalid_argument,
-                  "an engine whose weights are streamed was asked for another run, or another budget, within one of its "
-                  "runs: these take turns");
+      throw Error(
+          ErrorCode::invalid_argument,
+          "an engine whose weights are streamed was asked for another run, or another budget, within one of its "
+          "runs: these take turns");
   }
 
   struct Blocks {
@@ -284,10 +286,10 @@ class WeightStream::Loader {
   std::thread::id runner_;
   std::exception_ptr failure_;
 
-  std::vector<int32_t> steps_;  // of a run
-  std::vector<uint32_t> uses_;  // their blocks
-  std::vector<size_t> ends_;    // of each of them: the uses up to its end
-  size_t begin_ = 0;            // of the run: its first use
+  std::vector<int32_t> steps_;                    // of a run
+  std::vector<uint32_t> uses_;                    // their blocks
+  std::vector<size_t> ends_;                      // of each of them: the uses up to its end
+  size_t begin_ = 0;                              // of the run: its first use
   size_t brought_ = 0, done_ = 0, released_ = 0;  // uses
   std::vector<uint32_t> held_;                    // of each block that comes in: by how many uses
   std::vector<bool> is_here_;                     // of each block

@@ -51,8 +51,8 @@ class WeightStream {
   /// The turn of one run. What was read beside the stream before is given back when it starts.
   class Run {
    public:
-    /// Waits until runs of other contexts are over. Throws Error(cancelled), and Error(invalid_argument) within a run of
-    /// the same thread.
+    /// Waits until runs of other contexts are over. Throws Error(cancelled), and Error(invalid_argument) within a run
+    /// of the same thread.
     Run(WeightStream& stream, const Cancellation& cancellation);
     ~Run();
     Run(const Run&) = delete;

@@ -24,8 +24,8 @@ struct WeightStreaming {
   double waited_seconds = 0;     ///< that layers have waited for weights so far
 };
 
-/// A budget as it is written: "none" or nothing, "auto" (what is free, less the engine's arena and a tenth), "40%" of the
-/// weights, or bytes: "1500000000", "1.5GB" (10^9), "1.5GiB" (2^30); K, M, G and T.
+/// A budget as it is written: "none" or nothing, "auto" (what is free, less the engine's arena and a tenth), "40%" of
+/// the weights, or bytes: "1500000000", "1.5GB" (10^9), "1.5GiB" (2^30); K, M, G and T.
 class WeightBudget {
  public:
   WeightBudget() = default;

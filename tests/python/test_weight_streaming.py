@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from test_module import module
 
-import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 WIDTH, LAYERS = 1024, 48  # 192 MiB

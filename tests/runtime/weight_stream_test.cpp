@@ -72,9 +72,8 @@ TEST_F(Streaming, ResultsAreTheSameWithAnyBudget) {
   EXPECT_GE(facts.weight_bytes, (layers + 1) * layer_bytes);
   EXPECT_GE(facts.streamable_bytes, (layers + 1) * layer_bytes);
   EXPECT_LT(facts.least_budget, 4 * layer_bytes);
-  for (const std::string& budget :
-       {std::to_string(facts.least_budget), std::string("25%"), std::string("50%"), std::string("75%"),
-        std::string("100%"), std::string("none"), std::string("1TB")}) {
+  for (const std::string& budget : {std::to_string(facts.least_budget), std::string("25%"), std::string("50%"),
+                                    std::string("75%"), std::string("100%"), std::string("none"), std::string("1TB")}) {
     const Engine engine = load(budget);
     Context context = engine.create_context({.threads = 2});
     set_inputs(context, engine, inputs_);
