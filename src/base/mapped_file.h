@@ -15,8 +15,9 @@ namespace camshaft {
 class MappedFile {
  public:
   /// Maps the whole file. Throws Error(io) that names the path and says why: not found, no permission, a directory, not
-  /// a regular file, empty.
-  static std::shared_ptr<const MappedFile> open(const std::string& path);
+  /// a regular file, empty. `keeps_descriptor`: see descriptor(); a model may have more files than a process may have
+  /// open.
+  static std::shared_ptr<const MappedFile> open(const std::string& path, bool keeps_descriptor = false);
   /// A copy of bytes that are in memory already, which starts at a multiple of 64: what a file aligns to that is
   /// aligned here too. `name` stands for the path in messages. Throws Error(out_of_memory).
   static std::shared_ptr<const MappedFile> from_bytes(std::span<const std::byte> bytes, std::string name = "memory");
@@ -32,7 +33,8 @@ class MappedFile {
   size_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
-  /// Of the file that is mapped, at a multiple of 2 MiB where it is as large; -1 for memory of our own.
+  /// Of the file that is mapped, at a multiple of 2 MiB where it is as large; -1 where it was not kept, and for memory
+  /// of our own.
   int descriptor() const { return descriptor_; }
 
   /// Asks the system to read this part soon. A hint: never fails; parts outside the file are ignored.
@@ -47,6 +49,7 @@ class MappedFile {
   std::string path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  bool mapped_ = false;
   int descriptor_ = -1;
   AlignedBuffer owned_;
 };

@@ -74,7 +74,8 @@ class Fresh {
 
 ResidentParts::ResidentParts(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {
   if (file_->descriptor() < 0)
-    throw Error(ErrorCode::invalid_argument, file_->path() + ": it is in memory, and has no parts in a file");
+    throw Error(ErrorCode::invalid_argument,
+                file_->path() + ": it is in memory, or its descriptor was not kept: it has no parts");
   // By its number: the path may be another file's by now.
   direct_ = ::open(fmt::format("/proc/self/fd/{}", file_->descriptor()).c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
   drop(0, file_->size());  // without the advice that mappings were given, so that parts that are dropped become one

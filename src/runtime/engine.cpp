@@ -146,7 +146,7 @@ SymbolBindings bind_profile(const Graph& graph, const Profile& profile) {
 }
 
 Engine Engine::load(const std::string& path, const LoadOptions& options) {
-  return load_engine(MappedFile::open(path), options);
+  return load_engine(MappedFile::open(path, true), options);
 }
 
 namespace {
@@ -252,7 +252,9 @@ void Engine::set_weight_budget(const std::string& text) const {
   const bool is_on_host = before->backend->device().id.is_host();
   std::shared_ptr<const Impl> held = before;
   if (is_on_host && !before->file) {
-    const std::vector<std::byte> bytes = engine_file_bytes(stored(*before));
+    Impl whole(*before);
+    whole.saves_stripped = false;
+    const std::vector<std::byte> bytes = engine_file_bytes(stored(whole));
     held = load_engine(MappedFile::in_unnamed_file(bytes, "the weights of an engine"), {}).impl();
   }
   if (!budget.is_none()) {
@@ -260,6 +262,7 @@ void Engine::set_weight_budget(const std::string& text) const {
     weights.check(budget.bytes(weights.weight_bytes(), weights.automatic_budget()));  // before anything is changed
   }
   auto after = std::make_shared<Impl>(*held);
+  after->saves_stripped = before->saves_stripped;
   if (before->stream) before->stream->close();  // one at a time moves parts of a file
   set_budget(*after, budget);
   shared_->replace(before, std::move(after));

@@ -49,7 +49,7 @@ class WeightStream::Loader {
   void take_turn(const Cancellation& cancellation) {
     std::unique_lock lock(mutex_);
     check_not_within_run();
-    while (has_run_) {
+    while (has_run_ || (is_closing_ && !is_closed_)) {
       cancellation.check("waiting for another run of an engine whose weights are streamed");
       changed_.wait_for(lock, look_up);
     }
@@ -107,9 +107,11 @@ class WeightStream::Loader {
   void close() {
     std::unique_lock lock(mutex_);
     check_not_within_run();
+    is_closing_ = true;
     changed_.wait(lock, [&] { return !has_run_; });
     stops_ = is_closed_ = true;
     wake_.notify_all();
+    changed_.notify_all();
     lock.unlock();
     if (thread_.joinable()) thread_.join();
     drop_all();
@@ -280,7 +282,7 @@ class WeightStream::Loader {
   std::condition_variable wake_;     // of the loader
   std::condition_variable changed_;  // what runs wait for
   std::thread thread_;
-  bool stops_ = false, is_closed_ = false;
+  bool stops_ = false, is_closing_ = false, is_closed_ = false;
   bool restarts_ = false, sweeps_ = false;  // what the loader is to do first
   bool has_run_ = false, is_broken_ = true;
   std::thread::id runner_;

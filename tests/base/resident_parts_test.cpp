@@ -42,7 +42,7 @@ class Parts : public ::testing::Test {
  protected:
   explicit Parts(size_t size = 5 * huge + 3 * part + 1234) : bytes_(random_bytes(size)) {
     std::ofstream(path()).write(reinterpret_cast<const char*>(bytes_.data()), static_cast<std::streamsize>(size));
-    file_ = MappedFile::open(path());
+    file_ = MappedFile::open(path(), true);
   }
   std::string path() const { return folder_.file("file"); }
   void expect_all_bytes() const { EXPECT_EQ(std::memcmp(file_->data(), bytes_.data(), bytes_.size()), 0); }
@@ -120,6 +120,7 @@ TEST_F(Parts, ForkedChildrenReadThemToo) {
 TEST(ResidentParts, MemoryHasNone) {
   const std::vector<std::byte> bytes(100);
   EXPECT_THROW(ResidentParts(MappedFile::from_bytes(bytes)), Error);
+  EXPECT_THROW(ResidentParts(MappedFile::open("/proc/self/exe")), Error);  // whose descriptor was not kept
   const auto file = MappedFile::in_unnamed_file(bytes, "a parcel");
   EXPECT_EQ(file->path(), "a parcel");
   ResidentParts parts(file);
