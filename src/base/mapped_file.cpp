@@ -49,7 +49,13 @@ void write_all(int descriptor, std::span<const std::byte> bytes, const std::stri
 
 }  // namespace
 
-std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, bool keeps_descriptor) {
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
+  std::shared_ptr<const MappedFile> file = open_with_descriptor(path);
+  close(std::exchange(const_cast<MappedFile&>(*file).descriptor_, -1));
+  return file;
+}
+
+std::shared_ptr<const MappedFile> MappedFile::open_with_descriptor(const std::string& path) {
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path;
   // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. Regular files ignore it.
@@ -62,7 +68,6 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, bool
   if (info.st_size == 0) fail(path, "it is empty");
   file->size_ = static_cast<size_t>(info.st_size);
   file->map();
-  if (!keeps_descriptor) close(std::exchange(file->descriptor_, -1));
   return file;
 }
 

@@ -15,9 +15,10 @@ namespace camshaft {
 class MappedFile {
  public:
   /// Maps the whole file. Throws Error(io) that names the path and says why: not found, no permission, a directory, not
-  /// a regular file, empty. `keeps_descriptor`: see descriptor(); a model may have more files than a process may have
-  /// open.
-  static std::shared_ptr<const MappedFile> open(const std::string& path, bool keeps_descriptor = false);
+  /// a regular file, empty.
+  static std::shared_ptr<const MappedFile> open(const std::string& path);
+  /// The same, and it has a descriptor(): a model may have more files than a process may have open.
+  static std::shared_ptr<const MappedFile> open_with_descriptor(const std::string& path);
   /// A copy of bytes that are in memory already, which starts at a multiple of 64: what a file aligns to that is
   /// aligned here too. `name` stands for the path in messages. Throws Error(out_of_memory).
   static std::shared_ptr<const MappedFile> from_bytes(std::span<const std::byte> bytes, std::string name = "memory");

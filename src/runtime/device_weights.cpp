@@ -195,7 +195,10 @@ void DeviceWeightStream::copy(size_t turn) {
 void DeviceWeightStream::before(size_t step) {
   const DeviceStreamingPlan& plan = weights_->plan();
   if (computed_ == turns_.size() || plan.groups[turns_[computed_]].step != static_cast<int32_t>(step)) return;
-  for (; copied_ < std::min(computed_ + 2, turns_.size()); ++copied_) copy(copied_);
+  if (copied_ == computed_) copy(copied_++);
+  // Where a run leaves out the group between, the next one lies where this one does.
+  const bool has_next = copied_ == computed_ + 1 && copied_ < turns_.size();
+  if (has_next && turns_[copied_] == turns_[computed_] + 1) copy(copied_++);
   computing_.wait_for(*here_[turns_[computed_]]);
 }
 
@@ -204,6 +207,7 @@ void DeviceWeightStream::after(size_t step) {
   if (computed_ == turns_.size() || plan.groups[turns_[computed_]].step != static_cast<int32_t>(step)) return;
   computing_.record(*done_[turns_[computed_]]);
   ++computed_;
+  if (copied_ == computed_ && copied_ < turns_.size()) copy(copied_++);
 }
 
 }  // namespace camshaft

@@ -146,7 +146,7 @@ SymbolBindings bind_profile(const Graph& graph, const Profile& profile) {
 }
 
 Engine Engine::load(const std::string& path, const LoadOptions& options) {
-  return load_engine(MappedFile::open(path, true), options);
+  return load_engine(MappedFile::open_with_descriptor(path), options);
 }
 
 namespace {

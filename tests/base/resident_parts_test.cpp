@@ -42,7 +42,7 @@ class Parts : public ::testing::Test {
  protected:
   explicit Parts(size_t size = 5 * huge + 3 * part + 1234) : bytes_(random_bytes(size)) {
     std::ofstream(path()).write(reinterpret_cast<const char*>(bytes_.data()), static_cast<std::streamsize>(size));
-    file_ = MappedFile::open(path(), true);
+    file_ = MappedFile::open_with_descriptor(path());
   }
   std::string path() const { return folder_.file("file"); }
   void expect_all_bytes() const { EXPECT_EQ(std::memcmp(file_->data(), bytes_.data(), bytes_.size()), 0); }

@@ -84,7 +84,7 @@ TEST(StreamingPlan, OneLargeLayerKeepsWhatTheOthersDoNotNeed) {
 
 TEST(StreamingPlan, WhatManyStepsReadStays) {
   StepBlocks steps = in_a_row(20, 30);
-  for (auto& step : steps) step.push_back(600);  // biases, say
+  for (size_t s = 0; s < steps.size(); s += 3) steps[s].push_back(600);  // biases, say
   const StreamingPlan plan = plan_streaming(steps, 601, 200);
   expect_fits(steps, plan, 200);
   EXPECT_TRUE(plan.stays[600]);
@@ -108,7 +108,7 @@ TEST(StreamingPlan, NothingReadsNothing) {
 TEST(StreamingPlan, RandomPlansFit) {
   Random random = test_random();
   const auto below = [&](size_t n) { return static_cast<size_t>(random.integer(0, static_cast<int64_t>(n) - 1)); };
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int trial = 0; trial < 60; ++trial) {
     const auto blocks = static_cast<uint32_t>(1 + below(200));
     StepBlocks steps(1 + below(30));
     for (auto& step : steps) {

@@ -101,7 +101,7 @@ TEST_F(Streaming, NoMoreThanTheBudgetIsHere) {
   EXPECT_EQ(now.budget, least);
   EXPECT_LE(now.staying_bytes + now.window_bytes, least + 65536);  // constants that are in memory anyway
   EXPECT_GE(now.loads_bytes, now.streamable_bytes - now.staying_bytes);
-  EXPECT_GE(now.brought_bytes, now.loads_bytes * 2);
+  EXPECT_GT(now.brought_bytes, now.loads_bytes * 3 / 2);                  // blocks that two layers share come in once
   EXPECT_LE(now.brought_bytes, now.staying_bytes + now.loads_bytes * 3);  // a third run may have begun
 }
 
@@ -119,12 +119,15 @@ TEST_F(Streaming, ALayersRecordSaysWhatItReads) {
   const Engine engine = load("50%");
   int64_t bytes = 0, streamed = 0;
   for (const LayerInfo& layer : engine.layers()) {
+    size_t large = 0;
     for (const LayerWeight& weight : layer.weights) {
+      if (weight.bytes < 1000) continue;  // in the file's graph
+      ++large;
       bytes += weight.bytes;
       EXPECT_GE(weight.offset, 0) << weight.name;
     }
     streamed += layer.streamed_bytes;
-    EXPECT_EQ(layer.weights.size(), layer.op == "matmul" ? 1u : 0u) << layer.name;
+    EXPECT_EQ(large, layer.op == "matmul" ? 1u : 0u) << layer.name;
   }
   EXPECT_GE(bytes, (layers + 2) * layer_bytes);  // the table is read twice
   EXPECT_GE(streamed, engine.weight_streaming().loads_bytes);
@@ -133,7 +136,7 @@ TEST_F(Streaming, ALayersRecordSaysWhatItReads) {
 
 TEST_F(Streaming, ABudgetThatIsTooSmallSaysTheLeast) {
   const int64_t least = load("none").weight_streaming().least_budget;
-  const std::string message = failure([&] { load("1MB"); });
+  const std::string message = failure([&] { load("300KB"); });
   EXPECT_NE(message.find(fmt::format("give {} bytes", least)), std::string::npos) << message;
   EXPECT_NE(message.find("layer"), std::string::npos) << message;
   load(std::to_string(least));
