@@ -7,6 +7,7 @@
 #include <functional>
 #include <list>
 
+#include "reference/random_tensor.h"
 #include "runtime/support.h"
 #include "test_random.h"
 
@@ -220,11 +221,12 @@ TEST(DeviceStreaming, ResultsAreTheSameWithAnyBudget) {
     text += "  %m" + n + " = matmul (%" + value + ", %w" + n + ")\n  %s" + n + " = softmax {axis=1} (%m" + n + ")\n";
     value = "s" + n;
   }
-  const Engine engine = engine_from(text + "  return \"y\" = %" + value + "\n}");
   Random random = test_random();
-  std::vector<float> x(3 * 48);
-  for (float& each : x) each = static_cast<float>(random.normal());
-  const std::vector<Tensor> inputs = {Tensor::of<float>(DType::f32, {3, 48}, x)};
+  Graph graph = parse_graph(text + "  return \"y\" = %" + value + "\n}", operators());
+  for (Value& v : graph.values)
+    if (v.constant) v.constant = std::make_shared<const Tensor>(random_tensor(random, DType::f32, v.constant->dims()));
+  const Engine engine = compile_graph(graph, test_backend());
+  const std::vector<Tensor> inputs = {random_tensor(random, DType::f32, {3, 48})};
   const Tensor expected = run_engine(engine, inputs)[0];
   Context context = engine.create_context();
   set_inputs(context, engine, inputs);
