@@ -47,12 +47,7 @@ class DeviceQueue {
   virtual DeviceId device() const = 0;
   /// Device memory, aligned to 256 bytes; null for 0 bytes. Error(out_of_memory) names the purpose and what is free.
   virtual std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) = 0;
-  /// What allocate() could give in all now.
-  virtual size_t available_bytes() const = 0;
-  /// Memory of the host that the device copies from by itself, so that copies of it go on beside the queue's other work
-  /// and beside the host's. It must stay unchanged until they are done. Throws as allocate().
-  virtual std::shared_ptr<std::byte> allocate_on_host(size_t bytes, std::string_view purpose) = 0;
-  /// Host memory may be changed as soon as the call returns, but that of allocate_on_host().
+  /// Host memory may be changed as soon as the call returns.
   virtual void copy_to_device(std::byte* to, std::span<const std::byte> from) = 0;
   /// Host memory holds the bytes after synchronize().
   virtual void copy_to_host(std::span<std::byte> to, const std::byte* from) = 0;

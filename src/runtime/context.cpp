@@ -97,10 +97,6 @@ Executor make_executor(const Engine::Impl& engine, ArenaPool& shared, const Cont
   return {engine.plan, std::move(workers), threads, std::move(queues), arenas};
 }
 
-std::unique_ptr<DeviceQueue> copying_queue(const Engine::Impl& engine) {
-  return engine.device_weights ? engine.backend->make_queue() : nullptr;
-}
-
 }  // namespace
 
 Context::Impl::Impl(std::shared_ptr<Engine::Shared> of, const ContextOptions& options)
@@ -112,7 +108,7 @@ Context::Impl::Impl(std::shared_ptr<Engine::Shared> of, const ContextOptions& op
     const bool fixed = std::none_of(info.dims.begin(), info.dims.end(), [](int64_t d) { return d < 0; });
     input_dims.push_back(fixed ? std::optional<Dims>(info.dims) : std::nullopt);
   }
-  executor.take(engine->plan, engine->stream.get(), engine->device_weights, copying_queue(*engine));
+  executor.take(engine->plan, engine->stream.get());
   memory.inputs.resize(engine->inputs.size());
   memory.outputs.resize(engine->outputs.size());
   container_inputs.resize(engine->inputs.size());
@@ -179,7 +175,7 @@ void Context::Impl::take_weights() {
   }
   cache_.clear();
   if (!old.pinned.empty()) retired_.push_back(std::move(old));
-  executor.take(now->plan, now->stream.get(), now->device_weights, copying_queue(*now));
+  executor.take(now->plan, now->stream.get());
   engine = std::move(now);
 }
 

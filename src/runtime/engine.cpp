@@ -44,26 +44,12 @@ const Value& input_value(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-void Engine::Impl::finish(const WeightBudget& budget_on_gpu) {
+void Engine::Impl::finish() {
   tactics.assign(graph.nodes.size(), "");
   for (const PlanStep& step : plan.steps)
     if (step.node >= 0) tactics[static_cast<size_t>(step.node)] = step.tactic;
   describe_borders();
-  place_on_gpu(budget_on_gpu);
-}
-
-void Engine::Impl::place_on_gpu(const WeightBudget& budget) {
-  const auto queue = backend->make_queue();
-  if (!queue) return;
-  device_weights = nullptr;
-  weight_budget = -1;
-  if (budget.is_none()) return upload_constants(plan, *queue);
-  const StreamableWeights weights(*this);
-  weight_budget = budget.bytes(weights.weight_bytes(), weights.automatic_budget());
-  if (weights.fits(weight_budget)) return upload_constants(plan, *queue);
-  DeviceStreamingPlan streaming = weights.device_plan(weight_budget);
-  upload_constants(plan, *queue, &streaming.streams);
-  device_weights = std::make_shared<const DeviceWeights>(plan, std::move(streaming), *queue);
+  if (const auto queue = backend->make_queue()) upload_constants(plan, *queue);
 }
 
 void Engine::Impl::describe_borders() {
@@ -184,15 +170,21 @@ EngineFile stored(const Engine::Impl& engine) {
 
 namespace {
 
+void check_streams(const Backend& backend) {
+  if (!backend.device().id.is_host())
+    throw Error(ErrorCode::unsupported,
+                fmt::format("a weight budget is for engines that run on the CPU; this one runs on {}",
+                            to_string(backend.device().id)));
+}
+
 void check_has_weights(const Engine::Impl& engine) {
   if (engine.lacks_weights)
     throw Error(ErrorCode::invalid_argument,
                 "the engine has no weights (it was built with strip-weights): refit it before it gets a weight budget");
 }
 
-// Gives an engine whose weights are in a file, or on a GPU, a budget for them.
+// The stream that a budget needs; null: all weights fit. Sets the engine's budget.
 void set_budget(Engine::Impl& engine, const WeightBudget& wanted) {
-  if (!engine.backend->device().id.is_host()) return engine.place_on_gpu(wanted);
   engine.stream = nullptr;
   engine.weight_budget = -1;
   if (wanted.is_none()) return;
@@ -225,7 +217,7 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOpt
   impl->saves_stripped = file.is_stripped;
   impl->storage = std::move(file.storage);
   if (mapped->descriptor() >= 0) impl->file = mapped;
-  const bool is_on_host = impl->backend->device().id.is_host();
+  if (streams) check_streams(*impl->backend);
   name_damaged_engine(mapped->path(), [&] {
     for (const Profile& profile : impl->profiles) check_profile(impl->graph, profile);
     if (impl->lacks_weights) {
@@ -236,10 +228,12 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOpt
     options.symbols = impl->optimum;
     options.tactics = std::move(file.tactics);
     impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
-    impl->finish(is_on_host ? WeightBudget() : budget);
+    impl->finish();
   });
-  if (streams) check_has_weights(*impl);
-  if (streams && is_on_host) set_budget(*impl, budget);
+  if (streams) {
+    check_has_weights(*impl);
+    set_budget(*impl, budget);
+  }
   return Engine(std::move(impl));
 }
 
@@ -248,10 +242,10 @@ void Engine::set_weight_budget(const std::string& text) const {
   const std::lock_guard lock(shared_->refit_mutex);
   const std::shared_ptr<const Impl> before = impl();
   check_has_weights(*before);
-  if (budget.is_none() && before->weight_budget < 0) return;
-  const bool is_on_host = before->backend->device().id.is_host();
+  if (budget.is_none() && !before->stream && before->weight_budget < 0) return;
+  check_streams(*before->backend);
   std::shared_ptr<const Impl> held = before;
-  if (is_on_host && !before->file) {
+  if (!before->file) {
     Impl whole(*before);
     whole.saves_stripped = false;
     const std::vector<std::byte> bytes = engine_file_bytes(stored(whole));
@@ -259,7 +253,8 @@ void Engine::set_weight_budget(const std::string& text) const {
   }
   if (!budget.is_none()) {
     const StreamableWeights weights(*held);
-    weights.check(budget.bytes(weights.weight_bytes(), weights.automatic_budget()));  // before anything is changed
+    const int64_t bytes = budget.bytes(weights.weight_bytes(), weights.automatic_budget());
+    if (!weights.fits(bytes)) weights.plan(bytes);  // which throws before anything is changed
   }
   auto after = std::make_shared<Impl>(*held);
   after->saves_stripped = before->saves_stripped;
@@ -410,11 +405,6 @@ std::vector<LayerInfo> Engine::layers() const {
     for (const StepWeight& weight : weights[layers.size() - 1])
       layer.weights.push_back({weight.constant, weight.layout, static_cast<int64_t>(weight.bytes.size()),
                                offset_in(now->file.get(), weight.bytes.data())});
-    if (now->device_weights)
-      for (const DeviceStreamingPlan::Group& group : now->device_weights->plan().groups)
-        if (group.step == static_cast<int32_t>(layers.size()) - 1)
-          for (const int32_t id : group.values)
-            layer.streamed_bytes += static_cast<int64_t>(now->device_weights->on_host(id).size());
     if (now->stream)
       for (const uint32_t block : now->stream->blocks().steps[layers.size() - 1])
         if (!now->stream->plan().stays[block])

@@ -15,7 +15,6 @@
 #include "engine/keep.h"
 #include "ir/replaceable.h"
 #include "runtime/arena_pool.h"
-#include "runtime/device_weights.h"
 #include "runtime/engine.h"
 #include "runtime/weight_stream.h"
 
@@ -35,9 +34,8 @@ struct Engine::Impl {
   std::shared_ptr<const void> storage;         ///< keeps mapped weights alive
   /// The file that it was loaded from; null where its weights are in memory: of a build, a refit, or bytes.
   std::shared_ptr<const MappedFile> file;
-  std::shared_ptr<WeightStream> stream;                 ///< brings in its weights; null: they are all there
-  std::shared_ptr<const DeviceWeights> device_weights;  ///< of a GPU, likewise
-  int64_t weight_budget = -1;                           ///< bytes; below 0: none
+  std::shared_ptr<WeightStream> stream;  ///< brings in its weights; null: they are all there
+  int64_t weight_budget = -1;            ///< bytes; below 0: none
   /// Of an engine that can be refitted: the initializers of its model.
   std::optional<std::vector<InitializerRecord>> initializers;
   /// Whether files of it have no weights that a refit can bring.
@@ -47,10 +45,8 @@ struct Engine::Impl {
 
   std::vector<TensorInfo> inputs, outputs;
 
-  /// Fills what follows from the rest: tactics, inputs, outputs, and what is on a GPU, within a budget for that.
-  void finish(const WeightBudget& budget_on_gpu = {});
-  /// The last of these alone.
-  void place_on_gpu(const WeightBudget& budget);
+  /// Fills what follows from the rest: tactics, inputs, outputs.
+  void finish();
   /// Inputs and outputs alone.
   void describe_borders();
   /// Of constants, packed and plain, that runs read.

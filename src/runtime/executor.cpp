@@ -70,14 +70,11 @@ Executor::~Executor() {
   }
 }
 
-void Executor::take(const Plan& plan, WeightStream* stream, std::shared_ptr<const DeviceWeights> on_gpu,
-                    std::unique_ptr<DeviceQueue> copying) {
+void Executor::take(const Plan& plan, WeightStream* stream) {
   if (plan.values.size() != plan_->values.size() || plan.steps.size() != plan_->steps.size())
     throw Error(ErrorCode::internal, "a plan with other weights has other steps");
   plan_ = &plan;
   stream_ = stream;
-  device_stream_.reset();
-  if (on_gpu) device_stream_.emplace(std::move(on_gpu), *main_->queue, std::move(copying));
 }
 
 void Executor::wait_for_runs() {
@@ -152,8 +149,7 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
   for (size_t s = 0; s < plan_->steps.size(); ++s) left_out_[s] = left_out_[s] || bound.is_hoisted(s);
   if (is_in_callers_recording_) check_recordable(bound);
   std::vector<RecordedSteps>& recorded = recordings.of(*plan_, bound, left_out_);
-  if (device_stream_) device_stream_->start(left_out_);
-  const bool by_step = !taps.empty() || is_in_callers_recording_ || traces_layers_ || device_stream_;
+  const bool by_step = !taps.empty() || is_in_callers_recording_ || traces_layers_;
   auto next = !by_step ? recorded.begin() : recorded.end();
   for (size_t s = 0; s < plan_->steps.size(); ++s) {
     if (left_out_[s]) continue;
@@ -235,10 +231,6 @@ void Executor::run_single(const BoundPlan& bound, size_t s) {
 }
 
 void Executor::check_recordable(const BoundPlan& bound) const {
-  if (device_stream_)
-    throw Error(ErrorCode::invalid_argument,
-                "the stream is being recorded into a CUDA graph: weights that come in (the engine has a weight budget) "
-                "cannot be recorded");
   if (profiler || !taps.empty())
     throw Error(ErrorCode::invalid_argument,
                 "the stream is being recorded into a CUDA graph: no profiler and no taps can be set");
@@ -422,12 +414,10 @@ void Executor::run_step(const BoundPlan& bound, size_t s) {
   OnGpu* const source = source_of(step);
   gpu.is_busy = true;
   if (source) order(gpu, *source);
-  if (device_stream_) device_stream_->before(s);
   if (profiler) gpu.timeline->mark(2 * s);
   bound.launch(s)->run({step_inputs_, step_outputs_, step_workspace_, pool_, &cancellation, gpu.queue.get(),
                         source ? source->queue.get() : nullptr});
   if (profiler) gpu.timeline->mark(2 * s + 1);
-  if (device_stream_) device_stream_->after(s);
   if (source) order(*source, gpu);  // which may write over what is copied
 }
 

@@ -14,7 +14,6 @@
 #include "compile/plan/bound_plan.h"
 #include "runtime/arena_pool.h"
 #include "runtime/caller_memory.h"
-#include "runtime/device_weights.h"
 #include "runtime/kept_values.h"
 #include "runtime/profiler.h"
 #include "runtime/recorded_steps.h"
@@ -51,10 +50,8 @@ class Executor {
   void run(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory,
            std::optional<void*> stream = std::nullopt);
   /// Goes on with another plan of the same steps over the same values: with other weights, or with such that come in
-  /// (`stream`, or `on_gpu` over a queue that copies them; null: all are there). All work must be done, and bound plans
-  /// of the one before are of no use any more.
-  void take(const Plan& plan, WeightStream* stream, std::shared_ptr<const DeviceWeights> on_gpu,
-            std::unique_ptr<DeviceQueue> copying);
+  /// (`stream`; null: all are there). All work must be done, and bound plans of the one before are of no use any more.
+  void take(const Plan& plan, WeightStream* stream);
   /// Until all work of the runs so far is done.
   void wait_for_runs();
   TensorView output(size_t index) const;
@@ -146,7 +143,6 @@ class Executor {
   ArenaPool* arenas_;
   std::map<DeviceId, OnGpu> gpus_;
   OnGpu* main_ = nullptr;                                    // has the caller's memory and streams
-  std::optional<DeviceWeightStream> device_stream_;          // weights that come to main_
   AlignedBuffer arena_;                                      // of the host
   bool is_in_callers_recording_ = false;                     // this run
   bool keeps_memory_ = false;                                // since a run was

@@ -134,9 +134,7 @@ void Executor::bind(const BoundPlan& bound, const KeptValues& kept, const Caller
         pointers_[v] = memory.inputs[static_cast<size_t>(value.index)].data;
         break;
       case Storage::constant:
-        pointers_[v] = value.device.is_host()              ? const_cast<std::byte*>(value.constant->data())
-                       : !value.uploaded && device_stream_ ? device_stream_->place(static_cast<int32_t>(v))
-                                                           : value.uploaded.get();
+        pointers_[v] = value.device.is_host() ? const_cast<std::byte*>(value.constant->data()) : value.uploaded.get();
         break;
       case Storage::arena:
         pointers_[v] = (bound.is_kept(static_cast<int32_t>(v)) ? kept_on(value.device) : arena(value.device)) +

@@ -30,13 +30,8 @@ std::string largest_step(const Engine::Impl& engine, const StepBlocks& steps) {
 
 }  // namespace
 
-StreamableWeights::StreamableWeights(const Engine::Impl& engine)
-    : engine_(engine), is_on_host_(engine.backend->device().id.is_host()) {
-  if (!is_on_host_) {
-    streamable_bytes_ = static_cast<int64_t>(device_weight_bytes(engine.plan, engine.backend->device().id));
-    return;
-  }
-  if (!engine.file) {
+StreamableWeights::StreamableWeights(const Engine::Impl& engine) : engine_(engine) {
+  if (!engine.backend->device().id.is_host() || !engine.file) {
     fixed_bytes_ = static_cast<int64_t>(engine.weight_bytes());
     return;
   }
@@ -69,66 +64,30 @@ StreamableWeights::StreamableWeights(const Engine::Impl& engine)
 }
 
 int64_t StreamableWeights::least_budget() const {
-  if (!is_on_host_) {
-    const DeviceStreamingPlan least = plan_device_streaming(engine_.plan, engine_.backend->device().id, 0);
-    return static_cast<int64_t>(least.staying_bytes + least.window_bytes);
-  }
   const size_t blocks = least_blocks(blocks_.steps, blocks_.count);
   return std::min(fixed_bytes_ + static_cast<int64_t>(blocks * blocks_.block_bytes), weight_bytes());
 }
 
 int64_t StreamableWeights::automatic_budget() const {
   constexpr double used = 0.9;  // what else the process takes, and the system
-  size_t available = 0;
-  if (is_on_host_) {
-    available = available_memory();
-  } else {
-    available = engine_.backend->make_queue()->available_bytes();
-    // What it has there now would be free for it.
-    const DeviceStreamingPlan* const now = engine_.device_weights ? &engine_.device_weights->plan() : nullptr;
-    const bool is_there = std::any_of(engine_.plan.values.begin(), engine_.plan.values.end(),
-                                      [](const PlanValue& value) { return value.uploaded != nullptr; });
-    available += now ? now->staying_bytes : is_there ? static_cast<size_t>(streamable_bytes_) : 0;
-  }
-  return std::clamp<int64_t>(static_cast<int64_t>(used * static_cast<double>(available)) - engine_.arena_bytes(), 0,
-                             weight_bytes());
-}
-
-void StreamableWeights::refuse(int64_t budget) const {
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("a weight budget of {} is too small for this engine: the weights of a layer{} are there at once, and "
-                  "those of the next one come in meanwhile{}; give {} bytes ({}) or more",
-                  format_bytes(static_cast<size_t>(std::max<int64_t>(budget, 0))),
-                  is_on_host_ ? " (most are those of " + largest_step(engine_, blocks_.steps) + ")" : "",
-                  fixed_bytes_ > 0 ? fmt::format(", and {} are not in its file as this machine reads them",
-                                                 format_bytes(static_cast<size_t>(fixed_bytes_)))
-                                   : "",
-                  least_budget(), format_bytes(static_cast<size_t>(least_budget()))));
+  const auto available = static_cast<int64_t>(used * static_cast<double>(available_memory()));
+  return std::clamp<int64_t>(available - engine_.arena_bytes(), 0, weight_bytes());
 }
 
 StreamingPlan StreamableWeights::plan(int64_t budget) const {
   const auto block = static_cast<int64_t>(blocks_.block_bytes);
-  const auto blocks = block > 0 ? static_cast<size_t>(std::max<int64_t>(budget - fixed_bytes_, 0) / block) : 0;
+  const auto blocks = static_cast<size_t>(std::max<int64_t>(budget - fixed_bytes_, 0) / block);
   StreamingPlan plan = plan_streaming(blocks_.steps, blocks_.count, blocks);
-  if (budget < fixed_bytes_ || plan.staying + plan.window > blocks) refuse(budget);
-  return plan;
-}
-
-DeviceStreamingPlan StreamableWeights::device_plan(int64_t budget) const {
-  const auto bytes = static_cast<size_t>(std::max<int64_t>(budget, 0));
-  DeviceStreamingPlan plan = plan_device_streaming(engine_.plan, engine_.backend->device().id, bytes);
-  if (plan.staying_bytes + plan.window_bytes > bytes) refuse(budget);
-  return plan;
-}
-
-void StreamableWeights::check(int64_t budget) const {
-  if (fits(budget)) return;
-  if (is_on_host_) {
-    plan(budget);
-  } else {
-    device_plan(budget);
-  }
+  if (budget >= fixed_bytes_ && plan.staying + plan.window <= blocks) return plan;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("a weight budget of {} is too small for this engine: {} reads its weights at once, those of "
+                  "the next layer come in meanwhile{}; give {} bytes ({}) or more",
+                  format_bytes(static_cast<size_t>(std::max<int64_t>(budget, 0))), largest_step(engine_, blocks_.steps),
+                  fixed_bytes_ > 0 ? fmt::format(", and {} are not in its file as this machine reads them",
+                                                 format_bytes(static_cast<size_t>(fixed_bytes_)))
+                                   : "",
+                  least_budget(), format_bytes(static_cast<size_t>(least_budget()))));
 }
 
 std::unique_ptr<WeightStream> StreamableWeights::make_stream(int64_t budget) const {
@@ -141,15 +100,9 @@ WeightStreaming describe_streaming(const Engine::Impl& engine) {
   WeightStreaming now;
   now.weight_bytes = now.staying_bytes = weights.weight_bytes();
   now.streamable_bytes = weights.streamable_bytes();
-  now.least_budget = engine.file || !engine.backend->device().id.is_host() ? weights.least_budget() : -1;
+  now.least_budget = engine.file ? weights.least_budget() : -1;
   now.automatic_budget = weights.automatic_budget();
   now.budget = engine.weight_budget;
-  if (engine.device_weights) {
-    const DeviceStreamingPlan& plan = engine.device_weights->plan();
-    now.staying_bytes = static_cast<int64_t>(plan.staying_bytes);
-    now.window_bytes = static_cast<int64_t>(plan.window_bytes);
-    now.loads_bytes = static_cast<int64_t>(plan.loads_bytes);
-  }
   if (!engine.stream) return now;
   const auto block = static_cast<int64_t>(engine.stream->blocks().block_bytes);
   const StreamingPlan& plan = engine.stream->plan();

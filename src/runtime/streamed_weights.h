@@ -20,21 +20,15 @@ class StreamableWeights {
   int64_t automatic_budget() const;
   /// Throws Error(invalid_argument) for a budget below the least, which it names. Null where all weights fit.
   std::unique_ptr<WeightStream> make_stream(int64_t budget) const;
-  /// Of an engine for a GPU, and throws the same.
-  DeviceStreamingPlan device_plan(int64_t budget) const;
-  /// Throws the same, and makes nothing.
-  void check(int64_t budget) const;
+  /// Checks the same, without a stream.
+  StreamingPlan plan(int64_t budget) const;
   bool fits(int64_t budget) const { return budget >= weight_bytes(); }
   int64_t streamable_bytes() const { return streamable_bytes_; }
   const WeightBlocks& blocks() const { return blocks_; }
   int64_t fixed_bytes() const { return fixed_bytes_; }
 
  private:
-  StreamingPlan plan(int64_t budget) const;
-  [[noreturn]] void refuse(int64_t budget) const;
-
   const Engine::Impl& engine_;
-  bool is_on_host_;
   WeightBlocks blocks_;
   int64_t streamable_bytes_ = 0;
   int64_t fixed_bytes_ = 0;  // not in the file, or not in the form that kernels read

@@ -168,24 +168,19 @@ void place_values(Plan& plan) {
   ValuePlacer(plan).run();
 }
 
-void upload_constants(Plan& plan, DeviceQueue& queue, const std::vector<bool>* without) {
+void upload_constants(Plan& plan, DeviceQueue& queue) {
   constexpr size_t alignment = 256;
   size_t bytes = 0;
-  const auto is_wanted = [&](size_t v) {
-    const PlanValue& value = plan.values[v];
-    return value.storage == Storage::constant && value.device == queue.device() && value.constant->bytes() > 0 &&
-           !(without && (*without)[v]);
+  const auto is_wanted = [&](const PlanValue& value) {
+    return value.storage == Storage::constant && value.device == queue.device() && value.constant->bytes() > 0;
   };
-  for (size_t v = 0; v < plan.values.size(); ++v) {
-    plan.values[v].uploaded.reset();
-    if (is_wanted(v)) bytes += (plan.values[v].constant->bytes() + alignment - 1) / alignment * alignment;
-  }
+  for (const PlanValue& value : plan.values)
+    if (is_wanted(value)) bytes += (value.constant->bytes() + alignment - 1) / alignment * alignment;
   if (bytes == 0) return;
   const std::shared_ptr<std::byte> memory = queue.allocate(bytes, "the weights of an engine");
   size_t at = 0;
-  for (size_t v = 0; v < plan.values.size(); ++v) {
-    if (!is_wanted(v)) continue;
-    PlanValue& value = plan.values[v];
+  for (PlanValue& value : plan.values) {
+    if (!is_wanted(value)) continue;
     value.uploaded = std::shared_ptr<std::byte>(memory, memory.get() + at);
     queue.copy_to_device(value.uploaded.get(), {value.constant->data(), value.constant->bytes()});
     at += (value.constant->bytes() + alignment - 1) / alignment * alignment;

@@ -10,8 +10,7 @@ namespace camshaft {
 /// Inputs and outputs stay the caller's, on the host. Copies are made once. Lifetimes must be set afterwards.
 void place_values(Plan& plan);
 
-/// Brings the constants that steps read on the queue's device there, in one piece; of those that are there already
-/// nothing is kept. `without`: of each value, whether it is left out; null: none is.
-void upload_constants(Plan& plan, DeviceQueue& queue, const std::vector<bool>* without = nullptr);
+/// Brings the constants that steps read on the queue's device there, in one piece.
+void upload_constants(Plan& plan, DeviceQueue& queue);
 
 }  // namespace camshaft

@@ -154,10 +154,6 @@ class FakeQueue final : public DeviceQueue {
     allocated += bytes;
     return {new std::byte[bytes], [](std::byte* p) { delete[] p; }};
   }
-  size_t available_bytes() const override { return size_t{1} << 30; }
-  std::shared_ptr<std::byte> allocate_on_host(size_t bytes, std::string_view purpose) override {
-    return allocate(bytes, purpose);
-  }
   void copy_to_device(std::byte* to, std::span<const std::byte> from) override {
     std::memcpy(to, from.data(), from.size());
   }

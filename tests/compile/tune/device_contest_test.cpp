@@ -27,10 +27,6 @@ class FakeQueue final : public DeviceQueue {
   std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view) override {
     return std::shared_ptr<std::byte>(new std::byte[bytes], std::default_delete<std::byte[]>());
   }
-  size_t available_bytes() const override { return size_t{1} << 30; }
-  std::shared_ptr<std::byte> allocate_on_host(size_t bytes, std::string_view purpose) override {
-    return allocate(bytes, purpose);
-  }
   void copy_to_device(std::byte* to, std::span<const std::byte> from) override {
     std::memcpy(to, from.data(), from.size());
   }

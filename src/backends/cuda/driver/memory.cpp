@@ -30,21 +30,6 @@ DeviceBuffer::~DeviceBuffer() {
   release_on(*device_, [&](const api::Driver& driver) { driver.cuMemFree_v2(reinterpret_cast<api::Pointer>(data_)); });
 }
 
-PinnedBuffer::PinnedBuffer(const Device& device, size_t bytes, std::string_view purpose) : device_(device) {
-  const Current current(device);
-  void* memory = nullptr;
-  const api::Result result = device.driver().cuMemAllocHost_v2(&memory, bytes);
-  if (result == api::error_out_of_memory)
-    throw Error(ErrorCode::out_of_memory,
-                fmt::format("no {} of the host's memory can be pinned for {}", format_bytes(bytes), purpose));
-  check(device.driver(), result, "pinning memory");
-  data_ = static_cast<std::byte*>(memory);
-}
-
-PinnedBuffer::~PinnedBuffer() {
-  release_on(device_, [&](const api::Driver& driver) { driver.cuMemFreeHost(data_); });
-}
-
 void DeviceBuffer::swap(DeviceBuffer& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(data_, other.data_);

@@ -33,20 +33,4 @@ class DeviceBuffer {
   size_t size_ = 0;
 };
 
-/// Memory of the host that a device copies from and to by itself (pinned). Frees itself. Must not outlive the device.
-class PinnedBuffer {
- public:
-  /// Not initialised. Throws Error(out_of_memory) that says what it was for.
-  PinnedBuffer(const Device& device, size_t bytes, std::string_view purpose);
-  ~PinnedBuffer();
-  PinnedBuffer(const PinnedBuffer&) = delete;
-  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
-
-  std::byte* data() const { return data_; }
-
- private:
-  const Device& device_;
-  std::byte* data_ = nullptr;
-};
-
 }  // namespace camshaft::cuda

@@ -86,23 +86,6 @@ std::shared_ptr<std::byte> Queue::allocate(size_t bytes, std::string_view purpos
   return {held, held->buffer.data()};
 }
 
-size_t Queue::available_bytes() const {
-  return static_cast<size_t>(device_->free_bytes());
-}
-
-std::shared_ptr<std::byte> Queue::allocate_on_host(size_t bytes, std::string_view purpose) {
-  if (bytes == 0) return nullptr;
-  refuse_in_callers_recording("taking memory");
-  struct Held {
-    Held(std::shared_ptr<const Device> on, size_t bytes, std::string_view purpose)
-        : device(std::move(on)), buffer(*device, bytes, purpose) {}
-    std::shared_ptr<const Device> device;
-    PinnedBuffer buffer;
-  };
-  const auto held = std::make_shared<Held>(device_, bytes, purpose);
-  return {held, held->buffer.data()};
-}
-
 std::unique_ptr<DeviceEvent> Queue::make_event() {
   return std::make_unique<QueueEvent>(*device_);
 }

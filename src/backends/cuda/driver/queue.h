@@ -14,8 +14,6 @@ class Queue final : public DeviceQueue {
       : device_(std::move(device)), own_(*device_), run_end_(*device_), complaints_(*device_) {}
   DeviceId device() const override { return DeviceId::gpu(device_->facts().ordinal); }
   std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) override;
-  size_t available_bytes() const override;
-  std::shared_ptr<std::byte> allocate_on_host(size_t bytes, std::string_view purpose) override;
   void copy_to_device(std::byte* to, std::span<const std::byte> from) override {
     refuse_in_callers_recording("copying to the device");
     stream().copy_to_device(to, from);
