@@ -7,17 +7,35 @@ function(camshaft_component_folder name result)
   endif()
 endfunction()
 
-# camshaft_joined(TARGET): compiles the sources of a target in joined files of twelve, where CAMSHAFT_JOIN is on. A cold
+# camshaft_joined(TARGET): compiles CAMSHAFT_JOINED_SOURCES sources of a target at a time as one. A cold
 # build takes less than half of the time then: reading headers, not code, is half of what most sources cost. What is
 # local to a source must have a name of its own in its component for that; tests have a namespace for each file.
 # Sources with options of their own stay apart, and so do kernels, of which each is compiled for several processors.
 function(camshaft_joined target)
-  if(CAMSHAFT_JOIN)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  if(CAMSHAFT_JOINED_SOURCES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${CAMSHAFT_JOINED_SOURCES})
     get_target_property(sources ${target} SOURCES)
     list(FILTER sources INCLUDE REGEX "/cpu/kernels/|/contract/(product_tiles|dot_rows)\\.cpp$")
     set_property(SOURCE ${sources} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
+endfunction()
+
+# camshaft_kernels_for(TARGET OPTIONS...): its kernels for one instruction set, that of the options, in place of several.
+function(camshaft_kernels_for target)
+  target_compile_options(${target} PRIVATE ${ARGN} -DHWY_COMPILE_ONLY_STATIC)
+endfunction()
+
+# camshaft_optimise_kernels(TARGET LEVEL): that level for its kernels, before the options that a source has by itself.
+function(camshaft_optimise_kernels target level)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "/cpu/kernels/")
+  foreach(source ${sources})
+    get_source_file_property(own ${source} COMPILE_OPTIONS)
+    if(NOT own)
+      set(own "")
+    endif()
+    set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS "${level};${own}")
+  endforeach()
 endfunction()
 
 # camshaft_component(NAME [DEPENDS components...] [LINK libraries...]): the component's **.cpp as the static library

@@ -6,7 +6,7 @@ add_link_options(-fsanitize=fuzzer-no-link)
 # Highway asks for AES too), and AddressSanitizer alone: what a model can do wrong is chosen before them, what is left is
 # where they read and write.
 function(camshaft_lean_kernels target)
-  target_compile_options(${target} PRIVATE -march=haswell -maes -DHWY_COMPILE_ONLY_STATIC)
+  camshaft_kernels_for(${target} -march=haswell -maes)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "/cpu/kernels/")
   set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined -fno-sanitize=fuzzer-no-link

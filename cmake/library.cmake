@@ -34,7 +34,7 @@ list(JOIN symbols ";\n    " symbols)
 file(CONFIGURE OUTPUT ${version_script} CONTENT "CAMSHAFT_@CAMSHAFT_ABI@ {\n  global:\n    @symbols@;\n  local:\n    *;\n};\n"
      @ONLY)
 add_library(camshaft_shared SHARED $<TARGET_OBJECTS:camshaft_api>)
-target_link_libraries(camshaft_shared PRIVATE camshaft_builder)
+target_link_libraries(camshaft_shared PRIVATE camshaft_builder camshaft_plugin)
 target_include_directories(camshaft_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_compile_features(camshaft_shared INTERFACE cxx_std_20)
 # It stays loaded after dlclose(): worker threads and the handlers of forks would go on in code that is gone.

@@ -35,9 +35,8 @@ PyMODINIT_FUNC PyInit__native() {
   using namespace camshaft::python;
   Reference module(PyModule_Create(&definition));
   if (!module) return nullptr;
-  for (PyMethodDef* functions :
-       {engine_functions, context_functions, run_functions, build_functions, network_functions, plugin_functions,
-        refit_functions})
+  for (PyMethodDef* functions : {engine_functions, context_functions, run_functions, build_functions, network_functions,
+                                 plugin_functions, refit_functions})
     if (PyModule_AddFunctions(module.get(), functions) != 0) return nullptr;
   return module.release();
 }

@@ -68,11 +68,12 @@ int32_t locked(Context* context, const Work& work) {
 }
 
 /// An operator in Python: an object with create(attributes) -> instance, infer(instance, operands, outputs) ->
-/// [(dtype, [dim])] and run(instance, operands, results).
+/// [(dtype, [dim])] and run(instance, operands, results), and launches(instance, operands, results) with kernels.
 struct PythonPlugin {
   std::string domain, name, version;
   PyObject* object = nullptr;
   std::vector<uint64_t> types;  // of each operand
+  std::string kernels;          // as CUDA C++, or compiled; empty: it runs on the host
   camshaft_plugin_operator table = {};
 };
 
@@ -220,6 +221,48 @@ int32_t enqueue(void* instance, const camshaft_plugin_run* run) {
   });
 }
 
+/// Three sizes of blocks or threads.
+void read_sizes(PyObject* sizes, uint32_t (&into)[3]) {
+  const Dims given = numbers_of(sizes);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    if (given.size() != 3 || given[axis] < 1 || given[axis] > INT32_MAX)
+      throw Error(ErrorCode::invalid_argument, "a launch has three sizes of blocks and of threads, from 1 on");
+    into[axis] = static_cast<uint32_t>(given[axis]);
+  }
+}
+
+/// (kernel, blocks, threads, bytes of shared memory, [bytes of each argument])
+void launch(const camshaft_plugin_run* run, PyObject* entry) {
+  PyObject *blocks = nullptr, *threads = nullptr, *list = nullptr;
+  const char* kernel = nullptr;
+  unsigned shared_bytes = 0;
+  if (PyArg_ParseTuple(entry, "sOOIO", &kernel, &blocks, &threads, &shared_bytes, &list) == 0) throw PythonError();
+  uint32_t grid[3], block[3];
+  read_sizes(blocks, grid);
+  read_sizes(threads, block);
+  std::vector<void*> addresses;
+  for (Py_ssize_t i = 0, count = PyList_Size(list); i < count; ++i) {
+    char* address = PyBytes_AsString(PyList_GetItem(list, i));
+    if (address == nullptr) throw PythonError();
+    addresses.push_back(address);
+  }
+  // The run fails by itself, with the driver's words.
+  if (run->cuda->launch(run, kernel, grid, block, shared_bytes, addresses.data()) != 0)
+    throw Error(ErrorCode::invalid_argument, std::string("the kernel ") + kernel + " cannot be launched");
+}
+
+int32_t enqueue_cuda(void* instance, const camshaft_plugin_run* run) {
+  return locked(run, [&] {
+    const Reference inputs(checked(list_of(std::span(run->inputs, run->input_count), array_of)));
+    const Reference outputs(checked(list_of(std::span(run->outputs, run->output_count), array_of)));
+    const Reference launches(
+        checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "launches", "OO", inputs.get(), outputs.get())));
+    const Py_ssize_t count = PySequence_Size(launches.get());
+    if (count < 0) throw PythonError();
+    for (Py_ssize_t i = 0; i < count; ++i) launch(run, Reference(checked(PySequence_GetItem(launches.get(), i))).get());
+  });
+}
+
 PyObject* load(PyObject*, PyObject* arguments) {
   const char* source = nullptr;
   if (PyArg_ParseTuple(arguments, "s", &source) == 0) return nullptr;
@@ -231,8 +274,11 @@ PyObject* load(PyObject*, PyObject* arguments) {
 
 PyObject* register_operator(PyObject*, PyObject* arguments) {
   const char *domain = nullptr, *name = nullptr, *version = nullptr, *source = nullptr, *hash = nullptr;
+  const char *cuda_text = nullptr, *cuda_module = nullptr;
+  Py_ssize_t module_bytes = 0;
   PyObject *object = nullptr, *types = nullptr;
-  if (PyArg_ParseTuple(arguments, "sssssOO", &domain, &name, &version, &source, &hash, &object, &types) == 0)
+  if (PyArg_ParseTuple(arguments, "sssssOO|zz#", &domain, &name, &version, &source, &hash, &object, &types, &cuda_text,
+                       &cuda_module, &module_bytes) == 0)
     return nullptr;
   return guarded([&] {
     auto plugin = std::make_unique<PythonPlugin>();
@@ -265,6 +311,15 @@ PyObject* register_operator(PyObject*, PyObject* arguments) {
     table.destroy = destroy;
     table.infer = infer;
     table.enqueue = enqueue;
+    if (cuda_text != nullptr) {
+      plugin->kernels = cuda_text;
+      table.cuda_text = plugin->kernels.c_str();
+    } else if (cuda_module != nullptr) {
+      plugin->kernels.assign(cuda_module, static_cast<size_t>(module_bytes));
+      table.cuda_module = plugin->kernels.data();
+      table.cuda_module_bytes = plugin->kernels.size();
+    }
+    if (!plugin->kernels.empty()) table.enqueue_cuda = enqueue_cuda;
     detail::check(camshaft_register_plugin(&table, source, hash));
     Py_INCREF(object);
     plugin.release();  // as long as the process runs
@@ -292,7 +347,7 @@ PyObject* set_checks(PyObject*, PyObject* arguments) {
 PyMethodDef plugin_functions[] = {
     {"load_plugin", load, METH_VARARGS, "load_plugin(source)"},
     {"register_plugin", register_operator, METH_VARARGS,
-     "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand])"},
+     "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand], cuda_text, cuda_module)"},
     {"list_plugins", list, METH_NOARGS, "list_plugins() -> JSON"},
     {"set_plugin_checks", set_checks, METH_VARARGS, "set_plugin_checks(guards, verify)"},
     {nullptr, nullptr, 0, nullptr}};

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds a CMake preset (release unless named): scripts/build.sh [release|debug|asan|tsan|aarch64] [TARGET...]. Without
+# Builds a CMake preset (release unless named): scripts/build.sh [release|native|debug|asan|tsan|aarch64] [TARGET...]. Without
 # targets it builds all, tests included, and of aarch64 what runs there. Prints only when there is work.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

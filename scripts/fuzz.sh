@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes what reads files from others: the ONNX reader (through import, optimiser and a small run) and the engine loader.
 # Builds with clang-14, AddressSanitizer and UndefinedBehaviorSanitizer, makes seeds of the ONNX standard's node tests,
-# and runs each target. Fails when something was found; findings, made small, lie in .cache/fuzz/findings.
+# and runs the targets side by side. Fails when something was found; findings, made small, lie in .cache/fuzz/findings.
 #   --seconds N       how long to run each target (default 60)
 #   --runs N --seed S the same inputs each time: N of them, from this random seed and the seed files alone
 #   reader | loader   that target alone
@@ -82,8 +82,14 @@ run_target() {
 
 make_seeds
 failed=0
+declare -A running
 for target in "${targets[@]}"; do
   if [[ $runs -lt 0 ]]; then echo "fuzz.sh: $target, $seconds s"; else echo "fuzz.sh: $target, $runs runs"; fi
-  run_target "$target" || failed=1
+  run_target "$target" >"$home/$target.said" &
+  running[$target]=$!
+done
+for target in "${targets[@]}"; do
+  wait "${running[$target]}" || failed=1
+  sed "s/^/$target: /" "$home/$target.said"
 done
 exit $failed

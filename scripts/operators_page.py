@@ -37,6 +37,7 @@ TITLES = {
     "ai.onnx.ml": "ai.onnx.ml",
     "ai.onnx.preview": "ai.onnx.preview",
     "com.microsoft": "com.microsoft",
+    "TRT": "TRT",
 }
 
 
@@ -160,6 +161,8 @@ def page():
     ]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = list(pool.map(lambda entry: row(entry, nodes, results), entries))
+    untitled = {entry["domain"] for entry in entries} - TITLES.keys()
+    assert not untitled, f"TITLES has no title for {untitled}"
     for domain, title in TITLES.items():
         lines += [
             "",

@@ -32,13 +32,17 @@ results=$PWD/.cache/results/tests
 rm -rf "$results"
 mkdir -p "$results/gtest"
 
+# So many programs side by side: one takes a core for most of its time.
+jobs=$(nproc)
+((jobs <= 4)) || jobs=4
+
 failed=0 runners=(ctest)
 # Where the tests find NVRTC.
 export VIRTUAL_ENV=$PWD/.venv
-GTEST_OUTPUT=xml:$results/gtest/ ctest --preset "$preset" --output-junit "$results/ctest.xml" || failed=1
+GTEST_OUTPUT=xml:$results/gtest/ ctest --preset "$preset" -j "$jobs" --output-junit "$results/ctest.xml" || failed=1
 if [[ $preset == release ]]; then
   runners+=(pytest)
-  .venv/bin/python -m pytest --junit-xml "$results/pytest.xml" "${all[@]}" || failed=1
+  .venv/bin/python -m pytest -n "$jobs" --dist loadfile --junit-xml "$results/pytest.xml" "${all[@]}" || failed=1
 fi
 if ((sanitize)); then
   scripts/setup.sh --fuzz
@@ -46,7 +50,7 @@ if ((sanitize)); then
   sanitized=(base ir reference onnx optimize compile engine)
   scripts/build.sh fuzz "${sanitized[@]/#/test_}"
   mkdir -p "$results/sanitized/gtest"
-  GTEST_OUTPUT=xml:$results/sanitized/gtest/ ctest --preset fuzz -R "^($(IFS='|' && echo "${sanitized[*]}"))\$" \
+  GTEST_OUTPUT=xml:$results/sanitized/gtest/ ctest --preset fuzz -j "$jobs" -R "^($(IFS='|' && echo "${sanitized[*]}"))\$" \
     --output-junit "$results/sanitized/ctest.xml" || failed=1
   runners+=(sanitized/ctest)
   scripts/fuzz.sh --runs 30000 --seed 1 || failed=1

@@ -13,6 +13,7 @@
 #include "camshaft/system.hpp"
 #include "tools/npy.h"
 #include "tools/npz.h"
+#include "tools/tensor_text.h"
 
 namespace camshaft::tools {
 
@@ -31,10 +32,6 @@ bool is_picture(const std::string& ending) {
   return std::find(picture_endings.begin(), picture_endings.end(), ending) != picture_endings.end();
 }
 
-std::string shape_text(const Dims& dims) {
-  return fmt::format("[{}]", fmt::join(dims, ", "));
-}
-
 /// From axis `first` on.
 bool fits(const TensorInfo& info, const Dims& dims, size_t first) {
   if (info.dims.size() != dims.size()) return false;
@@ -48,7 +45,7 @@ bool fits(const TensorInfo& info, const Dims& dims, size_t first) {
       ErrorCode::invalid_argument,
       fmt::format("'{}': input '{}' is {}, which the array of shape {} does not fit, with its first axis as that "
                   "of samples or without one",
-                  path, info.name, info.type, shape_text(array.dims())));
+                  path, info.name, info.type, to_string(array.dims())));
 }
 
 /// The same elements with an axis of 1 in front.
@@ -69,7 +66,7 @@ class Gathered {
       throw Error(
           ErrorCode::invalid_argument,
           fmt::format("samples of the shapes {} and {} cannot be in one batch; give --batch 1",
-                      shape_text({dims_.begin() + 1, dims_.end()}), shape_text({dims.begin() + 1, dims.end()})));
+                      to_string(Dims{dims_.begin() + 1, dims_.end()}), to_string(Dims{dims.begin() + 1, dims.end()})));
     dtype_ = array.dtype();
     dims_ = dims;
     samples_ += count;

@@ -22,6 +22,7 @@
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/resident_memory.h"
+#include "tools/seconds_since.h"
 #include "tools/tensor_text.h"
 #include "tools/trace.h"
 #include "tools/weight_budget_option.h"
@@ -32,16 +33,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Arguments {
+struct BenchArguments {
   std::string path, device, threads, duration, warmup, iterations, trace, weight_budget;
   InputOptions inputs;
   LimitOptions limits;
   bool profile = false, json = false, on_request = false, no_data_transfers = false;
 };
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 struct Measured {
   double load_ms = 0, first_run_ms = 0, throughput = 0;
@@ -120,7 +117,7 @@ struct Prepared {
   OnDevice on_device = {};
 };
 
-Prepared prepare(const Arguments& arguments, Progress& progress) {
+Prepared prepare(const BenchArguments& arguments, Progress& progress) {
   const int threads = parse_threads(arguments.threads);
   const GivenInputs given(arguments.inputs);
   Measured measured;
@@ -279,7 +276,7 @@ void answer_requests(Prepared& prepared, const Round& round, bool profile, Progr
   }
 }
 
-int bench(const Arguments& arguments) {
+int bench(const BenchArguments& arguments) {
   if (!arguments.trace.empty()) {
     if (arguments.on_request)
       throw Error(ErrorCode::invalid_argument, "--trace and --on-request exclude each other: a trace is of one round");
@@ -312,7 +309,7 @@ int bench(const Arguments& arguments) {
 }  // namespace
 
 Command add_bench_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command = app.add_subcommand("bench", "Measure latency, throughput and memory, and where the time goes");
   command
       ->add_option("PATH", arguments->path,

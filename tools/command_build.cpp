@@ -23,7 +23,7 @@ namespace camshaft::tools {
 
 namespace {
 
-struct Arguments : BuildArguments {
+struct BuildCommandArguments : BuildArguments {
   std::string model, output, stop_after;
   std::vector<std::string> debug_tensors;
   ProfileTexts profiles;
@@ -92,8 +92,8 @@ void print_refit(const BuildReport& report) {
   if (!report.refit_costs.empty()) fmt::print("          not done for it: {}\n", format_some(report.refit_costs));
 }
 
-void print_summary(const Arguments& arguments, const std::string& output, const BuildReport& report,
-                   const Engine& engine, double seconds) {
+void print_build_summary(const BuildCommandArguments& arguments, const std::string& output, const BuildReport& report,
+                         const Engine& engine, double seconds) {
   fmt::print("model     {}: {} nodes\n", arguments.model, report.model_nodes);
   std::error_code ignored;
   const auto size = std::filesystem::file_size(output, ignored);
@@ -120,8 +120,8 @@ void print_summary(const Arguments& arguments, const std::string& output, const 
   if (!report.gains.empty()) print_gains(report.gains);
 }
 
-void print_report_json(const Arguments& arguments, const std::string& output, const BuildReport& report,
-                       const Engine& engine, double seconds) {
+void print_build_report_json(const BuildCommandArguments& arguments, const std::string& output,
+                             const BuildReport& report, const Engine& engine, double seconds) {
   nlohmann::json json = {{"model", arguments.model},
                          {"engine", output},
                          {"model_nodes", report.model_nodes},
@@ -156,7 +156,7 @@ void print_report_json(const Arguments& arguments, const std::string& output, co
   print_json(json);
 }
 
-int build(const Arguments& arguments) {
+int build(const BuildCommandArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   Progress progress;
   BuildOptions options = arguments.options(progress);
@@ -199,14 +199,15 @@ int build(const Arguments& arguments) {
   engine.save(output);
   progress.clear();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  (arguments.json ? print_report_json : print_summary)(arguments, output, builder.report(), engine, seconds);
+  (arguments.json ? print_build_report_json : print_build_summary)(arguments, output, builder.report(), engine,
+                                                                   seconds);
   return 0;
 }
 
 }  // namespace
 
 Command add_build_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BuildCommandArguments>();
   CLI::App* command = app.add_subcommand("build", "Compile an ONNX model into an engine file, and verify it");
   command->add_option("MODEL", arguments->model, "The ONNX file")->required();
   command->add_option("-o,--output", arguments->output, "The engine file (default: MODEL with the ending .engine)")

@@ -22,14 +22,15 @@ namespace camshaft::tools {
 
 namespace {
 
-struct Arguments : CalibrationArguments {
+struct CalibrateArguments : CalibrationArguments {
   LimitOptions limits;
   std::string model, output, format = "json", device = "cpu", threads;
   std::vector<std::string> shapes;
   bool results = false, json = false;
 };
 
-void print_summary(const Arguments& arguments, const CalibrationReport& report, const CalibrationData& data) {
+void print_calibrate_summary(const CalibrateArguments& arguments, const CalibrationReport& report,
+                             const CalibrationData& data) {
   size_t with_range = 0;
   for (const CalibratedTensor& tensor : report.tensors) with_range += tensor.has_range;
   fmt::print("model     {}\n", arguments.model);
@@ -49,7 +50,8 @@ void print_summary(const Arguments& arguments, const CalibrationReport& report, 
   for (const std::string& warning : report.warnings) fmt::print("warning   {}\n", warning);
 }
 
-void print_report_json(const Arguments& arguments, const CalibrationReport& report, const CalibrationData& data) {
+void print_calibrate_report_json(const CalibrateArguments& arguments, const CalibrationReport& report,
+                                 const CalibrationData& data) {
   nlohmann::json tensors = nlohmann::json::array();
   for (const CalibratedTensor& t : report.tensors) {
     nlohmann::json one = {{"name", t.range.tensor},
@@ -77,7 +79,7 @@ void print_report_json(const Arguments& arguments, const CalibrationReport& repo
               {"warnings", report.warnings}});
 }
 
-int calibrate_model(const Arguments& arguments) {
+int calibrate_model(const CalibrateArguments& arguments) {
   if (Engine::is_engine_file(arguments.model))
     throw Error(
         ErrorCode::invalid_model,
@@ -106,14 +108,14 @@ int calibrate_model(const Arguments& arguments) {
       },
       arguments.output);
   progress.clear();
-  (arguments.json ? print_report_json : print_summary)(arguments, report, data);
+  (arguments.json ? print_calibrate_report_json : print_calibrate_summary)(arguments, report, data);
   return 0;
 }
 
 }  // namespace
 
 Command add_calibrate_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CalibrateArguments>();
   CLI::App* command =
       app.add_subcommand("calibrate", "Run a model on data and write the ranges of its tensors, which int8 needs");
   command->add_option("MODEL", arguments->model, "The ONNX file")->required();

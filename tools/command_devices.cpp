@@ -14,7 +14,7 @@ namespace camshaft::tools {
 
 namespace {
 
-struct Arguments {
+struct DevicesArguments {
   bool json = false, measure = false;
   std::string threads;
 };
@@ -53,7 +53,7 @@ void print_gpu(const Record& gpu) {
   if (!warning.empty()) fmt::print("  warning   {}\n", warning);
 }
 
-int devices(const Arguments& arguments) {
+int show_devices(const DevicesArguments& arguments) {
   const int threads = parse_threads(arguments.threads);
   Record found = camshaft::devices();
   if (arguments.measure)
@@ -78,14 +78,14 @@ int devices(const Arguments& arguments) {
 }  // namespace
 
 Command add_devices_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DevicesArguments>();
   CLI::App* command = app.add_subcommand("devices", "List the devices that engines can run on");
   command->add_flag("--json", arguments->json, "Print the list as JSON");
   command->add_flag("--measure", arguments->measure, "Also measure how fast arithmetic and memory are here");
   command->add_option("--threads", arguments->threads, "Threads to measure with (default: one for each core)")
       ->type_name("N");
   command->footer("'kernels' is the instruction set that kernels are chosen for on this machine.");
-  return {command, [arguments] { return devices(*arguments); }};
+  return {command, [arguments] { return show_devices(*arguments); }};
 }
 
 }  // namespace camshaft::tools

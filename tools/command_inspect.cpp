@@ -21,13 +21,13 @@ namespace camshaft::tools {
 
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   std::string path, device, onnx, weight_budget;
   bool json = false, graph = false, explain = false, weights = false;
   LimitOptions limits;
 };
 
-std::string shape_text(const std::vector<int64_t>& dims) {
+std::string sizes_text(const std::vector<int64_t>& dims) {
   std::string out;
   for (const int64_t size : dims) out += fmt::format("{}{}", out.empty() ? "" : "x", size);
   return out;
@@ -50,8 +50,8 @@ void print_text(const std::string& path, const OpenedEngine& opened) {
   for (size_t i = 0; i < engine.profiles().size(); ++i) {
     fmt::print("profile {}\n", i);
     for (const auto& [name, range] : engine.profiles()[i].inputs)
-      fmt::print("  {}: {} to {}, tuned for {}\n", name, shape_text(range.min), shape_text(range.max),
-                 shape_text(range.opt));
+      fmt::print("  {}: {} to {}, tuned for {}\n", name, sizes_text(range.min), sizes_text(range.max),
+                 sizes_text(range.opt));
   }
   const std::vector<LayerInfo> layers = engine.layers();
   fmt::print("layers: {}\n", layers.size());
@@ -90,7 +90,7 @@ void write_onnx(const std::string& path, const Engine& engine) {
   file.commit();
 }
 
-int inspect(const Arguments& arguments) {
+int inspect(const InspectArguments& arguments) {
   const bool writes = !arguments.onnx.empty();
   if (writes) {
     check_distinct(arguments.path, arguments.onnx);
@@ -122,7 +122,7 @@ int inspect(const Arguments& arguments) {
 }  // namespace
 
 Command add_inspect_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<InspectArguments>();
   CLI::App* command = app.add_subcommand("inspect", "Show inputs, outputs, memory and layers with their source nodes");
   command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")
       ->required();

@@ -29,7 +29,7 @@ namespace {
 
 constexpr const char* default_drop = "1%";
 
-struct Arguments {
+struct QuantizeArguments {
   BuildArguments build;
   CalibrationArguments calibration;
   std::string model, output, metric, max_drop, curve;
@@ -41,7 +41,7 @@ struct Arguments {
 /// The ranges as a file: the given one, or what comes of the data.
 class Ranges {
  public:
-  Ranges(const Arguments& arguments, const NamedShapes& shapes, Progress& progress)
+  Ranges(const QuantizeArguments& arguments, const NamedShapes& shapes, Progress& progress)
       : file_(arguments.build.calibration) {
     if (!file_.empty()) return;
     folder_.emplace();
@@ -66,7 +66,7 @@ class Ranges {
 
   const std::string& file() const { return file_; }
 
-  void print(const Arguments& arguments) const {
+  void print(const QuantizeArguments& arguments) const {
     if (!report_) {
       fmt::print("ranges    {}\n", file_);
       return;
@@ -106,8 +106,8 @@ void print_search(const Searched& searched) {
   if (!kept.empty()) fmt::print("metric    most sensitive: {}\n", format_some(kept));
 }
 
-void print_summary(const Arguments& arguments, const Ranges& ranges, const std::optional<Searched>& searched,
-                   const QuantizeReport& report) {
+void print_quantize_summary(const QuantizeArguments& arguments, const Ranges& ranges,
+                            const std::optional<Searched>& searched, const QuantizeReport& report) {
   print_sizes(arguments.files(), report);
   ranges.print(arguments);
   if (searched) print_search(*searched);
@@ -123,8 +123,8 @@ void print_summary(const Arguments& arguments, const Ranges& ranges, const std::
   print_verification(arguments.files(), report);
 }
 
-void print_report_json(const Arguments& arguments, const Ranges& ranges, const std::optional<Searched>& searched,
-                       const QuantizeReport& report) {
+void print_quantize_report_json(const QuantizeArguments& arguments, const Ranges& ranges,
+                                const std::optional<Searched>& searched, const QuantizeReport& report) {
   nlohmann::json json = to_json(arguments.files(), report);
   json["ranges"] = ranges.json();
   if (searched) json["metric"] = to_json(searched->search);
@@ -135,7 +135,7 @@ void print_report_json(const Arguments& arguments, const Ranges& ranges, const s
 }
 
 /// Some batches, evenly spread over the data.
-std::vector<NamedTensors> batches_of(const Arguments& arguments, const std::vector<TensorInfo>& inputs) {
+std::vector<NamedTensors> batches_of(const QuantizeArguments& arguments, const std::vector<TensorInfo>& inputs) {
   constexpr size_t most_batches = 16;
   CalibrationData data(arguments.calibration.data, arguments.calibration.data_options());
   std::vector<NamedTensors> batches;
@@ -153,7 +153,7 @@ std::vector<NamedTensors> batches_of(const Arguments& arguments, const std::vect
   return batches;
 }
 
-Searched search(const Arguments& arguments, const std::string& ranges, const BuildOptions& options,
+Searched search(const QuantizeArguments& arguments, const std::string& ranges, const BuildOptions& options,
                 Progress& progress) {
   const ScoreDrop most(arguments.max_drop.empty() ? default_drop : arguments.max_drop);
   const PrecisionSearchOptions what{arguments.model, ranges, options, [&](const std::vector<TensorInfo>& inputs) {
@@ -171,7 +171,7 @@ Searched search(const Arguments& arguments, const std::string& ranges, const Bui
   return searched;
 }
 
-void write_curve(const Arguments& arguments, const Searched& searched) {
+void write_curve(const QuantizeArguments& arguments, const Searched& searched) {
   AtomicFile file(arguments.curve);
   const std::string text = arguments.curve.ends_with(".json")
                                ? to_json(searched.search).dump(1) + "\n"
@@ -180,7 +180,7 @@ void write_curve(const Arguments& arguments, const Searched& searched) {
   file.commit();
 }
 
-void check_metric_options(const Arguments& arguments) {
+void check_metric_options(const QuantizeArguments& arguments) {
   if (arguments.metric.empty() && !(arguments.max_drop.empty() && arguments.curve.empty()))
     throw Error(ErrorCode::invalid_argument, fmt::format("{} is for a search that --metric judges",
                                                          arguments.curve.empty() ? "--max-drop" : "--curve"));
@@ -195,7 +195,7 @@ void check_metric_options(const Arguments& arguments) {
   if (!arguments.curve.empty()) check_writable(arguments.curve);
 }
 
-int quantize_command(const Arguments& arguments) {
+int quantize_command(const QuantizeArguments& arguments) {
   if (arguments.build.calibration.empty() && arguments.calibration.data.empty())
     throw Error(ErrorCode::invalid_argument,
                 "quantising needs ranges: give a file of them (--calibration FILE), or data to find them from (--data "
@@ -227,14 +227,14 @@ int quantize_command(const Arguments& arguments) {
   options.set("calibration", ranges.file());
   const QuantizeReport report = quantize(arguments.model, arguments.output, options, arguments.external_data);
   progress.clear();
-  (arguments.json ? print_report_json : print_summary)(arguments, ranges, searched, report);
+  (arguments.json ? print_quantize_report_json : print_quantize_summary)(arguments, ranges, searched, report);
   return 0;
 }
 
 }  // namespace
 
 Command add_quantize_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<QuantizeArguments>();
   CLI::App* command = app.add_subcommand(
       "quantize", "Write a model with QuantizeLinear and DequantizeLinear and weights of int8, and verify it");
   command->add_option("MODEL", arguments->model, "The ONNX file")->required();

@@ -17,12 +17,12 @@ namespace camshaft::tools {
 
 namespace {
 
-struct Arguments {
+struct RefitArguments {
   std::string engine, weights, output, threads;
   bool lists = false, json = false;
 };
 
-nlohmann::json to_json(const EngineWeight& weight) {
+nlohmann::json weight_json(const EngineWeight& weight) {
   return {{"name", weight.name},
           {"dtype", to_string(weight.dtype)},
           {"dims", weight.dims},
@@ -30,10 +30,10 @@ nlohmann::json to_json(const EngineWeight& weight) {
           {"layers", weight.layers}};
 }
 
-int list_weights(const Arguments& arguments, const Refitter& refitter) {
+int list_weights(const RefitArguments& arguments, const Refitter& refitter) {
   nlohmann::json list = nlohmann::json::array();
   for (const EngineWeight& weight : refitter.weights()) {
-    list.push_back(to_json(weight));
+    list.push_back(weight_json(weight));
     if (arguments.json) continue;
     fmt::print("{}: {}[{}]{}\n", weight.name, to_string(weight.dtype), fmt::join(weight.dims, ", "),
                weight.fixed_by.empty() ? "" : " (fixed: " + weight.fixed_by + ")");
@@ -47,7 +47,7 @@ void set_weights(Refitter& refitter, const std::string& path) {
   for (const auto& [name, tensor] : read_npz(path)) refitter.set(name, tensor);
 }
 
-int refit_command(const Arguments& arguments) {
+int refit_command(const RefitArguments& arguments) {
   using Clock = std::chrono::steady_clock;
   const auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -91,7 +91,7 @@ int refit_command(const Arguments& arguments) {
 }  // namespace
 
 Command add_refit_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RefitArguments>();
   CLI::App* command = app.add_subcommand("refit", "Replace the weights of an engine that was built with --refit");
   command->add_option("ENGINE", arguments->engine, "The engine file")->required();
   command

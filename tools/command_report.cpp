@@ -18,14 +18,14 @@ namespace camshaft::tools {
 
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::string path, output, model, build_report, device, threads, duration, tolerance;
   bool no_run = false;
   InputOptions inputs;
   LimitOptions limits;
 };
 
-int write_report(const Arguments& arguments) {
+int write_report(const ReportArguments& arguments) {
   PageRequest request{arguments.path, arguments.model, arguments.build_report};
   request.measures = !arguments.no_run;
   request.threads = parse_threads(arguments.threads);
@@ -57,7 +57,7 @@ int write_report(const Arguments& arguments) {
 }  // namespace
 
 Command add_report_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReportArguments>();
   CLI::App* command =
       app.add_subcommand("report", "Write a page about an engine: graph, times, memory, tactics, errors");
   command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")

@@ -27,14 +27,14 @@ namespace {
 // Of one output: a classifier's maps are as many as the rows it is given.
 constexpr size_t most_arrays_printed = 16;
 
-struct Arguments {
+struct RunArguments {
   std::string path, device, outputs, threads, weight_budget;
   InputOptions inputs;
   LimitOptions limits;
   bool quiet = false;
 };
 
-int run(const Arguments& arguments) {
+int run(const RunArguments& arguments) {
   const int threads = parse_threads(arguments.threads);
   const GivenInputs given(arguments.inputs);
   check_distinct(arguments.path, arguments.outputs);
@@ -81,7 +81,7 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command add_run_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "Run a model or an engine on arrays from files, or on seeded ones");
   command->add_option("PATH", arguments->path, "An engine, or an ONNX model, which is then compiled in memory")
       ->required();

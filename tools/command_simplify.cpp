@@ -15,21 +15,25 @@ namespace camshaft::tools {
 
 namespace {
 
-struct Arguments : BuildArguments {
+struct SimplifyArguments : BuildArguments {
   std::string model, output;
   bool no_verify = false, external_data = false, json = false;
 };
 
-void print_summary(const Arguments& arguments, const RewriteReport& report) {
-  print_sizes({arguments.model, arguments.output, !arguments.no_verify}, report);
-  print_verification({arguments.model, arguments.output, !arguments.no_verify}, report);
+RewrittenFiles files_of(const SimplifyArguments& arguments) {
+  return {arguments.model, arguments.output, !arguments.no_verify};
 }
 
-void print_report_json(const Arguments& arguments, const RewriteReport& report) {
-  print_json(to_json({arguments.model, arguments.output, !arguments.no_verify}, report));
+void print_simplify_summary(const SimplifyArguments& arguments, const RewriteReport& report) {
+  print_sizes(files_of(arguments), report);
+  print_verification(files_of(arguments), report);
 }
 
-int simplify_command(const Arguments& arguments) {
+void print_simplify_report_json(const SimplifyArguments& arguments, const RewriteReport& report) {
+  print_json(to_json(files_of(arguments), report));
+}
+
+int simplify_command(const SimplifyArguments& arguments) {
   Progress progress;
   BuildOptions options = arguments.options(progress);
   options.set("verify", !arguments.no_verify);
@@ -45,14 +49,14 @@ int simplify_command(const Arguments& arguments) {
   check_writable(arguments.output);
   const RewriteReport report = simplify(arguments.model, arguments.output, options, arguments.external_data);
   progress.clear();
-  (arguments.json ? print_report_json : print_summary)(arguments, report);
+  (arguments.json ? print_simplify_report_json : print_simplify_summary)(arguments, report);
   return 0;
 }
 
 }  // namespace
 
 Command add_simplify_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SimplifyArguments>();
   CLI::App* command = app.add_subcommand("simplify", "Write a model back as ONNX in canonical form, and verify it");
   command->add_option("MODEL", arguments->model, "The ONNX file")->required();
   command->add_option("-o,--output", arguments->output, "The new ONNX file")->type_name("OUT.onnx")->required();

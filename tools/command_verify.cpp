@@ -16,13 +16,13 @@ namespace camshaft::tools {
 
 namespace {
 
-struct Arguments : BuildArguments {
+struct VerifyArguments : BuildArguments {
   std::string model, against = "reference", reduced;
   TuningArguments tuning;
   bool json = false, bisect = false;
 };
 
-int verify(const Arguments& arguments) {
+int verify(const VerifyArguments& arguments) {
   Progress progress;
   BuildOptions options = arguments.options(progress);
   arguments.tuning.set(options);
@@ -92,7 +92,7 @@ int verify(const Arguments& arguments) {
 }  // namespace
 
 Command add_verify_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* command = app.add_subcommand("verify", "Compile a model in memory and compare its results with a judge's");
   command->add_option("MODEL", arguments->model, "The ONNX file")->required();
   command->add_option("--against", arguments->against, "reference (default): our own plain evaluation; or onnxruntime")

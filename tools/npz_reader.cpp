@@ -56,9 +56,9 @@ bool is_empty_archive(std::span<const std::byte> bytes) {
   return bytes.size() == 22 && std::memcmp(bytes.data(), end_record, sizeof end_record) == 0;
 }
 
-class Archive {
+class ArchiveReader {
  public:
-  Archive(const std::string& path, std::span<const std::byte> bytes) : path_(path), source_{bytes, 0} {
+  ArchiveReader(const std::string& path, std::span<const std::byte> bytes) : path_(path), source_{bytes, 0} {
     zlib_filefunc64_def functions{};
     functions.zopen64_file = open_source;
     functions.zread_file = read_source;
@@ -141,7 +141,7 @@ class Archive {
 NamedTensors read_npz(const std::string& path) {
   const InputFile file(path);
   if (is_empty_archive(file.bytes())) return {};
-  return Archive(path, file.bytes()).read();
+  return ArchiveReader(path, file.bytes()).read();
 }
 
 Tensor read_npy(const std::string& path) {

@@ -14,7 +14,7 @@ namespace camshaft::tools {
 
 namespace {
 
-// minizip writes through these into an AtomicFile. It is C: exceptions are kept and rethrown by Archive.
+// minizip writes through these into an AtomicFile. It is C: exceptions are kept and rethrown by ArchiveWriter.
 struct Sink {
   AtomicFile& file;
   uint64_t position = 0;
@@ -66,9 +66,9 @@ int sink_error(void*, void* stream) {
 // Bit 11 of an entry's flags. Without it readers take names for code page 437, and 'größe' comes back as 'gr├╢├ƒe'.
 constexpr uLong names_are_utf8 = 1u << 11;
 
-class Archive {
+class ArchiveWriter {
  public:
-  explicit Archive(const std::string& path) : path_(path), file_(path), sink_{file_, 0, nullptr} {
+  explicit ArchiveWriter(const std::string& path) : path_(path), file_(path), sink_{file_, 0, nullptr} {
     zlib_filefunc64_def functions{};
     functions.zopen64_file = open_sink;
     functions.zread_file = read_sink;
@@ -81,11 +81,11 @@ class Archive {
     zip_ = zipOpen2_64(path.c_str(), APPEND_STATUS_CREATE, nullptr, &functions);
     check(zip_ != nullptr);
   }
-  ~Archive() {
+  ~ArchiveWriter() {
     if (zip_) zipClose(zip_, nullptr);
   }
-  Archive(const Archive&) = delete;
-  Archive& operator=(const Archive&) = delete;
+  ArchiveWriter(const ArchiveWriter&) = delete;
+  ArchiveWriter& operator=(const ArchiveWriter&) = delete;
 
   void add(const std::string& name, const Tensor& tensor) {
     const Tensor array = to_numpy(tensor);
@@ -131,7 +131,7 @@ class Archive {
 }  // namespace
 
 void write_npz(const std::string& path, const NamedTensors& tensors) {
-  Archive archive(path);
+  ArchiveWriter archive(path);
   for (const auto& [name, tensor] : tensors) archive.add(name, tensor);
   archive.commit();
 }

@@ -12,6 +12,7 @@
 #include "tools/inspection.h"
 #include "tools/interrupt.h"
 #include "tools/layer_profile.h"
+#include "tools/seconds_since.h"
 #include "tools/tensor_text.h"
 
 namespace camshaft::tools {
@@ -19,10 +20,6 @@ namespace camshaft::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Runs for some seconds, once at least; the seconds of the fastest run, and how many there were.
 std::pair<double, int64_t> run_for(Context& context, double seconds, const char* stage, Progress& progress) {

@@ -13,7 +13,7 @@ namespace camshaft::tools {
 namespace {
 
 // Of UTF-8 text, in characters.
-size_t width(const std::string& text) {
+size_t text_width(const std::string& text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
@@ -33,13 +33,13 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows, cons
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], text_width(row[c]));
   }
   std::string out;
   for (const auto& row : rows) {
     std::string line;
     for (size_t c = 0; c < row.size(); ++c) {
-      const std::string padding(widths[c] - width(row[c]), ' ');
+      const std::string padding(widths[c] - text_width(row[c]), ' ');
       const bool to_right = std::find(right.begin(), right.end(), c) != right.end();
       line += (c ? "  " : "") + (to_right ? padding + row[c] : row[c] + padding);
     }

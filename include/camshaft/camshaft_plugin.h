@@ -113,10 +113,10 @@ typedef struct camshaft_plugin_cuda {
   void* stream;       /* a CUstream of the context that is current; null while only sizes are asked */
   int32_t capability; /* 90 for 9.0 */
   int32_t multiprocessors;
-  /* Puts a kernel of the operator's cuda_text into the stream, by its name. `arguments` are addresses of its
-   * parameters' values. Gives 0, or 1 for a failure, of which the run fails by itself. */
+  /* Puts a kernel of the operator's cuda_text or cuda_module into the stream, by its name. `arguments` are addresses of
+   * its parameters' values. Gives 0, or 1 for a failure, of which the run fails by itself. */
   int32_t (*launch)(const camshaft_plugin_run* run, const char* kernel, const uint32_t blocks[3],
-                    const uint32_t threads[2], uint32_t shared_bytes, void* const* arguments);
+                    const uint32_t threads[3], uint32_t shared_bytes, void* const* arguments);
 } camshaft_plugin_cuda;
 
 typedef void (*camshaft_plugin_body)(void* user, int64_t begin, int64_t end);
@@ -187,6 +187,9 @@ typedef struct camshaft_plugin_operator {
   /* Instead of all functions above: a scalar expression as docs/plugins.md has them, "(x, alpha = 1) = x *
    * tanh(alpha)". It is fused and computed like operators of Camshaft's own. */
   const char* expression;
+  /* Kernels for run->cuda->launch that are compiled already, instead of cuda_text: a cubin, a fat binary or PTX. */
+  const void* cuda_module;
+  size_t cuda_module_bytes;
 } camshaft_plugin_operator;
 
 typedef struct camshaft_plugin_library {

@@ -16,6 +16,7 @@
 //   std::string state() const;                                       // stored in engines, Node::state() has it then
 //   void run_cuda(const Cuda&) const;                                // on a GPU; without run() reference() is needed
 //   static constexpr const char* cuda_text = "extern \"C\" __global__ void k(float* y, int n) {…}";   // of its kernels
+//   static constexpr unsigned char cuda_module[] = {…};              // instead of it: a cubin, a fat binary or PTX
 //   static constexpr bool cuda_is_recorded = false;                  // where it does not do the same each time
 // Whatever these throw becomes an error that names the operator.
 #pragma once
@@ -220,6 +221,13 @@ class Run {
   const camshaft_plugin_run* run_;
 };
 
+/// Blocks and threads of a launch, and its dynamic shared memory.
+struct Grid {
+  uint32_t blocks[3] = {1, 1, 1};
+  uint32_t threads[3] = {1, 1, 1};
+  uint32_t shared_bytes = 0;
+};
+
 /// One run on a GPU: operands and workspace are in its memory.
 class Cuda : public Run {
  public:
@@ -228,13 +236,16 @@ class Cuda : public Run {
   void* stream() const { return run_->cuda->stream; }
   int capability() const { return run_->cuda->capability; }
   int multiprocessors() const { return run_->cuda->multiprocessors; }
-  /// Puts a kernel of cuda_text into the stream. The arguments are of the very types of its parameters.
+  /// Puts a kernel of cuda_text or cuda_module into the stream. The arguments are of the very types of its parameters.
+  template <class... Arguments>
+  void launch(const char* kernel, const Grid& grid, const Arguments&... arguments) const {
+    void* const addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+    if (run_->cuda->launch(run_, kernel, grid.blocks, grid.threads, grid.shared_bytes, addresses) != 0)
+      throw std::runtime_error(std::string("the kernel ") + kernel + " cannot be launched");
+  }
   template <class... Arguments>
   void launch(const char* kernel, int64_t blocks, int64_t threads, const Arguments&... arguments) const {
-    const uint32_t grid[] = {static_cast<uint32_t>(blocks), 1, 1}, block[] = {static_cast<uint32_t>(threads), 1};
-    void* const addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
-    if (run_->cuda->launch(run_, kernel, grid, block, 0, addresses) != 0)
-      throw std::runtime_error(std::string("the kernel ") + kernel + " cannot be launched");
+    launch(kernel, Grid{{static_cast<uint32_t>(blocks), 1, 1}, {static_cast<uint32_t>(threads), 1, 1}}, arguments...);
   }
 };
 
@@ -292,6 +303,11 @@ camshaft_plugin_operator table() {
         return guarded(run, [&] { static_cast<Held<T>*>(instance)->op.run_cuda(Cuda(run)); });
       };
     if constexpr (requires { T::cuda_text; }) table.cuda_text = T::cuda_text;
+    if constexpr (requires { T::cuda_module; }) {
+      table.cuda_module = std::data(T::cuda_module);
+      table.cuda_module_bytes = std::size(T::cuda_module);
+      static_assert(sizeof(*std::data(T::cuda_module)) == 1, "cuda_module is an array of bytes");
+    }
     if constexpr (requires { T::cuda_is_recorded; }) table.cuda_is_not_recorded = T::cuda_is_recorded ? 0 : 1;
     if constexpr (requires { T::types; }) {
       static constexpr auto bits = [] {

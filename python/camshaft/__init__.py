@@ -63,6 +63,7 @@ from camshaft._export import export
 from camshaft._network import Network
 from camshaft._options import BuildOptions, CalibrationOptions
 from camshaft._plugin import Dim, load_plugin, plugin, plugins, set_plugin_checks
+from camshaft._plugin_kernels import DeviceArray, Launch
 from camshaft._refit import Refitter
 from camshaft._values import Value
 from camshaft._verify import verify
@@ -76,6 +77,7 @@ __all__ = [
     "CancelledError",
     "Context",
     "CorruptEngineError",
+    "DeviceArray",
     "Dim",
     "Engine",
     "Error",
@@ -83,6 +85,7 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "InvalidModelError",
+    "Launch",
     "Memory",
     "Network",
     "OutOfMemoryError",

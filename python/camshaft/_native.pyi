@@ -146,7 +146,16 @@ def network_bytes(network: Capsule, /) -> bytes: ...
 # Plugins.
 def load_plugin(source: str, /) -> None: ...
 def register_plugin(
-    domain: str, name: str, version: str, source: str, hash: str, operator: Any, types: Sequence[Sequence[str]], /
+    domain: str,
+    name: str,
+    version: str,
+    source: str,
+    hash: str,
+    operator: Any,
+    types: Sequence[Sequence[str]],
+    cuda_text: str | None = None,
+    cuda_module: bytes | None = None,
+    /,
 ) -> None: ...
 def list_plugins() -> str: ...
 def set_plugin_checks(guards: bool, verify: bool, /) -> None: ...

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from camshaft import _native
+from camshaft._plugin_kernels import device_array, launch_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +57,14 @@ def set_plugin_checks(*, guards: bool = False, verify: bool = False) -> None:
     _native.set_plugin_checks(guards, verify)
 
 
-def plugin(name: str, *, version: str = "1", shape: Callable[..., Any] | None = None) -> Callable[[Body], Body]:
+def plugin(
+    name: str,
+    *,
+    version: str = "1",
+    shape: Callable[..., Any] | None = None,
+    cuda: str | bytes | None = None,
+    launch: Callable[..., Any] | None = None,
+) -> Callable[[Body], Body]:
     """Makes an operator of a function of NumPy arrays, which then computes the nodes of that domain and name:
 
         @camshaft.plugin("my::Softcap", shape=lambda x, limit: x.shape)
@@ -70,17 +78,31 @@ def plugin(name: str, *, version: str = "1", shape: Callable[..., Any] | None = 
         leaves open), and with the attributes. It returns a shape, or (dtype, shape), or a list of these for several
         results; None as a size is one that only running tells. Without it results are as operand 0 is.
 
+    cuda: kernels for GPUs: CUDA C++ whose kernels are extern "C" __global__, which is compiled for the GPU at hand, or,
+        as bytes, a cubin, a fat binary or PTX, as Triton and Numba make them.
+    launch: the launch rule, called with the operands and results as DeviceArrays, and with the attributes. It returns a
+        Launch, or a list of these, which run one after the other. What it returns for the same sizes is repeated
+        without calling it again. On the CPU, and to verify, the function itself runs.
+
     The function computes on copies of nothing: arrays are the engine's memory, valid during the call alone, and operands
     must not be written to. It is called with Python's lock, by any thread."""
+
+    if (cuda is None) != (launch is None):
+        raise TypeError(
+            f"the plugin {name} has {'a launch rule' if launch else 'kernels'} alone: cuda and launch go together"
+        )
 
     def register(body: Body) -> Body:
         domain, _, operator = name.rpartition("::")
         rule = shape or _shape_of_first
-        made = _Operator(body, rule)
-        texts = "\0".join(_source_of(function) for function in (body, rule))
-        code = hashlib.sha256(texts.encode()).hexdigest()[:16]
+        made = _Operator(body, rule, launch)
+        code = hashlib.sha256("\0".join(_source_of(f) for f in (body, rule, *([launch] if launch else []))).encode())
+        code.update(cuda.encode() if isinstance(cuda, str) else cuda or b"")
         file = getattr(inspect.getmodule(body), "__name__", "Python") + "." + body.__name__
-        _native.register_plugin(domain, operator, str(version), file, code, made, made.types())
+        text, module = (cuda, None) if isinstance(cuda, str) else (None, cuda)
+        _native.register_plugin(
+            domain, operator, str(version), file, code.hexdigest()[:16], made, made.types(), text, module
+        )
         return body
 
     return register
@@ -165,9 +187,11 @@ class Operand:
 class _Operator:
     """What the native module calls: see PythonPlugin in plugin_functions.cpp."""
 
-    def __init__(self, body: Callable[..., Any], rule: Callable[..., Any]) -> None:
+    def __init__(
+        self, body: Callable[..., Any], rule: Callable[..., Any], launch: Callable[..., Any] | None = None
+    ) -> None:
         parameters = _signature_of(body).parameters.values()
-        self._body, self._rule = body, rule
+        self._body, self._rule, self._launch = body, rule, launch
         self._attributes = {p.name: p.default for p in parameters if p.default is not p.empty}
         self._operands = [p for p in parameters if p.default is p.empty]
 
@@ -180,12 +204,18 @@ class _Operator:
         if unknown:
             raise ValueError(f"there is no attribute {', '.join(sorted(unknown))}; there are {list(self._attributes)}")
         values = {key: _attribute(values, self._attributes[key]) for key, values in given.items()}
-        return _Instance(self._body, self._rule, {**self._attributes, **values})
+        return _Instance(self._body, self._rule, self._launch, {**self._attributes, **values})
 
 
 class _Instance:
-    def __init__(self, body: Callable[..., Any], rule: Callable[..., Any], attributes: dict[str, Any]) -> None:
-        self._body, self._rule, self._attributes = body, rule, attributes
+    def __init__(
+        self,
+        body: Callable[..., Any],
+        rule: Callable[..., Any],
+        launch: Callable[..., Any] | None,
+        attributes: dict[str, Any],
+    ) -> None:
+        self._body, self._rule, self._launch, self._attributes = body, rule, launch, attributes
 
     def infer(self, operands: list[Any], count: int) -> list[tuple[str, list[str | None]]]:
         given = [None if o is None else Operand(*o) for o in operands]
@@ -214,6 +244,11 @@ class _Instance:
                 raise ValueError(f"result {index} has the shape {result.shape}, its shape rule says {to.shape}")
             numpy.copyto(to, result, casting="same_kind")
         return late
+
+    def launches(self, inputs: list[Any], outputs: list[Any]) -> list[Any]:
+        assert self._launch is not None
+        arrays = [device_array(operand) for operand in (*inputs, *outputs)]
+        return launch_entries(self._launch(*arrays, **self._attributes))
 
 
 def _signature_of(body: Callable[..., Any]) -> inspect.Signature:

@@ -129,6 +129,7 @@ class Trial {
       inputs.push_back(t.defined() ? PluginOperand{t.dtype(), t.dims()}
                                    : PluginOperand{DType::f32, {}, nullptr, false});
     for (const Tensor& t : wanted) outputs.push_back({t.dtype(), t.dims()});
+    if (!instance_->has_host()) return;  // a body for GPUs is what the engine's verification judges
     for (size_t tactic = 0; tactic < instance_->tactics(); ++tactic) {
       options_.cancellation.check("verifying plugins");
       if (!instance_->supports({inputs, outputs, tactic})) continue;
@@ -150,6 +151,10 @@ class Trial {
   }
 
   std::string summary() const {
+    if (!instance_->has_host())
+      return fmt::format(
+          "the plugin {}: its reference evaluation runs on {} {} of shapes; it has a body for GPUs alone",
+          op_.operator_name, shapes_, shapes_ == 1 ? "set" : "sets");
     return fmt::format("the plugin {}: {} {} on {} {} of shapes agree with {}, within {:.1e} of the scale",
                        op_.operator_name, tactics_.size(), tactics_.size() == 1 ? "tactic" : "tactics", shapes_,
                        shapes_ == 1 ? "set" : "sets",

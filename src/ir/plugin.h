@@ -45,7 +45,7 @@ struct PluginOperand {
 /// A launch of a kernel: so many blocks of so many threads, with so much dynamic shared memory.
 struct PluginGrid {
   unsigned blocks[3] = {1, 1, 1};
-  unsigned threads[2] = {1, 1};
+  unsigned threads[3] = {1, 1, 1};
   unsigned shared_bytes = 0;
 };
 
@@ -54,7 +54,7 @@ struct PluginDevice {
   void* stream = nullptr;  ///< a CUstream, whose context is current; null while only sizes are asked
   int capability = 0;      ///< 90 for 9.0
   int multiprocessors = 0;
-  /// Puts a kernel of the instance's device_text() into the stream. Throws Error.
+  /// Puts a kernel of the instance's device_text() or device_module() into the stream. Throws Error.
   std::function<void(const std::string& kernel, const PluginGrid& grid, void* const* arguments)> launch = {};
 };
 
@@ -88,6 +88,8 @@ class PluginInstance {
   virtual bool has_device() const { return false; }
   /// CUDA C++ of the kernels that run_on_device() launches by name; empty: it has kernels of its own.
   virtual std::string device_text() const { return {}; }
+  /// The same kernels as a cubin, a fat binary or PTX; empty: there is only the text.
+  virtual std::span<const std::byte> device_module() const { return {}; }
   /// Whether run_on_device() always puts the same work into the stream for the same operands, so that what is recorded
   /// may be repeated without it.
   virtual bool is_recorded() const { return true; }

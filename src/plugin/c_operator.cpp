@@ -107,6 +107,9 @@ class CInstance final : public PluginInstance {
   bool has_host() const override { return table_.enqueue != nullptr; }
   bool has_device() const override { return table_.enqueue_cuda != nullptr; }
   std::string device_text() const override { return table_.cuda_text ? table_.cuda_text : ""; }
+  std::span<const std::byte> device_module() const override {
+    return {static_cast<const std::byte*>(table_.cuda_module), table_.cuda_module ? table_.cuda_module_bytes : 0};
+  }
   bool is_recorded() const override { return table_.cuda_is_not_recorded == 0; }
   void run_on_device(const PluginCall& call) const override { run(table_.enqueue_cuda, "failed on the GPU", call); }
   void run(const PluginCall& call) const override { run(table_.enqueue, "failed", call); }
@@ -186,6 +189,10 @@ std::shared_ptr<const PluginOperator> make_operator(const camshaft_plugin_operat
        {std::pair(table.infer != nullptr, "shape rule (infer)"),
         std::pair(has_body, "function that runs it (enqueue, or enqueue_cuda and a reference)")})
     if (!is_there) refuse(fmt::format("its operator {} has no {}", table.name, name));
+  if (table.cuda_text && table.cuda_module)
+    refuse(fmt::format("its operator {} has kernels as text and as a module, where one is possible", table.name));
+  if (table.cuda_module && table.cuda_module_bytes == 0)
+    refuse(fmt::format("the cuda_module of its operator {} has no bytes", table.name));
   if (table.tactic_count > 64)
     refuse(fmt::format("its operator {} has {} tactics; 64 are possible", table.name, table.tactic_count));
   auto made = std::make_shared<COperator>(described);

@@ -55,12 +55,13 @@ RunView::RunView(const PluginCall& call) : call_(call) {
   cuda_.capability = call.device->capability;
   cuda_.multiprocessors = call.device->multiprocessors;
   cuda_.launch = [](const camshaft_plugin_run* self, const char* kernel, const uint32_t blocks[3],
-                    const uint32_t threads[2], uint32_t shared_bytes, void* const* arguments) -> int32_t {
+                    const uint32_t threads[3], uint32_t shared_bytes, void* const* arguments) -> int32_t {
     RunView& view = of(self);
     try {
       const PluginDevice& device = *view.call_.device;
       if (!device.launch || !kernel) throw Error(ErrorCode::invalid_argument, "there is nothing to launch");
-      device.launch(kernel, {{blocks[0], blocks[1], blocks[2]}, {threads[0], threads[1]}, shared_bytes}, arguments);
+      device.launch(kernel, {{blocks[0], blocks[1], blocks[2]}, {threads[0], threads[1], threads[2]}, shared_bytes},
+                    arguments);
       return 0;
     } catch (const std::exception& e) {
       view.note(e.what());

@@ -404,7 +404,7 @@ TEST_F(DeviceMemory, RunsThatNoGraphCanHold) {
     ended.launch(stream);
     stream.synchronize();
   };
-  refuses("must have run with these input shapes before", context);
+  refuses("must have run with these input shapes, and with the weights that the engine has now, before", context);
   context.run();
   Profiler profiler;
   context.set_profiler(&profiler);

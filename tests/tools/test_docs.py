@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from camshaft_cli import ROOT
+from camshaft_cli import BINARY, ROOT
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
@@ -69,8 +69,15 @@ def test_commands_run(page):
             check_script(command)
         else:
             script += [f"echo '+' {json.dumps(command)} >&2", command]
+    # The demo's build is not there where only the tests' was made.
+    environment = os.environ | {"PATH": f"{BINARY.parent}:{os.environ['PATH']}", "CAMSHAFT": str(BINARY)}
     done = subprocess.run(
-        ["bash", "-c", "\n".join(script)], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        ["bash", "-c", "\n".join(script)],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, f"{page}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 

@@ -15,6 +15,7 @@
 #include "tools/atomic_file.h"
 #include "tools/input_file.h"
 #include "tools/interrupt.h"
+#include "tools/seconds_since.h"
 #include "tools/trtexec/measure.h"
 #include "tools/trtexec/refit.h"
 #include "tools/trtexec/settings.h"
@@ -28,10 +29,6 @@ constexpr const char* version = "v101300";  // of TensorRT, whose flags and line
 constexpr int64_t profile_runs = 100;
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string default_device() {
   const Record all = devices();

@@ -8,8 +8,6 @@ def _missing_class(name, why):
     return type(name, (), {"__doc__": f"Raises NotImplementedError: {why}", "__init__": refuse})
 
 
-
-
 class _Base:
     """A class to derive from, whose calls nobody makes here."""
 

@@ -92,8 +92,8 @@ struct Config {
   api::LaunchConfig config;
 
   Config(const LaunchSize& size, api::Handle stream)
-      : config{size.blocks, size.blocks_y,     size.blocks_z, size.threads, size.threads_y,
-               1,           size.shared_bytes, stream,        attributes,   0} {
+      : config{size.blocks,    size.blocks_y,     size.blocks_z, size.threads, size.threads_y,
+               size.threads_z, size.shared_bytes, stream,        attributes,   0} {
     if (size.cluster_y <= 1) return;
     api::LaunchAttribute& cluster = add(api::LaunchAttribute::cluster);
     cluster.cluster_size[0] = cluster.cluster_size[2] = 1;
@@ -128,12 +128,13 @@ void Function::launch(const Stream& stream, const LaunchSize& size, std::span<vo
       driver.cuLaunchKernelEx(&launch.config, function_, const_cast<void**>(arguments.data()), nullptr);
   // The words only when they are needed: a launch takes two microseconds.
   if (result != api::success)
-    check(driver, result,
-          fmt::format(
-              "launching the kernel '{}' with {} x {} x {} blocks of {} x {} threads and {} bytes of shared memory, "
-              "in clusters of {}",
-              name_, size.blocks, size.blocks_y, size.blocks_z, size.threads, size.threads_y, size.shared_bytes,
-              size.cluster_y));
+    check(
+        driver, result,
+        fmt::format(
+            "launching the kernel '{}' with {} x {} x {} blocks of {} x {} x {} threads and {} bytes of shared memory, "
+            "in clusters of {}",
+            name_, size.blocks, size.blocks_y, size.blocks_z, size.threads, size.threads_y, size.threads_z,
+            size.shared_bytes, size.cluster_y));
 }
 
 }  // namespace camshaft::cuda

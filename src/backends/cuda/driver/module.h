@@ -18,7 +18,7 @@ namespace camshaft::cuda {
 /// Blocks and threads of a launch.
 struct LaunchSize {
   unsigned blocks = 1, blocks_y = 1, blocks_z = 1;
-  unsigned threads = 1, threads_y = 1;
+  unsigned threads = 1, threads_y = 1, threads_z = 1;
   unsigned shared_bytes = 0;  ///< of dynamic shared memory; at most DeviceFacts::shared_bytes_per_block
   unsigned cluster_y = 1;     ///< so many blocks along y can read each other's shared memory: DeviceFeatures::clusters
   /// The blocks may start while the launch before in the stream is ending, where the device

@@ -39,6 +39,28 @@ class PluginKernels {
   std::map<std::pair<std::string, unsigned>, Function> functions_;
 };
 
+/// Null for an operator that has none of its own, only a stream to put work into.
+std::shared_ptr<PluginKernels> kernels_of(const ops::Plugin& op, const Workshop& workshop) {
+  const std::string text = op.instance()->device_text();
+  const std::span<const std::byte> machine_code = op.instance()->device_module();
+  const std::string who = "the plugin " + op.operator_name + " (" + op.file + ")";
+  if (!machine_code.empty()) try {
+      // PTX ends with a zero; other modules say how long they are.
+      std::vector<std::byte> bytes(machine_code.begin(), machine_code.end());
+      bytes.push_back(std::byte{0});
+      return std::make_shared<PluginKernels>(Module(*workshop.device(), bytes));
+    } catch (const Error& e) {
+      throw Error(e.code(), who + ": its module of kernels is not for this GPU, or damaged");
+    }
+  if (!text.empty()) try {
+      return std::make_shared<PluginKernels>(workshop.module("plugin", text));
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::internal) throw;
+      throw Error(ErrorCode::invalid_argument, who + ": " + e.what());
+    }
+  return nullptr;
+}
+
 std::vector<TacticOffer> offers_of_plugin(const RegionView& region, const Workshop& workshop) {
   const PluginDevice device = plugin_facts(workshop);
   std::vector<TacticOffer> offers = plugin_offers(region, seconds_per_byte, &device);
@@ -49,14 +71,7 @@ std::vector<TacticOffer> offers_of_plugin(const RegionView& region, const Worksh
 std::shared_ptr<const Kernel> compile_plugin_on_device(const RegionView& region, const TacticParameters& parameters,
                                                        const Workshop& workshop, PackedConstants&) {
   const auto& op = *region.node.op.as<ops::Plugin>();
-  const std::string text = op.instance()->device_text();
-  std::shared_ptr<PluginKernels> kernels;
-  if (!text.empty()) try {
-      kernels = std::make_shared<PluginKernels>(workshop.module("plugin", text));
-    } catch (const Error& e) {
-      if (e.code() != ErrorCode::internal) throw;
-      throw Error(ErrorCode::invalid_argument, "the plugin " + op.operator_name + " (" + op.file + "): " + e.what());
-    }
+  const std::shared_ptr<PluginKernels> kernels = kernels_of(op, workshop);
   const PluginDevice facts = plugin_facts(workshop);
   const auto on_device = [kernels, facts, device = workshop.device()](
                              const LaunchArguments& arguments, const std::function<void(const PluginDevice&)>& call) {
@@ -65,13 +80,16 @@ std::shared_ptr<const Kernel> compile_plugin_on_device(const RegionView& region,
     PluginDevice now = facts;
     now.stream = stream.handle();
     now.launch = [&](const std::string& name, const PluginGrid& grid, void* const* parameters) {
-      if (!kernels) throw Error(ErrorCode::invalid_argument, "the operator has no cuda_text to launch kernels of");
+      if (!kernels)
+        throw Error(ErrorCode::invalid_argument,
+                    "the operator has no cuda_text and no cuda_module to launch kernels of");
       LaunchSize size;
       size.blocks = grid.blocks[0];
       size.blocks_y = grid.blocks[1];
       size.blocks_z = grid.blocks[2];
       size.threads = grid.threads[0];
       size.threads_y = grid.threads[1];
+      size.threads_z = grid.threads[2];
       size.shared_bytes = grid.shared_bytes;
       size.may_start_early = false;
       // How many there are only the kernel knows.

@@ -1,0 +1,13 @@
+// Time passed.
+#pragma once
+
+#include <chrono>
+
+namespace camshaft::tools {
+
+/// Seconds from `start` until now.
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace camshaft::tools
