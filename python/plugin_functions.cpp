@@ -193,6 +193,10 @@ PyObject* array_of(const camshaft_plugin_tensor* operand) {
                                numbers({operand->dims, operand->dims + operand->rank})));
 }
 
+Reference arrays_of(const camshaft_plugin_tensor* const* operands, size_t count) {
+  return Reference(checked(list_of(std::span(operands, count), array_of)));
+}
+
 /// A result of a size that only running tells: (output, dims, bytes).
 void give_late(const camshaft_plugin_run* run, PyObject* entry) {
   const Reference index(checked(PySequence_GetItem(entry, 0))), sizes(checked(PySequence_GetItem(entry, 1)));
@@ -209,10 +213,8 @@ void give_late(const camshaft_plugin_run* run, PyObject* entry) {
 
 int32_t enqueue(void* instance, const camshaft_plugin_run* run) {
   return locked(run, [&] {
-    const auto arrays = [](const camshaft_plugin_tensor* const* operands, size_t count) {
-      return Reference(checked(list_of(std::span(operands, count), array_of)));
-    };
-    const Reference inputs = arrays(run->inputs, run->input_count), outputs = arrays(run->outputs, run->output_count);
+    const Reference inputs = arrays_of(run->inputs, run->input_count);
+    const Reference outputs = arrays_of(run->outputs, run->output_count);
     const Reference late(
         checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run", "OO", inputs.get(), outputs.get())));
     const Py_ssize_t count = PySequence_Size(late.get());
@@ -253,8 +255,8 @@ void launch(const camshaft_plugin_run* run, PyObject* entry) {
 
 int32_t enqueue_cuda(void* instance, const camshaft_plugin_run* run) {
   return locked(run, [&] {
-    const Reference inputs(checked(list_of(std::span(run->inputs, run->input_count), array_of)));
-    const Reference outputs(checked(list_of(std::span(run->outputs, run->output_count), array_of)));
+    const Reference inputs = arrays_of(run->inputs, run->input_count);
+    const Reference outputs = arrays_of(run->outputs, run->output_count);
     const Reference launches(
         checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "launches", "OO", inputs.get(), outputs.get())));
     const Py_ssize_t count = PySequence_Size(launches.get());

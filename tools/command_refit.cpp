@@ -10,10 +10,12 @@
 
 #include "camshaft/refitter.hpp"
 #include "tools/commands.h"
+#include "tools/named_file.h"
 #include "tools/npz.h"
 #include "tools/number_option.h"
 #include "tools/open_engine.h"
 #include "tools/report.h"
+#include "tools/seconds_since.h"
 #include "tools/tensor_text.h"
 
 namespace camshaft::tools {
@@ -51,18 +53,7 @@ void set_weights(Refitter& refitter, const std::string& path) {
   for (const auto& [name, tensor] : read_npz(path)) refitter.set(name, tensor);
 }
 
-std::pair<std::string, std::string> split_adapter(const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-    throw Error(ErrorCode::invalid_argument, fmt::format("--lora: '{}' is not of the form NAME=FILE", text));
-  return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
 int refit_command(const RefitArguments& arguments) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds_since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
   const std::string output = arguments.output.empty() ? arguments.engine : arguments.output;
   if (!Engine::is_engine_file(arguments.engine))
     throw Error(ErrorCode::invalid_argument,
@@ -74,10 +65,10 @@ int refit_command(const RefitArguments& arguments) {
     throw Error(ErrorCode::invalid_argument, "--weights or --lora is required");
   check_distinct(arguments.weights, output);
   check_writable(output);
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   if (!arguments.weights.empty()) set_weights(refitter, arguments.weights);
   for (const std::string& text : arguments.lora) {
-    const auto [name, file] = split_adapter(text);
+    const auto [name, file] = parse_named_file(text, "--lora", "NAME=FILE");
     refitter.set_lora(name, file);
   }
   const double reading = seconds_since(start);

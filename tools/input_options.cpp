@@ -9,6 +9,7 @@
 
 #include "camshaft/error.hpp"
 #include "tools/interrupt.h"
+#include "tools/named_file.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
 #include "tools/number_option.h"
@@ -98,11 +99,8 @@ GivenInputs::GivenInputs(const InputOptions& options) : shapes_(parse_shapes(opt
     for (auto& [name, tensor] : read_npz(options.archive))
       add(name, std::move(tensor), fmt::format("'{}': array '{}'", options.archive, name));
   for (const std::string& text : options.arrays) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      throw Error(ErrorCode::invalid_argument, fmt::format("--input: '{}' is not of the form NAME=FILE.npy", text));
-    const std::string path = text.substr(equals + 1);
-    add(text.substr(0, equals), read_npy(path), fmt::format("'{}'", path));
+    const auto [name, path] = parse_named_file(text, "--input", "NAME=FILE.npy");
+    add(name, read_npy(path), fmt::format("'{}'", path));
   }
 }
 

@@ -14,24 +14,22 @@ namespace {
 // The exception that stopped at a call on this thread.
 thread_local _Unwind_Exception* stopped = nullptr;
 
+bool is_ours(const void* address) {
+  Dl_info there, here;
+  return dladdr(address, &there) != 0 && dladdr(reinterpret_cast<const void*>(&call_foreign), &here) != 0 &&
+         there.dli_fbase == here.dli_fbase;
+}
+
 /// A function of the library that `address` is in; null where it is in ours, or exports none of that name.
 template <class Function>
 Function* beside(const void* address, const char* name) {
-  Dl_info there, here;
-  if (dladdr(address, &there) == 0 || !there.dli_fname) return nullptr;
-  if (dladdr(reinterpret_cast<const void*>(&call_foreign), &here) != 0 && here.dli_fbase == there.dli_fbase)
-    return nullptr;
+  Dl_info there;
+  if (is_ours(address) || dladdr(address, &there) == 0 || !there.dli_fname) return nullptr;
   void* const library = dlopen(there.dli_fname, RTLD_NOW | RTLD_NOLOAD);
   if (!library) return nullptr;
   auto* const function = reinterpret_cast<Function*>(dlsym(library, name));
   dlclose(library);  // whoever throws keeps it open
   return function;
-}
-
-bool is_ours(const void* address) {
-  Dl_info there, here;
-  return dladdr(address, &there) != 0 && dladdr(reinterpret_cast<const void*>(&call_foreign), &here) != 0 &&
-         there.dli_fbase == here.dli_fbase;
 }
 
 ForeignException read_exception(_Unwind_Exception* exception) {

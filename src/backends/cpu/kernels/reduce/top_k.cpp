@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <type_traits>
@@ -47,11 +46,8 @@ void filter(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T
     const auto key = keys_of(d, hn::LoadU(d, x + i), largest);
     uint64_t better = ~uint64_t{0} >> (64 - lanes);
     if (candidates.full) {
-      const auto is_better = hn::Gt(key, hn::Set(di, static_cast<Key>(candidates.least)));
-      if (hn::AllFalse(di, is_better)) continue;
-      uint8_t bits[8] = {};
-      hn::StoreMaskBits(di, is_better, bits);
-      std::memcpy(&better, bits, sizeof(better));
+      better = lanes_above(di, key, hn::Set(di, static_cast<Key>(candidates.least)));
+      if (better == 0) continue;
     }
     hn::Store(key, di, keys);
     for (; better != 0; better &= better - 1) {
@@ -69,16 +65,7 @@ void filter(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T
   void filter_##name(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) { \
     filter(x, begin, end, largest, candidates);                                                           \
   }
-CAMSHAFT_FILTER(f32, float)
-CAMSHAFT_FILTER(f64, double)
-CAMSHAFT_FILTER(i64, int64_t)
-CAMSHAFT_FILTER(i32, int32_t)
-CAMSHAFT_FILTER(i16, int16_t)
-CAMSHAFT_FILTER(i8, int8_t)
-CAMSHAFT_FILTER(u64, uint64_t)
-CAMSHAFT_FILTER(u32, uint32_t)
-CAMSHAFT_FILTER(u16, uint16_t)
-CAMSHAFT_FILTER(u8, uint8_t)
+CAMSHAFT_TOP_K_TYPES(CAMSHAFT_FILTER)
 #undef CAMSHAFT_FILTER
 
 }  // namespace
@@ -98,16 +85,7 @@ constexpr int64_t elements_a_part = 1 << 18;  // of a line, between two question
   void filter_part(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) { \
     HWY_DYNAMIC_DISPATCH(filter_##name)(x, begin, end, largest, candidates);                            \
   }
-CAMSHAFT_FILTER(f32, float)
-CAMSHAFT_FILTER(f64, double)
-CAMSHAFT_FILTER(i64, int64_t)
-CAMSHAFT_FILTER(i32, int32_t)
-CAMSHAFT_FILTER(i16, int16_t)
-CAMSHAFT_FILTER(i8, int8_t)
-CAMSHAFT_FILTER(u64, uint64_t)
-CAMSHAFT_FILTER(u32, uint32_t)
-CAMSHAFT_FILTER(u16, uint16_t)
-CAMSHAFT_FILTER(u8, uint8_t)
+CAMSHAFT_TOP_K_TYPES(CAMSHAFT_FILTER)
 #undef CAMSHAFT_FILTER
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <type_traits>
 
 #include "backends/cpu/kernels/targets.h"
@@ -50,11 +49,8 @@ void rows(const T* x, const TopKColumns& of, int64_t begin, int64_t end, typenam
       uint64_t better = ~uint64_t{0} >> (64 - lanes);
       if constexpr (!kFirst) {
         // Elements to come have higher indices: those equal to the k-th best lose against it.
-        const auto is_better = hn::Gt(key, hn::LoadU(di, least + c));
-        if (hn::AllFalse(di, is_better)) continue;
-        uint8_t bits[8] = {};
-        hn::StoreMaskBits(di, is_better, bits);
-        std::memcpy(&better, bits, sizeof(better));
+        better = lanes_above(di, key, hn::LoadU(di, least + c));
+        if (better == 0) continue;
       }
       hn::Store(key, di, keys);
       for (; better != 0; better &= better - 1) {
@@ -78,16 +74,7 @@ void rows(const T* x, const TopKColumns& of, int64_t begin, int64_t end, typenam
                     T* least) {                                                                                      \
     rows<false>(x, of, begin, end, best, least);                                                                     \
   }
-CAMSHAFT_ROWS(f32, float)
-CAMSHAFT_ROWS(f64, double)
-CAMSHAFT_ROWS(i64, int64_t)
-CAMSHAFT_ROWS(i32, int32_t)
-CAMSHAFT_ROWS(i16, int16_t)
-CAMSHAFT_ROWS(i8, int8_t)
-CAMSHAFT_ROWS(u64, uint64_t)
-CAMSHAFT_ROWS(u32, uint32_t)
-CAMSHAFT_ROWS(u16, uint16_t)
-CAMSHAFT_ROWS(u8, uint8_t)
+CAMSHAFT_TOP_K_TYPES(CAMSHAFT_ROWS)
 #undef CAMSHAFT_ROWS
 
 }  // namespace
@@ -112,16 +99,7 @@ constexpr int64_t elements_a_part = 1 << 18;  // between two questions whether t
       HWY_DYNAMIC_DISPATCH(other_##name)(x, of, begin, end, best, least);              \
     }                                                                                  \
   }
-CAMSHAFT_ROWS(f32, float)
-CAMSHAFT_ROWS(f64, double)
-CAMSHAFT_ROWS(i64, int64_t)
-CAMSHAFT_ROWS(i32, int32_t)
-CAMSHAFT_ROWS(i16, int16_t)
-CAMSHAFT_ROWS(i8, int8_t)
-CAMSHAFT_ROWS(u64, uint64_t)
-CAMSHAFT_ROWS(u32, uint32_t)
-CAMSHAFT_ROWS(u16, uint16_t)
-CAMSHAFT_ROWS(u8, uint8_t)
+CAMSHAFT_TOP_K_TYPES(CAMSHAFT_ROWS)
 #undef CAMSHAFT_ROWS
 
 }  // namespace
@@ -138,18 +116,9 @@ void top_k_of_columns(const T* x, const TopKColumns& of, typename CandidatesOf<T
   }
 }
 
-#define CAMSHAFT_COLUMNS(T) \
+#define CAMSHAFT_COLUMNS(name, T) \
   template void top_k_of_columns(const T*, const TopKColumns&, CandidatesOf<T>::EntryType*, T*, PacedCancellation&);
-CAMSHAFT_COLUMNS(float)
-CAMSHAFT_COLUMNS(double)
-CAMSHAFT_COLUMNS(int64_t)
-CAMSHAFT_COLUMNS(int32_t)
-CAMSHAFT_COLUMNS(int16_t)
-CAMSHAFT_COLUMNS(int8_t)
-CAMSHAFT_COLUMNS(uint64_t)
-CAMSHAFT_COLUMNS(uint32_t)
-CAMSHAFT_COLUMNS(uint16_t)
-CAMSHAFT_COLUMNS(uint8_t)
+CAMSHAFT_TOP_K_TYPES(CAMSHAFT_COLUMNS)
 #undef CAMSHAFT_COLUMNS
 
 }  // namespace camshaft::cpu

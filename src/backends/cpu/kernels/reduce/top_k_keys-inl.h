@@ -6,6 +6,7 @@
 #define CAMSHAFT_CPU_KERNELS_TOP_K_KEYS_INL_H_
 #endif
 
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -32,6 +33,18 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> keys_of(D d, hn::Vec<D> x, bool larges
     key = hn::Xor(key, hn::Set(di, std::numeric_limits<Key>::lowest()));
   }
   return largest ? key : hn::Not(key);
+}
+
+// The lanes whose key is above its bound, as bits from the lowest on.
+template <class DI>
+HWY_INLINE uint64_t lanes_above(DI di, hn::Vec<DI> key, hn::Vec<DI> bound) {
+  const auto is_above = hn::Gt(key, bound);
+  if (hn::AllFalse(di, is_above)) return 0;
+  uint8_t bits[8] = {};
+  hn::StoreMaskBits(di, is_above, bits);
+  uint64_t lanes = 0;
+  std::memcpy(&lanes, bits, sizeof(lanes));
+  return lanes;
 }
 
 }  // namespace camshaft::cpu::HWY_NAMESPACE
