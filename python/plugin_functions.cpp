@@ -193,6 +193,10 @@ PyObject* array_of(const camshaft_plugin_tensor* operand) {
                                numbers({operand->dims, operand->dims + operand->rank})));
 }
 
+Reference arrays_of(const camshaft_plugin_tensor* const* operands, size_t count) {
+  return Reference(checked(list_of(std::span(operands, count), array_of)));
+}
+
 /// A result of a size that only running tells: (output, dims, bytes).
 void give_late(const camshaft_plugin_run* run, PyObject* entry) {
   const Reference index(checked(PySequence_GetItem(entry, 0))), sizes(checked(PySequence_GetItem(entry, 1)));
@@ -209,10 +213,8 @@ void give_late(const camshaft_plugin_run* run, PyObject* entry) {
 
 int32_t enqueue(void* instance, const camshaft_plugin_run* run) {
   return locked(run, [&] {
-    const auto arrays = [](const camshaft_plugin_tensor* const* operands, size_t count) {
-      return Reference(checked(list_of(std::span(operands, count), array_of)));
-    };
-    const Reference inputs = arrays(run->inputs, run->input_count), outputs = arrays(run->outputs, run->output_count);
+    const Reference inputs = arrays_of(run->inputs, run->input_count);
+    const Reference outputs = arrays_of(run->outputs, run->output_count);
     const Reference late(
         checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run", "OO", inputs.get(), outputs.get())));
     const Py_ssize_t count = PySequence_Size(late.get());
@@ -253,8 +255,8 @@ void launch(const camshaft_plugin_run* run, PyObject* entry) {
 
 int32_t enqueue_cuda(void* instance, const camshaft_plugin_run* run) {
   return locked(run, [&] {
-    const Reference inputs(checked(list_of(std::span(run->inputs, run->input_count), array_of)));
-    const Reference outputs(checked(list_of(std::span(run->outputs, run->output_count), array_of)));
+    const Reference inputs = arrays_of(run->inputs, run->input_count);
+    const Reference outputs = arrays_of(run->outputs, run->output_count);
     const Reference launches(
         checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "launches", "OO", inputs.get(), outputs.get())));
     const Py_ssize_t count = PySequence_Size(launches.get());
@@ -268,6 +270,15 @@ PyObject* load(PyObject*, PyObject* arguments) {
   if (PyArg_ParseTuple(arguments, "s", &source) == 0) return nullptr;
   return guarded([&] {
     load_plugin(source);
+    return none();
+  });
+}
+
+PyObject* load_custom_ops(PyObject*, PyObject* arguments) {
+  const char* library = nullptr;
+  if (PyArg_ParseTuple(arguments, "s", &library) == 0) return nullptr;
+  return guarded([&] {
+    load_ort_custom_ops(library);
     return none();
   });
 }
@@ -346,6 +357,7 @@ PyObject* set_checks(PyObject*, PyObject* arguments) {
 
 PyMethodDef plugin_functions[] = {
     {"load_plugin", load, METH_VARARGS, "load_plugin(source)"},
+    {"load_ort_custom_ops", load_custom_ops, METH_VARARGS, "load_ort_custom_ops(library)"},
     {"register_plugin", register_operator, METH_VARARGS,
      "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand], cuda_text, cuda_module)"},
     {"list_plugins", list, METH_NOARGS, "list_plugins() -> JSON"},

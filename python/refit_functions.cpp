@@ -69,6 +69,20 @@ PyObject* set_file(PyObject*, PyObject* arguments) {
   });
 }
 
+PyObject* set_lora(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char *adapter = nullptr, *path = nullptr;
+  if (PyArg_ParseTuple(arguments, "Oss", &capsule, &adapter, &path) == 0) return nullptr;
+  return guarded([&] {
+    Refitter& refitter = refitter_of(capsule);
+    {
+      const Unlocked unlocked;
+      refitter.set_lora(adapter, path);
+    }
+    return none();
+  });
+}
+
 PyObject* refit(PyObject*, PyObject* arguments) {
   PyObject* capsule = nullptr;
   int threads = 0;
@@ -91,6 +105,7 @@ PyMethodDef refit_functions[] = {
     {"refitter_missing", missing, METH_O, "refitter_missing(refitter) -> [name]"},
     {"refitter_set", set, METH_VARARGS, "refitter_set(refitter, name, dlpack), which must live until refit()"},
     {"refitter_set_file", set_file, METH_VARARGS, "refitter_set_file(refitter, path)"},
+    {"refitter_set_lora", set_lora, METH_VARARGS, "refitter_set_lora(refitter, adapter, path)"},
     {"refit", refit, METH_VARARGS, "refit(refitter, threads)"},
     {nullptr, nullptr, 0, nullptr}};
 

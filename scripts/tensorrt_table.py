@@ -52,7 +52,7 @@ REFUSED = {
     "IExecutionContext": "set_tensor_debug_state get_shape set_shape_input",
     "INetworkDefinition": "add_assertion add_ragged_softmax add_dynamic_quantize "
     "add_plugin mark_debug mark_unfused_tensors_as_debug_tensors",
-    "IPluginRegistry": "load_library deregister_library acquire_plugin_resource release_plugin_resource",
+    "IPluginRegistry": "acquire_plugin_resource release_plugin_resource",
     "IPluginV3OneBuildV2": "get_aliased_input",
     "Runtime": "load_runtime",
     "SerializationFlag": "EXCLUDE_WEIGHTS",

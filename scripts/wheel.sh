@@ -5,11 +5,19 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh
 
+# Another run waits, and who installs the wheel meanwhile finds the old one or the new one.
+mkdir -p build
+exec 9>build/wheel.lock
+flock 9
+
 # From what is built for the tests: the same objects.
 scripts/build.sh release camshaft_python camshaft_command
 made=build/wheel
-rm -rf "$made" dist/camshaft-*.whl
+rm -rf "$made"
 .venv/bin/python -m pip wheel . --quiet --no-deps --no-build-isolation \
   --config-settings build-dir=build/release --config-settings cmake.define.CAMSHAFT_BUILD_TESTS=ON \
   --config-settings cmake.define.CAMSHAFT_BUILD_EXAMPLES=ON --wheel-dir "$made"
-PATH=$PWD/.venv/bin:$PATH .venv/bin/python -m auditwheel repair "$made"/camshaft-*.whl --wheel-dir dist | tail -1
+PATH=$PWD/.venv/bin:$PATH .venv/bin/python -m auditwheel repair "$made"/camshaft-*.whl --wheel-dir "$made/dist" | tail -1
+mkdir -p dist
+find dist -name 'camshaft-*.whl' ! -name "$(cd "$made/dist" && ls)" -delete
+mv "$made"/dist/camshaft-*.whl dist/

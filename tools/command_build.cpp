@@ -25,7 +25,7 @@ namespace {
 
 struct BuildCommandArguments : BuildArguments {
   std::string model, output, stop_after;
-  std::vector<std::string> debug_tensors;
+  std::vector<std::string> debug_tensors, lora;
   ProfileTexts profiles;
   TuningArguments tuning;
   bool no_verify = false, refit = false, strip_weights = false, json = false;
@@ -117,6 +117,7 @@ void print_build_summary(const BuildCommandArguments& arguments, const std::stri
     print_verification(report);
   }
   if (arguments.refit || arguments.strip_weights) print_refit(report);
+  for (const std::string& adapter : report.lora) fmt::print("lora      {}\n", adapter);
   if (!report.gains.empty()) print_gains(report.gains);
 }
 
@@ -151,6 +152,7 @@ void print_build_report_json(const BuildCommandArguments& arguments, const std::
                          {"refittable", report.refittable},
                          {"not_refittable", report.not_refittable},
                          {"refit_costs", report.refit_costs},
+                         {"lora", report.lora},
                          {"quantized_layers", to_json(report.quantized_layers)},
                          {"gains", to_json(report.gains)}};
   print_json(json);
@@ -163,6 +165,7 @@ int build(const BuildCommandArguments& arguments) {
   options.set("verify", !arguments.no_verify).set("refit", arguments.refit);
   options.set("strip-weights", arguments.strip_weights);
   arguments.tuning.set(options);
+  for (const std::string& adapter : arguments.lora) options.set("lora", adapter);
   for (const std::string& name : arguments.debug_tensors) options.set("debug-tensors", name);
   options.set("stop-after-pass", parse_whole(arguments.stop_after, "stop-after-pass", 0, 1000, -1));
   options.set_inputs(arguments.read_inputs());
@@ -231,6 +234,13 @@ Command add_build_command(CLI::App& app) {
       "Make an engine whose weights `camshaft refit` replaces; says which it cannot, and what that costs");
   command->add_flag("--strip-weights", arguments->strip_weights,
                     "The same, and save it without weights: a refit must bring them");
+  command
+      ->add_option(
+          "--lora", arguments->lora,
+          "An adapter of LoRA that runs may choose: a .safetensors file, or the folder that PEFT writes; may be "
+          "given several times")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
   command->add_option("--debug-tensors", arguments->debug_tensors, "Tensors to keep through fusion, as further outputs")
       ->type_name("NAME[,NAME…]")
       ->delimiter(',')

@@ -71,6 +71,11 @@ int parse_and_run(int argc, const char* const* argv) {
                  "Load operators: a library, an ONNX model of functions, or 'my::Op(x) = x * tanh(x)'; may be repeated")
       ->type_name("FILE|TEXT")
       ->allow_extra_args(false);
+  std::vector<std::string> custom_ops;
+  app.add_option("--ort-custom-ops", custom_ops,
+                 "Load the operators of a library made for ONNX Runtime (RegisterCustomOps); may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   bool guards = false, verify_plugins = false;
   app.add_flag("--plugin-guards", guards,
                "Run plugins on copies between guard zones, which find what they write where they must not");
@@ -98,6 +103,7 @@ int parse_and_run(int argc, const char* const* argv) {
   if (verbose) set_log_level(LogLevel::debug);
   set_plugin_checks(guards, verify_plugins);
   for (const std::string& plugin : plugins) load_plugin(plugin);
+  for (const std::string& library : custom_ops) load_ort_custom_ops(library);
   for (const Command& command : commands)
     if (command.parser->parsed()) return finish(command.run());
   return fail(ErrorCode::internal, "no command was run");

@@ -4,13 +4,18 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "camshaft/refitter.hpp"
 #include "tools/commands.h"
+#include "tools/named_file.h"
 #include "tools/npz.h"
 #include "tools/number_option.h"
 #include "tools/open_engine.h"
 #include "tools/report.h"
+#include "tools/seconds_since.h"
 #include "tools/tensor_text.h"
 
 namespace camshaft::tools {
@@ -19,6 +24,7 @@ namespace {
 
 struct RefitArguments {
   std::string engine, weights, output, threads;
+  std::vector<std::string> lora;
   bool lists = false, json = false;
 };
 
@@ -48,10 +54,6 @@ void set_weights(Refitter& refitter, const std::string& path) {
 }
 
 int refit_command(const RefitArguments& arguments) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds_since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
   const std::string output = arguments.output.empty() ? arguments.engine : arguments.output;
   if (!Engine::is_engine_file(arguments.engine))
     throw Error(ErrorCode::invalid_argument,
@@ -59,11 +61,16 @@ int refit_command(const RefitArguments& arguments) {
   const Engine engine = Engine::load(arguments.engine);
   Refitter refitter(engine);
   if (arguments.lists) return list_weights(arguments, refitter);
-  if (arguments.weights.empty()) throw Error(ErrorCode::invalid_argument, "--weights is required");
+  if (arguments.weights.empty() && arguments.lora.empty())
+    throw Error(ErrorCode::invalid_argument, "--weights or --lora is required");
   check_distinct(arguments.weights, output);
   check_writable(output);
-  const auto start = Clock::now();
-  set_weights(refitter, arguments.weights);
+  const auto start = std::chrono::steady_clock::now();
+  if (!arguments.weights.empty()) set_weights(refitter, arguments.weights);
+  for (const std::string& text : arguments.lora) {
+    const auto [name, file] = parse_named_file(text, "--lora", "NAME=FILE");
+    refitter.set_lora(name, file);
+  }
   const double reading = seconds_since(start);
   int64_t replaced = 0, all = 0;
   for (const EngineWeight& weight : refitter.weights()) {
@@ -98,6 +105,11 @@ Command add_refit_command(CLI::App& app) {
       ->add_option("--weights", arguments->weights,
                    "The new weights by the names of the model's initializers: a model (.onnx), .safetensors or .npz")
       ->type_name("FILE");
+  command
+      ->add_option("--lora", arguments->lora,
+                   "Another adapter in the place of one that the engine was built with; may be given several times")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
   command->add_option("-o,--output", arguments->output, "The new engine file (default: ENGINE itself)")
       ->type_name("OUT");
   command->add_option("--threads", arguments->threads, "Threads to refit with (default: one for each core)")

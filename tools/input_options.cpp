@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string_view>
 
 #include "camshaft/error.hpp"
 #include "tools/interrupt.h"
+#include "tools/named_file.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
 #include "tools/number_option.h"
@@ -29,6 +33,35 @@ void check_shape(const TensorInfo& info, const Dims& dims, const std::string& pl
                 fmt::format("{} has shape {}, which does not fit input {}", place, to_string(dims), to_string(info)));
 }
 
+// Of the engine's metadata, and of its input.
+constexpr const char* lora_input = "lora";
+
+// The value of that input; nothing for an engine without adapters.
+std::optional<Tensor> chosen_adapter(const Engine& engine, const std::string& wanted) {
+  const auto listed = engine.metadata().find(lora_input);
+  if (listed == engine.metadata().end()) {
+    if (wanted.empty()) return std::nullopt;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--lora {}: the engine has no adapters; build it with --lora NAME=FILE", wanted));
+  }
+  int64_t chosen = 0;
+  if (!wanted.empty() && wanted != "none") {
+    int64_t number = 0;
+    for (std::string_view rest = listed->second; chosen == 0 && !rest.empty();) {
+      const size_t comma = std::min(rest.find(", "), rest.size());
+      ++number;
+      if (rest.substr(0, comma) == wanted) chosen = number;
+      rest.remove_prefix(std::min(comma + 2, rest.size()));
+    }
+    if (chosen == 0)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("--lora: the engine has no adapter '{}'; it has {}", wanted, listed->second));
+  }
+  Tensor tensor(DType::i64, Dims{});
+  std::memcpy(tensor.mutable_data(), &chosen, sizeof chosen);
+  return tensor;
+}
+
 }  // namespace
 
 void InputOptions::add_to(CLI::App& command) {
@@ -44,10 +77,13 @@ void InputOptions::add_to(CLI::App& command) {
       ->type_name("NAME:SHAPE[,NAME:SHAPE…]")
       ->allow_extra_args(false)
       ->group("Inputs");
+  command.add_option("--lora", lora, "Which adapter of the engine to run with (default: none)")
+      ->type_name("NAME")
+      ->group("Inputs");
   command.add_option("--seed", seed, "Of the made-up inputs (default: 0)")->type_name("N")->group("Inputs");
 }
 
-GivenInputs::GivenInputs(const InputOptions& options) : shapes_(parse_shapes(options.shapes)) {
+GivenInputs::GivenInputs(const InputOptions& options) : shapes_(parse_shapes(options.shapes)), lora_(options.lora) {
   seed_ = static_cast<uint64_t>(parse_whole(options.seed, "seed", 0, INT64_MAX, 0));
   const auto add = [&](const std::string& name, Tensor tensor, std::string place) {
     if (const auto it = arrays_.find(name); it != arrays_.end())
@@ -63,11 +99,8 @@ GivenInputs::GivenInputs(const InputOptions& options) : shapes_(parse_shapes(opt
     for (auto& [name, tensor] : read_npz(options.archive))
       add(name, std::move(tensor), fmt::format("'{}': array '{}'", options.archive, name));
   for (const std::string& text : options.arrays) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      throw Error(ErrorCode::invalid_argument, fmt::format("--input: '{}' is not of the form NAME=FILE.npy", text));
-    const std::string path = text.substr(equals + 1);
-    add(text.substr(0, equals), read_npy(path), fmt::format("'{}'", path));
+    const auto [name, path] = parse_named_file(text, "--input", "NAME=FILE.npy");
+    add(name, read_npy(path), fmt::format("'{}'", path));
   }
 }
 
@@ -85,11 +118,19 @@ GivenInputs::Complete GivenInputs::complete(const Engine& engine) const {
     const auto array = arrays_.find(name);
     check_shape(*info, dims, array == arrays_.end() ? fmt::format("--shapes: '{}'", name) : array->second.place);
   }
+  const std::optional<Tensor> adapter = chosen_adapter(engine, lora_);
+  if (!lora_.empty() && arrays_.contains(lora_input))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the adapter is given twice: by {} and by --lora", arrays_.at(lora_input).place));
   Complete complete;
   complete.tensors.resize(infos.size());
   bool missing = false;
   for (size_t i = 0; i < infos.size(); ++i) {
     const auto it = arrays_.find(infos[i].name);
+    if (it == arrays_.end() && adapter && infos[i].name == lora_input) {
+      complete.tensors[i] = *adapter;
+      continue;
+    }
     missing |= it == arrays_.end();
     if (it != arrays_.end() && is_container(infos[i].dtype))
       throw Error(ErrorCode::invalid_argument,

@@ -12,12 +12,13 @@
 
 namespace camshaft::tools {
 
-/// The options --inputs, --input, --shapes and --seed.
+/// The options --inputs, --input, --shapes, --seed and --lora.
 struct InputOptions {
   std::string archive;              ///< .npz
   std::vector<std::string> arrays;  ///< "name=file.npy"
   std::vector<std::string> shapes;
   std::string seed;
+  std::string lora;  ///< the name of an adapter
 
   /// Adds the options to a command.
   void add_to(CLI::App& command);
@@ -37,7 +38,8 @@ class GivenInputs {
     std::vector<std::string> generated;  ///< "name: f32[1, 3]" of those that no file gave
   };
   /// One tensor for each input: from the files, else seeded, with sizes that --shapes, the engine's profile, or a guess
-  /// decide. Throws Error(invalid_argument) for a name that is no input, and for a wrong dtype or shape.
+  /// decide; none of an engine's adapters without --lora. Throws Error(invalid_argument) for a name that is no input
+  /// and no adapter, and for a wrong dtype or shape.
   Complete complete(const Engine& engine) const;
 
  private:
@@ -48,6 +50,7 @@ class GivenInputs {
   std::map<std::string, Array> arrays_;
   NamedShapes shapes_;
   uint64_t seed_ = 0;
+  std::string lora_;
 };
 
 }  // namespace camshaft::tools

@@ -346,8 +346,9 @@ typedef struct camshaft_engine camshaft_engine;
  * rounding_noise, judged_tensors, undecided_tensors, layers_error, seconds_import, seconds_optimize, seconds_tune,
  * seconds_compile, seconds_verify, problems_measured, problems_cached, problems_out_of_time, approximate_refused,
  * kept_f32, quantized_layers: [{layer, quantized, reason, float_seconds, int8_seconds}], gains: [{precision, speedup,
- * error (null: not known)}], model_nodes, passes, layers, refittable, not_refittable, refit_costs}. With the option
- * refit the last three are how many initializers can be replaced, which cannot and why, and what was not done for it.
+ * error (null: not known)}], model_nodes, passes, layers, refittable, not_refittable, refit_costs, lora}. With the
+ * option refit, refittable and what follows are how many initializers can be replaced, which cannot and why, and what
+ * was not done for it; lora is what each adapter updates.
  * An engine that cannot be verified, for want of inputs that the reference accepts or that give anything finite, is
  * CAMSHAFT_INVALID_ARGUMENT: give inputs, or build without verification. */
 CAMSHAFT_API camshaft_status camshaft_build_file(const char* path, const camshaft_options* options,
@@ -441,6 +442,11 @@ CAMSHAFT_API camshaft_status camshaft_refitter_set(camshaft_refitter* refitter, 
                                                    const camshaft_tensor* tensor);
 /* The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a file .safetensors. */
 CAMSHAFT_API camshaft_status camshaft_refitter_set_file(camshaft_refitter* refitter, const char* path);
+/* The same for an adapter that the engine was built with (the option lora), from another file: its numbers take the
+ * place of all of that adapter's. It may update what the engine's adapters did when it was built, in ranks up to
+ * theirs. */
+CAMSHAFT_API camshaft_status camshaft_refitter_set_lora(camshaft_refitter* refitter, const char* adapter,
+                                                        const char* path);
 /* Gives the engine what is set, computed on so many threads (0: one for each core), and forgets it. The engine is as it
  * was when this fails. Contexts take the new weights with their next run, and one that runs meanwhile ends on the old
  * ones; what was enqueued on a GPU does, too. Nothing is verified. */

@@ -209,6 +209,9 @@ typedef const camshaft_plugin_library* (*camshaft_plugin_entry_function)(uint32_
  * functions are operators, or of one written as text, "my::Scaled(x, alpha = 1) = alpha * tanh(x)". Loading the same
  * thing again changes nothing; there is no unloading. A library's code runs in this process. */
 CAMSHAFT_API camshaft_status camshaft_load_plugin(const char* source);
+/* Loads the operators of a library that was made for ONNX Runtime: one that exports RegisterCustomOps and calls through
+ * its OrtApi. They run on the host. Loading the same library again changes nothing. */
+CAMSHAFT_API camshaft_status camshaft_load_ort_custom_ops(const char* library);
 /* Takes an operator that the program brings itself, and what it points to, for as long as the process runs. `source`
  * stands for the library's file in messages and engines; `hash` tells one version of its code from another: an engine
  * is loaded with the same one alone. */

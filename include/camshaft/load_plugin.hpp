@@ -17,6 +17,12 @@ inline void load_plugin(const std::string& source) {
   detail::check(camshaft_load_plugin(source.c_str()));
 }
 
+/// Loads the operators of a library that was made for ONNX Runtime, by its RegisterCustomOps, for the whole process.
+/// Loading the same library again changes nothing. Throws Error: io, or invalid_argument for what is no such library.
+inline void load_ort_custom_ops(const std::string& library) {
+  detail::check(camshaft_load_ort_custom_ops(library.c_str()));
+}
+
 /// How plugins are checked from now on: see CAMSHAFT_PLUGIN_GUARDS and CAMSHAFT_PLUGIN_VERIFY.
 inline void set_plugin_checks(bool guards, bool verify) {
   detail::check(

@@ -66,6 +66,11 @@ class Refitter {
   }
   /// The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a .safetensors file.
   void set_file(const std::string& path) { detail::check(camshaft_refitter_set_file(handle(), path.c_str())); }
+  /// The same for an adapter that the engine was built with (the option lora), from another file, which may update what
+  /// the engine's adapters did when it was built, in ranks up to theirs.
+  void set_lora(const std::string& adapter, const std::string& path) {
+    detail::check(camshaft_refitter_set_lora(handle(), adapter.c_str(), path.c_str()));
+  }
   /// Gives the engine what is set, and forgets it. Contexts take the new weights with their next run. The engine is as
   /// it was when this throws.
   void refit(int threads = 0) {

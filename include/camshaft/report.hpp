@@ -190,6 +190,8 @@ struct BuildReport {
   /// they can be.
   int64_t refittable = 0;
   std::vector<std::string> not_refittable, refit_costs;
+  /// With the option lora, of each adapter: "french: 12 products, rank 16".
+  std::vector<std::string> lora;
   /// Of a build in fp32 that measures: what lower precisions would gain.
   std::vector<PrecisionGain> gains;
   int64_t model_nodes = 0;          ///< nodes of the ONNX graph
@@ -302,6 +304,7 @@ inline BuildReport build_report(const Record& r) {
   report.refittable = r["refittable"].integer();
   report.not_refittable = r["not_refittable"].texts();
   report.refit_costs = r["refit_costs"].texts();
+  report.lora = r["lora"].texts();
   report.gains = r["gains"].list(precision_gain);
   report.quantized_layers = r["quantized_layers"].list(layer_placement);
   report.model_nodes = r["model_nodes"].integer();

@@ -62,7 +62,7 @@ from camshaft._errors import (
 from camshaft._export import export
 from camshaft._network import Network
 from camshaft._options import BuildOptions, CalibrationOptions
-from camshaft._plugin import Dim, load_plugin, plugin, plugins, set_plugin_checks
+from camshaft._plugin import Dim, load_ort_custom_ops, load_plugin, plugin, plugins, set_plugin_checks
 from camshaft._plugin_kernels import DeviceArray, Launch
 from camshaft._refit import Refitter
 from camshaft._values import Value
@@ -99,6 +99,7 @@ __all__ = [
     "calibrate",
     "devices",
     "export",
+    "load_ort_custom_ops",
     "load_plugin",
     "options",
     "plugin",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from camshaft._engine import Context
-    from camshaft._types import Capsule, Shape, SupportsDLPack
+    from camshaft._types import Capsule, Shape
 
 CPU, _CUDA = 1, 2  # of DLPack
 
@@ -19,8 +19,9 @@ def device_name(ordinal: int) -> str:
     return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
 
 
-def capsule_of(array: SupportsDLPack) -> Capsule:
-    """The array's DLPack capsule. Arrays on a GPU are taken as they are: work is done in the order of its stream."""
+def capsule_of(array: Any) -> Capsule:
+    """The DLPack capsule of an array; a TypeError for what is none. Arrays on a GPU are taken as they are: work is done
+    in the order of its stream."""
     export = getattr(array, "__dlpack__", None)
     if export is None:
         raise TypeError(f"{type(array).__name__} has no __dlpack__: give an array of NumPy, PyTorch, CuPy, …")

@@ -15,7 +15,9 @@ from camshaft._arrays import CPU, Array, capsule_of, device_name
 from camshaft._errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from camshaft._types import Capsule, Inputs, Outputs, Path, Record, Shape, SupportsDLPack
+    from camshaft._types import Capsule, Outputs, Path, Record, RunInputs, Shape, SupportsDLPack
+
+_LORA = "lora"  # the input that chooses an adapter, and what the metadata list them under
 
 
 class TensorInfo(NamedTuple):
@@ -53,6 +55,8 @@ class Engine:
         self.inputs = infos_of(_native.inputs(engine))
         self.outputs = infos_of(_native.outputs(engine))
         self.metadata = dict(_native.metadata(engine))
+        #: The adapters that it was built with (the option lora); the input "lora" chooses one, by its name or number.
+        self.adapters: list[str] = [name for name in self.metadata.get(_LORA, "").split(", ") if name]
         #: What build() did, as its docstring says; None for an engine that was loaded.
         self.report: Record | None = report
 
@@ -117,20 +121,20 @@ class Engine:
         """`threads` are those of the host that a run uses; 0: one for each core."""
         return Context(self, threads)
 
-    def run(self, inputs: Inputs) -> Outputs:
+    def run(self, inputs: RunInputs) -> Outputs:
         """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Each thread that calls
         has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts itself."""
-        self._check_all_given(inputs)
+        inputs = self._completed(inputs)
         of_thread = self._of_thread
         if not hasattr(of_thread, "run"):
             of_thread.run = _run_to_copies(self.create_context())
-        run: Callable[[Inputs], Outputs] = of_thread.run
+        run: Callable[[RunInputs], Outputs] = of_thread.run
         return run(inputs)
 
-    async def run_async(self, inputs: Inputs) -> Outputs:
+    async def run_async(self, inputs: RunInputs) -> Outputs:
         """The same without holding up the event loop. Runs at a time have a context each, which later ones use again: a
         semaphore of the caller's bounds how many there are."""
-        self._check_all_given(inputs)
+        inputs = self._completed(inputs)
         import numpy
 
         context = self._idle.pop() if self._idle else self.create_context()
@@ -140,12 +144,25 @@ class Engine:
         finally:
             self._idle.append(context)
 
-    def _check_all_given(self, inputs: Inputs) -> None:
+    def _completed(self, inputs: RunInputs) -> RunInputs:
         for info in self.inputs:  # which a context would take from the run before
             if info.name not in inputs:
-                raise InvalidArgumentError(f"input '{info.name}' ({info.type}) is not given")
+                if self.adapters and info.name == _LORA:
+                    inputs = {**inputs, _LORA: "none"}
+                else:
+                    raise InvalidArgumentError(f"input '{info.name}' ({info.type}) is not given")
+        return inputs
 
-    def __call__(self, *arrays: SupportsDLPack, **named: SupportsDLPack) -> Any:
+    def _adapter(self, name: str) -> SupportsDLPack:
+        """The value of the input "lora" for an adapter, or "none"."""
+        import numpy
+
+        if name not in ("none", *self.adapters):
+            known = ", ".join(["none", *self.adapters])
+            raise InvalidArgumentError(f"the engine has no adapter '{name}'; there are: {known}")
+        return numpy.array(0 if name == "none" else 1 + self.adapters.index(name), numpy.int64)
+
+    def __call__(self, *arrays: SupportsDLPack, **named: SupportsDLPack | str) -> Any:
         """run() for arrays in the order of the inputs, or by their names: the output, or a tuple of several."""
         if len(arrays) > len(self.inputs):
             raise TypeError(f"{len(arrays)} arrays for {len(self.inputs)} inputs")
@@ -162,7 +179,7 @@ class Engine:
         return f"<camshaft.Engine ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.device}>"
 
 
-def _run_to_copies(context: Context) -> Callable[[Inputs], Outputs]:
+def _run_to_copies(context: Context) -> Callable[[RunInputs], Outputs]:
     """A function like Context.run() whose outputs are the caller's, for a context that nobody else uses: NumPy takes them
     from views that are made once, which is 3 us of a call less than through Array."""
     import numpy
@@ -170,7 +187,7 @@ def _run_to_copies(context: Context) -> Callable[[Inputs], Outputs]:
     views = [(name, _HostOutput(context._context, name)) for name in context._dtypes]
     of_library, set_input, run, from_dlpack = context._context, context.set_input, _native.run, numpy.from_dlpack
 
-    def run_to_copies(inputs: Inputs) -> Outputs:
+    def run_to_copies(inputs: RunInputs) -> Outputs:
         for name, array in inputs.items():
             set_input(name, array)
         run(of_library)
@@ -206,9 +223,12 @@ class Context:
         self._on_device = False  # where the others are that the context keeps
         self._stream: int | None = None  # of the last run, where it was not waited for
 
-    def set_input(self, name: str, array: SupportsDLPack) -> None:
+    def set_input(self, name: str, array: SupportsDLPack | str) -> None:
         """Sets an input's shape and binds the array's memory, on the host or on the GPU, without a copy: row-major
-        elements of the input's dtype, unchanged until the run is done."""
+        elements of the input's dtype, unchanged until the run is done. The input "lora" of an engine with adapters also
+        takes the name of one, or "none", which it is as long as it is not set."""
+        if isinstance(array, str) and name == _LORA and self.engine.adapters:
+            array = self.engine._adapter(array)
         capsule = capsule_of(array)
         _native.set_input(self._context, name, capsule)
         self._bound["in", name] = capsule
@@ -240,7 +260,7 @@ class Context:
         """For the shapes of the inputs set so far."""
         return tuple(_native.output_shape(self._context, name))
 
-    def run(self, inputs: Inputs | None = None, *, stream: int | None = None) -> dict[str, Array]:
+    def run(self, inputs: RunInputs | None = None, *, stream: int | None = None) -> dict[str, Array]:
         """Sets the inputs of a dict and computes all outputs: {name: Array}. Waits for them, unless `stream` is given, a
         CUDA stream as a number (torch.cuda.current_stream().cuda_stream): then the work goes there, as with
         enqueue(). Outputs that are neither bound nor placed by keep_output() are on the host without a stream, and on
@@ -255,7 +275,7 @@ class Context:
             self.enqueue(stream)
         return {name: self.output(name) for name in self._dtypes}
 
-    async def run_async(self, inputs: Inputs | None = None) -> dict[str, Array]:
+    async def run_async(self, inputs: RunInputs | None = None) -> dict[str, Array]:
         """run() on a thread of the context, while the event loop goes on: {name: Array}, on the host where they are not
         placed. The context may not be used until then. Where the task is cancelled, the run ends soon, and the task when
         it has."""

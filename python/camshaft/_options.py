@@ -61,6 +61,8 @@ class BuildOptions(TypedDict, total=False):
     """Make an engine whose weights can be replaced; the report says which cannot, and what that costs."""
     strip_weights: bool | None
     """The same, and save it without weights: a refit must bring them."""
+    lora: str | Sequence[str] | None
+    """An adapter of LoRA that runs may choose, as NAME=FILE: a .safetensors file, or the folder that PEFT writes."""
     debug_tensors: str | Sequence[str] | None
     """Tensors to keep through fusion, as further outputs."""
     stop_after_pass: int | None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from camshaft import _native
 from camshaft._plugin_kernels import device_array, launch_entries
+from camshaft._values import _NUMPY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,28 +22,18 @@ if TYPE_CHECKING:
 
     Body = TypeVar("Body", bound=Callable[..., Any])
 
-# What NumPy has of the library's types; the names of the others are in its documentation.
-_NUMPY = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "u64": "uint64",
-    "u32": "uint32",
-    "u16": "uint16",
-    "u8": "uint8",
-    "bool": "bool",
-}
-
 
 def load_plugin(source: Path) -> None:
     """Loads operators that models may use and engines may need, for the whole process: of a shared library (see
     camshaft/plugin.hpp), of an ONNX model whose functions are operators, or of one as text,
     "my::Scaled(x, alpha = 1) = alpha * tanh(x)"."""
     _native.load_plugin(os.fspath(source))
+
+
+def load_ort_custom_ops(library: Path) -> None:
+    """Loads the operators of a library that was made for ONNX Runtime (what SessionOptions.register_custom_ops_library
+    takes), for the whole process. They run on the host."""
+    _native.load_ort_custom_ops(os.fspath(library))
 
 
 def plugins() -> list[Record]:
@@ -174,13 +165,18 @@ class Dim:
         return Dim(f"mod({self}, {other})")
 
 
+def _dim(text: str) -> int | Dim:
+    """A size as the library writes it."""
+    return int(text) if text.isdigit() else Dim(text)
+
+
 class Operand:
     """What a shape rule sees of an operand: `dtype` ("f32"), `shape`, and `values`, the elements of a small one of
     integers that is known before running, else None."""
 
     def __init__(self, dtype: str, dims: Sequence[str], values: list[int] | None) -> None:
         self.dtype = dtype
-        self.shape: tuple[int | Dim, ...] = tuple(int(d) if d.isdigit() else Dim(d) for d in dims)
+        self.shape: tuple[int | Dim, ...] = tuple(_dim(d) for d in dims)
         self.values = values
 
 

@@ -54,6 +54,12 @@ class Refitter:
         file."""
         _native.refitter_set_file(self._refitter, os.fspath(path))
 
+    def set_lora(self, adapter: str, path: Path) -> None:
+        """The same for an adapter that the engine was built with (the option lora), from another file: its numbers take
+        the place of all of that adapter's. It may update what the engine's adapters did when it was built, in ranks up
+        to theirs."""
+        _native.refitter_set_lora(self._refitter, adapter, os.fspath(path))
+
     def refit(self, threads: int = 0) -> None:
         """Gives the engine what is set, on so many threads (0: one for each core), and forgets it. The engine is as it
         was when this raises."""

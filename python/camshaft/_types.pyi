@@ -29,6 +29,8 @@ Path: TypeAlias = str | os.PathLike[str]
 Model: TypeAlias = Path | bytes | bytearray | memoryview | SerializesToString | Network
 Shape: TypeAlias = Sequence[SupportsIndex]
 Inputs: TypeAlias = Mapping[str, SupportsDLPack]
+RunInputs: TypeAlias = Mapping[str, SupportsDLPack | str]
+"""{name: array}, and an adapter by its name for the input "lora" """
 Outputs: TypeAlias = dict[str, NDArray[Any]]
 Profile: TypeAlias = Mapping[str, Sequence[Shape]]
 """{input: (smallest, usual, largest shape)}"""

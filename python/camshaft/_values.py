@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from camshaft._network import Network
     from camshaft._types import Capsule, DType, Index, Operand, Record
 
+# What NumPy has of the library's types.
 _NUMPY = {
     "f64": "float64",
     "f32": "float32",

@@ -52,6 +52,8 @@ def verify(
     arguments: build()'s."""
     if against not in ("reference", "onnxruntime") and not callable(against):
         raise InvalidArgumentError(f'against is "reference", "onnxruntime" or a function, not {against!r}')
+    if against == "onnxruntime" and arguments.get("lora"):
+        raise InvalidArgumentError("ONNX Runtime does not have the adapters (lora): give a function that judges")
     engine: Engine | None = None
     failure: str | None = None
     try:

@@ -49,7 +49,8 @@ json describe(const BuildReport& r) {
           {"layers", r.layers},
           {"refittable", r.refittable},
           {"not_refittable", r.not_refittable},
-          {"refit_costs", r.refit_costs}};
+          {"refit_costs", r.refit_costs},
+          {"lora", r.lora}};
 }
 
 json describe(const RewriteReport& r) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/similar_names.h"
@@ -38,6 +39,20 @@ std::vector<std::string> rule_texts(const std::vector<PrecisionRule>& rules) {
   for (const PrecisionRule& rule : rules)
     texts.push_back(
         fmt::format("{}:{}", rule.pattern, EnumNames<LayerPrecision>::values[static_cast<size_t>(rule.precision)]));
+  return texts;
+}
+
+std::pair<std::string, std::string> parse_lora(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("lora takes the name and the file of an adapter, NAME=FILE, not '{}'", text));
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+std::vector<std::string> lora_texts(const std::vector<std::pair<std::string, std::string>>& adapters) {
+  std::vector<std::string> texts;
+  for (const auto& [name, file] : adapters) texts.push_back(fmt::format("{}={}", name, file));
   return texts;
 }
 
@@ -172,6 +187,10 @@ constexpr Option options_of_build[] = {
         "what that costs"),
     build_option<&BuildOptions::strip_weights>("strip-weights", OptionKind::boolean,
                                                "The same, and save it without weights: a refit must bring them"),
+    {"lora", OptionKind::list,
+     "An adapter of LoRA that runs may choose, as NAME=FILE: a .safetensors file, or the folder that PEFT writes",
+     [](Settings& s, const json& v) { s.build.lora.push_back(parse_lora(v.get<std::string>())); },
+     [](const Settings& s) -> json { return lora_texts(s.build.lora); }},
     {"debug-tensors", OptionKind::list, "Tensors to keep through fusion, as further outputs",
      [](Settings& s, const json& v) { s.build.debug_tensors.push_back(v.get<std::string>()); },
      [](const Settings& s) -> json { return s.build.debug_tensors; }},

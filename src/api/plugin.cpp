@@ -5,6 +5,7 @@
 #include "api/status.h"
 #include "onnx/claimed_operators.h"
 #include "plugin/load.h"
+#include "plugin/ort/load.h"
 #include "reference/plugin_run.h"
 
 using namespace camshaft;
@@ -12,6 +13,10 @@ using namespace camshaft::api;
 
 camshaft_status camshaft_load_plugin(const char* source) {
   return guarded([&] { plugin::load(given(source, "source")); });
+}
+
+camshaft_status camshaft_load_ort_custom_ops(const char* library) {
+  return guarded([&] { ort::load_custom_ops(given(library, "library")); });
 }
 
 camshaft_status camshaft_register_plugin(const camshaft_plugin_operator* plugin, const char* source, const char* hash) {

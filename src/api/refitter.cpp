@@ -51,6 +51,11 @@ camshaft_status camshaft_refitter_set_file(camshaft_refitter* refitter, const ch
   return guarded([&] { given(refitter, "refitter")->refitter.set_file(given(path, "path")); });
 }
 
+camshaft_status camshaft_refitter_set_lora(camshaft_refitter* refitter, const char* adapter, const char* path) {
+  return guarded(
+      [&] { given(refitter, "refitter")->refitter.set_lora(given(adapter, "adapter"), given(path, "path")); });
+}
+
 camshaft_status camshaft_refitter_refit(camshaft_refitter* refitter, int32_t threads) {
   return guarded([&] { given(refitter, "refitter")->refitter.refit(threads); });
 }

@@ -1,5 +1,6 @@
 #include "builder/build_inputs.h"
 
+#include "runtime/adapters.h"
 #include "runtime/tensor_view.h"
 
 namespace camshaft {
@@ -17,6 +18,8 @@ SampleOptions sample_options(const BuildOptions& options) {
   SampleOptions sample;
   sample.seed = options.seed;
   for (const auto& [name, view] : options.verification_inputs) sample.inputs[name] = copy_of(view);
+  if (const std::string name(lora_input); !options.lora.empty() && !sample.inputs.contains(name))
+    sample.settled.emplace(name, Tensor::of<int64_t>(DType::i64, {}, {1}));  // with none the updates are zeros
   sample.cancellation = options.cancellation;
   return sample;
 }

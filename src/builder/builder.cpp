@@ -14,6 +14,7 @@
 #include "base/mapped_file.h"
 #include "base/out_of_memory.h"
 #include "base/work_scope.h"
+#include "builder/add_lora.h"
 #include "builder/build_budget.h"
 #include "builder/build_inputs.h"
 #include "builder/build_tuning.h"
@@ -32,6 +33,7 @@
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
 #include "reference/plugin_run.h"
+#include "runtime/adapters.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
@@ -97,6 +99,12 @@ std::map<std::string, std::string> metadata_of(const onnx::ImportedModel& import
   };
   for (const auto& [key, value] : imported.metadata) metadata["model." + key] = value;
   return metadata;
+}
+
+std::string names_of(const std::vector<onnx::LoraAdapter>& adapters) {
+  std::vector<std::string> names;
+  for (const onnx::LoraAdapter& adapter : adapters) names.push_back(adapter.name);
+  return join_adapters(names);
 }
 
 }  // namespace
@@ -176,11 +184,17 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   const WorkScope cancellable(options.cancellation);
   Stopwatch watch;
   progress("reading", 0);
+  const std::vector<onnx::LoraAdapter> adapters = read_adapters(options);
   Source source = read();
-  const std::unique_ptr<Replaceable> replaceable = refits(options) ? replaceable_of(source.model) : nullptr;
+  const std::unique_ptr<Replaceable> replaceable =
+      refits(options) ? replaceable_of(source.model, adapter_initializers(adapters)) : nullptr;
   const ReplaceableScope watched(replaceable.get());
   onnx::ImportedModel imported = onnx::import_model(source.model, import_options(options.profiles));
   source.model = {};  // its text may be large; the graph keeps the storage of what it took
+  if (!adapters.empty()) {
+    source.identity.hash = to_hex(hash64(source.identity.hash + adapters_hash(adapters, refits(options))));
+    report_.lora = add_lora(imported.graph, adapters, pool);
+  }
   const ModelIdentity& model = source.identity;
   const std::shared_ptr<Budget> budget = make_budget(options, imported.graph);
   const WorkScope budgeted(options.cancellation, budget);
@@ -219,6 +233,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     compile.cancellation = options.cancellation;
     compile.metadata = metadata_of(imported, model, source.bytes, backend->device());
     for (const auto& [name, text] : plugins_of(imported.graph)) compile.metadata["plugin " + name] = text;
+    if (!adapters.empty()) compile.metadata[std::string(lora_input)] = names_of(adapters);
     compile.metadata["tuning"] = tuning.summary();
     compile.metadata["precision"] = optimized.precision;
     compile.notes = optimized.notes;
@@ -273,6 +288,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     verify.known = &known;
     verify.cancellation = options.cancellation;
     verify.inputs = sample_options(options).inputs;
+    verify.adapters = static_cast<int64_t>(adapters.size());
     const auto verified = [&] {
       progress("verifying", 0.6);
       verify.sensitivity_above =

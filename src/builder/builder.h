@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/cancellation.h"
@@ -133,6 +134,10 @@ struct BuildOptions {
   bool refit = false;
   /// Files of the engine have no weights that a refit can bring; this is `refit` too.
   bool strip_weights = false;
+  /// Adapters of LoRA, each a name and a .safetensors file or PEFT's folder, see onnx/lora_adapter.h: low-rank updates
+  /// of products with constant weights. The engine has a further input "lora", an i64 scalar that chooses one in each
+  /// run: 0 is none, as is an input that is not given, 1 the first. With `refit` their numbers can be replaced, too.
+  std::vector<std::pair<std::string, std::string>> lora;
   /// Tensors of the model to keep through all fusions, so that they can be tapped.
   std::vector<std::string> debug_tensors;
   /// Stop after this many optimiser passes (BuildReport::passes); -1 runs them all.
@@ -194,6 +199,7 @@ struct BuildReport {
   /// order of the initializers' names.
   std::vector<std::string> not_refittable, refit_costs;
   int64_t refittable = 0;           ///< initializers that can be replaced
+  std::vector<std::string> lora;    ///< of each adapter: "french: 12 products, rank 16"
   int64_t model_nodes = 0;          ///< nodes of the ONNX graph
   std::vector<std::string> passes;  ///< of the optimiser, in the order in which they ran
   int64_t layers = 0;               ///< steps of the plan

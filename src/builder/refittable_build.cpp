@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -40,8 +39,7 @@ std::string bytes_without_weights(const onnx::ModelProto& model) {
   return onnx::model_bytes(bare);
 }
 
-std::unique_ptr<Replaceable> replaceable_of(const onnx::ModelProto& model) {
-  std::set<std::string> names;
+std::unique_ptr<Replaceable> replaceable_of(const onnx::ModelProto& model, std::set<std::string> names) {
   for (const onnx::TensorProto& tensor : model.graph.initializers) names.insert(tensor.name);
   return std::make_unique<Replaceable>(std::move(names));
 }

@@ -70,6 +70,8 @@ void verify(const onnx::ModelProto& written, const Graph& meaning, const ModelRe
 void rewrite_model(const std::filesystem::path& model, const std::filesystem::path& output, const BuildOptions& options,
                    bool external_data, const ModelRewrite& rewrite, RewriteReport& report) {
   report = {};
+  if (!options.lora.empty())
+    throw Error(ErrorCode::invalid_argument, "adapters (lora) are of an engine: give them when it is built");
   const auto progress = [&](std::string_view stage, double fraction) {
     options.cancellation.check(rewrite.doing);
     if (options.progress) options.progress(stage, fraction);

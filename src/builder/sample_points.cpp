@@ -67,7 +67,8 @@ bool has_empty_output(const Graph& model, const std::vector<Dims>& shapes) {
 }
 
 std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Profile>& profiles,
-                                        const SymbolBindings& optimum, const std::vector<Dims>& first, uint64_t seed) {
+                                        const SymbolBindings& optimum, const std::vector<Dims>& first, uint64_t seed,
+                                        int64_t adapters) {
   std::vector<SamplePoint> points;
   for (size_t p = 0; p < profiles.size(); ++p) {
     const auto add = [&](std::vector<int64_t> ShapeRange::*bound, const char* which) {
@@ -84,8 +85,11 @@ std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Pr
     for (const int64_t size : other_sizes) point.either.push_back(with_size(model, optimum, size));
     point.either.push_back(with_batch(model, optimum, sizes));
   }
-  for (uint64_t further = 1; further <= other_seeds; ++further)
-    points.push_back({"another seed", seed + further, {sizes}});
+  const auto of_adapters = static_cast<uint64_t>(adapters);
+  for (uint64_t further = 1; further <= std::max(other_seeds, of_adapters); ++further) {
+    const bool is_promised = further <= of_adapters;
+    points.push_back({is_promised ? "another adapter" : "another seed", seed + further, {sizes}, is_promised});
+  }
   return points;
 }
 

@@ -19,10 +19,12 @@ struct SamplePoint {
 
 /// The further points to judge an engine of `model` at, in the order of their use: every profile at its smallest,
 /// largest and usual shapes; without profiles, for inputs of any size, two of what is one on the first axes and other
-/// sizes on the others; and two other seeds. `optimum` has the sizes that are
-/// settled, `first` are the shapes of the first sample.
+/// sizes on the others; and two other seeds, or one for each of
+/// `adapters`, which are promised. `optimum` has the sizes that are settled, `first` are the shapes of the first
+/// sample.
 std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Profile>& profiles,
-                                        const SymbolBindings& optimum, const std::vector<Dims>& first, uint64_t seed);
+                                        const SymbolBindings& optimum, const std::vector<Dims>& first, uint64_t seed,
+                                        int64_t adapters = 0);
 
 /// The values of the symbols in the shapes of the inputs.
 SymbolBindings bind_inputs(const Graph& model, const std::vector<Dims>& shapes);

@@ -23,10 +23,10 @@ bool is_refusal(const Error& error) {
 }
 
 // The given inputs, whose shapes join `shapes`, by their place among the inputs of the model.
-std::map<size_t, Tensor> place_inputs(const Graph& model, const SampleOptions& options,
+std::map<size_t, Tensor> place_inputs(const Graph& model, const std::map<std::string, Tensor>& inputs,
                                       std::map<std::string, Dims>& shapes) {
   std::map<size_t, Tensor> placed;
-  for (const auto& [name, tensor] : options.inputs) {
+  for (const auto& [name, tensor] : inputs) {
     size_t i = 0;
     while (i < model.inputs.size() && model.value(model.inputs[i]).name != name) ++i;
     if (i == model.inputs.size())
@@ -49,7 +49,8 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
   cancellable.cancellation = &options.cancellation;
   std::string first_failure;
   std::map<std::string, Dims> shapes = options.shapes;
-  const std::map<size_t, Tensor> given = place_inputs(model, options, shapes);
+  const std::map<size_t, Tensor> given = place_inputs(model, options.inputs, shapes);
+  const std::map<size_t, Tensor> settled = place_inputs(model, options.settled, shapes);
   // Sizes at which outputs are empty come last. Integers may be indices that no rule recognises: 0 is nearly always one
   // that exists.
   const auto first_accepted = [&](SampleIntegers integers, bool with_empty) -> std::optional<VerificationSample> {
@@ -63,6 +64,7 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
         if (has_empty_output(model, sample.shapes) != with_empty) continue;
         sample.inputs = sample_inputs(model, sample.shapes, options.seed, integers);
         for (const auto& [i, tensor] : given) sample.inputs[i] = tensor;
+        for (const auto& [i, tensor] : settled) sample.inputs[i] = tensor;
         sample.expected = evaluate(model, sample.inputs, pool, cancellable);
         return sample;
       } catch (const Error& e) {

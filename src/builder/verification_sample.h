@@ -14,9 +14,10 @@ namespace camshaft {
 
 struct SampleOptions {
   uint64_t seed = 0;
-  std::map<std::string, Dims> shapes;    ///< of inputs; others as choose_input_shapes guesses
-  std::map<std::string, Tensor> inputs;  ///< instead of seeded ones; their shapes need not be in `shapes`
-  SymbolBindings symbols;                ///< sizes to prefer: a profile's optimum
+  std::map<std::string, Dims> shapes;     ///< of inputs; others as choose_input_shapes guesses
+  std::map<std::string, Tensor> inputs;   ///< instead of seeded ones; their shapes need not be in `shapes`
+  std::map<std::string, Tensor> settled;  ///< inputs that are neither drawn nor the caller's, of fixed shapes
+  SymbolBindings symbols;                 ///< sizes to prefer: a profile's optimum
   Cancellation cancellation;
 };
 

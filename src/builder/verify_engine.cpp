@@ -9,6 +9,7 @@
 #include "base/seconds_since.h"
 #include "builder/sample_inputs.h"
 #include "builder/sample_points.h"
+#include "runtime/adapters.h"
 #include "runtime/engine_impl.h"
 
 namespace camshaft {
@@ -49,7 +50,9 @@ class Verification {
     tried_.insert({options_.seed, shapes});
     further_start_ = std::chrono::steady_clock::now();
     const bool sizes_vary = options_.inputs.empty() && options_.shapes.empty();
-    for (const SamplePoint& point : further_points(model_, engine_.impl()->profiles, optimum, shapes, options_.seed))
+    const int64_t adapters = chooses_adapter() ? options_.adapters : 0;
+    for (const SamplePoint& point :
+         further_points(model_, engine_.impl()->profiles, optimum, shapes, options_.seed, adapters))
       if (result_.passed && !inputs_are_given() && (sizes_vary || point.seed != options_.seed)) judge(point);
     return std::move(result_);
   }
@@ -57,6 +60,12 @@ class Verification {
  private:
   // The caller gave all inputs, if there are any.
   bool inputs_are_given() const { return options_.inputs.size() >= model_.inputs.size(); }
+
+  bool chooses_adapter() const { return options_.adapters > 0 && !options_.inputs.contains(std::string(lora_input)); }
+  // The first seed has the first adapter, the last one none.
+  int64_t adapter_of(uint64_t seed) const {
+    return static_cast<int64_t>(seed - options_.seed + 1) % (options_.adapters + 1);
+  }
 
   static std::string key_of(const SymbolBindings& symbols, uint64_t seed) {
     std::string key = fmt::format("{}", seed);
@@ -72,6 +81,7 @@ class Verification {
     wanted.seed = seed;
     wanted.shapes = options_.shapes;
     wanted.inputs = options_.inputs;
+    if (chooses_adapter()) wanted.settled.emplace(lora_input, Tensor::of<int64_t>(DType::i64, {}, {adapter_of(seed)}));
     wanted.symbols = symbols;
     wanted.cancellation = options_.cancellation;
     MadeSample made = find_sample(model_, wanted, pool_);
@@ -124,7 +134,8 @@ class Verification {
       verdict.layers.culprit = fmt::format("none: the engine does not run: {}", error.what());
     }
     if (!is_first && !verdict.unverified.empty()) return verdict.unverified;
-    result_.samples.push_back(describe_sample(model_, sample.shapes, seed));
+    std::string& text = result_.samples.emplace_back(describe_sample(model_, sample.shapes, seed));
+    if (chooses_adapter()) text += fmt::format(", {} {}", lora_input, adapter_of(seed));
     result_.of_samples.push_back(verdict);
     if (is_first || !verdict.passed)
       static_cast<SampleVerdict&>(result_) = std::move(verdict);

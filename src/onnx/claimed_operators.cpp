@@ -44,10 +44,24 @@ void check_not_claimed(const Claims& all, const Name& name) {
                 fmt::format("the operator {} is loaded already, with another meaning", full(name)));
 }
 
+/// The plugin of TensorRT's interfaces that the node means: its type is the plugin's name, in any domain; attributes
+/// say the version and the namespace. camshaft/tensorrt/ makes operators of creators' names so.
+std::shared_ptr<const PluginOperator> find_tensorrt_plugin(const NodeProto& node) {
+  const auto text = [&](const char* name, const char* otherwise) {
+    const AttributeProto* attribute = node.find_attribute(name);
+    return attribute && attribute->type == AttributeType::string ? attribute->s : std::string(otherwise);
+  };
+  const std::string space = text("plugin_namespace", "");
+  return find_plugin(space.empty() ? "tensorrt" : "tensorrt." + space,
+                     fmt::format("{}.{}", node.op_type, text("plugin_version", "1")));
+}
+
 }  // namespace
 
 Claim find_claim(const NodeProto& node) {
-  return find_claim(node.domain, node.op_type);
+  Claim claim = find_claim(node.domain, node.op_type);
+  if (!claim && !find_converter(node.domain, node.op_type, newest_opset)) claim.plugin = find_tensorrt_plugin(node);
+  return claim;
 }
 
 Claim find_claim(const std::string& domain, const std::string& op_type) {

@@ -3,7 +3,9 @@
 
 #include "ir/ops/plugin.h"
 #include "ir/ops/pointwise.h"
+#include "ir/plugin_notes.h"
 #include "onnx/claimed_operators.h"
+#include "onnx/onnx_dtype.h"
 #include "onnx/operator_schema.h"
 #include "onnx/quote.h"
 #include "onnx/to_tensor.h"
@@ -56,6 +58,43 @@ bool plugin_takes(const PluginOperator& plugin, size_t operand, DType dtype) {
   return (bits >> static_cast<unsigned>(dtype) & 1) != 0;
 }
 
+PluginModelNode::Operand declared_output(ConvertContext& c, size_t o) {
+  PluginModelNode::Operand output{c.uses_output(o), c.node().outputs[o]};
+  const TypeProto* declared = c.declared_type(o);
+  if (!declared || declared->kind != TypeProto::Kind::tensor) return output;
+  if (declared->elem_type != 0) {
+    output.has_type = true;
+    output.dtype = dtype_from_onnx(declared->elem_type, fmt::format("output {}", quote(output.name)));
+  }
+  if (!declared->shape) return output;
+  output.has_shape = true;
+  for (const DimensionProto& d : *declared->shape) {
+    const bool is_named = !d.value && !d.param.empty();
+    output.shape.push_back(d.value ? Dim(*d.value) : is_named ? Dim::symbol(d.param) : Dim(0));
+    output.is_open.push_back(!d.value && !is_named);
+  }
+  return output;
+}
+
+/// What the plugin notes of the node, added to its attributes.
+void add_notes(ConvertContext& c, const PluginNoteTaker& taker, const Values& inputs,
+               std::vector<PluginAttribute>& attributes) {
+  PluginModelNode node{c.node().name, c.opset(), attributes, {}, {}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    PluginModelNode::Operand input{inputs[i] != no_value, i < c.node().inputs.size() ? c.node().inputs[i] : ""};
+    if (input.present) {
+      input.has_type = input.has_shape = true;
+      input.dtype = c.dtype(inputs[i]);
+      input.shape = c.shape(inputs[i]);
+      input.constant = c.constant(inputs[i]);
+    }
+    node.inputs.push_back(std::move(input));
+  }
+  for (size_t o = 0; o < c.output_count(); ++o) node.outputs.push_back(declared_output(c, o));
+  std::vector<PluginAttribute> notes = taker.notes(node);
+  for (PluginAttribute& note : notes) attributes.push_back(std::move(note));
+}
+
 }  // namespace
 
 Values convert_plugin(ConvertContext& c, const PluginOperator& plugin) {
@@ -77,6 +116,7 @@ Values convert_plugin(ConvertContext& c, const PluginOperator& plugin) {
     }
     inputs.push_back(id);
   }
+  if (const auto* taker = dynamic_cast<const PluginNoteTaker*>(&plugin)) add_notes(c, *taker, inputs, attributes);
   const ops::Plugin op = ops::make_plugin(plugin, attributes);
   if (c.output_count() == 0) c.invalid("it has no outputs");
   if (!narrow) return c.results(op, std::move(inputs), {});

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/foreign_call.h"
 #include "plugin/c_node.h"
 #include "plugin/c_run.h"
 #include "plugin/c_shapes.h"
@@ -25,11 +26,11 @@ namespace {
 template <class Call>
 int32_t called(const std::string& who, const char* doing, const Call& call) {
   try {
-    return call();
-  } catch (const std::exception& e) {
-    fail(who, doing, fmt::format("it threw an exception through its C interface: {}", e.what()));
-  } catch (...) {
-    fail(who, doing, "it threw something through its C interface");
+    return foreign_call(call);
+  } catch (const ForeignException& e) {
+    fail(who, doing,
+         e.is_standard ? fmt::format("it threw an exception through its C interface: {}", e.message)
+                       : "it threw something through its C interface");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/foreign_call.h"
 #include "base/thread_pool.h"
 
 namespace camshaft::plugin {
@@ -77,14 +78,18 @@ void RunView::note(const char* message) {
 
 void RunView::parallel_for(int64_t count, int64_t grain, camshaft_plugin_body body, void* user) {
   if (!body || count <= 0) return;
-  try {
-    if (!call_.pool) return body(user, 0, count);
-    call_.pool->parallel_for(count, grain, [&](int64_t begin, int64_t end) { body(user, begin, end); });
-  } catch (const std::exception& e) {
-    note(e.what());
-  } catch (...) {
-    note("a part of its loop threw something");
-  }
+  const auto part = [&](int64_t begin, int64_t end) {
+    try {
+      foreign_call([&] {
+        body(user, begin, end);
+        return 0;
+      });
+    } catch (const ForeignException& e) {
+      note(e.message.empty() ? "a part of its loop threw something" : e.message.c_str());
+    }
+  };
+  if (!call_.pool) return part(0, count);
+  call_.pool->parallel_for(count, grain, part);
 }
 
 void* RunView::resize(size_t output, size_t rank, const int64_t* dims) {

@@ -13,6 +13,7 @@
 #include "onnx/claimed_operators.h"
 #include "onnx/proto_reader.h"
 #include "plugin/c_operator.h"
+#include "plugin/ort/abi.h"
 
 namespace camshaft::plugin {
 
@@ -53,8 +54,10 @@ void load_library(const std::string& path, std::span<const std::byte> bytes) {
   const auto& library = *new DynamicLibrary(std::move(opened));
   const auto entry = reinterpret_cast<camshaft_plugin_entry_function>(library.symbol(CAMSHAFT_PLUGIN_ENTRY));
   if (!entry)
-    refuse(path, fmt::format("the library exports no function {} (CAMSHAFT_PLUGIN(…) of camshaft/plugin.hpp makes it)",
-                             CAMSHAFT_PLUGIN_ENTRY));
+    refuse(path, fmt::format("the library exports no function {} ({})", CAMSHAFT_PLUGIN_ENTRY,
+                             library.symbol(ort::entry_name)
+                                 ? "it has custom operators of ONNX Runtime: --ort-custom-ops loads those"
+                                 : "CAMSHAFT_PLUGIN(…) of camshaft/plugin.hpp makes it"));
   const camshaft_plugin_library* given = entry(CAMSHAFT_PLUGIN_ABI);
   if (!given) refuse(path, fmt::format("it gives nothing for version {} of the interface", CAMSHAFT_PLUGIN_ABI));
   camshaft_plugin_library table = {};

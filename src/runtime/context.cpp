@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "base/available_cores.h"
@@ -13,6 +14,7 @@
 #include "ir/container_type.h"
 #include "reference/evaluate.h"
 #include "reference/operations.h"
+#include "runtime/adapters.h"
 #include "runtime/context_impl.h"
 #include "runtime/tensor_view.h"
 
@@ -111,6 +113,12 @@ Context::Impl::Impl(std::shared_ptr<Engine::Shared> of, const ContextOptions& op
   memory.inputs.resize(engine->inputs.size());
   memory.outputs.resize(engine->outputs.size());
   container_inputs.resize(engine->inputs.size());
+  adapters = adapters_of(engine->metadata);
+  if (adapters.empty()) return;
+  // Who says nothing gets the model as it is.
+  static int64_t no_adapter = 0;
+  adapter_input = input_index(std::string(lora_input));
+  memory.inputs[adapter_input] = {reinterpret_cast<std::byte*>(&no_adapter), sizeof(no_adapter), DeviceId::host};
 }
 
 Context::Impl::~Impl() {
@@ -281,6 +289,11 @@ void Context::Impl::run(std::optional<void*> stream) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("input '{}' of shape {} needs {} bytes, {} are bound", info.name,
                               to_string(*input_dims[i]), needed, memory.inputs[i].bytes));
+  }
+  if (!adapters.empty() && !memory.inputs[adapter_input].device.is_gpu()) {
+    int64_t chosen = 0;
+    std::memcpy(&chosen, memory.inputs[adapter_input].data, sizeof(chosen));
+    check_adapter(chosen, adapters);
   }
   has_run = false;
   std::optional<WorkScope> budgeted;

@@ -37,6 +37,8 @@ struct Context::Impl {
   std::vector<Tensor> container_inputs;  ///< copies; undefined for other inputs
   Executor executor;
   CallerMemory memory;
+  std::vector<std::string> adapters;  ///< by the name that chooses them, see runtime/adapters.h
+  size_t adapter_input = 0;           ///< of an engine that has some
   bool has_run = false;
 
   size_t memory_bytes() const { return executor.memory_bytes() + static_cast<size_t>(kept_bytes()); }

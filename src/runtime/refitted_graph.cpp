@@ -8,6 +8,7 @@
 
 #include "compile/lower.h"
 #include "reference/replay.h"
+#include "runtime/stacked_adapters.h"
 
 namespace camshaft {
 
@@ -15,9 +16,11 @@ RefittedGraph::RefittedGraph(const Engine::Impl& engine, const std::map<std::str
     : engine_(engine), given_(given) {
   for (const InitializerRecord& record : *engine.initializers) records_[record.name] = &record;
   if (engine.lacks_weights) return;
-  for (const Value& value : engine.graph.values)
-    if (value.constant && value.provenance)
-      if (const auto* initializer = value.provenance->as<Provenance::Initializer>()) plain_[initializer->name] = &value;
+  for (const Value& value : engine.graph.values) {
+    if (!value.constant || !value.provenance) continue;
+    if (const auto* initializer = value.provenance->as<Provenance::Initializer>()) plain_[initializer->name] = &value;
+    if (is_affected(value)) stacked_.merge(matrices_of_stack(*value.constant, *value.provenance));
+  }
 }
 
 bool RefittedGraph::is_affected(const Value& value) const {
@@ -33,6 +36,7 @@ Tensor RefittedGraph::find(const std::string& name) const {
   if (const auto it = given_.find(name); it != given_.end()) return it->second;
   if (const auto it = records_.find(name); it != records_.end() && it->second->value.defined())
     return it->second->value;
+  if (const auto it = stacked_.find(name); it != stacked_.end()) return it->second;
   const auto it = plain_.find(name);
   if (it == plain_.end()) return {};
   const Value& value = *it->second;
@@ -48,7 +52,7 @@ void RefittedGraph::collect_missing(const Graph& graph, std::set<std::string>& n
       continue;
     for (const std::string& name : all) {
       const auto record = records_.find(name);
-      const bool is_known = given_.contains(name) || plain_.contains(name) ||
+      const bool is_known = given_.contains(name) || plain_.contains(name) || stacked_.contains(name) ||
                             (record != records_.end() && record->second->value.defined());
       if (!is_known) names.insert(name);
     }

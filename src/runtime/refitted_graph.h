@@ -39,6 +39,7 @@ class RefittedGraph {
   const std::map<std::string, Tensor>& given_;
   std::map<std::string, const InitializerRecord*> records_;
   std::map<std::string, const Value*> plain_;  ///< initializers that a constant of the engine is
+  std::map<std::string, Tensor> stacked_;      ///< adapters' beside given ones, from the constants that have both
 };
 
 }  // namespace camshaft

@@ -8,7 +8,9 @@
 #include "base/hash.h"
 #include "base/out_of_memory.h"
 #include "base/similar_names.h"
+#include "onnx/lora_adapter.h"
 #include "onnx/weights_file.h"
+#include "runtime/adapters.h"
 #include "runtime/engine_impl.h"
 #include "runtime/refitted_graph.h"
 
@@ -39,6 +41,17 @@ void add_initializers(const Graph& graph, const Node& node, std::set<std::string
     for (const Node& inner : body.nodes)
       if (!inner.bodies.empty()) add_initializers(body, inner, names);
   }
+}
+
+// Those that the engine has matrices of for an adapter.
+std::set<std::string> adapter_modules(const std::string& adapter, const std::vector<InitializerRecord>& records) {
+  const std::string front = adapter_tensor(adapter, "", 'A'), prefix = adapter + "/";
+  const std::string end = front.substr(prefix.size());
+  std::set<std::string> modules;
+  for (const InitializerRecord& record : records)
+    if (record.name.starts_with(prefix) && record.name.ends_with(end) && record.name.size() > front.size())
+      modules.insert(record.name.substr(prefix.size(), record.name.size() - front.size()));
+  return modules;
 }
 
 }  // namespace
@@ -95,6 +108,33 @@ void Refitter::set_file(const std::string& path) {
     given_ = std::move(before);
     throw Error(e.code(), fmt::format("'{}': {}", path, e.what()));
   }
+}
+
+void Refitter::set_lora(const std::string& adapter, const std::string& path) {
+  const std::vector<std::string> adapters = adapters_of(engine_.metadata());
+  if (std::find(adapters.begin(), adapters.end(), adapter) == adapters.end())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the engine has no adapter '{}'{}", adapter, what_was_meant(adapter, adapters)));
+  const onnx::LoraAdapter read = onnx::read_lora_adapter(adapter, path);
+  std::set<std::string> modules = adapter_modules(adapter, records_);
+  std::vector<std::string> updated;
+  for (const auto& [module, update] : read.updates) updated.push_back(module);
+  std::map<std::string, Tensor> tensors;
+  const std::string who = fmt::format("the adapter '{}' ('{}')", adapter, path);
+  for (const auto& [module, name] : onnx::match_modules(updated, modules, who)) {
+    const onnx::LowRankUpdate& update = read.updates.at(module);
+    for (const char matrix : {'A', 'B'}) {
+      const std::string tensor = adapter_tensor(adapter, name, matrix);
+      tensors[tensor] = padded_to_rank(matrix == 'A' ? update.a : update.b, known_.at(tensor)->dims, matrix, tensor);
+    }
+    modules.erase(name);
+  }
+  for (const std::string& module : modules)
+    for (const char matrix : {'A', 'B'}) {
+      const std::string tensor = adapter_tensor(adapter, module, matrix);
+      tensors[tensor] = Tensor(DType::f32, known_.at(tensor)->dims);
+    }
+  for (auto& [name, tensor] : tensors) set(name, std::move(tensor));
 }
 
 std::vector<std::string> Refitter::missing() const {

@@ -46,6 +46,11 @@ class Refitter {
   /// .safetensors, where a name that the model does not have is an error. Nothing is set when it throws: what set()
   /// throws, Error(io), and Error(invalid_model) for a damaged file.
   void set_file(const std::string& path);
+  /// The same for an adapter that the engine was built with (BuildOptions::lora), from a file as there: its numbers
+  /// take the place of all of that adapter's, with zeros for products that it does not update. Throws
+  /// Error(invalid_argument) also where it updates a product that no adapter did when the engine was built, and for a
+  /// rank above the greatest of these.
+  void set_lora(const std::string& adapter, const std::string& path);
   /// What must be set besides what is, because constants are made of both and the engine does not have it by itself:
   /// the statistics of a batch normalisation with the convolution before it. With these nothing is missing any more. Of
   /// an engine without weights all that it needs.

@@ -332,11 +332,15 @@ def test_signals(model, data, tmp_path, number, code):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # a shell's background jobs ignore SIGINT
     )
     while not ranges.exists() and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(number)
-    _, complaint = process.communicate(timeout=120)
+    try:
+        _, complaint = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == code and "Traceback" not in complaint
     report = report_of(tmp_path / "m.engine.report.json")
     assert report["errors"][0]["code"] == "cancelled" and report["output_engine"] is None

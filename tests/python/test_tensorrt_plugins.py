@@ -14,6 +14,7 @@ from test_tensorrt import Heard
 from onnx import TensorProto, helper
 
 trt = pytest.importorskip("camshaft.tensorrt") if module else None
+camshaft = pytest.importorskip("camshaft") if module else None
 
 
 def at(address, desc):
@@ -301,8 +302,10 @@ def test_the_registry():
     assert registry.get_creator("Padded", "2") is None
     with pytest.raises(TypeError):
         registry.register_creator(Padded())
-    with pytest.raises(NotImplementedError, match="plugin.hpp"):
+    with pytest.raises(camshaft.Error, match="libnvinfer_plugin.so"):
         registry.load_library("libnvinfer_plugin.so")
+    with pytest.raises(NotImplementedError, match="no plugin resources"):
+        registry.acquire_plugin_resource("key", None)
 
 
 @pytest.mark.parametrize(

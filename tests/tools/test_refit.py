@@ -120,6 +120,6 @@ def test_wrong_files_leave_the_engine_as_it_is(tmp_path, built):
         assert done.returncode != 0 and message in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
         assert old.read_bytes() == before
     assert "is no engine" in failed("refit", new, "--weights", new)
-    assert "--weights is required" in failed("refit", old)
+    assert "--weights or --lora is required" in failed("refit", old)
     camshaft("build", new, "-o", tmp_path / "plain.engine", "--no-verify")
     assert "--refit" in failed("refit", tmp_path / "plain.engine", "--weights", new)

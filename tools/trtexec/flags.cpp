@@ -15,8 +15,7 @@ constexpr FlagState idle = FlagState::without_effect;
 constexpr FlagState refused = FlagState::refused;
 
 constexpr const char* no_dla = "there is no DLA";
-constexpr const char* no_plugins =
-    "TensorRT's plugin libraries cannot be loaded: write plugins with camshaft/plugin.hpp (--plugin)";
+constexpr const char* plugin_library = "Load a library of plugins, compiled with camshaft/tensorrt/NvInfer.h";
 constexpr const char* no_safety = "there are no safety engines";
 constexpr const char* no_runtimes = "engines need no runtime beside this program";
 
@@ -78,7 +77,7 @@ constexpr Flag flags[] = {
     {"runtimePlatform", "platform", idle, "engines run on Linux"},
     {"pluginInstanceNorm", nullptr, idle, "norms are recognised"},
     {"pi", nullptr, idle, "norms are recognised"},
-    {"enablePluginOverride", nullptr, idle, no_plugins},
+    {"enablePluginOverride", nullptr, idle, "plugins take the place of no operator of ONNX"},
     {"uint8AsymmetricQuantizationDLA", nullptr, idle, no_dla},
     {"reportCapabilityDLA", nullptr, refused, no_dla},
     {"adjustForDLA", nullptr, refused, no_dla},
@@ -110,12 +109,12 @@ constexpr Flag flags[] = {
     {"getPlanVersionOnly", nullptr, works, "Print which version made the engine of --loadEngine"},
     {"asyncFileReader", nullptr, idle, "engines are mapped"},
     {"device", "N", works, "The GPU by its number"},
-    {"plugins", "<file>", refused, no_plugins},
-    {"staticPlugins", "<file>", refused, no_plugins},
-    {"dynamicPlugins", "<file>", refused, no_plugins},
-    {"setPluginsToSerialize", "<file>", refused, no_plugins},
-    {"safetyPlugins", "<file>", refused, no_plugins},
-    {"ignoreParsedPluginLibs", nullptr, idle, no_plugins},
+    {"plugins", "<file>", works, plugin_library},
+    {"staticPlugins", "<file>", works, plugin_library},
+    {"dynamicPlugins", "<file>", works, plugin_library},
+    {"setPluginsToSerialize", "<file>", refused, "engines hold no libraries: load them with --plugins"},
+    {"safetyPlugins", "<file>", refused, no_safety},
+    {"ignoreParsedPluginLibs", nullptr, idle, "models name no libraries"},
     {"shapes", "spec", works, "The shapes to run with; without --minShapes also those to build for"},
     {"batch", "N", refused, "batches are explicit: give --shapes"},
     {"maxBatch", "N", refused, "batches are explicit: give --maxShapes"},

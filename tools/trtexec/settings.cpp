@@ -172,6 +172,9 @@ Settings read_settings(const GivenFlags& flags) {
   settings.build = build_settings(reader, flags);
   settings.inference = inference_settings(reader);
   settings.report = report_settings(reader);
+  for (const char* name : {"plugins", "staticPlugins", "dynamicPlugins"})
+    if (const auto found = flags.find(name); found != flags.end())
+      for (const std::string& file : found->second) settings.plugins.push_back(without_quotes(file));
   settings.load = reader.text("loadEngine");
   settings.save = reader.text("saveEngine");
   if (reader.has("device")) settings.device = fmt::format("cuda:{}", reader.whole("device", 0, 0));

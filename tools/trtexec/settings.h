@@ -40,8 +40,9 @@ struct Settings {
   BuildSettings build;
   InferenceSettings inference;
   ReportSettings report;
-  std::string refit_from;          ///< a model with new weights; empty: none
-  std::string load, save, device;  ///< "cpu", "cuda:0", …; empty: a GPU where there is one
+  std::vector<std::string> plugins;  ///< libraries
+  std::string refit_from;            ///< a model with new weights; empty: none
+  std::string load, save, device;    ///< "cpu", "cuda:0", …; empty: a GPU where there is one
   bool skips_inference = false, times_loading = false, times_refit = false, version_only = false, help = false;
 };
 

@@ -10,6 +10,7 @@
 
 #include "camshaft/builder.hpp"
 #include "camshaft/calibration.hpp"
+#include "camshaft/load_plugin.hpp"
 #include "camshaft/logger.hpp"
 #include "camshaft/system.hpp"
 #include "tools/atomic_file.h"
@@ -249,6 +250,7 @@ int run(std::span<const std::string> arguments) {
   try {
     const GivenFlags flags = parse_flags(arguments);
     const Settings settings = read_settings(flags);
+    for (const std::string& library : settings.plugins) load_plugin(library);
     if (settings.help || arguments.empty()) {
       fmt::print("{}", help());
       return arguments.empty() ? 1 : 0;

@@ -4,9 +4,7 @@ import time
 
 from camshaft._engine import Profiler
 from camshaft._errors import FileError, InvalidArgumentError
-
-_NUMPY = {"f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool"}
-_NUMPY.update({f"{sign[0]}{bits}": f"{sign}{bits}" for sign in ("int", "uint") for bits in (8, 16, 32, 64)})
+from camshaft._values import _NUMPY
 
 
 def concrete_shapes(engine, given=None):

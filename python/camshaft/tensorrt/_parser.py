@@ -60,7 +60,29 @@ class ParserError:
     __repr__ = __str__
 
 
-class OnnxParser(Reporter):
+class ErrorList(Reporter):
+    """What keeps all that it finds wrong in a model."""
+
+    def __init__(self, logger):
+        super().__init__(logger)
+        self._errors = []
+
+    def _wrong(self, code, description):
+        self._errors.append(ParserError(code, description))
+        return self._fail(description)
+
+    @property
+    def num_errors(self):
+        return len(self._errors)
+
+    def get_error(self, index):
+        return self._errors[index] if 0 <= index < len(self._errors) else None
+
+    def clear_errors(self):
+        self._errors = []
+
+
+class OnnxParser(ErrorList):
     """Reads ONNX models into a network."""
 
     def __init__(self, network, logger):
@@ -68,7 +90,6 @@ class OnnxParser(Reporter):
         self.network = network
         self.logger = logger
         self.flags = 1 << int(OnnxParserFlag.NATIVE_INSTANCENORM)
-        self._errors = []
         self._model, self._data = None, None
         self._given = {}  # initializers whose data the program has
 
@@ -223,21 +244,7 @@ class OnnxParser(Reporter):
             self._fail(str(self._errors[-1]))
         return not missing
 
-    def _wrong(self, code, description):
-        self._errors.append(ParserError(code, description))
-        return self._fail(description)
-
-    # ---- Errors and flags ----
-
-    @property
-    def num_errors(self):
-        return len(self._errors)
-
-    def get_error(self, index):
-        return self._errors[index] if 0 <= index < len(self._errors) else None
-
-    def clear_errors(self):
-        self._errors = []
+    # ---- Flags ----
 
     def set_flag(self, flag):
         self.flags |= 1 << int(flag)

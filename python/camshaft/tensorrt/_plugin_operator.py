@@ -8,7 +8,8 @@ import threading
 
 import numpy
 
-from camshaft._plugin import Dim
+from camshaft._plugin import _attribute, _dim
+from camshaft._values import _NUMPY
 from camshaft.tensorrt._enums import PluginCapabilityType, PluginFieldType, TensorFormat, TensorRTPhase
 from camshaft.tensorrt._plugin_types import (
     DimsExprs,
@@ -57,8 +58,6 @@ def _fields_of_node(creator, attributes):
             continue
         kind = wanted.type
         if values and isinstance(values[0], tuple):  # a tensor: (dtype, dims, bytes)
-            from camshaft._plugin import _attribute
-
             values = _attribute(values, None)
         elif values and isinstance(values[0], str):
             values, kind = "\0".join(values).encode(), PluginFieldType.CHAR
@@ -76,8 +75,6 @@ class PluginOperator:
         self._creator = creator
 
     def types(self):
-        from camshaft._plugin import _NUMPY
-
         return [*_NUMPY, "bf16"]
 
     def create(self, attributes):
@@ -104,10 +101,6 @@ def _dynamic(desc):
     """With sizes that are not known as 1, as nothing says more."""
     known = [1 if d < 0 else d for d in desc.dims]
     return DynamicPluginTensorDesc(desc, known, known, known)
-
-
-def _dim(text):
-    return int(text) if text.isdigit() else Dim(text)
 
 
 class _Instance:

@@ -83,14 +83,25 @@ class IPluginRegistry:
         """(domain, operator) of the plugin that a node means, as TensorRT's parser looks for it; None: of none."""
         version = attributes.get("plugin_version", "1")
         namespace = attributes.get("plugin_namespace", "")
-        return operator_of(name, version, namespace) if (name, version, namespace) in self._creators else None
+        domain, operator = operator_of(name, version, namespace)
+        if (name, version, namespace) in self._creators:
+            return domain, operator
+        loaded = any(plugin["name"] == f"{domain}::{operator}" for plugin in camshaft.plugins())  # of a library
+        return (domain, operator) if loaded else None
+
+    def load_library(self, plugin_path):
+        """Loads a library that was compiled with camshaft/tensorrt/NvInfer.h: nodes may name its plugins then, and
+        engines find them. Its creators are not among those of this registry."""
+        camshaft.load_plugin(plugin_path)
+        return plugin_path
+
+    def deregister_library(self, handle):
+        """Nothing is unloaded."""
 
     def _missing(self, *arguments, **named):
-        raise NotImplementedError(
-            "libraries of TensorRT's C++ plugins cannot be loaded: write the plugin with camshaft/plugin.hpp, or in Python"
-        )
+        raise NotImplementedError("plugins in Python share what their module has: there are no plugin resources")
 
-    load_library = deregister_library = acquire_plugin_resource = release_plugin_resource = _missing
+    acquire_plugin_resource = release_plugin_resource = _missing
 
 
 _REGISTRY = IPluginRegistry()

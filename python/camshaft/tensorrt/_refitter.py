@@ -9,7 +9,7 @@ from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._enums import ErrorCode, TensorLocation, WeightsRole
 from camshaft.tensorrt._log import Reporter
 from camshaft.tensorrt._onnx_file import Model, read_file, writable
-from camshaft.tensorrt._parser import ParserError
+from camshaft.tensorrt._parser import ErrorList
 from camshaft.tensorrt._protobuf import Malformed
 from camshaft.tensorrt._values import Weights, dtype_of_name, nptype
 
@@ -139,13 +139,12 @@ def _layers_and_roles(names):
     return layers, roles
 
 
-class OnnxParserRefitter(Reporter):
+class OnnxParserRefitter(ErrorList):
     """Sets the initializers of an ONNX model in a Refitter; Refitter.refit_cuda_engine() follows."""
 
     def __init__(self, refitter, logger):
         super().__init__(logger)
         self._refitter = refitter
-        self._errors = []
         self._model, self._folder = None, None
         self._given = {}  # initializers whose data the program has
 
@@ -159,7 +158,7 @@ class OnnxParserRefitter(Reporter):
         try:
             data = read_file(path)
         except OSError as error:
-            return self._wrong(f"cannot read '{path}': {error.strerror}")
+            return self._wrong(ErrorCode.REFIT_FAILED, f"cannot read '{path}': {error.strerror}")
         return self.refit_from_bytes(data, path)
 
     def load_model_proto(self, model, path=None):
@@ -167,8 +166,10 @@ class OnnxParserRefitter(Reporter):
         try:
             self._model = Model(memoryview(writable(model)))
         except (Malformed, TypeError) as error:
-            return self._wrong(f"this is no ONNX model: {error}")
-        return self._model.graph is not None or self._wrong("this is no ONNX model: it has no graph")
+            return self._wrong(ErrorCode.REFIT_FAILED, f"this is no ONNX model: {error}")
+        return self._model.graph is not None or self._wrong(
+            ErrorCode.REFIT_FAILED, "this is no ONNX model: it has no graph"
+        )
 
     def load_initializer(self, name, data, size):
         """The numbers of an initializer that lies in another file, from memory: a buffer, or an address."""
@@ -179,7 +180,7 @@ class OnnxParserRefitter(Reporter):
 
     def refit_model_proto(self):
         if self._model is None:
-            return self._wrong("there is no model: call load_model_proto()")
+            return self._wrong(ErrorCode.REFIT_FAILED, "there is no model: call load_model_proto()")
         for tensor in self._model.graph.initializer:
             if tensor.name not in self._refitter._all:
                 continue  # what nothing reads, or stands in a constant of a body
@@ -188,23 +189,11 @@ class OnnxParserRefitter(Reporter):
             try:
                 array, dtype, _ = tensor.constant(self._folder)
             except Malformed as error:
-                return self._wrong(str(error))
+                return self._wrong(ErrorCode.REFIT_FAILED, str(error))
             if dtype:
-                return self._wrong(f"initializer '{tensor.name}' is of type {dtype}, which NumPy does not have")
+                return self._wrong(
+                    ErrorCode.REFIT_FAILED, f"initializer '{tensor.name}' is of type {dtype}, which NumPy does not have"
+                )
             if not self._refitter.set_named_weights(tensor.name, array):
-                return self._wrong(f"initializer '{tensor.name}' does not fit the engine")
+                return self._wrong(ErrorCode.REFIT_FAILED, f"initializer '{tensor.name}' does not fit the engine")
         return True
-
-    def _wrong(self, description):
-        self._errors.append(ParserError(ErrorCode.REFIT_FAILED, description))
-        return self._fail(description)
-
-    @property
-    def num_errors(self):
-        return len(self._errors)
-
-    def get_error(self, index):
-        return self._errors[index] if 0 <= index < len(self._errors) else None
-
-    def clear_errors(self):
-        self._errors = []

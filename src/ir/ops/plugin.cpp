@@ -46,10 +46,10 @@ std::string from_hex(const std::string& digits) {
 std::shared_ptr<const PluginOperator> loaded(const Plugin& op) {
   auto plugin = find_plugin(op.operator_name);
   if (!plugin)
-    throw MissingPlugin(
-        fmt::format("the operator {} (version {}, of {}, hash {}) comes from a plugin that is not loaded: load it "
-                    "first (--plugin {}, or load_plugin)",
-                    op.operator_name, op.version, op.file, op.hash, op.file));
+    throw MissingPlugin(fmt::format(
+        "the operator {} (version {}, of {}, hash {}) comes from a plugin that is not loaded: load it "
+        "first (--plugin {} or load_plugin; --ort-custom-ops or load_ort_custom_ops if it is one for ONNX Runtime)",
+        op.operator_name, op.version, op.file, op.hash, op.file));
   if (plugin->version != op.version || plugin->hash != op.hash)
     throw MissingPlugin(
         fmt::format("the operator {} was built with version {} of {} (hash {}); version {} of {} (hash {}) is loaded: "

@@ -1,5 +1,6 @@
 // Operators of plugins, as the model had them.
 #include "ir/ops/plugin.h"
+#include "ir/plugin_notes.h"
 #include "onnx/export/export_operator.h"
 
 namespace camshaft::onnx {
@@ -12,6 +13,7 @@ void export_as(ExportContext& c, const ops::Plugin& op) {
   Attributes attributes;
   for (const std::string& text : op.attributes) {
     const PluginAttribute attribute = decode_attribute(text);
+    if (attribute.name.starts_with(plugin_note_prefix)) continue;  // they are made again when the model is read
     if (const auto* integers = std::get_if<std::vector<int64_t>>(&attribute.value)) {
       attribute.single ? attributes.integer(attribute.name, integers->at(0))
                        : attributes.integers(attribute.name, *integers);

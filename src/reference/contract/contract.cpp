@@ -52,6 +52,37 @@ class MatMulProblem final : public GemmProblem<T> {
   std::byte* const out_;
 };
 
+// Elements that are those it is computed in, or integers that wrap as they do.
+template <class T>
+class PlainProblem final : public GemmProblem<T> {
+ public:
+  PlainProblem(const Matrices& a, const Matrices& b, Tensor& out)
+      : a_(a), b_(b), out_(reinterpret_cast<T*>(out.mutable_data())) {}
+  void load_a(int64_t batch, int64_t row, int64_t first, int64_t count, T* to) const override {
+    load(a_, batch, row, first, count, to);
+  }
+  void load_b(int64_t batch, int64_t row, int64_t first, int64_t count, T* to) const override {
+    load(b_, batch, row, first, count, to);
+  }
+  void store(int64_t batch, int64_t row, int64_t first, int64_t count, T* in) const override {
+    std::copy_n(in, count, out_ + (batch * this->m + row) * this->n + first);
+  }
+
+ private:
+  static void load(const Matrices& of, int64_t batch, int64_t row, int64_t first, int64_t count, T* to) {
+    const T* from = reinterpret_cast<const T*>(of.tensor.data()) + of.offsets[static_cast<size_t>(batch)] +
+                    row * of.row_stride + first * of.column_stride;
+    if (of.column_stride == 1) {
+      std::copy_n(from, count, to);
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i] = from[i * of.column_stride];
+    }
+  }
+
+  const Matrices &a_, &b_;
+  T* const out_;
+};
+
 // Where each matrix of the broadcast stack starts in an operand.
 Dims matrix_offsets(const Dims& operand, const Dims& batch, int64_t matrix_size) {
   const Dims own(operand.begin(), operand.end() - 2);
@@ -134,8 +165,7 @@ std::vector<Tensor> MatMul::evaluate(const EvalContext& context) const {
   const Matrices left{a, transpose_a ? 1 : k, transpose_a ? m : 1, a_offsets};
   const Matrices right{b, transpose_b ? 1 : n, transpose_b ? k : 1, b_offsets};
   if (multiplies_small(left, right, m, n, k, out, context.pool)) return {std::move(out)};
-  const auto run = [&, rows = m, depth = k, columns = n](auto type) {
-    MatMulProblem<decltype(type)> problem(left, right, out);
+  const auto run = [&, rows = m, depth = k, columns = n](auto problem) {
     problem.batches = static_cast<int64_t>(a_offsets.size());
     problem.m = rows;
     problem.n = columns;
@@ -143,10 +173,17 @@ std::vector<Tensor> MatMul::evaluate(const EvalContext& context) const {
     problem.exact_products = a.dtype() != DType::f64;
     solve(problem, context.pool);
   };
-  if (is_floating(a.dtype())) {
-    run(double{});
+  const DType dtype = a.dtype();
+  if (dtype == DType::f64) {
+    run(PlainProblem<double>(left, right, out));
+  } else if (is_floating(dtype)) {
+    run(MatMulProblem<double>(left, right, out));
+  } else if (bit_width(dtype) == 32) {
+    run(PlainProblem<uint32_t>(left, right, out));
+  } else if (bit_width(dtype) == 64) {
+    run(PlainProblem<uint64_t>(left, right, out));
   } else {
-    run(uint64_t{});
+    run(MatMulProblem<uint64_t>(left, right, out));
   }
   return {std::move(out)};
 }

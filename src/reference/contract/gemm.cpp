@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
@@ -24,15 +24,15 @@ class Worker {
         kernel_(kernel),
         rows_(rows),
         columns_(columns),
-        a_(static_cast<size_t>(rows * block_depth)),
-        b_(static_cast<size_t>(columns * block_depth)),
-        c_(static_cast<size_t>(rows * columns)),
-        run_(static_cast<size_t>(std::max(columns, block_depth))) {}
+        a_(room(rows * block_depth)),
+        b_(room(columns * block_depth)),
+        c_(room(rows * columns)),
+        run_(room(std::max(columns, block_depth))) {}
 
   void block(int64_t batch, int64_t row, int64_t column) {
     const int64_t rows = std::min(rows_, problem_.m - row), columns = std::min(columns_, problem_.n - column);
     const int64_t padded_rows = round_up(rows, kernel_.rows), padded_columns = round_up(columns, kernel_.columns);
-    std::fill(c_.begin(), c_.begin() + padded_rows * columns_, T{});
+    std::fill_n(at(c_, 0), padded_rows * columns_, T{});
     for (int64_t depth = 0; depth < problem_.k; depth += block_depth) {
       cancellation_point();
       const int64_t count = std::min(block_depth, problem_.k - depth);
@@ -40,39 +40,48 @@ class Worker {
       pack_b(batch, column, columns, depth, count);
       for (int64_t j = 0; j < padded_columns; j += kernel_.columns)
         for (int64_t i = 0; i < padded_rows; i += kernel_.rows)
-          kernel_.run(count, &a_[static_cast<size_t>(i * count)], &b_[static_cast<size_t>(j * count)],
-                      &c_[static_cast<size_t>(i * columns_ + j)], columns_);
+          kernel_.run(count, at(a_, i * count), at(b_, j * count), at(c_, i * columns_ + j), columns_);
     }
-    for (int64_t i = 0; i < rows; ++i)
-      problem_.store(batch, row + i, column, columns, &c_[static_cast<size_t>(i * columns_)]);
+    for (int64_t i = 0; i < rows; ++i) problem_.store(batch, row + i, column, columns, at(c_, i * columns_));
   }
 
  private:
+  // Aligned for whole vectors: half of them would lie across two cache lines.
+  static AlignedBuffer room(int64_t elements) {
+    return {static_cast<size_t>(elements) * sizeof(T), "a block of a matrix product"};
+  }
+  static T* at(AlignedBuffer& room, int64_t element) { return reinterpret_cast<T*>(room.data()) + element; }
+
   // Panels of kernel_.rows rows, each [depth][rows]; rows beyond the matrix are zero.
   void pack_a(int64_t batch, int64_t row, int64_t rows, int64_t depth, int64_t count) {
     const int64_t height = kernel_.rows;
+    T* const run = at(run_, 0);
     for (int64_t i = 0; i < round_up(rows, height); ++i) {
-      T* target = &a_[static_cast<size_t>(i / height * height * count + i % height)];
-      if (i < rows) problem_.load_a(batch, row + i, depth, count, run_.data());
-      for (int64_t p = 0; p < count; ++p) target[p * height] = i < rows ? run_[static_cast<size_t>(p)] : T{};
+      T* target = at(a_, i / height * height * count + i % height);
+      if (i < rows) {
+        problem_.load_a(batch, row + i, depth, count, run);
+      } else {
+        std::fill_n(run, count, T{});
+      }
+      for (int64_t p = 0; p < count; ++p) target[p * height] = run[p];
     }
   }
 
   // Panels of kernel_.columns columns, each [depth][columns].
   void pack_b(int64_t batch, int64_t column, int64_t columns, int64_t depth, int64_t count) {
     const int64_t width = kernel_.columns, padded = round_up(columns, width);
+    T* const run = at(run_, 0);
     for (int64_t p = 0; p < count; ++p) {
-      problem_.load_b(batch, depth + p, column, columns, run_.data());
-      std::fill(run_.begin() + columns, run_.begin() + padded, T{});
-      for (int64_t j = 0; j < padded; j += width)
-        std::copy_n(&run_[static_cast<size_t>(j)], width, &b_[static_cast<size_t>(j * count + p * width)]);
+      problem_.load_b(batch, depth + p, column, columns, run);
+      std::fill(run + columns, run + padded, T{});
+      for (int64_t j = 0; j < padded; j += width) std::copy_n(run + j, width, at(b_, j * count + p * width));
     }
   }
 
   const GemmProblem<T>& problem_;
   const PackedTile<T>& kernel_;
   const int64_t rows_, columns_;
-  std::vector<T> a_, b_, c_, run_;
+  AlignedBuffer a_, b_, c_, run_;
 };
 
 }  // namespace
@@ -110,6 +119,7 @@ void solve(const GemmProblem<T>& problem, ThreadPool& pool, size_t kernel_index)
 }
 
 template void solve(const GemmProblem<double>&, ThreadPool&, size_t);
+template void solve(const GemmProblem<uint32_t>&, ThreadPool&, size_t);
 template void solve(const GemmProblem<uint64_t>&, ThreadPool&, size_t);
 
 size_t gemm_kernel_count() {

@@ -11,7 +11,8 @@ class ThreadPool;
 namespace camshaft::ops {
 
 /// A batch of products C[m, n] = A[m, k] · B[k, n] whose operands are read and written in runs, so that nothing is
-/// converted or unrolled (im2col) in the whole. T is double, or uint64_t for integers (exact modulo 2^64).
+/// converted or unrolled (im2col) in the whole. T is double, or uint32_t or uint64_t for integers (exact modulo their
+/// range).
 template <class T>
 class GemmProblem {
  public:

@@ -116,7 +116,9 @@ std::vector<Loops<T>> find_loops() {
     found.push_back({tile, tile, avx512::unpacked_rows<T>});
   }
   if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
-    const PackedTile<T> tile{4, 3 * 32 / sizeof(T), avx2::packed_tile<T, 4, 3>};
+    // Products of integers take a register beside the sums, and the multiplication by words hides what is loaded.
+    constexpr int vectors = std::is_integral_v<T> && sizeof(T) == 4 ? 2 : 3;
+    const PackedTile<T> tile{4, vectors * 32 / sizeof(T), avx2::packed_tile<T, 4, vectors>};
     found.push_back({tile, tile, avx2::unpacked_rows<T>});
   }
   const PackedTile<T> exactly{4, 2 * 16 / sizeof(T), exact::packed_tile<T, 4, 2>};
@@ -158,6 +160,7 @@ void unpacked_product(const UnpackedOperands<T>& operands, int64_t m, size_t isa
 }
 
 template const std::vector<PackedTile<double>>& packed_tiles(bool);
+template const std::vector<PackedTile<uint32_t>>& packed_tiles(bool);
 template const std::vector<PackedTile<uint64_t>>& packed_tiles(bool);
 template void unpacked_product(const UnpackedOperands<double>&, int64_t, size_t);
 template void unpacked_product(const UnpackedOperands<uint32_t>&, int64_t, size_t);

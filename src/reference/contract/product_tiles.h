@@ -18,9 +18,9 @@ struct PackedTile {
   void (*run)(int64_t k, const T* a, const T* b, T* c, int64_t c_stride);
 };
 
-/// Those that this machine runs, the fastest first; of double and uint64_t. `exact_products`: products of the elements
-/// have no more than 53 bits, so that they need no rounding of their own, and no software does it. That is so of what
-/// was f32, f16 or bf16.
+/// Those that this machine runs, the fastest first; of double, uint32_t and uint64_t. `exact_products`: products of the
+/// elements have no more than 53 bits, so that they need no rounding of their own, and no software does it. That is so
+/// of what was f32, f16 or bf16.
 template <class T>
 const std::vector<PackedTile<T>>& packed_tiles(bool exact_products);
 

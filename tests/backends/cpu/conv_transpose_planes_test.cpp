@@ -153,7 +153,10 @@ TEST_F(Conv, TransposedOnPlanesAsARegion) {
 // Between channels first and back: a chain with one transpose or both.
 NodeTest random_plane_chain(Random& random, int round) {
   const bool first_in = round % 3 != 0, first_out = round % 3 != 1, relu = random.integer(0, 1) == 1;
-  const int64_t groups = random.integer(1, 3), channels = groups * random.integer(1, 6), outputs = random.integer(2, 6);
+  const int64_t groups = random.integer(1, 3), channels = groups * random.integer(1, 6);
+  // Between two transposes more than fill vectors, too.
+  const int64_t outputs =
+      first_in && first_out && random.integer(0, 1) == 1 ? random.integer(17, 40) : random.integer(2, 6);
   ops::ConvTranspose op;
   op.groups = groups;
   op.channels_last = true;

@@ -29,14 +29,23 @@ TEST(Convert, FloatsToIntegers) {
                            2147483520.0F,
                            -2147483648.0F,
                            32767.9F,
-                           65535.9F};
+                           65535.9F,
+                           2251799813685248.0F,
+                           9223372036854775808.0F,
+                           9223371487098961920.0F,
+                           -9223372036854775808.0F,
+                           18446744073709551616.0F,
+                           18446742974197923840.0F};
   for_each_target([&] {
-    for (const DType to : {DType::u8, DType::i8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64})
+    for (const DType to :
+         {DType::u8, DType::i8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64, DType::u64})
       for (const int64_t size : {1, 5, 16, 33, 100, 3000}) {
         Tensor x(DType::f32, {size});
         for (int64_t i = 0; i < size; ++i)
-          x.as_mutable<float>()[i] =
-              random.coin() ? (random.coin() ? 300.0F : 1e5F) * random.real() : special[random.integer(0, 16)];
+          x.as_mutable<float>()[i] = random.coin() ? (random.coin() ? 300.0F : 1e5F) * random.real()
+                                                   : special[random.integer(0, std::ssize(special) - 1)];
+        // Vectors of ordinary numbers among others.
+        for (int64_t i = 0; i < size / 2; ++i) x.as_mutable<float>()[i] = 300.0F * random.real();
         const NodeTest test(ops::Cast{to}, {x}, {}, "pointwise");
         test.check(1);
         test.check(2);
@@ -61,14 +70,24 @@ TEST(Convert, DoublesToIntegers) {
                             1e300,
                             -1e300,
                             32768.5,
-                            65536.0};
+                            65536.0,
+                            2251799813685247.5,
+                            2251799813685248.0,
+                            -2251799813685249.0,
+                            9223372036854775808.0,
+                            -9223372036854775808.0,
+                            9223372036854774784.0,
+                            18446744073709551616.0,
+                            18446744073709549568.0};
   for_each_target([&] {
-    for (const DType to : {DType::u8, DType::i8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64})
+    for (const DType to :
+         {DType::u8, DType::i8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64, DType::u64})
       for (const int64_t size : {1, 5, 16, 33, 300, 3000}) {
         Tensor x(DType::f64, {size});
         for (int64_t i = 0; i < size; ++i)
-          x.as_mutable<double>()[i] =
-              random.coin() ? (random.coin() ? 300.0 : 1e10) * random.real() : special[random.integer(0, 14)];
+          x.as_mutable<double>()[i] = random.coin() ? (random.coin() ? 300.0 : 1e10) * random.real()
+                                                    : special[random.integer(0, std::ssize(special) - 1)];
+        for (int64_t i = 0; i < size / 2; ++i) x.as_mutable<double>()[i] = 300.0 * random.real();
         NodeTest(ops::Cast{to}, {x}, {}, "pointwise").check(1);
       }
   });

@@ -169,6 +169,27 @@ TEST(TopK, AgreesWithTheReference) {
   });
 }
 
+// Of columns that are looked through in several parts, with equals and NaN, and as many as lie side by side or one
+// more.
+TEST(TopK, LongColumns) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 12; ++round) {
+      const int64_t rows = random.integer(1000, 3000), columns = random.integer(14, 300);
+      Tensor x(DType::f32, {rows, columns});
+      for (int64_t i = 0; i < x.size(); ++i)
+        x.as_mutable<float>()[i] = random.integer(0, 999) == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                   : round % 2                 ? static_cast<float>(random.integer(-200, 200))
+                                                               : static_cast<float>(random.uniform(-1, 1));
+      const int64_t k = round % 3 == 0 ? 32 + random.integer(0, 1) : random.integer(1, 20);
+      NodeTest test{ops::TopK{0, random.integer(0, 1) == 1}, {x, Tensor::from_ints({k})}, {1}, "top_k"};
+      test.outputs = 2;
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(TopK, EveryType) {
   Random random = test_random();
   for_each_target([&] {

@@ -91,6 +91,40 @@ TEST(Softmax, InfinitiesAndNan) {
   });
 }
 
+// Columns that leave L2 between passes; some of -inf alone, or but for their last rows, or with what is no number.
+template <class T>
+void check_long_columns(RandomData& data, int round) {
+  const int64_t axis = data.integer(520, 2600), inner = data.integer(1, 150);
+  std::vector<T> x;
+  for (const float v : data.floats(axis * inner, 5)) x.push_back(v);
+  const auto at = [&](int64_t a, int64_t i) -> T& { return x[static_cast<size_t>(a * inner + i)]; };
+  for (int64_t i = 0; round % 2 == 0 && i < inner; ++i) {
+    const int64_t kind = data.integer(0, 5), finite = kind == 0 ? 0 : kind == 1 ? data.integer(1, axis) : axis;
+    for (int64_t a = 0; a < axis - finite; ++a) at(a, i) = -std::numeric_limits<T>::infinity();
+    if (kind == 2) at(data.integer(0, axis - 1), i) = std::numeric_limits<T>::infinity();
+    if (kind == 3) at(data.integer(0, axis - 1), i) = 1000;  // above all before it
+  }
+  check({1, axis, inner, round % 3 == 0}, x, 1 + round % 3);
+}
+
+TEST(Softmax, LongColumns) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 8; ++round) {
+      check_long_columns<float>(data, round);
+      check_long_columns<double>(data, round);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    for (const int64_t at : {0, 700, 1999}) {  // NaN
+      std::vector<float> x(2000 * 70, 1), y(x.size());
+      x[static_cast<size_t>(at * 70 + 33)] = std::numeric_limits<float>::quiet_NaN();
+      ThreadPool pool(2);
+      Softmax{1, 2000, 70}.run(pool, x.data(), y.data());
+      for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isnan(y[i]), i % 70 == 33) << i;
+    }
+  });
+}
+
 // Where numbers vanish, and where their logarithms do not.
 TEST(Softmax, DoublesFarApart) {
   for_each_target([] {

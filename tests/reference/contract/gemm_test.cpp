@@ -88,6 +88,7 @@ TEST(Gemm, KernelsGiveTheSameBitsWhereProductsAreExact) {
   compare_kernels<double>(true);
 }
 TEST(Gemm, IntegerKernelsAreExact) {
+  compare_kernels<uint32_t>(false);
   compare_kernels<uint64_t>(false);
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/divide_up.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
@@ -23,7 +24,8 @@ enum class Role : uint8_t { other, pointwise, depthwise, gate, stem, transposed,
 constexpr int64_t most_image_channels = 4;
 // Transposed convolutions of more make pixels of whole vectors (tactics/conv_transpose_planes.h).
 constexpr int64_t most_plane_channels = 16;
-// Convolutions of more products an element of the result gain nothing where they stand alone (tactics/conv_planes.h).
+// Convolutions of more products an element of the result gain nothing where they stand alone (tactics/conv_planes.h),
+// nor do transposed ones of more channels.
 constexpr int64_t most_plane_terms = 128;
 
 /// A node seen as a part of a chain.
@@ -51,6 +53,19 @@ bool is_transpose(const Graph& graph, const Node& node, const std::vector<int64_
   return op && op->permutation == permutation && graph.type(node.inputs[0]).dtype == DType::f32;
 }
 
+// Whether an element of a transposed convolution's result is a sum of so few products that it may stand alone.
+bool has_few_terms(const ops::ConvTranspose& op, const Shape& weights) {
+  const std::optional<int64_t> channels = weights[0].as_constant();
+  if (!channels || *channels / op.groups > most_plane_terms) return false;
+  int64_t terms = *channels / op.groups;
+  for (size_t a = 0; a < 2; ++a) {
+    const std::optional<int64_t> taps = weights[2 + a].as_constant();
+    if (!taps || *taps > most_plane_terms) return false;
+    terms *= divide_up(*taps, a < op.strides.size() ? op.strides[a] : 1);
+  }
+  return terms <= most_plane_terms;
+}
+
 bool is_max_pool(const Node& node) {
   const auto* op = node.op.as<ops::Pool>();
   return op && op->kind == ops::PoolKind::max && op->channels_last && op->kernel.size() == 2;
@@ -75,6 +90,7 @@ Part view_part(const Graph& graph, const Node& node) {
   const std::optional<int64_t> channels = w[1].as_constant();
   if (transposed) {
     if (channels && *channels <= most_plane_channels) part.role = Role::transposed;
+    part.has_few_terms = channels && part.role == Role::other && has_few_terms(*transposed, w);
     return part;
   }
   const std::optional<int64_t> lines = w[2].as_constant(), columns = w[3].as_constant();
@@ -129,7 +145,7 @@ class Chainer {
       if (before < 0 || part(before).role != Role::gate || !can_join(before, before, n)) continue;
       take({before, n}, chains);
     }
-    // Convolutions that stand alone (tactics/conv_planes.h).
+    // Convolutions, transposed ones too, that stand alone (tactics/conv_planes.h, conv_transpose_planes.h).
     for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
       if (!part(n).has_few_terms || taken_[static_cast<size_t>(n)] || !stands_alone(n)) continue;
       if (std::vector<int32_t> chain = with_transposes(n); chain.size() == 3) take(chain, chains);

@@ -6,6 +6,7 @@
 #include "backends/cpu/tactics/conv_transpose_view.h"
 #include "backends/cpu/tactics/plane_chain.h"
 #include "backends/cpu/tactics/plane_kernel.h"
+#include "base/divide_up.h"
 #include "compile/chain.h"
 #include "compile/constants/layout_text.h"
 
@@ -15,6 +16,9 @@ namespace {
 
 // More fill the vectors of a product.
 constexpr int64_t most_plane_channels = 16;
+// But between two transposes those take longer than products do, as many as an element of the result has here at most:
+// 32 channels of 56 x 56 pixels, 2x2 by 2, took 500 us on a Zen 3, 180 of them to transpose.
+constexpr int64_t most_transposed_terms = 128;
 
 struct PlaneTransposeView {
   std::shared_ptr<const Graph> body;  // of a chain: the views point into it
@@ -31,18 +35,28 @@ struct PlaneTransposeView {
   }
 };
 
-std::optional<TransposeView> view_part(const RegionView& region) {
+bool has_few_group_outputs(const ConvTransposeShape& s) {
+  return s.out_channels / s.groups <= most_plane_channels;
+}
+bool has_few_transposed_terms(const ConvTransposeShape& s) {
+  const int64_t channels = s.in_channels / s.groups;
+  return channels <= most_transposed_terms && s.kernel_h <= most_transposed_terms &&
+         s.kernel_w <= most_transposed_terms &&
+         channels * divide_up(s.kernel_h, s.stride_h) * divide_up(s.kernel_w, s.stride_w) <= most_transposed_terms;
+}
+
+std::optional<TransposeView> view_part(const RegionView& region, bool stands_alone) {
   std::optional<TransposeView> view = view_transpose(region);
   if (!view || view->spatial.weight_dims.size() > 4 || !view->spatial.epilogue.is_plain()) return std::nullopt;
   const ConvTransposeShape known = known_transpose_shape(*view);
-  if (known.out_channels / known.groups > most_plane_channels || known.is_depthwise() ||
+  if (!(has_few_group_outputs(known) || (stands_alone && has_few_transposed_terms(known))) || known.is_depthwise() ||
       !PlaneTransposePlan::fits(known))
     return std::nullopt;
   return view;
 }
 
 std::optional<PlaneTransposeView> view_plain_transpose(const RegionView& region) {
-  std::optional<TransposeView> conv = view_part(region);
+  std::optional<TransposeView> conv = view_part(region, false);
   if (!conv) return std::nullopt;
   std::vector<int32_t> inputs;
   for (size_t i = 0; i < region.node.inputs.size(); ++i)
@@ -53,7 +67,8 @@ std::optional<PlaneTransposeView> view_plain_transpose(const RegionView& region)
 std::optional<PlaneTransposeView> view_transpose_chain(const RegionView& region) {
   const std::optional<PlaneChain> chain = view_plane_chain(region);
   if (!chain) return std::nullopt;
-  std::optional<TransposeView> conv = view_part({*chain->body, *chain->node, region.symbols});
+  std::optional<TransposeView> conv =
+      view_part({*chain->body, *chain->node, region.symbols}, chain->first_in && chain->first_out);
   if (!conv || conv->spatial.weight_dims.size() != 4) return std::nullopt;
   std::optional<PartInputs> inputs = chain->inputs(conv->spatial);
   if (!inputs) return std::nullopt;

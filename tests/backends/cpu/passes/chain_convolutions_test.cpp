@@ -199,6 +199,7 @@ TEST(ChainConvolutions, AnImagesTransposeAndTheConvolutionThatAloneReadsIt) {
 TEST(ChainConvolutions, ATransposedConvolutionAndTheTransposesAroundIt) {
   const std::string transposed = R"(const %w2: f32[4, 3, 2, 2] = 0.5
       const %w40: f32[4, 40, 2, 2] = 0.5
+      const %w40x12: f32[4, 40, 12, 12] = 0.5
       %c = transpose {permutation=[0, 3, 1, 2]} (%x)
       %t = transpose {permutation=[0, 2, 3, 1]} (%c)
       )";
@@ -218,8 +219,12 @@ TEST(ChainConvolutions, ATransposedConvolutionAndTheTransposesAroundIt) {
             "transpose, transpose, chain(conv_transpose, transpose)");
   EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w2)\n%y = " + back + "(%d)\nreturn %d, %y"),
             "transpose, chain(transpose, conv_transpose), transpose");
-  // As many channels fill the vectors of a product.
+  // As many channels fill the vectors of a product: of 4 products an element where it stands alone, not of 144.
   EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w40)\n%y = " + back + "(%d)\nreturn %y"),
+            "transpose, chain(transpose, conv_transpose, transpose)");
+  EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w40)\n%y = " + back + "(%d)\nreturn %d, %y"),
+            "transpose, transpose, conv_transpose, transpose");
+  EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w40x12)\n%y = " + back + "(%d)\nreturn %y"),
             "transpose, transpose, conv_transpose, transpose");
 }
 

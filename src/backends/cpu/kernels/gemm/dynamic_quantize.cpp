@@ -16,6 +16,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/kernels/pack_bytes-inl.h"
 #include "backends/cpu/kernels/tile_traits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -83,21 +84,7 @@ HWY_INLINE bool quantize_four(const float* x, Vec reciprocal, hn::Vec<hn::Rebind
     bytes[v] = hn::Add(whole, zero);
   }
   if (!hn::AllTrue(d, hn::Lt(farthest, hn::Set(d, least_doubtful)))) return false;
-#if CAMSHAFT_HAS_BYTE_PRODUCT
-  const hn::Repartition<int16_t, Tag> d16;
-  const hn::Repartition<uint8_t, Tag> d8;
-  const auto mixed =
-      pack_to_bytes(d8, hn::ReorderDemote2To(d16, bytes[0], bytes[1]), hn::ReorderDemote2To(d16, bytes[2], bytes[3]));
-  // Packing takes the vectors' 128-bit blocks in turn.
-  constexpr int32_t blocks = HWY_LANES(float) / 4;
-  HWY_ALIGN int32_t order[HWY_LANES(float)];
-  for (int32_t w = 0; w < 4 * blocks; ++w) order[w] = w % blocks * 4 + w / blocks;
-  const auto words = hn::TableLookupLanes(hn::BitCast(di, mixed), hn::SetTableIndices(di, order));
-  hn::StoreU(hn::BitCast(d8, words), d8, y);
-#else
-  const hn::Rebind<uint8_t, Tag> d8;
-  for (int v = 0; v < 4; ++v) hn::StoreU(hn::DemoteTo(d8, bytes[v]), d8, y + v * lanes);
-#endif
+  store_bytes(bytes, y);
   return true;
 }
 

@@ -461,6 +461,7 @@ TileKernel find_kernel(ScalarFunction function, DType lanes) {
   TileKernel found = nullptr;
   if (lanes == DType::f32 || lanes == DType::f16 || lanes == DType::bf16) found = find_f32_kernel(function);
   if (lanes == DType::f64) found = find_f64_kernel(function);
+  if (lanes == DType::i32 || lanes == DType::u32) found = find_division(function, lanes);
   if (!found) found = HWY_DYNAMIC_DISPATCH(plain_kernel)(function, lanes);
   if (!found) {
     throw Error(ErrorCode::unsupported, "there is no vector loop for the function '" +

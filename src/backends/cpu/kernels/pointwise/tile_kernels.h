@@ -70,6 +70,7 @@ int tile_cost(ScalarFunction function, DType lanes);
 // Where the above look: the vectorised part, null where there is none.
 TileKernel find_f32_kernel(ScalarFunction function);
 TileKernel find_f64_kernel(ScalarFunction function);
+TileKernel find_division(ScalarFunction function, DType lanes);  ///< of integers of 32 bits
 TileKernel find_f32_fused(FusedFunction function);
 TileKernel find_fused_conversion(FusedFunction function);
 

@@ -1,5 +1,6 @@
 // The vectorised loops on f32: see tile_kernels.h.
 #include <cstring>
+#include <type_traits>
 
 #include "backends/cpu/kernels/pointwise/tile_kernels.h"
 #include "backends/cpu/kernels/targets.h"
@@ -64,11 +65,54 @@ HWY_INLINE Vec gelu_of(Vec a) {
   return hn::MulAdd(half, e, half);
 }
 
+// Operations of one operand that have a form for several vectors at once, which the loop then takes.
+struct Sigmoid {
+  static constexpr int operands = 1;
+  template <int U>
+  HWY_INLINE void operator()(const Vec (&a)[U], Vec (&y)[U]) const {
+    sigmoid_f32(Tag(), a, y);
+  }
+};
+struct Silu {
+  static constexpr int operands = 1;
+  template <int U>
+  HWY_INLINE void operator()(const Vec (&a)[U], Vec (&y)[U]) const {
+    sigmoid_f32(Tag(), a, y);
+#pragma GCC unroll 8
+    for (int u = 0; u < U; ++u) y[u] = hn::Mul(a[u], y[u]);
+  }
+};
 // (1 + tanh(z)) / 2 is the sigmoid of 2z.
-HWY_INLINE Vec gelu_by_tanh_of(Vec a) {
-  const Tag d;
-  const Vec cubic = hn::MulAdd(hn::Mul(a, a), hn::Set(d, 0.071354816f), hn::Set(d, 1.5957691f));
-  return hn::Mul(a, sigmoid_f32(d, hn::Mul(a, cubic)));
+struct GeluByTanh {
+  static constexpr int operands = 1;
+  template <int U>
+  HWY_INLINE void operator()(const Vec (&a)[U], Vec (&y)[U]) const {
+    const Tag d;
+    Vec z[U];
+#pragma GCC unroll 8
+    for (int u = 0; u < U; ++u) {
+      const Vec cubic = hn::MulAdd(hn::Mul(a[u], a[u]), hn::Set(d, 0.071354816f), hn::Set(d, 1.5957691f));
+      z[u] = hn::Mul(a[u], cubic);
+    }
+    sigmoid_f32(d, z, y);
+#pragma GCC unroll 8
+    for (int u = 0; u < U; ++u) y[u] = hn::Mul(a[u], y[u]);
+  }
+};
+template <class Operation>
+constexpr bool takes_several = std::is_invocable_v<Operation, const Vec (&)[4], Vec (&)[4]>;
+
+// One vector of the result.
+template <class Operation>
+HWY_INLINE Vec result_of(const Operation& operation, Vec a, Vec b, Vec c) {
+  if constexpr (takes_several<Operation>) {
+    const Vec in[1] = {a};
+    Vec out[1];
+    operation(in, out);
+    return out[0];
+  } else {
+    return operation(a, b, c);
+  }
 }
 
 CAMSHAFT_UNARY(Neg, hn::Neg(a))
@@ -89,7 +133,6 @@ CAMSHAFT_UNARY(Asin, asin_f32(d, a))
 CAMSHAFT_UNARY(Acos, acos_f32(d, a))
 CAMSHAFT_UNARY(Atan, hn::Atan(d, a))
 CAMSHAFT_UNARY(Erf, erf_f32(d, a))
-CAMSHAFT_UNARY(Sigmoid, sigmoid_f32(d, a))
 CAMSHAFT_BINARY(Add, hn::Add(a, b))
 CAMSHAFT_BINARY(Sub, hn::Sub(a, b))
 CAMSHAFT_BINARY(Mul, hn::Mul(a, b))
@@ -104,9 +147,7 @@ CAMSHAFT_TERNARY(MultiplyAdd, hn::MulAdd(a, b, c))
 CAMSHAFT_TERNARY(MultiplySub, hn::MulSub(a, b, c))
 CAMSHAFT_TERNARY(Clamp, min_or_second(c, max_or_second(b, a)))
 CAMSHAFT_UNARY(Square, hn::Mul(a, a))
-CAMSHAFT_UNARY(Silu, hn::Mul(a, sigmoid_f32(d, a)))
 CAMSHAFT_UNARY(Gelu, gelu_of(a))
-CAMSHAFT_UNARY(GeluByTanh, gelu_by_tanh_of(a))
 CAMSHAFT_BINARY(LeakyRelu, hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Mul(a, b), a))
 CAMSHAFT_UNARY(Softsign, hn::Div(a, hn::Add(hn::Abs(a), hn::Set(d, 1.0f))))
 #undef CAMSHAFT_UNARY
@@ -131,8 +172,8 @@ HWY_NOINLINE void loop(const float* a, const float* b, const float* c, float* ou
   const Vec ua = hn::Set(d, (kUniform & 1) && a ? *a : 0.0f);
   const Vec ub = hn::Set(d, (kUniform & 2) && b ? *b : 0.0f);
   const Vec uc = hn::Set(d, (kUniform & 4) && c ? *c : 0.0f);
-#define CAMSHAFT_AT(i)                                                                      \
-  operation(operand<(kUniform & 1) != 0>(ua, a, i), operand<(kUniform & 2) != 0>(ub, b, i), \
+#define CAMSHAFT_AT(i)                                                                                 \
+  result_of(operation, operand<(kUniform & 1) != 0>(ua, a, i), operand<(kUniform & 2) != 0>(ub, b, i), \
             operand<(kUniform & 4) != 0>(uc, c, i))
   if (n >= lanes) {
     const bool in_place = out == a || out == b || out == c;
@@ -147,6 +188,16 @@ HWY_NOINLINE void loop(const float* a, const float* b, const float* c, float* ou
     }
     const bool ragged = (n - i) % lanes != 0;
     const Vec last = ragged && in_place ? CAMSHAFT_AT(n - lanes) : hn::Zero(d);
+    if constexpr (takes_several<Operation> && !(kUniform & 1)) {
+      for (; i + 4 * lanes <= n; i += 4 * lanes) {
+        const Vec x[4] = {hn::LoadU(d, a + i), hn::LoadU(d, a + i + lanes), hn::LoadU(d, a + i + 2 * lanes),
+                          hn::LoadU(d, a + i + 3 * lanes)};
+        Vec y[4];
+        operation(x, y);
+#pragma GCC unroll 4
+        for (int u = 0; u < 4; ++u) hn::StoreU(y[u], d, out + i + u * lanes);
+      }
+    }
     for (; i + lanes <= n; i += lanes) hn::StoreU(CAMSHAFT_AT(i), d, out + i);
     if (ragged) hn::StoreU(in_place ? last : CAMSHAFT_AT(n - lanes), d, out + n - lanes);
     return;
@@ -157,8 +208,8 @@ HWY_NOINLINE void loop(const float* a, const float* b, const float* c, float* ou
   if (!(kUniform & 1)) std::memcpy(padded[0], a, bytes);
   if (!(kUniform & 2)) std::memcpy(padded[1], b, bytes);
   if (!(kUniform & 4)) std::memcpy(padded[2], c, bytes);
-  const Vec result = operation(kUniform & 1 ? ua : hn::Load(d, padded[0]), kUniform & 2 ? ub : hn::Load(d, padded[1]),
-                               kUniform & 4 ? uc : hn::Load(d, padded[2]));
+  const Vec result = result_of(operation, kUniform & 1 ? ua : hn::Load(d, padded[0]),
+                               kUniform & 2 ? ub : hn::Load(d, padded[1]), kUniform & 4 ? uc : hn::Load(d, padded[2]));
   hn::Store(result, d, padded[0]);
   std::memcpy(out, padded[0], bytes);
 }

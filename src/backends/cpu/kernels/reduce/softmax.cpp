@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "backends/cpu/kernels/targets.h"
+#include "base/divide_up.h"
 #include "base/pieces.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -106,12 +108,12 @@ void rows(const T* x, T* y, int64_t begin, int64_t end, int64_t n, bool logarith
   for (int64_t r = begin; r < end; ++r) row(x + r * n, y + r * n, n, logarithm);
 }
 
-// `count` <= 256 neighbours in the inner dim, all of the axis, `step` apart.
+// `count` <= Softmax::most_narrow neighbours in the inner dim, all of the axis, `step` apart.
 template <class T>
 void columns(const T* x, T* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  alignas(64) T top[256 + 64], sum[256 + 64];
+  alignas(64) T top[Softmax::most_narrow], sum[Softmax::most_narrow];
   for (int64_t i = 0; i < count; ++i) top[i] = x[i], sum[i] = 0;
   for (int64_t a = 1; a < axis; ++a) {
     const T* from = x + a * step;
@@ -145,6 +147,60 @@ void columns(const T* x, T* y, int64_t count, int64_t axis, int64_t step, bool l
   }
 }
 
+// Neighbouring columns whose elements do not stay in L2 between passes: rows are read as they lie in memory, `group` of
+// them side by side, and the sum follows the largest element so far. 10^4 rows of 1000 took 50 ms on a Zen 3 by blocks
+// of 64 columns.
+template <class T>
+void wide_columns(const T* x, T* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
+  constexpr int64_t group = 8, rows_apart = 256;
+  // Terms of some rows are added up apart, so that the sum of many is not a long one.
+  alignas(64) T top[Softmax::most_wide], sum[Softmax::most_wide], apart[Softmax::most_wide];
+  std::fill_n(top, count, -std::numeric_limits<T>::infinity());
+  std::fill_n(sum, count, T(0));
+  std::fill_n(apart, count, T(0));
+  const auto join = [&](auto d, int64_t i, const T* from, int64_t rows) HWY_ATTR {
+    const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+    const auto before = hn::LoadU(d, top + i);
+    auto high = before;
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto v = hn::LoadU(d, from + r * step + i);
+      high = hn::IfThenElse(hn::Gt(v, high), v, high);
+    }
+    // While all are -inf nothing is added: what is left out here is no number in the end, as top is subtracted again.
+    const auto shift = hn::IfThenZeroElse(hn::Eq(high, lowest), high);
+    const auto factor = exp_nonpositive(d, hn::Sub(before, shift));
+    auto terms = hn::Zero(d);
+    for (int64_t r = 0; r < rows; ++r)
+      terms = hn::Add(terms, exp_nonpositive(d, hn::Sub(hn::LoadU(d, from + r * step + i), shift)));
+    hn::StoreU(high, d, top + i);
+    hn::StoreU(hn::Mul(hn::LoadU(d, sum + i), factor), d, sum + i);
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, apart + i), factor, terms), d, apart + i);
+  };
+  const auto finish = [&](auto d, int64_t i, const T* from, T* to) HWY_ATTR {
+    const auto below = hn::Sub(hn::LoadU(d, from + i), hn::LoadU(d, top + i)), total = hn::LoadU(d, sum + i);
+    hn::StoreU(logarithm ? hn::Sub(below, total) : hn::Mul(exp_nonpositive(d, below), total), d, to + i);
+  };
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), whole = count / lanes * lanes;
+  for (int64_t a = 0; a < axis; a += group) {
+    const int64_t rows = std::min(group, axis - a);
+    int64_t i = 0;
+    if (rows == group)
+      for (; i < whole; i += lanes) join(d, i, x + a * step, group);
+    for (; i < whole; i += lanes) join(d, i, x + a * step, rows);
+    for (; i < count; ++i) join(one, i, x + a * step, rows);
+    if ((a + group) % rows_apart != 0 && a + group < axis) continue;
+    for (i = 0; i < count; ++i) sum[i] += apart[i], apart[i] = 0;
+  }
+  for (int64_t i = 0; i < count; ++i) sum[i] = logarithm ? std::log(sum[i]) : 1 / sum[i];
+  for (int64_t a = 0; a < axis; ++a) {
+    int64_t i = 0;
+    for (; i < whole; i += lanes) finish(d, i, x + a * step, y + a * step);
+    for (; i < count; ++i) finish(one, i, x + a * step, y + a * step);
+  }
+}
+
 void rows_f32(const float* x, float* y, int64_t begin, int64_t end, int64_t n, bool logarithm) {
   rows(x, y, begin, end, n, logarithm);
 }
@@ -156,6 +212,12 @@ void columns_f32(const float* x, float* y, int64_t count, int64_t axis, int64_t 
 }
 void columns_f64(const double* x, double* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
   columns(x, y, count, axis, step, logarithm);
+}
+void wide_columns_f32(const float* x, float* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
+  wide_columns(x, y, count, axis, step, logarithm);
+}
+void wide_columns_f64(const double* x, double* y, int64_t count, int64_t axis, int64_t step, bool logarithm) {
+  wide_columns(x, y, count, axis, step, logarithm);
 }
 
 }  // namespace
@@ -169,17 +231,21 @@ HWY_EXPORT(rows_f32);
 HWY_EXPORT(rows_f64);
 HWY_EXPORT(columns_f32);
 HWY_EXPORT(columns_f64);
+HWY_EXPORT(wide_columns_f32);
+HWY_EXPORT(wide_columns_f64);
 
 void Softmax::run(ThreadPool& pool, const float* x, float* y) const {
-  run_with(pool, x, y, HWY_DYNAMIC_DISPATCH(rows_f32), HWY_DYNAMIC_DISPATCH(columns_f32));
+  run_with(pool, x, y, HWY_DYNAMIC_DISPATCH(rows_f32), HWY_DYNAMIC_DISPATCH(columns_f32),
+           HWY_DYNAMIC_DISPATCH(wide_columns_f32));
 }
 
 void Softmax::run(ThreadPool& pool, const double* x, double* y) const {
-  run_with(pool, x, y, HWY_DYNAMIC_DISPATCH(rows_f64), HWY_DYNAMIC_DISPATCH(columns_f64));
+  run_with(pool, x, y, HWY_DYNAMIC_DISPATCH(rows_f64), HWY_DYNAMIC_DISPATCH(columns_f64),
+           HWY_DYNAMIC_DISPATCH(wide_columns_f64));
 }
 
 template <class T, class Rows, class Columns>
-void Softmax::run_with(ThreadPool& pool, const T* x, T* y, Rows on_rows, Columns on_columns) const {
+void Softmax::run_with(ThreadPool& pool, const T* x, T* y, Rows on_rows, Columns narrow, Columns wide) const {
   if (outer == 0 || axis == 0 || inner == 0) return;
   // 2000 elements take about a microsecond: no thread is woken for less than a few.
   const int64_t least = 8192;
@@ -188,14 +254,18 @@ void Softmax::run_with(ThreadPool& pool, const T* x, T* y, Rows on_rows, Columns
                [&](int64_t begin, int64_t end) { on_rows(x, y, begin, end, axis, logarithm); });
     return;
   }
-  // Narrow blocks where the axis is long, so that a block stays in cache over the three passes.
-  const int64_t block = std::min<int64_t>(axis > 1024 ? 64 : 256, inner);
+  // Narrow blocks where a block then stays in L2 over the three passes.
+  constexpr int64_t cached_bytes = 256 * 1024, least_columns = 64;
+  const int64_t cached = cached_bytes / static_cast<int64_t>(sizeof(T)) / axis / 16 * 16;
+  const bool is_narrow = cached >= std::min(least_columns, inner);
+  const int64_t share = std::max(least_columns, round_up(divide_up(inner, int64_t{pool.size()}), 16));
+  const int64_t block = std::min(is_narrow ? std::min(cached, most_narrow) : std::min(share, most_wide), inner);
   const int64_t blocks = (inner + block - 1) / block;
   for_pieces(pool, outer * blocks, (least + axis * block - 1) / (axis * block), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t first = item % blocks * block;
       const int64_t offset = item / blocks * axis * inner + first;
-      on_columns(x + offset, y + offset, std::min(block, inner - first), axis, inner, logarithm);
+      (is_narrow ? narrow : wide)(x + offset, y + offset, std::min(block, inner - first), axis, inner, logarithm);
     }
   });
 }

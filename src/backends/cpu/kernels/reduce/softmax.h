@@ -18,9 +18,12 @@ struct Softmax {
   void run(ThreadPool& pool, const float* x, float* y) const;
   void run(ThreadPool& pool, const double* x, double* y) const;
 
+  /// Columns at a time, where a block of them stays in L2 and where it does not.
+  static constexpr int64_t most_narrow = 256, most_wide = 1024;
+
  private:
   template <class T, class Rows, class Columns>
-  void run_with(ThreadPool& pool, const T* x, T* y, Rows on_rows, Columns on_columns) const;
+  void run_with(ThreadPool& pool, const T* x, T* y, Rows on_rows, Columns narrow, Columns wide) const;
 };
 
 }  // namespace camshaft::cpu

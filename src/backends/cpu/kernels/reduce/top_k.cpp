@@ -1,17 +1,18 @@
 // Elements become integer keys that order as they do, with the index in the low half: one comparison of 64 bits decides
 // everything. A line is filtered against the k-th best so far, which few elements pass; those are kept in a buffer that
 // is cut back to the k best when it is full. Where they are much of a line of 8 or 16 bits, all are counted instead
-// (narrow_top_k.h).
+// (narrow_top_k.h); a few of lines side by side are found in all of them at once (top_k_columns.h).
 #include "backends/cpu/kernels/reduce/top_k.h"
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <type_traits>
 
 #include "backends/cpu/kernels/reduce/narrow_top_k.h"
+#include "backends/cpu/kernels/reduce/top_k_candidates.h"
+#include "backends/cpu/kernels/reduce/top_k_columns.h"
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "base/divide_up.h"
@@ -24,106 +25,12 @@
 #include "hwy/highway.h"
 // clang-format on
 
-#ifndef CAMSHAFT_CPU_TOP_K_CANDIDATES
-#define CAMSHAFT_CPU_TOP_K_CANDIDATES
-namespace camshaft::cpu {
-namespace {
-
-__extension__ using Entry128 = unsigned __int128;
-
-// The best elements so far. An entry is the key (made unsigned) above the complement of the index: larger is better.
-template <class Key, class Entry>
-struct Candidates {
-  static constexpr int64_t most_sorted = 32, many = 1 << 20;
-  static constexpr int key_bits = sizeof(Key) * 8;
-  using Unsigned = std::make_unsigned_t<Key>;
-  static constexpr Unsigned sign = Unsigned{1} << (key_bits - 1);
-
-  Entry* list;
-  int64_t room, k, count;
-  Key least;  // keys up to this one cannot be among the k best
-  bool full;  // there are k of them
-
-  static Entry entry(Key key, int64_t index) {
-    return static_cast<Entry>(static_cast<Unsigned>(key) ^ sign) << key_bits |
-           (Unsigned{0xffffffffu} - static_cast<Unsigned>(index));
-  }
-  static Key key_of(Entry entry) { return static_cast<Key>(static_cast<Unsigned>(entry >> key_bits) ^ sign); }
-  // Millions are in the list where k is so large: sorting it asks whether to stop.
-  static auto before() {
-    return [cancellation = PacedCancellation()](Entry a, Entry b) mutable {
-      cancellation.did(1);
-      return a > b;
-    };
-  }
-  void sort() {
-    if (k <= most_sorted) return;
-    if (k < many) return std::sort(list, list + k, std::greater<>());
-    auto order = before();
-    std::sort(list, list + k, std::ref(order));
-  }
-  static int64_t index_of(Entry entry) {
-    return static_cast<int64_t>(Unsigned{0xffffffffu} - static_cast<Unsigned>(entry));
-  }
-
-  void add(Key key, int64_t index) {
-    if (k <= most_sorted) return insert(entry(key, index));
-    list[count++] = entry(key, index);
-    if (count == room) shrink();
-  }
-  // Few are kept in order from the start: then `least` is known when there are k, and few more come (the 10 largest of
-  // each 1000 of 10^5 took 327 us, most of it to fill and cut buffers).
-  void insert(Entry added) {
-    int64_t at = count < k ? count : k - 1;
-    for (; at > 0 && list[at - 1] < added; --at) list[at] = list[at - 1];
-    list[at] = added;
-    count = std::min(count + 1, k);
-    full = count == k;
-    if (full) least = key_of(list[k - 1]);
-  }
-  void shrink() {
-    if (k <= most_sorted) return;
-    auto order = before();
-    if (count > k && count < many) std::nth_element(list, list + k - 1, list + count, std::greater<>());
-    if (count > k && count >= many) std::nth_element(list, list + k - 1, list + count, std::ref(order));
-    count = std::min(count, k);
-    full = count == k;
-    // Elements to come have higher indices: those equal to the k-th best lose against it.
-    if (full) least = key_of(list[k - 1]);
-  }
-};
-using Candidates32 = Candidates<int32_t, uint64_t>;
-using Candidates64 = Candidates<int64_t, Entry128>;
-template <class T>
-using CandidatesOf = std::conditional_t<(sizeof(T) < 8), Candidates32, Candidates64>;
-
-}  // namespace
-}  // namespace camshaft::cpu
-#endif
+#include "backends/cpu/kernels/reduce/top_k_keys-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Keys in the order of the elements: of floats -0 is 0, NaN above everything; of integers without a sign those with one
-// that are as far from their middle. Turned round for the smallest.
-template <class D>
-HWY_INLINE hn::Vec<hn::RebindToSigned<D>> keys_of(D d, hn::Vec<D> x, bool largest) {
-  const hn::RebindToSigned<D> di;
-  using Key = hn::TFromD<decltype(di)>;
-  auto key = hn::BitCast(di, x);
-  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
-    const hn::RebindToUnsigned<D> du;
-    const auto bits = hn::BitCast(di, hn::Add(x, hn::Zero(d)));
-    const auto sign = hn::BitCast(di, hn::ShiftRight<1>(hn::BitCast(du, hn::BroadcastSignBit(bits))));
-    key = hn::Xor(bits, sign);
-    key = hn::IfThenElse(hn::RebindMask(di, hn::IsNaN(x)), hn::Set(di, std::numeric_limits<Key>::max()), key);
-  } else if constexpr (std::is_unsigned_v<hn::TFromD<D>>) {
-    key = hn::Xor(key, hn::Set(di, std::numeric_limits<Key>::lowest()));
-  }
-  return largest ? key : hn::Not(key);
-}
 
 // Of a line `x`, the elements from `begin` up to `end`.
 template <class T>
@@ -139,11 +46,8 @@ void filter(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T
     const auto key = keys_of(d, hn::LoadU(d, x + i), largest);
     uint64_t better = ~uint64_t{0} >> (64 - lanes);
     if (candidates.full) {
-      const auto is_better = hn::Gt(key, hn::Set(di, static_cast<Key>(candidates.least)));
-      if (hn::AllFalse(di, is_better)) continue;
-      uint8_t bits[8] = {};
-      hn::StoreMaskBits(di, is_better, bits);
-      std::memcpy(&better, bits, sizeof(better));
+      better = lanes_above(di, key, hn::Set(di, static_cast<Key>(candidates.least)));
+      if (better == 0) continue;
     }
     hn::Store(key, di, keys);
     for (; better != 0; better &= better - 1) {
@@ -161,16 +65,7 @@ void filter(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T
   void filter_##name(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) { \
     filter(x, begin, end, largest, candidates);                                                           \
   }
-CAMSHAFT_FILTER(f32, float)
-CAMSHAFT_FILTER(f64, double)
-CAMSHAFT_FILTER(i64, int64_t)
-CAMSHAFT_FILTER(i32, int32_t)
-CAMSHAFT_FILTER(i16, int16_t)
-CAMSHAFT_FILTER(i8, int8_t)
-CAMSHAFT_FILTER(u64, uint64_t)
-CAMSHAFT_FILTER(u32, uint32_t)
-CAMSHAFT_FILTER(u16, uint16_t)
-CAMSHAFT_FILTER(u8, uint8_t)
+CAMSHAFT_TOP_K_TYPES(CAMSHAFT_FILTER)
 #undef CAMSHAFT_FILTER
 
 }  // namespace
@@ -190,16 +85,7 @@ constexpr int64_t elements_a_part = 1 << 18;  // of a line, between two question
   void filter_part(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) { \
     HWY_DYNAMIC_DISPATCH(filter_##name)(x, begin, end, largest, candidates);                            \
   }
-CAMSHAFT_FILTER(f32, float)
-CAMSHAFT_FILTER(f64, double)
-CAMSHAFT_FILTER(i64, int64_t)
-CAMSHAFT_FILTER(i32, int32_t)
-CAMSHAFT_FILTER(i16, int16_t)
-CAMSHAFT_FILTER(i8, int8_t)
-CAMSHAFT_FILTER(u64, uint64_t)
-CAMSHAFT_FILTER(u32, uint32_t)
-CAMSHAFT_FILTER(u16, uint16_t)
-CAMSHAFT_FILTER(u8, uint8_t)
+CAMSHAFT_TOP_K_TYPES(CAMSHAFT_FILTER)
 #undef CAMSHAFT_FILTER
 
 }  // namespace
@@ -208,12 +94,17 @@ CAMSHAFT_FILTER(u8, uint8_t)
 int64_t TopK::candidates() const {
   return std::min(axis + 1, 2 * k + 64);
 }
-// Neighbouring lines are copied together, a cache line of each row.
+// Neighbouring lines are copied together, a cache line of each row, or looked through together.
+bool TopK::side_by_side() const {
+  return inner >= 16 && k <= Candidates32::most_sorted;
+}
 int64_t TopK::columns(int64_t width) const {
-  return inner == 1 ? 0 : std::min<int64_t>(inner, std::max<int64_t>(16, 64 / width));
+  return inner == 1 ? 0 : std::min<int64_t>(inner, side_by_side() ? 256 : std::max<int64_t>(16, 64 / width));
 }
 int64_t TopK::thread_bytes(int64_t width) const {
-  return round_up(candidates() * (width < 8 ? 8 : 16), 64) + round_up(columns(width) * axis * width, 64);
+  const int64_t entry = width < 8 ? 8 : 16;
+  if (side_by_side()) return round_up(columns(width) * k * entry, 64) + round_up(columns(width) * width, 64);
+  return round_up(candidates() * entry, 64) + round_up(columns(width) * axis * width, 64);
 }
 int64_t TopK::workspace_bytes(DType dtype, int threads) const {
   return threads * thread_bytes(bit_width(dtype) / 8);
@@ -231,11 +122,22 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
   const auto part = [&](int thread) {
     char* own = static_cast<char*>(workspace) + thread * thread_bytes(width);
     auto* list = reinterpret_cast<Entry*>(own);
-    auto* lines = reinterpret_cast<T*>(own + round_up(candidates() * static_cast<int64_t>(sizeof(Entry)), 64));
+    const int64_t kept = side_by_side() ? block * k : candidates();
+    auto* lines = reinterpret_cast<T*>(own + round_up(kept * static_cast<int64_t>(sizeof(Entry)), 64));
     PacedCancellation cancellation;
     for (int64_t item = items * thread / threads; item < items * (thread + 1) / threads; ++item) {
       const int64_t o = item / blocks, first = item % blocks * block, n = std::min(block, inner - first);
       const T* from = x + o * axis * inner + first;
+      if (side_by_side()) {
+        top_k_of_columns(from, {axis, n, inner, k, largest}, list, lines, cancellation);
+        for (int64_t i = 0; i < k; ++i)
+          for (int64_t c = 0; c < n; ++c) {
+            const int64_t index = Best::index_of(list[c * k + i]), to = (o * k + i) * inner + first + c;
+            if (values) values[to] = from[index * inner + c];
+            if (indices) indices[to] = index;
+          }
+        continue;
+      }
       if (inner > 1)
         for (int64_t a = 0; a < axis; ++a)
           for (int64_t c = 0; c < n; ++c) lines[c * axis + a] = from[a * inner + c];

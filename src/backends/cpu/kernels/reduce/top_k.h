@@ -21,6 +21,7 @@ struct TopK {
 
  private:
   int64_t candidates() const;
+  bool side_by_side() const;
   int64_t columns(int64_t width) const;
   int64_t thread_bytes(int64_t width) const;
   template <class T>

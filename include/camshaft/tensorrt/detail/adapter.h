@@ -1,0 +1,415 @@
+// What Camshaft calls: each creator as an operator of its interface for plugins, camshaft_plugin.h.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "camshaft/tensorrt/detail/instance.h"
+#include "camshaft/tensorrt/detail/registry.h"
+
+namespace nvinfer1 {
+namespace camshaft_detail {
+
+/// Domain of the operators that creators stand for; behind a point comes their namespace.
+constexpr char const* domain = "tensorrt";
+/// Which inputs are shapes, as TensorRT's parser has it of a node.
+constexpr char const* shape_inputs_attribute = "tensorrt_plugin_shape_input_indices";
+
+struct TypePair {
+  camshaft_dtype dtype;
+  DataType type;
+};
+constexpr TypePair type_pairs[] = {{CAMSHAFT_F32, DataType::kFLOAT}, {CAMSHAFT_F16, DataType::kHALF},
+                                   {CAMSHAFT_I8, DataType::kINT8},   {CAMSHAFT_I32, DataType::kINT32},
+                                   {CAMSHAFT_BOOL, DataType::kBOOL}, {CAMSHAFT_U8, DataType::kUINT8},
+                                   {CAMSHAFT_BF16, DataType::kBF16}, {CAMSHAFT_I64, DataType::kINT64},
+                                   {CAMSHAFT_I4, DataType::kINT4},   {CAMSHAFT_F8E4M3, DataType::kFP8}};
+inline DataType type_of(camshaft_dtype dtype, size_t input) {
+  for (TypePair const& pair : type_pairs)
+    if (pair.dtype == dtype) return pair.type;
+  if (dtype < 0) throw std::runtime_error("input " + std::to_string(input) + " is left out, which plugins cannot have");
+  throw std::runtime_error("input " + std::to_string(input) + " has an element type that TensorRT has not");
+}
+inline camshaft_dtype dtype_of(DataType type) {
+  for (TypePair const& pair : type_pairs)
+    if (pair.type == type) return pair.dtype;
+  throw std::runtime_error("an output has an element type that plugins cannot give");
+}
+inline std::string text_of(DataType type) {
+  static constexpr char const* names[] = {"kFLOAT", "kHALF", "kINT8",  "kINT32", "kBOOL", "kUINT8",
+                                          "kFP8",   "kBF16", "kINT64", "kINT4",  "kFP4",  "kE8M0"};
+  return names[static_cast<int32_t>(type)];
+}
+inline size_t bytes_of(DataType type, Dims const& dims) {
+  static constexpr size_t bits[] = {32, 16, 8, 32, 8, 8, 8, 16, 64, 4, 4, 8};
+  size_t count = 1;
+  for (int32_t axis = 0; axis < dims.nbDims; ++axis) count *= static_cast<size_t>(dims.d[axis]);
+  return (count * bits[static_cast<int32_t>(type)] + 7) / 8;
+}
+
+/// A node's plugin, and clones of it that run.
+class Operator {
+ public:
+  Operator(std::unique_ptr<Plugin> plugin, std::vector<int64_t> shape_inputs)
+      : plugin_(std::move(plugin)), shape_inputs_(std::move(shape_inputs)), state_(plugin_->stored()) {}
+
+  std::string const& state() const { return state_; }
+
+  void infer(camshaft_plugin_shapes* shapes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    IExprBuilder builder(shapes);
+    Descs descs;
+    std::vector<DataType> types;
+    std::vector<DimsExprs> dims, known;
+    for (size_t i = 0; i < shapes->input_count; ++i) {
+      types.push_back(type_of(shapes->dtype(shapes, i), i));
+      DimsExprs exprs{rank_of(shapes->rank(shapes, i)), {}};
+      for (int32_t axis = 0; axis < exprs.nbDims; ++axis)
+        exprs.d[axis] = builder.keep(shapes->dim(shapes, i, static_cast<size_t>(axis)));
+      descs.push_back(described(types.back(), exprs));
+      if (!is_shape(i)) {
+        dims.push_back(exprs);
+        continue;
+      }
+      int64_t const* values = nullptr;
+      const size_t count = shapes->values(shapes, i, &values);
+      if (count == 0) throw std::runtime_error("input " + std::to_string(i) + ", a shape, is not known before running");
+      known.push_back({rank_of(count), {}});
+      for (size_t v = 0; v < count; ++v) known.back().d[v] = builder.constant(values[v]);
+    }
+    const Results results = asked(types, dims, known, builder, shapes->output_count);
+    for (size_t o = 0; o < results.dims.size(); ++o) descs.push_back(described(results.types[o], results.dims[o]));
+    const auto inputs = static_cast<int32_t>(types.size());
+    for (int32_t place = 0; place < count_of(descs); ++place)
+      if (!plugin_->supports(place, descs, inputs))
+        throw std::runtime_error("the plugin does not take " + text_of(descs[static_cast<size_t>(place)].type) +
+                                 " in kLINEAR as " + (place < inputs ? "input " : "output ") +
+                                 std::to_string(place < inputs ? place : place - inputs));
+    for (size_t o = 0; o < results.dims.size(); ++o) {
+      std::vector<camshaft_plugin_dim const*> sizes;
+      for (int32_t axis = 0; axis < results.dims[o].nbDims; ++axis) {
+        IDimensionExpr const* expr = results.dims[o].d[axis];
+        if (expr->isSizeTensor()) is_late_ = true;
+        sizes.push_back(expr->isSizeTensor() ? shapes->symbol(shapes, o, static_cast<size_t>(axis)) : expr->dim());
+      }
+      shapes->set_output(shapes, o, dtype_of(results.types[o]), sizes.size(), sizes.data());
+    }
+  }
+
+  size_t workspace(camshaft_plugin_run const* run) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // With results whose sizes only running tells it is known, and taken, when numbers are at hand.
+    if (is_late_) return 0;
+    const Call call(*run);
+    return plugin_->workspace(call.in, call.out);
+  }
+
+  void run(camshaft_plugin_run const* run) {
+    Call call(*run);
+    const auto stream = static_cast<cudaStream_t>(run->cuda ? run->cuda->stream : nullptr);
+    std::vector<std::vector<char>> late(call.out.size());
+    std::vector<char> own_workspace;
+    Results results;
+    IExprBuilder builder(nullptr);
+    void* workspace = run->workspace;
+    if (is_late_) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      results = results_of(call, *run, builder);
+      for (size_t o = 0; o < call.out.size(); ++o) {
+        if (run->outputs[o]->data) continue;
+        call.out[o] = described(results.types[o], results.dims[o]);
+        for (int32_t axis = 0; axis < results.dims[o].nbDims; ++axis)
+          if (results.dims[o].d[axis]->isSizeTensor())
+            call.out[o].dims.d[axis] = results.dims[o].d[axis]->upper()->getConstantValue();
+        late[o].resize(bytes_of(call.out[o].type, call.out[o].dims) + 1);
+        call.outputs[o] = late[o].data();
+      }
+      own_workspace.resize(plugin_->workspace(call.in, call.out) + 256);
+      const auto address = reinterpret_cast<uintptr_t>(own_workspace.data());
+      workspace = own_workspace.data() + (256 - address % 256) % 256;
+    }
+    Clone clone = take(stream);
+    if (!same(clone.in, call.in) || !same(clone.out, call.out)) {
+      clone.in.clear();
+      clone.running->shape(call.in, call.out);
+      clone.in = call.in;
+      clone.out = call.out;
+    }
+    const int32_t status =
+        clone.running->enqueue(call.in, call.out, call.inputs.data(), call.outputs.data(), workspace, stream);
+    give_back(stream, std::move(clone));
+    if (status != 0) throw std::runtime_error("enqueue() gave " + std::to_string(status));
+    for (size_t o = 0; o < late.size(); ++o)
+      if (!late[o].empty()) give_late(*run, call, results, o, late[o]);
+  }
+
+ private:
+  struct Clone {
+    std::unique_ptr<Running> running;
+    Descs in, out;  // of the run before
+  };
+
+  /// The operands of a run.
+  struct Call {
+    Descs in, out;
+    std::vector<void const*> inputs;
+    std::vector<void*> outputs;
+    explicit Call(camshaft_plugin_run const& run) {
+      for (size_t i = 0; i < run.input_count; ++i) {
+        if (!run.inputs[i]) throw std::runtime_error("an input is left out, which plugins cannot have");
+        in.push_back(described(*run.inputs[i], i));
+        inputs.push_back(run.inputs[i]->data);
+      }
+      for (size_t o = 0; o < run.output_count; ++o) {
+        out.push_back(described(*run.outputs[o], o));
+        outputs.push_back(run.outputs[o]->data);
+      }
+    }
+    static PluginTensorDesc described(camshaft_plugin_tensor const& tensor, size_t index) {
+      Dims dims{rank_of(tensor.rank), {}};
+      for (int32_t axis = 0; axis < dims.nbDims; ++axis) dims.d[axis] = tensor.dims[axis];
+      return {dims, type_of(tensor.dtype, index), TensorFormat::kLINEAR, 1.0F};
+    }
+  };
+
+  static int32_t rank_of(size_t rank) {
+    if (rank > static_cast<size_t>(Dims::MAX_DIMS)) throw std::runtime_error("tensors of plugins have 8 axes at most");
+    return static_cast<int32_t>(rank);
+  }
+  static PluginTensorDesc described(DataType type, DimsExprs const& exprs) {
+    Dims dims{exprs.nbDims, {}};
+    for (int32_t axis = 0; axis < exprs.nbDims; ++axis)
+      dims.d[axis] = exprs.d[axis]->isConstant() ? exprs.d[axis]->getConstantValue() : -1;
+    return {dims, type, TensorFormat::kLINEAR, 1.0F};
+  }
+  static bool same(Descs const& a, Descs const& b) {
+    if (a.size() != b.size() || a.empty()) return false;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (a[i].type != b[i].type || a[i].dims.nbDims != b[i].dims.nbDims) return false;
+      for (int32_t axis = 0; axis < a[i].dims.nbDims; ++axis)
+        if (a[i].dims.d[axis] != b[i].dims.d[axis]) return false;
+    }
+    return true;
+  }
+  bool is_shape(size_t input) const {
+    for (const int64_t index : shape_inputs_)
+      if (index == static_cast<int64_t>(input)) return true;
+    return false;
+  }
+
+  Results asked(std::vector<DataType> const& types, std::vector<DimsExprs> const& dims,
+                std::vector<DimsExprs> const& shapes, IExprBuilder& builder, size_t outputs) {
+    if (plugin_->outputs() != static_cast<int32_t>(outputs))
+      throw std::runtime_error("the plugin has " + std::to_string(plugin_->outputs()) + " outputs, the node " +
+                               std::to_string(outputs));
+    Results results = plugin_->results(types, dims, shapes, builder, static_cast<int32_t>(outputs));
+    if (!builder.failure().empty()) throw std::runtime_error(builder.failure());
+    for (DimsExprs const& exprs : results.dims) {
+      if (exprs.nbDims < 0 || exprs.nbDims > Dims::MAX_DIMS) throw std::runtime_error("a result has no possible rank");
+      for (int32_t axis = 0; axis < exprs.nbDims; ++axis)
+        if (!exprs.d[axis]) throw std::runtime_error("a result has no size along axis " + std::to_string(axis));
+    }
+    return results;
+  }
+
+  /// With the numbers of a run.
+  Results results_of(Call const& call, camshaft_plugin_run const& run, IExprBuilder& builder) {
+    std::vector<DataType> types;
+    std::vector<DimsExprs> dims, known;
+    for (size_t i = 0; i < call.in.size(); ++i) {
+      types.push_back(call.in[i].type);
+      if (is_shape(i)) {
+        known.push_back(values_of(call.in[i], call.inputs[i], builder));
+        continue;
+      }
+      dims.push_back({call.in[i].dims.nbDims, {}});
+      for (int32_t axis = 0; axis < call.in[i].dims.nbDims; ++axis)
+        dims.back().d[axis] = builder.constant(call.in[i].dims.d[axis]);
+    }
+    return asked(types, dims, known, builder, run.output_count);
+  }
+  static DimsExprs values_of(PluginTensorDesc const& desc, void const* data, IExprBuilder& builder) {
+    DimsExprs exprs{rank_of(desc.dims.nbDims == 0 ? 1 : static_cast<size_t>(desc.dims.d[0])), {}};
+    for (int32_t v = 0; v < exprs.nbDims; ++v) exprs.d[v] = builder.constant(integer(desc.type, data, v));
+    return exprs;
+  }
+  static int64_t integer(DataType type, void const* data, int32_t index) {
+    return type == DataType::kINT32 ? static_cast<int32_t const*>(data)[index]
+                                    : static_cast<int64_t const*>(data)[index];
+  }
+
+  /// As large as the plugin said it is.
+  static void give_late(camshaft_plugin_run const& run, Call const& call, Results const& results, size_t o,
+                        std::vector<char> const& from) {
+    Dims dims = call.out[o].dims;
+    for (int32_t axis = 0; axis < dims.nbDims; ++axis) {
+      IDimensionExpr const* expr = results.dims[o].d[axis];
+      if (!expr->isSizeTensor()) continue;
+      const auto teller = static_cast<size_t>(expr->size_output());
+      const int64_t size = integer(call.out.at(teller).type, call.outputs[teller], 0);
+      if (size < 0 || size > dims.d[axis])
+        throw std::runtime_error("output " + std::to_string(teller) + " says " + std::to_string(size) +
+                                 ", which is not from 0 to " + std::to_string(dims.d[axis]));
+      dims.d[axis] = size;
+    }
+    void* const to = run.resize_output(&run, o, static_cast<size_t>(dims.nbDims), dims.d);
+    if (!to) throw std::runtime_error("output " + std::to_string(o) + " cannot have the shape that it is to get");
+    std::memcpy(to, from.data(), bytes_of(call.out[o].type, dims));
+  }
+
+  /// A clone that nobody uses; those of one stream are of that stream alone, as its work goes on after the call.
+  Clone take(cudaStream_t stream) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto& idle = idle_[stream];
+    if (idle.empty()) return {plugin_->clone(), {}, {}};
+    Clone clone = std::move(idle.back());
+    idle.pop_back();
+    return clone;
+  }
+  void give_back(cudaStream_t stream, Clone clone) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    idle_[stream].push_back(std::move(clone));
+  }
+
+  std::mutex mutex_;
+  std::unique_ptr<Plugin> plugin_;
+  std::vector<int64_t> shape_inputs_;
+  std::string state_;
+  std::map<cudaStream_t, std::vector<Clone>> idle_;
+  std::atomic<bool> is_late_{false};  // there is a result whose size only running tells
+};
+
+template <class Context, class Work>
+int32_t guarded(Context* context, Work const& work) noexcept {
+  try {
+    work();
+    return 0;
+  } catch (std::exception const& e) {
+    return context->fail(context, e.what()), 1;
+  } catch (...) {
+    return context->fail(context, "it threw something that is no std::exception"), 1;
+  }
+}
+
+/// A creator's plugin of a node, or of what an engine stored of one.
+inline std::unique_ptr<Plugin> made_by(IPluginCreatorInterface& creator, camshaft_plugin_node const* node) {
+  Fields fields;
+  auto const* state = static_cast<char const*>(node->state);
+  if (IPluginCreatorV3One* v3 = creator.camshaftV3()) {
+    if (state) {
+      fields.read(state, node->state_bytes);
+    } else {
+      fields.read(node, v3->getFieldNames());
+    }
+    IPluginV3* made =
+        v3->createPlugin(v3->getPluginName(), fields.get(), state ? TensorRTPhase::kRUNTIME : TensorRTPhase::kBUILD);
+    if (!made) throw std::runtime_error("createPlugin() gave nothing");
+    return std::make_unique<PluginV3>(made);
+  }
+  IPluginCreator* v1 = creator.camshaftV1();
+  if (!state) fields.read(node, v1->getFieldNames());
+  IPluginV2* made = state ? v1->deserializePlugin(v1->getPluginName(), state, node->state_bytes)
+                          : v1->createPlugin(v1->getPluginName(), fields.get());
+  if (!made) throw std::runtime_error(state ? "deserializePlugin() gave nothing" : "createPlugin() gave nothing");
+  return std::make_unique<PluginV2>(made);
+}
+
+/// The table of a creator, and the texts that it points to.
+struct Entry {
+  std::string domain, name, version;
+  camshaft_plugin_operator table;
+};
+
+inline void fill(Entry& entry, IPluginCreatorInterface& creator) {
+  const std::vector<std::string> names = IPluginRegistry::names(&creator);
+  entry.domain = names[2].empty() ? domain : std::string(domain) + "." + names[2];
+  entry.name = names[0] + "." + names[1];
+  entry.version = names[1];
+  camshaft_plugin_operator& table = entry.table;
+  table = {};
+  table.size = sizeof table;
+  table.domain = entry.domain.c_str();
+  table.name = entry.name.c_str();
+  table.version = entry.version.c_str();
+  table.user = &creator;
+  table.create = [](void* user, camshaft_plugin_node const* node, void** instance) -> int32_t {
+    return guarded(node, [&] {
+      int64_t const* indices = nullptr;
+      const size_t count = node->integers(node, shape_inputs_attribute, &indices);
+      *instance = new Operator(made_by(*static_cast<IPluginCreatorInterface*>(user), node), {indices, indices + count});
+    });
+  };
+  table.destroy = [](void* instance) { delete static_cast<Operator*>(instance); };
+  table.state = [](void* instance, void const** bytes, size_t* size) -> int32_t {
+    std::string const& state = static_cast<Operator*>(instance)->state();
+    *bytes = state.data();
+    *size = state.size();
+    return 0;
+  };
+  table.infer = [](void* instance, camshaft_plugin_shapes* shapes) -> int32_t {
+    return guarded(shapes, [&] { static_cast<Operator*>(instance)->infer(shapes); });
+  };
+  table.workspace = [](void* instance, camshaft_plugin_run const* run) -> size_t {
+    size_t bytes = 0;
+    guarded(run, [&] { bytes = static_cast<Operator*>(instance)->workspace(run); });
+    return bytes;
+  };
+  const auto run = [](void* instance, camshaft_plugin_run const* call) -> int32_t {
+    return guarded(call, [&] { static_cast<Operator*>(instance)->run(call); });
+  };
+  if (CAMSHAFT_TENSORRT_HOST) {
+    table.enqueue = run;
+  } else {
+    table.reference = [](void*, camshaft_plugin_run const* call) -> int32_t {
+      return call->fail(call,
+                        "its enqueue() computes on a GPU alone, so that nothing is there to verify it with: build with "
+                        "--no-verify, or let it compute on the host where its stream is null, and define "
+                        "CAMSHAFT_TENSORRT_HOST 1");
+    };
+  }
+  if (CAMSHAFT_TENSORRT_CUDA) table.enqueue_cuda = run;
+  table.cuda_is_not_recorded = 1;  // nothing says that a plugin's work may be repeated without it
+}
+
+}  // namespace camshaft_detail
+}  // namespace nvinfer1
+
+// What a library of plugins may export in place of REGISTER_TENSORRT_PLUGIN, for TensorRT to load it while it runs.
+extern "C" __attribute__((weak)) nvinfer1::IPluginCreatorInterface* const* getCreators(int32_t& nbCreators);
+extern "C" __attribute__((weak)) void setLoggerFinder(nvinfer1::ILoggerFinder* finder);
+
+extern "C" __attribute__((weak, used, visibility("default"))) camshaft_plugin_library const* camshaft_plugin_entry(
+    uint32_t) {
+  using namespace nvinfer1;
+  static std::deque<camshaft_detail::Entry> entries;
+  static std::vector<camshaft_plugin_operator const*> tables;
+  static camshaft_plugin_library library = {};
+  if (library.size != 0) return &library;
+  if (getCreators) {
+    struct Finder : ILoggerFinder {
+      ILogger* findLogger() noexcept override { return &camshaft_detail::logger(); }
+    };
+    static Finder finder;
+    if (setLoggerFinder) setLoggerFinder(&finder);
+    int32_t count = 0;
+    IPluginCreatorInterface* const* creators = getCreators(count);
+    for (int32_t i = 0; i < count; ++i) camshaft_detail::registry().registerCreator(*creators[i], "");
+  }
+  int32_t count = 0;
+  IPluginCreatorInterface* const* creators = camshaft_detail::registry().getAllCreators(&count);
+  for (int32_t i = 0; i < count; ++i) {
+    entries.emplace_back();
+    camshaft_detail::fill(entries.back(), *creators[i]);
+    tables.push_back(&entries.back().table);
+  }
+  library = {sizeof library, CAMSHAFT_PLUGIN_ABI, tables.size(), tables.data()};
+  return &library;
+}

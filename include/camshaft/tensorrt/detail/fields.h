@@ -1,0 +1,211 @@
+// Attributes of ONNX nodes as fields, and what plugins store in engines.
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "camshaft/tensorrt/detail/plugins.h"
+
+namespace nvinfer1 {
+namespace camshaft_detail {
+
+/// Bytes of an element; 0 for texts and what has none.
+inline size_t bytes_of(PluginFieldType type) {
+  switch (type) {
+    case PluginFieldType::kFLOAT64:
+    case PluginFieldType::kINT64:
+      return 8;
+    case PluginFieldType::kFLOAT32:
+    case PluginFieldType::kINT32:
+      return 4;
+    case PluginFieldType::kFLOAT16:
+    case PluginFieldType::kBF16:
+    case PluginFieldType::kINT16:
+      return 2;
+    case PluginFieldType::kDIMS:
+      return sizeof(Dims);
+    default:
+      return 1;
+  }
+}
+
+/// Fields with the memory that they point to.
+class Fields {
+ public:
+  PluginFieldCollection const* get() {
+    collection_.nbFields = static_cast<int32_t>(fields_.size());
+    collection_.fields = fields_.data();
+    return &collection_;
+  }
+
+  /// What the creator asks for, of a node; attributes that the node lacks are left out.
+  void read(camshaft_plugin_node const* node, PluginFieldCollection const* wanted) {
+    for (int32_t i = 0; wanted && i < wanted->nbFields; ++i) {
+      PluginField const& field = wanted->fields[i];
+      if (!field.name) continue;
+      const int64_t* integers = nullptr;
+      const double* numbers = nullptr;
+      switch (node->attribute_kind(node, field.name)) {
+        case CAMSHAFT_PLUGIN_INTEGERS: {
+          const size_t count = node->integers(node, field.name, &integers);
+          if (field.type == PluginFieldType::kDIMS) {
+            add_dims(field.name, integers, count);
+          } else {
+            add_numbers(field.name, or_else(field.type, PluginFieldType::kINT32), integers, count);
+          }
+          break;
+        }
+        case CAMSHAFT_PLUGIN_NUMBERS: {
+          const size_t count = node->numbers(node, field.name, &numbers);
+          if (field.type == PluginFieldType::kINT8 || field.type == PluginFieldType::kINT16 ||
+              field.type == PluginFieldType::kINT32 || field.type == PluginFieldType::kINT64)
+            throw std::runtime_error(std::string("the attribute '") + field.name + "' must be of integers");
+          add_numbers(field.name, or_else(field.type, PluginFieldType::kFLOAT32), numbers, count);
+          break;
+        }
+        case CAMSHAFT_PLUGIN_TEXTS:
+          add_texts(node, field.name);
+          break;
+        case CAMSHAFT_PLUGIN_TENSOR:
+          add_tensor(*node->tensor(node, field.name), field);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  /// As text: for each field its name, type, length and bytes.
+  static std::string stored(PluginFieldCollection const* collection) {
+    std::string text;
+    const auto number = [&](int64_t value) { text.append(reinterpret_cast<char const*>(&value), sizeof value); };
+    const int32_t count = collection ? collection->nbFields : 0;
+    number(count);
+    for (int32_t i = 0; i < count; ++i) {
+      PluginField const& field = collection->fields[i];
+      const std::string name = field.name ? field.name : "";
+      const size_t bytes = field.data ? bytes_of(field.type) * static_cast<size_t>(field.length) : 0;
+      number(static_cast<int64_t>(name.size()));
+      text += name;
+      number(static_cast<int64_t>(field.type));
+      number(field.length);
+      number(static_cast<int64_t>(bytes));
+      text.append(static_cast<char const*>(field.data), bytes);
+    }
+    return text;
+  }
+  /// The inverse. Throws std::runtime_error.
+  void read(char const* text, size_t size) {
+    size_t at = 0;
+    const auto take = [&](size_t bytes) {
+      if (bytes > size - at) throw std::runtime_error("what the engine stored of it is cut short");
+      at += bytes;
+      return text + at - bytes;
+    };
+    const auto number = [&] {
+      int64_t value = 0;
+      std::memcpy(&value, take(sizeof value), sizeof value);
+      return value;
+    };
+    const int64_t count = number();
+    for (int64_t i = 0; i < count; ++i) {
+      const auto name_size = static_cast<size_t>(number());
+      const std::string name(take(name_size), name_size);
+      const auto type = static_cast<PluginFieldType>(number());
+      const auto length = static_cast<int32_t>(number());
+      const auto bytes = static_cast<size_t>(number());
+      char const* from = take(bytes);
+      add(name, type, length, from, bytes);
+    }
+  }
+
+ private:
+  static PluginFieldType or_else(PluginFieldType type, PluginFieldType otherwise) {
+    return type == PluginFieldType::kUNKNOWN ? otherwise : type;
+  }
+  /// Memory that is aligned for any element.
+  char* memory(size_t bytes) {
+    memory_.emplace_back((bytes + 15) / 8);
+    return reinterpret_cast<char*>(memory_.back().data());
+  }
+  void add(std::string const& name, PluginFieldType type, int32_t length, void const* data, size_t bytes) {
+    char* const kept = memory(bytes);
+    if (bytes > 0) std::memcpy(kept, data, bytes);
+    names_.push_back(name);
+    fields_.emplace_back(names_.back().c_str(), kept, type, length);
+  }
+  template <class From>
+  void add_numbers(char const* name, PluginFieldType type, From const* values, size_t count) {
+    std::string bytes;
+    const auto append = [&](auto value) { bytes.append(reinterpret_cast<char const*>(&value), sizeof value); };
+    for (size_t i = 0; i < count; ++i) switch (type) {
+        case PluginFieldType::kFLOAT32:
+          append(static_cast<float>(values[i]));
+          break;
+        case PluginFieldType::kFLOAT64:
+          append(static_cast<double>(values[i]));
+          break;
+        case PluginFieldType::kINT8:
+          append(static_cast<int8_t>(values[i]));
+          break;
+        case PluginFieldType::kINT16:
+          append(static_cast<int16_t>(values[i]));
+          break;
+        case PluginFieldType::kINT32:
+          append(static_cast<int32_t>(values[i]));
+          break;
+        case PluginFieldType::kINT64:
+          append(static_cast<int64_t>(values[i]));
+          break;
+        default:
+          throw std::runtime_error(std::string("the creator asks for the attribute '") + name +
+                                   "' in a type that numbers cannot be given in (PluginFieldType " +
+                                   std::to_string(static_cast<int32_t>(type)) + ")");
+      }
+    add(name, type, static_cast<int32_t>(count), bytes.data(), bytes.size());
+  }
+  void add_dims(char const* name, int64_t const* values, size_t count) {
+    if (count > Dims::MAX_DIMS) throw std::runtime_error(std::string("the attribute '") + name + "' has over 8 sizes");
+    Dims dims{static_cast<int32_t>(count), {}};
+    for (size_t i = 0; i < count; ++i) dims.d[i] = values[i];
+    add(name, PluginFieldType::kDIMS, 1, &dims, sizeof dims);
+  }
+  /// Several with a 0 between them.
+  void add_texts(camshaft_plugin_node const* node, char const* name) {
+    std::string all;
+    char const* text = nullptr;
+    size_t length = 0;
+    for (size_t i = 0, count = node->texts(node, name, 0, &text, &length); i < count; ++i) {
+      node->texts(node, name, i, &text, &length);
+      if (i > 0) all += '\0';
+      all.append(text, length);
+    }
+    // What reads to a 0 finds one.
+    add(name, PluginFieldType::kCHAR, static_cast<int32_t>(all.size()), all.c_str(), all.size() + 1);
+  }
+  void add_tensor(camshaft_plugin_tensor const& tensor, PluginField const& wanted) {
+    static constexpr struct {
+      camshaft_dtype dtype;
+      PluginFieldType type;
+    } types[] = {{CAMSHAFT_F16, PluginFieldType::kFLOAT16}, {CAMSHAFT_F32, PluginFieldType::kFLOAT32},
+                 {CAMSHAFT_F64, PluginFieldType::kFLOAT64}, {CAMSHAFT_I8, PluginFieldType::kINT8},
+                 {CAMSHAFT_I16, PluginFieldType::kINT16},   {CAMSHAFT_I32, PluginFieldType::kINT32},
+                 {CAMSHAFT_I64, PluginFieldType::kINT64},   {CAMSHAFT_BF16, PluginFieldType::kBF16}};
+    for (const auto& pair : types)
+      if (pair.dtype == tensor.dtype && (wanted.type == pair.type || wanted.type == PluginFieldType::kUNKNOWN))
+        return add(wanted.name, pair.type, static_cast<int32_t>(tensor.bytes / bytes_of(pair.type)), tensor.data,
+                   tensor.bytes);
+    throw std::runtime_error(std::string("the attribute '") + wanted.name + "' is a tensor of another type");
+  }
+
+  std::deque<std::string> names_;
+  std::deque<std::vector<int64_t>> memory_;
+  std::vector<PluginField> fields_;
+  PluginFieldCollection collection_;
+};
+
+}  // namespace camshaft_detail
+}  // namespace nvinfer1

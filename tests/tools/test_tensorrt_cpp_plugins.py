@@ -1,0 +1,229 @@
+"""Plugins in C++ whose sources are written for TensorRT, compiled with camshaft/tensorrt/NvInfer.h."""
+
+import os
+import subprocess
+
+import numpy as np
+import pytest
+from camshaft_cli import BINARY, ROOT, camshaft, run
+from test_plugins import EMULATOR, model_of, numbers, on_gpu
+
+from onnx import TensorProto, helper, numpy_helper
+
+SOURCES = ROOT / "tests/tools/tensorrt_plugins"
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def compiled(source, library, *flags, standard="c++17"):
+    includes = [f"-I{ROOT / 'include/camshaft/tensorrt'}", f"-I{ROOT / 'include'}"]
+    options = [f"-std={standard}", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *includes, *flags]
+    subprocess.run(["c++", *options, str(source), "-o", str(library)], check=True)
+    return library
+
+
+@pytest.fixture(scope="module")
+def stretch(tmp_path_factory):
+    return compiled(SOURCES / "stretch.cpp", tmp_path_factory.mktemp("v2") / "stretch.so", standard="c++20")
+
+
+@pytest.fixture(scope="module")
+def kept_rows(tmp_path_factory):
+    return compiled(SOURCES / "kept_rows.cpp", tmp_path_factory.mktemp("v3") / "kept_rows.so")
+
+
+def stretch_model(path, domain="trt.plugins", **attributes):
+    attributes = {"times": 3, "scale": 0.5, "mode": "negative", **attributes}
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["a"]),
+        helper.make_node("Stretch", ["a"], ["s"], domain=domain, name="stretched", **attributes),
+        helper.make_node("Neg", ["s"], ["y"]),
+    ]
+    return model_of(path, nodes, [("x", FLOAT, ["n", 5])], [("y", FLOAT, ["m", 5])], [domain] if domain else [])
+
+
+@pytest.mark.parametrize("domain", ["trt.plugins", ""])
+def test_a_v2_plugin_is_built_saved_loaded_and_run(stretch, tmp_path, domain):
+    model, engine = stretch_model(tmp_path / "m.onnx", domain), tmp_path / "m.engine"
+    camshaft("build", model, "-o", engine, "--plugin", stretch)
+    for rows in (1, 7, 100):
+        x = numbers(rows, 5, seed=rows)
+        want = np.repeat(np.float32(0.5) * (x * x), 3, axis=0)
+        np.testing.assert_array_equal(run(engine, {"x": x}, "--plugin", stretch)["y"], want)
+    text = camshaft("inspect", engine, "--plugin", stretch).stdout
+    assert "tensorrt::Stretch.1" in text and "3*n" in text
+
+
+def test_tactics_threads_and_guards(stretch, tmp_path):
+    model, engine = stretch_model(tmp_path / "m.onnx"), tmp_path / "m.engine"
+    camshaft("build", model, "-o", engine, "--plugin", stretch, "--plugin-verify", "--plugin-guards")
+    x = numbers(9, 5)
+    got = run(engine, {"x": x}, "--plugin", stretch, "--plugin-guards", "--threads", 2)["y"]
+    np.testing.assert_array_equal(got, np.repeat(np.float32(0.5) * (x * x), 3, axis=0))
+
+
+def kept_model(path, threshold=0.25, namespace="own", version="2"):
+    attributes = {"plugin_version": version, "plugin_namespace": namespace, "threshold": threshold}
+    nodes = [
+        helper.make_node("KeptRows", ["x"], ["k", "count"], domain="my", **attributes),
+        helper.make_node("Add", ["k", "k"], ["y"]),
+    ]
+    outputs = [("y", FLOAT, ["m", 4]), ("count", INT64, [])]
+    return model_of(path, nodes, [("x", FLOAT, ["n", 4])], outputs, ["my"])
+
+
+def test_a_v3_plugin_whose_sizes_only_running_tells(kept_rows, tmp_path):
+    model, engine = kept_model(tmp_path / "m.onnx"), tmp_path / "m.engine"
+    np.savez(tmp_path / "x.npz", x=numbers(50, 4))
+    camshaft("build", model, "-o", engine, "--plugin", kept_rows, "--inputs", tmp_path / "x.npz")
+    for x in (numbers(50, 4), numbers(3, 4, seed=5), -np.ones((2, 4), np.float32)):
+        got = run(engine, {"x": x}, "--plugin", kept_rows)
+        want = x[x[:, 0] > 0.25]
+        np.testing.assert_array_equal(got["y"], 2 * want)
+        assert got["count"] == len(want)
+
+
+def weighted_model(path, shape=None, **attributes):
+    attributes = {"weights": [2.0, -1.0, 0.5], "order": [2, 0, 1], **attributes}
+    constants = [] if shape is None else [numpy_helper.from_array(np.array([shape]), "by")]
+    if shape is not None:
+        attributes["tensorrt_plugin_shape_input_indices"] = [1]
+    names = ["x"] if shape is None else ["x", "by"]
+    nodes = [helper.make_node("Weighted", names, ["y"], domain="my", **attributes)]
+    return model_of(path, nodes, [("x", FLOAT, ["n", 3])], [("y", FLOAT, ["n", "k"])], ["my"], constants)
+
+
+@pytest.mark.parametrize("shape", [None, 2])
+def test_a_v3_plugin_with_fields_tactics_and_a_shape(kept_rows, tmp_path, shape):
+    model, engine = weighted_model(tmp_path / "m.onnx", shape), tmp_path / "m.engine"
+    camshaft("build", model, "-o", engine, "--plugin", kept_rows)
+    x = numbers(6, 3)
+    want = x[:, [2, 0, 1]] * np.array([2.0, -1.0, 0.5], np.float32)
+    if shape:
+        want = np.concatenate([want, np.full((6, shape), -1, np.float32)], axis=1)
+    np.testing.assert_array_equal(run(engine, {"x": x}, "--plugin", kept_rows)["y"], want)
+
+
+def test_creators_that_a_library_lists(tmp_path):
+    """As libraries do that TensorRT loads while it runs."""
+    library = compiled(SOURCES / "kept_rows.cpp", tmp_path / "listed.so", "-DGET_CREATORS")
+    model = weighted_model(tmp_path / "m.onnx")
+    x = numbers(6, 3)
+    got = run(model, {"x": x}, "--plugin", library)["y"]
+    np.testing.assert_array_equal(got, x[:, [2, 0, 1]] * np.array([2.0, -1.0, 0.5], np.float32))
+
+
+def test_trtexec_loads_them(stretch, tmp_path):
+    model = stretch_model(tmp_path / "m.onnx")
+    line = [f"--onnx={model}", "--shapes=x:4x5", f"--plugins={stretch}", "--cpuOnly", "--skipInference"]
+    done = subprocess.run([BINARY, "trtexec", *line, f"--saveEngine={tmp_path / 'e'}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    x = numbers(4, 5)
+    got = run(tmp_path / "e", {"x": x}, "--plugin", stretch)["y"]
+    np.testing.assert_array_equal(got, np.repeat(np.float32(0.5) * (x * x), 3, axis=0))
+
+
+def test_in_the_shim(stretch, tmp_path):
+    model = stretch_model(tmp_path / "m.onnx")
+    text = f"""
+import camshaft.tensorrt as trt
+trt.get_plugin_registry().load_library({str(stretch)!r})
+logger = trt.Logger(trt.Logger.WARNING)
+builder = trt.Builder(logger)
+network = builder.create_network()
+parser = trt.OnnxParser(network, logger)
+assert parser.parse_from_file({str(model)!r}), [str(parser.get_error(i)) for i in range(parser.num_errors)]
+config = builder.create_builder_config()
+profile = builder.create_optimization_profile()
+profile.set_shape("x", (1, 5), (4, 5), (9, 5))
+config.add_optimization_profile(profile)
+open({str(tmp_path / "e")!r}, "wb").write(builder.build_serialized_network(network, config))
+"""
+    environment = {"PYTHONPATH": str(BINARY.parent.parent / "python"), "CAMSHAFT_TENSORRT_DEVICE": "cpu"}
+    subprocess.run([ROOT / ".venv/bin/python", "-c", text], check=True, env=os.environ | environment)
+    x = numbers(9, 5)
+    got = run(tmp_path / "e", {"x": x}, "--plugin", stretch)["y"]
+    np.testing.assert_array_equal(got, np.repeat(np.float32(0.5) * (x * x), 3, axis=0))
+
+
+# ---- What is wrong ----
+
+
+@pytest.mark.parametrize(
+    "model, what",
+    [
+        (lambda path: stretch_model(path, times=0), "createPlugin() gave nothing"),
+        (lambda path: stretch_model(path, plugin_version="9"), "Stretch"),
+        (lambda path: stretch_model(path, times=1.5), "the attribute 'times' must be of integers"),
+    ],
+)
+def test_nodes_that_are_refused(stretch, tmp_path, model, what):
+    done = camshaft("build", model(tmp_path / "m.onnx"), "-o", tmp_path / "e", "--plugin", stretch, check=False)
+    assert done.returncode > 0 and what in done.stderr, done.stderr
+
+
+def test_types_that_the_plugin_does_not_take(stretch, tmp_path):
+    nodes = [helper.make_node("Stretch", ["x"], ["y"], domain="my", times=2)]
+    model = model_of(tmp_path / "m.onnx", nodes, [("x", INT64, ["n", 5])], [("y", INT64, ["m", 5])], ["my"])
+    done = camshaft("build", model, "-o", tmp_path / "e", "--plugin", stretch, check=False)
+    assert done.returncode > 0 and "does not take kINT64 in kLINEAR as input 0" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "old, new, what",
+    [
+        (
+            "return 0;\n  }\n  nvinfer1::DataType getOutputDataType",
+            "return 5;\n  }\n  nvinfer1::DataType getOutputDataType",
+            "enqueue() gave 5",
+        ),
+        (
+            "getNbOutputs() const noexcept override { return 1; }",
+            "getNbOutputs() const noexcept override { return 2; }",
+            "the plugin has 2 outputs, the node 1",
+        ),
+        ("mInitialized = true;\n    return 0;", "return 6;", "initialize() gave 6"),
+        ("kPROD", "kLESS", "kEQUAL and kLESS are there for numbers alone"),
+    ],
+)
+def test_plugins_that_fail(tmp_path, old, new, what):
+    text = (SOURCES / "stretch.cpp").read_text()
+    assert text.count(old) == 1
+    (tmp_path / "bad.cpp").write_text(text.replace(old, new))
+    library = compiled(tmp_path / "bad.cpp", tmp_path / "bad.so")
+    done = camshaft("build", stretch_model(tmp_path / "m.onnx"), "-o", tmp_path / "e", "--plugin", library, check=False)
+    assert done.returncode > 0 and what in done.stderr, done.stderr
+
+
+def test_an_engine_without_its_library_is_refused(stretch, tmp_path):
+    camshaft("build", stretch_model(tmp_path / "m.onnx"), "-o", tmp_path / "e", "--plugin", stretch)
+    done = camshaft("run", tmp_path / "e", check=False)
+    assert done.returncode != 0 and "tensorrt::Stretch.1" in done.stderr and "stretch.so" in done.stderr
+
+
+# ---- On a GPU ----
+
+
+def test_enqueue_gets_the_stream(tmp_path):
+    if not EMULATOR.exists():
+        pytest.skip("the emulated GPU was not built")
+    library = compiled(SOURCES / "stretch.cpp", tmp_path / "copies.so", "-DCOPIES_ON_GPU")
+    model, engine, out = (
+        stretch_model(tmp_path / "m.onnx", scale=1.0, mode=""),
+        tmp_path / "m.engine",
+        tmp_path / "y.npz",
+    )
+    on_gpu("build", model, "-o", engine, "--device", "cuda", "--plugin", library)
+    assert "cuda_plugin" in on_gpu("inspect", engine, "--plugin", library).stdout
+    for rows in (1, 7):
+        x = numbers(rows, 5, seed=rows)
+        np.savez(tmp_path / "x.npz", x=x)
+        on_gpu("run", engine, "--inputs", tmp_path / "x.npz", "--outputs", out, "--plugin", library)
+        with np.load(out) as arrays:
+            np.testing.assert_array_equal(arrays["y"], -np.repeat(x * x, 3, axis=0))
+
+
+def test_a_plugin_for_a_gpu_alone_says_how_to_build(tmp_path):
+    flags = ["-DCAMSHAFT_TENSORRT_HOST=0", "-DCAMSHAFT_TENSORRT_CUDA=1"]
+    library = compiled(SOURCES / "stretch.cpp", tmp_path / "gpu.so", *flags)
+    done = camshaft("build", stretch_model(tmp_path / "m.onnx"), "-o", tmp_path / "e", "--plugin", library, check=False)
+    assert done.returncode > 0 and "--no-verify" in done.stderr, done.stderr
