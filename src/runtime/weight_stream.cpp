@@ -51,7 +51,7 @@ class WeightStream::Loader {
     check_not_within_run();
     while (has_run_ || (is_closing_ && !is_closed_)) {
       cancellation.check("waiting for another run of an engine whose weights are streamed");
-      changed_.wait_for(lock, look_up);
+      wait_a_while(lock);
     }
     has_run_ = true;
     runner_ = std::this_thread::get_id();
@@ -81,7 +81,7 @@ class WeightStream::Loader {
     const auto start = std::chrono::steady_clock::now();
     while (brought_ < wanted && !failure_) {
       if (cancellation.cancelled()) throw Error(ErrorCode::cancelled, "cancelled while waiting for its weights");
-      changed_.wait_for(lock, look_up);
+      wait_a_while(lock);
     }
     waited_seconds_ += seconds_since(start);
     if (brought_ < wanted) std::rethrow_exception(failure_);
@@ -126,6 +126,11 @@ class WeightStream::Loader {
   }
 
  private:
+  // By the system's clock: waiting by the steady one needs glibc 2.30.
+  void wait_a_while(std::unique_lock<std::mutex>& lock) {
+    changed_.wait_until(lock, std::chrono::system_clock::now() + look_up);
+  }
+
   void check_not_within_run() const {
     if (has_run_ && runner_ == std::this_thread::get_id())
       throw Error(
