@@ -54,7 +54,7 @@ struct LoadOptions {
   /// thread (cudaSetDevice, torch.cuda.set_device), or the first when none is.
   std::string device;
   /// How many bytes of weights may be in memory at once, see WeightBudget; empty: all.
-  std::string weight_budget;
+  std::string weight_budget = {};
 };
 
 /// A compiled model; cheap to copy, safe to use from several threads. Nothing of it changes but its weights, by a

@@ -1,12 +1,13 @@
 """Engines whose weights come in from their file: results are the same, and memory stays within the budget."""
 
 import json
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from test_module import module
+from test_module import MODULE, module
 
 from onnx import TensorProto, helper, numpy_helper
 
@@ -75,6 +76,7 @@ def test_memory_stays_within_the_budget(engine_file, tmp_path, budget):
     path, _, expected = engine_file
     done = subprocess.run(
         [sys.executable, "-c", CHILD, path, budget, path.parent / "x.npy", tmp_path / "y.npy"],
+        env=os.environ | {"PYTHONPATH": str(MODULE)},
         stdout=subprocess.PIPE,
         check=True,
     )
