@@ -94,4 +94,4 @@ def test_trtexec(model):
     ).stdout
     assert "PASSED" in text
     failed = camshaft("trtexec", f"--loadEngine={engine}", "--weightStreamingBudget=-3", *short, check=False)
-    assert failed.returncode == 1 and "-1 or -2 are possible" in failed.stdout
+    assert failed.returncode == 1 and "-1 or -2 are possible" in failed.stderr
