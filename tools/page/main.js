@@ -125,8 +125,8 @@ const jump = (index) => { selectLayer(index); document.getElementById("graph").s
 function timesSection() {
   views.layers = layersTable(jump);
   const why = !data.measured ? "Nothing was run for this page: it shows what the engine records alone."
-    : hasLimits ? "Measured on this machine by this command. The mark is the least time at the limits of the device: what moves at its memory's rate, what is multiplied at its arithmetic's."
-    : `Measured on this machine by this command. The mark is a bound by the fastest rates that a layer of this run reached, ${roof.flops ? digits(roof.flops / 1e6) + " GFLOP/s and " : ""}${digits(roof.bytes / 1e6)} GB/s: what a layer would take that multiplied or moved its tensors as fast. It is no limit of the processor.`;
+    : hasLimits ? "Measured on this machine by this command, each layer in its fastest run. The mark is the least time at the limits of the device: what moves at its memory's rate, what is multiplied at its arithmetic's."
+    : `Measured on this machine by this command, each layer in its fastest run. The mark is a bound by the fastest rates that a layer of this run reached, ${roof.flops ? digits(roof.flops / 1e6) + " GFLOP/s and " : ""}${digits(roof.bytes / 1e6)} GB/s: what a layer would take that multiplied or moved its tensors as fast. It is no limit of the processor.`;
   section("times", "Time by layer", note(why),
     data.measured ? [el("h3", {}, "By kind of layer"), stack(sumsBy((l) => l.op, (l) => l.at_binding ? 0 : l.ms), time), el("h3", {}, "Layers")] : null, views.layers);
 }
