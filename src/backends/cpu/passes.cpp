@@ -1,6 +1,7 @@
 #include "backends/cpu/passes.h"
 
 #include "backends/cpu/passes/chain_convolutions.h"
+#include "backends/cpu/passes/chain_fills.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_constants.h"
@@ -55,6 +56,7 @@ BackendPasses passes(ops::Rounding rounding) {
       repeat_widening_pass,
       fuse_pass,
       chain_convolutions_pass,
+      chain_fills_pass,
   };
   if (rounding != ops::Rounding::none) passes.precision = {allow_rounding_pass};
   return passes;

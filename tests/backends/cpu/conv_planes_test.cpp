@@ -114,7 +114,7 @@ TEST_F(Conv, OnPlanesIsTheSameOnAnyNumberOfThreads) {
   }
 }
 
-// As the tactic runs it: between a transpose from channels first and one back.
+// As the tactic runs it: between a transpose from channels first and one back, over two axes or over one.
 NodeTest random_chain(Random& random, int round) {
   const int64_t groups = round % 4 == 0 ? random.integer(1, 30) : random.integer(1, 3);
   const int64_t channels = groups * random.integer(1, round % 4 == 0 ? 1 : 6);
@@ -124,13 +124,14 @@ NodeTest random_chain(Random& random, int round) {
   op.groups = groups;
   op.channels_last = true;
   Dims x{batch, channels}, w{outputs, channels / groups};
-  for (size_t a = 0; a < 2; ++a) {
+  const size_t axes = random.integer(0, 3) ? 2 : 1;
+  for (size_t a = 0; a < axes; ++a) {
     op.strides.push_back(random.integer(1, 3));
     op.dilations.push_back(random.integer(1, 2));
     w.push_back(round % 3 == 0 ? 1 : random.integer(1, 4));
     x.push_back(random.integer(8, 80));
   }
-  for (int i = 0; i < 4; ++i) op.pads.emplace_back(round % 3 == 0 ? 0 : random.integer(0, 1));
+  for (size_t i = 0; i < 2 * axes; ++i) op.pads.emplace_back(round % 3 == 0 ? 0 : random.integer(0, 1));
   std::vector<Tensor> operands{random_tensor(random, DType::f32, x), random_tensor(random, DType::f32, w)};
   if (random.integer(0, 1)) operands.push_back(random_tensor(random, DType::f32, {outputs}));
   if (round % 5 == 0 && batch > 0)
@@ -140,7 +141,7 @@ NodeTest random_chain(Random& random, int round) {
   std::vector<ValueId> ids;
   for (const Tensor& t : operands)
     ids.push_back(body.add_input("i", {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
-  ids[0] = body.add(ops::Transpose{{0, 2, 3, 1}}, {ids[0]}, "x");
+  ids[0] = body.add(axes == 2 ? ops::Transpose{{0, 2, 3, 1}} : ops::Transpose{{0, 2, 1}}, {ids[0]}, "x");
   ValueId y = no_value;
   if (random.integer(0, 1)) {
     Graph inner;
@@ -152,7 +153,7 @@ NodeTest random_chain(Random& random, int round) {
   } else {
     y = body.add(op, ids, "c");
   }
-  body.add_output("y", body.add(ops::Transpose{{0, 3, 1, 2}}, {y}, "t"));
+  body.add_output("y", body.add(axes == 2 ? ops::Transpose{{0, 3, 1, 2}} : ops::Transpose{{0, 2, 1}}, {y}, "t"));
   std::vector<size_t> known{1};
   if (operands.size() == 3) known.push_back(2);
   NodeTest test(ops::Region{ops::RegionKind::chain}, operands, known, "conv_planes", 1e-5);

@@ -2,6 +2,8 @@
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/run_node.h"
+#include "ir/ops/move.h"
+#include "ir/ops/region.h"
 #include "ir/ops/select.h"
 #include "reference/random_tensor.h"
 
@@ -67,6 +69,57 @@ TEST(Scatter, SlicesAndElements) {
     }
     if (testing::Test::HasFatalFailure()) return;
   }
+}
+
+// A chain: an expand of one element, which is an input or known, and the scatter behind it.
+NodeTest filled_scatter(const Op& scatter, const Dims& x, const std::vector<Tensor>& inputs, bool is_known,
+                        std::string tactic) {
+  Graph body;
+  std::vector<ValueId> ids;
+  for (const Tensor& t : inputs)
+    ids.push_back(
+        body.add_input("i" + std::to_string(ids.size()), {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
+  const ValueId fill = body.add(ops::Expand{Shape(x.begin(), x.end())}, {ids[0]}, "fill");
+  body.add_output("y", body.add(scatter, {fill, ids[1], ids[2]}, "y"));
+  const std::vector<size_t> known = is_known ? std::vector<size_t>{0} : std::vector<size_t>{};
+  NodeTest test{ops::Region{ops::RegionKind::chain}, inputs, known, std::move(tactic)};
+  test.bodies = {body};
+  return test;
+}
+
+TEST(Scatter, IntoOneElementRepeated) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 120; ++round) {
+      const bool large = round % 20 == 0, is_known = random.integer(0, 1) == 1;
+      const int64_t rank = random.integer(1, 3);
+      Dims x = random_dims(random, rank, large ? 60 : 6);
+      for (int64_t& size : x) size = std::max<int64_t>(size, 1);
+      const DType dtype = round % 3 == 0 ? DType::f16 : types[random.integer(0, 5)];
+      const Tensor element = random_tensor(random, dtype, Dims(static_cast<size_t>(random.integer(0, rank)), 1));
+      const auto threads = static_cast<int>(random.integer(1, 3));
+      if (round % 2) {
+        const int64_t depth = random.integer(1, rank);
+        Dims indices = random_dims(random, random.integer(0, 2), large ? 40 : 5), updates = indices;
+        updates.insert(updates.end(), x.begin() + depth, x.end());
+        indices.push_back(depth);
+        const Tensor at = indices_into(random, indices, std::vector<int64_t>(x.begin(), x.begin() + depth));
+        filled_scatter(ops::ScatterND{}, x, {element, at, random_tensor(random, dtype, updates)}, is_known,
+                       "scatter_nd")
+            .check(threads);
+      } else {
+        const int64_t axis = random.integer(0, rank - 1);
+        Dims counts;
+        for (int64_t d = 0; d < rank; ++d)
+          counts.push_back(random.integer(random.integer(0, 15) ? 1 : 0, d == axis ? 9 : x[static_cast<size_t>(d)]));
+        const Tensor at = indices_into(random, counts, {x[static_cast<size_t>(axis)]});
+        filled_scatter(ops::ScatterElements{axis}, x, {element, at, random_tensor(random, dtype, counts)}, is_known,
+                       "scatter_elements")
+            .check(threads);
+      }
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
 }
 
 TEST(Gather, SlicesOfSeveralAxes) {

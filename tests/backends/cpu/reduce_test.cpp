@@ -130,6 +130,24 @@ TEST(Reduce, ALongSumKeepsItsDigits) {
   });
 }
 
+// In f32 each order of some of these overflows or vanishes on the way.
+TEST(Reduce, AProductMayLeaveTheRangeOfFloatsOnItsWay) {
+  for_each_target([&] {
+    for (const int64_t n : {9, 64, 200, 1003}) {
+      std::vector<float> x(static_cast<size_t>(n), 1.0f), y(1);
+      for (size_t i = 0, pairs = std::min<size_t>(x.size() / 2, 8); i < pairs; ++i) {
+        x[i] = 1e30f;
+        x[x.size() - 1 - i] = 2e-30f;
+      }
+      x[x.size() / 2] = 3;
+      ThreadPool pool(1);
+      run(Reduce(ReduceKind::prod, DType::f32, {n}, {0}), pool, x.data(), y.data());
+      const double expected = 3 * std::pow(2, std::min<double>(static_cast<double>(n / 2), 8));
+      EXPECT_NEAR(y[0], expected, 1e-5 * expected) << n;
+    }
+  });
+}
+
 TEST(Reduce, WhoeverComputesTheSumIsTheSame) {
   RandomData random;
   for (const auto& [dims, axes] : std::vector<std::pair<std::vector<int64_t>, std::vector<int>>>{

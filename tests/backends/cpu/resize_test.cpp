@@ -27,6 +27,41 @@ ResizeAxis random_axis(RandomData& data, int64_t taps) {
   return axis;
 }
 
+// Against sums in double.
+void check_taps(RandomData& data, const ResizeAxis& h, const ResizeAxis& w, int64_t batch, int64_t channels, bool last,
+                int threads) {
+  const auto in = data.floats(batch * channels * h.in * w.in);
+  std::vector<float> out(static_cast<size_t>(batch * channels * h.out * w.out) + 1, 8.0f);
+  ThreadPool pool(threads);
+  Resize2d(batch, channels, h, w, last, -3.0f).run(pool, in.data(), out.data());
+  ASSERT_EQ(out.back(), 8.0f);
+  const auto at = [&](int64_t b, int64_t c, int64_t y, int64_t x, int64_t height, int64_t width) {
+    return static_cast<size_t>(last ? ((b * height + y) * width + x) * channels + c
+                                    : ((b * channels + c) * height + y) * width + x);
+  };
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t y = 0; y < h.out; ++y) {
+        for (int64_t x = 0; x < w.out; ++x) {
+          double expected = 0;
+          for (int64_t r = 0; r < h.taps; ++r) {
+            for (int64_t k = 0; k < w.taps; ++k) {
+              const auto row = static_cast<size_t>(y * h.taps + r), column = static_cast<size_t>(x * w.taps + k);
+              if (h.index[row] < 0 || w.index[column] < 0) continue;
+              expected += static_cast<double>(h.weight[row]) * w.weight[column] *
+                          in[at(b, c, h.index[row], w.index[column], h.in, w.in)];
+            }
+          }
+          const bool outside =
+              h.index[static_cast<size_t>(y * h.taps)] < 0 || w.index[static_cast<size_t>(x * w.taps)] < 0;
+          ASSERT_NEAR(out[at(b, c, y, x, h.out, w.out)], outside ? -3.0 : expected, 2e-5)
+              << channels << " channels, " << w.in << " to " << w.out << " columns";
+        }
+      }
+    }
+  }
+}
+
 TEST(Resize, RandomTapsInBothLayouts) {
   RandomData data;
   for_each_target([&] {
@@ -39,37 +74,31 @@ TEST(Resize, RandomTapsInBothLayouts) {
         w.in = 5000;
         for (int32_t& i : w.index) i = i < 0 ? i : static_cast<int32_t>(data.integer(0, 4999));
       }
-      const int64_t batch = data.integer(1, 2), channels = data.integer(1, 40);
-      const bool last = round % 2 == 0;
-      const auto in = data.floats(batch * channels * h.in * w.in);
-      std::vector<float> out(static_cast<size_t>(batch * channels * h.out * w.out) + 1, 8.0f);
-      ThreadPool pool(1 + round % 3);
-      Resize2d(batch, channels, h, w, last, -3.0f).run(pool, in.data(), out.data());
-      ASSERT_EQ(out.back(), 8.0f);
-      const auto at = [&](int64_t b, int64_t c, int64_t y, int64_t x, int64_t height, int64_t width) {
-        return static_cast<size_t>(last ? ((b * height + y) * width + x) * channels + c
-                                        : ((b * channels + c) * height + y) * width + x);
-      };
-      for (int64_t b = 0; b < batch; ++b) {
-        for (int64_t c = 0; c < channels; ++c) {
-          for (int64_t y = 0; y < h.out; ++y) {
-            for (int64_t x = 0; x < w.out; ++x) {
-              double expected = 0;
-              for (int64_t r = 0; r < h.taps; ++r) {
-                for (int64_t k = 0; k < w.taps; ++k) {
-                  const auto row = static_cast<size_t>(y * h.taps + r), column = static_cast<size_t>(x * w.taps + k);
-                  if (h.index[row] < 0 || w.index[column] < 0) continue;
-                  expected += static_cast<double>(h.weight[row]) * w.weight[column] *
-                              in[at(b, c, h.index[row], w.index[column], h.in, w.in)];
-                }
-              }
-              const bool outside =
-                  h.index[static_cast<size_t>(y * h.taps)] < 0 || w.index[static_cast<size_t>(x * w.taps)] < 0;
-              ASSERT_NEAR(out[at(b, c, y, x, h.out, w.out)], outside ? -3.0 : expected, 2e-5) << "round " << round;
-            }
-          }
-        }
+      check_taps(data, h, w, data.integer(1, 2), data.integer(1, 40), round % 2 == 0, 1 + round % 3);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// As images have them: the columns that an output column sees lie beside each other, and next to those of its
+// neighbours. More columns and channels than are combined at once.
+TEST(Resize, LinesOfNeighbours) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 12; ++round) {
+      ResizeAxis h = random_axis(data, 2), w = random_axis(data, round % 3 ? 2 : 4);
+      w.in = data.integer(1, 400);
+      w.out = data.integer(w.in / 2 + 1, 2 * w.in);
+      w.index.clear();
+      w.weight = data.floats(w.out * w.taps);
+      for (int64_t x = 0; x < w.out; ++x) {
+        const bool outside = data.integer(0, 30) == 0;
+        for (int64_t k = 0; k < w.taps; ++k)
+          w.index.push_back(outside ? -1 : static_cast<int32_t>(std::min(w.in - 1, x * w.in / w.out + k)));
       }
+      check_taps(data, h, w, 1, data.integer(4, round % 4 ? 90 : 600), true, 1 + round % 3);
+      check_taps(data, h, w, 1, data.integer(1, 3), false, 1 + round % 3);
+      if (testing::Test::HasFatalFailure()) return;
     }
   });
 }

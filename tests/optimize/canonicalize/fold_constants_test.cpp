@@ -258,6 +258,39 @@ TEST(FoldConstants, WhatOnlyRepeatsAConstantIsNotStored) {
                    "%x: f32[2, 500, 1000]");
 }
 
+// As the identity, of which EyeLike makes a comparison of positions.
+TEST(FoldConstants, OutputsOfOneElementButForFewAreWritten) {
+  const std::string identity = numbers_below(300) + R"(
+      %c = reshape {shape=shape(300, 1)} (%r)
+      %e = pointwise {function=equal} (%c, %r)
+      %y = cast {to=f32} (%e)
+      )";
+  Graph alone = graph_of("%x: f32[300, 300]", identity + "return \"y\" = %y");
+  fold_constants(alone, test_context());
+  verify(alone, "the pass under test");
+  ASSERT_EQ(alone.nodes.size(), 3U) << print(alone);
+  ASSERT_EQ(to_string(alone.nodes[1].op).substr(0, 16), "scatter_elements");
+  const std::vector<ValueId>& operands = alone.nodes[1].inputs;
+  const Tensor &indices = *alone.value(operands[1]).constant, &updates = *alone.value(operands[2]).constant;
+  ASSERT_EQ(indices.dims(), Dims{300});
+  for (int64_t i = 0; i < 300; ++i) {
+    ASSERT_EQ(indices.as<int64_t>()[static_cast<size_t>(i)], 301 * i);
+    ASSERT_EQ(updates.as<float>()[static_cast<size_t>(i)], 1);
+  }
+  EXPECT_EQ(alone.shape(alone.outputs[0]), (Shape{300, 300}));
+  Graph again = alone;
+  fold_constants(again, test_context());
+  EXPECT_TRUE(equal(again, alone)) << print(again);
+  // What other steps read is a constant for them, and what new weights may change stays one.
+  const std::string read_too = R"(%z = pointwise {function=add} (%x, %y)
+                                  return "y" = %y, "z" = %z)";
+  Graph read = graph_of("%x: f32[300, 300]", identity + read_too);
+  fold_constants(read, test_context());
+  EXPECT_TRUE(read.is_constant(read.outputs[0])) << print(read);
+  const Graph named = folded("%x: f32[300, 300]", identity + "return \"y\" = %y");
+  EXPECT_TRUE(named.is_constant(named.outputs[0])) << print(named);
+}
+
 // 16 MiB beside small constants, a quarter of large ones.
 TEST(FoldConstants, OnlySoMuchOfWhatHasGrownIsStored) {
   const std::string rest = R"(

@@ -18,7 +18,7 @@ namespace camshaft {
 
 namespace {
 
-enum class Role : uint8_t { other, pointwise, depthwise, gate, stem, transposed, to_last, to_first, max_pool };
+enum class Role : uint8_t { other, pointwise, depthwise, gate, stem, transposed, to_last, to_first, turned, max_pool };
 
 // Images have 1 to 4 channels: grey, colours, colours and depth.
 constexpr int64_t most_image_channels = 4;
@@ -32,7 +32,7 @@ constexpr int64_t most_plane_terms = 128;
 struct Part {
   Role role = Role::other;
   ValueId x = no_value, weights = no_value;  // of a gate: the image, and what it is multiplied by
-  bool has_few_terms = false;                // of a convolution over two axes with constant weights
+  bool has_few_terms = false;                // of a convolution over one or two axes with constant weights
 };
 
 // image[n, h, w, c] times gates[n, 1, 1, c].
@@ -47,7 +47,8 @@ Part view_gate(const Graph& graph, const Node& node) {
   return {};
 }
 
-// A transpose of an image, from channels first to channels last or back.
+// A transpose of an image, from channels first to channels last or back. Over one axis either may be both: what it is
+// follows from the convolution beside it.
 bool is_transpose(const Graph& graph, const Node& node, const std::vector<int64_t>& permutation) {
   const auto* op = node.op.as<ops::Transpose>();
   return op && op->permutation == permutation && graph.type(node.inputs[0]).dtype == DType::f32;
@@ -77,6 +78,7 @@ Part view_part(const Graph& graph, const Node& node) {
   if (is_max_pool(node)) return {Role::max_pool, node.inputs[0], no_value};
   if (is_transpose(graph, node, {0, 2, 3, 1})) return {Role::to_last, node.inputs[0], no_value};
   if (is_transpose(graph, node, {0, 3, 1, 2})) return {Role::to_first, node.inputs[0], no_value};
+  if (is_transpose(graph, node, {0, 2, 1})) return {Role::turned, node.inputs[0], no_value};
   const Node& conv = first_operator(node);
   const auto* op = conv.op.as<ops::Conv>();
   const auto* transposed = conv.op.as<ops::ConvTranspose>();
@@ -86,8 +88,16 @@ Part view_part(const Graph& graph, const Node& node) {
   if (part.x == no_value || !graph.is_constant(part.weights)) return {};
   const Shape& w = graph.shape(part.weights);
   const auto is_f32 = [&](ValueId id) { return graph.type(id).dtype == DType::f32; };
-  if (w.size() != 4 || graph.shape(part.x).size() != 4 || !is_f32(part.x) || !is_f32(part.weights)) return {};
+  if (w.size() < 3 || w.size() > 4 || graph.shape(part.x).size() != w.size() || !is_f32(part.x) ||
+      !is_f32(part.weights))
+    return {};
   const std::optional<int64_t> channels = w[1].as_constant();
+  if (w.size() == 3) {
+    const std::optional<int64_t> taps = w[2].as_constant();
+    part.has_few_terms = op && channels && taps && *channels <= most_plane_terms && *taps <= most_plane_terms &&
+                         *channels * *taps <= most_plane_terms;
+    return part;
+  }
   if (transposed) {
     if (channels && *channels <= most_plane_channels) part.role = Role::transposed;
     part.has_few_terms = channels && part.role == Role::other && has_few_terms(*transposed, w);
@@ -114,7 +124,7 @@ class Chainer {
   void run() {
     std::map<int32_t, std::vector<int32_t>> chains;  // by their last part
     for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
-      if (part(n).role != Role::stem) continue;
+      if (part(n).role != Role::stem || (part(n).has_few_terms && stands_alone(n))) continue;
       std::vector<int32_t> chain{n};
       const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
       if (before >= 0 && part(before).role == Role::to_last && can_join(before, before, n))
@@ -164,10 +174,9 @@ class Chainer {
   std::vector<int32_t> with_transposes(int32_t n) {
     std::vector<int32_t> chain{n};
     const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
-    if (before >= 0 && part(before).role == Role::to_last && can_join(before, before, n))
-      chain.insert(chain.begin(), before);
+    if (before >= 0 && turns(before, Role::to_last) && can_join(before, before, n)) chain.insert(chain.begin(), before);
     const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
-    if (readers.size() == 1 && part(readers[0]).role == Role::to_first && can_join(readers[0], n, readers[0]))
+    if (readers.size() == 1 && turns(readers[0], Role::to_first) && can_join(readers[0], n, readers[0]))
       chain.push_back(readers[0]);
     return chain;
   }
@@ -176,9 +185,10 @@ class Chainer {
   bool stands_alone(int32_t n) const {
     const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
     const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
-    return before >= 0 && part(before).role == Role::to_last && readers.size() == 1 &&
-           part(readers[0]).role == Role::to_first;
+    return before >= 0 && turns(before, Role::to_last) && readers.size() == 1 && turns(readers[0], Role::to_first);
   }
+
+  bool turns(int32_t n, Role way) const { return part(n).role == way || part(n).role == Role::turned; }
 
   void take(const std::vector<int32_t>& chain, std::map<int32_t, std::vector<int32_t>>& chains) {
     if (chain.size() == 1) return;

@@ -46,7 +46,7 @@ std::optional<PlaneConvView> view_planes(const RegionView& region) {
   std::optional<PlaneChain> chain = view_plane_chain(region);
   if (!chain || !chain->first_in || !chain->first_out) return std::nullopt;
   std::optional<ConvView> conv = view_conv({*chain->body, *chain->node, region.symbols});
-  if (!conv || conv->spatial.weight_dims.size() != 4 || !conv->spatial.constant_weights) return std::nullopt;
+  if (!conv || conv->spatial.weight_dims.size() > 4 || !conv->spatial.constant_weights) return std::nullopt;
   const ConvShape s = known_shape(*conv);
   const int64_t taps = s.kernel_h * s.kernel_w;
   if (taps > most_terms || s.in_channels / s.groups > most_terms / taps || !conv->spatial.epilogue.is_plain() ||
@@ -59,7 +59,7 @@ std::optional<PlaneConvView> view_planes(const RegionView& region) {
 
 PlaneConvWeights plane_weights_of(const ConvView& view) {
   const Dims& w = view.spatial.weight_dims;
-  return {w[0], w[1], view.op.groups, w[2], w[3]};
+  return {w[0], w[1], view.op.groups, view.spatial.kernel_h(), view.spatial.kernel_w()};
 }
 
 constexpr auto plane_numbers = [](auto& weights, auto&& number) {
@@ -102,9 +102,9 @@ const CpuTactic plane_conv_tactic{"conv_planes", estimate_conv_planes, compile_c
 Tensor unpack_plane_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {
   PlaneConvWeights w;
   if (!read_layout_text(packed.layout, plane_numbers, w)) return {};
-  const bool fits = dtype == DType::f32 && dims.size() == 4 && w.out_channels == dims[0] &&
-                    w.group_channels == dims[1] && w.kernel_h == dims[2] && w.kernel_w == dims[3] && w.groups > 0 &&
-                    w.out_channels % w.groups == 0;
+  const bool over_axes = dims.size() == 4 ? w.kernel_h == dims[2] : dims.size() == 3 && w.kernel_h == 1;
+  const bool fits = dtype == DType::f32 && over_axes && w.out_channels == dims[0] && w.group_channels == dims[1] &&
+                    w.kernel_w == dims.back() && w.groups > 0 && w.out_channels % w.groups == 0;
   if (!fits || packed.bytes.size() != static_cast<size_t>(w.floats()) * sizeof(float)) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
   unpack_plane_conv_weights(w, reinterpret_cast<const float*>(packed.bytes.data()), raw.as_mutable<float>());

@@ -27,9 +27,10 @@ std::optional<PlaneChain> view_plane_chain(const RegionView& region) {
   if (!is_chain(region.node)) return std::nullopt;
   PlaneChain chain{.body = std::make_shared<const Graph>(open_chain(region))};
   const std::vector<Node>& nodes = chain.body->nodes;
+  // Of images over two axes, or over one.
   const auto is_transpose = [&](size_t n, const std::vector<int64_t>& permutation) {
     const auto* op = n < nodes.size() ? nodes[n].op.as<ops::Transpose>() : nullptr;
-    return op && op->permutation == permutation;
+    return op && (op->permutation == permutation || op->permutation == std::vector<int64_t>{0, 2, 1});
   };
   chain.first_in = is_transpose(0, {0, 2, 3, 1});
   chain.first_out = is_transpose(nodes.size() - 1, {0, 3, 1, 2});

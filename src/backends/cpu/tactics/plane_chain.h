@@ -8,7 +8,7 @@
 
 namespace camshaft::cpu {
 
-/// [transpose to channels last,] convolution, transposed or not [, transpose to channels first], over two axes.
+/// [transpose to channels last,] convolution, transposed or not [, transpose to channels first], over one or two axes.
 struct PlaneChain {
   std::shared_ptr<const Graph> body;  ///< which the node lies in
   const Node* node = nullptr;         ///< the convolution

@@ -244,6 +244,10 @@ TEST(ChainConvolutions, AConvolutionThatStandsAloneBetweenTransposes) {
             "transpose, chain(transpose, contract(conv, pointwise), transpose)");
   EXPECT_EQ(chained(transposed + "%d = " + pixel + "(%t, %we)\n%y = " + back + "(%d)\nreturn %y"),
             "transpose, chain(transpose, conv, transpose)");
+  // Of a few image channels, too, whose stem would leave the transpose behind it.
+  EXPECT_EQ(chained(transposed + "const %w3: f32[8, 4, 3, 3] = 0.5\n%d = " + pixel + "(%t, %w3)\n%y = " + back +
+                    "(%d)\nreturn %y"),
+            "transpose, chain(transpose, conv, transpose)");
   // Of 162 products an element the transposes are a small part.
   const std::string wide =
       "conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=2, channels_last=true} ";
@@ -259,6 +263,25 @@ TEST(ChainConvolutions, AConvolutionThatStandsAloneBetweenTransposes) {
   EXPECT_EQ(chained(transposed + "%e = " + pixel + "(%t, %we)\n%d = " + depthwise + "(%e, %wd)\n%y = " + back +
                     "(%d)\nreturn %y"),
             "transpose, transpose, chain(conv, conv), transpose");
+}
+
+TEST(ChainConvolutions, AConvolutionOverOneAxisThatStandsAlone) {
+  const auto chained_line = [](const std::string& body) {
+    Graph graph = graph_of("%x: f32[n, 4, 50]", R"(const %w: f32[8, 4, 3] = 0.5
+                                                   const %w40: f32[8, 4, 40] = 0.5
+                                                   %t = transpose {permutation=[0, 2, 1]} (%x)
+                                                   )" +
+                                                    body);
+    fuse_and_chain(graph, test_context());
+    verify(graph, "the pass under test");
+    return outline(graph);
+  };
+  const std::string conv = "%d = conv {strides=[1], pads=shape(1, 1), dilations=[1], channels_last=true} ";
+  const std::string back = "\n%y = transpose {permutation=[0, 2, 1]} (%d)\n";
+  EXPECT_EQ(chained_line(conv + "(%t, %w)" + back + "return %y"), "chain(transpose, conv, transpose)");
+  EXPECT_EQ(chained_line(conv + "(%t, %w)" + back + "return %d, %y"), "transpose, conv, transpose");
+  EXPECT_EQ(chained_line(conv + "(%t, %w)\nreturn %d"), "transpose, conv");
+  EXPECT_EQ(chained_line(conv + "(%t, %w40)" + back + "return %y"), "transpose, conv, transpose");
 }
 
 }  // namespace

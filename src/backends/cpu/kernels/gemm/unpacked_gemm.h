@@ -1,5 +1,5 @@
-// Batched products of few rows with a matrix that is used once: packing it would cost more than the product. Internal
-// to the kernels.
+// Batched products of few rows, or of small matrices, whose right-hand side is used once: packing it would cost as much
+// as the product. Internal to the kernels.
 #pragma once
 
 #include "backends/cpu/kernels/gemm/gemm.h"
@@ -10,7 +10,8 @@ class ThreadPool;
 
 namespace camshaft::cpu {
 
-/// Whether B is better read in place: A has at most 4 rows, and B's columns or rows are contiguous.
+/// Whether B is better read in place: A has at most 4 rows, and B's columns or rows are contiguous; or there are many
+/// products, of at most 32 rows, whose B stays in L1 and has contiguous rows.
 bool is_read_unpacked(const BatchGemmArgs& args);
 /// batch_gemm for such operands. `workspace`: unpacked_gemm_workspace_bytes.
 void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace);

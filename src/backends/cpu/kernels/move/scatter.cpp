@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backends/cpu/kernels/move/fill.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "base/pieces.h"
 #include "base/work_scope.h"
@@ -106,12 +107,12 @@ void with_indices(const void* indices, DType type, Visit&& visit) {
   visit(static_cast<const int32_t*>(indices));
 }
 
-void copy_all(ThreadPool& pool, const void* from, void* to, int64_t bytes) {
-  if (from == to) return;
-  pool.parallel_for(bytes, 1 << 18, [&](int64_t begin, int64_t end) {
-    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
-                static_cast<size_t>(end - begin));
-  });
+// out[i] = base[i] for i of [begin, end) elements of `width` bytes.
+void copy_base(const ScatterBase& base, int64_t width, int64_t begin, int64_t end, void* out) {
+  auto* const to = static_cast<char*>(out) + begin * width;
+  if (base.is_element) return fill_elements(width, base.data, to, end - begin);
+  if (base.data != out && end > begin)
+    std::memcpy(to, static_cast<const char*>(base.data) + begin * width, static_cast<size_t>((end - begin) * width));
 }
 
 // A type to move elements in, or to combine them in.
@@ -129,20 +130,33 @@ int64_t IndexedSlices::slices() const {
   return product;
 }
 
-void scatter_slices(ThreadPool& pool, const IndexedSlices& at, ScatterCombine combine, DType dtype, const void* x,
-                    const void* indices, DType index_type, const void* updates, void* out) {
+IndexedSlices indexed_slices(const std::vector<int64_t>& x, const std::vector<int64_t>& indices, size_t batch_axes) {
+  const size_t beyond = batch_axes + static_cast<size_t>(indices.back());
+  const auto product = [](const std::vector<int64_t>& dims, size_t begin, size_t end) {
+    int64_t count = 1;
+    for (size_t d = begin; d < end; ++d) count *= dims[d];
+    return count;
+  };
+  IndexedSlices at;
+  for (size_t d = batch_axes; d < beyond; ++d) at.sizes.push_back(x[d]);
+  at.batches = product(x, 0, batch_axes);
+  at.inner = product(x, beyond, x.size());
+  at.count = product(indices, 0, indices.size() - 1);
+  return at;
+}
+
+void scatter_slices(ThreadPool& pool, const IndexedSlices& at, ScatterCombine combine, DType dtype,
+                    const ScatterBase& base, const void* indices, DType index_type, const void* updates, void* out) {
   const int64_t slices = at.slices();
   // Threads share out the slices, not the updates: of repeated indices the later one wins, however many threads.
-  const bool few = at.count * at.inner < least_elements && (x == out || slices * at.inner < 8 * least_elements);
+  const bool few = at.count * at.inner < least_elements && (base.data == out || slices * at.inner < 8 * least_elements);
   with_indices(indices, index_type, [&](const auto* index) {
     with_element(combine, dtype, [&](auto element) {
       using T = decltype(element);
       pool.parallel_for(slices, few ? slices : 1, [&](int64_t begin, int64_t end) {
         auto* to = static_cast<T*>(out);
         const auto* from = static_cast<const T*>(updates);
-        if (x != out && at.inner > 0)
-          std::memcpy(to + begin * at.inner, static_cast<const T*>(x) + begin * at.inner,
-                      static_cast<size_t>((end - begin) * at.inner) * sizeof(T));
+        copy_base(base, sizeof(T), begin * at.inner, end * at.inner, out);
         const auto depth = static_cast<int64_t>(at.sizes.size());
         int64_t places[most_places];
         for (int64_t first = 0; first < at.count; first += most_places) {
@@ -269,9 +283,12 @@ void ScatterElements::apply(ThreadPool& pool, const Index* indices, const T* upd
              });
 }
 
-void ScatterElements::run(ThreadPool& pool, const void* x, const void* indices, DType index_type, const void* updates,
-                          void* out) const {
-  copy_all(pool, x, out, elements_ * bit_width(dtype_) / 8);
+void ScatterElements::run(ThreadPool& pool, const ScatterBase& base, const void* indices, DType index_type,
+                          const void* updates, void* out) const {
+  const int64_t width = bit_width(dtype_) / 8;
+  if (base.data != out)
+    pool.parallel_for(elements_, (1 << 18) / width,
+                      [&](int64_t begin, int64_t end) { copy_base(base, width, begin, end, out); });
   if (outer_ * length_ * inner_ == 0) return;
   with_indices(indices, index_type, [&](const auto* index) {
     with_element(combine_, dtype_, [&](auto element) {

@@ -19,23 +19,32 @@ struct IndexedSlices {
   int64_t slices() const;  ///< of one batch
 };
 
-/// out = x with slices replaced by, or combined with, updates[count, inner]; of equal indices the later one is applied
-/// later. `out` may be `x`. One batch. Throws Error(invalid_argument) naming an index out of range. All element types
-/// of 8 bits and more when assigning, else those of with_type.h.
-void scatter_slices(ThreadPool& pool, const IndexedSlices& at, ScatterCombine combine, DType dtype, const void* x,
-                    const void* indices, DType index_type, const void* updates, void* out);
+/// The slices of x that indices[..., depth] name behind `batch_axes` axes that both have.
+IndexedSlices indexed_slices(const std::vector<int64_t>& x, const std::vector<int64_t>& indices, size_t batch_axes);
+
+/// What is written into: a tensor, or one element that all of it is.
+struct ScatterBase {
+  const void* data = nullptr;
+  bool is_element = false;
+};
+
+/// out = base with slices replaced by, or combined with, updates[count, inner]; of equal indices the later one is
+/// applied later. `out` may be the tensor. One batch. Throws Error(invalid_argument) naming an index out of range. All
+/// element types of 8 bits and more when assigning, else those of with_type.h.
+void scatter_slices(ThreadPool& pool, const IndexedSlices& at, ScatterCombine combine, DType dtype,
+                    const ScatterBase& base, const void* indices, DType index_type, const void* updates, void* out);
 
 /// out[count, inner] = the named slices, of elements of `width` bytes. Throws as scatter_slices.
 void gather_slices(ThreadPool& pool, const IndexedSlices& at, int64_t width, const void* x, const void* indices,
                    DType index_type, void* out);
 
-/// ONNX's ScatterElements at fixed shapes; `out` may be `x`.
+/// ONNX's ScatterElements at fixed shapes; `out` may be the base's tensor.
 class ScatterElements {
  public:
   /// `axis` in [0, rank); `counts`: dims of indices and updates, at most those of x but on the axis.
   ScatterElements(DType dtype, ScatterCombine combine, const std::vector<int64_t>& dims,
                   const std::vector<int64_t>& counts, int64_t axis);
-  void run(ThreadPool& pool, const void* x, const void* indices, DType index_type, const void* updates,
+  void run(ThreadPool& pool, const ScatterBase& base, const void* indices, DType index_type, const void* updates,
            void* out) const;
 
  private:

@@ -51,7 +51,7 @@ HWY_INLINE void add_vector(D d, const float* in, int64_t step, double* total, fl
   const auto until = hn::LoadU(d, total);
   const auto rounded = narrowed(d, until);
   auto sum = hn::Zero(narrow);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r, in += step, out += step) {
     const auto before = sum;
     sum = hn::Add(sum, hn::LoadU(narrow, in));
@@ -60,6 +60,42 @@ HWY_INLINE void add_vector(D d, const float* in, int64_t step, double* total, fl
   hn::StoreU(hn::Add(until, hn::PromoteTo(d, sum)), d, total);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// The same for a cache line of each row, which is then read and written once: of rows 4096 bytes apart, more than L1
+// has ways lie in the same place. By vectors of doubles, 100 rows of 1000 took 15 us, and 6 this way.
+constexpr int64_t line = 16;
+template <int kRows, bool kExclusive>
+HWY_INLINE void add_line(const float* in, int64_t step, double* total, float* out) {
+  const hn::CappedTag<float, line> d;
+  const hn::Half<decltype(d)> half;
+  const hn::Rebind<double, decltype(half)> wide;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float)), vectors = line / lanes;
+  hn::Vec<decltype(d)> rounded[vectors], sum[vectors];
+#pragma GCC unroll 4
+  for (int64_t v = 0; v < vectors; ++v) {
+    const double* until = total + v * lanes;
+    rounded[v] =
+        hn::Combine(d, narrowed(wide, hn::LoadU(wide, until + lanes / 2)), narrowed(wide, hn::LoadU(wide, until)));
+    sum[v] = hn::Zero(d);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r, in += step, out += step) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < vectors; ++v) {
+      const auto before = sum[v];
+      sum[v] = hn::Add(before, hn::LoadU(d, in + v * lanes));
+      hn::StoreU(hn::Add(rounded[v], kExclusive ? before : sum[v]), d, out + v * lanes);
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t v = 0; v < vectors; ++v) {
+    double *low = total + v * lanes, *high = low + lanes / 2;
+    hn::StoreU(hn::Add(hn::LoadU(wide, low), hn::PromoteTo(wide, hn::LowerHalf(half, sum[v]))), wide, low);
+    hn::StoreU(hn::Add(hn::LoadU(wide, high), hn::PromoteTo(wide, hn::UpperHalf(half, sum[v]))), wide, high);
+  }
+}
+#endif
+
 // Several rows at once: the totals are read and written once for them.
 template <int kRows, bool kExclusive, class T, class Sum>
 void add_at_once(const T* in, int64_t step, int64_t n, Sum* total, T* out) {
@@ -67,12 +103,18 @@ void add_at_once(const T* in, int64_t step, int64_t n, Sum* total, T* out) {
   const hn::CappedTag<Sum, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (std::is_same_v<T, float>)
+    for (; i + line <= n; i += line) add_line<kRows, kExclusive>(in + i, step, total + i, out + i);
+#endif
   for (; i + lanes <= n; i += lanes) add_vector<kRows, kExclusive>(d, in + i, step, total + i, out + i);
   for (; i < n; ++i) add_vector<kRows, kExclusive>(one, in + i, step, total + i, out + i);
 }
 
 template <bool kExclusive, class T, class Sum>
 void add_all_rows(const T* in, int64_t rows, int64_t step, int64_t n, Sum* total, T* out) {
+  if constexpr (std::is_same_v<T, float>)
+    for (; rows >= 8; rows -= 8, in += 8 * step, out += 8 * step) add_at_once<8, kExclusive>(in, step, n, total, out);
   for (; rows >= 4; rows -= 4, in += 4 * step, out += 4 * step) add_at_once<4, kExclusive>(in, step, n, total, out);
   for (; rows > 0; --rows, in += step, out += step) add_at_once<1, kExclusive>(in, step, n, total, out);
 }
@@ -172,7 +214,7 @@ void run_columns(const RunningTotal& op, const T* x, T* y, int64_t n) {
   if constexpr (!std::is_void_v<RowSum<T>>) {
     if (!op.product) {
       using Stored = std::conditional_t<std::is_floating_point_v<T>, T, RowSum<T>>;
-      RowSum<T> total[max_block];
+      alignas(64) RowSum<T> total[max_block];
       std::fill_n(total, n, RowSum<T>(0));
       const auto add = row_adder<T>();
       const int64_t first = row_at(0);

@@ -270,6 +270,37 @@ void rows_f64(ReduceKind kind, const double* x, int64_t rows, int64_t n, double*
   CAMSHAFT_BY_KIND(CAMSHAFT_ROWS)
 }
 
+// The product of n elements, in double. Eight vectors, as a multiplication waits four cycles for the one before: with
+// the partial products in memory 10^5 elements took 30 us.
+double row_product(const float* x, int64_t n) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto one = hn::Set(d, 1.0);
+  const auto load = [&](int64_t i) HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(narrow, x + i)); };
+  constexpr int kVectors = 8;
+  hn::Vec<decltype(d)> p[kVectors];
+#pragma GCC unroll 8
+  for (int k = 0; k < kVectors; ++k) p[k] = one;
+  int64_t i = 0;
+  for (; i + kVectors * lanes <= n; i += kVectors * lanes) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kVectors; ++k) p[k] = hn::Mul(p[k], load(i + k * lanes));
+  }
+  for (; i + lanes <= n; i += lanes) p[0] = hn::Mul(p[0], load(i));
+#pragma GCC unroll 8
+  for (int half = kVectors / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int k = 0; k < half; ++k) p[k] = hn::Mul(p[k], p[k + half]);
+  }
+  HWY_ALIGN double line[hn::MaxLanes(hn::ScalableTag<double>())];
+  hn::Store(p[0], d, line);
+  double product = 1;
+  for (int64_t k = 0; k < lanes; ++k) product *= line[k];
+  for (; i < n; ++i) product *= static_cast<double>(x[i]);
+  return product;
+}
+
 void rows_f32(ReduceKind kind, const float* x, int64_t rows, int64_t n, double* totals) {
   constexpr int64_t few = 8;  // elements, that take longer to be made a vector
   if (n < few && rows >= 8) {
@@ -308,7 +339,7 @@ void rows_f32(ReduceKind kind, const float* x, int64_t rows, int64_t n, double* 
       return each_row([&](double total)
                           HWY_ATTR { return combine<double>(ReduceKind::min, total, row_extreme<false, true>(x, n)); });
     case ReduceKind::prod:
-      return long_rows<ReduceKind::prod>(x, rows, n, totals);
+      return each_row([&](double total) HWY_ATTR { return total * row_product(x, n); });
   }
 }
 

@@ -35,30 +35,52 @@ HWY_INLINE hn::Vec<hn::ScalableTag<float>> weighted(int64_t taps, const float* w
   return sum;
 }
 
-// One output line, axis by axis: `channels` are combined vertically for every input column, then horizontally. Taps by
-// taps 4 MiB of output took 0.8 ms.
+// Columns of the result from `begin` to `end`, and those of the image that they see.
+struct Columns {
+  int64_t begin = 0, end = 0, first = 0, past = 0;
+};
+
+// From `begin` on, as many as see at most `most` columns of the image.
+HWY_INLINE Columns columns_from(const ResizeAxis& w, int64_t begin, int64_t most) {
+  Columns c{begin, begin, w.in, 0};
+  for (; c.end < w.out; ++c.end) {
+    const int32_t* seen = &w.index[static_cast<size_t>(c.end * w.taps)];
+    int64_t first = c.first, past = c.past;
+    for (int64_t k = 0; k < w.taps && seen[0] >= 0; ++k) {
+      first = std::min<int64_t>(first, seen[k]);
+      past = std::max<int64_t>(past, seen[k] + 1);
+    }
+    if (c.end > begin && past - first > most) break;
+    c.first = first, c.past = past;
+  }
+  return c;
+}
+
+// A part of an output line, axis by axis: `channels` are combined vertically for every input column, then horizontally.
+// Taps by taps 4 MiB of output took 0.8 ms.
 template <int kRows, int kColumns>
-HWY_INLINE void line_by_axes(const Resize2d& p, const float* image, const int32_t* rows, const float* row_weights,
-                             int64_t channel0, int64_t channels, float* HWY_RESTRICT line, float* to) {
+HWY_INLINE void line_by_axes(const Resize2d& p, const Columns& part, const float* image, const int32_t* rows,
+                             const float* row_weights, int64_t channel0, int64_t channels, float* HWY_RESTRICT line,
+                             float* to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const ResizeAxis &h = p.height, &w = p.width;
   const int64_t whole = channels / lanes * lanes, pitch = (channels + lanes - 1) / lanes * lanes;
   const auto tail = hn::FirstN(d, static_cast<size_t>(channels - whole));
-  const float* from = image + channel0;
-  for (int64_t x = 0; x < w.in; ++x, from += p.in_pixel) {
+  const float* from = image + part.first * p.in_pixel + channel0;
+  float* combined = line;
+  for (int64_t x = part.first; x < part.past; ++x, from += p.in_pixel, combined += pitch) {
     const auto row = [&](int64_t r) { return from + rows[r] * w.in * p.in_pixel; };
-    float* out = line + x * pitch;
     for (int64_t c = 0; c < whole; c += lanes)
       hn::Store(weighted<kRows>(h.taps, row_weights, [&](int64_t r) HWY_ATTR { return hn::LoadU(d, row(r) + c); }), d,
-                out + c);
+                combined + c);
     if (whole < channels)
       hn::Store(weighted<kRows>(h.taps, row_weights,
                                 [&](int64_t r) HWY_ATTR { return masked_load(tail, d, row(r) + whole); }),
-                d, out + whole);
+                d, combined + whole);
   }
-  to += channel0;
-  for (int64_t x = 0; x < w.out; ++x, to += p.out_pixel) {
+  to += part.begin * p.out_pixel + channel0;
+  for (int64_t x = part.begin; x < part.end; ++x, to += p.out_pixel) {
     const int32_t* columns = &w.index[static_cast<size_t>(x * w.taps)];
     const float* weights = &w.weight[static_cast<size_t>(x * w.taps)];
     if (columns[0] < 0) {
@@ -66,19 +88,23 @@ HWY_INLINE void line_by_axes(const Resize2d& p, const float* image, const int32_
       continue;
     }
     const auto column = [&](int64_t c) HWY_ATTR {
-      return weighted<kColumns>(w.taps, weights,
-                                [&](int64_t k) HWY_ATTR { return hn::Load(d, line + columns[k] * pitch + c); });
+      return weighted<kColumns>(w.taps, weights, [&](int64_t k) HWY_ATTR {
+        return hn::Load(d, line + (columns[k] - part.first) * pitch + c);
+      });
     };
     for (int64_t c = 0; c < whole; c += lanes) hn::StoreU(column(c), d, to + c);
     if (whole < channels) masked_store(column(whole), tail, d, to + whole);
   }
 }
 
-// Output lines of channels-last data where columns are not many more than in the result.
+// Output lines of channels-last data where columns are not many more than in the result. Blocks of columns have all
+// channels: in blocks of channels, 16 of 64 of 40 MB at once, parts of each pixel were written in four passes, which
+// took twice as long.
 void lines_last_by_axes(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
+  constexpr int64_t least_columns = 16;  // of which few are combined for two blocks
   const ResizeAxis &h = p.height, &w = p.width;
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
-  const int64_t block = max_line / w.in / lanes * lanes;
+  const int64_t block = std::max(lanes, max_line / std::max(p.widest, least_columns) / lanes * lanes);
   HWY_ALIGN float line_buffer[max_line];
   for (int64_t line = begin; line < end; ++line) {
     const int64_t y = line % h.out;
@@ -87,13 +113,18 @@ void lines_last_by_axes(const Resize2d& p, int64_t begin, int64_t end, const flo
     const int32_t* rows = &h.index[static_cast<size_t>(y * h.taps)];
     const float* weights = &h.weight[static_cast<size_t>(y * h.taps)];
     for (int64_t c = 0; c < p.channels; c += block) {
-      const int64_t count = std::min(block, p.channels - c);
+      const int64_t count = std::min(block, p.channels - c), pitch = (count + lanes - 1) / lanes * lanes;
       if (rows[0] < 0) {
         for (int64_t x = 0; x < w.out; ++x) std::fill_n(to + x * p.out_pixel + c, count, p.extrapolation);
-      } else if (h.taps == 2 && w.taps == 2) {
-        line_by_axes<2, 2>(p, image, rows, weights, c, count, line_buffer, to);
-      } else {
-        line_by_axes<0, 0>(p, image, rows, weights, c, count, line_buffer, to);
+        continue;
+      }
+      for (Columns part; part.begin < w.out; part.begin = part.end) {
+        part = columns_from(w, part.begin, max_line / pitch);
+        if (h.taps == 2 && w.taps == 2) {
+          line_by_axes<2, 2>(p, part, image, rows, weights, c, count, line_buffer, to);
+        } else {
+          line_by_axes<0, 0>(p, part, image, rows, weights, c, count, line_buffer, to);
+        }
       }
     }
   }
@@ -162,6 +193,16 @@ HWY_INLINE void combine_rows(const Resize2d& p, const float* plane, const int32_
   }
 }
 
+// Columns [begin, end) of the result, of two taps.
+HWY_INLINE void one_by_one(const ResizeAxis& w, int64_t begin, int64_t end, const float* line, float extrapolation,
+                           float* to) {
+  for (int64_t x = begin; x < end; ++x) {
+    const int32_t* columns = &w.index[static_cast<size_t>(2 * x)];
+    const float* weights = &w.weight[static_cast<size_t>(2 * x)];
+    to[x] = columns[0] < 0 ? extrapolation : weights[0] * line[columns[0]] + weights[1] * line[columns[1]];
+  }
+}
+
 template <int kTaps>
 HWY_INLINE void combine_columns(const ResizeAxis& w, const float* line, float extrapolation, float* to) {
   const int64_t taps = kTaps ? kTaps : w.taps;
@@ -176,6 +217,33 @@ HWY_INLINE void combine_columns(const ResizeAxis& w, const float* line, float ex
     }
     to[x] = sum;
   }
+}
+
+// Of two taps, for groups of four columns of the result: two neighbours of the line are loaded at once, where one by
+// one each column takes four loads.
+HWY_INLINE void combine_pairs(const Resize2d& p, const float* line, float* to) {
+  const ResizeAxis& w = p.width;
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int64_t group = Resize2d::pair_group;
+  const hn::FixedTag<float, group> d;
+  const hn::Half<decltype(d)> half;
+  int64_t x = 0;
+  for (size_t g = 0; g < p.pairs.size(); ++g, x += group) {
+    if (!p.pairs[g]) {
+      one_by_one(w, x, x + group, line, p.extrapolation, to);
+      continue;
+    }
+    const int32_t* const column = &w.index[static_cast<size_t>(2 * x)];
+    const auto pair = [&](int i) HWY_ATTR { return hn::LoadU(half, line + column[2 * i]); };
+    const auto front = hn::Combine(d, pair(1), pair(0)), back = hn::Combine(d, pair(3), pair(2));
+    const float* const weight = &p.pair_weights[static_cast<size_t>(2 * x)];
+    const auto first = hn::Mul(hn::LoadU(d, weight), hn::ConcatEven(d, back, front));
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, weight + group), hn::ConcatOdd(d, back, front), first), d, to + x);
+  }
+  one_by_one(w, x, w.out, line, p.extrapolation, to);
+#else
+  one_by_one(w, 0, w.out, line, p.extrapolation, to);
+#endif
 }
 
 void lines_first(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
@@ -208,7 +276,7 @@ void lines_first(const Resize2d& p, int64_t begin, int64_t end, const float* in,
       combine_rows(p, plane, rows, weights, line_buffer);
       switch (w.taps) {
         case 2:
-          combine_columns<2>(w, line_buffer, p.extrapolation, to);
+          combine_pairs(p, line_buffer, to);
           break;
         case 4:
           combine_columns<4>(w, line_buffer, p.extrapolation, to);
@@ -237,7 +305,7 @@ void lines_first(const Resize2d& p, int64_t begin, int64_t end, const float* in,
 void resize_lines(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
   if (!p.channels_last) return lines_first(p, begin, end, in, out);
   const bool by_axes = !p.nearest && p.channels >= 4 && p.width.in <= 2 * p.width.out &&
-                       p.width.in * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())) <= max_line;
+                       p.widest * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())) <= max_line;
   by_axes ? lines_last_by_axes(p, begin, end, in, out) : lines_last(p, begin, end, in, out);
 }
 
@@ -276,6 +344,26 @@ Resize2d::Resize2d(int64_t batch_size, int64_t channel_count, ResizeAxis height_
                                            std::to_string(axis->out) + " elements was given bad source indices");
     }
     nearest &= std::all_of(axis->weight.begin(), axis->weight.end(), [](float x) { return x == 1; });
+  }
+  if (!channels_last && width.taps == 2 && !nearest) find_pairs();
+  for (auto seen = width.index.begin(); seen != width.index.end(); seen += width.taps) {
+    const auto [first, last] = std::minmax_element(seen, seen + width.taps);
+    widest = std::max<int64_t>(widest, *last - *first + 1);
+  }
+}
+
+void Resize2d::find_pairs() {
+  pairs.resize(static_cast<size_t>(width.out / pair_group));
+  pair_weights.resize(pairs.size() * 2 * pair_group);
+  for (size_t g = 0; g < pairs.size(); ++g) {
+    const size_t first = g * 2 * pair_group;
+    pairs[g] = 1;
+    for (size_t i = 0; i < pair_group; ++i) {
+      const int32_t* columns = &width.index[first + 2 * i];
+      if (columns[0] < 0 || columns[1] != columns[0] + 1) pairs[g] = 0;
+      for (size_t tap = 0; tap < 2; ++tap)
+        pair_weights[first + tap * pair_group + i] = width.weight[first + 2 * i + tap];
+    }
   }
 }
 

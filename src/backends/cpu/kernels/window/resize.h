@@ -38,6 +38,16 @@ class Resize2d {
   float extrapolation;
   int64_t in_pixel, out_pixel;  ///< floats from pixel to pixel, channels last
   bool nearest;                 ///< one tap of weight 1 each way: values are copied
+  int64_t widest = 1;           ///< columns from the first to the last that one of the result sees
+
+  /// Of two taps, channels first: whether each of so many neighbours of the result sees two neighbours of the image,
+  /// and the weights of their first columns and of their second ones.
+  static constexpr int64_t pair_group = 4;
+  std::vector<uint8_t> pairs;
+  std::vector<float> pair_weights;
+
+ private:
+  void find_pairs();
 };
 
 }  // namespace camshaft::cpu
