@@ -94,14 +94,13 @@ void Subgraph::run(OrtKernelContext* kernel) {
     }
     int64_t count = 1;
     for (const int64_t d : runner->read) count *= d;
-    const void* data = nullptr;
     if (inputs_[i].dtype == DType::string) {
       runner->texts[i] = read_texts(host_, value);
-      data = runner->texts[i].data();
+      context.bind_input(inputs_[i].name, runner->texts[i].data(), runner->texts[i].size() * sizeof(std::string));
     } else {
-      data = host_.get<const void*>(slot("GetTensorData"), value);
+      context.bind_input(inputs_[i].name, host_.get<const void*>(slot("GetTensorData"), value),
+                         byte_size(inputs_[i].dtype, count));
     }
-    context.bind_input(inputs_[i].name, data, byte_size(inputs_[i].dtype, count));
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (!outputs_[i].is_bound) continue;

@@ -10,6 +10,9 @@ import os
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
+
 import camshaft_cli
 import numpy as np
 import onnx.backend.test
