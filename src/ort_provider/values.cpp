@@ -14,11 +14,18 @@ using ort::slot;
 
 constexpr int32_t string_data_type = 8;
 
-/// ONNX and ONNX Runtime number element types alike but for the last.
+/// ONNX and ONNX Runtime number element types alike but for the last. 0 for one that is not known here.
 int32_t data_type_of(ort::ElementType element) {
-  if (element == ort::u2_element) return 25;
-  if (element == ort::i2_element) return 26;
-  return element;
+  switch (element) {
+    case ort::f8e8m0_element:
+      return 24;
+    case ort::u2_element:
+      return 25;
+    case ort::i2_element:
+      return 26;
+    default:
+      return element <= ort::f4e2m1_element ? element : 0;
+  }
 }
 
 onnx::TypeProto tensor_type(const Host& host, const OrtTensorTypeAndShapeInfo* info) {

@@ -4,6 +4,7 @@ A case counts where ONNX Runtime itself can load its model and Camshaft's own AP
 processes of their own, as one may end its process.
 """
 
+import ctypes
 import json
 import multiprocessing
 import os
@@ -24,17 +25,59 @@ from onnx import numpy_helper
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"
 MODULE = camshaft_cli.BINARY.parents[1] / "python"
+EXOTIC = {
+    f"tensor({name})"
+    for name in "bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float8e8m0 float4e2m1 uint4 int4 uint2 int2".split()
+}
 OPTIONS = {"tuning": "heuristic", "verify": "false", "threads": "1"}
 
 
 def read(path, kind):
-    """An array, a list of arrays, None, or text, of a file with a TensorProto, a SequenceProto or an OptionalProto."""
+    """An array, a list of arrays, or None, of a file with a TensorProto, a SequenceProto or an OptionalProto."""
     data = path.read_bytes()
     if kind.HasField("sequence_type"):
         return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
     if kind.HasField("optional_type"):
         return numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
     return numpy_helper.to_array(onnx.TensorProto.FromString(data))
+
+
+def is_of_numpy(array):
+    """Not of a type that ml_dtypes adds, such as bf16 and those of 8 bits and fewer."""
+    return not isinstance(array, np.ndarray) or array.dtype.isbuiltin == 1
+
+
+def ort_value(array, onnxruntime):
+    if is_of_numpy(array):
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    tensor = numpy_helper.from_array(array)
+    value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(array.shape), tensor.data_type)
+    assert value.tensor_size_in_bytes() == len(tensor.raw_data)
+    ctypes.memmove(value.data_ptr(), tensor.raw_data, len(tensor.raw_data))
+    return value
+
+
+def array_of(value):
+    if not value.is_tensor():
+        return value.numpy()
+    numpy_type = onnx.helper.tensor_dtype_to_np_dtype(value.element_type())
+    if np.dtype(numpy_type).isbuiltin == 1 or numpy_type == object:
+        return value.numpy()
+    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()) if 0 not in value.shape() else b""
+    tensor = onnx.TensorProto(dims=value.shape(), data_type=value.element_type(), raw_data=raw)
+    return numpy_helper.to_array(tensor)
+
+
+def run(session, feed, onnxruntime):
+    """All outputs. Only through OrtValue there are tensors of types that NumPy lacks, and only as arrays the others."""
+    exotic = any(not is_of_numpy(array) for array in feed.values()) or any(
+        info.type in EXOTIC for info in [*session.get_outputs(), *session.get_inputs()]
+    )
+    if not exotic:
+        return session.run(None, feed)
+    names = [info.name for info in session.get_outputs()]
+    values = {name: ort_value(array, onnxruntime) for name, array in feed.items()}
+    return [array_of(value) for value in session.run_with_ort_values(names, values)]
 
 
 def differs(got, want):
@@ -48,7 +91,7 @@ def differs(got, want):
         return got.shape != want.shape or texts[0] != texts[1]
     if got.dtype != want.dtype or got.shape != want.shape:
         return True
-    if got.dtype.kind in "biu":
+    if got.dtype.kind in "biu" or "int" in got.dtype.name:
         return not np.array_equal(got, want)
     return not np.allclose(got.astype(np.float64), want.astype(np.float64), rtol=1e-3, atol=1e-7, equal_nan=True)
 
@@ -90,7 +133,7 @@ def outcome(folder):
             if file.exists():
                 feed[value.name] = read(file, value.type)
         try:
-            results = session.run(None, feed)
+            results = run(session, feed, onnxruntime)
         except Exception as e:
             return folder.name, f"the run: {e}", *facts
         for i, value in enumerate(model.graph.output):
