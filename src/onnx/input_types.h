@@ -14,8 +14,8 @@ class InputTypes {
  public:
   InputTypes(const std::vector<ValueInfoProto>& inputs, const ImportOptions& options);
 
-  /// See import_model() for sizes without a number. `where` begins messages. Throws Error(unsupported) for an input that
-  /// does not say how many axes it has, and where none of the shapes does.
+  /// See import_model() for sizes without a number. `where` begins messages. Throws Error(unsupported) for an input
+  /// that does not say how many axes it has, and where none of the shapes does.
   TensorType type(const ValueInfoProto& input, const std::string& where);
 
  private:

@@ -1,6 +1,6 @@
 // The binary interface between ONNX Runtime and execution providers that it loads as plugins, as far as one that
-// compiles graphs for the host uses it; written from its public documentation. All structs begin with the version of the
-// interface that they were filled in for, and the host calls nothing that came later.
+// compiles graphs for the host uses it; written from its public documentation. All structs begin with the version of
+// the interface that they were filled in for, and the host calls nothing that came later.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,15 @@ struct OrtModelMetadata;
 constexpr uint32_t interface_version = 24;
 
 /// ONNXType.
-enum ValueKind : int32_t { unknown_kind, tensor_kind, sequence_kind, map_kind, opaque_kind, sparse_kind, optional_kind };
+enum ValueKind : int32_t {
+  unknown_kind,
+  tensor_kind,
+  sequence_kind,
+  map_kind,
+  opaque_kind,
+  sparse_kind,
+  optional_kind
+};
 /// OrtHardwareDeviceType.
 enum HardwareKind : int32_t { cpu_hardware, gpu_hardware, npu_hardware };
 /// OrtLoggingLevel.
@@ -124,8 +132,8 @@ struct EpApi {
 struct ModelEditorApi {
   ort::ApiFunction types_and_values[6];
   OrtStatus* (*create_node)(const char* op_type, const char* domain, const char* name, const char* const* inputs,
-                            size_t input_count, const char* const* outputs, size_t output_count,
-                            OrtOpAttr** attributes, size_t attribute_count, OrtNode** node);
+                            size_t input_count, const char* const* outputs, size_t output_count, OrtOpAttr** attributes,
+                            size_t attribute_count, OrtNode** node);
 };
 
 }  // namespace camshaft::ort_provider

@@ -34,8 +34,9 @@ class Attributes {
 
   void add(const char* name, std::span<const std::byte> bytes) {
     if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
-      throw Error(ErrorCode::unsupported, "an engine of more than 2 GiB cannot be embedded into a model: leave out "
-                                          "ep.context_embed_mode");
+      throw Error(ErrorCode::unsupported,
+                  "an engine of more than 2 GiB cannot be embedded into a model: leave out "
+                  "ep.context_embed_mode");
     add(name, bytes.data(), static_cast<int>(bytes.size()), ort::string_attribute);
   }
   void add(const char* name, const std::string& text) { add(name, std::as_bytes(std::span(text))); }
@@ -126,8 +127,9 @@ Engine load_context_node(const Host& host, const OrtNode* node, const std::strin
   const std::filesystem::path file = context;
   const bool leaves = std::find(file.begin(), file.end(), "..") != file.end();
   if (file.empty() || file.is_absolute() || leaves)
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("the model's EPContext node names the file '{}': it must be in the model's folder", context));
+    throw Error(
+        ErrorCode::invalid_model,
+        fmt::format("the model's EPContext node names the file '{}': it must be in the model's folder", context));
   return Engine::load((std::filesystem::path(folder) / file).string());
 }
 

@@ -53,7 +53,8 @@ std::optional<Engine> make_engine(onnx::ModelProto model, const ProviderOptions&
         continue;
       }
       if (e.code() == ErrorCode::invalid_argument) throw;
-      log.warning(fmt::format("Camshaft: {} nodes are left to other providers: {}", model.graph.nodes.size(), e.what()));
+      log.warning(
+          fmt::format("Camshaft: {} nodes are left to other providers: {}", model.graph.nodes.size(), e.what()));
       return std::nullopt;
     }
   }

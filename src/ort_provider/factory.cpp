@@ -41,7 +41,7 @@ OrtStatus* judge_compatibility(EpFactory*, const OrtHardwareDevice* const*, size
   // Engines name the version of their format, and are checked when they are loaded; kernels are chosen again on another
   // machine.
   const std::string given = text ? text : "";
-  *verdict = given == compatibility_text()         ? best_fit
+  *verdict = given == compatibility_text()    ? best_fit
              : given.starts_with("camshaft ") ? better_compiled_again
                                               : not_applicable;
   return nullptr;
@@ -82,8 +82,8 @@ using camshaft::ort_provider::OrtStatus;
 // The two functions that ONNX Runtime looks for in the library of a provider.
 extern "C" {
 
-CAMSHAFT_API OrtStatus* CreateEpFactories(const char*, const ApiBase* base, const OrtLogger*,
-                                          EpFactory** factories, size_t most, size_t* count) {
+CAMSHAFT_API OrtStatus* CreateEpFactories(const char*, const ApiBase* base, const OrtLogger*, EpFactory** factories,
+                                          size_t most, size_t* count) {
   *count = 0;
   if (most == 0) return nullptr;
   try {

@@ -54,12 +54,11 @@ std::vector<std::string> names_of(const Host& host, const Values& values) {
 /// The bytes of an attribute. The first call only tells how many there are.
 std::string bytes_of_attribute(const Host& host, const OrtOpAttr* attribute, ort::AttributeKind kind) {
   size_t size = 0;
-  if (auto* too_small = host.call<OrtStatus*>(slot("ReadOpAttr"), attribute, kind, static_cast<void*>(nullptr),
-                                              size_t{0}, &size))
+  if (auto* too_small =
+          host.call<OrtStatus*>(slot("ReadOpAttr"), attribute, kind, static_cast<void*>(nullptr), size_t{0}, &size))
     host.call<void>(slot("ReleaseStatus"), too_small);
   std::string bytes(size, 0);
-  if (size > 0)
-    host.ask(slot("ReadOpAttr"), attribute, kind, static_cast<void*>(bytes.data()), bytes.size(), &size);
+  if (size > 0) host.ask(slot("ReadOpAttr"), attribute, kind, static_cast<void*>(bytes.data()), bytes.size(), &size);
   return bytes;
 }
 
@@ -177,8 +176,8 @@ class GraphReader {
         break;
       }
       default:
-        throw Error(ErrorCode::unsupported, "its attribute '" + out.name +
-                                                "' is of a type that ONNX Runtime does not show to providers");
+        throw Error(ErrorCode::unsupported,
+                    "its attribute '" + out.name + "' is of a type that ONNX Runtime does not show to providers");
     }
     node.attributes.push_back(std::move(out));
   }
@@ -187,8 +186,8 @@ class GraphReader {
     onnx::GraphProto out;
     out.name = text_of(host_.get<const char*>(slot("Graph_GetName"), graph));
     std::set<std::string> initializers;
-    for (const OrtValueInfo* value : list_of<const OrtValueInfo*>(host_, slot("Graph_GetNumInitializers"),
-                                                                  slot("Graph_GetInitializers"), graph)) {
+    for (const OrtValueInfo* value :
+         list_of<const OrtValueInfo*>(host_, slot("Graph_GetNumInitializers"), slot("Graph_GetInitializers"), graph)) {
       initializers.insert(name_of(host_, value));
       out.initializers.push_back(initializer(value));
       own_bytes(out.initializers.back());

@@ -25,7 +25,7 @@ constexpr const char* own_names[] = {"engine-cache",      "engine-cache-path", "
                                      "min-subgraph-size", "exclude-operators", "min-shapes",
                                      "opt-shapes",        "max-shapes"};
 // One engine of a whole model is what these are about.
-constexpr const char* not_of_sessions[] = {"lora",      "refit", "strip-weights", "debug-tensors", "stop-after-pass",
+constexpr const char* not_of_sessions[] = {"lora",       "refit", "strip-weights", "debug-tensors", "stop-after-pass",
                                            "write-lock", "lock"};
 
 template <class List>
@@ -70,8 +70,8 @@ void set_build_option(const std::string& name, const std::string& value, api::Se
     if (!contains(not_of_sessions, std::string(option.name))) names.emplace_back(option.name);
   names.insert(names.end(), std::begin(own_names), std::end(own_names));
   if (!contains(names, name))
-    throw Error(ErrorCode::invalid_argument, fmt::format("{} has no option '{}'{}", provider_name, name,
-                                                         what_was_meant(name, names)));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} has no option '{}'{}", provider_name, name, what_was_meant(name, names)));
   const api::Option& option = api::find_option(CAMSHAFT_BUILD, name);
   if (option.kind == api::OptionKind::boolean) {
     option.set(settings, parse_switch(name, value));
@@ -127,9 +127,9 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries)
     options.cache_folder = folder.empty() ? folder_of_user() : folder;
   if (const std::string name = take("engine-cache-prefix"); !name.empty()) {
     if (name.find('/') != std::string::npos)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("the option 'engine-cache-prefix' is what names of files begin with, not a path: '{}'",
-                              name));
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("the option 'engine-cache-prefix' is what names of files begin with, not a path: '{}'", name));
     options.cache_prefix = name;
   }
   if (const std::string count = take("min-subgraph-size"); !count.empty())

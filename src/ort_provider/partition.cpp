@@ -65,9 +65,9 @@ class Names {
   std::unordered_set<std::string> needed_;
 };
 
-/// Nodes of one level are a group: a level is the number of times that a path to a node comes back from other nodes, the
-/// largest over all paths. It never falls along a path, and rises where one comes back, so that none between two nodes of
-/// a level leads through another node.
+/// Nodes of one level are a group: a level is the number of times that a path to a node comes back from other nodes,
+/// the largest over all paths. It never falls along a path, and rises where one comes back, so that none between two
+/// nodes of a level leads through another node.
 std::vector<Group> by_level(const Names& names, const std::vector<bool>& can) {
   std::vector<size_t> levels(can.size(), 0);
   std::map<size_t, Group> groups;

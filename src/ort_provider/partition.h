@@ -9,8 +9,8 @@
 
 namespace camshaft::ort_provider {
 
-/// Nodes, by their places in the graph and in its order, that can be computed at once: no path between two of them leads
-/// through another node.
+/// Nodes, by their places in the graph and in its order, that can be computed at once: no path between two of them
+/// leads through another node.
 using Group = std::vector<size_t>;
 
 /// The nodes of `can` in few groups: what no node outside stands between is together. Then as much as needs be is taken

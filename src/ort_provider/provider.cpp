@@ -60,8 +60,8 @@ Provider::Provider(const Host& host, const ProviderOptions& options, const Log& 
     auto* own = static_cast<Provider*>(self);
     return own->host_.guarded([&] {
       for (size_t i = 0; i < count; ++i)
-        infos[i] = new ComputeInfo(own->host_,
-                                   own->subgraph_of(graphs[i], fused_nodes[i], context_nodes ? context_nodes + i : nullptr));
+        infos[i] = new ComputeInfo(
+            own->host_, own->subgraph_of(graphs[i], fused_nodes[i], context_nodes ? context_nodes + i : nullptr));
     });
   };
   release_compute_infos = [](Ep*, NodeComputeInfo** infos, size_t count) {
@@ -176,8 +176,7 @@ std::unique_ptr<Subgraph> Provider::subgraph_of(const OrtGraph* graph, const Ort
     const OrtNode* node = nullptr;
     host_.ask(slot("Graph_GetNodes"), graph, &node, count);
     if (is_context_node(host_, node)) {
-      Engine engine =
-          load_context_node(host_, node, std::filesystem::path(model_path).parent_path().string());
+      Engine engine = load_context_node(host_, node, std::filesystem::path(model_path).parent_path().string());
       return std::make_unique<Subgraph>(host_, std::move(engine), context, inputs, outputs);
     }
   }

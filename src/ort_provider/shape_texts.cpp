@@ -41,9 +41,9 @@ std::vector<std::map<std::string, std::vector<int64_t>>> parse_shape_sets(const 
       is_right = is_right && error == std::errc() && end == number.data() + number.size() && size >= 0;
     }
     if (!is_right)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("the option '{}': '{}' is no shape; write NAME:SIZExSIZE, as in x:1x3x224x224", option,
-                              part));
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("the option '{}': '{}' is no shape; write NAME:SIZExSIZE, as in x:1x3x224x224", option, part));
     const std::string name(part.substr(0, colon));
     const size_t set = times[name]++;
     if (sets.size() <= set) sets.resize(set + 1);
@@ -59,10 +59,11 @@ std::vector<Profile> parse_profiles(const std::string& smallest, const std::stri
   const size_t count = std::max({min.size(), opt.size(), max.size()});
   for (const auto* sets : {&min, &opt, &max})
     if (!sets->empty() && sets->size() != count)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("min-shapes, opt-shapes and max-shapes have {}, {} and {} sets of shapes; give as many of "
-                              "each that you use",
-                              min.size(), opt.size(), max.size()));
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("min-shapes, opt-shapes and max-shapes have {}, {} and {} sets of shapes; give as many of "
+                      "each that you use",
+                      min.size(), opt.size(), max.size()));
   std::vector<Profile> profiles(count);
   for (size_t i = 0; i < count; ++i) {
     const auto find = [&](const auto& sets, const std::string& name) -> const std::vector<int64_t>* {

@@ -15,8 +15,7 @@ using ort::slot;
 
 const TensorInfo& find_named(const std::vector<TensorInfo>& infos, const std::string& name, const char* what) {
   const auto it = std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
-  if (it == infos.end())
-    throw Error(ErrorCode::invalid_argument, fmt::format("the engine has no {} '{}'", what, name));
+  if (it == infos.end()) throw Error(ErrorCode::invalid_argument, fmt::format("the engine has no {} '{}'", what, name));
   return *it;
 }
 
@@ -42,16 +41,14 @@ struct Subgraph::Runner {
 Subgraph::Subgraph(const Host& host, Engine engine, const ContextOptions& options,
                    const std::vector<std::string>& inputs, const std::vector<std::string>& outputs)
     : host_(host), engine_(std::move(engine)), options_(options) {
-  for (const std::string& name : inputs)
-    inputs_.push_back({name, find_named(engine_.inputs(), name, "input").dtype});
+  for (const std::string& name : inputs) inputs_.push_back({name, find_named(engine_.inputs(), name, "input").dtype});
   for (const std::string& name : outputs) {
     const TensorInfo& info = find_named(engine_.outputs(), name, "output");
-    outputs_.push_back(
-        {name, info.dtype, info.dims.size(), info.dtype != DType::string && !is_told_by_running(info)});
+    outputs_.push_back({name, info.dtype, info.dims.size(), info.dtype != DType::string && !is_told_by_running(info)});
   }
   if (inputs_.size() != engine_.inputs().size())
-    throw Error(ErrorCode::invalid_argument, fmt::format("the engine has {} inputs, the node {}",
-                                                         engine_.inputs().size(), inputs_.size()));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the engine has {} inputs, the node {}", engine_.inputs().size(), inputs_.size()));
 }
 
 Subgraph::~Subgraph() = default;
@@ -106,7 +103,8 @@ void Subgraph::run(OrtKernelContext* kernel) {
     if (!outputs_[i].is_bound) continue;
     std::vector<int64_t>& dims = runner->output_dims[i];
     if (has_new_sizes) dims = context.output_shape(outputs_[i].name);
-    auto* value = host_.get<OrtValue*>(slot("KernelContext_GetOutput"), kernel, i, std::as_const(dims).data(), dims.size());
+    auto* value =
+        host_.get<OrtValue*>(slot("KernelContext_GetOutput"), kernel, i, std::as_const(dims).data(), dims.size());
     int64_t count = 1;
     for (const int64_t d : dims) count *= d;
     context.bind_output(outputs_[i].name, host_.get<void*>(slot("GetTensorMutableData"), value),
@@ -116,8 +114,7 @@ void Subgraph::run(OrtKernelContext* kernel) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].is_bound) continue;
     const TensorView view = context.output(outputs_[i].name);
-    auto* value =
-        host_.get<OrtValue*>(slot("KernelContext_GetOutput"), kernel, i, view.dims.data(), view.dims.size());
+    auto* value = host_.get<OrtValue*>(slot("KernelContext_GetOutput"), kernel, i, view.dims.data(), view.dims.size());
     if (view.dtype == DType::string) {
       size_t count = 1;
       for (const int64_t d : view.dims) count *= static_cast<size_t>(d);

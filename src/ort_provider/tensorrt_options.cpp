@@ -107,8 +107,8 @@ TranslatedOptions translate_tensorrt_options(const std::map<std::string, std::st
     if (!alias) {
       std::vector<std::string> names;
       for (const Alias& a : aliases) names.emplace_back(a.name);
-      throw Error(ErrorCode::invalid_argument, fmt::format("TensorRT's execution provider has no option '{}'{}", name,
-                                                           what_was_meant(name, names)));
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("TensorRT's execution provider has no option '{}'{}", name, what_was_meant(name, names)));
     }
     switch (alias->meaning) {
       case Meaning::same:

@@ -82,8 +82,7 @@ std::optional<onnx::TypeProto> type_of(const Host& host, const OrtTypeInfo* info
   if (!info) return std::nullopt;
   switch (host.get<ValueKind>(slot("GetOnnxTypeFromTypeInfo"), info)) {
     case tensor_kind:
-      return tensor_type(host,
-                         host.get<const OrtTensorTypeAndShapeInfo*>(slot("CastTypeInfoToTensorInfo"), info));
+      return tensor_type(host, host.get<const OrtTensorTypeAndShapeInfo*>(slot("CastTypeInfoToTensorInfo"), info));
     case sequence_kind: {
       const auto* sequence = host.get<const void*>(slot("CastTypeInfoToSequenceTypeInfo"), info);
       return container_of(host, onnx::TypeProto::Kind::sequence,
@@ -96,8 +95,7 @@ std::optional<onnx::TypeProto> type_of(const Host& host, const OrtTypeInfo* info
     }
     case map_kind: {
       const auto* map = host.get<const void*>(slot("CastTypeInfoToMapTypeInfo"), info);
-      auto type =
-          container_of(host, onnx::TypeProto::Kind::map, host.get<OrtTypeInfo*>(slot("GetMapValueType"), map));
+      auto type = container_of(host, onnx::TypeProto::Kind::map, host.get<OrtTypeInfo*>(slot("GetMapValueType"), map));
       if (type) type->key_type = data_type_of(host.get<ort::ElementType>(slot("GetMapKeyType"), map));
       return type;
     }

@@ -61,7 +61,7 @@ def array_of(value):
     if not value.is_tensor():
         return value.numpy()
     numpy_type = onnx.helper.tensor_dtype_to_np_dtype(value.element_type())
-    if np.dtype(numpy_type).isbuiltin == 1 or numpy_type == object:
+    if np.dtype(numpy_type).isbuiltin == 1 or np.dtype(numpy_type).hasobject:
         return value.numpy()
     raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()) if 0 not in value.shape() else b""
     tensor = onnx.TensorProto(dims=value.shape(), data_type=value.element_type(), raw_data=raw)
@@ -99,9 +99,8 @@ def differs(got, want):
 def outcome(folder):
     """(name, what happens: "passed", "not loaded" by ONNX Runtime alone, or what is wrong; nodes in engines, nodes)"""
     sys.path.insert(0, str(MODULE))
-    import onnxruntime
-
     import camshaft.ort
+    import onnxruntime
 
     camshaft.ort.register()
     onnxruntime.set_default_logger_severity(4)
@@ -124,7 +123,9 @@ def outcome(folder):
         except Exception:
             return folder.name, "not loaded", 0, 0
         return folder.name, f"the session: {e}", 0, 0
-    taken = [len(s.get_nodes()) for s in session.get_provider_graph_assignment_info() if s.ep_name == camshaft.ort.PROVIDER]
+    taken = [
+        len(s.get_nodes()) for s in session.get_provider_graph_assignment_info() if s.ep_name == camshaft.ort.PROVIDER
+    ]
     facts = (sum(taken), len(model.graph.node))
     for data in sorted(folder.glob("test_data_set_*")):
         feed = {}

@@ -158,7 +158,9 @@ def test_random_graphs_with_random_nodes_left_out(seed):
     outputs = {f"v{i}": (F32, ["n", 5]) for i in (29, 20, 11)}
     model = model_of(nodes, {"x": (F32, ["n", 5])}, outputs, {"w": rng.standard_normal(5).astype(np.float32)})
     left = ",".join(rng.choice(["Add", "Mul", "Sub", "Max", "Sin", "Cos", "Tanh", "Sigmoid"], 3, replace=False))
-    made = check(model, {"x": rng.standard_normal((4, 5)).astype(np.float32)}, options={**QUICK, "exclude-operators": left})
+    made = check(
+        model, {"x": rng.standard_normal((4, 5)).astype(np.float32)}, options={**QUICK, "exclude-operators": left}
+    )
     assert not {op for op in taken(made)[0] if op in left.split(",")}
 
 
@@ -276,12 +278,8 @@ def test_a_loop_is_taken_with_its_body():
 
 
 def test_a_body_that_reads_what_cannot_be_handed_over_stays_with_others():
-    body = helper.make_graph(
-        [node("Neg", ["h"], ["r"])], "then", [], [helper.make_tensor_value_info("r", F32, ["n"])]
-    )
-    other = helper.make_graph(
-        [node("Exp", ["h"], ["r"])], "else", [], [helper.make_tensor_value_info("r", F32, ["n"])]
-    )
+    body = helper.make_graph([node("Neg", ["h"], ["r"])], "then", [], [helper.make_tensor_value_info("r", F32, ["n"])])
+    other = helper.make_graph([node("Exp", ["h"], ["r"])], "else", [], [helper.make_tensor_value_info("r", F32, ["n"])])
     nodes = [node("Sin", ["x"], ["h"]), node("If", ["c"], ["y"], then_branch=body, else_branch=other)]
     model = model_of(nodes, {"x": (F32, ["n"]), "c": (BOOL, [])}, {"y": (F32, ["n"])})
     check(model, {"x": floats(4), "c": np.array(True)}, [], 0, {**QUICK, "exclude-operators": "Sin"})
@@ -399,9 +397,7 @@ print(len(os.listdir("/proc/self/task")) - before)
 
 def test_more_element_types():
     for dtype in (TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8, TensorProto.INT8):
-        model = model_of(
-            [node("Add", ["a", "b"], ["c"])], {"a": (dtype, [5]), "b": (dtype, [5])}, {"c": (dtype, [5])}
-        )
+        model = model_of([node("Add", ["a", "b"], ["c"])], {"a": (dtype, [5]), "b": (dtype, [5])}, {"c": (dtype, [5])})
         numpy_type = helper.tensor_dtype_to_np_dtype(dtype)
         feed = {"a": np.arange(5).astype(numpy_type), "b": np.arange(5, 10).astype(numpy_type)}
         made = session(model)

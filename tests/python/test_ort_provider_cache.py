@@ -6,7 +6,19 @@ import time
 
 import numpy as np
 import pytest
-from ort_sessions import F32, MODULE, QUICK, assert_same, model_of, onnxruntime, ort, plain_session, session, session_options, taken
+from ort_sessions import (
+    F32,
+    MODULE,
+    QUICK,
+    assert_same,
+    model_of,
+    onnxruntime,
+    ort,
+    plain_session,
+    session,
+    session_options,
+    taken,
+)
 
 import onnx
 from onnx import helper

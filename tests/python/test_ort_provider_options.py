@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from ort_sessions import F32, QUICK, module, onnxruntime, ort, model_of, session, session_options, taken
+from ort_sessions import F32, QUICK, model_of, module, onnxruntime, ort, session, session_options, taken
 
 from onnx import helper
 
