@@ -1,15 +1,14 @@
 #include "onnx/convertible_nodes.h"
 
 #include "onnx/import_test_util.h"
-#include "onnx/proto_reader.h"
 
 namespace camshaft::onnx::testing::convertible_nodes_test {
 namespace {
 
 std::vector<std::string> reasons(const GraphWriter& graph, int64_t opset = 17) {
   const std::string bytes = ModelWriter().opset(opset).graph(graph).bytes();
-  const auto file = MappedFile::from_bytes(std::as_bytes(std::span(bytes)));
-  return refused_nodes(read_model(file->bytes(), "model.onnx", file, ""));
+  const auto storage = std::make_shared<const std::string>(bytes);
+  return refused_nodes(read_model(std::as_bytes(std::span(*storage)), "model.onnx", storage));
 }
 
 TEST(ConvertibleNodes, AllOfThem) {

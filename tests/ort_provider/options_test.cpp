@@ -62,9 +62,8 @@ TEST(ProviderOptions, OthersOptionsAreNotLookedAt) {
 }
 
 TEST(ProviderOptions, TheSessionsOwn) {
-  const ProviderOptions options = parsed({}, {{"ep.context_enable", "1"},
-                                              {"ep.context_embed_mode", "1"},
-                                              {"ep.context_file_path", "made.onnx"}});
+  const ProviderOptions options =
+      parsed({}, {{"ep.context_enable", "1"}, {"ep.context_embed_mode", "1"}, {"ep.context_file_path", "made.onnx"}});
   EXPECT_TRUE(options.makes_context_nodes && options.embeds_context);
   EXPECT_EQ(options.context_path, "made.onnx");
 }

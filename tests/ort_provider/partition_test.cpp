@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "test_random.h"
@@ -115,7 +116,9 @@ bool leads_back(const Facts& f, const Group& group) {
   const std::set<size_t> members(group.begin(), group.end());
   std::set<std::string> outside;  // what is computed outside, after something inside
   for (size_t n = 0; n < nodes.size(); ++n) {
-    const auto reads = [&](const auto& holds) { return std::any_of(nodes[n].inputs.begin(), nodes[n].inputs.end(), holds); };
+    const auto reads = [&](const auto& holds) {
+      return std::any_of(nodes[n].inputs.begin(), nodes[n].inputs.end(), holds);
+    };
     const bool after_outside = reads([&](const std::string& name) { return outside.contains(name); });
     const bool after_inside = reads([&](const std::string& name) {
       return std::any_of(group.begin(), group.end(), [&](size_t m) { return nodes[m].name == name; });
@@ -127,17 +130,17 @@ bool leads_back(const Facts& f, const Group& group) {
 }
 
 TEST(Partition, NoPathLeadsOutOfAGroupAndBack) {
-  std::mt19937_64 random = testing::seeded_random();
+  Random random = test_random();
   for (int round = 0; round < 200; ++round) {
     Facts f;
     std::vector<std::string> names = {"x"};
     std::vector<bool> can;
     for (int n = 0; n < 25; ++n) {
-      const auto any = [&] { return names[random() % names.size()]; };
+      const auto any = [&] { return names[random.next() % names.size()]; };
       const std::string name = "n" + std::to_string(n);
       f.node(name, {any(), any()});
       names.push_back(name);
-      can.push_back(random() % 3 > 0);
+      can.push_back(random.next() % 3 > 0);
     }
     f.output(names.back());
     size_t taken = 0;
