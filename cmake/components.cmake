@@ -25,19 +25,6 @@ function(camshaft_kernels_for target)
   target_compile_options(${target} PRIVATE ${ARGN} -DHWY_COMPILE_ONLY_STATIC)
 endfunction()
 
-# camshaft_optimise_kernels(TARGET LEVEL): that level for its kernels, before the options that a source has by itself.
-function(camshaft_optimise_kernels target level)
-  get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "/cpu/kernels/")
-  foreach(source ${sources})
-    get_source_file_property(own ${source} COMPILE_OPTIONS)
-    if(NOT own)
-      set(own "")
-    endif()
-    set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS "${level};${own}")
-  endforeach()
-endfunction()
-
 # camshaft_component(NAME [DEPENDS components...] [LINK libraries...]): the component's **.cpp as the static library
 # camshaft_NAME.
 function(camshaft_component name)

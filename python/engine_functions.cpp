@@ -34,21 +34,27 @@ PyObject* loaded(const Load& load) {
   });
 }
 
+LoadOptions load_options(const char* device, const char* budget) {
+  LoadOptions options;
+  options.set("device", device).set("weight-budget", budget);
+  return options;
+}
+
 PyObject* load(PyObject*, PyObject* arguments) {
-  const char *path = nullptr, *device = nullptr;
-  if (PyArg_ParseTuple(arguments, "ss", &path, &device) == 0) return nullptr;
-  return loaded([&] { return Engine::load(path, device); });
+  const char *path = nullptr, *device = nullptr, *budget = nullptr;
+  if (PyArg_ParseTuple(arguments, "sss", &path, &device, &budget) == 0) return nullptr;
+  return loaded([&] { return Engine::load(path, load_options(device, budget)); });
 }
 
 PyObject* load_bytes(PyObject*, PyObject* arguments) {
   PyObject* bytes = nullptr;
-  const char* device = nullptr;
+  const char *device = nullptr, *budget = nullptr;
   char* begin = nullptr;
   Py_ssize_t size = 0;
-  if (PyArg_ParseTuple(arguments, "Os", &bytes, &device) == 0) return nullptr;
+  if (PyArg_ParseTuple(arguments, "Oss", &bytes, &device, &budget) == 0) return nullptr;
   if (PyBytes_AsStringAndSize(bytes, &begin, &size) != 0) return nullptr;
   const auto file = std::as_bytes(std::span(static_cast<const char*>(begin), static_cast<size_t>(size)));
-  return loaded([&] { return Engine::load(file, device); });
+  return loaded([&] { return Engine::load(file, load_options(device, budget)); });
 }
 
 PyObject* save(PyObject*, PyObject* arguments) {
@@ -74,6 +80,20 @@ PyObject* save_bytes(PyObject*, PyObject* capsule) {
       file = engine.save();
     }
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(file.data()), static_cast<Py_ssize_t>(file.size()));
+  });
+}
+
+PyObject* set_weight_budget(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* budget = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os", &capsule, &budget) == 0) return nullptr;
+  return guarded([&] {
+    const Engine& engine = engine_of(capsule);
+    {
+      const Unlocked unlocked;
+      engine.set_weight_budget(budget);
+    }
+    return none();
   });
 }
 
@@ -225,8 +245,10 @@ PyObject* output_dlpack(PyObject*, PyObject* arguments) {
 }  // namespace
 
 PyMethodDef engine_functions[] = {
-    {"load", load, METH_VARARGS, "load(path, device) -> engine"},
-    {"load_bytes", load_bytes, METH_VARARGS, "load_bytes(bytes, device) -> engine"},
+    {"load", load, METH_VARARGS, "load(path, device, weight budget) -> engine"},
+    {"load_bytes", load_bytes, METH_VARARGS, "load_bytes(bytes, device, weight budget) -> engine"},
+    {"set_weight_budget", set_weight_budget, METH_VARARGS, "set_weight_budget(engine, budget)"},
+    {"weight_streaming", asked<camshaft_engine_weight_streaming>, METH_O, "weight_streaming(engine) -> JSON"},
     {"save", save, METH_VARARGS, "save(engine, path)"},
     {"save_bytes", save_bytes, METH_O, "save_bytes(engine) -> bytes"},
     {"info", asked<camshaft_engine_info>, METH_O, "info(engine) -> JSON, as camshaft_engine_info says"},

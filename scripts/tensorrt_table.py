@@ -35,7 +35,7 @@ WITHOUT_EFFECT = {
     "REJECT_EMPTY_ALGORITHMS VERSION_COMPATIBLE EXCLUDE_LEAN_RUNTIME DISABLE_COMPILATION_CACHE "
     "WEIGHT_STREAMING STRICT_NANS MONITOR_MEMORY DISTRIBUTIVE_INDEPENDENCE "
     "ENABLE_TACTIC_HEURISTIC",
-    "ICudaEngine": "weight_streaming_budget weight_streaming_budget_v2 tactic_sources num_aux_streams "
+    "ICudaEngine": "tactic_sources num_aux_streams "
     "create_execution_context_without_device_memory create_runtime_config",
     "IExecutionContext": "debug_sync device_memory set_device_memory set_input_consumed_event temporary_allocator "
     "persistent_cache_limit nvtx_verbosity set_aux_streams set_debug_listener set_all_tensors_debug_state",

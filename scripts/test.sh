@@ -47,7 +47,7 @@ fi
 if ((sanitize)); then
   scripts/setup.sh --fuzz
   # Those that take a minute in all; the others run in the preset asan.
-  sanitized=(base ir reference onnx optimize compile engine)
+  sanitized=(base ir reference onnx plugin optimize compile engine)
   scripts/build.sh fuzz "${sanitized[@]/#/test_}"
   mkdir -p "$results/sanitized/gtest"
   GTEST_OUTPUT=xml:$results/sanitized/gtest/ ctest --preset fuzz -j "$jobs" -R "^($(IFS='|' && echo "${sanitized[*]}"))\$" \

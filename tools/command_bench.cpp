@@ -25,6 +25,7 @@
 #include "tools/seconds_since.h"
 #include "tools/tensor_text.h"
 #include "tools/trace.h"
+#include "tools/weight_budget_option.h"
 
 namespace camshaft::tools {
 
@@ -33,7 +34,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct BenchArguments {
-  std::string path, device, threads, duration, warmup, iterations, trace;
+  std::string path, device, threads, duration, warmup, iterations, trace, weight_budget;
   InputOptions inputs;
   LimitOptions limits;
   bool profile = false, json = false, on_request = false, no_data_transfers = false;
@@ -51,6 +52,8 @@ struct Measured {
   std::vector<std::string> inputs;
   LayerProfile profile;
   std::vector<RunSpan> traced;
+  WeightStreaming streaming;     // at the end
+  double waited_ms_per_run = 0;  // of the measured ones, for weights
 };
 
 // Runs until both the seconds have passed and, when there is one, the number of runs is reached; at least once. More
@@ -119,8 +122,8 @@ Prepared prepare(const BenchArguments& arguments, Progress& progress) {
   const GivenInputs given(arguments.inputs);
   Measured measured;
   measured.resident_before = resident_bytes();
-  OpenedEngine opened =
-      open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "measure", arguments.limits);
+  OpenedEngine opened = open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "measure",
+                                    arguments.limits, arguments.weight_budget);
   measured.from_model = opened.from_model;
   measured.threads = threads > 0 ? threads : static_cast<int>(opened.engine.device_info()["cores"].integer());
   measured.weight_bytes = opened.engine.memory().weight_bytes;
@@ -185,6 +188,7 @@ void measure_round(Prepared& prepared, const Round& round, bool profile, Progres
   std::vector<double> times;
   times.reserve(1 << 16);
   double total = 0;
+  const double waited_before = prepared.engine.weight_streaming().waited_seconds;
   run_for(context, together, round.duration, round.iterations, "measuring", progress, [&](double seconds) {
     times.push_back(seconds * 1e3);
     total += seconds * together;
@@ -192,6 +196,9 @@ void measure_round(Prepared& prepared, const Round& round, bool profile, Progres
   measured.runs = static_cast<int64_t>(times.size()) * together;
   measured.throughput = static_cast<double>(measured.runs) / total;
   measured.latency = summarize(std::move(times));
+  measured.streaming = prepared.engine.weight_streaming();
+  measured.waited_ms_per_run =
+      (measured.streaming.waited_seconds - waited_before) * 1e3 / static_cast<double>(measured.runs);
   if (profile) {  // by itself, so that reading the clock at each layer is not part of the latency
     Profiler profiler;
     context.set_profiler(&profiler);
@@ -225,6 +232,10 @@ void print_text(const Measured& m) {
                m.together);
   fmt::print("memory      arena {}, weights {}, resident {}\n", format_bytes(static_cast<size_t>(m.arena_bytes)),
              format_bytes(static_cast<size_t>(m.weight_bytes)), format_bytes(static_cast<size_t>(m.resident_after)));
+  if (m.streaming.budget >= 0) {
+    fmt::print("streaming   {}\n", format_streaming(m.streaming));
+    fmt::print("            layers waited {:.3f} ms a run for weights\n", m.waited_ms_per_run);
+  }
   if (!m.profile.times.empty()) print_profile(m.profile);
   if (!m.traced.empty()) fmt::print("trace       {} runs, for ui.perfetto.dev or chrome://tracing\n", m.traced.size());
 }
@@ -243,6 +254,10 @@ nlohmann::json measured_json(const Measured& m, bool profile) {
                          {"flops", total_flops(m)},
                          {"resident_bytes_before", m.resident_before},
                          {"resident_bytes", m.resident_after}};
+  if (m.streaming.budget >= 0) {
+    json["weight_streaming"] = to_json(m.streaming);
+    json["waited_ms_per_run"] = m.waited_ms_per_run;
+  }
   if (profile) add_profile(json, m.profile);
   return json;
 }
@@ -324,6 +339,7 @@ Command add_bench_command(CLI::App& app) {
   command->add_flag("--on-request", arguments->on_request,
                     "Load, run once, then measure once for each line on stdin: a line of JSON each");
   arguments->inputs.add_to(*command);
+  add_weight_budget_option(*command, arguments->weight_budget);
   arguments->limits.add_to(*command, "fold constants of a model, to measure kernels and to run it");
   command->footer(
       "Inputs that no file gives are made up from --seed. The time to load covers reading the engine (compiling the\n"

@@ -9,19 +9,21 @@
 #include "tools/commands.h"
 #include "tools/device_option.h"
 #include "tools/explain.h"
+#include "tools/format_bytes.h"
 #include "tools/inspection.h"
 #include "tools/open_engine.h"
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/tensor_text.h"
+#include "tools/weight_budget_option.h"
 
 namespace camshaft::tools {
 
 namespace {
 
 struct InspectArguments {
-  std::string path, device, onnx;
-  bool json = false, graph = false, explain = false;
+  std::string path, device, onnx, weight_budget;
+  bool json = false, graph = false, explain = false, weights = false;
   LimitOptions limits;
 };
 
@@ -39,7 +41,8 @@ void print_text(const std::string& path, const OpenedEngine& opened) {
     const bool whole = value.size() <= 100 && value.find('\n') == std::string::npos;
     fmt::print("  {:20} {}\n", key, whole ? value : fmt::format("({} bytes)", value.size()));
   }
-  fmt::print("memory\n  {}\n", format_memory(engine.memory()));
+  fmt::print("memory\n  {}\n  weights: {}\n", format_memory(engine.memory()),
+             format_streaming(engine.weight_streaming()));
   fmt::print("inputs\n");
   for (const TensorInfo& info : engine.inputs()) fmt::print("  {}\n", to_string(info));
   fmt::print("outputs\n");
@@ -62,6 +65,25 @@ void print_text(const std::string& path, const OpenedEngine& opened) {
   fmt::print("{}", format_table(rows, {0}));
 }
 
+// In the order in which a run needs them.
+void print_weights(const Engine& engine) {
+  fmt::print("weights   {}\n", format_streaming(engine.weight_streaming()));
+  std::vector<std::vector<std::string>> rows = {{"layer", "needs", "bytes", "so far", "comes in", "from the file at"}};
+  int64_t so_far = 0;
+  const std::vector<LayerInfo> layers = engine.layers();
+  for (size_t i = 0; i < layers.size(); ++i)
+    for (size_t w = 0; w < layers[i].weights.size(); ++w) {
+      const LayerWeight& weight = layers[i].weights[w];
+      so_far += weight.bytes;
+      rows.push_back({w == 0 ? fmt::format("{} {}", i, layers[i].name) : "",
+                      weight.layout.empty() ? weight.name : fmt::format("{} [{}]", weight.name, weight.layout),
+                      std::to_string(weight.bytes), format_bytes(static_cast<size_t>(so_far)),
+                      w == 0 ? format_bytes(static_cast<size_t>(layers[i].streamed_bytes)) : "",
+                      weight.offset < 0 ? "in memory" : std::to_string(weight.offset)});
+    }
+  fmt::print("{}", format_table(rows, {2, 3, 4, 5}));
+}
+
 void write_onnx(const std::string& path, const Engine& engine) {
   AtomicFile file(path);
   file.write(engine.layers_onnx());
@@ -75,8 +97,9 @@ int inspect(const InspectArguments& arguments) {
     check_writable(arguments.onnx);
   }
   Progress progress;
-  const OpenedEngine opened = open_engine(arguments.path, arguments.device, 0, {}, progress,
-                                          arguments.explain || writes ? "measure" : "heuristic", arguments.limits);
+  const OpenedEngine opened =
+      open_engine(arguments.path, arguments.device, 0, {}, progress,
+                  arguments.explain || writes ? "measure" : "heuristic", arguments.limits, arguments.weight_budget);
   if (writes) write_onnx(arguments.onnx, opened.engine);
   if (arguments.json) {
     nlohmann::json json = inspection(arguments.path, opened);
@@ -84,6 +107,8 @@ int inspect(const InspectArguments& arguments) {
     print_json(json);
   } else if (arguments.explain) {
     fmt::print("{}", explain(opened.engine));
+  } else if (arguments.weights) {
+    print_weights(opened.engine);
   } else if (arguments.graph) {
     fmt::print("{}", opened.engine.graph());
   } else if (writes) {
@@ -107,6 +132,10 @@ Command add_inspect_command(CLI::App& app) {
       "--explain", arguments->explain,
       "For each layer: what was fused and why no more, the tactics tried with their times, and the choice");
   command->add_flag("--graph", arguments->graph, "Print the optimised graph in its text form");
+  command->add_flag(
+      "--weights", arguments->weights,
+      "Print which weights each layer needs, in the order of a run, and how much of them comes in for it");
+  add_weight_budget_option(*command, arguments->weight_budget);
   command
       ->add_option("--onnx", arguments->onnx,
                    "Write the layers as an ONNX file to look at, without weights: a node for each, with its tactic, "
@@ -120,6 +149,7 @@ Command add_inspect_command(CLI::App& app) {
       "for each set of input shapes, and what they compute is kept.\n\n"
       "Examples:\n"
       "  camshaft inspect model.engine\n"
+      "  camshaft inspect model.engine --weights --weight-budget 40%\n"
       "  camshaft inspect model.engine --onnx layers.onnx            open layers.onnx in Netron");
   return {command, [arguments] { return inspect(*arguments); }};
 }

@@ -18,6 +18,7 @@
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/tensor_text.h"
+#include "tools/weight_budget_option.h"
 
 namespace camshaft::tools {
 
@@ -27,7 +28,7 @@ namespace {
 constexpr size_t most_arrays_printed = 16;
 
 struct RunArguments {
-  std::string path, device, outputs, threads;
+  std::string path, device, outputs, threads, weight_budget;
   InputOptions inputs;
   LimitOptions limits;
   bool quiet = false;
@@ -40,8 +41,8 @@ int run(const RunArguments& arguments) {
   check_distinct(arguments.inputs.archive, arguments.outputs);
   check_writable(arguments.outputs);
   Progress progress;
-  const OpenedEngine opened =
-      open_engine(arguments.path, arguments.device, threads, given.shapes(), progress, "heuristic", arguments.limits);
+  const OpenedEngine opened = open_engine(arguments.path, arguments.device, threads, given.shapes(), progress,
+                                          "heuristic", arguments.limits, arguments.weight_budget);
   const Engine& engine = opened.engine;
   const GivenInputs::Complete inputs = given.complete(engine);
   if (!inputs.generated.empty()) fmt::print(stderr, "camshaft: seeded random values for {}\n", join(inputs.generated));
@@ -91,6 +92,7 @@ Command add_run_command(CLI::App& app) {
       ->type_name("N");
   command->add_flag("-q,--quiet", arguments->quiet, "Do not print the outputs' shapes and statistics");
   arguments->inputs.add_to(*command);
+  add_weight_budget_option(*command, arguments->weight_budget);
   arguments->limits.add_to(*command, "fold constants of a model and to run it");
   command->footer(
       "Inputs that no file gives are made up from --seed, the same on every machine; stderr says which.\n"

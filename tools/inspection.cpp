@@ -23,11 +23,16 @@ nlohmann::json inspection(const std::string& path, const OpenedEngine& opened) {
                          {"profiles", nlohmann::json::array()},
                          {"metadata", engine.metadata()},
                          {"memory", to_json(engine.memory())},
+                         {"weight_streaming", to_json(engine.weight_streaming())},
                          {"layers", nlohmann::json::array()}};
   for (const TensorInfo& info : engine.inputs()) json["inputs"].push_back(to_json(info));
   for (const TensorInfo& info : engine.outputs()) json["outputs"].push_back(to_json(info));
   for (const Profile& profile : engine.profiles()) json["profiles"].push_back(to_json(profile));
-  for (const LayerInfo& layer : engine.layers())
+  for (const LayerInfo& layer : engine.layers()) {
+    nlohmann::json weights = nlohmann::json::array();
+    for (const LayerWeight& weight : layer.weights)
+      weights.push_back(
+          {{"name", weight.name}, {"layout", weight.layout}, {"bytes", weight.bytes}, {"offset", weight.offset}});
     json["layers"].push_back({{"name", layer.name},
                               {"op", layer.op},
                               {"tactic", layer.tactic},
@@ -39,7 +44,10 @@ nlohmann::json inspection(const std::string& path, const OpenedEngine& opened) {
                               {"tried", to_json(layer.tried)},
                               {"notes", layer.notes},
                               {"at_binding", layer.at_binding},
-                              {"reads", layer.reads}});
+                              {"reads", layer.reads},
+                              {"weights", weights},
+                              {"streamed_bytes", layer.streamed_bytes}});
+  }
   return json;
 }
 

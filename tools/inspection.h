@@ -11,7 +11,7 @@ namespace camshaft::tools {
 /// The dtype that a layer computes: of its first output, "name: f32[batch, 64]".
 std::string precision(const LayerInfo& layer);
 
-/// {path, kind, inputs, outputs, profiles, metadata, memory, layers}
+/// {path, kind, inputs, outputs, profiles, metadata, memory, weight_streaming, layers}
 nlohmann::json inspection(const std::string& path, const OpenedEngine& opened);
 
 }  // namespace camshaft::tools

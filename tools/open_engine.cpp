@@ -14,18 +14,21 @@
 namespace camshaft::tools {
 
 OpenedEngine open_engine(const std::string& path, const std::string& device, int threads, const NamedShapes& shapes,
-                         Progress& progress, const char* tuning, const LimitOptions& limits) {
+                         Progress& progress, const char* tuning, const LimitOptions& limits,
+                         const std::string& weight_budget) {
   const bool is_engine = Engine::is_engine_file(path);
   const auto start = std::chrono::steady_clock::now();
   const auto open = [&] {
-    if (is_engine) return Engine::load(path, device);
+    if (is_engine) return Engine::load(path, LoadOptions().set("device", device).set("weight-budget", weight_budget));
     BuildOptions options;
     if (!device.empty()) options.set("device", device);
     options.set("threads", threads).set("verify", false).set("tuning", tuning);
     limits.set(options);
     options.set_progress(progress.callback()).set_cancellation(cancel_on_interrupt());
     if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
-    return Builder(std::move(options)).build(path);
+    Engine built = Builder(std::move(options)).build(path);
+    built.set_weight_budget(weight_budget);
+    return built;
   };
   Engine engine = open();
   progress.clear();

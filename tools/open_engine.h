@@ -18,9 +18,10 @@ struct OpenedEngine {
 
 /// Loads an engine; builds a model in memory, without verification, tuned for `shapes` and accepting those alone when
 /// there are any, within the limits. For `device`, see Engine::load; empty: what the engine was built for, or the CPU.
-/// Cancelled by Ctrl-C. Throws Error.
+/// `weight_budget`: the option weight-budget of a load. Cancelled by Ctrl-C. Throws Error.
 OpenedEngine open_engine(const std::string& path, const std::string& device, int threads, const NamedShapes& shapes,
-                         Progress& progress, const char* tuning = "heuristic", const LimitOptions& limits = {});
+                         Progress& progress, const char* tuning = "heuristic", const LimitOptions& limits = {},
+                         const std::string& weight_budget = "");
 
 /// Throws Error(io) when a file could not be created at that path; leaves nothing there. Empty paths are skipped.
 void check_writable(const std::string& path);

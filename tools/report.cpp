@@ -141,6 +141,29 @@ std::string format_memory(const MemoryInfo& memory) {
                      bytes_text(memory.kept_bytes));
 }
 
+std::string format_streaming(const WeightStreaming& s) {
+  if (s.streamable_bytes == 0) return fmt::format("{} in memory", bytes_text(s.weight_bytes));
+  const std::string possible =
+      fmt::format("; the least budget is {}, auto {} now", bytes_text(s.least_budget), bytes_text(s.automatic_budget));
+  if (s.budget < 0) return fmt::format("no budget: {} of weights{}", bytes_text(s.weight_bytes), possible);
+  return fmt::format("budget {} of {}: {} stay, {} come in for each run through {}{}", bytes_text(s.budget),
+                     bytes_text(s.weight_bytes), bytes_text(s.staying_bytes), bytes_text(s.loads_bytes),
+                     bytes_text(s.window_bytes), possible);
+}
+
+nlohmann::json to_json(const WeightStreaming& s) {
+  return {{"weight_bytes", s.weight_bytes},
+          {"streamable_bytes", s.streamable_bytes},
+          {"least_budget", s.least_budget},
+          {"automatic_budget", s.automatic_budget},
+          {"budget", s.budget},
+          {"staying_bytes", s.staying_bytes},
+          {"window_bytes", s.window_bytes},
+          {"loads_bytes", s.loads_bytes},
+          {"brought_bytes", s.brought_bytes},
+          {"waited_seconds", s.waited_seconds}};
+}
+
 void print_json(const nlohmann::json& json) {
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }

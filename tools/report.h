@@ -30,6 +30,11 @@ nlohmann::json to_json(const Profile& profile);
 /// "arena 1.2 MiB (lower bound 1.1 MiB), weights 10.3 MiB"
 std::string format_memory(const MemoryInfo& memory);
 
+/// "budget 1.0 GiB of 3.9 GiB: 0.8 GiB stay, 3.1 GiB come in for each run through 0.2 GiB; at least 0.1 GiB, auto 3.9
+/// GiB".
+std::string format_streaming(const WeightStreaming& streaming);
+nlohmann::json to_json(const WeightStreaming& streaming);
+
 /// JSON for people, on stdout. Bytes that are no UTF-8 (names may hold any) are replaced.
 void print_json(const nlohmann::json& json);
 

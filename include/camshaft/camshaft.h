@@ -214,8 +214,8 @@ CAMSHAFT_API void camshaft_cancellation_free(camshaft_cancellation* cancellation
 /* ---- Options, by the names that the command line has ---- */
 
 typedef struct camshaft_options camshaft_options;
-enum { CAMSHAFT_BUILD = 1, CAMSHAFT_CONTEXT = 2, CAMSHAFT_CALIBRATION = 3 };
-/* All at their defaults. `what`: CAMSHAFT_BUILD, CAMSHAFT_CONTEXT or CAMSHAFT_CALIBRATION. */
+enum { CAMSHAFT_BUILD = 1, CAMSHAFT_CONTEXT = 2, CAMSHAFT_CALIBRATION = 3, CAMSHAFT_LOAD = 4 };
+/* All at their defaults. `what`: CAMSHAFT_BUILD, CAMSHAFT_CONTEXT, CAMSHAFT_CALIBRATION or CAMSHAFT_LOAD. */
 CAMSHAFT_API camshaft_status camshaft_options_create(int32_t what, camshaft_options** options);
 CAMSHAFT_API camshaft_status camshaft_options_copy(const camshaft_options* options, camshaft_options** copy);
 CAMSHAFT_API void camshaft_options_free(camshaft_options* options);
@@ -362,12 +362,12 @@ CAMSHAFT_API camshaft_status camshaft_build_memory(const void* model, size_t byt
 CAMSHAFT_API camshaft_status camshaft_build_network(camshaft_network* network, const camshaft_options* options,
                                                     camshaft_engine** engine, camshaft_record** report);
 /* Maps an engine file. An engine built on another machine loads too: its kernels are chosen again for this one.
- * `device`: what it is to run on, "cpu", "cuda" (the first GPU) or "cuda:1", of the kind that it was built for. Null:
- * of an engine for GPUs the one that is current in the calling thread, or the first. */
-CAMSHAFT_API camshaft_status camshaft_engine_load_file(const char* path, const char* device, camshaft_engine** engine);
+ * `options` (CAMSHAFT_LOAD) may be null. */
+CAMSHAFT_API camshaft_status camshaft_engine_load_file(const char* path, const camshaft_options* options,
+                                                       camshaft_engine** engine);
 /* The bytes are copied. */
-CAMSHAFT_API camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes, const char* device,
-                                                         camshaft_engine** engine);
+CAMSHAFT_API camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes,
+                                                         const camshaft_options* options, camshaft_engine** engine);
 /* Through a temporary name: the file is either complete or untouched. */
 CAMSHAFT_API camshaft_status camshaft_engine_save_file(const camshaft_engine* engine, const char* path);
 /* What the file would hold; free it with camshaft_free. */
@@ -384,13 +384,24 @@ CAMSHAFT_API camshaft_device camshaft_engine_device(const camshaft_engine* engin
 CAMSHAFT_API camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info);
 /* The steps of a run: [{name, op, tactic, description, inputs, outputs, sources, tried: [{tactic, estimated_ns,
  * measured_ns (-1: not measured), refused}], notes, at_binding (depends on no input: runs once for each set of
- * shapes), reads (the layers whose results it reads, by their place in this list)}]. */
+ * shapes), reads (the layers whose results it reads, by their place in this list), weights: the constants that it
+ * reads, [{name, layout (empty: its own bytes), bytes, offset (in the engine's file; -1: in memory)}], streamed_bytes
+ * (of weights that come in for each run)}]. */
 CAMSHAFT_API camshaft_status camshaft_engine_layers(const camshaft_engine* engine, camshaft_record** layers);
 /* Of all tensors that camshaft_context_set_tap takes: [name]. */
 CAMSHAFT_API camshaft_status camshaft_engine_tensor_names(const camshaft_engine* engine, camshaft_record** names);
 /* {arena_bytes, arena_lower_bound, weight_bytes, kept_bytes (what depends on the shapes alone: computed once for each
  * set, and kept)} at the optimum of the first profile. */
 CAMSHAFT_API camshaft_status camshaft_engine_memory(const camshaft_engine* engine, camshaft_record** memory);
+/* How many bytes of weights may be in memory at once, from the next run of each context on: the option weight-budget of
+ * CAMSHAFT_LOAD, for an engine that is loaded or was built. Null, "" and "none": all. Waits for a run under way. */
+CAMSHAFT_API camshaft_status camshaft_engine_set_weight_budget(camshaft_engine* engine, const char* budget);
+/* {weight_bytes, streamable_bytes (that lie in the engine's file as kernels read them), least_budget (-1 of an engine
+ * in memory, until it has a budget, and so a temporary file), automatic_budget, budget (-1: none), staying_bytes,
+ * window_bytes (for those that come in), loads_bytes (that come in for each run), brought_bytes (that came in so far),
+ * waited_seconds (that layers have waited for them)}. */
+CAMSHAFT_API camshaft_status camshaft_engine_weight_streaming(const camshaft_engine* engine,
+                                                              camshaft_record** streaming);
 /* The layers as an ONNX file to look at, in Netron for one: a node for each, of the domain "camshaft" and the type that
  * camshaft_engine_layers calls its op, with what it says of the layer as attributes; of constants the names and types
  * alone, and an output that is a view of a layer's result is a node "view". Free it with camshaft_free. */

@@ -19,22 +19,30 @@
 namespace camshaft {
 inline namespace v1 {
 
-/// A compiled model; cheap to copy, safe to use from several threads. Only a Refitter changes anything of it.
+/// A compiled model; cheap to copy, safe to use from several threads. Only a Refitter and set_weight_budget() change
+/// anything of it.
 class Engine {
  public:
   /// Maps an engine file. Throws Error(io) or Error(corrupt_engine). An engine built on another machine loads too: its
-  /// kernels are chosen again for this one. `device`: what it is to run on, "cpu", "cuda" or "cuda:1", of the kind that
-  /// it was built for; empty: of an engine for GPUs the one that is current in the calling thread, or the first.
-  static Engine load(const std::string& path, const std::string& device = "") {
+  /// kernels are chosen again for this one.
+  static Engine load(const std::string& path, const LoadOptions& options) {
     camshaft_engine* loaded = nullptr;
-    detail::check(camshaft_engine_load_file(path.c_str(), device.c_str(), &loaded));
+    detail::check(camshaft_engine_load_file(path.c_str(), options.handle(), &loaded));
     return Engine(loaded);
   }
   /// The same of the bytes of such a file, which are copied.
-  static Engine load(std::span<const std::byte> bytes, const std::string& device = "") {
+  static Engine load(std::span<const std::byte> bytes, const LoadOptions& options) {
     camshaft_engine* loaded = nullptr;
-    detail::check(camshaft_engine_load_memory(bytes.data(), bytes.size(), device.c_str(), &loaded));
+    detail::check(camshaft_engine_load_memory(bytes.data(), bytes.size(), options.handle(), &loaded));
     return Engine(loaded);
+  }
+  /// With the option "device" alone: what it is to run on, "cpu", "cuda" or "cuda:1", of the kind that it was built
+  /// for; empty: of an engine for GPUs the one that is current in the calling thread, or the first.
+  static Engine load(const std::string& path, const std::string& device = "") {
+    return load(path, LoadOptions().set("device", device));
+  }
+  static Engine load(std::span<const std::byte> bytes, const std::string& device = "") {
+    return load(bytes, LoadOptions().set("device", device));
   }
   /// Whether a file begins like an engine: to tell it from a model, not to trust it. Throws Error(io).
   static bool is_engine_file(const std::string& path) {
@@ -93,6 +101,16 @@ class Engine {
     const Record memory = record([&](camshaft_record** r) { return camshaft_engine_memory(handle(), r); });
     return {memory["arena_bytes"].integer(), memory["arena_lower_bound"].integer(), memory["weight_bytes"].integer(),
             memory["kept_bytes"].integer()};
+  }
+  /// How many bytes of weights may be in memory at once, from the next run of each context on: "800MiB", "40%", "auto",
+  /// or "" for all. What does not fit comes in from the engine's file ahead of the layers that read it; results are the
+  /// same. Throws Error(invalid_argument) for less than weight_streaming().least_budget.
+  void set_weight_budget(const std::string& budget) const {
+    detail::check(camshaft_engine_set_weight_budget(handle_.get(), budget.c_str()));
+  }
+  WeightStreaming weight_streaming() const {
+    return detail::weight_streaming(
+        record([&](camshaft_record** r) { return camshaft_engine_weight_streaming(handle(), r); }));
   }
   /// The layers as an ONNX file to look at, in Netron for one: see camshaft_engine_layers_onnx.
   std::vector<std::byte> layers_onnx() const {

@@ -202,6 +202,7 @@ class Options {
 using BuildOptions = Options<CAMSHAFT_BUILD>;
 using ContextOptions = Options<CAMSHAFT_CONTEXT>;
 using CalibrationOptions = Options<CAMSHAFT_CALIBRATION>;
+using LoadOptions = Options<CAMSHAFT_LOAD>;
 
 }  // namespace v1
 }  // namespace camshaft

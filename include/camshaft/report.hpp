@@ -34,6 +34,14 @@ struct TacticTrial {
   bool refused = false;      ///< rounds more than the error budget of this build allows
 };
 
+/// A constant that a step reads.
+struct LayerWeight {
+  std::string name;
+  std::string layout;  ///< of a packed form; empty: its own bytes
+  int64_t bytes = 0;
+  int64_t offset = -1;  ///< in the engine's file; -1: it is in memory
+};
+
 /// One step of an engine, for inspection.
 struct LayerInfo {
   std::string name, op, tactic;
@@ -44,6 +52,8 @@ struct LayerInfo {
   std::vector<std::string> notes;            ///< why it was not fused with its neighbours
   bool at_binding = false;                   ///< depends on no input: runs once for each set of shapes
   std::vector<int64_t> reads;                ///< the layers whose results it reads, also through views, in their order
+  std::vector<LayerWeight> weights;          ///< the constants that it reads
+  int64_t streamed_bytes = 0;                ///< of weights that come in for each of its runs
 };
 
 /// A layer in one run.
@@ -83,6 +93,20 @@ struct MemoryInfo {
   int64_t arena_lower_bound = 0;  ///< the most that is alive at any one moment
   int64_t weight_bytes = 0;       ///< constants as stored
   int64_t kept_bytes = 0;         ///< what depends on the shapes alone: computed once for each set, and kept
+};
+
+/// What a weight budget does to an engine; all but the last in bytes.
+struct WeightStreaming {
+  int64_t weight_bytes = 0;      ///< that runs read, those in the next figure among them
+  int64_t streamable_bytes = 0;  ///< that lie in the engine's file as the kernels read them
+  int64_t least_budget = 0;      ///< -1 of an engine in memory, until it has a budget, and so a file
+  int64_t automatic_budget = 0;  ///< what "auto" would be now
+  int64_t budget = -1;           ///< below 0: there is none
+  int64_t staying_bytes = 0;     ///< that stay once they were read; without a budget all
+  int64_t window_bytes = 0;      ///< for those that come in; 0 where all stay
+  int64_t loads_bytes = 0;       ///< that come in for each run
+  int64_t brought_bytes = 0;     ///< that came in so far
+  double waited_seconds = 0;     ///< that layers have waited for them so far
 };
 
 /// Time of one layer, added up over the runs since the last reset.
@@ -217,13 +241,31 @@ inline TacticTrial tactic_trial(const Record& r) {
   return {r["tactic"].text(), r["estimated_ns"].integer(), r["measured_ns"].integer(), r["refused"].boolean()};
 }
 
+inline LayerWeight layer_weight(const Record& r) {
+  return {r["name"].text(), r["layout"].text(), r["bytes"].integer(), r["offset"].integer()};
+}
+
+inline WeightStreaming weight_streaming(const Record& r) {
+  return {r["weight_bytes"].integer(),     r["streamable_bytes"].integer(), r["least_budget"].integer(),
+          r["automatic_budget"].integer(), r["budget"].integer(),           r["staying_bytes"].integer(),
+          r["window_bytes"].integer(),     r["loads_bytes"].integer(),      r["brought_bytes"].integer(),
+          r["waited_seconds"].number()};
+}
+
 inline LayerInfo layer_info(const Record& r) {
-  return {r["name"].text(),     r["op"].text(),
-          r["tactic"].text(),   r["description"].text(),
-          r["inputs"].texts(),  r["outputs"].texts(),
-          r["sources"].texts(), r["tried"].list(tactic_trial),
-          r["notes"].texts(),   r["at_binding"].boolean(),
-          r["reads"].integers()};
+  return {r["name"].text(),
+          r["op"].text(),
+          r["tactic"].text(),
+          r["description"].text(),
+          r["inputs"].texts(),
+          r["outputs"].texts(),
+          r["sources"].texts(),
+          r["tried"].list(tactic_trial),
+          r["notes"].texts(),
+          r["at_binding"].boolean(),
+          r["reads"].integers(),
+          r["weights"].list(layer_weight),
+          r["streamed_bytes"].integer()};
 }
 
 inline LayerCost layer_cost(const Record& r) {

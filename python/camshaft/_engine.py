@@ -37,15 +37,17 @@ def infos_of(tuples: Iterable[_native.Described]) -> list[TensorInfo]:
 class Engine:
     """A compiled model. `device` is what it runs on: "cpu", "cuda:0", …. May be used from several threads."""
 
-    def __init__(self, path: Path | bytes, device: str | None = None) -> None:
+    def __init__(self, path: Path | bytes, device: str | None = None, weight_budget: str | int | None = None) -> None:
         """Maps an engine file, as `camshaft build` makes it; or takes the bytes of one. `device`: what it is to run on,
         "cpu", "cuda" (the first GPU) or "cuda:1", of the kind that it was built for. Without it, an engine for GPUs runs
-        on the one that is current in this thread (torch.cuda.set_device), or on the first."""
+        on the one that is current in this thread (torch.cuda.set_device), or on the first. `weight_budget`: see
+        set_weight_budget()."""
         wanted = "" if device is None else str(device)
+        budget = "" if weight_budget is None else str(weight_budget)
         if isinstance(path, bytes):
-            self._hold(_native.load_bytes(path, wanted))
+            self._hold(_native.load_bytes(path, wanted, budget))
         else:
-            self._hold(_native.load(os.fspath(path), wanted))
+            self._hold(_native.load(os.fspath(path), wanted, budget))
 
     def _hold(self, engine: Capsule, report: Record | None = None) -> None:
         self._engine = engine
@@ -96,8 +98,13 @@ class Engine:
 
     def inspect(self) -> Record:
         """All that is known of it, as `camshaft inspect --json` has it: {"device", "inputs", "outputs", "profiles",
-        "metadata", "memory", "layers"}."""
-        return {**json.loads(_native.info(self._engine)), "memory": self.memory(), "layers": self.layers()}
+        "metadata", "memory", "weight_streaming", "layers"}."""
+        return {
+            **json.loads(_native.info(self._engine)),
+            "memory": self.memory(),
+            "weight_streaming": self.weight_streaming(),
+            "layers": self.layers(),
+        }
 
     @property
     def is_refittable(self) -> bool:
@@ -116,6 +123,18 @@ class Engine:
             for name, array in weights.items():
                 refitter.set(name, array)
         refitter.refit(threads)
+
+    def set_weight_budget(self, budget: str | int | None) -> None:
+        """How many bytes of weights may be in memory at once, from the next run of each context on: a number, "800MiB",
+        "1.5GB", "40%", "auto" (what is free), or None for all. What does not fit comes in from the engine's file ahead of
+        the layers that read it; results are the same. Waits for a run under way."""
+        _native.set_weight_budget(self._engine, "" if budget is None else str(budget))
+
+    def weight_streaming(self) -> dict[str, int | float]:
+        """What the budget does, in bytes: {"weight_bytes", "streamable_bytes", "least_budget", "automatic_budget",
+        "budget" (-1: none), "staying_bytes", "window_bytes", "loads_bytes" (that come in for each run), "brought_bytes",
+        "waited_seconds"}."""
+        return json.loads(_native.weight_streaming(self._engine))
 
     def create_context(self, threads: int = 0) -> Context:
         """`threads` are those of the host that a run uses; 0: one for each core."""

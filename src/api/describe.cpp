@@ -87,19 +87,43 @@ json describe(const MemoryInfo& memory) {
           {"kept_bytes", memory.kept_bytes}};
 }
 
+json describe(const WeightStreaming& streaming) {
+  return {{"weight_bytes", streaming.weight_bytes},
+          {"streamable_bytes", streaming.streamable_bytes},
+          {"least_budget", streaming.least_budget},
+          {"automatic_budget", streaming.automatic_budget},
+          {"budget", streaming.budget},
+          {"staying_bytes", streaming.staying_bytes},
+          {"window_bytes", streaming.window_bytes},
+          {"loads_bytes", streaming.loads_bytes},
+          {"brought_bytes", streaming.brought_bytes},
+          {"waited_seconds", streaming.waited_seconds}};
+}
+
 json describe(const LayerInfo& layer) {
+  json weights = json::array();
+  for (const LayerWeight& weight : layer.weights)
+    weights.push_back(
+        {{"name", weight.name}, {"layout", weight.layout}, {"bytes", weight.bytes}, {"offset", weight.offset}});
   json tried = json::array();
   for (const TacticTrial& trial : layer.tried)
     tried.push_back({{"tactic", trial.tactic},
                      {"estimated_ns", trial.estimated_ns},
                      {"measured_ns", trial.measured_ns},
                      {"refused", trial.refused}});
-  return {{"name", layer.name},       {"op", layer.op},
-          {"tactic", layer.tactic},   {"inputs", layer.inputs},
-          {"outputs", layer.outputs}, {"description", layer.description},
-          {"tried", tried},           {"notes", layer.notes},
-          {"sources", layer.sources}, {"at_binding", layer.at_binding},
-          {"reads", layer.reads}};
+  return {{"name", layer.name},
+          {"op", layer.op},
+          {"tactic", layer.tactic},
+          {"inputs", layer.inputs},
+          {"outputs", layer.outputs},
+          {"description", layer.description},
+          {"tried", tried},
+          {"notes", layer.notes},
+          {"sources", layer.sources},
+          {"at_binding", layer.at_binding},
+          {"reads", layer.reads},
+          {"weights", weights},
+          {"streamed_bytes", layer.streamed_bytes}};
 }
 
 json describe(const LayerTime& layer) {

@@ -19,6 +19,7 @@ nlohmann::json describe(const RewriteReport& report);
 nlohmann::json describe(const TensorInfo& info);
 nlohmann::json describe(const Profile& profile);
 nlohmann::json describe(const MemoryInfo& memory);
+nlohmann::json describe(const WeightStreaming& streaming);
 nlohmann::json describe(const LayerInfo& layer);
 nlohmann::json describe(const LayerTime& layer);
 nlohmann::json describe(const LayerSpan& layer);

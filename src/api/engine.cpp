@@ -37,8 +37,8 @@ std::shared_ptr<const MappedFile> copied(const void* data, size_t bytes, const s
   return MappedFile::from_bytes({begin, bytes}, name);
 }
 
-LoadOptions load_options(const char* device) {
-  return {.device = device == nullptr ? "" : device};
+LoadOptions load_options_of(const camshaft_options* options) {
+  return settings_of(options, CAMSHAFT_LOAD).settings.load;
 }
 
 std::shared_ptr<const Engine::Impl> impl_of(const camshaft_engine* engine) {
@@ -78,18 +78,18 @@ camshaft_status camshaft_build_network(camshaft_network* network, const camshaft
   });
 }
 
-camshaft_status camshaft_engine_load_file(const char* path, const char* device, camshaft_engine** engine) {
+camshaft_status camshaft_engine_load_file(const char* path, const camshaft_options* options, camshaft_engine** engine) {
   return guarded([&] {
     give(engine, "engine",
-         [&] { return new camshaft_engine{Engine::load(given(path, "path"), load_options(device))}; });
+         [&] { return new camshaft_engine{Engine::load(given(path, "path"), load_options_of(options))}; });
   });
 }
 
-camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes, const char* device,
+camshaft_status camshaft_engine_load_memory(const void* data, size_t bytes, const camshaft_options* options,
                                             camshaft_engine** engine) {
   return guarded([&] {
     give(engine, "engine", [&] {
-      return new camshaft_engine{load_engine(copied(data, bytes, "engine in memory"), load_options(device))};
+      return new camshaft_engine{load_engine(copied(data, bytes, "engine in memory"), load_options_of(options))};
     });
   });
 }
@@ -145,6 +145,17 @@ camshaft_status camshaft_engine_tensor_names(const camshaft_engine* engine, cams
 camshaft_status camshaft_engine_memory(const camshaft_engine* engine, camshaft_record** memory) {
   return guarded(
       [&] { give(memory, "memory", [&] { return new_record(describe(given(engine, "engine")->engine.memory())); }); });
+}
+
+camshaft_status camshaft_engine_set_weight_budget(camshaft_engine* engine, const char* budget) {
+  return guarded([&] { given(engine, "engine")->engine.set_weight_budget(budget == nullptr ? "" : budget); });
+}
+
+camshaft_status camshaft_engine_weight_streaming(const camshaft_engine* engine, camshaft_record** streaming) {
+  return guarded([&] {
+    give(streaming, "streaming",
+         [&] { return new_record(describe(given(engine, "engine")->engine.weight_streaming())); });
+  });
 }
 
 camshaft_status camshaft_engine_graph(const camshaft_engine* engine, camshaft_record** text) {

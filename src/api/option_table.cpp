@@ -217,6 +217,23 @@ constexpr Option context_options[] = {
      [](const Settings& s) -> json { return s.context.max_memory; }},
 };
 
+constexpr Option load_options[] = {
+    {"device", OptionKind::text,
+     "What the engine runs on, of the kind that it was built for: cpu, cuda (the first GPU), or a GPU by its number, "
+     "as "
+     "cuda:1; empty: of an engine for GPUs the one that is current in the calling thread, or the first",
+     [](Settings& s, const json& v) { s.load.device = v.get<std::string>(); },
+     [](const Settings& s) -> json { return s.load.device; }},
+    {"weight-budget", OptionKind::text,
+     "How much of the weights is in memory at once: bytes (800MiB, 1.5GB), a part (40%), auto, or none; what does not "
+     "fit comes in from the engine's file ahead of the layers that read it",
+     [](Settings& s, const json& v) {
+       s.load.weight_budget = v.get<std::string>();
+       static_cast<void>(WeightBudget(s.load.weight_budget));
+     },
+     [](const Settings& s) -> json { return s.load.weight_budget; }},
+};
+
 double percentile_of(const json& value) {
   const auto percentile = value.get<double>();
   if (!(percentile > 0 && percentile <= 100))
@@ -260,11 +277,13 @@ std::string_view to_string(OptionKind kind) {
 std::span<const Option> options_of(int32_t what) {
   if (what == CAMSHAFT_BUILD) return options_of_build;
   if (what == CAMSHAFT_CONTEXT) return context_options;
+  if (what == CAMSHAFT_LOAD) return load_options;
   static const std::vector<Option> calibration_options = make_calibration_options();
   if (what == CAMSHAFT_CALIBRATION) return calibration_options;
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("{} is no kind of options: give CAMSHAFT_BUILD, CAMSHAFT_CONTEXT or CAMSHAFT_CALIBRATION", what));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} is no kind of options: give CAMSHAFT_BUILD, CAMSHAFT_CONTEXT, CAMSHAFT_CALIBRATION or "
+                          "CAMSHAFT_LOAD",
+                          what));
 }
 
 const Option& find_option(int32_t what, std::string_view name) {

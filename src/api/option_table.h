@@ -1,5 +1,5 @@
-// The options of builds, contexts and calibrations, each under the one name that it has in every interface and in the
-// documentation.
+// The options of builds, loads, contexts and calibrations, each under the one name that it has in every interface and
+// in the documentation.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "builder/calibrate.h"
 #include "quantize/calibration_file.h"
 #include "runtime/context.h"
+#include "runtime/engine.h"
 
 namespace camshaft::api {
 
@@ -19,6 +20,7 @@ namespace camshaft::api {
 struct Settings {
   BuildOptions build;  ///< of a calibration, too
   ContextOptions context;
+  LoadOptions load;
   CalibrationOptions calibration;
   CalibrationFormat calibration_format = CalibrationFormat::json;
 };
@@ -36,7 +38,8 @@ struct Option {
   std::span<const std::string_view> choices = {};
 };
 
-/// `what`: CAMSHAFT_BUILD, CAMSHAFT_CONTEXT or CAMSHAFT_CALIBRATION. Throws Error(invalid_argument) for another number.
+/// `what`: CAMSHAFT_BUILD, CAMSHAFT_CONTEXT, CAMSHAFT_CALIBRATION or CAMSHAFT_LOAD. Throws Error(invalid_argument) for
+/// another number.
 std::span<const Option> options_of(int32_t what);
 /// Throws Error(invalid_argument) that lists the options with similar names, or all where there is none.
 const Option& find_option(int32_t what, std::string_view name);

@@ -11,7 +11,16 @@ namespace camshaft::api {
 namespace {
 
 const char* name_of(int32_t what) {
-  return what == CAMSHAFT_BUILD ? "a build" : what == CAMSHAFT_CONTEXT ? "a context" : "a calibration";
+  switch (what) {
+    case CAMSHAFT_BUILD:
+      return "a build";
+    case CAMSHAFT_CONTEXT:
+      return "a context";
+    case CAMSHAFT_LOAD:
+      return "a load";
+    default:
+      return "a calibration";
+  }
 }
 
 void check_kind(const camshaft_options& options, int32_t what) {

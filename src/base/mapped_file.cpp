@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
 #include "base/first_touch.h"
+#include "base/large_memory.h"
 
 namespace camshaft {
 namespace {
@@ -20,33 +22,83 @@ namespace {
   throw Error(ErrorCode::io, path + ": could not be read: " + reason);
 }
 
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
+// An address range of `size` bytes that begins at a multiple of 2 MiB, for a mapping that takes its place.
+std::byte* reserve_aligned(size_t size) {
+  void* const reserved =
+      mmap(nullptr, size + least_large, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  auto* const begin = static_cast<std::byte*>(reserved);
+  const size_t before = (least_large - reinterpret_cast<uintptr_t>(begin) % least_large) % least_large;
+  const size_t kept = (size + page - 1) / page * page;
+  if (before > 0) munmap(begin, before);
+  if (least_large > before + kept - size) munmap(begin + before + kept, least_large - before - (kept - size));
+  return begin + before;
+}
+
+void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& folder) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0)
+      throw Error(ErrorCode::io, folder + ": a temporary file could not be written: " + std::strerror(errno) +
+                                     "; set TMPDIR to a folder with enough room");
+    bytes = bytes.subspan(static_cast<size_t>(written));
   }
-};
+}
 
 }  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
+  std::shared_ptr<const MappedFile> file = open_with_descriptor(path);
+  close(std::exchange(const_cast<MappedFile&>(*file).descriptor_, -1));
+  return file;
+}
+
+std::shared_ptr<const MappedFile> MappedFile::open_with_descriptor(const std::string& path) {
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path;
   // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. Regular files ignore it.
-  const Descriptor descriptor{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (descriptor.fd < 0) fail(path, errno == ENOENT ? "there is no such file" : std::strerror(errno));
+  file->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file->descriptor_ < 0) fail(path, errno == ENOENT ? "there is no such file" : std::strerror(errno));
   struct stat info {};
-  if (fstat(descriptor.fd, &info) != 0) fail(path, std::strerror(errno));
+  if (fstat(file->descriptor_, &info) != 0) fail(path, std::strerror(errno));
   if (S_ISDIR(info.st_mode)) fail(path, "it is a directory, not a file");
   if (!S_ISREG(info.st_mode)) fail(path, "it is not a regular file; copy its contents to one");
   if (info.st_size == 0) fail(path, "it is empty");
   file->size_ = static_cast<size_t>(info.st_size);
-  void* address = mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor.fd, 0);
-  if (address == MAP_FAILED) fail(path, std::string("mapping it failed: ") + std::strerror(errno));
-  file->data_ = static_cast<const std::byte*>(address);
-  file->mapped_ = true;
+  file->map();
+  return file;
+}
+
+void MappedFile::map() {
+  std::byte* const place = size_ >= least_large ? reserve_aligned(size_) : nullptr;
+  void* address = mmap(place, size_, PROT_READ, MAP_PRIVATE | (place ? MAP_FIXED : 0), descriptor_, 0);
+  if (address == MAP_FAILED) {
+    const int error = errno;
+    if (place) munmap(place, size_);
+    fail(path_, std::string("mapping it failed: ") + std::strerror(error));
+  }
+  data_ = static_cast<const std::byte*>(address);
+  mapped_ = true;
   // A wish: what is not cached yet is then read into huge pages (95 % of a 200 MB engine, 77 % without).
-  madvise(address, file->size_, MADV_HUGEPAGE);
+  madvise(address, size_, MADV_HUGEPAGE);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::in_unnamed_file(std::span<const std::byte> bytes, std::string name) {
+  std::shared_ptr<MappedFile> file(new MappedFile);
+  file->path_ = std::move(name);
+  const char* const wanted = std::getenv("TMPDIR");
+  const std::string folder = wanted && *wanted ? wanted : "/tmp";
+  std::string pattern = folder + "/camshaft-XXXXXX";
+  file->descriptor_ = mkostemp(pattern.data(), O_CLOEXEC);
+  if (file->descriptor_ < 0)
+    throw Error(ErrorCode::io, folder + ": a temporary file could not be made: " + std::strerror(errno) +
+                                   "; set TMPDIR to a folder that can be written");
+  unlink(pattern.c_str());
+  write_all(file->descriptor_, bytes, folder);
+  file->size_ = bytes.size();
+  if (!bytes.empty()) file->map();
   return file;
 }
 
@@ -63,6 +115,7 @@ std::shared_ptr<const MappedFile> MappedFile::from_bytes(std::span<const std::by
 
 MappedFile::~MappedFile() {
   if (mapped_) munmap(const_cast<std::byte*>(data_), size_);
+  if (descriptor_ >= 0) close(descriptor_);
 }
 
 void MappedFile::prefetch(size_t offset, size_t size) const {
@@ -71,6 +124,16 @@ void MappedFile::prefetch(size_t offset, size_t size) const {
   const size_t begin = offset / page * page;
   const size_t end = offset + std::min(size, size_ - offset);
   madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_WILLNEED);
+}
+
+void MappedFile::release(size_t offset, size_t size) const {
+  if (!mapped_ || offset >= size_) return;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t begin = (offset + page - 1) / page * page;
+  const size_t end = offset + std::min(size, size_ - offset);
+  // The file's last page has nothing else.
+  const size_t whole = end == size_ ? end : end / page * page;
+  if (whole > begin) madvise(const_cast<std::byte*>(data_) + begin, whole - begin, MADV_DONTNEED);
 }
 
 }  // namespace camshaft

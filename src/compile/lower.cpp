@@ -206,8 +206,10 @@ class Lowering {
           step.device = backend_.device().id;
           for_device_.emplace_back(plan_.steps.size(), tactic);
         } else {
-          const bool is_ahead = ahead_[n].kernel && ahead_[n].tactic == step.tactic;
-          step.kernel = is_ahead ? ahead_[n].kernel : backend_.compile(region, tactic, constants_);
+          const bool is_ahead = ahead_[n].compiled.kernel && ahead_[n].tactic == step.tactic;
+          Compiled compiled = is_ahead ? std::move(ahead_[n].compiled) : compile(region, tactic);
+          step.kernel = std::move(compiled.kernel);
+          step.packed = std::move(compiled.packed);
         }
       }
     } catch (const Error& e) {
@@ -219,6 +221,17 @@ class Lowering {
       value(id).storage = is_static && known_before_running(graph_.type(id)) ? Storage::arena : Storage::dynamic;
     if (step.kernel) need_inputs(step);
     plan_.steps.push_back(std::move(step));
+  }
+
+  struct Compiled {
+    std::shared_ptr<const Kernel> kernel;
+    std::vector<PackedUse> packed;
+  };
+
+  Compiled compile(const RegionView& region, const Tactic& tactic) {
+    PackedUses uses;
+    std::shared_ptr<const Kernel> kernel = backend_.compile(region, tactic, constants_);
+    return {std::move(kernel), std::move(uses.list)};
   }
 
   // Whether a recorded tactic may run is settled in order; nearly all may.
@@ -234,7 +247,7 @@ class Lowering {
       try {
         const std::optional<Tactic> tactic = backend_.find_tactic(region, options_.tactics[n]);
         if (!tactic || tactic->place == Place::device) return;
-        ahead_[n] = {tactic->str(), backend_.compile(region, *tactic, constants_)};
+        ahead_[n] = {tactic->str(), compile(region, *tactic)};
       } catch (const Error&) {  // add_node() meets it again, and names the layer
       }
     });
@@ -251,8 +264,9 @@ class Lowering {
       const auto& [s, tactic] = for_device_[i];
       PlanStep& step = plan_.steps[s];
       try {
-        step.kernel =
-            backend_.compile({graph_, graph_.nodes[static_cast<size_t>(step.node)], symbols_}, tactic, constants_);
+        Compiled compiled = compile({graph_, graph_.nodes[static_cast<size_t>(step.node)], symbols_}, tactic);
+        step.kernel = std::move(compiled.kernel);
+        step.packed = std::move(compiled.packed);
       } catch (const Error& e) {
         rethrow(step, e);
       }
@@ -372,7 +386,7 @@ class Lowering {
   std::set<std::string, std::less<>> input_symbols_;
   struct Ahead {
     std::string tactic;
-    std::shared_ptr<const Kernel> kernel;
+    Compiled compiled;
   };
   std::vector<Ahead> ahead_;  // of each node
   Plan plan_;

@@ -134,13 +134,14 @@ Container open_container(std::span<const std::byte> bytes, const std::string& na
   return container;
 }
 
-Container open_container(std::shared_ptr<const MappedFile> file, std::string_view last) {
+Container open_container(std::shared_ptr<const MappedFile> file, std::string_view last, bool releases) {
   Container container = Container::read_header(file->bytes(), file->path());
   std::span<const Container::Section> checked = container.sections_;
   if (!checked.empty() && checked.back().kind == last) checked = checked.first(checked.size() - 1);
-  if (!checked.empty()) file->prefetch(0, checked.back().offset + checked.back().bytes.size());
-  container.verify(checked);
+  if (!checked.empty() && !releases) file->prefetch(0, checked.back().offset + checked.back().bytes.size());
+  container.releases_ = releases;
   container.file_ = std::move(file);
+  container.verify(checked);
   return container;
 }
 
@@ -164,7 +165,10 @@ void Container::verify(std::span<const Section> sections) const {
   for_each_parallel(threads, chunks.size(), [&](size_t i) {
     const auto& [section, begin, checksum] = chunks[i];
     const auto size = static_cast<size_t>(std::min<uint64_t>(container_chunk, section->bytes.size() - begin));
-    if (hash64(section->bytes.subspan(begin, size)) == checksum) return;
+    if (releases_) file_->prefetch(section->offset + begin, 2 * size);
+    const bool is_right = hash64(section->bytes.subspan(begin, size)) == checksum;
+    if (releases_) file_->release(section->offset + begin, size);
+    if (is_right) return;
     refuse(name_, "section '" + section->kind + "' of the engine is damaged, somewhere in bytes " +
                       std::to_string(section->offset + begin) + " to " +
                       std::to_string(section->offset + begin + size - 1) + " of the file");

@@ -81,13 +81,14 @@ class Container {
 
  private:
   friend Container open_container(std::span<const std::byte>, const std::string&);
-  friend Container open_container(std::shared_ptr<const MappedFile>, std::string_view);
+  friend Container open_container(std::shared_ptr<const MappedFile>, std::string_view, bool);
   static Container read_header(std::span<const std::byte> bytes, const std::string& name);
   void verify(std::span<const Section> sections) const;
 
   std::string name_;
   std::vector<Section> sections_;
   std::shared_ptr<const MappedFile> file_;
+  bool releases_ = false;
 };
 
 /// Checks any bytes at all, in this order: size, magic, version, size stated, header checksum, layout, padding,
@@ -97,6 +98,7 @@ class Container {
 Container open_container(std::span<const std::byte> bytes, const std::string& name);
 /// `last`: what is not looked at, nor even read from the disk, if that is the kind of the last section; its bytes are
 /// not to be used before Container::verify().
-Container open_container(std::shared_ptr<const MappedFile> file, std::string_view last = {});
+/// `releases`: no more than a chunk for each thread is in memory meanwhile.
+Container open_container(std::shared_ptr<const MappedFile> file, std::string_view last = {}, bool releases = false);
 
 }  // namespace camshaft

@@ -222,8 +222,8 @@ std::vector<std::byte> engine_file_bytes(const EngineFile& engine) {
   return with_sections(engine, [](const std::vector<SectionSource>& sections) { return container_bytes(sections); });
 }
 
-EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped) {
-  const auto container = std::make_shared<const Container>(open_container(mapped, fallback_section));
+EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped, bool releases) {
+  const auto container = std::make_shared<const Container>(open_container(mapped, fallback_section, releases));
   return name_damaged_engine(mapped->path(), [&] { return decode(container, mapped); });
 }
 

@@ -46,7 +46,8 @@ std::vector<std::byte> engine_file_bytes(const EngineFile& engine);
 /// Checks a mapped file, or bytes in memory: bounds, checksums, structure (FlatBuffers verifier), semantics (graph
 /// verifier, shape rules). Any bytes at all give an engine or an Error(corrupt_engine), or MissingPlugin where they
 /// name an operator of a plugin that is not loaded.
-EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped);
+/// `releases`: the file's pages go from memory again as they were checked.
+EngineFile read_engine_file(const std::shared_ptr<const MappedFile>& mapped, bool releases = false);
 /// Maps the file first; Error(io) when it cannot be read.
 EngineFile read_engine_file(const std::string& path);
 

@@ -110,6 +110,7 @@ Context::Impl::Impl(std::shared_ptr<Engine::Shared> of, const ContextOptions& op
     const bool fixed = std::none_of(info.dims.begin(), info.dims.end(), [](int64_t d) { return d < 0; });
     input_dims.push_back(fixed ? std::optional<Dims>(info.dims) : std::nullopt);
   }
+  executor.take(engine->plan, engine->stream.get());
   memory.inputs.resize(engine->inputs.size());
   memory.outputs.resize(engine->outputs.size());
   container_inputs.resize(engine->inputs.size());
@@ -182,7 +183,7 @@ void Context::Impl::take_weights() {
   }
   cache_.clear();
   if (!old.pinned.empty()) retired_.push_back(std::move(old));
-  executor.take(now->plan);
+  executor.take(now->plan, now->stream.get());
   engine = std::move(now);
 }
 

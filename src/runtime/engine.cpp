@@ -14,6 +14,8 @@
 #include "runtime/backends.h"
 #include "runtime/context_impl.h"
 #include "runtime/engine_impl.h"
+#include "runtime/step_weights.h"
+#include "runtime/streamed_weights.h"
 
 namespace camshaft {
 
@@ -130,39 +132,7 @@ SymbolBindings bind_profile(const Graph& graph, const Profile& profile) {
 }
 
 Engine Engine::load(const std::string& path, const LoadOptions& options) {
-  return load_engine(MappedFile::open(path), options);
-}
-
-Engine load_engine(const std::shared_ptr<const MappedFile>& mapped, const LoadOptions& where) {
-  EngineFile file = read_engine_file(mapped);
-  auto impl = std::make_shared<Engine::Impl>();
-  impl->backend = find_backend_of_kind(file.device_kind, where.device);
-  impl->graph = std::move(file.graph);
-  impl->packed = std::move(file.packed);
-  impl->packed->set_unpack([backend = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
-    return backend->unpack(p, dtype, dims);
-  });
-  impl->profiles = std::move(file.profiles);
-  impl->optimum = std::move(file.optimum);
-  impl->metadata = std::move(file.metadata);
-  impl->explanations = std::move(file.explanations);
-  impl->initializers = std::move(file.initializers);
-  impl->lacks_weights = file.is_stripped;
-  impl->saves_stripped = file.is_stripped;
-  impl->storage = std::move(file.storage);
-  name_damaged_engine(mapped->path(), [&] {
-    for (const Profile& profile : impl->profiles) check_profile(impl->graph, profile);
-    if (impl->lacks_weights) {
-      impl->tactics = std::move(file.tactics);
-      return impl->describe_borders();
-    }
-    LowerOptions options;
-    options.symbols = impl->optimum;
-    options.tactics = std::move(file.tactics);
-    impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
-    impl->finish();
-  });
-  return Engine(std::move(impl));
+  return load_engine(MappedFile::open_with_descriptor(path), options);
 }
 
 namespace {
@@ -197,6 +167,105 @@ EngineFile stored(const Engine::Impl& engine) {
 }
 
 }  // namespace
+
+namespace {
+
+void check_streams(const Backend& backend) {
+  if (!backend.device().id.is_host())
+    throw Error(ErrorCode::unsupported,
+                fmt::format("a weight budget is for engines that run on the CPU; this one runs on {}",
+                            to_string(backend.device().id)));
+}
+
+void check_has_weights(const Engine::Impl& engine) {
+  if (engine.lacks_weights)
+    throw Error(ErrorCode::invalid_argument,
+                "the engine has no weights (it was built with strip-weights): refit it before it gets a weight budget");
+}
+
+// The stream that a budget needs; null: all weights fit. Sets the engine's budget.
+void set_budget(Engine::Impl& engine, const WeightBudget& wanted) {
+  engine.stream = nullptr;
+  engine.weight_budget = -1;
+  if (wanted.is_none()) return;
+  const StreamableWeights weights(engine);
+  engine.weight_budget = wanted.bytes(weights.weight_bytes(), weights.automatic_budget());
+  engine.stream = weights.make_stream(engine.weight_budget);
+}
+
+}  // namespace
+
+Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOptions& where) {
+  const WeightBudget budget(where.weight_budget);
+  const bool streams = !budget.is_none();
+  const std::shared_ptr<const MappedFile> mapped =
+      streams && given->descriptor() < 0 ? MappedFile::in_unnamed_file(given->bytes(), given->path()) : given;
+  EngineFile file = read_engine_file(mapped, streams);
+  auto impl = std::make_shared<Engine::Impl>();
+  impl->backend = find_backend_of_kind(file.device_kind, where.device);
+  impl->graph = std::move(file.graph);
+  impl->packed = std::move(file.packed);
+  impl->packed->set_unpack([backend = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
+    return backend->unpack(p, dtype, dims);
+  });
+  impl->profiles = std::move(file.profiles);
+  impl->optimum = std::move(file.optimum);
+  impl->metadata = std::move(file.metadata);
+  impl->explanations = std::move(file.explanations);
+  impl->initializers = std::move(file.initializers);
+  impl->lacks_weights = file.is_stripped;
+  impl->saves_stripped = file.is_stripped;
+  impl->storage = std::move(file.storage);
+  if (mapped->descriptor() >= 0) impl->file = mapped;
+  if (streams) check_streams(*impl->backend);
+  name_damaged_engine(mapped->path(), [&] {
+    for (const Profile& profile : impl->profiles) check_profile(impl->graph, profile);
+    if (impl->lacks_weights) {
+      impl->tactics = std::move(file.tactics);
+      return impl->describe_borders();
+    }
+    LowerOptions options;
+    options.symbols = impl->optimum;
+    options.tactics = std::move(file.tactics);
+    impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
+    impl->finish();
+  });
+  if (streams) {
+    check_has_weights(*impl);
+    set_budget(*impl, budget);
+  }
+  return Engine(std::move(impl));
+}
+
+void Engine::set_weight_budget(const std::string& text) const {
+  const WeightBudget budget(text);
+  const std::lock_guard lock(shared_->refit_mutex);
+  const std::shared_ptr<const Impl> before = impl();
+  check_has_weights(*before);
+  if (budget.is_none() && !before->stream && before->weight_budget < 0) return;
+  check_streams(*before->backend);
+  std::shared_ptr<const Impl> held = before;
+  if (!before->file) {
+    Impl whole(*before);
+    whole.saves_stripped = false;
+    const std::vector<std::byte> bytes = engine_file_bytes(stored(whole));
+    held = load_engine(MappedFile::in_unnamed_file(bytes, "the weights of an engine"), {}).impl();
+  }
+  if (!budget.is_none()) {
+    const StreamableWeights weights(*held);
+    const int64_t bytes = budget.bytes(weights.weight_bytes(), weights.automatic_budget());
+    if (!weights.fits(bytes)) weights.plan(bytes);  // which throws before anything is changed
+  }
+  auto after = std::make_shared<Impl>(*held);
+  after->saves_stripped = before->saves_stripped;
+  if (before->stream) before->stream->close();  // one at a time moves parts of a file
+  set_budget(*after, budget);
+  shared_->replace(before, std::move(after));
+}
+
+WeightStreaming Engine::weight_streaming() const {
+  return describe_streaming(*impl());
+}
 
 // Weights that kernels hold in packed form are stored in that form alone, or are a fallback where it does not give them
 // back.
@@ -299,6 +368,10 @@ class ReadSteps {
   std::vector<std::vector<int64_t>> writers_;  // of each root, or of parts of it
 };
 
+int64_t offset_in(const MappedFile* file, const std::byte* data) {
+  return file && data >= file->data() && data < file->data() + file->size() ? data - file->data() : -1;
+}
+
 }  // namespace
 
 std::vector<LayerInfo> Engine::layers() const {
@@ -313,6 +386,7 @@ std::vector<LayerInfo> Engine::layers() const {
     return list;
   };
   const ReadSteps reads(plan);
+  const std::vector<std::vector<StepWeight>> weights = step_weights(plan, now->graph);
   std::vector<LayerInfo> layers;
   for (const PlanStep& step : plan.steps) {
     layers.push_back({step.name,
@@ -325,7 +399,16 @@ std::vector<LayerInfo> Engine::layers() const {
                       {},
                       {},
                       step.is_invariant,
-                      reads.of(step)});
+                      reads.of(step),
+                      {}});
+    LayerInfo& layer = layers.back();
+    for (const StepWeight& weight : weights[layers.size() - 1])
+      layer.weights.push_back({weight.constant, weight.layout, static_cast<int64_t>(weight.bytes.size()),
+                               offset_in(now->file.get(), weight.bytes.data())});
+    if (now->stream)
+      for (const uint32_t block : now->stream->blocks().steps[layers.size() - 1])
+        if (!now->stream->plan().stays[block])
+          layer.streamed_bytes += static_cast<int64_t>(now->stream->blocks().block_bytes);
     if (step.node < 0 || now->explanations.empty()) continue;
     const LayerExplanation& explanation = now->explanations[static_cast<size_t>(step.node)];
     layers.back().tried = explanation.tried;
@@ -351,15 +434,16 @@ size_t Engine::Impl::weight_bytes() const {
   return bytes;
 }
 
-MemoryInfo Engine::memory() const {
-  const std::shared_ptr<const Impl> now = impl();
+namespace {
+
+MemoryInfo memory_of(const Engine::Impl& engine) {
   MemoryInfo info;
-  info.weight_bytes = static_cast<int64_t>(now->weight_bytes());
+  info.weight_bytes = static_cast<int64_t>(engine.weight_bytes());
   // Sizes that no profile names: 1 along the first axis, then the first size that the model accepts.
   for (const int64_t fallback : {64, 32, 16, 128, 224, 8, 1}) {
     try {
-      const BoundPlan bound(now->plan, assume_sizes(now->graph, now->optimum, fallback), 1);
-      for (const DeviceId device : now->plan.devices()) {
+      const BoundPlan bound(engine.plan, assume_sizes(engine.graph, engine.optimum, fallback), 1);
+      for (const DeviceId device : engine.plan.devices()) {
         info.arena_bytes += bound.arena_bytes(device);
         info.arena_lower_bound += bound.arena_lower_bound(device);
       }
@@ -370,6 +454,16 @@ MemoryInfo Engine::memory() const {
     }
   }
   return info;
+}
+
+}  // namespace
+
+int64_t Engine::Impl::arena_bytes() const {
+  return memory_of(*this).arena_bytes;
+}
+
+MemoryInfo Engine::memory() const {
+  return memory_of(*impl());
 }
 
 Context Engine::create_context(const ContextOptions& options) const {

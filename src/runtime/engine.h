@@ -11,8 +11,17 @@
 #include "engine/profile.h"
 #include "runtime/context.h"
 #include "runtime/tensor_view.h"
+#include "runtime/weight_streaming.h"
 
 namespace camshaft {
+
+/// A constant that a step reads.
+struct LayerWeight {
+  std::string name;
+  std::string layout;  ///< of a packed form; empty: its own bytes
+  int64_t bytes = 0;
+  int64_t offset = -1;  ///< in the engine's file; -1: it is in memory
+};
 
 /// One step of an engine, for inspection.
 struct LayerInfo {
@@ -24,6 +33,8 @@ struct LayerInfo {
   std::vector<std::string> notes;            ///< why it was not fused with its neighbours
   bool at_binding = false;                   ///< depends on no input: runs once for each set of shapes
   std::vector<int64_t> reads;                ///< the layers whose results it reads, also through views, in their order
+  std::vector<LayerWeight> weights;          ///< the constants that it reads
+  int64_t streamed_bytes = 0;                ///< of weights that come in for each of its runs, in whole blocks
 };
 
 /// Bytes that an engine needs, at the optimum shapes of its first profile (or at its fixed shapes). Sizes that neither
@@ -42,10 +53,12 @@ struct LoadOptions {
   /// need be, for the GPU that it is loaded for. Empty: of an engine for GPUs the one that is current in the calling
   /// thread (cudaSetDevice, torch.cuda.set_device), or the first when none is.
   std::string device;
+  /// How many bytes of weights may be in memory at once, see WeightBudget; empty: all.
+  std::string weight_budget = {};
 };
 
 /// A compiled model; cheap to copy, safe to use from several threads. Nothing of it changes but its weights, by a
-/// Refitter, which all copies and contexts see.
+/// Refitter, and the budget for them, which all copies and contexts see.
 class Engine {
  public:
   /// Maps an engine file. Throws Error(io), Error(corrupt_engine), Error(invalid_argument) for a device of another kind
@@ -67,6 +80,14 @@ class Engine {
   /// Names of all tensors of the plan, for Context::set_tap.
   std::vector<std::string> tensor_names() const;
   MemoryInfo memory() const;
+
+  /// From the next run of each context on no more bytes of weights are in memory at once than this, a WeightBudget as
+  /// text: they come in from the engine's file ahead of the layers that read them. Results are the same, bit by bit.
+  /// Weights that are in memory, of an engine that was just built or refitted, go to a temporary file first. Waits for
+  /// a run under way. Throws Error(invalid_argument) for a budget that is too small, with the least, and
+  /// Error(unsupported) for an engine for GPUs.
+  void set_weight_budget(const std::string& budget) const;
+  WeightStreaming weight_streaming() const;
 
   /// Throws Error(invalid_argument) for a negative thread count.
   Context create_context(const ContextOptions& options = {}) const;

@@ -16,6 +16,7 @@
 #include "ir/replaceable.h"
 #include "runtime/arena_pool.h"
 #include "runtime/engine.h"
+#include "runtime/weight_stream.h"
 
 namespace camshaft {
 
@@ -31,6 +32,10 @@ struct Engine::Impl {
   std::map<std::string, std::string> metadata;
   std::vector<LayerExplanation> explanations;  ///< of each node of the graph, or none
   std::shared_ptr<const void> storage;         ///< keeps mapped weights alive
+  /// The file that it was loaded from; null where its weights are in memory: of a build, a refit, or bytes.
+  std::shared_ptr<const MappedFile> file;
+  std::shared_ptr<WeightStream> stream;  ///< brings in its weights; null: they are all there
+  int64_t weight_budget = -1;            ///< bytes; below 0: none
   /// Of an engine that can be refitted: the initializers of its model.
   std::optional<std::vector<InitializerRecord>> initializers;
   /// Whether files of it have no weights that a refit can bring.
@@ -46,6 +51,8 @@ struct Engine::Impl {
   void describe_borders();
   /// Of constants, packed and plain, that runs read.
   size_t weight_bytes() const;
+  /// Of intermediate tensors, on all devices together: see MemoryInfo.
+  int64_t arena_bytes() const;
 };
 
 /// What copies of an engine share: which weights they have now.
@@ -73,7 +80,7 @@ class Engine::Shared {
 /// Of each value of an engine's graph what a file has of it, fallbacks of packed forms aside: see PackedConstants.
 std::vector<Keep> kept_constants(const Engine::Impl& engine);
 /// Engine::load() of a file that is mapped or in memory already.
-Engine load_engine(const std::shared_ptr<const MappedFile>& mapped, const LoadOptions& where = {});
+Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOptions& where = {});
 /// What Engine::save() writes.
 std::vector<std::byte> engine_bytes(const Engine& engine);
 

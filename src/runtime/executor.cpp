@@ -26,6 +26,21 @@ std::string range_name(const PlanStep& step) {
                      step.tactic.empty() ? step.op : step.tactic);
 }
 
+// The turn of a run among those whose weights come in; none where they are all there.
+class WeightTurn {
+ public:
+  WeightTurn(std::optional<WeightStream::Run>& run, WeightStream* stream, const Cancellation& cancellation)
+      : run_(run) {
+    if (stream) run_.emplace(*stream, cancellation);
+  }
+  ~WeightTurn() { run_.reset(); }
+  WeightTurn(const WeightTurn&) = delete;
+  WeightTurn& operator=(const WeightTurn&) = delete;
+
+ private:
+  std::optional<WeightStream::Run>& run_;
+};
+
 }  // namespace
 
 Executor::Executor(const Plan& plan, std::shared_ptr<Workers> workers, int threads,
@@ -55,10 +70,11 @@ Executor::~Executor() {
   }
 }
 
-void Executor::take(const Plan& plan) {
+void Executor::take(const Plan& plan, WeightStream* stream) {
   if (plan.values.size() != plan_->values.size() || plan.steps.size() != plan_->steps.size())
     throw Error(ErrorCode::internal, "a plan with other weights has other steps");
   plan_ = &plan;
+  stream_ = stream;
 }
 
 void Executor::wait_for_runs() {
@@ -115,6 +131,7 @@ void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordi
 }
 
 void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory) {
+  const WeightTurn turn(weights_, stream_, cancellation);
   const ThreadPool::Session session(pool_);
   const BorrowedArena borrowed(arenas_, static_cast<size_t>(bound.arena_bytes(DeviceId::host)), arena_);
   bind(bound, kept, memory);
@@ -123,6 +140,7 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
   if (late) late_symbols_ = bound.symbols();
   if (profiler) prepare_profile();
   ran_hoisted_ = !is_in_callers_recording_ && (!are_computed(bound, kept) || taps_hoisted(bound));
+  if (weights_) start_weights(bound);
   if (ran_hoisted_) {
     kept.computed_at = -1;
     run_hoisted(bound);
@@ -157,6 +175,24 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
   if (profiler) finish_profile(bound);
 }
 
+void Executor::start_weights(const BoundPlan& bound) {
+  streamed_steps_.clear();
+  for (size_t s = 0; s < plan_->steps.size(); ++s)
+    if (ran_hoisted_ && bound.is_hoisted(s)) streamed_steps_.push_back(static_cast<int32_t>(s));
+  for (size_t s = 0; s < plan_->steps.size(); ++s)
+    if (!left_out_[s] && !bound.is_hoisted(s)) streamed_steps_.push_back(static_cast<int32_t>(s));
+  weights_->start(streamed_steps_);
+}
+
+void Executor::await_weights(size_t s) {
+  try {
+    weights_->await();
+  } catch (const Error& e) {
+    const PlanStep& step = plan_->steps[s];
+    throw Error(e.code(), fmt::format("{}: {}", layer_name(step.name, step.sources), e.what()));
+  }
+}
+
 void Executor::run_hoisted(const BoundPlan& bound) {
   const NvtxRange range([] { return "what depends on the shapes alone"; });
   for (size_t s = 0; s < plan_->steps.size(); ++s)
@@ -177,6 +213,7 @@ void Executor::check_cancellation(size_t s) const {
 
 void Executor::run_single(const BoundPlan& bound, size_t s) {
   check_cancellation(s);
+  if (weights_) await_weights(s);
   const bool is_timed = profiler && plan_->steps[s].device.is_host();
   if (is_timed) wait_for_gpus();  // which is no time of this layer's
   const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
@@ -189,6 +226,7 @@ void Executor::run_single(const BoundPlan& bound, size_t s) {
     if (spans_)
       spans_->layers.push_back({static_cast<int64_t>(s), DeviceId::host, {profiler->seconds_until(start), seconds}});
   }
+  if (weights_) weights_->done();
   if (!taps.empty()) call_taps(bound, plan_->steps[s].outputs);
 }
 

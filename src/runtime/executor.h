@@ -18,6 +18,7 @@
 #include "runtime/profiler.h"
 #include "runtime/recorded_steps.h"
 #include "runtime/tensor_view.h"
+#include "runtime/weight_stream.h"
 
 namespace camshaft {
 
@@ -48,9 +49,9 @@ class Executor {
   /// cannot be recorded.
   void run(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory,
            std::optional<void*> stream = std::nullopt);
-  /// Goes on with another plan of the same steps over the same values: with other weights. All work must be done, and
-  /// bound plans of the one before are of no use any more.
-  void take(const Plan& plan);
+  /// Goes on with another plan of the same steps over the same values: with other weights, or with such that come in
+  /// (`stream`; null: all are there). All work must be done, and bound plans of the one before are of no use any more.
+  void take(const Plan& plan, WeightStream* stream);
   /// Until all work of the runs so far is done.
   void wait_for_runs();
   TensorView output(size_t index) const;
@@ -72,6 +73,10 @@ class Executor {
   void bind_input(const BoundPlan& bound, size_t i, const CallerBuffer& buffer);
   void bind_output(const BoundPlan& bound, size_t o, const CallerBuffer& buffer);
   void run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory);
+  /// Tells the weights that come in which steps this run takes.
+  void start_weights(const BoundPlan& bound);
+  /// Waits for those of the step.
+  void await_weights(size_t s);
   /// Those that run once, and whose results are kept.
   void run_hoisted(const BoundPlan& bound);
   /// Whether a tap wants what a hoisted step computes.
@@ -130,6 +135,9 @@ class Executor {
   std::byte* arena(DeviceId device) { return device.is_host() ? arena_.data() : gpus_.at(device).arena.get(); }
 
   const Plan* plan_;
+  WeightStream* stream_ = nullptr;
+  std::optional<WeightStream::Run> weights_;  // of this run, where they come in
+  std::vector<int32_t> streamed_steps_;       // of this run
   const bool traces_layers_ = is_traced("layers");
   ThreadPool pool_;
   ArenaPool* arenas_;

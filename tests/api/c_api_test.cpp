@@ -195,9 +195,12 @@ TEST(CApi, ModelsAreBuiltSavedLoadedAndRunInMemory) {
   camshaft_engine_free(built);
   EXPECT_EQ(refusal(camshaft_engine_load_memory(file, bytes, nullptr, nullptr)),
             "the argument 'engine' is a null pointer");
-  EXPECT_NE(refusal(camshaft_engine_load_memory(file, bytes, "cuda", &engine)).find("built for cpu"),
+  const Options cuda(CAMSHAFT_LOAD), cpu(CAMSHAFT_LOAD);
+  ASSERT_EQ(camshaft_options_set(cuda.handle, "device", "cuda"), CAMSHAFT_OK);
+  ASSERT_EQ(camshaft_options_set(cpu.handle, "device", "cpu"), CAMSHAFT_OK);
+  EXPECT_NE(refusal(camshaft_engine_load_memory(file, bytes, cuda.handle, &engine)).find("built for cpu"),
             std::string::npos);
-  ASSERT_EQ(camshaft_engine_load_memory(file, bytes, "cpu", &engine), CAMSHAFT_OK) << camshaft_error_message();
+  ASSERT_EQ(camshaft_engine_load_memory(file, bytes, cpu.handle, &engine), CAMSHAFT_OK) << camshaft_error_message();
   camshaft_free(file);
   EXPECT_EQ(camshaft_engine_device(engine).type, 1);
 

@@ -162,6 +162,18 @@ ReportSettings report_settings(const Reader& reader) {
   return report;
 }
 
+std::string weight_budget(const Reader& reader) {
+  const std::string value = reader.text("weightStreamingBudget");
+  if (value.empty() || value == "-2") return "";
+  if (value == "-1") return "auto";
+  try {
+    LoadOptions().set("weight-budget", value);
+  } catch (const Error&) {
+    throw wrong("weightStreamingBudget", value, "bytes, with B, K, M or G, a part as 40%, -1 or -2 are possible");
+  }
+  return value;
+}
+
 }  // namespace
 
 Settings read_settings(const GivenFlags& flags) {
@@ -183,6 +195,7 @@ Settings read_settings(const GivenFlags& flags) {
   settings.times_loading = reader.has("timeDeserialize");
   settings.times_refit = reader.has("timeRefit");
   settings.refit_from = reader.text("refitFromOnnx");
+  settings.weight_budget = weight_budget(reader);
   settings.version_only = reader.has("getPlanVersionOnly");
   if (settings.build.model.empty() && settings.load.empty())
     throw Error(ErrorCode::invalid_argument, "Model missing or format not recognized: give --onnx or --loadEngine");

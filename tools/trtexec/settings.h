@@ -40,6 +40,7 @@ struct Settings {
   BuildSettings build;
   InferenceSettings inference;
   ReportSettings report;
+  std::string weight_budget;         ///< of a load; empty: none
   std::vector<std::string> plugins;  ///< libraries
   std::string refit_from;            ///< a model with new weights; empty: none
   std::string load, save, device;    ///< "cpu", "cuda:0", …; empty: a GPU where there is one

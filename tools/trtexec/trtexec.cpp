@@ -95,12 +95,16 @@ Engine build(const Settings& settings) {
   const double size = static_cast<double>(engine.save().size()) / (1 << 20);
   say('I', fmt::format("Created engine with size: {:.6g} MiB", size));
   if (!settings.save.empty()) engine.save(settings.save);
+  engine.set_weight_budget(settings.weight_budget);
   return engine;
 }
 
 Engine load(const Settings& settings) {
   const auto start = Clock::now();
-  Engine engine = Engine::load(settings.load, settings.device);
+  LoadOptions options;
+  options.set("device", settings.device);
+  if (settings.refit_from.empty()) options.set("weight-budget", settings.weight_budget);
+  Engine engine = Engine::load(settings.load, options);
   say('I', fmt::format("Engine deserialized in {:.6g} sec.", seconds_since(start)));
   return engine;
 }
@@ -209,7 +213,11 @@ void execute(const Settings& settings) {
   }
   const Engine engine = settings.load.empty() ? build(settings) : load(settings);
   const ReportSettings& report = settings.report;
-  if (!settings.refit_from.empty()) refit(engine, settings.refit_from);
+  if (!settings.refit_from.empty()) {
+    engine.set_weight_budget("");
+    refit(engine, settings.refit_from);
+    engine.set_weight_budget(settings.weight_budget);
+  }
   if (report.refittable) print_refittable(engine);
   if (report.profiles) print_profiles(engine);
   if (report.layers) print_layers(engine);

@@ -103,6 +103,9 @@ def _add_option(command, key, rule):
     if rule.get("$ref") == "#/$defs/flag":
         command.add_argument(*names, dest=key, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
+    if rule.get("repeated"):  # what is given may have commas
+        command.add_argument(*names, dest=key, action="append", metavar="X", help=f"{text} May be repeated.")
+        return
     kind = _kind(rule)
     command.add_argument(*names, dest=key, type=kind, metavar=_METAVARS.get(kind, "X"), help=text)
 

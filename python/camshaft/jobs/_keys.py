@@ -54,6 +54,10 @@ class JobKeys(TypedDict, total=False):
     """Compare the engine with the reference evaluation."""
     tolerance: float | None
     """The largest error of an output, as a part of its scale."""
+    plugin: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
+    """Operators to load: a library, an ONNX model of functions, or 'my::Op(x) = x * tanh(x)'; or a list of these."""
+    ort_custom_ops: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
+    """A library of operators made for ONNX Runtime (RegisterCustomOps), or a list of these."""
     build_options: Mapping[str, Any] | None
     """Further options of a build, by the names of docs/options.md."""
     inputs: str | os.PathLike[str] | None

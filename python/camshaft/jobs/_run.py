@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import FileError
 from camshaft._keywords import with_keywords_of
-from camshaft.jobs import _benchmark, _operations, _report
+from camshaft.jobs import _benchmark, _operations, _report, _settings
 from camshaft.jobs._file import JobError, check_job, read_job
 from camshaft.jobs._keys import JobKeys
 
@@ -81,6 +81,7 @@ def _run(job, name, lines, fallback, progress):
         check_job(job, name, lines)
         path = _report.path_of_report(job, _made_by(job))
         _operations.check_folder(path)
+        _settings.load_operators(job)
         _OPERATIONS[report["operation"]]({**job, "_file": name if lines else None}, report, progress)
     except BaseException as error:
         _stop(error, report, path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from camshaft._build import options as list_options
 from camshaft._errors import FileError, InvalidArgumentError
+from camshaft._plugin import load_ort_custom_ops, load_plugin
 
 PRECISIONS = ("tf32", "bf16", "fp16", "int8")
 
@@ -75,10 +76,21 @@ def build_options(job):
     return options
 
 
+def load_operators(job):
+    """What the job's plugins bring; one that is loaded already stays as it is."""
+    for key, load in ("plugin", load_plugin), ("ort_custom_ops", load_ort_custom_ops):
+        for source in _listed(job.get(key, [])):
+            load(source)
+
+
+def _listed(given):
+    return [given] if isinstance(given, str) else given
+
+
 def data_files(given):
     """The .npy and .npz files of calibration_data, in the order of their names."""
     files = []
-    for item in [given] if isinstance(given, str) else given:
+    for item in _listed(given):
         if os.path.isdir(item):
             found = sorted(str(path) for path in Path(item).iterdir() if path.suffix in (".npy", ".npz"))
         else:

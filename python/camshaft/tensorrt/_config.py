@@ -31,7 +31,7 @@ WITHOUT_EFFECT = {
     BuilderFlag.MONITOR_MEMORY: "the report has the memory of a build",
     BuilderFlag.EDITABLE_TIMING_CACHE: "lock files are what is edited",
     BuilderFlag.ENABLE_TACTIC_HEURISTIC: "see builder_optimization_level",
-    BuilderFlag.WEIGHT_STREAMING: "weights are mapped from the engine's file",
+    BuilderFlag.WEIGHT_STREAMING: "every engine's weights can be streamed",
     BuilderFlag.SPARSE_WEIGHTS: "there are no kernels for sparse weights",
     BuilderFlag.DISTRIBUTIVE_INDEPENDENCE: "a result depends on the batch's size where other tactics are chosen for it",
 }

@@ -151,11 +151,7 @@ class ICudaEngine(Reporter):
         self.profiling_verbosity = ProfilingVerbosity.DETAILED
         self.num_aux_streams = 0
         self.tactic_sources = 0
-        self.streamable_weights_size = 0
-        self.minimum_weight_streaming_budget = 0
-        self.weight_streaming_budget = 0
-        self.weight_streaming_budget_v2 = 0
-        self.weight_streaming_scratch_memory_size = 0
+        self._budget = None  # as it was set; None: all weights stay
 
     # ---- Tensors ----
 
@@ -348,8 +344,58 @@ class ICudaEngine(Reporter):
     def create_engine_inspector(self):
         return EngineInspector(self)
 
+    # ---- Weights that come in from the engine's file ----
+
+    @property
+    def streamable_weights_size(self):
+        """Of all weights that layers read; any engine's can be streamed, whether it was built for that or not."""
+        return self._engine.weight_streaming()["weight_bytes"]
+
+    @property
+    def weight_streaming_budget_v2(self):
+        """Bytes of weights that are in memory at once; all of them, as at first: none is streamed. One that is less than
+        the least is that (minimum_weight_streaming_budget)."""
+        return self.streamable_weights_size if self._budget is None else self._budget
+
+    @weight_streaming_budget_v2.setter
+    def weight_streaming_budget_v2(self, budget):
+        if budget < 0:
+            raise ValueError(f"a weight streaming budget cannot be {budget}")
+        with self._reporting():
+            if budget >= self.streamable_weights_size:
+                self._engine.set_weight_budget(None)
+                self._budget = None
+            else:
+                self._engine.set_weight_budget(max(budget, self.minimum_weight_streaming_budget))
+                self._budget = budget
+
+    @property
+    def weight_streaming_budget(self):
+        """As weight_streaming_budget_v2, in the words of TensorRT 10.0: 0 streams nothing, -1 is the automatic budget."""
+        return 0 if self._budget is None else self._budget
+
+    @weight_streaming_budget.setter
+    def weight_streaming_budget(self, budget):
+        if budget == 0:
+            budget = self.streamable_weights_size
+        elif budget == -1:
+            budget = self.get_weight_streaming_automatic_budget()
+        self.weight_streaming_budget_v2 = budget
+
+    @property
+    def minimum_weight_streaming_budget(self):
+        if self._engine.weight_streaming()["least_budget"] < 0:
+            self._engine.set_weight_budget("100%")  # which puts weights that are in memory into a file
+        return self._engine.weight_streaming()["least_budget"]
+
+    @property
+    def weight_streaming_scratch_memory_size(self):
+        """Of the budget, what is for weights that come in."""
+        return self._engine.weight_streaming()["window_bytes"]
+
     def get_weight_streaming_automatic_budget(self):
-        return 0
+        """What is free, or all weights."""
+        return self._engine.weight_streaming()["automatic_budget"]
 
     def __enter__(self):
         return self

@@ -17,6 +17,8 @@ void throw_misfit(const PackedConstant& packed, const Dims& dims) {
 
 namespace {
 
+thread_local PackedUses* uses_of_thread = nullptr;
+
 Tensor view_fallback(const PackedConstant& fallback, const Tensor& elided) {
   if (holds_objects(elided.dtype()) || fallback.bytes.size() != elided.bytes()) throw_misfit(fallback, elided.dims());
   return {elided.dtype(), elided.dims(), fallback.bytes, fallback.owner};
@@ -24,9 +26,25 @@ Tensor view_fallback(const PackedConstant& fallback, const Tensor& elided) {
 
 }  // namespace
 
+PackedUses::PackedUses() {
+  uses_of_thread = this;
+}
+
+PackedUses::~PackedUses() {
+  uses_of_thread = nullptr;
+}
+
 std::span<const std::byte> PackedConstants::get(const std::string& constant, const std::string& layout,
                                                 const Tensor& tensor, size_t bytes,
                                                 const std::function<void(const Tensor&, std::byte*)>& pack) {
+  const std::span<const std::byte> packed = find_or_pack(constant, layout, tensor, bytes, pack);
+  if (uses_of_thread) uses_of_thread->list.push_back({constant, layout, packed});
+  return packed;
+}
+
+std::span<const std::byte> PackedConstants::find_or_pack(const std::string& constant, const std::string& layout,
+                                                         const Tensor& tensor, size_t bytes,
+                                                         const std::function<void(const Tensor&, std::byte*)>& pack) {
   {
     const std::lock_guard lock(mutex_);
     const auto it = packed_.find({constant, layout});

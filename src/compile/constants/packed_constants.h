@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "ir/tensor.h"
@@ -32,6 +33,23 @@ struct PackedConstant {
 
 /// Throws Error(corrupt_engine): the layout is not one of a tensor of these sizes, or not of as many bytes.
 [[noreturn]] void throw_misfit(const PackedConstant& packed, const Dims& dims);
+
+/// A packed constant that a kernel has a view of.
+struct PackedUse {
+  std::string constant, layout;
+  std::span<const std::byte> bytes;
+};
+
+/// What PackedConstants::get() gives the calling thread while this lives, of which there is one at a time.
+class PackedUses {
+ public:
+  PackedUses();
+  ~PackedUses();
+  PackedUses(const PackedUses&) = delete;
+  PackedUses& operator=(const PackedUses&) = delete;
+
+  std::vector<PackedUse> list;
+};
 
 /// Every packed constant of an engine. While building, kernels pack through it; when an engine is loaded it hands out
 /// the packed bytes of the file, and the raw weights need not be there at all.
@@ -60,6 +78,10 @@ class PackedConstants {
 
  private:
   mutable std::mutex mutex_;
+  std::span<const std::byte> find_or_pack(const std::string& constant, const std::string& layout, const Tensor& tensor,
+                                          size_t bytes,
+                                          const std::function<void(const Tensor& raw, std::byte* packed)>& pack);
+
   std::map<std::pair<std::string, std::string>, PackedConstant> packed_;
   std::function<Tensor(const PackedConstant&, DType, const Dims&)> unpack_;
 };

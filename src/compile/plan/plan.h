@@ -52,6 +52,7 @@ struct PlanStep {
   std::vector<std::string> sources;
   std::vector<std::string> late_symbols;  ///< that the operator's fields name and only running tells
   std::string description;                ///< the expression that runs, for inspection
+  std::vector<PackedUse> packed;          ///< the constants that its kernel reads in packed form
 };
 
 /// The result of compilation: plain data beside the kernels.

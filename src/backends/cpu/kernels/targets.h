@@ -8,4 +8,6 @@
 
 #include <hwy/detect_compiler_arch.h>
 
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+// Highway numbers the better targets of an architecture lower: below AVX3 are those of AVX-512 that came later, which a
+// build for one processor (-march=native) would take. What kernels use beyond AVX3 they ask for by themselves.
+#define HWY_DISABLED_TARGETS ((HWY_AVX3 - 1) | HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)

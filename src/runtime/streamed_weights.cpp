@@ -1,0 +1,118 @@
+#include "runtime/streamed_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/available_memory.h"
+#include "base/format_bytes.h"
+#include "base/resident_parts.h"
+#include "compile/layer_name.h"
+#include "runtime/step_weights.h"
+
+namespace camshaft {
+
+namespace {
+
+// Huge pages need whole ones; what is smaller is streamed in finer pieces.
+constexpr size_t large_block = size_t{2} << 20;
+constexpr size_t least_for_large = size_t{256} << 20;
+
+/// The step whose weights take most, for messages.
+std::string largest_step(const Engine::Impl& engine, const StepBlocks& steps) {
+  const auto largest =
+      std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  if (largest == steps.end()) return "";
+  const PlanStep& step = engine.plan.steps[static_cast<size_t>(largest - steps.begin())];
+  return layer_name(step.name, step.sources);
+}
+
+}  // namespace
+
+StreamableWeights::StreamableWeights(const Engine::Impl& engine) : engine_(engine) {
+  if (!engine.backend->device().id.is_host() || !engine.file) {
+    fixed_bytes_ = static_cast<int64_t>(engine.weight_bytes());
+    return;
+  }
+  const std::byte* const begin = engine.file->data();
+  const size_t size = engine.file->size();
+  const auto steps = step_weights(engine.plan, engine.graph);
+  std::map<const std::byte*, size_t> parts;  // of the file and of memory; each once
+  for (const std::vector<StepWeight>& step : steps)
+    for (const StepWeight& weight : step) {
+      size_t& bytes = parts[weight.bytes.data()];
+      bytes = std::max(bytes, weight.bytes.size());
+    }
+  const auto is_in_file = [&](const std::byte* data) { return data >= begin && data < begin + size; };
+  for (const auto& [data, bytes] : parts)
+    (is_in_file(data) ? streamable_bytes_ : fixed_bytes_) += static_cast<int64_t>(bytes);
+  blocks_.block_bytes =
+      streamable_bytes_ >= static_cast<int64_t>(least_for_large) ? large_block : ResidentParts::alignment;
+  blocks_.count = (size + blocks_.block_bytes - 1) / blocks_.block_bytes;
+  for (const std::vector<StepWeight>& step : steps) {
+    std::vector<uint32_t>& blocks = blocks_.steps.emplace_back();
+    for (const StepWeight& weight : step) {
+      if (!is_in_file(weight.bytes.data())) continue;
+      const auto first = static_cast<size_t>(weight.bytes.data() - begin);
+      for (size_t b = first / blocks_.block_bytes; b <= (first + weight.bytes.size() - 1) / blocks_.block_bytes; ++b)
+        blocks.push_back(static_cast<uint32_t>(b));
+    }
+    std::sort(blocks.begin(), blocks.end());
+    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  }
+}
+
+int64_t StreamableWeights::least_budget() const {
+  const size_t blocks = least_blocks(blocks_.steps, blocks_.count);
+  return std::min(fixed_bytes_ + static_cast<int64_t>(blocks * blocks_.block_bytes), weight_bytes());
+}
+
+int64_t StreamableWeights::automatic_budget() const {
+  constexpr double used = 0.9;  // what else the process takes, and the system
+  const auto available = static_cast<int64_t>(used * static_cast<double>(available_memory()));
+  return std::clamp<int64_t>(available - engine_.arena_bytes(), 0, weight_bytes());
+}
+
+StreamingPlan StreamableWeights::plan(int64_t budget) const {
+  const auto block = static_cast<int64_t>(blocks_.block_bytes);
+  const auto blocks = static_cast<size_t>(std::max<int64_t>(budget - fixed_bytes_, 0) / block);
+  StreamingPlan plan = plan_streaming(blocks_.steps, blocks_.count, blocks);
+  if (budget >= fixed_bytes_ && plan.staying + plan.window <= blocks) return plan;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("a weight budget of {} is too small for this engine: {} reads its weights at once, those of "
+                  "the next layer come in meanwhile{}; give {} bytes ({}) or more",
+                  format_bytes(static_cast<size_t>(std::max<int64_t>(budget, 0))), largest_step(engine_, blocks_.steps),
+                  fixed_bytes_ > 0 ? fmt::format(", and {} are not in its file as this machine reads them",
+                                                 format_bytes(static_cast<size_t>(fixed_bytes_)))
+                                   : "",
+                  least_budget(), format_bytes(static_cast<size_t>(least_budget()))));
+}
+
+std::unique_ptr<WeightStream> StreamableWeights::make_stream(int64_t budget) const {
+  if (fits(budget)) return nullptr;
+  return std::make_unique<WeightStream>(engine_.file, blocks_, plan(budget));
+}
+
+WeightStreaming describe_streaming(const Engine::Impl& engine) {
+  const StreamableWeights weights(engine);
+  WeightStreaming now;
+  now.weight_bytes = now.staying_bytes = weights.weight_bytes();
+  now.streamable_bytes = weights.streamable_bytes();
+  now.least_budget = engine.file ? weights.least_budget() : -1;
+  now.automatic_budget = weights.automatic_budget();
+  now.budget = engine.weight_budget;
+  if (!engine.stream) return now;
+  const auto block = static_cast<int64_t>(engine.stream->blocks().block_bytes);
+  const StreamingPlan& plan = engine.stream->plan();
+  now.staying_bytes = weights.fixed_bytes() + static_cast<int64_t>(plan.staying) * block;
+  now.window_bytes = static_cast<int64_t>(plan.window) * block;
+  now.loads_bytes = static_cast<int64_t>(plan.loads) * block;
+  const StreamCounts counts = engine.stream->counts();
+  now.brought_bytes = counts.brought_bytes;
+  now.waited_seconds = counts.waited_seconds;
+  return now;
+}
+
+}  // namespace camshaft

@@ -1,0 +1,40 @@
+// A weight budget and what becomes of it, for one set of an engine's weights.
+#pragma once
+
+#include <memory>
+
+#include "runtime/engine_impl.h"
+#include "runtime/weight_stream.h"
+#include "runtime/weight_streaming.h"
+
+namespace camshaft {
+
+/// What is known of an engine's weights before there is a budget.
+class StreamableWeights {
+ public:
+  /// The engine is planned.
+  explicit StreamableWeights(const Engine::Impl& engine);
+
+  int64_t weight_bytes() const { return streamable_bytes_ + fixed_bytes_; }
+  int64_t least_budget() const;
+  int64_t automatic_budget() const;
+  /// Throws Error(invalid_argument) for a budget below the least, which it names. Null where all weights fit.
+  std::unique_ptr<WeightStream> make_stream(int64_t budget) const;
+  /// Checks the same, without a stream.
+  StreamingPlan plan(int64_t budget) const;
+  bool fits(int64_t budget) const { return budget >= weight_bytes(); }
+  int64_t streamable_bytes() const { return streamable_bytes_; }
+  const WeightBlocks& blocks() const { return blocks_; }
+  int64_t fixed_bytes() const { return fixed_bytes_; }
+
+ private:
+  const Engine::Impl& engine_;
+  WeightBlocks blocks_;
+  int64_t streamable_bytes_ = 0;
+  int64_t fixed_bytes_ = 0;  // not in the file, or not in the form that kernels read
+};
+
+/// Of an engine as it is now.
+WeightStreaming describe_streaming(const Engine::Impl& engine);
+
+}  // namespace camshaft

@@ -1,0 +1,119 @@
+#include "runtime/streaming_plan.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace camshaft {
+
+namespace {
+
+// Blocks of other steps between two uses of a block from which on it is given up in between.
+constexpr size_t far_apart = 16;
+// That are looked at, evenly up to the largest layer.
+constexpr size_t levels = 256;
+
+class StreamingPlanner {
+ public:
+  StreamingPlanner(const StepBlocks& steps, size_t blocks)
+      : steps_(steps), is_read_(blocks, false), is_scattered_(blocks, false) {
+    std::vector<size_t> read_until(blocks, 0);  // of each block: how many were read by the end of its last use
+    size_t read = 0;
+    for (const std::vector<uint32_t>& step : steps) {
+      for (const uint32_t block : step) {
+        if (is_read_[block] && read > read_until[block] + far_apart) is_scattered_[block] = true;
+        is_read_[block] = true;
+        read_until[block] = read + step.size();
+      }
+      read += step.size();
+      largest_ = std::max(largest_, step.size());
+    }
+  }
+
+  /// The plan with the fewest loads within the budget, or the smallest of all.
+  StreamingPlan best(size_t budget) const {
+    StreamingPlan best;
+    const auto is_better = [&](const StreamingPlan& plan) {
+      if (best.stays.empty()) return true;
+      const bool fits = size(plan) <= budget, best_fits = size(best) <= budget;
+      if (fits != best_fits) return fits;
+      return fits ? plan.loads < best.loads : size(plan) < size(best);
+    };
+    for (const bool keeps_scattered : {true, false})
+      for (size_t i = 0; i <= levels; ++i) {
+        StreamingPlan plan = at_level(i * largest_ / levels, keeps_scattered);
+        if (size(plan) < budget) add_staying(plan, budget - size(plan));
+        if (is_better(plan)) best = std::move(plan);
+      }
+    return best;
+  }
+
+  static size_t size(const StreamingPlan& plan) { return plan.staying + plan.window; }
+
+ private:
+  // Spreads blocks that may stay, too, evenly over those that come in.
+  void add_staying(StreamingPlan& plan, size_t more) const {
+    std::vector<uint32_t> coming;
+    std::vector<bool> is_listed(plan.stays.size(), false);
+    for (const std::vector<uint32_t>& step : steps_)
+      for (const uint32_t block : step)
+        if (!plan.stays[block] && !is_listed[block]) {
+          is_listed[block] = true;
+          coming.push_back(block);
+        }
+    more = std::min(more, coming.size());
+    for (size_t i = 0; i < more; ++i) plan.stays[coming[i * coming.size() / more]] = true;
+    count(plan);
+  }
+
+  StreamingPlan at_level(size_t level, bool keeps_scattered) const {
+    StreamingPlan plan;
+    plan.stays.assign(is_read_.size(), false);
+    if (keeps_scattered) plan.stays = is_scattered_;
+    for (const std::vector<uint32_t>& step : steps_) {
+      size_t coming = 0;
+      for (const uint32_t block : step) coming += plan.stays[block] ? 0 : 1;
+      for (size_t i = 0; i < step.size() && coming > level; ++i) {
+        coming -= plan.stays[step[i]] ? 0 : 1;
+        plan.stays[step[i]] = true;
+      }
+    }
+    count(plan);
+    return plan;
+  }
+
+  void count(StreamingPlan& plan) const {
+    plan.staying = static_cast<size_t>(std::count(plan.stays.begin(), plan.stays.end(), true));
+    plan.window = plan.loads = 0;
+    std::vector<uint32_t> before, now, fresh;
+    for (const std::vector<uint32_t>& step : steps_) {
+      now.clear();
+      std::copy_if(step.begin(), step.end(), std::back_inserter(now), [&](uint32_t b) { return !plan.stays[b]; });
+      if (now.empty()) continue;
+      fresh.clear();
+      std::set_difference(now.begin(), now.end(), before.begin(), before.end(), std::back_inserter(fresh));
+      plan.loads += fresh.size();
+      plan.window = std::max(plan.window, before.size() + fresh.size());
+      std::swap(before, now);
+    }
+  }
+
+  const StepBlocks& steps_;
+  std::vector<bool> is_read_, is_scattered_;
+  size_t largest_ = 0;
+};
+
+}  // namespace
+
+StreamingPlan plan_streaming(const StepBlocks& steps, size_t blocks, size_t budget) {
+  const StreamingPlanner planner(steps, blocks);
+  StreamingPlan plan = planner.best(budget);
+  // More than two steps ahead evens out layers that take long and those that do not.
+  if (plan.loads > 0 && plan.staying < budget) plan.window = std::max(plan.window, budget - plan.staying);
+  return plan;
+}
+
+size_t least_blocks(const StepBlocks& steps, size_t blocks) {
+  return StreamingPlanner::size(StreamingPlanner(steps, blocks).best(0));
+}
+
+}  // namespace camshaft
