@@ -14,6 +14,7 @@ namespace camshaft::ort_provider {
 struct OrtDataType;
 struct OrtEpDevice;
 struct OrtEpGraphSupportInfo;
+struct OrtExternalInitializerInfo;
 struct OrtGraph;
 struct OrtHardwareDevice;
 struct OrtKernelContext;

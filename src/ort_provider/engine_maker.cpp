@@ -42,8 +42,9 @@ std::optional<Engine> make_engine(onnx::ModelProto model, const ProviderOptions&
     try {
       Engine engine = Builder(build).build(model);
       if (!unverified.empty()) log.warning("Camshaft: " + unverified + "; it is used unverified");
-      if (!key.empty()) cache.save(key, engine);
-      return engine;
+      if (key.empty()) return engine;
+      cache.save(key, engine);
+      return cache.load(key).value_or(engine);  // whose weights are the file's, which processes share
     } catch (const Error& e) {
       if (e.code() == ErrorCode::cancelled || e.code() == ErrorCode::out_of_memory) throw;
       // What is wrong with the options is wrong without verification, too.

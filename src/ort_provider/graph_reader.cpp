@@ -1,11 +1,14 @@
 #include "ort_provider/graph_reader.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 
+#include "base/mapped_file.h"
 #include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {
@@ -80,7 +83,8 @@ Number number_of_attribute(const Host& host, const OrtOpAttr* attribute, ort::At
 
 class GraphReader {
  public:
-  explicit GraphReader(const Host& host) : host_(host) {}
+  /// `folder`: of the model, with files of initializers.
+  GraphReader(const Host& host, std::filesystem::path folder) : host_(host), folder_(std::move(folder)) {}
 
   /// Throws Error(unsupported) for an attribute that cannot be read.
   onnx::NodeProto node(const OrtNode* node) const {
@@ -122,11 +126,43 @@ class GraphReader {
   }
 
   onnx::TensorProto initializer(const OrtValueInfo* value) const {
+    auto* info = host_.get<OrtExternalInitializerInfo*>(slot("ValueInfo_GetExternalInitializerInfo"), value);
+    if (info) {
+      const std::unique_ptr<OrtExternalInitializerInfo, std::function<void(OrtExternalInitializerInfo*)>> held(
+          info, [&](OrtExternalInitializerInfo* i) { host_.call<void>(slot("ReleaseExternalInitializerInfo"), i); });
+      if (auto tensor = in_file(value, info)) return *tensor;
+    }
     return tensor_proto(host_, name_of(host_, value),
                         host_.get<const OrtValue*>(slot("ValueInfo_GetInitializerValue"), value));
   }
 
  private:
+  /// One whose bytes are in a file of their own, mapped here: they need not be copied. Nothing where it cannot be so.
+  std::optional<onnx::TensorProto> in_file(const OrtValueInfo* value, const OrtExternalInitializerInfo* info) const {
+    const auto type = value_info(value);
+    const auto* name = host_.call<const char*>(slot("ExternalInitializerInfo_GetFilePath"), info);
+    const auto offset = host_.call<int64_t>(slot("ExternalInitializerInfo_GetFileOffset"), info);
+    const auto bytes = host_.call<size_t>(slot("ExternalInitializerInfo_GetByteSize"), info);
+    if (!type || !type->type.shape || !name || offset < 0) return std::nullopt;
+    const std::string path = (folder_ / name).string();
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
+    auto& file = files_[path];
+    if (!file) file = MappedFile::open(path);
+    if (static_cast<size_t>(offset) > file->size() || bytes > file->size() - static_cast<size_t>(offset))
+      return std::nullopt;
+    onnx::TensorProto tensor;
+    tensor.name = type->name;
+    tensor.data_type = type->type.elem_type;
+    for (const onnx::DimensionProto& dim : *type->type.shape) {
+      if (!dim.value) return std::nullopt;
+      tensor.dims.push_back(*dim.value);
+    }
+    tensor.raw_data = file->bytes().subspan(static_cast<size_t>(offset), bytes);
+    tensor.owner = file;
+    return tensor;
+  }
+
   void read_attribute(const OrtOpAttr* attribute, onnx::NodeProto& node) const {
     onnx::AttributeProto out;
     out.name = text_of(host_.get<const char*>(slot("OpAttr_GetName"), attribute));
@@ -207,9 +243,12 @@ class GraphReader {
   }
 
   const Host& host_;
+  std::filesystem::path folder_;
+  mutable std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 
-/// A graph's own name differs from the main graph's unless it is that one, or is named as it.
+}  // namespace
+
 bool is_body(const Host& host, const OrtGraph* graph) {
   auto* metadata = host.get<OrtModelMetadata*>(slot("Graph_GetModelMetadata"), graph);
   auto* allocator = host.get<ort::Allocator*>(slot("GetAllocatorWithDefaultOptions"));
@@ -219,8 +258,6 @@ bool is_body(const Host& host, const OrtGraph* graph) {
   host.call<void>(slot("ReleaseModelMetadata"), metadata);
   return differs;
 }
-
-}  // namespace
 
 std::vector<std::string> input_names(const Host& host, const OrtNode* node) {
   return names_of(host, inputs_of(host, node));
@@ -240,15 +277,14 @@ int64_t integer_attribute(const Host& host, const OrtNode* node, const char* nam
 }
 
 GraphFacts read_graph(const Host& host, const OrtGraph* graph) {
-  const GraphReader reader(host);
   GraphFacts facts;
+  facts.model_path = text_of(host.get<const char*>(slot("Graph_GetModelPath"), graph));
+  const GraphReader reader(host, std::filesystem::path(facts.model_path).parent_path());
   onnx::ModelProto& model = facts.model;
   model.file = "the model";
   model.producer_name = "onnxruntime";
   model.graph.name = text_of(host.get<const char*>(slot("Graph_GetName"), graph));
   model.ir_version = host.get<int64_t>(slot("Graph_GetOnnxIRVersion"), graph);
-  facts.is_nested = is_body(host, graph);
-  facts.model_path = text_of(host.get<const char*>(slot("Graph_GetModelPath"), graph));
   const auto count = host.get<size_t>(slot("Graph_GetNumOperatorSets"), graph);
   std::vector<const char*> domains(count);
   std::vector<int64_t> versions(count);

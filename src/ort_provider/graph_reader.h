@@ -19,10 +19,12 @@ struct GraphFacts {
   std::vector<std::string> unreadable;             ///< why it cannot be read; "" for most
   std::vector<std::vector<std::string>> captured;  ///< what only its sub-graphs read of the values around them
   std::vector<bool> is_taken;                      ///< by another provider
-  /// Whether it is the body of a control flow node.
-  bool is_nested = false;
-  std::string model_path;  ///< "" of a model in memory
+  std::string model_path;                          ///< "" of a model in memory
 };
+
+/// Whether a graph is the body of a control flow node: its name is not the main graph's. One that has the same name is
+/// taken for that.
+bool is_body(const Host& host, const OrtGraph* graph);
 
 /// Throws Error when a call of ONNX Runtime's fails.
 GraphFacts read_graph(const Host& host, const OrtGraph* graph);

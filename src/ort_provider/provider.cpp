@@ -77,10 +77,11 @@ Provider::Provider(const Host& host, const ProviderOptions& options, const Log& 
 
 void Provider::find_nodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
   offers_.clear();
+  failure_ = nullptr;
+  if (is_body(host_, graph)) return;
   const GraphFacts facts = read_graph(host_, graph);
-  if (facts.is_nested) return;
-  for (const OrtNode* node : facts.nodes)
-    if (is_context_node(host_, node)) offer_nodes({node}, support);
+  for (size_t n = 0; n < facts.nodes.size(); ++n)
+    if (is_context_node(host_, facts.nodes[n])) offer_nodes(facts, {n}, support);
   offer(facts, support);
 }
 
@@ -135,7 +136,12 @@ void Provider::offer(const GraphFacts& facts, OrtEpGraphSupportInfo* support) {
         if (!reasons[i].empty()) is_whole = can[group[i]] = false;
       std::optional<Engine> engine;
       const std::vector<std::string> outputs = output_names_of(model);
-      if (is_whole) engine = make_engine(std::move(model), options_, log_);
+      try {
+        if (is_whole) engine = make_engine(std::move(model), options_, log_);
+      } catch (const Error&) {
+        failure_ = std::current_exception();
+        return offer_nodes(facts, group, support);
+      }
       if (engine) {
         built.emplace(group, Offer{outputs, std::move(*engine)});
         continue;
@@ -150,9 +156,7 @@ void Provider::offer(const GraphFacts& facts, OrtEpGraphSupportInfo* support) {
     for (const Group& group : groups) {
       const auto it = built.find(group);
       if (it == built.end()) continue;
-      std::vector<const OrtNode*> nodes;
-      for (const size_t node : group) nodes.push_back(facts.nodes[node]);
-      offer_nodes(nodes, support);
+      offer_nodes(facts, group, support);
       offers_.push_back(it->second);
       taken += group.size();
     }
@@ -161,7 +165,9 @@ void Provider::offer(const GraphFacts& facts, OrtEpGraphSupportInfo* support) {
   }
 }
 
-void Provider::offer_nodes(const std::vector<const OrtNode*>& nodes, OrtEpGraphSupportInfo* support) const {
+void Provider::offer_nodes(const GraphFacts& facts, const Group& group, OrtEpGraphSupportInfo* support) const {
+  std::vector<const OrtNode*> nodes;
+  for (const size_t node : group) nodes.push_back(facts.nodes[node]);
   FusionOptions fusion;
   fusion.drop_constant_initializers = true;  // engines have their own
   host_.check(host_.ep().add_nodes_to_fuse(support, nodes.data(), nodes.size(), &fusion), slot("GetEpApi"));
@@ -180,6 +186,7 @@ std::unique_ptr<Subgraph> Provider::subgraph_of(const OrtGraph* graph, const Ort
       return std::make_unique<Subgraph>(host_, std::move(engine), context, inputs, outputs);
     }
   }
+  if (failure_) std::rethrow_exception(failure_);
   const auto offered = std::find_if(offers_.begin(), offers_.end(),
                                     [&](const Offer& offer) { return offer.outputs == sorted(outputs); });
   if (offered == offers_.end())

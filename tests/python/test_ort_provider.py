@@ -181,6 +181,14 @@ def test_an_operator_that_camshaft_lacks_is_left_to_others():
     assert "Relu" in operators and "Neg" in operators
 
 
+def test_the_log_says_why_a_node_is_left(capfd):
+    model = model_of(chain("Relu", "Sin"), {"x": (F32, ["n"])}, {"y": (F32, ["n"])})
+    session(model, {**QUICK, "exclude-operators": "Sin"}, so=session_options(log_severity_level=1))
+    said = capfd.readouterr().err
+    assert "(Sin) is left to other providers: the option exclude-operators names it" in said
+    assert "1 of 2 nodes are in 1 engines" in said
+
+
 def test_a_group_of_too_few_nodes_is_left():
     model = model_of(chain("Relu", "Sin", "Neg", "Exp"), {"x": (F32, ["n"])}, {"y": (F32, ["n"])})
     options = {**QUICK, "exclude-operators": "Sin", "min-subgraph-size": "2"}

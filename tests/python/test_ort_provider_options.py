@@ -52,6 +52,11 @@ def test_what_the_provider_cannot_do_is_an_error():
     assert "'refit' is for engines of whole models" in refusal({"refit": "true"})
 
 
+def test_options_that_contradict_each_other_are_an_error():
+    assert "strongly" in refusal({**QUICK, "fp16": "true", "strongly-typed": "true"})
+    assert "lock" in refusal({"tuning": "locked"})
+
+
 def test_every_option_of_a_build_is_taken_or_refused_with_a_reason():
     for option in module.options("build"):
         default = option["default"]
