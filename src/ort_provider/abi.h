@@ -11,7 +11,6 @@
 namespace camshaft::ort_provider {
 
 /// What the host's objects are to us: pointers.
-struct OrtDataType;
 struct OrtEpDevice;
 struct OrtEpGraphSupportInfo;
 struct OrtExternalInitializerInfo;
@@ -29,7 +28,6 @@ struct OrtOpAttr;
 struct OrtRunOptions;
 struct OrtSessionOptions;
 struct OrtStatus;
-struct OrtSyncStream;
 struct OrtTensorTypeAndShapeInfo;
 struct OrtTypeInfo;
 struct OrtValue;

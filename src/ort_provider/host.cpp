@@ -32,14 +32,11 @@ Host::Host(const ort::ApiBase& base) : version_(base.version()) {
 
 void Host::check(OrtStatus* status, size_t slot) const {
   if (!status) return;
-  const std::string message = fmt::format("ONNX Runtime's {} failed: {}", ort::slot_name(slot),
-                                          call<const char*>(ort::slot("GetErrorMessage"), std::as_const(status)));
+  const std::string message =
+      fmt::format("ONNX Runtime's {} failed: {}", ort::slot_name(slot),
+                  call<const char*>(ort::slot("GetErrorMessage"), static_cast<const OrtStatus*>(status)));
   call<void>(ort::slot("ReleaseStatus"), status);
   throw Error(ErrorCode::internal, message);
-}
-
-OrtStatus* Host::status(ort::StatusCode code, const std::string& message) const {
-  return call<OrtStatus*>(ort::slot("CreateStatus"), code, message.c_str());
 }
 
 OrtStatus* Host::failure(ErrorCode code, const char* message) const noexcept {

@@ -36,7 +36,6 @@ class Host {
   }
   /// Frees a status that was given; throws as ask() does where it is one.
   void check(OrtStatus* status, size_t slot) const;
-  OrtStatus* status(ort::StatusCode code, const std::string& message) const;
 
   const EpApi& ep() const { return *ep_; }
   const ModelEditorApi& editor() const { return *editor_; }

@@ -152,7 +152,6 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries)
   options.makes_context_nodes = entry("ep.context_enable") == "1";
   options.embeds_context = entry("ep.context_embed_mode") == "1";
   options.context_path = entry("ep.context_file_path");
-  options.context_prefix = entry("ep.context_node_name_prefix");
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "api/option_table.h"
 
@@ -21,8 +22,7 @@ struct ProviderOptions {
   // Of ONNX Runtime's session:
   bool makes_context_nodes = false;
   bool embeds_context = false;
-  std::string context_path;    ///< of the model with context nodes; empty: beside the model
-  std::string context_prefix;  ///< of their names
+  std::string context_path;  ///< of the model with context nodes; empty: beside the model
 };
 
 /// `entries`: all of the session's configuration. Those of the provider are camshaft's build options by their names

@@ -181,9 +181,18 @@ def test_an_operator_that_camshaft_lacks_is_left_to_others():
     assert "Relu" in operators and "Neg" in operators
 
 
-def test_the_log_says_why_a_node_is_left(capfd):
+@pytest.mark.parametrize("by_devices", [False, True])
+def test_the_log_says_why_a_node_is_left(capfd, by_devices):
     model = model_of(chain("Relu", "Sin"), {"x": (F32, ["n"])}, {"y": (F32, ["n"])})
-    session(model, {**QUICK, "exclude-operators": "Sin"}, so=session_options(log_severity_level=1))
+    options = {**QUICK, "exclude-operators": "Sin"}
+    if by_devices:
+        so = session_options(log_severity_level=1)
+        so.add_provider_for_devices(ort.devices(), options)
+        onnxruntime.InferenceSession(model.SerializeToString(), so)
+    else:
+        onnxruntime.set_default_logger_severity(1)
+        session(model, options, so=session_options(log_severity_level=1))
+        onnxruntime.set_default_logger_severity(2)
     said = capfd.readouterr().err
     assert "(Sin) is left to other providers: the option exclude-operators names it" in said
     assert "1 of 2 nodes are in 1 engines" in said
