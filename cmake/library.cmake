@@ -1,8 +1,9 @@
-# The library `camshaft`: libcamshaft.so, which exports the C interface alone, and one static archive of all components
-# and of the third-party archives behind them, so that a program which links it needs nothing else but threads.
+# The library `camshaft`: libcamshaft.so, which exports the C interface and what ONNX Runtime looks for in the library of
+# an execution provider, and one static archive of all components and of the third-party archives behind them, so that a
+# program which links it needs nothing else but threads.
 include(CMakePackageConfigHelpers)
 
-set(components base ir reference onnx plugin optimize compile cpu cuda engine runtime quantize builder api)
+set(components base ir reference onnx plugin optimize compile cpu cuda engine runtime quantize builder api ort_provider)
 set(archive ${PROJECT_BINARY_DIR}/libcamshaft.a)
 set(members "")
 set(component_targets "")
@@ -30,10 +31,11 @@ set(exported_symbols ${PROJECT_SOURCE_DIR}/src/api/exported_symbols.txt)
 set(version_script ${PROJECT_BINARY_DIR}/camshaft.map)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exported_symbols})
 file(STRINGS ${exported_symbols} symbols)
+list(APPEND symbols CreateEpFactories ReleaseEpFactory)  # which ONNX Runtime looks for
 list(JOIN symbols ";\n    " symbols)
 file(CONFIGURE OUTPUT ${version_script} CONTENT "CAMSHAFT_@CAMSHAFT_ABI@ {\n  global:\n    @symbols@;\n  local:\n    *;\n};\n"
      @ONLY)
-add_library(camshaft_shared SHARED $<TARGET_OBJECTS:camshaft_api>)
+add_library(camshaft_shared SHARED $<TARGET_OBJECTS:camshaft_api> $<TARGET_OBJECTS:camshaft_ort_provider>)
 target_link_libraries(camshaft_shared PRIVATE camshaft_builder camshaft_plugin)
 target_include_directories(camshaft_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_compile_features(camshaft_shared INTERFACE cxx_std_20)

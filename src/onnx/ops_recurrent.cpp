@@ -40,6 +40,8 @@ std::vector<std::string> activation_names(ConvertContext& c, CellKind cell, size
       names.emplace_back("tanh");
       if (cell == CellKind::lstm) names.emplace_back("tanh");
     }
+  // The default that the standard gives RNN has an activation for each of two directions, and some spell it out.
+  if (cell == CellKind::rnn && names.size() == 2 * wanted) names.resize(wanted);
   if (names.size() != wanted) c.invalid(fmt::format("{} activations are given, {} are needed", names.size(), wanted));
   return names;
 }

@@ -1,8 +1,8 @@
 // What an .onnx file says, as plain values: onnx.proto3 (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto3)
 // without doc strings, training information and device placement. Nothing here is interpreted; the importer does that.
 //
-// Tensor bytes are not copied: TensorProto::raw_data points into ModelProto::storage, which must outlive it. Everything
-// else is owned, so nodes, attributes and function bodies may be copied and edited freely.
+// Tensor bytes are not copied: TensorProto::raw_data points into ModelProto::storage, which must outlive it, or has an
+// owner of its own. Everything else is owned, so nodes, attributes and function bodies may be copied and edited freely.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,7 @@ struct TensorProto {
   int32_t data_type = 0;   ///< TensorProto.DataType; dtype_from_onnx() maps it
   bool segmented = false;  ///< uses TensorProto.segment, which no producer does
   std::span<const std::byte> raw_data;
+  std::shared_ptr<const void> owner;  ///< of raw_data, where it is not ModelProto::storage
   std::vector<float> float_data;
   std::vector<double> double_data;
   std::vector<int32_t> int32_data;

@@ -208,7 +208,7 @@ TensorData TensorReader::read(const TensorProto& tensor, const std::string& role
   } else {
     check_length(tensor.raw_data.size(), need, "bytes", out, where);
     out.bytes = tensor.raw_data;
-    out.owner = storage_;
+    out.owner = tensor.owner ? tensor.owner : storage_;
   }
   normalise_booleans(out);
   return out;

@@ -42,6 +42,11 @@ TEST(ImportRecurrent, SymbolicTimeAndBatchAndOmittedOutputs) {
   EXPECT_EQ(run(imported, {Tensor(DType::f32, {4, 2, 2})}).at(0).dims(), (Dims{2, 2, 3}));
 }
 
+TEST(ImportRecurrent, ActivationsOfTwoDirectionsForOne) {
+  expect_near(run_rnn(floats({3, 1, 1}, {1, 2, 4}), {attr("activations", {"Affine", "Tanh"})}), {3, 1, 1, 1},
+              {1, 2.5, 5.25});
+}
+
 TEST(ImportRecurrent, BadNodes) {
   const auto error = [](const std::vector<AttributeWriter>& attributes, const ShapeWriter& r = {1, 1, 1}) {
     GraphWriter graph;
@@ -52,7 +57,7 @@ TEST(ImportRecurrent, BadNodes) {
     return std::string(e.what());
   };
   EXPECT_NE(error({attr("activations", {"Swoosh"})}).find("swoosh"), std::string::npos);
-  EXPECT_NE(error({attr("activations", {"Tanh", "Tanh"})}).find("2 activations are given, 1 are needed"),
+  EXPECT_NE(error({attr("activations", {"Tanh", "Tanh", "Tanh"})}).find("3 activations are given, 1 are needed"),
             std::string::npos);
   EXPECT_NE(error({attr("direction", "sideways")}).find("sideways"), std::string::npos);
   EXPECT_NE(error({attr("hidden_size", 4)}).find("hidden_size is 4"), std::string::npos);

@@ -40,6 +40,7 @@ def test_components_include_only_earlier_ones():
         "quantize",
         "builder",
         "api",
+        "ort_provider",
     ]
     after = {
         "onnx": {"optimize", "compile"},

@@ -48,6 +48,7 @@ enum ElementType : int32_t {
   f4e2m1_element,
   u2_element,
   i2_element,
+  f8e8m0_element,
 };
 
 /// OrtErrorCode, as far as it is given.

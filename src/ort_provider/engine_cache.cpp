@@ -1,0 +1,74 @@
+#include "ort_provider/engine_cache.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/hash.h"
+#include "onnx/proto_writer.h"
+#include "runtime/backends.h"
+
+namespace camshaft::ort_provider {
+
+namespace {
+
+constexpr const char* key_note = "camshaft.ort_provider.key";
+
+}  // namespace
+
+std::string engine_key(const onnx::ModelProto& model, const ProviderOptions& options) {
+  Hasher hasher;
+  onnx::ModelProto bare = model;
+  for (onnx::TensorProto& tensor : bare.graph.initializers) {
+    hasher.add(fmt::format("{} {}\n", tensor.name, to_hex(hash128(tensor.raw_data))));
+    tensor.raw_data = {};
+    tensor.owner = nullptr;
+  }
+  hasher.add(onnx::model_bytes(bare));
+  hasher.add(build_key(options));
+  const DeviceInfo& device = find_backend(options.settings.build.device)->device();
+  hasher.add(fmt::format("{} {} {} {} {}\n", device.kind, device.name, device.isa, device.cores, device.code));
+  return to_hex(hasher.hash128());
+}
+
+void note_key(onnx::ModelProto& model, const std::string& key) {
+  model.metadata[key_note] = key;
+}
+
+std::string EngineCache::path_of(const std::string& key) const {
+  return (std::filesystem::path(options_.cache_folder) / fmt::format("{}_{}.engine", options_.cache_prefix, key))
+      .string();
+}
+
+std::optional<Engine> EngineCache::load(const std::string& key) const {
+  if (options_.cache_folder.empty()) return std::nullopt;
+  const std::string path = path_of(key);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  try {
+    Engine engine = Engine::load(path);
+    const auto& metadata = engine.metadata();
+    const auto it = metadata.find(std::string("model.") + key_note);
+    if (it != metadata.end() && it->second == key) {
+      log_.info(fmt::format("Camshaft: the engine is in the cache: {}", path));
+      return engine;
+    }
+    log_.warning(fmt::format("Camshaft: '{}' is of another model than its name says: the engine is built again", path));
+  } catch (const Error& e) {
+    log_.warning(fmt::format("Camshaft: an engine in the cache cannot be used, and is built again: {}", e.what()));
+  }
+  return std::nullopt;
+}
+
+void EngineCache::save(const std::string& key, const Engine& engine) const {
+  if (options_.cache_folder.empty()) return;
+  try {
+    std::error_code failed;
+    std::filesystem::create_directories(options_.cache_folder, failed);
+    engine.save(path_of(key));
+  } catch (const Error& e) {
+    log_.warning(fmt::format("Camshaft: the engine is not kept in the cache: {}", e.what()));
+  }
+}
+
+}  // namespace camshaft::ort_provider

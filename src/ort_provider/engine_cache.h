@@ -1,0 +1,36 @@
+// Engines that are kept on disk from session to session.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "onnx/proto.h"
+#include "ort_provider/host.h"
+#include "ort_provider/options.h"
+#include "runtime/engine.h"
+
+namespace camshaft::ort_provider {
+
+/// Everything that an engine follows from: the model with its weights, options, the library's version, and the machine.
+std::string engine_key(const onnx::ModelProto& model, const ProviderOptions& options);
+
+/// A note in the metadata of a model, which its engines have too: what they were built from.
+void note_key(onnx::ModelProto& model, const std::string& key);
+
+class EngineCache {
+ public:
+  EngineCache(const ProviderOptions& options, const Log& log) : options_(options), log_(log) {}
+
+  /// Nothing where there is no file of that key, or one that is damaged or of another key, which is told to the log.
+  std::optional<Engine> load(const std::string& key) const;
+  /// Through a temporary name, so that other processes see all of the file or none. A failure is told to the log alone.
+  void save(const std::string& key, const Engine& engine) const;
+
+ private:
+  std::string path_of(const std::string& key) const;
+
+  const ProviderOptions& options_;
+  const Log& log_;
+};
+
+}  // namespace camshaft::ort_provider

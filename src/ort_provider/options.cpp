@@ -1,0 +1,175 @@
+#include "ort_provider/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/hash.h"
+#include "base/mapped_file.h"
+#include "base/similar_names.h"
+#include "camshaft/camshaft.h"
+#include "engine/profile.h"
+#include "ort_provider/shape_texts.h"
+#include "ort_provider/tensorrt_options.h"
+
+namespace camshaft::ort_provider {
+
+namespace {
+
+// Beside those of builds.
+constexpr const char* own_names[] = {"engine-cache",      "engine-cache-path", "engine-cache-prefix",
+                                     "min-subgraph-size", "exclude-operators", "min-shapes",
+                                     "opt-shapes",        "max-shapes"};
+// One engine of a whole model is what these are about.
+constexpr const char* not_of_sessions[] = {"lora",       "refit", "strip-weights", "debug-tensors", "stop-after-pass",
+                                           "write-lock", "lock"};
+
+template <class List>
+bool contains(const List& list, const std::string& name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+std::string with_dashes(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> items(1);
+  for (const char c : text) {
+    if (c == ',') {
+      items.emplace_back();
+    } else if (c != ' ' || !items.back().empty()) {
+      items.back() += c;
+    }
+  }
+  std::erase(items, "");
+  return items;
+}
+
+std::string folder_of_user() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value ? value : "");
+  };
+  const std::filesystem::path cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
+  if (!cache.empty()) return (cache / "camshaft").string();
+  return home.empty() ? "." : (home / ".cache" / "camshaft").string();
+}
+
+void set_build_option(const std::string& name, const std::string& value, api::Settings& settings) {
+  if (contains(not_of_sessions, name))
+    throw Error(ErrorCode::unsupported,
+                fmt::format("the option '{}' is for engines of whole models, not for ONNX Runtime's sessions", name));
+  std::vector<std::string> names;
+  for (const api::Option& option : api::options_of(CAMSHAFT_BUILD))
+    if (!contains(not_of_sessions, std::string(option.name))) names.emplace_back(option.name);
+  names.insert(names.end(), std::begin(own_names), std::end(own_names));
+  if (!contains(names, name))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} has no option '{}'{}", provider_name, name, what_was_meant(name, names)));
+  const api::Option& option = api::find_option(CAMSHAFT_BUILD, name);
+  if (option.kind == api::OptionKind::boolean) {
+    option.set(settings, parse_switch(name, value));
+  } else if (option.kind == api::OptionKind::list) {
+    for (const std::string& item : split_list(value)) option.set(settings, item);
+  } else {
+    option.set(settings, api::parse_value(option, value));
+  }
+}
+
+size_t parse_count(const std::string& name, const std::string& value) {
+  size_t count = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (error != std::errc() || end != value.data() + value.size())
+    throw Error(ErrorCode::invalid_argument, fmt::format("the option '{}' takes a number, not '{}'", name, value));
+  return count;
+}
+
+std::string hash_of_file(const std::string& path) {
+  return path.empty() ? "" : to_hex(hash128(MappedFile::open(path)->bytes()));
+}
+
+}  // namespace
+
+ProviderOptions parse_options(const std::map<std::string, std::string>& entries) {
+  std::string prefix = fmt::format("ep.{}.", provider_name);
+  std::transform(prefix.begin(), prefix.end(), prefix.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::map<std::string, std::string> own, tensorrt;
+  for (const auto& [key, value] : entries) {
+    if (!key.starts_with(prefix) || value.empty()) continue;
+    const std::string name = key.substr(prefix.size());
+    if (is_tensorrt_option(name)) {
+      tensorrt[name] = value;
+    } else {
+      own[with_dashes(name)] = value;
+    }
+  }
+  ProviderOptions options;
+  TranslatedOptions translated = translate_tensorrt_options(tensorrt);
+  options.unused = std::move(translated.unused);
+  own.merge(translated.options);  // what is given by our name goes first
+  const auto take = [&](const char* name) {
+    const auto it = own.find(name);
+    if (it == own.end()) return std::string();
+    std::string value = it->second;
+    own.erase(it);
+    return value;
+  };
+  const std::string smallest = take("min-shapes"), optimum = take("opt-shapes"), largest = take("max-shapes");
+  options.settings.build.profiles = parse_profiles(smallest, optimum, largest);
+  const std::string cache = take("engine-cache"), folder = take("engine-cache-path");
+  if (!cache.empty() && parse_switch("engine-cache", cache))
+    options.cache_folder = folder.empty() ? folder_of_user() : folder;
+  if (const std::string name = take("engine-cache-prefix"); !name.empty()) {
+    if (name.find('/') != std::string::npos)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("the option 'engine-cache-prefix' is what names of files begin with, not a path: '{}'", name));
+    options.cache_prefix = name;
+  }
+  if (const std::string count = take("min-subgraph-size"); !count.empty())
+    options.least_nodes = parse_count("min-subgraph-size", count);
+  for (const std::string& op : split_list(take("exclude-operators"))) options.excluded.insert(op);
+  for (const auto& [name, value] : own) set_build_option(name, value, options.settings);
+  const BuildOptions& build = options.settings.build;
+  if (build.device != "cpu")
+    throw Error(ErrorCode::unsupported, fmt::format("Camshaft's execution provider runs on the CPU alone, not on '{}': "
+                                                    "for GPUs use Camshaft's own interface",
+                                                    build.device));
+  if (build.threads < 0)
+    throw Error(ErrorCode::invalid_argument, fmt::format("there cannot be {} threads", build.threads));
+  options.settings.context.threads = build.threads;
+
+  const auto entry = [&](const char* name) {
+    const auto it = entries.find(name);
+    return it == entries.end() ? std::string() : it->second;
+  };
+  options.makes_context_nodes = entry("ep.context_enable") == "1";
+  options.embeds_context = entry("ep.context_embed_mode") == "1";
+  options.context_path = entry("ep.context_file_path");
+  return options;
+}
+
+std::string build_key(const ProviderOptions& options) {
+  std::string key;
+  for (const api::Option& option : api::options_of(CAMSHAFT_BUILD)) {
+    if (option.name == "timing-cache" || option.name == "calibration") continue;  // what is in the file counts
+    key += fmt::format("{}={}\n", option.name, option.get(options.settings).dump());
+  }
+  key += "calibration=" + hash_of_file(options.settings.build.calibration) + "\n";
+  for (const Profile& profile : options.settings.build.profiles)
+    for (const auto& [name, range] : profile.inputs)
+      for (const auto* dims : {&range.min, &range.opt, &range.max}) {
+        key += name;
+        for (const int64_t d : *dims) key += fmt::format(" {}", d);
+        key += "\n";
+      }
+  return key;
+}
+
+}  // namespace camshaft::ort_provider

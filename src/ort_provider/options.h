@@ -1,0 +1,39 @@
+// What a session is asked of the provider.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/option_table.h"
+
+namespace camshaft::ort_provider {
+
+struct ProviderOptions {
+  api::Settings settings;  ///< of builds and contexts
+  /// Where engines are kept from session to session; empty: nowhere.
+  std::string cache_folder;
+  std::string cache_prefix = "camshaft";
+  size_t least_nodes = 1;           ///< of a group that becomes an engine
+  std::set<std::string> excluded;   ///< operators that are left to other providers
+  std::vector<std::string> unused;  ///< messages about options that have no effect
+  // Of ONNX Runtime's session:
+  bool makes_context_nodes = false;
+  bool embeds_context = false;
+  std::string context_path;  ///< of the model with context nodes; empty: beside the model
+};
+
+/// `entries`: all of the session's configuration. Those of the provider are camshaft's build options by their names
+/// (with - or _), what is above, and TensorRT's provider's options (tensorrt_options.h). An empty value is the default.
+/// Throws Error(invalid_argument) for another name, with what was probably meant, and for a value that does not fit;
+/// Error(unsupported) for what the provider cannot do.
+ProviderOptions parse_options(const std::map<std::string, std::string>& entries);
+
+/// All that decides what an engine is made of a model, as text: options, and hashes of the files that they name.
+std::string build_key(const ProviderOptions& options);
+
+constexpr const char* provider_name = "CamshaftExecutionProvider";
+
+}  // namespace camshaft::ort_provider

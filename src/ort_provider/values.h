@@ -1,0 +1,34 @@
+// Types and tensors of ONNX Runtime's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "onnx/proto.h"
+#include "ort_provider/host.h"
+
+namespace camshaft::ort_provider {
+
+/// Nothing where the type is not known, or is one that ONNX does not have.
+std::optional<onnx::TypeProto> type_of(const Host& host, const OrtTypeInfo* info);
+
+struct TensorFacts {
+  int32_t data_type = 0;  ///< TensorProto.DataType
+  std::vector<int64_t> dims;
+};
+/// Throws Error for what is no tensor.
+TensorFacts facts_of(const Host& host, const OrtValue* value);
+/// The sizes alone, into a vector that keeps its memory.
+void read_dims(const Host& host, const OrtValue* value, std::vector<int64_t>& dims);
+std::vector<std::string> read_texts(const Host& host, const OrtValue* value);
+void write_texts(const Host& host, OrtValue* value, const std::string* texts, size_t count);
+
+/// A tensor in the host's memory as a TensorProto, whose bytes are not copied.
+onnx::TensorProto tensor_proto(const Host& host, const std::string& name, const OrtValue* value);
+/// Gives it bytes of its own.
+void own_bytes(onnx::TensorProto& tensor);
+
+}  // namespace camshaft::ort_provider
