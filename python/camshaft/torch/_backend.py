@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +13,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from camshaft.torch._graph import compiled_graph
 from camshaft.torch._lowering import decompositions
-from camshaft.torch._options import Options, parsed
+from camshaft.torch._options import Options, log, parsed
 from camshaft.torch._region import Region
-
-log = logging.getLogger("camshaft.torch")
 
 
 def backend(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -14,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from camshaft import CorruptEngineError, Engine, Error, _native
-from camshaft.torch._options import Options, build_options
+from camshaft.torch._options import Options, build_options, log
 from camshaft.torch._region import bytes_of
 
 if TYPE_CHECKING:
     from camshaft.torch._conversion import Conversion
 
-log = logging.getLogger("camshaft.torch")
 
 #: Of what the key is made: another number is another key. It counts changes of what converters make of a graph.
 _FORM = 1

@@ -4,7 +4,6 @@ is left run by PyTorch."""
 from __future__ import annotations
 
 import collections
-import logging
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,12 +15,10 @@ from camshaft import Error, Value, build
 from camshaft._errors import InvalidArgumentError
 from camshaft.torch import _cache
 from camshaft.torch._conversion import DTYPES, Conversion, metadata_of
-from camshaft.torch._options import Options, build_options
+from camshaft.torch._options import Options, build_options, log
 from camshaft.torch._region import Input, Output, Region
 from camshaft.torch._registry import UnsupportedNode
 from camshaft.torch._sizes import linear_form, symbols_of, text_of
-
-log = logging.getLogger("camshaft.torch")
 
 Profiles = Mapping[str, Any]
 

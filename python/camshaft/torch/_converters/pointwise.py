@@ -134,6 +134,8 @@ def rsub(c: Conversion, x: Value, other: Any, alpha: Any = 1) -> Value:
 def _sum(c: Conversion, x: Any, other: Any, alpha: Any, operator: str) -> Value:
     dtype = c.out_dtype
     if dtype == "bool":  # a sum of truths is whether there is one
+        if not alpha:
+            return c.operand(x, dtype)
         return c.net.Or(c.operand(x, dtype), c.operand(other, dtype))
     other = c.operand(other, dtype)
     if alpha != 1:

@@ -30,17 +30,21 @@ def avg_pool(
     pads = _each(padding, axes)
     inner, alone = _batched(c, x, axes)
     divided = divisor[0] if divisor else None
+    strides = _each(stride, axes) if stride else kernel
+    after = list(pads)
+    if divided is not None and ceil:  # windows that are cut divide by it, too: what they lack is padding
+        sizes, wanted = c.static_shape(inner)[2:], c.out_shape()[-axes:]
+        lacking = [(n - 1) * s + k - size - 2 * p for n, s, k, size, p in zip(wanted, strides, kernel, sizes, pads)]
+        after = [pad + max(0, more) for pad, more in zip(pads, lacking)]
     made = c.net.AveragePool(
         inner,
         kernel_shape=kernel,
-        strides=_each(stride, axes) if stride else kernel,
-        pads=[*pads, *pads],
-        ceil_mode=int(ceil),
+        strides=strides,
+        pads=[*pads, *after],
+        ceil_mode=int(ceil and divided is None),
         count_include_pad=int(include_pad or divided is not None),
     )
     if divided is not None:
-        if ceil:
-            raise UnsupportedNode("an average with a divisor of its own over windows that are cut")
         made = c.net.Mul(made, c.number(math.prod(kernel) / divided, x.dtype))
     return c.net.Squeeze(made, [0]) if alone else made
 

@@ -56,6 +56,32 @@ def amin(c: Conversion, x: Value, dim: Any, keepdim: bool) -> Value:
     return _extreme(c, "ReduceMin", x, dim, keepdim)
 
 
+@converts("max")
+def max_of_all(c: Conversion, x: Value) -> Value:
+    return _extreme(c, "ReduceMax", x, None, False)
+
+
+@converts("min")
+def min_of_all(c: Conversion, x: Value) -> Value:
+    return _extreme(c, "ReduceMin", x, None, False)
+
+
+@converts("linalg_vector_norm")
+def vector_norm(c: Conversion, x: Value, order: float, dim: Any, keepdim: bool, dtype: Any) -> Value:
+    x = c.net.Abs(c.cast(x, c.out_dtype))
+    if order == 2:
+        return _reduced(c, "ReduceL2", x, dim, keepdim)
+    if order == 1:
+        return _reduced(c, "ReduceSum", x, dim, keepdim)
+    if abs(order) == float("inf"):
+        return _reduced(c, "ReduceMax" if order > 0 else "ReduceMin", x, dim, keepdim)
+    if order == 0:
+        unequal = c.net.Not(c.net.Equal(x, c.number(0, x.dtype)))
+        return _reduced(c, "ReduceSum", c.net.Cast(unequal, to=x.dtype), dim, keepdim)
+    powers = _reduced(c, "ReduceSum", c.net.Pow(x, c.number(order, x.dtype)), dim, keepdim)
+    return c.net.Pow(powers, c.number(1 / order, x.dtype))
+
+
 def _extreme(c: Conversion, operator: str, x: Value, dim: Any, keepdim: bool) -> Value:
     if x.dtype == "i16":
         return c.cast(_reduced(c, operator, c.cast(x, "i32"), dim, keepdim), "i16")
