@@ -76,6 +76,15 @@ class CompiledModule(torch.nn.Module):
         self._in_spec, self._out_spec = in_spec, out_spec
         self.training = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state["_in_spec"], state["_out_spec"] = (pytree.treespec_dumps(s) for s in (self._in_spec, self._out_spec))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._in_spec, self._out_spec = (pytree.treespec_loads(text) for text in (self._in_spec, self._out_spec))
+
     def train(self, mode: bool = True) -> CompiledModule:
         if mode:
             raise UnsupportedError("a compiled module is for inference: train the module that it was made from")

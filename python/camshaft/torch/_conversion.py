@@ -149,10 +149,12 @@ class Conversion:
     def _refuse_or(self, node: Node, convert: Any) -> None:
         try:
             convert()
-        except (UnsupportedNode, UnsupportedError, InvalidArgumentError) as error:
+        except Exception as error:  # whatever it is, PyTorch can run the node
+            known = isinstance(error, (UnsupportedNode, UnsupportedError, InvalidArgumentError))
+            reason = f"{'' if known else f'{type(error).__name__} in its converter: '}{error}"
             if not self.lenient:
-                raise UnsupportedNode(f"{node.name} ({node.target}): {error}") from None
-            self.refused[node] = str(error).splitlines()[0]
+                raise UnsupportedNode(f"{node.name} ({node.target}): {reason}") from error
+            self.refused[node] = next(iter(reason.splitlines()), "")
             self._stand_in(node)
 
     def _stand_in(self, node: Node) -> None:

@@ -49,6 +49,13 @@ def scatter_value(c: Conversion, x: Value, dim: int, index: Value, value: Any) -
     return _scattered(c, x, dim, index, source, "none")
 
 
+@converts("scatter.reduce", "scatter.value_reduce")
+def scatter_joined(c: Conversion, x: Value, dim: int, index: Value, source: Any, reduce: str) -> Value:
+    if not hasattr(source, "dtype"):
+        source = c.net.Expand(c.number(source, x.dtype), c.dims(c.shape(index)))
+    return _scattered(c, x, dim, index, source, {"add": "add", "multiply": "mul"}[reduce])
+
+
 @converts("scatter_add")
 def scatter_add(c: Conversion, x: Value, dim: int, index: Value, source: Value) -> Value:
     return _scattered(c, x, dim, index, source, "add")
@@ -78,11 +85,13 @@ def scatter_reduce(
 
 def _scattered(c: Conversion, x: Value, dim: int, index: Value, source: Value, reduction: str) -> Value:
     if x.dtype == "bool" and reduction != "none":
-        raise UnsupportedNode("a scatter that reduces truths")
+        made = _scattered(c, c.cast(x, "i32"), dim, index, c.cast(source, "i32"), reduction)
+        return c.cast(made, "bool")
     data, places, updates = _at_least_1d(c, x, c.cast(index, "i64"), source)
     # PyTorch reads as much of the source as there are indices.
-    sizes, wanted = c.shape(source) or [1], c.shape(index) or [1]
+    sizes, wanted = list(updates.shape or ()), list(places.shape or ())
     if sizes != wanted:
+        wanted = c.shape(index)
         many = len(sizes)
         updates = c.net.Slice(updates, [0] * many, c.dims(wanted), list(range(many)), [1] * many)
     made = c.net.ScatterElements(data, places, updates, axis=c.axis(dim, data.ndim), reduction=reduction)
@@ -138,6 +147,8 @@ def index_put(c: Conversion, x: Value, indices: list[Value | None], values: Valu
     given = [place for place in indices if place is not None]
     if len(given) == 1 and given[0].dtype == "bool" and values.ndim == 0 and not accumulate:
         return _masked(c, x, indices, values)
+    if len(given) == 1 and given[0].dtype == "bool":
+        return _by_mask(c, x, indices, values, accumulate)
     axes, places = _indices(c, x, indices)
     if accumulate and x.dtype == "bool":
         raise UnsupportedNode("index_put that adds truths")
@@ -171,6 +182,33 @@ def _masked(c: Conversion, x: Value, indices: list[Value | None], value: Value) 
     if after:
         mask = c.net.Unsqueeze(mask, [mask.ndim + i for i in range(after)])  # type: ignore[union-attr]
     return c.net.Where(mask, c.cast(value, x.dtype), x)
+
+
+def _by_mask(c: Conversion, x: Value, indices: list[Value | None], values: Value, accumulate: bool) -> Value:
+    """Rows for the elements that a mask takes: its running count says which one is whose."""
+    if indices[0] is None or values.ndim < 1 or values.ndim < x.ndim - indices[0].ndim:
+        raise UnsupportedNode("rows for a mask that is not over the first axes")
+    mask = indices[0]
+    many = x.ndim - mask.ndim
+    if values.ndim == many:
+        values = c.net.Unsqueeze(values, [0])
+    if values.shape[0] == 1:  # type: ignore[index]
+        rows = values
+    else:
+        before = c.net.Sub(
+            c.net.CumSum(c.cast(c.net.Reshape(mask, [-1]), "i64"), c.number(0, "i64")), c.number(1, "i64")
+        )
+        last = c.number(int(values.shape[0]) - 1, "i64")  # type: ignore[index,arg-type]
+        rows = c.net.Gather(values, c.net.Min(c.net.Max(before, c.number(0, "i64")), last), axis=0)
+        rows = c.reshape(rows, [*c.shape(mask), *list(values.shape)[1:]])  # type: ignore[arg-type]
+    if many:
+        mask = c.net.Unsqueeze(mask, [mask.ndim + i for i in range(many)])
+    rows = c.cast(rows, x.dtype)
+    if accumulate:
+        if x.dtype == "bool":
+            raise UnsupportedNode("index_put that adds truths")
+        rows = c.net.Add(x, rows)
+    return c.net.Where(mask, rows, x)
 
 
 @converts("masked_scatter")
@@ -234,3 +272,44 @@ def _put(c: Conversion, x: Value, source: Value, axis: int, first: int, last: in
 @converts("nonzero")
 def nonzero(c: Conversion, x: Value) -> Value:
     raise UnsupportedNode("how many elements are not zero is known only at run time")
+
+
+@converts("_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(
+    c: Conversion,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    scale_by_frequency: bool,
+    mode: int,
+    sparse: bool,
+    sample_weights: Value | None,
+    include_last: bool,
+    padding: int,
+) -> tuple[Value | None, ...]:
+    """Rows of a table joined in bags, by a matrix that says which row is in which bag."""
+    import torch
+
+    if any(user.args[1] != 0 for user in c.node.users):
+        raise UnsupportedNode("what embedding_bag keeps for training")
+    net, dtype = c.net, weight.dtype
+    many, bags = c.static_shape(indices)[0], c.out_shape(0)[0]
+    indices, offsets = c.cast(indices, "i64"), c.cast(offsets, "i64")
+    begun = net.LessOrEqual(net.Unsqueeze(offsets, [1]), c.constant(torch.arange(many).unsqueeze(0)))
+    bag = net.Sub(net.ReduceSum(c.cast(begun, "i64"), [0], keepdims=1), c.number(1, "i64"))
+    within = net.Equal(c.constant(torch.arange(bags).unsqueeze(1)), bag)
+    if padding >= 0:
+        within = net.And(within, net.Not(net.Equal(net.Unsqueeze(indices, [0]), c.number(padding, "i64"))))
+    rows = net.Gather(weight, indices, axis=0)
+    if mode == 2:
+        spread = net.Where(net.Unsqueeze(within, [2]), net.Unsqueeze(rows, [0]), c.number(float("-inf"), dtype))
+        most = net.ReduceMax(spread, [1], keepdims=0)
+        filled = net.ReduceMax(within, [1], keepdims=1)
+        return net.Where(filled, most, c.number(0, dtype)), None, None, None
+    share = c.cast(within, dtype)
+    if sample_weights is not None:
+        share = net.Mul(share, net.Unsqueeze(sample_weights, [0]))
+    if mode == 1:
+        count = net.ReduceSum(c.cast(within, dtype), [1], keepdims=1)
+        share = net.Div(share, net.Max(count, c.number(1, dtype)))
+    return net.MatMul(share, rows), None, None, None

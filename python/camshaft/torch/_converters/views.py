@@ -41,6 +41,8 @@ def unsqueeze(c: Conversion, x: Value, dim: int) -> Value:
 
 @converts("squeeze", "squeeze.dim", "squeeze.dims")
 def squeeze(c: Conversion, x: Value, *dims: Any) -> Value:
+    if not x.ndim or (dims and dims[0] == []):
+        return x
     shape = c.shape(x)
     axes = [axis for axis in c.axes(dims[0] if dims else None, x.ndim) if shape[axis] == 1]
     return c.net.Squeeze(x, axes) if axes else x
@@ -149,7 +151,7 @@ def unfold(c: Conversion, x: Value, dim: int, size: int, step: int) -> Value:
     import torch
 
     if not x.ndim:
-        raise UnsupportedNode("windows of a scalar")
+        return c.reshape(x, c.out_shape())
     axis = c.axis(dim, x.ndim)
     windows = (c.static_shape(x)[axis] - size) // step + 1
     places = torch.arange(windows).unsqueeze(1) * step + torch.arange(size)
