@@ -10,10 +10,11 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from camshaft._errors import InvalidArgumentError, UnsupportedError
-from camshaft.torch._graph import compiled_graph
+from camshaft.torch._graph import compiled_graph, copied
 from camshaft.torch._lowering import decompositions
 from camshaft.torch._options import parsed
 from camshaft.torch._region import Region
+from camshaft.torch._sizes import is_symbolic
 
 Sizes = Sequence[int]
 
@@ -95,8 +96,8 @@ class CompiledModule(torch.nn.Module):
         if spec != self._in_spec:
             from torch.export._tree_utils import reorder_kwargs
 
-            kwargs = reorder_kwargs(kwargs, self._in_spec)
-            given, spec = pytree.tree_flatten((args, kwargs))
+            if set(kwargs) == set(self._in_spec.child(1).context):
+                given, spec = pytree.tree_flatten((args, reorder_kwargs(kwargs, self._in_spec)))
             if spec != self._in_spec:
                 raise InvalidArgumentError(f"the module was compiled for arguments {self._in_spec}, not {spec}")
         for place, (value, wanted) in enumerate(zip(given, self._specs)):
@@ -202,7 +203,7 @@ def compiled_program(program: Any, described: list[Any] | None, options: Any) ->
         raise UnsupportedError(
             f"the module writes {', '.join(map(str, written))} when it is called: make that an input and an output"
         )
-    gm = program.graph_module
+    gm = copied(program.graph_module)  # as one that pickles
     kinds = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
     users = []
     for node in [node for node in gm.graph.nodes if node.op == "placeholder"]:
@@ -253,7 +254,7 @@ def _specs(program: Any, users: list[Any], described: list[Any] | None) -> tuple
         given = None if described is None else described[place]
         sizes = []
         for axis, size in enumerate(fake.shape):
-            if not isinstance(size, torch.SymInt):
+            if not is_symbolic(size):
                 if given is not None and axis in given.dynamic_axes:
                     raise UnsupportedError(
                         f"{given!r}: the module has axis {axis} of argument {place} at {size} alone "

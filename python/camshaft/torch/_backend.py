@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule
 from torch.utils._python_dispatch import _disable_current_modes
 
-from camshaft.torch._graph import compiled_graph
+from camshaft.torch._graph import compiled_graph, copied
 from camshaft.torch._lowering import decompositions
 from camshaft.torch._options import Options, log, parsed
 from camshaft.torch._region import Region
@@ -93,7 +93,7 @@ class _Compiled:
         self._constants = constants
         self._marks = _marks(constants)
         with _disable_current_modes():  # constants are computed with, not traced
-            self._run = compiled_graph(_copied(self._graph), dict(zip(self._names, constants)), self._options)
+            self._run = compiled_graph(copied(self._graph), dict(zip(self._names, constants)), self._options)
         self._whole = isinstance(self._run, Region)
 
     def __call__(self, given: list[Any]) -> Any:
@@ -105,13 +105,6 @@ class _Compiled:
         arguments = [given[place] for place in self._others] if self._whole else list(given)
         given.clear()
         return self._run(*arguments)
-
-
-def _copied(gm: GraphModule) -> GraphModule:
-    """The same modules under a graph of its own, which compiling changes."""
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(gm.graph, {}))
-    return GraphModule(gm, graph)
 
 
 def _marks(tensors: list[torch.Tensor]) -> list[Any]:

@@ -54,6 +54,13 @@ def _is_result(result: Any, conversion: Conversion) -> bool:
     )
 
 
+def copied(gm: GraphModule) -> GraphModule:
+    """The same modules under a graph of its own, which compiling changes."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(gm.graph, {}))
+    return GraphModule(gm, graph)
+
+
 def refuse_training(gm: GraphModule) -> None:
     for node in gm.graph.nodes:
         name = str(node.target)

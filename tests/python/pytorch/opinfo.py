@@ -236,7 +236,7 @@ def write_table(path, rows, totals):
     lines = [
         "# Operators of PyTorch",
         "",
-        f"Made by `tests/python/torch/opinfo.py --table` with PyTorch {torch.__version__}; do not edit. *Compiled* are the",
+        f"Made by `tests/python/pytorch/opinfo.py --table` with PyTorch {torch.__version__}; do not edit. *Compiled* are the",
         "samples of PyTorch's OpInfo database that an engine computes whole, with PyTorch's own result; *left* those of",
         "which PyTorch runs a part, with the same result; *not judged* have tensors without elements, or train.",
         "",
