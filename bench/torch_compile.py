@@ -60,6 +60,8 @@ def measure(name, batch, seconds, autotune):
     """{"eager", "inductor", "camshaft"}: least seconds of a call; "first": seconds to the first result."""
     import torch
 
+    import camshaft.torch  # noqa: F401  # which registers the backend
+
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     torch._inductor.config.freezing = True

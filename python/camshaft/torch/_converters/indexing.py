@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+from camshaft.torch._converters.pointwise import floor_divided
 from camshaft.torch._registry import UnsupportedNode, converts
 
 if TYPE_CHECKING:
@@ -65,22 +67,31 @@ def scatter_add(c: Conversion, x: Value, dim: int, index: Value, source: Value) 
 def scatter_reduce(
     c: Conversion, x: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool
 ) -> Value:
-    if reduce not in _REDUCTIONS:
-        raise UnsupportedNode(f"scatter_reduce by {reduce}")
-    if not include_self:
-        neutral = {"sum": 0, "prod": 1}.get(reduce)
-        if neutral is None:
-            floats = x.dtype[0] == "f" or x.dtype == "bf16"
-            least = float("-inf") if floats else c.lowest(x.dtype)
-            most = float("inf") if floats else c.highest(x.dtype)
-            neutral = least if reduce == "amax" else most
-        start = (
-            c.net.Expand(c.number(neutral, x.dtype), c.dims(c.shape(index)))
-            if index.ndim
-            else c.number(neutral, x.dtype)
-        )
-        x = _scattered(c, x, dim, index, start, "none")
-    return _scattered(c, x, dim, index, source, _REDUCTIONS[reduce])
+    if x.dtype == "bool":
+        x, source = c.cast(x, "i32"), c.cast(source, "i32")
+        return c.cast(scatter_reduce(c, x, dim, index, source, reduce, include_self), "bool")
+    if not include_self:  # what is written to starts from what changes nothing
+        floats = x.dtype[0] == "f" or x.dtype == "bf16"
+        least, most = (-math.inf, math.inf) if floats else (c.lowest(x.dtype), c.highest(x.dtype))
+        neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": least, "amin": most}[reduce]
+        x = _scattered(c, x, dim, index, _everywhere(c, neutral, x.dtype, index), "none")
+    if reduce != "mean":
+        return _scattered(c, x, dim, index, source, _REDUCTIONS[reduce])
+    total = _scattered(c, x, dim, index, source, "add")
+    before = (
+        c.net.Expand(c.number(int(include_self), x.dtype), c.dims(c.shape(x)))
+        if x.ndim
+        else c.number(int(include_self), x.dtype)
+    )
+    many = _scattered(c, before, dim, index, _everywhere(c, 1, x.dtype, index), "add")
+    many = c.net.Max(many, c.number(1, x.dtype))
+    return floor_divided(c, total, many) if x.dtype[0] in "iu" else c.net.Div(total, many)
+
+
+def _everywhere(c: Conversion, number: Any, dtype: str, index: Value) -> Value:
+    """A number for each index."""
+    value = c.number(number, dtype)
+    return c.net.Expand(value, c.dims(c.shape(index))) if index.ndim else value
 
 
 def _scattered(c: Conversion, x: Value, dim: int, index: Value, source: Value, reduction: str) -> Value:

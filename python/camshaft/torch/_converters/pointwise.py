@@ -164,15 +164,15 @@ def div_mode(c: Conversion, x: Value, other: Any, rounding_mode: str | None) -> 
         return c.net.Div(a, b)
     if rounding_mode == "trunc":
         return trunc(c, c.net.Div(a, b))
-    return _floor_divided(c, a, b)
+    return floor_divided(c, a, b)
 
 
 @converts("floor_divide")
 def floor_divide(c: Conversion, x: Value, other: Any) -> Value:
-    return _floor_divided(c, c.operand(x, c.out_dtype), c.operand(other, c.out_dtype))
+    return floor_divided(c, c.operand(x, c.out_dtype), c.operand(other, c.out_dtype))
 
 
-def _floor_divided(c: Conversion, a: Value, b: Value) -> Value:
+def floor_divided(c: Conversion, a: Value, b: Value) -> Value:
     net, zero = c.net, c.number(0, a.dtype)
     if a.dtype[0] == "u":
         return net.Div(a, b)
