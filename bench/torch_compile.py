@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""torch.compile(backend="camshaft") beside eager PyTorch and inductor (max-autotune, freezing, C++ wrapper) on one thread.
+
+    torch_compile.py                         every model at batch 1 and 8
+    torch_compile.py resnet18 bert           those whose names have one of the words
+    torch_compile.py --batches 1 --seconds 5 --json FILE
+
+All run in one process on the same tensors, in turn, one call each; a time is the least of all turns. Prints Camshaft's speed
+as a multiple of each other's, the geometric mean and the slowest, and the time to the first result of each."""
+
+import argparse
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/python/pytorch"))
+
+# Architectures at the sizes that they are used in: (function of torchvision, timm or transformers, what it takes).
+VISION = """resnet18 resnet50 mobilenet_v2 mobilenet_v3_large efficientnet_b0 densenet121 shufflenet_v2_x1_0 regnet_y_800mf
+convnext_tiny vit_b_16 swin_t""".split()
+TIMM = "vit_tiny_patch16_224 mixer_s32_224 poolformer_s12 mobilenetv4_conv_small ghostnet_100 repvgg_a0".split()
+WORDS = {
+    "bert": ("BertConfig", "BertModel", {"num_hidden_layers": 6}),
+    "distilbert": ("DistilBertConfig", "DistilBertModel", {}),
+    "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_layer": 6}),
+}
+MODELS = [*VISION, *TIMM, *WORDS]
+
+
+def made(name, batch):
+    import torch
+
+    torch.manual_seed(0)
+    if name in WORDS:
+        import architectures
+        import transformers
+
+        config, model, options = WORDS[name]
+        module = getattr(transformers, model)(getattr(transformers, config)(**options))
+        plain = architectures._NoCache if name == "gpt2" else architectures._Plain
+        return plain(module).eval(), (torch.randint(0, 1000, (batch, 128)),)
+    from torchvision_models import imported
+
+    images = torch.randn(batch, 3, 224, 224)
+    if name in VISION:
+        return getattr(imported().models, name)(weights=None).eval(), (images,)
+    imported()
+    import timm
+
+    return timm.create_model(name, pretrained=False).eval(), (images,)
+
+
+def measure(name, batch, seconds, autotune):
+    """{"eager", "inductor", "camshaft"}: least seconds of a call; "first": seconds to the first result."""
+    import torch
+
+    import camshaft.torch  # noqa: F401  # which registers the backend
+
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    torch._inductor.config.freezing = True
+    torch._inductor.config.cpp_wrapper = True
+    module, given = made(name, batch)
+    first, runs = {}, {"eager": module}
+    with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+        expected = module(*given)
+        options = {"cache_dir": folder}
+        compiled = {
+            "camshaft": lambda: torch.compile(module, backend="camshaft", dynamic=False, options=options),
+            "inductor": lambda: torch.compile(module, mode="max-autotune" if autotune else None, dynamic=False),
+        }
+        for label, make in compiled.items():
+            torch.compiler.reset()
+            begun = time.perf_counter()
+            run = make()
+            actual = run(*given)
+            first[label] = time.perf_counter() - begun
+            error = float((actual - expected).abs().max() / expected.abs().max())
+            if error > 1e-3:
+                raise SystemExit(f"{name} at batch {batch}: {label} differs by {error:.1e} of the scale")
+            runs[label] = run
+        # Compiled callables live on after the next reset(): each has its own code.
+        times = {label: [] for label in runs}
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or len(times["eager"]) < 5:
+            for label, run in runs.items():
+                begun = time.perf_counter()
+                run(*given)
+                times[label].append(time.perf_counter() - begun)
+        torch.compiler.reset()
+        begun = time.perf_counter()
+        torch.compile(module, backend="camshaft", dynamic=False, options=options)(*given)
+        first["camshaft from the cache"] = time.perf_counter() - begun
+    return {**{label: min(found) for label, found in times.items()}, "first": first, "turns": len(times["eager"])}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--seconds", type=float, default=20, help="of the turns of each model")
+    parser.add_argument("--json", type=pathlib.Path, help="where to keep what was measured")
+    parser.add_argument(
+        "--no-autotune", action="store_true", help="inductor's default mode, which compiles in less time"
+    )
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        name, batch = options.one.split("@")
+        print(json.dumps(measure(name, int(batch), options.seconds, not options.no_autotune)))
+        return
+    found = {}
+    for name in MODELS:
+        if options.words and not any(word in name for word in options.words):
+            continue
+        for batch in options.batches:
+            command = [sys.executable, __file__, "--one", f"{name}@{batch}", "--seconds", str(options.seconds)]
+            command += ["--no-autotune"] if options.no_autotune else []
+            done = subprocess.run(command, capture_output=True, text=True)
+            lines = done.stdout.strip().splitlines()
+            if done.returncode or not lines:
+                print(f"{name}@{batch}: {(done.stderr.strip().splitlines() or ['no result'])[-1]}", flush=True)
+                continue
+            row = found[f"{name}@{batch}"] = json.loads(lines[-1])
+            print(
+                f"{name}@{batch}: {row['camshaft'] * 1e3:.2f} ms; × inductor {row['inductor'] / row['camshaft']:.2f}, "
+                f"× eager {row['eager'] / row['camshaft']:.2f}; first {row['first']['camshaft']:.1f} s, from the cache "
+                f"{row['first']['camshaft from the cache']:.1f} s, inductor {row['first']['inductor']:.1f} s",
+                flush=True,
+            )
+            if options.json:
+                options.json.write_text(json.dumps(found, indent=1) + "\n")
+    for rival in ("inductor", "eager"):
+        ratios = {label: row[rival] / row["camshaft"] for label, row in found.items()}
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+            slowest = min(ratios, key=ratios.get)
+            print(f"× {rival}: geometric mean {mean:.2f} of {len(ratios)}, slowest {slowest} {ratios[slowest]:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""torch.compile(model, backend="camshaft"): what PyTorch calls with each graph that it captured."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.utils._python_dispatch import _disable_current_modes
+
+from camshaft.torch._graph import compiled_graph, copied
+from camshaft.torch._lowering import decompositions
+from camshaft.torch._options import Options, log, parsed
+from camshaft.torch._region import Region
+
+
+def backend(
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+    **keywords: Any,
+) -> Callable[..., Any]:
+    """A function of the graph's inputs that gives its outputs. Parameters and buffers become constants of the engines;
+    where they have changed when it is called, the engines are made again."""
+    from torch._dynamo import disable
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    chosen = parsed({**(options or {}), **keywords})
+    _warn_of_gradients(gm, example_inputs)
+
+    def compile_for_inference(graph: GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
+        return _Compiled(graph, _constants_of(graph, example_inputs), chosen)
+
+    with torch.no_grad():  # a graph for inference alone is traced then
+        run = aot_module_simplified(
+            gm,
+            list(example_inputs),
+            fw_compiler=compile_for_inference,
+            inference_compiler=compile_for_inference,
+            decompositions=decompositions(),
+        )
+    return disable(run, reason="it is compiled")
+
+
+def _warn_of_gradients(gm: GraphModule, example_inputs: Sequence[Any]) -> None:
+    if torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad and not isinstance(value, torch.nn.Parameter)
+        for value in example_inputs
+    ):
+        warnings.warn(
+            "an input requires grad: the backend camshaft is for inference, and its results have no gradient "
+            "(call it under torch.no_grad(), or compile for training with another backend)",
+            stacklevel=2,
+        )
+
+
+def _constants_of(graph: GraphModule, example_inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
+    """Parameters and buffers by their place among the graph's arguments, where PyTorch says which these are."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = getattr(context, "fw_metadata", None)
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    if metadata is None or len(placeholders) != len(example_inputs):
+        return {}
+    found: dict[int, torch.Tensor] = {}
+    for place in metadata.static_input_indices:
+        value = example_inputs[place]
+        fake = placeholders[place].meta.get("val")
+        written = metadata.input_info[place].mutates_data
+        if type(value) in (torch.Tensor, torch.nn.Parameter) and not written and fake.shape == value.shape:
+            found[place] = value
+    return found
+
+
+class _Compiled:
+    """What runs a graph. It is compiled again where constants are other tensors than they were, or were written."""
+
+    _boxed_call = True
+
+    def __init__(self, graph: GraphModule, constants: dict[int, torch.Tensor], options: Options) -> None:
+        self._graph, self._options = graph, options
+        self._places = list(constants)
+        names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+        self._names = [names[place] for place in self._places]
+        self._others = [place for place in range(len(names)) if place not in constants]
+        self._compile(list(constants.values()))
+
+    def _compile(self, constants: list[torch.Tensor]) -> None:
+        self._constants = constants
+        self._marks = _marks(constants)
+        with _disable_current_modes():  # constants are computed with, not traced
+            self._run = compiled_graph(copied(self._graph), dict(zip(self._names, constants)), self._options)
+        self._whole = isinstance(self._run, Region)
+
+    def __call__(self, given: list[Any]) -> Any:
+        if self._places:
+            constants = [given[place] for place in self._places]
+            if not all(map(operator.is_, constants, self._constants)) or _marks(constants) != self._marks:
+                log.warning("parameters or buffers have changed since they were compiled: compiled again")
+                self._compile(constants)
+        arguments = [given[place] for place in self._others] if self._whole else list(given)
+        given.clear()
+        return self._run(*arguments)
+
+
+def _marks(tensors: list[torch.Tensor]) -> list[Any]:
+    """What changes where a tensor is written in place or gets other memory."""
+    return [*map(_version, tensors), *map(torch.Tensor.data_ptr, tensors)]
+
+
+_version = operator.attrgetter("_version")

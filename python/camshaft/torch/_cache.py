@@ -1,0 +1,111 @@
+"""Engines on disk, so that another process need not build them again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from camshaft import CorruptEngineError, Engine, Error, _native
+from camshaft.torch._options import Options, build_options, log
+from camshaft.torch._region import bytes_of
+
+if TYPE_CHECKING:
+    from camshaft.torch._conversion import Conversion
+
+
+#: Of what the key is made: another number is another key. It counts changes of what converters make of a graph.
+_FORM = 1
+
+
+def folder_of(options: Options) -> Path:
+    if options.cache_dir:
+        return Path(options.cache_dir)
+    if named := os.environ.get("CAMSHAFT_TORCH_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "camshaft" / "torch"
+
+
+def engine_of(
+    conversion: Conversion, options: Options, profiles: Mapping[str, Any] | None, make: Callable[[], Engine]
+) -> Engine:
+    """The engine of a network from the folder, or a new one, which is put there. A file that cannot be read is made
+    anew; a folder that cannot be written is said and done without."""
+    if not options.cache:
+        return make()
+    path = folder_of(options) / f"{key_of(conversion, options, profiles)}.engine"
+    if path.exists():
+        try:
+            engine = Engine(path)
+            log.info("engine taken from %s", path)
+            return engine
+        except (CorruptEngineError, Error) as error:
+            log.warning("%s is made anew: %s", path, error)
+    engine = make()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        engine.save(path)  # whole or not at all: processes that write it at once do not meet
+    except (OSError, Error) as error:
+        log.warning("the engine is not kept: %s", error)
+    return engine
+
+
+def key_of(conversion: Conversion, options: Options, profiles: Mapping[str, Any] | None) -> str:
+    """By the graph, its constants' contents, what the build is told, this version, PyTorch's and the machine."""
+    digest = hashlib.sha256()
+
+    def add(*parts: Any) -> None:
+        digest.update(json.dumps(parts, default=str).encode())
+
+    add(_FORM, _library(), torch.__version__, _machine(), sorted(build_options(options).items()))
+    add(options.truncate_long_and_double, sorted((profiles or {}).items()))
+    numbers: dict[Any, str] = {}
+    for node in conversion.gm.graph.nodes:
+        numbers[node] = f"%{len(numbers)}"
+        fake = node.meta.get("val")
+        described = [
+            (str(t.dtype), [str(s) for s in t.shape], [str(s) for s in t.stride()], str(t.device))
+            for t in (fake if isinstance(fake, (tuple, list)) else [fake])
+            if isinstance(t, torch.Tensor)
+        ]
+        target = node.op if node.op in ("placeholder", "output") else str(node.target)
+        add(node.op, target, _written(node.args, numbers), _written(node.kwargs, numbers), described)
+        if node.name in conversion.constants and node.users:
+            _add_tensor(digest, conversion.constants[node.name])
+        elif node.op == "get_attr":
+            held = getattr(conversion.gm, str(node.target), None)
+            if isinstance(held, torch.Tensor):
+                _add_tensor(digest, held)
+    return digest.hexdigest()
+
+
+def _add_tensor(digest: Any, tensor: torch.Tensor) -> None:
+    digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+    digest.update(bytes_of(tensor))
+
+
+def _written(value: Any, numbers: Mapping[Any, str]) -> Any:
+    if isinstance(value, torch.fx.Node):
+        return numbers[value]
+    if isinstance(value, (list, tuple)):
+        return [_written(item, numbers) for item in value]
+    if isinstance(value, dict):
+        return {key: _written(item, numbers) for key, item in value.items()}
+    return repr(value)
+
+
+def _library() -> str:
+    """The version, and the library file's own size and time, which tell two builds of one version apart."""
+    found = Path(_native.__file__).stat()
+    return f"{_native.version()} {found.st_size} {found.st_mtime_ns}"
+
+
+def _machine() -> list[Any]:
+    kept = ("kind", "name", "isa", "compute_capability")
+    return [platform.machine(), [[device.get(key) for key in kept] for device in json.loads(_native.list_devices())]]

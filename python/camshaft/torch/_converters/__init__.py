@@ -1,0 +1,1 @@
+"""What adds the nodes of PyTorch's operators to networks, by family. Each file registers its own (see _registry.py)."""

@@ -1,0 +1,140 @@
+"""Modules compiled before they are called: shapes, files, pickles, and the names of torch_tensorrt."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+from conftest import HERE
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("camshaft", reason="the Python module was not built: no Python headers")
+import camshaft.torch  # noqa: E402
+from camshaft import InvalidArgumentError, UnsupportedError  # noqa: E402
+from camshaft.torch import Input  # noqa: E402
+from test_compile import Net, same  # noqa: E402
+
+
+@pytest.fixture
+def net():
+    return Net().eval()
+
+
+IMAGES = {"min_shape": (1, 3, 8, 8), "opt_shape": (2, 3, 16, 16), "max_shape": (4, 3, 32, 32)}
+
+
+def test_ranges_of_shapes(net):
+    module = camshaft.torch.compile(net, inputs=[Input(**IMAGES)], optimization_level=0)
+    with torch.no_grad():
+        for shape in [(1, 3, 8, 8), (2, 3, 16, 16), (4, 3, 32, 20)]:
+            x = torch.randn(shape)
+            same(module(x), net(x))
+            same(module(x.to(memory_format=torch.channels_last)), net(x))
+    assert module.run.engine.profiles[0]
+    for wrong, words in [
+        (torch.randn(5, 3, 8, 8), "axis 0 of argument 0 is 5; the module was compiled for 1 to 4"),
+        (torch.randn(1, 4, 8, 8), "axis 1 of argument 0 is 4; the module was compiled for 3"),
+        (torch.randn(1, 3, 8), "3 axes|takes torch.float32, 4 axes"),
+        (torch.ones(1, 3, 8, 8, dtype=torch.int64), "takes torch.float32"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=words):
+            module(wrong)
+
+
+def test_files_and_pickles(net, tmp_path):
+    for options in ({}, {"torch_executed_ops": {"aten.convolution"}, "min_block_size": 1}):
+        module = camshaft.torch.compile(net, inputs=[torch.randn(2, 3, 16, 16)], optimization_level=0, **options)
+        x = torch.randn(2, 3, 16, 16)
+        torch.save(x, tmp_path / "x")
+        camshaft.torch.save(module, tmp_path / "module")
+        expected = net(x).detach()
+        same(camshaft.torch.load(tmp_path / "module")(x), expected)
+        same(pickle.loads(pickle.dumps(module))(x), expected)
+        code = f"""import sys; sys.path.insert(0, {HERE!r})
+import torch, camshaft.torch
+module = camshaft.torch.load({str(tmp_path / "module")!r})
+print(module(torch.load({str(tmp_path / "x")!r})).sum().item())"""
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert float(said) == pytest.approx(expected.sum().item(), rel=1e-4)
+    with pytest.raises(InvalidArgumentError, match="what camshaft.torch.compile"):
+        camshaft.torch.save(net, tmp_path / "other")
+
+
+def test_arguments_by_name_and_structures():
+    class Structured(torch.nn.Module):
+        def forward(self, x, pair, *, scale, negate=False):
+            y = x * scale + pair["a"] - pair["b"][0]
+            return {"y": -y if negate else y, "sum": [y.sum()]}
+
+    given = (torch.randn(2, 3), {"a": torch.randn(3), "b": (torch.randn(2, 1),)})
+    named = {"scale": torch.randn(2, 3), "negate": True}
+    module = camshaft.torch.compile(Structured().eval(), inputs=list(given), kwarg_inputs=named, optimization_level=0)
+    same(module(*given, **named), Structured()(*given, **named))
+    same(module(*given, negate=True, scale=named["scale"]), Structured()(*given, **named))
+    with pytest.raises(InvalidArgumentError, match="was compiled for arguments"):
+        module(given[0])
+
+
+def test_an_exported_program(net):
+    batch = torch.export.Dim("batch", min=1, max=8)
+    program = torch.export.export(net, (torch.randn(2, 3, 8, 8),), dynamic_shapes=({0: batch},))
+    module = camshaft.torch.compile(program, optimization_level=0)
+    x = torch.randn(7, 3, 8, 8)
+    same(module(x), net(x))
+
+
+def test_what_is_refused(net):
+    with pytest.raises(InvalidArgumentError, match=r"training mode: call module.eval\(\)"):
+        camshaft.torch.compile(Net(), inputs=[Input(**IMAGES)])
+    with pytest.raises(UnsupportedError, match="ir='ts'"):
+        camshaft.torch.compile(net, inputs=[Input(**IMAGES)], ir="ts")
+    with pytest.raises(InvalidArgumentError, match="opt_shape lies between"):
+        Input(min_shape=(2, 3), opt_shape=(1, 3), max_shape=(4, 3))
+    with pytest.raises(InvalidArgumentError, match="has a shape, or"):
+        Input()
+
+    class Fixed(torch.nn.Module):
+        def forward(self, x):
+            return x.reshape(2, 3, -1)[:, :, : x.shape[0]] if x.shape[0] == 2 else x
+
+    with pytest.raises(Exception, match="axis 0 of argument 0 at 2 alone"):
+        ranged = Input(min_shape=(1, 12), opt_shape=(2, 12), max_shape=(4, 12))
+        camshaft.torch.compile(Fixed().eval(), inputs=[ranged], optimization_level=0)
+
+    class Writing(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls += 1
+            return x + self.calls
+
+    with pytest.raises(UnsupportedError, match="the module writes calls"):
+        camshaft.torch.compile(Writing().eval(), inputs=[torch.ones(2)])
+    module = camshaft.torch.compile(net, inputs=[torch.randn(1, 3, 8, 8)], optimization_level=0)
+    with pytest.raises(UnsupportedError, match="for inference"):
+        module.train()
+    assert module.eval() is module
+
+
+def test_the_names_of_torch_tensorrt(net):
+    code = f"""import sys; sys.path.insert(0, {HERE!r})
+import torch, camshaft.torch
+camshaft.torch.install()
+camshaft.torch.install()
+import torch_tensorrt
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()).eval()
+x = torch.randn(3, 4)
+with torch.no_grad():
+    for backend in ("tensorrt", "torch_tensorrt"):
+        run = torch.compile(model, backend=backend, options={{"enabled_precisions": {{torch.float}}, "min_block_size": 1}})
+        torch.testing.assert_close(run(x), model(x))
+        torch.compiler.reset()
+    inputs = [torch_tensorrt.Input(min_shape=[1, 4], opt_shape=[2, 4], max_shape=[8, 4], dtype=torch_tensorrt.dtype.f32)]
+    module = torch_tensorrt.compile(model, ir="dynamo", inputs=inputs, enabled_precisions={{torch_tensorrt.dtype.f32}})
+    torch.testing.assert_close(module(x), model(x))
+    module = torch_tensorrt.dynamo.compile(torch.export.export(model, (x,)), arg_inputs=[x])
+    torch.testing.assert_close(module(x), model(x))
+print("done")"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "done\n"

@@ -1,0 +1,352 @@
+"""torch.compile(backend="camshaft"): results are PyTorch's, whatever changes, and what stays with it is said."""
+
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+
+import pytest
+from conftest import HERE
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("camshaft", reason="the Python module was not built: no Python headers")
+import camshaft.torch  # noqa: E402
+from camshaft.torch import _graph  # noqa: E402
+
+QUICK = {"optimization_level": 0}
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.last = torch.nn.Linear(8, 5)
+        self.register_buffer("scale", torch.linspace(1, 2, 5))
+
+    def forward(self, x):
+        x = torch.nn.functional.silu(self.norm(self.conv(x)))
+        return self.last(x.mean((2, 3))) * self.scale
+
+
+@pytest.fixture
+def net():
+    return Net().eval()
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    """The regions that are made, as they are."""
+    made, built = [], _graph._built
+
+    def counted(*args, **kwargs):
+        made.append(built(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(_graph, "_built", counted)
+    return made
+
+
+def compiled(module, dynamic=False, **options):
+    return torch.compile(module, backend="camshaft", dynamic=dynamic, options={**QUICK, **options})
+
+
+def same(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def test_a_network_is_one_engine(net, engines):
+    x = torch.randn(2, 3, 16, 16)
+    with torch.no_grad():
+        same(compiled(net)(x), net(x))
+    assert len(engines) == 1 and engines[0].engine.outputs[0].shape == (2, 5)
+
+
+def test_sizes_that_change_are_one_engine(net, engines):
+    run = compiled(net, dynamic=True)
+    with torch.no_grad():
+        for shape in [(2, 3, 16, 14), (5, 3, 20, 12), (4, 3, 7, 9)]:
+            x = torch.randn(shape)
+            same(run(x), net(x))
+    assert len(engines) == 1
+
+
+def test_sizes_are_computed_with(engines):
+    def function(x, y):
+        rows = x.reshape(x.shape[0] * 2, -1, 4)
+        return rows + y[: x.shape[1] // 8].sum(), torch.arange(x.shape[0]), x.shape[0] + 1, torch.cat([x, x[:, 1:]], 1)
+
+    run = compiled(function, dynamic=True)
+    for rows, columns in [(2, 16), (3, 24), (7, 40)]:
+        x, y = torch.randn(rows, columns), torch.randn(columns)
+        same(run(x, y), function(x, y))
+    assert len(engines) == 1
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_memory_in_another_order(net, engines, fast):
+    x = torch.randn(2, 3, 16, 12).to(memory_format=torch.channels_last)
+    model = net.to(memory_format=torch.channels_last) if fast else net
+    with torch.no_grad():
+        same(compiled(model)(x), model(x))
+
+    def turned(x):
+        return (x.transpose(1, 3) * 2, x.permute(0, 2, 3, 1) + 1)
+
+    for given in (x, x[:, :, ::2], x[:, 1:], x.expand(2, 3, 16, 12)):
+        actual, expected = compiled(turned)(given), turned(given)
+        same(actual, expected)
+        torch.compiler.reset()
+    assert all(region is not None for region in engines)
+
+
+def test_weights_that_change_are_seen(net, engines, caplog):
+    run, x = compiled(net), torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        same(run(x), net(x))
+        net.scale.mul_(3)
+        same(run(x), net(x))
+        net.load_state_dict({name: value + 0.125 for name, value in net.state_dict().items()}, strict=False)
+        same(run(x), net(x))
+        net.last.weight.data = torch.randn(5, 8)
+        same(run(x), net(x))
+        net.last = torch.nn.Linear(8, 5)
+        same(run(x), net(x))
+        many = len(engines)
+        same(run(x), net(x))
+    assert len(engines) == many
+    assert "have changed since they were compiled" in caplog.text
+
+
+def test_in_place_and_views_of_arguments():
+    def function(x, y):
+        x.add_(1)
+        y[1:].mul_(2)
+        return x.view(-1), y[0], x
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    a, b, c, d = x.clone(), y.clone(), x.clone(), y.clone()
+    same(compiled(function)(a, b), function(c, d))
+    same((a, b), (c, d))
+
+
+def test_buffers_that_a_call_writes():
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    ours, theirs, x = Counting().eval(), Counting().eval(), torch.randn(3)
+    run = compiled(ours)
+    for _ in range(3):
+        same(run(x), theirs(x))
+    same(ours.calls, theirs.calls)
+
+
+def test_what_stays_with_pytorch_is_said(engines, caplog):
+    def function(x):
+        y = torch.relu(x) * 2
+        y = torch.fft.fft(y).real
+        return torch.tanh(y + 1) * 3
+
+    x = torch.randn(4, 8)
+    with caplog.at_level(logging.INFO, logger="camshaft.torch"):
+        same(compiled(function, min_block_size=2)(x), function(x))
+    assert "operators stay with PyTorch" in caplog.text and "aten._fft_r2c.default (" in caplog.text
+    assert len([region for region in engines if region is not None]) == 2
+
+
+def test_small_parts_stay(engines, caplog):
+    def function(x):
+        return torch.fft.fft(torch.relu(x)).real + 1
+
+    x = torch.randn(4, 8)
+    with caplog.at_level(logging.INFO, logger="camshaft.torch"):
+        same(compiled(function, min_block_size=5)(x), function(x))
+    assert not engines and "min_block_size" in caplog.text
+
+
+def test_operators_that_are_to_stay(net, engines):
+    x = torch.randn(1, 3, 8, 8)
+    for named in ({"aten.convolution.default"}, ["torch.ops.aten.convolution"], {torch.ops.aten.convolution.default}):
+        with torch.no_grad():
+            same(compiled(net, torch_executed_ops=named, min_block_size=1)(x), net(x))
+        assert not any("Conv" in str(region.engine.layers()) for region in engines)
+        torch.compiler.reset()
+    with pytest.raises(Exception, match="stay with PyTorch: aten.convolution.default"), torch.no_grad():
+        compiled(net, torch_executed_ops={"aten.convolution"}, require_full_compilation=True)(x)
+
+
+def test_a_build_that_fails(net, monkeypatch, caplog):
+    def fail(*args, **kwargs):
+        raise camshaft.UnsupportedError("of the test")
+
+    monkeypatch.setattr(_graph, "build", fail)
+    x = torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        same(compiled(net)(x), net(x))
+        assert "its build failed: of the test" in caplog.text
+        torch.compiler.reset()
+        with pytest.raises(Exception, match="of the test"):
+            compiled(net, pass_through_build_failures=True)(x)
+
+
+@pytest.mark.parametrize("layer", [torch.nn.Dropout(0.5), torch.nn.BatchNorm2d(3)])
+def test_training_is_refused(layer):
+    with pytest.raises(Exception, match=r"in training mode: call model.eval\(\)"):
+        compiled(layer.train())(torch.randn(2, 3, 4, 4))
+
+
+def test_gradients_are_warned_of(net):
+    x = torch.randn(1, 3, 8, 8, requires_grad=True)
+    with pytest.warns(UserWarning, match="results have no gradient"):
+        y = compiled(net)(x)
+    assert not y.requires_grad
+    torch.compiler.reset()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error", UserWarning)
+        same(compiled(net)(x), net(x))
+
+
+def test_options_are_checked():
+    for options, words in [
+        ({"min_block_sise": 1}, "no option 'min_block_sise'; did you mean 'min_block_size'"),
+        ({"enabled_precisions": {"fp17"}}, "'fp17' is no precision"),
+        ({"optimization_level": 9}, "from 0 to 5, not 9"),
+        ({"min_block_size": 0}, "from 1 on, not 0"),
+    ]:
+        with pytest.raises(Exception, match=words):
+            torch.compile(lambda x: x + 1, backend="camshaft", options=options)(torch.ones(2))
+        torch.compiler.reset()
+
+
+def test_options_of_torch_tensorrt_are_taken(net):
+    x = torch.randn(1, 3, 8, 8)
+    options = {"enabled_precisions": {torch.float16}, "truncate_long_and_double": True, "workspace_size": 1 << 20}
+    with torch.no_grad():
+        actual, expected = compiled(net, debug=True, use_python_runtime=False, **options)(x), net(x)
+    torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.02)
+
+
+def test_doubles_may_be_cut(engines):
+    def function(x):
+        return (x * 2 + 1).sin()
+
+    x = torch.randn(5, dtype=torch.float64)
+    y = compiled(function, truncate_long_and_double=True)(x)
+    assert y.dtype == torch.float64 and 0 < (y - function(x)).abs().max() < 1e-6
+    torch.compiler.reset()
+    torch.testing.assert_close(compiled(function)(x), function(x), rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_types_of_elements(engines, dtype):
+    def function(x, y):
+        return torch.maximum(x, y) + x * 2 - y, (x > y) | (y == 3)
+
+    x, y = (torch.randint(0, 30, (3, 5)).to(dtype) for _ in range(2))
+    torch.testing.assert_close(compiled(function)(x, y), function(x, y), rtol=1e-2, atol=1e-2)
+    assert engines[0] is not None
+
+
+def test_tensors_without_elements_and_scalars():
+    def function(x, y):
+        return torch.cat([x, y]).sum(0), x.max() if x.numel() else y.sum(), x * y.shape[0]
+
+    for rows in (0, 3):
+        x, y = torch.randn(rows, 4), torch.randn(2, 4)
+        same(compiled(function)(x, y), function(x, y))
+    same(compiled(torch.exp)(torch.tensor(1.5)), torch.tensor(1.5).exp())
+
+
+def test_special_numbers():
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e38, -1e-38])
+
+    def function(x):
+        return x.abs(), x.clamp(-1, 1), torch.where(x > 0, x, -x), x.isnan(), x.isinf(), torch.maximum(x, x.flip(0))
+
+    same(compiled(function)(x), function(x))
+
+
+def test_threads_at_once(net):
+    run, x = compiled(net), torch.randn(2, 3, 16, 16)
+    with torch.no_grad():
+        expected = [net(x * i) for i in range(4)]
+        run(x)
+        found = [[] for _ in range(4)]
+
+        def work(i):
+            with torch.no_grad():
+                for _ in range(20):
+                    found[i].append(run(x * i))
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    for results, wanted in zip(found, expected):
+        assert len(results) == 20
+        for result in results:
+            same(result, wanted)
+
+
+def test_results_are_the_callers(net):
+    run, x = compiled(net), torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        first = run(x)
+        kept = first.clone()
+        run(x * 2)
+    same(first, kept)
+
+
+IN_A_PROCESS = """
+    import logging, sys
+    import torch
+    torch.manual_seed(0)
+    sys.path.insert(0, {here!r})
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)).eval()
+    {change}
+    with torch.no_grad():
+        x = torch.randn(2, 4)
+        found = torch.compile(model, backend="camshaft", options={options})(x)
+        torch.testing.assert_close(found, model(x))
+"""
+
+
+def in_a_process(folder, change="", **options):
+    (folder / "camshaft-0.dist-info").mkdir(exist_ok=True)
+    (folder / "camshaft-0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: camshaft\nVersion: 0\n")
+    entry = "[torch_dynamo_backends]\ncamshaft = camshaft.torch:backend\n"
+    (folder / "camshaft-0.dist-info/entry_points.txt").write_text(entry)
+    text = textwrap.dedent(IN_A_PROCESS).format(here=HERE, change=change, options={**QUICK, **options})
+    environment = {**os.environ, "PYTHONPATH": str(folder), "CAMSHAFT_TORCH_CACHE": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_engines_are_kept_across_processes(tmp_path):
+    """Found by the entry point, without an import."""
+    assert "taken from" not in in_a_process(tmp_path)
+    assert "taken from" in in_a_process(tmp_path)
+    assert "taken from" not in in_a_process(tmp_path, change="model[0].weight.data[0, 0] += 1")
+    assert "taken from" not in in_a_process(tmp_path, enabled_precisions=["fp16"])
+    assert "taken from" not in in_a_process(tmp_path, cache=False)
+    files = sorted((tmp_path / "cache").iterdir())
+    assert len(files) == 3 and all(path.suffix == ".engine" for path in files)
+    for path in files:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert "is made anew" in in_a_process(tmp_path)
+    assert "taken from" in in_a_process(tmp_path)
+    for path in files:
+        path.unlink()
+    (tmp_path / "cache").rmdir()
+    (tmp_path / "cache").write_text("not a folder")
+    assert "the engine is not kept" in in_a_process(tmp_path)
