@@ -6,7 +6,7 @@ function(camshaft_first_build)
   foreach(component base reference runtime)
     target_compile_options(camshaft_${component} PRIVATE $<$<CONFIG:Release>:-O2>)
   endforeach()
-  foreach(component onnx plugin cuda engine quantize builder api)
+  foreach(component onnx plugin cuda engine quantize builder api ort_provider)
     target_compile_options(camshaft_${component} PRIVATE $<$<CONFIG:Release>:-O0>)
   endforeach()
   target_compile_options(camshaft_cpu PRIVATE
