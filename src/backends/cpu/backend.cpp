@@ -98,6 +98,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &max_pool_tactic,
     &dynamic_quantize_tactic,
     &gemm_bf16_tactic,
+    &plain_matmul_tactic,
     &conv_bf16_tactic,
     &attention_bf16_tactic,
     &plugin_tactic,

@@ -57,7 +57,9 @@ CAMSHAFT_TARGET [[gnu::always_inline]] inline void unpacked_tile(const UnpackedO
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; ++v) add_product(sums[r][v], row[v], a[r * o.a_row]);
   }
+#pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v)
       __builtin_memcpy(o.c + (i + r) * o.n + j + v * lanes, &sums[r][v], sizeof(Vector));
 }

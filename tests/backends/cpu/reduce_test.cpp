@@ -251,6 +251,42 @@ TEST(Reduce, ExtremesOfShortRowsOfIntegers) {
   });
 }
 
+// Of any numbers, so that most sums are beyond 32 bits.
+TEST(Reduce, SumsOfShortRowsOfWordsWrap) {
+  RandomData data;
+  for_each_target([&] {
+    for (const int64_t length : {1, 2, 3, 4, 5, 7, 8, 40}) {
+      const int64_t rows = data.integer(1, 300);
+      std::vector<uint32_t> x(static_cast<size_t>(rows * length)), y(static_cast<size_t>(rows)), expected(y.size());
+      for (uint32_t& v : x) v = static_cast<uint32_t>(data.integer(0, int64_t{0xffffffff}));
+      for (size_t i = 0; i < x.size(); ++i) expected[i / static_cast<size_t>(length)] += x[i];
+      ThreadPool pool(static_cast<int>(data.integer(1, 3)));
+      for (const DType dtype : {DType::u32, DType::i32}) {
+        run(Reduce(ReduceKind::sum, dtype, {rows, length}, {1}), pool, x.data(), y.data());
+        EXPECT_EQ(y, expected) << rows << " rows of " << length;
+      }
+    }
+  });
+}
+
+// Rows of f64 shorter than a vector, as long as a few, and longer; with what is no number now and then.
+TEST(Reduce, RowsOfDoubles) {
+  RandomData data;
+  for_each_target([&] {
+    for (const ReduceKind kind : kinds)
+      for (const int64_t length : {1, 3, 7, 8, 9, 31, 64, 67, 500}) {
+        const int64_t rows = data.integer(1, 30);
+        std::vector<double> x(static_cast<size_t>(rows * length));
+        for (double& v : x)
+          v = kind == ReduceKind::prod ? 1 + 1e-3 * static_cast<double>(data.integer(-9, 9))
+                                       : static_cast<double>(data.integer(-1000000, 1000000)) / 7;
+        if (data.integer(0, 3) == 0) x[x.size() / 2] = data.integer(0, 1) ? std::nan("") : infinity;
+        check(DType::f64, kind, {rows, length}, {1}, x, static_cast<int>(data.integer(1, 3)), 1e-12);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+  });
+}
+
 TEST(Reduce, MeansOfIntegersAreTruncatedQuotients) {
   RandomData data;
   ThreadPool pool(1);

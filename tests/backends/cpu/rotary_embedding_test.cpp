@@ -32,6 +32,28 @@ TEST(RotaryEmbedding, ManyRows) {
   for (const int threads : {1, 2, 5}) NodeTest(op, inputs, {}, "rotary_embedding", 1e-6).check(threads);
 }
 
+// Tables longer than what is kept in cache for the heads that share them: in whole blocks of rows, and with a rest.
+TEST(RotaryEmbedding, LongTablesForManyHeads) {
+  Random random = test_random();
+  for (const int64_t length : {31, 32, 64, 257}) {
+    const int64_t batches = random.integer(1, 2), heads = random.integer(2, 5),
+                  rotated = random.integer(0, 1) ? 64 : 62;
+    const bool one_table = random.integer(0, 1) == 1;
+    ops::RotaryEmbedding op;
+    op.rotated = rotated;
+    op.interleaved = random.integer(0, 1) == 1;
+    op.axes = {batches, heads, length};
+    op.x = {0, heads * length * 64, length * 64, 64};
+    op.cosine = op.sine = {0, one_table ? 0 : length * 32, 0, 32, 0, 1};
+    op.shape = {batches, heads, length, 64};
+    const Dims table{one_table ? 1 : batches, length, 32};
+    const std::vector<Tensor> inputs{random_tensor(random, DType::f32, {batches, heads, length, 64}),
+                                     random_tensor(random, DType::f32, table),
+                                     random_tensor(random, DType::f32, table)};
+    for (const int threads : {1, 3}) NodeTest(op, inputs, {}, "rotary_embedding", 1e-6).check(threads);
+  }
+}
+
 // A result that is a part of wider rows: what is between its rows stays.
 TEST(RotaryEmbedding, WritesSlices) {
   const std::vector<float> x{1, 2, 3, 4, 5, 6}, cosine{0}, sine{1};

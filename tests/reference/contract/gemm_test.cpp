@@ -1,9 +1,12 @@
 #include "reference/contract/gemm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <vector>
 
+#include "base/aligned_buffer.h"
+#include "base/thread_pool.h"
 #include "reference/contract/product_tiles.h"
 #include "reference/random_tensor.h"
 #include "reference/single_op.h"
@@ -16,6 +19,7 @@ class Dense final : public GemmProblem<T> {
  public:
   std::vector<T> a, b;
   mutable std::vector<T> c;
+  bool by_columns = false;  // B is read so
   Dense(int64_t m, int64_t n, int64_t k) {
     this->m = m;
     this->n = n;
@@ -27,6 +31,13 @@ class Dense final : public GemmProblem<T> {
   }
   void load_b(int64_t, int64_t row, int64_t first, int64_t count, T* out) const override {
     std::copy_n(b.begin() + row * this->n + first, count, out);
+  }
+  bool reads_b_by_columns() const override { return by_columns; }
+  void load_b_columns(int64_t, int64_t column, int64_t columns, int64_t first, int64_t count, T* out,
+                      int64_t stride) const override {
+    for (int64_t k = 0; k < columns; ++k)
+      for (int64_t i = 0; i < count; ++i)
+        out[k * stride + i] = b[static_cast<size_t>((first + i) * this->n + column + k)];
   }
   void store(int64_t, int64_t row, int64_t first, int64_t count, T* in) const override {
     std::copy_n(in, count, c.begin() + row * this->n + first);
@@ -68,14 +79,20 @@ template <class T>
 void compare_kernels(bool narrow) {
   Random random = test_random();
   for (int round = 0; round < 20; ++round) {
-    Dense<T> problem(random.integer(1, 230), random.integer(1, 330), random.integer(0, 300));
+    Dense<T> problem(random.integer(1, 400), random.integer(1, 400), random.integer(0, 300));
     problem.exact_products = narrow;
+    problem.by_columns = random.integer(0, 1) == 1;
     problem.a = random_numbers<T>(random, problem.m * problem.k, narrow);
     problem.b = random_numbers<T>(random, problem.n * problem.k, narrow);
     const std::vector<T> want = plain_product(problem.a, problem.b, problem.m, problem.n, problem.k);
     for (size_t kernel = 0; kernel < gemm_kernel_count(); ++kernel) {
       std::fill(problem.c.begin(), problem.c.end(), T{1});
-      solve(problem, test_pool(), kernel);
+      ThreadPool pool(static_cast<int>(random.integer(1, 3)));
+      const size_t bytes = gemm_workspace_bytes(problem, pool.size(), kernel);
+      AlignedBuffer workspace(bytes + 64, "the workspace of a test");
+      std::fill_n(workspace.data(), workspace.size(), std::byte{0x7f});
+      solve(problem, pool, kernel, round % 4 ? workspace.data() : nullptr);
+      ASSERT_EQ(std::count(workspace.data() + bytes, workspace.data() + workspace.size(), std::byte{0x7f}), 64);
       ASSERT_EQ(problem.c, want) << "kernel " << kernel << ", " << problem.m << "x" << problem.n << "x" << problem.k;
     }
   }

@@ -18,6 +18,28 @@ HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+/// Truncated; what is beyond i32, and NaN, becomes the lowest. (Highway's own looks for what is beyond.)
+template <class V>
+HWY_INLINE hn::Vec<hn::RebindToSigned<hn::DFromV<V>>> truncate_to_integers(V x) {
+  if constexpr (sizeof(x.raw) == 64) {
+    return {_mm512_cvttps_epi32(x.raw)};
+  } else {
+    return {_mm256_cvttps_epi32(x.raw)};
+  }
+}
+
+/// Saturated to u16 or i16: 128 bits of `low` and of `high` in turn. (This Highway has it for i16 alone.)
+template <class T, class V>
+HWY_INLINE hn::Vec<hn::Repartition<T, hn::DFromV<V>>> pack_to_words(V low, V high) {
+  if constexpr (sizeof(low.raw) == 64) {
+    return {std::is_signed_v<T> ? _mm512_packs_epi32(low.raw, high.raw) : _mm512_packus_epi32(low.raw, high.raw)};
+  } else {
+    return {std::is_signed_v<T> ? _mm256_packs_epi32(low.raw, high.raw) : _mm256_packus_epi32(low.raw, high.raw)};
+  }
+}
+#endif
+
 /// Saturated to u8 or i8, and stored one behind the other: one store where there would be four, each behind two moves
 /// of bytes within the vector.
 template <class T>
@@ -47,15 +69,8 @@ template <class T>
 HWY_INLINE void store_words(const hn::Vec<hn::ScalableTag<int32_t>> (&whole)[2], T* to) {
   const hn::ScalableTag<int32_t> d;
 #if CAMSHAFT_HAS_BYTE_PRODUCT
-  const hn::Repartition<int16_t, decltype(d)> d16;
-  auto low = whole[0], high = whole[1];
-  if constexpr (std::is_unsigned_v<T>) {  // moved to where signed numbers are: this Highway packs no others
-    const auto zero = hn::Zero(d), most = hn::Set(d, 0xffff), middle = hn::Set(d, 0x8000);
-    low = hn::Sub(hn::Min(hn::Max(low, zero), most), middle);
-    high = hn::Sub(hn::Min(hn::Max(high, zero), most), middle);
-  }
-  auto mixed = hn::ReorderDemote2To(d16, low, high);
-  if constexpr (std::is_unsigned_v<T>) mixed = hn::Xor(mixed, hn::Set(d16, std::numeric_limits<int16_t>::lowest()));
+  const hn::Repartition<T, decltype(d)> d16;
+  const auto mixed = pack_to_words<T>(whole[0], whole[1]);
   // Halves of 128-bit blocks are of either vector.
   constexpr int32_t halves = HWY_LANES(float) / 4;  // of a vector
   HWY_ALIGN int32_t order[HWY_LANES(float)];
@@ -64,7 +79,7 @@ HWY_INLINE void store_words(const hn::Vec<hn::ScalableTag<int32_t>> (&whole)[2],
     order[w] = 2 * from + w % 2;
   }
   const auto words = hn::TableLookupLanes(hn::BitCast(d, mixed), hn::SetTableIndices(d, order));
-  hn::StoreU(hn::BitCast(d16, words), d16, reinterpret_cast<int16_t*>(to));
+  hn::StoreU(hn::BitCast(d16, words), d16, to);
 #else
   const hn::Rebind<T, decltype(d)> d16;
   const auto lo = hn::Set(d, std::numeric_limits<T>::lowest()), hi = hn::Set(d, std::numeric_limits<T>::max());

@@ -12,6 +12,9 @@ extern const CpuTactic gemm_bf16_tactic;
 /// A right-hand side that is no constant matrix: packed in each run.
 extern const CpuTactic batch_gemm_tactic;
 
+/// Of f64 and of integers of 32 and 64 bits.
+extern const CpuTactic plain_matmul_tactic;
+
 /// Recovers a matrix from the packed form of gemm_tactic, or of gemm_bf16_tactic in bf16; undefined when the layout is
 /// of neither.
 Tensor unpack_gemm(const PackedConstant& packed, DType dtype, const Dims& dims);

@@ -116,12 +116,12 @@ void turn_row(const Rotary& r, const Row& row) {
   std::copy(row.x + r.rotated, row.x + r.width, row.y + r.rotated);
 }
 
-void turn_rows(const Rotary& r, const float* x, const float* cosines, const float* sines, float* y, int64_t begin,
-               int64_t end) {
-  const StridedSpace& space = r.rows;
+void turn_rows(const Rotary& r, const Rotary::Part& part, const float* x, const float* cosines, const float* sines,
+               float* y, int64_t begin, int64_t end) {
+  const StridedSpace& space = part.rows;
   const auto axes = static_cast<size_t>(space.rank());
   std::array<int64_t, most_strided_dims> index{};
-  std::array<int64_t, Rotary::operand_count> at{};
+  std::array<int64_t, Rotary::operand_count> at = part.start;
   int64_t rest = begin;
   for (size_t d = axes; d-- > 0; rest /= space.dims[d]) {
     index[d] = rest % space.dims[d];
@@ -149,16 +149,50 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(turn_rows);
 
+namespace {
+
+// The rows of the last axis, which the one before it repeats for the same rows of the tables (heads), so many at a
+// time: 4 heads of 3906 rows read tables of 1 MB for each head from beyond L2.
+constexpr int64_t least_table_bytes = 128 * 1024;
+
+// Rows of the last axis from `first` on, in blocks of `block` before the axis that repeats them.
+Rotary::Part part_of(const StridedSpace& rows, int64_t first, int64_t count, int64_t block) {
+  Rotary::Part part{rows, {}};
+  const auto last = rows.dims.size() - 1;
+  part.rows.dims[last] = block;
+  part.rows.dims.insert(part.rows.dims.end() - 2, count / block);
+  for (size_t o = 0; o < part.start.size(); ++o) {
+    const int64_t stride = rows.strides[o][last];
+    part.start[o] = first * stride;
+    part.rows.strides[o].insert(part.rows.strides[o].end() - 2, block * stride);
+  }
+  part.rows.coalesce();
+  return part;
+}
+
+}  // namespace
+
 void Rotary::prepare() {
   rows.coalesce();
+  parts = {{rows, {}}};
+  const size_t axes = rows.dims.size();
+  if (axes < 2 || axes >= static_cast<size_t>(most_strided_dims) || rotated == 0) return;
+  for (const Operand table : {in_cosine, in_sine})
+    if (rows.strides[table][axes - 1] == 0 || rows.strides[table][axes - 2] != 0) return;
+  const int64_t length = rows.dims.back(), row_bytes = 2 * rotated * static_cast<int64_t>(sizeof(float));
+  const int64_t block = std::max<int64_t>(1, least_table_bytes / row_bytes), whole = length / block * block;
+  if (whole == 0) return;
+  parts = {part_of(rows, 0, whole, block)};
+  if (whole < length) parts.push_back(part_of(rows, whole, length - whole, length - whole));
 }
 
 void Rotary::run(ThreadPool& pool, const float* x, const float* cosines, const float* sines, float* y) const {
   if (width == 0) return;
   constexpr int64_t least_elements = 4096;
-  for_pieces(pool, rows.count(), 1 + least_elements / width, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(turn_rows)(*this, x, cosines, sines, y, begin, end);
-  });
+  for (const Part& part : parts)
+    for_pieces(pool, part.rows.count(), 1 + least_elements / width, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(turn_rows)(*this, part, x, cosines, sines, y, begin, end);
+    });
 }
 
 }  // namespace camshaft::cpu

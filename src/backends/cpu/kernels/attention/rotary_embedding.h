@@ -1,7 +1,9 @@
 // Rotary position embeddings of f32 rows, read through strides.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "backends/cpu/kernels/move/strided.h"
 #include "base/thread_pool.h"
@@ -23,10 +25,18 @@ struct Rotary {
   bool interleaved = false;
   RotaryTable cosine, sine;
 
-  /// Joins axes where it can. Call it once, before run().
+  /// Joins axes where it can, and orders them so that rows of the tables are read while they are in cache. Call it
+  /// once, before run().
   void prepare();
   /// y must not overlap the operands.
   void run(ThreadPool& pool, const float* x, const float* cosines, const float* sines, float* y) const;
+
+  /// Rows in the order in which they are computed, from these elements of the operands on. Of prepare().
+  struct Part {
+    StridedSpace rows;
+    std::array<int64_t, operand_count> start{};
+  };
+  std::vector<Part> parts;
 };
 
 }  // namespace camshaft::cpu

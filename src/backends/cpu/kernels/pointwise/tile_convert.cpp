@@ -391,6 +391,7 @@ TileKernel vector_conversion(DType from, DType to) {
   if (from == DType::f32 && to == DType::u64) return f32_to_wide<uint64_t>;
   if (from == DType::f64 && to == DType::i64) return f64_to_wide<int64_t>;
   if (from == DType::f64 && to == DType::u64) return f64_to_wide<uint64_t>;
+  if (from == DType::f64 && to == DType::u32) return f64_to_u32;
   if (from == DType::f64 && to == DType::i32) return f64_to_integer<int32_t>;
   if (from == DType::f64 && to == DType::i16) return f64_to_integer<int16_t>;
   if (from == DType::f64 && to == DType::u16) return f64_to_integer<uint16_t>;

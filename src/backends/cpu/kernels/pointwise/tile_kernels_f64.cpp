@@ -13,6 +13,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/pointwise/vector_math_f64-inl.h"
 #include "hwy/contrib/math/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,6 +31,15 @@ struct Sqrt {
   HWY_INLINE Vec operator()(Vec a) const { return hn::Sqrt(a); }
   static bool covers(double) { return true; }
   static double of(double a) { return std::sqrt(a); }
+};
+struct Exp {
+  HWY_INLINE Vec operator()(Vec a) const {
+    auto exponent = hn::Zero(hn::RebindToSigned<Tag>());
+    const Vec p = exp_reduced_f64(Tag(), a, exponent);
+    return hn::Mul(p, power_of_two_f64(Tag(), exponent));
+  }
+  static bool covers(double a) { return std::fabs(a) <= 708; }  // normal numbers
+  static double of(double a) { return std::exp(a); }
 };
 struct Tanh {
   HWY_INLINE Vec operator()(Vec a) const { return hn::Tanh(Tag(), a); }
@@ -85,6 +95,8 @@ TileKernel f64_kernel(ScalarFunction function) {
   switch (function) {
     case ScalarFunction::sqrt:
       return kernel<Sqrt>;
+    case ScalarFunction::exp:
+      return kernel<Exp>;
     case ScalarFunction::tanh:
       return kernel<Tanh>;
     case ScalarFunction::sin:

@@ -1,5 +1,4 @@
-// The exponential that softmax of f64 needs, as vector_math-inl.h has it of f32. Included once per SIMD target, after
-// highway.h.
+// The exponential of f64, as vector_math-inl.h has it of f32. Included once per SIMD target, after highway.h.
 //
 // At most 1 unit in the last place off the true result. NaN gives NaN, which Highway's makes 0. The coefficients were
 // interpolated for this file at Chebyshev's points, to 1.6e-17 of the result.

@@ -122,6 +122,10 @@ void Reduce::lay_out() {
   blocks_ = divide_up(width_, block_);
   items_ = outputs_ / (width_ * kept_dims_.back()) * divide_up(kept_dims_.back(), batch_) * blocks_;
   const int64_t most = inner_reduced_ ? before_ ? tile : dense_row : before_ ? tile / block_ : dense_rows;
+  // Blocks of columns are read with gaps, which what fetches memory ahead does not follow: sums over the middle axis of
+  // 6250 x 40 x 40 took 4.8 ms, and all of them 3.2.
+  constexpr int64_t least_ahead = 4 << 20;  // bytes: beyond most second-level caches
+  ahead_ = !before_ && !inner_reduced_ && blocks_ == 1 && outputs_ * count_ * bit_width(dtype_) / 8 >= least_ahead;
   step_ = batch_ > 1 ? innermost : std::min(innermost, most);
   steps_ = divide_up(innermost, step_);
   pieces_ = count_ / innermost * steps_;
@@ -172,7 +176,7 @@ void Reduce::reduce_pieces(const ReduceOperands& operands, T* tile, const Item& 
     } else {
       const Matrix<T> x = fetch(operands, tile, at + first * width_, item.units * n, item.columns);
       for (int64_t u = 0; u < item.units; ++u)
-        reduce_columns(kind_, x.data + u * n * x.stride, n, x.stride, item.columns, totals + u * item.columns);
+        reduce_columns(kind_, x.data + u * n * x.stride, n, x.stride, item.columns, totals + u * item.columns, ahead_);
     }
   }
 }

@@ -75,6 +75,7 @@ class Reduce {
   std::vector<int64_t> kept_dims_, kept_strides_, reduced_dims_, reduced_strides_;
   int64_t outputs_ = 1, count_ = 1;  // elements of the output; elements that each of them reduces
   bool inner_reduced_ = false;       // the innermost dim goes: rows are summed; else rows are added to each other
+  bool ahead_ = false;               // memory is asked for the next rows while these are added
   int64_t width_ = 1;
   // An item is `batch_` neighbours of the innermost dim that stays, or `block_` of the `width_` columns of one. What
   // it reduces comes in pieces, each `step_` of the innermost dim that goes; `parts_` threads may share it.

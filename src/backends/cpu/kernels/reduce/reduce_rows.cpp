@@ -193,19 +193,19 @@ void typed_columns(const T* x, int64_t rows, int64_t stride, int64_t columns, Pa
   void rows_##name(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals) { \
     CAMSHAFT_BY_KIND(CAMSHAFT_ROWS)                                                            \
   }
-#define CAMSHAFT_TYPED_COLUMNS(name, T)                                                           \
-  void columns_##name(ReduceKind kind, const T* x, int64_t rows, int64_t stride, int64_t columns, \
-                      Partial<T>* totals) {                                                       \
-    CAMSHAFT_BY_KIND(CAMSHAFT_COLUMNS)                                                            \
+#define CAMSHAFT_TYPED_COLUMNS(name, T)                                                                               \
+  void columns_##name(ReduceKind kind, const T* x, int64_t rows, int64_t stride, int64_t columns, Partial<T>* totals, \
+                      bool) {                                                                                         \
+    CAMSHAFT_BY_KIND(CAMSHAFT_COLUMNS)                                                                                \
   }
 #define CAMSHAFT_TYPED(name, T) CAMSHAFT_TYPED_ROWS(name, T) CAMSHAFT_TYPED_COLUMNS(name, T)
 CAMSHAFT_TYPED_COLUMNS(f64, double)
 CAMSHAFT_TYPED(i64, int64_t)
-CAMSHAFT_TYPED(i32, int32_t)
+CAMSHAFT_TYPED_COLUMNS(i32, int32_t)
 CAMSHAFT_TYPED(i16, int16_t)
 CAMSHAFT_TYPED(i8, int8_t)
 CAMSHAFT_TYPED(u64, uint64_t)
-CAMSHAFT_TYPED(u32, uint32_t)
+CAMSHAFT_TYPED_COLUMNS(u32, uint32_t)
 CAMSHAFT_TYPED(u16, uint16_t)
 CAMSHAFT_TYPED(u8, uint8_t)
 #undef CAMSHAFT_TYPED
@@ -216,6 +216,7 @@ template <ReduceKind kKind, class V>
 HWY_INLINE V with_vector(V total, V x) {
   if constexpr (kKind == ReduceKind::max) return hn::IfThenElse(hn::IsNaN(x), x, max_or_second(x, total));
   if constexpr (kKind == ReduceKind::min) return hn::IfThenElse(hn::IsNaN(x), x, min_or_second(x, total));
+  if constexpr (kKind == ReduceKind::prod) return hn::Mul(total, x);
   if constexpr (kKind == ReduceKind::sum_square) return hn::MulAdd(x, x, total);
   if constexpr (kKind == ReduceKind::sum_abs) return hn::Add(total, hn::Abs(x));
   return hn::Add(total, x);
@@ -223,7 +224,7 @@ HWY_INLINE V with_vector(V total, V x) {
 
 // Rows of a few elements: a vector takes one of each of its rows. One row by one, 25,000 rows of 4 took 140 us.
 template <ReduceKind kKind, class T>
-void rows_beside_each_other(const T* x, int64_t rows, int64_t n, double* totals) {
+void rows_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
   const hn::ScalableTag<T> d;
   const hn::RebindToSigned<decltype(d)> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -249,56 +250,96 @@ void rows_beside_each_other(const T* x, int64_t rows, int64_t n, double* totals)
     }
     hn::Store(total, d, line);
     for (int64_t k = 0; k < lanes; ++k)
-      totals[r + k] = with_element<merging>(totals[r + k], static_cast<double>(line[k]));
+      totals[r + k] = with_element<merging>(totals[r + k], static_cast<Partial<T>>(line[k]));
   }
   short_rows<kKind>(x, rows - r, n, totals + r);
 }
 
-// Extremes of f64 by vectors: compilers leave the comparisons with NaN as they are (10^5 elements took 57 us).
+// Integers of 32 bits, whose sums may wrap as their results do; not those that means are of.
+template <class T>
+void rows_of_words(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
+  constexpr int64_t few = 8;
+  if (kind == ReduceKind::sum && n < few && rows >= 8)
+    return rows_beside_each_other<ReduceKind::sum>(x, rows, n, totals);
+  CAMSHAFT_BY_KIND(CAMSHAFT_ROWS)
+}
+void rows_i32(ReduceKind kind, const int32_t* x, int64_t rows, int64_t n, int64_t* totals) {
+  rows_of_words(kind, x, rows, n, totals);
+}
+void rows_u32(ReduceKind kind, const uint32_t* x, int64_t rows, int64_t n, uint64_t* totals) {
+  rows_of_words(kind, x, rows, n, totals);
+}
+
+// Of n elements, in double and in eight vectors, as an addition and a multiplication wait three or four cycles for the
+// one before. With partial results in memory 10^5 elements took 30 us.
+template <ReduceKind kKind, class T>
+double row_total(const T* x, int64_t n) {
+  constexpr ReduceKind merging =
+      kKind == ReduceKind::sum_square || kKind == ReduceKind::sum_abs ? ReduceKind::sum : kKind;
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [&](int64_t i) HWY_ATTR {
+    if constexpr (std::is_same_v<T, float>) {
+      return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, decltype(d)>(), x + i));
+    } else {
+      return hn::LoadU(d, x + i);
+    }
+  };
+  constexpr int kVectors = 8;
+  hn::Vec<decltype(d)> t[kVectors];
+#pragma GCC unroll 8
+  for (int k = 0; k < kVectors; ++k) t[k] = hn::Set(d, identity<double>(kKind));
+  int64_t i = 0;
+  for (; i + kVectors * lanes <= n; i += kVectors * lanes) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kVectors; ++k) t[k] = with_vector<kKind>(t[k], load(i + k * lanes));
+  }
+  for (; i + lanes <= n; i += lanes) t[0] = with_vector<kKind>(t[0], load(i));
+#pragma GCC unroll 8
+  for (int half = kVectors / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int k = 0; k < half; ++k) t[k] = with_vector<merging>(t[k], t[k + half]);
+  }
+  HWY_ALIGN double line[hn::MaxLanes(hn::ScalableTag<double>())];
+  hn::Store(t[0], d, line);
+  double total = line[0];
+  for (int64_t k = 1; k < lanes; ++k) total = with_element<merging>(total, line[k]);
+  for (; i < n; ++i) total = with_element<kKind>(total, static_cast<double>(x[i]));
+  return total;
+}
+
+template <ReduceKind kKind, class T>
+void rows_in_double(const T* x, int64_t rows, int64_t n, double* totals) {
+  constexpr ReduceKind merging =
+      kKind == ReduceKind::sum_square || kKind == ReduceKind::sum_abs ? ReduceKind::sum : kKind;
+  for (int64_t r = 0; r < rows; ++r, x += n) totals[r] = with_element<merging>(totals[r], row_total<kKind>(x, n));
+}
+
+// Compilers leave the comparisons with NaN as they are (10^5 elements took 57 us), and totals in memory.
 void rows_f64(ReduceKind kind, const double* x, int64_t rows, int64_t n, double* totals) {
   constexpr int64_t few = 8;
   const bool is_extreme = kind == ReduceKind::max || kind == ReduceKind::min;
   if (is_extreme && n < few && rows >= 8)
     return kind == ReduceKind::max ? rows_beside_each_other<ReduceKind::max>(x, rows, n, totals)
                                    : rows_beside_each_other<ReduceKind::min>(x, rows, n, totals);
-  if (is_extreme && n >= few) {
-    for (int64_t r = 0; r < rows; ++r, x += n)
-      totals[r] = combine<double>(
-          kind, totals[r], kind == ReduceKind::max ? row_extreme<true, true>(x, n) : row_extreme<false, true>(x, n));
-    return;
+  if (n < few) CAMSHAFT_BY_KIND(CAMSHAFT_SHORT_ROWS)
+  switch (kind) {
+    case ReduceKind::max:
+    case ReduceKind::min:
+      for (int64_t r = 0; r < rows; ++r, x += n)
+        totals[r] = combine<double>(
+            kind, totals[r], kind == ReduceKind::max ? row_extreme<true, true>(x, n) : row_extreme<false, true>(x, n));
+      return;
+    case ReduceKind::sum:
+    case ReduceKind::mean:
+      return rows_in_double<ReduceKind::sum>(x, rows, n, totals);
+    case ReduceKind::sum_square:
+      return rows_in_double<ReduceKind::sum_square>(x, rows, n, totals);
+    case ReduceKind::sum_abs:
+      return rows_in_double<ReduceKind::sum_abs>(x, rows, n, totals);
+    case ReduceKind::prod:
+      return rows_in_double<ReduceKind::prod>(x, rows, n, totals);
   }
-  CAMSHAFT_BY_KIND(CAMSHAFT_ROWS)
-}
-
-// The product of n elements, in double. Eight vectors, as a multiplication waits four cycles for the one before: with
-// the partial products in memory 10^5 elements took 30 us.
-double row_product(const float* x, int64_t n) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<float, decltype(d)> narrow;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto one = hn::Set(d, 1.0);
-  const auto load = [&](int64_t i) HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(narrow, x + i)); };
-  constexpr int kVectors = 8;
-  hn::Vec<decltype(d)> p[kVectors];
-#pragma GCC unroll 8
-  for (int k = 0; k < kVectors; ++k) p[k] = one;
-  int64_t i = 0;
-  for (; i + kVectors * lanes <= n; i += kVectors * lanes) {
-#pragma GCC unroll 8
-    for (int k = 0; k < kVectors; ++k) p[k] = hn::Mul(p[k], load(i + k * lanes));
-  }
-  for (; i + lanes <= n; i += lanes) p[0] = hn::Mul(p[0], load(i));
-#pragma GCC unroll 8
-  for (int half = kVectors / 2; half > 0; half /= 2) {
-#pragma GCC unroll 8
-    for (int k = 0; k < half; ++k) p[k] = hn::Mul(p[k], p[k + half]);
-  }
-  HWY_ALIGN double line[hn::MaxLanes(hn::ScalableTag<double>())];
-  hn::Store(p[0], d, line);
-  double product = 1;
-  for (int64_t k = 0; k < lanes; ++k) product *= line[k];
-  for (; i < n; ++i) product *= static_cast<double>(x[i]);
-  return product;
 }
 
 void rows_f32(ReduceKind kind, const float* x, int64_t rows, int64_t n, double* totals) {
@@ -339,7 +380,7 @@ void rows_f32(ReduceKind kind, const float* x, int64_t rows, int64_t n, double* 
       return each_row([&](double total)
                           HWY_ATTR { return combine<double>(ReduceKind::min, total, row_extreme<false, true>(x, n)); });
     case ReduceKind::prod:
-      return each_row([&](double total) HWY_ATTR { return total * row_product(x, n); });
+      return rows_in_double<ReduceKind::prod>(x, rows, n, totals);
   }
 }
 
@@ -349,7 +390,8 @@ constexpr int kSums = 4;
 
 // V vectors of columns, whose sums stay in registers (in L1 they took three times as long where the rows are in cache).
 // With kTail the last vector has `tail` columns.
-template <int V, bool kTail, class Function>
+// With kAhead memory is asked for what lies as many rows further on.
+template <int V, bool kTail, bool kAhead, class Function>
 HWY_INLINE void columns_of_block(const float* x, int64_t rows, int64_t stride, size_t tail, float* out,
                                  Function function) {
   const hn::ScalableTag<float> d;
@@ -361,7 +403,10 @@ HWY_INLINE void columns_of_block(const float* x, int64_t rows, int64_t stride, s
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) sum[i][v] = hn::Zero(d);
   }
+  constexpr int64_t line = 64 / sizeof(float);
   const auto add = [&](hn::Vec<decltype(d)>(&to)[V], const float* from) HWY_ATTR {
+#pragma GCC unroll 8
+    for (int64_t at = 0; kAhead && at < V * lanes; at += line) __builtin_prefetch(from + rows * stride + at);
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       const bool part = kTail && v + 1 == V;
@@ -423,7 +468,7 @@ HWY_INLINE void columns_of_memory(const float* x, int64_t rows, int64_t stride, 
 }
 
 // Blocks of 256 rows are added in double.
-template <class Function>
+template <bool kAhead, class Function>
 HWY_INLINE void column_sums(const float* x, int64_t rows, int64_t stride, int64_t columns, double* out,
                             Function function) {
   const hn::ScalableTag<float> d;
@@ -439,13 +484,13 @@ HWY_INLINE void column_sums(const float* x, int64_t rows, int64_t stride, int64_
     } else {
       int64_t c = 0;
       for (; c + kWide * lanes <= columns; c += kWide * lanes)
-        columns_of_block<kWide, false>(x + c, count, stride, 0, partial + c, function);
+        columns_of_block<kWide, false, kAhead>(x + c, count, stride, 0, partial + c, function);
       // What is left, in one pass: rows of 40 in three passes took 1.4 times as long.
       const auto tail = static_cast<size_t>((columns - c) % lanes);
       const auto take = [&](auto vectors) HWY_ATTR {
         constexpr int V = decltype(vectors)::value;
-        if (tail > 0) return columns_of_block<V + 1, true>(x + c, count, stride, tail, partial + c, function);
-        if constexpr (V > 0) columns_of_block<V, false>(x + c, count, stride, 0, partial + c, function);
+        if (tail > 0) return columns_of_block<V + 1, true, kAhead>(x + c, count, stride, tail, partial + c, function);
+        if constexpr (V > 0) columns_of_block<V, false, kAhead>(x + c, count, stride, 0, partial + c, function);
       };
       const int64_t whole = (columns - c) / lanes;
       if (whole == 0) take(std::integral_constant<int, 0>());
@@ -507,15 +552,20 @@ HWY_INLINE void column_extremes(const float* x, int64_t rows, int64_t stride, in
   take(std::integral_constant<int, 3>());
 }
 
-void columns_f32(ReduceKind kind, const float* x, int64_t rows, int64_t stride, int64_t count, double* out) {
+void columns_f32(ReduceKind kind, const float* x, int64_t rows, int64_t stride, int64_t count, double* out,
+                 bool ahead) {
+  const auto sums = [&](auto function) HWY_ATTR {
+    ahead ? column_sums<true>(x, rows, stride, count, out, function)
+          : column_sums<false>(x, rows, stride, count, out, function);
+  };
   switch (kind) {
     case ReduceKind::sum:
     case ReduceKind::mean:
-      return column_sums(x, rows, stride, count, out, Plain());
+      return sums(Plain());
     case ReduceKind::sum_square:
-      return column_sums(x, rows, stride, count, out, Squared());
+      return sums(Squared());
     case ReduceKind::sum_abs:
-      return column_sums(x, rows, stride, count, out, Magnitude());
+      return sums(Magnitude());
     case ReduceKind::max:
       return column_extremes<true>(x, rows, stride, count, out);
     case ReduceKind::min:
@@ -559,8 +609,8 @@ void divide_totals(const double* totals, int64_t n, double divisor, float* out) 
   }                                                                                                  \
   template <>                                                                                        \
   void reduce_columns<T>(ReduceKind kind, const T* x, int64_t rows, int64_t stride, int64_t columns, \
-                         Partial<T>* totals) {                                                       \
-    HWY_DYNAMIC_DISPATCH(columns_##name)(kind, x, rows, stride, columns, totals);                    \
+                         Partial<T>* totals, bool ahead) {                                           \
+    HWY_DYNAMIC_DISPATCH(columns_##name)(kind, x, rows, stride, columns, totals, ahead);             \
   }
 CAMSHAFT_TYPED(f32, float)
 CAMSHAFT_TYPED(f64, double)

@@ -24,8 +24,9 @@ void reduce_rows(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T
 constexpr int64_t most_columns = 1024;
 
 /// totals[c] = the reduction of x[r * stride + c] over r < rows combined with totals[c], c < columns <= most_columns;
-/// sums for the mean.
+/// sums for the mean. `ahead`: as many rows behind these are what is read next, from beyond the caches.
 template <class T>
-void reduce_columns(ReduceKind kind, const T* x, int64_t rows, int64_t stride, int64_t columns, Partial<T>* totals);
+void reduce_columns(ReduceKind kind, const T* x, int64_t rows, int64_t stride, int64_t columns, Partial<T>* totals,
+                    bool ahead = false);
 
 }  // namespace camshaft::cpu
