@@ -43,7 +43,7 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """The reverse. Sessions that use the provider must be gone."""
+    """The reverse. Sessions that have the provider keep it."""
     import onnxruntime
 
     create = onnxruntime.InferenceSession._create_inference_session

@@ -85,6 +85,16 @@ def test_the_name_is_unknown_again_after_unregistering():
         ort.register()
 
 
+def test_a_session_may_outlive_the_registration():
+    made, feed = session(mul()), {"a": floats(2, 3), "b": floats(2, 3)}
+    ort.unregister()
+    try:
+        assert np.array_equal(made.run(None, feed)[0], feed["a"] * feed["b"])
+        del made
+    finally:
+        ort.register()
+
+
 def test_devices_and_session_options_without_the_name():
     so = session_options()
     so.add_provider_for_devices(ort.devices(), QUICK)
