@@ -8,11 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 
 #include "base/error.h"
-#include "base/large_memory.h"
 
 namespace camshaft {
 namespace {
@@ -24,44 +22,9 @@ size_t up_to(size_t size, size_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
 }
 
-// Fresh memory, in huge pages where it is as large; given back unless it is taken.
-class Fresh {
- public:
-  explicit Fresh(size_t size) : size_(size), mapped_size_(size + (size >= least_large ? least_large : 0)) {
-    void* const mapped =
-        mmap(nullptr, mapped_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED)
-      throw Error(ErrorCode::out_of_memory,
-                  fmt::format("no memory for {} bytes of weights: {}", size, std::strerror(errno)));
-    mapped_ = static_cast<std::byte*>(mapped);
-    data_ = mapped_;
-    if (size < least_large) return;
-    data_ += (least_large - reinterpret_cast<uintptr_t>(mapped_) % least_large) % least_large;
-    madvise(data_, size_, MADV_HUGEPAGE);  // a wish; failing costs only speed
-  }
-  ~Fresh() {
-    if (data_ > mapped_) munmap(mapped_, static_cast<size_t>(data_ - mapped_));
-    if (!is_taken_) munmap(data_, size_);
-    const size_t used = static_cast<size_t>(data_ - mapped_) + size_;
-    if (mapped_size_ > used) munmap(data_ + size_, mapped_size_ - used);
-  }
-  Fresh(const Fresh&) = delete;
-  Fresh& operator=(const Fresh&) = delete;
-
-  std::byte* data() const { return data_; }
-  // Puts it in the place of what is mapped at `to`.
-  bool move_to(std::byte* to) {
-    mprotect(data_, size_, PROT_READ);
-    is_taken_ = mremap(data_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
-    return is_taken_;
-  }
-
- private:
-  size_t size_, mapped_size_;
-  std::byte* mapped_ = nullptr;
-  std::byte* data_ = nullptr;
-  bool is_taken_ = false;
-};
+size_t whole_pages(size_t bytes) {
+  return up_to(up_to(bytes, device_block), static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+}
 
 [[noreturn]] void fail_mapping(const std::string& path) {
   throw Error(ErrorCode::out_of_memory,
@@ -125,11 +88,11 @@ void ResidentParts::read(std::byte* to, size_t offset, size_t bytes) {
   }
 }
 
-void ResidentParts::bring(size_t offset, size_t bytes) {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  Fresh fresh(up_to(up_to(bytes, device_block), page));
-  read(fresh.data(), offset, bytes);
-  if (!fresh.move_to(const_cast<std::byte*>(file_->data()) + offset)) fail_mapping(file_->path());
+void ResidentParts::bring(size_t offset, size_t bytes, size_t next_bytes) {
+  const std::unique_ptr<FreshMemory> fresh = ahead_.take(whole_pages(bytes));
+  ahead_.prepare(next_bytes);
+  read(fresh->data(), offset, bytes);
+  if (!fresh->move_to(const_cast<std::byte*>(file_->data()) + offset)) fail_mapping(file_->path());
 }
 
 void ResidentParts::drop(size_t offset, size_t bytes) {

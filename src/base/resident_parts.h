@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/fresh_memory.h"
 #include "base/mapped_file.h"
 
 namespace camshaft {
@@ -28,8 +29,11 @@ class ResidentParts {
   ResidentParts& operator=(const ResidentParts&) = delete;
 
   /// Reads a part: `bytes` is a multiple of the alignment, or reaches to the file's end. Nothing changes where it
-  /// throws Error(io), as when the file has become shorter, or Error(out_of_memory).
-  void bring(size_t offset, size_t bytes);
+  /// throws Error(io), as when the file has become shorter, or Error(out_of_memory). Memory for the next part, of that
+  /// many bytes or fewer, is made ready meanwhile.
+  void bring(size_t offset, size_t bytes, size_t next_bytes = 0);
+  /// Gives the memory back that was made ready.
+  void drop_ahead() { ahead_.prepare(0); }
   /// Gives the part's memory back. Throws Error(out_of_memory) when the process has too many mappings.
   void drop(size_t offset, size_t bytes);
   const MappedFile& file() const { return *file_; }
@@ -40,6 +44,7 @@ class ResidentParts {
   std::shared_ptr<const MappedFile> file_;
   int direct_ = -1;  // the same file past the system's cache, where its file system has that
   bool asks_cache_ = true;
+  MemoryAhead ahead_;
 };
 
 }  // namespace camshaft

@@ -50,7 +50,8 @@ class StreamingPlanner {
   static size_t size(const StreamingPlan& plan) { return plan.staying + plan.window; }
 
  private:
-  // Spreads blocks that may stay, too, evenly over those that come in.
+  // Of all that come in so many more stay, of each row of blocks that lie side by side its part, from its start: what
+  // is read at once stays long.
   void add_staying(StreamingPlan& plan, size_t more) const {
     std::vector<uint32_t> coming;
     std::vector<bool> is_listed(plan.stays.size(), false);
@@ -61,7 +62,12 @@ class StreamingPlanner {
           coming.push_back(block);
         }
     more = std::min(more, coming.size());
-    for (size_t i = 0; i < more; ++i) plan.stays[coming[i * coming.size() / more]] = true;
+    size_t added = 0;
+    for (size_t first = 0, end = 0; first < coming.size(); first = end) {
+      for (end = first + 1; end < coming.size() && coming[end] == coming[end - 1] + 1;) ++end;
+      const size_t due = more * end / coming.size();
+      for (size_t i = first; added < due; ++i, ++added) plan.stays[coming[i]] = true;
+    }
     count(plan);
   }
 
@@ -69,13 +75,18 @@ class StreamingPlanner {
     StreamingPlan plan;
     plan.stays.assign(is_read_.size(), false);
     if (keeps_scattered) plan.stays = is_scattered_;
+    // The last of one step and the first of the next come in, so that they lie side by side more often.
+    bool keeps_first = true;
     for (const std::vector<uint32_t>& step : steps_) {
       size_t coming = 0;
       for (const uint32_t block : step) coming += plan.stays[block] ? 0 : 1;
+      if (coming == 0) continue;
       for (size_t i = 0; i < step.size() && coming > level; ++i) {
-        coming -= plan.stays[step[i]] ? 0 : 1;
-        plan.stays[step[i]] = true;
+        const uint32_t block = step[keeps_first ? i : step.size() - 1 - i];
+        coming -= plan.stays[block] ? 0 : 1;
+        plan.stays[block] = true;
       }
+      keeps_first = !keeps_first;
     }
     count(plan);
     return plan;

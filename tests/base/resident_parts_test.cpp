@@ -84,6 +84,18 @@ TEST_F(Parts, OnlyWhatIsBroughtIsInTheProcessesMemory) {
   EXPECT_LT(anonymous_kb(), before + 1024);
 }
 
+TEST_F(Parts, MemoryForTheNextIsMadeReady) {
+  ResidentParts parts(file_);
+  parts.bring(0, huge, 2 * huge);
+  parts.bring(huge, huge, huge);          // of what is ready for more
+  parts.bring(2 * huge, 2 * huge, part);  // of what is not enough
+  parts.bring(4 * huge, part, 4 * huge);
+  parts.drop_ahead();
+  const size_t rest = 4 * huge + part;
+  parts.bring(rest, bytes_.size() - rest, huge);
+  expect_all_bytes();
+}
+
 TEST_F(Parts, AFileThatWasCutIsAnError) {
   ResidentParts parts(file_);
   ASSERT_EQ(truncate(path().c_str(), huge), 0);
