@@ -13,14 +13,19 @@ names that TensorRT's provider has ("trt_fp16_enable", …): see docs/onnxruntim
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
 from camshaft import _native
 
 PROVIDER = "CamshaftExecutionProvider"
+_PREFIX = f"ep.{PROVIDER.lower()}."
 
 Provider = Union[str, tuple[str, Mapping[str, Any]]]
+
+# Names of options that were set on a session's options, for versions in which those choose the provider.
+_options_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 def library_path() -> str:
@@ -39,11 +44,11 @@ def register() -> None:
         )
     if not devices():
         onnxruntime.register_execution_provider_library(PROVIDER, library_path())
-    _adapt(onnxruntime.InferenceSession)
+    _adapt(onnxruntime)
 
 
 def unregister() -> None:
-    """The reverse. Sessions that use the provider must be gone."""
+    """The reverse. Sessions that have the provider keep it."""
     import onnxruntime
 
     create = onnxruntime.InferenceSession._create_inference_session
@@ -59,12 +64,14 @@ def devices() -> list[Any]:
     return [device for device in onnxruntime.get_ep_devices() if device.ep_name == PROVIDER]
 
 
-def _adapt(session: Any) -> None:
+def _adapt(onnxruntime: Any) -> None:
     """Lets a session tell the provider its number of threads, which the plug-in interface does not show, and what is wrong
-    with the provider's options be an error: without a word InferenceSession would go on without it."""
-    create = session._create_inference_session
+    with the provider's options be an error: without a word InferenceSession would go on without it. Older versions know no
+    names of plug-ins; there the session's options choose the provider."""
+    create = onnxruntime.InferenceSession._create_inference_session
     if hasattr(create, "_camshaft_before"):
         return
+    knows_plugins = PROVIDER in onnxruntime.get_available_providers()
 
     @functools.wraps(create)
     def create_session(
@@ -74,19 +81,45 @@ def _adapt(session: Any) -> None:
         if PROVIDER not in names:
             return create(self, providers, provider_options, *rest, **more)
         self._enable_fallback = False
-        threads = self._sess_options.intra_op_num_threads if self._sess_options is not None else 0
-        if threads > 0 and provider_options is not None:
+        if provider_options is None:
+            provider_options = [{} if isinstance(provider, str) else provider[1] for provider in providers or ()]
+        if len(names) != len(provider_options):
+            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+        if self._sess_options is None:
+            self._sess_options = onnxruntime.SessionOptions()
+        threads = self._sess_options.intra_op_num_threads
+        if threads > 0:
             provider_options = [
                 {"threads": threads, **options} if name == PROVIDER else options
                 for name, options in zip(names, provider_options)
             ]
-        elif threads > 0:
-            given = [{} if isinstance(provider, str) else provider[1] for provider in providers or ()]
-            providers = [
-                (name, {"threads": threads, **options} if name == PROVIDER else options)
-                for name, options in zip(names, given)
-            ]
-        return create(self, providers, provider_options, *rest, **more)
+        chosen = list(zip(names, provider_options))
+        if knows_plugins:
+            return create(self, chosen, None, *rest, **more)
+        self._fallback_providers = ["CPUExecutionProvider"]
+        _choose(onnxruntime, self._sess_options, chosen)
+        return create(self, None, None, *rest, **more)
 
     create_session._camshaft_before = create  # type: ignore[attr-defined]
-    session._create_inference_session = create_session
+    onnxruntime.InferenceSession._create_inference_session = create_session
+
+
+def _choose(onnxruntime: Any, session_options: Any, chosen: list[tuple[str, Mapping[str, Any]]]) -> None:
+    """Puts the providers into the session's options, but for the CPU's at the end, which is always there. Options that have
+    been used before have the provider; then only what it is asked changes, an empty text being the default."""
+    before = _options_of.get(session_options)
+    for name, given in chosen:
+        options = {str(key): str(value) for key, value in given.items()}
+        if name == PROVIDER and before is not None:
+            for key in before - set(options):
+                session_options.add_session_config_entry(_PREFIX + key, "")
+            for key, value in options.items():
+                session_options.add_session_config_entry(_PREFIX + key, value)
+            before.update(options)
+        elif before is None and not (name == "CPUExecutionProvider" and name == chosen[-1][0]):
+            found = [device for device in onnxruntime.get_ep_devices() if device.ep_name == name][:1]
+            if not found:
+                raise ValueError(f"ONNX Runtime has no device for the provider '{name}' beside {PROVIDER}")
+            session_options.add_provider_for_devices(found, options)
+    if before is None:
+        _options_of[session_options] = {str(key) for name, given in chosen if name == PROVIDER for key in given}

@@ -1,6 +1,8 @@
 #include "ort_provider/factory.h"
 
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "camshaft/camshaft.h"
 #include "ort_provider/context_node.h"
@@ -49,6 +51,15 @@ OrtStatus* judge_compatibility(EpFactory*, const OrtHardwareDevice* const*, size
 
 }  // namespace
 
+Factory& Factory::of(const ort::ApiBase& base) {
+  static auto* const mutex = new std::mutex;
+  static auto* const made = new std::map<const ort::ApiBase*, std::unique_ptr<Factory>>;
+  const std::lock_guard lock(*mutex);
+  std::unique_ptr<Factory>& factory = (*made)[&base];
+  if (!factory) factory.reset(new Factory(base));
+  return *factory;
+}
+
 Factory::Factory(const ort::ApiBase& base) : host_(base) {
   name = [](const EpFactory*) { return provider_name; };
   vendor = [](const EpFactory*) { return "Camshaft"; };
@@ -87,7 +98,7 @@ CAMSHAFT_API OrtStatus* CreateEpFactories(const char*, const ApiBase* base, cons
   *count = 0;
   if (most == 0) return nullptr;
   try {
-    factories[0] = std::make_unique<Factory>(*base).release();
+    factories[0] = &Factory::of(*base);
     *count = 1;
     return nullptr;
   } catch (const std::exception& e) {
@@ -98,8 +109,7 @@ CAMSHAFT_API OrtStatus* CreateEpFactories(const char*, const ApiBase* base, cons
   }
 }
 
-CAMSHAFT_API OrtStatus* ReleaseEpFactory(EpFactory* factory) {
-  delete static_cast<Factory*>(factory);
-  return nullptr;
+CAMSHAFT_API OrtStatus* ReleaseEpFactory(EpFactory*) {
+  return nullptr;  // see Factory
 }
 }

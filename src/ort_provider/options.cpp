@@ -141,8 +141,6 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries)
     throw Error(ErrorCode::unsupported, fmt::format("Camshaft's execution provider runs on the CPU alone, not on '{}': "
                                                     "for GPUs use Camshaft's own interface",
                                                     build.device));
-  if (build.threads < 0)
-    throw Error(ErrorCode::invalid_argument, fmt::format("there cannot be {} threads", build.threads));
   options.settings.context.threads = build.threads;
 
   const auto entry = [&](const char* name) {

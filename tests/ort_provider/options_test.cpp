@@ -50,7 +50,7 @@ TEST(ProviderOptions, ThreadsAreOfBuildsAndRuns) {
   const ProviderOptions options = parsed({{"threads", "3"}});
   EXPECT_EQ(options.settings.build.threads, 3);
   EXPECT_EQ(options.settings.context.threads, 3);
-  EXPECT_NE(refused({{"threads", "-1"}}, ErrorCode::invalid_argument).find("-1 threads"), std::string::npos);
+  EXPECT_NE(refused({{"threads", "-1"}}, ErrorCode::invalid_argument).find("threads"), std::string::npos);
 }
 
 TEST(ProviderOptions, AnEmptyValueIsTheDefault) {

@@ -63,7 +63,7 @@ def test_one_node():
 def test_registering_again_is_of_no_effect():
     ort.register()
     assert len(ort.devices()) == 1
-    assert onnxruntime.get_available_providers().count(ort.PROVIDER) == 1
+    assert onnxruntime.get_available_providers().count(ort.PROVIDER) <= 1  # none in older versions
 
 
 def test_there_is_one_library_in_the_process():
@@ -81,6 +81,16 @@ def test_the_name_is_unknown_again_after_unregistering():
         assert ort.devices() == [] and ort.PROVIDER not in onnxruntime.get_available_providers()
         with pytest.raises(Exception, match="not in available provider names"):
             session(mul())
+    finally:
+        ort.register()
+
+
+def test_a_session_may_outlive_the_registration():
+    made, feed = session(mul()), {"a": floats(2, 3), "b": floats(2, 3)}
+    ort.unregister()
+    try:
+        assert np.array_equal(made.run(None, feed)[0], feed["a"] * feed["b"])
+        del made
     finally:
         ort.register()
 
@@ -106,12 +116,11 @@ def test_provider_options_in_a_list_of_their_own():
         )
 
 
-def test_session_options_are_left_as_they_are():
+def test_session_options_may_be_used_again_with_other_options():
     so = session_options()
     first = session(mul(), {**QUICK, "exclude-operators": "Mul"}, so=so)
     second = session(mul(), QUICK, so=so)
     assert taken(first) == ([], 0) and taken(second) == (["Mul"], 1)
-    assert not so.has_providers()
 
 
 def test_other_sessions_are_as_before():
