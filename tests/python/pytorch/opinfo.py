@@ -7,6 +7,8 @@ opinfo.py --table FILE       writes docs/pytorch_operators.md
 
 import argparse
 import collections
+import concurrent.futures
+import multiprocessing
 import pathlib
 import sys
 import warnings
@@ -199,39 +201,47 @@ def logging_handler():
     return logging.Handler
 
 
+def rows_of(name, variant, limit):
+    """[(label, type, counts, notes)] of an operator: what one process does."""
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    torch.manual_seed(5)
+    op = next(op for op in op_db if (op.name, op.variant_test_name) == (name, variant))
+    label, rows = f"{name}{':' * bool(variant)}{variant}", []
+    for dtype in dtypes_of(op):
+        rows.append((label, str(dtype).removeprefix("torch."), *tally(op, dtype, limit)))
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--table", metavar="FILE", type=pathlib.Path)
     parser.add_argument("--limit", type=int, help="samples of each operator and type")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    torch.manual_seed(5)
     found, missing = entries(options.names)
     for name in sorted(missing):
         print("no OpInfo:", *name, file=sys.stderr)
     rows, totals = [], collections.Counter()
-    for op in found:
-        label = f"{op.name}{':' * bool(op.variant_test_name)}{op.variant_test_name}"
-        for dtype in dtypes_of(op):
-            try:
-                counts, notes = tally(op, dtype, options.limit)
-            except Exception as error:  # a sample that PyTorch itself refuses
-                print(f"{label} {dtype}: no samples: {error}", flush=True)
-                continue
-            rows.append((label, dtype, counts))
-            totals.update(dict(zip(("passed", "left", "failed", "unjudged"), counts)))
-            print(label, str(dtype).removeprefix("torch."), *counts, flush=True)
-            for note in notes:
-                print("   ", note, flush=True)
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
+        tasks = [pool.submit(rows_of, op.name, op.variant_test_name, options.limit) for op in found]
+        for task in concurrent.futures.as_completed(tasks):
+            for label, dtype, counts, notes in task.result():
+                rows.append((label, dtype, counts))
+                totals.update(dict(zip(("passed", "left", "failed", "unjudged"), counts)))
+                print(label, dtype, *counts, flush=True)
+                for note in notes:
+                    print("   ", note, flush=True)
     judged_samples = totals["passed"] + totals["left"] + totals["failed"]
     print(dict(totals), f"{100 * totals['passed'] / max(1, judged_samples):.2f} % of {judged_samples}")
     if options.table:
-        write_table(options.table, rows, totals)
+        write_table(options.table, rows, totals, options.limit)
     return 1 if totals["failed"] else 0
 
 
-def write_table(path, rows, totals):
+def write_table(path, rows, totals, limit):
     count = totals["passed"] + totals["left"] + totals["failed"]
     lines = [
         "# Operators of PyTorch",
@@ -241,13 +251,14 @@ def write_table(path, rows, totals):
         "which PyTorch runs a part, with the same result; *not judged* have tensors without elements, or train.",
         "",
         f"Of {count} samples {totals['passed']} are compiled, {totals['left']} left and {totals['failed']} wrong;"
-        f" {totals['unjudged']} are not judged.",
+        f" {totals['unjudged']} are not judged."
+        + (f" No more than {limit} of an operator and type were taken." if limit else ""),
         "",
         "| operator | type | compiled | left | wrong | not judged |",
         "|---|---|---|---|---|---|",
     ]
-    for label, dtype, counts in sorted(rows, key=lambda row: (row[0], str(row[1]))):
-        lines.append(f"| {label} | {str(dtype).removeprefix('torch.')} | " + " | ".join(map(str, counts)) + " |")
+    for label, dtype, counts in sorted(rows):
+        lines.append(f"| {label} | {dtype} | " + " | ".join(map(str, counts)) + " |")
     path.write_text("\n".join(lines) + "\n")
 
 
