@@ -15,6 +15,7 @@ import torch
 from camshaft import CorruptEngineError, Engine, Error, _native
 from camshaft.torch._options import Options, build_options, log
 from camshaft.torch._region import bytes_of
+from camshaft.torch._registry import added
 
 if TYPE_CHECKING:
     from camshaft.torch._conversion import Conversion
@@ -64,7 +65,7 @@ def key_of(conversion: Conversion, options: Options, profiles: Mapping[str, Any]
         digest.update(json.dumps(parts, default=str).encode())
 
     add(_FORM, _library(), torch.__version__, _machine(), sorted(build_options(options).items()))
-    add(options.truncate_long_and_double, sorted((profiles or {}).items()))
+    add(added(), options.truncate_long_and_double, sorted((profiles or {}).items()))
     numbers: dict[Any, str] = {}
     for node in conversion.gm.graph.nodes:
         numbers[node] = f"%{len(numbers)}"
