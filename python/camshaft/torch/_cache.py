@@ -34,7 +34,11 @@ def folder_of(options: Options) -> Path:
 
 
 def engine_of(
-    conversion: Conversion, options: Options, profiles: Mapping[str, Any] | None, make: Callable[[], Engine]
+    conversion: Conversion,
+    options: Options,
+    profiles: Mapping[str, Any] | None,
+    device: str | None,
+    make: Callable[[], Engine],
 ) -> Engine:
     """The engine of a network from the folder, or a new one, which is put there. A file that cannot be read is made
     anew; a folder that cannot be written is said and done without."""
@@ -43,7 +47,7 @@ def engine_of(
     path = folder_of(options) / f"{key_of(conversion, options, profiles)}.engine"
     if path.exists():
         try:
-            engine = Engine(path)
+            engine = Engine(path, device)
             log.info("engine taken from %s", path)
             return engine
         except (CorruptEngineError, Error) as error:
@@ -76,7 +80,8 @@ def key_of(conversion: Conversion, options: Options, profiles: Mapping[str, Any]
             if isinstance(t, torch.Tensor)
         ]
         target = node.op if node.op in ("placeholder", "output") else str(node.target)
-        add(node.op, target, _written(node.args, numbers), _written(node.kwargs, numbers), described)
+        name = node.name if node.op == "placeholder" else ""  # which the engine's inputs have
+        add(node.op, name, target, _written(node.args, numbers), _written(node.kwargs, numbers), described)
         if node.name in conversion.constants and node.users:
             _add_tensor(digest, conversion.constants[node.name])
         elif node.op == "get_attr":

@@ -24,7 +24,7 @@ class UnsupportedNode(Exception):
 
 
 def converts(*names: str) -> Callable[[Converter], Converter]:
-    """Registers a converter for operators by their names, "add.Tensor" of aten, in place of the one that there may be. A
+    """Registers a converter for operators by their names, "add.Tensor" of aten or "prims::sum" of another library, in place of the one that there may be. A
     name that this version of PyTorch does not have is passed over."""
 
     def register(function: Converter) -> Converter:
@@ -32,8 +32,10 @@ def converts(*names: str) -> Callable[[Converter], Converter]:
             table()  # so that ours do not come later
             _ADDED.append((*names, function.__qualname__, function.__code__.co_code.hex(), function.__code__.co_consts))
         for name in names:
-            packet, _, overload = name.partition(".")
-            found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+            library, _, own = name.rpartition("::")
+            packet, _, overload = own.partition(".")
+            operators = getattr(torch.ops, library or "aten")
+            found = getattr(getattr(operators, packet, None), overload or "default", None)
             if found is not None:
                 _TABLE[found] = function
         return function

@@ -85,6 +85,15 @@ def test_an_exported_program(net):
     same(module(x), net(x))
 
 
+def test_a_recurrent_network():
+    """Which torch.compile does not capture; its argument's name is one of Python's."""
+    gru = torch.nn.GRU(4, 5, batch_first=True).eval()
+    x = torch.randn(2, 3, 4)
+    module = camshaft.torch.compile(gru, inputs=[x], optimization_level=0)
+    same(module(x), gru(x))
+    assert module.run.engine
+
+
 def test_what_is_refused(net):
     with pytest.raises(InvalidArgumentError, match=r"training mode: call module.eval\(\)"):
         camshaft.torch.compile(Net(), inputs=[Input(**IMAGES)])
