@@ -58,9 +58,8 @@ def made(name, batch):
 
 def measure(name, batch, seconds, autotune):
     """{"eager", "inductor", "camshaft"}: least seconds of a call; "first": seconds to the first result."""
-    import torch
-
     import camshaft.torch  # noqa: F401  # which registers the backend
+    import torch
 
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)

@@ -29,6 +29,6 @@ if(CAMSHAFT_SANITIZE)
   add_compile_options(-fsanitize=${CAMSHAFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${CAMSHAFT_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # GCC 13 warns of what its own checks make of its library
-    add_compile_options(-Wno-maybe-uninitialized -Wno-array-bounds)
+    add_compile_options(-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overread)
   endif()
 endif()

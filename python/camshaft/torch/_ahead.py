@@ -204,10 +204,9 @@ def compiled_program(program: Any, described: list[Any] | None, options: Any) ->
             f"the module writes {', '.join(map(str, written))} when it is called: make that an input and an output"
         )
     gm = copied(program.graph_module)  # as one that pickles
-    kinds = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
     users = []
-    for node in [node for node in gm.graph.nodes if node.op == "placeholder"]:
-        spec = kinds[node.name]
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    for node, spec in zip(placeholders, program.graph_signature.input_specs):
         if spec.kind is InputKind.USER_INPUT:
             users.append((node, spec))
             continue

@@ -84,16 +84,18 @@ class _Compiled:
     def __init__(self, graph: GraphModule, constants: dict[int, torch.Tensor], options: Options) -> None:
         self._graph, self._options = graph, options
         self._places = list(constants)
-        names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-        self._names = [names[place] for place in self._places]
-        self._others = [place for place in range(len(names)) if place not in constants]
+        many = sum(node.op == "placeholder" for node in graph.graph.nodes)
+        self._others = [place for place in range(many) if place not in constants]
         self._compile(list(constants.values()))
 
     def _compile(self, constants: list[torch.Tensor]) -> None:
         self._constants = constants
         self._marks = _marks(constants)
         with _disable_current_modes():  # constants are computed with, not traced
-            self._run = compiled_graph(copied(self._graph), dict(zip(self._names, constants)), self._options)
+            graph = copied(self._graph)
+            names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+            held = {names[place]: tensor for place, tensor in zip(self._places, constants)}
+            self._run = compiled_graph(graph, held, self._options)
         self._whole = isinstance(self._run, Region)
 
     def __call__(self, given: list[Any]) -> Any:

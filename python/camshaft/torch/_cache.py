@@ -15,6 +15,7 @@ import torch
 from camshaft import CorruptEngineError, Engine, Error, _native
 from camshaft.torch._options import Options, build_options, log
 from camshaft.torch._region import bytes_of
+from camshaft.torch._registry import added
 
 if TYPE_CHECKING:
     from camshaft.torch._conversion import Conversion
@@ -33,7 +34,11 @@ def folder_of(options: Options) -> Path:
 
 
 def engine_of(
-    conversion: Conversion, options: Options, profiles: Mapping[str, Any] | None, make: Callable[[], Engine]
+    conversion: Conversion,
+    options: Options,
+    profiles: Mapping[str, Any] | None,
+    device: str | None,
+    make: Callable[[], Engine],
 ) -> Engine:
     """The engine of a network from the folder, or a new one, which is put there. A file that cannot be read is made
     anew; a folder that cannot be written is said and done without."""
@@ -42,7 +47,7 @@ def engine_of(
     path = folder_of(options) / f"{key_of(conversion, options, profiles)}.engine"
     if path.exists():
         try:
-            engine = Engine(path)
+            engine = Engine(path, device)
             log.info("engine taken from %s", path)
             return engine
         except (CorruptEngineError, Error) as error:
@@ -64,7 +69,7 @@ def key_of(conversion: Conversion, options: Options, profiles: Mapping[str, Any]
         digest.update(json.dumps(parts, default=str).encode())
 
     add(_FORM, _library(), torch.__version__, _machine(), sorted(build_options(options).items()))
-    add(options.truncate_long_and_double, sorted((profiles or {}).items()))
+    add(added(), options.truncate_long_and_double, sorted((profiles or {}).items()))
     numbers: dict[Any, str] = {}
     for node in conversion.gm.graph.nodes:
         numbers[node] = f"%{len(numbers)}"
@@ -75,7 +80,8 @@ def key_of(conversion: Conversion, options: Options, profiles: Mapping[str, Any]
             if isinstance(t, torch.Tensor)
         ]
         target = node.op if node.op in ("placeholder", "output") else str(node.target)
-        add(node.op, target, _written(node.args, numbers), _written(node.kwargs, numbers), described)
+        name = node.name if node.op == "placeholder" else ""  # which the engine's inputs have
+        add(node.op, name, target, _written(node.args, numbers), _written(node.kwargs, numbers), described)
         if node.name in conversion.constants and node.users:
             _add_tensor(digest, conversion.constants[node.name])
         elif node.op == "get_attr":

@@ -34,6 +34,11 @@ def metadata_of(node: Node) -> Any:
     return node.meta.get("val")
 
 
+def is_empty(tensor: torch.Tensor) -> bool:
+    """Whether a size is known to be zero."""
+    return any(not is_symbolic(size) and size == 0 for size in tensor.shape)
+
+
 def layout_of(tensor: torch.Tensor) -> tuple[int, ...] | None:
     """The axes from the outermost in memory to the innermost, where that is not their own order and the memory is dense:
     images that are channels-last, results of transposes. None for row-major tensors and for what is not dense."""
@@ -97,7 +102,7 @@ class Conversion:
     def _input(self, node: Node) -> None:
         fake = metadata_of(node)
         dtype = self.dtype_name(fake.dtype, narrowed=False)
-        if any(not is_symbolic(size) and size == 0 for size in fake.shape):
+        if is_empty(fake):
             raise UnsupportedNode("an empty tensor")
         layout = layout_of(fake)
         shape = [symbol_of(size) if is_symbolic(size) else int(size) for size in fake.shape]
@@ -164,7 +169,7 @@ class Conversion:
         made = []
         for number, fake in enumerate(results if several else [results]):
             value = None
-            if isinstance(fake, torch.Tensor) and fake.dtype in DTYPES and 0 not in fake.shape:
+            if isinstance(fake, torch.Tensor) and fake.dtype in DTYPES and not is_empty(fake):
                 shape = [symbol_of(size) if is_symbolic(size) else int(size) for size in fake.shape]
                 value = self.net.input(f"refused.{node.name}.{number}", self.dtype_name(fake.dtype), shape)
                 self.sizes.learn(value, fake.shape)
@@ -187,7 +192,7 @@ class Conversion:
             raise UnsupportedNode("listed in torch_executed_ops")
         for fake in _tensors([_read_results(node), *(metadata_of(read) for read in node.all_input_nodes)]):
             self.dtype_name(fake.dtype)
-            if any(not is_symbolic(size) and size == 0 for size in fake.shape):
+            if is_empty(fake):
                 raise UnsupportedNode("an empty tensor")
         given = bound_arguments(node.target, node.args, dict(node.kwargs))
         given = given[: arity(convert)] if arity(convert) is not None else given

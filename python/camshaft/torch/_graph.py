@@ -170,8 +170,16 @@ def _built(conversion: Conversion, options: Options, profiles: Profiles | None, 
         return None
     begun = time.monotonic()
     try:
-        engine = _cache.engine_of(conversion, options, profiles, lambda: _engine(conversion, options, profiles))
-    except Error as error:
+        device = _device_of(conversion)
+        chosen = {**build_options(options), **({} if device is None else {"device": device})}
+        engine = _cache.engine_of(
+            conversion,
+            options,
+            profiles,
+            device,
+            lambda: build(conversion.net, profiles=dict(profiles) if profiles else None, **chosen),
+        )
+    except (Error, UnsupportedNode) as error:
         if options.pass_through_build_failures:
             raise
         log.warning("%s stays with PyTorch, as its build failed: %s", what, error)
@@ -180,14 +188,13 @@ def _built(conversion: Conversion, options: Options, profiles: Profiles | None, 
     return Region(engine, inputs, outputs, options.threads)
 
 
-def _engine(conversion: Conversion, options: Options, profiles: Profiles | None) -> Any:
-    devices = {fake.device for node, _ in conversion.inputs if isinstance(fake := metadata_of(node), torch.Tensor)}
-    devices |= {tensor.device for tensor in conversion.constants.values()}
-    chosen = build_options(options)
-    gpu = next((device for device in devices if device.type == "cuda"), None)
-    if gpu is not None:
-        chosen["device"] = f"cuda:{gpu.index or 0}"
-    return build(conversion.net, profiles=dict(profiles) if profiles else None, **chosen)
+def _device_of(conversion: Conversion) -> str | None:
+    """The GPU that the tensors are on, as "cuda:1"; None for the CPU."""
+    tensors = [fake for node, _ in conversion.inputs if isinstance(fake := metadata_of(node), torch.Tensor)]
+    gpus = {tensor.device for tensor in (*tensors, *conversion.constants.values()) if tensor.device.type == "cuda"}
+    if len(gpus) > 1:
+        raise UnsupportedNode(f"tensors on {' and '.join(sorted(map(str, gpus)))}")
+    return next((f"cuda:{device.index or 0}" for device in gpus), None)
 
 
 def _input_of(node: Node, layout: tuple[int, ...] | None, conversion: Conversion) -> Input:

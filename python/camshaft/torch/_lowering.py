@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,6 @@ from camshaft.torch._registry import table
 _TAKEN_APART = ("aten.t.", "aten.dropout.", "aten.reshape.", "aten.contiguous.")
 
 
-@functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Those of core ATen, without the operators that have a converter of their own."""
     from torch._decomp import core_aten_decompositions

@@ -15,6 +15,8 @@ Converter = Callable[..., Any]
 """(conversion, *arguments of the operator's schema, in its order) -> Value, or a tuple of them: one for each result."""
 
 _TABLE: dict[Any, Converter] = {}
+_OURS = "camshaft.torch._converters."
+_ADDED: list[tuple[Any, ...]] = []  # by others, as the cache's key has them
 
 
 class UnsupportedNode(Exception):
@@ -22,13 +24,18 @@ class UnsupportedNode(Exception):
 
 
 def converts(*names: str) -> Callable[[Converter], Converter]:
-    """Registers a converter for operators by their names, "add.Tensor" of aten. A name that this version of PyTorch does
-    not have is passed over."""
+    """Registers a converter for operators by their names, "add.Tensor" of aten or "prims::sum" of another library, in place of the one that there may be. A
+    name that this version of PyTorch does not have is passed over."""
 
     def register(function: Converter) -> Converter:
+        if not function.__module__.startswith(_OURS):
+            table()  # so that ours do not come later
+            _ADDED.append((*names, function.__qualname__, function.__code__.co_code.hex(), function.__code__.co_consts))
         for name in names:
-            packet, _, overload = name.partition(".")
-            found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+            library, _, own = name.rpartition("::")
+            packet, _, overload = own.partition(".")
+            operators = getattr(torch.ops, library or "aten")
+            found = getattr(getattr(operators, packet, None), overload or "default", None)
             if found is not None:
                 _TABLE[found] = function
         return function
@@ -53,6 +60,11 @@ def bound_arguments(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     for parameter in parameters[len(args) :]:
         given.append(kwargs.get(parameter.name, parameter.default_value if parameter.has_default_value() else None))
     return given
+
+
+def added() -> str:
+    """What others registered, as text."""
+    return repr(_ADDED)
 
 
 @functools.cache

@@ -7,6 +7,8 @@ opinfo.py --table FILE       writes docs/pytorch_operators.md
 
 import argparse
 import collections
+import concurrent.futures
+import multiprocessing
 import pathlib
 import sys
 import warnings
@@ -56,6 +58,8 @@ def entries(names=()):
     missing = wanted - {(op.name, op.variant_test_name) for op in found}
     return found, missing
 
+
+LIMIT = 12  # samples of an operator and type: what follows varies no further
 
 # Of these inference uses no integers, nor does any kernel take them: they stay with PyTorch.
 FLOATS_ALONE = ("nn.functional.conv", "nn.functional.avg_pool", "nn.functional.max_pool", "nn.functional.unfold")
@@ -199,55 +203,76 @@ def logging_handler():
     return logging.Handler
 
 
+def rows_of(name, variant, limit):
+    """[(label, type, counts, notes)] of an operator: what one process does."""
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    torch.manual_seed(5)
+    op = next(op for op in op_db if (op.name, op.variant_test_name) == (name, variant))
+    label, rows = f"{name}{':' * bool(variant)}{variant}", []
+    for dtype in dtypes_of(op):
+        rows.append((label, str(dtype).removeprefix("torch."), *tally(op, dtype, limit)))
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--table", metavar="FILE", type=pathlib.Path)
-    parser.add_argument("--limit", type=int, help="samples of each operator and type")
+    parser.add_argument("--limit", type=int, default=LIMIT, help="samples of each operator and type")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    torch.manual_seed(5)
     found, missing = entries(options.names)
     for name in sorted(missing):
         print("no OpInfo:", *name, file=sys.stderr)
     rows, totals = [], collections.Counter()
-    for op in found:
-        label = f"{op.name}{':' * bool(op.variant_test_name)}{op.variant_test_name}"
-        for dtype in dtypes_of(op):
-            try:
-                counts, notes = tally(op, dtype, options.limit)
-            except Exception as error:  # a sample that PyTorch itself refuses
-                print(f"{label} {dtype}: no samples: {error}", flush=True)
-                continue
-            rows.append((label, dtype, counts))
-            totals.update(dict(zip(("passed", "left", "failed", "unjudged"), counts)))
-            print(label, str(dtype).removeprefix("torch."), *counts, flush=True)
-            for note in notes:
-                print("   ", note, flush=True)
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
+        tasks = [pool.submit(rows_of, op.name, op.variant_test_name, options.limit) for op in found]
+        for task in concurrent.futures.as_completed(tasks):
+            for label, dtype, counts, notes in task.result():
+                rows.append((label, dtype, counts))
+                totals.update(dict(zip(("passed", "left", "failed", "unjudged"), counts)))
+                print(label, dtype, *counts, flush=True)
+                for note in notes:
+                    print("   ", note, flush=True)
     judged_samples = totals["passed"] + totals["left"] + totals["failed"]
     print(dict(totals), f"{100 * totals['passed'] / max(1, judged_samples):.2f} % of {judged_samples}")
     if options.table:
-        write_table(options.table, rows, totals)
+        write_table(options.table, rows)
     return 1 if totals["failed"] else 0
 
 
-def write_table(path, rows, totals):
-    count = totals["passed"] + totals["left"] + totals["failed"]
+def read_table(path):
+    """{(operator, type): counts} of a page that was written before."""
+    rows = {}
+    for line in path.read_text().splitlines() if path.exists() else []:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 6 and cells[2].isdigit():
+            rows[cells[0], cells[1]] = tuple(map(int, cells[2:]))
+    return rows
+
+
+def write_table(path, found):
+    """Writes the page; rows of operators that were not judged this time stay."""
+    rows = {**read_table(path), **{(label, dtype): counts for label, dtype, counts in found}}
+    passed, left, failed, unjudged = (sum(counts[i] for counts in rows.values()) for i in range(4))
+    version = ".".join(torch.__version__.split(".")[:2])
     lines = [
         "# Operators of PyTorch",
         "",
-        f"Made by `tests/python/pytorch/opinfo.py --table` with PyTorch {torch.__version__}; do not edit. *Compiled* are the",
-        "samples of PyTorch's OpInfo database that an engine computes whole, with PyTorch's own result; *left* those of",
-        "which PyTorch runs a part, with the same result; *not judged* have tensors without elements, or train.",
+        f"Made by `tests/python/pytorch/opinfo.py --table` with PyTorch {version}; do not edit. *Compiled* are samples of",
+        "PyTorch's OpInfo database that an engine computes whole, with PyTorch's own result; *left* those of which PyTorch",
+        "runs a part, with the same result; *not judged* have tensors without elements, or train.",
         "",
-        f"Of {count} samples {totals['passed']} are compiled, {totals['left']} left and {totals['failed']} wrong;"
-        f" {totals['unjudged']} are not judged.",
+        f"Of {passed + left + failed} samples {passed} are compiled, {left} left and {failed} wrong; {unjudged} are not"
+        f" judged. At most {LIMIT} of an operator and type were taken.",
         "",
         "| operator | type | compiled | left | wrong | not judged |",
         "|---|---|---|---|---|---|",
     ]
-    for label, dtype, counts in sorted(rows, key=lambda row: (row[0], str(row[1]))):
-        lines.append(f"| {label} | {str(dtype).removeprefix('torch.')} | " + " | ".join(map(str, counts)) + " |")
+    for (label, dtype), counts in sorted(rows.items()):
+        lines.append(f"| {label} | {dtype} | " + " | ".join(map(str, counts)) + " |")
     path.write_text("\n".join(lines) + "\n")
 
 

@@ -1,10 +1,12 @@
 """Modules compiled before they are called: shapes, files, pickles, and the names of torch_tensorrt."""
 
 import pickle
+import re
 import subprocess
 import sys
 
 import pytest
+from camshaft_cli import ROOT
 from conftest import HERE
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -83,6 +85,15 @@ def test_an_exported_program(net):
     same(module(x), net(x))
 
 
+def test_a_recurrent_network():
+    """Which torch.compile does not capture; its argument's name is one of Python's."""
+    gru = torch.nn.GRU(4, 5, batch_first=True).eval()
+    x = torch.randn(2, 3, 4)
+    module = camshaft.torch.compile(gru, inputs=[x], optimization_level=0)
+    same(module(x), gru(x))
+    assert module.run.engine
+
+
 def test_what_is_refused(net):
     with pytest.raises(InvalidArgumentError, match=r"training mode: call module.eval\(\)"):
         camshaft.torch.compile(Net(), inputs=[Input(**IMAGES)])
@@ -138,3 +149,17 @@ with torch.no_grad():
     torch.testing.assert_close(module(x), model(x))
 print("done")"""
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "done\n"
+
+
+def test_the_page(tmp_path):
+    """Its examples run one after the other."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/pytorch.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 3
+    before = f"import sys; sys.path.insert(0, {HERE!r})\nfrom typing import Any\nimport torch\n"
+    after = """
+x = torch.randn(2, 3)
+with torch.no_grad():
+    run = torch.compile(torch.erfc, backend="camshaft", options={"require_full_compilation": True})
+    torch.testing.assert_close(run(x), torch.erfc(x), rtol=1e-4, atol=1e-6)
+"""
+    subprocess.run([sys.executable, "-c", before + "\n".join(blocks) + after], cwd=tmp_path, check=True)

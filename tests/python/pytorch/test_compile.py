@@ -275,6 +275,29 @@ def test_special_numbers():
     same(compiled(function)(x), function(x))
 
 
+def test_numbers_that_change():
+    def function(x, scale):
+        return torch.relu(x) * scale + x.sum()
+
+    run = compiled(function, dynamic=None)
+    for scale in (1.5, 2.5, 3.5, 2, 3, 4):
+        x = torch.randn(3, 4)
+        same(run(x, scale), function(x, scale))
+
+
+def test_sizes_that_the_data_have():
+    def function(x):
+        return x[x > 0] * 2 + 1
+
+    for captured in (False, True):
+        torch.compiler.reset()
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=captured):
+            run = compiled(function)
+            for _ in range(3):
+                x = torch.randn(7)
+                same(run(x), function(x))
+
+
 def test_threads_at_once(net):
     run, x = compiled(net), torch.randn(2, 3, 16, 16)
     with torch.no_grad():

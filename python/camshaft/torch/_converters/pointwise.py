@@ -305,6 +305,11 @@ def to_copy(c: Conversion, x: Value, dtype: Any, layout: Any, device: Any, *rest
     return cast_as_torch(c, x, c.out_dtype)
 
 
+@converts("prims::convert_element_type")
+def convert_element_type(c: Conversion, x: Value, dtype: Any) -> Value:
+    return cast_as_torch(c, x, c.out_dtype)
+
+
 def cast_as_torch(c: Conversion, x: Value, dtype: str) -> Value:
     """Floats go to narrow integers by way of i64, as they do there."""
     if x.dtype[0] in "fb" and x.dtype != "bool" and dtype in ("u8", "i8", "i16"):

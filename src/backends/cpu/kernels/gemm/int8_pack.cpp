@@ -44,7 +44,7 @@ void pack_int8(const Int8Weights& w, const uint8_t* from, bool flip, std::byte* 
   for (int64_t g = 0; g < w.groups; ++g) {
     auto* bytes = reinterpret_cast<uint8_t*>(packed) + g * w.group_words() * 4;
     auto* sums = reinterpret_cast<int32_t*>(bytes) + w.layout.floats();
-    std::memset(bytes, 0, static_cast<size_t>(w.group_words()) * 4);
+    if (w.group_words() > 0) std::memset(bytes, 0, static_cast<size_t>(w.group_words()) * 4);
     for_weights(w, g, [&](int64_t to, int64_t at, int64_t column) {
       const auto stored = static_cast<uint8_t>(from[at] ^ bits);
       bytes[to] = stored;
