@@ -264,8 +264,8 @@ def write_table(path, found):
         "PyTorch's OpInfo database that an engine computes whole, with PyTorch's own result; *left* those of which PyTorch",
         "runs a part, with the same result; *not judged* have tensors without elements, or train.",
         "",
-        f"Of {passed + left + failed} samples {passed} are compiled, {left} left and {failed} wrong; {unjudged} are not"
-        f" judged. At most {LIMIT} of an operator and type were taken.",
+        f"Of {passed + left + failed} samples {passed} are compiled, {left} left and {failed} wrong; {unjudged} are not judged.",
+        f"At most {LIMIT} of an operator and type were taken.",
         "",
         "| operator | type | compiled | left | wrong | not judged |",
         "|---|---|---|---|---|---|",
