@@ -21,10 +21,10 @@ from torch.testing._internal.common_methods_invocations import op_db
 CORE = """
 abs acos acosh add addmm:decomposed addmm all amax amin any arange argmax argmin as_strided asin asinh atan atan2 atanh
 bitwise_and bitwise_not bitwise_or bitwise_xor bmm cat cdist ceil clamp clone constant_pad_nd cos cosh cumsum diagonal
-div:no_rounding_mode div:floor_rounding div:trunc_rounding empty:- eq erf exp expand expm1 fill flip floor floor_divide fmod
+div:no_rounding_mode div:floor_rounding div:trunc_rounding eq erf exp expand expm1 fill flip floor floor_divide fmod
 full full_like gather ge gt index_put index_select isinf isnan le log log10 log1p log2 logical_and logical_not logical_or
 logical_xor lt masked_fill masked_scatter max:binary max:reduction_with_dim max:reduction_no_dim maximum mean
-min:binary min:reduction_with_dim min:reduction_no_dim minimum mm mul native_layer_norm native_batch_norm:- ne neg
+min:binary min:reduction_with_dim min:reduction_no_dim minimum mm mul native_layer_norm ne neg
 nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d
 nn.functional.avg_pool1d nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.batch_norm
 nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d
@@ -52,8 +52,7 @@ def entries(names=()):
     wanted = set()
     for name in names or CORE:
         base, _, variant = name.partition(":")
-        if variant != "-":
-            wanted.add((base, variant))
+        wanted.add((base, variant))
     found = [op for op in op_db if (op.name, op.variant_test_name) in wanted]
     missing = wanted - {(op.name, op.variant_test_name) for op in found}
     return found, missing
@@ -265,8 +264,8 @@ def write_table(path, found):
         "PyTorch's OpInfo database that an engine computes whole, with PyTorch's own result; *left* those of which PyTorch",
         "runs a part, with the same result; *not judged* have tensors without elements, or train.",
         "",
-        f"Of {passed + left + failed} samples {passed} are compiled, {left} left and {failed} wrong; {unjudged} are not"
-        f" judged. At most {LIMIT} of an operator and type were taken.",
+        f"Of {passed + left + failed} samples {passed} are compiled, {left} left and {failed} wrong; {unjudged} are not judged.",
+        f"At most {LIMIT} of an operator and type were taken.",
         "",
         "| operator | type | compiled | left | wrong | not judged |",
         "|---|---|---|---|---|---|",
