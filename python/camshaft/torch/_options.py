@@ -67,7 +67,7 @@ class Options:
     optimization_level: int = 3
     #: True: sizes may change from call to call where they do. torch.compile's own argument says the same.
     dynamic: bool | None = None
-    #: On a GPU, runs are recorded and replayed, which is done anyway; False is refused.
+    #: torch_tensorrt's, without effect: on a GPU engines record and replay their runs by themselves.
     use_cuda_graph: bool = True
     #: Compares each engine with the reference evaluation, which is slow for large models.
     verify: bool = False
