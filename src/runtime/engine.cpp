@@ -241,8 +241,8 @@ void Engine::set_weight_budget(const std::string& text) const {
   const WeightBudget budget(text);
   const std::lock_guard lock(shared_->refit_mutex);
   const std::shared_ptr<const Impl> before = impl();
-  check_has_weights(*before);
   if (budget.is_none() && !before->stream && before->weight_budget < 0) return;
+  check_has_weights(*before);
   check_streams(*before->backend);
   std::shared_ptr<const Impl> held = before;
   if (!before->file) {
