@@ -91,8 +91,8 @@ TEST_F(Streaming, NoMoreThanTheBudgetIsHere) {
   set_inputs(context, engine, inputs_);
   for (const std::string& name : engine.tensor_names())
     if (name.starts_with("r"))
-      context.set_tap(
-          name, [&](const TensorView&) { EXPECT_LE(engine.impl()->stream->counts().resident_bytes, least); });
+      context.set_tap(name,
+                      [&](const TensorView&) { EXPECT_LE(engine.impl()->stream->counts().resident_bytes, least); });
   context.run();
   context.run();
   const WeightStreaming now = engine.weight_streaming();
