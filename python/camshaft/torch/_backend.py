@@ -60,15 +60,19 @@ def _warn_of_gradients(gm: GraphModule, example_inputs: Sequence[Any]) -> None:
 
 
 def _constants_of(graph: GraphModule, example_inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
-    """Parameters and buffers by their place among the graph's arguments, where PyTorch says which these are."""
+    """Parameters and buffers by their place among the graph's arguments, where PyTorch says which these are. They are
+    inputs of what it captured or, where it does not look into modules (as with inductor's freezing), the module's own,
+    which come first then."""
     context = torch._guards.TracingContext.try_get()
     metadata = getattr(context, "fw_metadata", None)
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    if metadata is None or len(placeholders) != len(example_inputs):
+    own = list(getattr(context, "params_flat", None) or ())
+    given = [*own, *example_inputs]
+    if metadata is None or len(placeholders) != len(given):
         return {}
     found: dict[int, torch.Tensor] = {}
-    for place in metadata.static_input_indices:
-        value = example_inputs[place]
+    for place in sorted({*range(len(own)), *metadata.static_input_indices}):
+        value = given[place]
         fake = placeholders[place].meta.get("val")
         written = metadata.input_info[place].mutates_data
         if type(value) in (torch.Tensor, torch.nn.Parameter) and not written and fake.shape == value.shape:

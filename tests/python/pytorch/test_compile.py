@@ -58,6 +58,23 @@ def same(actual, expected):
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
+@pytest.mark.parametrize("looks_into_modules", [True, False])
+def test_parameters_are_constants(net, engines, monkeypatch, looks_into_modules):
+    """Those that were captured as inputs, and those of the module itself, as while inductor freezes."""
+    import torch._inductor.config
+
+    monkeypatch.setattr(torch._inductor.config, "freezing", not looks_into_modules)
+    torch._dynamo.reset()
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        model = compiled(net)
+        same(model(x), net(x))
+        assert [len(engine.input_specs) for engine in engines] == [1]
+        net.scale.add_(1)
+        same(model(x), net(x))
+    torch._dynamo.reset()
+
+
 def test_a_network_is_one_engine(net, engines):
     x = torch.randn(2, 3, 16, 16)
     with torch.no_grad():
