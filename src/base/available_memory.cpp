@@ -1,11 +1,11 @@
 #include "base/available_memory.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <optional>
 #include <string>
+
+#include "base/memory_limit.h"
 
 namespace camshaft {
 namespace {
@@ -41,10 +41,8 @@ std::optional<size_t> left_of_group(const char* limit, const char* used, const c
 }  // namespace
 
 size_t available_memory() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  const size_t machine = pages > 0 && page > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(page) : 0;
   const std::optional<size_t> kibibytes = find_number("/proc/meminfo", "MemAvailable:");
-  size_t bytes = kibibytes ? *kibibytes * 1024 : machine / 2;
+  size_t bytes = kibibytes ? *kibibytes * 1024 : physical_memory() / 2;
   for (const auto& left :
        {left_of_group("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat",
                       "inactive_file"),

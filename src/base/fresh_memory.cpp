@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -25,32 +24,25 @@ void touch(const FreshMemory& memory) {
 
 }  // namespace
 
-FreshMemory::FreshMemory(size_t bytes)
-    : bytes_(bytes), mapped_bytes_(bytes + (bytes >= least_large ? least_large : 0)) {
-  void* const mapped =
-      mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED)
+FreshMemory::FreshMemory(size_t bytes) : bytes_(bytes) {
+  if (bytes >= least_large) {
+    data_ = map_large(bytes);
+  } else {
+    void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped != MAP_FAILED) data_ = static_cast<std::byte*>(mapped);
+  }
+  if (data_ == nullptr)
     throw Error(ErrorCode::out_of_memory,
                 fmt::format("no memory for {} bytes of weights: {}", bytes, std::strerror(errno)));
-  mapped_ = static_cast<std::byte*>(mapped);
-  data_ = mapped_;
-  if (bytes < least_large) return;
-  data_ += (least_large - reinterpret_cast<uintptr_t>(mapped_) % least_large) % least_large;
-  madvise(data_, bytes_, MADV_HUGEPAGE);  // a wish; failing costs only speed
 }
 
 FreshMemory::~FreshMemory() {
-  if (data_ > mapped_) munmap(mapped_, static_cast<size_t>(data_ - mapped_));
   if (!is_moved_) munmap(data_, bytes_);
-  const size_t used = static_cast<size_t>(data_ - mapped_) + bytes_;
-  if (mapped_bytes_ > used) munmap(data_ + bytes_, mapped_bytes_ - used);
 }
 
 void FreshMemory::shorten(size_t bytes) {
   if (bytes >= bytes_) return;
-  const size_t end = static_cast<size_t>(data_ - mapped_) + bytes;
-  munmap(mapped_ + end, mapped_bytes_ - end);
-  mapped_bytes_ = end;
+  munmap(data_ + bytes, bytes_ - bytes);
   bytes_ = bytes;
 }
 

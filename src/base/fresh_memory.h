@@ -27,8 +27,7 @@ class FreshMemory {
   bool move_to(std::byte* to);
 
  private:
-  size_t bytes_, mapped_bytes_;
-  std::byte* mapped_ = nullptr;
+  size_t bytes_;
   std::byte* data_ = nullptr;
   bool is_moved_ = false;
 };

@@ -1,6 +1,7 @@
 #include "base/large_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -74,26 +75,29 @@ Spares& spares() {
   return *kept;
 }
 
-// From the system, which gives zeros.
-Block map_block(size_t size) {
-  void* const mapped = ::mmap(nullptr, size + least_large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return {};
+}  // namespace
+
+std::byte* map_large(size_t bytes, bool writable) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > SIZE_MAX - least_large - page) return nullptr;
+  const size_t size = (bytes + page - 1) / page * page;
+  void* const mapped = ::mmap(nullptr, size + least_large, writable ? PROT_READ | PROT_WRITE : PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
   auto* const begin = static_cast<std::byte*>(mapped);
   const size_t before = (least_large - reinterpret_cast<uintptr_t>(begin) % least_large) % least_large;
   if (before > 0) ::munmap(begin, before);
   ::munmap(begin + before + size, least_large - before);
-  ::madvise(begin + before, size, MADV_HUGEPAGE);  // a wish; failing costs only speed
-  return {begin + before, size};
+  if (writable) ::madvise(begin + before, size, MADV_HUGEPAGE);  // a wish; failing costs only speed
+  return begin + before;
 }
-
-}  // namespace
 
 std::shared_ptr<std::byte> make_large(size_t bytes, bool cleared) {
   if (bytes > SIZE_MAX - 2 * least_large) return nullptr;
   const size_t size = (bytes + least_large - 1) / least_large * least_large;
   Block block = spares().take(size);
   if (block.data == nullptr) {
-    block = map_block(size);
+    block = {map_large(size), size};
   } else if (cleared) {
     std::memset(block.data, 0, bytes);
   }

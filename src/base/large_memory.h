@@ -14,6 +14,11 @@ inline constexpr size_t least_large = size_t{2} << 20;
 /// allocator keeps smaller blocks: 40 MB from the system take 4 ms to clear, and 1 ms to write.
 std::shared_ptr<std::byte> make_large(size_t bytes, bool cleared);
 
+/// A private mapping of `bytes` bytes, in whole pages, that begins at a multiple of 2 MiB; null where the system has
+/// none. Zeros, in huge pages if it has them; not `writable`: addresses alone, for another mapping to take their place.
+/// The caller unmaps it.
+std::byte* map_large(size_t bytes, bool writable = true);
+
 /// Bytes that are kept for the next call.
 size_t spare_memory();
 

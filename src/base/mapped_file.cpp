@@ -22,20 +22,6 @@ namespace {
   throw Error(ErrorCode::io, path + ": could not be read: " + reason);
 }
 
-// An address range of `size` bytes that begins at a multiple of 2 MiB, for a mapping that takes its place.
-std::byte* reserve_aligned(size_t size) {
-  void* const reserved =
-      mmap(nullptr, size + least_large, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return nullptr;
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  auto* const begin = static_cast<std::byte*>(reserved);
-  const size_t before = (least_large - reinterpret_cast<uintptr_t>(begin) % least_large) % least_large;
-  const size_t kept = (size + page - 1) / page * page;
-  if (before > 0) munmap(begin, before);
-  if (least_large > before + kept - size) munmap(begin + before + kept, least_large - before - (kept - size));
-  return begin + before;
-}
-
 void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& folder) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
@@ -72,7 +58,7 @@ std::shared_ptr<const MappedFile> MappedFile::open_with_descriptor(const std::st
 }
 
 void MappedFile::map() {
-  std::byte* const place = size_ >= least_large ? reserve_aligned(size_) : nullptr;
+  std::byte* const place = size_ >= least_large ? map_large(size_, false) : nullptr;
   void* address = mmap(place, size_, PROT_READ, MAP_PRIVATE | (place ? MAP_FIXED : 0), descriptor_, 0);
   if (address == MAP_FAILED) {
     const int error = errno;

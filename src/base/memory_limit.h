@@ -6,6 +6,8 @@
 
 namespace camshaft {
 
+/// Of the machine, in bytes; 0 where the system does not say.
+size_t physical_memory();
 /// The most bytes that one tensor or buffer may take. At first the machine's memory, or the process's cgroup's limit
 /// where that is less.
 size_t largest_buffer();

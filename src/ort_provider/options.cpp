@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
 
+#include "base/cache_folder.h"
 #include "base/hash.h"
 #include "base/mapped_file.h"
 #include "base/similar_names.h"
@@ -49,16 +48,6 @@ std::vector<std::string> split_list(const std::string& text) {
   }
   std::erase(items, "");
   return items;
-}
-
-std::string folder_of_user() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::filesystem::path(value ? value : "");
-  };
-  const std::filesystem::path cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
-  if (!cache.empty()) return (cache / "camshaft").string();
-  return home.empty() ? "." : (home / ".cache" / "camshaft").string();
 }
 
 void set_build_option(const std::string& name, const std::string& value, api::Settings& settings) {
@@ -123,8 +112,10 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries)
   const std::string smallest = take("min-shapes"), optimum = take("opt-shapes"), largest = take("max-shapes");
   options.settings.build.profiles = parse_profiles(smallest, optimum, largest);
   const std::string cache = take("engine-cache"), folder = take("engine-cache-path");
-  if (!cache.empty() && parse_switch("engine-cache", cache))
-    options.cache_folder = folder.empty() ? folder_of_user() : folder;
+  if (!cache.empty() && parse_switch("engine-cache", cache)) {
+    options.cache_folder = folder.empty() ? user_cache_folder() : folder;
+    if (options.cache_folder.empty()) options.cache_folder = ".";
+  }
   if (const std::string name = take("engine-cache-prefix"); !name.empty()) {
     if (name.find('/') != std::string::npos)
       throw Error(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/tensor.h"
 #include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {
@@ -89,14 +90,12 @@ void Subgraph::run(OrtKernelContext* kernel) {
       runner->input_dims[i] = runner->read;
       has_new_sizes = true;
     }
-    int64_t count = 1;
-    for (const int64_t d : runner->read) count *= d;
     if (inputs_[i].dtype == DType::string) {
       runner->texts[i] = read_texts(host_, value);
       context.bind_input(inputs_[i].name, runner->texts[i].data(), runner->texts[i].size() * sizeof(std::string));
     } else {
       context.bind_input(inputs_[i].name, host_.get<const void*>(slot("GetTensorData"), value),
-                         byte_size(inputs_[i].dtype, count));
+                         byte_size(inputs_[i].dtype, element_count(runner->read)));
     }
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -105,10 +104,8 @@ void Subgraph::run(OrtKernelContext* kernel) {
     if (has_new_sizes) dims = context.output_shape(outputs_[i].name);
     auto* value =
         host_.get<OrtValue*>(slot("KernelContext_GetOutput"), kernel, i, std::as_const(dims).data(), dims.size());
-    int64_t count = 1;
-    for (const int64_t d : dims) count *= d;
     context.bind_output(outputs_[i].name, host_.get<void*>(slot("GetTensorMutableData"), value),
-                        byte_size(outputs_[i].dtype, count));
+                        byte_size(outputs_[i].dtype, element_count(dims)));
   }
   context.run();
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -116,9 +113,8 @@ void Subgraph::run(OrtKernelContext* kernel) {
     const TensorView view = context.output(outputs_[i].name);
     auto* value = host_.get<OrtValue*>(slot("KernelContext_GetOutput"), kernel, i, view.dims.data(), view.dims.size());
     if (view.dtype == DType::string) {
-      size_t count = 1;
-      for (const int64_t d : view.dims) count *= static_cast<size_t>(d);
-      write_texts(host_, value, static_cast<const std::string*>(view.data), count);
+      write_texts(host_, value, static_cast<const std::string*>(view.data),
+                  static_cast<size_t>(element_count(view.dims)));
     } else if (view.bytes > 0) {
       std::memcpy(host_.get<void*>(slot("GetTensorMutableData"), value), view.data, view.bytes);
     }

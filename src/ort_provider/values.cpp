@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/mapped_file.h"
+#include "ir/tensor.h"
 #include "onnx/onnx_dtype.h"
 
 namespace camshaft::ort_provider {
@@ -122,8 +123,7 @@ void read_dims(const Host& host, const OrtValue* value, std::vector<int64_t>& di
 std::vector<std::string> read_texts(const Host& host, const OrtValue* value) {
   std::vector<int64_t> dims;
   read_dims(host, value, dims);
-  size_t count = 1;
-  for (const int64_t d : dims) count *= static_cast<size_t>(d);
+  const auto count = static_cast<size_t>(element_count(dims));
   std::string all(host.get<size_t>(slot("GetStringTensorDataLength"), value), 0);
   std::vector<size_t> begins(count);
   if (count > 0)

@@ -166,10 +166,6 @@ EngineFile stored(const Engine::Impl& engine) {
   return file;
 }
 
-}  // namespace
-
-namespace {
-
 void check_streams(const Backend& backend) {
   if (!backend.device().id.is_host())
     throw Error(ErrorCode::unsupported,

@@ -12,16 +12,11 @@
 #include "compile/constants/constant_axis.h"
 #include "compile/plan/shape_check.h"
 #include "ir/ops/index.h"
+#include "ir/ops/strides.h"
 
 namespace camshaft::cpu {
 
 namespace {
-
-int64_t product(const Dims& dims, size_t begin, size_t end) {
-  int64_t count = 1;
-  for (size_t d = begin; d < end; ++d) count *= dims[d];
-  return count;
-}
 
 std::optional<double> estimate_gather_nd(const RegionView& region) {
   if (!region.node.op.as<ops::GatherND>()) return std::nullopt;
@@ -84,9 +79,9 @@ std::shared_ptr<const Kernel> compile_tensor_scatter(const RegionView& region, P
         if (has_starts) require_equal(shapes.inputs[2].dims[0], cache[0], "the number of write indices");
         CacheUpdate move;
         move.batch = cache[0];
-        move.lines = product(cache, 1, at);
+        move.lines = ops::product(cache, 1, at);
         move.size = cache[at], move.count = update[at];
-        move.step_bytes = product(cache, at + 1, cache.size()) * bit_width(shapes.inputs[0].dtype) / 8;
+        move.step_bytes = ops::product(cache, at + 1, cache.size()) * bit_width(shapes.inputs[0].dtype) / 8;
         move.circular = op.circular;
         const DType type = has_starts ? shapes.inputs[2].dtype : DType::i64;
         return [move, type](const LaunchArguments& a) {
@@ -102,7 +97,7 @@ std::shared_ptr<const Kernel> compile_reverse_sequence(const RegionView& region,
         const Dims& x = shapes.inputs[0].dims;
         SequenceReverse move;
         move.batch = x[batch_first ? 0 : 1], move.time = x[batch_first ? 1 : 0];
-        move.step_bytes = product(x, 2, x.size()) * bit_width(shapes.inputs[0].dtype) / 8;
+        move.step_bytes = ops::product(x, 2, x.size()) * bit_width(shapes.inputs[0].dtype) / 8;
         move.batch_first = batch_first;
         require_equal(shapes.inputs[1].dims[0], move.batch, "the number of lengths of reverse_sequence");
         return [move, type = shapes.inputs[1].dtype](const LaunchArguments& a) {

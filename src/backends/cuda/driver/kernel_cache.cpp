@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -135,11 +135,8 @@ Cubin KernelCache::get(const Compiler& compiler, const KernelSource& source) con
 }
 
 std::string KernelCache::default_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
-    return (fs::path(cache) / "camshaft" / "kernels").string();
-  if (const char* home = std::getenv("HOME"); home && *home)
-    return (fs::path(home) / ".cache" / "camshaft" / "kernels").string();
-  return "";
+  const std::string folder = user_cache_folder();
+  return folder.empty() ? "" : (fs::path(folder) / "kernels").string();
 }
 
 }  // namespace camshaft::cuda

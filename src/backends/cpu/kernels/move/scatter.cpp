@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/with_type.h"
 #include "base/pieces.h"
 #include "base/work_scope.h"
+#include "ir/ops/strides.h"
 
 namespace camshaft::cpu {
 namespace {
@@ -132,16 +133,11 @@ int64_t IndexedSlices::slices() const {
 
 IndexedSlices indexed_slices(const std::vector<int64_t>& x, const std::vector<int64_t>& indices, size_t batch_axes) {
   const size_t beyond = batch_axes + static_cast<size_t>(indices.back());
-  const auto product = [](const std::vector<int64_t>& dims, size_t begin, size_t end) {
-    int64_t count = 1;
-    for (size_t d = begin; d < end; ++d) count *= dims[d];
-    return count;
-  };
   IndexedSlices at;
   for (size_t d = batch_axes; d < beyond; ++d) at.sizes.push_back(x[d]);
-  at.batches = product(x, 0, batch_axes);
-  at.inner = product(x, beyond, x.size());
-  at.count = product(indices, 0, indices.size() - 1);
+  at.batches = ops::product(x, 0, batch_axes);
+  at.inner = ops::product(x, beyond, x.size());
+  at.count = ops::product(indices, 0, indices.size() - 1);
   return at;
 }
 
