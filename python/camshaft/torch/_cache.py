@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from camshaft import CorruptEngineError, Engine, Error, _native
+from camshaft import Engine, Error, _native
 from camshaft.torch._options import Options, build_options, log
 from camshaft.torch._region import bytes_of
 from camshaft.torch._registry import added
@@ -50,7 +50,7 @@ def engine_of(
             engine = Engine(path, device)
             log.info("engine taken from %s", path)
             return engine
-        except (CorruptEngineError, Error) as error:
+        except Error as error:
             log.warning("%s is made anew: %s", path, error)
     engine = make()
     try:

@@ -50,6 +50,11 @@ def layout_of(tensor: torch.Tensor) -> tuple[int, ...] | None:
     return tuple(order)
 
 
+def _declared(tensor: torch.Tensor) -> list[int | str | None]:
+    """Sizes as an input of a network has them: numbers, names of symbols, or None for what is neither."""
+    return [symbol_of(size) if is_symbolic(size) else int(size) for size in tensor.shape]
+
+
 def inverse(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
@@ -105,7 +110,7 @@ class Conversion:
         if is_empty(fake):
             raise UnsupportedNode("an empty tensor")
         layout = layout_of(fake)
-        shape = [symbol_of(size) if is_symbolic(size) else int(size) for size in fake.shape]
+        shape = _declared(fake)
         stored = shape if layout is None else [shape[axis] for axis in layout]
         value = self.net.input(node.name, dtype, stored)
         if layout is not None:
@@ -170,8 +175,7 @@ class Conversion:
         for number, fake in enumerate(results if several else [results]):
             value = None
             if isinstance(fake, torch.Tensor) and fake.dtype in DTYPES and not is_empty(fake):
-                shape = [symbol_of(size) if is_symbolic(size) else int(size) for size in fake.shape]
-                value = self.net.input(f"refused.{node.name}.{number}", self.dtype_name(fake.dtype), shape)
+                value = self.net.input(f"refused.{node.name}.{number}", self.dtype_name(fake.dtype), _declared(fake))
                 self.sizes.learn(value, fake.shape)
                 self.fakes[value.name] = fake
             made.append(value)
@@ -226,6 +230,10 @@ class Conversion:
     def out(self) -> Any:
         """What PyTorch says of the node's results: a tensor without data, or a tuple of them."""
         return metadata_of(self.node)
+
+    def results_read(self) -> set[int]:
+        """Which of the node's several results are read."""
+        return {user.args[1] for user in self.node.users}  # type: ignore[misc]
 
     @property
     def out_dtype(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from camshaft.torch._registry import table
 
 # Views and copies that the table has for graphs made elsewhere; taken apart they are fewer operators.
@@ -16,8 +18,6 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions
 
     kept = table()
-    import torch
-
     return {torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer} | {
         operator: decomposition
         for operator, decomposition in dict(core_aten_decompositions()).items()
@@ -50,7 +50,6 @@ def _encoder_layer(
     """What TransformerEncoderLayer computes in one operator when nobody trains it."""
     if mask is not None:
         return NotImplemented
-    import torch
     from torch.nn.functional import gelu, layer_norm, linear, relu, scaled_dot_product_attention
 
     def attend(y: Any) -> Any:

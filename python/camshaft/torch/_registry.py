@@ -24,8 +24,8 @@ class UnsupportedNode(Exception):
 
 
 def converts(*names: str) -> Callable[[Converter], Converter]:
-    """Registers a converter for operators by their names, "add.Tensor" of aten or "prims::sum" of another library, in place of the one that there may be. A
-    name that this version of PyTorch does not have is passed over."""
+    """Registers a converter for operators by their names, "add.Tensor" of aten or "prims::sum" of another library, in
+    place of the one that there may be. A name that this version of PyTorch does not have is passed over."""
 
     def register(function: Converter) -> Converter:
         if not function.__module__.startswith(_OURS):

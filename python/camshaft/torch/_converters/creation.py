@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from camshaft.torch._registry import UnsupportedNode, converts
 
 if TYPE_CHECKING:
@@ -39,8 +41,6 @@ def scalar_tensor(c: Conversion, value: Any) -> Value:
 
 @converts("arange.start_step")
 def arange(c: Conversion, start: Any, end: Any, step: Any) -> Value:
-    import torch
-
     if all(isinstance(bound, (int, float)) for bound in (start, end, step)):
         return c.constant(torch.arange(start, end, step, dtype=c.out.dtype))
     if c.out_dtype not in ("i64", "i32"):

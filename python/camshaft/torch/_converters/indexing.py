@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from camshaft.torch._conversion import inverse
 from camshaft.torch._converters.pointwise import floor_divided
 from camshaft.torch._registry import UnsupportedNode, converts
+from camshaft.torch._sizes import expression_of
 
 if TYPE_CHECKING:
     from camshaft import Value
@@ -47,14 +51,13 @@ def scatter(c: Conversion, x: Value, dim: int, index: Value, source: Value) -> V
 
 @converts("scatter.value")
 def scatter_value(c: Conversion, x: Value, dim: int, index: Value, value: Any) -> Value:
-    source = c.net.Expand(c.number(value, x.dtype), c.dims(c.shape(index)))
-    return _scattered(c, x, dim, index, source, "none")
+    return _scattered(c, x, dim, index, _everywhere(c, value, x.dtype, index), "none")
 
 
 @converts("scatter.reduce", "scatter.value_reduce")
 def scatter_joined(c: Conversion, x: Value, dim: int, index: Value, source: Any, reduce: str) -> Value:
     if not hasattr(source, "dtype"):
-        source = c.net.Expand(c.number(source, x.dtype), c.dims(c.shape(index)))
+        source = _everywhere(c, source, x.dtype, index)
     return _scattered(c, x, dim, index, source, {"add": "add", "multiply": "mul"}[reduce])
 
 
@@ -78,20 +81,16 @@ def scatter_reduce(
     if reduce != "mean":
         return _scattered(c, x, dim, index, source, _REDUCTIONS[reduce])
     total = _scattered(c, x, dim, index, source, "add")
-    before = (
-        c.net.Expand(c.number(int(include_self), x.dtype), c.dims(c.shape(x)))
-        if x.ndim
-        else c.number(int(include_self), x.dtype)
-    )
+    before = _everywhere(c, int(include_self), x.dtype, x)
     many = _scattered(c, before, dim, index, _everywhere(c, 1, x.dtype, index), "add")
     many = c.net.Max(many, c.number(1, x.dtype))
     return floor_divided(c, total, many) if x.dtype[0] in "iu" else c.net.Div(total, many)
 
 
-def _everywhere(c: Conversion, number: Any, dtype: str, index: Value) -> Value:
-    """A number for each index."""
+def _everywhere(c: Conversion, number: Any, dtype: str, like: Value) -> Value:
+    """A number in the shape of a tensor."""
     value = c.number(number, dtype)
-    return c.net.Expand(value, c.dims(c.shape(index))) if index.ndim else value
+    return c.net.Expand(value, c.dims(c.shape(like))) if like.ndim else value
 
 
 def _scattered(c: Conversion, x: Value, dim: int, index: Value, source: Value, reduction: str) -> Value:
@@ -117,9 +116,9 @@ def index(c: Conversion, x: Value, indices: list[Value | None]) -> Value:
     if len(axes) == 1:
         return c.net.Gather(x, places[0], axis=axes[0])
     rest = [axis for axis in range(x.ndim) if axis not in axes]
-    together = c.net.Concat(*(c.net.Unsqueeze(place, [place.ndim]) for place in places), axis=-1)
+    together = _together(c, places)
     found = c.net.GatherND(c.net.Transpose(x, perm=[*axes, *rest]), together)
-    if axes != list(range(axes[0], axes[0] + len(axes))):
+    if _are_apart(axes):
         return found  # indices that are apart have their axes first
     many = places[0].ndim
     order = [*range(many, many + axes[0]), *range(many), *range(many + axes[0], found.ndim)]
@@ -134,23 +133,24 @@ def _indices(c: Conversion, x: Value, indices: list[Value | None]) -> tuple[list
         raise UnsupportedNode("a mask as an index: how many elements it takes is known only at run time")
     if len(axes) == 1:
         return axes, [c.cast(given[0], "i64")]
-    import torch
-
     fakes = [argument.meta["val"] for argument in c.node.args[1] if argument is not None]  # type: ignore[union-attr]
     joint = list(torch.broadcast_shapes(*(fake.shape for fake in fakes)))
     places = []
     for place, axis in zip(given, axes):
         place = c.cast(place, "i64")  # type: ignore[arg-type]
         if c.shape(place) != joint:
-            place = c.net.Expand(place, c.dims([_size(size) for size in joint]))
+            place = c.net.Expand(place, c.dims([expression_of(size) for size in joint]))
         places.append(place)
     return axes, places
 
 
-def _size(size: Any) -> Any:
-    from camshaft.torch._sizes import expression_of
+def _together(c: Conversion, places: list[Value]) -> Value:
+    """Indices of several axes as rows of a matrix."""
+    return c.net.Concat(*(c.net.Unsqueeze(place, [place.ndim]) for place in places), axis=-1)
 
-    return expression_of(size)
+
+def _are_apart(axes: list[int]) -> bool:
+    return axes != list(range(axes[0], axes[0] + len(axes)))
 
 
 @converts("index_put", "_unsafe_index_put")
@@ -165,12 +165,11 @@ def index_put(c: Conversion, x: Value, indices: list[Value | None], values: Valu
         raise UnsupportedNode("index_put that adds truths")
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     order = [*axes, *rest]
-    together = c.net.Concat(*(c.net.Unsqueeze(place, [place.ndim]) for place in places), axis=-1)
+    together = _together(c, places)
     shape, joint = c.shape(x), c.shape(places[0]) if places[0].name in c.fakes else list(places[0].shape or ())
     if any(isinstance(size, str) for size in joint):
         raise UnsupportedNode("indices whose sizes are known only at run time")
-    apart = axes != list(range(axes[0], axes[0] + len(axes)))
-    first = 0 if apart else axes[0]
+    first = 0 if _are_apart(axes) else axes[0]
     # The values have the indices' axes where the indexed ones were; here they come first.
     laid = [*rest[:first], None, *rest[first:]]
     full = [size for axis in laid for size in (joint if axis is None else [shape[axis]])]
@@ -181,8 +180,7 @@ def index_put(c: Conversion, x: Value, indices: list[Value | None], values: Valu
         values = c.net.Transpose(values, perm=turn)
     turned = x if order == list(range(x.ndim)) else c.net.Transpose(x, perm=order)
     made = c.net.ScatterND(turned, together, values, reduction="add" if accumulate else "none")
-    back = sorted(range(x.ndim), key=order.__getitem__)
-    return made if order == list(range(x.ndim)) else c.net.Transpose(made, perm=back)
+    return made if order == list(range(x.ndim)) else c.net.Transpose(made, perm=inverse(order))
 
 
 def _masked(c: Conversion, x: Value, indices: list[Value | None], value: Value) -> Value:
@@ -206,11 +204,8 @@ def _by_mask(c: Conversion, x: Value, indices: list[Value | None], values: Value
     if values.shape[0] == 1:  # type: ignore[index]
         rows = values
     else:
-        before = c.net.Sub(
-            c.net.CumSum(c.cast(c.net.Reshape(mask, [-1]), "i64"), c.number(0, "i64")), c.number(1, "i64")
-        )
         last = c.number(int(values.shape[0]) - 1, "i64")  # type: ignore[index,arg-type]
-        rows = c.net.Gather(values, c.net.Min(c.net.Max(before, c.number(0, "i64")), last), axis=0)
+        rows = c.net.Gather(values, c.net.Min(_taken_before(c, c.net.Reshape(mask, [-1])), last), axis=0)
         rows = c.reshape(rows, [*c.shape(mask), *list(values.shape)[1:]])  # type: ignore[arg-type]
     if many:
         mask = c.net.Unsqueeze(mask, [mask.ndim + i for i in range(many)])
@@ -222,6 +217,12 @@ def _by_mask(c: Conversion, x: Value, indices: list[Value | None], values: Value
     return c.net.Where(mask, rows, x)
 
 
+def _taken_before(c: Conversion, mask: Value) -> Value:
+    """Of each element that a flat mask takes: how many it takes before it."""
+    count = c.net.CumSum(c.cast(mask, "i64"), c.number(0, "i64"))
+    return c.net.Max(c.net.Sub(count, c.number(1, "i64")), c.number(0, "i64"))
+
+
 @converts("masked_scatter")
 def masked_scatter(c: Conversion, x: Value, mask: Value, source: Value) -> Value:
     """The mask's running count says which element of the source goes where."""
@@ -229,9 +230,8 @@ def masked_scatter(c: Conversion, x: Value, mask: Value, source: Value) -> Value
     if shape is not None:
         x, mask = c.net.Expand(x, shape), c.net.Expand(mask, shape)
     flat = c.net.Reshape(mask, [-1])
-    before = c.net.Sub(c.net.CumSum(c.net.Cast(flat, to="i64"), c.number(0, "i64")), c.number(1, "i64"))
-    place = c.net.Max(before, c.number(0, "i64"))
-    taken = c.net.Gather(c.net.Reshape(source, [-1]), c.net.Where(flat, place, c.number(0, "i64")), axis=0)
+    place = c.net.Where(flat, _taken_before(c, flat), c.number(0, "i64"))
+    taken = c.net.Gather(c.net.Reshape(source, [-1]), place, axis=0)
     return c.net.Where(mask, c.reshape(taken, c.out_shape()), x)
 
 
@@ -255,8 +255,6 @@ def slice_scatter(c: Conversion, x: Value, source: Value, dim: int, start: Any, 
 
 def _put(c: Conversion, x: Value, source: Value, axis: int, first: int, last: int, step: int) -> Value:
     """Slices of a source in place of some of x's."""
-    import torch
-
     size = c.shape(x)[axis]
     if isinstance(size, int):
         places = torch.arange(size)[first:last:step] if first >= 0 else torch.tensor([first % size])
@@ -273,11 +271,10 @@ def _put(c: Conversion, x: Value, source: Value, axis: int, first: int, last: in
     else:
         places = torch.tensor([first])
     order = [axis, *(i for i in range(x.ndim) if i != axis)]
-    back = sorted(range(x.ndim), key=order.__getitem__)
     made = c.net.ScatterND(
         c.net.Transpose(x, perm=order), c.constant(places.reshape(-1, 1)), c.net.Transpose(source, perm=order)
     )
-    return c.net.Transpose(made, perm=back)
+    return c.net.Transpose(made, perm=inverse(order))
 
 
 @converts("nonzero")
@@ -299,9 +296,7 @@ def embedding_bag(
     padding: int,
 ) -> tuple[Value | None, ...]:
     """Rows of a table joined in bags, by a matrix that says which row is in which bag."""
-    import torch
-
-    if any(user.args[1] != 0 for user in c.node.users):
+    if c.results_read() - {0}:
         raise UnsupportedNode("what embedding_bag keeps for training")
     net, dtype = c.net, weight.dtype
     many, bags = c.static_shape(indices)[0], c.out_shape(0)[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from camshaft.torch._registry import UnsupportedNode, converts
 
 if TYPE_CHECKING:
@@ -12,12 +14,14 @@ if TYPE_CHECKING:
     from camshaft.torch._conversion import Conversion
 
 
-def _each(numbers: Any, axes: int) -> list[int]:
+def each(numbers: Any, axes: int) -> list[int]:
+    """A number for each axis, where one stands for all."""
     numbers = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
     return numbers * axes if len(numbers) == 1 else numbers
 
 
-def _batched(c: Conversion, x: Value, axes: int) -> tuple[Value, bool]:
+def batched(c: Conversion, x: Value, axes: int) -> tuple[Value, bool]:
+    """Images over so many axes with an axis of the batch before them, and whether that was missing."""
     return (x, False) if x.ndim == axes + 2 else (c.net.Unsqueeze(x, [0]), True)
 
 
@@ -26,11 +30,11 @@ def avg_pool(
     c: Conversion, x: Value, kernel: Any, stride: Any, padding: Any, ceil: bool, include_pad: bool, *divisor: Any
 ) -> Value:
     axes = int(str(c.node.target).split("pool")[1][0])
-    kernel = _each(kernel, axes)
-    pads = _each(padding, axes)
-    inner, alone = _batched(c, x, axes)
+    kernel = each(kernel, axes)
+    pads = each(padding, axes)
+    inner, alone = batched(c, x, axes)
     divided = divisor[0] if divisor else None
-    strides = _each(stride, axes) if stride else kernel
+    strides = each(stride, axes) if stride else kernel
     after = list(pads)
     if divided is not None and ceil:  # windows that are cut divide by it, too: what they lack is padding
         sizes, wanted = c.static_shape(inner)[2:], c.out_shape()[-axes:]
@@ -54,18 +58,18 @@ def max_pool(
     c: Conversion, x: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
 ) -> tuple[Value | None, ...]:
     axes = int(str(c.node.target).split("pool")[1][0])
-    kernel = _each(kernel, axes)
-    pads = _each(padding, axes)
-    inner, alone = _batched(c, x, axes)
+    kernel = each(kernel, axes)
+    pads = each(padding, axes)
+    inner, alone = batched(c, x, axes)
     if x.dtype in ("i64", "i32", "i16"):
         raise UnsupportedNode("max pooling of wide integers")
-    places = any(user.args[1] == 1 for user in c.node.users)
+    places = 1 in c.results_read()
     made = c.net.MaxPool(
         inner,
         kernel_shape=kernel,
-        strides=_each(stride, axes) if stride else kernel,
+        strides=each(stride, axes) if stride else kernel,
         pads=[*pads, *pads],
-        dilations=_each(dilation, axes),
+        dilations=each(dilation, axes),
         ceil_mode=int(ceil),
         outputs=2 if places else 1,
     )
@@ -94,7 +98,7 @@ def adaptive_avg_pool(c: Conversion, x: Value, output: list[Any]) -> Value:
         raise UnsupportedNode("windows whose sizes are known only at run time")
     if all(size % wanted == 0 for size, wanted in zip(sizes, output)):
         kernel = [size // wanted for size, wanted in zip(sizes, output)]
-        inner, alone = _batched(c, x, axes)
+        inner, alone = batched(c, x, axes)
         made = c.net.AveragePool(inner, kernel_shape=kernel, strides=kernel)
         return c.net.Squeeze(made, [0]) if alone else made
     for axis, size, wanted in zip(spatial, sizes, output):
@@ -105,8 +109,6 @@ def adaptive_avg_pool(c: Conversion, x: Value, output: list[Any]) -> Value:
 
 def _averaging(size: int, wanted: int) -> Any:
     """The matrix [wanted, size] of PyTorch's adaptive windows."""
-    import torch
-
     weights = torch.zeros(wanted, size, dtype=torch.float64)
     for i in range(wanted):
         first, last = i * size // wanted, -(-(i + 1) * size // wanted)
@@ -119,8 +121,6 @@ def _along(c: Conversion, x: Value, axis: int, weights: Any) -> Value:
     last = x.ndim - 1
     order = list(range(x.ndim))
     order[axis], order[last] = order[last], order[axis]
-    import torch
-
     theirs = torch.float64 if x.dtype == "f64" else torch.float32
     matrix = c.cast(c.constant(weights.to(theirs).T.contiguous()), x.dtype)
     if axis == last:
@@ -158,9 +158,7 @@ def nearest_vec(c: Conversion, x: Value, size: Any, scales: Any) -> Value:
 
 
 def _interpolated(c: Conversion, x: Value, align: bool, scales: Any, mode: str, **more: Any) -> Value:
-    transformation = "align_corners" if align else "pytorch_half_pixel" if mode != "cubic" else "half_pixel"
-    if mode == "linear":
-        transformation = "align_corners" if align else "half_pixel"
+    transformation = "align_corners" if align else "half_pixel"
     return _resized(c, x, scales, mode=mode, coordinate_transformation_mode=transformation, **more)
 
 
@@ -197,14 +195,14 @@ def grid_sampler(c: Conversion, x: Value, grid: Value, mode: int, padding: int, 
 
 @converts("col2im")
 def col2im(c: Conversion, x: Value, size: list[int], kernel: Any, dilation: Any, padding: Any, stride: Any) -> Value:
-    inner, alone = (x, False) if x.ndim == 3 else (c.net.Unsqueeze(x, [0]), True)
-    pads = _each(padding, 2)
+    inner, alone = batched(c, x, 1)
+    pads = each(padding, 2)
     made = c.net.Col2Im(
         inner,
         c.dims(size),
-        c.dims(_each(kernel, 2)),
-        dilations=_each(dilation, 2),
+        c.dims(each(kernel, 2)),
+        dilations=each(dilation, 2),
         pads=[*pads, *pads],
-        strides=_each(stride, 2),
+        strides=each(stride, 2),
     )
     return c.net.Squeeze(made, [0]) if alone else made

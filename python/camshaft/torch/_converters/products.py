@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from camshaft.torch._converters.pooling import batched, each
 from camshaft.torch._registry import UnsupportedNode, converts
 
 if TYPE_CHECKING:
@@ -59,22 +60,16 @@ def convolution(
     axes = weight.ndim - 2
     if x.dtype[0] in "iu":
         raise UnsupportedNode("a convolution of integers")
-    batched = x.ndim == weight.ndim
-    if not batched:
-        x = c.net.Unsqueeze(x, [0])
-
-    def each(numbers: list[int]) -> list[int]:
-        return numbers * axes if len(numbers) == 1 else numbers
-
-    pads = each(padding)
+    inner, alone = batched(c, x, axes)
+    pads = each(padding, axes)
     attributes: dict[str, Any] = {
-        "strides": each(stride),
+        "strides": each(stride, axes),
         "pads": [*pads, *pads],
-        "dilations": each(dilation),
+        "dilations": each(dilation, axes),
         "group": groups,
     }
     if transposed:
-        made = c.net.ConvTranspose(x, weight, bias, output_padding=each(output_padding), **attributes)
+        made = c.net.ConvTranspose(inner, weight, bias, output_padding=each(output_padding, axes), **attributes)
     else:
-        made = c.net.Conv(x, weight, bias, **attributes)
-    return made if batched else c.net.Squeeze(made, [0])
+        made = c.net.Conv(inner, weight, bias, **attributes)
+    return c.net.Squeeze(made, [0]) if alone else made

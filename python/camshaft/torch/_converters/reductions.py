@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from camshaft.torch._converters.pointwise import cast_as_torch
 from camshaft.torch._registry import UnsupportedNode, converts
 
@@ -24,7 +26,7 @@ def _reduced(c: Conversion, operator: str, x: Value, dim: Any, keepdim: bool = F
 
 @converts("sum.dim_IntList", "sum")
 def total(c: Conversion, x: Value, *rest: Any) -> Value:
-    dim, keepdim = (rest[0], rest[1]) if "dim" in _names(c) else (None, False)
+    dim, keepdim = _dim_of(c, rest)
     dtype = c.out_dtype
     inner = dtype if dtype in _ADDED else "i64"
     return c.cast(_reduced(c, "ReduceSum", cast_as_torch(c, x, inner), dim, keepdim), dtype)
@@ -34,15 +36,20 @@ def _names(c: Conversion) -> list[str]:
     return [argument.name for argument in c.node.target._schema.arguments]  # type: ignore[union-attr]
 
 
+def _dim_of(c: Conversion, rest: tuple[Any, ...]) -> tuple[Any, bool]:
+    """(dim, keepdim) of an operator that has them next; over all without."""
+    return (rest[0], rest[1]) if "dim" in _names(c) else (None, False)
+
+
 @converts("mean.dim", "mean")
 def mean(c: Conversion, x: Value, *rest: Any) -> Value:
-    dim, keepdim = (rest[0], rest[1]) if "dim" in _names(c) else (None, False)
+    dim, keepdim = _dim_of(c, rest)
     return _reduced(c, "ReduceMean", c.cast(x, c.out_dtype), dim, keepdim)
 
 
 @converts("prod", "prod.dim_int")
 def product(c: Conversion, x: Value, *rest: Any) -> Value:
-    dim, keepdim = (rest[0], rest[1]) if "dim" in _names(c) else (None, False)
+    dim, keepdim = _dim_of(c, rest)
     return _reduced(c, "ReduceProd", cast_as_torch(c, x, c.out_dtype), dim, keepdim)
 
 
@@ -68,7 +75,11 @@ def min_of_all(c: Conversion, x: Value) -> Value:
 
 @converts("linalg_vector_norm")
 def vector_norm(c: Conversion, x: Value, order: float, dim: Any, keepdim: bool, dtype: Any) -> Value:
-    x = c.net.Abs(c.cast(x, c.out_dtype))
+    return _norm(c, c.net.Abs(c.cast(x, c.out_dtype)), order, dim, keepdim)
+
+
+def _norm(c: Conversion, x: Value, order: float, dim: Any, keepdim: bool) -> Value:
+    """Of numbers that are not negative."""
     if order == 2:
         return _reduced(c, "ReduceL2", x, dim, keepdim)
     if order == 1:
@@ -192,32 +203,15 @@ def _ordered(c: Conversion, x: Value, count: Any, dim: int, largest: bool) -> tu
 def cdist(c: Conversion, x: Value, other: Value, p: float, mode: Any) -> Value:
     """Distances between all rows: of order two by differences, too, which is exact where rows are close."""
     difference = c.net.Abs(c.net.Sub(c.net.Unsqueeze(x, [x.ndim - 1]), c.net.Unsqueeze(other, [other.ndim - 2])))
-    return _norm(c, difference, p)
-
-
-def _norm(c: Conversion, difference: Value, p: float) -> Value:
-    net, last, dtype = c.net, [difference.ndim - 1], difference.dtype
-    if p == 2:
-        return net.ReduceL2(difference, last, keepdims=0)
-    if p == 1:
-        return net.ReduceSum(difference, last, keepdims=0)
-    if p == float("inf"):
-        return net.ReduceMax(difference, last, keepdims=0)
-    if p == 0:
-        unequal = net.Not(net.Equal(difference, c.number(0, dtype)))
-        return net.ReduceSum(net.Cast(unequal, to=dtype), last, keepdims=0)
-    powers = net.ReduceSum(net.Pow(difference, c.number(p, dtype)), last, keepdims=0)
-    return net.Pow(powers, c.number(1 / p, dtype))
+    return _norm(c, difference, p, -1, False)
 
 
 @converts("_pdist_forward")
 def pdist(c: Conversion, x: Value, p: float) -> Value:
-    import torch
-
     rows = c.static_shape(x)[0]
     if rows < 2:
         raise UnsupportedNode("an empty tensor")
     first, second = torch.triu_indices(rows, rows, 1)
     left = c.net.Gather(x, c.constant(first.contiguous()), axis=0)
     right = c.net.Gather(x, c.constant(second.contiguous()), axis=0)
-    return _norm(c, c.net.Abs(c.net.Sub(left, right)), p)
+    return _norm(c, c.net.Abs(c.net.Sub(left, right)), p, -1, False)

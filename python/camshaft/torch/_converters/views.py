@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from camshaft.torch._registry import UnsupportedNode, converts
 
 if TYPE_CHECKING:
@@ -122,8 +124,6 @@ def diagonal(c: Conversion, x: Value, offset: int, dim1: int, dim2: int) -> Valu
     shape = c.static_shape(x)
     first_a, first_b = max(0, -offset), max(0, offset)
     places = [[first_a + i, first_b + i] for i in range(min(shape[a] - first_a, shape[b] - first_b))]
-    import torch
-
     rest = [axis for axis in range(x.ndim) if axis not in (a, b)]
     turned = c.net.Transpose(x, perm=[a, b, *rest])
     found = c.net.GatherND(turned, c.constant(torch.tensor(places)))
@@ -136,8 +136,6 @@ def as_strided(c: Conversion, x: Value, size: list[Any], stride: list[Any], offs
     fake = c.node.args[0].meta["val"]
     if not fake.is_contiguous() or any(not isinstance(n, int) for n in (*size, *stride)):
         raise UnsupportedNode("as_strided of what is not row-major, or of sizes that are known only at run time")
-    import torch
-
     places = torch.tensor((offset or 0) - fake.storage_offset())
     for many, step in zip(size, stride):
         places = places.unsqueeze(-1) + torch.arange(many) * step
@@ -148,8 +146,6 @@ def as_strided(c: Conversion, x: Value, size: list[Any], stride: list[Any], offs
 
 @converts("unfold")
 def unfold(c: Conversion, x: Value, dim: int, size: int, step: int) -> Value:
-    import torch
-
     if not x.ndim:
         return c.reshape(x, c.out_shape())
     axis = c.axis(dim, x.ndim)
