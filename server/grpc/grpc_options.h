@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <string>
-#include <utility>
+
+#include "server/core/restricted_api.h"
 
 namespace camshaft::server {
+
+/// What RestrictedApis::add() puts before the key of --grpc-restricted-protocol.
+inline constexpr const char* restricted_protocol_prefix = "triton-grpc-protocol-";
 
 struct GrpcOptions {
   std::string address = "127.0.0.1";
@@ -15,22 +18,15 @@ struct GrpcOptions {
   bool reuse_port = false;  ///< other processes may listen there, too
   int threads = 2;          ///< that read requests and hand them to their models
 
-  /// PEM files; without `server_certificate` and `server_key` connections are in the clear. With `mutual_tls` clients
-  /// need a certificate that `root_certificates` vouch for.
-  bool tls = false, mutual_tls = false;
-  std::string server_certificate, server_key, root_certificates;
-  /// A file with one bearer token a line ('#': a comment): calls need one as "authorization: Bearer …", except for those
-  /// of health. Empty: none is asked for. SIGHUP does not read it again.
-  std::string bearer_token_file;
-  /// By category ("health", "metadata", "inference", "shared-memory", "model-config", "model-repository", "statistics",
-  /// "trace", "logging") the name and value of the metadata that a call must have:
-  /// {"model-repository", {"admin-key", "secret"}} asks for "triton-grpc-protocol-admin-key: secret".
-  std::map<std::string, std::pair<std::string, std::string>> restricted;
+  TlsFiles tls;
+  std::string token_file;  ///< calls must bring one of its tokens ("authorization: Bearer …"); those of health need not
+  /// Names with the prefix "triton-grpc-protocol-": see restricted_protocol_prefix.
+  RestrictedApis restricted;
 
   /// In bytes, of one request or response.
   int max_message_size = std::numeric_limits<int32_t>::max();
-  /// The metadata whose names match this regular expression (RE2) wholly are parameters of the request. Empty: none.
-  std::string forward_header_pattern;
+  /// A regular expression: metadata in whose names it is found become parameters of the request. Empty: none.
+  std::string forward_headers;
   std::string compression_level = "none";  ///< of responses: "none", "low", "medium", "high"
 
   int keepalive_time_ms = 7200000;
