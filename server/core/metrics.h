@@ -1,0 +1,52 @@
+// What monitoring reads of the server: counters and gauges by Triton's names, in Prometheus' text form.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/core/status.h"
+
+namespace camshaft::server {
+
+class Server;
+
+struct MetricsOptions {
+  bool enabled = true;
+  bool cpu = true, gpu = true;  ///< of the machine
+  int interval_ms = 2000;       ///< how old the machine's figures may be
+  bool counter_latencies = true;
+  bool histogram_latencies = false;
+  bool summary_latencies = false;
+  std::vector<std::pair<double, double>> summary_quantiles = {
+      {0.5, 0.05}, {0.9, 0.01}, {0.95, 0.001}, {0.99, 0.001}, {0.999, 0.001}};
+  /// One --metrics-config: "counter_latencies=false", "summary_quantiles=0.5:0.05,0.9:0.01". Throws
+  /// ServerError(invalid_argument) that lists the names.
+  void configure(std::string_view setting);
+};
+
+/// Makes the text that a scrape reads. Safe from several threads.
+class Metrics {
+ public:
+  Metrics(Server& server, MetricsOptions options) : server_(server), options_(std::move(options)) {}
+  std::string text();
+
+ private:
+  struct Machine {
+    double cpu_utilization = 0;
+    uint64_t memory_total = 0, memory_used = 0;
+  };
+  Machine machine();
+
+  Server& server_;
+  MetricsOptions options_;
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point read_;
+  Machine machine_;
+  uint64_t busy_ = 0, ticks_ = 0;
+};
+
+}  // namespace camshaft::server
