@@ -25,10 +25,10 @@ class Model {
   virtual std::string platform() const = 0;
   virtual const std::vector<std::string>& labels(const std::string& output) const = 0;
 
-  /// Checks the request against the configuration and puts it into the queue; `respond` is then called as it says
-  /// there. What is wrong with the request (names, types, shapes, sizes) is thrown: ServerError(invalid_argument); a
-  /// full queue is ServerError(unavailable).
-  virtual void infer(Request request, Respond respond) = 0;
+  /// Checks the request against the configuration and puts it into the queue. Everything is answered through `respond`:
+  /// what is wrong with the request (names, types, shapes, sizes) is invalid_argument, a full queue unavailable. The
+  /// model stays until then.
+  virtual void infer(Request request, Respond respond) noexcept = 0;
 
   virtual ModelStatistics& statistics() = 0;
 };

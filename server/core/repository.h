@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,13 @@ struct ModelFolder {
   std::vector<int64_t> versions;  ///< folders whose names are numbers, ascending
   /// Changes when a file in it does: names, sizes and times of change.
   uint64_t fingerprint = 0;
+  /// The same of one version's folder, and of all that is in none.
+  std::map<int64_t, uint64_t> version_fingerprints;
+  uint64_t config_fingerprint = 0;
 };
+
+/// The number that a version's folder is named by; none for other names.
+std::optional<int64_t> parse_version(const std::string& text);
 
 /// All models of several repositories. Throws ServerError(invalid_argument) for a folder that is not there, and for a
 /// name that two of them have. Links that lead out of a repository are not followed.

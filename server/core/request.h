@@ -78,6 +78,8 @@ struct Response {
   bool final = true;
   /// Of a decoupled model that ends without a last tensor: there is nothing but `final`.
   bool empty = false;
+  /// Of the request, with what the run has added.
+  Timeline timeline;
 };
 
 /// Takes responses; called once with `final`, for every request that was taken, and possibly before with others. It may
