@@ -16,7 +16,7 @@ class Server;
 
 struct MetricsOptions {
   bool enabled = true;
-  bool cpu = true;         ///< of the machine
+  bool cpu = true, gpu = true;  ///< of the machine; of NVIDIA's GPUs, where their driver is
   int interval_ms = 2000;  ///< how old the machine's figures may be
   bool counter_latencies = true;
   bool histogram_latencies = false;  ///< of the time to the first response
