@@ -84,10 +84,12 @@ std::optional<HttpReply> HttpApi::gate(const HttpExchange& exchange) {
   const std::optional<Route> route = parse_route(exchange.target());
   const bool page = route && (route->kind == RouteKind::status_page || route->kind == RouteKind::status_data);
   if (!route || (page && !service_.options.status_page)) return error_reply(404, "Not Found");
-  if (const auto* key = service_.options.restricted.key(route->api))
+  // The page itself shows nothing: it asks for the key to its data.
+  const bool is_open = route->kind == RouteKind::status_page || route->api == Api::health;
+  if (const auto* key = route->kind == RouteKind::status_page ? nullptr : service_.options.restricted.key(route->api))
     if (!same_secret(exchange.header(key->first), key->second))
       return error_reply(403, "This API is restricted, expecting header '" + key->first + "'");
-  if (tokens_.required() && route->api != Api::health && !tokens_.accepts(exchange.header("Authorization"))) {
+  if (tokens_.required() && !is_open && !tokens_.accepts(exchange.header("Authorization"))) {
     HttpReply reply =
         error_reply(401, "this server answers requests with 'Authorization: Bearer' and one of its tokens");
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");
