@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "server/core/status.h"
-#include "test_random.h"
+#include "server/seed.h"
 
 namespace camshaft::server::compression_test {
 namespace {
@@ -73,7 +73,7 @@ TEST(Compression, DamagedStreams) {
     EXPECT_THROW(decompress(whole.substr(0, size), Encoding::gzip, 1 << 20, pool), ServerError) << size;
   EXPECT_THROW(decompress(whole + "more", Encoding::gzip, 1 << 20, pool), ServerError);
   EXPECT_THROW(decompress(whole, Encoding::deflate, 1 << 20, pool), ServerError);
-  std::mt19937_64 random = camshaft::test::random_generator();
+  std::mt19937_64 random = seeded_random();
   for (int i = 0; i < 2000; ++i) {
     std::string damaged = whole;
     damaged[random() % damaged.size()] ^= static_cast<char>(1 + random() % 255);
