@@ -13,7 +13,7 @@ namespace camshaft::server {
 
 /// What requests of one version of a model go through: a scheduler over instances, or an ensemble's steps. Versions are
 /// shared: one that is unloaded goes when its last request has been answered.
-class Model {
+class Model : public std::enable_shared_from_this<Model> {
  public:
   virtual ~Model() = default;
 

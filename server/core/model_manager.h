@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/core/model.h"
@@ -34,6 +35,10 @@ struct ModelManagerOptions {
   std::filesystem::path engine_cache;  ///< where engines built from model.onnx are kept; empty: beside the user's cache
   std::string device;                  ///< of models that do not say: "cpu", "cuda"
   std::vector<std::string> backend_config;
+  uint64_t cache_bytes = 0;  ///< of the response cache; 0: none
+  bool rate_limit = false;   ///< instances wait for the resources that their groups name
+  /// Pools by --rate-limit-resource: name and device (below 0: of all), and how many there are.
+  std::map<std::pair<std::string, int>, uint64_t> rate_limit_resources;
 };
 
 /// What clients may bring with a load in place of what lies in the repository.
@@ -53,6 +58,8 @@ class ModelManager {
   void start();
   /// Throws ServerError: not_found for no such model, unavailable for one that is not loaded.
   std::shared_ptr<Model> find(const std::string& name, const std::string& version) const;
+  /// Whether a version of it is.
+  bool is_ready(const std::string& name) const;
   /// All that are loaded, by name and version.
   std::vector<std::shared_ptr<Model>> all() const;
   /// Versions that are ready.

@@ -1,6 +1,7 @@
 // Regions of memory that clients share with the server on the same machine.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,8 +15,12 @@
 
 namespace camshaft::server {
 
-/// POSIX shared memory by name and key. Safe from several threads; a region in use by a request stays mapped until it is
-/// answered.
+/// POSIX shared memory by name and key. Safe from several threads; a region in use by a request stays mapped until it
+/// is answered.
+///
+/// The client may write to it at any time, so what is checked must be copied first. It may also make the file shorter:
+/// a slice of what is gone is refused, and where that happens while the slice is in use its bytes read as zeros and
+/// damaged() says so, in place of the SIGBUS that would end the process.
 class SharedMemory {
  public:
   struct Region {
@@ -25,10 +30,13 @@ class SharedMemory {
   struct Slice {
     std::span<std::byte> span;
     std::shared_ptr<const void> owner;
+    std::shared_ptr<const std::atomic<bool>> broken = nullptr;
+    /// Whether bytes that were read or written were not there: what was made of them is no answer.
+    bool damaged() const { return broken != nullptr && *broken; }
   };
 
-  /// `allowed`: the server was told to take memory of its clients (--allow-client-shm); else every call is
-  /// ServerError(unsupported).
+  /// `allowed`: the server was told to take memory of its clients (--allow-client-shm); else register_region() and
+  /// unregister() are ServerError(unsupported).
   explicit SharedMemory(bool allowed) : allowed_(allowed) {}
 
   /// Throws ServerError: already_exists, or invalid_argument for a key that cannot be opened or is too short.
@@ -42,6 +50,8 @@ class SharedMemory {
 
  private:
   struct Mapping;
+  void check_allowed() const;
+
   bool allowed_;
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const Mapping>> regions_;
