@@ -81,6 +81,14 @@ void Server::infer(Request request, Respond respond) noexcept {
       respond(std::move(response));
     };
   }
+  const bool classes = std::any_of(request.outputs.begin(), request.outputs.end(),
+                                   [](const RequestedOutput& output) { return output.classes > 0; });
+  if (classes) {
+    respond = [outputs = request.outputs, model, respond = std::move(respond)](Response response) {
+      if (response.status.ok()) classify(outputs, *model, response);
+      respond(std::move(response));
+    };
+  }
   model->infer(std::move(request), std::move(respond));
 }
 
