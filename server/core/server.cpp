@@ -63,13 +63,6 @@ void Server::infer(Request request, Respond respond) noexcept {
     respond(std::move(response));
     return;
   }
-  const bool classes = std::any_of(request.outputs.begin(), request.outputs.end(),
-                                   [](const RequestedOutput& output) { return output.classes > 0; });
-  if (classes)
-    respond = [model, outputs = request.outputs, respond = std::move(respond)](Response response) {
-      classify(outputs, *model, response);
-      respond(std::move(response));
-    };
   if (!request.trace_id.empty()) {
     Request traced;
     traced.model = request.model;
