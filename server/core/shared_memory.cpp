@@ -9,6 +9,20 @@
 
 namespace camshaft::server {
 
+class SharedMemoryFile {
+ public:
+  explicit SharedMemoryFile(int file) : file_(file) {}
+  ~SharedMemoryFile() {
+    if (file_ >= 0) close(file_);
+  }
+  SharedMemoryFile(const SharedMemoryFile&) = delete;
+  SharedMemoryFile& operator=(const SharedMemoryFile&) = delete;
+  int get() const { return file_; }
+
+ private:
+  int file_;
+};
+
 namespace {
 
 [[noreturn]] void refuse_region(const std::string& message) {
@@ -20,20 +34,6 @@ uint64_t size_of_file(int file) {
   struct stat state {};
   return fstat(file, &state) != 0 || state.st_size < 0 ? 0 : static_cast<uint64_t>(state.st_size);
 }
-
-class OpenFile {
- public:
-  explicit OpenFile(int file) : file_(file) {}
-  ~OpenFile() {
-    if (file_ >= 0) close(file_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int get() const { return file_; }
-
- private:
-  int file_;
-};
 
 // The only form that shm_open() takes everywhere: nothing that leads elsewhere.
 void check_key(const std::string& key) {
@@ -69,7 +69,7 @@ struct SharedMemory::Mapping {
   Mapping& operator=(const Mapping&) = delete;
 
   const Region region;
-  OpenFile file;
+  SharedMemoryFile file;
   std::byte* begin = nullptr;
   uint64_t before = 0, size = 0;
   std::unique_ptr<BusErrorGuard> guard;
@@ -89,7 +89,7 @@ void SharedMemory::register_region(const std::string& name, const std::string& k
   if (byte_size == 0) refuse_region("failed to register shared memory region '" + name + "': it has no bytes");
   const int file = shm_open(key.c_str(), O_RDWR | O_CLOEXEC, 0);
   if (file < 0) refuse_region("Unable to open shared memory region: '" + key + "'");
-  OpenFile held(file);
+  SharedMemoryFile held(file);
   uint64_t end = 0;
   if (__builtin_add_overflow(offset, byte_size, &end) || end > size_of_file(file))
     refuse_region("failed to register shared memory region '" + name + "': invalid args: it has " +
