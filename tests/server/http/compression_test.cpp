@@ -17,7 +17,9 @@ std::string compressed(const std::string& text, Encoding encoding) {
   return reply.text;
 }
 
-std::string text_of(const Body& body) { return {reinterpret_cast<const char*>(body.span.data()), body.span.size()}; }
+std::string text_of(const Body& body) {
+  return {reinterpret_cast<const char*>(body.span.data()), body.span.size()};
+}
 
 Body decompress(const std::string& data, Encoding encoding, uint64_t limit, BodyPool& pool) {
   return decompressed(std::as_bytes(std::span(data)), encoding, limit, pool);

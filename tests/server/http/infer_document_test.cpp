@@ -48,21 +48,27 @@ TEST(InferDocument, FlatAndNestedLists) {
 }
 
 TEST(InferDocument, EachTypeAndItsRange) {
-  EXPECT_EQ(values_of<uint8_t>(input_of(R"("shape":[3],"datatype":"BOOL","data":[true,false,1])")), (std::vector<uint8_t>{1, 0, 1}));
-  EXPECT_EQ(values_of<int8_t>(input_of(R"("shape":[2],"datatype":"INT8","data":[-128,127])")), (std::vector<int8_t>{-128, 127}));
-  EXPECT_EQ(values_of<uint16_t>(input_of(R"("shape":[1],"datatype":"UINT16","data":[65535])")), (std::vector<uint16_t>{65535}));
-  EXPECT_EQ(values_of<int64_t>(input_of(R"("shape":[2],"datatype":"INT64","data":[-9223372036854775808,9223372036854775807])")),
+  EXPECT_EQ(values_of<uint8_t>(input_of(R"("shape":[3],"datatype":"BOOL","data":[true,false,1])")),
+            (std::vector<uint8_t>{1, 0, 1}));
+  EXPECT_EQ(values_of<int8_t>(input_of(R"("shape":[2],"datatype":"INT8","data":[-128,127])")),
+            (std::vector<int8_t>{-128, 127}));
+  EXPECT_EQ(values_of<uint16_t>(input_of(R"("shape":[1],"datatype":"UINT16","data":[65535])")),
+            (std::vector<uint16_t>{65535}));
+  EXPECT_EQ(values_of<int64_t>(
+                input_of(R"("shape":[2],"datatype":"INT64","data":[-9223372036854775808,9223372036854775807])")),
             (std::vector<int64_t>{std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}));
   EXPECT_EQ(values_of<uint64_t>(input_of(R"("shape":[1],"datatype":"UINT64","data":[18446744073709551615])")),
             (std::vector<uint64_t>{std::numeric_limits<uint64_t>::max()}));
   // 16777217.0000001 is nearer to 16777218 than to 16777216; by way of a double it were a tie.
-  EXPECT_EQ(values_of<float>(input_of(R"("shape":[1],"datatype":"FP32","data":[16777217.00000000000000000001])"))[0], 16777218.0f);
+  EXPECT_EQ(values_of<float>(input_of(R"("shape":[1],"datatype":"FP32","data":[16777217.00000000000000000001])"))[0],
+            16777218.0f);
   EXPECT_EQ(values_of<float>(input_of(R"("shape":[2],"datatype":"FP32","data":[1e-60,-1e-60])"))[0], 0.0f);
   EXPECT_TRUE(std::signbit(values_of<float>(input_of(R"("shape":[1],"datatype":"FP32","data":[-1e-60])"))[0]));
   for (const char* wrong :
        {R"("shape":[1],"datatype":"INT8","data":[128])", R"("shape":[1],"datatype":"UINT8","data":[-1])",
         R"("shape":[1],"datatype":"INT32","data":[1.5])", R"("shape":[1],"datatype":"INT32","data":["1"])",
-        R"("shape":[1],"datatype":"INT64","data":[9223372036854775808])", R"("shape":[1],"datatype":"UINT64","data":[18446744073709551616])",
+        R"("shape":[1],"datatype":"INT64","data":[9223372036854775808])",
+        R"("shape":[1],"datatype":"UINT64","data":[18446744073709551616])",
         R"("shape":[1],"datatype":"FP32","data":[1e39])", R"("shape":[1],"datatype":"FP32","data":[true])",
         R"("shape":[1],"datatype":"BOOL","data":[2])", R"("shape":[1],"datatype":"BYTES","data":[1])",
         R"("shape":[1],"datatype":"FP32","data":[null])", R"("shape":[1],"datatype":"FP16","data":[1])",
@@ -100,21 +106,39 @@ TEST(InferDocument, ParametersAndOutputs) {
 TEST(InferDocument, WhatIsRefused) {
   EXPECT_NE(refusal("").find("failed to parse the request JSON buffer"), std::string::npos);
   for (const char* json :
-       {"[]", "1", "null", "{", "{}", R"({"inputs":{}})", R"({"inputs":1})", R"({"inputs":[1]})", R"({"inputs":[[]]})",
-        R"({"inputs":[],"inputs":[]})", R"({"inputs":[{}]})", R"({"id":1,"inputs":[]})", R"({"parameters":[],"inputs":[]})",
-        R"({"parameters":{"a":[1]},"inputs":[]})", R"({"parameters":{"a":{}},"inputs":[]})", R"({"parameters":{"a":null},"inputs":[]})",
-        R"({"inputs":[{"name":"x","shape":[1],"datatype":"FP32"}]})", R"({"inputs":[{"name":"x","shape":[1],"datatype":"WRONG","data":[1]}]})",
+       {"[]",
+        "1",
+        "null",
+        "{",
+        "{}",
+        R"({"inputs":{}})",
+        R"({"inputs":1})",
+        R"({"inputs":[1]})",
+        R"({"inputs":[[]]})",
+        R"({"inputs":[],"inputs":[]})",
+        R"({"inputs":[{}]})",
+        R"({"id":1,"inputs":[]})",
+        R"({"parameters":[],"inputs":[]})",
+        R"({"parameters":{"a":[1]},"inputs":[]})",
+        R"({"parameters":{"a":{}},"inputs":[]})",
+        R"({"parameters":{"a":null},"inputs":[]})",
+        R"({"inputs":[{"name":"x","shape":[1],"datatype":"FP32"}]})",
+        R"({"inputs":[{"name":"x","shape":[1],"datatype":"WRONG","data":[1]}]})",
         R"({"inputs":[{"name":"x","shape":[-1],"datatype":"FP32","data":[1]}]})",
         R"({"inputs":[{"name":"x","shape":[1.5],"datatype":"FP32","data":[1]}]})",
         R"({"inputs":[{"name":"x","shape":[[1]],"datatype":"FP32","data":[1]}]})",
-        R"({"inputs":[{"name":"x","shape":1,"datatype":"FP32","data":[1]}]})", R"({"inputs":[{"name":"x","datatype":"FP32","data":[1]}]})",
-        R"({"inputs":[{"name":"x","shape":[1],"data":[1]}]})", R"({"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":{"a":1}}]})",
+        R"({"inputs":[{"name":"x","shape":1,"datatype":"FP32","data":[1]}]})",
+        R"({"inputs":[{"name":"x","datatype":"FP32","data":[1]}]})",
+        R"({"inputs":[{"name":"x","shape":[1],"data":[1]}]})",
+        R"({"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":{"a":1}}]})",
         R"({"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[{}]}]})",
         R"({"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1],"parameters":{"binary_data_size":4}}]})",
         R"({"inputs":[{"name":"x","shape":[1],"datatype":"FP32","parameters":{"binary_data_size":-4}}]})",
         R"({"inputs":[],"outputs":[{"name":"o","parameters":{"shared_memory_region":"r","classification":1}}]})",
         R"({"inputs":[],"outputs":[{"name":"o","parameters":{"shared_memory_region":"r","binary_data":true}}]})",
-        R"({"inputs":[],"outputs":[{"name":1}]})", R"({"inputs":[]}x)", "{\"inputs\":[],\"id\":\"\xff\"}"})
+        R"({"inputs":[],"outputs":[{"name":1}]})",
+        R"({"inputs":[]}x)",
+        "{\"inputs\":[],\"id\":\"\xff\"}"})
     EXPECT_NE(refusal(json), "") << json;
 }
 
@@ -132,15 +156,18 @@ TEST(InferDocument, DeepNestingIsRefused) {
 TEST(InferDocument, DataBeyondTheLimit) {
   std::string data = "0";
   for (int i = 0; i < 200'000; ++i) data += ",0";
-  EXPECT_NE(input_refusal(R"("shape":[200001],"datatype":"FP64","data":[)" + data + "]").find("--http-max-input-size"), std::string::npos);
+  EXPECT_NE(input_refusal(R"("shape":[200001],"datatype":"FP64","data":[)" + data + "]").find("--http-max-input-size"),
+            std::string::npos);
   // A shape is no reason to take memory.
-  EXPECT_EQ(input_of(R"("shape":[9223372036854775807,9223372036854775807],"datatype":"FP64","data":[1])").data->size(), 8u);
+  EXPECT_EQ(input_of(R"("shape":[9223372036854775807,9223372036854775807],"datatype":"FP64","data":[1])").data->size(),
+            8u);
 }
 
 // Every number that is written reads as the same.
 TEST(InferDocument, NumbersGoOutAndComeBack) {
   std::mt19937_64 random = seeded_random();
-  std::vector<float> floats = {0.0f, -0.0f, 1.0f, 16777216.0f, 1e-45f, std::numeric_limits<float>::max(), std::numeric_limits<float>::min()};
+  std::vector<float> floats = {
+      0.0f, -0.0f, 1.0f, 16777216.0f, 1e-45f, std::numeric_limits<float>::max(), std::numeric_limits<float>::min()};
   std::vector<double> doubles = {0.0, 5e-324, std::numeric_limits<double>::max(), 0.1, 1e22};
   while (floats.size() < 20000) {
     const auto bits = static_cast<uint32_t>(random());
@@ -162,7 +189,8 @@ TEST(InferDocument, NumbersGoOutAndComeBack) {
     tensor.data.span = std::as_bytes(std::span(values));
     std::string text;
     append_elements(text, tensor);
-    const auto read = values_of<T>(input_of("\"shape\":[" + std::to_string(values.size()) + "],\"datatype\":\"" + name + "\",\"data\":[" + text + "]"));
+    const auto read = values_of<T>(input_of("\"shape\":[" + std::to_string(values.size()) + "],\"datatype\":\"" + name +
+                                            "\",\"data\":[" + text + "]"));
     ASSERT_EQ(read.size(), values.size());
     EXPECT_EQ(std::memcmp(read.data(), values.data(), values.size() * sizeof(T)), 0);
   };

@@ -53,7 +53,8 @@ TEST(InferRequest, TailOfAnotherLength) {
   EXPECT_NE(refusal(two_inputs, std::string(9, 'x')).find("expecting 1 additional bytes"), std::string::npos);
   EXPECT_NE(refusal(two_inputs, std::string(11, 'x')).find("unexpected additional input data"), std::string::npos);
   EXPECT_NE(refusal(two_inputs, ""), "");
-  const std::string huge = R"({"inputs":[{"name":"a","shape":[1],"datatype":"INT32","parameters":{"binary_data_size":18446744073709551615}}]})";
+  const std::string huge =
+      R"({"inputs":[{"name":"a","shape":[1],"datatype":"INT32","parameters":{"binary_data_size":18446744073709551615}}]})";
   EXPECT_NE(refusal(huge, "abcd").find("unexpected size for input 'a'"), std::string::npos);
   const SharedMemory memory(false);
   Request request;
@@ -72,8 +73,13 @@ TEST(InferRequest, LengthHeader) {
 TEST(InferRequest, ParametersThatHaveAMeaning) {
   Request request;
   ResponseForm form;
-  take_parameters({{"sequence_id", std::string("s")}, {"sequence_start", true}, {"sequence_end", false}, {"priority", int64_t{3}},
-                   {"timeout", int64_t{1000}}, {"binary_data_output", true}, {"own", 1.5}},
+  take_parameters({{"sequence_id", std::string("s")},
+                   {"sequence_start", true},
+                   {"sequence_end", false},
+                   {"priority", int64_t{3}},
+                   {"timeout", int64_t{1000}},
+                   {"binary_data_output", true},
+                   {"own", 1.5}},
                   request, form);
   EXPECT_EQ(request.sequence.text, "s");
   EXPECT_TRUE(request.sequence_start);
@@ -107,8 +113,9 @@ TEST(InferRequest, RawBinary) {
   decode_raw_request(body_of("hello"), one_input(inference::TYPE_STRING, {1}, 0), text, form);
   EXPECT_EQ(text.inputs[0].data.span.size(), 9u);
   EXPECT_EQ(text.inputs[0].shape, (std::vector<int64_t>{1}));
-  for (const auto& config : {one_input(inference::TYPE_FP32, {-1, -1}, 0), one_input(inference::TYPE_FP32, {-1, 5}, 0),
-                             one_input(inference::TYPE_STRING, {2}, 0), one_input(inference::TYPE_FP32, {-1, 0}, 0), ModelConfig()})
+  for (const auto& config :
+       {one_input(inference::TYPE_FP32, {-1, -1}, 0), one_input(inference::TYPE_FP32, {-1, 5}, 0),
+        one_input(inference::TYPE_STRING, {2}, 0), one_input(inference::TYPE_FP32, {-1, 0}, 0), ModelConfig()})
     EXPECT_THROW(decode_raw_request(body_of(std::string(48, 'x')), config, text, form), ServerError);
 }
 
@@ -119,16 +126,20 @@ TEST(InferRequest, Generate) {
   stop->set_data_type(inference::TYPE_INT32);
   stop->add_dims(-1);
   Request request;
-  decode_generate(R"({"id":"9","x":"hello","stop":[1,2,3],"temperature":0.5,"parameters":{"stream":true,"n":2}})", config, 1000, request);
+  decode_generate(R"({"id":"9","x":"hello","stop":[1,2,3],"temperature":0.5,"parameters":{"stream":true,"n":2}})",
+                  config, 1000, request);
   EXPECT_EQ(request.id, "9");
   ASSERT_EQ(request.inputs.size(), 2u);
   for (const NamedTensor& tensor : request.inputs) {
-    if (tensor.name == "x") EXPECT_EQ(tensor.shape, (std::vector<int64_t>{1, 1}));
-    else EXPECT_EQ(tensor.shape, (std::vector<int64_t>{1, 3}));
+    if (tensor.name == "x")
+      EXPECT_EQ(tensor.shape, (std::vector<int64_t>{1, 1}));
+    else
+      EXPECT_EQ(tensor.shape, (std::vector<int64_t>{1, 3}));
   }
   EXPECT_EQ(std::get<double>(request.parameters.at("temperature")), 0.5);
   EXPECT_TRUE(std::get<bool>(request.parameters.at("stream")));
-  for (const char* wrong : {"[]", "{", R"({"x":{}})", R"({"x":[["a"]]})", R"({"stop":[1.5]})", R"({"other":[1]})", R"({"parameters":1})", R"({"id":1})"})
+  for (const char* wrong : {"[]", "{", R"({"x":{}})", R"({"x":[["a"]]})", R"({"stop":[1.5]})", R"({"other":[1]})",
+                            R"({"parameters":1})", R"({"id":1})"})
     EXPECT_THROW(decode_generate(wrong, config, 1000, request), ServerError) << wrong;
   EXPECT_THROW(decode_generate("{\"x\":\"" + std::string(2000, 'a') + "\"}", config, 1000, request), ServerError);
 }
@@ -147,11 +158,10 @@ TEST(InferResponse, BinaryAndJson) {
   ResponseForm form;
   form.binary = {"a", "c"};
   const HttpReply reply = encode_response(response, form);
-  EXPECT_EQ(reply.text,
-            R"({"id":"i","model_name":"m\"","model_version":"1","parameters":{"p":5,"t":"x"},"outputs":[)"
-            R"({"name":"a","datatype":"INT32","shape":[2],"parameters":{"binary_data_size":8}},)"
-            R"({"name":"b","datatype":"INT32","shape":[2],"data":[1,-2]},)"
-            R"({"name":"c","datatype":"INT32","shape":[0],"parameters":{"binary_data_size":0}}]})");
+  EXPECT_EQ(reply.text, R"({"id":"i","model_name":"m\"","model_version":"1","parameters":{"p":5,"t":"x"},"outputs":[)"
+                        R"({"name":"a","datatype":"INT32","shape":[2],"parameters":{"binary_data_size":8}},)"
+                        R"({"name":"b","datatype":"INT32","shape":[2],"data":[1,-2]},)"
+                        R"({"name":"c","datatype":"INT32","shape":[0],"parameters":{"binary_data_size":0}}]})");
   ASSERT_EQ(reply.tensors.size(), 1u);
   EXPECT_EQ(reply.tensors[0].span.data(), std::as_bytes(std::span(values)).data());  // not copied
   EXPECT_EQ(reply.content_type, "application/octet-stream");

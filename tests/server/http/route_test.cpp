@@ -46,21 +46,36 @@ TEST(Route, TheServersOwn) {
 }
 
 TEST(Route, WhatMeansNothing) {
-  for (const char* path : {"", "/", "/v1", "/v2x", "/v2/models", "/v2/models//infer", "/v2/models/a/infer/b", "/v2/models/a/versions",
-                           "/v2/models/a/versions/x/infer", "/v2/models/a/versions/-1", "/v2/health", "/v2/health/other",
-                           "/v2/repository", "/v2/repository/models/a/reload", "/v2/systemsharedmemory/region/a/b/status",
-                           "/v2/systemsharedmemory/erase", "/v2/models/a/versions/123456789012345678901234567890",
-                           "*", "http://other/v2", "/metrics"}) {
+  for (const char* path : {"",
+                           "/",
+                           "/v1",
+                           "/v2x",
+                           "/v2/models",
+                           "/v2/models//infer",
+                           "/v2/models/a/infer/b",
+                           "/v2/models/a/versions",
+                           "/v2/models/a/versions/x/infer",
+                           "/v2/models/a/versions/-1",
+                           "/v2/health",
+                           "/v2/health/other",
+                           "/v2/repository",
+                           "/v2/repository/models/a/reload",
+                           "/v2/systemsharedmemory/region/a/b/status",
+                           "/v2/systemsharedmemory/erase",
+                           "/v2/models/a/versions/123456789012345678901234567890",
+                           "*",
+                           "http://other/v2",
+                           "/metrics"}) {
     const std::optional<Route> route = parse_route(path);
     EXPECT_TRUE(!route || route->kind == RouteKind::status_page) << path;
   }
 }
 
 TEST(Route, NamesThatLeadElsewhereAreRefused) {
-  for (const char* path : {"/v2/models/%2e%2e/infer", "/v2/models/../infer", "/v2/models/a%2Fb/infer", "/v2/models/a%5cb/config",
-                           "/v2/models/a%00/infer", "/v2/models/a%0a/infer", "/v2/models/./infer",
-                           "/v2/repository/models/..%2f..%2fetc/load", "/v2/models/%/infer", "/v2/models/%4/infer",
-                           "/v2/models/%zz/infer", "/v2/models/a%2"})
+  for (const char* path : {"/v2/models/%2e%2e/infer", "/v2/models/../infer", "/v2/models/a%2Fb/infer",
+                           "/v2/models/a%5cb/config", "/v2/models/a%00/infer", "/v2/models/a%0a/infer",
+                           "/v2/models/./infer", "/v2/repository/models/..%2f..%2fetc/load", "/v2/models/%/infer",
+                           "/v2/models/%4/infer", "/v2/models/%zz/infer", "/v2/models/a%2"})
     EXPECT_THROW(parse_route(path), ServerError) << path;
   EXPECT_EQ(percent_decoded("%41%5f%c3%a9+"), "A_\xc3\xa9+");
 }
