@@ -21,6 +21,7 @@ struct ModelSource {
   std::filesystem::path version_folder;  ///< <folder>/<version>
   const ModelManagerOptions& options;
   ModelStatistics& statistics;  ///< of the version, which outlives its backend
+  ModelManager& models;         ///< for models that call others
 };
 
 /// An instance, and of which group of the configuration it is.
@@ -37,6 +38,8 @@ class Backend {
   virtual void complete(ModelConfig& config) = 0;
   /// As instance_group of the completed configuration says, where each group has kind and count.
   virtual std::vector<PlacedInstance> make_instances(const ModelConfig& config, const Signature& signature) = 0;
+  /// As Model::retire().
+  virtual void retire() noexcept {}
 };
 
 /// By the configuration's backend or platform, or by the file that is there: model.plan, model.onnx, model.py. Fills in

@@ -19,6 +19,7 @@ namespace camshaft::server {
 struct SharedParts {
   std::shared_ptr<RateLimiter> limiter;       ///< null: instances run when they can
   std::shared_ptr<ResponseCache> cache;       ///< null: none
+  ModelManager* models = nullptr;             ///< that the models belong to
 };
 
 class LoadedModel : public Model {
@@ -34,6 +35,7 @@ class LoadedModel : public Model {
   const std::vector<std::string>& labels(const std::string& output) const override;
   void infer(Request request, Respond respond) noexcept override;
   ModelStatistics& statistics() override { return statistics_; }
+  void retire() noexcept override { backend_->retire(); }
 
  private:
   std::shared_ptr<TemporaryFolder> held_;

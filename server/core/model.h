@@ -31,6 +31,9 @@ class Model : public std::enable_shared_from_this<Model> {
   virtual void infer(Request request, Respond respond) noexcept = 0;
 
   virtual ModelStatistics& statistics() = 0;
+
+  /// It is being unloaded: what it was given is answered still, but what hangs may be ended after a while.
+  virtual void retire() noexcept {}
 };
 
 }  // namespace camshaft::server

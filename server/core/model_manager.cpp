@@ -267,6 +267,10 @@ void ModelManager::State::load_alone(const std::string& name, const LoadOverride
     entry.wanted = true;
     entry.failed = false;
     entry.overridden = overridden;
+    for (const auto& [number, version] : loaded) {
+      const auto now = entry.versions.find(number);
+      if (version.model && (now == entry.versions.end() || now->second.model != version.model)) version.model->retire();
+    }
   }
   log(LogKind::info, "model '" + name + "' is ready, version" + versions);
 }
@@ -309,6 +313,7 @@ void ModelManager::State::unload(const std::string& name, bool dependents) {
     }
   }
   if (ended.empty()) return;
+  for (const std::shared_ptr<Model>& model : ended) model->retire();
   ended.clear();
   log(LogKind::info, "model '" + name + "' is unloaded");
   if (dependents)
@@ -357,10 +362,14 @@ void ModelManager::State::clear() {
     const std::unique_lock lock(mutex);
     ended.swap(entries);
   }
+  for (const auto& [name, entry] : ended)
+    for (const auto& [number, version] : entry.versions)
+      if (version.model) version.model->retire();
 }
 
 ModelManager::ModelManager(ModelManagerOptions options) : state_(std::make_unique<State>(std::move(options))) {
   state_->manager = this;
+  state_->shared.models = this;
 }
 
 ModelManager::~ModelManager() = default;

@@ -5,8 +5,7 @@
 namespace camshaft::server {
 
 Pending::~Pending() {
-  if (!answered())
-    fail({StatusCode::internal, "the request was given up without an answer"}, FailureReason::other);
+  if (!answered()) fail({StatusCode::internal, "the request was given up without an answer"}, FailureReason::other);
 }
 
 void Pending::hand_over(Response response) {
@@ -37,6 +36,8 @@ void Pending::fail(const Status& status, FailureReason reason) {
 void Pending::respond(Response response) {
   response.model = request.model;
   response.version = request.version;
+  if (response.status.ok() && !std::exchange(responded_, true))
+    statistics_->first_response(request.timeline, Clock::now());
   if (response.final) {
     if (response.status.ok())
       statistics_->request_succeeded(request.timeline, Clock::now(), static_cast<uint64_t>(batch));

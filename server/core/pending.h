@@ -48,6 +48,7 @@ class Pending {
 
   Respond respond_;
   ModelStatistics* statistics_;
+  bool responded_ = false;  // at least once
   std::shared_ptr<const void> model_;
 };
 

@@ -1,8 +1,10 @@
 #include "server/core/server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "camshaft/system.hpp"
+#include "server/core/classification.h"
 
 namespace camshaft::server {
 
@@ -69,6 +71,14 @@ void Server::infer(Request request, Respond respond) noexcept {
     traced.trace_id = request.trace_id;
     respond = [this, traced = std::move(traced), respond = std::move(respond)](Response response) {
       if (response.final) trace_.finished(traced, response.timeline, Clock::now());
+      respond(std::move(response));
+    };
+  }
+  const bool classes = std::any_of(request.outputs.begin(), request.outputs.end(),
+                                   [](const RequestedOutput& output) { return output.classes > 0; });
+  if (classes) {
+    respond = [outputs = request.outputs, model, respond = std::move(respond)](Response response) {
+      if (response.status.ok()) classify(outputs, *model, response);
       respond(std::move(response));
     };
   }

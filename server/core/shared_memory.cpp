@@ -62,8 +62,8 @@ struct SharedMemory::Mapping {
     }
   }
   ~Mapping() {
-    munmap(begin, size);
     guard.reset();
+    munmap(begin, size);
   }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;

@@ -1,6 +1,8 @@
 #include "server/core/statistics.h"
 
+#include <algorithm>
 #include <chrono>
+#include <numeric>
 
 namespace camshaft::server {
 
@@ -32,6 +34,22 @@ Clock::time_point begin_of(const Timeline& timeline) {
 
 }  // namespace
 
+void LatencyHistogram::add(uint64_t us) {
+  const auto place = std::lower_bound(bounds_us.begin(), bounds_us.end(), us) - bounds_us.begin();
+  ++counts[static_cast<size_t>(place)];
+  sum_us += us;
+}
+
+uint64_t LatencyHistogram::count() const {
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
+
+uint64_t LatencyHistogram::count_until(uint64_t us) const {
+  uint64_t total = 0;
+  for (size_t i = 0; i < bounds_us.size() && bounds_us[i] <= us; ++i) total += counts[i];
+  return total;
+}
+
 void ModelStatistics::request_queued() {
   const std::lock_guard lock(mutex_);
   ++total_.pending;
@@ -46,7 +64,9 @@ void ModelStatistics::request_succeeded(const Timeline& timeline, Clock::time_po
   const uint64_t now = milliseconds_since_1970();
   const std::lock_guard lock(mutex_);
   total_.last_inference_ms = now;
-  add(total_.success, nanoseconds(begin_of(timeline), end));
+  const uint64_t taken = nanoseconds(begin_of(timeline), end);
+  add(total_.success, taken);
+  total_.latency.add(taken / 1000);
   // What the response cache answered was in no queue and no run.
   if (timeline.compute_start == Clock::time_point()) return;
   total_.inference_count += batch;
@@ -54,6 +74,11 @@ void ModelStatistics::request_succeeded(const Timeline& timeline, Clock::time_po
   add(total_.compute_input, nanoseconds(timeline.compute_start, timeline.input_end));
   add(total_.compute_infer, nanoseconds(timeline.input_end, timeline.output_start));
   add(total_.compute_output, nanoseconds(timeline.output_start, timeline.compute_end));
+}
+
+void ModelStatistics::first_response(const Timeline& timeline, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  total_.first_response.add(nanoseconds(begin_of(timeline), now) / 1000);
 }
 
 void ModelStatistics::request_failed(const Timeline& timeline, Clock::time_point end, FailureReason reason) {
