@@ -28,7 +28,8 @@ struct HttpOptions {
 
   std::chrono::seconds idle_timeout{120};   ///< between two requests
   std::chrono::seconds header_timeout{10};  ///< from a request's first byte to the end of its header
-  std::chrono::seconds body_timeout{60};    ///< without a byte of a body, or of a response taken
+  /// For a body to come in or a response to be taken, and a second more for every 256 KiB.
+  std::chrono::seconds body_timeout{60};
   uint32_t max_header_size = 64u << 10;
   uint32_t max_connections = 10000;
 

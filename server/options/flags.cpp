@@ -45,7 +45,8 @@ void take_cache_config(ServeOptions& options, const std::string& text) {
   const auto [cache, setting] = read_pair("cache-config", text, ',', "local,size=BYTES");
   const auto [name, value] = read_pair("cache-config", setting, '=', "local,size=BYTES");
   if (cache != "local" || name != "size")
-    throw OptionError("--cache-config has local,size=BYTES alone: there is no cache '" + cache + "' with '" + name + "'");
+    throw OptionError("--cache-config has local,size=BYTES alone: there is no cache '" + cache + "' with '" + name +
+                      "'");
   options.server.models.cache_bytes = static_cast<uint64_t>(read_integer("cache-config=local,size", value, 0));
 }
 
@@ -68,8 +69,8 @@ void take_rate_limit_resource(ServeOptions& options, const std::string& text) {
 void take_trace_config(ServeOptions& options, const std::string& text) {
   const size_t comma = text.find(',');
   const bool has_mode = comma != std::string::npos && comma < text.find('=');
-  const auto [name, value] = read_pair("trace-config", has_mode ? text.substr(comma + 1) : text, '=',
-                                       "[triton|opentelemetry,]SETTING=VALUE");
+  const auto [name, value] =
+      read_pair("trace-config", has_mode ? text.substr(comma + 1) : text, '=', "[triton|opentelemetry,]SETTING=VALUE");
   TraceSettings& trace = options.server.trace;
   if (name == "mode") {
     trace.mode = value;
@@ -84,9 +85,13 @@ void take_trace_config(ServeOptions& options, const std::string& text) {
     trace.file = value;
   } else if (name == "log-frequency") {
     trace.log_frequency = static_cast<uint32_t>(read_integer("trace-config=log-frequency", value, 0, most_int));
+  } else if (name == "url") {
+    trace.url = value;
+  } else if (name == "resource" && value.starts_with("service.name=")) {
+    trace.service_name = value.substr(13);
   } else {
     throw OptionError("--trace-config has no setting '" + name +
-                      "': there are mode, level, rate, count, file and log-frequency");
+                      "': there are mode, level, rate, count, file, log-frequency, url and resource=service.name=NAME");
   }
 }
 
@@ -134,7 +139,8 @@ std::vector<Flag> repository_flags() {
 std::vector<Flag> http_flags() {
   const char* group = "HTTP";
   return {
-      boolean_flag(group, "allow-http", "Listen for HTTP (true).", [](ServeOptions& o) -> bool& { return o.allow_http; }),
+      boolean_flag(group, "allow-http", "Listen for HTTP (true).",
+                   [](ServeOptions& o) -> bool& { return o.allow_http; }),
       {group, "http-address", "ADDRESS", "Where (127.0.0.1: this machine alone; 0.0.0.0: everyone).",
        [](ServeOptions& options, const std::string& address) {
          options.http.address = address;
@@ -161,6 +167,16 @@ std::vector<Flag> http_flags() {
                 [](ServeOptions& o) -> std::string& { return o.http.tls.authorities; }),
       boolean_flag(group, "http-use-ssl-mutual", "Clients must have a certificate.",
                    [](ServeOptions& o) -> bool& { return o.http.tls.mutual; }),
+      integer_flag(group, "http-idle-timeout", "Seconds that a connection waits for a request (120).", 1, most_int,
+                   [](ServeOptions& o, int64_t n) { o.http.idle_timeout = std::chrono::seconds(n); }),
+      integer_flag(group, "http-header-timeout", "Seconds from a request's first byte to its header's end (10).", 1,
+                   most_int, [](ServeOptions& o, int64_t n) { o.http.header_timeout = std::chrono::seconds(n); }),
+      integer_flag(group, "http-body-timeout", "Seconds for a body, and one more for every 256 KiB (60).", 1, most_int,
+                   [](ServeOptions& o, int64_t n) { o.http.body_timeout = std::chrono::seconds(n); }),
+      integer_flag(group, "http-max-header-size", "Bytes of a header (65536).", 1024, 16 << 20,
+                   [](ServeOptions& o, int64_t n) { o.http.max_header_size = static_cast<uint32_t>(n); }),
+      integer_flag(group, "http-max-connections", "Connections at the same time (10000).", 1, most_int,
+                   [](ServeOptions& o, int64_t n) { o.http.max_connections = static_cast<uint32_t>(n); }),
       boolean_flag(group, "status-page", "The page at / that shows models and queues (true).",
                    [](ServeOptions& o) -> bool& { return o.http.status_page; }),
   };
@@ -173,7 +189,8 @@ std::vector<Flag> grpc_flags() {
                         [field](ServeOptions& o, int64_t n) { o.grpc.*field = static_cast<int>(n); });
   };
   return {
-      boolean_flag(group, "allow-grpc", "Listen for gRPC (true).", [](ServeOptions& o) -> bool& { return o.allow_grpc; }),
+      boolean_flag(group, "allow-grpc", "Listen for gRPC (true).",
+                   [](ServeOptions& o) -> bool& { return o.allow_grpc; }),
       {group, "grpc-address", "ADDRESS", "Where (127.0.0.1: this machine alone; 0.0.0.0: everyone).",
        [](ServeOptions& options, const std::string& address) {
          options.grpc.address = address;
@@ -238,9 +255,9 @@ std::vector<Flag> metrics_flags() {
                    [](ServeOptions& o, int64_t n) { o.metrics_port = static_cast<int>(n); }),
       integer_flag(group, "metrics-interval-ms", "How old the machine's figures may be (2000).", 1, most_int,
                    [](ServeOptions& o, int64_t n) { o.http.metrics.interval_ms = static_cast<int>(n); }),
-      {group, "metrics-config", "NAME=VALUE", "counter_latencies, histogram_latencies, summary_latencies, …",
+      {group, "metrics-config", "NAME=VALUE", "counter_latencies=false, histogram_latencies=true.",
        [](ServeOptions& options, const std::string& text) { options.http.metrics.configure(text); }},
-      {group, "trace-config", "SETTING", "[MODE,]NAME=VALUE: level, rate, count, mode, file, log-frequency.",
+      {group, "trace-config", "SETTING", "[MODE,]NAME=VALUE: level, rate, count, mode, file, log-frequency, url.",
        take_trace_config},
       integer_flag(group, "log-verbose", "More lines (0).", 0, 100,
                    [](ServeOptions& o, int64_t n) { o.log.verbose_level = static_cast<uint32_t>(n); }),

@@ -16,7 +16,13 @@ def pytest_collection_modifyitems(items):
 def repository(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repository")
     for datatype in TYPES:
-        write_identity(folder, f"identity_{datatype.lower()}", datatype, ["n", "m"], f'name: "identity_{datatype.lower()}"\nmax_batch_size: 0\n')
+        write_identity(
+            folder,
+            f"identity_{datatype.lower()}",
+            datatype,
+            ["n", "m"],
+            f'name: "identity_{datatype.lower()}"\nmax_batch_size: 0\n',
+        )
     write_sums(folder, "simple", 'name: "simple"\nmax_batch_size: 8\n')
     write_identity(folder, "labelled", "FP32", ["n", 4], LABELS)
     (folder / "labelled/labels.txt").write_text("cat\ndog\nbird\n")
@@ -25,6 +31,12 @@ def repository(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(repository):
-    with serving(repository, "--allow-client-shm=true", "--model-control-mode=explicit", "--load-model=*",
-                 "--http-max-input-size=8388608", "--metrics-config=histogram_latencies=true") as running:
+    with serving(
+        repository,
+        "--allow-client-shm=true",
+        "--model-control-mode=explicit",
+        "--load-model=*",
+        "--http-max-input-size=8388608",
+        "--metrics-config=histogram_latencies=true",
+    ) as running:
         yield running

@@ -82,7 +82,9 @@ def test_half_precision_is_binary_only(server):
 
 @pytest.mark.parametrize("algorithm", (None, "gzip", "deflate"))
 def test_infer_with_compression(client, algorithm):
-    result = client.infer("simple", sums_request(), request_compression_algorithm=algorithm, response_compression_algorithm=algorithm)
+    result = client.infer(
+        "simple", sums_request(), request_compression_algorithm=algorithm, response_compression_algorithm=algorithm
+    )
     check_sums(result)
 
 
@@ -120,7 +122,10 @@ def test_classification(client):
     item = http.InferInput("INPUT0", values.shape, "FP32")
     item.set_data_from_numpy(values)
     result = client.infer("labelled", [item], outputs=[http.InferRequestedOutput("OUTPUT0", class_count=2)])
-    assert result.as_numpy("OUTPUT0").tolist() == [[b"0.500000:1:dog", b"0.400000:3"], [b"9.000000:0:cat", b"8.000000:1:dog"]]
+    assert result.as_numpy("OUTPUT0").tolist() == [
+        [b"0.500000:1:dog", b"0.400000:3"],
+        [b"9.000000:0:cat", b"8.000000:1:dog"],
+    ]
 
 
 def test_raw_binary_request(server):
@@ -152,7 +157,16 @@ def test_statistics(client):
     client.infer("simple", sums_request())
     after = client.get_inference_statistics("simple", "1")["model_stats"][0]
     assert after["inference_count"] == before["inference_count"] + 1
-    for name in ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss"):
+    for name in (
+        "success",
+        "fail",
+        "queue",
+        "compute_input",
+        "compute_infer",
+        "compute_output",
+        "cache_hit",
+        "cache_miss",
+    ):
         assert set(after["inference_stats"][name]) == {"count", "ns"}
     assert after["inference_stats"]["success"]["count"] == before["inference_stats"]["success"]["count"] + 1
     assert after["version"] == "1" and after["batch_stats"][0]["batch_size"] == 1
@@ -189,7 +203,9 @@ def test_system_shared_memory(client):
         client.register_system_shared_memory("out", "/camshaft_test_out", 2 * size)
         status = client.get_system_shared_memory_status()
         assert {item["name"] for item in status} == {"in", "out"}
-        assert client.get_system_shared_memory_status("in") == [{"name": "in", "key": "/camshaft_test_in", "offset": 0, "byte_size": 2 * size}]
+        assert client.get_system_shared_memory_status("in") == [
+            {"name": "in", "key": "/camshaft_test_in", "offset": 0, "byte_size": 2 * size}
+        ]
         inputs = [http.InferInput(f"INPUT{i}", [1, 16], "INT32") for i in range(2)]
         outputs = [http.InferRequestedOutput(f"OUTPUT{i}") for i in range(2)]
         for i in range(2):
@@ -197,7 +213,9 @@ def test_system_shared_memory(client):
             outputs[i].set_shared_memory("out", size, offset=i * size)
         result = client.infer("simple", inputs, outputs=outputs)
         assert result.get_output("OUTPUT0")["shape"] == [1, 16]
-        np.testing.assert_array_equal(shared_memory.get_contents_as_numpy(region_out, np.int32, [1, 16]), first + second)
+        np.testing.assert_array_equal(
+            shared_memory.get_contents_as_numpy(region_out, np.int32, [1, 16]), first + second
+        )
         with pytest.raises(InferenceServerException, match="already in manager"):
             client.register_system_shared_memory("in", "/camshaft_test_in", size)
         with pytest.raises(InferenceServerException, match="Unable to open"):
@@ -230,7 +248,10 @@ def test_trace_and_log_settings(client):
         client.update_trace_settings(settings={"trace_rate": "x"})
     before = client.get_log_settings()
     assert client.update_log_settings({"log_verbose_level": 1, "log_format": "ISO8601"})["log_format"] == "ISO8601"
-    assert client.update_log_settings({"log_verbose_level": before["log_verbose_level"], "log_format": "default"}) == before
+    assert (
+        client.update_log_settings({"log_verbose_level": before["log_verbose_level"], "log_format": "default"})
+        == before
+    )
     with pytest.raises(InferenceServerException, match="log file location"):
         client.update_log_settings({"log_file": "/tmp/x"})
 
@@ -238,7 +259,11 @@ def test_trace_and_log_settings(client):
 def test_asyncio_client(server):
     async def run():
         async with aio.InferenceServerClient(server.http) as client:
-            assert await client.is_server_live() and await client.is_server_ready() and await client.is_model_ready("simple")
+            assert (
+                await client.is_server_live()
+                and await client.is_server_ready()
+                and await client.is_model_ready("simple")
+            )
             assert (await client.get_model_metadata("simple"))["name"] == "simple"
             assert (await client.get_model_config("simple"))["name"] == "simple"
             assert len(await client.get_model_repository_index()) >= 14

@@ -314,7 +314,8 @@ TEST(BatchPolicy, RefusesWhatIsOutOfRange) {
         << batching;
   for (const char* target : {"", "x", "0", "-1", "1e9", "5 ms"})
     EXPECT_THROW(make_batch_policy(config_of(R"({"name": "m", "max_batch_size": 8, "dynamic_batching": {},
-        "parameters": {"latency_target_ms": {"string_value": ")" + std::string(target) + "\"}}}")),
+        "parameters": {"latency_target_ms": {"string_value": ")" +
+                                             std::string(target) + "\"}}}")),
                  ServerError)
         << target;
 }
