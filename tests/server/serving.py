@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 import onnx
 from onnx import TensorProto, helper
 
@@ -109,7 +110,10 @@ def write_model(repository, name, nodes, inputs, outputs, config="", version=1, 
     """A model of ONNX: inputs and outputs are (name, type of the protocol, shape)."""
     folder = Path(repository) / name / str(version)
     folder.mkdir(parents=True, exist_ok=True)
-    value = lambda item: helper.make_tensor_value_info(item[0], TYPES[item[1]][0], item[2])
+
+    def value(item):
+        return helper.make_tensor_value_info(item[0], TYPES[item[1]][0], item[2])
+
     graph = helper.make_graph(nodes, name, [*map(value, inputs)], [*map(value, outputs)], list(constants))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "model.onnx")

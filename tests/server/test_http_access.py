@@ -113,7 +113,10 @@ def test_tls(repository, tmp_path):
     with serving(
         repository, *ONE, f"--http-server-cert={folder / 'server.pem'}", f"--http-server-key={folder / 'server.key'}"
     ) as server:
-        context = lambda: ssl.create_default_context(cafile=folder / "ca.pem")
+
+        def context():
+            return ssl.create_default_context(cafile=folder / "ca.pem")
+
         with http.InferenceServerClient(server.http, ssl=True, ssl_context_factory=context) as client:
             assert client.is_server_ready()
             infer(client)
