@@ -5,6 +5,7 @@
 #include <functional>
 #include <sstream>
 
+#include "server/core/gpu_metrics.h"
 #include "server/core/server.h"
 
 namespace camshaft::server {
@@ -119,6 +120,30 @@ void add_latencies(Exposition& out, const std::vector<Sampled>& models) {
                [us](S s) { return us(s.cache_miss); });
 }
 
+std::string real_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+void add_gpus(Exposition& out, const std::vector<GpuFigures>& gpus) {
+  const auto add = [&](const char* name, const char* help, const std::function<std::string(const GpuFigures&)>& figure,
+                       const char* type = "gauge") {
+    if (gpus.empty()) return;
+    out.family(name, type, help);
+    for (const GpuFigures& gpu : gpus) out.sample(name, "gpu_uuid=\"" + label_text(gpu.uuid) + "\"", figure(gpu));
+  };
+  using G = const GpuFigures&;
+  add("nv_gpu_utilization", "GPU utilization rate [0.0 - 1.0)", [](G g) { return real_text(g.utilization); });
+  add("nv_gpu_memory_total_bytes", "GPU total memory, in bytes", [](G g) { return std::to_string(g.memory_total); });
+  add("nv_gpu_memory_used_bytes", "GPU used memory, in bytes", [](G g) { return std::to_string(g.memory_used); });
+  add("nv_gpu_power_usage", "GPU power usage in watts", [](G g) { return real_text(g.power_usage); });
+  add("nv_gpu_power_limit", "GPU power management limit in watts", [](G g) { return real_text(g.power_limit); });
+  add(
+      "nv_energy_consumption", "GPU energy consumption in joules since its driver was loaded",
+      [](G g) { return real_text(g.energy); }, "counter");
+}
+
 bool truth_of(std::string_view name, std::string_view value) {
   if (value == "true" || value == "1") return true;
   if (value == "false" || value == "0") return false;
@@ -176,6 +201,16 @@ Metrics::Machine Metrics::machine() {
   return machine_;
 }
 
+std::vector<GpuFigures> Metrics::machine_gpus() {
+  const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - gpus_read_ >= std::chrono::milliseconds(options_.interval_ms)) {
+    gpus_read_ = now;
+    gpus_ = gpu_figures();
+  }
+  return gpus_;
+}
+
 std::string Metrics::text() {
   std::vector<Sampled> models;
   for (const std::shared_ptr<Model>& model : server_.models().all())
@@ -202,15 +237,14 @@ std::string Metrics::text() {
   if (options_.histogram_latencies) add_first_response(out, models);
   if (options_.cpu) {
     const Machine figures = machine();
-    char utilization[32];
-    std::snprintf(utilization, sizeof utilization, "%.6g", figures.cpu_utilization);
     out.family("nv_cpu_utilization", "gauge", "CPU utilization rate [0.0 - 1.0]");
-    out.sample("nv_cpu_utilization", "", utilization);
+    out.sample("nv_cpu_utilization", "", real_text(figures.cpu_utilization));
     out.family("nv_cpu_memory_total_bytes", "gauge", "CPU total memory (RAM), in bytes");
     out.sample("nv_cpu_memory_total_bytes", "", std::to_string(figures.memory_total));
     out.family("nv_cpu_memory_used_bytes", "gauge", "CPU used memory (RAM), in bytes");
     out.sample("nv_cpu_memory_used_bytes", "", std::to_string(figures.memory_used));
   }
+  if (options_.gpu) add_gpus(out, machine_gpus());
   return out.take();
 }
 
