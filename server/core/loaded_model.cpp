@@ -5,6 +5,7 @@
 
 #include "server/core/dynamic_batcher.h"
 #include "server/core/engine_backend.h"
+#include "server/core/sequence_batcher.h"
 #include "server/core/status.h"
 #include "server/core/warm_up.h"
 
@@ -65,6 +66,11 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
   signature_ = make_signature(config_);
   if (config_.response_cache().enable() && !config_.model_transaction_policy().decoupled()) cache_ = shared.cache;
   std::vector<PlacedInstance> instances = backend_->make_instances(config_, signature_);
+  warm_up(config_, signature_, folder, instances);
+  if (config_.has_sequence_batching()) {
+    scheduler_ = std::make_unique<SequenceBatcher>(std::move(instances), config_, signature_, folder, statistics_);
+    return;
+  }
   DynamicBatcher::Options batching;
   batching.policy = make_batch_policy(config_);
   batching.preserve_ordering = config_.dynamic_batching().preserve_ordering();
@@ -73,7 +79,6 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
     batching.claims.push_back(make_claim(group, group.gpus().empty() ? 0 : group.gpus(0)));
     if (shared.limiter) shared.limiter->admit(batching.claims.back(), config_.name());
   }
-  warm_up(config_, signature_, folder, instances);
   std::shared_ptr<BatchTimes> times;
   if (batching.policy.latency_target) {
     times = std::make_shared<BatchTimes>();

@@ -16,15 +16,12 @@ class Server;
 
 struct MetricsOptions {
   bool enabled = true;
-  bool cpu = true, gpu = true;  ///< of the machine
-  int interval_ms = 2000;       ///< how old the machine's figures may be
+  bool cpu = true, gpu = true;  ///< of the machine; of NVIDIA's GPUs, where their driver is
+  int interval_ms = 2000;  ///< how old the machine's figures may be
   bool counter_latencies = true;
-  bool histogram_latencies = false;
-  bool summary_latencies = false;
-  std::vector<std::pair<double, double>> summary_quantiles = {
-      {0.5, 0.05}, {0.9, 0.01}, {0.95, 0.001}, {0.99, 0.001}, {0.999, 0.001}};
-  /// One --metrics-config: "counter_latencies=false", "summary_quantiles=0.5:0.05,0.9:0.01". Throws
-  /// ServerError(invalid_argument) that lists the names.
+  bool histogram_latencies = false;  ///< of the time to the first response
+  /// One --metrics-config: "counter_latencies=false". Throws ServerError: invalid_argument that lists the names,
+  /// unsupported for summaries.
   void configure(std::string_view setting);
 };
 

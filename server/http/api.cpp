@@ -22,25 +22,42 @@ std::string_view text_of(const Bytes& body) {
 HttpReply answer_route(Server& server, const HttpExchange& exchange, const Route& route, std::string_view body) {
   const bool post = exchange.method() == HttpMethod::post;
   switch (route.kind) {
-    case RouteKind::live: return health_reply(server.live(), "Server not live");
-    case RouteKind::ready: return health_reply(server.ready(), "Server not ready");
-    case RouteKind::model_ready: return model_ready(server, route);
-    case RouteKind::server_metadata: return server_metadata(server);
-    case RouteKind::model_metadata: return model_metadata(server, route);
-    case RouteKind::model_config: return model_configuration(server, route);
-    case RouteKind::model_statistics: return model_statistics(server, route);
-    case RouteKind::repository_index: return repository_index(server, route, body);
-    case RouteKind::repository_load: return load_model(server, route, body);
-    case RouteKind::repository_unload: return unload_model(server, route, body);
-    case RouteKind::system_shared_memory: return system_shared_memory(server, route, body);
-    case RouteKind::cuda_shared_memory: return cuda_shared_memory(server, route);
-    case RouteKind::trace_setting: return trace_setting(server, route, post, body);
-    case RouteKind::logging: return log_settings(server, post, body);
-    case RouteKind::status_page: return status_page();
-    case RouteKind::status_data: return status_data(server);
+    case RouteKind::live:
+      return health_reply(server.live(), "Server not live");
+    case RouteKind::ready:
+      return health_reply(server.ready(), "Server not ready");
+    case RouteKind::model_ready:
+      return model_ready(server, route);
+    case RouteKind::server_metadata:
+      return server_metadata(server);
+    case RouteKind::model_metadata:
+      return model_metadata(server, route);
+    case RouteKind::model_config:
+      return model_configuration(server, route);
+    case RouteKind::model_statistics:
+      return model_statistics(server, route);
+    case RouteKind::repository_index:
+      return repository_index(server, route, body);
+    case RouteKind::repository_load:
+      return load_model(server, route, body);
+    case RouteKind::repository_unload:
+      return unload_model(server, route, body);
+    case RouteKind::system_shared_memory:
+      return system_shared_memory(server, route, body);
+    case RouteKind::cuda_shared_memory:
+      return cuda_shared_memory(server, route);
+    case RouteKind::trace_setting:
+      return trace_setting(server, route, post, body);
+    case RouteKind::logging:
+      return log_settings(server, post, body);
+    case RouteKind::status_page:
+      return status_page();
+    case RouteKind::status_data:
+      return status_data(server);
     case RouteKind::infer:
     case RouteKind::generate:
-    case RouteKind::generate_stream: break;
+    case RouteKind::generate_stream:
+      break;
   }
   return error_reply(404, "Not Found");
 }
@@ -67,11 +84,14 @@ std::optional<HttpReply> HttpApi::gate(const HttpExchange& exchange) {
   const std::optional<Route> route = parse_route(exchange.target());
   const bool page = route && (route->kind == RouteKind::status_page || route->kind == RouteKind::status_data);
   if (!route || (page && !service_.options.status_page)) return error_reply(404, "Not Found");
-  if (const auto* key = service_.options.restricted.key(route->api))
+  // The page itself shows nothing: it asks for the key to its data.
+  const bool is_open = route->kind == RouteKind::status_page || route->api == Api::health;
+  if (const auto* key = route->kind == RouteKind::status_page ? nullptr : service_.options.restricted.key(route->api))
     if (!same_secret(exchange.header(key->first), key->second))
       return error_reply(403, "This API is restricted, expecting header '" + key->first + "'");
-  if (tokens_.required() && route->api != Api::health && !tokens_.accepts(exchange.header("Authorization"))) {
-    HttpReply reply = error_reply(401, "this server answers requests with 'Authorization: Bearer' and one of its tokens");
+  if (tokens_.required() && !is_open && !tokens_.accepts(exchange.header("Authorization"))) {
+    HttpReply reply =
+        error_reply(401, "this server answers requests with 'Authorization: Bearer' and one of its tokens");
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");
     return reply;
   }
@@ -84,12 +104,17 @@ std::optional<HttpReply> HttpApi::gate(const HttpExchange& exchange) {
 void HttpApi::handle(const std::shared_ptr<HttpExchange>& exchange) {
   const Route route = *parse_route(exchange->target());
   switch (route.kind) {
-    case RouteKind::infer: return call_infer(infer_, exchange, route);
-    case RouteKind::generate: return call_generate(infer_, exchange, route, false);
-    case RouteKind::generate_stream: return call_generate(infer_, exchange, route, true);
+    case RouteKind::infer:
+      return call_infer(infer_, exchange, route);
+    case RouteKind::generate:
+      return call_generate(infer_, exchange, route, false);
+    case RouteKind::generate_stream:
+      return call_generate(infer_, exchange, route, true);
     case RouteKind::live:
-    case RouteKind::ready: return exchange->send(answer_route(server_, *exchange, route, {}));
-    default: break;
+    case RouteKind::ready:
+      return exchange->send(answer_route(server_, *exchange, route, {}));
+    default:
+      break;
   }
   // The rest may wait for locks and files, so that requests do not wait for it.
   exchange->run_elsewhere([this, exchange, route] {

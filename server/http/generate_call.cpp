@@ -15,13 +15,16 @@ struct GenerateCall {
   Cancellation cancellation;
 };
 
-std::string event_of(const std::string& json) { return "data: " + json + "\n\n"; }
+std::string event_of(const std::string& json) {
+  return "data: " + json + "\n\n";
+}
 
 // The text of one response, and the status that a stream which begins with it has.
 std::pair<std::string, int> generated_text(const Response& response) {
   try {
     if (response.status.ok()) return {encode_generated(response), 200};
-    if (http_status(response.status.code) == 500) note_error("model '" + response.model + "': " + response.status.message);
+    if (http_status(response.status.code) == 500)
+      note_error("model '" + response.model + "': " + response.status.message);
     return {error_reply(response.status).text, http_status(response.status.code)};
   } catch (...) {
     const HttpReply reply = error_reply(current_exception_status());
@@ -51,8 +54,9 @@ void collect_response(HttpExchange& exchange, GenerateCall& call, const Response
   }
   if (!response.final) return;
   if (call.responses != 1 || !call.reply)
-    call.reply = error_reply(500, "generate expects model to produce exactly 1 response, use generate stream for model that "
-                                  "generates various number of responses");
+    call.reply = error_reply(500,
+                             "generate expects model to produce exactly 1 response, use generate stream for model that "
+                             "generates various number of responses");
   exchange.send(std::move(*call.reply));
 }
 
@@ -74,7 +78,8 @@ void start_generate(InferContext& context, const std::shared_ptr<HttpExchange>& 
 
 }  // namespace
 
-void call_generate(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route, bool stream) {
+void call_generate(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route,
+                   bool stream) {
   auto call = std::make_shared<GenerateCall>();
   call->stream = stream;
   exchange->watch(call->cancellation);
@@ -82,9 +87,8 @@ void call_generate(InferContext& context, const std::shared_ptr<HttpExchange>& e
     try {
       start_generate(context, exchange, route, call);
     } catch (...) {
-      exchange->post([exchange, reply = error_reply(current_exception_status())]() mutable {
-        exchange->send(std::move(reply));
-      });
+      exchange->post(
+          [exchange, reply = error_reply(current_exception_status())]() mutable { exchange->send(std::move(reply)); });
     }
   });
 }

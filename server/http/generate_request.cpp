@@ -17,14 +17,19 @@ using nlohmann::json;
 // As append_element() has it. `real` keeps the text that a real is read from.
 JsonScalar scalar_of(const json& value, std::string& real, const std::string& name) {
   switch (value.type()) {
-    case json::value_t::boolean: return {.kind = JsonScalar::Kind::boolean, .boolean = value.get<bool>()};
-    case json::value_t::number_unsigned: return {.kind = JsonScalar::Kind::unsigned_number, .number = value.get<uint64_t>()};
-    case json::value_t::number_integer: return {.kind = JsonScalar::Kind::negative, .negative = value.get<int64_t>()};
+    case json::value_t::boolean:
+      return {.kind = JsonScalar::Kind::boolean, .boolean = value.get<bool>()};
+    case json::value_t::number_unsigned:
+      return {.kind = JsonScalar::Kind::unsigned_number, .number = value.get<uint64_t>()};
+    case json::value_t::number_integer:
+      return {.kind = JsonScalar::Kind::negative, .negative = value.get<int64_t>()};
     case json::value_t::number_float:
       real = value.dump();  // the shortest text of the same value
       return {.kind = JsonScalar::Kind::real, .real = value.get<double>(), .text = real};
-    case json::value_t::string: return {.kind = JsonScalar::Kind::text, .text = value.get_ref<const std::string&>()};
-    default: refuse_generate("attempt to access JSON non-scalar in input '" + name + "'");
+    case json::value_t::string:
+      return {.kind = JsonScalar::Kind::text, .text = value.get_ref<const std::string&>()};
+    default:
+      refuse_generate("attempt to access JSON non-scalar in input '" + name + "'");
   }
 }
 

@@ -1,9 +1,10 @@
 #include "server/http/http_server.h"
 
+#include <sys/socket.h>
+
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <sys/socket.h>
 #include <vector>
 
 #include "server/http/api.h"
@@ -24,7 +25,8 @@ constexpr std::chrono::seconds longest_stop{30};
 HttpOptions checked(HttpOptions options) {
   if (options.threads < 1 || options.threads > 1024)
     throw ServerError(StatusCode::invalid_argument, "--http-thread-count is from 1 to 1024");
-  if (options.max_input_size == 0) throw ServerError(StatusCode::invalid_argument, "--http-max-input-size must be greater than 0");
+  if (options.max_input_size == 0)
+    throw ServerError(StatusCode::invalid_argument, "--http-max-input-size must be greater than 0");
   if (options.metrics_address.empty()) options.metrics_address = options.address;
   return options;
 }
@@ -47,7 +49,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
     const tcp::endpoint endpoint(where, port);
     acceptor_.open(endpoint.protocol(), error), failed(error);
     acceptor_.set_option(tcp::acceptor::reuse_address(true), error), failed(error);
-    if (reuse_port) acceptor_.set_option(net::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>(true), error), failed(error);
+    if (reuse_port)
+      acceptor_.set_option(net::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>(true), error), failed(error);
     acceptor_.bind(endpoint, error), failed(error);
     acceptor_.listen(accept_backlog, error), failed(error);
     port_ = acceptor_.local_endpoint().port();
@@ -57,9 +60,10 @@ class Listener : public std::enable_shared_from_this<Listener> {
 
   void accept() {
     const std::shared_ptr<HttpWorker> worker = workers_[next_++ % workers_.size()];
-    acceptor_.async_accept(worker->io(), [self = shared_from_this(), worker](boost::system::error_code error, tcp::socket socket) {
-      self->accepted(error, worker, std::move(socket));
-    });
+    acceptor_.async_accept(worker->io(),
+                           [self = shared_from_this(), worker](boost::system::error_code error, tcp::socket socket) {
+                             self->accepted(error, worker, std::move(socket));
+                           });
   }
 
   void close() {
@@ -113,7 +117,8 @@ class HttpServer::State {
     listener_->listen(options.address, options.port, options.reuse_port);
     if (options.metrics_port >= 0) {
       metrics_listener_ = std::make_shared<Listener>(workers_, metrics_, nullptr);
-      metrics_listener_->listen(options.metrics_address, static_cast<uint16_t>(options.metrics_port), options.reuse_port);
+      metrics_listener_->listen(options.metrics_address, static_cast<uint16_t>(options.metrics_port),
+                                options.reuse_port);
     }
     for (const auto& worker : workers_) worker->start();
     listener_->accept();
@@ -144,11 +149,22 @@ class HttpServer::State {
   bool started_ = false;
 };
 
-HttpServer::HttpServer(Server& server, HttpOptions options) : state_(std::make_unique<State>(server, std::move(options))) {}
-HttpServer::~HttpServer() { state_->stop(); }
-void HttpServer::start() { state_->start(); }
-void HttpServer::stop() { state_->stop(); }
-uint16_t HttpServer::port() const { return state_->port(); }
-uint16_t HttpServer::metrics_port() const { return state_->metrics_port(); }
+HttpServer::HttpServer(Server& server, HttpOptions options)
+    : state_(std::make_unique<State>(server, std::move(options))) {}
+HttpServer::~HttpServer() {
+  state_->stop();
+}
+void HttpServer::start() {
+  state_->start();
+}
+void HttpServer::stop() {
+  state_->stop();
+}
+uint16_t HttpServer::port() const {
+  return state_->port();
+}
+uint16_t HttpServer::metrics_port() const {
+  return state_->metrics_port();
+}
 
 }  // namespace camshaft::server

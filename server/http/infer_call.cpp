@@ -8,9 +8,9 @@ namespace camshaft::server {
 
 namespace {
 
-constexpr uint64_t long_text = 256 << 10;          // bytes of JSON, or of a compressed body: read on another thread
-constexpr size_t long_output = 64 << 10;           // bytes of tensors that become JSON: written on another thread
-constexpr size_t longest_header_name = 256;        // that is held against a regular expression
+constexpr uint64_t long_text = 256 << 10;    // bytes of JSON, or of a compressed body: read on another thread
+constexpr size_t long_output = 64 << 10;     // bytes of tensors that become JSON: written on another thread
+constexpr size_t longest_header_name = 256;  // that is held against a regular expression
 
 struct InferCall {
   ResponseForm form;
@@ -22,7 +22,8 @@ struct InferCall {
 HttpReply infer_reply(const Response& response, const InferCall& call) {
   try {
     if (!response.status.ok()) {
-      if (http_status(response.status.code) == 500) note_error("model '" + response.model + "': " + response.status.message);
+      if (http_status(response.status.code) == 500)
+        note_error("model '" + response.model + "': " + response.status.message);
       return error_reply(response.status);
     }
     for (const SharedMemory::Slice& slice : call.form.slices)
@@ -41,13 +42,15 @@ bool takes_long(const Response& response, const InferCall& call) {
   size_t text = 0, all = 0;
   for (const NamedTensor& tensor : response.outputs) {
     all += tensor.data.span.size();
-    const bool binary = call.form.all_binary || call.form.binary.contains(tensor.name) || call.form.shared.contains(tensor.name);
+    const bool binary =
+        call.form.all_binary || call.form.binary.contains(tensor.name) || call.form.shared.contains(tensor.name);
     if (!binary) text += tensor.data.span.size();
   }
   return text > long_output || (call.accepted != Encoding::identity && all > long_output);
 }
 
-void answer_infer(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<InferCall>& call, Response response) {
+void answer_infer(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<InferCall>& call,
+                  Response response) {
   if (std::exchange(call->sent, true)) return;  // of a model that answers more than once the first counts
   if (!takes_long(response, *call)) return exchange->send(infer_reply(response, *call));
   exchange->run_elsewhere([exchange, call, response = std::move(response)] {
@@ -62,8 +65,10 @@ bool is_decoupled(Server& server, const Route& route) {
 void start_infer(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route,
                  const std::shared_ptr<InferCall>& call) {
   if (is_decoupled(context.server, route))
-    throw ServerError(StatusCode::unsupported, "HTTP end point doesn't support models with decoupled transaction policy: use "
-                                               "generate_stream, or gRPC, for '" + route.model + "'");
+    throw ServerError(StatusCode::unsupported,
+                      "HTTP end point doesn't support models with decoupled transaction policy: use "
+                      "generate_stream, or gRPC, for '" +
+                          route.model + "'");
   Request request = request_of(*exchange, route);
   request.cancellation = call->cancellation;
   const Bytes body = plain_body(context, *exchange);
@@ -91,10 +96,11 @@ Bytes plain_body(InferContext& context, const HttpExchange& exchange) {
 
 void forward_headers(const InferContext& context, const HttpExchange& exchange, Request& request) {
   if (!context.forward_headers) return;
-  static constexpr std::string_view reserved[] = {"sequence_id", "priority", "timeout", "sequence_start",
-                                                  "sequence_end", "headers"};
+  static constexpr std::string_view reserved[] = {"sequence_id",    "priority",     "timeout",
+                                                  "sequence_start", "sequence_end", "headers"};
   exchange.each_header([&](std::string_view name, std::string_view value) {
-    if (name.size() > longest_header_name || !std::regex_search(name.begin(), name.end(), *context.forward_headers)) return;
+    if (name.size() > longest_header_name || !std::regex_search(name.begin(), name.end(), *context.forward_headers))
+      return;
     const bool is_reserved = std::find(std::begin(reserved), std::end(reserved), name) != std::end(reserved);
     if (is_reserved || name.starts_with("triton_"))
       throw ServerError(StatusCode::invalid_argument,
@@ -123,9 +129,8 @@ void call_infer(InferContext& context, const std::shared_ptr<HttpExchange>& exch
     try {
       start_infer(context, exchange, route, call);
     } catch (...) {
-      exchange->post([exchange, reply = error_reply(current_exception_status())]() mutable {
-        exchange->send(std::move(reply));
-      });
+      exchange->post(
+          [exchange, reply = error_reply(current_exception_status())]() mutable { exchange->send(std::move(reply)); });
     }
   });
 }

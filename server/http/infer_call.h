@@ -22,7 +22,8 @@ struct InferContext {
 /// Answers later, on the exchange's thread. Throws what is wrong with the request.
 void call_infer(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route);
 /// `stream`: each response is an event of its own.
-void call_generate(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route, bool stream);
+void call_generate(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route,
+                   bool stream);
 
 /// The body as it is after Content-Encoding.
 Bytes plain_body(InferContext& context, const HttpExchange& exchange);

@@ -36,7 +36,8 @@ Bytes shared_input(const InferDocument::Input& input, const SharedMemory& memory
   return {slice.span, slice.owner};
 }
 
-void decode_inputs(InferDocument& document, const Bytes& tail, bool has_length, const SharedMemory& memory, Request& request, ResponseForm& form) {
+void decode_inputs(InferDocument& document, const Bytes& tail, bool has_length, const SharedMemory& memory,
+                   Request& request, ResponseForm& form) {
   size_t at = 0;
   for (InferDocument::Input& input : document.inputs) {
     NamedTensor& tensor = request.inputs.emplace_back();

@@ -23,8 +23,8 @@ json parse_document(std::string_view text) {
   const auto check_depth = [](int depth, json::parse_event_t event, json&) {
     const bool opens = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
     if (opens && depth >= deepest_document)
-      throw ServerError(StatusCode::invalid_argument, "JSON nesting depth exceeds maximum allowed limit (" +
-                                                          std::to_string(deepest_document) + ")");
+      throw ServerError(StatusCode::invalid_argument,
+                        "JSON nesting depth exceeds maximum allowed limit (" + std::to_string(deepest_document) + ")");
     return true;
   };
   try {
@@ -33,7 +33,8 @@ json parse_document(std::string_view text) {
       throw ServerError(StatusCode::invalid_argument, "failed to parse the request JSON buffer: it is no object");
     return document;
   } catch (const json::exception& error) {
-    throw ServerError(StatusCode::invalid_argument, std::string("failed to parse the request JSON buffer: ") + error.what());
+    throw ServerError(StatusCode::invalid_argument,
+                      std::string("failed to parse the request JSON buffer: ") + error.what());
   }
 }
 

@@ -77,11 +77,16 @@ void refuse_repository_name(const Route& route) {
 
 std::string_view state_name(ModelState state) {
   switch (state) {
-    case ModelState::ready: return "READY";
-    case ModelState::unavailable: return "UNAVAILABLE";
-    case ModelState::loading: return "LOADING";
-    case ModelState::unloading: return "UNLOADING";
-    case ModelState::unknown: break;
+    case ModelState::ready:
+      return "READY";
+    case ModelState::unavailable:
+      return "UNAVAILABLE";
+    case ModelState::loading:
+      return "LOADING";
+    case ModelState::unloading:
+      return "UNLOADING";
+    case ModelState::unknown:
+      break;
   }
   return "UNKNOWN";
 }
@@ -148,11 +153,16 @@ HttpReply load_model(Server& server, const Route& route, std::string_view body) 
   if (const auto parameters = document.find("parameters"); parameters != document.end() && parameters->is_object()) {
     for (const auto& [name, value] : parameters->items()) {
       if (!value.is_string())
-        throw ServerError(StatusCode::invalid_argument, "attempt to access JSON non-string as string: parameter '" + name + "'");
+        throw ServerError(StatusCode::invalid_argument,
+                          "attempt to access JSON non-string as string: parameter '" + name + "'");
       const std::string& text = value.get_ref<const std::string&>();
-      if (name == "config") overrides.config_json = text;
-      else if (name.starts_with("file:")) overrides.files[name.substr(5)] = decode_base64(text);
-      else throw ServerError(StatusCode::invalid_argument, "unknown parameter '" + name + "' of a load: there are 'config' and 'file:<path>'");
+      if (name == "config")
+        overrides.config_json = text;
+      else if (name.starts_with("file:"))
+        overrides.files[name.substr(5)] = decode_base64(text);
+      else
+        throw ServerError(StatusCode::invalid_argument,
+                          "unknown parameter '" + name + "' of a load: there are 'config' and 'file:<path>'");
     }
   }
   server.models().load(route.model, overrides);

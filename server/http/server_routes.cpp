@@ -24,14 +24,18 @@ HttpReply nothing_to_say() {
 std::vector<std::string> setting_values(const std::string& name, const nlohmann::json& value) {
   std::vector<std::string> values;
   const auto add = [&](const nlohmann::json& one) {
-    if (one.is_string()) values.push_back(one.get<std::string>());
-    else if (one.is_number_integer()) values.push_back(one.dump());
-    else throw ServerError(StatusCode::invalid_argument, "Unable to parse '" + name + "': it is no text");
+    if (one.is_string())
+      values.push_back(one.get<std::string>());
+    else if (one.is_number_integer())
+      values.push_back(one.dump());
+    else
+      throw ServerError(StatusCode::invalid_argument, "Unable to parse '" + name + "': it is no text");
   };
   if (value.is_null()) return values;
   if (value.is_array()) {
     for (const auto& one : value) add(one);
-    if (values.empty()) throw ServerError(StatusCode::invalid_argument, "Unable to parse '" + name + "': the list is empty");
+    if (values.empty())
+      throw ServerError(StatusCode::invalid_argument, "Unable to parse '" + name + "': the list is empty");
   } else {
     add(value);
   }
@@ -53,7 +57,8 @@ HttpReply system_shared_memory(Server& server, const Route& route, std::string_v
   if (route.action == "status") {
     ordered_json list = ordered_json::array();
     for (const SharedMemory::Region& region : memory.status(route.region))
-      list.push_back({{"name", region.name}, {"key", region.key}, {"offset", region.offset}, {"byte_size", region.byte_size}});
+      list.push_back(
+          {{"name", region.name}, {"key", region.key}, {"offset", region.offset}, {"byte_size", region.byte_size}});
     return document_reply(list);
   }
   if (route.action == "unregister") {
@@ -64,7 +69,8 @@ HttpReply system_shared_memory(Server& server, const Route& route, std::string_v
   const auto key = text_member(document, "key");
   const auto byte_size = natural_member(document, "byte_size");
   if (!key) throw ServerError(StatusCode::invalid_argument, "Shared memory register request has no 'key' field");
-  if (!byte_size) throw ServerError(StatusCode::invalid_argument, "Shared memory register request has no 'byte_size' field");
+  if (!byte_size)
+    throw ServerError(StatusCode::invalid_argument, "Shared memory register request has no 'byte_size' field");
   memory.register_region(route.region, *key, natural_member(document, "offset").value_or(0), *byte_size);
   return nothing_to_say();
 }
@@ -75,9 +81,10 @@ HttpReply cuda_shared_memory(Server&, const Route& route) {
   if (route.action == "unregister") return nothing_to_say();
   if (route.action == "status")
     throw ServerError(StatusCode::not_found, "Unable to find cuda shared memory region: '" + route.region + "'");
-  throw ServerError(StatusCode::unsupported, "failed to register CUDA shared memory region: '" + route.region +
-                                                 "': this server takes no memory of its clients' GPUs; use system shared "
-                                                 "memory");
+  throw ServerError(StatusCode::unsupported,
+                    "failed to register CUDA shared memory region: '" + route.region +
+                        "': this server takes no memory of its clients' GPUs; use system shared "
+                        "memory");
 }
 
 HttpReply trace_setting(Server& server, const Route& route, bool post, std::string_view body) {
@@ -113,8 +120,8 @@ HttpReply log_settings(Server& server, bool post, std::string_view body) {
     values.info = truth_member(document, "log_info").value_or(values.info);
     values.warning = truth_member(document, "log_warning").value_or(values.warning);
     values.error = truth_member(document, "log_error").value_or(values.error);
-    values.verbose_level =
-        static_cast<uint32_t>(std::min<uint64_t>(natural_member(document, "log_verbose_level").value_or(values.verbose_level), 9));
+    values.verbose_level = static_cast<uint32_t>(
+        std::min<uint64_t>(natural_member(document, "log_verbose_level").value_or(values.verbose_level), 9));
     values.format = text_member(document, "log_format").value_or(values.format);
     server.log().set(values);
   }
