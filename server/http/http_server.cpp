@@ -54,8 +54,10 @@ class HttpServer::State {
     if (metrics_listener_) metrics_listener_->close();
     for (const auto& worker : workers_) worker->stop();
     for (const auto& worker : workers_) worker->join(longest_stop);
-    service_.elsewhere.stop();
-    service_.elsewhere.join();
+    for (auto* pool : {&service_.elsewhere, &service_.apart}) {
+      pool->stop();
+      pool->join();
+    }
   }
 
   uint16_t port() const { return listener_ ? listener_->port() : 0; }
