@@ -32,7 +32,8 @@ Bytes kept(std::vector<std::byte> data) {
 Bytes shared_input(const InferDocument::Input& input, const SharedMemory& memory, ResponseForm& form) {
   const SharedMemory::Slice slice = memory.slice(input.shared->region, input.shared->offset, input.shared->byte_size);
   form.slices.push_back(slice);
-  if (*input.dtype == DType::string) return kept({slice.span.begin(), slice.span.end()});
+  // What decides which memory is read must not change after it was checked.
+  if (!is_floating(*input.dtype)) return kept({slice.span.begin(), slice.span.end()});
   return {slice.span, slice.owner};
 }
 
