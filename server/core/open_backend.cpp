@@ -3,6 +3,7 @@
 
 #include "server/core/backend.h"
 #include "server/core/engine_backend.h"
+#include "server/core/python/python_backend.h"
 #include "server/core/status.h"
 
 namespace camshaft::server {
@@ -51,8 +52,7 @@ std::unique_ptr<Backend> open_backend(const ModelSource& source, ModelConfig& co
   if (config.backend().empty()) config.set_backend(std::string(name.backend));
   if (config.platform().empty()) config.set_platform(std::string(name.platform));
   if (config.default_model_filename().empty()) config.set_default_model_filename(std::string(name.file));
-  if (name.backend == "python")
-    throw ServerError(StatusCode::unsupported, "model '" + source.name + "': Python models are not there yet");
+  if (name.backend == "python") return std::make_unique<PythonBackend>(source, config);
   return std::make_unique<EngineBackend>(source, config);
 }
 
