@@ -56,6 +56,10 @@ json auto_completed(const PythonModel& model, const json& config) {
                               end_process(process, model.patience));
       }
       if (answer.at("op") == "completed") break;
+      if (answer.at("op") == "broken") {
+        throw ServerError(StatusCode::invalid_argument, "the Python process of model '" + model.name + "' " +
+                                                            answer.at("error").get<std::string>());
+      }
       if (answer.at("op") == "log") log(LogKind::info, "model '" + model.name + "': " + answer.at("text").get<std::string>());
     }
     link->send({{"op", "finalize"}});

@@ -81,6 +81,7 @@ bool PythonInstance::hand_over(std::vector<PendingPtr>& batch, const Timeline& t
     taken_.emplace(first + i, std::move(batch[i]));
   }
   runs_ = true;
+  progress_ = timeline_.input_end;
   const bool retired = retired_;
   lock.unlock();
   if (retired) link->wake();  // its end is waited for, from now on
@@ -160,7 +161,7 @@ void PythonInstance::answer(PythonLink& link, const json& described) {
     const std::lock_guard lock(mutex_);
     if (const auto found = taken_.find(number); found != taken_.end()) {
       pending = found->second.get();
-      pending->request.timeline.output_start = Clock::now();
+      pending->request.timeline.output_start = progress_ = Clock::now();
       if (final) {
         last = std::move(found->second);
         taken_.erase(found);

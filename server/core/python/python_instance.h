@@ -43,7 +43,7 @@ class PythonInstance : public Instance {
   ~PythonInstance() override;
 
   void run(std::vector<PendingPtr> batch) noexcept override;
-  /// Requests that it has are answered within the model's patience, or the process is ended.
+  /// From now on a process that for the model's patience answers none of its requests is ended.
   void retire() noexcept;
 
  private:
@@ -79,6 +79,7 @@ class PythonInstance : public Instance {
   uint64_t elements_ = 0;                 ///< of that call's batch
   bool runs_ = false, ending_ = false, retired_ = false;
   std::optional<Clock::time_point> end_by_;  ///< then the process is killed
+  Clock::time_point progress_;               ///< when a request last came or was answered
 
   std::thread supervisor_;  // last
 };
