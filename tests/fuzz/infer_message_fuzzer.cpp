@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as a ModelInferRequest that comes over gRPC. What was read is written again as a response,
-// and protobuf's own classes must read that, and agree on what is a message at all.
+// libFuzzer target: any bytes as a ModelInferRequest that comes over gRPC. What was read is written again as a
+// response, and protobuf's own classes must read that, and agree on what is a message at all.
 #include <cstdlib>
 #include <cstring>
 #include <memory>

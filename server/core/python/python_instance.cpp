@@ -147,12 +147,17 @@ void PythonInstance::converse(const std::shared_ptr<PythonLink>& link) {
     {
       const std::lock_guard lock(mutex_);
       // An unloaded model that has nothing to do is ended by the destructor.
-      if (ending_) until = end_by_;
-      else if (end_by_ && (!taken_.empty() || runs_)) until = std::max(*end_by_, progress_ + model_->patience);
+      if (ending_)
+        until = end_by_;
+      else if (end_by_ && (!taken_.empty() || runs_))
+        until = std::max(*end_by_, progress_ + model_->patience);
     }
     switch (link->receive(message, until)) {
-      case PythonLink::Received::closed: return;
-      case PythonLink::Received::message: handle(link, message); break;
+      case PythonLink::Received::closed:
+        return;
+      case PythonLink::Received::message:
+        handle(link, message);
+        break;
       case PythonLink::Received::woken:
         if (until && Clock::now() >= *until) {
           throw ServerError(StatusCode::unavailable, "did not end within " + std::to_string(model_->patience.count()) +

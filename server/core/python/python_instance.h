@@ -69,10 +69,10 @@ class PythonInstance : public Instance {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::starting;
-  std::string failure_;               ///< of a process that could not be started
-  std::shared_ptr<PythonLink> link_;  ///< of the process that runs
-  uint64_t generation_ = 0;           ///< counts processes
-  uint64_t next_ = 0;                 ///< number of a request
+  std::string failure_;                   ///< of a process that could not be started
+  std::shared_ptr<PythonLink> link_;      ///< of the process that runs
+  uint64_t generation_ = 0;               ///< counts processes
+  uint64_t next_ = 0;                     ///< number of a request
   std::map<uint64_t, PendingPtr> taken_;  ///< answered by the supervisor's thread alone
   std::vector<uint64_t> executing_;       ///< those of the call of execute() that runs
   Timeline timeline_;                     ///< of that call

@@ -25,7 +25,9 @@ InferRequest decode(const Bytes& bytes) {
   read_infer_message(bytes.span(), message);
   return make_infer_request(message, bytes.owner, memory);
 }
-InferRequest decode(const Message& message) { return decode(Bytes(message.SerializeAsString())); }
+InferRequest decode(const Message& message) {
+  return decode(Bytes(message.SerializeAsString()));
+}
 
 std::string failure(const std::function<void()>& run) {
   try {
@@ -108,7 +110,9 @@ TEST(GrpcInferRequest, TypedContentsOfAllTypes) {
     return decode(message).request.inputs.at(0);
   };
   using Contents = inference::InferTensorContents;
-  const auto ints = [](Contents& c) { c.mutable_int_contents()->Add(-1), c.add_int_contents(0), c.add_int_contents(127); };
+  const auto ints = [](Contents& c) {
+    c.mutable_int_contents()->Add(-1), c.add_int_contents(0), c.add_int_contents(127);
+  };
   EXPECT_EQ(elements<int8_t>(typed("INT8", ints)), (std::vector<int8_t>{-1, 0, 127}));
   EXPECT_EQ(elements<int16_t>(typed("INT16", ints)), (std::vector<int16_t>{-1, 0, 127}));
   EXPECT_EQ(elements<int32_t>(typed("INT32", ints)), (std::vector<int32_t>{-1, 0, 127}));
@@ -116,7 +120,9 @@ TEST(GrpcInferRequest, TypedContentsOfAllTypes) {
   EXPECT_EQ(elements<uint8_t>(typed("UINT8", uints)), (std::vector<uint8_t>{255, 0, 1}));
   EXPECT_EQ(elements<uint16_t>(typed("UINT16", uints)), (std::vector<uint16_t>{255, 0, 1}));
   EXPECT_EQ(elements<uint32_t>(typed("UINT32", uints)), (std::vector<uint32_t>{255, 0, 1}));
-  const auto longs = [](Contents& c) { c.add_int64_contents(INT64_MIN), c.add_int64_contents(0), c.add_int64_contents(INT64_MAX); };
+  const auto longs = [](Contents& c) {
+    c.add_int64_contents(INT64_MIN), c.add_int64_contents(0), c.add_int64_contents(INT64_MAX);
+  };
   EXPECT_EQ(elements<int64_t>(typed("INT64", longs)), (std::vector<int64_t>{INT64_MIN, 0, INT64_MAX}));
   const auto ulongs = [](Contents& c) { c.add_uint64_contents(UINT64_MAX); };
   EXPECT_EQ(elements<uint64_t>(typed("UINT64", ulongs)), (std::vector<uint64_t>{UINT64_MAX}));
@@ -126,7 +132,9 @@ TEST(GrpcInferRequest, TypedContentsOfAllTypes) {
   EXPECT_EQ(elements<float>(typed("FP32", floats)), (std::vector<float>{0.5f, -1}));
   const auto doubles = [](Contents& c) { c.add_fp64_contents(0.1); };
   EXPECT_EQ(elements<double>(typed("FP64", doubles)), (std::vector<double>{0.1}));
-  const auto texts = [](Contents& c) { c.add_bytes_contents("ab"), c.add_bytes_contents(""), c.add_bytes_contents("\xff"); };
+  const auto texts = [](Contents& c) {
+    c.add_bytes_contents("ab"), c.add_bytes_contents(""), c.add_bytes_contents("\xff");
+  };
   const NamedTensor text = typed("BYTES", texts);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(text.data.span.data()), text.data.span.size()),
             std::string("\2\0\0\0ab\0\0\0\0\1\0\0\0\xff", 15));
@@ -146,13 +154,15 @@ TEST(GrpcInferRequest, RefusesWhatContradictsItself) {
   Message message = one_input("INT32", {1});
   EXPECT_EQ(failure(message), "unable to find data for input tensor 'x' for model 'm' in request.");
   message.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1);
-  EXPECT_EQ(failure(message),
-            "unexpected explicit tensor data for input tensor 'x' for model 'm' of type 'INT32', expected datatype 'FP32'");
+  EXPECT_EQ(
+      failure(message),
+      "unexpected explicit tensor data for input tensor 'x' for model 'm' of type 'INT32', expected datatype 'FP32'");
   message.mutable_inputs(0)->mutable_contents()->clear_fp32_contents();
   message.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
   EXPECT_EQ(elements<int32_t>(decode(message).request.inputs.at(0)), std::vector<int32_t>{1});
   message.add_raw_input_contents("1234");
-  EXPECT_EQ(failure(message), "contents field must not be specified when using raw_input_contents for 'x' for model 'm'");
+  EXPECT_EQ(failure(message),
+            "contents field must not be specified when using raw_input_contents for 'x' for model 'm'");
   message.mutable_inputs(0)->clear_contents();
   message.add_raw_input_contents("5678");
   EXPECT_NE(failure(message).find("expected 1 raw_input_contents"), std::string::npos);
@@ -178,7 +188,8 @@ TEST(GrpcInferRequest, RefusesParametersOfTheWrongKind) {
             "invalid value type for 'sequence_id' parameter, expected int64_param or string_param.");
   EXPECT_EQ(with("sequence_start", [](Value& v) { v.set_int64_param(1); }),
             "invalid value type for 'sequence_start' parameter, expected bool_param.");
-  EXPECT_EQ(with("priority", [](Value& v) { v.set_int64_param(-1); }), "invalid value for 'priority', expected value >= 0.");
+  EXPECT_EQ(with("priority", [](Value& v) { v.set_int64_param(-1); }),
+            "invalid value for 'priority', expected value >= 0.");
   EXPECT_EQ(with("priority", [](Value& v) { v.set_string_param("1"); }),
             "invalid value type for 'priority' parameter, expected int64_param or uint64_param.");
   EXPECT_EQ(with("timeout", [](Value& v) { v.set_double_param(1); }),
@@ -194,11 +205,17 @@ TEST(GrpcInferRequest, RefusesWrongSharedMemory) {
     return failure(message);
   };
   using Values = google::protobuf::Map<std::string, inference::InferParameter>;
-  EXPECT_EQ(with([](Values& v) { v["shared_memory_region"].set_int64_param(1); v["shared_memory_byte_size"].set_int64_param(1); }),
+  EXPECT_EQ(with([](Values& v) {
+              v["shared_memory_region"].set_int64_param(1);
+              v["shared_memory_byte_size"].set_int64_param(1);
+            }),
             "invalid value type for 'shared_memory_region' parameter for tensor 'x', expected string_param.");
   EXPECT_EQ(with([](Values& v) { v["shared_memory_offset"].set_int64_param(1); }),
             "'shared_memory_offset' can not be specified without 'shared_memory_region' parameter for tensor 'x'");
-  EXPECT_EQ(with([](Values& v) { v["shared_memory_region"].set_string_param("r"); v["shared_memory_byte_size"].set_int64_param(-1); }),
+  EXPECT_EQ(with([](Values& v) {
+              v["shared_memory_region"].set_string_param("r");
+              v["shared_memory_byte_size"].set_int64_param(-1);
+            }),
             "invalid value for 'shared_memory_byte_size' parameter for tensor 'x', expected value >= 0.");
   EXPECT_NE(with([](Values& v) { v["shared_memory_region"].set_string_param("r"); }).find("must be specified"),
             std::string::npos);
@@ -236,7 +253,8 @@ TEST(GrpcInferRequest, DamagedMessages) {
   for (int i = 0; i < 20000; ++i) {
     std::string text = whole.substr(0, i < static_cast<int>(whole.size()) ? i : random() % (whole.size() + 1));
     if (i >= static_cast<int>(whole.size()))
-      for (uint64_t changes = random() % 4; changes > 0 && !text.empty(); --changes) text[random() % text.size()] = static_cast<char>(random());
+      for (uint64_t changes = random() % 4; changes > 0 && !text.empty(); --changes)
+        text[random() % text.size()] = static_cast<char>(random());
     InferMessage read;
     const Bytes bytes(text);
     try {
