@@ -1,7 +1,7 @@
 """Makes what the fuzzers start from, out of the ONNX package: fuzz_seeds.py FOLDER
 
 FOLDER/reader-seeds/*.onnx: the standard's node tests of at most 4 KB, each also with its small inputs as constants, so
-that constant folding is reached. FOLDER/http-seeds: requests to the server. FOLDER/dictionary: names of operators,
+that constant folding is reached. FOLDER/http-seeds, grpc-seeds: requests to the server. FOLDER/dictionary: names of operators,
 attributes and their values, and of the server's protocol, for libFuzzer.
 Nothing is done when both were made of the same version of the package.
 """
@@ -111,11 +111,59 @@ def make_requests(folder: Path) -> None:
         (folder / f"{i:03}").write_bytes(struct.pack("<BH", kind, length) + body)
 
 
+def make_messages(folder: Path) -> None:
+    """ModelInferRequests, as protobuf writes them."""
+    from tritonclient.grpc import service_pb2 as messages
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    contents = {
+        "BOOL": {"bool_contents": [True, False]},
+        "INT8": {"int_contents": [-1, 5]},
+        "INT16": {"int_contents": [-1, 5]},
+        "INT32": {"int_contents": [-1, 5]},
+        "INT64": {"int64_contents": [-1, 5]},
+        "UINT8": {"uint_contents": [1, 5]},
+        "UINT16": {"uint_contents": [1, 5]},
+        "UINT32": {"uint_contents": [1, 5]},
+        "UINT64": {"uint64_contents": [1, 5]},
+        "FP32": {"fp32_contents": [0.5, 5]},
+        "FP64": {"fp64_contents": [0.5, 5]},
+        "BYTES": {"bytes_contents": [b"a", b""]},
+    }
+    parameters = {
+        "sequence_id": messages.InferParameter(int64_param=3),
+        "sequence_start": messages.InferParameter(bool_param=True),
+        "priority": messages.InferParameter(uint64_param=1),
+        "timeout": messages.InferParameter(int64_param=9),
+        "own": messages.InferParameter(double_param=0.5),
+        "text": messages.InferParameter(string_param="t"),
+    }
+    for name, typed in contents.items():
+        for raw in (False, True):
+            message = messages.ModelInferRequest(model_name="m", model_version="1", id="i", parameters=parameters)
+            tensor = message.inputs.add(name="x", datatype=name, shape=[2])
+            if raw:
+                message.raw_input_contents.append(b"12345678")
+            else:
+                tensor.contents.CopyFrom(messages.InferTensorContents(**typed))
+            output = message.outputs.add(name="y")
+            output.parameters["classification"].int64_param = 2
+            (folder / f"{name}-{raw}").write_bytes(message.SerializeToString())
+    message = messages.ModelInferRequest(model_name="m")
+    shared = message.inputs.add(name="x", datatype="INT8", shape=[2]).parameters
+    shared["shared_memory_region"].string_param = "r"
+    shared["shared_memory_byte_size"].int64_param = 2
+    shared["shared_memory_offset"].int64_param = 1
+    (folder / "shared").write_bytes(message.SerializeToString())
+
+
 def main() -> None:
     home = Path(sys.argv[1])
     stamp = home / "reader-seeds" / "made"
     home.mkdir(parents=True, exist_ok=True)
     make_requests(home / "http-seeds")
+    make_messages(home / "grpc-seeds")
     if stamp.exists() and stamp.read_text() == onnx.__version__:
         return
     make_dictionary(home / "dictionary")

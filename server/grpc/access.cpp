@@ -11,7 +11,9 @@
 namespace camshaft::server {
 namespace {
 
-std::string_view text(const grpc::string_ref& value) { return {value.data(), value.size()}; }
+std::string_view text(const grpc::string_ref& value) {
+  return {value.data(), value.size()};
+}
 
 std::unique_ptr<const re2::RE2> compile_forwarded(const std::string& pattern) {
   if (pattern.empty()) return nullptr;
@@ -41,7 +43,8 @@ grpc::Status Access::check(const grpc::ServerContext& context, Api api) {
   if (tokens_.required() && api != Api::health) {
     const auto found = context.client_metadata().find("authorization");
     if (found == context.client_metadata().end() || !tokens_.accepts(text(found->second))) {
-      return {grpc::StatusCode::UNAUTHENTICATED, "the call needs metadata 'authorization: Bearer <a token of the server>'"};
+      return {grpc::StatusCode::UNAUTHENTICATED,
+              "the call needs metadata 'authorization: Bearer <a token of the server>'"};
     }
   }
   return grpc::Status::OK;

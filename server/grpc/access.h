@@ -25,7 +25,8 @@ class Access {
 
   /// UNAVAILABLE without the metadata that restricted parts ask for, as Triton has it; UNAUTHENTICATED without a token.
   grpc::Status check(const grpc::ServerContext& context, Api api);
-  /// Adds the metadata that is to be forwarded. Throws ServerError(invalid_argument) for names that mean something else.
+  /// Adds the metadata that is to be forwarded. Throws ServerError(invalid_argument) for names that mean something
+  /// else.
   void forward(const grpc::ServerContext& context, Parameters& parameters) const;
 
  private:

@@ -26,7 +26,8 @@ class ControlCall : public std::enable_shared_from_this<ControlCall<Service, Req
       : context_(context), service_(service), queue_(queue), method_(method), responder_(&grpc_) {}
 
   void accept() {
-    (service_.*method_.accept)(&grpc_, &request_, &responder_, &queue_, &queue_, begin_.start(this->shared_from_this()));
+    (service_.*method_.accept)(&grpc_, &request_, &responder_, &queue_, &queue_,
+                               begin_.start(this->shared_from_this()));
   }
 
  private:
@@ -71,8 +72,8 @@ void accept_one(CallContext& context, Service& service, grpc::ServerCompletionQu
                 void (Base::*accept)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Response>*,
                                      grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
                 void (*answer)(Server&, const Request&, Response&), Api api, bool slow = false) {
-  std::make_shared<ControlCall<Service, Request, Response>>(context, service, queue,
-                                                            ControlMethod<Service, Request, Response>{accept, answer, api, slow})
+  std::make_shared<ControlCall<Service, Request, Response>>(
+      context, service, queue, ControlMethod<Service, Request, Response>{accept, answer, api, slow})
       ->accept();
 }
 

@@ -48,11 +48,16 @@ void fill(inference::ModelMetadataResponse::TensorMetadata& to, const Tensor& fr
 
 const char* state_name(ModelState state) {
   switch (state) {
-    case ModelState::ready: return "READY";
-    case ModelState::unavailable: return "UNAVAILABLE";
-    case ModelState::loading: return "LOADING";
-    case ModelState::unloading: return "UNLOADING";
-    case ModelState::unknown: break;
+    case ModelState::ready:
+      return "READY";
+    case ModelState::unavailable:
+      return "UNAVAILABLE";
+    case ModelState::loading:
+      return "LOADING";
+    case ModelState::unloading:
+      return "UNLOADING";
+    case ModelState::unknown:
+      break;
   }
   return "UNKNOWN";
 }

@@ -68,8 +68,7 @@ void answer_memory_unregister(Server& server, const inference::SystemSharedMemor
 void answer_cuda_memory_status(Server&, const inference::CudaSharedMemoryStatusRequest& request,
                                inference::CudaSharedMemoryStatusResponse&) {
   if (!request.name().empty()) {
-    throw ServerError(StatusCode::not_found,
-                      "Unable to find cuda shared memory region: '" + request.name() + "'");
+    throw ServerError(StatusCode::not_found, "Unable to find cuda shared memory region: '" + request.name() + "'");
   }
 }
 

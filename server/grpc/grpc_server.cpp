@@ -36,8 +36,8 @@ grpc_compression_level compression_level(const std::string& name) {
   if (name == "low") return GRPC_COMPRESS_LEVEL_LOW;
   if (name == "medium") return GRPC_COMPRESS_LEVEL_MED;
   if (name == "high") return GRPC_COMPRESS_LEVEL_HIGH;
-  throw ServerError(StatusCode::invalid_argument, "--grpc-infer-response-compression-level: '" + name +
-                                                      "' is none of none, low, medium, high");
+  throw ServerError(StatusCode::invalid_argument,
+                    "--grpc-infer-response-compression-level: '" + name + "' is none of none, low, medium, high");
 }
 
 std::string listening_address(const GrpcOptions& options) {
@@ -75,7 +75,8 @@ class GrpcServer::State {
       : options_(std::move(options)),
         access_(options_),
         workers_(control_threads),
-        context_{server, inference_, health_, access_, workers_, streams_, compression_level(options_.compression_level)} {
+        context_{
+            server, inference_, health_, access_, workers_, streams_, compression_level(options_.compression_level)} {
     check_at_least("--grpc-infer-thread-count", options_.threads, 1);
     check_at_least("--grpc-max-message-size", options_.max_message_size, 1);
   }
@@ -156,16 +157,23 @@ class GrpcServer::State {
 GrpcServer::GrpcServer(Server& server, GrpcOptions options)
     : state_(std::make_unique<State>(server, std::move(options))) {}
 
-GrpcServer::~GrpcServer() { stop(); }
+GrpcServer::~GrpcServer() {
+  stop();
+}
 
-void GrpcServer::start() { state_->start(); }
+void GrpcServer::start() {
+  state_->start();
+}
 
 void GrpcServer::stop() {
   if (!state_ || state_->stop()) return;
-  log(LogKind::error, "gRPC: requests are still under way after they were cancelled; they are left to end with the process");
+  log(LogKind::error,
+      "gRPC: requests are still under way after they were cancelled; they are left to end with the process");
   (void)state_.release();  // their responses may still come
 }
 
-uint16_t GrpcServer::port() const { return state_ ? state_->port() : uint16_t{0}; }
+uint16_t GrpcServer::port() const {
+  return state_ ? state_->port() : uint16_t{0};
+}
 
 }  // namespace camshaft::server

@@ -20,7 +20,8 @@ class GrpcServer {
 
   /// Listens. Throws ServerError: invalid_argument for files that cannot be read, unavailable for a port that is taken.
   void start();
-  /// Takes no further calls and returns once those under way are answered; after `exit_timeout_seconds` it cancels them.
+  /// Takes no further calls and returns once those under way are answered; after `exit_timeout_seconds` it cancels
+  /// them.
   void stop();
   /// The port that it listens at; 0 before start().
   uint16_t port() const;

@@ -14,7 +14,8 @@ class InferCall : public std::enable_shared_from_this<InferCall> {
 
   void accept() {
     grpc_.AsyncNotifyWhenDone(done_.start(shared_from_this()));
-    context_.inference.RequestModelInfer(&grpc_, &message_, &responder_, &queue_, &queue_, begin_.start(shared_from_this()));
+    context_.inference.RequestModelInfer(&grpc_, &message_, &responder_, &queue_, &queue_,
+                                         begin_.start(shared_from_this()));
   }
 
  private:
@@ -39,7 +40,11 @@ class InferCall : public std::enable_shared_from_this<InferCall> {
     InferRequest made = make_infer_request(message, bytes.owner(), context_.server.shared_memory());
     message_.Clear();
     Request& request = made.request;
-    if (context_.server.models().find(request.model, request.version)->config().model_transaction_policy().decoupled()) {
+    if (context_.server.models()
+            .find(request.model, request.version)
+            ->config()
+            .model_transaction_policy()
+            .decoupled()) {
       throw ServerError(StatusCode::unsupported,
                         "ModelInfer RPC doesn't support models with decoupled transaction policy");
     }
@@ -47,7 +52,8 @@ class InferCall : public std::enable_shared_from_this<InferCall> {
     request.timeline.received = received_;
     shared_ = shared_outputs(request);
     cancellation_ = request.cancellation;
-    context_.server.infer(std::move(request), [call = shared_from_this()](Response response) { call->respond(std::move(response)); });
+    context_.server.infer(std::move(request),
+                          [call = shared_from_this()](Response response) { call->respond(std::move(response)); });
   }
 
   /// On any thread.

@@ -12,7 +12,9 @@ void accept_infer(CallContext& context, grpc::ServerCompletionQueue& queue);
 class MessageBytes {
  public:
   explicit MessageBytes(grpc::ByteBuffer& buffer);
-  std::span<const std::byte> span() const { return {reinterpret_cast<const std::byte*>(slice_->begin()), slice_->size()}; }
+  std::span<const std::byte> span() const {
+    return {reinterpret_cast<const std::byte*>(slice_->begin()), slice_->size()};
+  }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
  private:

@@ -10,7 +10,9 @@
 namespace camshaft::server {
 namespace {
 
-[[noreturn]] void invalid(const std::string& message) { throw ServerError(StatusCode::invalid_argument, message); }
+[[noreturn]] void invalid(const std::string& message) {
+  throw ServerError(StatusCode::invalid_argument, message);
+}
 
 /// T of a parameter; `expected` says in the error what it should be.
 template <class T>

@@ -10,18 +10,23 @@
 namespace camshaft::server {
 namespace {
 
-using protozero::pbf_writer;
 using protozero::pbf_wire_type;
+using protozero::pbf_writer;
 
 void write_parameter(pbf_writer& writer, uint32_t field, const std::string& name, const Parameter& value) {
   pbf_writer entry(writer, field);
   entry.add_string(1, name);
   pbf_writer choice(entry, 2);
-  if (const auto* boolean = std::get_if<bool>(&value)) choice.add_bool(1, *boolean);
-  else if (const auto* integer = std::get_if<int64_t>(&value)) choice.add_int64(2, *integer);
-  else if (const auto* text = std::get_if<std::string>(&value)) choice.add_string(3, *text);
-  else if (const auto* number = std::get_if<double>(&value)) choice.add_double(4, *number);
-  else choice.add_uint64(5, std::get<uint64_t>(value));
+  if (const auto* boolean = std::get_if<bool>(&value))
+    choice.add_bool(1, *boolean);
+  else if (const auto* integer = std::get_if<int64_t>(&value))
+    choice.add_int64(2, *integer);
+  else if (const auto* text = std::get_if<std::string>(&value))
+    choice.add_string(3, *text);
+  else if (const auto* number = std::get_if<double>(&value))
+    choice.add_double(4, *number);
+  else
+    choice.add_uint64(5, std::get<uint64_t>(value));
 }
 
 /// A message in the making: text that is written, and between it slices that others own.
@@ -88,7 +93,7 @@ void write_response(SlicedMessage& message, const Response& response, const Shar
   for (const NamedTensor& output : response.outputs) {
     const bool elsewhere = std::ranges::find(shared, output.name) != shared.end();
     const Bytes data = elsewhere ? Bytes{} : output.data;
-    protozero::add_varint_to_buffer(&message.text(), protozero::tag_and_type(6u, pbf_wire_type::length_delimited) );
+    protozero::add_varint_to_buffer(&message.text(), protozero::tag_and_type(6u, pbf_wire_type::length_delimited));
     protozero::add_varint_to_buffer(&message.text(), data.span.size());
     message.add(data);
   }

@@ -14,8 +14,8 @@ namespace camshaft::server {
 /// The names of outputs that lie in the client's memory: their contents are not sent.
 using SharedOutputs = std::vector<std::string>;
 
-/// Up to so many bytes an output's data is copied into the message; more are a slice of it that owns them. A slice costs
-/// about what copying 10 kB does.
+/// Up to so many bytes an output's data is copied into the message; more are a slice of it that owns them. A slice
+/// costs about what copying 10 kB does.
 inline constexpr size_t copied_output_bytes = 8192;
 
 /// A ModelInferResponse of one that is ok.

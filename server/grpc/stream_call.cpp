@@ -17,7 +17,8 @@ namespace {
 constexpr uint64_t stream_unsent_bytes = 64u << 20;
 constexpr size_t stream_requests = 16384;
 
-/// How errors are told, which a client chooses by metadata: "triton_grpc_error: true" ends the stream with the first one.
+/// How errors are told, which a client chooses by metadata: "triton_grpc_error: true" ends the stream with the first
+/// one.
 constexpr const char* grpc_error_metadata = "triton_grpc_error";
 
 }  // namespace
@@ -108,9 +109,9 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
       message_.Clear();
       read_infer_message(bytes.span(), message);
       name(taken, message);
-      if (context_.stopping)
-        throw ServerError(StatusCode::unavailable, stopping_status().error_message());
-      taken.decoupled = context_.server.models().find(taken.model, taken.version)->config().model_transaction_policy().decoupled();
+      if (context_.stopping) throw ServerError(StatusCode::unavailable, stopping_status().error_message());
+      taken.decoupled =
+          context_.server.models().find(taken.model, taken.version)->config().model_transaction_policy().decoupled();
       InferRequest made = make_infer_request(message, bytes.owner(), context_.server.shared_memory());
       context_.access.forward(grpc_, made.request.parameters);
       made.request.timeline.received = received;
@@ -150,8 +151,10 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
       message = failure(taken, status, final);
     }
     if (message && !over()) {
-      if (taken.decoupled) outbox_.put(std::move(*message));
-      else outbox_.put(taken.place, std::move(*message));
+      if (taken.decoupled)
+        outbox_.put(std::move(*message));
+      else
+        outbox_.put(taken.place, std::move(*message));
     }
     if (final) taken_.erase(number);
     proceed();

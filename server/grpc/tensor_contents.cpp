@@ -18,33 +18,50 @@ enum class ContentsField : uint32_t { none, bool_, int_, int64, uint, uint64, fp
 /// Which field has a type's elements; none for FP16 and BF16.
 ContentsField contents_field(DType dtype) {
   switch (dtype) {
-    case DType::boolean: return ContentsField::bool_;
+    case DType::boolean:
+      return ContentsField::bool_;
     case DType::i8:
     case DType::i16:
-    case DType::i32: return ContentsField::int_;
-    case DType::i64: return ContentsField::int64;
+    case DType::i32:
+      return ContentsField::int_;
+    case DType::i64:
+      return ContentsField::int64;
     case DType::u8:
     case DType::u16:
-    case DType::u32: return ContentsField::uint;
-    case DType::u64: return ContentsField::uint64;
-    case DType::f32: return ContentsField::fp32;
-    case DType::f64: return ContentsField::fp64;
-    case DType::string: return ContentsField::bytes;
-    default: return ContentsField::none;
+    case DType::u32:
+      return ContentsField::uint;
+    case DType::u64:
+      return ContentsField::uint64;
+    case DType::f32:
+      return ContentsField::fp32;
+    case DType::f64:
+      return ContentsField::fp64;
+    case DType::string:
+      return ContentsField::bytes;
+    default:
+      return ContentsField::none;
   }
 }
 
 /// What the message says of elements that came in a field.
 DType field_type(ContentsField field) {
   switch (field) {
-    case ContentsField::bool_: return DType::boolean;
-    case ContentsField::int_: return DType::i32;
-    case ContentsField::int64: return DType::i64;
-    case ContentsField::uint: return DType::u32;
-    case ContentsField::uint64: return DType::u64;
-    case ContentsField::fp32: return DType::f32;
-    case ContentsField::fp64: return DType::f64;
-    default: return DType::string;
+    case ContentsField::bool_:
+      return DType::boolean;
+    case ContentsField::int_:
+      return DType::i32;
+    case ContentsField::int64:
+      return DType::i64;
+    case ContentsField::uint:
+      return DType::u32;
+    case ContentsField::uint64:
+      return DType::u64;
+    case ContentsField::fp32:
+      return DType::f32;
+    case ContentsField::fp64:
+      return DType::f64;
+    default:
+      return DType::string;
   }
 }
 
@@ -84,15 +101,21 @@ class ContentsDecoder {
         return append<uint8_t>(reader.get_bool());
       case ContentsField::int_:
         switch (dtype_) {
-          case DType::i8: return integers<int8_t, int32_t>(reader, packed);
-          case DType::i16: return integers<int16_t, int32_t>(reader, packed);
-          default: return integers<int32_t, int32_t>(reader, packed);
+          case DType::i8:
+            return integers<int8_t, int32_t>(reader, packed);
+          case DType::i16:
+            return integers<int16_t, int32_t>(reader, packed);
+          default:
+            return integers<int32_t, int32_t>(reader, packed);
         }
       case ContentsField::uint:
         switch (dtype_) {
-          case DType::u8: return integers<uint8_t, uint32_t>(reader, packed);
-          case DType::u16: return integers<uint16_t, uint32_t>(reader, packed);
-          default: return integers<uint32_t, uint32_t>(reader, packed);
+          case DType::u8:
+            return integers<uint8_t, uint32_t>(reader, packed);
+          case DType::u16:
+            return integers<uint16_t, uint32_t>(reader, packed);
+          default:
+            return integers<uint32_t, uint32_t>(reader, packed);
         }
       case ContentsField::int64:
         if (packed) return append_all<int64_t>(reader.get_packed_int64());
@@ -112,7 +135,8 @@ class ContentsDecoder {
         out_.append(text.data(), text.size());
         return;
       }
-      case ContentsField::none: return reader.skip();
+      case ContentsField::none:
+        return reader.skip();
     }
   }
 
@@ -129,10 +153,10 @@ class ContentsDecoder {
   void integers(pbf_reader& reader, bool packed) {
     const auto one = [&](int64_t value) {
       if (!std::in_range<T>(value)) {
-        throw ServerError(StatusCode::invalid_argument,
-                          "the value " + std::to_string(value) + " of input tensor '" + std::string(input_) +
-                              "' for model '" + std::string(model_) + "' is out of the range of " +
-                              std::string(protocol_name(dtype_)));
+        throw ServerError(StatusCode::invalid_argument, "the value " + std::to_string(value) + " of input tensor '" +
+                                                            std::string(input_) + "' for model '" +
+                                                            std::string(model_) + "' is out of the range of " +
+                                                            std::string(protocol_name(dtype_)));
       }
       append<T>(static_cast<T>(value));
     };

@@ -202,6 +202,7 @@ std::vector<Flag> grpc_flags() {
                    [](ServeOptions& o) -> bool& { return o.grpc.reuse_port; }),
       integer_flag(group, "grpc-infer-thread-count", "Threads that read and write (2).", 1, 256,
                    [](ServeOptions& o, int64_t n) { o.grpc.threads = static_cast<int>(n); }),
+      number("grpc-max-message-size", "Bytes of a request or response (2147483647).", &GrpcOptions::max_message_size),
       text_flag(group, "grpc-header-forward-pattern", "REGEX", "Metadata that become parameters of requests.",
                 [](ServeOptions& o) -> std::string& { return o.grpc.forward_headers; }),
       {group, "grpc-restricted-protocol", "APIS:KEY=VALUE", "APIs that ask for metadata; may be repeated.",

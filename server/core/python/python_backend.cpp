@@ -51,12 +51,17 @@ json auto_completed(const PythonModel& model, const json& config) {
     for (;;) {
       const PythonLink::Received received = link->receive(answer, std::nullopt);
       if (received == PythonLink::Received::closed) {
-        throw ServerError(StatusCode::invalid_argument,
-                          "the Python process of model '" + model.name + "' ended while it completed the configuration: it " +
-                              end_process(process, model.patience));
+        throw ServerError(StatusCode::invalid_argument, "the Python process of model '" + model.name +
+                                                            "' ended while it completed the configuration: it " +
+                                                            end_process(process, model.patience));
       }
       if (answer.at("op") == "completed") break;
-      if (answer.at("op") == "log") log(LogKind::info, "model '" + model.name + "': " + answer.at("text").get<std::string>());
+      if (answer.at("op") == "broken") {
+        throw ServerError(StatusCode::invalid_argument,
+                          "the Python process of model '" + model.name + "' " + answer.at("error").get<std::string>());
+      }
+      if (answer.at("op") == "log")
+        log(LogKind::info, "model '" + model.name + "': " + answer.at("text").get<std::string>());
     }
     link->send({{"op", "finalize"}});
   } catch (...) {
@@ -124,7 +129,8 @@ std::vector<PlacedInstance> PythonBackend::make_instances(const ModelConfig& con
     }
   }
   if (instances.empty())
-    throw ServerError(StatusCode::invalid_argument, "model '" + config.name() + "': all its instance groups are passive");
+    throw ServerError(StatusCode::invalid_argument,
+                      "model '" + config.name() + "': all its instance groups are passive");
   return instances;
 }
 

@@ -24,8 +24,10 @@ Request request_of_python(PythonLink& link, const json& message) {
   request.version = message.at("version").get<std::string>();
   request.id = message.at("id").get<std::string>();
   const json& sequence = message.at("sequence");
-  if (sequence.is_string()) request.sequence.text = sequence.get<std::string>();
-  else request.sequence.number = sequence.get<uint64_t>();
+  if (sequence.is_string())
+    request.sequence.text = sequence.get<std::string>();
+  else
+    request.sequence.number = sequence.get<uint64_t>();
   const int flags = message.at("flags").get<int>();
   request.sequence_start = (flags & sequence_start_flag) != 0;
   request.sequence_end = (flags & sequence_end_flag) != 0;
@@ -44,9 +46,8 @@ Request request_of_python(PythonLink& link, const json& message) {
 /// Tells the process; that it has ended is its own affair.
 void answer_python(PythonLink& link, uint64_t call, const Response& response) noexcept {
   try {
-    json message = {{"op", "answer"},       {"call", call},
-                    {"final", response.final}, {"empty", response.empty},
-                    {"error", nullptr},     {"outputs", json::array()}};
+    json message = {{"op", "answer"},          {"call", call},     {"final", response.final},
+                    {"empty", response.empty}, {"error", nullptr}, {"outputs", json::array()}};
     if (!response.status.ok())
       message["error"] = {triton_error_of(response.status.code), response.status.message};
     else
@@ -59,10 +60,8 @@ void answer_python(PythonLink& link, uint64_t call, const Response& response) no
 
 void answer_python(PythonLink& link, uint64_t call, const Status& status, bool value) noexcept {
   try {
-    link.send({{"op", "answer"},
-               {"call", call},
-               {"error", status.ok() ? json() : json(status.message)},
-               {"value", value}});
+    link.send(
+        {{"op", "answer"}, {"call", call}, {"error", status.ok() ? json() : json(status.message)}, {"value", value}});
   } catch (...) {
     link.shut();
   }
@@ -153,11 +152,16 @@ void PythonCalls::change(const std::shared_ptr<PythonLink>& link, const json& me
 Parameters parameters_of(const json& object) {
   Parameters parameters;
   for (const auto& [name, value] : object.items()) {
-    if (value.is_boolean()) parameters[name] = value.get<bool>();
-    else if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) parameters[name] = value.get<uint64_t>();
-    else if (value.is_number_integer()) parameters[name] = value.get<int64_t>();
-    else if (value.is_number()) parameters[name] = value.get<double>();
-    else if (value.is_string()) parameters[name] = value.get<std::string>();
+    if (value.is_boolean())
+      parameters[name] = value.get<bool>();
+    else if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)
+      parameters[name] = value.get<uint64_t>();
+    else if (value.is_number_integer())
+      parameters[name] = value.get<int64_t>();
+    else if (value.is_number())
+      parameters[name] = value.get<double>();
+    else if (value.is_string())
+      parameters[name] = value.get<std::string>();
     else
       throw ServerError(StatusCode::invalid_argument,
                         "the parameter '" + name + "' of a Python model must be a bool, a number or a text");
@@ -167,8 +171,7 @@ Parameters parameters_of(const json& object) {
 
 json json_of(const Parameters& parameters) {
   json object = json::object();
-  for (const auto& [name, value] : parameters)
-    std::visit([&](const auto& held) { object[name] = held; }, value);
+  for (const auto& [name, value] : parameters) std::visit([&](const auto& held) { object[name] = held; }, value);
   return object;
 }
 

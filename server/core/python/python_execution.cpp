@@ -15,10 +15,10 @@ void place_output(NamedTensor& tensor, const RequestedOutput& wanted) {
   if (!wanted.target || wanted.classes > 0) return;
   const size_t bytes = tensor.data.span.size();
   if (wanted.target->size() < bytes) {
-    throw ServerError(StatusCode::invalid_argument,
-                      "shared memory size specified with the request for output '" + wanted.name + "' (" +
-                          std::to_string(wanted.target->size()) + " bytes) should be at least " +
-                          std::to_string(bytes) + " bytes to hold the results");
+    throw ServerError(StatusCode::invalid_argument, "shared memory size specified with the request for output '" +
+                                                        wanted.name + "' (" + std::to_string(wanted.target->size()) +
+                                                        " bytes) should be at least " + std::to_string(bytes) +
+                                                        " bytes to hold the results");
   }
   if (bytes > 0) std::memcpy(wanted.target->data(), tensor.data.span.data(), bytes);
   tensor.data = {wanted.target->first(bytes), wanted.target_owner};
@@ -81,6 +81,7 @@ bool PythonInstance::hand_over(std::vector<PendingPtr>& batch, const Timeline& t
     taken_.emplace(first + i, std::move(batch[i]));
   }
   runs_ = true;
+  progress_ = timeline_.input_end;
   const bool retired = retired_;
   lock.unlock();
   if (retired) link->wake();  // its end is waited for, from now on
@@ -105,17 +106,18 @@ json PythonInstance::describe(PythonLink& link, const Pending& pending, uint64_t
                     {"parameters", json_of(request.parameters).dump()},
                     {"inputs", json::array()},
                     {"outputs", json::array()}};
-  if (request.sequence.text.empty()) described["sequence"] = request.sequence.number;
-  else described["sequence"] = request.sequence.text;
+  if (request.sequence.text.empty())
+    described["sequence"] = request.sequence.number;
+  else
+    described["sequence"] = request.sequence.text;
   for (const size_t output : pending.outputs) described["outputs"].push_back(signature_.output(output).name);
   try {
     for (size_t place = 0; place < pending.inputs.size(); ++place) {
       const NamedTensor* tensor = pending.inputs[place];
       if (tensor == nullptr) continue;  // optional
       const TensorSpec& spec = signature_.input(place);
-      described["inputs"].push_back(link.put(*tensor, reshaped(signature_.max_batch > 0, tensor->shape, [&](auto dims) {
-        return model_shape(spec, dims);
-      })));
+      described["inputs"].push_back(link.put(*tensor, reshaped(signature_.max_batch > 0, tensor->shape,
+                                                               [&](auto dims) { return model_shape(spec, dims); })));
     }
   } catch (...) {
     link.take_back(described["inputs"]);
@@ -160,7 +162,7 @@ void PythonInstance::answer(PythonLink& link, const json& described) {
     const std::lock_guard lock(mutex_);
     if (const auto found = taken_.find(number); found != taken_.end()) {
       pending = found->second.get();
-      pending->request.timeline.output_start = Clock::now();
+      pending->request.timeline.output_start = progress_ = Clock::now();
       if (final) {
         last = std::move(found->second);
         taken_.erase(found);
@@ -198,10 +200,11 @@ Response PythonInstance::response_of(PythonLink& link, const Pending& pending, c
     if (found == tensors.end()) return std::nullopt;
     if (found->dtype != spec.dtype) {
       throw ServerError(StatusCode::internal, "model '" + model_->name + "' gave output '" + spec.name + "' as " +
-                                                  std::string(protocol_name(found->dtype)) + ", its configuration says " +
-                                                  std::string(protocol_name(spec.dtype)));
+                                                  std::string(protocol_name(found->dtype)) +
+                                                  ", its configuration says " + std::string(protocol_name(spec.dtype)));
     }
-    found->shape = reshaped(signature_.max_batch > 0, found->shape, [&](auto dims) { return client_shape(spec, dims); });
+    found->shape =
+        reshaped(signature_.max_batch > 0, found->shape, [&](auto dims) { return client_shape(spec, dims); });
     return *found;
   };
   for (size_t i = 0; i < pending.outputs.size(); ++i) {

@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "server/core/log.h"
 #include "server/core/status.h"
 
@@ -144,12 +146,18 @@ void PythonInstance::converse(const std::shared_ptr<PythonLink>& link) {
     std::optional<Clock::time_point> until;
     {
       const std::lock_guard lock(mutex_);
-      // An unloaded model may go on for as long as it likes when it has nothing to do: its end is the destructor's.
-      if (ending_ || !taken_.empty() || runs_) until = end_by_;
+      // An unloaded model that has nothing to do is ended by the destructor.
+      if (ending_)
+        until = end_by_;
+      else if (end_by_ && (!taken_.empty() || runs_))
+        until = std::max(*end_by_, progress_ + model_->patience);
     }
     switch (link->receive(message, until)) {
-      case PythonLink::Received::closed: return;
-      case PythonLink::Received::message: handle(link, message); break;
+      case PythonLink::Received::closed:
+        return;
+      case PythonLink::Received::message:
+        handle(link, message);
+        break;
       case PythonLink::Received::woken:
         if (until && Clock::now() >= *until) {
           throw ServerError(StatusCode::unavailable, "did not end within " + std::to_string(model_->patience.count()) +
@@ -167,6 +175,8 @@ void PythonInstance::handle(const std::shared_ptr<PythonLink>& link, const json&
     answer(*link, message);
   } else if (op == "initialized") {
     initialized(message);
+  } else if (op == "broken") {
+    throw ServerError(StatusCode::invalid_argument, message.at("error").get<std::string>());
   } else if (op == "log") {
     log(log_kind_of(message.at("level").get<std::string>()),
         "model '" + model_->name + "': " + message.at("text").get<std::string>());

@@ -43,7 +43,7 @@ class PythonInstance : public Instance {
   ~PythonInstance() override;
 
   void run(std::vector<PendingPtr> batch) noexcept override;
-  /// Requests that it has are answered within the model's patience, or the process is ended.
+  /// From now on a process that for the model's patience answers none of its requests is ended.
   void retire() noexcept;
 
  private:
@@ -69,16 +69,17 @@ class PythonInstance : public Instance {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::starting;
-  std::string failure_;               ///< of a process that could not be started
-  std::shared_ptr<PythonLink> link_;  ///< of the process that runs
-  uint64_t generation_ = 0;           ///< counts processes
-  uint64_t next_ = 0;                 ///< number of a request
+  std::string failure_;                   ///< of a process that could not be started
+  std::shared_ptr<PythonLink> link_;      ///< of the process that runs
+  uint64_t generation_ = 0;               ///< counts processes
+  uint64_t next_ = 0;                     ///< number of a request
   std::map<uint64_t, PendingPtr> taken_;  ///< answered by the supervisor's thread alone
   std::vector<uint64_t> executing_;       ///< those of the call of execute() that runs
   Timeline timeline_;                     ///< of that call
   uint64_t elements_ = 0;                 ///< of that call's batch
   bool runs_ = false, ending_ = false, retired_ = false;
   std::optional<Clock::time_point> end_by_;  ///< then the process is killed
+  Clock::time_point progress_;               ///< when a request last came or was answered
 
   std::thread supervisor_;  // last
 };

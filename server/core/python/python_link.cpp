@@ -60,7 +60,9 @@ PythonLink::PythonLink(int socket)
       arena_({[this](uint64_t number, const SharedSegment& segment) {
                 send_with({{"op", "segment"}, {"id", number}, {"size", segment.span().size()}}, segment.descriptor());
               },
-              [this](uint64_t number) { send({{"op", "drop"}, {"id", number}}); }}) {
+              [this](uint64_t number) {
+                send({{"op", "drop"}, {"id", number}});
+              }}) {
   setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &send_time, sizeof(send_time));
 }
 
@@ -69,7 +71,9 @@ PythonLink::~PythonLink() {
   if (wake_ >= 0) close(wake_);
 }
 
-void PythonLink::send(const json& message) { send_with(message, -1); }
+void PythonLink::send(const json& message) {
+  send_with(message, -1);
+}
 
 void PythonLink::send_with(const json& message, int descriptor) {
   const std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -88,7 +92,9 @@ void PythonLink::wake() {
   (void)!write(wake_, &one, sizeof(one));
 }
 
-void PythonLink::shut() { shutdown(socket_, SHUT_RDWR); }
+void PythonLink::shut() {
+  shutdown(socket_, SHUT_RDWR);
+}
 
 bool PythonLink::read(void* to, size_t size, std::vector<int>& descriptors) {
   auto* at = static_cast<char*>(to);

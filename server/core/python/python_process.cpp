@@ -56,7 +56,6 @@ fs::path interpreter_in(const fs::path& environment) {
                     "EXECUTION_ENV_PATH: there is no bin/python3 in " + environment.string());
 }
 
-
 }  // namespace
 
 PythonEnvironment find_python(const std::string& execution_environment) {
@@ -73,8 +72,8 @@ PythonEnvironment find_python(const std::string& execution_environment) {
     return found;
   }
   auto unpacked = std::make_shared<const TemporaryFolder>();
-  const pid_t tar = start_process(
-      {find_program("tar").string(), "-xf", execution_environment, "-C", unpacked->path().string()}, -1);
+  const pid_t tar =
+      start_process({find_program("tar").string(), "-xf", execution_environment, "-C", unpacked->path().string()}, -1);
   const std::string end = end_process(tar, std::chrono::hours(1));
   if (end != "exited with status 0") {
     throw ServerError(StatusCode::invalid_argument,

@@ -16,7 +16,7 @@ namespace camshaft::server {
 /// What the processes of a model are started with.
 struct PythonEnvironment {
   std::filesystem::path interpreter;
-  std::shared_ptr<const TemporaryFolder> worker;   ///< has camshaft_worker.py and what it imports
+  std::shared_ptr<const TemporaryFolder> worker;    ///< has camshaft_worker.py and what it imports
   std::shared_ptr<const TemporaryFolder> unpacked;  ///< the model's own environment; null: it has none
 };
 
@@ -28,7 +28,8 @@ PythonEnvironment find_python(const std::string& execution_environment);
 /// Returns its number. Throws ServerError(invalid_argument) that names the program.
 pid_t start_process(const std::vector<std::string>& arguments, int socket);
 
-/// Ends it if it runs still, and waits. Returns how it ended: "exited with status 1", "was killed by signal 9 (Killed)".
+/// Ends it if it runs still, and waits. Returns how it ended: "exited with status 1", "was killed by signal 9
+/// (Killed)".
 std::string end_process(pid_t process, std::chrono::milliseconds patience);
 
 }  // namespace camshaft::server

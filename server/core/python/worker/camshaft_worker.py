@@ -269,7 +269,18 @@ def main():
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, 1 << 16)
     os.set_inheritable(descriptor, False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal's; the server ends this process itself
+    # A terminal and systemd send them to all processes of the server, which still wants answers, and ends this one itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        import numpy  # noqa: F401
+    except ImportError as error:
+        text = (
+            f"is {sys.executable}, which has no numpy ({error}): install it there, or name another with CAMSHAFT_PYTHON"
+        )
+        data = json.dumps({"op": "broken", "error": text}).encode()
+        os.write(descriptor, len(data).to_bytes(4, "little") + data)
+        os._exit(1)
     current = Worker(descriptor)
     current.run()
     sys.stdout.flush()
@@ -278,6 +289,7 @@ def main():
 
 
 if __name__ == "__main__":
+    sys.dont_write_bytecode = True  # a model's folder is looked at for changes
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     sys.modules["camshaft_worker"] = sys.modules["__main__"]
     main()
