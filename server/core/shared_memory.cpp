@@ -141,4 +141,10 @@ SharedMemory::Slice SharedMemory::slice(const std::string& name, uint64_t offset
   return {{mapping->begin + mapping->before + offset, byte_size}, mapping, mapping->guard->broken()};
 }
 
+Bytes input_bytes(const SharedMemory::Slice& slice, DType dtype) {
+  if (is_floating(dtype)) return {slice.span, slice.owner};
+  auto copy = std::make_shared<const std::vector<std::byte>>(slice.span.begin(), slice.span.end());
+  return {*copy, copy};
+}
+
 }  // namespace camshaft::server

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/core/status.h"
+#include "server/core/tensor.h"
 
 namespace camshaft::server {
 
@@ -56,5 +57,9 @@ class SharedMemory {
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const Mapping>> regions_;
 };
+
+/// A slice as the bytes of an input: reals where they are, the rest as a copy. Strings and integers may be lengths and
+/// indices, which the client must not change once they were checked.
+Bytes input_bytes(const SharedMemory::Slice& slice, DType dtype);
 
 }  // namespace camshaft::server

@@ -116,8 +116,8 @@ void HttpApi::handle(const std::shared_ptr<HttpExchange>& exchange) {
     default:
       break;
   }
-  // The rest may wait for locks and files, so that requests do not wait for it.
-  exchange->run_elsewhere([this, exchange, route] {
+  // The rest may wait for locks and files, and loads for minutes: inferences do not wait for it.
+  auto work = [this, exchange, route] {
     HttpReply reply;
     try {
       const Bytes body = plain_body(infer_, *exchange);
@@ -126,7 +126,9 @@ void HttpApi::handle(const std::shared_ptr<HttpExchange>& exchange) {
       reply = error_reply(current_exception_status());
     }
     exchange->post([exchange, reply = std::move(reply)]() mutable { exchange->send(std::move(reply)); });
-  });
+  };
+  const bool waits = route.kind == RouteKind::repository_load || route.kind == RouteKind::repository_unload;
+  waits ? exchange->run_apart(std::move(work)) : exchange->run_elsewhere(std::move(work));
 }
 
 std::optional<HttpReply> MetricsApi::gate(const HttpExchange& exchange) {

@@ -9,6 +9,7 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+#include <charconv>
 #include <cstring>
 #include <deque>
 
@@ -30,6 +31,7 @@ constexpr uint64_t drained_body = 1 << 20;    // of a refused request, so that t
 constexpr uint64_t longest_queue = 64 << 20;  // bytes of a stream that the client does not take
 constexpr uint64_t most_chunks = 65536;       // of one body
 constexpr size_t first_read = 8 << 10;        // at most so much of a body is copied
+constexpr size_t alignment = 64;              // of tensors
 constexpr std::chrono::seconds linger_time{2};
 
 template <class Stream>
@@ -66,6 +68,9 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   void post(std::function<void()> work) override { net::post(connection_->executor(), std::move(work)); }
   void run_elsewhere(std::function<void()> work) override {
     net::post(connection_->worker().service().elsewhere, std::move(work));
+  }
+  void run_apart(std::function<void()> work) override {
+    net::post(connection_->worker().service().apart, std::move(work));
   }
   void watch(const Cancellation& cancellation) override { cancellation_ = cancellation; }
   void send(HttpReply reply) override { connection_->send(*this, std::move(reply)); }
@@ -269,12 +274,27 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
       return refuse_with(std::move(*exchange.refusal));
     if (!chunked && length == 0) return dispatch();
     try {
-      exchange.memory = worker_->service().bodies.take(chunked ? 64 << 10 : length);
+      if (chunked) {
+        exchange.memory = worker_->service().bodies.take(64 << 10);
+      } else {
+        // The first tensor, which follows the JSON, then lies at a multiple of 64 bytes.
+        const size_t lead = (alignment - document_size(exchange) % alignment) % alignment;
+        exchange.memory = worker_->service().bodies.take(length + lead);
+        exchange.memory.span = exchange.memory.span.subspan(lead);
+      }
     } catch (const ServerError& failure) {
       return refuse_with(error_reply(failure.status()));
     }
     if (expects && buffer_.size() == 0) return send_continue(chunked, length);
     read_body(chunked, length);
+  }
+
+  // As its header says; 0 for what is no number: that is told with the rest.
+  static uint64_t document_size(const Exchange<Stream>& exchange) {
+    const std::string_view text = exchange.header("Inference-Header-Content-Length");
+    uint64_t size = 0;
+    std::from_chars(text.data(), text.data() + text.size(), size);
+    return size;
   }
 
   void send_continue(bool chunked, uint64_t length) {

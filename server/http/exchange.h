@@ -37,8 +37,10 @@ class HttpExchange {
 
   /// Runs something on the connection's thread; safe from any.
   virtual void post(std::function<void()> work) = 0;
-  /// Runs something that takes long on another thread.
+  /// Runs something that computes for long on another thread.
   virtual void run_elsewhere(std::function<void()> work) = 0;
+  /// Runs something that may wait for minutes, as a load does, on another thread.
+  virtual void run_apart(std::function<void()> work) = 0;
   /// Is cancelled when the client goes away before the answer.
   virtual void watch(const Cancellation& cancellation) = 0;
 

@@ -32,8 +32,7 @@ Bytes kept(std::vector<std::byte> data) {
 Bytes shared_input(const InferDocument::Input& input, const SharedMemory& memory, ResponseForm& form) {
   const SharedMemory::Slice slice = memory.slice(input.shared->region, input.shared->offset, input.shared->byte_size);
   form.slices.push_back(slice);
-  if (*input.dtype == DType::string) return kept({slice.span.begin(), slice.span.end()});
-  return {slice.span, slice.owner};
+  return input_bytes(slice, *input.dtype);
 }
 
 void decode_inputs(InferDocument& document, const Bytes& tail, bool has_length, const SharedMemory& memory,

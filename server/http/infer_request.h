@@ -25,8 +25,8 @@ struct ResponseForm {
 std::optional<uint64_t> document_length(std::string_view header);
 
 /// A body that starts with `length` bytes of JSON, or is all JSON: its tensors are where the body has them, in the
-/// order of the inputs. Strings in shared memory are copied, as the client may change them after they were checked.
-/// Throws ServerError(invalid_argument) where tensors and body have not the same length.
+/// order of the inputs, and those in shared memory as input_bytes() has them. Throws ServerError(invalid_argument)
+/// where tensors and body have not the same length.
 void decode_request(const Bytes& body, std::optional<uint64_t> length, const SharedMemory& memory, uint64_t limit,
                     Request& request, ResponseForm& form);
 

@@ -32,7 +32,7 @@ std::string http_date() {
 
 }  // namespace
 
-HttpService::HttpService(const HttpOptions& chosen) : options(chosen), bodies(body_memory()), elsewhere(4) {}
+HttpService::HttpService(const HttpOptions& chosen) : options(chosen), bodies(body_memory()), elsewhere(4), apart(4) {}
 
 HttpWorker::HttpWorker(HttpService& service) : service_(service), date_(http_date()) {}
 

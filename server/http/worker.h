@@ -22,7 +22,8 @@ struct HttpService {
   explicit HttpService(const HttpOptions& chosen);
   const HttpOptions options;
   BodyPool bodies;
-  boost::asio::thread_pool elsewhere;  ///< for what takes long
+  boost::asio::thread_pool elsewhere;  ///< for what computes for long
+  boost::asio::thread_pool apart;      ///< for what waits for long
   std::atomic<uint32_t> connections = 0;
 };
 

@@ -218,11 +218,11 @@ TEST(BatchQueue, CancelledRequestsLeave) {
 }
 
 // Runs of n take 1 ms + n · 0.1 ms: what two share is 1 ms.
-BatchTimes shared_times() {
-  BatchTimes times;
-  for (const int64_t n : {1, 2, 4, 8, 16}) times.add(n, microseconds(1000 + 100 * n));
-  return times;
-}
+struct SharedTimes : BatchTimes {
+  SharedTimes() {
+    for (const int64_t n : {1, 2, 4, 8, 16}) add(n, microseconds(1000 + 100 * n));
+  }
+};
 
 void set_gap(Queue& queue, microseconds gap) {
   for (int i = 0; i < 64; ++i) {
@@ -244,7 +244,7 @@ TEST(BatchTimes, AreMeasuredAndInterpolated) {
 }
 
 TEST(BatchQueueTarget, WaitsWhereThatPays) {
-  const BatchTimes times = shared_times();
+  const SharedTimes times;
   BatchPolicy policy = policy_of(16);
   policy.latency_target = milliseconds(20);
   Queue queue(policy, &times);
@@ -257,7 +257,7 @@ TEST(BatchQueueTarget, WaitsWhereThatPays) {
 }
 
 TEST(BatchQueueTarget, DoesNotWaitWhereThatDoesNotPay) {
-  const BatchTimes times = shared_times();
+  const SharedTimes times;
   BatchPolicy policy = policy_of(16);
   policy.latency_target = milliseconds(20);
   Queue queue(policy, &times);
@@ -267,7 +267,7 @@ TEST(BatchQueueTarget, DoesNotWaitWhereThatDoesNotPay) {
 }
 
 TEST(BatchQueueTarget, TakesTheBatchThatIsDoneInTime) {
-  const BatchTimes times = shared_times();
+  const SharedTimes times;
   BatchPolicy policy = policy_of(16);
   policy.latency_target = milliseconds(2);  // 1.8 ms: a batch of 8 takes just that
   Queue queue(policy, &times);
@@ -276,7 +276,7 @@ TEST(BatchQueueTarget, TakesTheBatchThatIsDoneInTime) {
 }
 
 TEST(BatchQueueTarget, WhatIsLateRunsWithAllThatFits) {
-  const BatchTimes times = shared_times();
+  const SharedTimes times;
   BatchPolicy policy = policy_of(16);
   policy.latency_target = milliseconds(2);
   Queue queue(policy, &times);
