@@ -1,6 +1,7 @@
 // One request for an inference and what comes of it, without a protocol.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +68,8 @@ struct Request {
   Cancellation cancellation;
   Timeline timeline;
   std::string trace_id;  ///< empty: it is not traced
+  /// SharedMemory::Slice::broken of all memory of the client's that it uses: where one is set there is no answer.
+  std::vector<std::shared_ptr<const std::atomic<bool>>> memory_lost;
 };
 
 struct Response {

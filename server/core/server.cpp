@@ -82,6 +82,16 @@ void Server::infer(Request request, Respond respond) noexcept {
       respond(std::move(response));
     };
   }
+  if (!request.memory_lost.empty()) {
+    respond = [lost = request.memory_lost, respond = std::move(respond)](Response response) {
+      if (std::any_of(lost.begin(), lost.end(), [](const auto& flag) { return flag->load(); })) {
+        response.status = {StatusCode::invalid_argument,
+                           "a region of shared memory became shorter while the request used it: unregister it"};
+        response.outputs.clear();
+      }
+      respond(std::move(response));
+    };
+  }
   model->infer(std::move(request), std::move(respond));
 }
 

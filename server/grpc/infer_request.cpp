@@ -103,8 +103,9 @@ std::optional<SharedMemory::Slice> shared_slice(std::string_view tensor, const W
 /// What data the inputs have, in their order.
 class InputReader {
  public:
-  InputReader(const InferMessage& message, const std::shared_ptr<const void>& owner, const SharedMemory& memory)
-      : message_(message), owner_(owner), memory_(memory), model_(message.model_name) {}
+  InputReader(const InferMessage& message, const std::shared_ptr<const void>& owner, const SharedMemory& memory,
+              Request& request)
+      : message_(message), owner_(owner), memory_(memory), request_(request), model_(message.model_name) {}
 
   NamedTensor read(const InferMessage::Input& input) {
     NamedTensor tensor{std::string(input.name), parse_protocol_type(input.datatype), input.shape, {}};
@@ -126,7 +127,8 @@ class InputReader {
     if (auto slice = shared_slice(input.name, input.parameters, memory_)) {
       if (!input.contents.empty())
         invalid("unexpected 'content' provided when using shared memory for input tensor " + where());
-      return {slice->span, std::move(slice->owner)};
+      request_.memory_lost.push_back(slice->broken);
+      return input_bytes(*slice, dtype);
     }
     if (!input.contents.empty()) {
       if (!message_.raw_input_contents.empty())
@@ -144,14 +146,16 @@ class InputReader {
   const InferMessage& message_;
   const std::shared_ptr<const void>& owner_;
   const SharedMemory& memory_;
+  Request& request_;
   std::string model_;
   size_t raw_ = 0;
 };
 
-RequestedOutput requested_output(const InferMessage::Output& output, const SharedMemory& memory) {
+RequestedOutput requested_output(const InferMessage::Output& output, const SharedMemory& memory, Request& request) {
   RequestedOutput requested;
   requested.name = output.name;
   if (auto slice = shared_slice(output.name, output.parameters, memory)) {
+    request.memory_lost.push_back(slice->broken);
     requested.target = slice->span;
     requested.target_owner = std::move(slice->owner);
   }
@@ -182,13 +186,13 @@ InferRequest make_infer_request(const InferMessage& message, const std::shared_p
   request.id = message.id;
   for (const auto& [name, value] : message.parameters) request_parameter(name, value, made);
 
-  InputReader reader(message, owner, memory);
+  InputReader reader(message, owner, memory, request);
   request.inputs.reserve(message.inputs.size());
   for (const InferMessage::Input& input : message.inputs) request.inputs.push_back(reader.read(input));
   reader.finish();
   request.outputs.reserve(message.outputs.size());
   for (const InferMessage::Output& output : message.outputs)
-    request.outputs.push_back(requested_output(output, memory));
+    request.outputs.push_back(requested_output(output, memory, request));
   return made;
 }
 

@@ -26,10 +26,6 @@ HttpReply infer_reply(const Response& response, const InferCall& call) {
         note_error("model '" + response.model + "': " + response.status.message);
       return error_reply(response.status);
     }
-    for (const SharedMemory::Slice& slice : call.form.slices)
-      if (slice.damaged())
-        throw ServerError(StatusCode::invalid_argument,
-                          "a region of shared memory became shorter while the request used it: unregister it");
     HttpReply reply = encode_response(response, call.form);
     compress(reply, call.accepted);
     return reply;

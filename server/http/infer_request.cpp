@@ -29,14 +29,14 @@ Bytes kept(std::vector<std::byte> data) {
   return {*owner, owner};
 }
 
-Bytes shared_input(const InferDocument::Input& input, const SharedMemory& memory, ResponseForm& form) {
+Bytes shared_input(const InferDocument::Input& input, const SharedMemory& memory, Request& request) {
   const SharedMemory::Slice slice = memory.slice(input.shared->region, input.shared->offset, input.shared->byte_size);
-  form.slices.push_back(slice);
+  request.memory_lost.push_back(slice.broken);
   return input_bytes(slice, *input.dtype);
 }
 
 void decode_inputs(InferDocument& document, const Bytes& tail, bool has_length, const SharedMemory& memory,
-                   Request& request, ResponseForm& form) {
+                   Request& request) {
   size_t at = 0;
   for (InferDocument::Input& input : document.inputs) {
     NamedTensor& tensor = request.inputs.emplace_back();
@@ -47,7 +47,7 @@ void decode_inputs(InferDocument& document, const Bytes& tail, bool has_length, 
     if (input.data) {
       tensor.data = kept(std::move(*input.data));
     } else if (input.shared) {
-      tensor.data = shared_input(input, memory, form);
+      tensor.data = shared_input(input, memory, request);
     } else {
       if (*input.binary_size > 0 && !has_length)
         refuse_request(
@@ -75,7 +75,7 @@ void decode_outputs(InferDocument& document, const SharedMemory& memory, Request
     if (output.shared) {
       const SharedMemory::Slice slice =
           memory.slice(output.shared->region, output.shared->offset, output.shared->byte_size);
-      form.slices.push_back(slice);
+      request.memory_lost.push_back(slice.broken);
       requested.target = slice.span;
       requested.target_owner = slice.owner;
       form.shared.insert(output.name);
@@ -132,7 +132,7 @@ void decode_request(const Bytes& body, std::optional<uint64_t> length, const Sha
   InferDocument document = parse_infer_document(json, limit);
   request.id = std::move(document.id);
   take_parameters(std::move(document.parameters), request, form);
-  decode_inputs(document, {body.span.subspan(json_size), body.owner}, length.has_value(), memory, request, form);
+  decode_inputs(document, {body.span.subspan(json_size), body.owner}, length.has_value(), memory, request);
   decode_outputs(document, memory, request, form);
   // It speaks of requests that name no outputs.
   if (!request.outputs.empty()) form.all_binary = false;

@@ -15,10 +15,9 @@ namespace camshaft::server {
 
 /// What the client asked for that the response shows.
 struct ResponseForm {
-  std::set<std::string> binary;             ///< outputs whose bytes follow the JSON
-  bool all_binary = false;                  ///< all are, where the request names none
-  std::set<std::string> shared;             ///< outputs that lie in the client's memory
-  std::vector<SharedMemory::Slice> slices;  ///< all of the client's memory that the request uses
+  std::set<std::string> binary;  ///< outputs whose bytes follow the JSON
+  bool all_binary = false;       ///< all are, where the request names none
+  std::set<std::string> shared;  ///< outputs that lie in the client's memory
 };
 
 /// "Inference-Header-Content-Length", beside the body. Throws ServerError(invalid_argument) for what is no number.
