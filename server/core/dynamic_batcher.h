@@ -38,6 +38,7 @@ class DynamicBatcher : public Scheduler {
   std::vector<PendingPtr> lead();
   void watch();
   void refuse(std::vector<PendingPtr>& out);
+  void end();
 
   Options options_;
   ModelStatistics& statistics_;

@@ -123,7 +123,6 @@ EngineBackend::EngineBackend(const ModelSource& source, const ModelConfig& confi
       options_(build_options_of(source, config)),
       default_batch_(default_batch_of(source.options.backend_config)),
       strict_(source.options.strict_config),
-      statistics_(source.statistics),
       pool_(std::make_shared<BufferPool>(most_kept_bytes)) {
   const bool is_engine = Engine::is_engine_file(file_.string());
   std::string device = source.options.device;
@@ -170,7 +169,7 @@ std::vector<PlacedInstance> EngineBackend::make_instances(const ModelConfig& con
     for (const std::string& device : devices)
       for (int i = 0; i < group.count(); ++i)
         instances.push_back({std::make_unique<EngineInstance>(engine(device), gpu ? 0 : instance_threads(config, on_host),
-                                                              signature, statistics_, pool_),
+                                                              signature, pool_),
                              g});
   }
   if (instances.empty())

@@ -25,7 +25,6 @@ class EngineBackend : public Backend {
   std::string default_device_;
   int64_t default_batch_ = 4;
   bool strict_ = false;
-  ModelStatistics& statistics_;
   std::map<std::string, Engine> engines_;  ///< by device
   std::shared_ptr<BufferPool> pool_;
 };

@@ -42,9 +42,8 @@ ContextOptions context_options(int threads) {
 }  // namespace
 
 EngineInstance::EngineInstance(const Engine& engine, int threads, const Signature& signature,
-                               ModelStatistics& statistics, std::shared_ptr<BufferPool> pool)
+                               std::shared_ptr<BufferPool> pool)
     : signature_(signature),
-      statistics_(statistics),
       context_(engine.create_context(context_options(threads))),
       pool_(std::move(pool)),
       input_dims_(signature.input_count(), Dims{-1}),
@@ -85,7 +84,7 @@ void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
   timeline.output_start = Clock::now();
   take_outputs(total);
   timeline.compute_end = Clock::now();
-  statistics_.executed(timeline, static_cast<uint64_t>(total));
+  batch.front()->statistics().executed(timeline, static_cast<uint64_t>(total));
   int64_t first = 0;
   for (const PendingPtr& pending : batch) {
     Timeline& own = pending->request.timeline;
@@ -93,7 +92,7 @@ void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
     own.input_end = timeline.input_end;
     own.output_start = timeline.output_start;
     own.compute_end = timeline.compute_end;
-    answer(*pending, first, total);
+    answer(*pending, first);
     first += pending->batch;
   }
   for (std::shared_ptr<std::byte>& staged : staging_) staged.reset();
@@ -212,7 +211,7 @@ void EngineInstance::take_outputs(int64_t total) {
   }
 }
 
-NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t first, int64_t total) const {
+NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t first) const {
   const TensorSpec& spec = signature_.output(place);
   const Output& output = outputs_[place];
   NamedTensor tensor;
@@ -230,7 +229,6 @@ NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t 
   } else {
     dims = client_shape(spec, dims);
   }
-  (void)total;
   tensor.shape = std::move(dims);
   if (spec.dtype == DType::string) {
     tensor.data = write_texts(context_.output(spec.name), begin, count);
@@ -242,13 +240,13 @@ NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t 
   return tensor;
 }
 
-void EngineInstance::answer(Pending& pending, int64_t first, int64_t total) {
+void EngineInstance::answer(Pending& pending, int64_t first) {
   try {
     std::vector<NamedTensor> outputs;
     outputs.reserve(pending.outputs.size());
     for (size_t i = 0; i < pending.outputs.size(); ++i) {
       const size_t place = pending.outputs[i];
-      outputs.push_back(slice(place, pending, first, total));
+      outputs.push_back(slice(place, pending, first));
       NamedTensor& tensor = outputs.back();
       const RequestedOutput* wanted = requested(pending, i);
       if (wanted == nullptr || !wanted->target || wanted->classes > 0) continue;
@@ -260,7 +258,7 @@ void EngineInstance::answer(Pending& pending, int64_t first, int64_t total) {
       tensor.data = {wanted->target->first(bytes), wanted->target_owner};
     }
     for (size_t i = 0; pending.keep && i < signature_.kept.size(); ++i)
-      pending.keep(i, slice(signature_.outputs.size() + i, pending, first, total));
+      pending.keep(i, slice(signature_.outputs.size() + i, pending, first));
     pending.succeed(std::move(outputs));
   } catch (...) {
     pending.fail(current_exception_status(), FailureReason::backend);

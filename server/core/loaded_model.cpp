@@ -83,7 +83,7 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
   if (batching.policy.latency_target) {
     times = std::make_shared<BatchTimes>();
     measure_batches(signature_, *instances.front().instance, *times);
-  }
+    }
   scheduler_ = std::make_unique<DynamicBatcher>(std::move(instances), std::move(batching), statistics_, times);
 }
 

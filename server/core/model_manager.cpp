@@ -107,7 +107,7 @@ class ModelManager::State {
   SharedParts shared;
   mutable std::shared_mutex mutex;
   std::map<std::string, Entry> entries;
-  std::atomic<bool> draining = false;
+  std::atomic<bool> started = false, draining = false;
 
   std::mutex busy_mutex;
   std::condition_variable busy_changed;
@@ -388,6 +388,7 @@ void ModelManager::start() {
   else
     names.insert(startup.begin(), startup.end());
   state.load_many(names);
+  state.started = true;
   if (state.options.control != ModelControl::poll || state.options.poll_seconds <= 0) return;
   state.poller = std::thread([&state] {
     std::unique_lock lock(state.poll_mutex);
@@ -470,12 +471,12 @@ std::vector<IndexEntry> ModelManager::index(bool ready_only) const {
 }
 
 bool ModelManager::ready() const {
+  if (!state_->started) return false;
+  // A model that a client loads later makes nobody else wait.
   const std::shared_lock lock(state_->mutex);
   return std::none_of(state_->entries.begin(), state_->entries.end(), [](const auto& item) {
     const State::Entry& entry = item.second;
-    return entry.failed || std::any_of(entry.versions.begin(), entry.versions.end(), [](const auto& version) {
-             return version.second.state == ModelState::loading;
-           });
+    return entry.failed;
   });
 }
 

@@ -48,10 +48,19 @@ SequenceBatcher::SequenceBatcher(std::vector<PlacedInstance> instances, const Mo
       used_(instances.size(), 0),
       instances_(std::move(instances)) {
   for (size_t i = 0; i < instances_.size(); ++i) wake_.push_back(std::make_unique<std::condition_variable>());
-  for (size_t i = 0; i < instances_.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
+  try {
+    for (size_t i = 0; i < instances_.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
+  } catch (...) {  // the system has no more threads
+    end();
+    throw;
+  }
 }
 
 SequenceBatcher::~SequenceBatcher() {
+  end();
+}
+
+void SequenceBatcher::end() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;

@@ -54,6 +54,7 @@ class SequenceBatcher : public Scheduler {
 
   static Rules make_rules(const ModelConfig& config);
   void serve(size_t index);
+  void end();
   void give_slots();
   void end_idle(size_t index, Clock::time_point now, std::optional<Clock::time_point>& wake);
   std::vector<Entry*> choose(size_t index, Clock::time_point now, std::optional<Clock::time_point>& wake);

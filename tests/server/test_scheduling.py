@@ -184,9 +184,17 @@ def test_the_response_cache_answers(client):
 
 def test_models_are_warmed_up(client):
     stats = stats_of(client, "warm")
-    assert stats["inference_stats"]["success"]["count"] == 0  # but it ran
-    assert stats["execution_count"] == 3
+    assert stats["inference_stats"]["success"]["count"] == 0 and stats["execution_count"] == 0
     client.infer("warm", row(1))
+    assert stats_of(client, "warm")["execution_count"] == 1
+
+
+def test_a_warm_up_that_fails(tmp_path):
+    sample = "model_warmup [{ name: 'mine' batch_size: 1 inputs { key: 'NO' value { data_type: TYPE_FP32 dims: [5] } } }]"
+    write_identity(tmp_path, "warm", "FP32", ["n", "m"], "max_batch_size: 8 " + sample)
+    with serving(tmp_path, "--model-control-mode=explicit") as server, client_of(server) as client:
+        with pytest.raises(InferenceServerException, match="warm-up 'mine': unexpected inference input 'NO'"):
+            client.load_model("warm")
 
 
 def test_a_target_keeps_the_answers_right(client):
