@@ -51,7 +51,7 @@ TEST(CheckRequest, NamesWhatDoesNot) {
   EXPECT_EQ(check(signature, {float_tensor("x", {0, 2}, 0)}), "input 'x' for model 'm' has an empty batch");
   EXPECT_EQ(check(signature, {float_tensor("x", {}, 0)}),
             "input 'x' has no shape but model requires batch dimension for 'm'");
-  EXPECT_EQ(check(signature, {float_tensor("x", {1, 3}, 0)}).substr(0, 77),
+  EXPECT_EQ(check(signature, {float_tensor("x", {1, 3}, 0)}).substr(0, 78),
             "unexpected shape for input 'x' for model 'm'. Expected [-1,2], got [1,3]. NOTE");
   NamedTensor integers = float_tensor("x", {1, 2}, 0);
   integers.dtype = DType::i32;
