@@ -29,8 +29,8 @@ class EngineBackend : public Backend {
   std::shared_ptr<BufferPool> pool_;
 };
 
-/// A file of a model by what its configuration calls it. Throws ServerError(invalid_argument) for one that is not there,
-/// or not in the folder.
+/// A file of a model by what its configuration calls it. Throws ServerError(invalid_argument) for one that is not
+/// there, or not in the folder.
 std::filesystem::path file_in(const std::filesystem::path& folder, const std::string& name, const std::string& model);
 
 }  // namespace camshaft::server

@@ -69,8 +69,7 @@ void EngineInstance::run(std::vector<PendingPtr> batch) noexcept {
   }
   for (const PendingPtr& pending : batch)
     if (!pending->answered())
-      pending->fail(status,
-                    status.code == StatusCode::cancelled ? FailureReason::cancelled : FailureReason::backend);
+      pending->fail(status, status.code == StatusCode::cancelled ? FailureReason::cancelled : FailureReason::backend);
 }
 
 void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
@@ -205,8 +204,9 @@ void EngineInstance::take_outputs(int64_t total) {
       }
     }
     if (signature_.max_batch > 0 && (output.dims.empty() || output.dims.front() != total))
-      throw ServerError(StatusCode::internal, "output '" + spec.name + "' of model '" + signature_.model + "' has the shape " +
-                                                  shape_text(output.dims) + " for a batch of " + std::to_string(total) +
+      throw ServerError(StatusCode::internal, "output '" + spec.name + "' of model '" + signature_.model +
+                                                  "' has the shape " + shape_text(output.dims) + " for a batch of " +
+                                                  std::to_string(total) +
                                                   ": set max_batch_size to 0 for a model without an axis of the batch");
   }
 }
@@ -251,8 +251,7 @@ void EngineInstance::answer(Pending& pending, int64_t first) {
       const RequestedOutput* wanted = requested(pending, i);
       if (wanted == nullptr || !wanted->target || wanted->classes > 0) continue;
       const bool lies_there = outputs_[place].in_target;
-      const size_t bytes =
-          lies_there ? byte_size(tensor.dtype, element_count(tensor.shape)) : tensor.data.span.size();
+      const size_t bytes = lies_there ? byte_size(tensor.dtype, element_count(tensor.shape)) : tensor.data.span.size();
       check_target(*wanted, bytes);
       if (!lies_there && bytes > 0) std::memcpy(wanted->target->data(), tensor.data.span.data(), bytes);
       tensor.data = {wanted->target->first(bytes), wanted->target_owner};

@@ -19,7 +19,7 @@ class EngineInstance : public Instance {
 
  private:
   struct Output {
-    Dims dims;                        ///< of the last set of shapes; empty and unknown where the data decides
+    Dims dims;  ///< of the last set of shapes; empty and unknown where the data decides
     bool known = false;
     std::shared_ptr<std::byte> data;  ///< of this run
     bool in_target = false;           ///< it lies where the client wants it

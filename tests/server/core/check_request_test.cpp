@@ -17,12 +17,14 @@ std::string text_element(const std::string& text) {
 }
 
 /// Empty: it was accepted.
-std::string check(const Signature& signature, std::vector<NamedTensor> inputs, std::vector<RequestedOutput> outputs = {}) {
+std::string check(const Signature& signature, std::vector<NamedTensor> inputs,
+                  std::vector<RequestedOutput> outputs = {}) {
   Request request;
   request.inputs = std::move(inputs);
   request.outputs = std::move(outputs);
   ModelStatistics statistics;
-  Pending pending(std::move(request), [](const Response&) {}, statistics, nullptr);
+  Pending pending(
+      std::move(request), [](const Response&) {}, statistics, nullptr);
   try {
     check_request(signature, pending);
     return "";
