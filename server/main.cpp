@@ -35,8 +35,8 @@ void wait_for_end(Server& server) {
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal != SIGHUP) {
-      log(LogKind::info, std::string("ending on ") + (signal == SIGTERM ? "SIGTERM" : "SIGINT") +
-                             ": requests under way are answered");
+      log(LogKind::info,
+          std::string("ending on ") + (signal == SIGTERM ? "SIGTERM" : "SIGINT") + ": requests under way are answered");
       return;
     }
     log(LogKind::info, "SIGHUP: looking for changed models");
@@ -56,7 +56,8 @@ void say_where(const ServeOptions& options, const HttpServer* http, const GrpcSe
     log(LogKind::info,
         "metrics at " + at(options.http.metrics_address.empty() ? options.http.address : options.http.metrics_address,
                            http->metrics_port()));
-  const bool only_here = (http != nullptr && !options.http_address_given) || (grpc != nullptr && !options.grpc_address_given);
+  const bool only_here =
+      (http != nullptr && !options.http_address_given) || (grpc != nullptr && !options.grpc_address_given);
   if (only_here)
     log(LogKind::info,
         "only this machine can reach it: --http-address=0.0.0.0 --grpc-address=0.0.0.0 let others in, "
@@ -65,8 +66,7 @@ void say_where(const ServeOptions& options, const HttpServer* http, const GrpcSe
 
 bool has_failed_models(Server& server) {
   bool failed = false;
-  for (const IndexEntry& entry : server.models().index(false))
-    failed |= entry.state == ModelState::unavailable;
+  for (const IndexEntry& entry : server.models().index(false)) failed |= entry.state == ModelState::unavailable;
   return failed;
 }
 

@@ -18,8 +18,8 @@ constexpr uint64_t most_levels = 1024;
 QueuePolicy to_policy(const inference::ModelQueuePolicy& config) {
   QueuePolicy policy;
   policy.delay = config.timeout_action() == inference::ModelQueuePolicy::DELAY;
-  policy.default_timeout = std::chrono::microseconds(
-      std::min<uint64_t>(config.default_timeout_microseconds(), uint64_t{1} << 52));
+  policy.default_timeout =
+      std::chrono::microseconds(std::min<uint64_t>(config.default_timeout_microseconds(), uint64_t{1} << 52));
   policy.allow_override = config.allow_timeout_override();
   policy.most = config.max_queue_size();
   return policy;
@@ -59,8 +59,8 @@ BatchPolicy make_batch_policy(const ModelConfig& config) {
       refuse("dynamic batching preferred size must be positive and <= max_batch_size, it is " + std::to_string(size));
     policy.preferred.insert(size);
   }
-  policy.max_delay = std::chrono::microseconds(
-      std::min<uint64_t>(batching.max_queue_delay_microseconds(), uint64_t{1} << 52));
+  policy.max_delay =
+      std::chrono::microseconds(std::min<uint64_t>(batching.max_queue_delay_microseconds(), uint64_t{1} << 52));
   policy.levels = std::max<uint64_t>(1, batching.priority_levels());
   if (policy.levels > most_levels) refuse("priority_levels must be at most " + std::to_string(most_levels));
   if (batching.priority_levels() > 0) {
@@ -71,8 +71,7 @@ BatchPolicy make_batch_policy(const ModelConfig& config) {
   policy.queues.assign(policy.levels, to_policy(batching.default_queue_policy()));
   for (const auto& [level, queue] : batching.priority_queue_policy()) {
     if (level == 0 || level > policy.levels)
-      refuse("priority_queue_policy names the level " + std::to_string(level) + " of " +
-             std::to_string(policy.levels));
+      refuse("priority_queue_policy names the level " + std::to_string(level) + " of " + std::to_string(policy.levels));
     policy.queues[level - 1] = to_policy(queue);
   }
   const auto target = config.parameters().find("latency_target_ms");
@@ -100,8 +99,7 @@ void BatchQueue::push(PendingPtr& pending, Clock::time_point now) {
     throw ServerError(StatusCode::unavailable, "Exceeds maximum queue size");
   std::chrono::microseconds timeout = queue.default_timeout;
   if (queue.allow_override && pending->request.timeout_us > 0) {
-    const auto own =
-        std::chrono::microseconds(std::min<uint64_t>(pending->request.timeout_us, uint64_t{1} << 52));
+    const auto own = std::chrono::microseconds(std::min<uint64_t>(pending->request.timeout_us, uint64_t{1} << 52));
     timeout = timeout.count() == 0 ? own : std::min(timeout, own);
   }
   if (timeout.count() > 0) {
@@ -214,8 +212,8 @@ size_t BatchQueue::choose_by_target(const Candidates& found, Clock::time_point n
   const auto longest_wait = 2 * gap_;  // then the next one does not come as the others did
   if (saved <= gap_ || now - last_arrival_ > longest_wait) return fits;
   if (next + times_->expected(found.total + 1) > due) return fits;
-  wait_until = std::min(last_arrival_ + longest_wait + std::chrono::nanoseconds(1),
-                        due - times_->expected(found.total));
+  wait_until =
+      std::min(last_arrival_ + longest_wait + std::chrono::nanoseconds(1), due - times_->expected(found.total));
   return 0;
 }
 

@@ -24,8 +24,8 @@ struct BatchPolicy {
   int64_t max_batch = 1;
   std::set<int64_t> preferred;
   std::chrono::microseconds max_delay{0};
-  uint64_t levels = 1;         ///< of priority
-  uint64_t default_level = 0;  ///< from 0, the highest
+  uint64_t levels = 1;                                ///< of priority
+  uint64_t default_level = 0;                         ///< from 0, the highest
   std::vector<QueuePolicy> queues = {QueuePolicy()};  ///< by level
   /// How long a request may take from its arrival to its answer; with it the measured times decide in place of
   /// `preferred` and `max_delay`.
@@ -72,10 +72,10 @@ class BatchQueue {
     std::deque<PendingPtr> delayed;  ///< those that waited too long, where they are not refused
   };
   struct Candidates {
-    int64_t total = 0;         ///< elements of the requests that fit together
-    size_t requests = 0;       ///< of them
-    bool closed = false;       ///< others wait that fit no more
-    Clock::time_point oldest;  ///< the earliest arrival
+    int64_t total = 0;                             ///< elements of the requests that fit together
+    size_t requests = 0;                           ///< of them
+    bool closed = false;                           ///< others wait that fit no more
+    Clock::time_point oldest;                      ///< the earliest arrival
     std::vector<std::pair<int64_t, size_t>> sums;  ///< after each: elements and requests
   };
   template <class Visit>

@@ -1,5 +1,6 @@
 #include "server/core/buffer_pool.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 

@@ -16,7 +16,8 @@ struct EnsembleTensor {
 
 template <class Tensor>
 EnsembleTensor describe(const ModelConfig& config, const Tensor& tensor) {
-  EnsembleTensor described{tensor.data_type(), {tensor.dims().begin(), tensor.dims().end()},
+  EnsembleTensor described{tensor.data_type(),
+                           {tensor.dims().begin(), tensor.dims().end()},
                            "model '" + config.name() + "', tensor '" + tensor.name() + "'"};
   if (config.max_batch_size() > 0) described.dims.insert(described.dims.begin(), -1);
   return described;
@@ -95,7 +96,8 @@ class EnsembleCheck {
     for (const auto& input : config.input()) {
       const auto at = step.input_map().find(input.name());
       if (at == step.input_map().end()) {
-        if (!input.optional()) refuse("nothing is mapped to input '" + input.name() + "' of its step '" + config.name() + "'");
+        if (!input.optional())
+          refuse("nothing is mapped to input '" + input.name() + "' of its step '" + config.name() + "'");
         continue;
       }
       fed.insert(input.name());

@@ -56,8 +56,8 @@ class ConfigCheck {
   void check_groups() const {
     for (const auto& group : config_.instance_group()) {
       if (group.count() < 0 || group.count() > most_instances)
-        refuse("instance group '" + group.name() + "' has count " + std::to_string(group.count()) + ": it must be 1 to " +
-               std::to_string(most_instances));
+        refuse("instance group '" + group.name() + "' has count " + std::to_string(group.count()) +
+               ": it must be 1 to " + std::to_string(most_instances));
       if (group.kind() == inference::ModelInstanceGroup::KIND_CPU && !group.gpus().empty())
         refuse("instance group '" + group.name() + "' has kind KIND_CPU but specifies one or more GPUs");
       for (const int32_t gpu : group.gpus())
@@ -91,8 +91,9 @@ class ConfigCheck {
         if (control.kind() == Control::CONTROL_SEQUENCE_CORRID && control.data_type() != inference::TYPE_UINT64 &&
             control.data_type() != inference::TYPE_INT64 && control.data_type() != inference::TYPE_UINT32 &&
             control.data_type() != inference::TYPE_INT32 && control.data_type() != inference::TYPE_STRING)
-          refuse("unexpected data type for control CONTROL_SEQUENCE_CORRID: it must be TYPE_UINT64, TYPE_INT64, "
-                 "TYPE_UINT32, TYPE_INT32 or TYPE_STRING");
+          refuse(
+              "unexpected data type for control CONTROL_SEQUENCE_CORRID: it must be TYPE_UINT64, TYPE_INT64, "
+              "TYPE_UINT32, TYPE_INT32 or TYPE_STRING");
       }
       if (input.control_size() != 1)
         refuse("sequence batching control tensor '" + input.name() + "' must have exactly one control");
@@ -121,7 +122,8 @@ class ConfigCheck {
     };
     add(config_.optimization().has_graph(), "optimization.graph");
     add(config_.optimization().has_cuda(), "optimization.cuda");
-    add(config_.optimization().priority() != inference::ModelOptimizationPolicy::PRIORITY_DEFAULT, "optimization.priority");
+    add(config_.optimization().priority() != inference::ModelOptimizationPolicy::PRIORITY_DEFAULT,
+        "optimization.priority");
     add(config_.optimization().has_input_pinned_memory() || config_.optimization().has_output_pinned_memory(),
         "optimization.*_pinned_memory");
     add(config_.optimization().gather_kernel_buffer_threshold() > 0, "optimization.gather_kernel_buffer_threshold");
@@ -133,6 +135,7 @@ class ConfigCheck {
     add(config_.model_operations().op_library_filename_size() > 0, "model_operations");
     add(config_.model_repository_agents().agents_size() > 0, "model_repository_agents");
     add(config_.model_metrics().metric_control_size() > 0, "model_metrics");
+    add(config_.ensemble_scheduling().max_inflight_requests() > 0, "ensemble_scheduling.max_inflight_requests");
     for (const auto& group : config_.instance_group()) {
       add(!group.host_policy().empty(), "instance_group.host_policy");
       add(group.secondary_devices_size() > 0, "instance_group.secondary_devices");

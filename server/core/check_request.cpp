@@ -71,8 +71,7 @@ void check_shape(const Signature& signature, const TensorSpec& spec, const Named
     refuse("input '" + tensor.name + "' batch size does not match other inputs for '" + signature.model + "'");
   pending.batch = batch;
   has_batch = true;
-  if (batch < 1)
-    refuse("input '" + tensor.name + "' for model '" + signature.model + "' has an empty batch");
+  if (batch < 1) refuse("input '" + tensor.name + "' for model '" + signature.model + "' has an empty batch");
   if (batch > signature.max_batch)
     refuse("inference request batch-size must be <= " + std::to_string(signature.max_batch) + " for '" +
            signature.model + "'");

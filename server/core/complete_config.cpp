@@ -116,8 +116,8 @@ void check_names(const ModelConfig& config, const Tensors& tensors, const std::v
     if (find_info(infos, tensor.name()) != nullptr) continue;
     std::string known;
     for (const TensorInfo& info : infos) known.append(known.empty() ? "'" : ", '").append(info.name).append("'");
-    refuse_config(config, "unexpected inference " + std::string(what) + " '" + tensor.name() +
-                              "', allowed " + what + "s are: " + known);
+    refuse_config(config, "unexpected inference " + std::string(what) + " '" + tensor.name() + "', allowed " + what +
+                              "s are: " + known);
   }
 }
 

@@ -21,11 +21,20 @@ DynamicBatcher::DynamicBatcher(std::vector<PlacedInstance> instances, Options op
       order_(options_.preserve_ordering ? std::make_shared<ResponseOrder>() : nullptr),
       queue_(options_.policy, times_.get()),
       instances_(std::move(instances)) {
-  for (PlacedInstance& placed : instances_) threads_.emplace_back([this, &placed] { serve(placed); });
-  threads_.emplace_back([this] { watch(); });
+  try {
+    for (PlacedInstance& placed : instances_) threads_.emplace_back([this, &placed] { serve(placed); });
+    threads_.emplace_back([this] { watch(); });
+  } catch (...) {  // the system has no more threads
+    end();
+    throw;
+  }
 }
 
 DynamicBatcher::~DynamicBatcher() {
+  end();
+}
+
+void DynamicBatcher::end() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;

@@ -15,15 +15,15 @@
 
 namespace camshaft::server {
 
-/// A thread for each instance. One of those that are idle, the leader, waits for requests and for the right moment; when
-/// it has taken a batch another one leads. What a request costs on its way is one lock and one wake-up.
+/// A thread for each instance. One of those that are idle, the leader, waits for requests and for the right moment;
+/// when it has taken a batch another one leads. What a request costs on its way is one lock and one wake-up.
 class DynamicBatcher : public Scheduler {
  public:
   struct Options {
     BatchPolicy policy;
     bool preserve_ordering = false;
-    std::shared_ptr<RateLimiter> limiter;         ///< null: none
-    std::vector<RateLimiter::Claim> claims;       ///< by group
+    std::shared_ptr<RateLimiter> limiter;    ///< null: none
+    std::vector<RateLimiter::Claim> claims;  ///< by group
   };
   DynamicBatcher(std::vector<PlacedInstance> instances, Options options, ModelStatistics& statistics,
                  std::shared_ptr<BatchTimes> times);
@@ -38,6 +38,7 @@ class DynamicBatcher : public Scheduler {
   std::vector<PendingPtr> lead();
   void watch();
   void refuse(std::vector<PendingPtr>& out);
+  void end();
 
   Options options_;
   ModelStatistics& statistics_;

@@ -21,9 +21,21 @@ namespace fs = std::filesystem;
 constexpr size_t most_kept_bytes = size_t{64} << 20;
 
 // Options of a build that a configuration may set: those that neither read nor write files of anybody's choice.
-constexpr std::array build_parameters = {
-    "fp16",          "bf16", "tf32",           "int8",   "best",      "strongly-typed", "layer-precisions", "layer-output-types",
-    "precision-constraints", "tuning", "tuning-seconds", "verify", "tolerance", "verify-seconds", "seed"};
+constexpr std::array build_parameters = {"fp16",
+                                         "bf16",
+                                         "tf32",
+                                         "int8",
+                                         "best",
+                                         "strongly-typed",
+                                         "layer-precisions",
+                                         "layer-output-types",
+                                         "precision-constraints",
+                                         "tuning",
+                                         "tuning-seconds",
+                                         "verify",
+                                         "tolerance",
+                                         "verify-seconds",
+                                         "seed"};
 
 bool is_build_parameter(const std::string& name) {
   return std::find(build_parameters.begin(), build_parameters.end(), name) != build_parameters.end();
@@ -43,8 +55,7 @@ std::map<std::string, std::string> build_options_of(const ModelSource& source, c
   take_accelerator(config, options);
   for (const auto& [name, parameter] : config.parameters()) {
     if (is_build_parameter(name)) options[name] = parameter.string_value();
-    if (name == "calibration")
-      options[name] = file_in(source.folder, parameter.string_value(), source.name).string();
+    if (name == "calibration") options[name] = file_in(source.folder, parameter.string_value(), source.name).string();
   }
   return options;
 }
@@ -65,7 +76,8 @@ int64_t default_batch_of(const std::vector<std::string>& settings) {
 bool has_gpu() {
   const Record devices = camshaft::devices();
   for (size_t i = 0; i < devices.size(); ++i)
-    if (devices[i]["kind"].text() == "cuda" && !devices[i]["name"].text().empty() && devices[i]["warning"].text().empty())
+    if (devices[i]["kind"].text() == "cuda" && !devices[i]["name"].text().empty() &&
+        devices[i]["warning"].text().empty())
       return true;
   return false;
 }
@@ -90,8 +102,9 @@ int instance_threads(const ModelConfig& config, int64_t instances) {
   const std::string& text = own->second.string_value();
   const long threads = std::strtol(text.c_str(), &end, 10);
   if (text.empty() || *end != '\0' || threads < 0 || threads > 4096)
-    throw ServerError(StatusCode::invalid_argument,
-                      "model '" + config.name() + "': the parameter threads must be a number up to 4096, it is '" + text + "'");
+    throw ServerError(
+        StatusCode::invalid_argument,
+        "model '" + config.name() + "': the parameter threads must be a number up to 4096, it is '" + text + "'");
   return static_cast<int>(threads);
 }
 
@@ -110,9 +123,11 @@ fs::path file_in(const fs::path& folder, const std::string& name, const std::str
   std::error_code error;
   const fs::path file = folder / name;
   const fs::path real = fs::canonical(file, error), inside = fs::canonical(folder, error);
-  const bool is_inside = !error && std::mismatch(inside.begin(), inside.end(), real.begin(), real.end()).first == inside.end();
+  const bool is_inside =
+      !error && std::mismatch(inside.begin(), inside.end(), real.begin(), real.end()).first == inside.end();
   if (name.empty() || !is_inside || !fs::is_regular_file(real, error))
-    throw ServerError(StatusCode::invalid_argument, "model '" + model + "': there is no file '" + name + "' in " + folder.string());
+    throw ServerError(StatusCode::invalid_argument,
+                      "model '" + model + "': there is no file '" + name + "' in " + folder.string());
   return file;
 }
 
@@ -123,7 +138,6 @@ EngineBackend::EngineBackend(const ModelSource& source, const ModelConfig& confi
       options_(build_options_of(source, config)),
       default_batch_(default_batch_of(source.options.backend_config)),
       strict_(source.options.strict_config),
-      statistics_(source.statistics),
       pool_(std::make_shared<BufferPool>(most_kept_bytes)) {
   const bool is_engine = Engine::is_engine_file(file_.string());
   std::string device = source.options.device;
@@ -145,13 +159,14 @@ void EngineBackend::complete(ModelConfig& config) {
   complete_tensors(config, {first.inputs(), first.outputs(), most_batch(first), default_batch_}, strict_);
   for (const auto& input : config.input())
     if (input.allow_ragged_batch())
-      throw ServerError(StatusCode::unsupported,
-                        "model '" + config.name() + "': input '" + input.name() +
-                            "' has allow_ragged_batch, which engines do not have: requests of equal shapes share batches");
-  complete_defaults(config,
-                    first.device().is_host() ? inference::ModelInstanceGroup::KIND_CPU
-                                             : inference::ModelInstanceGroup::KIND_GPU,
-                    strict_);
+      throw ServerError(
+          StatusCode::unsupported,
+          "model '" + config.name() + "': input '" + input.name() +
+              "' has allow_ragged_batch, which engines do not have: requests of equal shapes share batches");
+  complete_defaults(
+      config,
+      first.device().is_host() ? inference::ModelInstanceGroup::KIND_CPU : inference::ModelInstanceGroup::KIND_GPU,
+      strict_);
 }
 
 std::vector<PlacedInstance> EngineBackend::make_instances(const ModelConfig& config, const Signature& signature) {
@@ -169,12 +184,13 @@ std::vector<PlacedInstance> EngineBackend::make_instances(const ModelConfig& con
       devices.push_back(gpu ? default_device_.starts_with("cuda") ? default_device_ : "cuda:0" : "cpu");
     for (const std::string& device : devices)
       for (int i = 0; i < group.count(); ++i)
-        instances.push_back({std::make_unique<EngineInstance>(engine(device), gpu ? 0 : instance_threads(config, on_host),
-                                                              signature, statistics_, pool_),
+        instances.push_back({std::make_unique<EngineInstance>(
+                                 engine(device), gpu ? 0 : instance_threads(config, on_host), signature, pool_),
                              g});
   }
   if (instances.empty())
-    throw ServerError(StatusCode::invalid_argument, "model '" + config.name() + "': all its instance groups are passive");
+    throw ServerError(StatusCode::invalid_argument,
+                      "model '" + config.name() + "': all its instance groups are passive");
   return instances;
 }
 

@@ -25,13 +25,12 @@ class EngineBackend : public Backend {
   std::string default_device_;
   int64_t default_batch_ = 4;
   bool strict_ = false;
-  ModelStatistics& statistics_;
   std::map<std::string, Engine> engines_;  ///< by device
   std::shared_ptr<BufferPool> pool_;
 };
 
-/// A file of a model by what its configuration calls it. Throws ServerError(invalid_argument) for one that is not there,
-/// or not in the folder.
+/// A file of a model by what its configuration calls it. Throws ServerError(invalid_argument) for one that is not
+/// there, or not in the folder.
 std::filesystem::path file_in(const std::filesystem::path& folder, const std::string& name, const std::string& model);
 
 }  // namespace camshaft::server

@@ -42,9 +42,8 @@ ContextOptions context_options(int threads) {
 }  // namespace
 
 EngineInstance::EngineInstance(const Engine& engine, int threads, const Signature& signature,
-                               ModelStatistics& statistics, std::shared_ptr<BufferPool> pool)
+                               std::shared_ptr<BufferPool> pool)
     : signature_(signature),
-      statistics_(statistics),
       context_(engine.create_context(context_options(threads))),
       pool_(std::move(pool)),
       input_dims_(signature.input_count(), Dims{-1}),
@@ -70,8 +69,7 @@ void EngineInstance::run(std::vector<PendingPtr> batch) noexcept {
   }
   for (const PendingPtr& pending : batch)
     if (!pending->answered())
-      pending->fail(status,
-                    status.code == StatusCode::cancelled ? FailureReason::cancelled : FailureReason::backend);
+      pending->fail(status, status.code == StatusCode::cancelled ? FailureReason::cancelled : FailureReason::backend);
 }
 
 void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
@@ -85,7 +83,7 @@ void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
   timeline.output_start = Clock::now();
   take_outputs(total);
   timeline.compute_end = Clock::now();
-  statistics_.executed(timeline, static_cast<uint64_t>(total));
+  batch.front()->statistics().executed(timeline, static_cast<uint64_t>(total));
   int64_t first = 0;
   for (const PendingPtr& pending : batch) {
     Timeline& own = pending->request.timeline;
@@ -93,7 +91,7 @@ void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
     own.input_end = timeline.input_end;
     own.output_start = timeline.output_start;
     own.compute_end = timeline.compute_end;
-    answer(*pending, first, total);
+    answer(*pending, first);
     first += pending->batch;
   }
   for (std::shared_ptr<std::byte>& staged : staging_) staged.reset();
@@ -206,13 +204,14 @@ void EngineInstance::take_outputs(int64_t total) {
       }
     }
     if (signature_.max_batch > 0 && (output.dims.empty() || output.dims.front() != total))
-      throw ServerError(StatusCode::internal, "output '" + spec.name + "' of model '" + signature_.model + "' has the shape " +
-                                                  shape_text(output.dims) + " for a batch of " + std::to_string(total) +
+      throw ServerError(StatusCode::internal, "output '" + spec.name + "' of model '" + signature_.model +
+                                                  "' has the shape " + shape_text(output.dims) + " for a batch of " +
+                                                  std::to_string(total) +
                                                   ": set max_batch_size to 0 for a model without an axis of the batch");
   }
 }
 
-NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t first, int64_t total) const {
+NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t first) const {
   const TensorSpec& spec = signature_.output(place);
   const Output& output = outputs_[place];
   NamedTensor tensor;
@@ -230,7 +229,6 @@ NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t 
   } else {
     dims = client_shape(spec, dims);
   }
-  (void)total;
   tensor.shape = std::move(dims);
   if (spec.dtype == DType::string) {
     tensor.data = write_texts(context_.output(spec.name), begin, count);
@@ -242,25 +240,24 @@ NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t 
   return tensor;
 }
 
-void EngineInstance::answer(Pending& pending, int64_t first, int64_t total) {
+void EngineInstance::answer(Pending& pending, int64_t first) {
   try {
     std::vector<NamedTensor> outputs;
     outputs.reserve(pending.outputs.size());
     for (size_t i = 0; i < pending.outputs.size(); ++i) {
       const size_t place = pending.outputs[i];
-      outputs.push_back(slice(place, pending, first, total));
+      outputs.push_back(slice(place, pending, first));
       NamedTensor& tensor = outputs.back();
       const RequestedOutput* wanted = requested(pending, i);
       if (wanted == nullptr || !wanted->target || wanted->classes > 0) continue;
       const bool lies_there = outputs_[place].in_target;
-      const size_t bytes =
-          lies_there ? byte_size(tensor.dtype, element_count(tensor.shape)) : tensor.data.span.size();
+      const size_t bytes = lies_there ? byte_size(tensor.dtype, element_count(tensor.shape)) : tensor.data.span.size();
       check_target(*wanted, bytes);
       if (!lies_there && bytes > 0) std::memcpy(wanted->target->data(), tensor.data.span.data(), bytes);
       tensor.data = {wanted->target->first(bytes), wanted->target_owner};
     }
     for (size_t i = 0; pending.keep && i < signature_.kept.size(); ++i)
-      pending.keep(i, slice(signature_.outputs.size() + i, pending, first, total));
+      pending.keep(i, slice(signature_.outputs.size() + i, pending, first));
     pending.succeed(std::move(outputs));
   } catch (...) {
     pending.fail(current_exception_status(), FailureReason::backend);

@@ -14,13 +14,12 @@ namespace camshaft::server {
 /// Outputs are slices of a piece of memory of the batch's, or of what a lone request's client has asked for.
 class EngineInstance : public Instance {
  public:
-  EngineInstance(const Engine& engine, int threads, const Signature& signature, ModelStatistics& statistics,
-                 std::shared_ptr<BufferPool> pool);
+  EngineInstance(const Engine& engine, int threads, const Signature& signature, std::shared_ptr<BufferPool> pool);
   void run(std::vector<PendingPtr> batch) noexcept override;
 
  private:
   struct Output {
-    Dims dims;                        ///< of the last set of shapes; empty and unknown where the data decides
+    Dims dims;  ///< of the last set of shapes; empty and unknown where the data decides
     bool known = false;
     std::shared_ptr<std::byte> data;  ///< of this run
     bool in_target = false;           ///< it lies where the client wants it
@@ -32,11 +31,10 @@ class EngineInstance : public Instance {
   void bind_texts(const TensorSpec& spec, const Dims& dims, const std::vector<PendingPtr>& batch, size_t place);
   void bind_outputs(const std::vector<PendingPtr>& batch);
   void take_outputs(int64_t total);
-  NamedTensor slice(size_t place, const Pending& pending, int64_t first, int64_t total) const;
-  void answer(Pending& pending, int64_t first, int64_t total);
+  NamedTensor slice(size_t place, const Pending& pending, int64_t first) const;
+  void answer(Pending& pending, int64_t first);
 
   const Signature& signature_;
-  ModelStatistics& statistics_;
   Context context_;
   std::shared_ptr<BufferPool> pool_;
   std::vector<Dims> input_dims_;                     ///< as the context knows them

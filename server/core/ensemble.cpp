@@ -136,11 +136,10 @@ class Ensemble::Flow : public std::enable_shared_from_this<Flow> {
         NamedTensor& tensor = outputs.back();
         if (!wanted.target || wanted.classes > 0) continue;
         if (wanted.target->size() < tensor.data.span.size())
-          throw ServerError(StatusCode::invalid_argument, "shared memory size specified with the request for output '" +
-                                                              wanted.name + "' (" + std::to_string(wanted.target->size()) +
-                                                              " bytes) should be at least " +
-                                                              std::to_string(tensor.data.span.size()) +
-                                                              " bytes to hold the results");
+          throw ServerError(StatusCode::invalid_argument,
+                            "shared memory size specified with the request for output '" + wanted.name + "' (" +
+                                std::to_string(wanted.target->size()) + " bytes) should be at least " +
+                                std::to_string(tensor.data.span.size()) + " bytes to hold the results");
         if (!tensor.data.span.empty())
           std::memcpy(wanted.target->data(), tensor.data.span.data(), tensor.data.span.size());
         tensor.data = {wanted.target->first(tensor.data.span.size()), wanted.target_owner};
@@ -168,7 +167,8 @@ Ensemble::Ensemble(const ModelManager& models, const std::filesystem::path& fold
   complete_defaults(config_, inference::ModelInstanceGroup::KIND_CPU, true);
   check_model_config(config_);
   if (config_.input().empty() || config_.output().empty())
-    throw ServerError(StatusCode::invalid_argument, "ensemble '" + config_.name() + "': must specify inputs and outputs");
+    throw ServerError(StatusCode::invalid_argument,
+                      "ensemble '" + config_.name() + "': must specify inputs and outputs");
   check_ensemble(models, config_);
   labels_ = read_labels(folder, config_);
   signature_ = make_signature(config_);
@@ -183,7 +183,8 @@ const std::vector<std::string>& Ensemble::labels(const std::string& output) cons
 
 void Ensemble::infer(Request request, Respond respond) noexcept {
   request.version = version_;
-  PendingPtr pending = std::make_unique<Pending>(std::move(request), std::move(respond), statistics_, shared_from_this());
+  PendingPtr pending =
+      std::make_unique<Pending>(std::move(request), std::move(respond), statistics_, shared_from_this());
   try {
     check_request(signature_, *pending);
     std::vector<std::shared_ptr<Model>> models;

@@ -57,8 +57,7 @@ std::map<std::string, std::vector<std::string>> read_labels(const std::filesyste
 LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesystem::path& folder, int64_t version,
                          ModelConfig config, const SharedParts& shared, std::shared_ptr<TemporaryFolder> held)
     : held_(std::move(held)), version_(std::to_string(version)), config_(std::move(config)) {
-  const ModelSource source{config_.name(), version, folder, folder / version_, options, statistics_,
-                           *shared.models};
+  const ModelSource source{config_.name(), version, folder, folder / version_, options, statistics_, *shared.models};
   backend_ = open_backend(source, config_);
   backend_->complete(config_);
   check_model_config(config_);

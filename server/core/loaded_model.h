@@ -17,15 +17,15 @@ namespace camshaft::server {
 
 /// What models of a server share.
 struct SharedParts {
-  std::shared_ptr<RateLimiter> limiter;       ///< null: instances run when they can
-  std::shared_ptr<ResponseCache> cache;       ///< null: none
-  ModelManager* models = nullptr;             ///< that the models belong to
+  std::shared_ptr<RateLimiter> limiter;  ///< null: instances run when they can
+  std::shared_ptr<ResponseCache> cache;  ///< null: none
+  ModelManager* models = nullptr;        ///< that the models belong to
 };
 
 class LoadedModel : public Model {
  public:
-  /// Opens the version's file, completes the configuration, makes instances and warms them up. `held`: its folder, where
-  /// that is temporary. Throws ServerError and Error.
+  /// Opens the version's file, completes the configuration, makes instances and warms them up. `held`: its folder,
+  /// where that is temporary. Throws ServerError and Error.
   LoadedModel(const ModelManagerOptions& options, const std::filesystem::path& folder, int64_t version,
               ModelConfig config, const SharedParts& shared, std::shared_ptr<TemporaryFolder> held);
 

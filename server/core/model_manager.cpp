@@ -51,8 +51,9 @@ ModelConfig read_config(const ModelFolder& folder, const ModelManagerOptions& op
     else if (fs::exists(usual, error))
       config = read_model_config(usual);
     else if (options.strict_config)
-      throw ServerError(StatusCode::invalid_argument, "model '" + folder.name + "' has no config.pbtxt, which "
-                                                      "--strict-model-config asks for");
+      throw ServerError(StatusCode::invalid_argument, "model '" + folder.name +
+                                                          "' has no config.pbtxt, which "
+                                                          "--strict-model-config asks for");
   }
   if (config.name().empty()) config.set_name(folder.name);
   if (config.name() != folder.name)
@@ -107,7 +108,7 @@ class ModelManager::State {
   SharedParts shared;
   mutable std::shared_mutex mutex;
   std::map<std::string, Entry> entries;
-  std::atomic<bool> draining = false;
+  std::atomic<bool> started = false, draining = false;
 
   std::mutex busy_mutex;
   std::condition_variable busy_changed;
@@ -180,8 +181,8 @@ ModelManager::State::Prepared ModelManager::State::prepare(const std::string& na
   return prepared;
 }
 
-std::map<int64_t, ModelManager::State::Version> ModelManager::State::load_versions(
-    const Prepared& prepared, bool overridden) {
+std::map<int64_t, ModelManager::State::Version> ModelManager::State::load_versions(const Prepared& prepared,
+                                                                                   bool overridden) {
   std::map<int64_t, Version> kept, loaded;
   {
     const std::shared_lock lock(mutex);
@@ -204,7 +205,8 @@ std::map<int64_t, ModelManager::State::Version> ModelManager::State::load_versio
     if (is_ensemble(prepared.config))
       model = std::make_unique<Ensemble>(*manager, prepared.folder.path, number, prepared.config);
     else
-      model = std::make_unique<LoadedModel>(options, prepared.folder.path, number, prepared.config, shared, prepared.held);
+      model =
+          std::make_unique<LoadedModel>(options, prepared.folder.path, number, prepared.config, shared, prepared.held);
     const auto gone = [this, name = prepared.folder.name, number] {
       const std::unique_lock lock(mutex);
       const auto entry = entries.find(name);
@@ -388,6 +390,7 @@ void ModelManager::start() {
   else
     names.insert(startup.begin(), startup.end());
   state.load_many(names);
+  state.started = true;
   if (state.options.control != ModelControl::poll || state.options.poll_seconds <= 0) return;
   state.poller = std::thread([&state] {
     std::unique_lock lock(state.poll_mutex);
@@ -465,17 +468,18 @@ std::vector<IndexEntry> ModelManager::index(bool ready_only) const {
         index.push_back({name, std::to_string(number), version.state, version.reason});
   }
   for (const auto& [name, folder] : found) index.push_back({name, "", ModelState::unknown, ""});
-  std::stable_sort(index.begin(), index.end(), [](const IndexEntry& a, const IndexEntry& b) { return a.name < b.name; });
+  std::stable_sort(index.begin(), index.end(),
+                   [](const IndexEntry& a, const IndexEntry& b) { return a.name < b.name; });
   return index;
 }
 
 bool ModelManager::ready() const {
+  if (!state_->started) return false;
+  // A model that a client loads later makes nobody else wait.
   const std::shared_lock lock(state_->mutex);
   return std::none_of(state_->entries.begin(), state_->entries.end(), [](const auto& item) {
     const State::Entry& entry = item.second;
-    return entry.failed || std::any_of(entry.versions.begin(), entry.versions.end(), [](const auto& version) {
-             return version.second.state == ModelState::loading;
-           });
+    return entry.failed;
   });
 }
 

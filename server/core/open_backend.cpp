@@ -30,19 +30,17 @@ const BackendName& find_backend(const ModelSource& source, const ModelConfig& co
                       "model '" + source.name + "': there is no backend '" + asked +
                           "' here. It may be tensorrt (an engine of Camshaft's, model.plan), onnxruntime (model.onnx), "
                           "python (model.py) or an ensemble; export other models to ONNX");
-  std::error_code error;
-  for (const BackendName& name : backend_names) {
-    const std::string file(config.default_model_filename().empty() ? name.file : config.default_model_filename());
-    if (!fs::exists(source.version_folder / file, error)) continue;
-    if (!config.default_model_filename().empty()) {
-      const std::string kind = fs::path(file).extension().string();
-      return backend_names[kind == ".py" ? 3 : kind == ".onnx" ? 2 : 0];
-    }
-    return name;
+  if (!config.default_model_filename().empty()) {
+    const std::string kind =
+        file_in(source.version_folder, config.default_model_filename(), source.name).extension().string();
+    return backend_names[kind == ".py" ? 3 : kind == ".onnx" ? 2 : 0];
   }
+  std::error_code error;
+  for (const BackendName& name : backend_names)
+    if (fs::exists(source.version_folder / name.file, error)) return name;
   throw ServerError(StatusCode::invalid_argument,
                     "model '" + source.name + "': there is no model.plan, model.onnx or model.py in " +
-                        source.version_folder.string() + ", and no default_model_filename that is there");
+                        source.version_folder.string() + ", and the configuration has no default_model_filename");
 }
 
 }  // namespace

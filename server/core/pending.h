@@ -28,6 +28,8 @@ class Pending {
   void fail(const Status& status, FailureReason reason);
   /// A response of a decoupled model that others follow, or the final one. Counted once, with the final one.
   void respond(Response response);
+  /// Of whom it is counted: of a warm-up nobody.
+  ModelStatistics& statistics() const { return *statistics_; }
   bool answered() const { return respond_ == nullptr; }
   /// Called in place of handing a response over: for keeping orders and results.
   void intercept(std::function<Respond(Respond)> wrap) { respond_ = wrap(std::move(respond_)); }

@@ -29,11 +29,11 @@ void RateLimiter::admit(const Claim& claim, const std::string& model) {
     uint64_t& largest = largest_[key];
     largest = std::max(largest, count);
     if (pool(key) < count)
-      throw ServerError(StatusCode::invalid_argument,
-                        "model '" + model + "': resource count for '" + key.first + "' is limited to " +
-                            std::to_string(pool(key)) + " which will prevent scheduling of one or more model " +
-                            "instances, the minimum required count is " + std::to_string(count) +
-                            " (--rate-limit-resource)");
+      throw ServerError(StatusCode::invalid_argument, "model '" + model + "': resource count for '" + key.first +
+                                                          "' is limited to " + std::to_string(pool(key)) +
+                                                          " which will prevent scheduling of one or more model " +
+                                                          "instances, the minimum required count is " +
+                                                          std::to_string(count) + " (--rate-limit-resource)");
   }
 }
 

@@ -125,8 +125,8 @@ ModelFolder find_model(const std::vector<fs::path>& repositories, const std::str
     std::error_code ignored;
     if (!fs::is_directory(path, ignored) || !is_inside(path, real)) continue;
     if (found)
-      throw ServerError(StatusCode::invalid_argument, "two repositories have a model '" + name + "': " +
-                                                          found->string() + " and " + path.string());
+      throw ServerError(StatusCode::invalid_argument,
+                        "two repositories have a model '" + name + "': " + found->string() + " and " + path.string());
     found = path;
   }
   if (!found) throw not_found;

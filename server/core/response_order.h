@@ -9,8 +9,8 @@
 
 namespace camshaft::server {
 
-/// Holds responses back until those of all requests before have been handed over. Safe from several threads; one of them
-/// hands over, for all.
+/// Holds responses back until those of all requests before have been handed over. Safe from several threads; one of
+/// them hands over, for all.
 class ResponseOrder : public std::enable_shared_from_this<ResponseOrder> {
  public:
   /// Gives the request its place behind all before.

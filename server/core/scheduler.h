@@ -9,8 +9,8 @@ class Scheduler {
  public:
   /// Answers what was taken.
   virtual ~Scheduler() = default;
-  /// Takes a checked request, whose answer may come on any thread. Throws ServerError for one that it does not take; the
-  /// request is answered with that then.
+  /// Takes a checked request, whose answer may come on any thread. Throws ServerError for one that it does not take;
+  /// the request is answered with that then.
   virtual void submit(PendingPtr& pending) = 0;
 };
 

@@ -23,8 +23,10 @@ SequenceBatcher::Rules SequenceBatcher::make_rules(const ModelConfig& config) {
     for (const int32_t size : oldest.preferred_batch_size()) {
       if (size < 1 || size > rules.max_batch)
         throw ServerError(StatusCode::invalid_argument,
-                          "model '" + config.name() + "': sequence batching preferred size must be positive and <= "
-                          "max_batch_size, it is " + std::to_string(size));
+                          "model '" + config.name() +
+                              "': sequence batching preferred size must be positive and <= "
+                              "max_batch_size, it is " +
+                              std::to_string(size));
       rules.preferred.insert(size);
     }
     rules.max_delay = limited(oldest.max_queue_delay_microseconds());
@@ -48,10 +50,19 @@ SequenceBatcher::SequenceBatcher(std::vector<PlacedInstance> instances, const Mo
       used_(instances.size(), 0),
       instances_(std::move(instances)) {
   for (size_t i = 0; i < instances_.size(); ++i) wake_.push_back(std::make_unique<std::condition_variable>());
-  for (size_t i = 0; i < instances_.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
+  try {
+    for (size_t i = 0; i < instances_.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
+  } catch (...) {  // the system has no more threads
+    end();
+    throw;
+  }
 }
 
 SequenceBatcher::~SequenceBatcher() {
+  end();
+}
+
+void SequenceBatcher::end() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -73,11 +84,11 @@ void SequenceBatcher::submit(PendingPtr& pending) {
   auto at = sequences_.find(request.sequence);
   const bool in_progress = at != sequences_.end() && !at->second.ends;
   if (!in_progress && !request.sequence_start)
-    throw ServerError(StatusCode::invalid_argument,
-                      "inference request for sequence " +
-                          (request.sequence.text.empty() ? std::to_string(request.sequence.number)
-                                                         : request.sequence.text) +
-                          " to model '" + model_ + "' must specify the START flag on the first request of the sequence");
+    throw ServerError(
+        StatusCode::invalid_argument,
+        "inference request for sequence " +
+            (request.sequence.text.empty() ? std::to_string(request.sequence.number) : request.sequence.text) +
+            " to model '" + model_ + "' must specify the START flag on the first request of the sequence");
   if (at == sequences_.end()) {
     at = sequences_.try_emplace(request.sequence).first;
     backlog_.push_back(request.sequence);
@@ -135,8 +146,7 @@ std::vector<SequenceBatcher::Entry*> SequenceBatcher::choose(size_t index, Clock
       ready.push_back(&entry);
   if (ready.empty()) return ready;
   const auto arrival = [](const Entry* entry) { return entry->second.waiting.front()->request.timeline.queued; };
-  std::stable_sort(ready.begin(), ready.end(),
-                   [&](const Entry* a, const Entry* b) { return arrival(a) < arrival(b); });
+  std::stable_sort(ready.begin(), ready.end(), [&](const Entry* a, const Entry* b) { return arrival(a) < arrival(b); });
   const Clock::time_point oldest = arrival(ready.front());
   const Pending& first = *ready.front()->second.waiting.front();
   std::erase_if(ready, [&](const Entry* entry) { return !fit_together(first, *entry->second.waiting.front()); });

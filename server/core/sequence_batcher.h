@@ -17,9 +17,9 @@
 
 namespace camshaft::server {
 
-/// Each instance has so many slots: max_batch_size of them (direct), or max_candidate_sequences (oldest). A sequence has
-/// a slot from its first request to its last, or until it was idle for too long; others wait for one. A batch has one
-/// request of each sequence at most, those that have waited longest first.
+/// Each instance has so many slots: max_batch_size of them (direct), or max_candidate_sequences (oldest). A sequence
+/// has a slot from its first request to its last, or until it was idle for too long; others wait for one. A batch has
+/// one request of each sequence at most, those that have waited longest first.
 class SequenceBatcher : public Scheduler {
  public:
   SequenceBatcher(std::vector<PlacedInstance> instances, const ModelConfig& config, const Signature& signature,
@@ -38,10 +38,10 @@ class SequenceBatcher : public Scheduler {
     std::vector<NamedTensor> states;
   };
   struct Rules {
-    size_t slots = 1;                        ///< an instance
+    size_t slots = 1;  ///< an instance
     int64_t max_batch = 1;
     std::set<int64_t> preferred;
-    int64_t enough = 1;                      ///< requests that are not to wait for more
+    int64_t enough = 1;  ///< requests that are not to wait for more
     std::chrono::microseconds max_delay{0};
     std::chrono::microseconds idle{1000000};
   };
@@ -54,6 +54,7 @@ class SequenceBatcher : public Scheduler {
 
   static Rules make_rules(const ModelConfig& config);
   void serve(size_t index);
+  void end();
   void give_slots();
   void end_idle(size_t index, Clock::time_point now, std::optional<Clock::time_point>& wake);
   std::vector<Entry*> choose(size_t index, Clock::time_point now, std::optional<Clock::time_point>& wake);

@@ -79,8 +79,8 @@ NamedTensor initial_state(const ModelConfig& config, const inference::ModelSeque
   for (int64_t& size : tensor.shape) size = size < 0 ? 1 : size;
   if (config.max_batch_size() > 0) tensor.shape.insert(tensor.shape.begin(), 1);
   const auto count = element_count(tensor.shape);
-  const size_t bytes = tensor.dtype == DType::string ? static_cast<size_t>(count) * sizeof(uint32_t)
-                                                     : byte_size(tensor.dtype, count);
+  const size_t bytes =
+      tensor.dtype == DType::string ? static_cast<size_t>(count) * sizeof(uint32_t) : byte_size(tensor.dtype, count);
   auto held = std::make_shared<std::vector<std::byte>>(bytes);
   if (!file.empty()) {
     std::ifstream in(file_in(folder / "initial_state", file, config.name()), std::ios::binary | std::ios::ate);
@@ -123,9 +123,9 @@ NamedTensor SequenceTensors::control(size_t index, const Pending& pending, bool 
       break;
     case Control::CONTROL_SEQUENCE_CORRID:
       if (pending.request.sequence.number > largest_identity(tensor.dtype))
-        throw ServerError(StatusCode::invalid_argument, "the correlation ID " +
-                                                            std::to_string(pending.request.sequence.number) +
-                                                            " is too large for the model's input '" + tensor.name + "'");
+        throw ServerError(StatusCode::invalid_argument,
+                          "the correlation ID " + std::to_string(pending.request.sequence.number) +
+                              " is too large for the model's input '" + tensor.name + "'");
       tensor.data = identity(tensor.dtype, pending.request.sequence);
       break;
     default:

@@ -11,8 +11,8 @@ namespace camshaft::server {
 
 class SequenceTensors {
  public:
-  /// Reads the files of initial states, which lie in `folder`/initial_state. Throws ServerError(invalid_argument) for one
-  /// of another size than its tensor.
+  /// Reads the files of initial states, which lie in `folder`/initial_state. Throws ServerError(invalid_argument) for
+  /// one of another size than its tensor.
   SequenceTensors(const ModelConfig& config, const Signature& signature, const std::filesystem::path& folder);
 
   /// Of a sequence that starts.

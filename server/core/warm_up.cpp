@@ -81,7 +81,8 @@ void run_sample(const Signature& signature, Request request, Instance& instance)
       Dims shape = spec.dims;
       for (int64_t& size : shape) size = std::max<int64_t>(size, 1);
       if (signature.max_batch > 0) shape.insert(shape.begin(), pending->batch);
-      pending->added.push_back(tensor_of(spec.name, spec.dtype, shape, std::vector<std::byte>(bytes_of(spec.dtype, shape))));
+      pending->added.push_back(
+          tensor_of(spec.name, spec.dtype, shape, std::vector<std::byte>(bytes_of(spec.dtype, shape))));
     }
     for (size_t i = 0; i < pending->added.size(); ++i)
       pending->inputs[signature.inputs.size() + i] = &pending->added[i];

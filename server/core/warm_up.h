@@ -9,8 +9,8 @@
 
 namespace camshaft::server {
 
-/// Runs what model_warmup says on each instance; files come from `folder`/warmup. Throws ServerError for one that fails,
-/// naming it.
+/// Runs what model_warmup says on each instance; files come from `folder`/warmup. Throws ServerError for one that
+/// fails, naming it.
 void warm_up(const ModelConfig& config, const Signature& signature, const std::filesystem::path& folder,
              std::vector<PlacedInstance>& instances);
 

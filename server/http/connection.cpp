@@ -104,6 +104,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   std::optional<Cancellation> cancellation_;
 };
 
+// What an operation reads or writes may belong to the exchange: its handler holds that, as the connection lets go of it
+// when it is closed, which may be before a handler that is due has run.
 template <class Stream>
 class Connection final : public ConnectionBase, public std::enable_shared_from_this<Connection<Stream>> {
  public:
@@ -121,11 +123,12 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
   HttpWorker& worker() { return *worker_; }
 
   void start() override {
+    if (worker_->stopping()) return;
     worker_->add(this->shared_from_this());
     if constexpr (std::is_same_v<Stream, TlsStream>) {
       deadline_ = Clock::now() + options().header_timeout;
       stream_.async_handshake(net::ssl::stream_base::server, [self = this->shared_from_this()](error_code error) {
-        error ? self->close() : self->first_request();
+        error || self->closed_ ? self->close() : self->first_request();
       });
     } else {
       first_request();
@@ -164,7 +167,9 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
     message.content_length(size);
     auto& serializer = exchange.reply_serializer.emplace(message);
     allow(size);
-    auto done = [self = this->shared_from_this(), keep](error_code error, size_t) { self->answered(error, keep); };
+    auto done = [self = this->shared_from_this(), held = exchange.shared_from_this(), keep](error_code error, size_t) {
+      self->answered(error, keep);
+    };
     if (exchange.method() == HttpMethod::head)
       http::async_write_header(stream_, serializer, std::move(done));
     else
@@ -179,8 +184,10 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
     message.chunked(chunked);
     auto& serializer = exchange.stream_serializer.emplace(message);
     exchange.writing = true;
+    allow(0);
     http::async_write_header(stream_, serializer,
-                             [self = this->shared_from_this()](error_code error, size_t) { self->piece_sent(error); });
+                             [self = this->shared_from_this(), held = exchange.shared_from_this()](
+                                 error_code error, size_t) { self->piece_sent(error); });
   }
 
   void send_piece(Exchange<Stream>& exchange, std::string piece) {
@@ -238,8 +245,9 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
     waiting_ = buffer_.size() == 0;
     reading_header_ = true;
     deadline_ = Clock::now() + (waiting_ ? options().idle_timeout : options().header_timeout);
-    http::async_read_header(stream_, buffer_, exchange_->parser,
-                            [self = this->shared_from_this()](error_code error, size_t) { self->header_read(error); });
+    http::async_read_header(
+        stream_, buffer_, exchange_->parser,
+        [self = this->shared_from_this(), held = exchange_](error_code error, size_t) { self->header_read(error); });
   }
 
   void header_read(error_code error) {
@@ -302,7 +310,7 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
     auto& serializer = exchange_->stream_serializer.emplace(message);
     deadline_ = Clock::now() + options().body_timeout;
     http::async_write(stream_, serializer,
-                      [self = this->shared_from_this(), chunked, length](error_code error, size_t) {
+                      [self = this->shared_from_this(), held = exchange_, chunked, length](error_code error, size_t) {
                         if (error) return self->close();
                         if (self->closed_) return;
                         self->exchange_->stream_serializer.reset();
@@ -330,7 +338,7 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
     net::async_read(
         stream_, net::buffer(memory.data() + have, length - have),
         [](error_code error, size_t) -> size_t { return error ? 0 : size_t{1} << 30; },
-        [self = this->shared_from_this(), length](error_code error, size_t) {
+        [self = this->shared_from_this(), held = exchange_, length](error_code error, size_t) {
           if (error) return self->close();
           if (!self->closed_) self->body_read(length);
         });
@@ -352,8 +360,9 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
     body.data = memory.span.data() + have;
     body.size = memory.span.size() - have;
     body.more = true;
-    http::async_read(stream_, buffer_, exchange_->parser,
-                     [self = this->shared_from_this()](error_code error, size_t) { self->chunks_read(error); });
+    http::async_read(
+        stream_, buffer_, exchange_->parser,
+        [self = this->shared_from_this(), held = exchange_](error_code error, size_t) { self->chunks_read(error); });
   }
 
   void chunks_read(error_code error) {
@@ -414,9 +423,10 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
       const bool keep = exchange.stream_head->keep_alive();
       if (!chunked) return answered({}, false);
       deadline_ = Clock::now() + options().body_timeout;
-      return net::async_write(
-          stream_, http::make_chunk_last(),
-          [self = this->shared_from_this(), keep](error_code error, size_t) { self->answered(error, keep); });
+      return net::async_write(stream_, http::make_chunk_last(),
+                              [self = this->shared_from_this(), held = exchange_, keep](error_code error, size_t) {
+                                self->answered(error, keep);
+                              });
     }
     // One write of all that has come together.
     auto text = std::make_shared<std::string>(std::move(exchange.pieces.front()));

@@ -21,8 +21,8 @@ void notify_systemd(const std::string& state) {
   if (socket < 0) return;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
   // Nothing can be done about a datagram that nobody takes.
-  [[maybe_unused]] const ssize_t sent = ::sendto(socket, state.data(), state.size(), MSG_NOSIGNAL,
-                                                 reinterpret_cast<const sockaddr*>(&address), length);
+  [[maybe_unused]] const ssize_t sent =
+      ::sendto(socket, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length);
   ::close(socket);
 }
 

@@ -11,9 +11,10 @@ import time
 import numpy as np
 import pytest
 import tritonclient.http as http
-from onnx import helper, numpy_helper
 from serving import BINARY, PATIENCE, Server, serving, write_model, write_sums
 from tritonclient.utils import InferenceServerException
+
+from onnx import helper, numpy_helper
 
 
 def write_scale(repository, name, factor, version=1, config="", width=8):
@@ -42,20 +43,26 @@ def client_of(server, concurrency=1):
 
 
 def states_of(client):
-    return {(entry["name"], entry.get("version", "")): entry.get("state", "") for entry in client.get_model_repository_index()}
+    return {
+        (entry["name"], entry.get("version", "")): entry.get("state", "")
+        for entry in client.get_model_repository_index()
+    }
 
 
 @pytest.fixture
 def explicit(tmp_path):
     write_scale(tmp_path, "scale", 2)
-    with serving(tmp_path, "--model-control-mode=explicit", "--load-model=scale") as server, client_of(server) as client:
+    with (
+        serving(tmp_path, "--model-control-mode=explicit", "--load-model=scale") as server,
+        client_of(server) as client,
+    ):
         yield tmp_path, server, client
 
 
 def test_versions_by_policy(tmp_path):
     for version in (1, 2, 10):
         write_scale(tmp_path, "latest", version, version)
-        write_scale(tmp_path, "two", version, version, 'version_policy { latest { num_versions: 2 } }')
+        write_scale(tmp_path, "two", version, version, "version_policy { latest { num_versions: 2 } }")
         write_scale(tmp_path, "all", version, version, "version_policy { all {} }")
         write_scale(tmp_path, "some", version, version, "version_policy { specific { versions: [1, 2] } }")
     with serving(tmp_path) as server, client_of(server) as client:
@@ -238,7 +245,9 @@ def write_slow(repository, name, steps=60, size=512, config=""):
     weights = numpy_helper.from_array((random.standard_normal((size, size)) / size**0.5).astype(np.float32), "w")
     names = ["x", *(f"t{i}" for i in range(1, steps)), "y"]
     nodes = [helper.make_node("MatMul", [a, "w"], [b]) for a, b in zip(names, names[1:], strict=False)]
-    write_model(repository, name, nodes, [("x", "FP32", [size, size])], [("y", "FP32", [size, size])], config, 1, [weights])
+    write_model(
+        repository, name, nodes, [("x", "FP32", [size, size])], [("y", "FP32", [size, size])], config, 1, [weights]
+    )
     return np.ones((size, size), dtype=np.float32)
 
 
@@ -331,7 +340,9 @@ def test_engines_serve_as_they_are(tmp_path):
     for name, file in (("plan", "model.plan"), ("named", "mine.engine")):
         (tmp_path / "models" / name / "1").mkdir(parents=True)
         target = tmp_path / "models" / name / "1" / file
-        subprocess.run([command, "build", tmp_path / "onnx/scale/1/model.onnx", "-o", target], check=True, capture_output=True)
+        subprocess.run(
+            [command, "build", tmp_path / "onnx/scale/1/model.onnx", "-o", target], check=True, capture_output=True
+        )
     (tmp_path / "models/named/config.pbtxt").write_text('default_model_filename: "mine.engine"')
     with serving(tmp_path / "models") as server, client_of(server) as client:
         assert factor_of(client, "plan") == 6
@@ -373,8 +384,14 @@ def test_configurations_are_completed(tmp_path):
     "config, message",
     [
         ('input [{ name: "z" data_type: TYPE_FP32 dims: [8] }]', "unexpected inference input 'z'"),
-        ('max_batch_size: 4 input [{ name: "x" data_type: TYPE_FP32 dims: [9] }]', r"\[-1,8\], the configuration \[9\]"),
-        ('max_batch_size: 4 input [{ name: "x" data_type: TYPE_INT32 dims: [8] }]', "TYPE_FP32, the configuration TYPE_INT32"),
+        (
+            'max_batch_size: 4 input [{ name: "x" data_type: TYPE_FP32 dims: [9] }]',
+            r"\[-1,8\], the configuration \[9\]",
+        ),
+        (
+            'max_batch_size: 4 input [{ name: "x" data_type: TYPE_INT32 dims: [8] }]',
+            "TYPE_FP32, the configuration TYPE_INT32",
+        ),
         ("max_batch_size: -1", "max_batch_size must be 0 or more"),
         ('platform: "pytorch_libtorch"', "there is no backend 'pytorch_libtorch'"),
         ('name: "another"', "directory name must equal model name"),
@@ -382,7 +399,7 @@ def test_configurations_are_completed(tmp_path):
         ("no_such_field: 1", "no_such_field"),
         ('default_model_filename: "../../x"', "there is no file"),
         ('parameters { key: "threads" value { string_value: "many" } }', "parameter threads"),
-        ('instance_group [{ count: 100000 }]', "count 100000"),
+        ("instance_group [{ count: 100000 }]", "count 100000"),
         ('input [{ name: "x" data_type: TYPE_FP32 dims: [8] allow_ragged_batch: true }]', "allow_ragged_batch"),
     ],
 )

@@ -6,9 +6,10 @@ import time
 import numpy as np
 import pytest
 import tritonclient.http as http
-from onnx import helper, numpy_helper
 from serving import PATIENCE, serving, write_identity, write_model, write_sums
 from tritonclient.utils import InferenceServerException
+
+from onnx import helper, numpy_helper
 
 
 def client_of(server, concurrency=1):
@@ -22,7 +23,14 @@ def write_slow(repository, name, config="", steps=40, size=384):
     names = ["x", *(f"t{i}" for i in range(1, steps)), "y"]
     nodes = [helper.make_node("MatMul", [a, "w"], [b]) for a, b in zip(names, names[1:], strict=False)]
     write_model(
-        repository, name, nodes, [("x", "FP32", ["n", size, size])], [("y", "FP32", ["n", size, size])], config, 1, [weights]
+        repository,
+        name,
+        nodes,
+        [("x", "FP32", ["n", size, size])],
+        [("y", "FP32", ["n", size, size])],
+        config,
+        1,
+        [weights],
     )
 
 
@@ -52,11 +60,17 @@ def repository(tmp_path_factory):
     config = "max_batch_size: 8\ndynamic_batching { %s }\n"
     write_identity(folder, "delayed", "FP32", ["n", "m"], config % "max_queue_delay_microseconds: 300000")
     write_identity(
-        folder, "preferred", "FP32", ["n", "m"], config % "preferred_batch_size: [4] max_queue_delay_microseconds: 5000000"
+        folder,
+        "preferred",
+        "FP32",
+        ["n", "m"],
+        config % "preferred_batch_size: [4] max_queue_delay_microseconds: 5000000",
     )
     write_slow(folder, "slow", config % "default_queue_policy { max_queue_size: 2 }")
     write_slow(
-        folder, "impatient", config % "default_queue_policy { default_timeout_microseconds: 1000 allow_timeout_override: true }"
+        folder,
+        "impatient",
+        config % "default_queue_policy { default_timeout_microseconds: 1000 allow_timeout_override: true }",
     )
     write_slow(
         folder,
@@ -77,7 +91,9 @@ def repository(tmp_path_factory):
     write_slow(
         folder, "target", config % "" + 'parameters { key: "latency_target_ms" value { string_value: "400" } }', 4, 128
     )
-    write_identity(folder, "several", "FP32", ["n", "m"], "max_batch_size: 8\ninstance_group [{ count: 3 kind: KIND_CPU }]")
+    write_identity(
+        folder, "several", "FP32", ["n", "m"], "max_batch_size: 8\ninstance_group [{ count: 3 kind: KIND_CPU }]"
+    )
     write_identity(
         folder,
         "limited",
@@ -184,9 +200,19 @@ def test_the_response_cache_answers(client):
 
 def test_models_are_warmed_up(client):
     stats = stats_of(client, "warm")
-    assert stats["inference_stats"]["success"]["count"] == 0  # but it ran
-    assert stats["execution_count"] == 3
+    assert stats["inference_stats"]["success"]["count"] == 0 and stats["execution_count"] == 0
     client.infer("warm", row(1))
+    assert stats_of(client, "warm")["execution_count"] == 1
+
+
+def test_a_warm_up_that_fails(tmp_path):
+    sample = (
+        "model_warmup [{ name: 'mine' batch_size: 1 inputs { key: 'NO' value { data_type: TYPE_FP32 dims: [5] } } }]"
+    )
+    write_identity(tmp_path, "warm", "FP32", ["n", "m"], "max_batch_size: 8 " + sample)
+    with serving(tmp_path, "--model-control-mode=explicit") as server, client_of(server) as client:
+        with pytest.raises(InferenceServerException, match="warm-up 'mine': unexpected inference input 'NO'"):
+            client.load_model("warm")
 
 
 def test_a_target_keeps_the_answers_right(client):
@@ -208,7 +234,11 @@ def test_several_instances(client, name):
         ("delayed", [], "expected 1 inputs but got 0 inputs for model 'delayed'"),
         ("delayed", row(1, 4, "INPUT7"), "unexpected inference input 'INPUT7' for model 'delayed'"),
         ("delayed", [*row(1), *row(1)], "input 'INPUT0' already exists in request"),
-        ("slow", row(1, 4, "x"), r"unexpected shape for input 'x' for model 'slow'. Expected \[-1,384,384\], got \[1,4\]"),
+        (
+            "slow",
+            row(1, 4, "x"),
+            r"unexpected shape for input 'x' for model 'slow'. Expected \[-1,384,384\], got \[1,4\]",
+        ),
         ("slow", slow_input(384, 9), "inference request batch-size must be <= 8 for 'slow'"),
     ],
 )
@@ -348,7 +378,9 @@ def test_sequences_that_do_not_fit(sequences):
     _, client = sequences
     with pytest.raises(InferenceServerException, match="must specify a non-zero or non-empty correlation ID"):
         client.infer("direct", row(1, 1, "x"))
-    with pytest.raises(InferenceServerException, match="must specify the START flag on the first request of the sequence"):
+    with pytest.raises(
+        InferenceServerException, match="must specify the START flag on the first request of the sequence"
+    ):
         add(client, "direct", 77, 1)
     with pytest.raises(InferenceServerException, match="has the text 'a name'"):
         add(client, "direct", "a name", 1, True, True)
@@ -428,12 +460,20 @@ def test_ensembles(tmp_path):
 @pytest.mark.parametrize(
     "was, becomes, message",
     [
-        ('value: "sum" } input', 'value: "nowhere" } input', "mapped to 'nowhere', which no input and no step before makes"),
+        (
+            'value: "sum" } input',
+            'value: "nowhere" } input',
+            "mapped to 'nowhere', which no input and no step before makes",
+        ),
         ('key: "OUTPUT0" value: "sum"', 'key: "OUTPUT7" value: "sum"', "has no output 'OUTPUT7'"),
         ('key: "INPUT0" value: "A"', 'key: "INPUT7" value: "A"', "nothing is mapped to input 'INPUT0'"),
         ('value: "difference" } }', 'value: "sum" } }', "make the tensor 'sum'"),
         ('name: "A" data_type: TYPE_INT32', 'name: "A" data_type: TYPE_FP32', "inconsistent data type"),
-        ('name: "A" data_type: TYPE_INT32 dims: [16]', 'name: "A" data_type: TYPE_INT32 dims: [17]', "inconsistent shape"),
+        (
+            'name: "A" data_type: TYPE_INT32 dims: [16]',
+            'name: "A" data_type: TYPE_INT32 dims: [17]',
+            "inconsistent shape",
+        ),
         ('{ name: "LAST"', '{ name: "NONE"', "no step makes its output 'NONE'"),
         ("max_batch_size: 8", "max_batch_size: 9", "max_batch_size 9 is more than that of its step"),
         ('model_name: "simple"', 'model_name: "whole"', "circular dependency"),

@@ -17,12 +17,14 @@ std::string text_element(const std::string& text) {
 }
 
 /// Empty: it was accepted.
-std::string check(const Signature& signature, std::vector<NamedTensor> inputs, std::vector<RequestedOutput> outputs = {}) {
+std::string check(const Signature& signature, std::vector<NamedTensor> inputs,
+                  std::vector<RequestedOutput> outputs = {}) {
   Request request;
   request.inputs = std::move(inputs);
   request.outputs = std::move(outputs);
   ModelStatistics statistics;
-  Pending pending(std::move(request), [](const Response&) {}, statistics, nullptr);
+  Pending pending(
+      std::move(request), [](const Response&) {}, statistics, nullptr);
   try {
     check_request(signature, pending);
     return "";
@@ -51,7 +53,7 @@ TEST(CheckRequest, NamesWhatDoesNot) {
   EXPECT_EQ(check(signature, {float_tensor("x", {0, 2}, 0)}), "input 'x' for model 'm' has an empty batch");
   EXPECT_EQ(check(signature, {float_tensor("x", {}, 0)}),
             "input 'x' has no shape but model requires batch dimension for 'm'");
-  EXPECT_EQ(check(signature, {float_tensor("x", {1, 3}, 0)}).substr(0, 77),
+  EXPECT_EQ(check(signature, {float_tensor("x", {1, 3}, 0)}).substr(0, 78),
             "unexpected shape for input 'x' for model 'm'. Expected [-1,2], got [1,3]. NOTE");
   NamedTensor integers = float_tensor("x", {1, 2}, 0);
   integers.dtype = DType::i32;

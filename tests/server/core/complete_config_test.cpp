@@ -62,8 +62,8 @@ TEST(CompleteConfig, ProfilesSayTheLargestBatch) {
 }
 
 TEST(CompleteConfig, DimsThatNameAllAxesMeanNoBatch) {
-  const ModelConfig config = completed(R"({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [-1, 3]}]})",
-                                       facts_of({-1, 3}, {-1}));
+  const ModelConfig config = completed(
+      R"({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [-1, 3]}]})", facts_of({-1, 3}, {-1}));
   EXPECT_EQ(config.max_batch_size(), 0);
   EXPECT_EQ(config.output(0).dims_size(), 1);
 }

@@ -24,8 +24,9 @@ std::string refusal(const std::string& text) {
 
 TEST(ModelConfig, IsReadFromItsTextForm) {
   const TemporaryFolder folder;
-  folder.write("config.pbtxt", "name: \"m\" # a comment\nmax_batch_size: 8\ninput [ { name: \"x\" dims: [ -1, 3 ] } ]\n"
-                               "dynamic_batching { }\nparameters: { key: \"a\" value: { string_value: \"b\" } }\n");
+  folder.write("config.pbtxt",
+               "name: \"m\" # a comment\nmax_batch_size: 8\ninput [ { name: \"x\" dims: [ -1, 3 ] } ]\n"
+               "dynamic_batching { }\nparameters: { key: \"a\" value: { string_value: \"b\" } }\n");
   const ModelConfig config = read_model_config(folder.path() / "config.pbtxt");
   EXPECT_EQ(config.name(), "m");
   EXPECT_EQ(config.input(0).dims(1), 3);
@@ -63,20 +64,21 @@ TEST(ModelConfig, JsonThatIsNoneIsRefused) {
 }
 
 TEST(ModelConfig, ChecksWhatContradictsItself) {
-  for (const char* json : {
-           R"({"name": "m", "max_batch_size": -1})",
-           R"({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32"}, {"name": "x", "data_type": "TYPE_FP32"}]})",
-           R"({"name": "m", "input": [{"name": "x"}]})",
-           R"({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [-2]}]})",
-           R"({"name": "m", "instance_group": [{"kind": "KIND_CPU", "gpus": [0]}]})",
-           R"({"name": "m", "instance_group": [{"count": -1}]})",
-           R"({"name": "m", "version_policy": {"latest": {}}})",
-           R"({"name": "m", "batch_input": [{}]})",
-           R"({"name": "m", "model_warmup": [{"batch_size": 2}]})",
-           R"({"name": "m", "sequence_batching": {"control_input": [{"name": "c", "control": [{}]}]}})",
-           R"({"name": "m", "sequence_batching": {"iterative_sequence": true}})",
-           R"({"name": "m", "sequence_batching": {"state": [{"input_name": "s"}]}})",
-       })
+  for (
+      const char* json : {
+          R"({"name": "m", "max_batch_size": -1})",
+          R"({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32"}, {"name": "x", "data_type": "TYPE_FP32"}]})",
+          R"({"name": "m", "input": [{"name": "x"}]})",
+          R"({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [-2]}]})",
+          R"({"name": "m", "instance_group": [{"kind": "KIND_CPU", "gpus": [0]}]})",
+          R"({"name": "m", "instance_group": [{"count": -1}]})",
+          R"({"name": "m", "version_policy": {"latest": {}}})",
+          R"({"name": "m", "batch_input": [{}]})",
+          R"({"name": "m", "model_warmup": [{"batch_size": 2}]})",
+          R"({"name": "m", "sequence_batching": {"control_input": [{"name": "c", "control": [{}]}]}})",
+          R"({"name": "m", "sequence_batching": {"iterative_sequence": true}})",
+          R"({"name": "m", "sequence_batching": {"state": [{"input_name": "s"}]}})",
+      })
     EXPECT_THROW(check_model_config(parse_model_config_json(json)), ServerError) << json;
 }
 
