@@ -244,6 +244,7 @@ def test_a_model_that_calls_others(client):
 
 
 def test_cancelled_request(python_server, client):
+    process_of(client)
     future = client.async_infer(
         "echo", [make_input("INPUT0", ONE, "FP32")], parameters={"do": "wait"}, callback=lambda result, error: None
     )
