@@ -23,10 +23,19 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 
+# says WHAT: prints how long that took.
+says() {
+  echo "test.sh: $1 in $((SECONDS - since)) s"
+  since=$SECONDS
+}
+since=$SECONDS
+
 setup=()
 [[ $preset != aarch64 ]] || setup=(--aarch64)
 scripts/setup.sh "${setup[@]}"
+says "set up"
 scripts/build.sh "$preset"
+says "built"
 
 results=$PWD/.cache/results/tests
 rm -rf "$results"
@@ -40,20 +49,25 @@ failed=0 runners=(ctest)
 # Where the tests find NVRTC.
 export VIRTUAL_ENV=$PWD/.venv
 GTEST_OUTPUT=xml:$results/gtest/ ctest --preset "$preset" -j "$jobs" --output-junit "$results/ctest.xml" || failed=1
+says "C++ tests"
 if [[ $preset == release ]]; then
   runners+=(pytest)
   .venv/bin/python -m pytest -n "$jobs" --dist loadfile --junit-xml "$results/pytest.xml" "${all[@]}" || failed=1
+  says "Python tests"
 fi
 if ((sanitize)); then
   scripts/setup.sh --fuzz
   # Those that take a minute in all; the others run in the preset asan.
   sanitized=(base ir reference onnx plugin optimize compile engine)
   scripts/build.sh fuzz "${sanitized[@]/#/test_}"
+  says "built for the sanitizers"
   mkdir -p "$results/sanitized/gtest"
   GTEST_OUTPUT=xml:$results/sanitized/gtest/ ctest --preset fuzz -j "$jobs" -R "^($(IFS='|' && echo "${sanitized[*]}"))\$" \
     --output-junit "$results/sanitized/ctest.xml" || failed=1
+  says "C++ tests with sanitizers"
   runners+=(sanitized/ctest)
   scripts/fuzz.sh --runs 30000 --seed 1 || failed=1
+  says "fuzzers built and run"
 fi
 .venv/bin/python scripts/summarise_tests.py "$results" "${runners[@]}" || failed=1
 exit $failed
