@@ -320,8 +320,8 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
   }
 
   void read_body(bool chunked, uint64_t length) {
+    body_start_ = Clock::now();
     if (chunked) {
-      allow(options().max_input_size);
       exchange_->parser.body_limit(options().max_input_size);
       exchange_->on_chunk = [this](uint64_t size, boost::beast::string_view, error_code& error) {
         if (size > 0 && ++exchange_->chunks > most_chunks) error = http::error::body_limit;
@@ -356,6 +356,7 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
         return refuse_with(error_reply(failure.status()));
       }
     }
+    deadline_ = body_start_ + options().body_timeout + std::chrono::seconds(have / slowest_rate);
     auto& body = exchange_->parser.get().body();
     body.data = memory.span.data() + have;
     body.size = memory.span.size() - have;
@@ -480,7 +481,7 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
   Stream stream_;
   boost::beast::flat_buffer buffer_;
   std::shared_ptr<Exchange<Stream>> exchange_;  // the one under way
-  Clock::time_point deadline_ = Clock::time_point::max(), look_at_;
+  Clock::time_point deadline_ = Clock::time_point::max(), look_at_, body_start_;
   bool waiting_ = false;  // for the first byte of a request
   bool reading_header_ = false;
   bool handling_ = false;  // the answer is yet to come

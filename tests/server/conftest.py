@@ -16,13 +16,7 @@ def pytest_collection_modifyitems(items):
 def repository(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repository")
     for datatype in TYPES:
-        write_identity(
-            folder,
-            f"identity_{datatype.lower()}",
-            datatype,
-            ["n", "m"],
-            f'name: "identity_{datatype.lower()}"\nmax_batch_size: 0\n',
-        )
+        write_identity(folder, f"identity_{datatype.lower()}", datatype, ["n", "m"])
     write_sums(folder, "simple", 'name: "simple"\nmax_batch_size: 8\n')
     write_identity(folder, "labelled", "FP32", ["n", 4], LABELS)
     (folder / "labelled/labels.txt").write_text("cat\ndog\nbird\n")

@@ -122,6 +122,12 @@ def write_model(repository, name, nodes, inputs, outputs, config="", version=1, 
 
 
 def write_identity(repository, name, datatype, shape, config=""):
+    """What goes in comes out. Without a configuration of the test's own no axis is one of a batch."""
+    if not config:
+        kind = "STRING" if datatype == "BYTES" else datatype
+        dims = [size if isinstance(size, int) else -1 for size in shape]
+        tensor = f"data_type: TYPE_{kind} dims: {dims} }}]"
+        config = f'name: "{name}"\ninput [{{ name: "INPUT0" {tensor}\noutput [{{ name: "OUTPUT0" {tensor}\n'
     write_model(
         repository,
         name,

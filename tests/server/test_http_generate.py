@@ -14,7 +14,7 @@ ECHO = python_models.ECHO.replace("@TYPE@", "FP32")
 @pytest.fixture(scope="module")
 def generating(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repository")
-    write_identity(folder, "text", "BYTES", ["n", "m"], 'name: "text"\n')
+    write_identity(folder, "text", "BYTES", ["n", "m"])
     python_models.write_python(folder, "repeat", python_models.REPEAT, python_models.REPEAT_CONFIG)
     python_models.write_python(folder, "echo", ECHO)
     with serving(folder) as server:

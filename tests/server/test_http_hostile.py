@@ -1,5 +1,6 @@
 """What is sent by those who mean ill, or do not know HTTP: the server refuses it, stays, and keeps no memory."""
 
+import contextlib
 import gzip
 import json
 import socket
@@ -178,9 +179,10 @@ def test_chunked_body_without_end(server):
     with server.socket(60) as connection:
         connection.sendall(head)
         piece = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
-        with pytest.raises(OSError):  # it ends the connection, having answered
+        with contextlib.suppress(OSError):  # it ends the connection some time after it has answered
             for _ in range(200):
                 connection.sendall(piece)
+        assert [status for status, _ in answers(connection)] == [400]
     # As one byte a chunk.
     with server.socket(60) as connection:
         connection.sendall(head + b"1\r\n \r\n" * 70_000)
@@ -280,7 +282,7 @@ def test_expect_continue(server):
         connection.sendall(text + tensor)
         assert answers(connection)[0][0] == 200
     with server.socket() as connection:  # what is refused is refused before the body
-        connection.sendall(head.replace(b"Content-Length: 3", b"Content-Length: 99999993", 1))
+        connection.sendall(head.replace(b"Content-Length: ", b"Content-Length: 99999", 1))
         assert answers(connection)[0][0] == 400
 
 
@@ -310,9 +312,9 @@ def test_slow_clients_are_sent_away(repository):
     ) as server:
         for start in (
             b"",
-            b"GET /v2 HT",
+            b"GET /v2 HTTP/1.1\r\nX: ",
             f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nab".encode(),
-            f"POST {INFER} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab".encode(),
+            f"POST {INFER} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\nab".encode(),
         ):
             with server.socket(30) as connection:
                 connection.sendall(start)

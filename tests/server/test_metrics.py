@@ -68,7 +68,7 @@ def test_metrics(tmp_path):
 
 
 def test_traces_in_a_file(tmp_path):
-    write_identity(tmp_path / "models", "fine", "FP32", ["n", "m"], 'name: "fine"\n')
+    write_identity(tmp_path / "models", "fine", "FP32", ["n", "m"])
     file = tmp_path / "trace.json"
     with serving(
         tmp_path / "models",
@@ -95,7 +95,7 @@ def test_traces_in_a_file(tmp_path):
 
 
 def test_traces_for_a_collector(tmp_path):
-    write_identity(tmp_path, "fine", "FP32", ["n", "m"], 'name: "fine"\n')
+    write_identity(tmp_path, "fine", "FP32", ["n", "m"])
     taken = []
 
     class Collector(http.server.BaseHTTPRequestHandler):

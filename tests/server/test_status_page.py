@@ -23,7 +23,7 @@ def page():
 def shown(tmp_path_factory):
     """A server of one model that runs, one that cannot be loaded, and one whose name is markup."""
     folder = tmp_path_factory.mktemp("repository")
-    write_identity(folder, "fine", "FP32", ["n", "m"], 'name: "fine"\n')
+    write_identity(folder, "fine", "FP32", ["n", "m"])
     write_identity(folder, HOSTILE.replace("/", ""), "FP32", ["n", "m"])
     (folder / "broken/1").mkdir(parents=True)
     (folder / "broken/1/model.onnx").write_bytes(b"no model")
@@ -84,7 +84,7 @@ def test_narrow_windows_and_keys(page, shown):
 
 def test_it_asks_for_a_token(page, tmp_path):
     folder = tmp_path / "repository"
-    write_identity(folder, "fine", "FP32", ["n", "m"], 'name: "fine"\n')
+    write_identity(folder, "fine", "FP32", ["n", "m"])
     (tmp_path / "tokens").write_text("secret\n")
     with serving(folder, f"--token-file={tmp_path / 'tokens'}") as server:
         page.open(f"http://{server.http}/")
@@ -97,6 +97,6 @@ def test_it_asks_for_a_token(page, tmp_path):
 
 
 def test_it_can_be_left_out(tmp_path):
-    write_identity(tmp_path, "fine", "FP32", ["n", "m"], 'name: "fine"\n')
+    write_identity(tmp_path, "fine", "FP32", ["n", "m"])
     with serving(tmp_path, "--status-page=false") as server:
         assert server.request("GET", "/")[0] == 404 and server.request("GET", "/status.json")[0] == 404

@@ -1,6 +1,6 @@
 """The server's own cost: processor time a request, with a model that hands through what it gets.
 
-    bench/serving.py [--bytes 4096] [--clients 1 16 64] [--seconds 5]
+    bench/server_cost.py [--bytes 4096] [--clients 1 16 64] [--seconds 5]
 
 The server has one core and one thread a protocol, the clients another core. Its processor time is the process's own
 (/proc/PID/stat) over all requests of a run, kernel included. Needs the targets camshaft_server and serving_load:
