@@ -1,10 +1,15 @@
 // camshaft-server: models over HTTP and gRPC.
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "camshaft/system.hpp"
@@ -25,26 +30,80 @@ constexpr int exit_usage = 2, exit_failure = 1;
 sigset_t awaited_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&signals, signal);
   return signals;
 }
 
-void wait_for_end(Server& server) {
+/// Models are loaded beside the thread that takes signals: a build of minutes must not hold up the end.
+class Loading {
+ public:
+  explicit Loading(Server& server) : thread_([this, &server] { load(server); }) {}
+  ~Loading() {
+    if (thread_.joinable()) thread_.join();
+  }
+  Loading(const Loading&) = delete;
+  Loading& operator=(const Loading&) = delete;
+
+  /// From SIGUSR1 on, which the process gets then.
+  bool done() const { return done_; }
+  /// Throws what went wrong.
+  void check() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void load(Server& server) {
+    try {
+      server.start();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    done_ = true;
+    kill(getpid(), SIGUSR1);
+  }
+
+  std::exception_ptr error_;
+  std::atomic<bool> done_ = false;
+  std::thread thread_;  // last
+};
+
+bool has_failed_models(Server& server) {
+  bool failed = false;
+  for (const IndexEntry& entry : server.models().index(false)) failed |= entry.state == ModelState::unavailable;
+  return failed;
+}
+
+void look_for_changes(Server& server) {
+  log(LogKind::info, "SIGHUP: looking for changed models");
+  try {
+    server.models().poll();
+  } catch (...) {
+    log(LogKind::error, "cannot look for changes: " + current_exception_status().message);
+  }
+}
+
+/// Whether the end was asked for; else a model of the start failed.
+bool wait_for_end(Server& server, const Loading& loading, bool exit_on_error) {
   const sigset_t signals = awaited_signals();
+  bool ready = false;
   for (;;) {
     int signal = 0;
     sigwait(&signals, &signal);
-    if (signal != SIGHUP) {
+    if (signal == SIGTERM || signal == SIGINT) {
       log(LogKind::info,
           std::string("ending on ") + (signal == SIGTERM ? "SIGTERM" : "SIGINT") + ": requests under way are answered");
-      return;
+      return true;
     }
-    log(LogKind::info, "SIGHUP: looking for changed models");
-    try {
-      server.models().poll();
-    } catch (...) {
-      log(LogKind::error, "cannot look for changes: " + current_exception_status().message);
+    if (signal == SIGHUP && ready) look_for_changes(server);
+    if (signal != SIGUSR1 || ready || !loading.done()) continue;
+    loading.check();
+    if (exit_on_error && has_failed_models(server)) {
+      log(LogKind::error, "a model cannot be loaded, see above: --exit-on-error=false serves the others");
+      return false;
     }
+    ready = true;
+    notify_systemd("READY=1\nSTATUS=serving");
+    log(LogKind::info, "ready");
   }
 }
 
@@ -64,12 +123,6 @@ void say_where(const ServeOptions& options, const HttpServer* http, const GrpcSe
         "see --token-file and --http-server-cert");
 }
 
-bool has_failed_models(Server& server) {
-  bool failed = false;
-  for (const IndexEntry& entry : server.models().index(false)) failed |= entry.state == ModelState::unavailable;
-  return failed;
-}
-
 int serve(const ServeOptions& options) {
   Server server(options.server);
   server.log().set(options.log);
@@ -82,20 +135,19 @@ int serve(const ServeOptions& options) {
   if (http) http->start();
   if (grpc) grpc->start();
   say_where(options, http.get(), grpc.get());
-  server.start();
-  const bool failed = options.exit_on_error && has_failed_models(server);
-  if (failed) {
-    log(LogKind::error, "a model cannot be loaded, see above: --exit-on-error=false serves the others");
-  } else {
-    notify_systemd("READY=1\nSTATUS=serving");
-    log(LogKind::info, "ready");
-    wait_for_end(server);
+  bool asked = false;
+  {
+    const Loading loading(server);
+    asked = wait_for_end(server, loading, options.exit_on_error);
+    notify_systemd("STOPPING=1");
+    server.stop();
+    if (grpc) grpc->stop();
+    if (http) http->stop();
+    // A model that is still being built cannot be left in the middle; nothing of it is needed, and nothing half
+    // written.
+    if (!loading.done()) std::_Exit(0);
   }
-  notify_systemd("STOPPING=1");
-  server.stop();
-  if (grpc) grpc->stop();
-  if (http) http->stop();
-  return failed ? exit_failure : 0;
+  return asked ? 0 : exit_failure;
 }
 
 int run(const std::vector<std::string>& arguments) {

@@ -63,7 +63,9 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
   check_model_config(config_);
   labels_ = read_labels(folder, config_);
   signature_ = make_signature(config_);
-  if (config_.response_cache().enable() && !config_.model_transaction_policy().decoupled()) cache_ = shared.cache;
+  // What depends on the requests before, or has several responses, is not kept.
+  const bool can_be_kept = !config_.model_transaction_policy().decoupled() && !config_.has_sequence_batching();
+  if (config_.response_cache().enable() && can_be_kept) cache_ = shared.cache;
   std::vector<PlacedInstance> instances = backend_->make_instances(config_, signature_);
   warm_up(config_, signature_, folder, instances);
   if (config_.has_sequence_batching()) {

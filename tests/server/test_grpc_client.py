@@ -52,7 +52,7 @@ def status_of(raised):
 
 
 @pytest.mark.parametrize("datatype", TYPES)
-@pytest.mark.parametrize("shape", [(2, 3), (1, 1), (0, 5)])
+@pytest.mark.parametrize("shape", [(2, 3), (1, 1), (0, 5), (2, 0)])
 def test_all_types(client, datatype, shape):
     array = random_tensor(datatype, shape)
     result = client.infer(*identity(datatype, array), request_id="an id")

@@ -272,6 +272,19 @@ def test_the_end_answers_what_was_taken(tmp_path):
         server.stop = lambda: 0
 
 
+def test_the_end_does_not_wait_for_a_build(tmp_path):
+    """It is asked for while models are built, or right after: both end with 0."""
+    for i in range(3):
+        write_slow(tmp_path, f"slow{i}", steps=20 + i)
+    command = [BINARY, f"--model-repository={tmp_path}", "--http-port=0", "--grpc-port=0", "--metrics-port=0"]
+    command.append(f"--engine-cache={tmp_path}/cache")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    server = Server(process)
+    wait_for(lambda: "HTTP" in server.ports, True)
+    assert server.request("GET", "/v2/health/live")[0] == 200
+    assert server.stop() == 0
+
+
 def start(*flags):
     return subprocess.run([BINARY, *flags], capture_output=True, text=True, timeout=PATIENCE)
 

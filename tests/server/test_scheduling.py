@@ -495,3 +495,11 @@ def test_two_ensembles_that_are_each_others_steps(tmp_path):
     with serving(tmp_path, "--exit-on-error=false") as server, client_of(server) as client:
         assert not client.is_model_ready("one") and not client.is_model_ready("two")
         assert "circular dependency" in server.log()
+
+
+def test_the_cache_keeps_nothing_of_sequences(tmp_path):
+    write_accumulator(tmp_path, "direct", "direct {}")
+    config = tmp_path / "direct/config.pbtxt"
+    config.write_text(config.read_text() + "response_cache { enable: true }\n")
+    with serving(tmp_path, "--cache-config=local,size=1048576") as server, client_of(server) as client:
+        assert [add(client, "direct", 1, 1, step == 0, step == 2) for step in range(3)] == [1, 2, 3]

@@ -71,6 +71,7 @@ bool PythonInstance::hand_over(std::vector<PendingPtr>& batch, const Timeline& t
   lock.lock();
   if (generation != generation_ || link_ != link) return false;
   elements_ = 0;
+  counted_ = &batch.front()->statistics() == &statistics_;
   timeline_ = timeline;
   timeline_.input_end = Clock::now();
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -136,7 +137,7 @@ void PythonInstance::executed(PythonLink& link, const json& message) {
   {
     const std::lock_guard lock(mutex_);
     timeline_.compute_end = Clock::now();
-    statistics_.executed(timeline_, elements_);
+    if (counted_) statistics_.executed(timeline_, elements_);
     if (!message.at("error").is_null()) {
       for (const uint64_t number : executing_)
         if (const auto node = taken_.extract(number)) failed.push_back(std::move(node.mapped()));

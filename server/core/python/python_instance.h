@@ -77,6 +77,7 @@ class PythonInstance : public Instance {
   std::vector<uint64_t> executing_;       ///< those of the call of execute() that runs
   Timeline timeline_;                     ///< of that call
   uint64_t elements_ = 0;                 ///< of that call's batch
+  bool counted_ = false;                  ///< whether that call is a client's: warm-up is not counted
   bool runs_ = false, ending_ = false, retired_ = false;
   std::optional<Clock::time_point> end_by_;  ///< then the process is killed
   Clock::time_point progress_;               ///< when a request last came or was answered

@@ -258,7 +258,8 @@ class Worker:
 
 def describe(error):
     """The exception, and where in the model's files it came from."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    own = os.path.dirname(os.path.abspath(__file__))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != own]
     places = "".join(f"\n  {frame.filename}({frame.lineno}): {frame.name}" for frame in frames)
     return f"{type(error).__name__}: {error}" + (f"\n\nAt:{places}" if places else "")
 
