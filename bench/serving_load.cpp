@@ -77,7 +77,9 @@ class Schedule {
   size_t failed_ = 0;
 };
 
-std::string tensor_bytes(const Load& load) { return std::string(static_cast<size_t>(load.columns) * 4, '\0'); }
+std::string tensor_bytes(const Load& load) {
+  return std::string(static_cast<size_t>(load.columns) * 4, '\0');
+}
 
 class GrpcClients {
  public:
@@ -213,9 +215,9 @@ class HttpClients {
   void written(Client* client, boost::beast::error_code error) {
     if (error) return ended(client, false);
     client->response = {};
-    boost::beast::http::async_read(client->socket, client->buffer, client->response, [this, client](auto failed, size_t) {
-      ended(client, !failed && client->response.result_int() == 200);
-    });
+    boost::beast::http::async_read(
+        client->socket, client->buffer, client->response,
+        [this, client](auto failed, size_t) { ended(client, !failed && client->response.result_int() == 200); });
   }
   void ended(Client* client, bool good) {
     schedule_.done(client->began, good);

@@ -7,7 +7,19 @@
 namespace camshaft::server {
 
 /// Each has one status of HTTP and one of gRPC: http/http_status.h and grpc/grpc_status.h.
-enum class StatusCode { ok, unknown, internal, not_found, invalid_argument, unavailable, unsupported, already_exists, cancelled, resource_exhausted, permission_denied };
+enum class StatusCode {
+  ok,
+  unknown,
+  internal,
+  not_found,
+  invalid_argument,
+  unavailable,
+  unsupported,
+  already_exists,
+  cancelled,
+  resource_exhausted,
+  permission_denied
+};
 
 struct Status {
   StatusCode code = StatusCode::ok;
@@ -15,7 +27,8 @@ struct Status {
   bool ok() const { return code == StatusCode::ok; }
 };
 
-/// What the server throws: `what()` is the message that the client reads. It names the model, the tensor and the way out.
+/// What the server throws: `what()` is the message that the client reads. It names the model, the tensor and the way
+/// out.
 class ServerError : public std::runtime_error {
  public:
   ServerError(StatusCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

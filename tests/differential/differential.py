@@ -30,6 +30,7 @@ import exact
 import generate
 import graph_builder
 import numpy as np
+
 from server import Failure, Server
 
 FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "differential"

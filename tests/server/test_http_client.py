@@ -71,6 +71,8 @@ def test_each_type(client, datatype, binary):
     wanted = http.InferRequestedOutput("OUTPUT0", binary_data=binary)
     result = client.infer(f"identity_{datatype.lower()}", [item], outputs=[wanted], request_id="9")
     assert result.get_response()["id"] == "9"
+    if datatype == "BYTES" and not binary:  # the client leaves JSON's texts as they are
+        values = np.array([[text.decode() for text in row] for row in values], dtype=np.object_)
     np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), values)
 
 

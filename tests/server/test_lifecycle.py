@@ -219,7 +219,7 @@ def test_reloads_lose_no_request(explicit):
 
 
 def test_memory_after_reloads(tmp_path):
-    """After 200 reloads, of 1 MB of weights, what is resident is what it was after the first ones, within 2 %."""
+    """180 reloads, of 1 MB of weights, change by 2 % at most what is resident after 180 others."""
     for i in range(2):
         write_scale(tmp_path / f"{i}", "scale", 2 + i, width=1 << 18)
     config = json.dumps({"name": "scale", "max_batch_size": 4})
@@ -234,9 +234,8 @@ def test_memory_after_reloads(tmp_path):
             time.sleep(0.2)  # what the heap gives back after that
             return server.memory()
 
-        before = reload(40)
-        after = reload(200)
-        assert after <= before * 1.02 + (1 << 20), (before, after)
+        memory = [reload(60) for _ in range(6)]  # the first ones fill the pools of the threads that take turns
+        assert max(memory[3:]) <= max(memory[:3]) * 1.02 + (1 << 20), memory
 
 
 def write_slow(repository, name, steps=60, size=512, config=""):

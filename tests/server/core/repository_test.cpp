@@ -42,9 +42,9 @@ TEST(Repository, NamesDoNotLeadOut) {
   folder.write("secret/1/model.onnx", "text");
   std::filesystem::create_directory_symlink(folder.path() / "secret", folder.path() / "models/link");
   const auto repository = folder.path() / "models";
-  for (const std::string name :
-       {"..", ".", "", "../secret", "a/1", "/", "link", "nothing", std::string("a\0b", 3).c_str()})
-    EXPECT_THROW(find_model({repository}, name), ServerError) << name;
+  const std::vector<std::string> names = {"..", ".",    "",        "../secret",           "a/1",
+                                          "/",  "link", "nothing", std::string("a\0b", 3)};
+  for (const std::string& name : names) EXPECT_THROW(find_model({repository}, name), ServerError) << name;
   EXPECT_EQ(scan_repositories({repository}).count("link"), 0);
 }
 
