@@ -1,12 +1,17 @@
 """Makes what the fuzzers start from, out of the ONNX package: fuzz_seeds.py FOLDER
 
 FOLDER/reader-seeds/*.onnx: the standard's node tests of at most 4 KB, each also with its small inputs as constants, so
-that constant folding is reached. FOLDER/dictionary: names of operators, attributes and their values for libFuzzer.
+that constant folding is reached. FOLDER/http-seeds, grpc-seeds: requests to the server. FOLDER/dictionary: names of operators,
+attributes and their values, and of the server's protocol, for libFuzzer.
 Nothing is done when both were made of the same version of the package.
 """
 
+import gzip
+import json
 import shutil
+import struct
 import sys
+import zlib
 from pathlib import Path
 
 from onnx.backend.test import __file__ as backend
@@ -15,6 +20,10 @@ import onnx
 from onnx import numpy_helper
 
 LARGEST = 4096
+TYPES = "BOOL UINT8 UINT16 UINT32 UINT64 INT8 INT16 INT32 INT64 FP16 FP32 FP64 BF16 BYTES".split()
+WORDS = """inputs outputs parameters name shape datatype data id binary_data_size binary_data binary_data_output
+    classification shared_memory_region shared_memory_byte_size shared_memory_offset sequence_id sequence_start sequence_end
+    priority timeout triton_ /v2/models/ /versions/ /infer /v2/repository/models/ /load gzip deflate;q=0.5""".split()
 
 
 def make_dictionary(path: Path) -> None:
@@ -22,6 +31,7 @@ def make_dictionary(path: Path) -> None:
     for schema in onnx.defs.get_all_schemas_with_history():
         words.add(schema.name)
         words.update(schema.attributes)
+    words.update(TYPES + WORDS)
     lines = [f'"{word}"' for word in sorted(words)]
     path.write_text("\n".join(lines) + "\n")
 
@@ -61,12 +71,101 @@ def make_models(folder: Path) -> int:
     return count
 
 
+def make_requests(folder: Path) -> None:
+    """As tests/fuzz/http_request_fuzzer.cpp reads them: what it is, how long its JSON is, and then both."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    documents = [
+        ({"inputs": [{"name": "x", "shape": [2, 1], "datatype": name, "data": [[1], [0]]}]}, b"") for name in TYPES
+    ]
+    documents.append(
+        ({"inputs": [{"name": "x", "shape": [2], "datatype": "BYTES", "data": ["a", "\u00e4"]}], "id": "1"}, b"")
+    )
+    documents.append(({"inputs": [{"data": [1, -2, 0.5], "name": "x", "shape": [3], "datatype": "FP32"}]}, b""))
+    binary = {"name": "x", "shape": [2], "datatype": "INT32", "parameters": {"binary_data_size": 8}}
+    own = {
+        "sequence_id": 5,
+        "sequence_start": True,
+        "priority": 1,
+        "timeout": 9,
+        "binary_data_output": True,
+        "own": 0.5,
+    }
+    outputs = [{"name": "o", "parameters": {"binary_data": True}}, {"name": "p", "parameters": {"classification": 3}}]
+    documents.append(({"inputs": [binary], "outputs": outputs, "parameters": own}, b"\1\0\0\0\2\0\0\0"))
+    shared = {"shared_memory_region": "r", "shared_memory_byte_size": 4, "shared_memory_offset": 1}
+    documents.append(({"inputs": [{"name": "x", "shape": [1], "datatype": "INT32", "parameters": shared}]}, b""))
+    requests = []
+    for document, tail in documents:
+        text = json.dumps(document).encode()
+        requests += [(0, len(text), text + tail), (1, 0, text)]
+        requests += [(5, len(text), gzip.compress(text + tail)), (4, len(text), zlib.compress(text + tail))]
+    requests += [(2 + 8 * kind, 0, b'{"x":"a","n":[1,2,3],"parameters":{"k":1}}') for kind in range(16)]
+    requests += [(3 + 8 * kind, 0, b"12345678") for kind in range(16)]
+    requests += [
+        (6, 0, b"/v2/models/a%20b/versions/1/infer?x=1"),
+        (6, 0, b"gzip;q=0.5, deflate"),
+        (7, 0, b'{"a":[{}]}'),
+    ]
+    for i, (kind, length, body) in enumerate(requests):
+        (folder / f"{i:03}").write_bytes(struct.pack("<BH", kind, length) + body)
+
+
+def make_messages(folder: Path) -> None:
+    """ModelInferRequests, as protobuf writes them."""
+    from tritonclient.grpc import service_pb2 as messages
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    contents = {
+        "BOOL": {"bool_contents": [True, False]},
+        "INT8": {"int_contents": [-1, 5]},
+        "INT16": {"int_contents": [-1, 5]},
+        "INT32": {"int_contents": [-1, 5]},
+        "INT64": {"int64_contents": [-1, 5]},
+        "UINT8": {"uint_contents": [1, 5]},
+        "UINT16": {"uint_contents": [1, 5]},
+        "UINT32": {"uint_contents": [1, 5]},
+        "UINT64": {"uint64_contents": [1, 5]},
+        "FP32": {"fp32_contents": [0.5, 5]},
+        "FP64": {"fp64_contents": [0.5, 5]},
+        "BYTES": {"bytes_contents": [b"a", b""]},
+    }
+    parameters = {
+        "sequence_id": messages.InferParameter(int64_param=3),
+        "sequence_start": messages.InferParameter(bool_param=True),
+        "priority": messages.InferParameter(uint64_param=1),
+        "timeout": messages.InferParameter(int64_param=9),
+        "own": messages.InferParameter(double_param=0.5),
+        "text": messages.InferParameter(string_param="t"),
+    }
+    for name, typed in contents.items():
+        for raw in (False, True):
+            message = messages.ModelInferRequest(model_name="m", model_version="1", id="i", parameters=parameters)
+            tensor = message.inputs.add(name="x", datatype=name, shape=[2])
+            if raw:
+                message.raw_input_contents.append(b"12345678")
+            else:
+                tensor.contents.CopyFrom(messages.InferTensorContents(**typed))
+            output = message.outputs.add(name="y")
+            output.parameters["classification"].int64_param = 2
+            (folder / f"{name}-{raw}").write_bytes(message.SerializeToString())
+    message = messages.ModelInferRequest(model_name="m")
+    shared = message.inputs.add(name="x", datatype="INT8", shape=[2]).parameters
+    shared["shared_memory_region"].string_param = "r"
+    shared["shared_memory_byte_size"].int64_param = 2
+    shared["shared_memory_offset"].int64_param = 1
+    (folder / "shared").write_bytes(message.SerializeToString())
+
+
 def main() -> None:
     home = Path(sys.argv[1])
     stamp = home / "reader-seeds" / "made"
+    home.mkdir(parents=True, exist_ok=True)
+    make_requests(home / "http-seeds")
+    make_messages(home / "grpc-seeds")
     if stamp.exists() and stamp.read_text() == onnx.__version__:
         return
-    home.mkdir(parents=True, exist_ok=True)
     make_dictionary(home / "dictionary")
     print(make_models(home / "reader-seeds"), "models")
     stamp.write_text(onnx.__version__)

@@ -14,8 +14,11 @@ packages=(
   g++ cmake ninja-build ccache git
   libhwy-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libxxhash-dev libminizip-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libgtest-dev libbenchmark-dev
+  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libssl-dev libre2-dev libc-ares-dev libabsl-dev
   python3 python3-dev python3-venv fonts-dejavu-core espeak-ng ca-certificates
 )
+# Boost's default on Debian 12 is older than what Beast is used of; Ubuntu's is new enough.
+if [[ "$(. /etc/os-release && echo "$ID")" == debian ]]; then packages+=(libboost1.81-dev); else packages+=(libboost-dev); fi
 # For the tests of the page that `camshaft report` writes, which are skipped without it. Ubuntu has it as a snap alone.
 [[ "$(. /etc/os-release && echo "$ID")" != debian ]] || packages+=(chromium)
 bench= architecture=

@@ -15,6 +15,7 @@
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
 #include "tools/python_command.h"
+#include "tools/serve_command.h"
 #include "tools/trtexec/trtexec.h"
 
 namespace camshaft::tools {
@@ -86,6 +87,7 @@ int parse_and_run(int argc, const char* const* argv) {
       add_verify_command(app),  add_simplify_command(app),  add_quantize_command(app), add_refit_command(app),
       add_inspect_command(app), add_report_command(app),    add_devices_command(app),  add_operators_command(app)};
   app.add_subcommand("trtexec", "Build and measure as TensorRT's trtexec does: its flags, lines and files");
+  list_serve_command(app);
   list_python_commands(app);
   try {
     app.parse(argc, argv);
@@ -128,6 +130,7 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     }
     if (const int begin = first_of_trtexec(argc, argv); begin > 0)
       return finish(trtexec::run(std::vector<std::string>(argv + begin, argv + argc)));
+    if (is_serve_command(argc, argv)) run_serve_command(argc, argv);
     if (is_python_command(argc, argv)) run_python_command(argc, argv);
     return parse_and_run(argc, argv);
   } catch (const Error& error) {

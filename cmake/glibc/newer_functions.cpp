@@ -4,9 +4,12 @@
 // Assembler names keep these apart from the declarations of the headers, which may be inline functions or other names.
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
@@ -14,6 +17,10 @@
 #include <cstdlib>
 
 extern "C" {
+
+// Of 2.30, for std::condition_variable to wait by the steady clock.
+int wait_by_clock(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                  const struct timespec* until) __asm__("pthread_cond_clockwait");
 
 // Of 2.32. Reference counts are always atomic where it is 0, as they are once a thread was started.
 char single_threaded __asm__("__libc_single_threaded") = 0;
@@ -48,6 +55,29 @@ unsigned long long read_unsigned_long_long_23(const char* text, char** end, int 
 int scan_text_23(const char* text, const char* format, ...) __asm__("__isoc23_sscanf");
 
 }  // extern "C"
+
+namespace {
+
+constexpr int64_t second_ns = 1000000000;
+
+int64_t nanoseconds_of(const timespec& time) {
+  return time.tv_sec * second_ns + time.tv_nsec;
+}
+
+}  // namespace
+
+// A second at a time at most: who sets the system's clock back must not make anyone wait longer. Waking up early is
+// allowed, and what waits looks at its clock again.
+int wait_by_clock(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  timespec now{}, system{};
+  if (clock_gettime(clock, &now) != 0) return EINVAL;
+  clock_gettime(CLOCK_REALTIME, &system);
+  const int64_t left = nanoseconds_of(*until) - nanoseconds_of(now);
+  const int64_t end = nanoseconds_of(system) + std::clamp<int64_t>(left, 0, second_ns);
+  const timespec at{end / second_ns, end % second_ns};
+  const int result = pthread_cond_timedwait(condition, mutex, &at);
+  return result == ETIMEDOUT && left > second_ns ? 0 : result;
+}
 
 namespace {
 

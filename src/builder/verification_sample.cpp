@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
+#include <vector>
 
 #include "builder/sample_inputs.h"
 #include "builder/sample_points.h"
+#include "ir/ops/size_demands.h"
 #include "reference/evaluate.h"
 
 namespace camshaft {
@@ -15,6 +19,34 @@ namespace {
 // Sizes to try along axes that nobody named: models have minimum sizes and divisibility of their own, and those of
 // sound want some thousand samples.
 constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1, 1024, 16384};
+
+// The above, those first with which no operator of the model complains of sizes that differ. Where none is such, as
+// with pictures of 384 pixels of which the positions are a table, the first that are come before.
+std::vector<int64_t> sizes_to_try(const Graph& model, const std::map<std::string, Dims>& shapes,
+                                  const SymbolBindings& symbols) {
+  std::vector<int64_t> sizes(std::begin(fallback_sizes), std::end(fallback_sizes));
+  const std::vector<ops::SizeDemand> demands = ops::size_demands(model);
+  const auto meets_all = [&](int64_t size) {
+    SymbolBindings bound;
+    try {
+      const std::vector<Dims> chosen = choose_input_shapes(model, shapes, symbols, size);
+      for (size_t i = 0; i < chosen.size(); ++i)
+        bind_symbols(model.shape(model.inputs[i]), chosen[i], "an input", bound);
+    } catch (const Error&) {  // which is said where the sample is made
+      return false;
+    }
+    return std::all_of(demands.begin(), demands.end(), [&](const auto& demand) { return demand.is_met(bound); });
+  };
+  const auto rest = std::stable_partition(sizes.begin(), sizes.end(), meets_all);
+  if (rest != sizes.begin()) return sizes;
+  constexpr int64_t largest = 1024;
+  std::vector<int64_t> found;
+  for (int64_t size = 1; size <= largest && found.size() < 3; ++size)
+    if (meets_all(size)) found.push_back(size);
+  // Among sizes that do, as those of one patch do, larger ones show more.
+  sizes.insert(sizes.begin(), found.rbegin(), found.rend());
+  return sizes;
+}
 
 // A guess may be too large for the machine, too.
 bool is_refusal(const Error& error) {
@@ -51,11 +83,12 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
   std::map<std::string, Dims> shapes = options.shapes;
   const std::map<size_t, Tensor> given = place_inputs(model, options.inputs, shapes);
   const std::map<size_t, Tensor> settled = place_inputs(model, options.settled, shapes);
+  const std::vector<int64_t> sizes = sizes_to_try(model, shapes, options.symbols);
   // Sizes at which outputs are empty come last. Integers may be indices that no rule recognises: 0 is nearly always one
   // that exists.
   const auto first_accepted = [&](SampleIntegers integers, bool with_empty) -> std::optional<VerificationSample> {
     std::optional<std::vector<Dims>> previous;
-    for (const int64_t fallback : fallback_sizes) {
+    for (const int64_t fallback : sizes) {
       VerificationSample sample;
       try {
         sample.shapes = choose_input_shapes(model, shapes, options.symbols, fallback);

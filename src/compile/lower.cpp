@@ -405,6 +405,7 @@ bool is_conditional(const Node& node) {
 }
 
 SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t size) {
+  std::vector<std::string> expressions;
   for (const ValueId id : graph.inputs) {
     const Shape& shape = graph.shape(id);
     for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -412,7 +413,20 @@ SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t 
       shape[axis].collect_symbols(names);
       // Several elements show more of a sequence than one.
       const int64_t first = graph.type(id).dtype == DType::sequence ? 3 : 1;
-      for (const std::string& n : names) symbols.try_emplace(n, axis == 0 ? first : size);
+      for (const std::string& n : names) {
+        const bool is_expression = n.find_first_of("+-*") != std::string::npos && !symbols.contains(n);
+        if (is_expression) expressions.push_back(n);
+        symbols.try_emplace(n, axis == 0 ? first : size);
+      }
+    }
+  }
+  // Exporters name sizes by expressions of others: "past_sequence_length + sequence_length".
+  for (const std::string& n : expressions) {
+    try {
+      const Dim expression = Dim::parse(n);
+      if (is_bound({expression}, symbols) && expression.evaluate(symbols) > 0)
+        symbols[n] = expression.evaluate(symbols);
+    } catch (const Error&) {  // a name and no more
     }
   }
   return symbols;

@@ -11,7 +11,8 @@
 namespace camshaft {
 
 /// `symbols`, and a guess for every symbol of the graph's inputs that is not among them: 1 for those that first appear
-/// along the first axis of an input, `size` for the others.
+/// along the first axis of an input, `size` for the others, and for one whose name is an expression of others' names,
+/// as exporters write them, what that gives.
 SymbolBindings assume_sizes(const Graph& graph, SymbolBindings symbols, int64_t size = 64);
 
 /// Whether the node only gives its operand's bytes another shape, and nothing runs.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/ops/size_demands.h"
 #include "onnx/branch_cases.h"
 #include "onnx/input_types.h"
 #include "onnx/missing_operators.h"
@@ -21,8 +22,21 @@ ImportedModel import_model(const std::filesystem::path& file, const ImportOption
   return import_model(read_model(file), options);
 }
 
-ImportedModel import_model(const ModelProto& model, const ImportOptions& options) {
-  check_operators(model);
+namespace {
+
+// The sizes of inputs without a number that an operator has one for: channels that a convolution's weights take, say.
+std::map<std::string, int64_t> demanded_sizes(const Graph& graph) {
+  std::map<std::string, int64_t> sizes;
+  for (const ops::SizeDemand& demand : ops::size_demands(graph)) {
+    const auto symbol = demand.a.as_symbol() ? demand.a.as_symbol() : demand.b.as_symbol();
+    const auto size = demand.a.as_constant() ? demand.a.as_constant() : demand.b.as_constant();
+    if (!demand.broadcasts && symbol && size && *size > 0) sizes.try_emplace(*symbol, *size);
+  }
+  return sizes;
+}
+
+ImportedModel import_with_sizes(const ModelProto& model, const ImportOptions& options,
+                                const std::map<std::string, int64_t>& demanded) {
   TensorReader tensors(model);
   NamedTensors named(model.graph, options.initializers);
   GraphUnderConstruction target(tensors, named);
@@ -31,7 +45,7 @@ ImportedModel import_model(const ModelProto& model, const ImportOptions& options
   Scope scope(model.opsets, target);
   importer.add_initializers(model.graph, scope);
   std::set<std::string> names;
-  InputTypes types(model.graph.inputs, options);
+  InputTypes types(model.graph.inputs, options, demanded);
   for (const ValueInfoProto& input : model.graph.inputs) {
     const std::string where = fmt::format("{}: input {}", model.file, quote(input.name));
     if (!names.insert(input.name).second) throw Error(ErrorCode::invalid_model, where + " is listed twice");
@@ -68,6 +82,16 @@ ImportedModel import_model(const ModelProto& model, const ImportOptions& options
   out.metadata = model.metadata;
   out.model_nodes = static_cast<int64_t>(model.graph.nodes.size());
   return out;
+}
+
+}  // namespace
+
+ImportedModel import_model(const ModelProto& model, const ImportOptions& options) {
+  check_operators(model);
+  ImportedModel imported = import_with_sizes(model, options, {});
+  const std::map<std::string, int64_t> demanded = demanded_sizes(imported.graph);
+  // Again, as shape arithmetic folds where sizes are known.
+  return demanded.empty() ? std::move(imported) : import_with_sizes(model, options, demanded);
 }
 
 }  // namespace camshaft::onnx

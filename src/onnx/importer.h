@@ -36,9 +36,10 @@ struct ImportOptions {
 /// to which all `shapes` give one size has that size. Another named one is a symbol of that name; one that is unknown
 /// (nothing, "?", "-1", "None", 0 or negative), or to which `shapes` gives another size than to one before it of that
 /// name, is a symbol of its own, "<input>.<axis>". (A true 0, which no model with a use has, is among the sizes that it
-/// takes.) Inner values keep the names of ONNX's tensors where they are unique. Functions of the model are inlined.
-/// Nodes without effect on the outputs are left out. Declared shapes of outputs and inner values are not trusted:
-/// shapes follow from the inputs.
+/// takes.) A size without a number for which an operator has one, as channels that the weights of a convolution take,
+/// is that number. Inner values keep the names of ONNX's tensors where they are unique. Functions of the model are
+/// inlined. Nodes without effect on the outputs are left out. Declared shapes of outputs and inner values are not
+/// trusted: shapes follow from the inputs.
 ///
 /// Throws Error(unsupported) that lists every node that cannot be converted, Error(invalid_model) that names the node
 /// that is wrong, and what read_model() throws.

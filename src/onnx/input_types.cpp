@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "onnx/declared_type.h"
@@ -10,7 +11,9 @@
 
 namespace camshaft::onnx {
 
-InputTypes::InputTypes(const std::vector<ValueInfoProto>& inputs, const ImportOptions& options) : options_(options) {
+InputTypes::InputTypes(const std::vector<ValueInfoProto>& inputs, const ImportOptions& options,
+                       std::map<std::string, int64_t> demanded)
+    : options_(options), demanded_(std::move(demanded)) {
   for (const ValueInfoProto& input : inputs)
     for (size_t axis = 0; input.type.shape && axis < input.type.shape->size(); ++axis)
       if (const auto size = only_size({input.name, axis}))
@@ -31,9 +34,9 @@ TensorType InputTypes::type(const ValueInfoProto& input, const std::string& wher
     } else if (is_size_name(d.param) && !has_size({input.name, axis}) && only_sizes_.contains(d.param)) {
       type.shape.emplace_back(only_sizes_.at(d.param));
     } else if (is_size_name(d.param) && may_share(d.param, {input.name, axis})) {
-      type.shape.push_back(Dim::symbol(d.param));
+      type.shape.push_back(named(d.param));
     } else {
-      type.shape.push_back(Dim::symbol(fmt::format("{}.{}", symbol_base(input.name), axis)));
+      type.shape.push_back(named(fmt::format("{}.{}", symbol_base(input.name), axis)));
     }
   }
   return type;
@@ -69,6 +72,11 @@ std::optional<int64_t> InputTypes::only_size(const Axis& axis) const {
     only = size;
   }
   return only;
+}
+
+Dim InputTypes::named(const std::string& symbol) const {
+  const auto size = demanded_.find(symbol);
+  return size == demanded_.end() ? Dim::symbol(symbol) : Dim(size->second);
 }
 
 // Adds the axis to those of this name unless it is given another size than one of them.

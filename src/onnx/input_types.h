@@ -12,7 +12,9 @@ namespace camshaft::onnx {
 
 class InputTypes {
  public:
-  InputTypes(const std::vector<ValueInfoProto>& inputs, const ImportOptions& options);
+  /// `demanded`: sizes of symbols that the model's operators turned out to demand.
+  InputTypes(const std::vector<ValueInfoProto>& inputs, const ImportOptions& options,
+             std::map<std::string, int64_t> demanded = {});
 
   /// See import_model() for sizes without a number. `where` begins messages. Throws Error(unsupported) for an input
   /// that does not say how many axes it has, and where none of the shapes does.
@@ -29,8 +31,10 @@ class InputTypes {
   bool has_size(const Axis& axis) const;
   std::optional<int64_t> only_size(const Axis& axis) const;
   bool may_share(const std::string& symbol, const Axis& axis);
+  Dim named(const std::string& symbol) const;
 
   const ImportOptions& options_;
+  std::map<std::string, int64_t> demanded_;
   std::map<std::string, std::vector<Axis>> axes_;  // by the symbol they share
   std::map<std::string, int64_t> only_sizes_;      // of symbols that stand for one size in all sets of shapes
 };

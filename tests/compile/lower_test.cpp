@@ -217,5 +217,27 @@ TEST(Lower, Description) {
   EXPECT_EQ(to_string(l.plan), "r: f32[n, 2] = pointwise[fast](x: f32[n, 2])\n");
 }
 
+TEST(AssumeSizes, NamesThatAreExpressions) {
+  Graph graph;
+  const auto input = [&](const std::string& name, const std::vector<std::string>& sizes) {
+    Shape shape;
+    for (const std::string& size : sizes) shape.push_back(Dim::symbol(size));
+    graph.add_input(name, {DType::f32, shape});
+  };
+  input("mask", {"batch", "past + seq"});
+  input("past", {"batch", "past"});
+  input("ids", {"batch", "seq"});
+  input("other", {"batch", "past + unknown", "half-size", "2*seq"});
+  const SymbolBindings sizes = assume_sizes(graph, {{"seq", 3}}, 10);
+  EXPECT_EQ(sizes, (SymbolBindings{{"batch", 1},
+                                   {"past", 10},
+                                   {"seq", 3},
+                                   {"past + seq", 13},
+                                   {"past + unknown", 10},
+                                   {"half-size", 10},
+                                   {"2*seq", 6}}));
+  EXPECT_EQ(assume_sizes(graph, {{"past + seq", 7}}, 10).at("past + seq"), 7) << "what is given stays";
+}
+
 }  // namespace
 }  // namespace camshaft::lower_test

@@ -13,7 +13,9 @@ import yaml
 from camshaft_cli import ROOT
 
 DEPLOY = ROOT / "deploy"
-FILES = sorted(DEPLOY.glob("*.Dockerfile"))
+EVERY = sorted(DEPLOY.glob("*.Dockerfile"))
+# Those that install the wheel.
+FILES = [file for file in EVERY if file.name != "server.Dockerfile"]
 BIN = Path(sys.executable).parent
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="what is shipped is for x86-64")
@@ -38,18 +40,31 @@ def services():
     return {name: {**listed.get(service.get("extends"), {}), **service} for name, service in listed.items()}
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("file", EVERY, ids=lambda path: path.name)
 def test_hadolint_is_content(file):
     output(BIN / "hadolint", "--config", DEPLOY / ".hadolint.yaml", file)
 
 
 def test_yamllint_is_content():
-    rules = "{extends: default, rules: {line-length: {max: 120}, document-start: disable}}"
-    output(sys.executable, "-m", "yamllint", "--strict", "-d", rules, DEPLOY / "compose.yaml")
+    rules = "{extends: default, rules: {line-length: {max: 120}, document-start: disable, comments: {min-spaces-from-content: 2}}}"
+    files = [DEPLOY / "compose.yaml", *sorted((DEPLOY / "kserve").glob("*.yaml")), DEPLOY / "helm/camshaft/values.yaml"]
+    output(sys.executable, "-m", "yamllint", "--strict", "-d", rules, *files)
 
 
-def test_both_are_there():
-    assert [file.name for file in FILES] == ["cpu.Dockerfile", "cuda.Dockerfile"]
+def test_all_are_there():
+    assert [file.name for file in EVERY] == ["cpu.Dockerfile", "cuda.Dockerfile", "server.Dockerfile"]
+
+
+def test_the_image_of_the_server():
+    """It builds by scripts that are there, and copies programs that they make; its flags are tried in test_kubernetes.py."""
+    said = instructions(DEPLOY / "server.Dockerfile")
+    (built,) = [rest for word, rest in said if word == "RUN" and "scripts/" in rest]
+    for command in built.split(" && "):
+        assert (ROOT / command.split()[0]).stat().st_mode & 0o111, command
+    (copied,) = [rest for word, rest in said if word == "COPY" and rest.startswith("--from=build")]
+    for program in copied.split()[1:-1]:
+        target = {"camshaft-server": "camshaft_server", "camshaft": "camshaft_command"}[Path(program).name]
+        assert target in built.split()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)

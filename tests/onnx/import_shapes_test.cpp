@@ -232,5 +232,40 @@ TEST(ImportShapes, DepthToSpaceAndBack) {
   }
 }
 
+TEST(ImportShapes, SizesThatOperatorsDemandAreKnown) {
+  // A picture as exporters declare it who leave all of its sizes open, and features likewise.
+  GraphWriter graph;
+  graph.input("pixels", DType::f32, {"batch", "channels", "height", "width"}).input("x", DType::f32, {"batch", "wide"});
+  graph.initializer(TensorWriter("kernel", {8, 3, 4, 4}, std::vector<float>(384)))
+      .initializer(TensorWriter("weights", {5, 2}, std::vector<float>(10)));
+  add_ints(graph, "axis", {1});
+  add_ints(graph, "rest", {-1});
+  graph.node("Conv", {"pixels", "kernel"}, {"y"}, {attr("strides", {4, 4})})
+      .node("MatMul", {"x", "weights"}, {"z"})
+      .node("Shape", {"pixels"}, {"shape"})
+      .node("Gather", {"shape", "axis"}, {"size"})
+      .node("Concat", {"size", "rest"}, {"to"}, {attr("axis", 0)})
+      .node("Reshape", {"pixels", "to"}, {"rows"})
+      .output("y", DType::f32)
+      .output("z", DType::f32)
+      .output("rows", DType::f32);
+  const Graph g = import_graph(graph, 13);
+  EXPECT_EQ(to_string(g.type(g.inputs[0])), "f32[batch, 3, height, width]");
+  EXPECT_EQ(to_string(g.type(g.inputs[1])), "f32[batch, 5]");
+  EXPECT_EQ(to_string(g.type(g.outputs[2])), "f32[3, batch*height*width]") << "shape arithmetic folds";
+}
+
+TEST(ImportShapes, SizesThatBranchesDemandStayOpen) {
+  GraphWriter then_branch, else_branch, graph;
+  then_branch.node("Conv", {"pixels", "kernel"}, {"t"}).output("t", DType::f32);
+  else_branch.node("Identity", {"pixels"}, {"e"}).output("e", DType::f32);
+  graph.input("pixels", DType::f32, {1, "channels", 4, 4}).input("convolves", DType::boolean, {});
+  graph.initializer(TensorWriter("kernel", {3, 3, 1, 1}, std::vector<float>(9)));
+  graph.node("If", {"convolves"}, {"y"}, {attr("then_branch", then_branch), attr("else_branch", else_branch)})
+      .output("y", DType::f32);
+  const Graph g = import_graph(graph, 13);
+  EXPECT_EQ(to_string(g.type(g.inputs[0])), "f32[1, channels, 4, 4]");
+}
+
 }  // namespace
 }  // namespace camshaft::onnx::testing::import_shapes_test

@@ -52,14 +52,15 @@ class Page:
             self.loaded = True
 
     def open(self, path, width=1440, height=900, dark=False):
-        """Loads a file in a window of that size, and waits until it has drawn."""
+        """Loads a file, or an address, in a window of that size, and waits until it has drawn."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = "dark" if dark else "light"
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.problems.clear()
         self.requests.clear()
         self.loaded = False
-        went = self.call("Page.navigate", url=Path(path).resolve().as_uri())
+        url = path if str(path).startswith("http") else Path(path).resolve().as_uri()
+        went = self.call("Page.navigate", url=url)
         if "errorText" in went:
             raise RuntimeError(f"{path}: {went['errorText']}")
         end = time.monotonic() + PATIENCE

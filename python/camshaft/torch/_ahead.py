@@ -71,7 +71,7 @@ class CompiledModule(torch.nn.Module):
     """A module of engines. Its arguments are those of the module that it was made from; it pickles."""
 
     def __init__(self, run: torch.nn.Module, specs: list[tuple[Any, Any]], in_spec: Any, out_spec: Any) -> None:
-        """`specs`: (type, ranges of sizes) of each tensor among the arguments, None for others."""
+        """`specs`: (type, ranges of sizes, device) of each tensor among the arguments, (None, value) of others."""
         super().__init__()
         self.run, self._specs = run, specs
         self._in_spec, self._out_spec = in_spec, out_spec
@@ -101,8 +101,12 @@ class CompiledModule(torch.nn.Module):
             if spec != self._in_spec:
                 raise InvalidArgumentError(f"the module was compiled for arguments {self._in_spec}, not {spec}")
         for place, (value, wanted) in enumerate(zip(given, self._specs)):
-            if wanted is not None:
-                _check(place, value, *wanted)
+            if wanted[0] is not None:
+                _check(place, value, *wanted[:2])
+            elif value != wanted[1]:
+                raise InvalidArgumentError(
+                    f"argument {place} is {value!r}; the module was compiled for {wanted[1]!r} alone"
+                )
         return pytree.tree_unflatten(self.run(*given), self._out_spec)
 
 
@@ -248,7 +252,7 @@ def _specs(program: Any, users: list[Any], described: list[Any] | None) -> tuple
     for place, (node, _) in enumerate(users):
         fake = node.meta.get("val")
         if not isinstance(fake, torch.Tensor):
-            specs.append(None)
+            specs.append((None, fake))
             continue
         given = None if described is None else described[place]
         sizes = []
@@ -268,7 +272,7 @@ def _specs(program: Any, users: list[Any], described: list[Any] | None) -> tuple
                 found = ranges.get(size.node.expr)
                 high = 2**31 if found is None or found.upper > 2**31 else int(found.upper)
                 sizes.append((1 if found is None else max(1, int(found.lower)), high))
-        specs.append((fake.dtype, tuple(sizes)))
+        specs.append((fake.dtype, tuple(sizes), str(fake.device)))
         if given is not None:
             profiles[node.name] = (given.min_shape, given.opt_shape, given.max_shape)
-    return specs, profiles if dynamic and len(profiles) == sum(spec is not None for spec in specs) else {}
+    return specs, profiles if dynamic and len(profiles) == sum(spec[0] is not None for spec in specs) else {}

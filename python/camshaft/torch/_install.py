@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from typing import Any
 
 import torch
 from torch._dynamo import register_backend
@@ -11,7 +12,7 @@ from torch._dynamo import register_backend
 from camshaft._errors import InvalidArgumentError
 from camshaft.torch._ahead import CompiledModule, Input, compile
 from camshaft.torch._backend import backend
-from camshaft.torch._saving import load, save
+from camshaft.torch._saving import save
 
 
 class _TypeNames:
@@ -28,6 +29,11 @@ class _TypeNames:
     f64 = float64 = double = torch.float64
 
 
+def _load(path: Any, **_: Any) -> Any:
+    """What torch_tensorrt.load gives: the program, whose module() runs."""
+    return torch.export.load(path)
+
+
 def install() -> None:
     """From now on torch.compile(backend="tensorrt") and backend="torch_tensorrt" are this backend, and
     `import torch_tensorrt` gives compile, Input, save, load, dtype and dynamo.compile of Camshaft. Call it before anything
@@ -39,7 +45,7 @@ def install() -> None:
         raise InvalidArgumentError("torch_tensorrt is imported already: call camshaft.torch.install() before that")
     shim, dynamo = types.ModuleType("torch_tensorrt", __doc__), types.ModuleType("torch_tensorrt.dynamo", __doc__)
     for module in (shim, dynamo):
-        module.__dict__.update(compile=compile, Input=Input, save=save, load=load, _camshaft=True)
+        module.__dict__.update(compile=compile, Input=Input, save=save, load=_load, _camshaft=True)
     shim.__dict__.update(
         dynamo=dynamo, dtype=_TypeNames, __version__="2.13.0+camshaft", __path__=[], CompiledModule=CompiledModule
     )

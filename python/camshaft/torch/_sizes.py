@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -133,13 +135,33 @@ def symbol_of(size: Any) -> str | None:
     return str(expression) if isinstance(expression, sympy.Symbol) else None
 
 
-def evaluator(texts: Sequence[int | str]) -> Callable[[dict[str, int]], tuple[int, ...]]:
-    """A function from the symbols' values to sizes that text_of() wrote."""
-    import math
+_OF_MATH = ("floor", "ceil", "trunc")
+# What text_of() writes: arithmetic, and these functions.
+_FUNCTIONS: dict[str, Any] = {"max": max, "min": min, "int": int, "abs": abs, "math": math}
+_ALLOWED = (
+    *(ast.Expression, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Load, ast.Call, ast.Attribute),
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub),
+)
 
-    code = compile("(" + "".join(f"{text}," for text in texts) + ")", "<sizes>", "eval")
-    names = {"__builtins__": {"max": max, "min": min, "int": int, "abs": abs}, "math": math}
-    return lambda symbols: eval(code, names, symbols)
+
+def evaluator(texts: Sequence[int | str]) -> Callable[[dict[str, int]], tuple[int, ...]]:
+    """A function from the symbols' values to sizes that text_of() wrote. The texts may come from a file: what is not
+    arithmetic raises ValueError."""
+    tree = ast.parse("(" + "".join(f"{text}," for text in texts) + ")", "<sizes>", "eval")
+    for node in ast.walk(tree):
+        strange = not isinstance(node, _ALLOWED)
+        if isinstance(node, ast.Constant):
+            strange = not isinstance(node.value, (int, float))
+        elif isinstance(node, ast.Attribute):
+            strange = not (isinstance(node.value, ast.Name) and node.value.id == "math" and node.attr in _OF_MATH)
+        elif isinstance(node, ast.Call):
+            strange = bool(node.keywords) or isinstance(node.func, ast.Call)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            strange = not (isinstance(node.right, ast.Constant) and 0 <= node.right.value <= 8)
+        if strange:
+            raise ValueError(f"a size is no arithmetic: {texts}")
+    code = compile(tree, "<sizes>", "eval")
+    return lambda symbols: eval(code, {"__builtins__": {}, **_FUNCTIONS}, symbols)
 
 
 def symbols_of(sizes: Sequence[Any]) -> set[str]:

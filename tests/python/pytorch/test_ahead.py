@@ -6,14 +6,14 @@ import subprocess
 import sys
 
 import pytest
-from camshaft_cli import ROOT
+from camshaft_cli import BINARY, ROOT
 from conftest import HERE
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("camshaft", reason="the Python module was not built: no Python headers")
 import camshaft.torch  # noqa: E402
-from camshaft import InvalidArgumentError, UnsupportedError  # noqa: E402
-from camshaft.torch import Input  # noqa: E402
+from camshaft import FileError, InvalidArgumentError, UnsupportedError  # noqa: E402
+from camshaft.torch import Input, exported  # noqa: E402
 from test_compile import Net, same  # noqa: E402
 
 
@@ -48,18 +48,120 @@ def test_files_and_pickles(net, tmp_path):
         module = camshaft.torch.compile(net, inputs=[torch.randn(2, 3, 16, 16)], optimization_level=0, **options)
         x = torch.randn(2, 3, 16, 16)
         torch.save(x, tmp_path / "x")
-        camshaft.torch.save(module, tmp_path / "module")
+        camshaft.torch.save(module, tmp_path / "module.pt2")
         expected = net(x).detach()
-        same(camshaft.torch.load(tmp_path / "module")(x), expected)
+        same(camshaft.torch.load(tmp_path / "module.pt2")(x), expected)
+        same(torch.export.load(tmp_path / "module.pt2").module()(x), expected)
         same(pickle.loads(pickle.dumps(module))(x), expected)
         code = f"""import sys; sys.path.insert(0, {HERE!r})
 import torch, camshaft.torch
-module = camshaft.torch.load({str(tmp_path / "module")!r})
+module = camshaft.torch.load({str(tmp_path / "module.pt2")!r})
 print(module(torch.load({str(tmp_path / "x")!r})).sum().item())"""
         said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         assert float(said) == pytest.approx(expected.sum().item(), rel=1e-4)
+    assert str(ROOT).encode() not in (tmp_path / "module.pt2").read_bytes()
     with pytest.raises(InvalidArgumentError, match="what camshaft.torch.compile"):
         camshaft.torch.save(net, tmp_path / "other")
+    with pytest.raises(FileError, match="nowhere"):
+        camshaft.torch.save(module, tmp_path / "nowhere" / "module.pt2")
+    with pytest.raises(FileError, match="nowhere"):
+        camshaft.torch.load(tmp_path / "nowhere.pt2")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["module.pt2", "x"]
+
+
+def test_files_keep_ranges_of_shapes(net, tmp_path):
+    module = camshaft.torch.compile(net, inputs=[Input(**IMAGES)], optimization_level=0)
+    camshaft.torch.save(module, tmp_path / "module.pt2")
+    loaded = camshaft.torch.load(tmp_path / "module.pt2")
+    with torch.no_grad():
+        for shape in [(1, 3, 8, 8), (2, 3, 16, 16), (4, 3, 32, 20)]:
+            x = torch.randn(shape)
+            same(loaded(x), net(x))
+            same(loaded(x.to(memory_format=torch.channels_last)), net(x))
+        with pytest.raises(Exception, match="<= 4"):
+            loaded(torch.randn(5, 3, 8, 8))
+
+
+def test_files_of_structures_and_sizes(tmp_path):
+    class Structured(torch.nn.Module):
+        def forward(self, x, pair, *, scale, negate=False):
+            y = x * scale + pair["a"] - pair["b"][0]
+            return {"y": -y if negate else y, "sum": [y.sum()], "rows": torch.arange(x.shape[0] * 2 + 1)}
+
+    ranged = Input(min_shape=(1, 3), opt_shape=(2, 3), max_shape=(8, 3))
+    inputs = [ranged, {"a": torch.randn(3), "b": (torch.randn(1, 1),)}]
+    named = {"scale": ranged, "negate": True}
+    module = camshaft.torch.compile(Structured().eval(), inputs=inputs, kwarg_inputs=named, optimization_level=0)
+    camshaft.torch.save(module, tmp_path / "module.pt2")
+    loaded = camshaft.torch.load(tmp_path / "module.pt2")
+    for rows in (2, 5):
+        given = (torch.randn(rows, 3), {"a": torch.randn(3), "b": (torch.randn(1, 1),)})
+        scale = torch.randn(rows, 3)
+        expected = Structured()(*given, scale=scale, negate=True)
+        actual = loaded(*given, scale=scale, negate=True)
+        same(actual["y"], expected["y"])
+        same(actual["sum"][0], expected["sum"][0])
+        assert torch.equal(actual["rows"], expected["rows"])
+        same(module(*given, scale=scale, negate=True)["y"], expected["y"])
+    with pytest.raises(InvalidArgumentError, match="compiled for True alone"):
+        module(*given, scale=scale, negate=False)
+
+
+def test_the_operator_believes_nothing():
+    """What a file brings beside the engine's bytes."""
+    net = torch.nn.Linear(4, 4).eval()
+    module = camshaft.torch.compile(net, inputs=[torch.randn(2, 4)], optimization_level=0)
+    program = exported(module)
+    call = next(node for node in program.graph.nodes if node.op == "call_function" and "camshaft" in str(node.target))
+    engine, signature = program.state_dict["run.engine"], call.args[3]
+    x = torch.randn(2, 4)
+    run = torch.ops.camshaft.run
+    same(run([x], [], engine, signature)[0], net(x))
+    for wrong, words in [
+        ("{}", "damaged signature"),
+        ("no JSON", "damaged signature"),
+        (signature.replace('"sizes": [2', '"sizes": ["().__class__"'), "no arithmetic"),
+        (signature.replace('"sizes": [2', '"sizes": ["9**9**9"'), "no arithmetic"),
+        (signature.replace('"ours": "f32"', '"ours": "f64"'), "is not torch.float32"),
+        (signature.replace("torch.float32", "torch.float64").replace('"f32"', '"f64"'), "float64|f64"),
+        (signature.replace('"sizes": [2', '"sizes": [1'), "bytes"),
+        (signature.replace('"output0"', '"other"'), "other"),
+    ]:
+        assert wrong != signature
+        with pytest.raises(Exception, match=words):
+            run([x.double() if "float64" in wrong else x], [], engine, wrong)
+    for given, numbers, words in [([x, x], [], "2 tensors"), ([x], [3], "1 numbers"), ([x.double()], [], "float64")]:
+        with pytest.raises(InvalidArgumentError, match=words):
+            run(given, numbers, engine, signature)
+    damaged = engine.clone()
+    damaged[len(damaged) // 2] ^= 255
+    with pytest.raises(camshaft.Error, match="damaged|checksum|corrupt"):
+        run([x], [], damaged, signature)
+
+
+def test_the_loader_in_cpp(net, tmp_path):
+    """Which needs no PyTorch."""
+    loader = BINARY.parent.parent / "examples" / "run_pt2"
+    if not loader.exists():
+        pytest.skip("the example run_pt2 was not built")
+    module = camshaft.torch.compile(net, inputs=[Input(**IMAGES)], optimization_level=0)
+    camshaft.torch.save(module, tmp_path / "module.pt2")
+    expected = net(torch.ones(3, 3, 8, 8)).detach()
+    said = subprocess.run([loader, tmp_path / "module.pt2", "3x3x8x8"], capture_output=True, text=True, check=True)
+    numbers = [float(word) for word in said.stdout.split("]:")[1].split() if word != "..."]
+    assert numbers == pytest.approx(expected.flatten()[: len(numbers)].tolist(), rel=1e-4, abs=1e-5)
+    parts = camshaft.torch.compile(
+        net, inputs=[torch.ones(1, 3, 8, 8)], torch_executed_ops={"aten.convolution"}, min_block_size=1
+    )
+    camshaft.torch.save(parts, tmp_path / "parts.pt2")
+    (tmp_path / "none.pt2").write_bytes((tmp_path / "module.pt2").read_bytes()[:300])
+    for name, words in [
+        ("parts.pt2", "not one engine"),
+        ("none.pt2", "no .pt2 file"),
+        ("nowhere.pt2", "cannot be read"),
+    ]:
+        failed = subprocess.run([loader, tmp_path / name], capture_output=True, text=True)
+        assert failed.returncode == 1 and words in failed.stderr
 
 
 def test_arguments_by_name_and_structures():

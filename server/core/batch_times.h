@@ -1,0 +1,26 @@
+// How long runs take by the size of their batch, as measured.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace camshaft::server {
+
+/// Safe from several threads.
+class BatchTimes {
+ public:
+  /// Of one run. The first of a size counts whole, later ones an eighth: times drift with the machine's load.
+  void add(int64_t batch, std::chrono::nanoseconds time);
+  /// Between sizes that were measured by the line through them; beyond the largest in proportion to it. Zero where
+  /// nothing was measured.
+  std::chrono::nanoseconds expected(int64_t batch) const;
+  bool empty() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<int64_t, double> nanoseconds_;
+};
+
+}  // namespace camshaft::server

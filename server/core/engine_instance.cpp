@@ -1,0 +1,270 @@
+#include "server/core/engine_instance.h"
+
+#include <cstring>
+
+#include "server/core/data_type.h"
+#include "server/core/status.h"
+#include "server/core/text_tensor.h"
+
+namespace camshaft::server {
+
+namespace {
+
+// Whether kernels may read elements where they lie: at a multiple of their size.
+bool is_aligned(const void* data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data) % byte_size(dtype, 1) == 0;
+}
+
+const RequestedOutput* requested(const Pending& pending, size_t index) {
+  return pending.request.outputs.empty() ? nullptr : &pending.request.outputs[index];
+}
+
+size_t index_of_output(const Pending& pending, size_t place) {
+  size_t index = 0;
+  while (index < pending.outputs.size() && pending.outputs[index] != place) ++index;
+  return index;
+}
+
+void check_target(const RequestedOutput& wanted, size_t bytes) {
+  if (wanted.target->size() < bytes)
+    throw ServerError(StatusCode::invalid_argument, "shared memory size specified with the request for output '" +
+                                                        wanted.name + "' (" + std::to_string(wanted.target->size()) +
+                                                        " bytes) should be at least " + std::to_string(bytes) +
+                                                        " bytes to hold the results");
+}
+
+ContextOptions context_options(int threads) {
+  ContextOptions options;
+  options.set("threads", threads);
+  return options;
+}
+
+}  // namespace
+
+EngineInstance::EngineInstance(const Engine& engine, int threads, const Signature& signature,
+                               std::shared_ptr<BufferPool> pool)
+    : signature_(signature),
+      context_(engine.create_context(context_options(threads))),
+      pool_(std::move(pool)),
+      input_dims_(signature.input_count(), Dims{-1}),
+      staging_(signature.input_count()),
+      texts_(signature.input_count()),
+      outputs_(signature.output_count()) {}
+
+void EngineInstance::run(std::vector<PendingPtr> batch) noexcept {
+  Status status;
+  try {
+    run_together(batch);
+    return;
+  } catch (...) {
+    status = current_exception_status();
+  }
+  // What the engine finds wrong in the data of one must not fail the others.
+  if (batch.size() > 1 && status.code != StatusCode::resource_exhausted) {
+    for (PendingPtr& pending : batch) {
+      std::vector<PendingPtr> alone;
+      alone.push_back(std::move(pending));
+      run(std::move(alone));
+    }
+    return;
+  }
+  for (const PendingPtr& pending : batch)
+    if (!pending->answered())
+      pending->fail(status, status.code == StatusCode::cancelled ? FailureReason::cancelled : FailureReason::backend);
+}
+
+void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
+  Timeline timeline;
+  timeline.compute_start = Clock::now();
+  const int64_t total = bind_inputs(batch);
+  bind_outputs(batch);
+  context_.set_cancellation(batch.size() == 1 ? batch.front()->request.cancellation : never_);
+  timeline.input_end = Clock::now();
+  context_.run();
+  timeline.output_start = Clock::now();
+  take_outputs(total);
+  timeline.compute_end = Clock::now();
+  batch.front()->statistics().executed(timeline, static_cast<uint64_t>(total));
+  int64_t first = 0;
+  for (const PendingPtr& pending : batch) {
+    Timeline& own = pending->request.timeline;
+    own.compute_start = timeline.compute_start;
+    own.input_end = timeline.input_end;
+    own.output_start = timeline.output_start;
+    own.compute_end = timeline.compute_end;
+    answer(*pending, first);
+    first += pending->batch;
+  }
+  for (std::shared_ptr<std::byte>& staged : staging_) staged.reset();
+  for (Tensor& texts : texts_) texts = Tensor();
+  for (Output& output : outputs_) output.data.reset();
+}
+
+int64_t EngineInstance::bind_inputs(const std::vector<PendingPtr>& batch) {
+  int64_t total = 0;
+  for (const PendingPtr& pending : batch) total += pending->batch;
+  for (size_t place = 0; place < signature_.input_count(); ++place) bind_input(place, batch, total);
+  return total;
+}
+
+void EngineInstance::bind_input(size_t place, const std::vector<PendingPtr>& batch, int64_t total) {
+  const TensorSpec& spec = signature_.input(place);
+  const NamedTensor* first = batch.front()->inputs[place];
+  if (first == nullptr)
+    throw ServerError(StatusCode::invalid_argument, "input '" + spec.name + "' of model '" + signature_.model +
+                                                        "' is not in the request: an engine needs all its inputs");
+  Dims dims = first->shape;
+  if (signature_.max_batch > 0) {
+    dims.erase(dims.begin());
+    dims = model_shape(spec, dims);
+    dims.insert(dims.begin(), total);
+  } else {
+    dims = model_shape(spec, dims);
+  }
+  if (spec.dtype == DType::string) return bind_texts(spec, dims, batch, place);
+  if (dims != input_dims_[place]) {
+    shapes_changed_ = true;
+    input_dims_[place] = Dims{-1};
+    context_.set_input_shape(spec.name, dims);
+    input_dims_[place] = dims;
+  }
+  const size_t bytes = byte_size(spec.dtype, element_count(dims));
+  if (batch.size() == 1 && bytes > 0 && is_aligned(first->data.span.data(), spec.dtype)) {
+    context_.bind_input(spec.name, first->data.span.data(), bytes);
+    return;
+  }
+  staging_[place] = pool_->take(bytes);
+  std::byte* to = staging_[place].get();
+  for (const PendingPtr& pending : batch) {
+    const std::span<const std::byte> from = pending->inputs[place]->data.span;
+    if (!from.empty()) std::memcpy(to, from.data(), from.size());
+    to += from.size();
+  }
+  context_.bind_input(spec.name, staging_[place].get(), bytes);
+}
+
+void EngineInstance::bind_texts(const TensorSpec& spec, const Dims& dims, const std::vector<PendingPtr>& batch,
+                                size_t place) {
+  Tensor texts(DType::string, dims);
+  int64_t next = 0;
+  for (const PendingPtr& pending : batch) next = read_texts(pending->inputs[place]->data.span, texts, next);
+  context_.set_input(spec.name, texts);
+  texts_[place] = std::move(texts);
+  shapes_changed_ |= dims != input_dims_[place];
+  input_dims_[place] = dims;
+}
+
+void EngineInstance::bind_outputs(const std::vector<PendingPtr>& batch) {
+  for (size_t place = 0; place < outputs_.size(); ++place) {
+    const TensorSpec& spec = signature_.output(place);
+    Output& output = outputs_[place];
+    output.in_target = false;
+    if (spec.dtype == DType::string) continue;
+    if (shapes_changed_) {
+      try {
+        output.dims = context_.output_shape(spec.name);
+        output.known = true;
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::invalid_argument) throw;
+        output.known = false;  // it depends on the data
+        context_.bind_output(spec.name, nullptr, 0);
+      }
+    }
+    if (!output.known) continue;
+    const size_t bytes = byte_size(spec.dtype, element_count(output.dims));
+    std::byte* to = nullptr;
+    const size_t index = batch.size() == 1 ? index_of_output(*batch.front(), place) : batch.front()->outputs.size();
+    if (batch.size() == 1 && index < batch.front()->outputs.size()) {
+      const RequestedOutput* wanted = requested(*batch.front(), index);
+      if (wanted != nullptr && wanted->target && wanted->classes == 0) {
+        check_target(*wanted, bytes);
+        if (bytes > 0 && is_aligned(wanted->target->data(), spec.dtype)) {
+          to = wanted->target->data();
+          output.in_target = true;
+        }
+      }
+    }
+    if (to == nullptr) {
+      output.data = pool_->take(bytes);
+      to = output.data.get();
+    }
+    context_.bind_output(spec.name, to, bytes);
+  }
+  shapes_changed_ = false;
+}
+
+// What the context kept itself goes into memory that outlives the next run.
+void EngineInstance::take_outputs(int64_t total) {
+  for (size_t place = 0; place < outputs_.size(); ++place) {
+    const TensorSpec& spec = signature_.output(place);
+    Output& output = outputs_[place];
+    if (spec.dtype == DType::string || !output.known) {
+      const Tensor result = context_.output(spec.name);
+      output.dims = result.dims();
+      if (spec.dtype != DType::string) {
+        output.data = pool_->take(result.bytes());
+        if (result.bytes() > 0) std::memcpy(output.data.get(), result.data(), result.bytes());
+      }
+    }
+    if (signature_.max_batch > 0 && (output.dims.empty() || output.dims.front() != total))
+      throw ServerError(StatusCode::internal, "output '" + spec.name + "' of model '" + signature_.model +
+                                                  "' has the shape " + shape_text(output.dims) + " for a batch of " +
+                                                  std::to_string(total) +
+                                                  ": set max_batch_size to 0 for a model without an axis of the batch");
+  }
+}
+
+NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t first) const {
+  const TensorSpec& spec = signature_.output(place);
+  const Output& output = outputs_[place];
+  NamedTensor tensor;
+  tensor.name = spec.name;
+  tensor.dtype = spec.dtype;
+  Dims dims = output.dims;
+  int64_t element = element_count(dims), begin = 0, count = element;
+  if (signature_.max_batch > 0) {
+    dims.erase(dims.begin());
+    element = element_count(dims);
+    begin = first * element;
+    count = pending.batch * element;
+    dims = client_shape(spec, dims);
+    dims.insert(dims.begin(), pending.batch);
+  } else {
+    dims = client_shape(spec, dims);
+  }
+  tensor.shape = std::move(dims);
+  if (spec.dtype == DType::string) {
+    tensor.data = write_texts(context_.output(spec.name), begin, count);
+    return tensor;
+  }
+  if (output.in_target) return tensor;  // whose span is the target's
+  const size_t offset = byte_size(spec.dtype, begin);
+  tensor.data = {{output.data.get() + offset, byte_size(spec.dtype, count)}, output.data};
+  return tensor;
+}
+
+void EngineInstance::answer(Pending& pending, int64_t first) {
+  try {
+    std::vector<NamedTensor> outputs;
+    outputs.reserve(pending.outputs.size());
+    for (size_t i = 0; i < pending.outputs.size(); ++i) {
+      const size_t place = pending.outputs[i];
+      outputs.push_back(slice(place, pending, first));
+      NamedTensor& tensor = outputs.back();
+      const RequestedOutput* wanted = requested(pending, i);
+      if (wanted == nullptr || !wanted->target || wanted->classes > 0) continue;
+      const bool lies_there = outputs_[place].in_target;
+      const size_t bytes = lies_there ? byte_size(tensor.dtype, element_count(tensor.shape)) : tensor.data.span.size();
+      check_target(*wanted, bytes);
+      if (!lies_there && bytes > 0) std::memcpy(wanted->target->data(), tensor.data.span.data(), bytes);
+      tensor.data = {wanted->target->first(bytes), wanted->target_owner};
+    }
+    for (size_t i = 0; pending.keep && i < signature_.kept.size(); ++i)
+      pending.keep(i, slice(signature_.outputs.size() + i, pending, first));
+    pending.succeed(std::move(outputs));
+  } catch (...) {
+    pending.fail(current_exception_status(), FailureReason::backend);
+  }
+}
+
+}  // namespace camshaft::server

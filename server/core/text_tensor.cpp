@@ -1,0 +1,34 @@
+#include "server/core/text_tensor.h"
+
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "server/core/status.h"
+
+namespace camshaft::server {
+
+int64_t read_texts(std::span<const std::byte> bytes, Tensor& texts, int64_t first) {
+  for (size_t at = 0; at < bytes.size(); ++first) {
+    uint32_t length = 0;
+    std::memcpy(&length, bytes.data() + at, sizeof(length));
+    at += sizeof(length);
+    texts.set_text(first, {reinterpret_cast<const char*>(bytes.data() + at), length});
+    at += length;
+  }
+  return first;
+}
+
+Bytes write_texts(const Tensor& texts, int64_t first, int64_t count) {
+  auto written = std::make_shared<std::string>();
+  for (int64_t i = first; i < first + count; ++i) {
+    const std::string text = texts.text(i);
+    if (text.size() > std::numeric_limits<uint32_t>::max())
+      throw ServerError(StatusCode::unsupported, "a string of an output is larger than 4 GiB");
+    const auto length = static_cast<uint32_t>(text.size());
+    written->append(reinterpret_cast<const char*>(&length), sizeof(length)).append(text);
+  }
+  return {std::as_bytes(std::span(*written)), written};
+}
+
+}  // namespace camshaft::server

@@ -1,0 +1,21 @@
+// Requests that are run before a model is ready.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "server/core/backend.h"
+#include "server/core/batch_times.h"
+
+namespace camshaft::server {
+
+/// Runs what model_warmup says on each instance; files come from `folder`/warmup. Throws ServerError for one that
+/// fails, naming it.
+void warm_up(const ModelConfig& config, const Signature& signature, const std::filesystem::path& folder,
+             std::vector<PlacedInstance>& instances);
+
+/// Runs batches of 1, 2, 4, … and max_batch_size zeros and keeps what they take. Of a model with other sizes that are
+/// not fixed nothing: what they are shows with the first requests.
+void measure_batches(const Signature& signature, Instance& instance, BatchTimes& times);
+
+}  // namespace camshaft::server

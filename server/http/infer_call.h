@@ -1,0 +1,35 @@
+// Inferences over HTTP: infer, generate and generate_stream.
+#pragma once
+
+#include <memory>
+#include <regex>
+
+#include "server/http/body_pool.h"
+#include "server/http/exchange.h"
+#include "server/http/http_server.h"
+#include "server/http/route.h"
+
+namespace camshaft::server {
+
+/// What calls for an inference need of the server.
+struct InferContext {
+  Server& server;
+  const HttpOptions& options;
+  BodyPool& bodies;
+  std::optional<std::regex> forward_headers;
+};
+
+/// Answers later, on the exchange's thread. Throws what is wrong with the request.
+void call_infer(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route);
+/// `stream`: each response is an event of its own.
+void call_generate(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route,
+                   bool stream);
+
+/// The body as it is after Content-Encoding.
+Bytes plain_body(InferContext& context, const HttpExchange& exchange);
+/// Puts headers that are to be forwarded into the parameters of a request.
+void forward_headers(const InferContext& context, const HttpExchange& exchange, Request& request);
+/// A request's parts that come of the path and the connection.
+Request request_of(const HttpExchange& exchange, const Route& route);
+
+}  // namespace camshaft::server

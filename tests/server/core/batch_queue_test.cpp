@@ -1,0 +1,325 @@
+// The rules of dynamic batching, on a clock that the tests set.
+#include "server/core/batch_queue.h"
+
+#include <gtest/gtest.h>
+
+#include "server/core/make_pending.h"
+#include "server/core/status.h"
+
+namespace camshaft::server::batch_queue_test {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+class Queue {
+ public:
+  explicit Queue(BatchPolicy policy, const BatchTimes* times = nullptr) : queue(std::move(policy), times) {}
+
+  std::shared_ptr<Answer> push(int64_t batch, int64_t size = 4, uint64_t priority = 0, uint64_t timeout_us = 0) {
+    auto answer = std::make_shared<Answer>();
+    PendingPtr pending = make_pending(statistics, answer, batch, size, now);
+    pending->request.priority = priority;
+    pending->request.timeout_us = timeout_us;
+    last_cancellation = pending->request.cancellation;
+    queue.push(pending, now);
+    return answer;
+  }
+  /// The batches' sizes in elements of the next one; empty: it waits.
+  std::vector<int64_t> next() {
+    BatchQueue::Decision decision = queue.next(now, out);
+    wait_until = decision.wait_until;
+    std::vector<int64_t> sizes;
+    for (const PendingPtr& pending : decision.batch) sizes.push_back(pending->batch);
+    for (const PendingPtr& pending : decision.batch) pending->succeed({});
+    return sizes;
+  }
+
+  ModelStatistics statistics;
+  Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
+  std::vector<PendingPtr> out;
+  std::optional<Clock::time_point> wait_until;
+  Cancellation last_cancellation;
+  BatchQueue queue;
+};
+
+BatchPolicy policy_of(int64_t max_batch, std::set<int64_t> preferred = {}, microseconds delay = microseconds(0)) {
+  BatchPolicy policy;
+  policy.max_batch = max_batch;
+  policy.preferred = std::move(preferred);
+  policy.max_delay = delay;
+  return policy;
+}
+
+using Sizes = std::vector<int64_t>;
+
+TEST(BatchQueue, ANewQueueHasNothing) {
+  Queue queue(policy_of(8));
+  EXPECT_TRUE(queue.next().empty());
+  EXPECT_FALSE(queue.wait_until);
+}
+
+TEST(BatchQueue, WithoutADelayWhatIsThereRuns) {
+  Queue queue(policy_of(8));
+  queue.push(1);
+  EXPECT_EQ(queue.next(), Sizes({1}));
+  for (int i = 0; i < 3; ++i) queue.push(2);
+  EXPECT_EQ(queue.next(), Sizes({2, 2, 2}));
+}
+
+TEST(BatchQueue, ABatchIsNotLargerThanTheLargest) {
+  Queue queue(policy_of(4));
+  for (int i = 0; i < 3; ++i) queue.push(3);
+  EXPECT_EQ(queue.next(), Sizes({3}));
+  EXPECT_EQ(queue.next(), Sizes({3}));
+  queue.push(1);
+  EXPECT_EQ(queue.next(), Sizes({3, 1}));
+}
+
+TEST(BatchQueue, OnlyEqualShapesShareABatchAndOrderIsKept) {
+  Queue queue(policy_of(8));
+  queue.push(1, 4);
+  queue.push(1, 5);
+  queue.push(1, 4);
+  EXPECT_EQ(queue.next(), Sizes({1}));
+  EXPECT_EQ(queue.next(), Sizes({1}));
+  EXPECT_EQ(queue.next(), Sizes({1}));
+}
+
+TEST(BatchQueue, WithADelayItWaitsForMore) {
+  Queue queue(policy_of(8, {}, microseconds(1000)));
+  queue.push(1);
+  EXPECT_TRUE(queue.next().empty());
+  ASSERT_TRUE(queue.wait_until);
+  EXPECT_LE(*queue.wait_until, queue.now + microseconds(1000));
+  queue.now += microseconds(999);
+  queue.push(2);
+  EXPECT_TRUE(queue.next().empty());
+  queue.now += microseconds(1);  // of the first, not of the last
+  EXPECT_EQ(queue.next(), Sizes({1, 2}));
+}
+
+TEST(BatchQueue, AFullBatchDoesNotWait) {
+  Queue queue(policy_of(4, {}, milliseconds(10)));
+  queue.push(1);
+  queue.push(3);
+  EXPECT_EQ(queue.next(), Sizes({1, 3}));
+}
+
+TEST(BatchQueue, WhatCannotGrowDoesNotWait) {
+  Queue queue(policy_of(4, {}, milliseconds(10)));
+  queue.push(3);
+  queue.push(2);
+  EXPECT_EQ(queue.next(), Sizes({3}));
+  EXPECT_TRUE(queue.next().empty());
+}
+
+TEST(BatchQueue, TheLargestPreferredSizeThatIsThereRuns) {
+  Queue queue(policy_of(8, {2, 4}, milliseconds(10)));
+  for (int i = 0; i < 3; ++i) queue.push(1);
+  EXPECT_EQ(queue.next(), Sizes({1, 1}));
+  EXPECT_TRUE(queue.next().empty());  // one waits for a second
+  for (int i = 0; i < 5; ++i) queue.push(1);
+  EXPECT_EQ(queue.next(), Sizes({1, 1, 1, 1}));
+}
+
+TEST(BatchQueue, BehindItsDelayItRunsInAnySize) {
+  Queue queue(policy_of(8, {4}, milliseconds(10)));
+  for (int i = 0; i < 3; ++i) queue.push(1);
+  EXPECT_TRUE(queue.next().empty());
+  queue.now += milliseconds(10);
+  EXPECT_EQ(queue.next(), Sizes({1, 1, 1}));
+}
+
+TEST(BatchQueue, AFullQueueRefuses) {
+  BatchPolicy policy = policy_of(4);
+  policy.queues[0].most = 2;
+  Queue queue(policy);
+  queue.push(1);
+  queue.push(1);
+  try {
+    queue.push(1);
+    FAIL();
+  } catch (const ServerError& error) {
+    EXPECT_EQ(error.code(), StatusCode::unavailable);
+    EXPECT_STREQ(error.what(), "Exceeds maximum queue size");
+  }
+  EXPECT_EQ(queue.queue.size(), 2);
+}
+
+TEST(BatchQueue, WhatWaitsTooLongIsRefused) {
+  BatchPolicy policy = policy_of(8, {}, milliseconds(100));
+  policy.queues[0].default_timeout = milliseconds(10);
+  Queue queue(policy);
+  queue.push(1);
+  EXPECT_TRUE(queue.next().empty());
+  queue.now += milliseconds(10);
+  EXPECT_TRUE(queue.next().empty());
+  EXPECT_EQ(queue.out.size(), 1);
+  EXPECT_EQ(queue.queue.size(), 0);
+}
+
+TEST(BatchQueue, ARequestMayOnlyShortenItsTimeoutAndOnlyWhereAllowed) {
+  for (const bool allowed : {false, true}) {
+    BatchPolicy policy = policy_of(8, {}, milliseconds(100));
+    policy.queues[0].default_timeout = milliseconds(10);
+    policy.queues[0].allow_override = allowed;
+    Queue queue(policy);
+    queue.push(1, 4, 0, 5000);
+    queue.push(1, 4, 0, 50000);
+    queue.now += milliseconds(6);
+    queue.next();
+    EXPECT_EQ(queue.out.size(), allowed ? 1 : 0);
+    queue.now += milliseconds(5);
+    queue.next();
+    EXPECT_EQ(queue.out.size(), 2);
+  }
+}
+
+TEST(BatchQueue, WhatIsDelayedRunsBehindTheOthers) {
+  BatchPolicy policy = policy_of(1);
+  policy.queues[0].default_timeout = milliseconds(10);
+  policy.queues[0].delay = true;
+  Queue queue(policy);
+  const auto late = queue.push(1);
+  queue.now += milliseconds(20);
+  const auto timely = queue.push(1);
+  queue.next();
+  EXPECT_TRUE(timely->done);
+  EXPECT_FALSE(late->done);
+  queue.next();
+  EXPECT_TRUE(late->done);
+  EXPECT_TRUE(queue.out.empty());
+}
+
+TEST(BatchQueue, TheHighestPriorityRunsFirst) {
+  BatchPolicy policy = policy_of(1);
+  policy.levels = 3;
+  policy.default_level = 1;
+  policy.queues.resize(3);
+  Queue queue(policy);
+  const auto low = queue.push(1, 4, 3), usual = queue.push(1, 4, 0), high = queue.push(1, 4, 1);
+  queue.next();
+  EXPECT_TRUE(high->done && !usual->done && !low->done);
+  queue.next();
+  EXPECT_TRUE(usual->done && !low->done);
+  queue.next();
+  EXPECT_TRUE(low->done);
+  EXPECT_THROW(queue.push(1, 4, 4), ServerError);
+}
+
+TEST(BatchQueue, CancelledRequestsLeave) {
+  Queue queue(policy_of(4));
+  queue.push(1);
+  queue.last_cancellation.cancel();
+  queue.push(2);
+  EXPECT_EQ(queue.next(), Sizes({2}));
+  EXPECT_EQ(queue.out.size(), 1);
+}
+
+// Runs of n take 1 ms + n · 0.1 ms: what two share is 1 ms.
+struct SharedTimes : BatchTimes {
+  SharedTimes() {
+    for (const int64_t n : {1, 2, 4, 8, 16}) add(n, microseconds(1000 + 100 * n));
+  }
+};
+
+void set_gap(Queue& queue, microseconds gap) {
+  for (int i = 0; i < 64; ++i) {
+    queue.push(1);
+    for (const PendingPtr& late : queue.queue.next(queue.now + std::chrono::hours(1), queue.out).batch)
+      late->succeed({});
+    queue.now += gap;
+  }
+}
+
+TEST(BatchTimes, AreMeasuredAndInterpolated) {
+  BatchTimes times;
+  EXPECT_TRUE(times.empty());
+  times.add(1, microseconds(100));
+  times.add(3, microseconds(300));
+  EXPECT_EQ(times.expected(2), microseconds(200));
+  EXPECT_EQ(times.expected(6), microseconds(600));
+  times.add(3, microseconds(380));
+  EXPECT_EQ(times.expected(3), microseconds(310));
+}
+
+TEST(BatchQueueTarget, WaitsWhereThatPays) {
+  const SharedTimes times;
+  BatchPolicy policy = policy_of(16);
+  policy.latency_target = milliseconds(20);
+  Queue queue(policy, &times);
+  set_gap(queue, microseconds(200));  // the next one comes after 0.2 ms, 1 ms of work is shared
+  queue.push(1);
+  EXPECT_TRUE(queue.next().empty());
+  ASSERT_TRUE(queue.wait_until);
+  queue.now = *queue.wait_until + microseconds(1000);  // it did not come
+  EXPECT_EQ(queue.next(), Sizes({1}));
+}
+
+TEST(BatchQueueTarget, DoesNotWaitWhereThatDoesNotPay) {
+  const SharedTimes times;
+  BatchPolicy policy = policy_of(16);
+  policy.latency_target = milliseconds(20);
+  Queue queue(policy, &times);
+  set_gap(queue, microseconds(1500));
+  queue.push(1);
+  EXPECT_EQ(queue.next(), Sizes({1}));
+}
+
+TEST(BatchQueueTarget, TakesTheBatchThatIsDoneInTime) {
+  const SharedTimes times;
+  BatchPolicy policy = policy_of(16);
+  policy.latency_target = milliseconds(2);  // 1.8 ms: a batch of 8 takes just that
+  Queue queue(policy, &times);
+  for (int i = 0; i < 12; ++i) queue.push(1);
+  EXPECT_EQ(queue.next().size(), 8);
+}
+
+TEST(BatchQueueTarget, WhatIsLateRunsWithAllThatFits) {
+  const SharedTimes times;
+  BatchPolicy policy = policy_of(16);
+  policy.latency_target = milliseconds(2);
+  Queue queue(policy, &times);
+  for (int i = 0; i < 20; ++i) queue.push(1);
+  queue.now += milliseconds(5);
+  EXPECT_EQ(queue.next().size(), 16);
+}
+
+ModelConfig config_of(const std::string& json) {
+  return parse_model_config_json(json);
+}
+
+TEST(BatchPolicy, IsMadeOfTheConfiguration) {
+  const BatchPolicy policy = make_batch_policy(config_of(R"({"name": "m", "max_batch_size": 8, "dynamic_batching": {
+      "preferred_batch_size": [2, 4], "max_queue_delay_microseconds": 100, "priority_levels": 2,
+      "default_priority_level": 2, "default_queue_policy": {"max_queue_size": 3},
+      "priority_queue_policy": {"1": {"timeout_action": "DELAY", "default_timeout_microseconds": 7}}}})"));
+  EXPECT_EQ(policy.max_batch, 8);
+  EXPECT_EQ(policy.preferred, std::set<int64_t>({2, 4}));
+  EXPECT_EQ(policy.max_delay, microseconds(100));
+  EXPECT_EQ(policy.default_level, 1);
+  EXPECT_TRUE(policy.queues[0].delay);
+  EXPECT_EQ(policy.queues[0].default_timeout, microseconds(7));
+  EXPECT_EQ(policy.queues[1].most, 3);
+}
+
+TEST(BatchPolicy, RefusesWhatIsOutOfRange) {
+  for (const char* batching :
+       {R"("preferred_batch_size": [9])", R"("preferred_batch_size": [0])", R"("priority_levels": 2)",
+        R"("priority_levels": 2, "default_priority_level": 3)", R"("priority_levels": 1000000)",
+        R"("priority_levels": 2, "default_priority_level": 1, "priority_queue_policy": {"3": {}})"})
+    EXPECT_THROW(make_batch_policy(config_of(R"({"name": "m", "max_batch_size": 8, "dynamic_batching": {)" +
+                                             std::string(batching) + "}}")),
+                 ServerError)
+        << batching;
+  for (const char* target : {"", "x", "0", "-1", "1e9", "5 ms"})
+    EXPECT_THROW(make_batch_policy(config_of(R"({"name": "m", "max_batch_size": 8, "dynamic_batching": {},
+        "parameters": {"latency_target_ms": {"string_value": ")" +
+                                             std::string(target) + "\"}}}")),
+                 ServerError)
+        << target;
+}
+
+}  // namespace
+}  // namespace camshaft::server::batch_queue_test
