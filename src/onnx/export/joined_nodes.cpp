@@ -9,6 +9,7 @@
 #include "ir/ops/quantize.h"
 #include "ir/ops/quantized.h"
 #include "onnx/export/joined_moves.h"
+#include "onnx/export/joined_reductions.h"
 
 namespace camshaft::onnx {
 
@@ -138,6 +139,9 @@ JoinedNodesOf::JoinedNodesOf(const Graph& graph, const std::function<bool(size_t
     if (!joined) joined = finder.batch_normalization(n);
     if (!joined) joined = join_gather(graph, uses, n);
     if (!joined) joined = join_blocks(graph, uses, n);
+    if (!joined) joined = join_length(graph, uses, n);
+    if (!joined) joined = join_log_sum_exp(graph, uses, n);
+    if (!joined) joined = join_one_hot(graph, uses, n);
     if (joined && std::all_of(joined->nodes.begin(), joined->nodes.end(), is_free)) add(*std::move(joined));
   }
   for (JoinedNodes& split : join_splits(graph, is_free)) add(std::move(split));

@@ -1,6 +1,6 @@
 // What ONNX has one operator for where the graph has several: a product and the addition behind it (Gemm), a scale and
-// a shift of each channel (BatchNormalization), and moves (joined_moves.h). Written as one again, models keep the nodes
-// that they had. Activations are in activations.h.
+// a shift of each channel (BatchNormalization), moves (joined_moves.h) and reductions (joined_reductions.h). Written as
+// one again, models keep the nodes that they had. Activations are in activations.h.
 #pragma once
 
 #include <functional>

@@ -1,12 +1,52 @@
 // Operators that move elements, with sizes as fields.
 #include <algorithm>
+#include <optional>
 
+#include "ir/dim_terms.h"
 #include "ir/ops/index.h"
 #include "ir/ops/move.h"
 #include "ir/ops/select.h"
 #include "onnx/export/export_operator.h"
 
 namespace camshaft::onnx {
+
+namespace {
+
+/// The axes of `longer` that are 1 and no axes of `shorter`, which has all others in the same order; none where there
+/// are no such.
+std::optional<std::vector<int64_t>> unit_axes(const Shape& shorter, const Shape& longer) {
+  std::vector<int64_t> axes;
+  size_t at = 0;
+  for (size_t i = 0; i < longer.size(); ++i) {
+    if (at < shorter.size() && shorter[at] == longer[i]) {
+      ++at;
+    } else if (longer[i] == Dim(1)) {
+      axes.push_back(static_cast<int64_t>(i));
+    } else {
+      return std::nullopt;
+    }
+  }
+  return at == shorter.size() && !axes.empty() ? std::optional(axes) : std::nullopt;
+}
+
+bool all_constant(const Shape& sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [](const Dim& size) { return size.is_constant(); });
+}
+
+/// The other operand of min(size, x), an end beyond which a slice stops anyway.
+std::optional<Dim> bounded_by(const Dim& size, const Dim& end) {
+  const DimTerms parts = terms_of(end);
+  if (parts.constant != 0 || parts.terms.size() != 1 || parts.terms[0].coefficient != 1 ||
+      parts.terms[0].factors.size() != 1)
+    return std::nullopt;
+  const DimFactor& factor = parts.terms[0].factors[0];
+  if (factor.function != DimFunction::min || (factor.a != size && factor.b != size)) return std::nullopt;
+  const Dim& other = factor.a == size ? factor.b : factor.a;
+  const auto low = other.lower_bound();  // a negative end would count from behind
+  return low && *low >= 0 ? std::optional(other) : std::nullopt;
+}
+
+}  // namespace
 
 void export_as(ExportContext& c, const ops::Reshape& op) {
   Attributes attributes;
@@ -15,8 +55,12 @@ void export_as(ExportContext& c, const ops::Reshape& op) {
     return c.result("Reshape", c.inputs(), std::move(attributes));
   }
   const ReshapeTarget target = reshape_target(c.shape(0), op.shape);
-  if (target.allow_zero) attributes.integer("allowzero", 1);
   const std::string x = c.input(0);
+  if (!all_constant(target.sizes)) {  // sizes would be computed, which axes of one element need not be
+    if (const auto added = unit_axes(c.shape(0), op.shape)) return c.result("Unsqueeze", {x, c.ints(*added)});
+    if (const auto dropped = unit_axes(op.shape, c.shape(0))) return c.result("Squeeze", {x, c.ints(*dropped)});
+  }
+  if (target.allow_zero) attributes.integer("allowzero", 1);
   c.result("Reshape", {x, c.sizes(target.sizes)}, std::move(attributes));
 }
 
@@ -56,6 +100,7 @@ void export_as(ExportContext& c, const ops::Slice& op) {
       ends.push_back(op.steps[i] == 1 ? op.starts[i] + count : last + Dim(1));
       // Of a symbolic count of 0 the start means nothing, and the end must not lie behind it.
       if (op.steps[i] > 1 && !count.is_constant()) ends.back() = op.starts[i] + count * Dim(op.steps[i]);
+      if (op.steps[i] == 1) ends.back() = bounded_by(size, ends.back()).value_or(ends.back());
     } else {
       // The element before the last one taken, counted from behind: -1 would be the last of all.
       ends.push_back(op.starts[i] + count * Dim(op.steps[i]) - size);

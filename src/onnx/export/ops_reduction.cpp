@@ -1,9 +1,12 @@
 // Reductions, and what normalises by them.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "ir/ops/dynamic.h"
 #include "ir/ops/reduce.h"
 #include "onnx/export/export_operator.h"
+#include "onnx/onnx_dtype.h"
 
 namespace camshaft::onnx {
 
@@ -43,6 +46,14 @@ std::string number_for_each(ExportContext& c, size_t i, const Shape& shape, doub
   for (size_t at = 0; at < all.bytes(); at += one.bytes())
     std::copy(one.span().begin(), one.span().end(), all.mutable_data() + at);
   return c.constant(all);
+}
+
+/// The number that all elements of a constant are.
+std::optional<double> same_everywhere(const Tensor* constant) {
+  if (!constant || constant->is_elided() || constant->size() == 0) return std::nullopt;
+  const std::vector<double> numbers = constant->to_doubles();
+  const bool is_same = std::all_of(numbers.begin(), numbers.end(), [&](double x) { return x == numbers[0]; });
+  return is_same ? std::optional(numbers[0]) : std::nullopt;
 }
 
 }  // namespace
@@ -92,14 +103,33 @@ void export_as(ExportContext& c, const ops::LayerNorm& op) {
   const std::string numbers = widens ? c.cast(input, wide) : input;
   std::vector<int64_t> axes;
   for (int64_t axis = op.axis; axis < c.rank(0); ++axis) axes.push_back(axis);
+  Dim count = 1;
+  for (const int64_t axis : axes) count = count * c.shape(0)[static_cast<size_t>(axis)];
+  const auto scale = c.has(1) && !c.has(2) && !widens ? same_everywhere(c.constant_input(1)) : std::nullopt;
+  if (const auto n = count.as_constant(); n && *n > 0 && scale) {
+    // x / max(|x|, sqrt(epsilon n)), times scale · sqrt(n), which is 1 where vectors become as long as that.
+    const double root = std::sqrt(static_cast<double>(*n)), factor = *scale * root;
+    const std::string length = c.add("ReduceL2", {input, c.ints(axes)});
+    const std::string bounded = c.add("Max", {length, c.number(dtype, std::sqrt(op.epsilon) * root)});
+    const double rounding = dtype == DType::f64 ? 0x1p-52 : 0x1p-23;
+    if (std::abs(factor - 1) <= rounding) return c.result("Div", {input, bounded});
+    return c.result("Mul", {c.add("Div", {input, bounded}), c.number(dtype, factor)});
+  }
   const std::string squares = c.add("Mul", {numbers, numbers});
   const std::string mean = c.add("ReduceMean", {squares, c.ints(axes)});
   const std::string root = c.add("Sqrt", {c.add("Max", {mean, c.number(wide, op.epsilon)})});
-  std::string y = c.add("Div", {numbers, root});
-  for (size_t i = 1; i <= 2; ++i)
-    if (c.has(i)) y = c.add(i == 1 ? "Mul" : "Add", {y, widens ? c.cast(c.input(i), wide) : c.input(i)});
-  if (!widens) return c.result("Identity", {y});
-  c.result("Identity", {c.cast(y, dtype)});
+  // The last of these is the result.
+  std::string y = numbers;
+  std::string other = root;
+  const char* step = "Div";
+  for (size_t i = 1; i <= 2; ++i) {
+    if (!c.has(i)) continue;
+    y = c.add(step, {y, other});
+    other = widens ? c.cast(c.input(i), wide) : c.input(i);
+    step = i == 1 ? "Mul" : "Add";
+  }
+  if (!widens) return c.result(step, {y, other});
+  c.result("Cast", {c.add(step, {y, other})}, Attributes().integer("to", dtype_to_onnx(dtype)));
 }
 
 void export_as(ExportContext& c, const ops::GroupNorm& op) {

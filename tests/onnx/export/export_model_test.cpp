@@ -160,6 +160,30 @@ TEST(ExportModel, ActivationsAreOneOperator) {
             (Types{"Relu", "Min", "Add"}));
 }
 
+// x / sqrt(max(mean square, epsilon)) · scale: where that is a length, it is written as one.
+TEST(ExportModel, ClampedNormsAreDivisionsByALength) {
+  using Types = std::vector<std::string>;
+  const auto graph = [](const std::string& type, const std::string& scale) {
+    return graph_of("graph (%x: " + type + "[n, 4]) {\nconst %s: " + type + "[4] = " + scale +
+                    "\n%y = layer_norm {axis=1, epsilon=0.25, root_mean_square=true, clamped=true} (%x, %s)\n"
+                    "return %y\n}");
+  };
+  const Types plain{"Mul", "ReduceMean", "Max", "Sqrt", "Div", "Mul"};
+  const Tensor x = Tensor::of<float>(DType::f32, {3, 4}, {3, -4, 0, 12, 0.1F, 0.2F, 0, 0, 0, 0, 0, 0});
+  const std::pair<const char*, Types> forms[] = {
+      {"0.5", {"ReduceL2", "Max", "Div"}}, {"3", {"ReduceL2", "Max", "Div", "Mul"}}, {"[0.5, 0.5, 0.5, 1]", plain}};
+  for (const auto& [scale, types] : forms) {
+    SCOPED_TRACE(scale);
+    EXPECT_EQ(operators_of(export_model(graph("f32", scale))), types);
+    const Graph copy = read_back(export_model(graph("f32", scale)));
+    const Tensor expected = results(graph("f32", scale), {x})[0], actual = results(copy, {x})[0];
+    for (size_t i = 0; i < 12; ++i) EXPECT_NEAR(actual.to_doubles()[i], expected.to_doubles()[i], 1e-6) << i;
+  }
+  EXPECT_EQ(operators_of(export_model(graph("f64", "0.5"))), (Types{"ReduceL2", "Max", "Div"}));
+  EXPECT_EQ(operators_of(export_model(graph("f16", "0.5"))),  // in f32
+            (Types{"Cast", "Mul", "ReduceMean", "Max", "Sqrt", "Div", "Cast", "Mul", "Cast"}));
+}
+
 TEST(ExportModel, BranchesShareLargeConstantsOfTheModel) {
   const std::string body =
       "graph (%a: f32[512]) {\nconst %w: f32[512] = 2\n%t = pointwise {function=mul} (%a, %w)\nreturn %t\n}";

@@ -2,6 +2,9 @@
 // apart.
 #include "onnx/export/joined_nodes.h"
 
+#include <cmath>
+#include <limits>
+
 #include "onnx/export/export_test.h"
 #include "reference/random_tensor.h"
 #include "test_random.h"
@@ -157,6 +160,98 @@ TEST(JoinedNodes, SplitsStandBeforeAllThatReadThem) {
       "%b = slice {axes=[1], starts=shape(3), counts=shape(3), steps=[1]} (%x)\n"
       "%y = pointwise {function=mul} (%c, %b)\nreturn %y\n}",
       {"Split", "Neg", "Mul"}, {{2, 6}});
+}
+
+TEST(JoinedNodes, RootsOfSumsOfSquaresAreLengths) {
+  const auto graph = [](const std::string& type, const std::string& kind, const std::string& more = "") {
+    return "graph (%x: " + type + "[n, 6]) {\n%s = reduce {kind=" + kind +
+           ", axes=[1], keep_dims=false} (%x)\n%y = pointwise {function=sqrt} (%s)\nreturn %y" + more + "\n}";
+  };
+  expect_written(graph("f32", "sum_squares"), {"ReduceL2"}, {{3, 6}});
+  expect_written(graph("f64", "sum_squares"), {"ReduceL2"}, {{0, 6}});
+  expect_written(graph("f16", "sum_squares"), {"ReduceSumSquare", "Sqrt"}, {{3, 6}});
+  expect_written(graph("f32", "sum_abs"), {"ReduceL1", "Sqrt"}, {{3, 6}});
+  expect_written(graph("f32", "sum_squares", ", %s"), {"ReduceSumSquare", "Sqrt"}, {{3, 6}});  // read elsewhere
+}
+
+// log of sums of exponentials along axis 1, as the importer spells it.
+std::string log_sum_exp(const std::string& maximum_of, const std::string& end) {
+  return "graph (%x: f32[n, 6]) {\nconst %z: f32[] = 0\n%m = reduce {kind=max, axes=[1], keep_dims=true} (" +
+         maximum_of +
+         ")\n%a = pointwise {function=abs} (%m)\n%i = pointwise {function=is_inf_pos} (%a)\n"
+         "%s = pointwise {function=select} (%i, %z, %m)\n%d = pointwise {function=sub} (%x, %s)\n"
+         "%e = pointwise {function=exp} (%d)\n%t = reduce {kind=sum, axes=[1], keep_dims=true} (%e)\n"
+         "%l = pointwise {function=log} (%t)\n%k = pointwise {function=add} (%l, %s)\n" +
+         end + "\n}";
+}
+
+TEST(JoinedNodes, LogarithmsOfSumsOfExponentialsAreOneReduction) {
+  const std::string dropped = "%y = reshape {shape=shape(n)} (%k)\nreturn %y";
+  expect_written(log_sum_exp("%x", "return %k"), {"ReduceLogSumExp"}, {{3, 6}});
+  expect_written(log_sum_exp("%x", dropped), {"ReduceLogSumExp"}, {{3, 6}});
+  expect_written(log_sum_exp("%x", dropped), {"ReduceLogSumExp"}, {{0, 6}});
+  // What is kept is read elsewhere, too; and a reshape to something else.
+  expect_written(log_sum_exp("%x", "%y = reshape {shape=shape(n)} (%k)\nreturn %y, %k"), {"ReduceLogSumExp", "Reshape"},
+                 {{3, 6}});
+  expect_written(log_sum_exp("%x", "%y = reshape {shape=shape(1, n)} (%k)\nreturn %y"), {"ReduceLogSumExp", "Reshape"},
+                 {{3, 6}});
+  const float inf = std::numeric_limits<float>::infinity();
+  expect_same(
+      graph_of(log_sum_exp("%x", dropped)),
+      {Tensor::of<float>(DType::f32, {3, 6},
+                         {1, inf, 3, -inf, 5, 6, -inf, -inf, -inf, -inf, -inf, -inf, 88, -90, 0.5, 88, 2, NAN})});
+}
+
+TEST(JoinedNodes, OtherSumsOfExponentialsStayApart) {
+  const Types parts{"ReduceMax", "Abs", "IsInf", "Where", "Sub", "Exp", "ReduceSum", "Log", "Add"};
+  // The largest of something else, and an inner value that is read elsewhere.
+  Types of_other = parts;
+  of_other.insert(of_other.begin(), "Neg");
+  std::string text = log_sum_exp("%n", "return %k");
+  text.insert(text.find("%m ="), "%n = pointwise {function=neg} (%x)\n");
+  expect_written(text, of_other, {{3, 6}});
+  expect_written(log_sum_exp("%x", "return %k, %e"), parts, {{3, 6}});
+}
+
+// Which of four positions an index is, along the axis of `column` that has one element, as the importer spells it.
+std::string one_hot(const std::string& column, const std::string& along, const std::string& more = "",
+                    const std::string& type = "i64", const std::string& depth = "4") {
+  return "graph (%x: i64[n, 3]) {\nconst %z: i64[] = 0\nconst %depth: i64[] = " + depth + "\nconst %p: i64[" + along +
+         "] = [0, 1, 2, 3]\nconst %on: " + type + "[] = 5\nconst %off: " + type + "[] = 2\n%c = reshape {shape=shape(" +
+         column +
+         ")} (%x)\n%l = pointwise {function=less} (%c, %z)\n%w = pointwise {function=add} (%c, %depth)\n"
+         "%i = pointwise {function=select} (%l, %w, %c)\n%h = pointwise {function=equal} (%i, %p)\n"
+         "%y = pointwise {function=select} (%h, %on, %off)\nreturn %y" +
+         more + "\n}";
+}
+
+TEST(JoinedNodes, ComparisonsWithPositionsAreOneHot) {
+  const Tensor indices = Tensor::of<int64_t>(DType::i64, {2, 3}, {0, 3, -1, -4, 4, -5});
+  for (const std::string type : {"i64", "f32"})
+    for (const auto& [column, along] : {std::pair("n, 3, 1", "4"), {"n, 1, 3", "1, 4, 1"}, {"1, n, 3", "4, 1, 1"}}) {
+      SCOPED_TRACE(column);
+      if (std::string(along) == "4") {  // of another rank: stays apart
+        EXPECT_NE(operators_of(export_model(graph_of(one_hot(column, along, "", type)))), Types{"OneHot"});
+        continue;
+      }
+      const Graph graph = graph_of(one_hot(column, along, "", type));
+      EXPECT_EQ(operators_of(export_model(graph)), Types{"OneHot"});
+      expect_same(graph, {indices});
+    }
+  const Graph last = graph_of(one_hot("n, 3, 1", "1, 1, 4"));
+  EXPECT_EQ(operators_of(export_model(last)), Types{"OneHot"});
+  expect_same(last, {indices});
+}
+
+TEST(JoinedNodes, OtherComparisonsStayApart) {
+  const Types parts{"Reshape", "Less", "Add", "Where", "Equal", "Where"};
+  const auto written = [](const std::string& text) { return operators_of(export_model(graph_of(text))); };
+  EXPECT_EQ(written(one_hot("n, 3, 1", "1, 1, 4", ", %h")), parts);          // read elsewhere
+  EXPECT_EQ(written(one_hot("n, 3, 1", "1, 1, 4", "", "i64", "5")), parts);  // of another depth
+  EXPECT_EQ(written(one_hot("n, 3, 1", "1, 1, 4", "", "f64")), parts);       // of a type without kernels
+  std::string shifted = one_hot("n, 3, 1", "1, 1, 4");
+  shifted.replace(shifted.find("[0, 1, 2, 3]"), 12, "[1, 2, 3, 4]");
+  EXPECT_EQ(written(shifted), parts);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Arithmetic on sizes comes back as the same numbers, at every size.
+#include <tuple>
+
 #include "ir/ops/generate.h"
 #include "onnx/export/export_test.h"
 
@@ -74,6 +76,35 @@ TEST(ExportSizes, ReshapesThatOnlySplitOrJoinNeedNoArithmetic) {
   }
 }
 
+TEST(ExportSizes, AxesOfOneElementComeAndGoWithoutArithmetic) {
+  const std::vector<std::string> add{"Unsqueeze"}, drop{"Squeeze"};
+  for (const auto& [from, to, operators] :
+       {std::tuple("a, b", "a, 1, b", add), std::tuple("a, b", "1, a, 1, 1, b", add),
+        std::tuple("a, 1, b, 1", "a, b", drop), std::tuple("1, a, 1, b", "1, a, b", drop)}) {
+    SCOPED_TRACE(std::string(from) + " to " + to);
+    const Graph graph = graph_of(std::string("graph (%x: f32[") + from + "]) {\n%y = reshape {shape=shape(" + to +
+                                 ")} (%x)\nreturn %y\n}");
+    EXPECT_EQ(operators_of(export_model(graph)), operators);
+    for (const Dims& size : sizes) {
+      Dims dims;
+      for (const Dim& dim : graph.shape(graph.inputs[0]))
+        dims.push_back(dim == Dim(1) ? 1 : size[dim == Dim::symbol("a") ? 0 : 1]);
+      expect_same(graph, {of_shape(dims)});
+    }
+  }
+}
+
+TEST(ExportSizes, SlicesStopAtTheEndByThemselves) {
+  const auto written = [](const std::string& start, const std::string& count) {
+    return operators_of(export_model(graph_of("graph (%x: f32[a, b]) {\n%y = slice {axes=[0], starts=shape(" + start +
+                                              "), counts=shape(" + count + "), steps=[1]} (%x)\nreturn %y\n}")));
+  };
+  EXPECT_EQ(written("0", "min(a, b)"), (std::vector<std::string>{"Shape", "Slice"}));
+  // An end below 0 would be one from behind, and of another size nothing is known.
+  EXPECT_EQ(written("0", "min(a, b - 3)").size(), 5);
+  EXPECT_EQ(written("0", "min(b, 7)").size(), 3);
+}
+
 TEST(ExportSizes, SlicesTakeTheSameElements) {
   const char* slices[] = {
       "axes=[0], starts=shape(0), counts=shape(a), steps=[1]",
@@ -82,6 +113,8 @@ TEST(ExportSizes, SlicesTakeTheSameElements) {
       "axes=[1], starts=shape(b - 1), counts=shape(floor_div(b + 1, 2)), steps=[-2]",
       "axes=[0, 1], starts=shape(0, 0), counts=shape(floor_div(a + 1, 2), floor_div(b + 2, 3)), steps=[2, 3]",
       "axes=[1], starts=shape(floor_div(b, 2)), counts=shape(b - floor_div(b, 2)), steps=[1]",
+      "axes=[0], starts=shape(0), counts=shape(min(a, b)), steps=[1]",
+      "axes=[1], starts=shape(0), counts=shape(min(a, b)), steps=[1]",
   };
   for (const char* slice : slices) {
     const Graph graph = graph_of(std::string("graph (%x: f32[a, b]) {\n%y = slice {") + slice + "} (%x)\nreturn %y\n}");
