@@ -3,7 +3,7 @@
 # 'N passed, N failed'. Exits with an error if any failed.
 #   --all          also the large models (needs 3 GB of disk under .cache)
 #   --sanitize     also the C++ tests with AddressSanitizer and UndefinedBehaviorSanitizer, and about a minute of each
-#                  fuzzer, on the same inputs each time (a build of its own, with clang, and kernels for AVX2 alone)
+#                  fuzzer of files, on the same inputs each time (a build of its own, with clang, and kernels for AVX2)
 #   --preset NAME  the C++ tests alone, in another build: debug, asan, tsan, or aarch64 (those of base, ir and
 #                  the CPU kernels, cross compiled and run under QEMU)
 #   --seed N       random tests draw from N (CAMSHAFT_TEST_SEED), where they draw from a new seed each time otherwise
@@ -66,7 +66,7 @@ if ((sanitize)); then
     --output-junit "$results/sanitized/ctest.xml" || failed=1
   says "C++ tests with sanitizers"
   runners+=(sanitized/ctest)
-  scripts/fuzz.sh --runs 30000 --seed 1 || failed=1
+  scripts/fuzz.sh reader loader --runs 30000 --seed 1 || failed=1
   says "fuzzers built and run"
 fi
 .venv/bin/python scripts/summarise_tests.py "$results" "${runners[@]}" || failed=1

@@ -357,7 +357,7 @@ void Context::set_input(const std::string& name, const TensorView& value) {
   if (value.dtype != info.dtype)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("input '{}' is {}, a value of {} is given", name, info.type, to_string(value.dtype)));
-  if (!is_container(value.dtype)) {
+  if (!holds_objects(value.dtype) || !value.device.is_host()) {
     if (value.bytes < operand_bytes(value.dtype, value.dims))
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the value of shape {} for input '{}' needs {} bytes, it has {}", to_string(value.dims),
@@ -366,7 +366,8 @@ void Context::set_input(const std::string& name, const TensorView& value) {
   }
   Tensor copy = copy_of(value);
   const Graph& graph = impl_->engine->graph;
-  check_elements(copy, graph.type(graph.inputs[i]), fmt::format("input '{}'", name));
+  if (is_container(value.dtype))
+    check_elements(copy, graph.type(graph.inputs[i]), fmt::format("input '{}'", name));
   set_input_shape(name, copy.dims());
   impl_->container_inputs[i] = std::move(copy);
   Tensor& kept = impl_->container_inputs[i];

@@ -475,6 +475,23 @@ TEST(Context, OutputsThatAreInputsConstantsOrStrings) {
   }
 }
 
+TEST(Context, StringsAreCopied) {
+  const Engine engine = engine_from("graph (%x: string[n]) { %y = concat {axis=0} (%x, %x) return %y }");
+  Context context = engine.create_context({1});
+  const auto words = [](const char* word) {
+    return Tensor::of<std::string>(DType::string, {2}, std::vector<std::string>(2, word));
+  };
+  context.set_input("x", view_of(words("a word that needs memory of its own")));  // which is gone when it runs
+  context.run();
+  const TensorView y = context.output("y");
+  ASSERT_EQ(y.dims, (Dims{4}));
+  EXPECT_EQ(static_cast<const std::string*>(y.data)[3], "a word that needs memory of its own");
+  const Tensor bound = words("another word that needs memory of its own");
+  context.set_input("x", bound.dims(), bound.data());
+  context.run();
+  EXPECT_EQ(static_cast<const std::string*>(context.output("y").data)[0], bound.as<std::string>()[0]);
+}
+
 TEST(Engine, InspectionOfADynamicModel) {
   const Engine engine = compile_graph(parse_graph(small_model, operators()), find_backend("cpu"));
   EXPECT_EQ(engine.inputs()[0].dims, (Dims{-1, 6, -1, 4}));
