@@ -366,8 +366,7 @@ void Context::set_input(const std::string& name, const TensorView& value) {
   }
   Tensor copy = copy_of(value);
   const Graph& graph = impl_->engine->graph;
-  if (is_container(value.dtype))
-    check_elements(copy, graph.type(graph.inputs[i]), fmt::format("input '{}'", name));
+  if (is_container(value.dtype)) check_elements(copy, graph.type(graph.inputs[i]), fmt::format("input '{}'", name));
   set_input_shape(name, copy.dims());
   impl_->container_inputs[i] = std::move(copy);
   Tensor& kept = impl_->container_inputs[i];

@@ -23,8 +23,9 @@ def program(tmp_path_factory):
     # The install tree is found from where it is, not from where it was made for.
     (folder / "prefix").rename(folder / "moved")
     (folder / "app").mkdir()
-    (folder / "app" / "plugins").mkdir()
-    for name in ["CMakeLists.txt", "minimal.cpp", "plugins/swish.cpp", "plugins/mish_cuda.cpp"]:
+    programs = ["minimal.cpp", "plugins/swish.cpp", "plugins/mish_cuda.cpp", "pytorch/pt2.h", "pytorch/pt2.cpp"]
+    for name in ["CMakeLists.txt", *programs, "pytorch/run_pt2.cpp"]:
+        (folder / "app" / name).parent.mkdir(exist_ok=True)
         (folder / "app" / name).write_bytes((ROOT / "examples" / name).read_bytes())
     build = ["cmake", "-G", "Ninja", "-S", folder / "app", "-B", folder / "build"]
     command(*build, "-D", f"CMAKE_PREFIX_PATH={folder / 'moved'}", "-D", "CMAKE_BUILD_TYPE=Release")

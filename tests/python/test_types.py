@@ -19,12 +19,18 @@ import camshaft
 tensor = np.ones((2, 3), np.float32)
 arrays = [tensor]
 torch: Any = None
+dataset: Any = None
+table: Any = None
+batch = tensor
 """
+# Its code runs in processes of the server, with modules of theirs.
+ELSEWHERE = "docs/serving_python.md"
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
 OF_PAGE = {
     page: blocks
     for page in PAGES
-    if (blocks := re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL))
+    if page != ELSEWHERE
+    and (blocks := re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL))
 }
 
 
