@@ -1,5 +1,6 @@
 #include "server/core/engine_cache.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -72,6 +73,19 @@ Engine build_engine(const EngineRecipe& recipe) {
   return builder.build(recipe.file.string());
 }
 
+// Where everybody may make a folder of that name first, and put engines into it.
+fs::path own_temporary_folder() {
+  fs::path folder = fs::temp_directory_path() / ("camshaft-server-" + std::to_string(getuid()));
+  mkdir(folder.c_str(), S_IRWXU);
+  struct stat state {};
+  const bool is_own = lstat(folder.c_str(), &state) == 0 && S_ISDIR(state.st_mode) && state.st_uid == getuid() &&
+                      (state.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  if (!is_own)
+    throw ServerError(StatusCode::internal, folder.string() + " is not this user's own folder: remove it, or name " +
+                                                "another by --engine-cache");
+  return folder;
+}
+
 }  // namespace
 
 fs::path default_engine_cache() {
@@ -79,7 +93,7 @@ fs::path default_engine_cache() {
   if (cache != nullptr && *cache == '/') return fs::path(cache) / "camshaft" / "server";
   const char* home = std::getenv("HOME");
   if (home != nullptr && *home == '/') return fs::path(home) / ".cache" / "camshaft" / "server";
-  return fs::temp_directory_path() / ("camshaft-server-" + std::to_string(getuid()));
+  return own_temporary_folder();
 }
 
 Engine open_engine(const EngineRecipe& recipe, const fs::path& cache) {
