@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-scripts/setup.sh
+scripts/setup.sh --demo
 if [[ -z ${CAMSHAFT:-} ]]; then
   scripts/build.sh native camshaft_command
   export CAMSHAFT=$PWD/build/native/tools/camshaft

