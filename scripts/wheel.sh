@@ -16,7 +16,8 @@ made=build/wheel
 rm -rf "$made"
 .venv/bin/python -m pip wheel . --quiet --no-deps --no-build-isolation \
   --config-settings build-dir=build/release --config-settings cmake.define.CAMSHAFT_BUILD_TESTS=ON \
-  --config-settings cmake.define.CAMSHAFT_BUILD_EXAMPLES=ON --wheel-dir "$made"
+  --config-settings cmake.define.CAMSHAFT_BUILD_EXAMPLES=ON \
+  --config-settings cmake.define.CAMSHAFT_BUILD_SERVER=ON --wheel-dir "$made"
 PATH=$PWD/.venv/bin:$PATH .venv/bin/python -m auditwheel repair "$made"/camshaft-*.whl --wheel-dir "$made/dist" | tail -1
 mkdir -p dist
 find dist -name 'camshaft-*.whl' ! -name "$(cd "$made/dist" && ls)" -delete
