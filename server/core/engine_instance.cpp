@@ -48,7 +48,6 @@ EngineInstance::EngineInstance(const Engine& engine, int threads, const Signatur
       pool_(std::move(pool)),
       input_dims_(signature.input_count(), Dims{-1}),
       staging_(signature.input_count()),
-      texts_(signature.input_count()),
       outputs_(signature.output_count()) {}
 
 void EngineInstance::run(std::vector<PendingPtr> batch) noexcept {
@@ -96,7 +95,6 @@ void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
     first += pending->batch;
   }
   for (std::shared_ptr<std::byte>& staged : staging_) staged.reset();
-  for (Tensor& texts : texts_) texts = Tensor();
   for (Output& output : outputs_) output.data.reset();
 }
 
@@ -148,8 +146,7 @@ void EngineInstance::bind_texts(const TensorSpec& spec, const Dims& dims, const 
   Tensor texts(DType::string, dims);
   int64_t next = 0;
   for (const PendingPtr& pending : batch) next = read_texts(pending->inputs[place]->data.span, texts, next);
-  context_.set_input(spec.name, texts);
-  texts_[place] = std::move(texts);
+  context_.set_input(spec.name, texts);  // which copies them
   shapes_changed_ |= dims != input_dims_[place];
   input_dims_[place] = dims;
 }

@@ -39,7 +39,6 @@ class EngineInstance : public Instance {
   std::shared_ptr<BufferPool> pool_;
   std::vector<Dims> input_dims_;                     ///< as the context knows them
   std::vector<std::shared_ptr<std::byte>> staging_;  ///< of this run
-  std::vector<Tensor> texts_;                        // inputs of strings by place: the context has no copy
   std::vector<Output> outputs_;
   bool shapes_changed_ = true;
   Cancellation never_;

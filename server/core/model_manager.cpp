@@ -407,6 +407,46 @@ void ModelManager::start() {
   });
 }
 
+std::string_view state_name(ModelState state) {
+  switch (state) {
+    case ModelState::ready:
+      return "READY";
+    case ModelState::unavailable:
+      return "UNAVAILABLE";
+    case ModelState::loading:
+      return "LOADING";
+    case ModelState::unloading:
+      return "UNLOADING";
+    case ModelState::unknown:
+      break;
+  }
+  return "UNKNOWN";
+}
+
+void refuse_repository_name(const std::string& repository) {
+  if (!repository.empty())
+    throw ServerError(StatusCode::unsupported, "'repository_name' specification is not supported");
+}
+
+bool ModelManager::is_ready(const std::string& name, const std::string& version) const {
+  try {
+    find(name, version);
+    return true;
+  } catch (const ServerError& error) {
+    if (error.code() != StatusCode::not_found && error.code() != StatusCode::unavailable) throw;
+    return false;
+  }
+}
+
+std::vector<std::shared_ptr<Model>> ModelManager::select(const std::string& name, const std::string& version) const {
+  if (name.empty()) return all();
+  std::shared_ptr<Model> found = find(name, version);
+  if (!version.empty()) return {std::move(found)};
+  std::vector<std::shared_ptr<Model>> models = all();
+  std::erase_if(models, [&](const std::shared_ptr<Model>& model) { return model->name() != name; });
+  return models;
+}
+
 std::shared_ptr<Model> ModelManager::find(const std::string& name, const std::string& version) const {
   if (state_->draining) throw ServerError(StatusCode::unavailable, "the server is exiting");
   const std::shared_lock lock(state_->mutex);

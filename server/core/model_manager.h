@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace camshaft::server {
 
 enum class ModelControl { none, poll, explicit_ };
 enum class ModelState { unknown, ready, unavailable, loading, unloading };
+
+/// "READY", …: as both protocols have it.
+std::string_view state_name(ModelState state);
+/// Throws ServerError(unsupported) where a request names one of several repositories, which none may.
+void refuse_repository_name(const std::string& repository);
 
 struct IndexEntry {
   std::string name, version;
@@ -58,6 +64,10 @@ class ModelManager {
   void start();
   /// Throws ServerError: not_found for no such model, unavailable for one that is not loaded.
   std::shared_ptr<Model> find(const std::string& name, const std::string& version) const;
+  /// Whether find() would give one.
+  bool is_ready(const std::string& name, const std::string& version) const;
+  /// The loaded versions of a model, or the one that is named; without a name all there are. Throws what find() does.
+  std::vector<std::shared_ptr<Model>> select(const std::string& name, const std::string& version) const;
   /// Whether a version of it is.
   bool is_ready(const std::string& name) const;
   /// All that are loaded, by name and version.

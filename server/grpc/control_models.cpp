@@ -46,28 +46,6 @@ void fill(inference::ModelMetadataResponse::TensorMetadata& to, const Tensor& fr
   for (const int64_t size : from.dims()) to.add_shape(size);
 }
 
-const char* state_name(ModelState state) {
-  switch (state) {
-    case ModelState::ready:
-      return "READY";
-    case ModelState::unavailable:
-      return "UNAVAILABLE";
-    case ModelState::loading:
-      return "LOADING";
-    case ModelState::unloading:
-      return "UNLOADING";
-    case ModelState::unknown:
-      break;
-  }
-  return "UNKNOWN";
-}
-
-template <class Request>
-void check_repository(const Request& request) {
-  if (!request.repository_name().empty())
-    throw ServerError(StatusCode::unsupported, "'repository_name' specification is not supported");
-}
-
 [[noreturn]] void wrong_parameter(const char* call, const std::string& name, const char* expected) {
   throw ServerError(StatusCode::invalid_argument, std::string("invalid value type for ") + call + " parameter '" +
                                                       name + "', expected " + expected + ".");
@@ -102,12 +80,7 @@ void answer_server_metadata(Server& server, const inference::ServerMetadataReque
 
 void answer_model_ready(Server& server, const inference::ModelReadyRequest& request,
                         inference::ModelReadyResponse& response) {
-  try {
-    server.models().find(request.name(), request.version());
-    response.set_ready(true);
-  } catch (const ServerError& error) {
-    if (error.code() != StatusCode::not_found && error.code() != StatusCode::unavailable) throw;
-  }
+  response.set_ready(server.models().is_ready(request.name(), request.version()));
 }
 
 void answer_model_metadata(Server& server, const inference::ModelMetadataRequest& request,
@@ -129,22 +102,18 @@ void answer_model_config(Server& server, const inference::ModelConfigRequest& re
 
 void answer_model_statistics(Server& server, const inference::ModelStatisticsRequest& request,
                              inference::ModelStatisticsResponse& response) {
-  if (!request.name().empty() && !request.version().empty()) {
-    return fill(*response.add_model_stats(), *server.models().find(request.name(), request.version()));
-  }
-  if (!request.name().empty()) server.models().find(request.name(), "");
-  for (const std::shared_ptr<Model>& model : server.models().all())
-    if (request.name().empty() || model->name() == request.name()) fill(*response.add_model_stats(), *model);
+  for (const std::shared_ptr<Model>& model : server.models().select(request.name(), request.version()))
+    fill(*response.add_model_stats(), *model);
 }
 
 void answer_repository_index(Server& server, const inference::RepositoryIndexRequest& request,
                              inference::RepositoryIndexResponse& response) {
-  check_repository(request);
+  refuse_repository_name(request.repository_name());
   for (const IndexEntry& from : server.models().index(request.ready())) {
     inference::RepositoryIndexResponse::ModelIndex& to = *response.add_models();
     to.set_name(from.name);
     to.set_version(from.version);
-    to.set_state(state_name(from.state));
+    to.set_state(std::string(state_name(from.state)));
     to.set_reason(from.reason);
   }
 }
@@ -152,7 +121,7 @@ void answer_repository_index(Server& server, const inference::RepositoryIndexReq
 void answer_model_load(Server& server, const inference::RepositoryModelLoadRequest& request,
                        inference::RepositoryModelLoadResponse&) {
   using Value = inference::ModelRepositoryParameter;
-  check_repository(request);
+  refuse_repository_name(request.repository_name());
   LoadOverrides overrides;
   for (const auto& [name, value] : request.parameters()) {
     if (name == "config") {
@@ -172,7 +141,7 @@ void answer_model_load(Server& server, const inference::RepositoryModelLoadReque
 void answer_model_unload(Server& server, const inference::RepositoryModelUnloadRequest& request,
                          inference::RepositoryModelUnloadResponse&) {
   using Value = inference::ModelRepositoryParameter;
-  check_repository(request);
+  refuse_repository_name(request.repository_name());
   bool dependents = false;
   for (const auto& [name, value] : request.parameters()) {
     if (name != "unload_dependents") {

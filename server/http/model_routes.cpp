@@ -68,37 +68,10 @@ ordered_json statistics_json(Model& model) {
           {"memory_usage", ordered_json::array()}};
 }
 
-void refuse_repository_name(const Route& route) {
-  if (!route.repository.empty())
-    throw ServerError(StatusCode::unsupported, "'repository_name' specification is not supported");
-}
-
 }  // namespace
 
-std::string_view state_name(ModelState state) {
-  switch (state) {
-    case ModelState::ready:
-      return "READY";
-    case ModelState::unavailable:
-      return "UNAVAILABLE";
-    case ModelState::loading:
-      return "LOADING";
-    case ModelState::unloading:
-      return "UNLOADING";
-    case ModelState::unknown:
-      break;
-  }
-  return "UNKNOWN";
-}
-
 HttpReply model_ready(Server& server, const Route& route) {
-  try {
-    server.models().find(route.model, route.version);
-  } catch (const ServerError& error) {
-    if (error.code() == StatusCode::not_found || error.code() == StatusCode::unavailable)
-      return error_reply(400, "Model version not ready");
-    throw;
-  }
+  if (!server.models().is_ready(route.model, route.version)) return error_reply(400, "Model version not ready");
   return empty_reply();
 }
 
@@ -122,18 +95,13 @@ HttpReply model_configuration(Server& server, const Route& route) {
 
 HttpReply model_statistics(Server& server, const Route& route) {
   ordered_json list = ordered_json::array();
-  if (!route.version.empty()) {
-    list.push_back(statistics_json(*server.models().find(route.model, route.version)));
-  } else {
-    if (!route.model.empty()) server.models().find(route.model, "");
-    for (const std::shared_ptr<Model>& model : server.models().all())
-      if (route.model.empty() || model->name() == route.model) list.push_back(statistics_json(*model));
-  }
+  for (const std::shared_ptr<Model>& model : server.models().select(route.model, route.version))
+    list.push_back(statistics_json(*model));
   return json_reply({{"model_stats", std::move(list)}});
 }
 
 HttpReply repository_index(Server& server, const Route& route, std::string_view body) {
-  refuse_repository_name(route);
+  refuse_repository_name(route.repository);
   const bool ready = truth_member(parse_document(body), "ready").value_or(false);
   ordered_json list = ordered_json::array();
   for (const IndexEntry& entry : server.models().index(ready)) {
@@ -147,7 +115,7 @@ HttpReply repository_index(Server& server, const Route& route, std::string_view 
 }
 
 HttpReply load_model(Server& server, const Route& route, std::string_view body) {
-  refuse_repository_name(route);
+  refuse_repository_name(route.repository);
   const nlohmann::json document = parse_document(body);
   LoadOverrides overrides;
   if (const auto parameters = document.find("parameters"); parameters != document.end() && parameters->is_object()) {
@@ -170,7 +138,7 @@ HttpReply load_model(Server& server, const Route& route, std::string_view body) 
 }
 
 HttpReply unload_model(Server& server, const Route& route, std::string_view body) {
-  refuse_repository_name(route);
+  refuse_repository_name(route.repository);
   const nlohmann::json document = parse_document(body);
   bool dependents = false;
   if (const auto parameters = document.find("parameters"); parameters != document.end() && parameters->is_object())

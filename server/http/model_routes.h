@@ -19,7 +19,4 @@ HttpReply repository_index(Server& server, const Route& route, std::string_view 
 HttpReply load_model(Server& server, const Route& route, std::string_view body);
 HttpReply unload_model(Server& server, const Route& route, std::string_view body);
 
-/// "READY" and so on, as the protocol has them.
-std::string_view state_name(ModelState state);
-
 }  // namespace camshaft::server

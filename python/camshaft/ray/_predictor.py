@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from camshaft._errors import InvalidArgumentError
+from camshaft._values import _NUMPY
 from camshaft.ray._engines import Source, load
 
 
@@ -59,21 +60,12 @@ def array_of(values: Any, info: Any) -> Any:
     array = numpy.asarray(values)
     if array.dtype == object and info.dtype != "string":  # rows that are arrays, or lists
         array = numpy.stack([numpy.asarray(row) for row in array])
-    wanted = {"bf16": None, "string": None}.get(info.dtype, NUMPY.get(info.dtype))
+    wanted = _NUMPY.get(info.dtype)
     if wanted is None or array.dtype == wanted:
         return numpy.ascontiguousarray(array)
     if not numpy.can_cast(array.dtype, wanted, "same_kind"):
         raise InvalidArgumentError(f"input '{info.name}' is {info.type}, and its column {array.dtype}")
     return numpy.ascontiguousarray(array, wanted)
-
-
-NUMPY = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    **{f"{sign}{bits}": f"{name}{bits}" for sign, name in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
-    "bool": "bool",
-}
 
 
 def own_cpus() -> int:

@@ -9,8 +9,9 @@ from typing import Any
 from ray import serve
 
 from camshaft._errors import InvalidArgumentError
+from camshaft._values import _NUMPY
 from camshaft.ray._engines import Source, load, put
-from camshaft.ray._predictor import NUMPY, array_of, own_cpus
+from camshaft.ray._predictor import array_of, own_cpus
 
 # The protocol's names of types that JSON can carry.
 _TYPES = {
@@ -125,7 +126,7 @@ def _decoded(body: Any) -> dict[str, Any]:
     for value in body["inputs"]:
         if value["datatype"] not in ours:
             raise ValueError(f"input '{value['name']}': {value['datatype']} is none of {', '.join(ours)}")
-        array = numpy.asarray(value["data"], NUMPY[ours[value["datatype"]]])
+        array = numpy.asarray(value["data"], _NUMPY[ours[value["datatype"]]])
         inputs[value["name"]] = array.reshape(value["shape"])
     return inputs
 

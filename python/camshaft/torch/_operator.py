@@ -34,8 +34,8 @@ class ExportedRegion(torch.nn.Module):
         results = iter(torch.ops.camshaft.run(tensors, numbers, self.engine, self._signature))
         if not any(self._results):
             return list(results)
-        sizes = _symbols(_read(self._signature)[0], tensors, numbers)
-        described = _read(self._signature)[1]
+        inputs, described, *_ = _read(self._signature)
+        sizes = _symbols(inputs, tensors, numbers)
         return [evaluator(spec.sizes)(sizes)[0] if spec.dtype is None else next(results) for spec in described]
 
 
