@@ -3,6 +3,7 @@
 #include "backends/cuda/passes/byte_products.h"
 #include "backends/cuda/passes/chain_squeeze_excite.h"
 #include "backends/cuda/passes/defer_layer_norms.h"
+#include "backends/cuda/passes/float8_products.h"
 #include "backends/cuda/passes/join_transposes.h"
 #include "backends/cuda/passes/reshape_behind_product.h"
 #include "backends/cuda/passes/steps_behind_attention.h"
@@ -31,10 +32,11 @@
 
 namespace camshaft::cuda {
 
-BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_products) {
+BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_products, bool has_float8_products) {
   BackendPasses passes;
   passes.form = {canonicalization()};
   if (has_byte_products) passes.form.insert(passes.form.end(), {move_quantization_pass, byte_products_pass});
+  if (has_float8_products) passes.form.insert(passes.form.end(), {float8_products_pass});
   const PassList others = {
       expand_quantization_pass,
       canonicalization(),
