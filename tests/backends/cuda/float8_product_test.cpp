@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backends/cuda/run_node.h"
+#include "compile/tactic.h"
 #include "ir/ops/float8.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/region.h"
@@ -192,6 +193,13 @@ class Epilogue {
   Epilogue& plus_columns(const std::vector<double>& numbers) {
     return apply(F::add, take(tensor_of(DType::f32, {columns_}, numbers), true));
   }
+  Epilogue& times(double factor) { return apply(F::mul, number_of(factor)); }
+  Epilogue& gelu() {
+    const ValueId x = value_;
+    times(std::sqrt(0.5));
+    value_ = body_.add(ops::Pointwise{F::erf}, {value_}, "erf");
+    return apply(F::add, number_of(1)).apply(F::mul, x).times(0.5);
+  }
   Epilogue& bounded() { return apply(F::max, body_.add_constant("least", Tensor::scalar(DType::f32, 0))); }
   Epilogue& with_residual(const Tensor& other) {
     ValueId wide = take(other);
@@ -212,6 +220,7 @@ class Epilogue {
   }
 
  private:
+  ValueId number_of(double number) { return body_.add_constant("number", Tensor::scalar(DType::f32, number)); }
   ValueId take(const Tensor& t, bool is_constant = false) {
     given_.push_back(t);
     if (is_constant) constants_.push_back(given_.size() - 1);
@@ -275,6 +284,31 @@ TEST(CudaFloat8Product, ResultsSaturate) {
   for (const DType to : both_types) {
     const NodeTest sums = product({9, 8, 32}, random);
     Epilogue(sums, 8, random).scaled().plus_columns({nan, inf, -inf, 1e6, -3e38, 0x1p-16, 450, 1e-40}).to(to).check();
+  }
+}
+
+// GELU is an approximation there, off by moved_by_steps at most before it is rounded.
+TEST(CudaFloat8Product, GeluIsOffNearEdgesAlone) {
+  SKIP_WITHOUT_FLOAT8();
+  Random random = test_random();
+  ThreadPool pool(2);
+  const auto wanted_of = [&](const NodeTest& test) {
+    const std::vector<TensorType> types{test.bodies[0].type(test.bodies[0].outputs[0])};
+    return evaluate(test.op, {test.inputs, types, {}, test.bodies, pool})[0].to_doubles();
+  };
+  for (const double steps : {25.0, 120.0, 260.0, 2000.0}) {
+    const NodeTest sums = product({70, 72, 144}, random);
+    const auto gelu = [&](Random from) { return Epilogue(sums, 72, from).times(0x1p-4).gelu().times(steps); };
+    const std::vector<double> unrounded = wanted_of(gelu(random).to(DType::f32));
+    const std::vector<double> got = gelu(random).to(DType::f8e4m3).run().to_doubles();
+    ASSERT_EQ(got.size(), unrounded.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      // The nearest number, but for what the approximation moves.
+      const double exact = std::clamp(unrounded[i], -448.0, 448.0);
+      const double half_step = std::max(std::ldexp(1.0, std::ilogb(std::max(std::abs(exact), 0x1p-6)) - 4), 0x1p-10);
+      const double moved = (steps < 269 ? moved_by_steps : 0) + 2e-6 * std::abs(exact);
+      ASSERT_LE(std::abs(got[i] - exact), half_step + moved) << "at " << i << ": " << exact;
+    }
   }
 }
 

@@ -111,23 +111,8 @@ __device__ __forceinline__ void store_narrow(bf16* to, const f32 (&from)[columns
 }
 #endif
 
-#if __CUDA_ARCH__ >= 890
-template <bool IS_E4M3>
-__device__ __forceinline__ void store_float8(void* to, const f32 (&from)[columns_at_once]) {
-  u32 words[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i)
-    words[i] = f32_to_float8_pair<IS_E4M3>(from[4 * i], from[4 * i + 1]) |
-               u32(f32_to_float8_pair<IS_E4M3>(from[4 * i + 2], from[4 * i + 3])) << 16;
-  Words<8>::put(to, words);
-}
-__device__ __forceinline__ void store_narrow(f8e4m3* to, const f32 (&from)[columns_at_once]) {
-  store_float8<true>(to, from);
-}
-__device__ __forceinline__ void store_narrow(f8e5m2* to, const f32 (&from)[columns_at_once]) {
-  store_float8<false>(to, from);
-}
-#endif
+__device__ __forceinline__ void store_narrow(f8e4m3* to, const f32 (&from)[columns_at_once]) { store_float8(to, from); }
+__device__ __forceinline__ void store_narrow(f8e5m2* to, const f32 (&from)[columns_at_once]) { store_float8(to, from); }
 
 /// What sums of bytes in 8 columns are added to; those from `count` on are not read. ALIGNED: see load_columns().
 template <bool ALIGNED, class Parameters>

@@ -12,9 +12,11 @@ struct boolean {
   u8 byte;
 };
 struct f8e4m3 {
+  static constexpr bool is_e4m3 = true;
   u8 bits;
 };
 struct f8e5m2 {
+  static constexpr bool is_e4m3 = false;
   u8 bits;
 };
 
@@ -187,6 +189,24 @@ __device__ __forceinline__ void store_bytes(T* to, const f32 (&from)[count], i32
 #pragma unroll
     for (int i = 0; i < count; ++i) to[i] = T(f32_to_bytes<is_signed>(from[i], 0, 0, 0, zero));
   }
+}
+
+/// Numbers as 8-bit floats. `to` is aligned to all of them.
+template <class T, int count>
+__device__ __forceinline__ void store_float8(T* to, const f32 (&from)[count]) {
+#if __CUDA_ARCH__ >= 890
+  if constexpr (count % 4 == 0) {
+    u32 words[count / 4];
+#pragma unroll
+    for (int i = 0; i < count / 4; ++i)
+      words[i] = f32_to_float8_pair<T::is_e4m3>(from[4 * i], from[4 * i + 1]) |
+                 u32(f32_to_float8_pair<T::is_e4m3>(from[4 * i + 2], from[4 * i + 3])) << 16;
+    Words<count>::put(to, words);
+    return;
+  }
+#endif
+#pragma unroll
+  for (int i = 0; i < count; ++i) to[i] = Narrow<T>::from(from[i]);
 }
 
 // ---- scalar functions; names as in ScalarFunction

@@ -32,9 +32,10 @@ bool adds_bytes(const EpilogueView& view) {
   return view.program.instructions.at(0).dtype == DType::i32;
 }
 
-// Of sums of bytes: what is left of these is the larger part of their kernels' time.
+// Of what becomes 8 bits: it is the larger part of the time of kernels that sum these.
 std::optional<GeluSteps> gelu_of(const EpilogueView& view) {
-  const auto steps = adds_bytes(view) ? rounded_steps(view.program, view.program.outputs.at(0)) : std::nullopt;
+  auto steps = adds_bytes(view) ? rounded_steps(view.program, view.program.outputs.at(0)) : std::nullopt;
+  if (const auto number = unrounded_float8(view.program, 0)) steps = RoundedSteps{.value = *number};
   if (!steps) return std::nullopt;
   return gelu_steps(view.program, *steps, [&](int32_t input) { return view.most.at(static_cast<size_t>(input) - 1); });
 }
