@@ -20,6 +20,7 @@
 #include "builder/build_tuning.h"
 #include "builder/choose_layers.h"
 #include "builder/compile_graph.h"
+#include "builder/model_types.h"
 #include "builder/optimize_model.h"
 #include "builder/precision_gains.h"
 #include "builder/refittable_build.h"
@@ -165,7 +166,7 @@ Engine Builder::build(const onnx::ModelProto& model) {
 Engine Builder::build_checked(const std::function<Source()>& read) {
   report_ = {};
   const std::shared_ptr<const Backend> backend = find_backend(options_.device);
-  const BuildOptions options = with_precisions(options_, *backend);
+  BuildOptions options = with_precisions(options_, *backend);
   const auto progress = [&](std::string_view stage, double fraction) {
     options.cancellation.check("building");
     if (options.progress) options.progress(stage, fraction);
@@ -200,6 +201,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   const WorkScope budgeted(options.cancellation, budget);
   keep_debug_tensors(imported.graph, options.debug_tensors);
   warn_of_unused(options, *backend);
+  options = with_types_of(std::move(options), imported.graph, *backend);
   ModelOptimizer optimizer(options, *backend, pool);
   // Before the reference is taken, which is to compute as the engine does: what f16 loses beyond its range is no error.
   optimizer.settle_meaning(imported.graph);

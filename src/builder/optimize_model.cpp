@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "builder/build_inputs.h"
 #include "builder/find_beyond_f16.h"
+#include "builder/model_types.h"
 #include "builder/quantize_model.h"
 #include "ir/ops/float8.h"
 #include "ir/ops/quantize.h"
@@ -77,6 +78,13 @@ std::vector<LayerPrecision> ModelOptimizer::low_precisions() const {
 }
 
 void ModelOptimizer::settle_meaning(Graph& model) {
+  if (precision_.storage != DType::f32) {
+    WideParts wide = wide_parts(model);
+    // Later rules count before earlier ones: what somebody asks for comes last.
+    wide.products.insert(wide.products.end(), rules_.rules().begin(), rules_.rules().end());
+    rules_ = PrecisionRules(std::move(wide.products));
+    wide_values_ = std::move(wide.values);
+  }
   PassContext context{.pool = pool_};
   context.storage = precision_.storage;
   context.rounding = precision_.rounding;
@@ -86,8 +94,9 @@ void ModelOptimizer::settle_meaning(Graph& model) {
   if (!calibration_ && options_.fp8) check_quantized(model, LayerPrecision::fp8);
   if (!calibration_ && options_.int8 && has_int8_) check_quantized(model, LayerPrecision::int8);
   if (!has_float8_ && quantizes_to_float8(model))
-    log_warning("this device has no products of 8-bit floats, which the model is quantised to: they are rounded as the "
-                "model says, and multiplied in floating point. GPUs of compute capability 8.9 or more have them");
+    log_warning(
+        "this device has no products of 8-bit floats, which the model is quantised to: they are rounded as the "
+        "model says, and multiplied in floating point. GPUs of compute capability 8.9 or more have them");
 }
 
 OptimizedModel ModelOptimizer::run(const Graph& model, std::optional<LayerPrecision> low, const KeptLayers& kept) {
@@ -104,6 +113,7 @@ OptimizedModel ModelOptimizer::run(const Graph& model, std::optional<LayerPrecis
     result.quantized_layers =
         quantize_model(result.reference, *calibration_, options_.calibration, kept, context, *low);
   std::set<std::string> in_f32 = outputs_in_f32(model);
+  in_f32.insert(wide_values_.begin(), wide_values_.end());
   result.graph = result.reference;
   context.notes = &result.notes;
   run_passes_with_branches(result.graph, passes_.form, context);

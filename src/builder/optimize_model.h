@@ -56,10 +56,12 @@ class ModelOptimizer {
   ThreadPool& pool_;
   const Precision precision_;
   const bool has_int8_, has_float8_;  // kernels
-  const PrecisionRules rules_, output_types_;
+  PrecisionRules rules_;
+  const PrecisionRules output_types_;
   const BackendPasses passes_;
   std::optional<Calibration> calibration_;
-  PassRuns runs_;  // those that have settled the meaning
+  std::set<std::string> wide_values_;  // of a model in halves: what it keeps in fp32
+  PassRuns runs_;                      // those that have settled the meaning
 };
 
 }  // namespace camshaft

@@ -27,6 +27,7 @@
 #include "optimize/precision/expand_quantization.h"
 #include "optimize/precision/lower_precision.h"
 #include "optimize/precision/move_quantization.h"
+#include "optimize/precision/widen_narrow_floats.h"
 #include "optimize/precision/widen_quantized_halves.h"
 #include "optimize/recognize/recognize_attention.h"
 #include "optimize/recognize/recognize_rotary_embedding.h"
@@ -35,7 +36,12 @@ namespace camshaft::cuda {
 
 BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_products, bool has_float8_products) {
   BackendPasses passes;
-  if (has_byte_products) passes.meaning = {widen_quantized_halves_pass};
+  // Where tensors are stored in halves anyhow, a model in halves takes the same way as one in f32: attention, joined
+  // products and deferred norms are found in f32 alone.
+  if (storage != DType::f32)
+    passes.meaning = {widen_narrow_floats_pass};
+  else if (has_byte_products)
+    passes.meaning = {widen_quantized_halves_pass};
   passes.form = {canonicalization()};
   if (has_byte_products) passes.form.insert(passes.form.end(), {move_quantization_pass, byte_products_pass});
   if (has_float8_products) passes.form.insert(passes.form.end(), {float8_products_pass});

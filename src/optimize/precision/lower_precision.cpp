@@ -88,6 +88,7 @@ class Lowering {
     for (const Node& node : old_.nodes) roles_.push_back(role(node));
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
+      if (converts(node)) continue;
       switch (roles_[n]) {
         case Role::plain:
           copy(node, false);
@@ -287,6 +288,22 @@ class Lowering {
                                                    : wide(id));
     }
     take_outputs(node, graph_.add_node(node.op, inputs, names(node), node.sources, node.bodies));
+  }
+
+  // A model's own conversion between f32 and the narrow type is what narrow() and wide() make where it is wanted.
+  bool converts(const Node& node) {
+    const auto* cast = node.op.as<ops::Cast>();
+    if (!cast) return false;
+    const ValueId from = node.inputs[0], result = node.outputs[0];
+    const DType has = old_.type(from).dtype;
+    if (old_.is_constant(from)) return false;
+    if (has == context_.storage && cast->to == DType::f32)
+      narrow_[at(result)] = wide(from);
+    else if (has == DType::f32 && cast->to == context_.storage)
+      wide_[at(result)] = narrow(from);
+    else
+      return false;
+    return true;
   }
 
   // A region, or a pointwise operator as one, that casts what it reads and stores.

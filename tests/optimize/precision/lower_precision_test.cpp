@@ -50,6 +50,32 @@ TEST(LowerPrecision, ContractionsReadAndGiveIt) {
             "cast:f16 contract(matmul:f16 cast:f32 pointwise:f32 pointwise:f32 cast:f16):f16 matmul:f16 cast:f32");
 }
 
+TEST(LowerPrecision, TheModelsOwnConversionsAreNone) {
+  Graph graph = graph_of("%x: f16[2, 4]", R"(
+  const %w: f32[4, 4] = 0.5
+  %wide = cast {to=f32} (%x)
+  %p = matmul (%wide, %w)
+  %s = pointwise {function=tanh} (%p)
+  %r = pointwise {function=add} (%s, %wide)
+  %y = matmul (%r, %w)
+  %z = cast {to=f16} (%y)
+  return y=%z, r=%r)");
+  PassContext context = test_context();
+  fuse(graph, context);
+  context.storage = DType::f16;
+  run_pass_on_named(lower_precision, graph, context, "lower_precision");
+  verify(graph, "the pass under test");
+  // Both results leave as their types say; what is within reads and gives halves.
+  EXPECT_EQ(outline(graph).find("cast:f32 matmul"), std::string::npos);
+  EXPECT_EQ(graph.type(graph.outputs[0]).dtype, DType::f16);
+  EXPECT_EQ(graph.type(graph.outputs[1]).dtype, DType::f32);
+  for (const Node& node : graph.nodes)
+    if (node.op.as<ops::MatMul>()) {
+      for (const ValueId id : node.inputs) EXPECT_EQ(graph.type(id).dtype, DType::f16);
+      EXPECT_EQ(graph.outputs[0], node.outputs[0]) << outline(graph);
+    }
+}
+
 TEST(LowerPrecision, ResultsAreTheSameButForRounding) {
   Tensor x(DType::f32, {2, 4});
   for (int64_t i = 0; i < x.size(); ++i) x.as_mutable<float>()[i] = 0.3f * static_cast<float>(i) - 1;

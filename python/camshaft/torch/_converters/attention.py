@@ -54,6 +54,37 @@ def efficient(
     return attention(c, query, key, value, bias, dropout_p, is_causal, scale), None, None, None
 
 
+@converts("_scaled_dot_product_cudnn_attention")
+def cudnn(
+    c: Conversion,
+    query: Value,
+    key: Value,
+    value: Value,
+    bias: Value | None,
+    log_sum: bool,
+    dropout_p: float,
+    is_causal: bool,
+    debug: bool,
+    scale: float | None,
+) -> tuple[Value | None, ...]:
+    return attention(c, query, key, value, bias, dropout_p, is_causal, scale), *[None] * 8
+
+
+@converts("_scaled_dot_product_fused_attention_overrideable")
+def overrideable(
+    c: Conversion,
+    query: Value,
+    key: Value,
+    value: Value,
+    bias: Value | None,
+    dropout_p: float,
+    is_causal: bool,
+    debug: bool,
+    scale: float | None,
+) -> tuple[Value | None, ...]:
+    return attention(c, query, key, value, bias, dropout_p, is_causal, scale), *[None] * 8
+
+
 @converts("scaled_dot_product_attention")
 def scaled_dot_product_attention(
     c: Conversion,

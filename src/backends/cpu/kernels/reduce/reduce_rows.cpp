@@ -214,8 +214,13 @@ CAMSHAFT_TYPED(u8, uint8_t)
 
 template <ReduceKind kKind, class V>
 HWY_INLINE V with_vector(V total, V x) {
-  if constexpr (kKind == ReduceKind::max) return hn::IfThenElse(hn::IsNaN(x), x, max_or_second(x, total));
-  if constexpr (kKind == ReduceKind::min) return hn::IfThenElse(hn::IsNaN(x), x, min_or_second(x, total));
+  if constexpr (!hwy::IsFloat<hn::TFromV<V>>()) {
+    if constexpr (kKind == ReduceKind::max) return hn::Max(total, x);
+    if constexpr (kKind == ReduceKind::min) return hn::Min(total, x);
+  } else {
+    if constexpr (kKind == ReduceKind::max) return hn::IfThenElse(hn::IsNaN(x), x, max_or_second(x, total));
+    if constexpr (kKind == ReduceKind::min) return hn::IfThenElse(hn::IsNaN(x), x, min_or_second(x, total));
+  }
   if constexpr (kKind == ReduceKind::prod) return hn::Mul(total, x);
   if constexpr (kKind == ReduceKind::sum_square) return hn::MulAdd(x, x, total);
   if constexpr (kKind == ReduceKind::sum_abs) return hn::Add(total, hn::Abs(x));
@@ -255,12 +260,17 @@ void rows_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>* tot
   short_rows<kKind>(x, rows - r, n, totals + r);
 }
 
-// Integers of 32 bits, whose sums may wrap as their results do; not those that means are of.
+// Integers of 32 bits, whose sums may wrap as their results do; not those that means are of. Pairs have a way of their
+// own (rows_in_lanes()).
 template <class T>
 void rows_of_words(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
   constexpr int64_t few = 8;
   if (kind == ReduceKind::sum && n < few && rows >= 8)
     return rows_beside_each_other<ReduceKind::sum>(x, rows, n, totals);
+  if (kind == ReduceKind::max && n > 2 && n < few && rows >= 8)
+    return rows_beside_each_other<ReduceKind::max>(x, rows, n, totals);
+  if (kind == ReduceKind::min && n > 2 && n < few && rows >= 8)
+    return rows_beside_each_other<ReduceKind::min>(x, rows, n, totals);
   CAMSHAFT_BY_KIND(CAMSHAFT_ROWS)
 }
 void rows_i32(ReduceKind kind, const int32_t* x, int64_t rows, int64_t n, int64_t* totals) {

@@ -1,0 +1,40 @@
+"""Attention in the forms that PyTorch gives it on one kind of device."""
+
+import operator as python_operator
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("camshaft", reason="the Python module was not built: no Python headers")
+import camshaft.torch  # noqa: E402, F401
+from camshaft.torch._graph import compiled_graph  # noqa: E402
+from camshaft.torch._options import Options  # noqa: E402
+from camshaft.torch._region import Region  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    "operator, arguments, results",
+    [
+        ("_scaled_dot_product_flash_attention", (0.0, True), 9),
+        ("_scaled_dot_product_efficient_attention", (None, False, 0.0, True), 4),
+        ("_scaled_dot_product_cudnn_attention", (None, False, 0.0, True), 9),
+        ("_scaled_dot_product_fused_attention_overrideable", (None, 0.0, True), 9),
+    ],
+)
+def test_attention_as_graphs_for_gpus_have_it(operator, arguments, results):
+    """These operators run on GPUs alone: the graph is made by hand, and the numbers are the CPU's."""
+    generator = torch.Generator().manual_seed(1)
+    given = [torch.randn(2, 3, 5, 8, generator=generator) for _ in range(3)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*given, is_causal=True)
+    graph = torch.fx.Graph()
+    operands = [graph.placeholder(name) for name in ("query", "key", "value")]
+    for node, tensor in zip(operands, given):
+        node.meta["val"] = tensor
+    call = graph.call_function(getattr(torch.ops.aten, operator).default, (*operands, *arguments))
+    call.meta["val"] = (expected, *[None] * (results - 1))
+    first = graph.call_function(python_operator.getitem, (call, 0))
+    first.meta["val"] = expected
+    graph.output((first,))
+    region = compiled_graph(torch.fx.GraphModule(torch.nn.Module(), graph), {}, Options())
+    assert isinstance(region, Region)
+    torch.testing.assert_close(region(*given)[0], expected, rtol=1e-4, atol=1e-5)
