@@ -53,7 +53,11 @@ WideParts wide_parts(const Graph& model) {
   const Uses uses(model);
   for (const Node& node : model.nodes) {
     if (node.outputs.empty() || model.type(node.outputs[0]).dtype != DType::f32) continue;
-    if (ops::is_contraction(node.op))
+    // Not those of attention, whose kernels sum in f32 and keep scores to themselves, or else store what is named
+    // below.
+    const bool has_weights = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                         [&](ValueId id) { return id != no_value && model.is_constant(id); });
+    if (ops::is_contraction(node.op) && has_weights)
       for (const std::string& source : node.sources) parts.products.push_back({source, LayerPrecision::fp32});
     if (node.op.as<ops::Cast>()) continue;  // has the bits of a half, if it is of one
     for (const ValueId id : node.outputs) {

@@ -21,7 +21,7 @@ BuildOptions with_types_of(BuildOptions options, const Graph& model, const Backe
 
 /// What a model in halves computes in fp32: a model's author does that where halves do not do.
 struct WideParts {
-  std::vector<PrecisionRule> products;  ///< a rule for each product and convolution
+  std::vector<PrecisionRule> products;  ///< a rule for each product with weights, and convolution
   std::set<std::string> values;         ///< results that others read as they are, not only to make halves of them
 };
 /// Nothing of a model whose stored_type() is f32.
