@@ -50,8 +50,8 @@ std::map<std::string, ChannelAxis> channels_to_calibrate(const Graph& graph);
 /// one that has no finite scale, stays as it is, as do those of `kept`. Scales of weights are computed by nodes of the
 /// graph, which fold: constants know what they are made of.
 ///
-/// With `precision` fp8 all are floats instead, f8e4m3 without zero points: the largest magnitude of a range, and of
-/// weights of an output channel, is 448. Biases stay as they are, and no channels are divided: floats have exponents.
+/// With `precision` fp8 all are floats instead, f8e4m3 without zero points: the largest magnitude of a range is 448, and
+/// that of a layer's weights, or of each output channel where these differ much or others read the same tensor. Biases stay as they are, and no channels are divided: floats have exponents.
 std::vector<LayerPlacement> place_quantization(Graph& graph, const Calibration& calibration,
                                                const KeptLayers& kept = {},
                                                LayerPrecision precision = LayerPrecision::int8);

@@ -325,6 +325,7 @@ TEST(CudaFloat8Blas, ScalesBiasesAndResiduals) {
       for (double& b : bias) b = static_cast<double>(random.integer(-40, 40)) / 4;
       for (NodeTest test :
            {Epilogue(sums, n, random).scaled().to(DType::f16),
+            Epilogue(sums, n, random).times(0x1p-3).plus_columns(bias).to(DType::f16),
             Epilogue(sums, n, random).scaled().plus_columns(bias).to(DType::f16),
             Epilogue(sums, n, random)
                 .scaled()

@@ -104,6 +104,7 @@ void BlasProduct::describe(const BlasProblem& p) {
   };
   set(api::product_transpose_a, int32_t{p.b.is_transposed});
   set(api::product_transpose_b, int32_t{p.a.is_transposed});
+  if (p.dtype == DType::f8e4m3) set(api::product_fast_sums, int8_t{1});
   if (p.b_scales) {
     set(api::product_scale_mode_a, api::scales_of_rows);
     set(api::product_scale_mode_b, api::scales_of_rows);

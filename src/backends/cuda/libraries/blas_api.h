@@ -31,6 +31,7 @@ enum BlasProductAttribute : int {
   product_bias_pointer = 8,
   product_scale_a = 17,  ///< pointers to scales on the device
   product_scale_b = 18,
+  product_fast_sums = 25,  ///< of 8-bit floats: as the instructions have them, with about 14 bits
   product_scale_mode_a = 31,
   product_scale_mode_b = 32,
 };

@@ -100,7 +100,7 @@ BlasLaunch::BlasLaunch(const LibraryOperands& operands, const KernelShapes& shap
   aligned_.emplace(operands.device(), problem, 16, choice.rank);
   // Slices and what the caller binds may begin anywhere, and then it is too late to look for an algorithm. Of 8-bit
   // floats the library takes what is aligned alone.
-  if (column_scales) {
+  if (problem.dtype == DType::f8e4m3) {
     own_ = operands.own().prepare(shapes);
   } else {
     any_.emplace(operands.device(), problem, narrow(bit_width(problem.dtype)) / 8, choice.rank);

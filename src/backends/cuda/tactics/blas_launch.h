@@ -14,7 +14,7 @@ BlasProblem blas_problem(const LibraryView& view, const KernelShapes& shapes);
 
 class BlasLaunch final : public Launch {
  public:
-  /// `column_scales`: of products of 8-bit floats, one f32 for each column on the device, or null.
+  /// `column_scales`: of products of 8-bit floats, one f32 for each column on the device; null where alpha is all.
   BlasLaunch(const LibraryOperands& operands, const KernelShapes& shapes, LibraryChoice choice,
              const DeviceBuffer* column_scales = nullptr);
 

@@ -1,4 +1,4 @@
-// Products of 8-bit floats by cuBLASLt, whose scales of columns it takes: for those whose epilogue is a bias, a residual and
+// Products of 8-bit floats by cuBLASLt, which scales all sums or each column: for those whose epilogue is a bias, a residual and
 // a result of 16 bits.
 #include <algorithm>
 #include <cstdio>
@@ -91,7 +91,7 @@ class ScaleMatcher {
 
 struct Float8Library {
   LibraryView view;
-  std::vector<float> scales;  // of the columns
+  std::vector<float> scales;  // of the columns; none where alpha is the scale of all
 };
 
 std::optional<Float8Library> view_float8_library(const RegionView& region, const DeviceFacts& device) {
@@ -110,13 +110,14 @@ std::optional<Float8Library> view_float8_library(const RegionView& region, const
   const auto constant_of = [&](int32_t load) {
     return region.constant(static_cast<size_t>(epilogue.loads[static_cast<size_t>(load)]));
   };
-  std::vector<float> scales(static_cast<size_t>(*columns), scaled->number);
+  std::vector<float> scales;
   if (scaled->scale >= 0) {
     const Tensor* constant = constant_of(scaled->scale);
-    if (!constant || constant->size() != *columns) return std::nullopt;
-    std::copy_n(constant->as<float>(), *columns, scales.begin());
+    if (!constant || constant->size() != *columns || !has_scales_of_rows()) return std::nullopt;
+    scales.assign(constant->as<float>(), constant->as<float>() + *columns);
   }
   LibraryView view{.product = std::move(*product), .linear = {}};
+  view.linear.alpha = static_cast<double>(scaled->number);
   view.linear.bias = scaled->bias;
   view.linear.residual = scaled->residual;
   view.linear.beta = scaled->residual >= 0 ? 1 : 0;
@@ -137,10 +138,10 @@ double seconds_of_float8(const RegionView& region, const ProductView& view, cons
 
 std::vector<TacticOffer> offer_float8(const RegionView& region, const Workshop& workshop) {
   const DeviceFacts& device = workshop.device()->facts();
-  if (!has_blas(*workshop.device()) || !has_scales_of_rows()) return {};
+  if (!has_blas(*workshop.device())) return {};
   const auto library = view_float8_library(region, device);
   if (!library) return {};
-  constexpr int ranks = 3;
+  const int ranks = library->scales.empty() ? 4 : 1;  // of those with scales of columns there is one
   return library_offers(library->view.product, ranks,
                         [&](bool) { return seconds_of_float8(region, library->view.product, device); });
 }
@@ -149,8 +150,10 @@ std::shared_ptr<const Kernel> compile_float8(const RegionView& region, const Tac
                                              const Workshop& workshop, PackedConstants& constants) {
   Float8Library library = *view_float8_library(region, workshop.device()->facts());
   const LibraryChoice choice = library_choice(library.view.product, parameters);
-  const auto scales = std::make_shared<const DeviceBuffer>(
-      upload(*workshop.device(), std::as_bytes(std::span(library.scales)), "the weights of an engine"));
+  std::shared_ptr<const DeviceBuffer> scales;
+  if (!library.scales.empty())
+    scales = std::make_shared<const DeviceBuffer>(
+        upload(*workshop.device(), std::as_bytes(std::span(library.scales)), "the weights of an engine"));
   return library_kernel(region, std::move(library.view), workshop, constants, false,
                         [choice, scales](const LibraryOperands& operands, const KernelShapes& shapes) {
                           return std::make_unique<BlasLaunch>(operands, shapes, choice, scales.get());

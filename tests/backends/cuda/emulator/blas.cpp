@@ -32,6 +32,7 @@ struct Product {
   bool tf32 = false;
   const float *scale_a = nullptr, *scale_b = nullptr;
   int32_t scale_mode_a = 0, scale_mode_b = 0;
+  int8_t fast_sums = 0;
 };
 
 struct Preference {
@@ -143,7 +144,7 @@ struct Work {
         }
         for (int64_t i = 0; i < m; ++i) {
           float x = alpha * sums[static_cast<size_t>(i)];
-          if (a.type == type_f8e4m3) x *= product.scale_a[i] * product.scale_b[j];
+          if (product.scale_a) x *= product.scale_a[i] * product.scale_b[j];
           if (beta != 0) x += beta * load(c.type, at_c, z * c.batch_stride + j * c.pitch + i);
           if (product.epilogue & epilogue_bias) x += load(d.type, product.bias, i);
           store(d.type, at_d, z * d.batch_stride + j * d.pitch + i, activate(product.epilogue, x));
@@ -155,10 +156,10 @@ struct Work {
 bool is_supported(const Product& p, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
   constexpr int64_t unknown = 997;  // the real one has gaps too: what its callers do then is tested by this one
   if ((p.transpose_a ? a.rows : a.columns) == unknown) return false;
-  // Of 8-bit floats both lie along what is summed, and have scales.
-  const bool is_float8 = a.type == type_f8e4m3 && p.transpose_a && !p.transpose_b && p.scale_a && p.scale_b &&
-                         p.scale_mode_a == scales_of_rows && p.scale_mode_b == scales_of_rows && a.rows % 16 == 0 &&
-                         d.type != type_f8e4m3;
+  // Of 8-bit floats both lie along what is summed, and both have scales of rows or none.
+  const bool has_scales = p.scale_a && p.scale_b && p.scale_mode_a == scales_of_rows && p.scale_mode_b == scales_of_rows;
+  const bool is_float8 = a.type == type_f8e4m3 && p.transpose_a && !p.transpose_b && a.rows % 16 == 0 &&
+                         d.type != type_f8e4m3 && (has_scales || (!p.scale_a && !p.scale_b));
   const bool types = a.type == b.type && c.type == d.type &&
                      (is_float8 || (a.type != type_f8e4m3 && (d.type == a.type || d.type == type_f32)));
   const int64_t m = p.transpose_a ? a.columns : a.rows, k = p.transpose_a ? a.rows : a.columns,
@@ -248,6 +249,8 @@ EMULATOR_API Result cublasLtMatmulDescSetAttribute(Handle handle, BlasProductAtt
       return set(product.scale_a, value, bytes);
     case product_scale_b:
       return set(product.scale_b, value, bytes);
+    case product_fast_sums:
+      return set(product.fast_sums, value, bytes);
     case product_scale_mode_a:
       return set(product.scale_mode_a, value, bytes);
     case product_scale_mode_b:
