@@ -86,8 +86,9 @@ void ModelOptimizer::settle_meaning(Graph& model) {
   if (!calibration_ && options_.fp8) check_quantized(model, LayerPrecision::fp8);
   if (!calibration_ && options_.int8 && has_int8_) check_quantized(model, LayerPrecision::int8);
   if (!has_float8_ && quantizes_to_float8(model))
-    log_warning("this device has no products of 8-bit floats, which the model is quantised to: they are rounded as the "
-                "model says, and multiplied in floating point. GPUs of compute capability 8.9 or more have them");
+    log_warning(
+        "this device has no products of 8-bit floats, which the model is quantised to: they are rounded as the "
+        "model says, and multiplied in floating point. GPUs of compute capability 8.9 or more have them");
 }
 
 OptimizedModel ModelOptimizer::run(const Graph& model, std::optional<LayerPrecision> low, const KeptLayers& kept) {

@@ -221,16 +221,15 @@ class Placer {
     };
     const ops::Quantize op{.dtype = is_float_ ? DType::f8e4m3 : DType::u8};
     const ValueId quantized = graph_.add(op, with_parameters(even), name + "_QuantizeLinear", sources);
-    const ValueId real =
-        graph_.add(ops::Dequantize{}, with_parameters(quantized), name + "_DequantizeLinear", sources);
+    const ValueId real = graph_.add(ops::Dequantize{}, with_parameters(quantized), name + "_DequantizeLinear", sources);
     dequantized_.emplace(x, real);
     scales_.emplace(real, scale);
     return real;
   }
 
   // Floats keep their precision over a range of 2^15: one scale for all weights is as good where no channel is much
-  // smaller than the others, and cuBLASLt is a third faster with it (6304 × 768 × 3072 on an H200: 26 us, not 33). Layers
-  // that read the same tensor may become one product, whose columns have scales of their own.
+  // smaller than the others, and cuBLASLt is a third faster with it (6304 × 768 × 3072 on an H200: 26 µs, not 33).
+  // Layers that read the same tensor may become one product, whose columns have scales of their own.
   bool takes_one_scale(const Node& node, const QuantizableLayer& layer) const {
     const auto reads_it = [&](const QuantizableLayer& other) { return other.x == layer.x; };
     if (std::count_if(layers_.begin(), layers_.end(), reads_it) > 1 || !is_readable_constant(graph_, node.inputs[1]))

@@ -31,7 +31,8 @@ QuantizedConstant quantize_constant(Graph& graph, ValueId constant, std::optiona
   const ValueId fraction = add(ops::Pointwise{F::div}, {largest, add_scalar(graph, DType::f32, most)}, "_fraction");
   const ValueId bounded = least == no_value ? fraction : add(ops::Pointwise{F::max}, {fraction, least}, "_bounded");
   const ValueId scale = add(ops::Pointwise{F::max}, {bounded, add_scalar(graph, DType::f32, smallest_scale)}, "_scale");
-  const ValueId steps = add(ops::Quantize{.dtype = dtype, .axis = axis.value_or(0)}, {constant, scale}, "_QuantizeLinear");
+  const ValueId steps =
+      add(ops::Quantize{.dtype = dtype, .axis = axis.value_or(0)}, {constant, scale}, "_QuantizeLinear");
   return {add(ops::Dequantize{.axis = axis.value_or(0)}, {steps, scale}, "_DequantizeLinear"), scale};
 }
 

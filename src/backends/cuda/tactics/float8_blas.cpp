@@ -1,5 +1,5 @@
-// Products of 8-bit floats by cuBLASLt, which scales all sums or each column: for those whose epilogue is a bias, a residual and
-// a result of 16 bits.
+// Products of 8-bit floats by cuBLASLt, which scales all sums or each column: for those whose epilogue is a bias, a
+// residual and a result of 16 bits.
 #include <algorithm>
 #include <cstdio>
 #include <optional>

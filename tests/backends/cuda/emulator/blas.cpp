@@ -157,7 +157,8 @@ bool is_supported(const Product& p, const Layout& a, const Layout& b, const Layo
   constexpr int64_t unknown = 997;  // the real one has gaps too: what its callers do then is tested by this one
   if ((p.transpose_a ? a.rows : a.columns) == unknown) return false;
   // Of 8-bit floats both lie along what is summed, and both have scales of rows or none.
-  const bool has_scales = p.scale_a && p.scale_b && p.scale_mode_a == scales_of_rows && p.scale_mode_b == scales_of_rows;
+  const bool has_scales =
+      p.scale_a && p.scale_b && p.scale_mode_a == scales_of_rows && p.scale_mode_b == scales_of_rows;
   const bool is_float8 = a.type == type_f8e4m3 && p.transpose_a && !p.transpose_b && a.rows % 16 == 0 &&
                          d.type != type_f8e4m3 && (has_scales || (!p.scale_a && !p.scale_b));
   const bool types = a.type == b.type && c.type == d.type &&
