@@ -3,9 +3,9 @@
 
   bench/gpu_eight_bits.py [resnet50:128 bert:32 vit_b_16:32] [--rounds 9] [--modes fp16 int8 fp8] [--output FILE.json]
 
-Ranges are those of a few random inputs, and weights are random: what an engine takes does not depend on them. Engines are
-built without verification, unless --verify says otherwise, and each round measures every one of them once, in another
-order; what counts is the least of the rounds. Inputs and outputs stay on the device."""
+Ranges are those of a few random inputs, and weights are random: what an engine takes does not depend on them. Engines
+are built without verification, unless --verify says otherwise, and each round measures every one of them once, in
+another order; what counts is the least of the rounds. Inputs and outputs stay on the device."""
 
 import argparse
 import json
@@ -60,7 +60,9 @@ def measure(name, batch, folder, arguments):
         gpu_networks.export(name, gpu_networks.make(name), str(model))
     samples = {key: value.numpy() for key, value in gpu_networks.inputs(name, 8).items()}
     np.savez(folder / "data.npz", **samples)
-    camshaft_cli.camshaft("calibrate", model, "--data", folder / "data.npz", "--device", "cuda", "-o", folder / "ranges")
+    camshaft_cli.camshaft(
+        "calibrate", model, "--data", folder / "data.npz", "--device", "cuda", "-o", folder / "ranges"
+    )
     shapes = [f"{key}:{'x'.join(map(str, (batch, *value.shape[1:])))}" for key, value in samples.items()]
     engines, facts = {}, {}
     for mode in arguments.modes:
@@ -100,7 +102,10 @@ def main():
         for mode, time in result["milliseconds"].items():
             gain = f", {fp16 / time:.3f} times fp16" if fp16 else ""
             fact = result["facts"][mode]
-            print(f"{name} at {batch}, {mode}: {time:.3f} ms{gain}; {fact['quantized']} of {fact['layers']} layers", flush=True)
+            print(
+                f"{name} at {batch}, {mode}: {time:.3f} ms{gain}; {fact['quantized']} of {fact['layers']} layers",
+                flush=True,
+            )
         if arguments.output:
             arguments.output.write_text(json.dumps(results, indent=1))
 

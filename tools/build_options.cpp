@@ -36,11 +36,12 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
                    "allowed it is the faster one");
   command.add_option("--calibration", calibration, "The ranges that --int8 and --fp8 need, see `camshaft calibrate`")
       ->type_name("FILE");
-  command.add_flag("--best", best,
-                   "Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 and fp8 with a calibration");
+  command.add_flag(
+      "--best", best,
+      "Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 and fp8 with a calibration");
   command.add_flag("--strongly-typed", strongly_typed, "Allow no types but those of the model's own tensors");
-  add_layer_precisions_to(command,
-                          "What layers are computed in: fp32, fp16, bf16, int8 or fp8; * in a name stands for any text");
+  add_layer_precisions_to(
+      command, "What layers are computed in: fp32, fp16, bf16, int8 or fp8; * in a name stands for any text");
   add_rules(command, "--layer-output-types", layer_output_types, "What the results of layers are stored in");
   add_verification_to(command, shapes_help);
 }

@@ -152,8 +152,8 @@ struct LayerPlacement {
   std::string layer;
   bool quantized = false;
   std::string reason;  ///< why it stays in floating point
-  /// What it takes in floating point and in 8 bits, with what it is fused with and its conversions; 0 where that was not
-  /// measured.
+  /// What it takes in floating point and in 8 bits, with what it is fused with and its conversions; 0 where that was
+  /// not measured.
   double float_seconds = 0, int8_seconds = 0;
   std::string precision;  ///< of its engine, where it is quantised: "int8" or "fp8"
 };
@@ -301,8 +301,8 @@ inline OutputError output_error(const Record& r) {
 }
 
 inline LayerPlacement layer_placement(const Record& r) {
-  return {r["layer"].text(), r["quantized"].boolean(), r["reason"].text(), r["float_seconds"].number(),
-          r["int8_seconds"].number(), r["precision"].text()};
+  return {r["layer"].text(),           r["quantized"].boolean(),   r["reason"].text(),
+          r["float_seconds"].number(), r["int8_seconds"].number(), r["precision"].text()};
 }
 
 inline PrecisionGain precision_gain(const Record& r) {

@@ -132,7 +132,8 @@ constexpr Option options_of_build[] = {
     build_option<&BuildOptions::strongly_typed>("strongly-typed", OptionKind::boolean,
                                                 "Allow no types but those of the model's own tensors"),
     {"layer-precisions", OptionKind::list,
-     "What a layer is computed in, as NAME:PRECISION (fp32, fp16, bf16, int8 or fp8; * in the name stands for any text)",
+     "What a layer is computed in, as NAME:PRECISION (fp32, fp16, bf16, int8 or fp8; * in the name stands for any "
+     "text)",
      [](Settings& s, const json& v) { s.build.layer_precisions.push_back(parse_precision_rule(v.get<std::string>())); },
      [](const Settings& s) -> json { return rule_texts(s.build.layer_precisions); }},
     {"layer-output-types", OptionKind::list, "What the results of a layer are stored in, as NAME:TYPE",

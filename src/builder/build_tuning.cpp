@@ -1,8 +1,8 @@
 #include "builder/build_tuning.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace camshaft {

@@ -341,8 +341,8 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   tuning.report(report_);
   tuning.write_lock(optimized, optimum, decisions);
-  const bool is_plain = !options.fp16 && !options.bf16 && !options.int8 && !options.fp8 && !options.best &&
-                        !options.strongly_typed;
+  const bool is_plain =
+      !options.fp16 && !options.bf16 && !options.int8 && !options.fp8 && !options.best && !options.strongly_typed;
   if (is_plain && options.tuning == Tuning::measure && options.stop_after_pass < 0)
     report_.gains = precision_gains(options, backend, imported.graph, optimized.graph, optimum, known.sample(), pool);
   progress("done", 1);

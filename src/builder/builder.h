@@ -125,7 +125,8 @@ struct BuildOptions {
   /// own file; 0: as make_budget() says.
   double max_memory = 0;
   /// Largest allowed max_error / scale of a floating-point output. 0: 1e-4, or what the precisions that are allowed
-  /// need: 0.02 for f16, TF32 and fp8 (sums of which keep 14 bits on Hopper), 0.1 for bf16. Below that, less is excused by rounding too, in proportion.
+  /// need: 0.02 for f16, TF32 and fp8 (sums of which keep 14 bits on Hopper), 0.1 for bf16. Below that, less is excused
+  /// by rounding too, in proportion.
   double tolerance = 0;
   /// Seed of the inputs used for verification.
   uint64_t seed = 0;
@@ -134,7 +135,8 @@ struct BuildOptions {
   std::map<std::string, TensorView> verification_inputs;
   /// The weights can be replaced in the built engine (Refitter). What passes would decide by the numbers of weights
   /// they do without, or it fixes the initializer, and BuildReport says so; kernels that round more than they must are
-  /// not used (Deviation::rounding), as what is refitted is not verified. Not in fp16, nor in int8 or fp8 by a calibration.
+  /// not used (Deviation::rounding), as what is refitted is not verified. Not in fp16, nor in int8 or fp8 by a
+  /// calibration.
   bool refit = false;
   /// Files of the engine have no weights that a refit can bring; this is `refit` too.
   bool strip_weights = false;

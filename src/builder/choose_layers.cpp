@@ -39,9 +39,7 @@ Choice fastest_with(OptimizedModel low, const LayerContest& contest, LayerPrecis
   std::vector<EngineTimes> times = measured();
   compare_layers(times[0].layers, times[1].layers, low.quantized_layers);
   KeptLayers slower = slower_layers(low.quantized_layers);
-  const auto is_asked = [&](const LayerPlacement& layer) {
-    return contest.rules.of(layer.sources) == precision;
-  };
+  const auto is_asked = [&](const LayerPlacement& layer) { return contest.rules.of(layer.sources) == precision; };
   for (const LayerPlacement& layer : low.quantized_layers)
     if (is_asked(layer)) slower.erase(layer.layer);
   if (!slower.empty()) {
@@ -55,8 +53,7 @@ Choice fastest_with(OptimizedModel low, const LayerContest& contest, LayerPrecis
   }
   const bool may_stay = std::none_of(low.quantized_layers.begin(), low.quantized_layers.end(),
                                      [&](const LayerPlacement& layer) { return layer.quantized && is_asked(layer); });
-  if (!may_stay || times[1].seconds <= times[0].seconds)
-    return {std::move(low), times[1].seconds / times[0].seconds};
+  if (!may_stay || times[1].seconds <= times[0].seconds) return {std::move(low), times[1].seconds / times[0].seconds};
   constexpr double milli = 1e3;
   high.quantized_layers = std::move(low.quantized_layers);
   for (LayerPlacement& layer : high.quantized_layers)

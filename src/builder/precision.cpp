@@ -37,12 +37,9 @@ Precision choose_precision(const BuildOptions& options, const Backend& backend) 
 
 BuildOptions with_precisions(BuildOptions options, const Backend& backend) {
   if (options.strongly_typed) {
-    const std::pair<bool, const char*> others[] = {{options.fp16, "fp16"},
-                                                   {options.bf16, "bf16"},
-                                                   {options.tf32, "tf32"},
-                                                   {options.int8, "int8"},
-                                                   {options.fp8, "fp8"},
-                                                   {options.best, "best"}};
+    const std::pair<bool, const char*> others[] = {{options.fp16, "fp16"}, {options.bf16, "bf16"},
+                                                   {options.tf32, "tf32"}, {options.int8, "int8"},
+                                                   {options.fp8, "fp8"},   {options.best, "best"}};
     for (const auto& [is_set, name] : others)
       if (is_set)
         throw Error(ErrorCode::invalid_argument,
@@ -61,11 +58,12 @@ BuildOptions with_precisions(BuildOptions options, const Backend& backend) {
                       "the layers that read them. Ask {1} of those (layer-precisions)",
                       rule.pattern, EnumNames<LayerPrecision>::values[static_cast<size_t>(rule.precision)]));
   if (options.fp8 && !backend.gains_from(DType::f8e4m3))
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("fp8 (--fp8) needs a GPU of compute capability 8.9 or more, as of Ada, Hopper and Blackwell: "
-                            "{} has no products of 8-bit floats. Build without it, with fp16 or int8, or for another "
-                            "device (--device)",
-                            backend.device().name));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("fp8 (--fp8) needs a GPU of compute capability 8.9 or more, as of Ada, Hopper and Blackwell: "
+                    "{} has no products of 8-bit floats. Build without it, with fp16 or int8, or for another "
+                    "device (--device)",
+                    backend.device().name));
   if (!options.best) return options;
   if (backend.gains_from(DType::f16)) options.fp16 = true;
   const bool gains_from_bf16 = backend.gains_from(DType::bf16) || backend.gains_from_rounding(ops::Rounding::bf16);

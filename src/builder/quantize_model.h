@@ -17,7 +17,8 @@ constexpr float most_noise = 0.01F;
 /// tensors with another range are gone.
 void prepare_quantization(Graph& graph, const PassContext& context);
 
-/// Throws Error(invalid_argument) for a model without quantised tensors of its own: `precision` needs a calibration of it.
+/// Throws Error(invalid_argument) for a model without quantised tensors of its own: `precision` needs a calibration of
+/// it.
 void check_quantized(const Graph& graph, LayerPrecision precision);
 
 /// Prepares the graph, places Quantize and Dequantize by the ranges that were read from `file`, and with int8 quantises

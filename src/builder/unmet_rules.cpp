@@ -44,8 +44,7 @@ std::string not_quantized(const PrecisionRule& rule, const BuildOptions& options
     if (!decides(rule, all, layer.sources)) continue;
     if (layer.quantized && layer.precision != rule.precision)
       return fmt::format("an engine has one type of 8 bits, which is not {} here (allow it alone)", name);
-    if (!layer.quantized)
-      return fmt::format("'{}' stays in floating point: {}", layer.layer, layer.reason);
+    if (!layer.quantized) return fmt::format("'{}' stays in floating point: {}", layer.layer, layer.reason);
   }
   return any ? "" : "it is no convolution or product with constant weights that this build quantises";
 }

@@ -21,9 +21,9 @@ struct LayerPlacement {
   std::vector<std::string> sources;  ///< the model's nodes that it is made of
   bool quantized = false;
   LayerPrecision precision = LayerPrecision::int8;  ///< where it is quantised: int8 or fp8
-  std::string reason;  ///< why it stays in floating point
-  /// What it takes in floating point and in 8 bits, with what it is fused with and its conversions; 0 where that was not
-  /// measured.
+  std::string reason;                               ///< why it stays in floating point
+  /// What it takes in floating point and in 8 bits, with what it is fused with and its conversions; 0 where that was
+  /// not measured.
   double float_seconds = 0, int8_seconds = 0;
 };
 
@@ -50,8 +50,9 @@ std::map<std::string, ChannelAxis> channels_to_calibrate(const Graph& graph);
 /// one that has no finite scale, stays as it is, as do those of `kept`. Scales of weights are computed by nodes of the
 /// graph, which fold: constants know what they are made of.
 ///
-/// With `precision` fp8 all are floats instead, f8e4m3 without zero points: the largest magnitude of a range, and of
-/// weights of an output channel, is 448. Biases stay as they are, and no channels are divided: floats have exponents.
+/// With `precision` fp8 all are floats instead, f8e4m3 without zero points: the largest magnitude of a range is 448,
+/// and that of a layer's weights, or of each output channel where these differ much or others read the same tensor.
+/// Biases stay as they are, and no channels are divided: floats have exponents.
 std::vector<LayerPlacement> place_quantization(Graph& graph, const Calibration& calibration,
                                                const KeptLayers& kept = {},
                                                LayerPrecision precision = LayerPrecision::int8);

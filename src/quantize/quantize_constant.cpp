@@ -16,7 +16,7 @@ constexpr double smallest_scale = 0x1p-100;
 
 }  // namespace
 
-QuantizedConstant quantize_constant(Graph& graph, ValueId constant, int64_t axis,
+QuantizedConstant quantize_constant(Graph& graph, ValueId constant, std::optional<int64_t> axis,
                                     const std::vector<std::string>& sources, ValueId least, DType dtype) {
   const double most = dtype == DType::i8 ? 127.0 : double{largest_float8};
   const std::string name = graph.value(constant).name;
@@ -31,8 +31,9 @@ QuantizedConstant quantize_constant(Graph& graph, ValueId constant, int64_t axis
   const ValueId fraction = add(ops::Pointwise{F::div}, {largest, add_scalar(graph, DType::f32, most)}, "_fraction");
   const ValueId bounded = least == no_value ? fraction : add(ops::Pointwise{F::max}, {fraction, least}, "_bounded");
   const ValueId scale = add(ops::Pointwise{F::max}, {bounded, add_scalar(graph, DType::f32, smallest_scale)}, "_scale");
-  const ValueId steps = add(ops::Quantize{.dtype = dtype, .axis = axis}, {constant, scale}, "_QuantizeLinear");
-  return {add(ops::Dequantize{.axis = axis}, {steps, scale}, "_DequantizeLinear"), scale};
+  const ValueId steps =
+      add(ops::Quantize{.dtype = dtype, .axis = axis.value_or(0)}, {constant, scale}, "_QuantizeLinear");
+  return {add(ops::Dequantize{.axis = axis.value_or(0)}, {steps, scale}, "_DequantizeLinear"), scale};
 }
 
 }  // namespace camshaft

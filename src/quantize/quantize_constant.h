@@ -1,6 +1,7 @@
 // Constants in steps of i8 or f8e4m3.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,9 @@ struct QuantizedConstant {
 };
 
 /// Adds nodes that quantise a constant of f32 to `dtype` (i8 or f8e4m3) without a zero point, each index of `axis` with
-/// a scale of its own: its largest magnitude is step 127, or 448. Scales are not below `least`, where it is given, one for each index. They fold, so
-/// that the steps know what they are made of.
-QuantizedConstant quantize_constant(Graph& graph, ValueId constant, int64_t axis,
+/// a scale of its own, or all with one where there is no axis: the largest magnitude is step 127, or 448. Scales are
+/// not below `least`, where it is given, one for each index. They fold, so that the steps know what they are made of.
+QuantizedConstant quantize_constant(Graph& graph, ValueId constant, std::optional<int64_t> axis,
                                     const std::vector<std::string>& sources, ValueId least = no_value,
                                     DType dtype = DType::i8);
 

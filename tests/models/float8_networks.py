@@ -1,4 +1,4 @@
-"""Q/DQ models in 8-bit floats, as ModelOpt exports them: around what products and convolutions read, and their weights."""
+"""Q/DQ models in 8-bit floats, as ModelOpt exports them: around what products read, and their weights."""
 
 import numpy as np
 import onnxruntime
@@ -24,8 +24,8 @@ def magnitudes(model, tensors, seed):
 
 
 def quantize_float8(model, path, seed, element=TensorProto.FLOAT8E4M3FN, stored=False, scale_type=np.float32):
-    """Weights are left in f32 behind a Quantize, or `stored` as 8-bit floats; scales are of `scale_type`, one a column of
-    constant weights. With scales of f16 what is between Quantize and Dequantize is f16, as in a model that is."""
+    """Weights are left in f32 behind a Quantize, or `stored` as 8-bit floats; scales are of `scale_type`, one a column
+    of constant weights. With scales of f16 what is quantised is f16, too."""
     weights = {w.name: numpy_helper.to_array(w) for w in model.graph.initializer}
     layers = [n for n in model.graph.node if n.op_type in ("Conv", "MatMul", "Gemm") and n.input[1] in weights]
     amax = magnitudes(model, sorted({n.input[0] for n in layers}), seed)

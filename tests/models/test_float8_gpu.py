@@ -1,5 +1,5 @@
-"""Q/DQ models of 8-bit floats on the emulated GPU, and --fp8: products of these where there are kernels, verified by the build
-in fp32 and fp16; on devices that have none, the same numbers in floating point."""
+"""Q/DQ models of 8-bit floats on the emulated GPU, and --fp8: products of these where there are kernels, verified by the
+build in fp32 and fp16; on devices that have none, the same numbers in floating point."""
 
 import json
 import os

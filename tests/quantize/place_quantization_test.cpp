@@ -62,7 +62,7 @@ TEST(PlaceQuantization, InFloatsTheLargestMagnitudeIsTheLargestNumber) {
     %q = quantize {dtype=f8e4m3} (%x, %sx)
     %d = dequantize (%q, %sx)
     %a = pointwise {function=abs} (%w)
-    %m = reduce {kind=max, axes=[1, 2, 3], keep_dims=false} (%a)
+    %m = reduce {kind=max, axes=[0, 1, 2, 3], keep_dims=false} (%a)
     %f = pointwise {function=div} (%m, %most)
     %s = pointwise {function=max} (%f, %least)
     %wq = quantize {dtype=f8e4m3} (%w, %s)
@@ -73,6 +73,26 @@ TEST(PlaceQuantization, InFloatsTheLargestMagnitudeIsTheLargestNumber) {
   ASSERT_EQ(placed.size(), 1u);
   EXPECT_TRUE(placed[0].quantized);
   EXPECT_EQ(placed[0].precision, LayerPrecision::fp8);
+}
+
+// Where channels differ much, or layers read the same tensor and may become one, each channel has a scale.
+TEST(PlaceQuantization, InFloatsChannelsHaveScalesWhereThatIsBetter) {
+  const auto sizes_of_scales = [](const std::string& body) {
+    Graph graph = graph_of("%x: f32[5, 2]", body);
+    place_quantization(graph, {"", {{"x", {-1, 1}}}}, {}, LayerPrecision::fp8);
+    verify(graph, "place_quantization");
+    std::vector<size_t> ranks;
+    for (const Node& node : graph.nodes)
+      if (node.op.name() == "quantize" && graph.is_constant(node.inputs[0]))
+        ranks.push_back(graph.shape(node.inputs[1]).size());
+    return ranks;
+  };
+  const std::string product = "%y = matmul (%x, %w)\nreturn \"y\" = %y";
+  EXPECT_EQ(sizes_of_scales("const %w: f32[2, 3] = [1, 2, 0, 4, 5, 0]\n" + product), (std::vector<size_t>{0}));
+  EXPECT_EQ(sizes_of_scales("const %w: f32[2, 3] = [1, 2, 0.001, 4, 5, 0]\n" + product), (std::vector<size_t>{1}));
+  EXPECT_EQ(sizes_of_scales("const %w: f32[2, 3] = [1, 2, 3, 4, 5, 6]\nconst %v: f32[2, 3] = [1, 2, 3, 4, 5, 7]\n"
+                            "%y = matmul (%x, %w)\n%z = matmul (%x, %v)\nreturn \"y\" = %y, \"z\" = %z"),
+            (std::vector<size_t>{1, 1}));
 }
 
 TEST(PlaceQuantization, RangesReachToZero) {

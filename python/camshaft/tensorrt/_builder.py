@@ -16,13 +16,18 @@ from camshaft.tensorrt._config import (
     refit_options,
     tuning_options,
 )
-from camshaft.tensorrt._enums import BuilderFlag, DataType, LayerType, NetworkDefinitionCreationFlag, TripLimit
+from camshaft.tensorrt._enums import DataType, LayerType, NetworkDefinitionCreationFlag, TripLimit
 from camshaft.tensorrt._log import Reporter, Severity, theirs
 from camshaft.tensorrt._runtime import ICudaEngine
 from camshaft.tensorrt._values import IHostMemory
 
-_PRECISIONS = {DataType.FLOAT: "fp32", DataType.HALF: "fp16", DataType.BF16: "bf16", DataType.INT8: "int8",
-               DataType.FP8: "fp8"}
+_PRECISIONS = {
+    DataType.FLOAT: "fp32",
+    DataType.HALF: "fp16",
+    DataType.BF16: "bf16",
+    DataType.INT8: "int8",
+    DataType.FP8: "fp8",
+}
 
 
 class IProgressMonitor:

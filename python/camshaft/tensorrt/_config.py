@@ -264,8 +264,12 @@ class IBuilderConfig:
 
 def precision_options(config):
     """Options of camshaft.build() for a configuration's flags."""
-    flags = [(BuilderFlag.FP16, "fp16"), (BuilderFlag.BF16, "bf16"), (BuilderFlag.INT8, "int8"),
-             (BuilderFlag.FP8, "fp8")]
+    flags = [
+        (BuilderFlag.FP16, "fp16"),
+        (BuilderFlag.BF16, "bf16"),
+        (BuilderFlag.INT8, "int8"),
+        (BuilderFlag.FP8, "fp8"),
+    ]
     if has_gpu():  # TF32 is on by default, and only GPUs have it
         flags.append((BuilderFlag.TF32, "tf32"))
     options = {name: True for flag, name in flags if config.get_flag(flag)}

@@ -25,6 +25,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &contract_tactic,
     &blas_tactic,
     &blas_sums_tactic,
+    &float8_blas_tactic,
     &dnn_tactic,
     &depthwise_tactic,
     &conv_transpose_tactic,

@@ -80,8 +80,8 @@ constexpr double seconds_per_byte = 1 / 2e12;
 extern const CudaTactic pointwise_tactic, fill_tactic;
 extern const CudaTactic reduce_tactic, arg_reduce_tactic;
 extern const CudaTactic softmax_tactic, layer_norm_tactic, group_norm_tactic, group_columns_tactic;
-extern const CudaTactic contract_tactic, blas_tactic, blas_sums_tactic, dnn_tactic, depthwise_tactic,
-    conv_transpose_tactic;
+extern const CudaTactic contract_tactic, blas_tactic, blas_sums_tactic, float8_blas_tactic, dnn_tactic,
+    depthwise_tactic, conv_transpose_tactic;
 extern const CudaTactic transpose_tactic, expand_tactic, slice_tactic, concat_tactic, pad_tactic, index_map_tactic;
 extern const CudaTactic gather_tactic, gather_elements_tactic, gather_nd_tactic;
 extern const CudaTactic scatter_nd_tactic, scatter_elements_tactic;

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "ir/ops/contract.h"
-#include "ir/ops/float8.h"
 #include "ir/ops/contraction.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantized.h"

@@ -231,8 +231,8 @@ class IntegerProducts {
     // Of a smaller scale's quotient, which may be infinite, 0 would be NaN where it is 0 as ONNX divides.
     constexpr double least_scale = 0x1p-100;
     const bool is_float = ops::is_float8(op.dtype) && op.saturate && offset == 0.0 && size && *size >= least_scale;
-    if ((!is_byte(op.dtype) && !is_float) || op.block != 0 || op.precision != DType::f32 || !graph_.shape(scale).empty() || !size ||
-        !(*size > 0) || !offset)
+    if ((!is_byte(op.dtype) && !is_float) || op.block != 0 || op.precision != DType::f32 ||
+        !graph_.shape(scale).empty() || !size || !(*size > 0) || !offset)
       return no_value;
     ValueId x = node_->inputs[0];
     std::vector<Bound> bounds;  // the last one first

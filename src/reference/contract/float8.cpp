@@ -14,8 +14,8 @@ std::vector<Tensor> evaluate_in_f32(const Op& op, const EvalContext& context) {
     const Tensor& x = context.input(i);
     const std::vector<Tensor> inputs{x};
     const std::vector<TensorType> types{{DType::f32, Shape(x.dims().begin(), x.dims().end())}};
-    return camshaft::evaluate(Cast{DType::f32}, {inputs, types, context.bindings, context.bodies, context.pool,
-                                                 context.cancellation})[0];
+    return camshaft::evaluate(Cast{DType::f32},
+                              {inputs, types, context.bindings, context.bodies, context.pool, context.cancellation})[0];
   };
   const std::vector<Tensor> operands{wide(0), wide(1)};
   return camshaft::evaluate(

@@ -244,12 +244,7 @@ TEST(CudaFloat8Product, ScalesResidualsAndBounds) {
       for (const DType to : {DType::f8e4m3, DType::f8e5m2, DType::f16, DType::f32}) {
         const NodeTest sums = product({m, n, k, dtype}, random);
         Epilogue(sums, n, random).scaled().to(to).check();
-        Epilogue(sums, n, random)
-            .scaled()
-            .with_residual(whole_numbers(random, dtype, {m, n}))
-            .bounded()
-            .to(to)
-            .check();
+        Epilogue(sums, n, random).scaled().with_residual(whole_numbers(random, dtype, {m, n})).bounded().to(to).check();
       }
 }
 
@@ -312,6 +307,39 @@ TEST(CudaFloat8Product, GeluIsOffNearEdgesAlone) {
   }
 }
 
+// Of what cuBLASLt has scales for, from version 12.9 on.
+TEST(CudaFloat8Blas, ScalesBiasesAndResiduals) {
+  SKIP_WITHOUT_FLOAT8();
+  Random random = test_random();
+  size_t count = 0;
+  for (const auto& [m, n, k] :
+       std::vector<std::tuple<int64_t, int64_t, int64_t>>{{70, 80, 144}, {1, 16, 16}, {40, 48, 400}})
+    for (const bool misaligned : {false, true}) {
+      const NodeTest sums = product({m, n, k}, random);
+      std::vector<double> bias(static_cast<size_t>(n));
+      for (double& b : bias) b = static_cast<double>(random.integer(-40, 40)) / 4;
+      for (NodeTest test : {Epilogue(sums, n, random).scaled().to(DType::f16),
+                            Epilogue(sums, n, random).times(0x1p-3).plus_columns(bias).to(DType::f16),
+                            Epilogue(sums, n, random).scaled().plus_columns(bias).to(DType::f16),
+                            Epilogue(sums, n, random)
+                                .scaled()
+                                .plus_columns(bias)
+                                .with_residual(whole_numbers(random, DType::f16, {m, n}))
+                                .to(DType::f16)}) {
+        test.tactic = "cuda_float8_blas";
+        test.misaligned = misaligned;
+        test.tolerance = 2e-3;
+        for (const std::string& variant : test.variants()) {
+          SCOPED_TRACE(variant);
+          test.variant = variant;
+          test.check();
+          ++count;
+        }
+      }
+    }
+  if (count == 0) GTEST_SKIP() << "no cuBLASLt that scales columns";
+}
+
 Tensor all_codes(DType dtype) {
   Tensor t(dtype, {256});
   for (size_t i = 0; i < 256; ++i) t.mutable_data()[i] = static_cast<std::byte>(i);
@@ -336,7 +364,8 @@ TEST(CudaFloat8, IsRounded) {
     std::sort(codes.begin(), codes.end());
     for (size_t i = 0; i + 1 < codes.size(); ++i) {
       const auto edge = static_cast<float>((codes[i] + codes[i + 1]) / 2);
-      for (const float x : {static_cast<float>(codes[i]), edge, std::nextafter(edge, 1e30F), std::nextafter(edge, -1e30F)})
+      for (const float x :
+           {static_cast<float>(codes[i]), edge, std::nextafter(edge, 1e30F), std::nextafter(edge, -1e30F)})
         numbers.push_back(static_cast<double>(x));
     }
     for (const double beyond : {1.02, 1.07, 2.0}) numbers.push_back(codes.back() * beyond);

@@ -39,6 +39,7 @@ api::Handle blas_handle_of(const Device& device) {
 }
 
 api::DataType data_type(DType dtype) {
+  if (dtype == DType::f8e4m3) return api::type_f8e4m3;
   return dtype == DType::f32 ? api::type_f32 : dtype == DType::f16 ? api::type_f16 : api::type_bf16;
 }
 
@@ -103,6 +104,13 @@ void BlasProduct::describe(const BlasProblem& p) {
   };
   set(api::product_transpose_a, int32_t{p.b.is_transposed});
   set(api::product_transpose_b, int32_t{p.a.is_transposed});
+  if (p.dtype == DType::f8e4m3) set(api::product_fast_sums, int8_t{1});
+  if (p.b_scales) {
+    set(api::product_scale_mode_a, api::scales_of_rows);
+    set(api::product_scale_mode_b, api::scales_of_rows);
+    set(api::product_scale_a, p.b_scales);
+    set(api::product_scale_b, p.a_scales);
+  }
   uint32_t epilogue = p.activation == api::epilogue_none ? 0U : uint32_t{p.activation};
   if (p.has_bias) epilogue |= api::epilogue_bias;
   set(api::product_epilogue, epilogue == 0 ? uint32_t{api::epilogue_none} : epilogue);

@@ -25,13 +25,15 @@ struct BlasOperand {
 /// result = activation(alpha · a · b + beta · residual + bias), for each of `batch` matrices: a is m × k, b k × n. All
 /// sizes are at least 1. Sums are of f32, and f32 is not rounded before it is multiplied but with `tf32`.
 struct BlasProblem {
-  DType dtype = DType::f16;   ///< of a and b: f32, f16 or bf16
+  DType dtype = DType::f16;   ///< of a and b: f32, f16, bf16 or f8e4m3
   DType result = DType::f16;  ///< of the result, the residual and the bias: the same, or f32
   int64_t m = 1, n = 1, k = 1, batch = 1;
   BlasOperand a, b, c, residual;
   float alpha = 1, beta = 0;
   bool has_bias = false;
   bool tf32 = false;
+  /// Of f8e4m3, on the device: what sums are multiplied by, one for each row of a and one for each column of b.
+  const float *a_scales = nullptr, *b_scales = nullptr;
   api::BlasEpilogue activation = api::epilogue_none;  ///< or relu, gelu (by tanh)
 };
 

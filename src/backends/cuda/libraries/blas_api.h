@@ -9,7 +9,7 @@
 namespace camshaft::cuda::api {
 
 /// cudaDataType
-enum DataType : int { type_f32 = 0, type_f16 = 2, type_bf16 = 14 };
+enum DataType : int { type_f32 = 0, type_f16 = 2, type_bf16 = 14, type_f8e4m3 = 28 };
 
 /// cublasComputeType_t: sums of f32 products, from inputs as they are, or from f32 that is rounded to TF32.
 constexpr int compute_f32 = 68, compute_tf32 = 77;
@@ -29,7 +29,15 @@ enum BlasProductAttribute : int {
   product_transpose_b = 4,
   product_epilogue = 7,
   product_bias_pointer = 8,
+  product_scale_a = 17,  ///< pointers to scales on the device
+  product_scale_b = 18,
+  product_fast_sums = 25,  ///< of 8-bit floats: as the instructions have them, with about 14 bits
+  product_scale_mode_a = 31,
+  product_scale_mode_b = 32,
 };
+
+/// cublasLtMatmulMatrixScale_t: one f32 for each row of A (column of B), from cuBLAS 12.9 on.
+constexpr int32_t scales_of_rows = 3;
 
 /// cublasLtEpilogue_t; flags that combine, but for `none`.
 enum BlasEpilogue : uint32_t { epilogue_none = 1, epilogue_relu = 2, epilogue_bias = 4, epilogue_gelu = 32 };

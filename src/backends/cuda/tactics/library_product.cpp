@@ -10,10 +10,7 @@
 
 namespace camshaft::cuda {
 
-namespace {
-
-// A constant of f32 that the narrower type holds.
-bool can_narrow(const RegionView& region, int32_t i, DType to) {
+bool can_narrow_bias(const RegionView& region, int32_t i, DType to) {
   const Tensor* constant = region.constant(static_cast<size_t>(i));
   if (!constant || constant->dtype() != DType::f32) return false;
   std::vector<std::byte> narrow(byte_size(to, constant->size()));
@@ -24,6 +21,8 @@ bool can_narrow(const RegionView& region, int32_t i, DType to) {
     if (!std::isfinite(x)) return false;
   return true;
 }
+
+namespace {
 
 class LibraryKernel final : public Kernel {
  public:
@@ -75,7 +74,7 @@ std::optional<LibraryView> view_library(const RegionView& region, const DeviceFa
     const TensorType bias = type(linear->bias);
     if (bias.shape.empty() || bias.shape.back() != view.product.contract.result.shape.back()) return std::nullopt;
     view.narrows_bias = bias.dtype != result;
-    if (view.narrows_bias && !can_narrow(region, view.input_of(linear->bias), result)) return std::nullopt;
+    if (view.narrows_bias && !can_narrow_bias(region, view.input_of(linear->bias), result)) return std::nullopt;
   }
   return view;
 }

@@ -24,6 +24,9 @@ struct LibraryView {
 /// product's operands or f32. nullopt for others.
 std::optional<LibraryView> view_library(const RegionView& region, const DeviceFacts& device);
 
+/// Whether input `i` is a constant of f32 that the narrower type holds.
+bool can_narrow_bias(const RegionView& region, int32_t i, DType to);
+
 /// Which of a library's algorithms a variant of a tactic is.
 struct LibraryChoice {
   int rank = 0;       ///< of those that the library has, ordered by what it expects of them

@@ -30,6 +30,9 @@ struct Product {
   uint32_t epilogue = epilogue_none;
   const void* bias = nullptr;
   bool tf32 = false;
+  const float *scale_a = nullptr, *scale_b = nullptr;
+  int32_t scale_mode_a = 0, scale_mode_b = 0;
+  int8_t fast_sums = 0;
 };
 
 struct Preference {
@@ -44,7 +47,15 @@ struct Algorithm {
 constexpr uint64_t magic = 0x626c6173;
 
 size_t bytes_of(DataType type) {
-  return type == type_f32 ? 4 : 2;
+  return type == type_f32 ? 4 : type == type_f8e4m3 ? 1 : 2;
+}
+
+float f8e4m3_to_float(uint8_t code) {
+  const int exponent = code >> 3 & 15, mantissa = code & 7;
+  if ((code & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
+  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                        : std::ldexp(static_cast<float>(mantissa + 8), exponent - 10);
+  return code & 0x80 ? -magnitude : magnitude;
 }
 
 float f16_to_float(uint16_t bits) {
@@ -76,6 +87,7 @@ uint16_t float_to_f16(float x) {
 
 float load(DataType type, const void* data, int64_t i) {
   if (type == type_f32) return static_cast<const float*>(data)[i];
+  if (type == type_f8e4m3) return f8e4m3_to_float(static_cast<const uint8_t*>(data)[i]);
   const uint16_t bits = static_cast<const uint16_t*>(data)[i];
   return type == type_f16 ? f16_to_float(bits) : std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
@@ -132,6 +144,7 @@ struct Work {
         }
         for (int64_t i = 0; i < m; ++i) {
           float x = alpha * sums[static_cast<size_t>(i)];
+          if (product.scale_a) x *= product.scale_a[i] * product.scale_b[j];
           if (beta != 0) x += beta * load(c.type, at_c, z * c.batch_stride + j * c.pitch + i);
           if (product.epilogue & epilogue_bias) x += load(d.type, product.bias, i);
           store(d.type, at_d, z * d.batch_stride + j * d.pitch + i, activate(product.epilogue, x));
@@ -143,7 +156,13 @@ struct Work {
 bool is_supported(const Product& p, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
   constexpr int64_t unknown = 997;  // the real one has gaps too: what its callers do then is tested by this one
   if ((p.transpose_a ? a.rows : a.columns) == unknown) return false;
-  const bool types = a.type == b.type && c.type == d.type && (d.type == a.type || d.type == type_f32);
+  // Of 8-bit floats both lie along what is summed, and both have scales of rows or none.
+  const bool has_scales =
+      p.scale_a && p.scale_b && p.scale_mode_a == scales_of_rows && p.scale_mode_b == scales_of_rows;
+  const bool is_float8 = a.type == type_f8e4m3 && p.transpose_a && !p.transpose_b && a.rows % 16 == 0 &&
+                         d.type != type_f8e4m3 && (has_scales || (!p.scale_a && !p.scale_b));
+  const bool types = a.type == b.type && c.type == d.type &&
+                     (is_float8 || (a.type != type_f8e4m3 && (d.type == a.type || d.type == type_f32)));
   const int64_t m = p.transpose_a ? a.columns : a.rows, k = p.transpose_a ? a.rows : a.columns,
                 n = p.transpose_b ? b.rows : b.columns, depth = p.transpose_b ? b.columns : b.rows;
   const bool sizes = m == d.rows && n == d.columns && k == depth && c.rows == m && c.columns == n;
@@ -227,6 +246,16 @@ EMULATOR_API Result cublasLtMatmulDescSetAttribute(Handle handle, BlasProductAtt
       return set(product.epilogue, value, bytes);
     case product_bias_pointer:
       return set(product.bias, value, bytes);
+    case product_scale_a:
+      return set(product.scale_a, value, bytes);
+    case product_scale_b:
+      return set(product.scale_b, value, bytes);
+    case product_fast_sums:
+      return set(product.fast_sums, value, bytes);
+    case product_scale_mode_a:
+      return set(product.scale_mode_a, value, bytes);
+    case product_scale_mode_b:
+      return set(product.scale_mode_b, value, bytes);
   }
   return blas_invalid_value;
 }

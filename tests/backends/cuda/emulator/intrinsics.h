@@ -392,7 +392,8 @@ inline void run(const Products::Product& product) {
   if (product.of_b == Element::s8) {
     run(product, static_cast<int*>(product.d), 32);
   } else {
-    run(product, static_cast<f32*>(product.d), product.of_b == Element::e4m3 || product.of_b == Element::e5m2 ? 32 : 16);
+    run(product, static_cast<f32*>(product.d),
+        product.of_b == Element::e4m3 || product.of_b == Element::e5m2 ? 32 : 16);
   }
 }
 inline void wgmma(void* d, int columns, u64 a, u64 b, bool b_by_columns, Element of_a, Element of_b, bool adds) {

@@ -65,8 +65,9 @@ TEST(Float8Products, TakesWhatTheTensorCoresTake) {
 TEST(Float8Products, ZeroPointsOfZeroAreNone) {
   Random random = test_random();
   const auto with_zero = [&](const std::string& zero) {
-    return "const %sx: f32[] = 0.5\nconst %zx: f8e4m3[] = " + zero + "\nconst %w: f8e4m3[16, 3] = " +
-           numbers(random, 48) + "\nconst %sw: f32[] = 0.25\n%xf = dequantize (%x, %sx, %zx)\n"
+    return "const %sx: f32[] = 0.5\nconst %zx: f8e4m3[] = " + zero +
+           "\nconst %w: f8e4m3[16, 3] = " + numbers(random, 48) +
+           "\nconst %sw: f32[] = 0.25\n%xf = dequantize (%x, %sx, %zx)\n"
            "%wf = dequantize (%w, %sw)\n%y = matmul (%xf, %wf)\nreturn \"y\" = %y";
   };
   expect_products(with_zero("0"), "%x: f8e4m3[2, 16]", 1);
