@@ -28,6 +28,11 @@ constexpr const CudaTactic* all_tactics[] = {
     &dnn_tactic,
     &depthwise_tactic,
     &conv_transpose_tactic,
+    // weights of few bits
+    &weight_only_tactic,
+    &expanded_contract_tactic,
+    &expanded_blas_tactic,
+    &expanded_blas_sums_tactic,
     // reductions and norms
     &reduce_tactic,
     &arg_reduce_tactic,

@@ -26,6 +26,7 @@
 #include "optimize/precision/expand_quantization.h"
 #include "optimize/precision/lower_precision.h"
 #include "optimize/precision/move_quantization.h"
+#include "optimize/precision/weight_only_products.h"
 #include "optimize/recognize/recognize_attention.h"
 #include "optimize/recognize/recognize_rotary_embedding.h"
 
@@ -36,6 +37,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
   passes.form = {canonicalization()};
   if (has_byte_products) passes.form.insert(passes.form.end(), {move_quantization_pass, byte_products_pass});
   const PassList others = {
+      weight_only_products_pass,
       expand_quantization_pass,
       canonicalization(),
 

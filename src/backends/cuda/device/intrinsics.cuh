@@ -72,6 +72,33 @@ __device__ __forceinline__ u32 f32_to_bf16_pair(f32 low, f32 high) {
 }
 #endif
 
+// ---- pairs of halves, an operation on both; to nearest even
+
+__device__ __forceinline__ u32 f16_pair_sub(u32 a, u32 b) {
+  u32 out;
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+  return out;
+}
+__device__ __forceinline__ u32 f16_pair_mul(u32 a, u32 b) {
+  u32 out;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+  return out;
+}
+/// a · b + c
+__device__ __forceinline__ u32 f16_pair_fma(u32 a, u32 b, u32 c) {
+  u32 out;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+  return out;
+}
+#if __CUDA_ARCH__ >= 800
+/// From compute capability 8.0 on.
+__device__ __forceinline__ u32 bf16_pair_fma(u32 a, u32 b, u32 c) {
+  u32 out;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+  return out;
+}
+#endif
+
 /// Makes a value one that the compiler knows nothing of: it stays in its register, where it would else be computed anew
 /// in each turn of a loop.
 __device__ __forceinline__ void keep(u32& value) { asm volatile("" : "+r"(value)); }
@@ -151,6 +178,13 @@ __device__ __forceinline__ void store(T* to, const T (&from)[count]) {
 #pragma unroll
   for (int i = 0; i < count; ++i) both.element[i] = from[i];
   Whole::put(to, both.word);
+}
+
+/// 16 bytes, aligned to that, of memory that no kernel writes, and that nobody reads again soon.
+__device__ __forceinline__ void load_once(const void* from, u32 (&to)[4]) {
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "l"(from));
 }
 
 // ---- approximations, to about 2 units in the last place of f32; denormals count as 0
