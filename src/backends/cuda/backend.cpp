@@ -30,6 +30,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &conv_transpose_tactic,
     // weights of few bits
     &weight_only_tactic,
+    &weight_only_tile_tactic,
     &expanded_contract_tactic,
     &expanded_blas_tactic,
     &expanded_blas_sums_tactic,

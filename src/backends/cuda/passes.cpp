@@ -4,6 +4,7 @@
 #include "backends/cuda/passes/chain_squeeze_excite.h"
 #include "backends/cuda/passes/defer_layer_norms.h"
 #include "backends/cuda/passes/join_transposes.h"
+#include "backends/cuda/passes/narrow_step_scales.h"
 #include "backends/cuda/passes/reshape_behind_product.h"
 #include "backends/cuda/passes/steps_behind_attention.h"
 #include "backends/cuda/passes/steps_behind_norms.h"
@@ -65,6 +66,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
         lower_precision_pass, reshape_behind_product_pass, defer_layer_norms_pass,
         join_transposes_pass, widen_images_pass,
     };
+  passes.precision.emplace_back(narrow_step_scales_pass);
   if (has_byte_products) {
     passes.precision.emplace_back(steps_behind_norms_pass);
     passes.precision.emplace_back(steps_behind_attention_pass);

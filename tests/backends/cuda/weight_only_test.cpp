@@ -1,5 +1,7 @@
 // Products with weights of few bits, and what is fused behind them, by the GPU's kernels against the reference.
+#include <cmath>
 #include <limits>
+#include <set>
 
 #include "backends/cpu/random_data.h"
 #include "backends/cuda/run_product.h"
@@ -13,6 +15,7 @@ namespace {
 using cpu::RandomData;
 
 constexpr const char* rows_tactic = "cuda_weight_only";
+constexpr const char* tile_tactic = "cuda_weight_only_tile";
 constexpr const char* expanded_tactic = "cuda_expanded_contract";
 
 // Whether kernels for few rows are there for such operands.
@@ -66,7 +69,7 @@ std::vector<Tensor> operands(RandomData& random, const Sizes& s, DType x, DType 
 
 // Sums of numbers with f16's steps are rounded in another order than the reference's, then once to the result.
 double tolerance_of(DType x, const std::string& tactic) {
-  if (tactic == expanded_tactic) return tolerance(x);  // weights are rounded, too
+  if (tactic != rows_tactic) return tolerance(x);  // weights are rounded, too
   return x == DType::f32 ? 4e-6 : x == DType::f16 ? 6e-4 : 5e-3;
 }
 
@@ -125,6 +128,40 @@ TEST(WeightOnly, MoreRows) {
   }
 }
 
+TEST(WeightOnly, TilesLikeTheReference) {
+  SKIP_WITHOUT_GPU();
+  RandomData random;
+  for (const DType x : types_of_products())
+    for (int round = 0; round < 12; ++round) {
+      const Sizes s = random_sizes(random);
+      const DType scale = x == DType::f16 && random.coin() ? DType::f16 : DType::f32;
+      NodeTest test = product(
+          s, operands(random, s, x, types[round % 6], random.integer(0, 2), random.integer(0, 3) == 0, scale), tile_tactic);
+      test.misaligned = random.integer(0, 3) == 0;
+      test.check();
+    }
+}
+
+// Sizes that all tiles have rests of, and of which some are aligned.
+TEST(WeightOnly, EveryTile) {
+  SKIP_WITHOUT_GPU();
+  RandomData random;
+  for (const DType x : types_of_products()) {
+    const Sizes s{random.integer(130, 140), 8 * random.integer(16, 18), 8 * random.integer(16, 40), 32, random.coin()};
+    const DType dtype = random.coin() ? DType::u4 : DType::i8, scale = x == DType::f16 ? DType::f16 : DType::f32;
+    NodeTest test = product(s, operands(random, s, x, dtype, 2, false, scale), tile_tactic);
+    std::set<std::string> tiles;
+    for (const std::string& variant : test.variants())
+      // One of each tile, and of those whose blocks share k.
+      if (tiles.insert(variant.substr(0, variant.find("splits="))).second ||
+          (variant.find("splits=2") != std::string::npos && random.integer(0, 5) == 0)) {
+        test.variant = variant;
+        test.check();
+      }
+    EXPECT_GT(tiles.size(), 4U);
+  }
+}
+
 TEST(WeightOnly, ByFloats) {
   SKIP_WITHOUT_GPU();
   RandomData random;
@@ -149,6 +186,7 @@ TEST(WeightOnly, InfinitiesAndNaN) {
       // One row, others beside it stay as they are.
       ops::store_elements(x, inputs[0].mutable_data(), random.integer(0, s.m * s.k - 1), 1, 1, &odd[random.integer(0, 2)]);
       product(s, inputs, rows_tactic).check();
+      product(s, inputs, tile_tactic).check();
     }
   }
 }
@@ -186,7 +224,7 @@ TEST(WeightOnly, WithAnEpilogue) {
   SKIP_WITHOUT_GPU();
   RandomData random;
   for (const DType x : types_of_products())
-    for (const char* tactic : {rows_tactic, expanded_tactic}) {
+    for (const std::string tactic : {rows_tactic, tile_tactic, expanded_tactic}) {
       if (tactic == rows_tactic && !multiplies(x)) continue;
       for (int round = 0; round < 6; ++round) {
         const Sizes s = random_sizes(random);
@@ -213,6 +251,7 @@ TEST(WeightOnly, WhatNoKernelTakes) {
   EXPECT_TRUE(product(odd, operands(random, odd, DType::f16, DType::u4, 0), expanded_tactic).variants().empty());
   EXPECT_FALSE(product(even, operands(random, even, DType::f16, DType::u4, 0), rows_tactic).variants().empty());
   for (const int64_t zero : {3, 4}) {
+    EXPECT_TRUE(product(even, operands(random, even, DType::f16, DType::u4, zero), tile_tactic).variants().empty());
     EXPECT_TRUE(product(even, operands(random, even, DType::f16, DType::u4, zero), rows_tactic).variants().empty());
     // … but can be made floats.
     EXPECT_FALSE(product(even, operands(random, even, DType::f16, DType::u4, zero), expanded_tactic).variants().empty());
