@@ -21,7 +21,7 @@ import numpy as np
 from camshaft_cli import camshaft
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 try:
     import torch
@@ -65,13 +65,13 @@ class Chain:
             scales = (self.random.uniform(0.8, 1.2, (columns, blocks)) / spread).astype(scale_type)
             names = [f"w{i}", f"s{i}"]
             initializers.append(
-                onnx.numpy_helper.from_array(data.reshape(columns, blocks, o.block * o.bits // 8), names[0])
+                numpy_helper.from_array(data.reshape(columns, blocks, o.block * o.bits // 8), names[0])
             )
-            initializers.append(onnx.numpy_helper.from_array(scales, names[1]))
+            initializers.append(numpy_helper.from_array(scales, names[1]))
             size += data.nbytes + scales.nbytes
             if o.zero_points:
                 zeros = self.random.integers(0, 256, (columns, (blocks * o.bits + 7) // 8), dtype=np.uint8)
-                initializers.append(onnx.numpy_helper.from_array(zeros, f"z{i}"))
+                initializers.append(numpy_helper.from_array(zeros, f"z{i}"))
                 names.append(f"z{i}")
                 size += columns * blocks  # a byte each, as kernels read them
             sizes = {"N": columns, "K": depth, "bits": o.bits, "block_size": o.block}
@@ -90,7 +90,7 @@ class Chain:
             weights = bits.view(np.float16).reshape(depth, columns)
             if self.options.f32:
                 weights = weights.astype(np.float32)
-            initializers.append(onnx.numpy_helper.from_array(weights, f"w{i}"))
+            initializers.append(numpy_helper.from_array(weights, f"w{i}"))
             nodes.append(helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]))
         self.save(path, nodes, initializers)
         return count
