@@ -20,6 +20,7 @@ constexpr auto fragment_numbers = [](auto& w, auto&& number) {
 
 constexpr auto parameter_numbers = [](auto& w, auto&& number) {
   number("fragment_parameters blocks=", w.blocks);
+  number(" pitch=", w.pitch);
   number(" n=", w.n);
   number(" transposed=", w.transposed);
 };
@@ -106,7 +107,7 @@ void for_parameters(const StepParameters& w, Visit visit) {
     for (int64_t block = 0; block < w.blocks; ++block) {
       const int64_t in_tile = column % 8 * 2 + column % tile_columns / 8;
       visit(column * n_stride + block * block_stride,
-            (column / tile_columns * w.blocks + block) * tile_columns + in_tile);
+            (column / tile_columns * w.pitch + block) * tile_columns + in_tile);
     }
 }
 
@@ -174,6 +175,7 @@ Tensor unpack_step_fragments(const PackedConstant& packed, DType dtype, const Di
   StepParameters parameters;
   if (read_layout_text(packed.layout, parameter_numbers, parameters)) {
     const bool sane = is_matrix_of(dims, parameters.blocks, parameters.n, parameters.transposed) &&
+                      parameters.pitch >= parameters.blocks && parameters.pitch < most_elements / parameters.n &&
                       (ops::is_narrow_step(dtype) || dtype == DType::f32 || dtype == DType::f16);
     if (!sane || packed.bytes.size() != bytes_of_parameters(parameters, dtype)) throw_misfit(packed, dims);
     Tensor raw = zeroed(dtype, dims);

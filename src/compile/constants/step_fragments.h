@@ -24,13 +24,14 @@ struct StepFragments {
 };
 
 /// How their scales and zero points lie: for each tile of 16 columns and each block along k those of the columns 0, 8, 1,
-/// 9, … 7, 15. Zero points of the steps' type are bytes, moved as these are.
+/// 9, … 7, 15. Zero points of the steps' type are bytes, moved as these are. Blocks behind the last one have zeros.
 struct StepParameters {
   int64_t blocks = 0, n = 0;
+  int64_t pitch = 0;        ///< blocks from one tile to the next: those that whole chunks of steps begin in
   bool transposed = false;  ///< the model's matrix is [n, blocks]
 
   int64_t tiles() const { return (n + StepFragments::tile_columns - 1) / StepFragments::tile_columns; }
-  int64_t elements() const { return tiles() * blocks * StepFragments::tile_columns; }
+  int64_t elements() const { return tiles() * pitch * StepFragments::tile_columns; }
 };
 
 /// The constant at input `i` of the region in that layout. Valid as long as `constants` lives.

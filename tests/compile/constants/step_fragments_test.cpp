@@ -57,7 +57,7 @@ TEST(StepFragments, ComeBack) {
     PackedConstants packed;
     const StepFragments steps{bit_width(dtype), k, n, transposed};
     EXPECT_EQ(pack_steps(product.region(), 1, steps, packed).size(), steps.bytes());
-    for (const size_t i : {2U, 3U}) pack_step_parameters(product.region(), i, {blocks, n, transposed}, packed);
+    for (const size_t i : {2U, 3U}) pack_step_parameters(product.region(), i, {blocks, n, blocks + round % 3, transposed}, packed);
     ASSERT_EQ(packed.all().size(), 3U);
     for (const PackedConstant* constant : packed.all()) {
       const Tensor& raw = constants[static_cast<size_t>(constant->constant[1] - '1')];

@@ -22,12 +22,12 @@ std::string weight_only_text(const WeightOnlyForm& form, const std::string& fini
                       device::step_fragments_cuh, device::weight_only_cuh}) +
          finish +
          fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) weight_only(const __grid_constant__ WeightOnlyParameters p) {{
-  WeightOnly<{}, {}, {}, {}, {}, {}, {}, {}, {}, Finish>::run(p);
+extern "C" __global__ void __launch_bounds__({}, {}) weight_only(const __grid_constant__ WeightOnlyParameters p) {{
+  WeightOnly<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Finish>::run(p);
 }}
 )",
-                     form.threads(), device_type(form.x), device_type(form.scale), form.bits, form.group,
-                     form.one_block, form.has_zeros, form.tiles, form.warps, form.depth);
+                     form.threads(), form.least_blocks(), device_type(form.x), device_type(form.scale), form.bits,
+                     form.group, form.dense, form.one_block, form.has_zeros, form.tiles, form.warps, form.depth);
 }
 
 std::string expand_text(const ExpandForm& form) {

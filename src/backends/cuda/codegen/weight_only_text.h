@@ -13,6 +13,7 @@ struct WeightOnlyForm {
   DType scale = DType::f32;
   int bits = 4;
   int group = 1;           ///< matrices of a chunk (16 of k each) that share a scale: a divisor of 16 / bits
+  bool dense = false;      ///< each of these groups has one of its own
   bool one_block = false;  ///< all of a column share it
   bool has_zeros = false;  ///< zero points are one for each block and column, else one for all
   int tiles = 1;           ///< of 8 rows of X, or of f32 of their three parts
@@ -23,6 +24,11 @@ struct WeightOnlyForm {
   int matrices() const { return 16 / bits; }
   int chunk() const { return 16 * matrices(); }
   int threads() const { return 32 * warps; }
+  /// That a multiprocessor's registers hold: what is under way in many warps is what keeps memory busy.
+  int least_blocks() const {
+    const int most_threads = tiles > 1 || x != DType::f16 ? 512 : has_zeros ? 768 : 1024;
+    return most_threads > threads() ? most_threads / threads() : 1;
+  }
   /// Rows of X that a block can take.
   int most_rows() const { return tiles * 8 / parts(); }
   /// Of shared memory, where rows lie `slab` chunks at a time.

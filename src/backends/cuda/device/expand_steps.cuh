@@ -16,7 +16,6 @@ __device__ __forceinline__ void expand_steps(const ExpandParameters& p, u32 all_
 #pragma unroll
     for (u32 i = 0; i < matrices; ++i) {
       const u32 matrix = chunk * matrices + i, block = divide(matrix, p.matrices_of_block);
-      if (block >= p.blocks) break;
 #pragma unroll
       for (u32 upper = 0; upper < 2; ++upper) {
         const u32 column = tile * 16 + lane / 4 + upper * 8;

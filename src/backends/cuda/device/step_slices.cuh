@@ -84,14 +84,27 @@ struct StepSlices : Slices<TILE, NoWindow, true, ALIGNED> {
           for (u32 e = 0; e < 4; ++e) next[i].word[w + e] = some[e];
         }
       }
+      // Nothing here may look at what has been asked for: it would wait for it. Where there are no steps, weights are 0:
+      // of what is made of them there are no results, or no elements of A.
+      const bool is_there = exists && first / of_chunk < p.step_chunks;
 #pragma unroll
       for (u32 q = 0; q < scales; ++q) {
-        const u32 block = divide(first + q * SHARED, p.matrices_of_block);
-        const bool is_there = exists && block < p.step_blocks;  // else 0, of which there are no results or no rows of A
-        const u64 at = is_there ? (u64(tile) * p.step_blocks + block) * 16 + lane / 4 * 2 : 0;
-        load(static_cast<const SCALE*>(p.scales) + at, next[i].scale[q]);
-        if (!is_there) next[i].scale[q][0] = next[i].scale[q][1] = SCALE{};
-        if (HAS_ZEROS) load(static_cast<const u8*>(p.zeros) + at, next[i].zero[q]);
+        SCALE scale[2] = {};
+        u8 zero[2] = {};
+        if (is_there) {
+          const u32 block = divide(first + q * SHARED, p.matrices_of_block);
+          const u64 at = (u64(tile) * p.step_blocks + block) * 16 + lane / 4 * 2;
+          // Of the last chunks of a slice there may be no blocks.
+          if (of_chunk >= matrices || block < p.step_blocks) {
+            load(static_cast<const SCALE*>(p.scales) + at, scale);
+            if (HAS_ZEROS) load(static_cast<const u8*>(p.zeros) + at, zero);
+          }
+        }
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          next[i].scale[q][e] = scale[e];
+          if (HAS_ZEROS) next[i].zero[q][e] = zero[e];
+        }
       }
     }
   }

@@ -37,10 +37,11 @@ struct RowParts<f32> {
   }
 };
 
-/// GROUP: matrices of a chunk that share a scale. ONE_BLOCK: all of a column share it, which then comes behind the sums.
-/// TILES: of 8 rows of X, or of their parts. DEPTH: chunks that a warp has on their way.
-template <class X, class SCALE, int BITS, int GROUP, bool ONE_BLOCK, bool HAS_ZEROS, int TILES, int WARPS, int DEPTH,
-          class Finish>
+/// GROUP: matrices of a chunk that share a scale. DENSE: each of these groups has a scale of its own. ONE_BLOCK: all of a
+/// column share it, which then comes behind the sums. TILES: of 8 rows of X, or of their parts. DEPTH: chunks that a warp
+/// has on their way.
+template <class X, class SCALE, int BITS, int GROUP, bool DENSE, bool ONE_BLOCK, bool HAS_ZEROS, int TILES, int WARPS,
+          int DEPTH, class Finish>
 struct WeightOnly {
   typedef RowParts<X> Parts;
   typedef typename Parts::T T;
@@ -60,13 +61,12 @@ struct WeightOnly {
   static __device__ __forceinline__ void load_chunk(const Parameters& p, u32 c, Chunk& to) {
     const u32 lane = threadIdx.x % 32, tile = blockIdx.x;
     load_once(static_cast<const u8*>(p.steps) + (u64(tile) * p.chunks + c) * 512 + lane * 16, to.word);
+    // Nothing here may look at what has been asked for: it would wait for it.
 #pragma unroll
     for (u32 q = 0; q < groups; ++q) {
-      const u32 block = ONE_BLOCK ? 0 : divide(c * matrices + q * GROUP, p.matrices_of_block);
-      // What is behind the last one is multiplied by rows of zeros.
-      const u64 at = (u64(tile) * p.blocks + (block < p.blocks ? block : p.blocks - 1)) * 16 + lane / 4 * 2;
+      const u32 block = ONE_BLOCK ? 0 : DENSE ? c * groups + q : divide(c * matrices + q * GROUP, p.matrices_of_block);
+      const u64 at = (u64(tile) * p.blocks + block) * 16 + lane / 4 * 2;
       if (!ONE_BLOCK) load(static_cast<const SCALE*>(p.scales) + at, to.scale[q]);
-      if (!ONE_BLOCK && block >= p.blocks) to.scale[q][0] = to.scale[q][1] = SCALE{};
       if (HAS_ZEROS) load(static_cast<const u8*>(p.zeros) + at, to.zero[q]);
     }
   }

@@ -23,7 +23,7 @@ struct WeightOnlyParameters {
   u32 slab;             ///< of them, whose rows of X are in shared memory at a time
   u32 rows;             ///< of X that a block takes
   Divisor matrices_of_block;  ///< 16 elements of k each, that have a scale of their own
-  u32 blocks;           ///< of scales along k
+  u32 blocks;                 ///< of scales, from one tile of columns to the next
   u32 c_row;            ///< elements between rows of C
   u32 c_vector;
 
@@ -39,7 +39,7 @@ struct ExpandParameters {
   u32 n, k, pitch;  ///< elements of a row of `out`, an even number; those from k on are 0
   f32 zero;         ///< where there is one for all, as steps are stored
   f32 moved;        ///< by so much these are moved up
-  u32 blocks;
+  u32 blocks;  ///< of scales, from one tile of columns to the next
   Divisor chunks_of_tile, matrices_of_block;
 };
 

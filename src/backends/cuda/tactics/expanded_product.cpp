@@ -44,7 +44,7 @@ class ExpandedLaunch final : public Launch {
     p_.pitch = narrow(pitch);
     p_.zero = view.one_zero ? static_cast<float>(*view.one_zero) : 0;
     p_.moved = static_cast<float>(view.moved());
-    p_.blocks = narrow(view.blocks());
+    p_.blocks = narrow(view.pitch());
     const int64_t chunk = 256 / view.bits(), chunks = (view.k + chunk - 1) / chunk, tiles = (view.n + 15) / 16;
     p_.chunks_of_tile = Divisor(narrow(chunks));
     p_.matrices_of_block = Divisor(narrow(view.matrices_of_block()));

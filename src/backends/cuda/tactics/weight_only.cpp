@@ -76,8 +76,8 @@ std::optional<ProductView> view_steps(const RegionView& region, const DeviceFact
   view.steps = StepTerms{.scale = weights->scale,
                          .zero = weights->one_zero ? -1 : weights->zero,
                          .one_zero = weights->one_zero ? static_cast<uint32_t>(*weights->one_zero) : 0,
-                         .chunks = (weights->k * weights->bits() + 255) / 256,
-                         .blocks = weights->blocks(),
+                         .chunks = weights->chunks(),
+                         .blocks = weights->pitch(),
                          .matrices_of_block = is_one ? int64_t{1} << 27 : weights->matrices_of_block()};
   view.matmul = weights->op.transposed ? &by_rows : &by_columns;
   view.rows.emplace(weights->n, 1, weights->k, false, weights->x_dtype);

@@ -59,7 +59,7 @@ class RowsLaunch final : public Launch {
     p_.rows = std::min(p_.m, static_cast<uint32_t>(form_.most_rows()));
     p_.slab = slab_of(p_.chunks_of_split, turn);
     p_.matrices_of_block = Divisor(narrow(view.matrices_of_block()));
-    p_.blocks = narrow(view.blocks());
+    p_.blocks = narrow(view.pitch());
     p_.c_row = narrow(c.pitch(), "a row of a result");
     c_alignment_ = static_cast<uintptr_t>(std::min<int64_t>(16, bit_width(view.epilogue.result)));
     c_can_be_vector_ = p_.c_row % 8 == 0;
@@ -152,6 +152,7 @@ WeightOnlyForm CompiledRows::form(int64_t rows) const {
   form.one_block = view_.is_one_block();
   form.group = form.one_block ? form.matrices()
                               : static_cast<int>(std::gcd(view_.matrices_of_block(), int64_t{form.matrices()}));
+  form.dense = !form.one_block && form.group == view_.matrices_of_block();
   form.has_zeros = !view_.one_zero;
   form.warps = choice_.warps;
   form.tiles = static_cast<int>(std::clamp<int64_t>((rows * form.parts() + 7) / 8, 1, most_row_tiles));

@@ -57,7 +57,7 @@ double rows_at_optimum(const RegionView& region, const WeightOnlyView& view) {
 std::shared_ptr<const DeviceSteps> bring_steps(const RegionView& region, const WeightOnlyView& view,
                                                const Workshop& workshop, PackedConstants& constants) {
   const StepFragments steps{view.bits(), view.k, view.n, view.op.transposed};
-  const StepParameters parameters{view.blocks(), view.n, view.op.transposed};
+  const StepParameters parameters{view.blocks(), view.n, view.pitch(), view.op.transposed};
   const auto on_device = [&](std::span<const std::byte> bytes) {
     return upload(*workshop.device(), bytes, "the weights of an engine");
   };

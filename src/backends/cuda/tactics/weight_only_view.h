@@ -28,8 +28,11 @@ struct WeightOnlyView {
   int moved() const { return is_signed(step_dtype) ? 1 << (bits() - 1) : 0; }
   bool is_one_block() const { return op.block >= k; }
   int64_t blocks() const { return is_one_block() ? 1 : (k + op.block - 1) / op.block; }
+  int64_t chunks() const { return (k * bits() + 255) / 256; }  ///< of StepFragments
+  /// Of blocks, from one tile of 16 columns to the next.
+  int64_t pitch() const { return is_one_block() ? 1 : (chunks() * (16 / bits()) - 1) / matrices_of_block() + 1; }
   /// Of 16 along k each, that have a scale of their own.
-  int64_t matrices_of_block() const { return is_one_block() ? (k + 15) / 16 : op.block / 16; }
+  int64_t matrices_of_block() const { return is_one_block() ? chunks() * (16 / bits()) : op.block / 16; }
   /// Whether kernels look at region input `i`: not at weights, which they have in their own layout.
   bool reads_input(size_t i) const {
     const auto input = static_cast<int32_t>(i);
