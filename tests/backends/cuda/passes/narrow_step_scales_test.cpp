@@ -11,7 +11,7 @@ namespace {
 DType scale_of(const std::string& x, const std::string& scale, bool fused) {
   const std::string behind = fused ? "\n%r = pointwise {function=max} (%y, %y)\nreturn \"r\" = %r" : "\nreturn \"y\" = %y";
   Graph graph = graph_of("%x: " + x + "[3, 4]",
-                         "const %w: u4[2, 4] = 1 2 3 4 5 6 7 8\nconst %s: f32[2, 1] = " + scale +
+                         "const %w: u4[2, 4] = [1, 2, 3, 4, 5, 6, 7, 8]\nconst %s: f32[2, 1] = [" + scale + "]"
                              "\n%y = weight_only_matmul {block=4, transposed=true} (%x, %w, %s)" + behind);
   fuse(graph, test_context());
   narrow_step_scales(graph, test_context());
@@ -23,15 +23,15 @@ DType scale_of(const std::string& x, const std::string& scale, bool fused) {
 
 TEST(NarrowStepScales, OfProductsOfHalves) {
   for (const bool fused : {false, true}) {
-    EXPECT_EQ(scale_of("f16", "0.25 0", fused), DType::f16);
-    EXPECT_EQ(scale_of("f32", "0.25 0", fused), DType::f32);
-    EXPECT_EQ(scale_of("bf16", "0.25 0", fused), DType::f32);
+    EXPECT_EQ(scale_of("f16", "0.25, 0", fused), DType::f16);
+    EXPECT_EQ(scale_of("f32", "0.25, 0", fused), DType::f32);
+    EXPECT_EQ(scale_of("bf16", "0.25, 0", fused), DType::f32);
   }
 }
 
 TEST(NarrowStepScales, NotThoseThatLoseTheirBits) {
-  EXPECT_EQ(scale_of("f16", "0.25 0.00001", true), DType::f32);
-  EXPECT_EQ(scale_of("f16", "0.25 100000", true), DType::f32);
+  EXPECT_EQ(scale_of("f16", "0.25, 0.00001", true), DType::f32);
+  EXPECT_EQ(scale_of("f16", "0.25, 100000", true), DType::f32);
 }
 
 }  // namespace
