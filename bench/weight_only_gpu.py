@@ -64,9 +64,7 @@ class Chain:
             spread = np.sqrt(depth * (4**o.bits - 1) / 12)
             scales = (self.random.uniform(0.8, 1.2, (columns, blocks)) / spread).astype(scale_type)
             names = [f"w{i}", f"s{i}"]
-            initializers.append(
-                numpy_helper.from_array(data.reshape(columns, blocks, o.block * o.bits // 8), names[0])
-            )
+            initializers.append(numpy_helper.from_array(data.reshape(columns, blocks, o.block * o.bits // 8), names[0]))
             initializers.append(numpy_helper.from_array(scales, names[1]))
             size += data.nbytes + scales.nbytes
             if o.zero_points:
@@ -170,15 +168,31 @@ def main():
             chain = Chain(depth, columns, rows, options)
             with tempfile.TemporaryDirectory() as folder:
                 path, counts, engines = Path(folder) / "chain.onnx", {}, {}
-                result = {"depth": depth, "columns": columns, "rows": rows, "bits": options.bits, "block": options.block}
+                result = {
+                    "depth": depth,
+                    "columns": columns,
+                    "rows": rows,
+                    "bits": options.bits,
+                    "block": options.block,
+                }
                 for kind in ("narrow", "floats"):
                     if kind == "narrow":
                         counts[kind], weight_bytes = chain.narrow(path)
                     else:
                         counts[kind] = chain.floats(path)
                     engines[kind] = Path(folder) / f"{kind}.engine"
-                    camshaft("build", path, "-o", engines[kind], "--device", "cuda", "--no-verify", "--tuning-seconds",
-                             options.tuning_seconds, *([] if options.f32 else ["--fp16"]))
+                    camshaft(
+                        "build",
+                        path,
+                        "-o",
+                        engines[kind],
+                        "--device",
+                        "cuda",
+                        "--no-verify",
+                        "--tuning-seconds",
+                        options.tuning_seconds,
+                        *([] if options.f32 else ["--fp16"]),
+                    )
                     result[f"{kind}_tactics"] = tactics_of(engines[kind])
                 times, memory = {kind: [] for kind in engines}, []
                 for _ in range(options.rounds):

@@ -55,7 +55,8 @@ void for_steps(const StepFragments& w, Visit visit) {
   for (int64_t tile = 0; tile < w.tiles(); ++tile)
     for (int64_t c = 0; c < w.chunks(); ++c) {
       const int64_t first_word = (tile * w.chunks() + c) * (StepFragments::chunk_bytes / 4);
-      const int64_t columns = std::min(tile_columns, w.n - tile * tile_columns), depth = std::min(chunk, w.k - c * chunk);
+      const int64_t columns = std::min(tile_columns, w.n - tile * tile_columns),
+                    depth = std::min(chunk, w.k - c * chunk);
       for (int64_t column = 0; column < columns; ++column) {
         const int64_t first = (tile * tile_columns + column) * n_stride + c * chunk * k_stride;
         const StepPlace* place = &places[static_cast<size_t>(column * chunk)];
@@ -121,7 +122,8 @@ void copy_parameters(const StepParameters& w, DType dtype, const std::byte* from
   if (is_floating(dtype)) {
     const size_t size = static_cast<size_t>(bits) / 8;
     return for_parameters(w, [&](int64_t raw, int64_t packed) {
-      const auto source = static_cast<size_t>(packing ? raw : packed), target = static_cast<size_t>(packing ? packed : raw);
+      const auto source = static_cast<size_t>(packing ? raw : packed),
+                 target = static_cast<size_t>(packing ? packed : raw);
       std::memcpy(to + target * size, from + source * size, size);
     });
   }

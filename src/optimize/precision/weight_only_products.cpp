@@ -60,7 +60,8 @@ class WeightOnlyProducts {
     if (weights->zero != no_value)
       inputs.push_back(graph_.shape(weights->zero).empty() ? weights->zero : parameter(*weights, weights->zero));
     const DType scale = graph_.type(inputs[2]).dtype;
-    if (scale != DType::f32 && (scale != DType::f16 || dtype != DType::f16)) inputs[2] = add(ops::Cast{DType::f32}, inputs[2]);
+    if (scale != DType::f32 && (scale != DType::f16 || dtype != DType::f16))
+      inputs[2] = add(ops::Cast{DType::f32}, inputs[2]);
     return graph_.add(ops::WeightOnlyMatMul{weights->block, transposed}, std::move(inputs), name_, sources_);
   }
 

@@ -21,9 +21,10 @@ EpilogueView an_epilogue(DType dtype) {
   view.constant = {true};
   view.result = dtype;
   view.program.inputs = 2;
-  view.program.instructions = {{.kind = Kind::load, .dtype = DType::f32, .a = 0},
-                               {.kind = Kind::load, .dtype = dtype, .a = 1},
-                               {.kind = Kind::apply, .function = ScalarFunction::add, .dtype = DType::f32, .a = 0, .b = 1}};
+  view.program.instructions = {
+      {.kind = Kind::load, .dtype = DType::f32, .a = 0},
+      {.kind = Kind::load, .dtype = dtype, .a = 1},
+      {.kind = Kind::apply, .function = ScalarFunction::add, .dtype = DType::f32, .a = 0, .b = 1}};
   view.program.outputs = {2};
   return view;
 }
@@ -82,7 +83,8 @@ TEST(WeightOnlyText, FloatsCompile) {
   for (const DType to : {DType::f16, DType::bf16, DType::f32})
     for (const int bits : {2, 4, 8})
       for (const ExpandZeros zeros : {ExpandZeros::one, ExpandZeros::bytes, ExpandZeros::floats})
-        EXPECT_FALSE(compiler.compile({"expand", expand_text({to, DType::f32, bits, zeros}), architecture(75)}).empty());
+        EXPECT_FALSE(
+            compiler.compile({"expand", expand_text({to, DType::f32, bits, zeros}), architecture(75)}).empty());
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ TEST(StepFragments, ComeBack) {
     PackedConstants packed;
     const StepFragments steps{bit_width(dtype), k, n, transposed};
     EXPECT_EQ(pack_steps(product.region(), 1, steps, packed).size(), steps.bytes());
-    for (const size_t i : {2U, 3U}) pack_step_parameters(product.region(), i, {blocks, n, blocks + round % 3, transposed}, packed);
+    for (const size_t i : {2U, 3U})
+      pack_step_parameters(product.region(), i, {blocks, n, blocks + round % 3, transposed}, packed);
     ASSERT_EQ(packed.all().size(), 3U);
     for (const PackedConstant* constant : packed.all()) {
       const Tensor& raw = constants[static_cast<size_t>(constant->constant[1] - '1')];
@@ -76,7 +77,8 @@ TEST(StepFragments, ComeBack) {
 // Lane 4 g + t has of the columns g and g + 8 the elements 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of each 16 along k.
 TEST(StepFragments, LieAsTheTensorCoresTakeThem) {
   Tensor codes(DType::u8, {16, 32});  // [n, k]: 16·column + k
-  for (int64_t i = 0; i < codes.size(); ++i) codes.as_mutable<uint8_t>()[i] = static_cast<uint8_t>(i / 32 * 16 + i % 16);
+  for (int64_t i = 0; i < codes.size(); ++i)
+    codes.as_mutable<uint8_t>()[i] = static_cast<uint8_t>(i / 32 * 16 + i % 16);
   const Product product({codes});
   PackedConstants packed;
   const auto bytes = pack_steps(product.region(), 1, {8, 32, 16, true}, packed);

@@ -94,15 +94,14 @@ extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant_
       form.steps ? fmt::format("StepSlices<ItsTile, {}, {}, {}, {}, {}>", device_type(form.steps->scale),
                                form.steps->bits, form.steps->shared, form.steps->has_zeros, form.aligned)
                  : fmt::format("Slices<ItsTile, {}, {}, {}>", window, form.b_by_columns, form.aligned);
-  text +=
-      fmt::format(R"(
+  text += fmt::format(R"(
 typedef Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}> ItsTile;
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
   Contract<ItsTile, {}, {}, Finish>::run(p);
 }}
 )",
-                  device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
-                  tile.waits, tile.from_registers, launch_bounds(tile), copies, sums);
+                      device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
+                      tile.waits, tile.from_registers, launch_bounds(tile), copies, sums);
   return text;
 }
 

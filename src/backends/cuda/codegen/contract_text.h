@@ -53,10 +53,10 @@ struct ContractForm {
   DType dtype = DType::f32;                   ///< of A and B: f32, f16 or bf16; or i8 or u8 of A, with a B of i8
   std::optional<ContractWindow> window = {};  ///< A is read through a convolution's windows
   bool b_by_columns = false;
-  bool tensor_cores = false;  ///< else f32, plain unless the tile says otherwise
-  bool tf32 = false;          ///< tiles may say so
+  bool tensor_cores = false;           ///< else f32, plain unless the tile says otherwise
+  bool tf32 = false;                   ///< tiles may say so
   std::optional<StepForm> steps = {};  ///< B is made of them, by rows
-  bool aligned = false;       ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
+  bool aligned = false;                ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
 };
 
 /// Whether tiles with patches can compute this (but for groups).

@@ -57,7 +57,7 @@ struct ContractParameters {
 
   // B is made of weights of few bits, as StepSlices says.
   const void* scales;
-  const void* zeros;           ///< of each block and column; else it is step_zero everywhere
+  const void* zeros;  ///< of each block and column; else it is step_zero everywhere
   u32 step_zero, step_chunks, step_blocks;
   Divisor matrices_of_block;
 

@@ -16,9 +16,8 @@ namespace {
 bool has_all(const Tensor& scale) {
   constexpr float largest = 65504, least = 0x1p-14F;
   const auto* x = scale.as<float>();
-  return std::all_of(x, x + scale.size(), [](float s) {
-    return s == 0 || (std::fabs(s) >= least && std::fabs(s) <= largest);
-  });
+  return std::all_of(x, x + scale.size(),
+                     [](float s) { return s == 0 || (std::fabs(s) >= least && std::fabs(s) <= largest); });
 }
 
 }  // namespace

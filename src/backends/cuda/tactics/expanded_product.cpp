@@ -19,9 +19,7 @@ ExpandForm expand_form(const WeightOnlyView& view) {
   form.to = view.x_dtype;
   form.scale = view.scale_dtype;
   form.bits = view.bits();
-  form.zeros = view.one_zero        ? ExpandZeros::one
-               : view.has_real_zeros ? ExpandZeros::floats
-                                     : ExpandZeros::bytes;
+  form.zeros = view.one_zero ? ExpandZeros::one : view.has_real_zeros ? ExpandZeros::floats : ExpandZeros::bytes;
   return form;
 }
 
@@ -30,7 +28,8 @@ class ExpandedLaunch final : public Launch {
   ExpandedLaunch(const WeightOnlyView& view, const DeviceSteps& steps, const Function& expand, const Kernel& product,
                  const KernelShapes& shapes)
       : view_(view), expand_(expand), inputs_(shapes.inputs.size()) {
-    const int64_t in_16_bytes = 128 / bit_width(view.x_dtype), pitch = (view.k + in_16_bytes - 1) / in_16_bytes * in_16_bytes;
+    const int64_t in_16_bytes = 128 / bit_width(view.x_dtype),
+                  pitch = (view.k + in_16_bytes - 1) / in_16_bytes * in_16_bytes;
     KernelShapes of_product = shapes;
     of_product.inputs[static_cast<size_t>(view.steps)] = {view.x_dtype, {view.n, view.k}, pitch == view.k ? 0 : pitch};
     product_ = product.prepare(of_product);
@@ -93,7 +92,9 @@ class ExpandedKernel final : public Kernel {
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     return std::make_unique<ExpandedLaunch>(view_, *steps_, expand_, *product_, shapes);
   }
-  bool can_run_in_place(size_t i, size_t o) const override { return !is_weights(i) && product_->can_run_in_place(i, o); }
+  bool can_run_in_place(size_t i, size_t o) const override {
+    return !is_weights(i) && product_->can_run_in_place(i, o);
+  }
   bool reads_slices(size_t i) const override { return !is_weights(i) && product_->reads_slices(i); }
   bool writes_slices(size_t o) const override { return product_->writes_slices(o); }
   bool reads_input(size_t i) const override { return view_.reads_input(i); }
@@ -124,8 +125,8 @@ std::unique_ptr<const ProductOfFloats> ProductOfFloats::make(const RegionView& r
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Value& value = region.graph.value(node.inputs[i]);
     inputs.push_back(static_cast<int32_t>(i) == view.steps ? graph.add_input(value.name, floats)
-                     : value.constant                       ? graph.add_constant(value.name, region.graph.constant(node.inputs[i]))
-                                                            : graph.add_input(value.name, value.type));
+                     : value.constant ? graph.add_constant(value.name, region.graph.constant(node.inputs[i]))
+                                      : graph.add_input(value.name, value.type));
   }
   const ops::MatMul product{false, true};
   if (!node.op.as<ops::Region>()) {

@@ -41,9 +41,8 @@ std::vector<TacticOffer> offer_rows(const RegionView& region, const Workshop& wo
   if (!view) return {};
   std::vector<TacticOffer> offers;
   for (const RowsChoice& choice : rows_choices(*view, rows_at_optimum(region, *view), workshop.device()->facts()))
-    offers.push_back({.parameters = choice.parameters(),
-                      .seconds = choice.seconds,
-                      .moves_steps = moves_steps_of(view->epilogue)});
+    offers.push_back(
+        {.parameters = choice.parameters(), .seconds = choice.seconds, .moves_steps = moves_steps_of(view->epilogue)});
   return offers;
 }
 
@@ -69,10 +68,11 @@ std::optional<ProductView> view_steps(const RegionView& region, const DeviceFact
   view.form.tensor_cores = weights->x_dtype != DType::f32;
   const int64_t matrices = 64 / bit_width(weights->x_dtype);  // of a slice
   const bool is_one = weights->is_one_block();
-  view.form.steps = StepForm{.bits = weights->bits(),
-                             .scale = weights->scale_dtype,
-                             .shared = static_cast<int>(is_one ? matrices : std::gcd(weights->matrices_of_block(), matrices)),
-                             .has_zeros = !weights->one_zero};
+  view.form.steps =
+      StepForm{.bits = weights->bits(),
+               .scale = weights->scale_dtype,
+               .shared = static_cast<int>(is_one ? matrices : std::gcd(weights->matrices_of_block(), matrices)),
+               .has_zeros = !weights->one_zero};
   view.steps = StepTerms{.scale = weights->scale,
                          .zero = weights->one_zero ? -1 : weights->zero,
                          .one_zero = weights->one_zero ? static_cast<uint32_t>(*weights->one_zero) : 0,

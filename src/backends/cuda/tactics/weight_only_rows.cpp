@@ -22,8 +22,9 @@ double seconds_of_rows(const WeightOnlyView& view, const RowsChoice& choice, dou
   const double chunk = 256.0 / view.bits(), chunks = std::ceil(static_cast<double>(view.k) / chunk),
                tiles = std::ceil(static_cast<double>(view.n) / 16);
   const double of_block = std::ceil(chunks / choice.splits), of_warp = std::ceil(of_block / choice.warps);
-  const double bytes = chunks * tiles * (512 + static_cast<double>(view.blocks()) / chunks * 16 *
-                                                   (bit_width(view.scale_dtype) / 8.0 + (view.one_zero ? 0 : 1)));
+  const double bytes = chunks * tiles *
+                       (512 + static_cast<double>(view.blocks()) / chunks * 16 *
+                                  (bit_width(view.scale_dtype) / 8.0 + (view.one_zero ? 0 : 1)));
   constexpr double most_warps = 48, depth = 4;
   const double resident = std::min(tiles * choice.splits * choice.warps, most_warps * device.multiprocessors);
   const double under_way = resident * std::min(depth, of_warp) * 512, wanted = seconds_of_memory / seconds_per_byte;
@@ -53,7 +54,8 @@ class RowsLaunch final : public Launch {
     x_can_be_vector_ = int64_t{p_.x_row} * bit_width(view.x_dtype) % 128 == 0;
     p_.zero = view.one_zero ? static_cast<uint32_t>(*view.one_zero) : 0;
     p_.chunks = (p_.k + static_cast<uint32_t>(form_.chunk()) - 1) / static_cast<uint32_t>(form_.chunk());
-    const auto wanted = static_cast<uint32_t>(compiled.splits()), turn = static_cast<uint32_t>(form_.warps * form_.depth);
+    const auto wanted = static_cast<uint32_t>(compiled.splits()),
+               turn = static_cast<uint32_t>(form_.warps * form_.depth);
     p_.chunks_of_split = (p_.chunks + wanted - 1) / wanted;
     size_.blocks_y = (p_.chunks + p_.chunks_of_split - 1) / p_.chunks_of_split;
     p_.rows = std::min(p_.m, static_cast<uint32_t>(form_.most_rows()));
@@ -72,7 +74,8 @@ class RowsLaunch final : public Launch {
     if (size_.blocks_z > most_blocks_z)
       throw Error(ErrorCode::unsupported, "a product of more rows than GPU kernels count; split the batch");
     size_.threads = static_cast<unsigned>(form_.threads());
-    size_.shared_bytes = static_cast<unsigned>(form_.shared_bytes(static_cast<int>(p_.slab), static_cast<int>(p_.rows)));
+    size_.shared_bytes =
+        static_cast<unsigned>(form_.shared_bytes(static_cast<int>(p_.slab), static_cast<int>(p_.rows)));
     if (size_.blocks_y > 1) {
       const size_t shares = size_t{size_.blocks} * size_.blocks_z;
       counters_ = upload(compiled.device(), std::vector<std::byte>(shares * sizeof(uint32_t)), "a layer's counters");

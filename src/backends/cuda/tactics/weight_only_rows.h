@@ -23,8 +23,8 @@ struct RowsChoice {
 /// such types or zero points.
 std::vector<RowsChoice> rows_choices(const WeightOnlyView& view, double rows, const DeviceFacts& device);
 
-/// The kernels of one product. Those for other numbers of rows, and for operands that lie anyhow, are made when the first
-/// such come.
+/// The kernels of one product. Those for other numbers of rows, and for operands that lie anyhow, are made when the
+/// first such come.
 class CompiledRows {
  public:
   CompiledRows(const Workshop& workshop, const WeightOnlyView& view, const RowsChoice& choice,

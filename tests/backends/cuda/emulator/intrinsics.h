@@ -53,8 +53,8 @@ inline u32 of_f16_pairs(u32 a, u32 b, u32 c, const F& f) {
   return out;
 }
 }  // namespace emulator
-// In f32 sums and products of two are exact enough for one rounding; so are products with sums of the sizes that kernels
-// have.
+// In f32 sums and products of two are exact enough for one rounding; so are products with sums of the sizes that
+// kernels have.
 inline u32 f16_pair_sub(u32 a, u32 b) {
   return emulator::of_f16_pairs(a, b, 0, [](f32 x, f32 y, f32) { return x - y; });
 }

@@ -9,10 +9,13 @@ namespace {
 
 // The dtype of the scale of the only product, after the pass.
 DType scale_of(const std::string& x, const std::string& scale, bool fused) {
-  const std::string behind = fused ? "\n%r = pointwise {function=max} (%y, %y)\nreturn \"r\" = %r" : "\nreturn \"y\" = %y";
-  Graph graph = graph_of("%x: " + x + "[3, 4]",
-                         "const %w: u4[2, 4] = [1, 2, 3, 4, 5, 6, 7, 8]\nconst %s: f32[2, 1] = [" + scale + "]"
-                             "\n%y = weight_only_matmul {block=4, transposed=true} (%x, %w, %s)" + behind);
+  const std::string behind =
+      fused ? "\n%r = pointwise {function=max} (%y, %y)\nreturn \"r\" = %r" : "\nreturn \"y\" = %y";
+  Graph graph =
+      graph_of("%x: " + x + "[3, 4]", "const %w: u4[2, 4] = [1, 2, 3, 4, 5, 6, 7, 8]\nconst %s: f32[2, 1] = [" + scale +
+                                          "]"
+                                          "\n%y = weight_only_matmul {block=4, transposed=true} (%x, %w, %s)" +
+                                          behind);
   fuse(graph, test_context());
   narrow_step_scales(graph, test_context());
   verify(graph, "the pass under test");
