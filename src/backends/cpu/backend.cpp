@@ -39,6 +39,7 @@
 #include "backends/cpu/tactics/top_k.h"
 #include "backends/cpu/tactics/weight_only_matmul.h"
 #include "backends/cpu/tactics/weight_only_weights.h"
+#include "compile/constants/step_fragments.h"
 #include "compile/constants/weight_rows.h"
 
 namespace camshaft::cpu {
@@ -157,9 +158,10 @@ class CpuBackend final : public Backend {
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
-    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose,
-                              unpack_plane_conv_transpose, unpack_plane_conv, unpack_recurrent, unpack_weight_rows,
-                              unpack_integer_weights, unpack_integer_depthwise, unpack_weight_only}) {
+    for (const auto unpack :
+         {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_plane_conv_transpose,
+          unpack_plane_conv, unpack_recurrent, unpack_weight_rows, unpack_integer_weights, unpack_integer_depthwise,
+          unpack_weight_only, unpack_step_fragments}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }

@@ -29,6 +29,12 @@ constexpr const CudaTactic* all_tactics[] = {
     &dnn_tactic,
     &depthwise_tactic,
     &conv_transpose_tactic,
+    // weights of few bits
+    &weight_only_tactic,
+    &weight_only_tile_tactic,
+    &expanded_contract_tactic,
+    &expanded_blas_tactic,
+    &expanded_blas_sums_tactic,
     // reductions and norms
     &reduce_tactic,
     &arg_reduce_tactic,

@@ -5,6 +5,7 @@
 #include "backends/cuda/passes/defer_layer_norms.h"
 #include "backends/cuda/passes/float8_products.h"
 #include "backends/cuda/passes/join_transposes.h"
+#include "backends/cuda/passes/narrow_step_scales.h"
 #include "backends/cuda/passes/reshape_behind_product.h"
 #include "backends/cuda/passes/steps_behind_attention.h"
 #include "backends/cuda/passes/steps_behind_norms.h"
@@ -27,6 +28,7 @@
 #include "optimize/precision/expand_quantization.h"
 #include "optimize/precision/lower_precision.h"
 #include "optimize/precision/move_quantization.h"
+#include "optimize/precision/weight_only_products.h"
 #include "optimize/precision/widen_narrow_floats.h"
 #include "optimize/precision/widen_quantized_halves.h"
 #include "optimize/recognize/recognize_attention.h"
@@ -46,6 +48,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
   if (has_byte_products) passes.form.insert(passes.form.end(), {move_quantization_pass, byte_products_pass});
   if (has_float8_products) passes.form.insert(passes.form.end(), {float8_products_pass});
   const PassList others = {
+      weight_only_products_pass,
       expand_quantization_pass,
       canonicalization(),
 
@@ -73,6 +76,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
         lower_precision_pass, reshape_behind_product_pass, defer_layer_norms_pass,
         join_transposes_pass, widen_images_pass,
     };
+  passes.precision.emplace_back(narrow_step_scales_pass);
   if (has_byte_products) {
     passes.precision.emplace_back(steps_behind_norms_pass);
     passes.precision.emplace_back(steps_behind_attention_pass);

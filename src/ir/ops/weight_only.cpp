@@ -9,9 +9,11 @@ bool is_narrow_step(DType dtype) {
 }
 
 std::vector<Inferred> WeightOnlyMatMul::infer(const InferContext& context) const {
-  if (context.dtype(0) != DType::f32 || context.dtype(2) != DType::f32)
-    fail_rule("{} takes f32 and scales of f32, not {} and {}", name, to_string(context.dtype(0)),
-              to_string(context.dtype(2)));
+  const DType dtype = context.dtype(0);
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+    fail_rule("{} takes f32, f16 and bf16, not {}", name, to_string(dtype));
+  if (context.dtype(2) != DType::f32 && (dtype != DType::f16 || context.dtype(2) != DType::f16))
+    fail_rule("{} of {} takes no scales of {}", name, to_string(dtype), to_string(context.dtype(2)));
   if (!is_narrow_step(context.dtype(1))) fail_rule("{} takes no steps of {}", name, to_string(context.dtype(1)));
   if (block < 1) fail_rule("{}: blocks of {} elements", name, block);
   const Shape &x = context.shape(0), &steps = context.shape(1), &scale = context.shape(2);
@@ -31,7 +33,7 @@ std::vector<Inferred> WeightOnlyMatMul::infer(const InferContext& context) const
   }
   Shape result = x;
   result.back() = steps[1 - depth];
-  return {Inferred{{DType::f32, std::move(result)}}};
+  return {Inferred{{dtype, std::move(result)}}};
 }
 
 std::vector<Inferred> ReadBytesAs::infer(const InferContext& context) const {

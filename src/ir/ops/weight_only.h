@@ -1,22 +1,22 @@
-// Products with weights that stay as narrow as the model has them, while what they are multiplied with is f32.
+// Products with weights that stay as narrow as the model has them, while what they are multiplied with is a float.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace camshaft::ops {
 
-/// (x f32[..., k], steps, scale f32, zero?) -> f32[..., n]: the matrix product of x and (steps - zero)·scale.
+/// (x[..., k], steps, scale, zero?) -> [..., n] of x's type: the matrix product of x and (steps - zero)·scale.
 ///
-/// The steps are one matrix [k, n], or [n, k] with `transposed`, of an integer type of 2, 4 or 8 bits. Each `block` of
-/// them along k has a scale of its own (the last block may be cut off): scale has the steps' sizes with that many
-/// blocks in the place of k. zero is one number or has the scale's sizes, and is of the steps' type or f32; without it
-/// the zero point is 0.
+/// x is f32, f16 or bf16. The scale is f32, or f16 where x is. The steps are one matrix [k, n], or [n, k] with
+/// `transposed`, of an integer type of 2, 4 or 8 bits. Each `block` of them along k has a scale of its own (the last
+/// block may be cut off): scale has the steps' sizes with that many blocks in the place of k. zero is one number or has
+/// the scale's sizes, and is of the steps' type or f32; without it the zero point is 0.
 struct WeightOnlyMatMul {
   static constexpr std::string_view name = "weight_only_matmul";
   static constexpr Traits traits{.kind = OpKind::contraction,
                                  .layout = Layout::fixed,
                                  .layout_operands = 0,
-                                 .narrowed_operands = 0,
+                                 .narrowed_operands = 1,  // scales keep the precision that they have
                                  .widening = Widening::none,
                                  .products = Products::floats,
                                  .picks = Answer::no,

@@ -177,10 +177,15 @@ class Lowering {
     return true;
   }
 
-  // Whether the contraction of a region reads the region's input i.
+  // Whether the contraction of a region reads the region's input i as one of the operands that it takes narrow.
   static bool is_anchor_input(const Node& node, size_t i) {
     const Graph& body = node.bodies[0];
-    return reads(body.nodes[0], body.inputs[i]);
+    return narrows(body.nodes[0], body.inputs[i]);
+  }
+  static bool narrows(const Node& anchor, ValueId id) {
+    const auto end = anchor.inputs.begin() +
+                     static_cast<int64_t>(std::min<size_t>(anchor.op.traits().narrowed_operands, anchor.inputs.size()));
+    return std::find(anchor.inputs.begin(), end, id) != end;
   }
 
   // Whether the narrow type holds all elements of a value, as far as anyone knows.
@@ -314,7 +319,7 @@ class Lowering {
     RegionEditor made(graph_, is_region ? node.op.as<ops::Region>()->kind : ops::RegionKind::pointwise);
     std::map<ValueId, ValueId> renamed;  // of the old body (of the old graph, without one) to the new
     std::vector<std::pair<ValueId, ValueId>> to_widen;
-    const auto is_anchor_input = [&](ValueId id) { return is_contract && reads(body->nodes[0], id); };
+    const auto is_anchor_input = [&](ValueId id) { return is_contract && narrows(body->nodes[0], id); };
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId outer = node.inputs[i], inner = is_region ? body->inputs[i] : outer;
       // One element is copied into the body, as fuse() does.

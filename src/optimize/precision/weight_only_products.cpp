@@ -44,27 +44,31 @@ class WeightOnlyProducts {
 
   ValueId product(const Node& node, const ops::MatMul& op) {
     const ValueId x = node.inputs[0];
-    if (op.transpose_a || graph_.type(x).dtype != DType::f32) return no_value;
+    const DType dtype = graph_.type(x).dtype;
+    if (op.transpose_a || (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)) return no_value;
     ValueId b = node.inputs[1];
     bool transposed = op.transpose_b;
     if (const auto* turn = producers_.op<ops::Transpose>(b); turn && turn->permutation == std::vector<int64_t>{1, 0}) {
       b = producers_.find(b)->inputs[0];
       transposed = !transposed;
     }
-    const std::optional<Weights> weights = weights_of(b, transposed);
+    const std::optional<Weights> weights = weights_of(b, transposed, dtype);
     if (!weights) return no_value;
     name_ = graph_.value(node.outputs[0]).name;
     sources_ = node.sources;
     std::vector<ValueId> inputs{x, weights->steps, parameter(*weights, weights->scale)};
     if (weights->zero != no_value)
       inputs.push_back(graph_.shape(weights->zero).empty() ? weights->zero : parameter(*weights, weights->zero));
-    if (graph_.type(inputs[2]).dtype != DType::f32) inputs[2] = add(ops::Cast{DType::f32}, inputs[2]);
+    const DType scale = graph_.type(inputs[2]).dtype;
+    if (scale != DType::f32 && (scale != DType::f16 || dtype != DType::f16))
+      inputs[2] = add(ops::Cast{DType::f32}, inputs[2]);
     return graph_.add(ops::WeightOnlyMatMul{weights->block, transposed}, std::move(inputs), name_, sources_);
   }
 
-  std::optional<Weights> weights_of(ValueId b, bool transposed) {
+  // That are multiplied with floats of this type.
+  std::optional<Weights> weights_of(ValueId b, bool transposed, DType dtype) {
     const auto* op = producers_.op<ops::Dequantize>(b);
-    if (!op || op->dtype != DType::f32) return std::nullopt;
+    if (!op || op->dtype != dtype) return std::nullopt;
     const Node& node = *producers_.find(b);
     Weights w;
     w.steps = node.inputs[0];

@@ -1,5 +1,6 @@
 #include "ir/ops/weight_only.h"
 
+#include "reference/element_io.h"
 #include "reference/single_op.h"
 
 namespace camshaft::ops::weight_only_test {
@@ -33,12 +34,33 @@ TEST(WeightOnlyMatMul, OfARowAndOfColumns) {
             floats({2}, {31, 84}));
 }
 
+TEST(WeightOnlyMatMul, OfNarrowFloats) {
+  // Weights that f16 does not have: they are not rounded before the sum is.
+  const auto halves = [](DType dtype, Dims dims, const std::vector<double>& values) {
+    Tensor t(dtype, std::move(dims));
+    store_elements(dtype, t.mutable_data(), 0, 1, t.size(), values.data());
+    return t;
+  };
+  const Tensor steps = packed(DType::u8, {1, 2}, {1, 1}), scale = floats({1, 1}, {1.0F + 0x1p-12F});
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    // Of 1 as the weight this would be half way to the next number, and rounded down.
+    const double large = dtype == DType::f16 ? 2048 : 256;
+    EXPECT_EQ(run_op(WeightOnlyMatMul{2, true}, {halves(dtype, {1, 2}, {large, 1}), steps, scale})[0],
+              halves(dtype, {1, 1}, {large + 2}));
+  }
+  const Tensor x = halves(DType::f16, {1, 2}, {3, 5});
+  EXPECT_EQ(run_op(WeightOnlyMatMul{2, true}, {x, steps, halves(DType::f16, {1, 1}, {0.5})})[0],
+            halves(DType::f16, {1, 1}, {4}));
+}
+
 TEST(WeightOnlyMatMul, WhatItDoesNotTake) {
   const Tensor x = floats({1, 4}, {1, 2, 3, 4}), steps = packed(DType::u4, {2, 4}, {0, 0, 0, 0});
   const auto message = [](const WeightOnlyMatMul& op, const std::vector<Tensor>& inputs) {
     return error_of([&] { run_op(op, inputs); });
   };
   EXPECT_NE(message({4, true}, {x, x, floats({1, 1}, {1})}).find("no steps of f32"), std::string::npos);
+  EXPECT_NE(message({4, true}, {steps, steps, floats({2, 1}, {1, 1})}).find("not u4"), std::string::npos);
+  EXPECT_NE(message({4, true}, {x, steps, Tensor(DType::f16, {2, 1})}).find("no scales of f16"), std::string::npos);
   EXPECT_NE(message({0, true}, {x, steps, floats({2, 1}, {1, 1})}).find("blocks of 0"), std::string::npos);
   EXPECT_NE(message({2, true}, {x, steps, floats({2, 1}, {1, 1})}).find("the blocks of the scale"), std::string::npos);
   EXPECT_NE(message({4, true}, {x, steps, floats({1, 1}, {1})}).find("the scale"), std::string::npos);

@@ -31,6 +31,8 @@ std::optional<WeightOnlyView> view_weight_only(const RegionView& region) {
   std::vector<int32_t> inputs = view.contract.anchor_inputs;
   inputs.resize(4, -1);
   view.x = inputs[0], view.steps = inputs[1], view.scale = inputs[2], view.zero = inputs[3];
+  for (const int32_t i : {view.x, view.scale})
+    if (region.graph.type(region.node.inputs[static_cast<size_t>(i)]).dtype != DType::f32) return std::nullopt;
   for (const int32_t i : {view.steps, view.scale, view.zero})
     if (i >= 0 && !region.graph.is_constant(region.node.inputs[static_cast<size_t>(i)])) return std::nullopt;
   const TensorType& steps = region.graph.type(region.node.inputs[static_cast<size_t>(view.steps)]);

@@ -67,6 +67,7 @@ std::string contract_text(const ContractForm& form, const ContractTile& tile, co
   if (tile.patch_rows > 0) {
     text += device::contract_patch_cuh;
   } else {
+    if (form.steps) text += std::string(device::step_fragments_cuh) + std::string(device::step_slices_cuh);
     text += tile.by_warpgroups ? device::contract_warpgroup_cuh : device::contract_sums_cuh;
     text += device::contract_finish_cuh;
     text += device::contract_cuh;
@@ -89,15 +90,18 @@ extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant_
   const std::string sums = tile.by_warpgroups ? fmt::format("WarpgroupSums<ItsTile, {}>", form.b_by_columns)
                            : form.tensor_cores || tile.tf32 ? fmt::format("WarpSums<ItsTile, {}>", form.b_by_columns)
                                                             : "PlainSums<ItsTile>";
-  text +=
-      fmt::format(R"(
+  const std::string copies =
+      form.steps ? fmt::format("StepSlices<ItsTile, {}, {}, {}, {}, {}>", device_type(form.steps->scale),
+                               form.steps->bits, form.steps->shared, form.steps->has_zeros, form.aligned)
+                 : fmt::format("Slices<ItsTile, {}, {}, {}>", window, form.b_by_columns, form.aligned);
+  text += fmt::format(R"(
 typedef Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}> ItsTile;
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
-  Contract<ItsTile, {}, {}, {}, {}, Finish>::run(p);
+  Contract<ItsTile, {}, {}, Finish>::run(p);
 }}
 )",
-                  device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
-                  tile.waits, tile.from_registers, launch_bounds(tile), window, form.b_by_columns, form.aligned, sums);
+                      device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
+                      tile.waits, tile.from_registers, launch_bounds(tile), copies, sums);
   return text;
 }
 

@@ -41,13 +41,22 @@ struct ContractWindow {
   uint8_t padding = 0;      ///< the byte that stands around an image of bytes: its zero point
 };
 
+/// Of B that is made of weights of few bits.
+struct StepForm {
+  int bits = 4;
+  DType scale = DType::f32;  ///< or f16, of a product of f16
+  int shared = 1;            ///< matrices of a slice (16 of k each) that share a scale: a divisor of their number
+  bool has_zeros = false;    ///< zero points are one for each block and column, else one for all
+};
+
 struct ContractForm {
   DType dtype = DType::f32;  ///< of A and B: f32, f16, bf16, f8e4m3 or f8e5m2; i8 or u8 of A, with a B of i8
   std::optional<ContractWindow> window = {};  ///< A is read through a convolution's windows
   bool b_by_columns = false;
-  bool tensor_cores = false;  ///< else f32, plain unless the tile says otherwise
-  bool tf32 = false;          ///< tiles may say so
-  bool aligned = false;       ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
+  bool tensor_cores = false;           ///< else f32, plain unless the tile says otherwise
+  bool tf32 = false;                   ///< tiles may say so
+  std::optional<StepForm> steps = {};  ///< B is made of them, by rows
+  bool aligned = false;                ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
 };
 
 /// Whether tiles with patches can compute this (but for groups).

@@ -2,11 +2,11 @@
 // stages in shared memory (contract_slices.cuh), sums stay in registers (contract_sums.cuh, contract_warpgroup.cuh), and
 // what comes after them is Finish (contract_finish.cuh).
 
-/// SUMS: how slices are multiplied. The others: see Slices.
-template <class TILE, class WINDOW, bool B_BY_COLUMNS, bool ALIGNED, class SUMS, class Finish>
+/// SUMS: how slices are multiplied. COPIES: what brings them (Slices, or StepSlices).
+template <class TILE, class COPIES, class SUMS, class Finish>
 struct Contract {
   static constexpr int BM = TILE::m, BN = TILE::n, STAGES = TILE::stages, threads = TILE::threads;
-  typedef Slices<TILE, WINDOW, B_BY_COLUMNS, ALIGNED> Copies;
+  typedef COPIES Copies;
 
   // What the epilogue reads of each column, where no kernel before writes it and sums leave registers for it: from
   // memory it takes half a microsecond, which would else come behind the sums (BERT, 128 tokens: 381 us, now 372).

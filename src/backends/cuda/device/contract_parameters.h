@@ -55,6 +55,12 @@ struct ContractParameters {
   u32 patch_columns;     ///< of the result, that a block computes from one patch of the image, …
   Divisor patch_pieces;  ///< … of which a row has so many pieces of 8 pixels in shared memory
 
+  // B is made of weights of few bits, as StepSlices says.
+  const void* scales;
+  const void* zeros;  ///< of each block and column; else it is step_zero everywhere
+  u32 step_zero, step_chunks, step_blocks;
+  Divisor matrices_of_block;
+
   EpilogueOperand operand[most_epilogue_operands];
 };
 

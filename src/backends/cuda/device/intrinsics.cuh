@@ -72,6 +72,33 @@ __device__ __forceinline__ u32 f32_to_bf16_pair(f32 low, f32 high) {
 }
 #endif
 
+// ---- pairs of halves, an operation on both; to nearest even
+
+__device__ __forceinline__ u32 f16_pair_sub(u32 a, u32 b) {
+  u32 out;
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+  return out;
+}
+__device__ __forceinline__ u32 f16_pair_mul(u32 a, u32 b) {
+  u32 out;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+  return out;
+}
+/// a · b + c
+__device__ __forceinline__ u32 f16_pair_fma(u32 a, u32 b, u32 c) {
+  u32 out;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+  return out;
+}
+#if __CUDA_ARCH__ >= 800
+/// From compute capability 8.0 on.
+__device__ __forceinline__ u32 bf16_pair_fma(u32 a, u32 b, u32 c) {
+  u32 out;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+  return out;
+}
+#endif
+
 #if __CUDA_ARCH__ >= 890
 /// Two as 8-bit floats, E4M3 or E5M2, to nearest even; what is too large, infinities too, becomes the largest number. From
 /// compute capability 8.9 on.
@@ -175,6 +202,13 @@ __device__ __forceinline__ void store(T* to, const T (&from)[count]) {
 #pragma unroll
   for (int i = 0; i < count; ++i) both.element[i] = from[i];
   Whole::put(to, both.word);
+}
+
+/// 16 bytes, aligned to that, of memory that no kernel writes, and that nobody reads again soon.
+__device__ __forceinline__ void load_once(const void* from, u32 (&to)[4]) {
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "l"(from));
 }
 
 // ---- approximations, to about 2 units in the last place of f32; denormals count as 0
@@ -534,6 +568,14 @@ __device__ __forceinline__ void copy_async_wait() {
 /// The line of 128 bytes that `global` is in, from memory to the second level of cache, while the thread goes on.
 __device__ __forceinline__ void fetch_to_shared_cache(const void* global) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(global));
+}
+
+/// So many bytes, a multiple of 16 from an address that is one, on their way from memory to the second level of cache:
+/// called by one thread for all. Nothing before compute capability 9.0.
+__device__ __forceinline__ void fetch_all_to_shared_cache(const void* global, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" : : "l"(global), "r"(bytes) : "memory");
+#endif
 }
 
 // ---- kernels that overlap, and blocks that see each other's shared memory; from compute capability 9.0 on

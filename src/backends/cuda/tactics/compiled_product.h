@@ -10,6 +10,7 @@
 #include "backends/cuda/tactics/epilogue.h"
 #include "backends/cuda/tactics/product_view.h"
 #include "backends/cuda/tactics/tile_choice.h"
+#include "backends/cuda/tactics/weight_only_view.h"
 
 namespace camshaft::cuda {
 
@@ -35,6 +36,7 @@ class CompiledProduct {
   ContractTile tile;
   std::shared_ptr<const DeviceBuffer> weights;  // null without any
   std::shared_ptr<const DeviceBuffer> begin;    // of sums of bytes: see ContractParameters
+  std::shared_ptr<const DeviceSteps> steps;     // in the place of weights, where B is made of them
 
  private:
   int64_t most_shared_bytes() const;

@@ -30,9 +30,7 @@ class ProductKernel final : public Kernel {
     return !is_dense && reads_input(i) && static_cast<int32_t>(i) != view_.contract.moments;
   }
   bool writes_slices(size_t o) const override { return o == 0; }
-  bool reads_input(size_t i) const override {
-    return !view_.rows || static_cast<int32_t>(i) != view_.b || view_.epilogue.reads(i);
-  }
+  bool reads_input(size_t i) const override { return view_.reads_input(i); }
 
  private:
   ProductView view_;
@@ -116,8 +114,7 @@ std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Ta
   }
   auto compiled =
       std::make_unique<CompiledProduct>(workshop, view, *choice, optimum, std::move(weights), std::move(begin));
-  compiled->function(can_be_aligned(region, view));
-  return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
+  return product_kernel(region, std::move(view), std::move(compiled));
 }
 
 }  // namespace
@@ -127,6 +124,12 @@ std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductVi
   const ContractSize optimum = size_at_optimum(region, view);
   const TileChoice choice = tile_choices(view.form, optimum, workshop.device()->facts()).front();
   auto compiled = std::make_unique<CompiledProduct>(workshop, view, choice, optimum, std::move(weights));
+  return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
+}
+
+std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view,
+                                             std::unique_ptr<const CompiledProduct> compiled) {
+  compiled->function(can_be_aligned(region, view));
   return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
 }
 

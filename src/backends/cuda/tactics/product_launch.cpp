@@ -58,6 +58,7 @@ class ProductLaunch final : public Launch {
     splits_ = std::max(1u, (p_.k_tiles + p_.k_tiles_per_split - 1) / p_.k_tiles_per_split);
     p_.is_cluster = compiled.can_be_cluster(static_cast<int>(splits_));
     p_.b_is_constant = view.rows.has_value();
+    if (view.steps) set_steps(*view.steps);
     if (compiled.begin) p_.begin = reinterpret_cast<const int32_t*>(compiled.begin->data());
     // What fits the cache is there already.
     const int64_t result_bytes = batch * p_.m * p_.n * width;
@@ -87,7 +88,9 @@ class ProductLaunch final : public Launch {
   void run(const LaunchArguments& arguments) override {
     if (blocks_ == 0) return;
     p_.a = arguments.inputs[static_cast<size_t>(view_.a)];
-    p_.b = view_.rows ? compiled_.weights->data() : arguments.inputs[static_cast<size_t>(view_.b)];
+    p_.b = view_.steps  ? compiled_.steps->steps.data()
+           : view_.rows ? compiled_.weights->data()
+                        : arguments.inputs[static_cast<size_t>(view_.b)];
     p_.c = arguments.outputs[0];
     p_.a_vector = a_can_be_vector_ && is_aligned(p_.a);
     p_.b_vector = b_can_be_vector_ && is_aligned(p_.b);
@@ -114,6 +117,15 @@ class ProductLaunch final : public Launch {
     p_.b_row = view_.rows->pitch;
     p_.b_column = 1;
     b_can_be_vector_ = true;
+  }
+
+  void set_steps(const StepTerms& steps) {
+    p_.scales = compiled_.steps->scales.data();
+    p_.zeros = compiled_.steps->zeros.data();
+    p_.step_zero = steps.one_zero;
+    p_.step_chunks = narrow(steps.chunks);
+    p_.step_blocks = narrow(steps.blocks);
+    p_.matrices_of_block = divisor(steps.matrices_of_block, "the size of a block");
   }
 
   void set_windows(const KernelShapes& shapes) {

@@ -19,6 +19,13 @@ struct ByteTerms {
   int32_t bias = -1;   ///< region input: i32, one a column, of which sums begin; -1: none
 };
 
+/// What a B that is made of weights of few bits has beside them.
+struct StepTerms {
+  int32_t scale = -1, zero = -1;  ///< region inputs; the latter -1 where all have one zero point
+  uint32_t one_zero = 0;          ///< as steps are stored
+  int64_t chunks = 0, blocks = 0, matrices_of_block = 0;
+};
+
 struct ProductView {
   ContractView contract;  ///< its anchor's inputs are A, B and the bias
   EpilogueView epilogue;  ///< of sums of bytes, without the bias
@@ -28,7 +35,16 @@ struct ProductView {
   const ops::MatMul* matmul = nullptr;
   std::optional<ops::Conv> conv;
   Dims window;  ///< of a convolution: out channels, channels of a group, height, width
-  std::optional<ByteTerms> bytes;
+  std::optional<ByteTerms> bytes = std::nullopt;
+  std::optional<StepTerms> steps = std::nullopt;
+
+  /// Whether kernels look at region input `i`: not at weights that they have in a layout of their own.
+  bool reads_input(size_t i) const {
+    const auto input = static_cast<int32_t>(i);
+    const bool is_laid_out =
+        (rows && input == b) || (steps && (input == steps->scale || (input == steps->zero && input >= 0)));
+    return !is_laid_out || epilogue.reads(i);
+  }
 };
 
 /// Of operand `i` of the region's node.

@@ -41,6 +41,38 @@ inline u32 f32_to_bf16_pair(f32 low, f32 high) {
   return emulator::f32_to_bf16(low) | emulator::f32_to_bf16(high) << 16;
 }
 
+// ---- pairs of halves
+
+namespace emulator {
+template <class F>
+inline u32 of_f16_pairs(u32 a, u32 b, u32 c, const F& f) {
+  u32 out = 0;
+  for (int i = 0; i < 2; ++i)
+    out |= u32(f32_to_f16(f(f16_to_f32(u16(a >> 16 * i)), f16_to_f32(u16(b >> 16 * i)), f16_to_f32(u16(c >> 16 * i)))))
+           << 16 * i;
+  return out;
+}
+}  // namespace emulator
+// In f32 sums and products of two are exact enough for one rounding; so are products with sums of the sizes that
+// kernels have.
+inline u32 f16_pair_sub(u32 a, u32 b) {
+  return emulator::of_f16_pairs(a, b, 0, [](f32 x, f32 y, f32) { return x - y; });
+}
+inline u32 f16_pair_mul(u32 a, u32 b) {
+  return emulator::of_f16_pairs(a, b, 0, [](f32 x, f32 y, f32) { return x * y; });
+}
+inline u32 f16_pair_fma(u32 a, u32 b, u32 c) {
+  return emulator::of_f16_pairs(a, b, c, [](f32 x, f32 y, f32 z) { return x * y + z; });
+}
+inline u32 bf16_pair_fma(u32 a, u32 b, u32 c) {
+  u32 out = 0;
+  for (int i = 0; i < 2; ++i) {
+    const auto of = [&](u32 pair) { return __uint_as_float(pair >> 16 * i << 16); };
+    out |= emulator::f32_to_bf16(of(a) * of(b) + of(c)) << 16 * i;
+  }
+  return out;
+}
+
 template <bool IS_SIGNED>
 inline u32 f32_to_bytes(f32 a, f32 b, f32 c, f32 d, int zero) {
   const f32 all[4] = {a, b, c, d};
@@ -130,6 +162,10 @@ inline void store(T* to, const T (&from)[count]) {
   emulator::need_alignment(to, sizeof from < 16 ? sizeof from : 16,
                            "store() to an address that is not aligned to all of the elements");
   __builtin_memcpy(to, from, sizeof from);
+}
+
+inline void load_once(const void* from, u32 (&to)[4]) {
+  load(static_cast<const u32*>(from), to);
 }
 
 // ---- approximations
@@ -530,6 +566,10 @@ inline void copy_async_wait() {
 }
 
 inline void fetch_to_shared_cache(const void*) {}
+inline void fetch_all_to_shared_cache(const void* global, u32 bytes) {
+  emulator::need_alignment(global, 16, "fetch_all_to_shared_cache() from an address that is not aligned to 16 bytes");
+  if (bytes % 16 != 0) camshaft_block->fail("fetch_all_to_shared_cache() of bytes that are no multiple of 16");
+}
 
 // ---- kernels that overlap: none here, but those that may must have waited
 
