@@ -143,7 +143,7 @@ std::optional<double> estimate_conv(const RegionView& region) {
 // Twice the rate, from half the weights, after a pass over the image.
 std::optional<double> estimate_conv_bf16(const RegionView& region) {
   const auto view = view_conv(region);
-  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_pairs() || !view->spatial.constant_weights)
+  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_products() || !view->spatial.constant_weights)
     return std::nullopt;
   const Dims& w = view->spatial.weight_dims;
   if (view->op.groups > 1 && w[1] % 2 != 0) return std::nullopt;  // pairs of two groups

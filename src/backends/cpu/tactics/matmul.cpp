@@ -118,7 +118,7 @@ std::optional<double> estimate_gemm(const RegionView& region) {
 // Twice the rate, from half the weights, after a pass over A, which is in some cache.
 std::optional<double> estimate_gemm_bf16(const RegionView& region) {
   const auto view = view_matmul(region);
-  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_pairs() || !has_constant_matrix(region, *view))
+  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_products() || !has_constant_matrix(region, *view))
     return std::nullopt;
   const double weights = elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->b)]);
   return seconds_per_launch + rounding_seconds(region, view->a) +
