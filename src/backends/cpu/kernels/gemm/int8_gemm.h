@@ -68,9 +68,10 @@ struct Int8Rows {
 
 /// What becomes of the sums.
 enum class Int8Result : uint8_t {
-  sums,    ///< i32 to C, or to blocks for `finish`
-  scaled,  ///< f32: sum · scale, then `epilogue`
-  steps,   ///< 8 bits: round(sum · scale) + zero, saturated, or what Int8Steps says
+  sums,       ///< i32 to C, or to blocks for `finish`
+  scaled,     ///< f32: sum · scale, then `epilogue`
+  steps,      ///< 8 bits: round(sum · scale) + zero, saturated, or what Int8Steps says
+  activated,  ///< 8 bits: x of Int8Steps, which rounds nothing of its own, is what `epilogue` makes of sum · scale
 };
 
 /// How x = sum · scale becomes steps:
