@@ -193,7 +193,8 @@ TEST(Int8Gemm, FinishesBlocksAsOneThreadDoes) {
       const std::vector<int32_t> begin(padded, 7), zeros(padded, 3);
       std::vector<float> scale(padded), bias = random.vector(n), addend = random.vector(m * n);
       for (float& v : scale) v = 1e-5f * (2 + random.real());
-      for (const Int8Result result : {Int8Result::scaled, Int8Result::steps, Int8Result::sums}) {
+      for (const Int8Result result :
+           {Int8Result::scaled, Int8Result::steps, Int8Result::activated, Int8Result::sums}) {
         std::vector<float> expected_floats;
         std::vector<uint8_t> expected_bytes;
         std::vector<int32_t> expected_sums;
@@ -225,6 +226,13 @@ TEST(Int8Gemm, FinishesBlocksAsOneThreadDoes) {
             p.epilogue.callback = Collector::twice, p.epilogue.context = &collector;
           } else if (result == Int8Result::steps) {
             p.c = steps.data();
+          } else if (result == Int8Result::activated) {
+            // A NaN and what is beyond 8 bits, too.
+            scale[0] = std::numeric_limits<float>::quiet_NaN(), scale[1] = 1e30F;
+            p.c = steps.data();
+            p.epilogue.bias = bias.data();
+            p.epilogue.activation = &leaky, p.epilogue.addend = addend.data(), p.epilogue.addend_ld = n;
+            p.steps.own = 10, p.steps.shift = 0.25F, p.steps.is_plain = false;
           } else {
             p.finish = Collector::take, p.finish_context = &collector;
           }
@@ -232,7 +240,20 @@ TEST(Int8Gemm, FinishesBlocksAsOneThreadDoes) {
           int8_gemm(p, pool, workspace.get(), by);
           if (expected_floats.empty())
             expected_floats = floats, expected_bytes = steps, expected_sums = collector.sums;
-          ASSERT_EQ(floats, expected_floats);
+          if (result == Int8Result::activated) {
+            // What `scaled` makes of the same, rounded here.
+            Int8Problem real = p;
+            real.result = Int8Result::scaled;
+            real.c = floats.data();
+            int8_gemm(real, pool, workspace.get(), by);
+            for (size_t i = 0; i < floats.size(); ++i) {
+              const float moved = std::nearbyint(std::fma(floats[i], 10.0F, 0.25F)) + 120;
+              const float wanted = std::isnan(floats[i]) ? 0 : std::min(std::max(moved, 0.0F), 255.0F);
+              ASSERT_EQ(steps[i], static_cast<uint8_t>(wanted)) << floats[i];
+            }
+          } else {
+            ASSERT_EQ(floats, expected_floats);
+          }
           ASSERT_EQ(steps, expected_bytes);
           ASSERT_EQ(collector.sums, expected_sums);
         }

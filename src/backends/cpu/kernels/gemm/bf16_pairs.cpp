@@ -52,6 +52,10 @@ bool has_bf16_products() {
   return has_bf16_pairs() || pair_matrix_unit() != MatrixUnit::none;
 }
 
+double bf16_speedup(double rows) {
+  return pair_matrix_unit() != MatrixUnit::none && rows >= 8 ? 6 : 2;
+}
+
 void round_rows(const float* from, int64_t ld, int64_t rows, int64_t k, float* words, ThreadPool& pool) {
   constexpr int64_t piece = 4096;
   if (ld == k && k % 2 == 0) {

@@ -144,6 +144,9 @@ struct Int8Instructions {
   MatrixUnit matrix_unit = byte_matrix_unit();  ///< of products of many rows
 };
 
+/// Whether the matrix unit computes products of m rows. With fewer rows or words of K dots do.
+bool int8_takes_tiles(const Int8Weights& weights, int64_t m, MatrixUnit unit = byte_matrix_unit());
+
 /// How the product is cut for threads: in steps of quads. Sums are exact wherever K is cut.
 ProductShape int8_product_shape(const Int8Weights& weights, int64_t m, int64_t taps, bool in_place,
                                 const Int8Instructions& by = {});

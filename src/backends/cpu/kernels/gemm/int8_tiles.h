@@ -7,8 +7,6 @@
 
 namespace camshaft::cpu {
 
-/// Whether products of m rows are such. Of fewer rows a tile is mostly empty, and the weights take as long to read.
-bool int8_takes_tiles(const Int8Weights& weights, int64_t m, MatrixUnit unit);
 /// Of one thread; a multiple of 64.
 int64_t int8_tiles_scratch_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks);
 void int8_run_tiles(const Int8Problem& problem, const Share& share, const Int8Part& part, MatrixUnit unit,

@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/gemm/matrix_tiles.h"
 
+#include <cstring>
+
 #include "backends/cpu/kernels/gemm/portable_tiles.h"
 
 namespace camshaft::cpu {
@@ -109,7 +111,47 @@ void add_up_on(Unit& unit, const TileSums& s) {
   }
 }
 
+#if defined(__x86_64__)
+template <TileProduct kProduct>
+void multiply_in_registers(int64_t rounds) {
+  for (int64_t i = 0; i < rounds; ++i) {
+    Amx::multiply<kProduct, kSums, kA, kB>();
+    Amx::multiply<kProduct, kSums + 1, kA, kB + 1>();
+    Amx::multiply<kProduct, kSums + 2, kA + 1, kB>();
+    Amx::multiply<kProduct, kSums + 3, kA + 1, kB + 1>();
+  }
+}
+#endif
+
 }  // namespace
+
+double spin_tiles([[maybe_unused]] TileProduct product, [[maybe_unused]] int64_t rounds) {
+#if defined(__x86_64__)
+  const bool pairs = product == TileProduct::bf16_pairs;
+  if ((pairs ? pair_matrix_unit() : byte_matrix_unit()) != MatrixUnit::amx) return 0;
+  // Configured, and with zeros in all registers.
+  alignas(64) char zeros[kTileRows * kTileWords * 4] = {};
+  alignas(64) char sums[2 * kTileRows * 2 * kTileColumns * 4];
+  const TileRows rows{zeros, 64};
+  TileSums s;
+  s.product = product;
+  s.row_tiles = s.column_tiles = 2;
+  for (int i = 0; i < 2; ++i) s.rows[i] = kTileRows, s.columns[i] = kTileColumns, s.a[i] = &rows;
+  s.steps = {1, kTileWords};
+  s.b_stride = 0;
+  s.b = sums;
+  std::memset(sums, 0, sizeof sums);
+  s.sums = sums;
+  s.sums_ld = 2 * kTileColumns;
+  MatrixTiles tiles(MatrixUnit::amx);
+  tiles.add_up(s);
+  pairs ? multiply_in_registers<TileProduct::bf16_pairs>(rounds) : multiply_in_registers<TileProduct::u8_s8>(rounds);
+  const int64_t elements = pairs ? 2 : 4;
+  return 2.0 * 4 * static_cast<double>(kTileRows * kTileColumns * kTileWords * elements) * static_cast<double>(rounds);
+#else
+  return 0;
+#endif
+}
 
 MatrixTiles::Shapes MatrixTiles::shapes_of(const TileSums& s) {
   Shapes shapes;

@@ -59,6 +59,10 @@ struct TileSums {
   int prefetch_lines = 0;  ///< cache lines to ask for every step
 };
 
+/// Multiplies full tiles of the unit that this machine has for the product, `rounds` times four that stay in registers.
+/// Returns how many operations that were, a multiplication and an addition being two; 0 where it has none.
+double spin_tiles(TileProduct product, int64_t rounds);
+
 /// The unit in use by this thread. Its tiles are configured when they are first used, and released in the end: other
 /// code finds none that are.
 class MatrixTiles {
