@@ -14,9 +14,8 @@ namespace {
 constexpr int32_t kGuard = 0x5b5b5b5b;
 // Each way of multiplying bytes that this machine has, and tiles without a unit for them.
 std::vector<Int8Instructions> all_instructions() {
-  std::vector<Int8Instructions> all{{has_int8_dots(), MatrixUnit::none},
-                                    {false, MatrixUnit::none},
-                                    {has_int8_dots(), MatrixUnit::portable}};
+  std::vector<Int8Instructions> all{
+      {has_int8_dots(), MatrixUnit::none}, {false, MatrixUnit::none}, {has_int8_dots(), MatrixUnit::portable}};
   if (byte_matrix_unit() == MatrixUnit::amx) all.push_back({});
   return all;
 }
@@ -193,8 +192,7 @@ TEST(Int8Gemm, FinishesBlocksAsOneThreadDoes) {
       const std::vector<int32_t> begin(padded, 7), zeros(padded, 3);
       std::vector<float> scale(padded), bias = random.vector(n), addend = random.vector(m * n);
       for (float& v : scale) v = 1e-5f * (2 + random.real());
-      for (const Int8Result result :
-           {Int8Result::scaled, Int8Result::steps, Int8Result::activated, Int8Result::sums}) {
+      for (const Int8Result result : {Int8Result::scaled, Int8Result::steps, Int8Result::activated, Int8Result::sums}) {
         std::vector<float> expected_floats;
         std::vector<uint8_t> expected_bytes;
         std::vector<int32_t> expected_sums;
@@ -238,8 +236,7 @@ TEST(Int8Gemm, FinishesBlocksAsOneThreadDoes) {
           }
           Workspace workspace(int8_workspace_bytes(w, m, 1, p.gives_blocks(), threads, by));
           int8_gemm(p, pool, workspace.get(), by);
-          if (expected_floats.empty())
-            expected_floats = floats, expected_bytes = steps, expected_sums = collector.sums;
+          if (expected_floats.empty()) expected_floats = floats, expected_bytes = steps, expected_sums = collector.sums;
           if (result == Int8Result::activated) {
             // What `scaled` makes of the same, rounded here.
             Int8Problem real = p;
@@ -300,8 +297,7 @@ TEST(Int8Gemm, RowsOfLines) {
       const auto& l = *static_cast<const Lines*>(context);
       for (int64_t t = 0; t < l.taps; ++t)
         for (int64_t r = 0; r < rows; ++r)
-          pointers[t * stride + r] =
-              l.base + ((row0 + r) / l.pixels + t) * l.line + (row0 + r) % l.pixels * l.pixel;
+          pointers[t * stride + r] = l.base + ((row0 + r) / l.pixels + t) * l.line + (row0 + r) % l.pixels * l.pixel;
     }
   };
   RandomData random;

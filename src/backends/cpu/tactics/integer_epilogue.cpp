@@ -65,8 +65,7 @@ bool IntegerEpilogue::take_activation(const RegionView& region, const ContractVi
   for (const StepsOfReal& end : peel_steps(whole)) {
     const std::optional<ScaledSums> head = peel_scale(end.real);
     if (!head || head->steps) continue;
-    std::optional<ContractEpilogue> rest =
-        ContractEpilogue::make(region, view, head->behind, -1, 1 + kMoreResiduals);
+    std::optional<ContractEpilogue> rest = ContractEpilogue::make(region, view, head->behind, -1, 1 + kMoreResiduals);
     if (!rest || rest->has_program()) continue;
     result_ = Int8Result::activated;
     scale_ = {head->load < 0 ? -1 : end.real.loads[static_cast<size_t>(head->load)], head->number};

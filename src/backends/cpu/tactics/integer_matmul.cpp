@@ -176,7 +176,8 @@ std::optional<double> estimate_matmul(const RegionView& region) {
   const auto view = view_integer_matmul(region);
   if (!view) return std::nullopt;
   const Shape& a = region.graph.shape(region.node.inputs[static_cast<size_t>(view->a)]);
-  const double depth = size_at_optimum(region, a.back()), elements = elements_at_optimum(region, region.node.outputs[0]);
+  const double depth = size_at_optimum(region, a.back()),
+               elements = elements_at_optimum(region, region.node.outputs[0]);
   const double columns = std::max(1.0, size_at_optimum(region, region.graph.shape(region.node.outputs[0]).back()));
   return seconds_per_launch + std::max(elements * depth * seconds_per_product(elements / columns, columns, depth),
                                        bytes_at_optimum(region) * seconds_per_byte);

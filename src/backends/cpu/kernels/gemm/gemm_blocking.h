@@ -75,7 +75,8 @@ inline Blocking matrix_blocking(int64_t m, int64_t taps, int64_t depth) {
   const int64_t k = taps * depth, block = k <= kMatrixBlockK ? kMatrixBlockK : 512;
   const int64_t pieces = std::max<int64_t>(1, divide_up(depth, block));
   result.depth = pieces == 1 ? std::max<int64_t>(1, depth) : round_up(divide_up(depth, pieces), kTileWords);
-  result.taps = pieces == 1 ? std::clamp<int64_t>(block / std::max<int64_t>(1, depth), 1, std::max<int64_t>(1, taps)) : 1;
+  result.taps =
+      pieces == 1 ? std::clamp<int64_t>(block / std::max<int64_t>(1, depth), 1, std::max<int64_t>(1, taps)) : 1;
   return result;
 }
 
@@ -109,8 +110,8 @@ inline KBlock next_block(const Blocking& blocking, int64_t taps, int64_t depth, 
   return end;
 }
 
-/// One thread's scratch memory: row pointers, output rows, a copied block of A. Where a unit multiplies tiles also these,
-/// their copies and the last step of a panel.
+/// One thread's scratch memory: row pointers, output rows, a copied block of A. Where a unit multiplies tiles also
+/// these, their copies and the last step of a panel.
 struct Scratch {
   const float** pointers;
   int64_t* out_rows;
@@ -120,9 +121,9 @@ struct Scratch {
   float* last_step;
 
   static int64_t bytes(int64_t block_rows, int64_t taps) {
-    return pointer_bytes(block_rows, taps) +
-           std::max(copy_bytes(block_rows),
-                    pair_matrix_unit() == MatrixUnit::none ? 0 : matrix_bytes(block_rows, taps));
+    return pointer_bytes(block_rows, taps) + std::max(copy_bytes(block_rows), pair_matrix_unit() == MatrixUnit::none
+                                                                                  ? 0
+                                                                                  : matrix_bytes(block_rows, taps));
   }
   Scratch(void* memory, int64_t block_rows, int64_t taps) {
     char* at = static_cast<char*>(memory);
@@ -142,9 +143,7 @@ struct Scratch {
   static int64_t pointer_bytes(int64_t block_rows, int64_t taps) {
     return round_up(block_rows * std::max<int64_t>(1, taps) * 8, 64) + round_up(block_rows * 8, 64);
   }
-  static int64_t copy_bytes(int64_t block_rows) {
-    return block_rows * (divide_up(kCopiedBlockK, 16) | 1) * 16 * 4;
-  }
+  static int64_t copy_bytes(int64_t block_rows) { return block_rows * (divide_up(kCopiedBlockK, 16) | 1) * 16 * 4; }
   static int64_t matrix_bytes(int64_t block_rows, int64_t taps) {
     return last_step_bytes + TileRowBlock::description_bytes(block_rows, std::max<int64_t>(1, taps)) +
            TileRowBlock::copy_bytes(block_rows, 1, (kMatrixBlockK + kTileWords) * 4);

@@ -14,8 +14,8 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/gemm_core.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which sets the target.
-#include "backends/cpu/kernels/gemm/gemm_blocking.h"
 #include "backends/cpu/kernels/gemm/bf16_pairs.h"
+#include "backends/cpu/kernels/gemm/gemm_blocking.h"
 #include "backends/cpu/kernels/gemm/gemm_dots-inl.h"
 #include "backends/cpu/kernels/gemm/gemm_matrix-inl.h"
 #include "backends/cpu/kernels/gemm/gemm_tile-inl.h"

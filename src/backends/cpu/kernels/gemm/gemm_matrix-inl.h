@@ -1,5 +1,5 @@
-// A panel of a product of bf16 by a unit that multiplies tiles (matrix_unit.h), which finishes its sums as register tiles
-// do theirs. Included once per instruction set.
+// A panel of a product of bf16 by a unit that multiplies tiles (matrix_unit.h), which finishes its sums as register
+// tiles do theirs. Included once per instruction set.
 #if defined(CAMSHAFT_CPU_GEMM_MATRIX_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAMSHAFT_CPU_GEMM_MATRIX_INL_H
 #undef CAMSHAFT_CPU_GEMM_MATRIX_INL_H
@@ -28,7 +28,8 @@ struct MatrixWords {};
 /// One thread's rows of an M block and a K block, as tiles.
 class MatrixRows {
  public:
-  explicit MatrixRows(const Scratch& scratch) : rows_(scratch.tiles, scratch.tile_copies), last_step_(scratch.last_step) {}
+  explicit MatrixRows(const Scratch& scratch)
+      : rows_(scratch.tiles, scratch.tile_copies), last_step_(scratch.last_step) {}
 
   /// Row r of tap t starts at pointers[t * tap_stride + r] + offset.
   void set(const float* const* pointers, int64_t tap_stride, const KBlock& block, int64_t offset, int64_t rows) {

@@ -140,7 +140,7 @@ bool has_byte_tables();
 
 /// What multiplies bytes. Whatever it is, sums are the same.
 struct Int8Instructions {
-  bool dots = has_int8_dots();                ///< quads at once, or products of 16 bits, which never saturate either
+  bool dots = has_int8_dots();                  ///< quads at once, or products of 16 bits, which never saturate either
   MatrixUnit matrix_unit = byte_matrix_unit();  ///< of products of many rows
 };
 

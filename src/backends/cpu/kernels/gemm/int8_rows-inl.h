@@ -48,14 +48,14 @@ inline void copy_int8_row(const Int8Problem& p, const uint8_t* const* pointers, 
   std::memset(to, 0, static_cast<size_t>(filling));
 }
 
-inline void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_stride, int64_t rows, uint8_t* copies,
-                    int64_t stride) {
+inline void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_stride, int64_t rows,
+                           uint8_t* copies, int64_t stride) {
   for (int64_t r = 0; r < rows; ++r) copy_int8_row(p, pointers + r, tap_stride, copies + r * stride);
   for (int64_t r = 0; r < rows; ++r) pointers[r] = copies + r * stride;
 }
 
 inline void sum_int8_rows(const uint8_t* const* pointers, int64_t taps, int64_t depth, int64_t tap_stride, int64_t rows,
-                   int32_t* sums) {
+                          int32_t* sums) {
   for (int64_t r = 0; r < rows; ++r) {
     int32_t sum = 0;
     for (int64_t t = 0; t < taps; ++t) {
@@ -67,8 +67,8 @@ inline void sum_int8_rows(const uint8_t* const* pointers, int64_t taps, int64_t 
 }
 
 // What zero points take off the sums of a tile's rows.
-inline void take_tile_zeros(const Int8Problem& p, const Int8Part& part, const int32_t* row_sums, int64_t row0, int64_t rows,
-                     int64_t col0, int64_t columns, int32_t* sums, int64_t ld) {
+inline void take_tile_zeros(const Int8Problem& p, const Int8Part& part, const int32_t* row_sums, int64_t row0,
+                            int64_t rows, int64_t col0, int64_t columns, int32_t* sums, int64_t ld) {
   for (int64_t r = 0; r < rows; ++r) {
     int32_t* of_row = sums + r * ld;
     if (p.column_zeros) int8::take_zeros(of_row, columns, row_sums[r], p.column_zeros + col0);

@@ -43,9 +43,8 @@ struct Int8TileReads {
     const Int8Weights& w = *p.weights;
     const bool moved = p.rows.flip && !as_signed;
     const int64_t words = divide_up(p.rows.depth, 4);
-    const bool whole = p.rows.depth % 4 == 0
-                           ? p.rows.taps == 1 || p.rows.depth >= 32
-                           : p.rows.has_room && w.piece == p.rows.depth && !p.column_zeros;
+    const bool whole = p.rows.depth % 4 == 0 ? p.rows.taps == 1 || p.rows.depth >= 32
+                                             : p.rows.has_room && w.piece == p.rows.depth && !p.column_zeros;
     steps = TileSteps::of(words);
     in_place = !moved && whole && steps.covered() == words;
     if (!in_place) steps = TileSteps::of(w.layout.k);
@@ -179,8 +178,8 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
         }
       }
       // The next group comes into L2 meanwhile.
-      const int64_t calls = divide_up(rows, kPairRows) * (group_end - group) *
-                            divide_up(int64_t{w.layout.width}, 2 * kTileColumns);
+      const int64_t calls =
+          divide_up(rows, kPairRows) * (group_end - group) * divide_up(int64_t{w.layout.width}, 2 * kTileColumns);
       const int64_t steps = std::max<int64_t>(1, t.taps * t.steps.count);
       const int64_t next_end = std::min(group_end + scratch.group, share.p1);
       int64_t lines_left = 0;
@@ -206,8 +205,7 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
             t.column_tiles = divide_up(width, kTileColumns);
             for (int i = 0; i < t.column_tiles; ++i) t.columns[i] = std::min(kTileColumns, width - i * kTileColumns);
             t.b = reinterpret_cast<const char*>(b + column);
-            t.b_last =
-                fills ? reinterpret_cast<const char*>(last_steps + in_group * kTileWords + column) : nullptr;
+            t.b_last = fills ? reinterpret_cast<const char*>(last_steps + in_group * kTileWords + column) : nullptr;
             t.begin = begins + in_group + column;
             t.sums = tile_sums + column;
             t.sums_ld = stored;

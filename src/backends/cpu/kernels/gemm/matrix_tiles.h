@@ -47,8 +47,8 @@ struct TileSums {
   /// Tap t of tile i of A starts at a[i][t].
   const TileRows* a[2] = {};
   int64_t taps = 1;
-  TileSteps steps;    ///< of a tap
-  const char* b = {}; ///< the first tap's first step; the others follow
+  TileSteps steps;       ///< of a tap
+  const char* b = {};    ///< the first tap's first step; the others follow
   int64_t b_stride = 0;  ///< bytes from a word to the next
   /// The last step of the last tap, if it is not there: rows of b_stride bytes, with zeros beyond the end of K.
   const char* b_last = nullptr;

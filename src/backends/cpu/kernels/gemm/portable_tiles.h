@@ -18,8 +18,7 @@ class PortableTiles {
  public:
   /// Of eight registers.
   PortableTiles(const uint8_t* rows, const uint16_t* row_bytes) : rows_(rows), row_bytes_(row_bytes) {
-    for (int i = 0; i < 8; ++i)
-      require(rows[i] <= 16 && row_bytes[i] <= 64 && (rows[i] == 0) == (row_bytes[i] == 0));
+    for (int i = 0; i < 8; ++i) require(rows[i] <= 16 && row_bytes[i] <= 64 && (rows[i] == 0) == (row_bytes[i] == 0));
   }
 
   template <int kTile>
@@ -80,8 +79,8 @@ class PortableTiles {
     std::memcpy(&bits, at, 2);
     return flushed(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
   }
-  // Products of bf16 have 16 bits: within the range of f32 they are exact, so that sums are rounded once. (std::fma would
-  // be a call, and ten times as slow.)
+  // Products of bf16 have 16 bits: within the range of f32 they are exact, so that sums are rounded once. (std::fma
+  // would be a call, and ten times as slow.)
   static float multiply_add(float a, float b, float sum) { return flushed(sum + a * b); }
 
   // Both elements of pairs have sums of their own, which are added to each other and then to what there is.
