@@ -33,6 +33,9 @@ void print_host(const Record& host) {
         "L3 {:.0f}, DRAM {:.0f} GB/s\n",
         limits["threads"].integer(), limits["gflops"].number(), limits["gexps"].number(), limits["l1_gbs"].number(),
         limits["l2_gbs"].number(), limits["l3_gbs"].number(), limits["dram_gbs"].number());
+  if (!limits.is_null() && limits["byte_tile_gops"].number() > 0)
+    fmt::print("            of tiles: {:.0f} GOP/s of 8 bits, {:.0f} GFLOP/s bf16\n", limits["byte_tile_gops"].number(),
+               limits["bf16_tile_gflops"].number());
 }
 
 void print_gpu(const Record& gpu) {

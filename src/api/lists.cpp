@@ -21,9 +21,17 @@ namespace {
 using nlohmann::json;
 
 json describe(const cpu::MachineLimits& limits) {
-  return {{"threads", limits.threads},   {"gflops", limits.gflops},     {"gexps", limits.gexps},
-          {"l1_gbs", limits.l1_gbs},     {"l2_gbs", limits.l2_gbs},     {"l3_gbs", limits.l3_gbs},
-          {"dram_gbs", limits.dram_gbs}, {"l2_bytes", limits.l2_bytes}, {"l3_bytes", limits.l3_bytes}};
+  return {{"threads", limits.threads},
+          {"gflops", limits.gflops},
+          {"gexps", limits.gexps},
+          {"byte_tile_gops", limits.byte_tile_gops},
+          {"bf16_tile_gflops", limits.bf16_tile_gflops},
+          {"l1_gbs", limits.l1_gbs},
+          {"l2_gbs", limits.l2_gbs},
+          {"l3_gbs", limits.l3_gbs},
+          {"dram_gbs", limits.dram_gbs},
+          {"l2_bytes", limits.l2_bytes},
+          {"l3_bytes", limits.l3_bytes}};
 }
 
 json host(int measure_threads) {

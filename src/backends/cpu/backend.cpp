@@ -152,7 +152,7 @@ class CpuBackend final : public Backend {
 
   bool gains_from(DType dtype) const override { return dtype == DType::i8; }
   bool gains_from_rounding(ops::Rounding rounding) const override {
-    return rounding == ops::Rounding::bf16 && has_bf16_pairs();
+    return rounding == ops::Rounding::bf16 && has_bf16_products();
   }
   bool can_unpack(const std::string& layout) const override { return layout.rfind("winograd", 0) != 0; }
 

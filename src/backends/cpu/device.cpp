@@ -15,6 +15,7 @@
 #include <fstream>
 #endif
 
+#include "backends/cpu/kernels/gemm/matrix_unit.h"
 #include "backends/cpu/kernels/tile_traits.h"
 #include "base/available_cores.h"
 #include "hwy/highway.h"
@@ -60,6 +61,9 @@ std::vector<std::string> features() {
   add(__builtin_cpu_supports("avx512f"), "avx512f");
   add(__builtin_cpu_supports("avx512vnni"), "avx512_vnni");
   add(__builtin_cpu_supports("avx512bf16"), "avx512_bf16");
+  // Where the system grants their registers.
+  add(byte_matrix_unit() == MatrixUnit::amx, "amx_int8");
+  add(pair_matrix_unit() == MatrixUnit::amx, "amx_bf16");
 #elif defined(__aarch64__)
   const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
   add(first & HWCAP_ASIMD, "neon");

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <vector>
 
+#include "backends/cpu/kernels/gemm/matrix_tiles.h"
 #include "backends/cpu/kernels/limits.h"
 #include "base/aligned_buffer.h"
 #include "base/seconds_since.h"
@@ -22,13 +23,14 @@ int64_t cache_bytes(int name, int64_t otherwise) {
   return bytes > 0 ? bytes : otherwise;
 }
 
-double best_gflops(ThreadPool& pool) {
-  constexpr int64_t rounds = 2'000'000;  // some ten milliseconds
+// Of a loop that returns how many operations it was.
+template <class Spin>
+double best_gflops(ThreadPool& pool, const Spin& spin) {
   double best = 0;
   std::vector<double> flops(static_cast<size_t>(pool.size()));
   for (int repeat = 0; repeat < 8; ++repeat) {
     const auto start = Clock::now();
-    pool.run([&](int thread) { flops[static_cast<size_t>(thread)] = spin_fma(rounds); });
+    pool.run([&](int thread) { flops[static_cast<size_t>(thread)] = spin(); });
     best = std::max(best, flops[0] * pool.size() / seconds_since(start) * 1e-9);
   }
   return best;
@@ -75,7 +77,10 @@ MachineLimits measure_limits(int threads) {
   limits.threads = threads;
   limits.l2_bytes = l2_cache_bytes();
   limits.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 16 << 20);
-  limits.gflops = best_gflops(pool);
+  constexpr int64_t rounds = 2'000'000, tile_rounds = 400'000;  // some ten milliseconds
+  limits.gflops = best_gflops(pool, [] { return spin_fma(rounds); });
+  limits.byte_tile_gops = best_gflops(pool, [] { return spin_tiles(TileProduct::u8_s8, tile_rounds); });
+  limits.bf16_tile_gflops = best_gflops(pool, [] { return spin_tiles(TileProduct::bf16_pairs, tile_rounds); });
   constexpr int64_t in_l1 = 16 << 10;
   limits.gexps = best_rate(pool, in_l1, int64_t{64} << 20, sum_exponentials);
   limits.l1_gbs = best_bandwidth(pool, in_l1);

@@ -8,8 +8,9 @@ namespace camshaft::cpu {
 /// Of `threads` threads together.
 struct MachineLimits {
   int threads = 1;
-  double gflops = 0;                                        ///< f32 fused multiply-adds, each counted as two operations
-  double gexps = 0;                                         ///< f32 exponentials, 1e9 a second
+  double gflops = 0;                                ///< f32 fused multiply-adds, each counted as two operations
+  double byte_tile_gops = 0, bf16_tile_gflops = 0;  ///< of a unit that multiplies tiles (AMX); 0 where there is none
+  double gexps = 0;                                 ///< f32 exponentials, 1e9 a second
   double l1_gbs = 0, l2_gbs = 0, l3_gbs = 0, dram_gbs = 0;  ///< reading, 1e9 bytes a second
   int64_t l2_bytes = 0;                                     ///< of one core
   int64_t l3_bytes = 0;                                     ///< shared, as the system reports it

@@ -179,6 +179,25 @@ class StepsMatcher {
 
 }  // namespace
 
+std::vector<StepsOfReal> peel_steps(const EpilogueView& view) {
+  const ScalarProgram& program = view.program;
+  const int32_t last = program.outputs[0];
+  std::vector<StepsOfReal> all;
+  if (!is_byte(instruction_at(program, last).dtype)) return all;
+  for (int32_t i = 1; i < last; ++i) {
+    const ScalarInstruction& real = instruction_at(program, i);
+    if (real.kind != Kind::apply || real.dtype != DType::f32) continue;
+    const std::optional<StepsOfSum> steps = StepsMatcher(view, i).result();
+    if (!steps || steps->rounds || steps->addend >= 0) continue;
+    StepsOfReal found{view, *steps};
+    found.real.program.instructions.resize(static_cast<size_t>(i) + 1);
+    found.real.program.outputs = {i};
+    found.real.result = DType::f32;
+    all.push_back(std::move(found));
+  }
+  return all;
+}
+
 std::optional<ScaledSums> peel_scale(const EpilogueView& view) {
   const ScalarProgram& program = view.program;
   const int32_t number = sole_reader(program, 0);

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "compile/region/epilogue_view.h"
 
@@ -35,6 +36,15 @@ struct ScaledSums {
   std::optional<StepsOfSum> steps = std::nullopt;  ///< what they end as, if it is that
   EpilogueView behind;                             ///< otherwise: what follows, with the product as its sum
 };
+
+/// The end of an epilogue that makes steps of a number x in f32: q is x, and there is no addend.
+struct StepsOfReal {
+  EpilogueView real;  ///< the epilogue up to x
+  StepsOfSum steps;
+};
+
+/// All ways to see an epilogue so, that with the longest end first; none where the result is not of 8 bits.
+std::vector<StepsOfReal> peel_steps(const EpilogueView& view);
 
 /// nullopt where sums are not scaled so.
 std::optional<ScaledSums> peel_scale(const EpilogueView& view);

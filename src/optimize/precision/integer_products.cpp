@@ -194,8 +194,16 @@ class IntegerProducts {
     return add(op, {id});
   }
 
-  std::optional<ScaledSum> product(const ops::MatMul& op) {
-    const auto a = bytes_of(node_->inputs[0]), b = bytes_of(node_->inputs[1]);
+  std::optional<ScaledSum> product(const ops::MatMul& matmul) {
+    ops::MatMul op = matmul;
+    ValueId right_operand = node_->inputs[1];
+    // Weights of a Gemm are transposed behind their Dequantize.
+    if (const auto* turn = producers_.op<ops::Transpose>(right_operand);
+        turn && turn->permutation == std::vector<int64_t>{1, 0}) {
+      right_operand = producers_.find(right_operand)->inputs[0];
+      op.transpose_b = !op.transpose_b;
+    }
+    const auto a = bytes_of(node_->inputs[0]), b = bytes_of(right_operand);
     if (!a || !b) return std::nullopt;
     const auto rank = static_cast<int64_t>(graph_.shape(b->steps).size());
     const bool is_vector = !is_per_tensor(graph_, b->parameters);

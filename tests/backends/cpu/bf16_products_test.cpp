@@ -5,6 +5,7 @@
 #include "backends/cpu/conv_problem.h"
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/gemm/bf16_pairs.h"
+#include "backends/cpu/kernels/gemm/matrix_unit.h"
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
 #include "base/thread_pool.h"
@@ -57,6 +58,20 @@ bool has_tactic(const Op& op, const std::vector<Tensor>& operands, const std::st
   return false;
 }
 
+/// Runs the body on every instruction set by tiles in plain C++, and as it is where it has products of pairs.
+template <class Body>
+void for_each_product(Body&& body) {
+  for_each_target([&] {
+    if (has_bf16_products()) body();
+    SCOPED_TRACE("portable tiles");
+    set_matrix_unit_for_test(MatrixUnit::portable);
+    body();
+    set_matrix_unit_for_test(MatrixUnit::none);
+    if (has_bf16_products()) body();
+    reset_matrix_unit_for_test();
+  });
+}
+
 /// Runs the body on instruction sets that have pairs.
 template <class Body>
 void for_targets_with_pairs(Body&& body) {
@@ -72,24 +87,26 @@ void for_targets_with_pairs(Body&& body) {
 TEST(Bf16Products, AreOfferedWhereOperatorAndMachineAllow) {
   RandomData data;
   const Tensor x = floats(data, {4, 6}), w = floats(data, {6, 8});
-  for_each_target([&] {
+  const auto check = [&] {
     for (const ops::Rounding rounding : {ops::Rounding::none, ops::Rounding::tf32, ops::Rounding::bf16}) {
-      const bool expected = rounding == ops::Rounding::bf16 && has_bf16_pairs();
-      EXPECT_EQ(has_tactic(ops::MatMul{.rounding = rounding}, {x, w}, "gemm_bf16"), expected);
+      const bool rounds = rounding == ops::Rounding::bf16;
+      EXPECT_EQ(has_tactic(ops::MatMul{.rounding = rounding}, {x, w}, "gemm_bf16"), rounds && has_bf16_products());
       EXPECT_TRUE(has_tactic(ops::MatMul{.rounding = rounding}, {x, w}, "gemm"));
       const NodeTest a = attention({4, 4, 2, 3}, {x, x, x}, 0);
       ops::Attention op = *a.op.as<ops::Attention>();
       op.rounding = rounding;
-      EXPECT_EQ(has_tactic(op, a.inputs, "attention_bf16"), expected);
+      EXPECT_EQ(has_tactic(op, a.inputs, "attention_bf16"), rounds && has_bf16_pairs());
       EXPECT_TRUE(has_tactic(op, a.inputs, "attention"));
     }
-    EXPECT_EQ(backend()->gains_from_rounding(ops::Rounding::bf16), has_bf16_pairs());
-  });
+    EXPECT_EQ(backend()->gains_from_rounding(ops::Rounding::bf16), has_bf16_products());
+  };
+  for_each_target(check);
+  for_each_product(check);
 }
 
 TEST(Bf16Products, RowsAreRoundedToNearestFromAnyPitch) {
   RandomData data;
-  for_targets_with_pairs([&] {
+  for_each_product([&] {
     for (int round = 0; round < 200; ++round) {
       const int64_t rows = data.integer(0, 40), k = data.integer(1, round % 10 == 0 ? 5000 : 80);
       const int64_t ld = k + (data.coin() ? data.integer(0, 3) : 0);
@@ -120,7 +137,7 @@ TEST(Bf16Products, RowsAreRoundedToNearestFromAnyPitch) {
 
 TEST(Bf16Products, MatrixTailsAndThreads) {
   RandomData data;
-  for_targets_with_pairs([&] {
+  for_each_product([&] {
     const auto check = [&](int64_t m, int64_t n, int64_t k, int threads) {
       const bool transposed = data.coin();
       const Tensor x = rounded(floats(data, {m, k}));
@@ -138,7 +155,7 @@ TEST(Bf16Products, MatrixTailsAndThreads) {
 
 TEST(Bf16Products, RoundBothOperands) {
   RandomData data;
-  for_targets_with_pairs([&] {
+  for_each_product([&] {
     for (int round = 0; round < 10; ++round) {
       const int64_t m = data.integer(1, 30), n = data.integer(1, 90), k = data.integer(1, 300);
       const Tensor x = floats(data, {m, k}), w = floats(data, {k, n});
@@ -152,7 +169,7 @@ TEST(Bf16Products, RoundBothOperands) {
 
 TEST(Bf16Products, SpecialsReachTheirRowsAndColumnsOnly) {
   RandomData data;
-  for_targets_with_pairs([&] {
+  for_each_product([&] {
     for (const float special : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
       for (int round = 0; round < 12; ++round) {
         Tensor x = rounded(floats(data, {data.integer(1, 20), data.integer(1, 70)}));
@@ -165,7 +182,7 @@ TEST(Bf16Products, SpecialsReachTheirRowsAndColumnsOnly) {
 }
 
 TEST(Bf16Products, SubnormalOperandsCountAsZero) {
-  for_targets_with_pairs([&] {
+  for_each_product([&] {
     Tensor x(DType::f32, {2, 2}), w(DType::f32, {2, 1});
     for (int i = 0; i < 4; ++i) x.as_mutable<float>()[i] = i % 2 == 0 ? 0x1p-130F : 1.0F;
     w.as_mutable<float>()[0] = 0x1p120F;
@@ -178,7 +195,7 @@ TEST(Bf16Products, SubnormalOperandsCountAsZero) {
 
 TEST(Bf16Products, ThreadsChangeNothing) {
   RandomData data;
-  for_targets_with_pairs([&] {
+  for_each_product([&] {
     for (int round = 0; round < 20; ++round) {
       const int64_t m = round % 2 == 0 ? 1 : data.integer(2, 40), n = data.integer(1, 700), k = data.integer(1, 900);
       const NodeTest test = matmul(floats(data, {m, k}), floats(data, {k, n}));
@@ -199,7 +216,7 @@ ConvProblem random_convolution(RandomData& data, int round) {
 
 TEST(Bf16Products, Convolutions) {
   RandomData data;
-  for_targets_with_pairs([&] {
+  for_each_product([&] {
     for (int round = 0; round < 80; ++round) {
       const ConvProblem p = random_convolution(data, round);
       NodeTest(p.op, {rounded(p.x), rounded(p.weights), p.bias}, {1, 2}, "conv_bf16", kSums).check(1 + round % 3);
@@ -238,7 +255,7 @@ TEST(Bf16Products, Attention) {
 // What an engine stores: another machine gets the rounded weights back.
 TEST(Bf16Products, PackedWeightsAreRecoveredAsBf16) {
   RandomData data;
-  for_targets_with_pairs([&] {
+  for_each_product([&] {
     for (int round = 0; round < 20; ++round) {
       Op op = ops::MatMul{.transpose_b = data.coin(), .rounding = ops::Rounding::bf16};
       const int64_t k = data.integer(1, 30), n = data.integer(1, 150);

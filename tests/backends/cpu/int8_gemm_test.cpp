@@ -12,6 +12,13 @@ namespace camshaft::cpu::int8_gemm_test {
 namespace {
 
 constexpr int32_t kGuard = 0x5b5b5b5b;
+// Each way of multiplying bytes that this machine has, and tiles without a unit for them.
+std::vector<Int8Instructions> all_instructions() {
+  std::vector<Int8Instructions> all{
+      {has_int8_dots(), MatrixUnit::none}, {false, MatrixUnit::none}, {has_int8_dots(), MatrixUnit::portable}};
+  if (byte_matrix_unit() == MatrixUnit::amx) all.push_back({});
+  return all;
+}
 
 std::vector<uint8_t> bytes(RandomData& random, int64_t count, bool extreme) {
   std::vector<uint8_t> values(static_cast<size_t>(count));
@@ -43,10 +50,11 @@ struct Taps {
   }
 };
 
-void check(const Case& s, RandomData& random, ThreadPool& pool, bool dots) {
+void check(const Case& s, RandomData& random, ThreadPool& pool, const Int8Instructions& by) {
   SCOPED_TRACE(testing::Message() << s.m << "x" << s.n << " taps " << s.taps << " depth " << s.depth << " groups "
                                   << s.groups << " matrix " << s.matrix << " flips " << s.flip_a << s.flip_b << " dots "
-                                  << dots << " threads " << pool.size());
+                                  << by.dots << " unit " << static_cast<int>(by.matrix_unit) << " threads "
+                                  << pool.size());
   const Int8Weights w = int8_weights(s.groups, s.n, s.taps, s.depth, s.matrix);
   const std::vector<uint8_t> a = bytes(random, s.m * s.taps * s.depth, s.extreme);
   const std::vector<uint8_t> b = bytes(random, s.groups * s.n * w.k(), s.extreme);
@@ -76,8 +84,8 @@ void check(const Case& s, RandomData& random, ThreadPool& pool, bool dots) {
     if (rows_differ) p.row_zeros = row_zeros.data(), p.row_zero_sums = sums.data();
     p.c = c.data();
     p.ldc = ldc;
-    Workspace workspace(int8_workspace_bytes(w, s.m, s.taps, false, pool.size(), dots));
-    int8_gemm(p, pool, workspace.get(), dots);
+    Workspace workspace(int8_workspace_bytes(w, s.m, s.taps, false, pool.size(), by));
+    int8_gemm(p, pool, workspace.get(), by);
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < ldc; ++j) {
         const int32_t actual = c[static_cast<size_t>(i * ldc + j)];
@@ -114,8 +122,7 @@ TEST(Int8Gemm, LikeLoops) {
         if (round % 20 == 0) s.m = random.integer(200, 500);
         if (!s.matrix) s.groups = random.integer(1, 3);
         if (s.matrix && s.taps > 1 && s.depth == 0) continue;
-        check(s, random, pool, has_int8_dots());
-        check(s, random, pool, false);
+        for (const Int8Instructions& by : all_instructions()) check(s, random, pool, by);
       }
     }
   });
@@ -130,11 +137,14 @@ TEST(Int8Gemm, OfBlocksOnManyThreads) {
       for (const int64_t m : {1, 3, 6, 20}) {
         for (const int64_t n : {20, 150}) {
           for (const bool flip : {false, true}) {
-            check({m, n, 1, 4800, 1, true, flip, random.coin(), false}, random, pool, has_int8_dots());
-            check({m, n, 1, 4801, 1, true, flip, random.coin(), true}, random, pool, false);
-            check({m, n, 9, 528, 1, false, flip, random.coin(), false}, random, pool, has_int8_dots());
-            check({m, n, 300, 15, 1, false, flip, random.coin(), false}, random, pool, has_int8_dots());
-            if (m == 1) check({m, n, 1, 48000, 1, true, flip, random.coin(), false}, random, pool, has_int8_dots());
+            check({m, n, 1, 4801, 1, true, flip, random.coin(), true}, random, pool, {false, MatrixUnit::none});
+            if (m == 1) check({m, n, 1, 48000, 1, true, flip, random.coin(), false}, random, pool, {});
+            for (const Int8Instructions& by : all_instructions()) {
+              if (by.matrix_unit == MatrixUnit::none && by.dots != has_int8_dots()) continue;
+              check({m, n, 1, 4800, 1, true, flip, random.coin(), false}, random, pool, by);
+              check({m, n, 9, 528, 1, false, flip, random.coin(), false}, random, pool, by);
+              check({m, n, 300, 15, 1, false, flip, random.coin(), false}, random, pool, by);
+            }
           }
         }
       }
@@ -182,13 +192,17 @@ TEST(Int8Gemm, FinishesBlocksAsOneThreadDoes) {
       const std::vector<int32_t> begin(padded, 7), zeros(padded, 3);
       std::vector<float> scale(padded), bias = random.vector(n), addend = random.vector(m * n);
       for (float& v : scale) v = 1e-5f * (2 + random.real());
-      for (const Int8Result result : {Int8Result::scaled, Int8Result::steps, Int8Result::sums}) {
+      for (const Int8Result result : {Int8Result::scaled, Int8Result::steps, Int8Result::activated, Int8Result::sums}) {
         std::vector<float> expected_floats;
         std::vector<uint8_t> expected_bytes;
         std::vector<int32_t> expected_sums;
-        for (const int threads : {1, 5, 40}) {
-          SCOPED_TRACE(testing::Message()
-                       << m << " rows, result " << static_cast<int>(result) << ", " << threads << " threads");
+        // The first is what all others are held to.
+        std::vector<std::pair<int, Int8Instructions>> ways;
+        for (const Int8Instructions& by : all_instructions())
+          for (const int threads : {1, 5, 40}) ways.emplace_back(threads, by);
+        for (const auto& [threads, by] : ways) {
+          SCOPED_TRACE(testing::Message() << m << " rows, result " << static_cast<int>(result) << ", " << threads
+                                          << " threads, unit " << static_cast<int>(by.matrix_unit));
           ThreadPool pool(threads);
           std::vector<float> floats(static_cast<size_t>(m * n));
           std::vector<uint8_t> steps(floats.size());
@@ -210,13 +224,33 @@ TEST(Int8Gemm, FinishesBlocksAsOneThreadDoes) {
             p.epilogue.callback = Collector::twice, p.epilogue.context = &collector;
           } else if (result == Int8Result::steps) {
             p.c = steps.data();
+          } else if (result == Int8Result::activated) {
+            // A NaN and what is beyond 8 bits, too.
+            scale[0] = std::numeric_limits<float>::quiet_NaN(), scale[1] = 1e30F;
+            p.c = steps.data();
+            p.epilogue.bias = bias.data();
+            p.epilogue.activation = &leaky, p.epilogue.addend = addend.data(), p.epilogue.addend_ld = n;
+            p.steps.own = 10, p.steps.shift = 0.25F, p.steps.is_plain = false;
           } else {
             p.finish = Collector::take, p.finish_context = &collector;
           }
-          Workspace workspace(int8_workspace_bytes(w, m, 1, p.gives_blocks(), threads));
-          int8_gemm(p, pool, workspace.get());
-          if (threads == 1) expected_floats = floats, expected_bytes = steps, expected_sums = collector.sums;
-          ASSERT_EQ(floats, expected_floats);
+          Workspace workspace(int8_workspace_bytes(w, m, 1, p.gives_blocks(), threads, by));
+          int8_gemm(p, pool, workspace.get(), by);
+          if (expected_floats.empty()) expected_floats = floats, expected_bytes = steps, expected_sums = collector.sums;
+          if (result == Int8Result::activated) {
+            // What `scaled` makes of the same, rounded here.
+            Int8Problem real = p;
+            real.result = Int8Result::scaled;
+            real.c = floats.data();
+            int8_gemm(real, pool, workspace.get(), by);
+            for (size_t i = 0; i < floats.size(); ++i) {
+              const float moved = std::nearbyint(std::fma(floats[i], 10.0F, 0.25F)) + 120;
+              const float wanted = std::isnan(floats[i]) ? 0 : std::min(std::max(moved, 0.0F), 255.0F);
+              ASSERT_EQ(steps[i], static_cast<uint8_t>(wanted)) << floats[i];
+            }
+          } else {
+            ASSERT_EQ(floats, expected_floats);
+          }
           ASSERT_EQ(steps, expected_bytes);
           ASSERT_EQ(collector.sums, expected_sums);
         }
@@ -227,18 +261,18 @@ TEST(Int8Gemm, FinishesBlocksAsOneThreadDoes) {
 
 // 255 · 127 twice is more than 16 bits hold.
 TEST(Int8Gemm, DoesNotSaturate) {
-  RandomData random;
+  constexpr int64_t kRows = 17;
   for_each_target([&] {
     ThreadPool pool(1);
-    for (const bool dots : {has_int8_dots(), false}) {
+    for (const Int8Instructions& by : all_instructions()) {
       const Int8Weights w = int8_weights(1, 33, 1, 64, true);
-      const std::vector<uint8_t> a(7 * 64, 255), b(64 * 33, 127);
+      const std::vector<uint8_t> a(kRows * 64, 255), b(64 * 33, 127);
       std::vector<std::byte> packed(static_cast<size_t>(w.bytes()));
       pack_int8(w, b.data(), false, packed.data());
       const std::vector<int32_t> begin(static_cast<size_t>(w.padded_columns()), 1);
-      std::vector<int32_t> c(7 * 33);
+      std::vector<int32_t> c(kRows * 33);
       Int8Problem p;
-      p.m = 7;
+      p.m = kRows;
       p.weights = &w;
       p.packed = packed.data();
       p.rows.depth = 64;
@@ -247,9 +281,66 @@ TEST(Int8Gemm, DoesNotSaturate) {
       p.begin = begin.data();
       p.c = c.data();
       p.ldc = 33;
-      Workspace workspace(int8_workspace_bytes(w, 7, 1, false, 1, dots));
-      int8_gemm(p, pool, workspace.get(), dots);
+      Workspace workspace(int8_workspace_bytes(w, kRows, 1, false, 1, by));
+      int8_gemm(p, pool, workspace.get(), by);
       EXPECT_EQ(c, std::vector<int32_t>(c.size(), 64 * 255 * 127 + 1));
+    }
+  });
+}
+
+// Rows as convolutions have them: neighbours in a line, a step apart, and lines that end in the middle of a tile.
+TEST(Int8Gemm, RowsOfLines) {
+  struct Lines {
+    const uint8_t* base;
+    int64_t line, pixel, pixels, taps;
+    static void fill(const void* context, int64_t row0, int64_t rows, const uint8_t** pointers, int64_t stride) {
+      const auto& l = *static_cast<const Lines*>(context);
+      for (int64_t t = 0; t < l.taps; ++t)
+        for (int64_t r = 0; r < rows; ++r)
+          pointers[t * stride + r] = l.base + ((row0 + r) / l.pixels + t) * l.line + (row0 + r) % l.pixels * l.pixel;
+    }
+  };
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      Lines lines;
+      // A few channels in lines, with room behind them; or pixels of many.
+      const bool few = round % 3 == 0;
+      const int64_t depth = few ? random.integer(1, 32) : 4 * random.integer(4, 40);
+      lines.pixels = random.integer(1, 40);
+      lines.taps = random.integer(1, 4);
+      lines.pixel = few ? random.integer(1, 8) : depth * random.integer(1, 2);
+      const int64_t image_lines = random.integer(1, 6), n = random.integer(1, 100);
+      lines.line = (lines.pixels - 1) * lines.pixel + depth + random.integer(0, 3);
+      const std::vector<uint8_t> image =
+          bytes(random, (image_lines + lines.taps) * lines.line + Int8Rows::kRoom, false);
+      lines.base = image.data();
+      const Int8Weights w = int8_weights(1, n, lines.taps, depth, true, few ? depth : 0);
+      const std::vector<uint8_t> b = bytes(random, n * w.k(), false);
+      std::vector<std::byte> packed(static_cast<size_t>(w.bytes()));
+      pack_int8(w, b.data(), false, packed.data());
+      const std::vector<int32_t> begin(static_cast<size_t>(w.padded_columns()), -5);
+      std::vector<int32_t> expected;
+      Int8Problem p;
+      p.m = image_lines * lines.pixels;
+      p.weights = &w;
+      p.packed = packed.data();
+      p.rows.taps = lines.taps, p.rows.depth = depth;
+      p.rows.fill = &Lines::fill, p.rows.context = &lines;
+      p.rows.has_room = few || random.coin();
+      p.begin = begin.data();
+      p.ldc = n;
+      for (const Int8Instructions& by : all_instructions()) {
+        SCOPED_TRACE(testing::Message() << lines.taps << " taps of " << depth << ", " << lines.pixels << " pixels of "
+                                        << lines.pixel << ", unit " << static_cast<int>(by.matrix_unit));
+        std::vector<int32_t> c(static_cast<size_t>(p.m * n));
+        p.c = c.data();
+        ThreadPool pool(1 + round % 4);
+        Workspace workspace(int8_workspace_bytes(w, p.m, lines.taps, false, pool.size(), by));
+        int8_gemm(p, pool, workspace.get(), by);
+        if (expected.empty()) expected = c;
+        ASSERT_EQ(c, expected);
+      }
     }
   });
 }

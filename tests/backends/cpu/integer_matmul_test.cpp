@@ -195,6 +195,40 @@ TEST(IntegerMatMul, StepsOfSums) {
   });
 }
 
+// Bias, GELU or another activation, or none, and Quantize behind them: as reference and kernel compute functions in
+// other ways, a step apart at most.
+TEST(IntegerMatMul, StepsBehindAnActivation) {
+  RandomData random;
+  constexpr double one_step = 1.01 / 255;
+  for_each_target([&] {
+    for (int round = 0; round < 30; ++round) {
+      const int64_t m = random.integer(1, 70), n = random.integer(1, 200), k = random.integer(1, 200);
+      const bool is_signed = random.coin();
+      const std::vector<Tensor> operands{bytes(random, DType::u8, {m, k}), bytes(random, DType::i8, {k, n}),
+                                         bytes(random, DType::u8, {}),     bytes(random, DType::i8, {}),
+                                         floats(random, {n}, 0.001F),      floats(random, {n})};
+      const NodeTest test = region(
+          operands, 4, {1, 3},
+          [&](Graph& g, ValueId sums, const std::vector<ValueId>& more) {
+            const auto number = [&](double x) { return g.add_constant("c", Tensor::scalar(DType::f32, x)); };
+            ValueId y = apply(g, F::mul, {cast(g, sums, DType::f32), more[0]});
+            y = apply(g, F::add, {y, more[1]});
+            if (round % 3 == 1) y = apply(g, F::tanh, {y});
+            if (round % 3 == 2) {
+              const ValueId erf = apply(g, F::erf, {apply(g, F::div, {y, number(1.4142135)})});
+              y = apply(g, F::mul, {apply(g, F::mul, {y, apply(g, F::add, {erf, number(1)})}), number(0.5)});
+            }
+            const double step = round % 3 == 1 ? 1.0 / 128 : 0.05, zero = is_signed ? -3 : 20;
+            y = apply(g, F::add, {apply(g, F::round, {apply(g, F::div, {y, number(step)})}), number(zero)});
+            return cast(g, y, is_signed ? DType::i8 : DType::u8);
+          },
+          2 * one_step);
+      test.check(1);
+      test.check(3);
+    }
+  });
+}
+
 // The sums themselves go on in i32.
 TEST(IntegerMatMul, ProgramsOfSums) {
   RandomData random;

@@ -105,5 +105,23 @@ TEST(PeelScale, OtherStepsAreLeftBehind) {
   }
 }
 
+// Exporters quantise behind an activation: the end is what follows it, or less.
+TEST(PeelSteps, TheEndOfWhatIsNoStepOfSums) {
+  Writer w(DType::i32);
+  const int32_t scaled = w.apply(F::mul, w.cast(0, DType::f32), w.load(Layout::columns));
+  const int32_t moved = w.apply(F::add, scaled, w.load(Layout::columns));
+  const int32_t active = w.apply(F::tanh, moved);
+  const int32_t steps = w.apply(F::round, w.apply(F::div, active, w.number(0.25)));
+  const EpilogueView whole = w.end(w.cast(w.apply(F::add, steps, w.number(7)), DType::u8));
+  const std::vector<StepsOfReal> ends = peel_steps(whole);
+  ASSERT_EQ(ends.size(), 2U);
+  EXPECT_EQ(ends[0].real.program.outputs[0], active);
+  EXPECT_EQ(ends[0].real.result, DType::f32);
+  EXPECT_EQ(ends[1].steps, (StepsOfSum{.type = DType::u8, .zero = 7}));
+  EXPECT_EQ(ends[0].steps.own, 4.0F) << "a step is a quarter";
+  EXPECT_EQ(ends[0].steps.zero, 7);
+  EXPECT_TRUE(peel_steps(Writer().end(0)).empty()) << "not of 8 bits";
+}
+
 }  // namespace
 }  // namespace camshaft::peel_scale_test

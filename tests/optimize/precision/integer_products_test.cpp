@@ -81,6 +81,28 @@ TEST(IntegerProducts, AProductWithColumnsAndABoundThatCounts) {
               "%x: i8[5, 3]");
 }
 
+// As a Gemm has its weights.
+TEST(IntegerProducts, WeightsTransposedBehindTheirDequantize) {
+  expect_pass(integer_products, R"(const %sx: f32[] = 0.5
+    const %w: i8[2, 3] = [1, 2, 3, 4, 5, 6]
+    const %sw: f32[2] = [0.25, 0.5]
+    %xf = dequantize (%x, %sx)
+    %wf = dequantize {axis=0} (%w, %sw)
+    %t = transpose {permutation=[1, 0]} (%wf)
+    %y = matmul (%xf, %t)
+    return "y" = %y)",
+              R"(const %sx: f32[] = 0.5
+    const %w: i8[2, 3] = [1, 2, 3, 4, 5, 6]
+    const %sw: f32[2] = [0.25, 0.5]
+    %columns = transpose {permutation=[1, 0]} (%w)
+    %i = integer_matmul (%x, %columns, -, -)
+    %s = cast {to=f32} (%i)
+    %scale = pointwise {function=mul} (%sx, %sw)
+    %y = pointwise {function=mul} (%s, %scale)
+    return "y" = %y)",
+              "%x: i8[5, 3]");
+}
+
 TEST(IntegerProducts, OthersStay) {
   // Sums beyond i32; scales by rows; weights of another type.
   expect_unchanged(integer_products, R"(const %s: f32[] = 0.5

@@ -42,6 +42,9 @@ class ContractEpilogue {
   /// the result it is.
   bool is_plain() const { return residual_ < 0 && addend_ < 0 && !program_; }
 
+  /// Whether something is left for a program over blocks of the result.
+  bool has_program() const { return program_.has_value(); }
+
  private:
   friend class BoundEpilogue;
   int32_t bias_ = -1, residual_ = -1;  // region inputs

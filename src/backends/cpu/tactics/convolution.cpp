@@ -140,15 +140,16 @@ std::optional<double> estimate_conv(const RegionView& region) {
   return seconds_per_launch + std::max(seconds_of_sums(region, *view), bytes_at_optimum(region) * seconds_per_byte);
 }
 
-// Twice the rate, from half the weights, after a pass over the image.
+// Twice the rate or more, from half the weights, after a pass over the image.
 std::optional<double> estimate_conv_bf16(const RegionView& region) {
   const auto view = view_conv(region);
-  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_pairs() || !view->spatial.constant_weights)
+  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_products() || !view->spatial.constant_weights)
     return std::nullopt;
   const Dims& w = view->spatial.weight_dims;
   if (view->op.groups > 1 && w[1] % 2 != 0) return std::nullopt;  // pairs of two groups
+  constexpr double many_rows = 64;
   return seconds_per_launch + rounding_seconds(region, view->spatial.x) +
-         std::max(seconds_of_sums(region, *view) / 2,
+         std::max(seconds_of_sums(region, *view) / bf16_speedup(many_rows),
                   (bytes_at_optimum(region) - 2 * static_cast<double>(element_count(w))) * seconds_per_byte);
 }
 

@@ -148,10 +148,13 @@ class IntegerConvKernel final : public Kernel {
 std::optional<double> estimate_integer_conv(const RegionView& region) {
   const auto view = view_integer_conv(region);
   if (!view) return std::nullopt;
-  // Four products of 8 bits take the place of one of f32. Groups narrower than a vector leave lanes idle.
+  // Four products of 8 bits take the place of one of f32, eight where a unit multiplies tiles. Groups narrower than a
+  // vector leave lanes idle.
+  constexpr int64_t many_rows = 64;
   const double width = static_cast<double>(int8_weights_of(*view).columns), lanes = tile_traits().lanes();
   const double waste = std::max(1.0, lanes / width);
-  return seconds_per_launch + std::max(conv_flops(region, view->conv) * waste * seconds_per_flop / 4,
+  const bool tiles = int8_takes_tiles(int8_weights_of(*view), many_rows);
+  return seconds_per_launch + std::max(conv_flops(region, view->conv) * waste * seconds_per_flop / (tiles ? 8 : 4),
                                        bytes_at_optimum(region) * seconds_per_byte);
 }
 

@@ -38,6 +38,7 @@ std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, c
       break;
     }
   }
+  if (sums && !sums->steps && e.take_activation(region, view, whole)) return e;
   const bool is_scaled = sums && (sums->steps || whole.result == DType::f32);
   if (!is_scaled) {
     e.rest_ = ContractEpilogue::make(region, view, whole, -1, 1);
@@ -58,6 +59,21 @@ std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, c
   if (!e.rest_) return std::nullopt;
   e.result_ = Int8Result::scaled;
   return e;
+}
+
+bool IntegerEpilogue::take_activation(const RegionView& region, const ContractView& view, const EpilogueView& whole) {
+  for (const StepsOfReal& end : peel_steps(whole)) {
+    const std::optional<ScaledSums> head = peel_scale(end.real);
+    if (!head || head->steps) continue;
+    std::optional<ContractEpilogue> rest = ContractEpilogue::make(region, view, head->behind, -1, 1 + kMoreResiduals);
+    if (!rest || rest->has_program()) continue;
+    result_ = Int8Result::activated;
+    scale_ = {head->load < 0 ? -1 : end.real.loads[static_cast<size_t>(head->load)], head->number};
+    steps_ = end.steps;
+    rest_ = std::move(rest);
+    return true;
+  }
+  return false;
 }
 
 bool IntegerEpilogue::reads(size_t i) const {
@@ -101,7 +117,7 @@ void BoundIntegerEpilogue::bind(const LaunchArguments& arguments, Int8Problem& p
   }
   problem.scale = scale_.data();
   problem.finite_scale = std::all_of(scale_.begin(), scale_.end(), [](float x) { return std::isfinite(x); });
-  if (e.result_ == Int8Result::steps) bind_steps(arguments, problem);
+  if (e.result_ == Int8Result::steps || e.result_ == Int8Result::activated) bind_steps(arguments, problem);
 }
 
 void BoundIntegerEpilogue::bind_steps(const LaunchArguments& arguments, Int8Problem& problem) const {

@@ -30,6 +30,9 @@ class IntegerEpilogue {
     float number = 0;
   };
 
+  // Takes an epilogue whose result is rounded behind what the kernel has in f32, an activation for one.
+  bool take_activation(const RegionView& region, const ContractView& view, const EpilogueView& whole);
+
   Int8Result result_ = Int8Result::sums;
   Operand scale_;
   StepsOfSum steps_;

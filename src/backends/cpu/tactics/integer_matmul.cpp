@@ -1,6 +1,7 @@
 #include "backends/cpu/tactics/integer_matmul.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backends/cpu/kernels/gemm/dynamic_quantize.h"
 #include "backends/cpu/tactics/integer_epilogue.h"
@@ -165,15 +166,21 @@ class IntegerMatMulKernel final : public Kernel {
   const std::byte* packed_;
 };
 
-// Four products of 8 bits take the place of one of f32.
-constexpr double seconds_per_product = 2 * seconds_per_flop / 4;
+// Four products of 8 bits take the place of one of f32, eight where a unit multiplies tiles.
+double seconds_per_product(double rows, double columns, double depth) {
+  const Int8Weights weights = int8_weights(1, std::llround(columns), 1, std::llround(depth), true);
+  return 2 * seconds_per_flop / (int8_takes_tiles(weights, std::llround(rows)) ? 8 : 4);
+}
 
 std::optional<double> estimate_matmul(const RegionView& region) {
   const auto view = view_integer_matmul(region);
   if (!view) return std::nullopt;
   const Shape& a = region.graph.shape(region.node.inputs[static_cast<size_t>(view->a)]);
-  const double products = elements_at_optimum(region, region.node.outputs[0]) * size_at_optimum(region, a.back());
-  return seconds_per_launch + std::max(products * seconds_per_product, bytes_at_optimum(region) * seconds_per_byte);
+  const double depth = size_at_optimum(region, a.back()),
+               elements = elements_at_optimum(region, region.node.outputs[0]);
+  const double columns = std::max(1.0, size_at_optimum(region, region.graph.shape(region.node.outputs[0]).back()));
+  return seconds_per_launch + std::max(elements * depth * seconds_per_product(elements / columns, columns, depth),
+                                       bytes_at_optimum(region) * seconds_per_byte);
 }
 
 std::shared_ptr<const Kernel> compile_matmul(const RegionView& region, PackedConstants& constants) {

@@ -115,14 +115,17 @@ std::optional<double> estimate_gemm(const RegionView& region) {
          std::max(matmul_flops(region, *view) * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
 
-// Twice the rate, from half the weights, after a pass over A, which is in some cache.
+// Twice the rate or more, from half the weights, after a pass over A, which is in some cache.
 std::optional<double> estimate_gemm_bf16(const RegionView& region) {
   const auto view = view_matmul(region);
-  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_pairs() || !has_constant_matrix(region, *view))
+  if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_products() || !has_constant_matrix(region, *view))
     return std::nullopt;
   const double weights = elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->b)]);
+  const ValueId y = region.node.outputs[0];
+  const double rows =
+      elements_at_optimum(region, y) / std::max(1.0, size_at_optimum(region, region.graph.shape(y).back()));
   return seconds_per_launch + rounding_seconds(region, view->a) +
-         std::max(matmul_flops(region, *view) * seconds_per_flop / 2,
+         std::max(matmul_flops(region, *view) * seconds_per_flop / bf16_speedup(rows),
                   (bytes_at_optimum(region) - 2 * weights) * seconds_per_byte);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/cpu/kernels/gemm/matrix_unit.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/thread_pool.h"
 
@@ -20,7 +21,14 @@ namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
 #if !CAMSHAFT_HAS_BF16_PAIRS
-void round_row(const float*, int64_t, float*) {}
+void round_row(const float* from, int64_t k, float* words) {
+  for (int64_t i = 0; i < k; i += 2) {
+    const auto element = [&](int64_t at) -> uint32_t {
+      return at < k ? static_cast<uint16_t>(to_bfloat(from[at])) : 0;
+    };
+    words[i / 2] = std::bit_cast<float>(element(i) | element(i + 1) << 16);
+  }
+}
 #endif
 
 }  // namespace
@@ -38,6 +46,14 @@ bool has_bf16_pairs() {
 #else
   return false;
 #endif
+}
+
+bool has_bf16_products() {
+  return has_bf16_pairs() || pair_matrix_unit() != MatrixUnit::none;
+}
+
+double bf16_speedup(double rows) {
+  return pair_matrix_unit() != MatrixUnit::none && rows >= 8 ? 6 : 2;
 }
 
 void round_rows(const float* from, int64_t ld, int64_t rows, int64_t k, float* words, ThreadPool& pool) {

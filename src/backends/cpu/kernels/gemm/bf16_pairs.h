@@ -13,8 +13,13 @@
 
 namespace camshaft::cpu {
 
-/// Whether this machine multiplies pairs. Without, nothing below but packing works.
+/// Whether this machine multiplies pairs by vectors.
 bool has_bf16_pairs();
+/// Whether it has products of pairs, by vectors or by a unit that multiplies tiles (matrix_unit.h). Without, nothing
+/// below but packing and rounding works.
+bool has_bf16_products();
+/// How many of them take as long as one product of f32, as estimates have it, where there are `rows` rows.
+double bf16_speedup(double rows);
 
 /// Words that `k` elements take; the last pair of an odd number is filled up with 0.
 constexpr int64_t pairs_of(int64_t k) {

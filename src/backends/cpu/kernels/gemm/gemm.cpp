@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "backends/cpu/kernels/gemm/bf16_pairs.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "backends/cpu/kernels/gemm/gemv.h"
+#include "backends/cpu/kernels/gemm/matrix_unit.h"
 #include "backends/cpu/kernels/gemm/pack_internal.h"
 #include "backends/cpu/kernels/gemm/product_sums.h"
 #include "backends/cpu/kernels/gemm/unpacked_gemm.h"
@@ -119,20 +121,30 @@ CoreProblem batch_element(const BatchGemmArgs& args, int64_t i, const float* pac
   return p;
 }
 
+// Whether one row is multiplied by gemv.h: pairs where vectors do that.
+static bool is_row(int64_t m, Words words) {
+  return m == 1 && (words == Words::f32 || has_bf16_pairs());
+}
+
 int64_t gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads) {
   if (m == 0 || n == 0) return 0;
-  if (m == 1) {
-    const int64_t parts = row_parts(k, n);
-    return parts > 1 ? parts * n * static_cast<int64_t>(sizeof(float)) : 0;
-  }
+  const int64_t parts = m == 1 ? row_parts(k, n) : 1;
+  const int64_t of_row = parts > 1 ? parts * n * static_cast<int64_t>(sizeof(float)) : 0;
+  if (is_row(m, Words::bf16_pairs) || (m == 1 && pair_matrix_unit() == MatrixUnit::none)) return of_row;
   GemmArgs args;
   args.m = m, args.n = n, args.k = k;
-  return core_workspace_bytes(m, 1) * threads + product_sums_bytes(core_problem(args), 1, threads);
+  // Of words of either kind.
+  int64_t sums = 0;
+  for (const Words words : {Words::f32, Words::bf16_pairs}) {
+    args.words = words;
+    sums = std::max(sums, product_sums_bytes(core_problem(args), 1, threads));
+  }
+  return std::max(of_row, core_workspace_bytes(m, 1) * threads + sums);
 }
 
 void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace) {
   if (args.m == 0 || args.n == 0) return;
-  if (args.m == 1) return multiply_row(args, pool, static_cast<float*>(workspace));
+  if (is_row(args.m, args.words)) return multiply_row(args, pool, static_cast<float*>(workspace));
   const int64_t scratch_bytes = core_workspace_bytes(args.m, 1) * pool.size();
   run_product(core_problem(args), pool, static_cast<char*>(workspace),
               reinterpret_cast<float*>(at(workspace, scratch_bytes)));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "backends/cpu/kernels/gemm/tile_rows.h"
 #include "base/divide_up.h"
 
 namespace camshaft::cpu {
@@ -65,6 +66,20 @@ inline Blocking core_blocking(int64_t m, int64_t taps, int64_t depth, bool copy,
   return result;
 }
 
+/// Words of K in a block of a product by tiles (gemm_matrix-inl.h), at most: what a thread has memory for to copy rows.
+inline constexpr int64_t kMatrixBlockK = 768;
+
+/// Of products by tiles. What of K is not cut is a whole number of tiles.
+inline Blocking matrix_blocking(int64_t m, int64_t taps, int64_t depth) {
+  Blocking result = core_blocking(m, taps, depth, false, 0);
+  const int64_t k = taps * depth, block = k <= kMatrixBlockK ? kMatrixBlockK : 512;
+  const int64_t pieces = std::max<int64_t>(1, divide_up(depth, block));
+  result.depth = pieces == 1 ? std::max<int64_t>(1, depth) : round_up(divide_up(depth, pieces), kTileWords);
+  result.taps =
+      pieces == 1 ? std::clamp<int64_t>(block / std::max<int64_t>(1, depth), 1, std::max<int64_t>(1, taps)) : 1;
+  return result;
+}
+
 /// Part of K: taps [tap0, tap0 + taps), of each the floats [depth0, depth0 + depth).
 struct KBlock {
   int64_t tap0 = 0, taps = 0, depth0 = 0, depth = 0;
@@ -95,16 +110,20 @@ inline KBlock next_block(const Blocking& blocking, int64_t taps, int64_t depth, 
   return end;
 }
 
-/// One thread's scratch memory: row pointers, output rows, a copied block of A.
+/// One thread's scratch memory: row pointers, output rows, a copied block of A. Where a unit multiplies tiles also
+/// these, their copies and the last step of a panel.
 struct Scratch {
   const float** pointers;
   int64_t* out_rows;
   float* copy;
+  char* tiles;
+  char* tile_copies;
+  float* last_step;
 
   static int64_t bytes(int64_t block_rows, int64_t taps) {
-    const int64_t copy_stride = (divide_up(kCopiedBlockK, 16) | 1) * 16;
-    return round_up(block_rows * std::max<int64_t>(1, taps) * 8, 64) + round_up(block_rows * 8, 64) +
-           block_rows * copy_stride * 4;
+    return pointer_bytes(block_rows, taps) + std::max(copy_bytes(block_rows), pair_matrix_unit() == MatrixUnit::none
+                                                                                  ? 0
+                                                                                  : matrix_bytes(block_rows, taps));
   }
   Scratch(void* memory, int64_t block_rows, int64_t taps) {
     char* at = static_cast<char*>(memory);
@@ -113,6 +132,21 @@ struct Scratch {
     out_rows = reinterpret_cast<int64_t*>(at);
     at += round_up(block_rows * 8, 64);
     copy = reinterpret_cast<float*>(at);
+    last_step = copy;
+    tiles = at + last_step_bytes;
+    tile_copies = tiles + TileRowBlock::description_bytes(block_rows, std::max<int64_t>(1, taps));
+  }
+
+ private:
+  static constexpr int64_t last_step_bytes = kTileWords * 4 * kTileColumns * 4;  // of the widest panel
+
+  static int64_t pointer_bytes(int64_t block_rows, int64_t taps) {
+    return round_up(block_rows * std::max<int64_t>(1, taps) * 8, 64) + round_up(block_rows * 8, 64);
+  }
+  static int64_t copy_bytes(int64_t block_rows) { return block_rows * (divide_up(kCopiedBlockK, 16) | 1) * 16 * 4; }
+  static int64_t matrix_bytes(int64_t block_rows, int64_t taps) {
+    return last_step_bytes + TileRowBlock::description_bytes(block_rows, std::max<int64_t>(1, taps)) +
+           TileRowBlock::copy_bytes(block_rows, 1, (kMatrixBlockK + kTileWords) * 4);
   }
 };
 

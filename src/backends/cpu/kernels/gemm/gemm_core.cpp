@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "backends/cpu/kernels/targets.h"
 #include "base/thread_pool.h"
@@ -13,8 +14,10 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/gemm_core.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which sets the target.
+#include "backends/cpu/kernels/gemm/bf16_pairs.h"
 #include "backends/cpu/kernels/gemm/gemm_blocking.h"
 #include "backends/cpu/kernels/gemm/gemm_dots-inl.h"
+#include "backends/cpu/kernels/gemm/gemm_matrix-inl.h"
 #include "backends/cpu/kernels/gemm/gemm_tile-inl.h"
 #include "backends/cpu/kernels/gemm/gemm_tile_even-inl.h"
 #include "backends/cpu/kernels/pointwise/activation-inl.h"
@@ -171,20 +174,32 @@ HWY_NOINLINE void run_dots(const CoreProblem& p, int64_t m0, int64_t m1, void* w
 
 #endif
 
+// Whether a unit multiplies tiles. Of fewer rows these are mostly empty, and B takes as long to read.
+bool runs_matrix(const CoreProblem& p) {
+  constexpr int64_t least_rows = 8;
+  return p.words == Words::bf16_pairs && pair_matrix_unit() != MatrixUnit::none && p.taps * p.depth > 0 &&
+         (whole_rows(p) >= least_rows || !has_bf16_pairs());
+}
+
 // Of a product whose rows fit in one register tile: the parts of K; else 0.
 int64_t few_row_parts(const CoreProblem& p) {
   constexpr int64_t width = kTileVectors * tile_lanes();
-  if (whole_rows(p) > kTile.rows[kTileVectors - 1]) return 0;
+  if (whole_rows(p) > kTile.rows[kTileVectors - 1] || runs_matrix(p)) return 0;
   return row_product_parts(p.taps * p.depth, divide_up(p.n, width), width);
+}
+
+// How `rows` rows of a product are cut.
+Blocking blocking_of(const CoreProblem& p, int64_t rows, bool copy) {
+  if (runs_matrix(p)) return matrix_blocking(rows, p.taps, p.depth);
+  return core_blocking(rows, p.taps, p.depth, copy, few_row_parts(p));
 }
 
 template <class Word>
 void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {
   const PackedLayout layout{p.taps * p.depth, p.n, kTileVectors * tile_lanes(), tile_lanes()};
   const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
-  const int64_t parts = few_row_parts(p);
-  const bool single_pass = parts > 0;
-  const Blocking blocking = core_blocking(m1 - m0, p.taps, p.depth, copy, parts);
+  const bool single_pass = few_row_parts(p) > 0;
+  const Blocking blocking = blocking_of(p, m1 - m0, copy);
   KBlock first = first_block(blocking, p.taps, p.depth);
   for (int64_t i = 0; i < p.k_block; ++i) first = next_block(blocking, p.taps, p.depth, first);
   const auto after = [&](const KBlock& block) {
@@ -197,6 +212,8 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
   // A residual that is C itself is what C holds before the first K block, not after the last.
   const bool in_place = epilogue.residual == p.c && p.c != nullptr;
   Scratch scratch(workspace, blocking.rows, p.taps);
+  [[maybe_unused]] MatrixRows matrix_rows(scratch);
+  [[maybe_unused]] MatrixTiles matrix(pair_matrix_unit());
 
   TileArgs t{};
   t.tap_stride = blocking.rows;
@@ -264,8 +281,15 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
         }
         Epilogue of_panel = epilogue;
         if (epilogue.addend) of_panel.addend += col0;
-        run_panel<Word>(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns, next_b,
-                        next_floats, panel == p0);
+        if constexpr (std::is_same_v<Word, MatrixWords>) {
+          run_matrix_panel(t, matrix_rows, matrix, row0, out_rows, rows, columns, next_b, next_floats,
+                           [&](int64_t height) {
+                             if (t.last && epilogue.activation) activate_tile(of_panel, t, height, columns);
+                           });
+        } else {
+          run_panel<Word>(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns,
+                          next_b, next_floats, panel == p0);
+        }
         // Small blocks are handed over together: the callback's overhead is per call.
         if (t.last && epilogue.callback &&
             (panel + 1 == g1 || rows * (col0 + columns - callback_panel * layout.width) >= kCallbackElements)) {
@@ -287,6 +311,8 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
         } else if (copy) {
           copy_rows(p.rows, row0, rows, kb, blocking.copy_stride, scratch.copy);
         }
+        if constexpr (std::is_same_v<Word, MatrixWords>)
+          matrix_rows.set(scratch.pointers + kb.tap0 * blocking.rows, blocking.rows, kb, kb.depth0, rows);
         for (int64_t panel = g0; panel < g1; ++panel) multiply(panel, kb);
       }
     }
@@ -304,6 +330,7 @@ bool runs_dots([[maybe_unused]] const CoreProblem& p) {
 }
 
 void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t p1, void* workspace) {
+  if (runs_matrix(p)) return run_words<MatrixWords>(p, m0, m1, p0, p1, workspace);
 #if CAMSHAFT_HAS_BF16_PAIRS
   if (p.words == Words::bf16_pairs) return run_words<PairWords>(p, m0, m1, p0, p1, workspace);
 #endif
@@ -317,7 +344,7 @@ void core_run_target(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, i
 int64_t k_blocks_target(const CoreProblem& p) {
   if (runs_dots(p)) return 1;
   const bool copy = p.rows.fill == nullptr && copies_rows(p.rows, p.taps * p.depth);
-  const Blocking blocking = core_blocking(p.m, p.taps, p.depth, copy, few_row_parts(p));
+  const Blocking blocking = blocking_of(p, p.m, copy);
   int64_t blocks = 0;
   for (KBlock b = first_block(blocking, p.taps, p.depth); !b.done; b = next_block(blocking, p.taps, p.depth, b))
     ++blocks;

@@ -46,12 +46,12 @@ HWY_INLINE void take_zeros(int32_t* sums, int64_t columns, int32_t of_row, const
     hn::StoreU(hn::Sub(hn::LoadU(d, sums + i), hn::Mul(factor, hn::LoadU(d, of_columns + i))), d, sums + i);
 }
 
-HWY_INLINE void finish_scaled(const Int8Problem& p, const SumRow& s) {
+// To c, which is the row's first column of them.
+HWY_INLINE void finish_scaled(const Int8Problem& p, const SumRow& s, float* c) {
   const FloatTag d;
   const SumTag di;
   const Epilogue& e = p.epilogue;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  float* c = static_cast<float*>(p.c) + s.row * p.ldc + s.col0;
   const bool clamp = e.lo != -std::numeric_limits<float>::infinity() || e.hi != std::numeric_limits<float>::infinity();
   const FloatVec lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
   const auto value_at = [&](int64_t i, auto&& load) HWY_ATTR {
@@ -148,10 +148,59 @@ HWY_INLINE void finish_steps(const Int8Problem& p, const SumRow& s) {
   for (i = 0; steps.table && i < s.columns; ++i) c[i] = steps.table[c[i]];
 }
 
+// Steps of `count` numbers, as finish_steps() has them.
+template <class T>
+HWY_INLINE void round_to_steps(const Int8Problem& p, const float* from, int64_t count, uint8_t* c) {
+  const FloatTag d;
+  const hn::Rebind<uint8_t, SumTag> d8;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(int32_t));
+  const StepBounds cut(p.steps, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max());
+  const FloatVec none = hn::Set(d, -static_cast<float>(p.steps.zero));
+  const FloatVec own = hn::Set(d, p.steps.own), shift = hn::Set(d, p.steps.shift);
+  // Numbers behind the last are read, but not written.
+  for (int64_t i = 0; i < count; i += lanes) {
+    FloatVec x = hn::MulAdd(hn::LoadU(d, from + i), own, shift);
+    x = hn::IfThenElse(hn::Eq(x, x), x, none);
+    const auto bytes = hn::TruncateTo(d8, hn::BitCast(hn::RebindToUnsigned<SumTag>(), cut(x)));
+    if (i + lanes <= count) {
+      hn::StoreU(bytes, d8, c + i);
+    } else {
+      HWY_ALIGN uint8_t last[HWY_LANES(int32_t)];
+      hn::StoreU(bytes, d8, last);
+      std::memcpy(c + i, last, static_cast<size_t>(count - i));
+    }
+  }
+}
+
+// Activated numbers of a tile stay in L1, where they are rounded.
+HWY_NOINLINE inline void finish_activated(const Int8Problem& p, const SumTile& t) {
+  constexpr int64_t most_rows = 8, most_columns = 64;
+  HWY_ALIGN float x[most_rows * most_columns] = {};
+  const Epilogue& e = p.epilogue;
+  for (int64_t col = 0; col < t.columns; col += most_columns) {
+    const int64_t columns = std::min(most_columns, t.columns - col), col0 = t.col0 + col;
+    for (int64_t first = 0; first < t.rows; first += most_rows) {
+      const int64_t rows = std::min(most_rows, t.rows - first), row0 = t.row + first;
+      for (int64_t r = 0; r < rows; ++r)
+        finish_scaled(p, {t.sums + (first + r) * t.ld + col, row0 + r, col0, columns}, x + r * most_columns);
+      if (e.activation) {
+        ActivationBlock block{x, most_columns, rows, columns, nullptr, e.addend_ld};
+        if (e.addend) block.addend = e.addend + row0 * e.addend_ld + col0;
+        core_activate(*e.activation, block);
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        uint8_t* c = static_cast<uint8_t*>(p.c) + (row0 + r) * p.ldc + col0;
+        p.steps.is_signed ? round_to_steps<int8_t>(p, x + r * most_columns, columns, c)
+                          : round_to_steps<uint8_t>(p, x + r * most_columns, columns, c);
+      }
+    }
+  }
+}
+
 // All of it but activations and callbacks.
 HWY_INLINE void finish_row(const Int8Problem& p, const SumRow& s) {
   if (p.result == Int8Result::scaled) {
-    finish_scaled(p, s);
+    finish_scaled(p, s, static_cast<float*>(p.c) + s.row * p.ldc + s.col0);
   } else if (p.result == Int8Result::steps) {
     p.steps.is_signed ? finish_steps<int8_t>(p, s) : finish_steps<uint8_t>(p, s);
   } else if (p.c) {
@@ -179,6 +228,7 @@ class Finisher {
 #if CAMSHAFT_HAS_BYTE_PRODUCT
     if (writer_) return write_tile(*writer_, t);
 #endif
+    if (p_.result == Int8Result::activated) return finish_activated(p_, t);
     for (int64_t r = 0; r < t.rows; ++r) finish_row(p_, {t.sums + r * t.ld, t.row + r, t.col0, t.columns});
   }
 

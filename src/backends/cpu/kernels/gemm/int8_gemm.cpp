@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "backends/cpu/kernels/gemm/int8_tiles.h"
+#include "backends/cpu/kernels/gemm/matrix_tiles.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
@@ -19,6 +21,7 @@
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which sets the target.
 #include "backends/cpu/kernels/gemm/int8_finish-inl.h"
+#include "backends/cpu/kernels/gemm/int8_rows-inl.h"
 #include "backends/cpu/kernels/gemm/int8_tile-inl.h"
 
 #ifndef CAMSHAFT_CPU_INT8_SCRATCH
@@ -58,12 +61,6 @@ struct Int8Scratch {
   }
 };
 
-// A block of K whose sums alone are wanted, zero points taken off; without a place for them: the whole product.
-struct Int8Part {
-  int64_t block = 0, blocks = 1;
-  int32_t* sums = nullptr;  // padded_columns() of each row of the product
-};
-
 // What a register tile begins with in all blocks of K but the first.
 constexpr int64_t kMostWidth = 64;
 alignas(64) constexpr int32_t kNoSums[kMostWidth] = {};
@@ -98,42 +95,6 @@ void int8_steps_tile(int64_t vectors, int64_t rows, const Int8TileArgs& t, const
   int8::steps_tile_of_rows<kDots, 1>(rows, t, place);
 }
 #endif
-
-// The bytes of a row, whose taps start at pointers[t * tap_stride], piece by piece of the weights, with zeros up to
-// whole quads.
-void copy_int8_row(const Int8Problem& p, const uint8_t* const* pointers, int64_t tap_stride, uint8_t* to) {
-  const Int8Weights& w = *p.weights;
-  const uint8_t bits = p.rows.flip ? 0x80 : 0;
-  const int64_t depth = p.rows.depth;
-  // Two vectors whatever the depth: calls for 21 bytes each took half of a first layer's time. What is written too much
-  // the next piece overwrites, or the next row, or it lies before the end of the scratch memory.
-  const bool whole = p.rows.has_room && depth <= Int8Rows::kRoom && !p.rows.flip;
-  const int64_t filling = w.piece_quads() * 4 - w.piece;
-  int64_t left = w.piece;
-  for (int64_t t = 0; t < p.rows.taps; ++t, to += depth) {
-    const uint8_t* from = pointers[t * tap_stride];
-    if (left == 0) {
-      std::memset(to, 0, static_cast<size_t>(filling));
-      to += filling;
-      left = w.piece;
-    }
-    if (whole) {
-      std::memcpy(to, from, Int8Rows::kRoom);
-    } else if (!p.rows.flip) {
-      std::memcpy(to, from, static_cast<size_t>(depth));
-    } else {
-      for (int64_t i = 0; i < depth; ++i) to[i] = from[i] ^ bits;
-    }
-    left -= depth;
-  }
-  std::memset(to, 0, static_cast<size_t>(filling));
-}
-
-void copy_int8_rows(const Int8Problem& p, const uint8_t** pointers, int64_t tap_stride, int64_t rows, uint8_t* copies,
-                    int64_t stride) {
-  for (int64_t r = 0; r < rows; ++r) copy_int8_row(p, pointers + r, tap_stride, copies + r * stride);
-  for (int64_t r = 0; r < rows; ++r) pointers[r] = copies + r * stride;
-}
 
 #if CAMSHAFT_HAS_BYTE_PRODUCT
 
@@ -180,29 +141,6 @@ void widen_int8_rows(const Int8Problem& p, const uint8_t** pointers, const Int8S
 }
 
 #endif
-
-void sum_int8_rows(const uint8_t* const* pointers, int64_t taps, int64_t depth, int64_t tap_stride, int64_t rows,
-                   int32_t* sums) {
-  for (int64_t r = 0; r < rows; ++r) {
-    int32_t sum = 0;
-    for (int64_t t = 0; t < taps; ++t) {
-      const uint8_t* from = pointers[t * tap_stride + r];
-      for (int64_t i = 0; i < depth; ++i) sum += from[i];
-    }
-    sums[r] = sum;
-  }
-}
-
-// What zero points take off the sums of a tile's rows.
-void take_tile_zeros(const Int8Problem& p, const Int8Part& part, const int32_t* row_sums, int64_t row0, int64_t rows,
-                     int64_t col0, int64_t columns, int32_t* sums, int64_t ld) {
-  for (int64_t r = 0; r < rows; ++r) {
-    int32_t* of_row = sums + r * ld;
-    if (p.column_zeros) int8::take_zeros(of_row, columns, row_sums[r], p.column_zeros + col0);
-    if (p.row_zeros && part.block == 0)
-      int8::take_zeros(of_row, columns, p.row_zeros[row0 + r], p.row_zero_sums + col0);
-  }
-}
 
 void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& part, void* workspace, bool dots) {
   constexpr int64_t lanes = HWY_LANES(int32_t);
@@ -397,43 +335,58 @@ bool has_byte_tables() {
 #endif
 }
 
-ProductShape int8_product_shape(const Int8Weights& w, int64_t m, int64_t taps, bool in_place) {
+ProductShape int8_product_shape(const Int8Weights& w, int64_t m, int64_t taps, bool in_place,
+                                const Int8Instructions& by) {
   // A quad is one step, and as many bytes as a float.
   constexpr int64_t block_quads = 256;
   const int64_t quads = w.layout.k, pieces = std::max<int64_t>(1, taps);
   ProductShape shape = core_product_shape(m, w.columns, pieces, divide_up(quads, pieces));
+  if (int8_takes_tiles(w, m, by.matrix_unit)) shape.tile_rows = kTileRows;
   const int64_t blocks = shape.has_few_rows() ? row_product_parts(quads, shape.panels(), shape.panel_columns)
                                               : std::max<int64_t>(1, quads / block_quads);
   shape.k_blocks = in_place && pieces > 1 ? std::min(blocks, pieces) : blocks;
   return shape;
 }
 
-int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads, bool dots) {
+namespace {
+
+int64_t scratch_bytes(const Int8Weights& w, int64_t m, int64_t taps, bool blocks, const Int8Instructions& by) {
+  if (int8_takes_tiles(w, m, by.matrix_unit)) return int8_tiles_scratch_bytes(w, m, taps, blocks);
+  return Int8Scratch(w, m, taps, blocks, has_words(by.dots)).bytes;
+}
+
+}  // namespace
+
+int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads,
+                             const Int8Instructions& by) {
   if (m == 0 || weights.columns == 0) return 0;
   int64_t sums = 0;
   for (const bool in_place : {false, true}) {
-    const ProductShape shape = int8_product_shape(weights, m, taps, in_place);
+    const ProductShape shape = int8_product_shape(weights, m, taps, in_place, by);
     for (int t = threads; t > 1 && sums < shape.k_blocks; --t)
       sums = std::max(sums, ProductShares(shape, t).k_blocks());
   }
   const int64_t sum_bytes = sums > 1 ? sums * m * weights.padded_columns() * 4 : 0;
-  return Int8Scratch(weights, m, taps, blocks, has_words(dots)).bytes * threads + sum_bytes;
+  return scratch_bytes(weights, m, taps, blocks, by) * threads + sum_bytes;
 }
 
-void int8_gemm(const Int8Problem& problem, ThreadPool& pool, void* workspace, bool dots) {
+void int8_gemm(const Int8Problem& problem, ThreadPool& pool, void* workspace, const Int8Instructions& by) {
   const Int8Weights& w = *problem.weights;
   if (problem.m == 0 || w.columns == 0) return;
-  const int64_t scratch = Int8Scratch(w, problem.m, problem.rows.taps, problem.gives_blocks(), has_words(dots)).bytes;
+  const bool tiles = int8_takes_tiles(w, problem.m, by.matrix_unit);
+  const int64_t scratch = scratch_bytes(w, problem.m, problem.rows.taps, problem.gives_blocks(), by);
   char* const memory = static_cast<char*>(workspace);
   auto* sums = reinterpret_cast<int32_t*>(memory + scratch * pool.size());
-  const ProductShares shares(int8_product_shape(w, problem.m, problem.rows.taps, problem.reads_in_place()),
+  const ProductShares shares(int8_product_shape(w, problem.m, problem.rows.taps, problem.reads_in_place(), by),
                              pool.size());
   const int64_t blocks = shares.k_blocks(), of_block = problem.m * w.padded_columns();
   pool.run(shares.threads(), [&](int thread) {
     shares.for_each(thread, [&](const ProductPiece& piece) {
       const Int8Part part =
           piece.k_block < 0 ? Int8Part{} : Int8Part{piece.k_block, blocks, sums + piece.k_block * of_block};
-      HWY_DYNAMIC_DISPATCH(int8_run_target)(problem, piece.share, part, memory + thread * scratch, dots);
+      void* const own = memory + thread * scratch;
+      if (tiles) return int8_run_tiles(problem, piece.share, part, by.matrix_unit, own);
+      HWY_DYNAMIC_DISPATCH(int8_run_target)(problem, piece.share, part, own, by.dots);
     });
   });
   if (blocks == 1) return;

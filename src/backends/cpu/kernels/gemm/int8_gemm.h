@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "backends/cpu/kernels/gemm/gemm.h"
+#include "backends/cpu/kernels/gemm/matrix_unit.h"
 #include "backends/cpu/kernels/gemm/product_shares.h"
 
 namespace camshaft {
@@ -67,9 +68,10 @@ struct Int8Rows {
 
 /// What becomes of the sums.
 enum class Int8Result : uint8_t {
-  sums,    ///< i32 to C, or to blocks for `finish`
-  scaled,  ///< f32: sum · scale, then `epilogue`
-  steps,   ///< 8 bits: round(sum · scale) + zero, saturated, or what Int8Steps says
+  sums,       ///< i32 to C, or to blocks for `finish`
+  scaled,     ///< f32: sum · scale, then `epilogue`
+  steps,      ///< 8 bits: round(sum · scale) + zero, saturated, or what Int8Steps says
+  activated,  ///< 8 bits: x of Int8Steps, which rounds nothing of its own, is what `epilogue` makes of sum · scale
 };
 
 /// How x = sum · scale becomes steps:
@@ -136,13 +138,22 @@ bool has_int8_dots();
 /// Whether it looks up bytes in a table of 256 by vectors.
 bool has_byte_tables();
 
+/// What multiplies bytes. Whatever it is, sums are the same.
+struct Int8Instructions {
+  bool dots = has_int8_dots();                  ///< quads at once, or products of 16 bits, which never saturate either
+  MatrixUnit matrix_unit = byte_matrix_unit();  ///< of products of many rows
+};
+
+/// Whether the matrix unit computes products of m rows. With fewer rows or words of K dots do.
+bool int8_takes_tiles(const Int8Weights& weights, int64_t m, MatrixUnit unit = byte_matrix_unit());
+
 /// How the product is cut for threads: in steps of quads. Sums are exact wherever K is cut.
-ProductShape int8_product_shape(const Int8Weights& weights, int64_t m, int64_t taps, bool in_place);
-/// Computes the product on the threads that are worth waking. `dots`: by that instruction, or by products of 16 bits,
-/// which never saturate either. 64-byte aligned workspace of int8_workspace_bytes().
-void int8_gemm(const Int8Problem& problem, ThreadPool& pool, void* workspace, bool dots = has_int8_dots());
+ProductShape int8_product_shape(const Int8Weights& weights, int64_t m, int64_t taps, bool in_place,
+                                const Int8Instructions& by = {});
+/// Computes the product on the threads that are worth waking. 64-byte aligned workspace of int8_workspace_bytes().
+void int8_gemm(const Int8Problem& problem, ThreadPool& pool, void* workspace, const Int8Instructions& by = {});
 /// `taps`: of the rows; `blocks`: Int8Problem::gives_blocks().
 int64_t int8_workspace_bytes(const Int8Weights& weights, int64_t m, int64_t taps, bool blocks, int threads,
-                             bool dots = has_int8_dots());
+                             const Int8Instructions& by = {});
 
 }  // namespace camshaft::cpu

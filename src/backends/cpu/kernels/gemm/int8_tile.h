@@ -15,4 +15,10 @@ struct Int8TileArgs {
   int prefetch_lines;  ///< cache lines to ask for every step
 };
 
+/// A block of K whose sums alone are wanted, zero points taken off; without a place for them: the whole product.
+struct Int8Part {
+  int64_t block = 0, blocks = 1;
+  int32_t* sums = nullptr;  // padded_columns() of each row of the product
+};
+
 }  // namespace camshaft::cpu
