@@ -3,7 +3,7 @@ ask for a device, beside the runtime's calls in cudart."""
 
 import enum
 
-from camshaft.tensorrt import cudart
+from camshaft.tensorrt import _cuda, cudart, pycuda_driver
 
 
 class CUresult(enum.IntEnum):
@@ -44,8 +44,61 @@ def cuDeviceGet(ordinal):
     return (*_of_runtime(cudart.cudaSetDevice)(ordinal), ordinal)
 
 
-def cuCtxCreate(flags, dev):
+#: As the runtime has it, by the driver's names.
+CUdevice_attribute = enum.IntEnum(
+    "CUdevice_attribute",
+    {"CU_DEVICE_ATTRIBUTE_" + member.name: int(member) for member in pycuda_driver.device_attribute},
+)
+
+
+def cuDeviceGetAttribute(attrib, dev):
+    return _of_runtime(cudart.cudaDeviceGetAttribute)(int(attrib), dev)
+
+
+def cuDeviceGetName(length, dev):
+    name = _cuda.name_of_device(dev).encode()[: max(0, length - 1)]
+    return CUresult.CUDA_SUCCESS, name.ljust(length, b"\0")
+
+
+def cuDeviceTotalMem(dev):
+    return CUresult.CUDA_SUCCESS, cudart.cudaMemGetInfo()[2]
+
+
+def cuDriverGetVersion():
+    return _of_runtime(cudart.cudaDriverGetVersion)()
+
+
+# The one context is the device's primary one, which the runtime uses, too.
+
+
+def cuCtxCreate(*arguments):
     return CUresult.CUDA_SUCCESS, 1
+
+
+def cuDevicePrimaryCtxRetain(dev):
+    return CUresult.CUDA_SUCCESS, 1
+
+
+def cuDevicePrimaryCtxRelease(dev):
+    return (CUresult.CUDA_SUCCESS,)
+
+
+def cuCtxPushCurrent(ctx):
+    return (CUresult.CUDA_SUCCESS,)
+
+
+cuCtxSetCurrent = cuCtxPushCurrent
+
+
+def cuCtxPopCurrent():
+    return CUresult.CUDA_SUCCESS, 1
+
+
+cuCtxGetCurrent = cuCtxPopCurrent
+
+
+def cuCtxGetDevice():
+    return _of_runtime(cudart.cudaGetDevice)()
 
 
 def cuCtxDestroy(ctx):
@@ -55,6 +108,10 @@ def cuCtxDestroy(ctx):
 def cuGetErrorName(error):
     name = CUresult(int(error)).name if int(error) in CUresult.__members__.values() else "CUDA_ERROR_UNKNOWN"
     return CUresult.CUDA_SUCCESS, name.encode()
+
+
+def cuGetErrorString(error):
+    return CUresult.CUDA_SUCCESS, _cuda.error_text(int(error)).partition(": ")[2].encode()
 
 
 cuDeviceGetCount = _of_runtime(cudart.cudaGetDeviceCount)
