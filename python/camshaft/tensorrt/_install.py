@@ -75,6 +75,7 @@ def _stand_in_for_pycuda():
     package.__path__ = []
     package.VERSION = (2024, 1)
     package.driver = _module("pycuda.driver", pycuda_driver)
+    package._driver = _module("pycuda._driver", pycuda_driver)  # by which programs import types
     package.gpuarray = _module("pycuda.gpuarray", pycuda_gpuarray)
     package.tools = _module("pycuda.tools")
     package.tools.make_default_context = lambda make=None: pycuda_driver.Device(0).make_context()

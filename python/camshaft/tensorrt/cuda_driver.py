@@ -114,6 +114,21 @@ def cuGetErrorString(error):
     return CUresult.CUDA_SUCCESS, _cuda.error_text(int(error)).partition(": ")[2].encode()
 
 
+class CUstream_flags(enum.IntEnum):
+    """How a stream goes with the default one."""
+
+    CU_STREAM_DEFAULT = 0
+    CU_STREAM_NON_BLOCKING = 1
+
+
+class CUevent_flags(enum.IntEnum):
+    """What an event is for."""
+
+    CU_EVENT_DEFAULT = 0
+    CU_EVENT_BLOCKING_SYNC = 1
+    CU_EVENT_DISABLE_TIMING = 2
+
+
 cuDeviceGetCount = _of_runtime(cudart.cudaGetDeviceCount)
 cuMemAlloc = _of_runtime(cudart.cudaMalloc)
 cuMemFree = _of_runtime(cudart.cudaFree)
@@ -121,6 +136,16 @@ cuMemGetInfo = _of_runtime(cudart.cudaMemGetInfo)
 cuStreamCreate = _of_runtime(cudart.cudaStreamCreateWithFlags)
 cuStreamDestroy = _of_runtime(cudart.cudaStreamDestroy)
 cuStreamSynchronize = _of_runtime(cudart.cudaStreamSynchronize)
+cuStreamQuery = _of_runtime(cudart.cudaStreamQuery)
+cuStreamWaitEvent = _of_runtime(cudart.cudaStreamWaitEvent)
+cuEventCreate = _of_runtime(cudart.cudaEventCreateWithFlags)
+cuEventRecord = _of_runtime(cudart.cudaEventRecord)
+cuEventSynchronize = _of_runtime(cudart.cudaEventSynchronize)
+cuEventQuery = _of_runtime(cudart.cudaEventQuery)
+cuEventElapsedTime = _of_runtime(cudart.cudaEventElapsedTime)
+cuEventDestroy = _of_runtime(cudart.cudaEventDestroy)
+cuMemAllocHost = _of_runtime(cudart.cudaMallocHost)
+cuMemFreeHost = _of_runtime(cudart.cudaFreeHost)
 cuCtxSynchronize = _of_runtime(cudart.cudaDeviceSynchronize)
 
 
