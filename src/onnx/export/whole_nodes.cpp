@@ -29,7 +29,6 @@ struct Form {
 /// Of ONNX itself those that the graph spells out, and since when each has the inputs, outputs and attributes that it
 /// has to this day: later versions added types, and attributes whose defaults are what was before.
 constexpr Form forms[] = {{"AffineGrid", 20},
-                          {"Attention", 23},
                           {"BatchNormalization", 14},
                           {"BlackmanWindow", 17},
                           {"Celu", 12},
@@ -79,6 +78,14 @@ bool is_taken_apart(const NodeProto& node, const OpsetImports& opsets) {
   const auto* form = std::find_if(std::begin(forms), std::end(forms),
                                   [&](const Form& known) { return known.op_type == node.op_type; });
   return node.domain.empty() && form != std::end(forms) && version_of(opsets, "") >= form->since;
+}
+
+/// Whether the operator has attributes of these names: a newer one may have more.
+bool has_all(const OperatorSchema& schema, const std::vector<AttributeProto>& attributes) {
+  return std::all_of(attributes.begin(), attributes.end(), [&](const AttributeProto& given) {
+    return std::any_of(schema.attributes.begin(), schema.attributes.end(),
+                       [&](const OperatorAttribute& known) { return known.name == given.name; });
+  });
 }
 
 class WholeNodes {
@@ -193,9 +200,9 @@ class WholeNodes {
       const auto result = results.find(name);
       outputs.push_back(result == results.end() ? no_value : result->second);
     }
-    const int64_t version = version_of(original_.model.opsets, node.domain);
-    const auto schema = find_schema(node.domain, node.op_type, version);
-    const Operator op(node.op_type.c_str(), schema ? schema->since : version, node.domain.c_str());
+    const auto schema = find_schema(node.domain, node.op_type, version_of(original_.model.opsets, node.domain));
+    if (!schema || !has_all(*schema, node.attributes)) return std::nullopt;
+    const Operator op(node.op_type.c_str(), schema->since, node.domain.c_str());
     whole.write = [&node, op, inputs, outputs](ExportContext& c) {
       std::vector<std::string> read, made;
       for (const Input& input : inputs)
