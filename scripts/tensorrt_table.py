@@ -48,7 +48,7 @@ WITHOUT_EFFECT = {
 }
 #: Members that answer with NotImplementedError, or with False and a message.
 REFUSED = {
-    "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS SAFETY_SCOPE FP8 INT4 FP4",
+    "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS SAFETY_SCOPE INT4 FP4",
     "IExecutionContext": "set_tensor_debug_state get_shape set_shape_input",
     "INetworkDefinition": "add_assertion add_ragged_softmax add_dynamic_quantize "
     "add_plugin mark_debug mark_unfused_tensors_as_debug_tensors",

@@ -31,13 +31,16 @@ void BuildArguments::add_to(CLI::App& command, const char* shapes_help) {
   command.add_flag("--tf32", tf32,
                    "Allow products of fp32 to be taken of operands rounded to TF32 (11 significant bits)");
   command.add_flag("--int8", int8, "Allow layers to be computed on integers of 8 bits, by the ranges of a calibration");
-  command.add_option("--calibration", calibration, "The ranges of tensors that --int8 needs, see `camshaft calibrate`")
+  command.add_flag("--fp8", fp8,
+                   "The same on floats of 8 bits (E4M3), on GPUs of compute capability 8.9 or more; where both are "
+                   "allowed it is the faster one");
+  command.add_option("--calibration", calibration, "The ranges that --int8 and --fp8 need, see `camshaft calibrate`")
       ->type_name("FILE");
   command.add_flag("--best", best,
-                   "Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 with a calibration");
+                   "Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 and fp8 with a calibration");
   command.add_flag("--strongly-typed", strongly_typed, "Allow no types but those of the model's own tensors");
   add_layer_precisions_to(command,
-                          "What layers are computed in: fp32, fp16, bf16 or int8; * in a name stands for any text");
+                          "What layers are computed in: fp32, fp16, bf16, int8 or fp8; * in a name stands for any text");
   add_rules(command, "--layer-output-types", layer_output_types, "What the results of layers are stored in");
   add_verification_to(command, shapes_help);
 }
@@ -85,7 +88,7 @@ void BuildArguments::add_verification_to(CLI::App& command, const char* shapes_h
 BuildOptions BuildArguments::options(Progress& progress) const {
   BuildOptions options;
   options.set("device", device).set("fp16", fp16).set("bf16", bf16).set("tf32", tf32).set("int8", int8);
-  options.set("best", best).set("strongly-typed", strongly_typed);
+  options.set("fp8", fp8).set("best", best).set("strongly-typed", strongly_typed);
   for (const std::string& rule : layer_precisions) options.set("layer-precisions", rule);
   for (const std::string& rule : layer_output_types) options.set("layer-output-types", rule);
   if (!precision_constraints.empty()) options.set("precision-constraints", precision_constraints);

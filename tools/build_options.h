@@ -16,12 +16,12 @@ namespace camshaft::tools {
 struct BuildArguments {
   std::string device = "cpu", calibration, threads, tolerance, seed, verify_seconds, inputs;
   LimitOptions limits;
-  bool fp16 = false, bf16 = false, tf32 = false, int8 = false, best = false, strongly_typed = false;
+  bool fp16 = false, bf16 = false, tf32 = false, int8 = false, fp8 = false, best = false, strongly_typed = false;
   std::string precision_constraints;
   std::vector<std::string> layer_precisions, layer_output_types;
   std::vector<std::string> shapes;
 
-  /// Adds --device, --fp16, --bf16, --tf32, --int8, --calibration, --best, --strongly-typed,
+  /// Adds --device, --fp16, --bf16, --tf32, --int8, --fp8, --calibration, --best, --strongly-typed,
   /// --layer-output-types, and those of add_layer_precisions_to() and add_verification_to() to a command.
   void add_to(CLI::App& command, const char* shapes_help);
   /// Adds --layer-precisions and --precision-constraints.

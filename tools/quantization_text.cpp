@@ -37,8 +37,8 @@ void print_quantization(const std::vector<LayerPlacement>& layers) {
   size_t quantized = layers.size();
   for (const LayerPlacement& layer : layers)
     if (!layer.quantized) kept[layer.reason].push_back(layer.layer), --quantized;
-  fmt::print("precision {} of {} convolutions and products with constant weights in int8{}\n", quantized, layers.size(),
-             format_saved(layers));
+  fmt::print("precision {} of {} convolutions and products with constant weights in {}{}\n", quantized, layers.size(),
+             layers.empty() || layers[0].precision.empty() ? "int8" : layers[0].precision, format_saved(layers));
   for (const auto& [reason, names] : kept) fmt::print("precision fp32, as {}: {}\n", reason, format_some(names));
 }
 

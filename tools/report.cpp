@@ -99,6 +99,7 @@ nlohmann::json to_json(const std::vector<LayerPlacement>& layers) {
   for (const LayerPlacement& layer : layers)
     list.push_back({{"layer", layer.layer},
                     {"quantized", layer.quantized},
+                    {"precision", layer.precision},
                     {"reason", layer.reason},
                     {"float_seconds", layer.float_seconds},
                     {"int8_seconds", layer.int8_seconds}});

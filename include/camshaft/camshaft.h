@@ -345,7 +345,7 @@ typedef struct camshaft_engine camshaft_engine;
  * differing, undecided, passed, telling, relative_error, doubt, compared}], samples, not_verified, sensitivity,
  * rounding_noise, judged_tensors, undecided_tensors, layers_error, seconds_import, seconds_optimize, seconds_tune,
  * seconds_compile, seconds_verify, problems_measured, problems_cached, problems_out_of_time, approximate_refused,
- * kept_f32, quantized_layers: [{layer, quantized, reason, float_seconds, int8_seconds}], gains: [{precision, speedup,
+ * kept_f32, quantized_layers: [{layer, quantized, precision, reason, float_seconds, int8_seconds}], gains: [{precision, speedup,
  * error (null: not known)}], model_nodes, passes, layers, refittable, not_refittable, refit_costs, lora}. With the
  * option refit, refittable and what follows are how many initializers can be replaced, which cannot and why, and what
  * was not done for it; lora is what each adapter updates.

@@ -147,14 +147,15 @@ struct OutputError {
   int64_t compared = 0;
 };
 
-/// What became of a layer that can be computed on integers.
+/// What became of a layer that can be computed on 8 bits.
 struct LayerPlacement {
   std::string layer;
   bool quantized = false;
   std::string reason;  ///< why it stays in floating point
-  /// What it takes in floating point and in int8, with what it is fused with and its conversions; 0 where that was not
+  /// What it takes in floating point and in 8 bits, with what it is fused with and its conversions; 0 where that was not
   /// measured.
   double float_seconds = 0, int8_seconds = 0;
+  std::string precision;  ///< of its engine, where it is quantised: "int8" or "fp8"
 };
 
 /// A precision that a build did not allow.
@@ -208,7 +209,7 @@ struct BuildReport {
   /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
   /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
   std::vector<std::string> kept_f32;
-  /// With int8: the convolutions and products with constant weights, and which of them are computed on integers.
+  /// With int8 or fp8: the convolutions and products with constant weights, and which of them are computed in that.
   std::vector<LayerPlacement> quantized_layers;
   /// With the option refit: how many initializers can be replaced; which cannot, and why; and what was not done so that
   /// they can be.
@@ -301,7 +302,7 @@ inline OutputError output_error(const Record& r) {
 
 inline LayerPlacement layer_placement(const Record& r) {
   return {r["layer"].text(), r["quantized"].boolean(), r["reason"].text(), r["float_seconds"].number(),
-          r["int8_seconds"].number()};
+          r["int8_seconds"].number(), r["precision"].text()};
 }
 
 inline PrecisionGain precision_gain(const Record& r) {

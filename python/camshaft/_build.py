@@ -64,8 +64,9 @@ def build(
     output: where to save the engine as well.
     profiles: {input: (smallest, usual, largest shape)}, or a list of these: what to tune for and to accept. shapes:
         {input: shape}, the same with one size each. Without either the engine takes any shape.
-    precision: "fp16", "bf16", "tf32", "int8", "best", or several: what may be used beside fp32; fp16=True is the same.
-    calibration: what calibrate() gave, or the path of a file with ranges, for int8.
+    precision: "fp16", "bf16", "tf32", "int8", "fp8", "best", or several: what may be used beside fp32; fp16=True is the
+        same.
+    calibration: what calibrate() gave, or the path of a file with ranges, for int8 and fp8.
     inputs: {input: array} to verify the engine on; others are made from the option seed.
     progress: True for a bar on stderr, or a function of the stage ("tuning") and how far it is, from 0 to 1.
     options: the rest, by the names that `camshaft build --help` and options() list: tuning="heuristic", verify=False, …

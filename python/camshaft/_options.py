@@ -21,12 +21,16 @@ class BuildOptions(TypedDict, total=False):
     """Allow products of fp32 to be taken of operands rounded to TF32."""
     int8: bool | None
     """Allow layers to be computed on integers of 8 bits, by the ranges of a calibration."""
+    fp8: bool | None
+    """The same on floats of 8 bits (E4M3), on GPUs of compute capability 8.9 or more; where both are allowed it is the
+    faster one."""
     best: bool | None
-    """Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 with a calibration."""
+    """Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 and fp8 with a calibration."""
     strongly_typed: bool | None
     """Allow no types but those of the model's own tensors."""
     layer_precisions: str | Sequence[str] | None
-    """What a layer is computed in, as NAME:PRECISION (fp32, fp16, bf16 or int8; * in the name stands for any text)."""
+    """What a layer is computed in, as NAME:PRECISION (fp32, fp16, bf16, int8 or fp8; * in the name stands for any
+    text)."""
     layer_output_types: str | Sequence[str] | None
     """What the results of a layer are stored in, as NAME:TYPE."""
     precision_constraints: Literal["none", "prefer", "obey"] | None

@@ -14,6 +14,7 @@ json describe(const OutputError& e) {
 json describe(const LayerPlacement& layer) {
   return {{"layer", layer.layer},
           {"quantized", layer.quantized},
+          {"precision", EnumNames<LayerPrecision>::values[static_cast<size_t>(layer.precision)]},
           {"reason", layer.reason},
           {"float_seconds", layer.float_seconds},
           {"int8_seconds", layer.int8_seconds}};

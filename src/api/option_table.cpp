@@ -123,13 +123,16 @@ constexpr Option options_of_build[] = {
     build_option<&BuildOptions::int8>("int8", OptionKind::boolean,
                                       "Allow layers to be computed on integers of 8 bits, by the ranges of a "
                                       "calibration"),
+    build_option<&BuildOptions::fp8>("fp8", OptionKind::boolean,
+                                     "The same on floats of 8 bits (E4M3), on GPUs of compute capability 8.9 or more; "
+                                     "where both are allowed it is the faster one"),
     build_option<&BuildOptions::best>("best", OptionKind::boolean,
-                                      "Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 with a "
-                                      "calibration"),
+                                      "Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 and fp8 "
+                                      "with a calibration"),
     build_option<&BuildOptions::strongly_typed>("strongly-typed", OptionKind::boolean,
                                                 "Allow no types but those of the model's own tensors"),
     {"layer-precisions", OptionKind::list,
-     "What a layer is computed in, as NAME:PRECISION (fp32, fp16, bf16 or int8; * in the name stands for any text)",
+     "What a layer is computed in, as NAME:PRECISION (fp32, fp16, bf16, int8 or fp8; * in the name stands for any text)",
      [](Settings& s, const json& v) { s.build.layer_precisions.push_back(parse_precision_rule(v.get<std::string>())); },
      [](const Settings& s) -> json { return rule_texts(s.build.layer_precisions); }},
     {"layer-output-types", OptionKind::list, "What the results of a layer are stored in, as NAME:TYPE",
@@ -145,7 +148,7 @@ constexpr Option options_of_build[] = {
      [](const Settings& s) -> json { return constraint_names[static_cast<size_t>(s.build.constraints)]; },
      constraint_names},
     build_option<&BuildOptions::calibration>("calibration", OptionKind::text,
-                                             "The file with the ranges of tensors that int8 needs"),
+                                             "The file with the ranges of tensors that int8 and fp8 need"),
     {"threads", OptionKind::integer, "Threads to build, measure and verify with; 0: one for each core",
      [](Settings& s, const json& v) { s.build.threads = thread_count(v); },
      [](const Settings& s) -> json { return s.build.threads; }},

@@ -1,5 +1,6 @@
 #include "builder/build_tuning.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -50,11 +51,18 @@ BuildTuning::BuildTuning(const BuildOptions& options, const ModelIdentity& model
     tune.progress = [&options](double fraction) { options.progress("tuning", 0.3 + 0.2 * fraction); };
   if (is_locked()) {
     tune.lock = read_lock(options.lock, model, backend.device());
+    is_fp8_ = tune.lock->is_fp8;
     for (const std::string& layer : tune.lock->float_layers) kept_layers_.emplace(layer, "the lock file says so");
   }
   const bool cached = tune.mode == Tuning::measure && !options.timing_cache.empty();
   tuner_ = std::make_unique<Tuner>(backend, pool, std::move(tune),
                                    cached ? TimingCache::read(options.timing_cache) : TimingCache());
+}
+
+std::optional<LayerPrecision> BuildTuning::low_precision(const std::vector<LayerPrecision>& allowed) const {
+  const LayerPrecision wanted = is_fp8_ ? LayerPrecision::fp8 : LayerPrecision::int8;
+  if (allowed.empty()) return std::nullopt;
+  return std::find(allowed.begin(), allowed.end(), wanted) != allowed.end() ? wanted : allowed.front();
 }
 
 std::vector<TacticDecision> BuildTuning::choose(const Graph& graph, const SymbolBindings& optimum, Deviation most) {
@@ -83,6 +91,8 @@ void BuildTuning::write_lock(const OptimizedModel& model, const SymbolBindings& 
   lock.layers = tuner_->lock_layers(model.graph, optimum, decisions);
   for (const LayerPlacement& layer : model.quantized_layers)
     if (!layer.quantized) lock.float_layers.push_back(layer.layer);
+  for (const LayerPlacement& layer : model.quantized_layers)
+    lock.is_fp8 = lock.is_fp8 || (layer.quantized && layer.precision == LayerPrecision::fp8);
   lock.write(options_.write_lock);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class BuildTuning {
   bool is_locked() const { return options_.tuning == Tuning::locked; }
   /// The layers that a lock file leaves in floating point; none without one.
   const KeptLayers& kept_layers() const { return kept_layers_; }
+  /// Of these, where nothing is measured: what the lock file says, or int8.
+  std::optional<LayerPrecision> low_precision(const std::vector<LayerPrecision>& allowed) const;
   std::string summary() const { return tuner_->summary(); }
   void report(BuildReport& report) const;
   /// Writes the lock file that the options ask for. Throws Error(io).
@@ -44,6 +47,7 @@ class BuildTuning {
   const Backend& backend_;
   std::unique_ptr<Tuner> tuner_;
   KeptLayers kept_layers_;
+  bool is_fp8_ = false;
 };
 
 }  // namespace camshaft

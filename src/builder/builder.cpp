@@ -255,8 +255,9 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   const bool is_checked = (options.verify || tuning.is_locked()) && !replaceable;
   const Deviation most_allowed = is_checked ? Deviation::rounding : Deviation::specials;
   const auto chosen = [&] {
-    if (!optimizer.may_quantize() || options.tuning != Tuning::measure)
-      return optimizer.run(imported.graph, optimizer.may_quantize(), tuning.kept_layers());
+    const std::vector<LayerPrecision> low = optimizer.low_precisions();
+    if (low.empty() || options.tuning != Tuning::measure)
+      return optimizer.run(imported.graph, tuning.low_precision(low), tuning.kept_layers());
     LayerContest contest{optimizer, imported.graph, [&](const OptimizedModel& m) { return compiled(m, most_allowed); }};
     contest.inputs = inputs_to_measure(imported.graph, options, optimum);
     if (options.constraints != PrecisionConstraints::none) contest.rules = PrecisionRules(options.layer_precisions);
@@ -277,12 +278,16 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
 
   KnownReference known;
   if (options.verify) {
+    // A model that is quantised to 8-bit floats itself is judged as one that is built with fp8.
+    BuildOptions judged = options;
+    judged.fp8 = judged.fp8 || optimized.sums_float8;
     VerifyOptions verify;
-    verify.tolerance = options.effective_tolerance();
-    verify.rounding_noise = optimizer.precision().noise();
+    verify.tolerance = judged.effective_tolerance();
+    constexpr double noise_of_float8_sums = 0x1p-11;
+    verify.rounding_noise = std::max(optimizer.precision().noise(), optimized.sums_float8 ? noise_of_float8_sums : 0);
     report_.rounding_noise = verify.rounding_noise;
-    verify.excused = usually_excused * std::min(1.0, verify.tolerance / options.default_tolerance());
-    verify.usual_tolerance = options.default_tolerance();
+    verify.excused = usually_excused * std::min(1.0, verify.tolerance / judged.default_tolerance());
+    verify.usual_tolerance = judged.default_tolerance();
     verify.seed = options.seed;
     verify.seconds = options.verify_seconds;
     verify.known = &known;
@@ -292,7 +297,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     const auto verified = [&] {
       progress("verifying", 0.6);
       verify.sensitivity_above =
-          options.effective_tolerance() * (has_deviation(engine, Deviation::rounding) ? approximate_share : 1);
+          judged.effective_tolerance() * (has_deviation(engine, Deviation::rounding) ? approximate_share : 1);
       VerifyResult result = verify_engine(optimized.reference, engine, verify, pool);
       report_.seconds_verify += watch.lap();
       return result;
@@ -334,7 +339,8 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   report_.layers = static_cast<int64_t>(engine.impl()->plan.steps.size());
   tuning.report(report_);
   tuning.write_lock(optimized, optimum, decisions);
-  const bool is_plain = !options.fp16 && !options.bf16 && !options.int8 && !options.best && !options.strongly_typed;
+  const bool is_plain = !options.fp16 && !options.bf16 && !options.int8 && !options.fp8 && !options.best &&
+                        !options.strongly_typed;
   if (is_plain && options.tuning == Tuning::measure && options.stop_after_pass < 0)
     report_.gains = precision_gains(options, backend, imported.graph, optimized.graph, optimum, known.sample(), pool);
   progress("done", 1);

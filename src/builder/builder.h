@@ -77,18 +77,22 @@ struct BuildOptions {
   /// Allows layers to be computed on integers of 8 bits: those whose tensors the calibration has ranges of. A model
   /// that is quantised already (Q/DQ) needs neither this nor a calibration.
   bool int8 = false;
-  /// Allows every precision that the backend gains from: fp16, or bf16 where that is it, TF32, and int8 where there is
-  /// a calibration.
+  /// The same on floats of 8 bits (E4M3) with sums in f32: the largest magnitude of each range, and of each column of
+  /// weights, is 448. Where int8 is allowed too, the engine takes the one that is faster. Error(invalid_argument) on a
+  /// device without such products: it needs a GPU of compute capability 8.9 or more.
+  bool fp8 = false;
+  /// Allows every precision that the backend gains from: fp16, or bf16 where that is it, TF32, and int8 and fp8 where
+  /// there is a calibration.
   bool best = false;
   /// Allows no precision but those of the model's own tensors; contradicts all of the above.
   bool strongly_typed = false;
   /// What is asked of layers, by the names of the model's nodes: see PrecisionRules. A layer is computed in fp32 where
   /// it cannot be in what is asked; whether that is an error, `constraints` say.
   std::vector<PrecisionRule> layer_precisions;
-  /// The types in which layers store their results, in the same way; int8 is none.
+  /// The types in which layers store their results, in the same way; int8 and fp8 are none.
   std::vector<PrecisionRule> layer_output_types;
   PrecisionConstraints constraints = PrecisionConstraints::prefer;
-  /// The file with the ranges that int8 needs, see quantize/calibration_file.h; empty: none.
+  /// The file with the ranges that int8 and fp8 need, see quantize/calibration_file.h; empty: none.
   std::string calibration;
   /// Shapes to tune for and to accept; empty: any shape.
   std::vector<Profile> profiles;
@@ -121,7 +125,7 @@ struct BuildOptions {
   /// own file; 0: as make_budget() says.
   double max_memory = 0;
   /// Largest allowed max_error / scale of a floating-point output. 0: 1e-4, or what the precisions that are allowed
-  /// need: 0.02 for f16 and TF32, 0.1 for bf16. Below that, less is excused by rounding too, in proportion.
+  /// need: 0.02 for f16, TF32 and fp8 (sums of which keep 14 bits on Hopper), 0.1 for bf16. Below that, less is excused by rounding too, in proportion.
   double tolerance = 0;
   /// Seed of the inputs used for verification.
   uint64_t seed = 0;
@@ -130,7 +134,7 @@ struct BuildOptions {
   std::map<std::string, TensorView> verification_inputs;
   /// The weights can be replaced in the built engine (Refitter). What passes would decide by the numbers of weights
   /// they do without, or it fixes the initializer, and BuildReport says so; kernels that round more than they must are
-  /// not used (Deviation::rounding), as what is refitted is not verified. Not in fp16, nor in int8 by a calibration.
+  /// not used (Deviation::rounding), as what is refitted is not verified. Not in fp16, nor in int8 or fp8 by a calibration.
   bool refit = false;
   /// Files of the engine have no weights that a refit can bring; this is `refit` too.
   bool strip_weights = false;
@@ -148,7 +152,7 @@ struct BuildOptions {
 
   /// What `tolerance` comes to.
   double effective_tolerance() const { return tolerance > 0 ? tolerance : default_tolerance(); }
-  double default_tolerance() const { return bf16 && !fp16 ? 0.1 : fp16 || tf32 ? 0.02 : 1e-4; }
+  double default_tolerance() const { return bf16 && !fp16 ? 0.1 : fp16 || tf32 || fp8 ? 0.02 : 1e-4; }
 };
 
 /// A precision that a build did not allow.
@@ -191,7 +195,7 @@ struct BuildReport {
   /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
   /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
   std::vector<std::string> kept_f32;
-  /// With int8: the convolutions and products with constant weights, and which of them are computed on integers.
+  /// With int8 or fp8: the convolutions and products with constant weights, and which of them are computed in that.
   std::vector<LayerPlacement> quantized_layers;
   /// Of a build in fp32 that measures: what lower precisions would gain.
   std::vector<PrecisionGain> gains;

@@ -61,7 +61,8 @@ KeptLayers slower_layers(const std::vector<LayerPlacement>& placed) {
   KeptLayers slower;
   for (const LayerPlacement& layer : placed)
     if (layer.quantized && layer.int8_seconds > noise * layer.float_seconds)
-      slower.emplace(layer.layer, fmt::format("int8 is slower with its conversions: {:.1f} us, not {:.1f}",
+      slower.emplace(layer.layer, fmt::format("{} is slower with its conversions: {:.1f} us, not {:.1f}",
+                                              EnumNames<LayerPrecision>::values[static_cast<size_t>(layer.precision)],
                                               layer.int8_seconds * micro, layer.float_seconds * micro));
   return slower;
 }

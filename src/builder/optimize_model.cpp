@@ -9,9 +9,30 @@
 #include "builder/build_inputs.h"
 #include "builder/find_beyond_f16.h"
 #include "builder/quantize_model.h"
+#include "ir/ops/float8.h"
+#include "ir/ops/quantize.h"
 #include "quantize/calibration_file.h"
 
 namespace camshaft {
+
+namespace {
+
+bool quantizes_to_float8(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    const auto* op = node.op.as<ops::Quantize>();
+    return (op && ops::is_float8(op->dtype)) ||
+           std::any_of(node.bodies.begin(), node.bodies.end(), quantizes_to_float8);
+  });
+}
+
+bool sums_float8(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return node.op.as<ops::Float8MatMul>() || node.op.as<ops::Float8Conv>() ||
+           std::any_of(node.bodies.begin(), node.bodies.end(), sums_float8);
+  });
+}
+
+}  // namespace
 
 void warn_of_unused(const BuildOptions& options, const Backend& backend) {
   const Precision precision = choose_precision(options, backend);
@@ -22,9 +43,9 @@ void warn_of_unused(const BuildOptions& options, const Backend& backend) {
                             options.fp16 ? "fp16" : "bf16"));
   if (options.int8 && !backend.gains_from(DType::i8))
     log_warning(fmt::format("{} has no kernels that are faster in int8: no layer is quantised", name));
-  if (!options.calibration.empty() && !options.int8 && !options.best)
-    log_warning(
-        fmt::format("the calibration '{}' is not used: int8 is not allowed (--int8, or --best)", options.calibration));
+  if (!options.calibration.empty() && !options.int8 && !options.fp8 && !options.best)
+    log_warning(fmt::format("the calibration '{}' is not used: neither int8 nor fp8 is allowed (--int8, --fp8, --best)",
+                            options.calibration));
   if (options.tf32 && precision.rounding == ops::Rounding::bf16)
     log_warning("products of fp32 take operands rounded to bf16, which is faster here than TF32");
   else if (options.tf32 && precision.rounding != ops::Rounding::tf32)
@@ -35,7 +56,8 @@ ModelOptimizer::ModelOptimizer(const BuildOptions& options, const Backend& backe
     : options_(options),
       pool_(pool),
       precision_(choose_precision(options, backend)),
-      may_quantize_(options.int8 && backend.gains_from(DType::i8)),
+      has_int8_(backend.gains_from(DType::i8)),
+      has_float8_(backend.gains_from(DType::f8e4m3)),
       rules_(options.constraints == PrecisionConstraints::none ? std::vector<PrecisionRule>()
                                                                : options.layer_precisions),
       output_types_(options.constraints == PrecisionConstraints::none ? std::vector<PrecisionRule>()
@@ -43,7 +65,15 @@ ModelOptimizer::ModelOptimizer(const BuildOptions& options, const Backend& backe
       passes_(backend.passes(precision_.storage, precision_.rounding)) {
   check_order(passes_);
   runs_.most = options.stop_after_pass;
-  if (may_quantize_ && !options.calibration.empty()) calibration_ = read_calibration(options.calibration);
+  const bool may_quantize = (options.int8 && has_int8_) || options.fp8;
+  if (may_quantize && !options.calibration.empty()) calibration_ = read_calibration(options.calibration);
+}
+
+std::vector<LayerPrecision> ModelOptimizer::low_precisions() const {
+  std::vector<LayerPrecision> list;
+  if (calibration_ && options_.int8 && has_int8_) list.push_back(LayerPrecision::int8);
+  if (calibration_ && options_.fp8) list.push_back(LayerPrecision::fp8);
+  return list;
 }
 
 void ModelOptimizer::settle_meaning(Graph& model) {
@@ -53,10 +83,14 @@ void ModelOptimizer::settle_meaning(Graph& model) {
   context.cancellation = options_.cancellation;
   context.runs = &runs_;
   run_passes(model, passes_.meaning, context);
-  if (may_quantize_ && !calibration_) check_quantized(model);
+  if (!calibration_ && options_.fp8) check_quantized(model, LayerPrecision::fp8);
+  if (!calibration_ && options_.int8 && has_int8_) check_quantized(model, LayerPrecision::int8);
+  if (!has_float8_ && quantizes_to_float8(model))
+    log_warning("this device has no products of 8-bit floats, which the model is quantised to: they are rounded as the "
+                "model says, and multiplied in floating point. GPUs of compute capability 8.9 or more have them");
 }
 
-OptimizedModel ModelOptimizer::run(const Graph& model, bool int8, const KeptLayers& kept) {
+OptimizedModel ModelOptimizer::run(const Graph& model, std::optional<LayerPrecision> low, const KeptLayers& kept) {
   OptimizedModel result;
   PassRuns runs = runs_;
   PassContext context{.pool = pool_};
@@ -66,8 +100,9 @@ OptimizedModel ModelOptimizer::run(const Graph& model, bool int8, const KeptLaye
   context.runs = &runs;
   context.rules = &rules_;
   result.reference = model;
-  if (int8 && calibration_)
-    result.quantized_layers = quantize_model(result.reference, *calibration_, options_.calibration, kept, context);
+  if (low && calibration_)
+    result.quantized_layers =
+        quantize_model(result.reference, *calibration_, options_.calibration, kept, context, *low);
   std::set<std::string> in_f32 = outputs_in_f32(model);
   result.graph = result.reference;
   context.notes = &result.notes;
@@ -83,6 +118,7 @@ OptimizedModel ModelOptimizer::run(const Graph& model, bool int8, const KeptLaye
   result.kept_f32.assign(kept_f32.begin(), kept_f32.end());
   result.passes = std::move(runs.names);
   result.rounds_to_bf16 = precision_.rounding == ops::Rounding::bf16;
+  result.sums_float8 = sums_float8(result.graph);
   result.precision = precision_text(result.quantized_layers);
   return result;
 }
@@ -101,8 +137,10 @@ std::string ModelOptimizer::precision_text(const std::vector<LayerPlacement>& la
   if (precision_.storage != DType::f32) text += precision_.storage == DType::f16 ? ", fp16" : ", bf16";
   if (precision_.rounding != ops::Rounding::none)
     text += precision_.rounding == ops::Rounding::bf16 ? ", bf16" : ", tf32";
-  if (std::any_of(layers.begin(), layers.end(), [](const LayerPlacement& layer) { return layer.quantized; }))
-    text += ", int8";
+  for (const LayerPrecision low : {LayerPrecision::int8, LayerPrecision::fp8})
+    if (std::any_of(layers.begin(), layers.end(),
+                    [&](const LayerPlacement& layer) { return layer.quantized && layer.precision == low; }))
+      text += fmt::format(", {}", EnumNames<LayerPrecision>::values[static_cast<size_t>(low)]);
   return text;
 }
 

@@ -24,9 +24,11 @@ struct OptimizedModel {
   std::vector<LayerPlacement> quantized_layers;  ///< see BuildReport
   std::string precision;                         ///< what the engine may compute in, for people
   bool rounds_to_bf16 = false;                   ///< operands of products of f32, where that is faster
+  bool sums_float8 = false;                      ///< in f32, of which a device may keep fewer bits
 };
 
-/// Warns of precisions that the options allow and the backend does not gain from, and of a calibration without int8.
+/// Warns of precisions that the options allow and the backend does not gain from, and of a calibration without int8 or
+/// fp8.
 void warn_of_unused(const BuildOptions& options, const Backend& backend);
 
 /// Runs a backend's passes for one build. The options, the backend and the pool must outlive it.
@@ -36,13 +38,15 @@ class ModelOptimizer {
   ModelOptimizer(const BuildOptions& options, const Backend& backend, ThreadPool& pool);
 
   const Precision& precision() const { return precision_; }
-  /// Whether there are layers to place in int8: by a calibration.
-  bool may_quantize() const { return calibration_.has_value(); }
+  /// What layers may be placed in by a calibration: int8, fp8, both, or nothing.
+  std::vector<LayerPrecision> low_precisions() const;
   /// Runs the passes that decide what a model means on this backend. To be called once, before run(). Throws
-  /// Error(invalid_argument) where int8 is asked for without a calibration, of a model that is not quantised itself.
+  /// Error(invalid_argument) where int8 or fp8 is asked for without a calibration, of a model that is not quantised
+  /// itself. Warns where the model has 8-bit floats that the backend has no products of.
   void settle_meaning(Graph& model);
-  /// The other passes on a copy of the model. With `int8`, layers are quantised but for those of `kept`.
-  OptimizedModel run(const Graph& model, bool int8, const KeptLayers& kept);
+  /// The other passes on a copy of the model. With one of low_precisions(), layers are quantised but for those of
+  /// `kept`.
+  OptimizedModel run(const Graph& model, std::optional<LayerPrecision> low, const KeptLayers& kept);
 
  private:
   std::set<std::string> outputs_in_f32(const Graph& model) const;
@@ -51,7 +55,7 @@ class ModelOptimizer {
   const BuildOptions& options_;
   ThreadPool& pool_;
   const Precision precision_;
-  const bool may_quantize_;
+  const bool has_int8_, has_float8_;  // kernels
   const PrecisionRules rules_, output_types_;
   const BackendPasses passes_;
   std::optional<Calibration> calibration_;

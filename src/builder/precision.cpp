@@ -41,6 +41,7 @@ BuildOptions with_precisions(BuildOptions options, const Backend& backend) {
                                                    {options.bf16, "bf16"},
                                                    {options.tf32, "tf32"},
                                                    {options.int8, "int8"},
+                                                   {options.fp8, "fp8"},
                                                    {options.best, "best"}};
     for (const auto& [is_set, name] : others)
       if (is_set)
@@ -53,18 +54,25 @@ BuildOptions with_precisions(BuildOptions options, const Backend& backend) {
                   "strongly-typed keeps the types of the model's tensors: no precision can be asked of layers");
   }
   for (const PrecisionRule& rule : options.layer_output_types)
-    if (rule.precision == LayerPrecision::int8)
+    if (rule.precision == LayerPrecision::int8 || rule.precision == LayerPrecision::fp8)
       throw Error(
           ErrorCode::invalid_argument,
-          fmt::format("the results of '{}' cannot be stored as int8 by themselves: whether they are follows from "
-                      "the layers that read them. Ask int8 of those (layer-precisions)",
-                      rule.pattern));
+          fmt::format("the results of '{0}' cannot be stored as {1} by themselves: whether they are follows from "
+                      "the layers that read them. Ask {1} of those (layer-precisions)",
+                      rule.pattern, EnumNames<LayerPrecision>::values[static_cast<size_t>(rule.precision)]));
+  if (options.fp8 && !backend.gains_from(DType::f8e4m3))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("fp8 (--fp8) needs a GPU of compute capability 8.9 or more, as of Ada, Hopper and Blackwell: "
+                            "{} has no products of 8-bit floats. Build without it, with fp16 or int8, or for another "
+                            "device (--device)",
+                            backend.device().name));
   if (!options.best) return options;
   if (backend.gains_from(DType::f16)) options.fp16 = true;
   const bool gains_from_bf16 = backend.gains_from(DType::bf16) || backend.gains_from_rounding(ops::Rounding::bf16);
   if (!options.fp16 && gains_from_bf16) options.bf16 = true;
   if (backend.gains_from_rounding(ops::Rounding::tf32)) options.tf32 = true;
   if (backend.gains_from(DType::i8) && !options.calibration.empty()) options.int8 = true;
+  if (backend.gains_from(DType::f8e4m3) && !options.calibration.empty()) options.fp8 = true;
   return options;
 }
 

@@ -63,7 +63,7 @@ std::vector<PrecisionGain> precision_gains(const BuildOptions& options, const st
   std::vector<PrecisionGain> gains;
   const auto add = [&](const char* precision, const BuildOptions& with, const Graph& of, bool is_quantized) {
     ModelOptimizer optimizer(with, *backend, pool);
-    Graph faster = optimizer.run(of, false, {}).graph;
+    Graph faster = optimizer.run(of, std::nullopt, {}).graph;
     const double then = seconds_by_estimate(faster, *backend, optimum, pool);
     if (then <= 0 || now <= least_gain * then) return;
     PrecisionGain gain{precision, now / then, {}};

@@ -24,6 +24,8 @@ void check_refit_options(const BuildOptions& options, const Backend& backend) {
   };
   if (options.int8 && !options.calibration.empty() && backend.gains_from(DType::i8))
     refuse("int8 by a calibration", "Build without int8, or quantise the model (camshaft quantize)");
+  if (options.fp8 && !options.calibration.empty())
+    refuse("fp8 by a calibration", "Build without fp8, or quantise the model");
   if (choose_precision(options, backend).storage == DType::f16) refuse("fp16", "Build with bf16, or with tf32");
 }
 

@@ -36,7 +36,7 @@ void verify(const onnx::ModelProto& written, const Graph& meaning, const ModelRe
             const BuildOptions& options, ThreadPool& pool, RewriteReport& report) {
   BuildOptions build = options;
   build.verify = false;
-  build.int8 = build.best = false;
+  build.int8 = build.fp8 = build.best = false;
   build.calibration.clear();
   build.layer_precisions.clear();
   build.tuning = Tuning::heuristic;

@@ -9,7 +9,7 @@
 
 namespace camshaft {
 
-/// Whether a node rounds to whole numbers, as expand_quantization() writes quantize operators.
+/// Whether a node rounds to whole numbers, or to 8-bit floats, as expand_quantization() writes quantize operators.
 bool rounds_to_steps(const Node& node);
 
 /// How far rounding may have moved numbers before they are rounded to steps, by element; one that is not finite says
@@ -18,7 +18,7 @@ using EdgeReach = std::vector<double>;
 
 /// What rounding gives on the other side of the nearest edge: a copy of `rounded`, in which every element is a step off
 /// whose `unrounded` number lies within `reach` of the edge between two steps, toward that edge. With `random` every
-/// second of these, at random. Tensors of f32 or f64; others as they are.
+/// second of these, at random. Tensors of f32, f64 or 8-bit floats; others as they are.
 Tensor across_edges(const Tensor& rounded, const Tensor& unrounded, const EdgeReach& reach, Random* random);
 
 }  // namespace camshaft

@@ -27,15 +27,24 @@ bool decides(const PrecisionRule& rule, const PrecisionRules& all, const std::ve
   return is_named(rule.pattern, sources) && all.of(sources) == rule.precision;
 }
 
-// Why a layer of the model that the rule asks int8 of is not; empty: all are.
+bool is_low(const PrecisionRule& rule) {
+  return rule.precision == LayerPrecision::int8 || rule.precision == LayerPrecision::fp8;
+}
+
+// Why a layer of the model that the rule asks int8 or fp8 of is not; empty: all are.
 std::string not_quantized(const PrecisionRule& rule, const BuildOptions& options, const OptimizedModel& optimized) {
-  if (!options.int8) return "the build does not allow it (--int8)";
+  const std::string_view name = EnumNames<LayerPrecision>::values[static_cast<size_t>(rule.precision)];
+  if (!(rule.precision == LayerPrecision::int8 ? options.int8 : options.fp8))
+    return fmt::format("the build does not allow it (--{})", name);
   const PrecisionRules all(options.layer_precisions);
   bool any = false;
   for (const LayerPlacement& layer : optimized.quantized_layers) {
     if (!is_named(rule.pattern, layer.sources)) continue;
     any = true;
-    if (!layer.quantized && decides(rule, all, layer.sources))
+    if (!decides(rule, all, layer.sources)) continue;
+    if (layer.quantized && layer.precision != rule.precision)
+      return fmt::format("an engine has one type of 8 bits, which is not {} here (allow it alone)", name);
+    if (!layer.quantized)
       return fmt::format("'{}' stays in floating point: {}", layer.layer, layer.reason);
   }
   return any ? "" : "it is no convolution or product with constant weights that this build quantises";
@@ -75,7 +84,7 @@ std::string not_wide(const PrecisionRule& rule, const BuildOptions& options, con
     if (!node.op.as<ops::Quantize>() || own.contains(reference.value(node.outputs[0]).name)) continue;
     const int32_t producer = uses.producer[static_cast<size_t>(node.inputs[0])];
     if (producer >= 0 && decides(rule, all, reference.nodes[static_cast<size_t>(producer)].sources))
-      return fmt::format("'{}' is stored in 8 bits for what reads it in int8 (layer-precisions can ask fp32 of that)",
+      return fmt::format("'{}' is stored in 8 bits for what reads it so (layer-precisions can ask fp32 of that)",
                          reference.value(node.inputs[0]).name);
   }
   return "";
@@ -102,7 +111,7 @@ std::vector<std::string> unmet_rules(const BuildOptions& options, const Graph& m
   };
   for (const PrecisionRule& rule : options.layer_precisions) {
     std::string why = no_node(rule);
-    if (why.empty() && rule.precision == LayerPrecision::int8) why = not_quantized(rule, options, optimized);
+    if (why.empty() && is_low(rule)) why = not_quantized(rule, options, optimized);
     const bool is_rounded = rule.precision == LayerPrecision::bf16 && optimized.rounds_to_bf16;
     if (why.empty() && is_half(rule) && !is_rounded) why = not_narrow(rule, options, optimized);
     add(rule, "the layer", why);

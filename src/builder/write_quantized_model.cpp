@@ -31,6 +31,7 @@ std::vector<PrecisionRule> rules_of(const BuildOptions& options) {
 void check_rules(const BuildOptions& options, const Graph& model, const std::vector<LayerPlacement>& layers) {
   BuildOptions asked = options;
   asked.int8 = true;  // which is what this is for
+  asked.fp8 = false;
   asked.layer_precisions = rules_of(options);
   OptimizedModel made;
   made.quantized_layers = layers;

@@ -16,8 +16,8 @@ PrecisionRule parse_precision_rule(std::string_view text) {
   if (found == std::end(names) || colon == 0)
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("'{}' asks no precision of a layer: give NAME:fp32, NAME:fp16, NAME:bf16 or NAME:int8, where "
-                    "* in the name stands for any text",
+        fmt::format("'{}' asks no precision of a layer: give NAME:fp32, NAME:fp16, NAME:bf16, NAME:int8 or NAME:fp8, "
+                    "where * in the name stands for any text",
                     text));
   return {std::string(text.substr(0, colon)), static_cast<LayerPrecision>(found - std::begin(names))};
 }

@@ -12,10 +12,10 @@
 namespace camshaft {
 
 /// What a layer of a model is computed in.
-enum class LayerPrecision : uint8_t { fp32, fp16, bf16, int8 };
+enum class LayerPrecision : uint8_t { fp32, fp16, bf16, int8, fp8 };
 template <>
 struct EnumNames<LayerPrecision> {
-  static constexpr std::string_view values[] = {"fp32", "fp16", "bf16", "int8"};
+  static constexpr std::string_view values[] = {"fp32", "fp16", "bf16", "int8", "fp8"};
 };
 
 /// The model's nodes of which a precision is asked.

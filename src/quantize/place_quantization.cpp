@@ -31,17 +31,19 @@ constexpr double most_bias_steps = 0x1p30;
 
 class Placer {
  public:
-  Placer(Graph& graph, const Calibration& calibration, const KeptLayers& kept)
+  Placer(Graph& graph, const Calibration& calibration, const KeptLayers& kept, LayerPrecision precision)
       : graph_(graph),
         calibration_(calibration),
         kept_(kept),
+        precision_(precision),
+        is_float_(precision == LayerPrecision::fp8),
         layers_(quantizable_layers(graph)),
         evenable_(evenable_tensors(graph, layers_)),
         rewriter_(graph) {}
 
   std::vector<LayerPlacement> run() {
     choose();
-    migrate();
+    if (!is_float_) migrate();
     std::vector<Node>& nodes = rewriter_.nodes();
     size_t next = 0;
     for (size_t i = 0; i < nodes.size(); ++i) {
@@ -72,13 +74,14 @@ class Placer {
       const std::string& tensor = graph_.value(layer.x).name;
       const auto range = calibration_.ranges.find(tensor);
       LayerPlacement placement;
+      placement.precision = precision_;
       placement.layer = layer.name;
       placement.sources = rewriter_.nodes()[layer.node].sources;
       if (const auto kept = kept_.find(layer.name); kept != kept_.end()) {
         placement.reason = kept->second;
       } else if (range == calibration_.ranges.end()) {
         placement.reason = fmt::format("the calibration has no range for '{}'", tensor);
-      } else if (const auto steps = steps_of(range->second)) {
+      } else if (const auto steps = is_float_ ? float8_steps_of(range->second) : steps_of(range->second)) {
         placement.quantized = true;
         parameters_.emplace(layer.x, *steps);
         if (rewriter_.nodes()[layer.node].op.as<ops::Conv>()) images_.insert(layer.x);
@@ -207,11 +210,19 @@ class Placer {
       const ValueId by = add_factors(name, factors->second, {count}, true);
       even = graph_.add(ops::Pointwise{F::mul}, {x, by}, name + "_migrated", sources);
     }
-    const ValueId scale = graph_.add_constant(name + "_scale", Tensor::scalar(DType::f32, steps.scale)),
-                  zero = graph_.add_constant(name + "_zero_point", Tensor::scalar(DType::u8, steps.zero));
-    const ValueId quantized =
-        graph_.add(ops::Quantize{.dtype = DType::u8}, {even, scale, zero}, name + "_QuantizeLinear", sources);
-    const ValueId real = graph_.add(ops::Dequantize{}, {quantized, scale, zero}, name + "_DequantizeLinear", sources);
+    const ValueId scale = graph_.add_constant(name + "_scale", Tensor::scalar(DType::f32, steps.scale));
+    std::vector<ValueId> parameters{scale};
+    if (!is_float_)
+      parameters.push_back(graph_.add_constant(name + "_zero_point", Tensor::scalar(DType::u8, steps.zero)));
+    const auto with_parameters = [&](ValueId id) {
+      std::vector<ValueId> inputs{id};
+      inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+      return inputs;
+    };
+    const ops::Quantize op{.dtype = is_float_ ? DType::f8e4m3 : DType::u8};
+    const ValueId quantized = graph_.add(op, with_parameters(even), name + "_QuantizeLinear", sources);
+    const ValueId real =
+        graph_.add(ops::Dequantize{}, with_parameters(quantized), name + "_DequantizeLinear", sources);
     dequantized_.emplace(x, real);
     scales_.emplace(real, scale);
     return real;
@@ -229,7 +240,7 @@ class Placer {
     };
     if (const auto factors = factors_.find(layer.x); factors != factors_.end())
       node.inputs[1] = apply(F::mul, {node.inputs[1], add_weight_factors(node, layer, factors->second)}, "_migrated");
-    const bool has_bias = has_operand(node, 2) &&
+    const bool has_bias = !is_float_ && has_operand(node, 2) &&
                           (graph_.is_constant(node.inputs[2]) || divided_.contains(static_cast<int32_t>(layer.node)));
     ValueId least = no_value;
     if (has_bias) {
@@ -239,7 +250,8 @@ class Placer {
       const ValueId step = apply(F::div, {size, add_scalar(graph_, DType::f32, most_bias_steps)}, "_bias_step");
       least = apply(F::div, {step, x_scale}, "_least_scale");
     }
-    const auto [weights, scale] = quantize_constant(graph_, node.inputs[1], layer.channel_axis, node.sources, least);
+    const auto [weights, scale] = quantize_constant(graph_, node.inputs[1], layer.channel_axis, node.sources, least,
+                                                    is_float_ ? DType::f8e4m3 : DType::i8);
     node.inputs[1] = weights;
     if (has_bias) {
       const ValueId sum_scale = apply(F::mul, {x_scale, scale}, "_sum_scale");
@@ -253,6 +265,8 @@ class Placer {
   Graph& graph_;
   const Calibration& calibration_;
   const KeptLayers& kept_;
+  const LayerPrecision precision_;
+  const bool is_float_;
   const std::vector<QuantizableLayer> layers_;
   const std::unordered_map<ValueId, EvenableTensor> evenable_;
   Rewriter rewriter_;
@@ -279,8 +293,9 @@ std::map<std::string, ChannelAxis> channels_to_calibrate(const Graph& graph) {
   return channels;
 }
 
-std::vector<LayerPlacement> place_quantization(Graph& graph, const Calibration& calibration, const KeptLayers& kept) {
-  return Placer(graph, calibration, kept).run();
+std::vector<LayerPlacement> place_quantization(Graph& graph, const Calibration& calibration, const KeptLayers& kept,
+                                               LayerPrecision precision) {
+  return Placer(graph, calibration, kept, precision).run();
 }
 
 }  // namespace camshaft

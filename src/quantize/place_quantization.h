@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "optimize/precision_rules.h"
 #include "quantize/calibration.h"
 #include "quantize/channel_magnitudes.h"
 
@@ -14,13 +15,14 @@ namespace camshaft {
 /// Layers by name, and why they are to stay in floating point.
 using KeptLayers = std::map<std::string, std::string>;
 
-/// What became of a layer that can be computed on integers.
+/// What became of a layer that can be computed on 8 bits.
 struct LayerPlacement {
   std::string layer;
   std::vector<std::string> sources;  ///< the model's nodes that it is made of
   bool quantized = false;
+  LayerPrecision precision = LayerPrecision::int8;  ///< where it is quantised: int8 or fp8
   std::string reason;  ///< why it stays in floating point
-  /// What it takes in floating point and in int8, with what it is fused with and its conversions; 0 where that was not
+  /// What it takes in floating point and in 8 bits, with what it is fused with and its conversions; 0 where that was not
   /// measured.
   double float_seconds = 0, int8_seconds = 0;
 };
@@ -47,7 +49,11 @@ std::map<std::string, ChannelAxis> channels_to_calibrate(const Graph& graph);
 /// the inputs of a transformer's norms and residual additions stay in floating point. A layer without a range, or with
 /// one that has no finite scale, stays as it is, as do those of `kept`. Scales of weights are computed by nodes of the
 /// graph, which fold: constants know what they are made of.
+///
+/// With `precision` fp8 all are floats instead, f8e4m3 without zero points: the largest magnitude of a range, and of
+/// weights of an output channel, is 448. Biases stay as they are, and no channels are divided: floats have exponents.
 std::vector<LayerPlacement> place_quantization(Graph& graph, const Calibration& calibration,
-                                               const KeptLayers& kept = {});
+                                               const KeptLayers& kept = {},
+                                               LayerPrecision precision = LayerPrecision::int8);
 
 }  // namespace camshaft

@@ -17,7 +17,8 @@ constexpr double smallest_scale = 0x1p-100;
 }  // namespace
 
 QuantizedConstant quantize_constant(Graph& graph, ValueId constant, int64_t axis,
-                                    const std::vector<std::string>& sources, ValueId least) {
+                                    const std::vector<std::string>& sources, ValueId least, DType dtype) {
+  const double most = dtype == DType::i8 ? 127.0 : double{largest_float8};
   const std::string name = graph.value(constant).name;
   std::vector<int64_t> others;
   for (int64_t other = 0; other < static_cast<int64_t>(graph.shape(constant).size()); ++other)
@@ -27,10 +28,10 @@ QuantizedConstant quantize_constant(Graph& graph, ValueId constant, int64_t axis
   };
   const ValueId magnitudes = add(ops::Pointwise{F::abs}, {constant}, "_magnitudes");
   const ValueId largest = add(ops::Reduce{ops::ReduceKind::max, others, false}, {magnitudes}, "_largest");
-  const ValueId fraction = add(ops::Pointwise{F::div}, {largest, add_scalar(graph, DType::f32, 127)}, "_fraction");
+  const ValueId fraction = add(ops::Pointwise{F::div}, {largest, add_scalar(graph, DType::f32, most)}, "_fraction");
   const ValueId bounded = least == no_value ? fraction : add(ops::Pointwise{F::max}, {fraction, least}, "_bounded");
   const ValueId scale = add(ops::Pointwise{F::max}, {bounded, add_scalar(graph, DType::f32, smallest_scale)}, "_scale");
-  const ValueId steps = add(ops::Quantize{.dtype = DType::i8, .axis = axis}, {constant, scale}, "_QuantizeLinear");
+  const ValueId steps = add(ops::Quantize{.dtype = dtype, .axis = axis}, {constant, scale}, "_QuantizeLinear");
   return {add(ops::Dequantize{.axis = axis}, {steps, scale}, "_DequantizeLinear"), scale};
 }
 

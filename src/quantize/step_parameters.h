@@ -1,4 +1,4 @@
-// The steps of u8 in which activations are stored.
+// The steps in which activations are stored.
 #pragma once
 
 #include <cstdint>
@@ -16,5 +16,7 @@ struct StepParameters {
 /// Steps of u8 that reach from the smaller of min and 0 to the larger of max and 0, 0 being one of them; nullopt where
 /// the range has no finite scale, or a subnormal one.
 std::optional<StepParameters> steps_of(const TensorRange& range);
+/// The same of f8e4m3, whose largest number the larger magnitude of the two becomes; zero is 0.
+std::optional<StepParameters> float8_steps_of(const TensorRange& range);
 
 }  // namespace camshaft

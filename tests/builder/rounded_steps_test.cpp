@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/float_types.h"
+
 namespace camshaft::rounded_steps_test {
 namespace {
 
@@ -49,6 +51,21 @@ TEST(RoundedSteps, NumbersThatAreNone) {
   EXPECT_EQ(made[1], -inf);
   EXPECT_TRUE(std::isnan(made[2]));
   EXPECT_EQ(across(DType::f32, {2.45}, nan), (std::vector<double>{2}));
+}
+
+// Steps of 8-bit floats grow with the numbers, and end at the largest one.
+TEST(RoundedSteps, OfFloatsOfEightBits) {
+  const std::vector<float> numbers{17.01F, 16.99F, -17.01F, 447, 500, 1.4e-3F, -1e-4F, 1.5F};
+  const auto count = static_cast<int64_t>(numbers.size());
+  Tensor before(DType::f32, {count}), rounded(DType::f8e4m3, {count});
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    before.as_mutable<float>()[i] = numbers[i];
+    rounded.as_mutable<uint8_t>()[i] = float_to_f8e4m3(numbers[i]);
+  }
+  // Between 16 and 18 the edge is 17, near 0 they are 0.5, 1.5 … times 2^-9.
+  EXPECT_EQ(across_edges(rounded, before, EdgeReach(numbers.size(), 0.02), nullptr).to_doubles(),
+            (std::vector<double>{16, 18, -16, 448, 448, 0x1p-9 * 0, -0x1p-9, 1.5}));
+  EXPECT_EQ(across_edges(rounded, before, EdgeReach(numbers.size(), 1e-5), nullptr), rounded);
 }
 
 }  // namespace

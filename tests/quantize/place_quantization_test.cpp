@@ -46,6 +46,35 @@ TEST(PlaceQuantization, AProductReadsStepsAndHasOneScaleAColumn) {
                 {"", {{"x", {-13.75, 50}}}});
 }
 
+// Floats have no zero point, and a bias stays as it is.
+TEST(PlaceQuantization, InFloatsTheLargestMagnitudeIsTheLargestNumber) {
+  Graph graph = graph_of("%x: f32[1, 2, 4, 4]", R"(const %w: f32[3, 2, 1, 1] = [1, 2, 3, 4, 5, 6]
+    const %b: f32[3] = [1, 2, 3]
+    %y = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1]} (%x, %w, %b)
+    return "y" = %y)");
+  const auto placed = place_quantization(graph, {"", {{"x", {-896, 50}}}}, {}, LayerPrecision::fp8);
+  verify(graph, "place_quantization");
+  const Graph expected = graph_of("%x: f32[1, 2, 4, 4]", R"(const %w: f32[3, 2, 1, 1] = [1, 2, 3, 4, 5, 6]
+    const %b: f32[3] = [1, 2, 3]
+    const %sx: f32[] = 2
+    const %most: f32[] = 448
+    const %least: f32[] = 7.888609052210118e-31
+    %q = quantize {dtype=f8e4m3} (%x, %sx)
+    %d = dequantize (%q, %sx)
+    %a = pointwise {function=abs} (%w)
+    %m = reduce {kind=max, axes=[1, 2, 3], keep_dims=false} (%a)
+    %f = pointwise {function=div} (%m, %most)
+    %s = pointwise {function=max} (%f, %least)
+    %wq = quantize {dtype=f8e4m3} (%w, %s)
+    %wd = dequantize (%wq, %s)
+    %y = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1]} (%d, %wd, %b)
+    return "y" = %y)");
+  EXPECT_TRUE(equal(graph, expected)) << "got\n" << print(graph) << "expected\n" << print(expected);
+  ASSERT_EQ(placed.size(), 1u);
+  EXPECT_TRUE(placed[0].quantized);
+  EXPECT_EQ(placed[0].precision, LayerPrecision::fp8);
+}
+
 TEST(PlaceQuantization, RangesReachToZero) {
   for (const TensorRange& range : {TensorRange{10, 51}, TensorRange{-51, -10}}) {
     Graph graph = graph_of("%x: f32[5, 2]", R"(const %w: f32[2, 3] = [1, 2, 3, 4, 5, 6]

@@ -33,7 +33,7 @@ constexpr Flag flags[] = {
     {"int8", nullptr, works, "Allow int8, with --calib; without, ranges are those of random inputs"},
     {"best", nullptr, works, "Allow all precisions that are faster"},
     {"noTF32", nullptr, works, "Compute fp32 in fp32 on GPUs, too"},
-    {"fp8", nullptr, refused, "there are no kernels in FP8"},
+    {"fp8", nullptr, works, "Allow fp8 on GPUs that have it, with --calib or of a model that is quantised to it"},
     {"int4", nullptr, idle, "weights of four bits are taken as the model has them"},
     {"stronglyTyped", nullptr, works, "Allow no types but the model's own"},
     {"precisionConstraints", "none|obey|prefer", works, "What becomes of precisions of layers"},

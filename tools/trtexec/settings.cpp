@@ -119,6 +119,7 @@ BuildSettings build_settings(const Reader& reader, const GivenFlags& flags) {
   build.fp16 = reader.has("fp16");
   build.bf16 = reader.has("bf16");
   build.int8 = reader.has("int8");
+  build.fp8 = reader.has("fp8");
   build.best = reader.has("best");
   build.tf32 = !reader.has("noTF32");
   build.strongly_typed = reader.has("stronglyTyped");

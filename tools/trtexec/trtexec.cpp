@@ -64,7 +64,7 @@ BuildOptions build_options(const Settings& settings, const std::string& device) 
   BuildOptions options;
   options.set("device", device).set("tuning", build.measures ? "measure" : "heuristic");
   options.set("fp16", build.fp16).set("bf16", build.bf16).set("best", build.best);
-  options.set("int8", build.int8).set("strongly-typed", build.strongly_typed);
+  options.set("int8", build.int8).set("fp8", build.fp8).set("strongly-typed", build.strongly_typed);
   options.set("refit", build.refit).set("strip-weights", build.strips_weights);
   if (device != "cpu" && !build.strongly_typed) options.set("tf32", build.tf32);
   if (!build.timing_cache.empty()) options.set("timing-cache", build.timing_cache);

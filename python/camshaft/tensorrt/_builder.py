@@ -21,7 +21,8 @@ from camshaft.tensorrt._log import Reporter, Severity, theirs
 from camshaft.tensorrt._runtime import ICudaEngine
 from camshaft.tensorrt._values import IHostMemory
 
-_PRECISIONS = {DataType.FLOAT: "fp32", DataType.HALF: "fp16", DataType.BF16: "bf16", DataType.INT8: "int8"}
+_PRECISIONS = {DataType.FLOAT: "fp32", DataType.HALF: "fp16", DataType.BF16: "bf16", DataType.INT8: "int8",
+               DataType.FP8: "fp8"}
 
 
 class IProgressMonitor:
@@ -216,11 +217,13 @@ class Builder(Reporter):
                 path.write_bytes(cache._data)
             options["timing_cache"] = str(path)
         options.update(self._constraints(nodes))
-        if config.get_flag(BuilderFlag.INT8) and not options.get("strongly_typed"):
-            calibration = self._calibration(network, config, folder, model, options)
+        flags = [name for name in ("int8", "fp8") if options.get(name)]
+        if flags and not options.get("strongly_typed"):
+            calibration = self._calibration(network, config, folder, model, options, flags)
             if calibration is None:
-                # As TensorRT does without ranges: a quantised model is int8 by what it says itself.
-                options.pop("int8")
+                # As TensorRT does without ranges: a quantised model is int8 or fp8 by what it says itself.
+                for name in flags:
+                    options.pop(name)
             else:
                 options["calibration"] = str(calibration)
         return options
@@ -255,7 +258,7 @@ class Builder(Reporter):
                 types.append(f"{names[-1]}:{_PRECISIONS[layer.get_output_type(0)]}")
         return {"layer_precisions": precisions or None, "layer_output_types": types or None}
 
-    def _calibration(self, network, config, folder, model, options):
+    def _calibration(self, network, config, folder, model, options, flags):
         """The path of a file with ranges, or None: nothing says what they are."""
         ranges = {
             tensor.name: tensor.dynamic_range
@@ -266,8 +269,8 @@ class Builder(Reporter):
             if not ranges:
                 self._log(
                     Severity.WARNING,
-                    "BuilderFlag.INT8 without a calibrator and without dynamic ranges: layers that the model does not "
-                    "quantise itself stay in floating point",
+                    f"BuilderFlag.{flags[0].upper()} without a calibrator and without dynamic ranges: layers that the "
+                    "model does not quantise itself stay in floating point",
                 )
                 return None
             return file_of_ranges(folder, ranges)

@@ -39,7 +39,6 @@ WITHOUT_EFFECT = {
 REFUSED = {
     BuilderFlag.SAFETY_SCOPE: "there are no safety engines",
     BuilderFlag.ERROR_ON_TIMING_CACHE_MISS: "camshaft.build(…, tuning='locked', lock=FILE) fails where nothing is known",
-    BuilderFlag.FP8: "there are no kernels in FP8",
     BuilderFlag.INT4: "weights of four bits are taken as the model has them, without a flag",
     BuilderFlag.FP4: "there are no kernels in FP4",
 }
@@ -265,7 +264,8 @@ class IBuilderConfig:
 
 def precision_options(config):
     """Options of camshaft.build() for a configuration's flags."""
-    flags = [(BuilderFlag.FP16, "fp16"), (BuilderFlag.BF16, "bf16"), (BuilderFlag.INT8, "int8")]
+    flags = [(BuilderFlag.FP16, "fp16"), (BuilderFlag.BF16, "bf16"), (BuilderFlag.INT8, "int8"),
+             (BuilderFlag.FP8, "fp8")]
     if has_gpu():  # TF32 is on by default, and only GPUs have it
         flags.append((BuilderFlag.TF32, "tf32"))
     options = {name: True for flag, name in flags if config.get_flag(flag)}

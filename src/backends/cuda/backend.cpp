@@ -96,12 +96,13 @@ class CudaBackend final : public Backend {
                                        workshop_.module("touch", touch_text()).function("touch"));
   }
   BackendPasses passes(DType storage, ops::Rounding rounding) const override {
-    return cuda::passes(storage, rounding, workshop_.device()->facts().features.int8_products);
+    const DeviceFeatures& features = workshop_.device()->facts().features;
+    return cuda::passes(storage, rounding, features.int8_products, features.fp8_products);
   }
   bool gains_from(DType dtype) const override {
     const DeviceFeatures& features = workshop_.device()->facts().features;
     return dtype == DType::f16 || (dtype == DType::bf16 && features.bf16_products) ||
-           (dtype == DType::i8 && features.int8_products);
+           (dtype == DType::i8 && features.int8_products) || (dtype == DType::f8e4m3 && features.fp8_products);
   }
   bool gains_from_rounding(ops::Rounding rounding) const override {
     return rounding == ops::Rounding::tf32 && workshop_.device()->facts().features.tf32_products;

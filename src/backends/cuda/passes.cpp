@@ -3,6 +3,7 @@
 #include "backends/cuda/passes/byte_products.h"
 #include "backends/cuda/passes/chain_squeeze_excite.h"
 #include "backends/cuda/passes/defer_layer_norms.h"
+#include "backends/cuda/passes/float8_products.h"
 #include "backends/cuda/passes/join_transposes.h"
 #include "backends/cuda/passes/reshape_behind_product.h"
 #include "backends/cuda/passes/steps_behind_attention.h"
@@ -26,15 +27,18 @@
 #include "optimize/precision/expand_quantization.h"
 #include "optimize/precision/lower_precision.h"
 #include "optimize/precision/move_quantization.h"
+#include "optimize/precision/widen_quantized_halves.h"
 #include "optimize/recognize/recognize_attention.h"
 #include "optimize/recognize/recognize_rotary_embedding.h"
 
 namespace camshaft::cuda {
 
-BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_products) {
+BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_products, bool has_float8_products) {
   BackendPasses passes;
+  if (has_byte_products) passes.meaning = {widen_quantized_halves_pass};
   passes.form = {canonicalization()};
   if (has_byte_products) passes.form.insert(passes.form.end(), {move_quantization_pass, byte_products_pass});
+  if (has_float8_products) passes.form.insert(passes.form.end(), {float8_products_pass});
   const PassList others = {
       expand_quantization_pass,
       canonicalization(),

@@ -85,8 +85,8 @@ std::optional<ContractView> view_contract(const RegionView& region, bool with_no
   return view_behind(ops::is_float_contraction, region, with_norms);
 }
 
-std::optional<ContractView> view_integer_contract(const RegionView& region) {
-  return view_behind(ops::is_integer_contraction, region, false);
+std::optional<ContractView> view_byte_contract(const RegionView& region) {
+  return view_behind(ops::is_byte_contraction, region, false);
 }
 
 }  // namespace camshaft

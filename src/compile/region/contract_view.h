@@ -32,7 +32,8 @@ struct ContractView {
 /// `with_norms` is said it may also take one row_norm and give the result's row_moments.
 std::optional<ContractView> view_contract(const RegionView& region, bool with_norms = false);
 
-/// The same of ops::IntegerMatMul and ops::IntegerConv, whose results are i32 before the epilogue.
-std::optional<ContractView> view_integer_contract(const RegionView& region);
+/// The same of ops::IntegerMatMul and ops::IntegerConv, whose results are i32 before the epilogue, and of
+/// ops::Float8MatMul and ops::Float8Conv.
+std::optional<ContractView> view_byte_contract(const RegionView& region);
 
 }  // namespace camshaft

@@ -1,5 +1,6 @@
 #include "compile/region/scalar_lowering.h"
 
+#include "ir/ops/float8.h"
 #include "ir/ops/pointwise.h"
 
 namespace camshaft {
@@ -16,7 +17,8 @@ class ScalarLowering {
     if (const auto* pointwise = node.op.as<ops::Pointwise>()) {
       instruction.kind = ScalarInstruction::Kind::apply;
       instruction.function = pointwise->function;
-    } else if (node.op.as<ops::Cast>()) {
+    } else if (const auto* cast = node.op.as<ops::Cast>()) {
+      if (!cast->saturate && ops::is_float8(cast->to)) return false;
       instruction.kind = ScalarInstruction::Kind::cast;
     } else {
       return false;

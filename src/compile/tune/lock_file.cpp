@@ -40,6 +40,7 @@ LockFile LockFile::read(const std::string& path) {
     json.at("tuning").get_to(lock.tuning);
     json.at("made_by").get_to(lock.made_by);
     lock.float_layers = json.value("float_layers", std::vector<std::string>());
+    lock.is_fp8 = json.value("fp8", false);
     for (const nlohmann::json& layer : json.at("layers")) {
       LockedLayer& l = lock.layers.emplace_back();
       layer.at("layer").get_to(l.name);
@@ -64,6 +65,7 @@ void LockFile::write(const std::string& path) const {
   nlohmann::json json = {{"model", model},   {"model_xxh3", model_hash}, {"device", device},
                          {"tuning", tuning}, {"made_by", made_by},       {"layers", std::move(list)}};
   if (!float_layers.empty()) json["float_layers"] = float_layers;
+  if (is_fp8) json["fp8"] = true;
   write_json(path, lock_file_format, json);
 }
 

@@ -23,7 +23,8 @@ struct LockFile {
   std::string tuning;      ///< how the tactics were chosen, in words
   std::string made_by;     ///< version of what wrote it
   std::vector<LockedLayer> layers;
-  std::vector<std::string> float_layers;  ///< layers of the model that int8 would make slower
+  std::vector<std::string> float_layers;  ///< layers of the model that int8, or fp8, would make slower
+  bool is_fp8 = false;                    ///< the others are in fp8
 
   /// Throws Error(io) when the file cannot be read and Error(invalid_argument) when it is damaged or no lock file.
   static LockFile read(const std::string& path);

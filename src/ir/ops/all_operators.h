@@ -6,6 +6,7 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/control_flow.h"
 #include "ir/ops/dynamic.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/image_decoder.h"
 #include "ir/ops/index.h"
@@ -46,6 +47,7 @@ using AllOperators = OperatorList<      //
     Pointwise, Cast, BitCast,           //
     MatMul, Conv, ConvTranspose,        //
     IntegerMatMul, IntegerConv,         //
+    Float8MatMul, Float8Conv,           //
     WeightOnlyMatMul, ReadBytesAs,      //
     Quantize, Dequantize,               //
     DynamicQuantize,                    //

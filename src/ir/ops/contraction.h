@@ -8,8 +8,8 @@ namespace camshaft::ops {
 inline bool is_float_contraction(const Op& op) {
   return op.traits().products == Products::floats;
 }
-/// Of 8-bit numbers, whose sums are i32.
-inline bool is_integer_contraction(const Op& op) {
+/// Of 8-bit numbers: of integers, whose sums are i32, or of floats, whose sums are f32.
+inline bool is_byte_contraction(const Op& op) {
   return op.traits().products == Products::bytes;
 }
 inline bool is_contraction(const Op& op) {

@@ -1,6 +1,7 @@
 // How many operations the contractions are (Op::flops in ir/op.h).
 #include "ir/ops/attention.h"
 #include "ir/ops/contract.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/linear_attention.h"
 #include "ir/ops/quantized.h"
 #include "ir/ops/recurrent.h"
@@ -18,6 +19,10 @@ double IntegerMatMul::flops(const SizeContext& sizes) const {
   return 2 * sizes.elements(sizes.result(0)) * sizes.size(sizes.operand(0).back());
 }
 
+double Float8MatMul::flops(const SizeContext& sizes) const {
+  return 2 * sizes.elements(sizes.result(0)) * sizes.size(sizes.operand(0).back());
+}
+
 double WeightOnlyMatMul::flops(const SizeContext& sizes) const {
   return 2 * sizes.elements(sizes.result(0)) * sizes.size(sizes.operand(0).back());
 }
@@ -27,6 +32,10 @@ double Conv::flops(const SizeContext& sizes) const {
 }
 
 double IntegerConv::flops(const SizeContext& sizes) const {
+  return 2 * sizes.elements(sizes.result(0)) * sizes.elements_per_index(sizes.operand(1));
+}
+
+double Float8Conv::flops(const SizeContext& sizes) const {
   return 2 * sizes.elements(sizes.result(0)) * sizes.elements_per_index(sizes.operand(1));
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/ops/axis_order.h"
 #include "ir/ops/contract.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/move.h"
 #include "ir/ops/quantized.h"
 #include "ir/ops/reduce.h"
@@ -19,6 +20,10 @@ std::optional<ConvTranspose> ConvTranspose::permuted(const AxisOrder& order) con
 }
 
 std::optional<IntegerConv> IntegerConv::permuted(const AxisOrder& order) const {
+  return as_channels_last(*this, order);
+}
+
+std::optional<Float8Conv> Float8Conv::permuted(const AxisOrder& order) const {
   return as_channels_last(*this, order);
 }
 

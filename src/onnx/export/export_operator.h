@@ -18,6 +18,8 @@ void export_as(ExportContext& c, const ops::Conv& op);
 void export_as(ExportContext& c, const ops::ConvTranspose& op);
 void export_as(ExportContext& c, const ops::IntegerMatMul& op);
 void export_as(ExportContext& c, const ops::IntegerConv& op);
+void export_as(ExportContext& c, const ops::Float8MatMul& op);
+void export_as(ExportContext& c, const ops::Float8Conv& op);
 void export_as(ExportContext& c, const ops::WeightOnlyMatMul& op);
 void export_as(ExportContext& c, const ops::ReadBytesAs& op);
 void export_as(ExportContext& c, const ops::Quantize& op);

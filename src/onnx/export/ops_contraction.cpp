@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/ops/contract.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/quantized.h"
 #include "onnx/export/export_operator.h"
 #include "onnx/export/joined_nodes.h"
@@ -96,6 +97,18 @@ void export_as(ExportContext& c, const ops::IntegerConv& op) {
   bias[0] = c.shape(4)[0];
   const std::string sum = c.add("ConvInteger", inputs, std::move(padded.attributes));
   c.spatial_result("Add", {sum, c.reshape(c.input(4), c.shape(4), bias)}, {}, op.channels_last);
+}
+
+void export_as(ExportContext& c, const ops::Float8MatMul&) {
+  c.result("MatMul", {c.cast(c.input(0), DType::f32), c.cast(c.input(1), DType::f32)});
+}
+
+void export_as(ExportContext& c, const ops::Float8Conv& op) {
+  PaddedInput padded = padded_input(c, {kernel_of(c, 1), op.strides, op.pads, op.dilations, op.channels_last, false},
+                                    [&] { return c.number(c.dtype(0), 0); });
+  padded.attributes.integer("group", op.groups);
+  c.spatial_result("Conv", {c.cast(padded.x, DType::f32), c.cast(c.input(1), DType::f32)}, std::move(padded.attributes),
+                   op.channels_last);
 }
 
 }  // namespace camshaft::onnx

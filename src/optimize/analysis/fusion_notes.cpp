@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/ops/contraction.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 
@@ -74,7 +75,7 @@ class Partings {
     const TensorType& next = graph_.type(node(reader).outputs[0]);
     if (next.shape != result.shape)
       return fmt::format("its result is {}, of another shape than {}", to_string(next), to_string(result));
-    if (contracts && !is_floating(result.dtype) && !ops::is_integer_contraction(node(anchor).op))
+    if (contracts && !is_floating(result.dtype) && !ops::is_byte_contraction(node(anchor).op))
       return "this product is not of floating-point numbers";
     if (reduces && !takes_steps(graph_, node(anchor))) return is_alone(anchor);
     if ((contracts || reduces) && uses_.is_output[static_cast<size_t>(value)]) return is_written(value);
@@ -125,7 +126,7 @@ bool is_step_type(DType dtype) {
 
 bool may_stand_behind(const Node& anchor, DType result, DType dtype) {
   if (dtype == DType::boolean || dtype == result) return true;
-  return ops::is_integer_contraction(anchor.op) && (dtype == DType::f32 || dtype == DType::i8 || dtype == DType::u8);
+  return ops::is_byte_contraction(anchor.op) && (dtype == DType::f32 || is_byte(dtype) || ops::is_float8(dtype));
 }
 
 bool takes_steps(const Graph& graph, const Node& node) {

@@ -65,7 +65,8 @@ ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& gro
   const bool conv = anchor.op.as<ops::Conv>() != nullptr;
   if (conv && bias != no_value) inputs.push_back(bias);
   std::vector<ValueId> results{graph.add(anchor.op, inputs, name, sources)};
-  if (sums_bytes) results[0] = graph.add(ops::Cast{DType::f32}, {results[0]}, name, sources);
+  if (sums_bytes && graph.type(results[0]).dtype != DType::f32)
+    results[0] = graph.add(ops::Cast{DType::f32}, {results[0]}, name, sources);
   if (!conv && bias != no_value)
     results[0] = graph.add(ops::Pointwise{ScalarFunction::add}, {results[0], bias}, name, sources);
 

@@ -13,7 +13,7 @@ struct ParallelContraction {
   ValueId weights = no_value, bias = no_value;  ///< constants
   SharedEpilogue epilogue;                      ///< behind the bias, or behind `real`
   int64_t width = 0, first = 0;                 ///< its columns of the common result
-  ValueId real = no_value;                      ///< of a product of bytes: its sums as f32
+  ValueId real = no_value;                      ///< of a product of bytes: its sums as f32, which those of 8-bit floats are
 };
 
 /// Those that become one: of one operator and operand, with epilogues of equal steps.

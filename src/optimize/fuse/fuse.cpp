@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/ops/contraction.h"
+#include "ir/ops/float8.h"
 #include "ir/region_editor.h"
 #include "optimize/analysis/fusion_notes.h"
 #include "optimize/analysis/match.h"
@@ -43,7 +44,7 @@ class Fuser {
   void claim_contraction(int32_t anchor) {
     const TensorType& result = graph_.type(node(anchor).outputs[0]);
     std::vector<int32_t> inside{anchor};
-    if (is_floating(result.dtype) || ops::is_integer_contraction(node(anchor).op)) inside = with_epilogue(anchor);
+    if (is_floating(result.dtype) || ops::is_byte_contraction(node(anchor).op)) inside = with_epilogue(anchor);
     const ops::RegionKind kind = inside.size() > 1 ? ops::RegionKind::contract : ops::RegionKind::opaque;
     add_unit({std::move(inside), kind});
   }
@@ -117,7 +118,7 @@ class Fuser {
       }
       if (operand == no_value) return {};
       const DType dtype = graph_.type(operand).dtype;
-      if (dtype == DType::u8 || dtype == DType::i8) return steps;
+      if (is_byte(dtype) || ops::is_float8(dtype)) return steps;
       id = operand;
     }
     return {};
@@ -128,7 +129,7 @@ class Fuser {
   // node taken in leaves another one open. Behind integers, what else such a node reads may be widened inside.
   std::vector<int32_t> with_epilogue(int32_t anchor) const {
     const TensorType& result = graph_.type(node(anchor).outputs[0]);
-    const bool is_integer = ops::is_integer_contraction(node(anchor).op);
+    const bool is_bytes = ops::is_byte_contraction(node(anchor).op);
     std::vector<int32_t> inside{anchor};
     size_t good = 1;
     std::map<ValueId, size_t> open;  // readers that are not inside
@@ -147,7 +148,7 @@ class Fuser {
       for (const ValueId id : node(n).inputs) {
         const auto at = open.find(id);
         if (at == open.end()) {
-          const std::vector<int32_t> steps = is_integer ? widened(id, anchor, result) : std::vector<int32_t>();
+          const std::vector<int32_t> steps = is_bytes ? widened(id, anchor, result) : std::vector<int32_t>();
           inside.insert(inside.end(), steps.begin(), steps.end());
         } else if (--at->second == 0) {
           open.erase(at);
@@ -156,10 +157,10 @@ class Fuser {
       inside.push_back(n);
       growing = take(n);
       const DType dtype = graph_.type(node(n).outputs[0]).dtype;
-      if (open.size() == 1 && (dtype == result.dtype || (is_integer && dtype != DType::boolean))) good = inside.size();
+      if (open.size() == 1 && (dtype == result.dtype || (is_bytes && dtype != DType::boolean))) good = inside.size();
     }
     inside.resize(good);
-    if (is_integer) leave_widening_to_reduction(inside);
+    if (is_bytes) leave_widening_to_reduction(inside);
     return inside;
   }
 

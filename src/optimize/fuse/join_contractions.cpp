@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ir/ops/contract.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/contraction.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
@@ -67,7 +68,7 @@ class Joiner {
     const Node& anchor = node(n);
     const auto* product = anchor.op.as<ops::MatMul>();
     const auto* conv = anchor.op.as<ops::Conv>();
-    if (anchor.op.as<ops::IntegerMatMul>()) return as_candidate_of_bytes(n);
+    if (anchor.op.as<ops::IntegerMatMul>() || anchor.op.as<ops::Float8MatMul>()) return as_candidate_of_bytes(n);
     if (product ? product->transpose_a : !conv || !conv->channels_last || conv->groups != 1) return std::nullopt;
     ParallelContraction m{n, anchor.inputs[1], no_value, {}, 0, 0};
     const ValueId result = anchor.outputs[0];
@@ -97,10 +98,13 @@ class Joiner {
         graph_.shape(m.weights).size() != 2 || graph_.value(m.weights).constant->size() == 0 ||
         (anchor.inputs.size() > 3 && anchor.inputs[3] != no_value))
       return std::nullopt;
-    const Node& cast = node(uses_.readers[static_cast<size_t>(sums)][0]);
-    const auto* op = cast.op.as<ops::Cast>();
-    if (!op || op->to != DType::f32) return std::nullopt;
-    const ValueId real = cast.outputs[0];
+    ValueId real = sums;
+    if (graph_.type(sums).dtype != DType::f32) {
+      const Node& cast = node(uses_.readers[static_cast<size_t>(sums)][0]);
+      const auto* op = cast.op.as<ops::Cast>();
+      if (!op || op->to != DType::f32) return std::nullopt;
+      real = cast.outputs[0];
+    }
     m.width = graph_.shape(m.weights).back().value();
     m.real = real;
     m.epilogue = shared_epilogue(graph_, uses_, real);

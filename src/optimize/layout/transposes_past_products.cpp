@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/ops/contract.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantized.h"
@@ -53,7 +54,7 @@ class TransposeExchanger {
 
   bool is_product(const Node& n) const {
     const auto* op = n.op.as<ops::MatMul>();
-    const bool is_of_rows = op ? !op->transpose_a : n.op.as<ops::IntegerMatMul>() != nullptr;
+    const bool is_of_rows = op ? !op->transpose_a : n.op.as<ops::IntegerMatMul>() || n.op.as<ops::Float8MatMul>();
     // The zero points of bytes are the same for all rows.
     const auto is_number = [&](size_t i) {
       return i >= n.inputs.size() || n.inputs[i] == no_value || graph_.shape(n.inputs[i]).empty();

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/ops/contract.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantized.h"
@@ -73,7 +74,19 @@ class IntegerProducts {
 
   std::optional<Steps> bytes_of(ValueId id) {
     auto steps = dequantized(graph_, producers_, id);
-    return steps && is_byte(graph_.type(steps->steps).dtype) ? steps : std::nullopt;
+    return steps && (is_byte(graph_.type(steps->steps).dtype) || is_float8(*steps)) ? steps : std::nullopt;
+  }
+
+  bool is_float8(const Steps& steps) const { return ops::is_float8(graph_.type(steps.steps).dtype); }
+  // Sums of 8-bit floats have no terms for zero points.
+  bool has_no_zero(const Steps& steps) const {
+    const ValueId zero = steps.parameters.zero;
+    return zero == no_value || uniform_constant(graph_, zero) == 0.0;
+  }
+  // Whether both are integers, or both floats of one type.
+  bool can_be_multiplied(const Steps& a, const Steps& b) const {
+    if (!is_float8(a)) return !is_float8(b);
+    return graph_.type(a.steps).dtype == graph_.type(b.steps).dtype && has_no_zero(a) && has_no_zero(b);
   }
 
   // Parameters of one number, or of one for each index of `axis`.
@@ -93,6 +106,7 @@ class IntegerProducts {
 
   // Whether sums of so many products, and of `more`, cannot leave i32.
   bool can_be_summed(const Steps& x, const Steps& weights, double count, double more = 0) const {
+    if (is_float8(x)) return true;
     return count * largest(x) * largest(weights) + more <= std::numeric_limits<int32_t>::max();
   }
 
@@ -120,7 +134,7 @@ class IntegerProducts {
   std::optional<ScaledSum> convolution(const ops::Conv& op) {
     const auto x = bytes_of(node_->inputs[0]), weights = bytes_of(node_->inputs[1]);
     if (!x || !weights || !is_per_tensor(graph_, x->parameters) || !fits(weights->parameters, 0) ||
-        !takes_(graph_, Op(op), *x, *weights))
+        !can_be_multiplied(*x, *weights) || !takes_(graph_, Op(op), *x, *weights))
       return std::nullopt;
     const Shape shape = graph_.shape(weights->steps);
     const auto count = product_of(shape, 1);
@@ -129,9 +143,14 @@ class IntegerProducts {
     const ValueId bias = node_->inputs.size() > 2 ? node_->inputs[2] : no_value;
     const ValueId summed = bias == no_value ? no_value : bias_of_sums(bias, *x, *weights, *count);
     ScaledSum result;
-    const ValueId sum = add(ops::IntegerConv{op.strides, op.pads, op.dilations, op.groups, op.channels_last},
-                            {x->steps, weights->steps, x->parameters.zero, weights->parameters.zero, summed});
-    result.sum = add(ops::Cast{DType::f32}, {sum});
+    if (is_float8(*x)) {
+      result.sum = add(ops::Float8Conv{op.strides, op.pads, op.dilations, op.groups, op.channels_last},
+                       {x->steps, weights->steps});
+    } else {
+      const ValueId sum = add(ops::IntegerConv{op.strides, op.pads, op.dilations, op.groups, op.channels_last},
+                              {x->steps, weights->steps, x->parameters.zero, weights->parameters.zero, summed});
+      result.sum = add(ops::Cast{DType::f32}, {sum});
+    }
     result.scale = apply(F::mul, x_scale, channels(scale, shape.size(), op.channels_last));
     if (bias != no_value && summed == no_value) result.bias = channels(bias, shape.size(), op.channels_last);
     return result;
@@ -140,7 +159,7 @@ class IntegerProducts {
   // The steps of a bias whose scale is that of the sums, up to the rounding of a product of two scales.
   ValueId bias_of_sums(ValueId bias, const Steps& x, const Steps& weights, double count) {
     const auto steps = dequantized(graph_, producers_, bias);
-    if (!steps || graph_.type(steps->steps).dtype != DType::i32) return no_value;
+    if (!steps || graph_.type(steps->steps).dtype != DType::i32 || is_float8(x)) return no_value;
     const auto& [scale, zero, axis] = steps->parameters;
     for (const ValueId id : {steps->steps, scale, x.parameters.scale, weights.parameters.scale})
       if (!is_readable_constant(graph_, id)) return no_value;
@@ -181,7 +200,7 @@ class IntegerProducts {
     const auto rank = static_cast<int64_t>(graph_.shape(b->steps).size());
     const bool is_vector = !is_per_tensor(graph_, b->parameters);
     if (!is_per_tensor(graph_, a->parameters) || !fits(b->parameters, op.transpose_b ? rank - 2 : rank - 1) ||
-        (is_vector && rank != 2) || !takes_(graph_, Op(op), *a, *b))
+        (is_vector && rank != 2) || !can_be_multiplied(*a, *b) || !takes_(graph_, Op(op), *a, *b))
       return std::nullopt;
     const Dim depth = graph_.shape(b->steps)[static_cast<size_t>(op.transpose_b ? rank - 1 : rank - 2)];
     const auto count = depth.as_constant();
@@ -189,8 +208,12 @@ class IntegerProducts {
     ScaledSum result;
     const ValueId left = op.transpose_a ? transposed(a->steps) : a->steps,
                   right = op.transpose_b ? transposed(b->steps) : b->steps;
-    const ValueId sum = add(ops::IntegerMatMul{}, {left, right, a->parameters.zero, b->parameters.zero});
-    result.sum = add(ops::Cast{DType::f32}, {sum});
+    if (is_float8(*a)) {
+      result.sum = add(ops::Float8MatMul{}, {left, right});
+    } else {
+      const ValueId sum = add(ops::IntegerMatMul{}, {left, right, a->parameters.zero, b->parameters.zero});
+      result.sum = add(ops::Cast{DType::f32}, {sum});
+    }
     result.scale = apply(F::mul, a->parameters.scale, b->parameters.scale);
     return result;
   }
@@ -205,7 +228,10 @@ class IntegerProducts {
     const ValueId scale = node_->inputs[1], zero = node_->inputs.size() > 2 ? node_->inputs[2] : no_value;
     const auto size = uniform_constant(graph_, scale);
     const auto offset = zero == no_value ? std::optional(0.0) : uniform_constant(graph_, zero);
-    if (!is_byte(op.dtype) || op.block != 0 || op.precision != DType::f32 || !graph_.shape(scale).empty() || !size ||
+    // Of a smaller scale's quotient, which may be infinite, 0 would be NaN where it is 0 as ONNX divides.
+    constexpr double least_scale = 0x1p-100;
+    const bool is_float = ops::is_float8(op.dtype) && op.saturate && offset == 0.0 && size && *size >= least_scale;
+    if ((!is_byte(op.dtype) && !is_float) || op.block != 0 || op.precision != DType::f32 || !graph_.shape(scale).empty() || !size ||
         !(*size > 0) || !offset)
       return no_value;
     ValueId x = node_->inputs[0];
@@ -246,7 +272,7 @@ class IntegerProducts {
     ScaledSum in_steps{sum.sum, apply(F::div, sum.scale, scale), no_value};
     if (sum.bias != no_value) in_steps.bias = apply(F::div, sum.bias, scale);
     ValueId steps = scaled(in_steps);
-    const ops::StepRange range = ops::step_range(op.dtype);
+    const ops::StepRange range = ops::is_float8(op.dtype) ? largest_float8(op.dtype) : ops::step_range(op.dtype);
     for (size_t i = bounds.size(); i-- > 0;) {
       const double bound = bounds[i].number / size, step = std::nearbyint(bound) + offset;
       const bool is_lower = bounds[i].function == F::max;
@@ -254,8 +280,13 @@ class IntegerProducts {
       steps = apply(bounds[i].function, steps, apply(F::div, bounds[i].constant, scale));
     }
     std::vector<ValueId> inputs{steps, add_scalar(graph_, DType::f32, 1)};
-    if (node_->inputs.size() > 2) inputs.push_back(node_->inputs[2]);
+    if (node_->inputs.size() > 2 && !ops::is_float8(op.dtype)) inputs.push_back(node_->inputs[2]);
     return add(op, std::move(inputs));
+  }
+
+  static ops::StepRange largest_float8(DType dtype) {
+    const double most = dtype == DType::f8e4m3 ? 448 : 57344;
+    return {-most, most};
   }
 
   std::optional<std::pair<Bound, ValueId>> bound_of(ValueId x) {
@@ -293,7 +324,9 @@ void integer_products_where(Graph& graph, const TakesSteps& takes) {
 }
 
 void integer_products(Graph& graph, const PassContext&) {
-  integer_products_where(graph, [](const Graph&, const Op&, const Steps&, const Steps&) { return true; });
+  integer_products_where(graph, [](const Graph& all, const Op&, const Steps& x, const Steps&) {
+    return is_byte(all.type(x.steps).dtype);
+  });
 }
 
 }  // namespace camshaft

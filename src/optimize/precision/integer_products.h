@@ -19,7 +19,8 @@ void integer_products(Graph& graph, const PassContext& context);
 
 /// Whether a backend computes a convolution or a product (ops::Conv, ops::MatMul) of these operands as integers.
 using TakesSteps = std::function<bool(const Graph&, const Op&, const Steps& x, const Steps& weights)>;
-/// The same of those alone that `takes` says.
+/// The same of those alone that `takes` says, and of 8-bit floats of one type, without zero points: Σ x·w is then a sum
+/// of f32, whose rounding is that of the kernel (ops::Float8MatMul).
 void integer_products_where(Graph& graph, const TakesSteps& takes);
 
 inline constexpr Pass integer_products_pass = {

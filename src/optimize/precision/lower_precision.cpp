@@ -41,7 +41,7 @@ const ops::Reduce* first_reduction(const Node& node) {
 // A region whose contraction is of bytes: what it reads and gives beside them may be either.
 bool sums_bytes(const Node& node) {
   return node.op.as<ops::Region>() && !node.bodies[0].nodes.empty() &&
-         ops::is_integer_contraction(node.bodies[0].nodes[0].op);
+         ops::is_byte_contraction(node.bodies[0].nodes[0].op);
 }
 
 Role role_of(const Node& node) {

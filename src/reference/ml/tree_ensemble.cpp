@@ -2,11 +2,14 @@
 #include "ir/ops/tree_ensemble.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/element_io.h"
+#include "reference/ml/plain_forest.h"
 #include "reference/ml/score_transform.h"
 
 namespace camshaft::ops {
@@ -75,47 +78,42 @@ class Forest {
     add_leaf(at, aggregate, scores);
   }
 
-  /// Whether every node's test is x <= threshold, false for NaN, and its children and feature exist: what walk_rows()
-  /// takes for granted. One pass over the nodes.
-  bool is_plain() const {
-    for (int64_t i = 0; i < nodes_; ++i) {
+  /// These trees for many rows, or nothing: every node must test x <= threshold, false for NaN, and all that it names
+  /// must exist. One pass over the nodes.
+  template <class X>
+  std::optional<PlainForest<X>> plain() const {
+    if (nodes_ + leaves_ > std::numeric_limits<int32_t>::max()) return std::nullopt;
+    PlainForest<X> result(nodes_, leaves_);
+    for (int64_t i = nodes_; i-- > 0;) {
       const bool leads_on = is_behind(child_[2 * i], i) && is_behind(child_[2 * i + 1], i);
       if (compare_[i] != static_cast<uint8_t>(TreeCompare::leq) || feature_[i] < 0 || feature_[i] >= features_ ||
           !leads_on)
-        return false;
+        return std::nullopt;
+      result.set(i, static_cast<X>(threshold_[i]), feature_[i], child_ + 2 * i);
     }
-    return true;
+    return result;
   }
 
-  /// walk() for rows [0, count) of `features` values, of a forest that is_plain(). Some rows go down together without a
-  /// branch on what they find: one by one, each second test was guessed wrong, and took 8 ns.
+  /// walk() for rows [0, count) of `features` values.
   template <class X>
-  void walk_rows(int32_t root, const X* rows, int64_t count, TreeAggregate aggregate, Score<T>* scores) const {
+  void walk_rows(const PlainForest<X>& plain, int32_t root, const X* rows, int64_t count, TreeAggregate aggregate,
+                 Score<T>* scores) const {
     if (root >= nodes_) fail_rule("tree_ensemble: node {} is not a node behind node {}", root, -1);
-    constexpr int64_t most = 8;
+    if (~int64_t{root} >= leaves_) return walk(root, rows, aggregate, scores);  // which says so
+    constexpr int64_t most = PlainForest<X>::rows_together;
+    int32_t leaves[most];
     for (int64_t first = 0; first < count; first += most) {
       const int64_t together = std::min(most, count - first);
-      int32_t at[most];
-      std::fill_n(at, most, root);
-      const X* row[most];
-      for (int64_t r = 0; r < most; ++r) row[r] = rows + (first + std::min(r, together - 1)) * features_;
-      for (bool is_inside = root >= 0; is_inside;) {
-        int32_t all = -1;  // negative where all are leaves
-        for (int64_t r = 0; r < most; ++r) {
-          const int64_t node = at[r] < 0 ? 0 : at[r];
-          const bool is_false = !(row[r][feature_[node]] <= static_cast<X>(threshold_[node]));
-          const int32_t next = child_[2 * node + (is_false ? 1 : 0)];
-          at[r] = at[r] < 0 ? at[r] : next;
-          all &= at[r];
-        }
-        is_inside = all >= 0;
-      }
-      for (int64_t r = 0; r < together; ++r) add_leaf(at[r], aggregate, scores + (first + r) * targets_);
+      plain.walk(root, rows + first * features_, features_, together, leaves);
+      for (int64_t r = 0; r < together; ++r) add_leaf(~leaves[r], aggregate, scores + (first + r) * targets_);
     }
   }
 
  private:
-  bool is_behind(int32_t child, int64_t node) const { return child < 0 || (child > node && child < nodes_); }
+  // A leaf that exists, or a node behind this one.
+  bool is_behind(int32_t child, int64_t node) const {
+    return child < 0 ? ~int64_t{child} < leaves_ : child > node && child < nodes_;
+  }
 
   // `at` is the complement of the leaf's number.
   void add_leaf(int32_t at, TreeAggregate aggregate, Score<T>* scores) const {
@@ -247,7 +245,11 @@ void run(const TreeEnsemble& op, const EvalContext& context, Tensor* classes, Te
   const Tensor& x = context.input(x_in);
   const int64_t rows = x.dims()[0], features = x.dims()[1], trees = context.input(root_in).size();
   const Forest<T> forest(context, features, op.targets);
-  const bool is_plain = rows >= 8 && forest.is_plain();
+  // Where the walks are more than the nodes that are laid out for them, at some levels a walk.
+  constexpr int64_t least_levels = 4;
+  const bool is_worth_it =
+      rows >= PlainForest<X>::rows_together && rows * trees >= context.input(compare_in).size() / least_levels;
+  const std::optional<PlainForest<X>> plain = is_worth_it ? forest.template plain<X>() : std::nullopt;
   const int32_t* roots = context.input(root_in).as<int32_t>();
   const Tensor& base = context.input(base_in);
   const std::span<const T> base_values(base.as<T>(), static_cast<size_t>(base.size()));
@@ -270,8 +272,8 @@ void run(const TreeEnsemble& op, const EvalContext& context, Tensor* classes, Te
       }
       std::fill(sums.begin(), sums.end(), Score<T>{});
       for (int64_t tree = 0; tree < trees; ++tree) {
-        if (is_plain) {
-          forest.walk_rows(roots[tree], values.data(), count, op.aggregate, sums.data());
+        if (plain) {
+          forest.walk_rows(*plain, roots[tree], values.data(), count, op.aggregate, sums.data());
           continue;
         }
         for (int64_t r = 0; r < count; ++r)

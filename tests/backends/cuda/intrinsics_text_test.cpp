@@ -31,10 +31,16 @@ extern "C" __global__ void instructions(u32* data, const f32* real) {
   mma_bytes<false>(sums, a, right);
   d[0] += f32(sums[0] + sums[1] + sums[2] + sums[3]);
 #endif
+#if __CUDA_ARCH__ >= 890
+  mma_float8<true>(d, a, right);
+  mma_float8<false>(d, a, right);
+  a[2] += f32_to_float8_pair<true>(d[0], d[1]) + f32_to_float8_pair<false>(d[0], d[1]);
+  a[3] += float8_pair_to_f16<true>(u16(a[2])) + float8_pair_to_f16<false>(u16(a[2]));
+#endif
   const f32 x = exp2_approximate(d[0]) + reciprocal_approximate(d[1]) + f16_to_f32(f32_to_f16(d[2])) + real[0];
   store_shared_16(shared_address(words + 4 * threadIdx.x), 5);
   const u32 bytes = f32_to_bytes<true>(x, d[0], d[1], d[2], 3) ^ f32_to_bytes<false>(x, d[0], d[1], d[2], 0);
-  u32 block[4] = {__float_as_uint(x), f32_to_f16_pair(d[3], x), a[0], b[3] ^ bytes};
+  u32 block[4] = {__float_as_uint(x), f32_to_f16_pair(d[3], x), a[0] ^ a[3], b[3] ^ bytes};
   store(data + 4 * threadIdx.x, block);
 }
 )";
@@ -44,7 +50,7 @@ TEST(IntrinsicsText, CompilesForEveryArchitecture) {
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
   const Compiler compiler(nvrtc);
   const std::string text = std::string(device::numbers_h) + std::string(device::intrinsics_cuh) + each_instruction;
-  for (const int capability : {75, 80, 90, 100})
+  for (const int capability : {75, 80, 89, 90, 100})
     EXPECT_FALSE(compiler.compile({"instructions", text, architecture(capability)}).empty());
 }
 

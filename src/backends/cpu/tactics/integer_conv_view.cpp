@@ -5,7 +5,7 @@
 namespace camshaft::cpu {
 
 std::optional<IntegerConvView> view_integer_conv(const RegionView& region) {
-  std::optional<ContractView> contract = view_integer_contract(region);
+  std::optional<ContractView> contract = view_byte_contract(region);
   if (!contract) return std::nullopt;
   const auto* op = contract->anchor->op.as<ops::IntegerConv>();
   if (!op || !op->channels_last) return std::nullopt;

@@ -26,7 +26,7 @@ bool is_one(const Shape& shape) {
 }
 
 std::optional<IntegerMatMulView> view_integer_matmul(const RegionView& region) {
-  std::optional<ContractView> contract = view_integer_contract(region);
+  std::optional<ContractView> contract = view_byte_contract(region);
   if (!contract || !contract->anchor->op.as<ops::IntegerMatMul>()) return std::nullopt;
   std::optional<IntegerEpilogue> epilogue = IntegerEpilogue::make(region, *contract);
   if (!epilogue) return std::nullopt;

@@ -79,8 +79,11 @@ __device__ __forceinline__ void give(Result* to, const f32 (&y)[V]) {
 )";
   const ScalarProgram& program = form.steps->program;
   const auto rounded = rounded_steps(program, program.outputs.at(0));
+  const auto number = unrounded_float8(program, 0);
+  const bool is_approximate = rounded || number;
   const std::string statements = scalar_statements(
-      program, [](int32_t) { return std::string("x"); }, "    ", rounded ? Accuracy::of_halves : Accuracy::full);
+      program, [](int32_t) { return std::string("x"); }, "    ",
+      is_approximate ? Accuracy::of_halves : Accuracy::full);
   return begin +
          fmt::format(R"(  {} step[V];
 #pragma unroll
@@ -91,9 +94,13 @@ __device__ __forceinline__ void give(Result* to, const f32 (&y)[V]) {
   {};
 }}
 )",
-                     rounded ? "f32" : "alignas(16) Result", statements,
-                     rounded ? fmt::format("v{}", rounded->value) : scalar_result(program, 0, form.steps->dtype),
-                     rounded ? fmt::format("store_bytes(to, step, {})", rounded->zero) : "store(to, step)");
+                     is_approximate ? "f32" : "alignas(16) Result", statements,
+                     rounded  ? fmt::format("v{}", rounded->value)
+                     : number ? fmt::format("v{}", *number)
+                              : scalar_result(program, 0, form.steps->dtype),
+                     rounded  ? fmt::format("store_bytes(to, step, {})", rounded->zero)
+                     : number ? "store_float8(to, step)"
+                              : "store(to, step)");
 }
 
 std::string kernel(const AttentionForm& form, const AttentionTile& tile, const std::string& function) {

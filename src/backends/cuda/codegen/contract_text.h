@@ -42,7 +42,7 @@ struct ContractWindow {
 };
 
 struct ContractForm {
-  DType dtype = DType::f32;                   ///< of A and B: f32, f16 or bf16; or i8 or u8 of A, with a B of i8
+  DType dtype = DType::f32;                   ///< of A and B: f32, f16, bf16, f8e4m3 or f8e5m2; i8 or u8 of A, with a B of i8
   std::optional<ContractWindow> window = {};  ///< A is read through a convolution's windows
   bool b_by_columns = false;
   bool tensor_cores = false;  ///< else f32, plain unless the tile says otherwise

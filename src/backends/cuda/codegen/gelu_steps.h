@@ -8,7 +8,7 @@
 
 namespace camshaft::cuda {
 
-/// Bytes that are GELU of an instruction's value, times `steps`, rounded and moved by `zero`: what gelu_in_steps() of
+/// Bytes, or 8-bit floats, that are GELU of an instruction's value, times `steps`, rounded and moved by `zero`: what gelu_in_steps() of
 /// device/scalar.cuh computes in a third of the instructions, off by no more than moved_by_steps (compile/tactic.h).
 struct GeluSteps {
   int32_t x = -1;  ///< an instruction of f32

@@ -30,7 +30,7 @@ std::string kernel(const std::string& name, int elements, const ScalarProgram& p
                           inputs.size() + o);
   }
   const bool rounded = std::all_of(outputs.begin(), outputs.end(),
-                                   [](DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; });
+                                   [](DType dtype) { return is_floating(dtype) && bit_width(dtype) <= 16; });
   const std::string statements = scalar_statements(
       program, [](int32_t input) { return fmt::format("x{}[i]", input); }, "      ",
       rounded ? Accuracy::of_halves : Accuracy::full);

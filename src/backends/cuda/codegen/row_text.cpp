@@ -82,12 +82,14 @@ __device__ __forceinline__ void give(Element* out, const Steps<StepElement>&, i6
 }
 )";
   const auto rounded = rounded_steps(steps->program, steps->program.outputs.at(0));
+  const auto number = unrounded_float8(steps->program, 0);
+  const bool is_approximate = rounded || number;
   const std::string statements = scalar_statements(
       steps->program, [&](int32_t load) { return std::string(load == steps->rows_load ? "x" : "of_column[v]"); },
-      "    ", rounded ? Accuracy::of_halves : Accuracy::full);
-  const std::string result = rounded
-                                 ? fmt::format("    step[v] = v{};\n", rounded->value)
-                                 : fmt::format("    step[v] = {};\n", scalar_result(steps->program, 0, steps->dtype));
+      "    ", is_approximate ? Accuracy::of_halves : Accuracy::full);
+  const std::string result = rounded  ? fmt::format("    step[v] = v{};\n", rounded->value)
+                             : number ? fmt::format("    step[v] = v{};\n", *number)
+                                      : fmt::format("    step[v] = {};\n", scalar_result(steps->program, 0, steps->dtype));
   return fmt::format(
       R"(
 typedef {type} StepElement;
@@ -105,9 +107,10 @@ __device__ __forceinline__ void give(Element* out, const Steps<StepElement>& ste
       fmt::arg("columns", steps->program.inputs > 1 ? "  alignas(16) f32 of_column[V];\n"
                                                       "  load_parameters(steps.of_columns + column, of_column);\n"
                                                     : ""),
-      fmt::arg("step", rounded ? "f32" : "StepElement"), fmt::arg("statements", statements), fmt::arg("result", result),
-      fmt::arg("stores", rounded ? fmt::format("  store_bytes(steps.to + at, step, {});\n", rounded->zero)
-                                 : std::string("  store(steps.to + at, step);\n")));
+      fmt::arg("step", is_approximate ? "f32" : "StepElement"), fmt::arg("statements", statements), fmt::arg("result", result),
+      fmt::arg("stores", rounded  ? fmt::format("  store_bytes(steps.to + at, step, {});\n", rounded->zero)
+                         : number ? std::string("  store_float8(steps.to + at, step);\n")
+                                  : std::string("  store(steps.to + at, step);\n")));
 }
 
 }  // namespace

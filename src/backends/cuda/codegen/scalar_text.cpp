@@ -8,6 +8,7 @@
 
 #include "backends/cuda/codegen/rounded_steps.h"
 #include "base/error.h"
+#include "ir/ops/float8.h"
 
 namespace camshaft::cuda {
 
@@ -17,7 +18,8 @@ using Kind = ScalarInstruction::Kind;
 using F = ScalarFunction;
 
 bool is_real(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 ||
+         ops::is_float8(dtype);
 }
 
 bool is_unsigned(DType dtype) {
@@ -40,6 +42,8 @@ std::string number(const ScalarInstruction& constant) {
     case DType::f32:
     case DType::f16:
     case DType::bf16:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
       return fmt::format("__uint_as_float({:#x}u)", std::bit_cast<uint32_t>(static_cast<float>(constant.number)));
     case DType::boolean:
       return constant.number != 0 || constant.integer != 0 ? "i64(1)" : "i64(0)";
@@ -91,12 +95,16 @@ bool has_device_type(DType dtype) {
     case DType::boolean:
       return true;
     default:
-      return is_real(dtype) || is_unsigned(dtype);
+      return (is_real(dtype) && !ops::is_float8(dtype)) || is_unsigned(dtype);
   }
 }
 
+bool has_stored_type(DType dtype) {
+  return has_device_type(dtype) || ops::is_float8(dtype);
+}
+
 std::string device_type(DType dtype) {
-  if (!has_device_type(dtype))
+  if (!has_stored_type(dtype))
     throw Error(ErrorCode::unsupported, fmt::format("GPU kernels have no type {}", to_string(dtype)));
   return dtype == DType::boolean ? "boolean" : std::string(to_string(dtype));
 }
@@ -165,8 +173,16 @@ std::string scalar_statements(const ScalarProgram& program, const std::function<
   return text;
 }
 
+std::optional<int32_t> unrounded_float8(const ScalarProgram& program, size_t o) {
+  const auto at = [&](int32_t n) -> const ScalarInstruction& { return program.instructions[static_cast<size_t>(n)]; };
+  const ScalarInstruction& last = at(program.outputs.at(o));
+  const bool is_rounded = last.kind == Kind::cast && ops::is_float8(last.dtype);
+  return is_rounded && computing_type(at(last.a).dtype) == "f32" ? std::optional(last.a) : std::nullopt;
+}
+
 std::string scalar_result(const ScalarProgram& program, size_t o, DType dtype) {
-  return fmt::format("Narrow<{}>::from({})", device_type(dtype), value(program.outputs.at(o)));
+  const int32_t result = program.outputs.at(o);
+  return fmt::format("Narrow<{}>::from({})", device_type(dtype), value(unrounded_float8(program, o).value_or(result)));
 }
 
 }  // namespace camshaft::cuda

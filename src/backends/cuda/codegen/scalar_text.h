@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@ namespace camshaft::cuda {
 
 /// Whether kernels handle elements of this type: the floats from f64 to bf16, integers of whole bytes, and booleans.
 bool has_device_type(DType dtype);
+/// The same, and 8-bit floats: what scalar programs read and write.
+bool has_stored_type(DType dtype);
 /// Its name in device/scalar.cuh: "f16".
 std::string device_type(DType dtype);
 /// Of the type that its elements are computed in: f32 of the narrower floats, i64 or u64 of integers.
@@ -25,6 +28,10 @@ enum class Accuracy : uint8_t { full, of_halves };
 /// with its reciprocal. Throws Error(unsupported) for a type that kernels have not.
 std::string scalar_statements(const ScalarProgram& program, const std::function<std::string(int32_t)>& load,
                               const std::string& indent, Accuracy accuracy = Accuracy::full);
+
+/// The instruction of f32 that output `o` is made of, where it is a cast to an 8-bit float: who stores several rounds
+/// them together.
+std::optional<int32_t> unrounded_float8(const ScalarProgram& program, size_t o);
 
 /// The expression of output `o`, as an element of `dtype`.
 std::string scalar_result(const ScalarProgram& program, size_t o, DType dtype);

@@ -111,6 +111,9 @@ __device__ __forceinline__ void store_narrow(bf16* to, const f32 (&from)[columns
 }
 #endif
 
+__device__ __forceinline__ void store_narrow(f8e4m3* to, const f32 (&from)[columns_at_once]) { store_float8(to, from); }
+__device__ __forceinline__ void store_narrow(f8e5m2* to, const f32 (&from)[columns_at_once]) { store_float8(to, from); }
+
 /// What sums of bytes in 8 columns are added to; those from `count` on are not read. ALIGNED: see load_columns().
 template <bool ALIGNED, class Parameters>
 __device__ __forceinline__ void load_begin(const Parameters& p, u32 column, u32 count, i32 (&to)[columns_at_once]) {

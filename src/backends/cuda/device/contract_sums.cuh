@@ -18,6 +18,14 @@ __device__ __forceinline__ void multiply_add(u8, i32 (&d)[4], const u32 (&a)[4],
   mma_bytes<false>(d, a, b);
 }
 #endif
+#if __CUDA_ARCH__ >= 890
+__device__ __forceinline__ void multiply_add(f8e4m3, float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  mma_float8<true>(d, a, b);
+}
+__device__ __forceinline__ void multiply_add(f8e5m2, float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  mma_float8<false>(d, a, b);
+}
+#endif
 
 /// On the tensor cores, warp by warp. warps_k warps share the sums of a part of the tile, each with its part of every
 /// slice. B_BY_COLUMNS: see Slices.

@@ -72,6 +72,30 @@ __device__ __forceinline__ u32 f32_to_bf16_pair(f32 low, f32 high) {
 }
 #endif
 
+#if __CUDA_ARCH__ >= 890
+/// Two as 8-bit floats, E4M3 or E5M2, to nearest even; what is too large, infinities too, becomes the largest number. From
+/// compute capability 8.9 on.
+template <bool IS_E4M3>
+__device__ __forceinline__ u16 f32_to_float8_pair(f32 low, f32 high) {
+  u16 bits;
+  if constexpr (IS_E4M3)
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+/// Two 8-bit floats as f16, exactly.
+template <bool IS_E4M3>
+__device__ __forceinline__ u32 float8_pair_to_f16(u16 bits) {
+  u32 pair;
+  if constexpr (IS_E4M3)
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(bits));
+  else
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(pair) : "h"(bits));
+  return pair;
+}
+#endif
+
 /// Makes a value one that the compiler knows nothing of: it stays in its register, where it would else be computed anew
 /// in each turn of a loop.
 __device__ __forceinline__ void keep(u32& value) { asm volatile("" : "+r"(value)); }
@@ -251,6 +275,25 @@ __device__ __forceinline__ void mma_bytes(i32 (&d)[4], const u32 (&a)[4], const 
 }
 #endif
 
+#if __CUDA_ARCH__ >= 890
+/// k = 32, 8-bit floats four a register. From compute capability 8.9 on.
+template <bool IS_E4M3>
+__device__ __forceinline__ void mma_float8(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  if constexpr (IS_E4M3)
+    asm(
+        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  else
+    asm(
+        "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
 /// Where in shared memory `shared` points, for the functions below: arithmetic on it takes one register.
 __device__ __forceinline__ u32 shared_address(const void* shared) { return u32(__cvta_generic_to_shared(shared)); }
 
@@ -327,6 +370,14 @@ __device__ __forceinline__ u64 plain_matrix_descriptor(u32 address, u32 next_k, 
                  : __VA_ARGS__                                                                                           \
                  : "l"(a), "l"(b), "r"(u32(adds)));                                                                      \
   }
+// Of 8-bit floats: 32 of k, both operands along k. Sums keep about 14 bits of the largest of what they add at a time.
+#define CAMSHAFT_WGMMA_FLOAT8(type, n, registers, a_operand, b_operand, adds_operand, ...)                               \
+  __device__ __forceinline__ void wgmma_##type(f32 (&d)[n / 8][4], u64 a, u64 b, bool adds) {                            \
+    asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.u32 add, " adds_operand ", 0;\n\twgmma.mma_async.sync.aligned.m64n" #n \
+                 "k32.f32." #type "." #type " {" registers "}, " a_operand ", " b_operand ", add, 1, 1;\n\t}"            \
+                 : __VA_ARGS__                                                                                           \
+                 : "l"(a), "l"(b), "r"(u32(adds)));                                                                      \
+  }
 #define CAMSHAFT_REGISTERS_32 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define CAMSHAFT_REGISTERS_64 \
@@ -362,6 +413,16 @@ CAMSHAFT_WGMMA_HELD(f16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", 
 CAMSHAFT_WGMMA_HELD(f16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", CAMSHAFT_64(0))
 CAMSHAFT_WGMMA_HELD(bf16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", CAMSHAFT_16(0), CAMSHAFT_16(4))
 CAMSHAFT_WGMMA_HELD(bf16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA_FLOAT8(e4m3, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", CAMSHAFT_16(0))
+CAMSHAFT_WGMMA_FLOAT8(e4m3, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", CAMSHAFT_16(0), CAMSHAFT_16(4))
+CAMSHAFT_WGMMA_FLOAT8(e4m3, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA_FLOAT8(e4m3, 192, CAMSHAFT_REGISTERS_192, "%96", "%97", "%98", CAMSHAFT_64(0), CAMSHAFT_16(16), CAMSHAFT_16(20))
+CAMSHAFT_WGMMA_FLOAT8(e4m3, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", CAMSHAFT_64(0), CAMSHAFT_64(16))
+CAMSHAFT_WGMMA_FLOAT8(e5m2, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", CAMSHAFT_16(0))
+CAMSHAFT_WGMMA_FLOAT8(e5m2, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", CAMSHAFT_16(0), CAMSHAFT_16(4))
+CAMSHAFT_WGMMA_FLOAT8(e5m2, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA_FLOAT8(e5m2, 192, CAMSHAFT_REGISTERS_192, "%96", "%97", "%98", CAMSHAFT_64(0), CAMSHAFT_16(16), CAMSHAFT_16(20))
+CAMSHAFT_WGMMA_FLOAT8(e5m2, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", CAMSHAFT_64(0), CAMSHAFT_64(16))
 #undef CAMSHAFT_4
 #define CAMSHAFT_4(i) "+r"(d[i][0]), "+r"(d[i][1]), "+r"(d[i][2]), "+r"(d[i][3])
 CAMSHAFT_WGMMA_BYTES(signed, s8, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", CAMSHAFT_16(0))
@@ -380,6 +441,7 @@ CAMSHAFT_WGMMA_BYTES(unsigned, u8, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", 
 #undef CAMSHAFT_WGMMA
 #undef CAMSHAFT_WGMMA_HELD
 #undef CAMSHAFT_WGMMA_BYTES
+#undef CAMSHAFT_WGMMA_FLOAT8
 #undef CAMSHAFT_REGISTERS_32
 #undef CAMSHAFT_REGISTERS_64
 #undef CAMSHAFT_REGISTERS_128

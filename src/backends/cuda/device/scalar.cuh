@@ -11,6 +11,14 @@ struct bf16 {
 struct boolean {
   u8 byte;
 };
+struct f8e4m3 {
+  static constexpr bool is_e4m3 = true;
+  u8 bits;
+};
+struct f8e5m2 {
+  static constexpr bool is_e4m3 = false;
+  u8 bits;
+};
 
 // ---- reading and writing elements
 
@@ -18,6 +26,16 @@ __device__ __forceinline__ f64 widen(f64 x) { return x; }
 __device__ __forceinline__ f32 widen(f32 x) { return x; }
 __device__ __forceinline__ f32 widen(f16 x) { return f16_to_f32(x.bits); }
 __device__ __forceinline__ f32 widen(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
+#if __CUDA_ARCH__ >= 890
+__device__ __forceinline__ f32 widen(f8e4m3 x) { return f16_to_f32(u16(float8_pair_to_f16<true>(x.bits))); }
+#else
+// As f16 it has an exponent that is 8 less, for denormals too.
+__device__ __forceinline__ f32 widen(f8e4m3 x) {
+  const f32 number = f16_to_f32(u16((x.bits & 0x80) << 8 | (x.bits & 0x7f) << 7)) * 256.0f;
+  return (x.bits & 0x7f) == 0x7f ? __uint_as_float(0x7fc00000u) : number;
+}
+#endif
+__device__ __forceinline__ f32 widen(f8e5m2 x) { return f16_to_f32(u16(x.bits << 8)); }
 __device__ __forceinline__ i64 widen(i64 x) { return x; }
 __device__ __forceinline__ i64 widen(i32 x) { return x; }
 __device__ __forceinline__ i64 widen(i16 x) { return x; }
@@ -95,6 +113,50 @@ struct Narrow<bf16> {
   __device__ __forceinline__ static bf16 from(i64 x) { return from(f64(x)); }
   __device__ __forceinline__ static bf16 from(u64 x) { return from(f64(x)); }
 };
+/// To an 8-bit float of so many bits of mantissa, to nearest even; what is too large, infinities too, becomes the largest
+/// number, and NaN 0x7f.
+template <int MANTISSA>
+__device__ __forceinline__ u8 float8_of(f32 x) {
+#if __CUDA_ARCH__ >= 890
+  return u8(f32_to_float8_pair<MANTISSA == 3>(x, 0.0f));
+#else
+  constexpr u32 largest = MANTISSA == 3 ? 0x7e : 0x7b, bias = MANTISSA == 3 ? 7 : 15, cut = 23 - MANTISSA;
+  const u32 bits = __float_as_uint(x), size = bits & 0x7fffffff;
+  u32 code;
+  if (size < (128 - bias) << 23) {
+    // Added to this power of two, what is below the least normal number is rounded to whole steps of denormals.
+    constexpr u32 power = (127 + 24 - bias - MANTISSA) << 23;
+    code = __float_as_uint(__uint_as_float(size) + __uint_as_float(power)) - power;
+  } else {
+    code = (size - ((127 - bias) << 23) + (1u << (cut - 1)) - 1 + (size >> cut & 1)) >> cut;
+  }
+  if (size > 0x7f800000) return 0x7f;
+  return u8((code > largest ? largest : code) | (bits >> 24 & 0x80));
+#endif
+}
+template <>
+struct Narrow<f8e4m3> {
+  template <class V>
+  __device__ __forceinline__ static f8e4m3 from(V x) {
+    f8e4m3 out;
+    out.bits = float8_of<3>(in_f32(x));
+    return out;
+  }
+  __device__ __forceinline__ static f32 in_f32(f32 x) { return x; }
+  template <class V>
+  __device__ __forceinline__ static f32 in_f32(V x) {
+    return to_odd(f64(x));
+  }
+};
+template <>
+struct Narrow<f8e5m2> {
+  template <class V>
+  __device__ __forceinline__ static f8e5m2 from(V x) {
+    f8e5m2 out;
+    out.bits = float8_of<2>(Narrow<f8e4m3>::in_f32(x));
+    return out;
+  }
+};
 template <>
 struct Narrow<boolean> {
   template <class V>
@@ -127,6 +189,24 @@ __device__ __forceinline__ void store_bytes(T* to, const f32 (&from)[count], i32
 #pragma unroll
     for (int i = 0; i < count; ++i) to[i] = T(f32_to_bytes<is_signed>(from[i], 0, 0, 0, zero));
   }
+}
+
+/// Numbers as 8-bit floats. `to` is aligned to all of them.
+template <class T, int count>
+__device__ __forceinline__ void store_float8(T* to, const f32 (&from)[count]) {
+#if __CUDA_ARCH__ >= 890
+  if constexpr (count % 4 == 0) {
+    u32 words[count / 4];
+#pragma unroll
+    for (int i = 0; i < count / 4; ++i)
+      words[i] = f32_to_float8_pair<T::is_e4m3>(from[4 * i], from[4 * i + 1]) |
+                 u32(f32_to_float8_pair<T::is_e4m3>(from[4 * i + 2], from[4 * i + 3])) << 16;
+    Words<count>::put(to, words);
+    return;
+  }
+#endif
+#pragma unroll
+  for (int i = 0; i < count; ++i) to[i] = Narrow<T>::from(from[i]);
 }
 
 // ---- scalar functions; names as in ScalarFunction

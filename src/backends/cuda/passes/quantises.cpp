@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/ops/float8.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/region.h"
 
@@ -10,7 +11,8 @@ namespace camshaft {
 namespace {
 
 bool is_step(const Node& node) {
-  return node.op.as<ops::Pointwise>() || node.op.as<ops::Cast>();
+  const auto* cast = node.op.as<ops::Cast>();
+  return cast ? cast->saturate : node.op.as<ops::Pointwise>() != nullptr;
 }
 
 bool is_of_columns(const Graph& graph, ValueId id, const Shape& rows) {
@@ -23,10 +25,10 @@ bool makes_bytes(const Graph& graph, const Node& node, size_t most_inputs) {
   for (size_t i = 1; i < node.inputs.size(); ++i)
     if (!is_of_columns(graph, node.inputs[i], graph.shape(node.inputs[0]))) return false;
   const TensorType& result = graph.type(node.outputs[0]);
-  if ((result.dtype != DType::i8 && result.dtype != DType::u8) || graph.shape(node.inputs[0]) != result.shape)
+  if ((!is_byte(result.dtype) && !ops::is_float8(result.dtype)) || graph.shape(node.inputs[0]) != result.shape)
     return false;
   const auto* region = node.op.as<ops::Region>();
-  if (!region) return node.op.as<ops::Cast>() != nullptr;
+  if (!region) return is_step(node) && node.op.as<ops::Cast>();
   if (region->kind != ops::RegionKind::pointwise) return false;
   const Graph& body = node.bodies[0];
   return std::all_of(body.nodes.begin(), body.nodes.end(), is_step) &&

@@ -7,7 +7,8 @@
 
 namespace camshaft {
 
-/// A cast, or a pointwise region of one operand and numbers, whose result is bytes of the operand's shape.
+/// A cast, or a pointwise region of one operand and numbers, whose result is bytes, or 8-bit floats
+/// that saturate, of the operand's shape.
 bool quantises(const Graph& graph, const Node& node);
 /// The same with up to one further operand: a constant of f32 with a number for each column, as channels that are
 /// evened out have.

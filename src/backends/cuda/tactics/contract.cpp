@@ -58,7 +58,8 @@ bool can_be_aligned(const RegionView& region, const ProductView& view) {
 
 std::optional<ProductView> view_any_product(const RegionView& region, const DeviceFacts& device) {
   auto view = view_product(region, device);
-  return view ? std::move(view) : view_byte_product(region, device);
+  if (!view) view = view_byte_product(region, device);
+  return view ? std::move(view) : view_float8_product(region, device);
 }
 
 // What the sums of bytes of each column begin with: the bias, and what the zero point of A adds to them.

@@ -32,9 +32,10 @@ bool adds_bytes(const EpilogueView& view) {
   return view.program.instructions.at(0).dtype == DType::i32;
 }
 
-// Of sums of bytes: what is left of these is the larger part of their kernels' time.
+// Of what becomes 8 bits: it is the larger part of the time of kernels that sum these.
 std::optional<GeluSteps> gelu_of(const EpilogueView& view) {
-  const auto steps = adds_bytes(view) ? rounded_steps(view.program, view.program.outputs.at(0)) : std::nullopt;
+  auto steps = adds_bytes(view) ? rounded_steps(view.program, view.program.outputs.at(0)) : std::nullopt;
+  if (const auto number = unrounded_float8(view.program, 0)) steps = RoundedSteps{.value = *number};
   if (!steps) return std::nullopt;
   return gelu_steps(view.program, *steps, [&](int32_t input) { return view.most.at(static_cast<size_t>(input) - 1); });
 }
@@ -61,8 +62,8 @@ std::optional<EpilogueView> device_epilogue(const RegionView& region, const Cont
   if (made.gives_moments && (made.gives_moments->width != lanes_width || made.result == DType::f64))
     return std::nullopt;
   for (const ScalarInstruction& i : made.program.instructions)
-    if (!has_device_type(i.dtype)) return std::nullopt;
-  return has_device_type(made.result) ? std::optional(std::move(made)) : std::nullopt;
+    if (!has_stored_type(i.dtype)) return std::nullopt;
+  return has_stored_type(made.result) ? std::optional(std::move(made)) : std::nullopt;
 }
 
 bool moves_steps_of(const EpilogueView& view) {
@@ -116,11 +117,11 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
   const std::string sum = sums_bytes ? "add_bytes(sum[i], of_columns.begin[i])" : "sum[i]";
   const std::string statements = scalar_statements(
       view.program, [&](int32_t input) { return input == 0 ? sum : names[static_cast<size_t>(input) - 1]; }, "      ",
-      steps || view.result == DType::f16 || view.result == DType::bf16 ? Accuracy::of_halves : Accuracy::full);
+      steps || (is_floating(view.result) && bit_width(view.result) <= 16) ? Accuracy::of_halves : Accuracy::full);
   if (view.gives_moments)
     end = fmt::format("    put_moments<{}>(p.operand[{}], row, column, y);\n", device_type(view.result),
                       view.types.size());
-  const int32_t result = steps ? steps->value : view.program.outputs.at(0);
+  const int32_t result = steps ? steps->value : unrounded_float8(view.program, 0).value_or(view.program.outputs.at(0));
   const auto gelu = gelu_of(view);
   const std::string last = gelu ? gelu_text(*gelu) : fmt::format("v{}", result);
   const std::string stores =

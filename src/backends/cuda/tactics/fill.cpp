@@ -41,7 +41,7 @@ std::optional<Filling> view_filling(const RegionView& region) {
       bit_width(out.dtype) != 16 || !has_device_type(out.dtype) || !has_device_type(in.dtype))
     return std::nullopt;
   for (const ScalarInstruction& i : made.view.program.instructions)
-    if (!has_device_type(i.dtype)) return std::nullopt;
+    if (!has_stored_type(i.dtype)) return std::nullopt;
   const auto channels = in.shape[made.axis(out.shape.size() - 1)].as_constant();
   if (!channels || *channels < 1 || *channels > made.view.filled) return std::nullopt;
   made.channels = *channels;

@@ -113,9 +113,9 @@ std::optional<PointwiseView> view_on_device(const RegionView& region) {
   auto view = view_pointwise(region, true);
   if (!view || view->filled > 0) return std::nullopt;
   for (const ScalarInstruction& i : view->program.instructions)
-    if (!has_device_type(i.dtype)) return std::nullopt;
+    if (!has_stored_type(i.dtype)) return std::nullopt;
   for (const ValueId id : region.node.outputs)
-    if (!has_device_type(region.graph.type(id).dtype)) return std::nullopt;
+    if (!has_stored_type(region.graph.type(id).dtype)) return std::nullopt;
   return view;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compile/optimum.h"
+#include "ir/ops/float8.h"
 #include "ir/ops/quantized.h"
 
 namespace camshaft::cuda {
@@ -126,11 +127,22 @@ std::optional<int32_t> zero_point(const RegionView& region, int32_t i) {
   return is_uniform ? std::optional(static_cast<int32_t>(numbers[0])) : std::nullopt;
 }
 
+// Of a product of bytes by one constant matrix; false where that is something else.
+bool set_matrix(ProductView& view, const TensorType& b) {
+  static const ops::MatMul plain{};
+  if (!has_one_matrix(b.shape)) return false;
+  const int64_t first = *b.shape[b.shape.size() - 2].as_constant(), last = *b.shape.back().as_constant();
+  if (first == 0 || last == 0) return false;
+  view.matmul = &plain;
+  view.rows.emplace(last, 1, first, true, b.dtype);
+  return true;
+}
+
 }  // namespace
 
 std::optional<ProductView> view_byte_product(const RegionView& region, const DeviceFacts& device) {
   if (!device.features.int8_products) return std::nullopt;
-  std::optional<ContractView> contract = view_integer_contract(region);
+  std::optional<ContractView> contract = view_byte_contract(region);
   if (!contract) return std::nullopt;
   std::vector<int32_t> inputs = contract->anchor_inputs;
   inputs.resize(5, -1);
@@ -152,15 +164,37 @@ std::optional<ProductView> view_byte_product(const RegionView& region, const Dev
     if (!conv->channels_last || !knows_bias || !set_window(view, a.shape, b.shape, plain)) return std::nullopt;
     view.rows.emplace(view.window[0], view.window[2] * view.window[3], view.window[1], false, b.dtype);
     if (view.form.window) view.form.window->padding = static_cast<uint8_t>(*x_zero);
-  } else {
-    static const ops::MatMul plain{};
-    if (!has_one_matrix(b.shape)) return std::nullopt;
-    const int64_t first = *b.shape[b.shape.size() - 2].as_constant(), last = *b.shape.back().as_constant();
-    if (first == 0 || last == 0) return std::nullopt;
-    view.matmul = &plain;
-    view.rows.emplace(last, 1, first, true, b.dtype);
+  } else if (!contract->anchor->op.as<ops::IntegerMatMul>() || !set_matrix(view, b)) {
+    return std::nullopt;
   }
   contract->anchor_inputs = {view.a, view.b, view.bytes->bias};
+  auto epilogue = device_epilogue(region, *contract, -1);
+  if (!epilogue) return std::nullopt;
+  view.epilogue = std::move(*epilogue);
+  view.contract = std::move(*contract);
+  return view;
+}
+
+std::optional<ProductView> view_float8_product(const RegionView& region, const DeviceFacts& device) {
+  if (!device.features.fp8_products) return std::nullopt;
+  std::optional<ContractView> contract = view_byte_contract(region);
+  if (!contract || contract->result.dtype != DType::f32) return std::nullopt;
+  ProductView view;
+  view.a = contract->anchor_inputs[0];
+  view.b = contract->anchor_inputs[1];
+  const TensorType &a = input_type(region, view.a), &b = input_type(region, view.b);
+  if (!region.graph.is_constant(region.node.inputs[static_cast<size_t>(view.b)])) return std::nullopt;
+  view.form.dtype = a.dtype;
+  view.form.tensor_cores = true;
+  if (const auto* conv = contract->anchor->op.as<ops::Float8Conv>()) {
+    const ops::Conv plain{conv->strides, conv->pads, conv->dilations, conv->groups, conv->channels_last};
+    if (!conv->channels_last || !set_window(view, a.shape, b.shape, plain)) return std::nullopt;
+    view.rows.emplace(view.window[0], view.window[2] * view.window[3], view.window[1], false, b.dtype);
+  } else if (contract->anchor->op.as<ops::Float8MatMul>()) {
+    if (!set_matrix(view, b)) return std::nullopt;
+  } else {
+    return std::nullopt;
+  }
   auto epilogue = device_epilogue(region, *contract, -1);
   if (!epilogue) return std::nullopt;
   view.epilogue = std::move(*epilogue);

@@ -43,6 +43,9 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
 /// constant zero point, by a constant i8 without one. nullopt for others.
 std::optional<ProductView> view_byte_product(const RegionView& region, const DeviceFacts& device);
 
+/// The same of 8-bit floats of one type, by a constant.
+std::optional<ProductView> view_float8_product(const RegionView& region, const DeviceFacts& device);
+
 /// At the shapes that tactics are chosen for.
 ContractSize size_at_optimum(const RegionView& region, const ProductView& view);
 

@@ -53,6 +53,49 @@ inline u32 f32_to_bytes(f32 a, f32 b, f32 c, f32 d, int zero) {
   return word;
 }
 
+#if __CUDA_ARCH__ >= 890
+namespace emulator {
+// 8-bit floats have this many bits of mantissa and the largest number that is not infinite or NaN.
+template <bool IS_E4M3>
+struct Float8 {
+  static constexpr int mantissa = IS_E4M3 ? 3 : 2, least_exponent = IS_E4M3 ? -6 : -14;
+  static constexpr f32 largest = IS_E4M3 ? 448 : 57344;
+  static constexpr u8 nan = 0x7f;
+
+  static f32 widen(u8 code) {
+    const int size = code & 0x7f, exponent = size >> mantissa, fraction = size & ((1 << mantissa) - 1);
+    if (IS_E4M3 ? size == 0x7f : size > 0x7c) return __uint_as_float(0x7fc00000u);
+    f32 number = !IS_E4M3 && size == 0x7c ? __uint_as_float(0x7f800000u) : f32((exponent > 0) << mantissa | fraction);
+    for (int e = 0; e < mantissa - least_exponent; ++e) number *= 0.5f;
+    for (int e = 1; e < exponent; ++e) number *= 2;
+    return code & 0x80 ? -number : number;
+  }
+  // The nearest of all codes; of two that are as near, the even one. (They ascend.)
+  static u8 narrow(f32 x) {
+    if (x != x) return nan;
+    const f32 size = x < 0 ? -x : x;
+    u8 code = 0;
+    while (widen(code) < largest) {
+      const f32 middle = widen(code) / 2 + widen(u8(code + 1)) / 2;
+      if (size < middle || (size == middle && code % 2 == 0)) break;
+      ++code;
+    }
+    return u8(code | (__float_as_uint(x) >> 24 & 0x80));
+  }
+};
+}  // namespace emulator
+template <bool IS_E4M3>
+inline u16 f32_to_float8_pair(f32 low, f32 high) {
+  typedef emulator::Float8<IS_E4M3> Type;
+  return u16(Type::narrow(low) | Type::narrow(high) << 8);
+}
+template <bool IS_E4M3>
+inline u32 float8_pair_to_f16(u16 bits) {
+  typedef emulator::Float8<IS_E4M3> Type;
+  return f32_to_f16_pair(Type::widen(u8(bits)), Type::widen(u8(bits >> 8)));
+}
+#endif
+
 template <int bytes>
 struct alignas(bytes) Block {
   u8 byte[bytes];
@@ -186,6 +229,13 @@ inline void multiply_bytes(Lane (&lanes)[32]) {
       lanes, [](u32 bits, int e) { return byte_to_f32(u8(bits >> (8 * e)), A_IS_SIGNED); },
       [](u32 bits, int e) { return byte_to_f32(u8(bits >> (8 * e)), true); });
 }
+#if __CUDA_ARCH__ >= 890
+template <bool IS_E4M3>
+inline void multiply_float8(Lane (&lanes)[32]) {
+  const auto element = [](u32 bits, int e) { return Float8<IS_E4M3>::widen(u8(bits >> (8 * e))); };
+  multiply<32, f32>(lanes, element, element);
+}
+#endif
 template <class Sum>
 inline void mma(const char* name, Combine combine, Sum (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   const MatrixOperands<Sum> own = {{d[0], d[1], d[2], d[3]}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
@@ -210,6 +260,12 @@ inline void mma_tf32(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 template <bool A_IS_SIGNED>
 inline void mma_bytes(int (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   emulator::mma("mma_bytes", emulator::multiply_bytes<A_IS_SIGNED>, d, a, b);
+}
+#endif
+#if __CUDA_ARCH__ >= 890
+template <bool IS_E4M3>
+inline void mma_float8(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  emulator::mma("mma_float8", emulator::multiply_float8<IS_E4M3>, d, a, b);
 }
 #endif
 
@@ -266,7 +322,7 @@ inline u64 plain_matrix_descriptor(u32 address, u32 next_k, u32 next_rows) {
   return u64(next_rows / 16) << 32 | u64(next_k / 16) << 16 | address >> 4;
 }
 namespace emulator {
-enum class Element { f16, bf16, s8, u8 };  // of matrices
+enum class Element { f16, bf16, s8, u8, e4m3, e5m2 };  // of matrices
 struct Products {
   static constexpr int most = 64;
   struct Product {
@@ -297,7 +353,8 @@ inline f32 from_bits(u16 bits, Element element) {
 /// The element (row, k) of a matrix that a descriptor places: along k, or with k's as rows, which those of bytes cannot
 /// have.
 inline f32 element_of(u64 descriptor, bool k_is_row, int row, int k, Element element) {
-  const bool is_byte = element == Element::s8 || element == Element::u8;
+  const bool is_float8 = element == Element::e4m3 || element == Element::e5m2;
+  const bool is_byte = element == Element::s8 || element == Element::u8 || is_float8;
   if (is_byte && (k_is_row || descriptor >> 62 != 1))
     camshaft_block->fail("a matrix of bytes that wgmma does not take");
   const bool is_plain = descriptor >> 62 == 0 && !k_is_row;
@@ -308,6 +365,9 @@ inline f32 element_of(u64 descriptor, bool k_is_row, int row, int k, Element ele
            : k_is_row ? start + u32(row / 64) * panel + u32(k / 8) * rows_of_8 + u32(k % 8) * 128 + u32(row % 64) * 2
                       : start + u32(row / 8) * rows_of_8 + u32(row % 8) * 128 + u32(k) * (is_byte ? 1 : 2);
   if (!is_plain) at ^= (at >> 7 & 7) << 4;
+  if (is_float8)
+    return element == Element::e4m3 ? Float8<true>::widen(camshaft_block->shared[at])
+                                    : Float8<false>::widen(camshaft_block->shared[at]);
   if (is_byte) return byte_to_f32(camshaft_block->shared[at], element == Element::s8);
   u16 bits;
   __builtin_memcpy(&bits, camshaft_block->shared + at, 2);
@@ -332,7 +392,7 @@ inline void run(const Products::Product& product) {
   if (product.of_b == Element::s8) {
     run(product, static_cast<int*>(product.d), 32);
   } else {
-    run(product, static_cast<f32*>(product.d), 16);
+    run(product, static_cast<f32*>(product.d), product.of_b == Element::e4m3 || product.of_b == Element::e5m2 ? 32 : 16);
   }
 }
 inline void wgmma(void* d, int columns, u64 a, u64 b, bool b_by_columns, Element of_a, Element of_b, bool adds) {
@@ -377,6 +437,14 @@ inline void wgmma_signed(int (&d)[blocks][4], u64 a, u64 b, bool adds) {
 template <int blocks>
 inline void wgmma_unsigned(int (&d)[blocks][4], u64 a, u64 b, bool adds) {
   emulator::wgmma(d, blocks * 8, a, b, false, emulator::Element::u8, emulator::Element::s8, adds);
+}
+template <int blocks>
+inline void wgmma_e4m3(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
+  emulator::wgmma(d, blocks * 8, a, b, false, emulator::Element::e4m3, emulator::Element::e4m3, adds);
+}
+template <int blocks>
+inline void wgmma_e5m2(f32 (&d)[blocks][4], u64 a, u64 b, bool adds) {
+  emulator::wgmma(d, blocks * 8, a, b, false, emulator::Element::e5m2, emulator::Element::e5m2, adds);
 }
 inline void show_to_matrix_units() {}
 inline void wgmma_fence() {}
