@@ -248,6 +248,12 @@ void execute(const Settings& settings) {
   infer(engine, settings);
 }
 
+std::string spelled(const Flag& flag) {
+  if (!flag.value) return flag.name;
+  return flag.value[0] == '[' ? fmt::format("{}[={}", flag.name, flag.value + 1)
+                              : fmt::format("{}={}", flag.name, flag.value);
+}
+
 std::string help() {
   std::string text =
       "Usage: camshaft trtexec --onnx=<file> [flags]: builds an engine and measures it, as TensorRT's trtexec does\n";
@@ -255,8 +261,7 @@ std::string help() {
     text += fmt::format("\n{}\n", title);
     for (const Flag& flag : all_flags()) {
       if (flag.state != state) continue;
-      text += fmt::format("  --{:36} {}\n", flag.value ? fmt::format("{}={}", flag.name, flag.value) : flag.name,
-                          flag.text);
+      text += fmt::format("  --{:36} {}\n", spelled(flag), flag.text);
     }
   };
   list("Flags:", FlagState::works);
