@@ -73,8 +73,8 @@ def _text(keyword: str, value: Any) -> Any:
 def list_of_profiles(
     profiles: Profile | Sequence[Profile] | None, shapes: Mapping[str, Shape] | None
 ) -> list[list[_Range]]:
-    """[[(input, smallest, optimum, largest)]] of {input: (smallest, optimum, largest)} or several of these, and of fixed
-    shapes {input: shape}."""
+    """[[(input, smallest, optimum, largest)]] of {input: (smallest, optimum, largest)}, where {"min", "opt", "max"} may
+    stand for the three, or several of these, and of fixed shapes {input: shape}."""
     if profiles is not None and shapes is not None:
         raise InvalidArgumentError("give profiles, or shapes for a profile of one size, not both")
     if shapes is not None:
@@ -84,7 +84,15 @@ def list_of_profiles(
     return [[(name, *_range(name, given)) for name, given in profile.items()] for profile in listed]
 
 
-def _range(name: str, shapes: Sequence[Shape]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def _range(
+    name: str, shapes: Sequence[Shape] | Mapping[str, Shape]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    if isinstance(shapes, Mapping):  # as engines tell theirs
+        if set(shapes) != {"min", "opt", "max"}:
+            raise InvalidArgumentError(
+                f"the profile of input '{name}' has the shapes min, opt and max, not {', '.join(map(str, shapes))}"
+            )
+        shapes = [shapes[which] for which in ("min", "opt", "max")]
     given = tuple(shapes)
     if len(given) != 3 or any(not hasattr(shape, "__len__") for shape in given):
         raise InvalidArgumentError(

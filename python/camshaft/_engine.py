@@ -185,10 +185,12 @@ class Engine:
         """run() for arrays in the order of the inputs, or by their names: the output, or a tuple of several."""
         if len(arrays) > len(self.inputs):
             raise TypeError(f"{len(arrays)} arrays for {len(self.inputs)} inputs")
-        inputs = dict(zip((info.name for info in self.inputs), arrays))
-        if twice := sorted(inputs.keys() & named.keys()):
-            raise TypeError(f"input '{twice[0]}' is given twice")
-        outputs = tuple(self.run({**inputs, **named}).values())
+        inputs: dict[str, SupportsDLPack | str] = {info.name: array for info, array in zip(self.inputs, arrays)}
+        if named:
+            if twice := sorted(inputs.keys() & named.keys()):
+                raise TypeError(f"input '{twice[0]}' is given twice")
+            inputs.update(named)
+        outputs = tuple(self.run(inputs).values())
         return outputs[0] if len(outputs) == 1 else outputs
 
     def __repr__(self) -> str:
@@ -241,6 +243,10 @@ class Context:
         self._kept: set[str] = set()  # outputs that keep_output() placed
         self._on_device = False  # where the others are that the context keeps
         self._stream: int | None = None  # of the last run, where it was not waited for
+
+    def __repr__(self) -> str:
+        bound = ", ".join(f"{name} {'from' if way == 'in' else 'to'} an array" for way, name in self._bound)
+        return f"<camshaft.Context of {self.engine!r}{': ' if bound else ''}{bound}>"
 
     def set_input(self, name: str, array: SupportsDLPack | str) -> None:
         """Sets an input's shape and binds the array's memory, on the host or on the GPU, without a copy: row-major
@@ -366,6 +372,11 @@ class Profiler:
 
     def __init__(self) -> None:
         self._profiler = _native.create_profiler()
+
+    def __repr__(self) -> str:
+        layers = self.layers()
+        runs = max((layer["runs"] for layer in layers), default=0)
+        return f"<camshaft.Profiler: {len(layers)} layers in {runs} runs>"
 
     def layers(self) -> list[Record]:
         """In execution order: [{"name", "op", "tactic", "sources", "seconds", "runs", "at_binding"}]."""

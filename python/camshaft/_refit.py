@@ -29,6 +29,9 @@ class Refitter:
         self._refitter = _native.create_refitter(engine._engine)
         self._kept: dict[str, Capsule] = {}  # what the refitter points to
 
+    def __repr__(self) -> str:
+        return f"<camshaft.Refitter of {self.engine!r}: {len(self._kept)} weights set>"
+
     @property
     def all_weights(self) -> list[Record]:
         """The initializers of the model that the engine was built of, as far as nodes read them: [{"name", "dtype",

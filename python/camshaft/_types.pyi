@@ -32,8 +32,8 @@ Inputs: TypeAlias = Mapping[str, SupportsDLPack]
 RunInputs: TypeAlias = Mapping[str, SupportsDLPack | str]
 """{name: array}, and an adapter by its name for the input "lora" """
 Outputs: TypeAlias = dict[str, NDArray[Any]]
-Profile: TypeAlias = Mapping[str, Sequence[Shape]]
-"""{input: (smallest, usual, largest shape)}"""
+Profile: TypeAlias = Mapping[str, Sequence[Shape] | Mapping[str, Shape]]
+"""{input: (smallest, usual, largest shape)}, or {input: {"min", "opt", "max"}} as Engine.profiles has it"""
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "tf32", "int8", "best"]
 Progress: TypeAlias = bool | Callable[[str, float], object]
 """True for a bar, or a function of the stage and how far it is, from 0 to 1."""

@@ -164,6 +164,32 @@ STAND_IN int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) {
 STAND_IN int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
   return is_stream(stream) ? copy(to, from, bytes, kind) : result(invalid_resource_handle);
 }
+STAND_IN int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                          int kind) {
+  if (width > to_pitch || width > from_pitch) return result(invalid_value);
+  for (size_t row = 0; row < height; ++row) {
+    const int status =
+        copy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width, kind);
+    if (status != success) return status;
+  }
+  return success;
+}
+STAND_IN int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                               size_t height, int kind, void* stream) {
+  return is_stream(stream) ? cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind)
+                           : result(invalid_resource_handle);
+}
+STAND_IN int cudaHostRegister(void* address, size_t, unsigned) {
+  return result(address != nullptr ? success : invalid_value);
+}
+STAND_IN int cudaHostUnregister(void* address) {
+  return result(address != nullptr ? success : invalid_value);
+}
+STAND_IN int cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+  if (device == nullptr || host == nullptr) return result(invalid_value);
+  *device = host;
+  return success;
+}
 STAND_IN int cudaMemset(void* address, int value, size_t bytes) {
   return fill(address, value, bytes);
 }
@@ -186,6 +212,11 @@ STAND_IN int cudaStreamCreateWithFlags(void** stream, unsigned) {
 }
 STAND_IN int cudaStreamCreateWithPriority(void** stream, unsigned, int) {
   return create_stream(stream);
+}
+STAND_IN int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = 0;
+  return success;
 }
 STAND_IN int cudaStreamDestroy(void* stream) {
   {
@@ -255,6 +286,29 @@ STAND_IN int cudaGetDeviceCount(int* count) {
 }
 STAND_IN int cudaSetDevice(int device) {
   return result(device == 0 ? success : invalid_device);
+}
+/// A core is a multiprocessor of one thread; what a processor has nothing of is 0, as its compute capability.
+STAND_IN int cudaDeviceGetAttribute(int* value, int attribute, int device) {
+  constexpr int max_threads_per_block = 1, warp_size = 10, multiprocessors = 16, integrated = 18,
+                max_threads_per_multiprocessor = 39;
+  if (device != 0) return result(invalid_device);
+  switch (attribute) {
+    case max_threads_per_block:
+    case warp_size:
+    case integrated:
+    case max_threads_per_multiprocessor:
+      return write(value, 1);
+    case multiprocessors:
+      return write(value, get_nprocs());
+    default:
+      return write(value, 0);
+  }
+}
+STAND_IN int cudaProfilerStart() {
+  return success;
+}
+STAND_IN int cudaProfilerStop() {
+  return success;
 }
 STAND_IN int cudaRuntimeGetVersion(int* version) {
   return write(version, 12000);

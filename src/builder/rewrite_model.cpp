@@ -91,8 +91,10 @@ void rewrite_model(const std::filesystem::path& model, const std::filesystem::pa
   progress(rewrite.doing, 0.2);
   Graph graph = original.graph;
   const Graph meaning = rewrite.run(graph, {.pool = pool, .cancellation = options.cancellation});
-  onnx::ModelProto written =
-      onnx::export_model(graph, {.producer_version = CAMSHAFT_VERSION, .metadata = original.metadata});
+  const onnx::OriginalModel kept{read, original.graph};
+  onnx::ModelProto written = onnx::export_model(graph, {.producer_version = CAMSHAFT_VERSION,
+                                                        .metadata = original.metadata,
+                                                        .original = rewrite.keeps_operators ? &kept : nullptr});
   if (rewrite.settle) rewrite.settle(written);
   report.nodes = static_cast<int64_t>(written.graph.nodes.size());
   report.opset = written.opsets.at("");

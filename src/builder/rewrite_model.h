@@ -29,6 +29,8 @@ struct ModelRewrite {
   std::function<Graph(Graph& graph, const PassContext& context)> run;
   /// Changes what is written in a way that changes no number; may be empty.
   std::function<void(onnx::ModelProto& model)> settle = {};
+  /// Operators that reading takes apart are written as they were: for what adds no nodes within them.
+  bool keeps_operators = false;
 };
 
 /// Reads a model, changes it, and writes it as a model of ONNX's own operators (onnx/export/export_model.h). Profiles

@@ -24,7 +24,7 @@ void simplify_model(const std::filesystem::path& model, const std::filesystem::p
     run_passes_with_branches(graph, {shortest_form()}, context);
     return before;
   };
-  rewrite_model(model, output, options, external_data, {"simplifying", "simplified", run}, report);
+  rewrite_model(model, output, options, external_data, {"simplifying", "simplified", run, {}, true}, report);
 }
 
 }  // namespace camshaft

@@ -127,6 +127,9 @@ def test_same_engine_as_the_command(model, tmp_path):
 def test_profiles(model):
     engine = module.build(model, profiles={"x": ((1, 3), (4, 3), (8, 3))})
     assert engine.profiles == [{"x": {"min": [1, 3], "opt": [4, 3], "max": [8, 3]}}]
+    assert module.build(model, profiles=engine.profiles).profiles == engine.profiles
+    assert repr(engine.create_context()) == f"<camshaft.Context of {engine!r}>"
+    assert repr(module.Profiler()) == "<camshaft.Profiler: 0 layers in 0 runs>"
     assert engine(**feed(8))[0].shape == (8, 4)
     with pytest.raises(module.InvalidArgumentError, match=r"\[9, 3\]"):
         engine(**feed(9))
@@ -141,6 +144,7 @@ def test_profiles(model):
         ({"fp17": True}, module.InvalidArgumentError, "fp17.*fp16"),
         ({"tuning": "slowly"}, module.InvalidArgumentError, "slowly"),
         ({"tolerance": object()}, TypeError, "tolerance is a object"),
+        ({"profiles": {"x": {"min": (1, 3)}}}, module.InvalidArgumentError, "has the shapes min, opt and max, not min"),
         ({"profiles": {"x": (1, 3)}}, module.InvalidArgumentError, "the profile of input 'x' is three shapes"),
         ({"profiles": {"q": ((1,), (1,), (1,))}}, module.InvalidArgumentError, "'q'"),
         ({"shapes": {"x": ("a", 3)}}, module.InvalidArgumentError, "a shape of input 'x'"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from test_module import module
+from test_tensorrt import Heard, trt
 
 from onnx import TensorProto, helper, numpy_helper
 
@@ -224,3 +225,44 @@ def test_instance_normalization():
     mean, variance = x.mean((2, 3), keepdims=True), x.var((2, 3), keepdims=True)
     want = (x - mean) / np.sqrt(variance + 1e-3) * scale[:, None, None] + bias[:, None, None]
     np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-5)
+
+
+def test_plugins_of_tensorrt_are_in_the_registry():
+    """As programs put EfficientNMS_TRT behind a detector: out of the registry, with fields."""
+    registry = trt.get_plugin_registry()
+    assert {creator.name for creator in registry.plugin_creator_list} >= {"EfficientNMS_TRT", "ROIAlign_TRT"}
+    creator = registry.get_plugin_creator("EfficientNMS_TRT", "1", "")
+    fields = trt.PluginFieldCollection(
+        [
+            trt.PluginField("background_class", np.array([-1], np.int32), trt.PluginFieldType.INT32),
+            trt.PluginField("max_output_boxes", np.array([5], np.int32), trt.PluginFieldType.INT32),
+            trt.PluginField("score_threshold", np.array([0.25], np.float32), trt.PluginFieldType.FLOAT32),
+            trt.PluginField("iou_threshold", np.array([0.5], np.float32), trt.PluginFieldType.FLOAT32),
+        ]
+    )
+    boxes = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [5, 5, 7, 7], [8, 8, 9, 9]]], np.float32)
+    scores = np.array([[[0.9], [0.8], [0.7], [0.1]]], np.float32)
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    operands = [
+        network.add_input("boxes", trt.float32, boxes.shape),
+        network.add_input("scores", trt.float32, (1, 4, 1)),
+    ]
+    layer = network.add_plugin_v2(operands, creator.create_plugin("nms", fields))
+    assert layer.type == trt.LayerType.PLUGIN_V2 and layer.num_outputs == 4 and layer.plugin.plugin_type == creator.name
+    assert layer.get_output(1).shape == (1, 5, 4) and layer.get_output(0).dtype == trt.int32
+    for k, name in enumerate(("count", "kept", "best", "classes")):
+        layer.get_output(k).name = name
+        network.mark_output(layer.get_output(k))
+    engine = builder.build_engine(network, builder.create_builder_config())
+    made = {
+        name: np.zeros(tuple(engine.get_tensor_shape(name)), trt.nptype(engine.get_tensor_dtype(name)))
+        for name in engine
+    }
+    made["boxes"][...], made["scores"][...] = boxes, scores
+    assert engine.create_execution_context().execute_v2([array.ctypes.data for array in made.values()])
+    assert made["count"].tolist() == [[2]] and np.allclose(made["best"][0], [0.9, 0.7, 0, 0, 0])
+    assert np.allclose(made["kept"][0, :2], boxes[0, [0, 2]])
+    with pytest.raises(ValueError, match="no field 'threshold', but max_output_boxes"):
+        creator.create_plugin("nms", [trt.PluginField("threshold", np.array([1], np.int32), trt.PluginFieldType.INT32)])
+    assert registry.get_plugin_creator("EfficientNMS_TRT", "2", "") is None

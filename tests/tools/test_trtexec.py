@@ -74,6 +74,13 @@ LINES = [
     "--onnx=M --directIO",
     "--onnx=M --dumpOptimizationProfile --optShapes=x:4x3x32x32",
     "--onnx=M --pluginInstanceNorm --tempdir=/tmp",
+    f"--onnx=M --profile=0 {PROFILE} --profile=1 {PROFILE.replace('8x3', '9x3')} --useProfile=1 --shapes=x:9x3x32x32",
+    "--onnx=M --nvtxMode=verbose --avgRuns=1",
+    "--onnx=M --inputIOFormats=fp16:chw --outputIOFormats=fp16:chw --fp16",
+    "--onnx=M --tacticSources=-cublasLt,+cublas --preview=+fasterDynamicShapes0805",
+    "--onnx=M --allocationStrategy=static --runtimePlatform=sameAsBuild --tempfileControls=in_memory:allow",
+    "--onnx=M --memPoolSize=workspace:2048MiB --tilingOptimizationLevel=2 --l2LimitForTiling=1000000",
+    "--onnx=M --int4 --noCudaGraph --infStreams=3 --percentile=90,95,99 --exposeDMA",
     "--loadEngine=E",
     "--loadEngine=E --shapes=x:4x3x32x32",
     "--loadEngine=E --shapes=x:1x3x32x32 --streams=2",
@@ -127,6 +134,20 @@ def test_real_lines_are_accepted(line, folder):
         assert re.search(r"GPU Compute Time: min = .* mean = \S+ ms, .*percentile\(\d+(\.\d+)?%\) = \S+ ms", text)
 
 
+def test_a_gpu_asked_for_by_its_number_is_the_cpu_where_there_is_none(folder):
+    if any(entry["kind"] == "cuda" for entry in json.loads(camshaft("devices", "--json").stdout) if "name" in entry):
+        pytest.skip("there is a GPU")
+    said = trtexec(f"--loadEngine=E --device=0 {QUICK}", folder).stdout
+    assert "--device=0: there is no GPU here, and the CPU takes its place" in said
+    assert trtexec(f"--loadEngine=E --device=1 {QUICK}", folder, check=False).returncode != 0
+
+
+def test_types_of_inputs_that_are_not_the_models_are_told(folder):
+    said = trtexec(f"--onnx=M --inputIOFormats=fp16:chw --outputIOFormats=fp32:chw --heuristic {QUICK}", folder).stdout
+    assert "--inputIOFormats: 'x' stays f32, as the model has it, where f16 is asked for" in said
+    assert "--outputIOFormats:" not in said
+
+
 def test_files_have_trtexecs_layout(folder):
     line = "--loadEngine=E --shapes=x:2x3x32x32 --exportTimes=t.json --exportProfile=p.json --exportLayerInfo=l.json"
     trtexec(f"{line} --exportOutput=o.json {QUICK}", folder)
@@ -138,6 +159,9 @@ def test_files_have_trtexecs_layout(folder):
     assert profile[0]["count"] > 0 and set(profile[1]) == {"name", "timeMs", "averageMs", "medianMs", "percentage"}
     assert sum(row["percentage"] for row in profile[1:]) == pytest.approx(100)
     assert layers["Bindings"] == ["x", "y"] and len(layers["Layers"]) == len(profile) - 1
+    assert all(isinstance(layer["Origin"], str) for layer in layers["Layers"])
+    read = [tensor for layer in layers["Layers"] for tensor in layer["Inputs"] if tensor["Name"] == "x"]
+    assert read[0]["Dimensions"] == [-1, 3, 32, 32] and read[0]["Format/Datatype"] == "Row major linear FP32"
     assert outputs[0]["name"] == "y" and outputs[0]["dimensions"] == "2x10" and len(outputs[0]["values"]) == 20
 
 
@@ -184,6 +208,7 @@ def test_weights_of_another_model(folder):
         ("--onnx=M --builderOptimizationLevel=7", "0 to 5 are possible"),
         ("--onnx=M --sparsity=force", "there are no sparse kernels"),
         ("--onnx=M --inputIOFormats=fp16:hwc8", "row-major"),
+        ("--onnx=M --inputIOFormats=half", "fp32, fp16, bf16"),
         ("--onnx=M --layerPrecisions=conv", "NAME:VALUE is needed"),
         ("--onnx=M --plugins=x.so", "x.so"),
         ("--onnx=M --setPluginsToSerialize=x.so", "--setPluginsToSerialize cannot be had: engines hold no libraries"),

@@ -28,7 +28,7 @@ class GraphView {
   }
 
   size() { return { width: this.canvas.clientWidth, height: this.canvas.clientHeight }; }
-  // All of it where names stay legible; else its upper part.
+  // All of it where names stay legible; else what is on top, but for constants and what else is in no layer.
   begin() {
     const { width, height } = this.size();
     if (!width) return;
@@ -36,9 +36,11 @@ class GraphView {
     this.fit();
     if (this.scale < 0.6) {
       this.scale = Math.min(1, Math.max(0.6, (width - 30) / (this.area.right - this.area.left)));
-      const first = this.placed.ranks[0]?.[0];
-      this.left = (first === undefined ? 0 : this.placed.x[first]) - width / this.scale / 2;
-      this.top = -20 / this.scale;
+      const { x, y, rank } = this.placed, every = this.boxes.map((_, i) => i);
+      const solid = every.filter((i) => !this.boxes[i].faint);
+      const first = (solid.length ? solid : every).reduce((a, b) => (rank[b] < rank[a] ? b : a), solid[0] ?? 0);
+      this.left = (x[first] ?? 0) - width / this.scale / 2;
+      this.top = (y[first] ?? 0) - this.height(first) / 2 - 20 / this.scale;
     }
     this.draw();
   }

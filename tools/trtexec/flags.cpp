@@ -26,7 +26,7 @@ constexpr Flag flags[] = {
     {"minShapes", "spec", works, "The smallest shapes to accept, as x:1x3x224x224,y:1x10"},
     {"optShapes", "spec", works, "The shapes to tune for"},
     {"maxShapes", "spec", works, "The largest shapes to accept"},
-    {"profile", nullptr, works, "The shapes that follow are of one more profile"},
+    {"profile", "[N]", works, "The shapes that follow are of one more profile, the N-th"},
     {"explicitBatch", nullptr, idle, "batches are always explicit"},
     {"fp16", nullptr, works, "Allow fp16"},
     {"bf16", nullptr, works, "Allow bf16"},
@@ -57,7 +57,9 @@ constexpr Flag flags[] = {
     {"errorOnTimingCacheMiss", nullptr, refused, "'camshaft build --lock FILE' fails where nothing is known"},
     {"heuristic", nullptr, works, "Choose kernels by estimate"},
     {"profilingVerbosity", "mode", idle, "engines always know their layers"},
-    {"inputIOFormats", "spec", works, "Types of inputs; those of the model, row-major, are possible"},
+    {"nvtxMode", "mode", idle, "engines always know their layers"},
+    {"inputIOFormats", "spec", works,
+     "Types of inputs, row-major: those of the model stay, and a warning says where others are asked for"},
     {"outputIOFormats", "spec", works, "Likewise of outputs"},
     {"directIO", nullptr, idle, "inputs and outputs are not rearranged"},
     {"sparsity", "disable|enable|force", works, "disable and enable are possible: there are no sparse kernels"},
@@ -178,9 +180,10 @@ GivenFlags parse_flags(std::span<const std::string> arguments) {
     const Flag* flag = begin == 0 ? nullptr : find(name);
     if (flag == nullptr) throw Error(ErrorCode::invalid_argument, fmt::format("Unknown option: {}", argument));
     const bool has_value = equals != std::string::npos;
+    const bool may_have_value = flag->value != nullptr && flag->value[0] == '[';
     if (has_value && flag->value == nullptr)
       throw Error(ErrorCode::invalid_argument, fmt::format("--{} takes no value, and was given {}", name, argument));
-    if (!has_value && flag->value != nullptr)
+    if (!has_value && flag->value != nullptr && !may_have_value)
       throw Error(ErrorCode::invalid_argument, fmt::format("--{} needs a value: --{}={}", name, name, flag->value));
     if (flag->state == FlagState::refused)
       throw Error(ErrorCode::unsupported, fmt::format("--{} cannot be had: {}", name, flag->text));

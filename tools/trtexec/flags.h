@@ -18,7 +18,7 @@ enum class FlagState {
 
 struct Flag {
   const char* name;
-  const char* value;  ///< "N", "<file>", …; null: it takes none
+  const char* value;  ///< "N", "<file>", …; "[N]": it may be left out; null: it takes none
   FlagState state;
   const char* text;  ///< what it does, or why it has no effect or is refused
 };

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "camshaft/error.hpp"
 
@@ -88,6 +89,24 @@ std::vector<Profile> profiles_of(const Reader& reader, const GivenFlags& flags) 
   return shapes.empty() ? std::vector<Profile>() : std::vector<Profile>{fixed_profile(shapes)};
 }
 
+// The types of "fp16:chw,int32:chw", in the order of the inputs or outputs, by Camshaft's names.
+std::vector<std::string> types_of(const Reader& reader, const char* name) {
+  const std::map<std::string, std::string, std::less<>> known{{"fp32", "f32"}, {"fp16", "f16"},  {"bf16", "bf16"},
+                                                              {"int8", "i8"},  {"int32", "i32"}, {"int64", "i64"},
+                                                              {"uint8", "u8"}, {"bool", "bool"}, {"fp8", "f8e4m3"}};
+  std::vector<std::string> types;
+  for (const std::string& format : split(reader.text(name), ',')) {
+    const size_t colon = format.find(':');
+    if (colon != std::string::npos && format.substr(colon) != ":chw")
+      throw wrong(name, format, "inputs and outputs are row-major: TYPE:chw");
+    const auto found = known.find(format.substr(0, colon));
+    if (found == known.end())
+      throw wrong(name, format, "fp32, fp16, bf16, int8, int32, int64, uint8 or bool is needed");
+    types.push_back(found->second);
+  }
+  return types;
+}
+
 BuildSettings build_settings(const Reader& reader, const GivenFlags& flags) {
   BuildSettings build;
   build.model = reader.text("onnx");
@@ -113,10 +132,8 @@ BuildSettings build_settings(const Reader& reader, const GivenFlags& flags) {
   if (sparsity == "force") throw wrong("sparsity", sparsity, "there are no sparse kernels: disable or enable");
   if (!sparsity.empty() && sparsity != "enable" && sparsity != "disable")
     throw wrong("sparsity", sparsity, "disable, enable or force");
-  for (const char* name : {"inputIOFormats", "outputIOFormats"})
-    for (const std::string& format : split(reader.text(name), ','))
-      if (format.find(':') != std::string::npos && !format.ends_with(":chw"))
-        throw wrong(name, format, "inputs and outputs are row-major: TYPE:chw");
+  build.input_types = types_of(reader, "inputIOFormats");
+  build.output_types = types_of(reader, "outputIOFormats");
   return build;
 }
 

@@ -15,6 +15,7 @@ struct BuildSettings {
   std::string model, calibration, timing_cache, constraints;
   std::vector<Profile> profiles;
   std::vector<std::string> layer_precisions, layer_output_types;
+  std::vector<std::string> input_types, output_types;  ///< as they are wanted, of the first ones
   bool fp16 = false, bf16 = false, int8 = false, fp8 = false, best = false, tf32 = true, strongly_typed = false,
        measures = true;
   bool refit = false, strips_weights = false;

@@ -2,10 +2,12 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <map>
 #include <numeric>
 
 #include "tools/tensor_text.h"
@@ -202,13 +204,35 @@ nlohmann::json outputs_json(const NamedTensors& outputs) {
   return all;
 }
 
+// Of "name: f32[n, 3]", as layers are listed, with trtexec's words for the types that it has.
+nlohmann::json tensor_json(const std::string& text) {
+  static const std::map<std::string, std::string, std::less<>> formats{
+      {"f32", "FP32"},  {"f16", "FP16"},  {"bf16", "BFloat16"}, {"i8", "Int8"},
+      {"i32", "Int32"}, {"i64", "Int64"}, {"bool", "Bool"}};
+  const size_t colon = text.rfind(": "), begin = colon == std::string::npos ? 0 : colon + 2;
+  const size_t bracket = std::min(text.find('[', begin), text.size());
+  nlohmann::json sizes = nlohmann::json::array();
+  int depth = 0;  // of "max(a, b)"
+  for (size_t at = bracket + 1, start = at; at < text.size(); ++at) {
+    depth += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
+    if (depth > 0 || (text[at] != ',' && text[at] != ']')) continue;
+    const std::string size = text.substr(start, at - start);
+    const bool is_number = !size.empty() && size.find_first_not_of("0123456789") == std::string::npos;
+    if (!size.empty()) sizes.push_back(is_number ? std::stoll(size) : -1);
+    start = at + 2;
+  }
+  const auto format = formats.find(text.substr(begin, bracket - begin));
+  return {{"Name", text.substr(0, colon)},
+          {"Location", "Device"},
+          {"Dimensions", std::move(sizes)},
+          {"Format/Datatype", format == formats.end() ? "N/A" : "Row major linear " + format->second}};
+}
+
 nlohmann::json layers_json(const Engine& engine) {
   const auto tensors = [](const std::vector<std::string>& texts) {
     nlohmann::json all = nlohmann::json::array();
     for (const std::string& text : texts) {
-      const size_t colon = text.rfind(": ");
-      all.push_back({{"Name", text.substr(0, colon)},
-                     {"Format/Datatype", colon == std::string::npos ? "" : text.substr(colon + 2)}});
+      all.push_back(tensor_json(text));
     }
     return all;
   };
@@ -218,8 +242,10 @@ nlohmann::json layers_json(const Engine& engine) {
                       {"LayerType", layer.op},
                       {"Inputs", tensors(layer.inputs)},
                       {"Outputs", tensors(layer.outputs)},
+                      {"TacticValue", layer.tactic},
                       {"TacticName", layer.tactic},
-                      {"Origin", layer.sources},
+                      {"Origin", fmt::format("{}", fmt::join(layer.sources, ", "))},
+                      {"StreamId", 0},
                       {"Metadata", layer.description}});
   nlohmann::json bindings = nlohmann::json::array();
   for (const auto* infos : {&engine.inputs(), &engine.outputs()})

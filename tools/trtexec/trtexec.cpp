@@ -76,8 +76,25 @@ BuildOptions build_options(const Settings& settings, const std::string& device) 
   return options;
 }
 
+// What a program asks for by a number, on a machine without a GPU: lines for one run there, too.
+std::string device_of(const Settings& settings) {
+  const std::string found = default_device();
+  if (settings.device.empty()) return found;
+  if (settings.device != "cuda:0" || found != "cpu") return settings.device;
+  say('W', "--device=0: there is no GPU here, and the CPU takes its place");
+  return found;
+}
+
+// Types of inputs and outputs are the model's: what was to be another one is said.
+void tell_of_types(const char* flag, const std::vector<std::string>& wanted, const std::vector<TensorInfo>& infos) {
+  for (size_t i = 0; i < std::min(wanted.size(), infos.size()); ++i)
+    if (const std::string_view is = to_string(infos[i].dtype); wanted[i] != is)
+      say('W', fmt::format("--{}: '{}' stays {}, as the model has it, where {} is asked for", flag, infos[i].name, is,
+                           wanted[i]));
+}
+
 Engine build(const Settings& settings) {
-  const std::string device = settings.device.empty() ? default_device() : settings.device;
+  const std::string device = device_of(settings);
   say('I', "Start parsing network model.");
   const auto start = Clock::now();
   BuildOptions options = build_options(settings, device);
@@ -95,6 +112,8 @@ Engine build(const Settings& settings) {
   const double size = static_cast<double>(engine.save().size()) / (1 << 20);
   say('I', fmt::format("Created engine with size: {:.6g} MiB", size));
   if (!settings.save.empty()) engine.save(settings.save);
+  tell_of_types("inputIOFormats", settings.build.input_types, engine.inputs());
+  tell_of_types("outputIOFormats", settings.build.output_types, engine.outputs());
   engine.set_weight_budget(settings.weight_budget);
   return engine;
 }
@@ -102,7 +121,7 @@ Engine build(const Settings& settings) {
 Engine load(const Settings& settings) {
   const auto start = Clock::now();
   LoadOptions options;
-  options.set("device", settings.device);
+  options.set("device", settings.device.empty() ? "" : device_of(settings));
   if (settings.refit_from.empty()) options.set("weight-budget", settings.weight_budget);
   Engine engine = Engine::load(settings.load, options);
   say('I', fmt::format("Engine deserialized in {:.6g} sec.", seconds_since(start)));
@@ -229,6 +248,12 @@ void execute(const Settings& settings) {
   infer(engine, settings);
 }
 
+std::string spelled(const Flag& flag) {
+  if (!flag.value) return flag.name;
+  return flag.value[0] == '[' ? fmt::format("{}[={}", flag.name, flag.value + 1)
+                              : fmt::format("{}={}", flag.name, flag.value);
+}
+
 std::string help() {
   std::string text =
       "Usage: camshaft trtexec --onnx=<file> [flags]: builds an engine and measures it, as TensorRT's trtexec does\n";
@@ -236,8 +261,7 @@ std::string help() {
     text += fmt::format("\n{}\n", title);
     for (const Flag& flag : all_flags()) {
       if (flag.state != state) continue;
-      text += fmt::format("  --{:36} {}\n", flag.value ? fmt::format("{}={}", flag.name, flag.value) : flag.name,
-                          flag.text);
+      text += fmt::format("  --{:36} {}\n", spelled(flag), flag.text);
     }
   };
   list("Flags:", FlagState::works);

@@ -84,6 +84,7 @@ from camshaft.tensorrt._loops import (
     ITripLimitLayer,
 )
 from camshaft.tensorrt._missing import *
+from camshaft.tensorrt._missing import _missing_name
 from camshaft.tensorrt._network import ILayer, INetworkDefinition, ITensor
 from camshaft.tensorrt._parser import OnnxParser, ParserError, get_nv_onnx_parser_version
 from camshaft.tensorrt._plugin_layers import IPluginV2Layer, IPluginV3Layer
@@ -150,3 +151,7 @@ __version__ = "10.13.0"
 float32, float16, bfloat16 = DataType.FLOAT, DataType.HALF, DataType.BF16
 int8, int32, int64, uint8, bool = DataType.INT8, DataType.INT32, DataType.INT64, DataType.UINT8, DataType.BOOL
 fp8, int4, fp4, e8m0 = DataType.FP8, DataType.INT4, DataType.FP4, DataType.E8M0
+
+
+def __getattr__(name):
+    raise _missing_name(name)

@@ -16,6 +16,7 @@ from camshaft.tensorrt._enums import (
 from camshaft.tensorrt._layers import axes_of
 from camshaft.tensorrt._loops import ILoop
 from camshaft.tensorrt._network import INetworkDefinition, ITensor
+from camshaft.tensorrt._own_plugins import OwnPlugin
 from camshaft.tensorrt._plugin_layers import IPluginV2Layer, IPluginV3Layer
 from camshaft.tensorrt._plugin_types import IPluginV2DynamicExt, IPluginV3
 from camshaft.tensorrt._values import Dims
@@ -324,8 +325,8 @@ class Network(INetworkDefinition):
     # ---- Plugins ----
 
     def add_plugin_v2(self, inputs, plugin):
-        """Of an IPluginV2DynamicExt."""
-        if not isinstance(plugin, IPluginV2DynamicExt):
+        """Of an IPluginV2DynamicExt, or of what the registry's creators of TensorRT's own plugins make."""
+        if not isinstance(plugin, (IPluginV2DynamicExt, OwnPlugin)):
             raise TypeError(f"add_plugin_v2() takes an IPluginV2DynamicExt, not {plugin!r}")
         key = (plugin.plugin_type, plugin.plugin_version, plugin.plugin_namespace)
         return self._plugin_layer(IPluginV2Layer, inputs, [], plugin, key, plugin.num_outputs)

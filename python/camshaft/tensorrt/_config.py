@@ -273,9 +273,10 @@ def precision_options(config):
     if has_gpu():  # TF32 is on by default, and only GPUs have it
         flags.append((BuilderFlag.TF32, "tf32"))
     options = {name: True for flag, name in flags if config.get_flag(flag)}
-    if config.get_flag(BuilderFlag.OBEY_PRECISION_CONSTRAINTS) or config.get_flag(BuilderFlag.STRICT_TYPES):
+    if config.get_flag(BuilderFlag.OBEY_PRECISION_CONSTRAINTS):
         options["precision_constraints"] = "obey"
-    elif config.get_flag(BuilderFlag.PREFER_PRECISION_CONSTRAINTS):
+    elif config.get_flag(BuilderFlag.PREFER_PRECISION_CONSTRAINTS) or config.get_flag(BuilderFlag.STRICT_TYPES):
+        # TensorRT documents STRICT_TYPES as the same as PREFER, which warns where a precision cannot be had.
         options["precision_constraints"] = "prefer"
     else:
         options["precision_constraints"] = "none"

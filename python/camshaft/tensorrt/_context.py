@@ -5,7 +5,7 @@ import ctypes
 import numpy
 
 import camshaft
-from camshaft.tensorrt import _cuda
+from camshaft.tensorrt import _cuda, _graphs
 from camshaft.tensorrt._enums import ErrorCodeTRT, ProfilingVerbosity
 from camshaft.tensorrt._log import Reporter, theirs
 from camshaft.tensorrt._values import Dims, bytes_of_element, volume
@@ -212,6 +212,9 @@ class IExecutionContext(Reporter):
         names = list(self.engine)
         if len(bindings) < len(names):
             return self._fail(f"{len(bindings)} addresses for {len(names)} bindings: {', '.join(names)}")
+        first = self._profile * len(names)  # of TensorRT 8, where each profile has bindings of its own
+        if len(bindings) >= first + len(names):
+            bindings = bindings[first:]
         return all(self.set_tensor_address(name, address) for name, address in zip(names, bindings))
 
     def _execute(self, stream):
@@ -223,6 +226,8 @@ class IExecutionContext(Reporter):
             if self._times is not None:
                 self._times.reset()
             if stream is None or not _cuda.has_gpu():
+                if stream is not None and _graphs.record(stream, self._context.run):
+                    return True
                 self._context.run()
             else:
                 self._context.enqueue(stream)

@@ -6,6 +6,8 @@ import functools
 import os
 from pathlib import Path
 
+import numpy
+
 import camshaft
 
 #: Where the library is that stands in for CUDA's.
@@ -40,6 +42,11 @@ def library():
     raise ImportError("there is a GPU and no libcudart.so: install cuda-python, or CUDA's runtime")
 
 
+def name_of_device(number):
+    kind = device()
+    return [entry["name"] for entry in camshaft.devices() if entry["kind"] == kind][number]
+
+
 def call(name, *arguments):
     """The status of a function of the runtime."""
     return getattr(library(), name)(*arguments)
@@ -71,7 +78,9 @@ def error_text(status):
 
 def address_of(given):
     """The address that an argument means: a number, something with one (PyCUDA's and CUDA Python's objects), or a
-    buffer."""
+    buffer. NumPy's numbers have an __array_interface__ as arrays have, of where they lie themselves."""
+    if isinstance(given, (int, numpy.integer)):
+        return int(given)
     if hasattr(given, "__array_interface__"):
         return given.__array_interface__["data"][0]
     if hasattr(given, "__int__"):

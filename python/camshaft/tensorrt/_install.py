@@ -20,6 +20,9 @@ def install():
         paths = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
         if str(_cuda.FOLDER) not in paths:
             os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([str(_cuda.FOLDER), *filter(None, paths)])
+        # The variable serves child processes and what reads it. This process gets the library by its name once it is
+        # loaded.
+        _cuda.library()
 
 
 def _is_usable(name):
@@ -66,12 +69,17 @@ def _stand_in_for_cuda():
 def _stand_in_for_pycuda():
     if _is_usable("pycuda"):
         return
-    from camshaft.tensorrt import pycuda_driver
+    from camshaft.tensorrt import pycuda_driver, pycuda_gpuarray
 
     package = _module("pycuda")
     package.__path__ = []
     package.VERSION = (2024, 1)
     package.driver = _module("pycuda.driver", pycuda_driver)
+    package._driver = _module("pycuda._driver", pycuda_driver)  # by which programs import types
+    package.gpuarray = _module("pycuda.gpuarray", pycuda_gpuarray)
+    package.tools = _module("pycuda.tools")
+    package.tools.make_default_context = lambda make=None: pycuda_driver.Device(0).make_context()
+    package.tools.clear_context_caches = lambda: None
     for name in ("autoinit", "autoprimaryctx"):
         made = _module(f"pycuda.{name}")
         made.device = pycuda_driver.Device(0)

@@ -20,6 +20,12 @@ class ILogger:
     def log(self, severity, msg):
         raise NotImplementedError("a logger needs log(severity, msg)")
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
 
 Severity = ILogger.Severity
 

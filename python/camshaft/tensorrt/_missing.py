@@ -8,6 +8,29 @@ def _missing_class(name, why):
     return type(name, (), {"__doc__": f"Raises NotImplementedError: {why}", "__init__": refuse})
 
 
+_NETWORKS = "convert the model to ONNX, and parse it with OnnxParser"
+#: Names that TensorRT 8 to 10 have, and programs that ask for them get an AttributeError which says what to do.
+_NOT_THERE = {
+    **dict.fromkeys(("CaffeParser", "ICaffePluginFactoryV2", "UffParser", "UffInputOrder", "FieldMap"), _NETWORKS),
+    **dict.fromkeys(
+        ("IRNNv2Layer", "RNNOperation", "RNNDirection", "RNNInputMode", "RNNGateType"),
+        "add_loop(), or ONNX's LSTM, GRU and RNN, are recurrent layers here",
+    ),
+    **dict.fromkeys(("ConsistencyChecker", "SafetyScope"), "there are no safety engines"),
+    "IAssertionLayer": "shapes are checked when a run begins",
+    "IRaggedSoftMaxLayer": "mask the scores and use add_softmax()",
+    "IDynamicQuantizeLayer": "use add_quantize() with a scale",
+}
+
+
+def _missing_name(name):
+    """The error for a name that the module has not."""
+    reason = _NOT_THERE.get(name)
+    return AttributeError(
+        f"camshaft.tensorrt has no {name}: {reason}" if reason else f"camshaft.tensorrt has no attribute '{name}'"
+    )
+
+
 class _Base:
     """A class to derive from, whose calls nobody makes here."""
 

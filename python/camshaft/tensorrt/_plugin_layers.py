@@ -1,8 +1,9 @@
-"""Layers that are plugins of the program's own."""
+"""Layers that are plugins: the program's own, and those of TensorRT that Camshaft has."""
 
 from camshaft import _native
 from camshaft.tensorrt._enums import LayerType
 from camshaft.tensorrt._network import ILayer
+from camshaft.tensorrt._own_plugins import DOMAIN, OwnPlugin
 from camshaft.tensorrt._plugin_operator import SHAPES, STORED, stored
 from camshaft.tensorrt._plugin_registry import get_plugin_registry, operator_of
 
@@ -18,6 +19,9 @@ class _PluginLayer(ILayer):
     plugin = property(lambda self: self._plugin)
 
     def _write_into(self, scope, plan):
+        if isinstance(self._plugin, OwnPlugin):
+            self._write_node(scope, self._plugin.plugin_type, DOMAIN, self._plugin.attributes)
+            return
         name, version, _ = self._key
         if get_plugin_registry().get_creator(*self._key) is None:
             raise ValueError(
@@ -26,6 +30,9 @@ class _PluginLayer(ILayer):
             )
         domain, operator = operator_of(*self._key)
         attributes = [(STORED, _TEXT, [stored(self._plugin)]), (SHAPES, _INT, [self._shape_inputs])]
+        self._write_node(scope, operator, domain, attributes)
+
+    def _write_node(self, scope, operator, domain, attributes):
         made = _native.network_node(
             scope.net._native,
             operator,
@@ -39,7 +46,7 @@ class _PluginLayer(ILayer):
 
 
 class IPluginV2Layer(_PluginLayer):
-    """Of an IPluginV2DynamicExt."""
+    """Of an IPluginV2DynamicExt, or of a plugin of TensorRT's own."""
 
     _TYPE = LayerType.PLUGIN_V2
 

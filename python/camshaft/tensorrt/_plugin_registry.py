@@ -5,6 +5,7 @@ import inspect
 
 import camshaft
 from camshaft import _native
+from camshaft.tensorrt._own_plugins import own_creators
 from camshaft.tensorrt._plugin_operator import PluginOperator
 from camshaft.tensorrt._plugin_types import IPluginCreator, IPluginCreatorV3One, IPluginV2, IPluginV3
 
@@ -41,10 +42,11 @@ class IPluginRegistry:
     parent_search_enabled = False
 
     def __init__(self):
-        self._creators = {}
+        self._creators = {}  # of programs
+        self._own = own_creators()
 
-    plugin_creator_list = property(lambda self: [c for c in self._creators.values() if isinstance(c, IPluginCreator)])
-    all_creators = property(lambda self: list(self._creators.values()))
+    all_creators = property(lambda self: list({**self._own, **self._creators}.values()))
+    plugin_creator_list = property(lambda self: [c for c in self.all_creators if isinstance(c, IPluginCreator)])
     all_creators_recursive = all_creators
 
     def register_creator(self, creator, plugin_namespace=""):
@@ -73,7 +75,8 @@ class IPluginRegistry:
         return bool(found)
 
     def get_creator(self, type, version, plugin_namespace=""):
-        return self._creators.get((type, version, plugin_namespace))
+        key = (type, version, plugin_namespace)
+        return self._creators.get(key, self._own.get(key))
 
     def get_plugin_creator(self, type, version, plugin_namespace=""):
         creator = self.get_creator(type, version, plugin_namespace)
@@ -117,5 +120,5 @@ def get_builder_plugin_registry(capability=None):
 
 
 def init_libnvinfer_plugins(logger, namespace=""):
-    """TensorRT's own plugins: those that Camshaft has are there already (docs/plugins.md lists them)."""
+    """TensorRT's own plugins: those that Camshaft has are in the registry already (docs/plugins.md lists them)."""
     return True

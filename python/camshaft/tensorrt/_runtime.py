@@ -142,6 +142,7 @@ class ICudaEngine(Reporter):
         self._infos = {info.name: info for info in engine.inputs + engine.outputs}
         self._names = list(self._infos)
         self._inputs = {info.name for info in engine.inputs}
+        self._profile_count = max(1, len(engine.profiles))
         self.name = _name_of(engine.metadata)
         self.has_implicit_batch_dimension = False
         self.max_batch_size = 1
@@ -217,7 +218,7 @@ class ICudaEngine(Reporter):
 
     @property
     def num_optimization_profiles(self):
-        return max(1, len(self._engine.profiles))
+        return self._profile_count
 
     def get_tensor_profile_shape(self, name, profile_index):
         """[smallest, usual, largest]"""
@@ -235,28 +236,40 @@ class ICudaEngine(Reporter):
     def get_tensor_profile_values(self, name, profile_index):
         return []
 
-    # ---- Bindings, of TensorRT 8 ----
+    # ---- Bindings, of TensorRT 8, which has as many for each profile: those of the second are "x [profile 1]" ----
 
     def __len__(self):
+        """Of TensorRT 10, as iterating is: each tensor once."""
         return len(self._names)
 
-    num_bindings = property(__len__)
+    @property
+    def num_bindings(self):
+        return len(self._names) * self.num_optimization_profiles
 
     def __iter__(self):
         return iter(self._names)
 
     def __getitem__(self, key):
         """The number of a binding's name, or its name."""
-        return self.get_binding_name(key) if isinstance(key, int) else self.get_binding_index(key)
+        return self.get_binding_index(key) if isinstance(key, str) else self.get_binding_name(key)
 
     def _binding(self, key):
-        return self._names[key] if isinstance(key, int) else key
+        """The tensor of a binding, by its number or name."""
+        if isinstance(key, str):
+            return key if key in self._infos else key.partition(" [profile ")[0]
+        if not 0 <= key < self.num_bindings:
+            raise IndexError(f"there is no binding {key}: the engine has {self.num_bindings}")
+        return self._names[key % len(self._names)]
 
     def get_binding_name(self, index):
-        return self._names[index]
+        name, profile = self._binding(index), index // len(self._names)
+        return f"{name} [profile {profile}]" if profile else name
 
     def get_binding_index(self, name):
-        return self._names.index(name) if name in self._infos else -1
+        for index in range(self.num_bindings):
+            if self.get_binding_name(index) == name:
+                return index
+        return -1
 
     def binding_is_input(self, key):
         return self._info(self._binding(key)).name in self._inputs

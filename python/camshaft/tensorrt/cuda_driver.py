@@ -3,7 +3,7 @@ ask for a device, beside the runtime's calls in cudart."""
 
 import enum
 
-from camshaft.tensorrt import cudart
+from camshaft.tensorrt import _cuda, cudart, pycuda_driver
 
 
 class CUresult(enum.IntEnum):
@@ -44,8 +44,61 @@ def cuDeviceGet(ordinal):
     return (*_of_runtime(cudart.cudaSetDevice)(ordinal), ordinal)
 
 
-def cuCtxCreate(flags, dev):
+#: As the runtime has it, by the driver's names.
+CUdevice_attribute = enum.IntEnum(
+    "CUdevice_attribute",
+    {"CU_DEVICE_ATTRIBUTE_" + member.name: int(member) for member in pycuda_driver.device_attribute},
+)
+
+
+def cuDeviceGetAttribute(attrib, dev):
+    return _of_runtime(cudart.cudaDeviceGetAttribute)(int(attrib), dev)
+
+
+def cuDeviceGetName(length, dev):
+    name = _cuda.name_of_device(dev).encode()[: max(0, length - 1)]
+    return CUresult.CUDA_SUCCESS, name.ljust(length, b"\0")
+
+
+def cuDeviceTotalMem(dev):
+    return CUresult.CUDA_SUCCESS, cudart.cudaMemGetInfo()[2]
+
+
+def cuDriverGetVersion():
+    return _of_runtime(cudart.cudaDriverGetVersion)()
+
+
+# The one context is the device's primary one, which the runtime uses, too.
+
+
+def cuCtxCreate(*arguments):
     return CUresult.CUDA_SUCCESS, 1
+
+
+def cuDevicePrimaryCtxRetain(dev):
+    return CUresult.CUDA_SUCCESS, 1
+
+
+def cuDevicePrimaryCtxRelease(dev):
+    return (CUresult.CUDA_SUCCESS,)
+
+
+def cuCtxPushCurrent(ctx):
+    return (CUresult.CUDA_SUCCESS,)
+
+
+cuCtxSetCurrent = cuCtxPushCurrent
+
+
+def cuCtxPopCurrent():
+    return CUresult.CUDA_SUCCESS, 1
+
+
+cuCtxGetCurrent = cuCtxPopCurrent
+
+
+def cuCtxGetDevice():
+    return _of_runtime(cudart.cudaGetDevice)()
 
 
 def cuCtxDestroy(ctx):
@@ -57,6 +110,25 @@ def cuGetErrorName(error):
     return CUresult.CUDA_SUCCESS, name.encode()
 
 
+def cuGetErrorString(error):
+    return CUresult.CUDA_SUCCESS, _cuda.error_text(int(error)).partition(": ")[2].encode()
+
+
+class CUstream_flags(enum.IntEnum):
+    """How a stream goes with the default one."""
+
+    CU_STREAM_DEFAULT = 0
+    CU_STREAM_NON_BLOCKING = 1
+
+
+class CUevent_flags(enum.IntEnum):
+    """What an event is for."""
+
+    CU_EVENT_DEFAULT = 0
+    CU_EVENT_BLOCKING_SYNC = 1
+    CU_EVENT_DISABLE_TIMING = 2
+
+
 cuDeviceGetCount = _of_runtime(cudart.cudaGetDeviceCount)
 cuMemAlloc = _of_runtime(cudart.cudaMalloc)
 cuMemFree = _of_runtime(cudart.cudaFree)
@@ -64,6 +136,16 @@ cuMemGetInfo = _of_runtime(cudart.cudaMemGetInfo)
 cuStreamCreate = _of_runtime(cudart.cudaStreamCreateWithFlags)
 cuStreamDestroy = _of_runtime(cudart.cudaStreamDestroy)
 cuStreamSynchronize = _of_runtime(cudart.cudaStreamSynchronize)
+cuStreamQuery = _of_runtime(cudart.cudaStreamQuery)
+cuStreamWaitEvent = _of_runtime(cudart.cudaStreamWaitEvent)
+cuEventCreate = _of_runtime(cudart.cudaEventCreateWithFlags)
+cuEventRecord = _of_runtime(cudart.cudaEventRecord)
+cuEventSynchronize = _of_runtime(cudart.cudaEventSynchronize)
+cuEventQuery = _of_runtime(cudart.cudaEventQuery)
+cuEventElapsedTime = _of_runtime(cudart.cudaEventElapsedTime)
+cuEventDestroy = _of_runtime(cudart.cudaEventDestroy)
+cuMemAllocHost = _of_runtime(cudart.cudaMallocHost)
+cuMemFreeHost = _of_runtime(cudart.cudaFreeHost)
 cuCtxSynchronize = _of_runtime(cudart.cudaDeviceSynchronize)
 
 

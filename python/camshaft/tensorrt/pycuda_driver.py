@@ -5,11 +5,16 @@ Where there is no GPU, device memory is memory of the host, and what is put into
 """
 
 import ctypes
+import enum
+import re
 
 import numpy
 
 from camshaft.tensorrt import _cuda
 from camshaft.tensorrt import cudart as _runtime
+
+#: Between the words of "MultiprocessorCount".
+_ATTRIBUTE_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Error(Exception):
@@ -135,8 +140,20 @@ def memcpy_dtod_async(dest, src, size, stream=None):
     _checked(*_runtime.cudaMemcpyAsync(dest, src, size, 3, _stream(stream)))
 
 
+def mem_alloc_like(ary):
+    return mem_alloc(ary.nbytes)
+
+
 def memset_d8(dest, data, count):
     _checked(*_runtime.cudaMemset(dest, data, count))
+
+
+def memset_d16(dest, data, count):
+    memcpy_htod(dest, numpy.full(count, data, numpy.uint16))
+
+
+def memset_d32(dest, data, count):
+    memcpy_htod(dest, numpy.full(count, data, numpy.uint32))
 
 
 class host_alloc_flags:
@@ -158,29 +175,58 @@ def pagelocked_empty_like(array, mem_flags=0):
     return _pagelocked(array.shape, array.dtype, "C")
 
 
-class _Pinned:
-    """Owns pinned memory for the arrays that lie in it."""
-
-    def __init__(self, size):
-        self.address = _checked(*_runtime.cudaMallocHost(max(size, 1)))
-        self.__array_interface__ = {
-            "data": (self.address, False),
-            "shape": (size,),
-            "typestr": "|u1",
-            "version": 3,
-        }
-
-    def __del__(self):
-        if hasattr(self, "address"):
-            _runtime.cudaFreeHost(self.address)
+def aligned_empty(shape, dtype, order="C", alignment=4096):
+    """Memory of the host that can be registered."""
+    return _pagelocked(shape, dtype, order)
 
 
-def _pagelocked(shape, dtype, order):
+aligned_zeros = pagelocked_zeros
+
+
+class mem_attach_flags:
+    GLOBAL, HOST, SINGLE = 1, 2, 4
+
+
+def managed_empty(shape, dtype, order="C", mem_flags=0):
+    """An array that device and host reach; `array.base` has the address (`int(array.base)`)."""
+    return _pagelocked(shape, dtype, order, _runtime.cudaMallocManaged, _runtime.cudaFree)
+
+
+def managed_zeros(shape, dtype, order="C", mem_flags=0):
+    array = managed_empty(shape, dtype, order)
+    array[...] = 0
+    return array
+
+
+def register_host_memory(ary, flags=0):
+    """The array, which copies reach fast from now on, until ary.base.unregister() of what is given."""
+    _checked(*_runtime.cudaHostRegister(ary, ary.nbytes, flags))
+
+    def unregister(self):
+        return _checked(*_runtime.cudaHostUnregister(ary))
+
+    return _in_memory(ary.ctypes.data, ary.shape, ary.dtype, ary, {"unregister": unregister})
+
+
+def _in_memory(address, shape, dtype, owner, calls, order="C"):
+    """An array at an address, whose base has these calls, and PyCUDA's get_device_pointer()."""
+    size = int(numpy.prod(shape, dtype=numpy.int64)) * dtype.itemsize
+    calls = {
+        **calls,
+        "get_device_pointer": lambda self: _checked(*_runtime.cudaHostGetDevicePointer(address)),
+        "__int__": lambda self: address,
+    }
+    base = type("HostAllocation", (ctypes.c_char * max(size, 1),), calls).from_address(address)
+    base.owner = owner
+    return numpy.ndarray(shape, dtype, base, order=order)
+
+
+def _pagelocked(shape, dtype, order, allocate=_runtime.cudaMallocHost, release=_runtime.cudaFreeHost):
     dtype = numpy.dtype(dtype)
-    shape = tuple(shape) if hasattr(shape, "__len__") else (int(shape),)
+    shape = tuple(int(size) for size in shape) if hasattr(shape, "__len__") else (int(shape),)
     count = int(numpy.prod(shape, dtype=numpy.int64))
-    memory = numpy.asarray(_Pinned(count * dtype.itemsize))
-    return memory.view(dtype).reshape(shape, order=order)
+    address = _checked(*allocate(max(count * dtype.itemsize, 1)))
+    return _in_memory(address, shape, dtype, None, {"__del__": lambda self: release(address)}, order)
 
 
 class Stream:
@@ -206,6 +252,10 @@ class Stream:
     def __del__(self):
         if self._handle is not None:
             _runtime.cudaStreamDestroy(self._handle)
+
+
+class event_flags:
+    DEFAULT, BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 0, 1, 2, 4
 
 
 class Event:
@@ -253,6 +303,10 @@ class Context:
         _checked(*_runtime.cudaDeviceSynchronize())
 
     @staticmethod
+    def get_current():
+        return Context(_checked(*_runtime.cudaGetDevice()))
+
+    @staticmethod
     def get_device():
         return Device(_checked(*_runtime.cudaGetDevice()))
 
@@ -267,6 +321,18 @@ class Context:
         pass
 
 
+#: What Device.get_attribute() takes, by PyCUDA's names.
+device_attribute = enum.IntEnum(
+    "device_attribute",
+    {
+        _ATTRIBUTE_WORDS.sub(
+            "_", member.name.removeprefix("cudaDevAttr").replace("Processor", "processor")
+        ).upper(): member
+        for member in _runtime.cudaDeviceAttr
+    },
+)
+
+
 class Device:
     """A device by its number."""
 
@@ -278,10 +344,23 @@ class Device:
         return _checked(*_runtime.cudaGetDeviceCount())
 
     def name(self):
-        import camshaft
+        return _cuda.name_of_device(self._number)
 
-        kind = "cuda" if _cuda.has_gpu() else "cpu"
-        return [entry["name"] for entry in camshaft.devices() if entry["kind"] == kind][self._number]
+    def compute_capability(self):
+        """(0, 0) of the CPU."""
+        kinds = _runtime.cudaDeviceAttr
+        return self.get_attribute(kinds.cudaDevAttrComputeCapabilityMajor), self.get_attribute(
+            kinds.cudaDevAttrComputeCapabilityMinor
+        )
+
+    def get_attribute(self, attr):
+        return _checked(*_runtime.cudaDeviceGetAttribute(attr, self._number))
+
+    def get_attributes(self):
+        return {attribute: self.get_attribute(attribute) for attribute in device_attribute}
+
+    def pci_bus_id(self):
+        raise LogicError(f"{self.name()} is not asked for its bus")
 
     def total_memory(self):
         return mem_get_info()[1]
@@ -296,3 +375,21 @@ class Device:
 
 def init(flags=0):
     pass
+
+
+def get_version():
+    """CUDA's, as (12, 0, 0)."""
+    version = _checked(*_runtime.cudaRuntimeGetVersion())
+    return version // 1000, version % 1000 // 10, version % 10
+
+
+def get_driver_version():
+    return _checked(*_runtime.cudaDriverGetVersion())
+
+
+def start_profiler():
+    _checked(*_runtime.cudaProfilerStart())
+
+
+def stop_profiler():
+    _checked(*_runtime.cudaProfilerStop())

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "onnx/proto.h"
@@ -13,6 +14,13 @@ namespace camshaft::onnx {
 /// `Attributes().integer("axis", 1).text("mode", "linear")`
 class Attributes {
  public:
+  /// Those of a node that was read.
+  static Attributes of(std::vector<AttributeProto> list) {
+    Attributes attributes;
+    attributes.list_ = std::move(list);
+    return attributes;
+  }
+
   Attributes& integer(std::string_view name, int64_t value);
   Attributes& flag(std::string_view name, bool value) { return integer(name, value ? 1 : 0); }
   /// Attributes are of f32.

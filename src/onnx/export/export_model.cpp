@@ -16,8 +16,8 @@ namespace {
 
 class GraphExporter {
  public:
-  GraphExporter(const Graph& graph, ExportWriter& writer)
-      : target_{graph, writer, std::vector<std::string>(graph.values.size())} {
+  GraphExporter(const Graph& graph, ExportWriter& writer, const OriginalModel* original = nullptr)
+      : target_{graph, writer, std::vector<std::string>(graph.values.size())}, original_(original) {
     writer.graph.name = is_valid_name(graph.name) ? graph.name : "graph";
   }
 
@@ -40,7 +40,8 @@ class GraphExporter {
     for (size_t o = 0; o < graph.outputs.size(); ++o) named_outputs.emplace(graph.outputs[o], output_names[o]);
     const Activations activations(graph);
     const JoinedNodesOf joined_nodes(
-        graph, [&](size_t n) { return activations.is_inside(n) || activations.find(n) != nullptr; });
+        graph, [&](size_t n) { return activations.is_inside(n) || activations.find(n) != nullptr; },
+        original_ ? whole_nodes(graph, *original_) : std::vector<JoinedNodes>());
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       const JoinedNodes* joined = joined_nodes.find(n);
       const size_t place = !joined ? n : joined->is_at_first ? joined->nodes.front() : joined->nodes.back();
@@ -48,6 +49,7 @@ class GraphExporter {
       std::vector<ValueId> results;
       for (const size_t each : joined && joined->is_at_first ? joined->nodes : std::vector<size_t>{n})
         results.insert(results.end(), graph.nodes[each].outputs.begin(), graph.nodes[each].outputs.end());
+      if (joined && !joined->results.empty()) results = joined->results;
       for (const ValueId id : results) {
         const auto named = named_outputs.find(id);
         name_of(id) = named != named_outputs.end() ? named->second : writer.model.names.unique(graph.value(id).name);
@@ -128,6 +130,7 @@ class GraphExporter {
   }
 
   GraphUnderExport target_;
+  const OriginalModel* original_;  // null in bodies
 };
 
 /// The name of an input or output of the model, which cannot be another one.
@@ -147,7 +150,7 @@ void take_interface_name(ModelBuilder& builder, const std::string& name, const c
 ModelProto export_model(const Graph& graph, const ExportOptions& options) {
   ModelBuilder builder;
   ExportWriter writer(builder, nullptr);
-  GraphExporter exporter(graph, writer);
+  GraphExporter exporter(graph, writer, options.original);
   for (const ValueId id : graph.inputs) take_interface_name(builder, graph.value(id).name, "input");
   for (size_t o = 0; o < graph.outputs.size(); ++o) {
     // An input that is an output under its own name is so in ONNX, too.

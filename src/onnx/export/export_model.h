@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ir/graph.h"
+#include "onnx/export/whole_nodes.h"
 #include "onnx/proto.h"
 
 namespace camshaft::onnx {
@@ -11,6 +12,9 @@ namespace camshaft::onnx {
 struct ExportOptions {
   std::string producer_version;  ///< of "camshaft"
   Metadata metadata;
+  /// Operators that reading took apart are written as they were where this is given (whole_nodes.h). It must outlive
+  /// the written model.
+  const OriginalModel* original = nullptr;
 };
 
 /// Writes a graph as an ONNX model of operator set 21, or of the first one that has all that the graph uses.

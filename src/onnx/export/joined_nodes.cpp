@@ -8,6 +8,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantize.h"
 #include "ir/ops/quantized.h"
+#include "onnx/export/joined_lookups.h"
 #include "onnx/export/joined_moves.h"
 #include "onnx/export/joined_reductions.h"
 
@@ -130,10 +131,15 @@ bool is_gemm_type(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-JoinedNodesOf::JoinedNodesOf(const Graph& graph, const std::function<bool(size_t node)>& is_taken) {
+JoinedNodesOf::JoinedNodesOf(const Graph& graph, const std::function<bool(size_t node)>& is_taken,
+                             std::vector<JoinedNodes> whole) {
   const Uses uses(graph);
   const JoinFinder finder(graph, uses);
   const auto is_free = [&](size_t n) { return !is_taken(n) && !by_node_.contains(n); };
+  for (JoinedNodes& joined : whole) {
+    if (joined.nodes.size() == 2 && finder.gemm(joined.nodes.back())) continue;  // LinearRegressor: a Gemm is as short
+    if (std::all_of(joined.nodes.begin(), joined.nodes.end(), is_free)) add(std::move(joined));
+  }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     auto joined = finder.gemm(n);
     if (!joined) joined = finder.batch_normalization(n);
@@ -142,6 +148,7 @@ JoinedNodesOf::JoinedNodesOf(const Graph& graph, const std::function<bool(size_t
     if (!joined) joined = join_length(graph, uses, n);
     if (!joined) joined = join_log_sum_exp(graph, uses, n);
     if (!joined) joined = join_one_hot(graph, uses, n);
+    if (!joined) joined = join_lookups(graph, uses, n);
     if (joined && std::all_of(joined->nodes.begin(), joined->nodes.end(), is_free)) add(*std::move(joined));
   }
   for (JoinedNodes& split : join_splits(graph, is_free)) add(std::move(split));

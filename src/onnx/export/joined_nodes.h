@@ -1,6 +1,7 @@
 // What ONNX has one operator for where the graph has several: a product and the addition behind it (Gemm), a scale and
 // a shift of each channel (BatchNormalization), moves (joined_moves.h) and reductions (joined_reductions.h). Written as
-// one again, models keep the nodes that they had. Activations are in activations.h.
+// one again, models keep the nodes that they had. Activations are in activations.h, operators that a model had and that
+// reading took apart in whole_nodes.h.
 #pragma once
 
 #include <functional>
@@ -20,13 +21,14 @@ struct JoinedNodes {
   std::vector<size_t> nodes;  ///< of the graph, in their order
   bool is_at_first = false;   ///< written in place of the first of them, with the results of all; else of the last
   std::function<void(ExportContext& context)> write;
+  std::vector<ValueId> results = {};  ///< what is written with them, where that is not all of the above
 };
 
 /// All of a graph, none with a node of another.
 class JoinedNodesOf {
  public:
-  /// `is_taken`: nodes that are written in another way.
-  JoinedNodesOf(const Graph& graph, const std::function<bool(size_t node)>& is_taken);
+  /// `is_taken`: nodes that are written in another way; `whole`: what was found before, which comes first.
+  JoinedNodesOf(const Graph& graph, const std::function<bool(size_t node)>& is_taken, std::vector<JoinedNodes> whole);
   /// What node n is part of; null: it is written by itself.
   const JoinedNodes* find(size_t n) const;
 
