@@ -11,6 +11,7 @@ import torch
 from torch.fx import GraphModule
 from torch.utils._python_dispatch import _disable_current_modes
 
+from camshaft.torch._attention import keep_attention
 from camshaft.torch._graph import compiled_graph, copied
 from camshaft.torch._lowering import decompositions
 from camshaft.torch._options import Options, log, parsed
@@ -38,7 +39,7 @@ def backend(
 
     with torch.no_grad():  # a graph for inference alone is traced then
         run = aot_module_simplified(
-            gm,
+            keep_attention(gm),
             list(example_inputs),
             fw_compiler=compile_for_inference,
             inference_compiler=compile_for_inference,

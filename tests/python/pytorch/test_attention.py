@@ -38,3 +38,44 @@ def test_attention_as_graphs_for_gpus_have_it(operator, arguments, results):
     region = compiled_graph(torch.fx.GraphModule(torch.nn.Module(), graph), {}, Options())
     assert isinstance(region, Region)
     torch.testing.assert_close(region(*given)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+class Attends(torch.nn.Module):
+    def __init__(self, masked, causal):
+        super().__init__()
+        self.masked, self.causal = masked, causal
+
+    def forward(self, query, key, value):
+        mask = torch.arange(key.shape[2])[None] < key.shape[2] - 1 if self.masked else None
+        result = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask, is_causal=self.causal)
+        return result.transpose(1, 2).reshape(2, 6, 32).relu()
+
+
+@pytest.mark.parametrize("masked, causal", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("kernel", ["FLASH_ATTENTION", "MATH"])
+def test_attention_is_one_layer_whatever_pytorch_runs(kernel, masked, causal):
+    """Taken apart by PyTorch, attention by products has its softmax in float32 and looks for rows that are masked."""
+    backends = pytest.importorskip("torch.nn.attention")
+    generator = torch.Generator().manual_seed(3)
+    given = [torch.randn(2, 4, 6, 8, generator=generator) for _ in range(3)]
+    module = Attends(masked, causal).eval()
+    engines = []
+    options = {"require_full_compilation": True, "optimization_level": 0}
+    with torch.no_grad(), backends.sdpa_kernel(getattr(backends.SDPBackend, kernel)):
+        expected = module(*given)
+        torch.compiler.reset()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Region, "_hold", lambda self, *held, hold=Region._hold: engines.append(held[0]) or hold(self, *held))  # fmt: skip
+            actual = torch.compile(module, backend="camshaft", options=options)(*given)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+    assert [layer["op"] for layer in engines[0].inspect()["layers"]].count("attention") == 1
+
+
+def test_attention_that_stays_with_pytorch():
+    given = [torch.randn(2, 4, 6, 8) for _ in range(3)]
+    module = Attends(False, False).eval()
+    options = {"torch_executed_ops": ["camshaft.attention.default"], "min_block_size": 1}
+    with torch.no_grad():
+        torch.compiler.reset()
+        actual = torch.compile(module, backend="camshaft", options=options)(*given)
+        torch.testing.assert_close(actual, module(*given))

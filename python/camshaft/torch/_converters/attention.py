@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import camshaft.torch._attention  # noqa: F401  # which defines camshaft::attention
 from camshaft.torch._registry import UnsupportedNode, converts
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def overrideable(
     return attention(c, query, key, value, bias, dropout_p, is_causal, scale), *[None] * 8
 
 
-@converts("scaled_dot_product_attention")
+@converts("scaled_dot_product_attention", "camshaft::attention")
 def scaled_dot_product_attention(
     c: Conversion,
     query: Value,
