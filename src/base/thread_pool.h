@@ -47,8 +47,8 @@ class ThreadPool {
   /// One load where nothing has changed.
   void adapt();
 
-  /// Calls body(thread_index) once on every thread (0 = the caller) and returns when all are done. Allocates nothing.
-  /// The first exception thrown by a body is rethrown here.
+  /// Calls body(thread_index) once for each thread (0 = the caller) and returns when all are done. Who is done takes
+  /// parts that nobody has begun. Allocates nothing. The first exception thrown by a body is rethrown here.
   template <class Body>
   void run(Body&& body) {
     run(size_, body);

@@ -55,7 +55,13 @@ void Loop::run_thread(int thread) noexcept {
   } catch (...) {
     if (!failed.exchange(true, std::memory_order_relaxed)) failure = std::current_exception();
   }
-  for (int child = first; child < end; ++child) members[child - 1]->await();
+  bool is_ours[branches] = {};
+  for (int child = first; child < end; ++child) {
+    is_ours[child - first] = members[child - 1]->take_back();
+    if (is_ours[child - first]) run_thread(child);
+  }
+  for (int child = first; child < end; ++child)
+    if (!is_ours[child - first]) members[child - 1]->await();
 }
 
 Worker::Worker(int number, bool oversubscribed) : oversubscribed_(oversubscribed) {
@@ -74,8 +80,14 @@ void Worker::start(Loop& loop, int thread) {
   publish();
 }
 
+bool Worker::take_back() {
+  const uint32_t now = started_.load(std::memory_order_relaxed);
+  uint32_t before = now - 1;
+  return begun_.compare_exchange_strong(before, now, std::memory_order_acq_rel);
+}
+
 void Worker::stop() {
-  stopping_ = true;
+  stopping_.store(true, std::memory_order_relaxed);
   publish();
   handle_.join();
 }
@@ -104,7 +116,10 @@ void Worker::work(int number, int creator_core) {
   uint32_t seen = 0;
   for (;;) {
     seen = await_start_after(seen);
-    if (stopping_) return;
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    // What was taken back meanwhile is none of this thread's: the loop may be over.
+    uint32_t before = seen - 1;
+    if (!begun_.compare_exchange_strong(before, seen, std::memory_order_acq_rel)) continue;
     if (!oversubscribed_ && sched_getcpu() == loop_->caller_core) {
       const auto now = std::chrono::steady_clock::now();
       if (now - moved > between_moves) {  // a move costs some 20 µs; the kernel may insist

@@ -14,6 +14,9 @@ class WorkScope;
 /// A parallel loop. Its threads form a tree, the caller at the root: each starts those below it, calls the body, and
 /// waits for those below. Whoever waits looks at words of its own, each on a cache line of its own, so that no line
 /// goes round all cores; with five threads or fewer the caller does it all.
+///
+/// Who has done its own part takes back those of the threads below that have not begun: on a machine that is busy with
+/// something else a worker comes some ms late, a hundred times what its part takes.
 struct Loop {
   static constexpr int branches = 4;
 
@@ -39,6 +42,8 @@ class Worker {
 
   /// Calls thread `thread` of the loop here. Only whoever has the worker may.
   void start(Loop& loop, int thread);
+  /// Whether the thread has not begun with what start() gave it, and now leaves it to the caller, who need not await().
+  bool take_back();
   /// Until that is done.
   void await();
   /// Ends the thread.
@@ -52,9 +57,10 @@ class Worker {
   // Written by who starts it, read by the worker.
   alignas(64) std::atomic<uint32_t> started_{0};
   std::atomic<uint32_t> worker_sleeps_{0};
+  std::atomic<uint32_t> begun_{0};  // the last start whose call somebody makes: the worker, or who took it back
   Loop* loop_ = nullptr;
   int thread_ = 0;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
   const bool oversubscribed_;
   // Written by the worker, read by who waits for it.
   alignas(64) std::atomic<uint32_t> done_{0};

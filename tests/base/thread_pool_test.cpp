@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/worker.h"
 #include "test_random.h"
 
 namespace {
@@ -62,7 +63,11 @@ TEST(ThreadPool, every_thread_runs_once_and_results_are_visible) {
 TEST(ThreadPool, thread_zero_is_the_caller_and_the_others_are_not) {
   ThreadPool pool(3);
   std::vector<std::thread::id> ids(3);
-  pool.run([&](int thread) { ids[thread] = std::this_thread::get_id(); });
+  std::atomic<int> arrived{0};
+  pool.run([&](int thread) {
+    ids[thread] = std::this_thread::get_id();
+    for (++arrived; arrived < 3;) std::this_thread::yield();  // none has the time for two parts
+  });
   EXPECT_EQ(ids[0], std::this_thread::get_id());
   EXPECT_NE(ids[1], ids[0]);
   EXPECT_NE(ids[2], ids[0]);
@@ -80,6 +85,45 @@ TEST(ThreadPool, wakes_parked_workers_and_a_parked_caller) {
     });
   }
   EXPECT_EQ(calls.load(), 60);
+}
+
+// Threads that meet within a loop, of which some come late and none can do another's part before they have met.
+TEST(ThreadPool, threads_may_wait_for_each_other) {
+  for (const int threads : {2, 5, 9}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 50; ++round) {
+      std::atomic<int> arrived{0};
+      pool.run([&](int thread) {
+        if (thread == 0) return;
+        for (++arrived; arrived < threads - 1;) std::this_thread::yield();
+      });
+      EXPECT_EQ(arrived.load(), threads - 1);
+    }
+  }
+}
+
+TEST(Worker, what_it_has_not_begun_is_taken_back_and_nothing_runs_twice) {
+  Worker worker(1, false);
+  int calls = 0, taken = 0;  // plain: the worker itself must order the accesses
+  Loop loop;
+  loop.body = &calls;
+  loop.call = [](void* body, int) { ++*static_cast<int*>(body); };
+  loop.threads = 1;
+  constexpr int rounds = 3000;
+  for (int round = 0; round < rounds; ++round) {
+    if (round % 10 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));  // it sleeps by then
+    worker.start(loop, 1);
+    for (int i = round % 64; i > 0; --i) std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (worker.take_back()) {
+      ++taken;
+      loop.call(loop.body, 1);
+    } else {
+      worker.await();
+    }
+    ASSERT_EQ(calls, round + 1);
+  }
+  EXPECT_GT(taken, 0);
+  worker.stop();
 }
 
 TEST(ThreadPool, a_loop_may_use_the_first_threads_alone) {

@@ -29,7 +29,11 @@ namespace {
 bool runs_on(ThreadPool& pool, int threads) {
   if (pool.size() != threads) return false;
   std::vector<std::thread::id> ids(static_cast<size_t>(threads));
-  pool.run([&](int thread) { ids[static_cast<size_t>(thread)] = std::this_thread::get_id(); });
+  std::atomic<int> arrived{0};
+  pool.run([&](int thread) {
+    ids[static_cast<size_t>(thread)] = std::this_thread::get_id();
+    for (++arrived; arrived < threads;) std::this_thread::yield();  // none has the time for two parts
+  });
   return std::set<std::thread::id>(ids.begin(), ids.end()).size() == ids.size() && ids[0] == std::this_thread::get_id();
 }
 

@@ -60,18 +60,21 @@ TEST(WeightOnlyProducts, OfNarrowFloats) {
   for (const std::string scale : {"f16", "f32"}) {
     const std::string weights = "const %w: u4[2, 32] = 9\nconst %s: " + scale + "[2, 2] = [1, 2, 3, 4]\n";
     expect_pass(weight_only_products,
-                weights + "%wf = dequantize {dtype=f16, axis=1, block=16} (%w, %s)\n"
-                          "%y = matmul {transpose_b=true} (%x, %wf)\nreturn \"y\" = %y",
+                weights +
+                    "%wf = dequantize {dtype=f16, axis=1, block=16} (%w, %s)\n"
+                    "%y = matmul {transpose_b=true} (%x, %wf)\nreturn \"y\" = %y",
                 weights + "%y = weight_only_matmul {block=16, transposed=true} (%x, %w, %s)\nreturn \"y\" = %y",
                 "%x: f16[n, 32]");
   }
   // Scales of bf16 become f32, as all but f16 do.
   const std::string weights = "const %w: u4[2, 32] = 9\nconst %s: bf16[2, 2] = [1, 2, 3, 4]\n";
   expect_pass(weight_only_products,
-              weights + "%wf = dequantize {dtype=bf16, axis=1, block=16} (%w, %s)\n"
-                        "%y = matmul {transpose_b=true} (%x, %wf)\nreturn \"y\" = %y",
-              weights + "%f = cast {to=f32} (%s)\n"
-                        "%y = weight_only_matmul {block=16, transposed=true} (%x, %w, %f)\nreturn \"y\" = %y",
+              weights +
+                  "%wf = dequantize {dtype=bf16, axis=1, block=16} (%w, %s)\n"
+                  "%y = matmul {transpose_b=true} (%x, %wf)\nreturn \"y\" = %y",
+              weights +
+                  "%f = cast {to=f32} (%s)\n"
+                  "%y = weight_only_matmul {block=16, transposed=true} (%x, %w, %f)\nreturn \"y\" = %y",
               "%x: bf16[n, 32]");
 }
 
