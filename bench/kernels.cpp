@@ -223,8 +223,7 @@ void transposed_convolution(benchmark::State& state) {
   s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = (state.range(2) - 1) / 2;
   s.in_h = s.in_w = state.range(3);
   ThreadPool pool(1);
-  const ConvTransposeWeights w =
-      conv_transpose_weights(s.in_channels, s.out_channels, s.kernel_h, s.kernel_w, 2, 2, 1, 1, 1);
+  const ConvTransposeWeights w = conv_transpose_weights(s);
   Aligned input(s.in_h * s.in_w * s.in_channels), output(s.out_h() * s.out_w() * s.out_channels), weights(w.floats());
   const ConvTransposePlan plan(s);
   Aligned workspace(plan.workspace_bytes(1) / 4);

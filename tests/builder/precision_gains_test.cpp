@@ -22,7 +22,7 @@ std::vector<PrecisionGain> gains_of(const std::string& text, bool on_a_sample = 
   optimizer.settle_meaning(model);
   VerificationSample sample;
   if (on_a_sample) sample = std::get<VerificationSample>(find_sample(model, {}, pool));
-  return precision_gains(options, backend, model, optimizer.run(model, false, {}).graph, {},
+  return precision_gains(options, backend, model, optimizer.run(model, std::nullopt, {}).graph, {},
                          on_a_sample ? &sample : nullptr, pool);
 }
 

@@ -46,7 +46,8 @@ class UnmetRules : public ::testing::Test {
     ModelOptimizer optimizer(options, *backend, pool);
     Graph graph = model();
     optimizer.settle_meaning(graph);
-    return unmet_rules(options, graph, optimizer.run(graph, int8, {}));
+    const auto low = int8 ? std::optional(LayerPrecision::int8) : std::nullopt;
+    return unmet_rules(options, graph, optimizer.run(graph, low, {}));
   }
 
   std::map<std::string, TensorRange> calibrated_ = {{"x", {-1, 1}}};
