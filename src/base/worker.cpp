@@ -77,6 +77,7 @@ void Worker::publish() {
 void Worker::start(Loop& loop, int thread) {
   loop_ = &loop;
   thread_ = thread;
+  caller_core_.store(loop.caller_core, std::memory_order_relaxed);
   publish();
 }
 
@@ -117,16 +118,18 @@ void Worker::work(int number, int creator_core) {
   for (;;) {
     seen = await_start_after(seen);
     if (stopping_.load(std::memory_order_relaxed)) return;
-    // What was taken back meanwhile is none of this thread's: the loop may be over.
-    uint32_t before = seen - 1;
-    if (!begun_.compare_exchange_strong(before, seen, std::memory_order_acq_rel)) continue;
-    if (!oversubscribed_ && sched_getcpu() == loop_->caller_core) {
+    // Before it is known whose the part is: on the caller's core this thread comes too late each time.
+    const int caller_core = caller_core_.load(std::memory_order_relaxed);
+    if (!oversubscribed_ && sched_getcpu() == caller_core) {
       const auto now = std::chrono::steady_clock::now();
       if (now - moved > between_moves) {  // a move costs some 20 µs; the kernel may insist
         moved = now;
-        move_off_core(loop_->caller_core);
+        move_off_core(caller_core);
       }
     }
+    // What was taken back meanwhile is none of this thread's: the loop may be over.
+    uint32_t before = seen - 1;
+    if (!begun_.compare_exchange_strong(before, seen, std::memory_order_acq_rel)) continue;
     loop_->run_thread(thread_);
     done_.store(seen, std::memory_order_seq_cst);
     if (waiter_sleeps_.load(std::memory_order_seq_cst) != 0) futex_wake_all(done_);

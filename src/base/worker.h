@@ -57,6 +57,7 @@ class Worker {
   // Written by who starts it, read by the worker.
   alignas(64) std::atomic<uint32_t> started_{0};
   std::atomic<uint32_t> worker_sleeps_{0};
+  std::atomic<int> caller_core_{-1};
   std::atomic<uint32_t> begun_{0};  // the last start whose call somebody makes: the worker, or who took it back
   Loop* loop_ = nullptr;
   int thread_ = 0;
