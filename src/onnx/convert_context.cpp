@@ -185,6 +185,10 @@ Values ConvertContext::add_all(Op op, Values inputs, size_t outputs) {
   return append_node(std::move(op), std::move(inputs), names, {});
 }
 
+Values ConvertContext::add_all(Op op, Values inputs, const std::vector<std::string>& names) {
+  return append_node(std::move(op), std::move(inputs), names, {});
+}
+
 Values ConvertContext::results(Op op, Values inputs, std::vector<Graph> bodies) {
   std::vector<std::string> names;
   for (size_t i = 0; i < output_count(); ++i) names.push_back(output_name(i));

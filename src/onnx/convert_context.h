@@ -147,6 +147,7 @@ class ConvertContext {
   ValueId add(ScalarFunction function, Values inputs);
   /// Of an operator with `outputs` results.
   Values add_all(Op op, Values inputs, size_t outputs);
+  Values add_all(Op op, Values inputs, const std::vector<std::string>& names);
   /// Appends an operator that computes output i of the node, and has its name.
   ValueId result_at(size_t i, Op op, Values inputs);
   /// Appends an operator with all of the node's outputs, and with bodies.

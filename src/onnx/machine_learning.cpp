@@ -47,10 +47,10 @@ Tensor class_labels(ConvertContext& c, std::string_view ints_name) {
 }
 
 Values add_parts(ConvertContext& c, Op op, Values inputs, const std::vector<std::string>& names) {
-  Values parts = c.add_all(std::move(op), std::move(inputs), names.size());
-  const std::string& first = c.node().outputs.empty() ? c.node().op_type : c.node().outputs[0];
-  for (size_t i = 0; i < names.size(); ++i) c.graph().rename(parts[i], first + "." + names[i]);
-  return parts;
+  std::vector<std::string> full;
+  for (const std::string& name : names)
+    full.push_back((c.node().outputs.empty() ? c.node().op_type : c.node().outputs[0]) + "." + name);
+  return c.add_all(std::move(op), std::move(inputs), full);
 }
 
 }  // namespace camshaft::onnx

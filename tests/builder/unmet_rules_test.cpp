@@ -95,7 +95,7 @@ TEST_F(UnmetRules, WhatAnotherRuleDecidesCountsForThatOne) {
 TEST_F(UnmetRules, ResultsThatAreStoredIn8Bits) {
   calibrated_["b"] = {-1, 1};
   EXPECT_EQ(unmet({}, {"tanh:fp32"}),
-            Texts{"fp32 for the results of 'tanh': 'b' is stored in 8 bits for what reads it in int8 (layer-precisions "
+            Texts{"fp32 for the results of 'tanh': 'b' is stored in 8 bits for what reads it so (layer-precisions "
                   "can ask fp32 of that)"});
   EXPECT_EQ(unmet({"second:fp32"}, {"tanh:fp32"}), Texts());
 }

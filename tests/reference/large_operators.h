@@ -88,6 +88,9 @@ inline constexpr samples_detail::SampleText large_operators[] = {
      "%y = conv_transpose {strides=[2000, 2000], pads=shape(0, 0, 0, 0), dilations=[1, 1], output_padding=shape(0, 0)} "
      "(%x, %w)"},
     {"%a: u8[1048576, 3], %b: i8[3, 2]", "%y = integer_matmul {} (%a, %b)"},
+    {"%a: f8e4m3[1048576, 3], %b: f8e4m3[3, 2]", "%y = float8_matmul {} (%a, %b)"},
+    {"%x: f8e5m2[1, 1, 2048, 2048], %w: f8e5m2[1, 1, 3, 3]",
+     "%y = float8_conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1]} (%x, %w)"},
     {"%x: f32[1, 2048], %w: u8[1024, 2048], %s: f32[1024, 32], %z: u8[]",
      "%y = weight_only_matmul {block=64, transposed=true} (%x, %w, %s, %z)"},
     {"%x: u8[1, 1, 2048, 2048], %w: i8[1, 1, 3, 3]",

@@ -22,6 +22,9 @@ inline constexpr SampleText computing[] = {
      "%y = conv_transpose {strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1], output_padding=shape(0, 0)} "
      "(%x, %w)"},
     {"%a: u8[2, 3], %b: i8[3, 4]", "%y = integer_matmul {} (%a, %b)"},
+    {"%a: f8e4m3[2, 3], %b: f8e4m3[3, 4]", "%y = float8_matmul {} (%a, %b)"},
+    {"%x: f8e5m2[1, 4, 4, 4], %w: f8e5m2[4, 4, 3, 3]",
+     "%y = float8_conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1]} (%x, %w)"},
     {"%x: f32[2, 3], %w: u8[5, 3], %s: f32[5, 2], %z: u8[]",
      "%y = weight_only_matmul {block=2, transposed=true} (%x, %w, %s, %z)"},
     {"%x: u8[2, 3]", "%y = read_bytes_as {} (%x)"},

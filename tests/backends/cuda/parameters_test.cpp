@@ -33,6 +33,7 @@
 #include "backends/cuda/device/softmax_parameters.h"
 #include "backends/cuda/device/squeeze_excite_parameters.h"
 #include "backends/cuda/device/top_k_parameters.h"
+#include "backends/cuda/device/weight_only_parameters.h"
 #include "backends/cuda/driver/compiler.h"
 #include "device_texts.h"
 
@@ -145,7 +146,8 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
       OF(SoftmaxColumnsParameters) + OF(GroupColumnsParameters) + OF(ReduceShape) + OF(ReduceParameters<3>) +
       OF(ReduceSources<3>) + OF(ReduceBehind<3>) + OF(ReduceNothingBehind) + OF(ArgReduceParameters) +
       OF(RecurrentParameters) + OF(RotaryTable) + OF(RotaryParameters) + OF(TopKParameters) + OF(TopKMergeParameters) +
-      OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>);
+      OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>) + OF(ExpandParameters) +
+      OF(WeightOnlyParameters);
   for (const std::string& name : shared_structs(sources()))
     EXPECT_TRUE(std::regex_search(assertions, std::regex("sizeof\\(" + name + "\\b"))) << name << " is not among them";
 
@@ -173,7 +175,8 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
                                         device::recurrent_parameters_h,
                                         device::rotary_embedding_parameters_h,
                                         device::top_k_parameters_h,
-                                        device::attention_parameters_h});
+                                        device::attention_parameters_h,
+                                        device::weight_only_parameters_h});
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
   const std::string kernel = "extern \"C\" __global__ void nothing() {}\n";

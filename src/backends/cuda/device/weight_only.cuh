@@ -52,13 +52,13 @@ struct WeightOnly {
   static constexpr u32 sum_pitch = 20;  ///< of the sums of one row, in shared memory: lanes meet in no bank
   static constexpr u32 warp_sums = TILES * 8 * sum_pitch;
 
-  struct Chunk {
+  struct StepChunk {
     u32 word[4];
     SCALE scale[groups][2];
     u8 zero[groups][2];
   };
 
-  static __device__ __forceinline__ void load_chunk(const Parameters& p, u32 c, Chunk& to) {
+  static __device__ __forceinline__ void load_chunk(const Parameters& p, u32 c, StepChunk& to) {
     const u32 lane = threadIdx.x % 32, tile = blockIdx.x;
     load_once(static_cast<const u8*>(p.steps) + (u64(tile) * p.chunks + c) * 512 + lane * 16, to.word);
     // Nothing here may look at what has been asked for: it would wait for it.
@@ -96,7 +96,7 @@ struct WeightOnly {
   }
 
   /// Adds a chunk's products to the sums; `rows` is where this lane's rows of the matrices of X begin.
-  static __device__ __forceinline__ void multiply(f32 (&sum)[TILES][4], const Chunk& c, const StepZeros& one_zero,
+  static __device__ __forceinline__ void multiply(f32 (&sum)[TILES][4], const StepChunk& c, const StepZeros& one_zero,
                                                   const u32 (&rows)[TILES]) {
     u32 b[TILES][matrices][2];
 #pragma unroll
@@ -138,7 +138,7 @@ struct WeightOnly {
     if (threadIdx.x == 0 && end > first + WARPS * DEPTH)
       fetch_all_to_shared_cache(static_cast<const u8*>(p.steps) + (u64(blockIdx.x) * p.chunks + first) * 512,
                                 (end - first) * 512);
-    Chunk ring[DEPTH];
+    StepChunk ring[DEPTH];
 #pragma unroll
     for (u32 d = 0; d < DEPTH; ++d)
       if (first + warp + d * WARPS < end) load_chunk(p, first + warp + d * WARPS, ring[d]);
