@@ -22,8 +22,8 @@ class BuildOptions(TypedDict, total=False):
     int8: bool | None
     """Allow layers to be computed on integers of 8 bits, by the ranges of a calibration."""
     fp8: bool | None
-    """The same on floats of 8 bits (E4M3), on GPUs of compute capability 8.9 or more; where both are allowed it is the
-    faster one."""
+    """The same on floats of 8 bits (E4M3), on GPUs of compute capability 8.9 or more; where both are allowed it is
+    the faster one."""
     best: bool | None
     """Allow all precisions that are faster here: fp16 or bf16, tf32, and int8 and fp8 with a calibration."""
     strongly_typed: bool | None
