@@ -63,7 +63,7 @@ def test_programs_in_c_can_use_it(tmp_path):
     flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
     output("cc", *flags, source, "-o", program, LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}")
     lines = output(program).splitlines()
-    assert lines[0] == "no option is named 'fp61'; did you mean 'fp16'?"
+    assert lines[0] == "no option is named 'fp61'; did you mean 'fp16' or 'fp8'?"
     assert lines[1].startswith("/nowhere/model.onnx: could not be read")
 
 
