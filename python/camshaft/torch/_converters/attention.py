@@ -12,78 +12,22 @@ if TYPE_CHECKING:
     from camshaft.torch._conversion import Conversion
 
 
-@converts("_scaled_dot_product_flash_attention_for_cpu")
-def for_cpu(
-    c: Conversion,
-    query: Value,
-    key: Value,
-    value: Value,
-    dropout_p: float,
-    is_causal: bool,
-    attn_mask: Value | None,
-    scale: float | None,
-) -> tuple[Value, None]:
-    return attention(c, query, key, value, attn_mask, dropout_p, is_causal, scale), None
-
-
-@converts("_scaled_dot_product_flash_attention")
-def flash(
-    c: Conversion,
-    query: Value,
-    key: Value,
-    value: Value,
-    dropout_p: float,
-    is_causal: bool,
-    debug: bool,
-    scale: float | None,
-) -> tuple[Value | None, ...]:
-    return attention(c, query, key, value, None, dropout_p, is_causal, scale), *[None] * 8
-
-
-@converts("_scaled_dot_product_efficient_attention")
-def efficient(
-    c: Conversion,
-    query: Value,
-    key: Value,
-    value: Value,
-    bias: Value | None,
-    log_sum: bool,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float | None,
-) -> tuple[Value | None, ...]:
-    return attention(c, query, key, value, bias, dropout_p, is_causal, scale), None, None, None
-
-
-@converts("_scaled_dot_product_cudnn_attention")
-def cudnn(
-    c: Conversion,
-    query: Value,
-    key: Value,
-    value: Value,
-    bias: Value | None,
-    log_sum: bool,
-    dropout_p: float,
-    is_causal: bool,
-    debug: bool,
-    scale: float | None,
-) -> tuple[Value | None, ...]:
-    return attention(c, query, key, value, bias, dropout_p, is_causal, scale), *[None] * 8
-
-
-@converts("_scaled_dot_product_fused_attention_overrideable")
-def overrideable(
-    c: Conversion,
-    query: Value,
-    key: Value,
-    value: Value,
-    bias: Value | None,
-    dropout_p: float,
-    is_causal: bool,
-    debug: bool,
-    scale: float | None,
-) -> tuple[Value | None, ...]:
-    return attention(c, query, key, value, bias, dropout_p, is_causal, scale), *[None] * 8
+@converts(
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_fused_attention_overrideable",
+)
+def of_a_device(c: Conversion, *arguments: Any) -> tuple[Value | None, ...]:
+    """One device's own: they differ in the order of what they are given, in the mask's name, and in what training needs
+    beside the result."""
+    schema = c.node.target._schema  # type: ignore[union-attr]
+    given = dict(zip((parameter.name for parameter in schema.arguments), arguments))
+    mask = given.get("attn_bias", given.get("attn_mask"))
+    operands = given["query"], given["key"], given["value"]
+    result = attention(c, *operands, mask, given["dropout_p"], given["is_causal"], given["scale"])
+    return result, *[None] * (len(schema.returns) - 1)
 
 
 @converts("scaled_dot_product_attention", "camshaft::attention")
