@@ -36,6 +36,7 @@ struct QuantizeArguments {
   bool no_results = false, no_verify = false, external_data = false, json = false;
 
   RewrittenFiles files() const { return {model, output, !no_verify}; }
+  std::string precision() const { return build.fp8 ? "fp8" : "int8"; }
 };
 
 /// The ranges as a file: the given one, or what comes of the data.
@@ -48,7 +49,7 @@ class Ranges {
     file_ = folder_->path() + "/ranges";
     CalibrationOptions options;
     arguments.calibration.set(options);
-    options.set("results", !arguments.no_results);
+    options.set("results", !arguments.no_results && !arguments.build.fp8);
     options.set("threads", parse_threads(arguments.build.threads)).set("tuning", "heuristic");
     arguments.build.limits.set(options);
     if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
@@ -156,18 +157,18 @@ std::vector<NamedTensors> batches_of(const QuantizeArguments& arguments, const s
 Searched search(const QuantizeArguments& arguments, const std::string& ranges, const BuildOptions& options,
                 Progress& progress) {
   const ScoreDrop most(arguments.max_drop.empty() ? default_drop : arguments.max_drop);
-  const PrecisionSearchOptions what{arguments.model, ranges, options, [&](const std::vector<TensorInfo>& inputs) {
-                                      return batches_of(arguments, inputs);
-                                    }};
+  const PrecisionSearchOptions what{
+      arguments.model, ranges, options, arguments.precision(),
+      [&](const std::vector<TensorInfo>& inputs) { return batches_of(arguments, inputs); }};
   Searched searched{most,
                     search_precisions(what, MetricScript(arguments.metric, cancel_on_interrupt()), most, progress)};
   const std::vector<PrecisionPoint>& points = searched.search.points;
   if (searched.search.float_layers == searched.search.layers.size())
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("with any layer in int8 the score falls by more than {}: it is {:g} in floating point and {:g} "
-                    "with one layer in int8; allow more (--max-drop), or keep the model as it is",
-                    most.text(), points.back().score, points[points.size() - 2].score));
+        fmt::format("with any layer in {0} the score falls by more than {1}: it is {2:g} in floating point and {3:g} "
+                    "with one layer in {0}; allow more (--max-drop), or keep the model as it is",
+                    arguments.precision(), most.text(), points.back().score, points[points.size() - 2].score));
   return searched;
 }
 
@@ -236,13 +237,15 @@ int quantize_command(const QuantizeArguments& arguments) {
 Command add_quantize_command(CLI::App& app) {
   auto arguments = std::make_shared<QuantizeArguments>();
   CLI::App* command = app.add_subcommand(
-      "quantize", "Write a model with QuantizeLinear and DequantizeLinear and weights of int8, and verify it");
+      "quantize", "Write a model with QuantizeLinear and DequantizeLinear and weights of int8 or fp8, and verify it");
   command->add_option("MODEL", arguments->model, "The ONNX file")->required();
   command->add_option("-o,--output", arguments->output, "The new ONNX file")->type_name("OUT.onnx")->required();
   command
       ->add_option("--calibration", arguments->build.calibration,
                    "The ranges of the model's tensors, see `camshaft calibrate`")
       ->type_name("FILE");
+  command->add_flag("--fp8", arguments->build.fp8,
+                    "To 8-bit floats (E4M3) in place of int8, for GPUs that have products of them");
   command->add_flag(
       "--external-data", arguments->external_data,
       "Put tensors of at least 1 KiB into a file beside it (OUT.onnx.data), as models above 2 GiB do anyway");
@@ -250,7 +253,8 @@ Command add_quantize_command(CLI::App& app) {
   arguments->calibration.add_to(*command);
   arguments->build.add_layer_precisions_to(
       *command,
-      "Which layers are to be in int8, and which stay in floating point (fp32); * in a name stands for any text");
+      "Which layers are to be in int8 (or fp8), and which stay in floating point (fp32); * in a name stands for any\n"
+      "text");
   arguments->build.add_verification_to(*command, "Fix the inputs' shapes");
   command
       ->add_option("--metric", arguments->metric,
@@ -277,8 +281,9 @@ Command add_quantize_command(CLI::App& app) {
   command->footer(
       "The file is for every runtime that computes quantised ONNX models: activations in steps of u8, weights in "
       "steps\n"
-      "of i8 for each output channel. It is verified to compute what was quantised; how far that is from the model\n"
-      "before, `camshaft verify` and your own data say.\n\n"
+      "of i8 for each output channel, or with --fp8 both in E4M3. It is verified to compute what was quantised; how "
+      "far\n"
+      "that is from the model before, `camshaft verify` and your own data say.\n\n"
       "Examples:\n"
       "  camshaft quantize resnet50.onnx --calibration resnet50.ranges -o resnet50.int8.onnx\n"
       "  camshaft quantize ocr.onnx --data lines/ --metric read_lines.py --max-drop 0.5% --curve ocr.svg -o "

@@ -54,7 +54,8 @@ class Searcher {
       if (layer.quantized) found.layers.push_back({layer.layer, 0});
     if (found.layers.empty())
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("'{}' has no layer in int8, so that there is nothing to look for", options_.model));
+                  fmt::format("'{}' has no layer in {}, so that there is nothing to look for", options_.model,
+                              options_.precision));
     const auto try_with = [&](size_t kept) {
       progress_.update(fmt::format("with {} of {} layers in floating point", kept, found.layers.size()), 0.9);
       std::vector<std::string> rules;
@@ -78,10 +79,10 @@ class Searcher {
   }
 
  private:
-  Engine build(const std::vector<std::string>& rules, bool int8, BuildReport* report = nullptr) const {
+  Engine build(const std::vector<std::string>& rules, bool quantized, BuildReport* report = nullptr) const {
     BuildOptions build = options_.build;
-    build.set("verify", false).set("tuning", "heuristic").set_progress({});
-    if (int8) build.set("int8", true).set("calibration", options_.calibration);
+    build.set("verify", false).set("tuning", "heuristic").set(options_.precision, quantized).set_progress({});
+    if (quantized) build.set("calibration", options_.calibration);
     for (const std::string& rule : rules) build.set("layer-precisions", rule);
     Builder builder(std::move(build));
     Engine engine = builder.build(options_.model);
@@ -127,9 +128,9 @@ class Searcher {
 
   void sort_by_sensitivity(std::vector<LayerSensitivity>& layers) const {
     for (size_t l = 0; l < layers.size(); ++l) {
-      progress_.update(fmt::format("layer {} of {} in int8", l + 1, layers.size()),
+      progress_.update(fmt::format("layer {} of {} in {}", l + 1, layers.size(), options_.precision),
                        0.1 + 0.7 * static_cast<double>(l) / static_cast<double>(layers.size()));
-      const Engine engine = build({"*:fp32", layers[l].layer + ":int8"}, true);
+      const Engine engine = build({"*:fp32", layers[l].layer + ":" + options_.precision}, true);
       double sum = 0;
       size_t count = 0;
       for (size_t b = 0; b < batches_.size(); ++b) {

@@ -568,10 +568,11 @@ CAMSHAFT_API camshaft_status camshaft_simplify_file(const char* path, const char
                                                     camshaft_record** report);
 /* Writes a model with QuantizeLinear and DequantizeLinear around what can be computed in int8, by the ranges of the
  * option "calibration", which must be given: weights are initializers of i8, all else is as camshaft_simplify_file
- * writes it. "layer-precisions" and "precision-constraints" say what stays in floating point; other precisions are of
- * no effect. Results of convolutions that have ranges (the option "results" of a calibration) are in steps, too, which
- * ONNX Runtime needs to compute those convolutions on integers. Verified is that the file computes what was quantised,
- * not how far that is from the model before. `report`: as that of camshaft_simplify_file, with quantized_layers as of a
+ * writes it. With the option "fp8" they and activations are f8e4m3, whether the device has products of them or not.
+ * "layer-precisions" and "precision-constraints" say what stays in floating point; other precisions are of no effect.
+ * Results of convolutions that have ranges (the option "results" of a calibration) are in steps, too, which ONNX
+ * Runtime needs to compute those convolutions on integers. Verified is that the file computes what was quantised, not
+ * how far that is from the model before. `report`: as that of camshaft_simplify_file, with quantized_layers as of a
  * build, results_in_steps (how many) and results_without_range: [name]. */
 CAMSHAFT_API camshaft_status camshaft_quantize_file(const char* path, const char* output,
                                                     const camshaft_options* options, int32_t external_data,

@@ -12,7 +12,7 @@ namespace camshaft {
 inline namespace v1 {
 
 struct QuantizeReport : RewriteReport {
-  /// The convolutions and products with constant weights, and which of them are computed on integers.
+  /// The convolutions and products with constant weights, and which of them are computed in 8 bits.
   std::vector<LayerPlacement> quantized_layers;
   /// Results of convolutions that no quantised layer reads and that are in steps all the same, as their ranges are
   /// known; and those without one. ONNX Runtime computes a convolution in floating point whose result is not in steps.
@@ -21,7 +21,8 @@ struct QuantizeReport : RewriteReport {
 };
 
 /// Writes a model whose convolutions and products are quantised by the ranges of the option "calibration", which must
-/// be given: activations in steps of u8, weights as initializers of i8, all else as simplify() writes it.
+/// be given: activations in steps of u8, weights as initializers of i8, all else as simplify() writes it. With the
+/// option "fp8" both are f8e4m3, whether the device has products of them or not.
 /// "layer-precisions" and "precision-constraints" say what stays in floating point; other precisions are of no effect.
 /// An engine of the new model is verified against what was quantised, unless "verify" is off; how far that is from the
 /// model before, running both says. Throws what simplify() throws, and Error(invalid_argument) where nothing is

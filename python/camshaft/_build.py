@@ -121,7 +121,8 @@ def quantize(
     **options: Unpack[BuildOptions],
 ) -> Record:
     """Writes a model with QuantizeLinear and DequantizeLinear to the path `output`, by the ranges of a calibration: what
-    other runtimes take for int8. Arguments are build()'s. Returns simplify()'s report, with "quantized_layers"."""
+    other runtimes take for int8, or with fp8=True for 8-bit floats (E4M3). Arguments are build()'s. Returns simplify()'s
+    report, with "quantized_layers"."""
     with _file_of(calibration) as ranges:
         chosen = {**options, "calibration": ranges}
         return _write(_native.quantize, model, output, profiles, shapes, inputs, external_data, progress, chosen)

@@ -19,19 +19,26 @@ namespace camshaft {
 
 namespace {
 
-// In the file there is int8 and floating point.
+LayerPrecision precision_of(const BuildOptions& options) {
+  if (options.int8 && options.fp8)
+    throw Error(ErrorCode::invalid_argument,
+                "a model is quantised to int8 or to fp8: give one of the two (int8 is the default)");
+  return options.fp8 ? LayerPrecision::fp8 : LayerPrecision::int8;
+}
+
+// In the file there is one precision of 8 bits, and floating point.
 std::vector<PrecisionRule> rules_of(const BuildOptions& options) {
   if (options.constraints == PrecisionConstraints::none) return {};
   std::vector<PrecisionRule> rules = options.layer_precisions;
   for (PrecisionRule& rule : rules)
-    if (rule.precision != LayerPrecision::int8) rule.precision = LayerPrecision::fp32;
+    if (rule.precision != precision_of(options)) rule.precision = LayerPrecision::fp32;
   return rules;
 }
 
 void check_rules(const BuildOptions& options, const Graph& model, const std::vector<LayerPlacement>& layers) {
   BuildOptions asked = options;
-  asked.int8 = true;  // which is what this is for
-  asked.fp8 = false;
+  asked.fp8 = precision_of(options) == LayerPrecision::fp8;
+  asked.int8 = !asked.fp8;  // which is what this is for
   asked.layer_precisions = rules_of(options);
   OptimizedModel made;
   made.quantized_layers = layers;
@@ -54,6 +61,7 @@ void check_any_quantized(const std::vector<LayerPlacement>& layers) {
 void write_quantized_model(const std::filesystem::path& model, const std::filesystem::path& output,
                            const BuildOptions& options, bool external_data, QuantizeReport& report) {
   report = {};
+  const LayerPrecision precision = precision_of(options);
   if (options.calibration.empty())
     throw Error(ErrorCode::invalid_argument,
                 "quantising a model needs the ranges of its tensors: give a calibration (--calibration FILE, which "
@@ -67,12 +75,14 @@ void write_quantized_model(const std::filesystem::path& model, const std::filesy
     const Graph before = graph;
     // As calibration does, so that tensors have the names that it gave ranges to.
     run_passes(graph, backend->passes(context.storage, context.rounding).meaning, context);
-    report.quantized_layers = quantize_model(graph, calibration, options.calibration, {}, context);
+    report.quantized_layers = quantize_model(graph, calibration, options.calibration, {}, context, precision);
     check_rules(options, before, report.quantized_layers);
     check_any_quantized(report.quantized_layers);
-    PlacedResults results = place_result_quantization(graph, calibration);
-    report.results_in_steps = static_cast<int64_t>(results.placed);
-    report.results_without_range = std::move(results.without_range);
+    if (precision == LayerPrecision::int8) {
+      PlacedResults results = place_result_quantization(graph, calibration);
+      report.results_in_steps = static_cast<int64_t>(results.placed);
+      report.results_without_range = std::move(results.without_range);
+    }
     Graph meaning = graph;
     run_passes_with_branches(graph, {canonicalization()}, context);
     return meaning;

@@ -310,6 +310,10 @@ def test_quantize_and_simplify(tmp_path):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     quantized = onnxruntime.InferenceSession(str(tmp_path / "q.onnx"), options).run(None, {"x": x})[0]
     assert np.abs(quantized - exact).max() < 0.05 * np.abs(exact).max()
+    report = module.quantize(path, tmp_path / "f.onnx", calibration, fp8=True)
+    assert {layer["precision"] for layer in report["quantized_layers"] if layer["quantized"]} == {"fp8"}
+    with pytest.raises(module.InvalidArgumentError, match="give one of the two"):
+        module.quantize(path, tmp_path / "f.onnx", calibration, fp8=True, int8=True)
     report = module.simplify(onnx.load(path), tmp_path / "s.onnx")
     assert report["nodes"] <= report["nodes_before"] == 6
     onnx.checker.check_model(str(tmp_path / "s.onnx"))

@@ -1,5 +1,5 @@
-"""Quantised models are standard ones: ONNX Runtime computes the same from them, weights lie in them as i8, and what stays
-in floating point is said."""
+"""Quantised models are standard ones: ONNX Runtime computes the same from them, weights lie in them as i8 or E4M3, and what
+stays in floating point is said."""
 
 import json
 import subprocess
@@ -111,6 +111,33 @@ def test_models_compute_as_in_onnxruntime(name, tmp_path):
     check(model, quantized, feed, tmp_path, loss=0.03)
     # A quarter of the weights, scales, and nodes with their names.
     assert quantized.stat().st_size < 0.26 * model.stat().st_size + 500 * nodes
+
+
+def test_floats_of_8_bits(network, tmp_path):
+    path, data, feed = network
+    quantized = tmp_path / "quantized.onnx"
+    report = quantize(path, quantized, "--data", data, "--method", "minmax", "--fp8")
+    layers = report["quantized_layers"]
+    assert layers and all(layer["quantized"] and layer["precision"] == "fp8" for layer in layers)
+    assert report["verified"] and all(output["passed"] for output in report["verification"])
+    assert report["results_in_steps"] == 0 and not report["results_without_range"]
+    model = onnx.load(quantized)
+    onnx.checker.check_model(model, full_check=True)
+    weights = sum(numpy_helper.to_array(i).size for i in onnx.load(path).graph.initializer if len(i.dims) > 1)
+    e4m3 = onnx.TensorProto.FLOAT8E4M3FN
+    assert sum(int(np.prod(i.dims)) for i in model.graph.initializer if i.data_type == e4m3) == weights
+    # The nodes as they are written: in fp32 between the steps, as here. Sums in another order may put a number near a
+    # border into the other step, of which there are 8 between a power of two and the next.
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = onnxruntime.InferenceSession(str(quantized), options).run(None, feed)[0]
+    (got,), (exact,) = ours(quantized, feed, tmp_path).values(), theirs(path, feed).values()
+    scale = np.abs(exact).max()
+    assert np.abs(got - expected).max() <= scale / 16
+    assert np.abs(got - expected).mean() <= scale / 1000
+    assert 0 < np.abs(got - exact).max() <= 0.2 * scale
+    text = camshaft("quantize", path, "-o", quantized, "--data", data, "--fp8", "--layer-precisions", "*:fp8").stdout
+    assert f"precision {len(layers)} of {len(layers)} convolutions and products with constant weights in fp8" in text
 
 
 def test_a_file_of_ranges_gives_the_same_model(network, tmp_path):
