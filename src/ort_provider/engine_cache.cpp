@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/hash.h"
 #include "onnx/proto_writer.h"
+#include "onnx/tensor_data.h"
+#include "onnx/to_tensor.h"
 #include "runtime/backends.h"
+#include "runtime/refitter.h"
 
 namespace camshaft::ort_provider {
 
@@ -14,13 +18,23 @@ namespace {
 
 constexpr const char* key_note = "camshaft.ort_provider.key";
 
+void give_weights(const Engine& engine, const onnx::ModelProto& model, int threads) {
+  Refitter refitter(engine);
+  std::set<std::string> wanted;
+  for (const EngineWeight& weight : refitter.weights()) wanted.insert(weight.initializer.name);
+  onnx::TensorReader reader(model);
+  for (const onnx::TensorProto& tensor : model.graph.initializers)
+    if (wanted.contains(tensor.name)) refitter.set(tensor.name, to_tensor(reader.read(tensor, "initializer")));
+  refitter.refit(threads);
+}
+
 }  // namespace
 
 std::string engine_key(const onnx::ModelProto& model, const ProviderOptions& options) {
   Hasher hasher;
   onnx::ModelProto bare = model;
   for (onnx::TensorProto& tensor : bare.graph.initializers) {
-    hasher.add(fmt::format("{} {}\n", tensor.name, to_hex(hash128(tensor.raw_data))));
+    if (!options.cache_is_weightless) hasher.add(fmt::format("{} {}\n", tensor.name, to_hex(hash128(tensor.raw_data))));
     tensor.raw_data = {};
     tensor.owner = nullptr;
   }
@@ -40,7 +54,7 @@ std::string EngineCache::path_of(const std::string& key) const {
       .string();
 }
 
-std::optional<Engine> EngineCache::load(const std::string& key) const {
+std::optional<Engine> EngineCache::load(const std::string& key, const onnx::ModelProto& model) const {
   if (options_.cache_folder.empty()) return std::nullopt;
   const std::string path = path_of(key);
   std::error_code ignored;
@@ -50,6 +64,7 @@ std::optional<Engine> EngineCache::load(const std::string& key) const {
     const auto& metadata = engine.metadata();
     const auto it = metadata.find(std::string("model.") + key_note);
     if (it != metadata.end() && it->second == key) {
+      if (options_.cache_is_weightless) give_weights(engine, model, options_.settings.build.threads);
       log_.info(fmt::format("Camshaft: the engine is in the cache: {}", path));
       return engine;
     }

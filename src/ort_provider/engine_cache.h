@@ -12,6 +12,7 @@
 namespace camshaft::ort_provider {
 
 /// Everything that an engine follows from: the model with its weights, options, the library's version, and the machine.
+/// Where the cache keeps engines without weights, only the types and shapes of these.
 std::string engine_key(const onnx::ModelProto& model, const ProviderOptions& options);
 
 /// A note in the metadata of a model, which its engines have too: what they were built from.
@@ -21,8 +22,9 @@ class EngineCache {
  public:
   EngineCache(const ProviderOptions& options, const Log& log) : options_(options), log_(log) {}
 
-  /// Nothing where there is no file of that key, or one that is damaged or of another key, which is told to the log.
-  std::optional<Engine> load(const std::string& key) const;
+  /// The engine of that key, with the model's weights where it is kept without. Nothing where there is no file, or one
+  /// that is damaged, of another key, or built by what other weights were, which is told to the log.
+  std::optional<Engine> load(const std::string& key, const onnx::ModelProto& model) const;
   /// Through a temporary name, so that other processes see all of the file or none. A failure is told to the log alone.
   void save(const std::string& key, const Engine& engine) const;
 

@@ -31,7 +31,7 @@ std::optional<Engine> make_engine(onnx::ModelProto model, const ProviderOptions&
   std::string key;
   if (!options.cache_folder.empty()) {
     key = engine_key(model, options);
-    if (std::optional<Engine> known = cache.load(key)) return known;
+    if (std::optional<Engine> known = cache.load(key, model)) return known;
     note_key(model, key);
   }
   for (onnx::TensorProto& tensor : model.graph.initializers) own_bytes(tensor);
@@ -44,7 +44,8 @@ std::optional<Engine> make_engine(onnx::ModelProto model, const ProviderOptions&
       if (!unverified.empty()) log.warning("Camshaft: " + unverified + "; it is used unverified");
       if (key.empty()) return engine;
       cache.save(key, engine);
-      return cache.load(key).value_or(engine);  // whose weights are the file's, which processes share
+      if (options.cache_is_weightless) return engine;
+      return cache.load(key, model).value_or(engine);  // whose weights are the file's, which processes share
     } catch (const Error& e) {
       if (e.code() == ErrorCode::cancelled || e.code() == ErrorCode::out_of_memory) throw;
       // What is wrong with the options is wrong without verification, too.

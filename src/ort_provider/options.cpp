@@ -20,9 +20,10 @@ namespace camshaft::ort_provider {
 namespace {
 
 // Beside those of builds.
-constexpr const char* own_names[] = {"engine-cache",      "engine-cache-path", "engine-cache-prefix",
-                                     "min-subgraph-size", "exclude-operators", "min-shapes",
-                                     "opt-shapes",        "max-shapes"};
+constexpr const char* own_names[] = {
+    "engine-cache",      "engine-cache-path", "engine-cache-prefix", "engine-cache-weightless",
+    "min-subgraph-size", "exclude-operators", "min-shapes",          "opt-shapes",
+    "max-shapes"};
 // One engine of a whole model is what these are about.
 constexpr const char* not_of_sessions[] = {"lora",       "refit", "strip-weights", "debug-tensors", "stop-after-pass",
                                            "write-lock", "lock"};
@@ -123,6 +124,11 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries)
           fmt::format("the option 'engine-cache-prefix' is what names of files begin with, not a path: '{}'", name));
     options.cache_prefix = name;
   }
+  if (const std::string weightless = take("engine-cache-weightless"); !weightless.empty()) {
+    options.cache_is_weightless = parse_switch("engine-cache-weightless", weightless) && !options.cache_folder.empty();
+    if (!options.cache_is_weightless && parse_switch("engine-cache-weightless", weightless))
+      options.unused.push_back("the option 'engine-cache-weightless' has no effect without 'engine-cache'");
+  }
   if (const std::string count = take("min-subgraph-size"); !count.empty())
     options.least_nodes = parse_count("min-subgraph-size", count);
   for (const std::string& op : split_list(take("exclude-operators"))) options.excluded.insert(op);
@@ -133,6 +139,7 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries)
                                                     "for GPUs use Camshaft's own interface",
                                                     build.device));
   options.settings.context.threads = build.threads;
+  options.settings.build.strip_weights = options.cache_is_weightless;
 
   const auto entry = [&](const char* name) {
     const auto it = entries.find(name);

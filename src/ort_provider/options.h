@@ -16,9 +16,10 @@ struct ProviderOptions {
   /// Where engines are kept from session to session; empty: nowhere.
   std::string cache_folder;
   std::string cache_prefix = "camshaft";
-  size_t least_nodes = 1;           ///< of a group that becomes an engine
-  std::set<std::string> excluded;   ///< operators that are left to other providers
-  std::vector<std::string> unused;  ///< messages about options that have no effect
+  bool cache_is_weightless = false;  ///< engines are kept without weights, by the architecture of their models
+  size_t least_nodes = 1;            ///< of a group that becomes an engine
+  std::set<std::string> excluded;    ///< operators that are left to other providers
+  std::vector<std::string> unused;   ///< messages about options that have no effect
   // Of ONNX Runtime's session:
   bool makes_context_nodes = false;
   bool embeds_context = false;

@@ -69,7 +69,7 @@ constexpr Alias aliases[] = {
     {"trt_tactic_sources", Meaning::nothing},
     {"trt_timing_cache_enable", Meaning::other},
     {"trt_timing_cache_path", Meaning::other},
-    {"trt_weight_stripped_engine_enable", Meaning::refused},
+    {"trt_weight_stripped_engine_enable", Meaning::boolean, "engine-cache-weightless"},
     {"trt_onnx_model_folder_path", Meaning::nothing},
     {"user_compute_stream", Meaning::refused},
     {"has_user_compute_stream", Meaning::refused},

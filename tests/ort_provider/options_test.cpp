@@ -73,6 +73,15 @@ TEST(ProviderOptions, Lists) {
   EXPECT_EQ(options.excluded, (std::set<std::string>{"Conv", "Gemm"}));
 }
 
+TEST(ProviderOptions, AWeightlessCacheNeedsACache) {
+  const ProviderOptions with = parsed({{"engine-cache", "1"}, {"trt_weight_stripped_engine_enable", "1"}});
+  EXPECT_TRUE(with.cache_is_weightless && with.settings.build.strip_weights && with.unused.empty());
+  const ProviderOptions without = parsed({{"engine-cache-weightless", "1"}});
+  EXPECT_FALSE(without.cache_is_weightless || without.settings.build.strip_weights);
+  ASSERT_EQ(without.unused.size(), 1u);
+  EXPECT_NE(without.unused[0].find("without 'engine-cache'"), std::string::npos);
+}
+
 TEST(ProviderOptions, OursGoBeforeTensorRTs) {
   EXPECT_FALSE(parsed({{"fp16", "0"}, {"trt_fp16_enable", "1"}}).settings.build.fp16);
 }

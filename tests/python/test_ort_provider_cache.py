@@ -78,6 +78,47 @@ def test_other_weights_options_and_sizes_are_other_engines(tmp_path):
     assert any(f.name.startswith("mine_") for f in files(tmp_path))
 
 
+def test_weightless_engines_are_of_all_models_of_an_architecture(tmp_path):
+    weightless = cached(tmp_path, engine_cache_weightless="true")
+    check(network(width=4096), weightless)
+    [kept] = files(tmp_path)
+    assert kept.stat().st_size < 4 * 4096 * 4  # bytes of the weights
+    written = kept.stat().st_mtime_ns
+    for seed in (0, 1, 2):  # each with its own weights: check() compares with ONNX Runtime's results
+        check(network(seed=seed, width=4096), {**weightless, "trt_weight_stripped_engine_enable": "1"})
+    assert [f.stat().st_mtime_ns for f in files(tmp_path)] == [written]
+    check(network(width=64), weightless)  # another architecture
+    check(network(width=4096), cached(tmp_path))  # with its weights
+    assert len(files(tmp_path)) == 3
+
+
+def test_weightless_engine_that_was_built_by_a_number_is_built_again(tmp_path):
+    def model(factor):
+        return model_of(
+            [
+                helper.make_node("Pow", ["x", "two"], ["s"]),
+                helper.make_node("ReduceMean", ["s", "axes"], ["m"], keepdims=1),
+                helper.make_node("Add", ["m", "e"], ["a"]),
+                helper.make_node("Sqrt", ["a"], ["r"]),
+                helper.make_node("Div", ["x", "r"], ["d"]),
+                helper.make_node("Mul", ["d", "w"], ["y"]),
+            ],
+            {"x": (F32, ["n", 4])},
+            {"y": (F32, ["n", 4])},
+            {
+                "two": np.float32(2),
+                "axes": np.array([-1], np.int64),
+                "e": np.float32(factor),
+                "w": np.arange(4, dtype=np.float32),
+            },
+        )
+
+    weightless = cached(tmp_path, engine_cache_weightless="true")
+    for factor in (1e-5, 0.5, 0.5, 1e-5):  # what a norm adds is part of its operator
+        check(model(factor), weightless)
+    assert len(files(tmp_path)) == 1
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "of another model"])
 def test_a_damaged_engine_is_built_again(tmp_path, damage):
     check(network(), cached(tmp_path))
