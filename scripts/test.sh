@@ -66,7 +66,7 @@ if ((sanitize)); then
     --output-junit "$results/sanitized/ctest.xml" || failed=1
   says "C++ tests with sanitizers"
   runners+=(sanitized/ctest)
-  scripts/fuzz.sh reader loader --runs 30000 --seed 1 || failed=1
+  scripts/fuzz.sh reader loader --runs 10000 --seed 1 || failed=1
   says "fuzzers built and run"
 fi
 .venv/bin/python scripts/summarise_tests.py "$results" "${runners[@]}" || failed=1
