@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/cache_folder.h"
 #include "base/hash.h"
 #include "onnx/proto_writer.h"
 #include "onnx/tensor_data.h"
@@ -65,6 +66,7 @@ std::optional<Engine> EngineCache::load(const std::string& key, const onnx::Mode
     const auto it = metadata.find(std::string("model.") + key_note);
     if (it != metadata.end() && it->second == key) {
       if (options_.cache_is_weightless) give_weights(engine, model, options_.settings.build.threads);
+      note_use(path);
       log_.info(fmt::format("Camshaft: the engine is in the cache: {}", path));
       return engine;
     }
@@ -75,15 +77,19 @@ std::optional<Engine> EngineCache::load(const std::string& key, const onnx::Mode
   return std::nullopt;
 }
 
-void EngineCache::save(const std::string& key, const Engine& engine) const {
-  if (options_.cache_folder.empty()) return;
+Engine EngineCache::keep(const std::string& key, Engine engine, const onnx::ModelProto& model) const {
   try {
     std::error_code failed;
     std::filesystem::create_directories(options_.cache_folder, failed);
     engine.save(path_of(key));
+    if (options_.cache_bytes > 0)
+      trim_cache(options_.cache_folder, options_.cache_prefix + "_", ".engine", options_.cache_bytes);
   } catch (const Error& e) {
     log_.warning(fmt::format("Camshaft: the engine is not kept in the cache: {}", e.what()));
   }
+  if (!options_.cache_is_weightless) return load(key, model).value_or(engine);
+  give_weights(engine, model, options_.settings.build.threads);  // or context nodes of it would have none
+  return engine;
 }
 
 }  // namespace camshaft::ort_provider

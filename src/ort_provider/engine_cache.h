@@ -25,8 +25,11 @@ class EngineCache {
   /// The engine of that key, with the model's weights where it is kept without. Nothing where there is no file, or one
   /// that is damaged, of another key, or built by what other weights were, which is told to the log.
   std::optional<Engine> load(const std::string& key, const onnx::ModelProto& model) const;
-  /// Through a temporary name, so that other processes see all of the file or none. A failure is told to the log alone.
-  void save(const std::string& key, const Engine& engine) const;
+  /// Keeps an engine that was built of the model, and gives the one to use: that of the file, whose weights processes
+  /// share, or, where files have none, the same with its weights. Written through a temporary name, so that other
+  /// processes see all of the file or none; what was used the longest ago makes room for it. A failure to write is told
+  /// to the log alone.
+  Engine keep(const std::string& key, Engine engine, const onnx::ModelProto& model) const;
 
  private:
   std::string path_of(const std::string& key) const;

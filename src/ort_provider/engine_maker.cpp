@@ -42,10 +42,7 @@ std::optional<Engine> make_engine(onnx::ModelProto model, const ProviderOptions&
     try {
       Engine engine = Builder(build).build(model);
       if (!unverified.empty()) log.warning("Camshaft: " + unverified + "; it is used unverified");
-      if (key.empty()) return engine;
-      cache.save(key, engine);
-      if (options.cache_is_weightless) return engine;
-      return cache.load(key, model).value_or(engine);  // whose weights are the file's, which processes share
+      return key.empty() ? engine : cache.keep(key, std::move(engine), model);
     } catch (const Error& e) {
       if (e.code() == ErrorCode::cancelled || e.code() == ErrorCode::out_of_memory) throw;
       // What is wrong with the options is wrong without verification, too.

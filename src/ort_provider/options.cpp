@@ -6,7 +6,6 @@
 #include <cctype>
 #include <charconv>
 
-#include "base/cache_folder.h"
 #include "base/hash.h"
 #include "base/mapped_file.h"
 #include "base/similar_names.h"
@@ -21,9 +20,8 @@ namespace {
 
 // Beside those of builds.
 constexpr const char* own_names[] = {
-    "engine-cache",      "engine-cache-path", "engine-cache-prefix", "engine-cache-weightless",
-    "min-subgraph-size", "exclude-operators", "min-shapes",          "opt-shapes",
-    "max-shapes"};
+    "engine-cache",      "engine-cache-path", "engine-cache-prefix", "engine-cache-size", "engine-cache-weightless",
+    "min-subgraph-size", "exclude-operators", "min-shapes",          "opt-shapes",        "max-shapes"};
 // One engine of a whole model is what these are about.
 constexpr const char* not_of_sessions[] = {"lora",       "refit", "strip-weights", "debug-tensors", "stop-after-pass",
                                            "write-lock", "lock"};
@@ -72,8 +70,8 @@ void set_build_option(const std::string& name, const std::string& value, api::Se
   }
 }
 
-size_t parse_count(const std::string& name, const std::string& value) {
-  size_t count = 0;
+uint64_t parse_count(const std::string& name, const std::string& value) {
+  uint64_t count = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
   if (error != std::errc() || end != value.data() + value.size())
     throw Error(ErrorCode::invalid_argument, fmt::format("the option '{}' takes a number, not '{}'", name, value));
@@ -124,6 +122,8 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries)
           fmt::format("the option 'engine-cache-prefix' is what names of files begin with, not a path: '{}'", name));
     options.cache_prefix = name;
   }
+  if (const std::string bytes = take("engine-cache-size"); !bytes.empty())
+    options.cache_bytes = parse_count("engine-cache-size", bytes);
   if (const std::string weightless = take("engine-cache-weightless"); !weightless.empty()) {
     options.cache_is_weightless = parse_switch("engine-cache-weightless", weightless) && !options.cache_folder.empty();
     if (!options.cache_is_weightless && parse_switch("engine-cache-weightless", weightless))

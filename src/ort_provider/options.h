@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/option_table.h"
+#include "base/cache_folder.h"
 
 namespace camshaft::ort_provider {
 
@@ -16,6 +17,7 @@ struct ProviderOptions {
   /// Where engines are kept from session to session; empty: nowhere.
   std::string cache_folder;
   std::string cache_prefix = "camshaft";
+  uint64_t cache_bytes = default_cache_bytes;  ///< that the folder's engines may take; 0: any
   bool cache_is_weightless = false;  ///< engines are kept without weights, by the architecture of their models
   size_t least_nodes = 1;            ///< of a group that becomes an engine
   std::set<std::string> excluded;    ///< operators that are left to other providers

@@ -73,6 +73,13 @@ TEST(ProviderOptions, Lists) {
   EXPECT_EQ(options.excluded, (std::set<std::string>{"Conv", "Gemm"}));
 }
 
+TEST(ProviderOptions, TheSizeOfACache) {
+  EXPECT_EQ(parsed({}).cache_bytes, default_cache_bytes);
+  EXPECT_EQ(parsed({{"engine-cache-size", "123"}}).cache_bytes, 123u);
+  EXPECT_NE(refused({{"engine-cache-size", "1GB"}}, ErrorCode::invalid_argument).find("takes a number, not '1GB'"),
+            std::string::npos);
+}
+
 TEST(ProviderOptions, AWeightlessCacheNeedsACache) {
   const ProviderOptions with = parsed({{"engine-cache", "1"}, {"trt_weight_stripped_engine_enable", "1"}});
   EXPECT_TRUE(with.cache_is_weightless && with.settings.build.strip_weights && with.unused.empty());

@@ -78,6 +78,21 @@ def test_other_weights_options_and_sizes_are_other_engines(tmp_path):
     assert any(f.name.startswith("mine_") for f in files(tmp_path))
 
 
+def test_a_cache_has_a_size(tmp_path):
+    for seed in range(3):
+        check(network(seed=seed, width=4096), cached(tmp_path, engine_cache_size="300000"))
+        assert len(files(tmp_path)) == min(seed + 1, 3)
+    one = files(tmp_path)[0].stat().st_size
+    assert one > 65536
+    for _ in range(2):  # the one that is used is kept
+        check(network(seed=0, width=4096), cached(tmp_path))
+        check(network(seed=3, width=4096), cached(tmp_path, engine_cache_size=str(2 * one + 100)))
+        assert len(files(tmp_path)) == 2
+    before = files(tmp_path)
+    check(network(seed=0, width=4096), cached(tmp_path))
+    assert files(tmp_path) == before
+
+
 def test_weightless_engines_are_of_all_models_of_an_architecture(tmp_path):
     weightless = cached(tmp_path, engine_cache_weightless="true")
     check(network(width=4096), weightless)
@@ -90,6 +105,12 @@ def test_weightless_engines_are_of_all_models_of_an_architecture(tmp_path):
     check(network(width=64), weightless)  # another architecture
     check(network(width=4096), cached(tmp_path))  # with its weights
     assert len(files(tmp_path)) == 3
+    for _ in range(2):  # context nodes have the weights, whether the engine was built or taken
+        made = with_context(tmp_path, network(seed=4, width=128), "1", weightless)
+        made.rename(tmp_path / "context.onnx")
+        made = tmp_path / "context.onnx"
+        feed = {"x": RNG.standard_normal((5, 4)).astype(np.float32)}
+        assert_same(session(str(made), {}).run(None, feed), plain_session(network(seed=4, width=128)).run(None, feed))
 
 
 def test_weightless_engine_that_was_built_by_a_number_is_built_again(tmp_path):
@@ -163,7 +184,7 @@ print(y.tobytes().hex())
     assert len(list((tmp_path / "cache").iterdir())) == 1, "no temporary files are left"
 
 
-def with_context(tmp_path, model, embed):
+def with_context(tmp_path, model, embed, options=None):
     path, made = tmp_path / "model.onnx", tmp_path / "made" / "model_ctx.onnx"
     made.parent.mkdir(exist_ok=True)
     onnx.save(model, path)
@@ -171,7 +192,7 @@ def with_context(tmp_path, model, embed):
     so.add_session_config_entry("ep.context_enable", "1")
     so.add_session_config_entry("ep.context_embed_mode", embed)
     so.add_session_config_entry("ep.context_file_path", str(made))
-    session(str(path), so=so)
+    session(str(path), options, so=so)
     return made
 
 

@@ -73,6 +73,7 @@ class Conversion:
         self.outputs: list[tuple[Any, tuple[int, ...] | None]] = []
         self.scalars: set[Node] = set()  # sizes that the network reads as inputs
         self.fakes: dict[str, torch.Tensor] = {}
+        self.weights: dict[str, torch.Tensor] = {}  # of the network's constants, by their names
         self.node: Node = next(iter(gm.graph.nodes))
 
     # What the graph says.
@@ -254,7 +255,9 @@ class Conversion:
         held = tensor.detach()
         if DTYPES[held.dtype] != wanted:
             held = held.to(torch.float32)
-        value = self.net.constant(held.cpu().contiguous())
+        held = held.cpu().contiguous()
+        value = self.net.constant(held)
+        self.weights[value.name] = held
         self.fakes[value.name] = metadata_of(node) if node is not None else held
         return value
 

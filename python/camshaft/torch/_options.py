@@ -36,7 +36,7 @@ _WITHOUT_MEANING = set(
     "hardware_compatible version_compatible num_avg_timing_iters max_aux_streams sparse_weights use_fast_partitioner "
     "assume_dynamic_shape_support enable_experimental_decompositions use_explicit_typing timing_cache_path "
     "enable_cross_compile_for_windows tiling_optimization_level l2_limit_for_tiling offload_module_to_cpu "
-    "enable_autocast dryrun ir arg_inputs kwarg_inputs refit immutable_weights strip_engine_weights "
+    "enable_autocast dryrun ir arg_inputs kwarg_inputs refit immutable_weights "
     "refit_identical_engine_weights make_refittable enable_weight_streaming lazy_engine_init use_fp32_acc "
     "decompose_attention attn_bias_is_causal".split()
 )
@@ -46,6 +46,8 @@ _OTHER_NAMES = {
     "torch_executed_modules": "torch_executed_ops",
     "use_cudagraphs": "use_cuda_graph",
     "engine_cache_dir": "cache_dir",
+    "engine_cache_size": "cache_size",
+    "strip_engine_weights": "cache_weightless",
 }
 
 
@@ -77,6 +79,10 @@ class Options:
     cache: bool = True
     #: Where; "": CAMSHAFT_TORCH_CACHE, or camshaft/torch in the user's cache folder.
     cache_dir: str = ""
+    #: Bytes that they may take there; those that were used the longest ago make room. 0: any number.
+    cache_size: int = 20 << 30
+    #: Keeps them without weights: one for all modules that differ in these alone, which get their own by a refit.
+    cache_weightless: bool = False
 
 
 def parsed(given: Mapping[str, Any] | None) -> Options:
@@ -104,6 +110,8 @@ def parsed(given: Mapping[str, Any] | None) -> Options:
     options = Options(**chosen)
     if not isinstance(options.optimization_level, int) or not 0 <= options.optimization_level <= 5:
         raise InvalidArgumentError(f"optimization_level is a number from 0 to 5, not {options.optimization_level!r}")
+    if not isinstance(options.cache_size, int) or options.cache_size < 0:
+        raise InvalidArgumentError(f"cache_size is a number of bytes, or 0, not {options.cache_size!r}")
     if not isinstance(options.min_block_size, int) or options.min_block_size < 1:
         raise InvalidArgumentError(f"min_block_size is a number from 1 on, not {options.min_block_size!r}")
     return options
@@ -139,5 +147,7 @@ def build_options(options: Options) -> dict[str, Any]:
     """As camshaft.build() takes them."""
     chosen: dict[str, Any] = {name: True for name in sorted(options.enabled_precisions)}
     chosen["verify"] = options.verify
+    if options.cache and options.cache_weightless:
+        chosen["strip_weights"] = True
     chosen["tuning"] = "measure" if options.optimization_level >= 3 else "heuristic"
     return chosen

@@ -390,3 +390,26 @@ def test_engines_are_kept_across_processes(tmp_path):
     (tmp_path / "cache").rmdir()
     (tmp_path / "cache").write_text("not a folder")
     assert "the engine is not kept" in in_a_process(tmp_path)
+
+
+def test_weightless_engines_are_of_all_modules_of_an_architecture(tmp_path):
+    """The process compares its results with those of the module itself."""
+    other = "model[0].weight.data[0, 0] += 1"
+    assert "taken from" not in in_a_process(tmp_path, cache_weightless=True)
+    assert "taken from" in in_a_process(tmp_path, change=other, strip_engine_weights=True)
+    wider = "model[2] = torch.nn.Linear(8, 5).eval()"
+    assert "taken from" not in in_a_process(tmp_path, change=wider, cache_weightless=True)
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_a_cache_has_a_size(tmp_path):
+    in_a_process(tmp_path)
+    in_a_process(tmp_path, change="model[0].weight.data[0, 0] += 1")
+    kept = sorted((tmp_path / "cache").iterdir())
+    assert len(kept) == 2
+    assert "taken from" in in_a_process(tmp_path)  # the first one was used last
+    in_a_process(tmp_path, change="model[0].weight.data[0, 0] += 2", engine_cache_size=2 * kept[0].stat().st_size + 64)
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    assert "taken from" in in_a_process(tmp_path)
+    with pytest.raises(camshaft.InvalidArgumentError, match="cache_size"):
+        camshaft.torch._options.parsed({"cache_size": -1})
