@@ -7,7 +7,8 @@
     session = onnxruntime.InferenceSession(
         "model.onnx", providers=[("CamshaftExecutionProvider", {"threads": 4}), "CPUExecutionProvider"])
 
-Options are those of camshaft.build() by their names ("tuning", "fp16", …), some of its own ("engine-cache", …), and the
+"CamshaftCUDAExecutionProvider" is the one whose tensors are on a GPU: what sessions bind there is read and written in
+place. Options are those of camshaft.build() by their names ("tuning", "fp16", …), some of its own ("engine-cache", …), and the
 names that TensorRT's provider has ("trt_fp16_enable", …): see docs/onnxruntime.md."""
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any, Union
 from camshaft import _native
 
 PROVIDER = "CamshaftExecutionProvider"
-_PREFIX = f"ep.{PROVIDER.lower()}."
+GPU_PROVIDER = "CamshaftCUDAExecutionProvider"
+_OURS = (PROVIDER, GPU_PROVIDER)
 
 Provider = Union[str, tuple[str, Mapping[str, Any]]]
 
@@ -57,11 +59,12 @@ def unregister() -> None:
         onnxruntime.unregister_execution_provider_library(PROVIDER)
 
 
-def devices() -> list[Any]:
-    """The onnxruntime.OrtEpDevice that SessionOptions.add_provider_for_devices() takes; [] before register()."""
+def devices(provider: str = PROVIDER) -> list[Any]:
+    """The onnxruntime.OrtEpDevice of a provider that SessionOptions.add_provider_for_devices() takes: of GPU_PROVIDER one
+    for each GPU, in CUDA's order. [] before register()."""
     import onnxruntime
 
-    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == PROVIDER]
+    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider]
 
 
 def _adapt(onnxruntime: Any) -> None:
@@ -78,7 +81,7 @@ def _adapt(onnxruntime: Any) -> None:
         self: Any, providers: Sequence[Provider] | None, provider_options: Any = None, *rest: Any, **more: Any
     ) -> Any:
         names = [provider if isinstance(provider, str) else provider[0] for provider in providers or ()]
-        if PROVIDER not in names:
+        if not set(_OURS) & set(names):
             return create(self, providers, provider_options, *rest, **more)
         self._enable_fallback = False
         if provider_options is None:
@@ -90,11 +93,11 @@ def _adapt(onnxruntime: Any) -> None:
         threads = self._sess_options.intra_op_num_threads
         if threads > 0:
             provider_options = [
-                {"threads": threads, **options} if name == PROVIDER else options
+                {"threads": threads, **options} if name in _OURS else options
                 for name, options in zip(names, provider_options)
             ]
         chosen = list(zip(names, provider_options))
-        if knows_plugins:
+        if knows_plugins and not any(name in _OURS and _number_of(options) for name, options in chosen):
             return create(self, chosen, None, *rest, **more)
         self._fallback_providers = ["CPUExecutionProvider"]
         _choose(onnxruntime, self._sess_options, chosen)
@@ -104,22 +107,33 @@ def _adapt(onnxruntime: Any) -> None:
     onnxruntime.InferenceSession._create_inference_session = create_session
 
 
+def _number_of(options: Mapping[str, Any]) -> int:
+    """Of the GPU that the options name. By a provider's name ONNX Runtime takes the device of that number, which is the
+    CPU's for PROVIDER, or else the first."""
+    named = str(options.get("device", f"cuda:{options.get('device_id', 0)}"))
+    kind, _, number = named.partition(":")
+    return int(number) if kind == "cuda" and number.isdecimal() else 0
+
+
 def _choose(onnxruntime: Any, session_options: Any, chosen: list[tuple[str, Mapping[str, Any]]]) -> None:
     """Puts the providers into the session's options, but for the CPU's at the end, which is always there. Options that have
     been used before have the provider; then only what it is asked changes, an empty text being the default."""
     before = _options_of.get(session_options)
     for name, given in chosen:
         options = {str(key): str(value) for key, value in given.items()}
-        if name == PROVIDER and before is not None:
+        if name in _OURS and before is not None:
             for key in before - set(options):
-                session_options.add_session_config_entry(_PREFIX + key, "")
+                session_options.add_session_config_entry(f"ep.{name.lower()}.{key}", "")
             for key, value in options.items():
-                session_options.add_session_config_entry(_PREFIX + key, value)
+                session_options.add_session_config_entry(f"ep.{name.lower()}.{key}", value)
             before.update(options)
         elif before is None and not (name == "CPUExecutionProvider" and name == chosen[-1][0]):
-            found = [device for device in onnxruntime.get_ep_devices() if device.ep_name == name][:1]
+            number = _number_of(options) if name == GPU_PROVIDER else 0
+            found = devices(name)[number : number + 1]
+            if not found and name == GPU_PROVIDER:
+                raise ValueError(f"there is no GPU {number}: {name} has {len(devices(name))}")
             if not found:
                 raise ValueError(f"ONNX Runtime has no device for the provider '{name}' beside {PROVIDER}")
             session_options.add_provider_for_devices(found, options)
     if before is None:
-        _options_of[session_options] = {str(key) for name, given in chosen if name == PROVIDER for key in given}
+        _options_of[session_options] = {str(key) for name, given in chosen if name in _OURS for key in given}

@@ -1,5 +1,5 @@
 // The binary interface between ONNX Runtime and execution providers that it loads as plugins, as far as one that
-// compiles graphs for the host uses it; written from its public documentation. All structs begin with the version of
+// compiles graphs uses it; written from its public documentation. All structs begin with the version of
 // the interface that they were filled in for, and the host calls nothing that came later.
 #pragma once
 
@@ -11,12 +11,16 @@
 namespace camshaft::ort_provider {
 
 /// What the host's objects are to us: pointers.
+struct OrtDataType;
 struct OrtEpDevice;
 struct OrtEpGraphSupportInfo;
 struct OrtExternalInitializerInfo;
 struct OrtGraph;
 struct OrtHardwareDevice;
 struct OrtKernelContext;
+struct OrtKernelDef;
+struct OrtKernelDefBuilder;
+struct OrtKernelInfo;
 struct OrtKernelRegistry;
 struct OrtKeyValuePairs;
 struct OrtLogger;
@@ -28,6 +32,7 @@ struct OrtOpAttr;
 struct OrtRunOptions;
 struct OrtSessionOptions;
 struct OrtStatus;
+struct OrtSyncStream;
 struct OrtTensorTypeAndShapeInfo;
 struct OrtTypeInfo;
 struct OrtValue;
@@ -49,6 +54,13 @@ enum ValueKind : int32_t {
 };
 /// OrtHardwareDeviceType.
 enum HardwareKind : int32_t { cpu_hardware, gpu_hardware, npu_hardware };
+/// OrtMemoryInfoDeviceType.
+enum MemoryPlace : int32_t { host_memory, gpu_memory, fpga_memory, npu_memory };
+/// OrtDeviceMemoryType and OrtAllocatorType, as far as they are used.
+enum DeviceMemoryKind : int32_t { default_memory };
+enum AllocatorKind : int32_t { device_allocator };
+/// OrtMemType: where a kernel has an operand.
+enum OperandMemory : int32_t { host_input = -2, host_output = -1 };
 /// OrtLoggingLevel.
 enum Severity : int32_t { verbose_message, info_message, warning_message, error_message };
 /// OrtCompiledModelCompatibility.
@@ -66,6 +78,28 @@ struct NodeComputeInfo {
   OrtStatus* (*create_state)(NodeComputeInfo* self, OrtNodeComputeContext* context, void** state) = nullptr;
   OrtStatus* (*compute)(NodeComputeInfo* self, void* state, OrtKernelContext* context) = nullptr;
   void (*release_state)(NodeComputeInfo* self, void* state) = nullptr;
+};
+
+/// OrtKernelImpl: a kernel of one node.
+struct KernelImpl {
+  uint32_t version = interface_version;
+  uint32_t flags = 0;  ///< ONNX Runtime's own
+  OrtStatus* (*compute)(KernelImpl* self, OrtKernelContext* context) = nullptr;
+  void (*release)(KernelImpl* self) = nullptr;
+  OrtStatus* (*pack_weight)(KernelImpl* self, const OrtValue* tensor, int input, ort::Allocator* allocator, void* cache,
+                            bool* is_packed) = nullptr;
+  OrtStatus* (*share_weight)(KernelImpl* self, const void* const* buffers, const size_t* sizes, size_t count,
+                             int input) = nullptr;
+};
+using CreateKernel = OrtStatus* (*)(void* state, const OrtKernelInfo* info, KernelImpl** kernel);
+
+/// OrtDataTransferImpl: copies between the host's memory and a provider's. Streams are null without them.
+struct DataTransfer {
+  uint32_t version = interface_version;
+  void (*release)(DataTransfer* self) = nullptr;
+  bool (*can_copy)(const DataTransfer* self, const OrtMemoryDevice* from, const OrtMemoryDevice* to) = nullptr;
+  OrtStatus* (*copy)(DataTransfer* self, const OrtValue** from, OrtValue** to, OrtSyncStream** streams,
+                     size_t count) = nullptr;
 };
 
 /// OrtEp: the provider of one session. What may be null is.
@@ -108,7 +142,7 @@ struct EpFactory {
                                  ort::Allocator** allocator) = nullptr;
   void (*release_allocator)(EpFactory* self, ort::Allocator* allocator) = nullptr;
   /// Must be there, and may give none.
-  OrtStatus* (*create_data_transfer)(EpFactory* self, void** transfer) = nullptr;
+  OrtStatus* (*create_data_transfer)(EpFactory* self, DataTransfer** transfer) = nullptr;
   bool (*is_stream_aware)(const EpFactory* self) = nullptr;
   OrtStatus* (*create_stream)(EpFactory* self, const OrtMemoryDevice* device, const OrtKeyValuePairs* options,
                               void** stream) = nullptr;
@@ -125,6 +159,38 @@ struct EpApi {
   void (*release_ep_device)(OrtEpDevice* device);
   OrtStatus* (*add_nodes_to_fuse)(OrtEpGraphSupportInfo* support, const OrtNode* const* nodes, size_t count,
                                   const FusionOptions* options);
+  ort::ApiFunction add_single_node, node_name;
+  OrtStatus* (*add_allocator_info)(OrtEpDevice* device, const OrtMemoryInfo* memory);
+  const OrtMemoryDevice* (*device_of_info)(const OrtMemoryInfo* memory);
+  const OrtMemoryDevice* (*device_of_value)(const OrtValue* value);
+  bool (*are_equal)(const OrtMemoryDevice* a, const OrtMemoryDevice* b);
+  MemoryPlace (*place_of)(const OrtMemoryDevice* device);
+  DeviceMemoryKind (*memory_kind_of)(const OrtMemoryDevice* device);
+  uint32_t (*vendor_of)(const OrtMemoryDevice* device);
+  uint32_t (*number_of)(const OrtMemoryDevice* device);
+  ort::ApiFunction streams[3];
+  OrtStatus* (*create_hardware_device)(HardwareKind kind, uint32_t vendor, uint32_t number, const char* vendor_name,
+                                       const OrtKeyValuePairs* metadata, OrtHardwareDevice** device);
+  void (*release_hardware_device)(OrtHardwareDevice* device);
+  OrtStatus* (*create_kernel_registry)(OrtKernelRegistry** registry);
+  void (*release_kernel_registry)(OrtKernelRegistry* registry);
+  OrtStatus* (*add_kernel)(OrtKernelRegistry* registry, const OrtKernelDef* definition, CreateKernel create,
+                           void* state);
+  OrtStatus* (*create_kernel_def_builder)(OrtKernelDefBuilder** builder);
+  void (*release_kernel_def_builder)(OrtKernelDefBuilder* builder);
+  OrtStatus* (*set_operator_type)(OrtKernelDefBuilder* builder, const char* op);
+  OrtStatus* (*set_domain)(OrtKernelDefBuilder* builder, const char* domain);
+  OrtStatus* (*set_since_version)(OrtKernelDefBuilder* builder, int first, int last);
+  OrtStatus* (*set_provider)(OrtKernelDefBuilder* builder, const char* provider);
+  OrtStatus* (*set_input_memory)(OrtKernelDefBuilder* builder, size_t input, OperandMemory memory);
+  OrtStatus* (*set_output_memory)(OrtKernelDefBuilder* builder, size_t output, OperandMemory memory);
+  OrtStatus* (*add_type_constraint)(OrtKernelDefBuilder* builder, const char* name, const OrtDataType* const* types,
+                                    size_t count);
+  ort::ApiFunction aliases[2];
+  OrtStatus* (*build_kernel_def)(OrtKernelDefBuilder* builder, OrtKernelDef** definition);
+  void (*release_kernel_def)(OrtKernelDef* definition);
+  ort::ApiFunction questions[6];  // about a definition
+  OrtStatus* (*tensor_type)(ort::ElementType element, const OrtDataType** type);
 };
 
 /// OrtModelEditorApi, as far as it is called.

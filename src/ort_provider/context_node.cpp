@@ -109,7 +109,7 @@ OrtNode* make_context_node(const Host& host, const Engine& engine, const Provide
   }
   attributes.add("source", std::string(provider_name));
   attributes.add("ep_sdk_version", std::string(camshaft_version()));
-  attributes.add("hardware_architecture", find_backend("cpu")->device().isa);
+  attributes.add("hardware_architecture", find_backend(options.settings.build.device)->device().isa);
   attributes.add("partition_name", name);
   const std::vector<std::string> inputs = names_of(engine.inputs()), outputs = names_of(engine.outputs());
   OrtNode* node = nullptr;
@@ -120,17 +120,19 @@ OrtNode* make_context_node(const Host& host, const Engine& engine, const Provide
   return node;
 }
 
-Engine load_context_node(const Host& host, const OrtNode* node, const std::string& folder) {
+Engine load_context_node(const Host& host, const OrtNode* node, const std::string& device, const std::string& folder) {
+  const LoadOptions options{.device = device == "cpu" ? "" : device};  // the default, with which GPUs' run on the first
   const std::string context = text_attribute(host, node, "ep_cache_context");
   if (integer_attribute(host, node, "embed_mode", 1) == 1)
-    return load_engine(MappedFile::from_bytes(std::as_bytes(std::span(context)), "the model's EPContext node"));
+    return load_engine(MappedFile::from_bytes(std::as_bytes(std::span(context)), "the model's EPContext node"),
+                       options);
   const std::filesystem::path file = context;
   const bool leaves = std::find(file.begin(), file.end(), "..") != file.end();
   if (file.empty() || file.is_absolute() || leaves)
     throw Error(
         ErrorCode::invalid_model,
         fmt::format("the model's EPContext node names the file '{}': it must be in the model's folder", context));
-  return Engine::load((std::filesystem::path(folder) / file).string());
+  return Engine::load((std::filesystem::path(folder) / file).string(), options);
 }
 
 }  // namespace camshaft::ort_provider

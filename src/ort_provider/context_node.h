@@ -18,9 +18,10 @@ bool is_context_node(const Host& host, const OrtNode* node);
 OrtNode* make_context_node(const Host& host, const Engine& engine, const ProviderOptions& options,
                            const std::string& name, const std::string& model_path);
 
-/// Reads it again; one of another machine runs here, too. `folder`: of the model. Throws Error: corrupt_engine for what
-/// is damaged or of another format version, invalid_model for a file outside of the folder, io.
-Engine load_context_node(const Host& host, const OrtNode* node, const std::string& folder);
+/// Reads it again; one of another machine runs here, too. `device`: what it is to run on; one for a GPU takes the first
+/// where that is "cpu". `folder`: of the model. Throws Error: corrupt_engine for what is damaged or of another format
+/// version, invalid_model for a file outside of the folder, io, and what Engine::load() throws.
+Engine load_context_node(const Host& host, const OrtNode* node, const std::string& device, const std::string& folder);
 
 /// What says which machines and versions run an engine that this library makes.
 std::string compatibility_text();

@@ -61,7 +61,7 @@ std::optional<Engine> EngineCache::load(const std::string& key, const onnx::Mode
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return std::nullopt;
   try {
-    Engine engine = Engine::load(path);
+    Engine engine = Engine::load(path, {.device = options_.settings.build.device});
     const auto& metadata = engine.metadata();
     const auto it = metadata.find(std::string("model.") + key_note);
     if (it != metadata.end() && it->second == key) {

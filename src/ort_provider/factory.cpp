@@ -1,11 +1,14 @@
 #include "ort_provider/factory.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 
 #include "camshaft/camshaft.h"
 #include "ort_provider/context_node.h"
+#include "ort_provider/gpu_factory.h"
 #include "ort_provider/provider.h"
 
 namespace camshaft::ort_provider {
@@ -27,14 +30,18 @@ OrtStatus* list_devices(EpFactory* self, const OrtHardwareDevice* const* devices
   });
 }
 
-OrtStatus* create_provider(EpFactory* self, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const*, size_t,
-                           const OrtSessionOptions* session, const OrtLogger* logger, Ep** ep) {
-  const Host& host = static_cast<Factory*>(self)->host();
+OrtStatus* create_provider(EpFactory* self, const OrtHardwareDevice* const* devices, const OrtKeyValuePairs* const*,
+                           size_t count, const OrtSessionOptions* session, const OrtLogger* logger, Ep** ep) {
+  const auto& factory = *static_cast<Factory*>(self);
+  const Host& host = factory.host();
   return host.guarded([&] {
     auto* entries = host.get<OrtKeyValuePairs*>(slot("GetSessionOptionsConfigEntries"), session);
     const std::map<std::string, std::string> pairs = host.pairs(entries);
     host.call<void>(slot("ReleaseKeyValuePairs"), entries);
-    *ep = new Provider(host, parse_options(pairs), Log(host, logger));
+    DeviceId memory;
+    if (count > 0 && host.call<HardwareKind>(slot("HardwareDevice_Type"), devices[0]) == gpu_hardware)
+      memory = DeviceId::gpu(static_cast<int>(host.call<uint32_t>(slot("HardwareDevice_DeviceId"), devices[0])));
+    *ep = new Provider(host, factory.provider(), parse_options(pairs, factory.provider(), memory), Log(host, logger));
   });
 }
 
@@ -51,17 +58,8 @@ OrtStatus* judge_compatibility(EpFactory*, const OrtHardwareDevice* const*, size
 
 }  // namespace
 
-Factory& Factory::of(const ort::ApiBase& base) {
-  static auto* const mutex = new std::mutex;
-  static auto* const made = new std::map<const ort::ApiBase*, std::unique_ptr<Factory>>;
-  const std::lock_guard lock(*mutex);
-  std::unique_ptr<Factory>& factory = (*made)[&base];
-  if (!factory) factory.reset(new Factory(base));
-  return *factory;
-}
-
-Factory::Factory(const ort::ApiBase& base) : host_(base) {
-  name = [](const EpFactory*) { return provider_name; };
+Factory::Factory(const ort::ApiBase& base, const char* provider) : host_(base), provider_(provider) {
+  name = [](const EpFactory* self) { return static_cast<const Factory*>(self)->provider(); };
   vendor = [](const EpFactory*) { return "Camshaft"; };
   supported_devices = list_devices;
   create_ep = create_provider;
@@ -75,18 +73,43 @@ Factory::Factory(const ort::ApiBase& base) : host_(base) {
     return nullptr;
   };
   release_allocator = [](EpFactory*, ort::Allocator*) {};
-  create_data_transfer = [](EpFactory*, void** transfer) -> OrtStatus* {
+  create_data_transfer = [](EpFactory*, DataTransfer** transfer) -> OrtStatus* {
     *transfer = nullptr;
     return nullptr;
   };
   is_stream_aware = [](const EpFactory*) { return false; };
 }
 
+namespace {
+
+// Those that ONNX Runtime asks for, made once for each.
+struct Factories {
+  explicit Factories(const ort::ApiBase& base) : host(base), gpu(base) {}
+  Factory host;
+  GpuFactory gpu;
+
+  static Factories& of(const ort::ApiBase& base) {
+    static auto* const mutex = new std::mutex;
+    static auto* const made = new std::map<const ort::ApiBase*, std::unique_ptr<Factories>>;
+    const std::lock_guard lock(*mutex);
+    std::unique_ptr<Factories>& all = (*made)[&base];
+    if (!all) all = std::make_unique<Factories>(base);
+    return *all;
+  }
+};
+
+void give_factories(const ort::ApiBase& base, EpFactory** factories, size_t most, size_t* count) {
+  Factories& all = Factories::of(base);
+  EpFactory* const made[] = {&all.host, &all.gpu};
+  for (*count = 0; *count < std::min(most, std::size(made)); ++*count) factories[*count] = made[*count];
+}
+
+}  // namespace
+
 }  // namespace camshaft::ort_provider
 
 using camshaft::ort::ApiBase;
 using camshaft::ort_provider::EpFactory;
-using camshaft::ort_provider::Factory;
 using camshaft::ort_provider::OrtLogger;
 using camshaft::ort_provider::OrtStatus;
 
@@ -96,10 +119,8 @@ extern "C" {
 CAMSHAFT_API OrtStatus* CreateEpFactories(const char*, const ApiBase* base, const OrtLogger*, EpFactory** factories,
                                           size_t most, size_t* count) {
   *count = 0;
-  if (most == 0) return nullptr;
   try {
-    factories[0] = &Factory::of(*base);
-    *count = 1;
+    camshaft::ort_provider::give_factories(*base, factories, most, count);
     return nullptr;
   } catch (const std::exception& e) {
     // Of a version that lacks the functions a status is made by the oldest table.

@@ -13,6 +13,7 @@
 #include "engine/profile.h"
 #include "ort_provider/shape_texts.h"
 #include "ort_provider/tensorrt_options.h"
+#include "runtime/backends.h"
 
 namespace camshaft::ort_provider {
 
@@ -49,7 +50,8 @@ std::vector<std::string> split_list(const std::string& text) {
   return items;
 }
 
-void set_build_option(const std::string& name, const std::string& value, api::Settings& settings) {
+void set_build_option(const std::string& provider, const std::string& name, const std::string& value,
+                      api::Settings& settings) {
   if (contains(not_of_sessions, name))
     throw Error(ErrorCode::unsupported,
                 fmt::format("the option '{}' is for engines of whole models, not for ONNX Runtime's sessions", name));
@@ -59,7 +61,7 @@ void set_build_option(const std::string& name, const std::string& value, api::Se
   names.insert(names.end(), std::begin(own_names), std::end(own_names));
   if (!contains(names, name))
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} has no option '{}'{}", provider_name, name, what_was_meant(name, names)));
+                fmt::format("{} has no option '{}'{}", provider, name, what_was_meant(name, names)));
   const api::Option& option = api::find_option(CAMSHAFT_BUILD, name);
   if (option.kind == api::OptionKind::boolean) {
     option.set(settings, parse_switch(name, value));
@@ -78,14 +80,27 @@ uint64_t parse_count(const std::string& name, const std::string& value) {
   return count;
 }
 
+/// What a program that was written for TensorRT's provider means by its number of a GPU: that one, or, on a machine
+/// without, the CPU.
+void choose_gpu(const std::string& number, ProviderOptions& options) {
+  const std::string device = fmt::format("cuda:{}", parse_count("device_id", number));
+  try {
+    find_backend(device);
+    options.settings.build.device = device;
+  } catch (const Error& e) {
+    options.unused.push_back(fmt::format("the option 'device_id' has no effect, the CPU computes: {}", e.what()));
+  }
+}
+
 std::string hash_of_file(const std::string& path) {
   return path.empty() ? "" : to_hex(hash128(MappedFile::open(path)->bytes()));
 }
 
 }  // namespace
 
-ProviderOptions parse_options(const std::map<std::string, std::string>& entries) {
-  std::string prefix = fmt::format("ep.{}.", provider_name);
+ProviderOptions parse_options(const std::map<std::string, std::string>& entries, const std::string& provider,
+                              DeviceId memory) {
+  std::string prefix = fmt::format("ep.{}.", provider);
   std::transform(prefix.begin(), prefix.end(), prefix.begin(), [](unsigned char c) { return std::tolower(c); });
   std::map<std::string, std::string> own, tensorrt;
   for (const auto& [key, value] : entries) {
@@ -98,6 +113,8 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries)
     }
   }
   ProviderOptions options;
+  options.memory = memory;
+  options.settings.build.device = to_string(memory);
   TranslatedOptions translated = translate_tensorrt_options(tensorrt);
   options.unused = std::move(translated.unused);
   own.merge(translated.options);  // what is given by our name goes first
@@ -132,13 +149,17 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries)
   if (const std::string count = take("min-subgraph-size"); !count.empty())
     options.least_nodes = parse_count("min-subgraph-size", count);
   for (const std::string& op : split_list(take("exclude-operators"))) options.excluded.insert(op);
-  for (const auto& [name, value] : own) set_build_option(name, value, options.settings);
-  const BuildOptions& build = options.settings.build;
-  if (build.device != "cpu")
-    throw Error(ErrorCode::unsupported, fmt::format("Camshaft's execution provider runs on the CPU alone, not on '{}': "
-                                                    "for GPUs use Camshaft's own interface",
-                                                    build.device));
-  options.settings.context.threads = build.threads;
+  if (!translated.gpu.empty() && !own.contains("device")) choose_gpu(translated.gpu, options);
+  for (const auto& [name, value] : own) set_build_option(provider, name, value, options.settings);
+  const std::string& device = options.settings.build.device;
+  find_backend(device);  // or else nodes would be left to other providers, one by one
+  if (memory.is_gpu() && parse_device_id(device) != memory)
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("the session's tensors are on {}, the provider's option asks for '{}': choose the GPU by the "
+                    "session's device (camshaft.ort.devices())",
+                    to_string(memory), device));
+  options.settings.context.threads = options.settings.build.threads;
   options.settings.build.strip_weights = options.cache_is_weightless;
 
   const auto entry = [&](const char* name) {

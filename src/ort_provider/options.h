@@ -9,10 +9,16 @@
 
 #include "api/option_table.h"
 #include "base/cache_folder.h"
+#include "base/device_id.h"
 
 namespace camshaft::ort_provider {
 
+constexpr const char* provider_name = "CamshaftExecutionProvider";
+/// The one whose tensors are on a GPU.
+constexpr const char* gpu_provider_name = "CamshaftCUDAExecutionProvider";
+
 struct ProviderOptions {
+  DeviceId memory;         ///< that tensors are in, of nodes' inputs and outputs
   api::Settings settings;  ///< of builds and contexts
   /// Where engines are kept from session to session; empty: nowhere.
   std::string cache_folder;
@@ -28,15 +34,15 @@ struct ProviderOptions {
   std::string context_path;  ///< of the model with context nodes; empty: beside the model
 };
 
-/// `entries`: all of the session's configuration. Those of the provider are camshaft's build options by their names
-/// (with - or _), what is above, and TensorRT's provider's options (tensorrt_options.h). An empty value is the default.
-/// Throws Error(invalid_argument) for another name, with what was probably meant, and for a value that does not fit;
-/// Error(unsupported) for what the provider cannot do.
-ProviderOptions parse_options(const std::map<std::string, std::string>& entries);
+/// `entries`: all of the session's configuration; `provider`: the name of the provider, and `memory`: where its tensors
+/// are, which is also what engines run on unless an option says so. Those of the provider are camshaft's build options
+/// by their names (with - or _), what is above, and TensorRT's provider's options (tensorrt_options.h). An empty value
+/// is the default. Throws Error(invalid_argument) for another name, with what was probably meant, and for a value that
+/// does not fit; Error(unsupported) for what the provider cannot do, or a device that is not there.
+ProviderOptions parse_options(const std::map<std::string, std::string>& entries,
+                              const std::string& provider = provider_name, DeviceId memory = DeviceId::host);
 
 /// All that decides what an engine is made of a model, as text: options, and hashes of the files that they name.
 std::string build_key(const ProviderOptions& options);
-
-constexpr const char* provider_name = "CamshaftExecutionProvider";
 
 }  // namespace camshaft::ort_provider

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "onnx/convertible_nodes.h"
 #include "ort_provider/context_node.h"
 #include "ort_provider/engine_maker.h"
+#include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {
 
@@ -26,6 +28,22 @@ std::vector<std::string> output_names_of(const onnx::ModelProto& model) {
   std::vector<std::string> names;
   for (const onnx::ValueInfoProto& output : model.graph.outputs) names.push_back(output.name);
   return sorted(std::move(names));
+}
+
+/// Values that are tensors of strings.
+std::set<std::string> texts_of(const onnx::GraphProto& graph) {
+  std::set<std::string> names;
+  for (const auto* infos : {&graph.inputs, &graph.outputs, &graph.value_infos})
+    for (const onnx::ValueInfoProto& info : *infos)
+      if (info.type.kind == onnx::TypeProto::Kind::tensor && info.type.elem_type == string_data_type)
+        names.insert(info.name);
+  return names;
+}
+
+bool reads_or_writes(const onnx::NodeProto& node, const std::set<std::string>& names) {
+  const auto is_one = [&](const auto& name) { return names.contains(std::string(name)); };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), is_one) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), is_one);
 }
 
 }  // namespace
@@ -48,9 +66,16 @@ struct Provider::ComputeInfo : NodeComputeInfo {
   std::unique_ptr<Subgraph> subgraph;
 };
 
-Provider::Provider(const Host& host, const ProviderOptions& options, const Log& log)
-    : host_(host), options_(options), log_(log), compatibility_(compatibility_text()) {
-  name = [](const Ep*) { return provider_name; };
+Provider::Provider(const Host& host, const char* provider, const ProviderOptions& options, const Log& log)
+    : host_(host), name_(provider), options_(options), log_(log), compatibility_(compatibility_text()) {
+  name = [](const Ep* self) { return static_cast<const Provider*>(self)->name_; };
+  if (options_.memory.is_gpu()) {
+    copies_ = std::make_unique<CopyKernels>(host, GpuMemory::of(options_.memory.ordinal()), provider);
+    kernel_registry = [](Ep* self, const OrtKernelRegistry** registry) -> OrtStatus* {
+      *registry = static_cast<Provider*>(self)->copies_->registry();
+      return nullptr;
+    };
+  }
   get_capability = [](Ep* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
     auto* own = static_cast<Provider*>(self);
     return own->host_.guarded([&] { own->find_nodes(graph, support); });
@@ -95,9 +120,11 @@ std::vector<bool> Provider::nodes_that_can(const GraphFacts& facts) const {
       model.graph.inputs.push_back(info);
   model.graph.outputs.clear();  // their types are among value_infos
   std::vector<std::string> reasons = onnx::refused_nodes(model);
+  const std::set<std::string> texts = options_.memory.is_gpu() ? texts_of(model.graph) : std::set<std::string>();
   std::vector<bool> can;
   for (size_t n = 0; n < facts.nodes.size(); ++n) {
     const std::string& op = model.graph.nodes[n].op_type;
+    if (reads_or_writes(model.graph.nodes[n], texts)) reasons[n] = "texts are in the host's memory alone";
     if (facts.is_taken[n]) reasons[n] = "another provider has it";
     if (!facts.unreadable[n].empty()) reasons[n] = facts.unreadable[n];
     if (options_.excluded.contains(op)) reasons[n] = "the option exclude-operators names it";
@@ -182,8 +209,9 @@ std::unique_ptr<Subgraph> Provider::subgraph_of(const OrtGraph* graph, const Ort
     const OrtNode* node = nullptr;
     host_.ask(slot("Graph_GetNodes"), graph, &node, count);
     if (is_context_node(host_, node)) {
-      Engine engine = load_context_node(host_, node, std::filesystem::path(model_path).parent_path().string());
-      return std::make_unique<Subgraph>(host_, std::move(engine), context, inputs, outputs);
+      Engine engine = load_context_node(host_, node, options_.settings.build.device,
+                                        std::filesystem::path(model_path).parent_path().string());
+      return std::make_unique<Subgraph>(host_, std::move(engine), context, options_.memory, inputs, outputs);
     }
   }
   if (failure_) std::rethrow_exception(failure_);
@@ -191,7 +219,7 @@ std::unique_ptr<Subgraph> Provider::subgraph_of(const OrtGraph* graph, const Ort
                                     [&](const Offer& offer) { return offer.outputs == sorted(outputs); });
   if (offered == offers_.end())
     throw Error(ErrorCode::internal, "ONNX Runtime asks for nodes that were not offered to it");
-  auto subgraph = std::make_unique<Subgraph>(host_, offered->engine, context, inputs, outputs);
+  auto subgraph = std::make_unique<Subgraph>(host_, offered->engine, context, options_.memory, inputs, outputs);
   if (options_.makes_context_nodes && context_node) {
     const std::string name = host_.get<const char*>(slot("Node_GetName"), fused);
     *context_node = make_context_node(host_, offered->engine, options_, name, model_path);

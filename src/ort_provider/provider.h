@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ort_provider/copy_kernels.h"
 #include "ort_provider/host.h"
 #include "ort_provider/options.h"
 #include "ort_provider/partition.h"
@@ -19,7 +20,7 @@ namespace camshaft::ort_provider {
 /// within the body of a control flow node: the whole node may be, when its graph's turn comes.
 class Provider : public Ep {
  public:
-  Provider(const Host& host, const ProviderOptions& options, const Log& log);
+  Provider(const Host& host, const char* provider, const ProviderOptions& options, const Log& log);
 
  private:
   /// What was offered of the graph that was asked about last.
@@ -37,11 +38,13 @@ class Provider : public Ep {
   std::unique_ptr<Subgraph> subgraph_of(const OrtGraph* graph, const OrtNode* fused, OrtNode** context_node);
 
   const Host& host_;
+  const char* name_;
   ProviderOptions options_;
   Log log_;
   std::vector<Offer> offers_;
   std::exception_ptr failure_;  ///< why what was taken cannot be had
   std::string compatibility_;
+  std::unique_ptr<CopyKernels> copies_;  ///< of one whose tensors are on a GPU
 };
 
 }  // namespace camshaft::ort_provider

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ir/tensor.h"
+#include "ort_provider/copy_kernels.h"
 #include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {
@@ -39,9 +40,9 @@ struct Subgraph::Runner {
   std::vector<int64_t> read;
 };
 
-Subgraph::Subgraph(const Host& host, Engine engine, const ContextOptions& options,
+Subgraph::Subgraph(const Host& host, Engine engine, const ContextOptions& options, DeviceId memory,
                    const std::vector<std::string>& inputs, const std::vector<std::string>& outputs)
-    : host_(host), engine_(std::move(engine)), options_(options) {
+    : host_(host), engine_(std::move(engine)), options_(options), memory_(memory) {
   for (const std::string& name : inputs) inputs_.push_back({name, find_named(engine_.inputs(), name, "input").dtype});
   for (const std::string& name : outputs) {
     const TensorInfo& info = find_named(engine_.outputs(), name, "output");
@@ -80,6 +81,9 @@ void Subgraph::run(OrtKernelContext* kernel) {
   std::unique_ptr<Runner> runner = take();
   Context& context = runner->context;
   bool has_new_sizes = false;
+  const auto place_of = [&](const OrtValue* value) {
+    return memory_.is_host() ? DeviceId::host : device_of(host_, value);
+  };
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const auto* value = host_.get<const OrtValue*>(slot("KernelContext_GetInput"), std::as_const(kernel), i);
     if (!value)
@@ -95,7 +99,7 @@ void Subgraph::run(OrtKernelContext* kernel) {
       context.bind_input(inputs_[i].name, runner->texts[i].data(), runner->texts[i].size() * sizeof(std::string));
     } else {
       context.bind_input(inputs_[i].name, host_.get<const void*>(slot("GetTensorData"), value),
-                         byte_size(inputs_[i].dtype, element_count(runner->read)));
+                         byte_size(inputs_[i].dtype, element_count(runner->read)), place_of(value));
     }
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -105,7 +109,7 @@ void Subgraph::run(OrtKernelContext* kernel) {
     auto* value =
         host_.get<OrtValue*>(slot("KernelContext_GetOutput"), kernel, i, std::as_const(dims).data(), dims.size());
     context.bind_output(outputs_[i].name, host_.get<void*>(slot("GetTensorMutableData"), value),
-                        byte_size(outputs_[i].dtype, element_count(dims)));
+                        byte_size(outputs_[i].dtype, element_count(dims)), place_of(value));
   }
   context.run();
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -116,7 +120,12 @@ void Subgraph::run(OrtKernelContext* kernel) {
       write_texts(host_, value, static_cast<const std::string*>(view.data),
                   static_cast<size_t>(element_count(view.dims)));
     } else if (view.bytes > 0) {
-      std::memcpy(host_.get<void*>(slot("GetTensorMutableData"), value), view.data, view.bytes);
+      auto* to = host_.get<void*>(slot("GetTensorMutableData"), value);
+      if (const DeviceId place = place_of(value); place.is_gpu()) {
+        GpuMemory::of(place.ordinal()).copy(to, place, view.data, DeviceId::host, view.bytes);
+      } else {
+        std::memcpy(to, view.data, view.bytes);
+      }
     }
   }
   give_back(std::move(runner));

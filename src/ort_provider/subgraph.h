@@ -11,14 +11,15 @@
 
 namespace camshaft::ort_provider {
 
-/// An engine behind a fused node: inputs are read where ONNX Runtime has them, outputs written where it wants them, but
-/// for texts and for outputs whose sizes only the run tells. Runs may overlap: each takes a context of its own.
+/// An engine behind a fused node: inputs are read where ONNX Runtime has them, outputs written where it wants them, on
+/// a GPU too, but for texts and for outputs whose sizes only the run tells. Runs may overlap: each takes a context of
+/// its own.
 class Subgraph {
  public:
-  /// `inputs` and `outputs`: what the engine's are named, in the order of the fused node's. Throws
-  /// Error(invalid_argument) where it has others.
-  Subgraph(const Host& host, Engine engine, const ContextOptions& options, const std::vector<std::string>& inputs,
-           const std::vector<std::string>& outputs);
+  /// `memory`: where tensors are, the host or a GPU; `inputs` and `outputs`: what the engine's are named, in the order
+  /// of the fused node's. Throws Error(invalid_argument) where it has others.
+  Subgraph(const Host& host, Engine engine, const ContextOptions& options, DeviceId memory,
+           const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
   ~Subgraph();
   Subgraph(const Subgraph&) = delete;
   Subgraph& operator=(const Subgraph&) = delete;
@@ -46,6 +47,7 @@ class Subgraph {
   const Host& host_;
   Engine engine_;
   ContextOptions options_;
+  DeviceId memory_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   std::mutex mutex_;

@@ -27,7 +27,7 @@ struct Alias {
 };
 
 constexpr Alias aliases[] = {
-    {"device_id", Meaning::nothing},
+    {"device_id", Meaning::other},
     {"has_trt_options", Meaning::nothing},
     {"trt_auxiliary_streams", Meaning::nothing},
     {"trt_bf16_enable", Meaning::boolean, "bf16"},
@@ -130,6 +130,7 @@ TranslatedOptions translate_tensorrt_options(const std::map<std::string, std::st
         break;
     }
   }
+  out.gpu = value_of("device_id");
   const std::string level = value_of("trt_builder_optimization_level");
   // Below 3, which is TensorRT's default, it measures less and less.
   const bool is_quick = !level.empty() && level < "3";

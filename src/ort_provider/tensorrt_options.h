@@ -10,6 +10,7 @@ namespace camshaft::ort_provider {
 struct TranslatedOptions {
   std::map<std::string, std::string> options;  ///< by our names
   std::vector<std::string> unused;             ///< messages about those that have no effect
+  std::string gpu;                             ///< which one is meant, where there is one; empty: nothing is said
 };
 
 /// Whether a name is one of theirs: "trt_…", "device_id", …

@@ -13,8 +13,6 @@ namespace {
 
 using ort::slot;
 
-constexpr int32_t string_data_type = 8;
-
 /// ONNX and ONNX Runtime number element types alike but for the last. 0 for one that is not known here.
 int32_t data_type_of(ort::ElementType element) {
   switch (element) {

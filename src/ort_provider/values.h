@@ -12,6 +12,9 @@
 
 namespace camshaft::ort_provider {
 
+/// ONNX's number for strings.
+constexpr int32_t string_data_type = 8;
+
 /// Nothing where the type is not known, or is one that ONNX does not have.
 std::optional<onnx::TypeProto> type_of(const Host& host, const OrtTypeInfo* info);
 

@@ -47,7 +47,7 @@ def test_a_value_that_does_not_fit_is_an_error():
 
 
 def test_what_the_provider_cannot_do_is_an_error():
-    assert "on the CPU alone, not on 'cuda'" in refusal({"device": "cuda"})
+    assert "'tpu'" in refusal({"device": "tpu"})
     assert "'trt_dla_enable' cannot be had" in refusal({"trt_dla_enable": "1"})
     assert "'refit' is for engines of whole models" in refusal({"refit": "true"})
 

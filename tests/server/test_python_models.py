@@ -257,9 +257,7 @@ def test_cancelled_request(python_server, client):
 def test_request_with_a_deadline(client):
     # It is given up when its time is over, by the server too: the instance takes the next one.
     status, _ = failure(
-        lambda: client.infer(
-            "echo", [make_input("INPUT0", ONE, "FP32")], parameters={"do": "wait"}, client_timeout=0.2
-        )
+        lambda: client.infer("echo", [make_input("INPUT0", ONE, "FP32")], parameters={"do": "wait"}, client_timeout=0.2)
     )
     assert status == "StatusCode.DEADLINE_EXCEEDED"
     echo(client, ONE)

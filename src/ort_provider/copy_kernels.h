@@ -1,0 +1,36 @@
+// Kernels for the copies that ONNX Runtime puts between nodes of a provider for GPUs and others' (MemcpyFromHost,
+// MemcpyToHost).
+#pragma once
+
+#include <memory>
+
+#include "ort_provider/gpu_memory.h"
+#include "ort_provider/host.h"
+
+namespace camshaft::ort_provider {
+
+/// What a session's provider gives as its registry. The host and the memory must outlive it.
+class CopyKernels {
+ public:
+  /// `provider`: its name. Throws Error.
+  CopyKernels(const Host& host, GpuMemory& memory, const char* provider);
+  ~CopyKernels();
+  CopyKernels(const CopyKernels&) = delete;
+  CopyKernels& operator=(const CopyKernels&) = delete;
+
+  const OrtKernelRegistry* registry() const { return registry_; }
+
+ private:
+  struct Copy;
+  void add(const char* op, bool from_host, const char* provider);
+
+  const Host& host_;
+  GpuMemory& memory_;
+  OrtKernelRegistry* registry_ = nullptr;
+};
+
+/// The device that a tensor's memory is on: the host, or a GPU.
+DeviceId device_of(const Host& host, const OrtValue* value);
+DeviceId device_of(const Host& host, const OrtMemoryDevice* device);
+
+}  // namespace camshaft::ort_provider

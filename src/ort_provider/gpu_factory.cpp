@@ -1,0 +1,120 @@
+#include "ort_provider/gpu_factory.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/libraries/libraries.h"
+#include "ort_provider/copy_kernels.h"
+#include "ort_provider/gpu_memory.h"
+
+namespace camshaft::ort_provider {
+
+namespace {
+
+using ort::slot;
+
+constexpr uint32_t nvidia = 0x10de;
+constexpr size_t any_alignment = 0;  // as the devices have that programs name when they bind memory
+
+struct GpuAllocator : ort::Allocator {
+  GpuAllocator(GpuMemory& memory, const OrtMemoryInfo* of) : ort::Allocator{}, blocks(memory), about(of) {
+    version = interface_version;
+    alloc = [](ort::Allocator* self, size_t bytes) -> void* {
+      try {
+        return static_cast<GpuAllocator*>(self)->blocks.allocate(bytes);
+      } catch (const std::exception&) {
+        return nullptr;  // which ONNX Runtime has a message for
+      }
+    };
+    free = [](ort::Allocator* self, void* memory_of) { static_cast<GpuAllocator*>(self)->blocks.free(memory_of); };
+    info = [](const ort::Allocator* self) {
+      return reinterpret_cast<const ort::MemoryInfo*>(static_cast<const GpuAllocator*>(self)->about);
+    };
+    reserve = alloc;
+  }
+  GpuBlocks blocks;
+  const OrtMemoryInfo* about;
+};
+
+bool is_ours(const Host& host, const OrtMemoryDevice* device) {
+  return host.ep().place_of(device) == gpu_memory && host.ep().vendor_of(device) == nvidia;
+}
+
+struct GpuTransfer : DataTransfer {
+  explicit GpuTransfer(const Host& of) : host(of) {
+    release = [](DataTransfer* self) { delete static_cast<GpuTransfer*>(self); };
+    can_copy = [](const DataTransfer* self, const OrtMemoryDevice* from, const OrtMemoryDevice* to) {
+      const Host& known = static_cast<const GpuTransfer*>(self)->host;
+      const auto is_known = [&](const OrtMemoryDevice* device) {
+        return known.ep().place_of(device) == host_memory || is_ours(known, device);
+      };
+      return is_known(from) && is_known(to) && (is_ours(known, from) || is_ours(known, to));
+    };
+    copy = [](DataTransfer* self, const OrtValue** from, OrtValue** to, OrtSyncStream**, size_t count) {
+      const Host& known = static_cast<GpuTransfer*>(self)->host;
+      return known.guarded([&] {
+        for (size_t i = 0; i < count; ++i) {
+          const DeviceId source = device_of(known, from[i]), target = device_of(known, to[i]);
+          GpuMemory::of((target.is_gpu() ? target : source).ordinal())
+              .copy(known.get<void*>(slot("GetTensorMutableData"), to[i]), target,
+                    known.get<const void*>(slot("GetTensorData"), from[i]), source,
+                    known.get<size_t>(slot("GetTensorSizeInBytes"), from[i]));
+        }
+      });
+    };
+  }
+  const Host& host;
+};
+
+}  // namespace
+
+GpuFactory::GpuFactory(const ort::ApiBase& base) : Factory(base, gpu_provider_name) {
+  supported_devices = [](EpFactory* self, const OrtHardwareDevice* const*, size_t, OrtEpDevice** ep_devices,
+                         size_t most, size_t* given) {
+    auto* own = static_cast<GpuFactory*>(self);
+    return own->host().guarded([&] { own->list_gpus(ep_devices, most, given); });
+  };
+  vendor_id = [](const EpFactory*) { return nvidia; };
+  create_allocator = [](EpFactory* self, const OrtMemoryInfo* memory, const OrtKeyValuePairs*,
+                        ort::Allocator** allocator) {
+    auto* own = static_cast<GpuFactory*>(self);
+    return own->host().guarded([&] {
+      const DeviceId gpu = device_of(own->host(), memory ? own->host().ep().device_of_info(memory) : nullptr);
+      if (gpu.is_host()) {
+        *allocator = nullptr;
+      } else {
+        *allocator =
+            new GpuAllocator(GpuMemory::of(gpu.ordinal()), own->memories_.at(static_cast<size_t>(gpu.ordinal())));
+      }
+    });
+  };
+  release_allocator = [](EpFactory*, ort::Allocator* allocator) { delete static_cast<GpuAllocator*>(allocator); };
+  create_data_transfer = [](EpFactory* self, DataTransfer** transfer) {
+    const Host& host = static_cast<GpuFactory*>(self)->host();
+    return host.guarded([&] { *transfer = new GpuTransfer(host); });
+  };
+}
+
+void GpuFactory::list_gpus(OrtEpDevice** ep_devices, size_t most, size_t* given) {
+  *given = 0;
+  const cuda::Library<cuda::api::Driver>& driver = cuda::driver_library();
+  if (!driver.problem.empty()) return;
+  for (const cuda::DeviceFacts& gpu : cuda::list_devices(driver.functions)) {
+    const auto number = static_cast<uint32_t>(gpu.ordinal);
+    if (*given == most) return;
+    if (gpus_.size() <= number) {
+      OrtHardwareDevice* hardware = nullptr;
+      host().check(host().ep().create_hardware_device(gpu_hardware, nvidia, number, "NVIDIA", nullptr, &hardware),
+                   slot("GetEpApi"));
+      gpus_.push_back(hardware);
+      memories_.push_back(host().get<OrtMemoryInfo*>(
+          slot("CreateMemoryInfo_V2"), fmt::format("Camshaft_GPU_{}", number).c_str(), gpu_memory, nvidia,
+          static_cast<int32_t>(number), default_memory, any_alignment, device_allocator));
+    }
+    host().check(host().ep().create_ep_device(this, gpus_[number], nullptr, nullptr, ep_devices + *given),
+                 slot("GetEpApi"));
+    host().check(host().ep().add_allocator_info(ep_devices[*given], memories_[number]), slot("GetEpApi"));
+    ++*given;
+  }
+}
+
+}  // namespace camshaft::ort_provider
