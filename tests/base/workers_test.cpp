@@ -240,6 +240,10 @@ TEST(Fork, while_other_threads_begin_and_end_sessions) {
 }
 
 TEST(Fork, pools_and_workers_of_the_parent_end_in_the_child) {
+#ifdef __SANITIZE_THREAD__
+  // It ends the child: "dup thread with used id", of a thread whose stack is where one of the parent's was.
+  GTEST_SKIP() << "ThreadSanitizer still knows the parent's threads";
+#endif
   auto pool = std::make_unique<ThreadPool>(3);
   EXPECT_TRUE(runs_on(*pool, 3));
   expect_in_child([&] {
