@@ -28,15 +28,6 @@ std::vector<const OrtDataType*> types_of_numbers(const Host& host) {
 
 }  // namespace
 
-DeviceId device_of(const Host& host, const OrtMemoryDevice* device) {
-  if (!device || host.ep().place_of(device) != gpu_memory) return DeviceId::host;
-  return DeviceId::gpu(static_cast<int>(host.ep().number_of(device)));
-}
-
-DeviceId device_of(const Host& host, const OrtValue* value) {
-  return device_of(host, host.ep().device_of_value(value));
-}
-
 struct CopyKernels::Copy : KernelImpl {
   explicit Copy(const CopyKernels& of) : kernels(of) {
     compute = [](KernelImpl* self, OrtKernelContext* context) {

@@ -29,8 +29,4 @@ class CopyKernels {
   OrtKernelRegistry* registry_ = nullptr;
 };
 
-/// The device that a tensor's memory is on: the host, or a GPU.
-DeviceId device_of(const Host& host, const OrtValue* value);
-DeviceId device_of(const Host& host, const OrtMemoryDevice* device);
-
 }  // namespace camshaft::ort_provider

@@ -2,9 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <string_view>
+
 #include "backends/cuda/libraries/libraries.h"
-#include "ort_provider/copy_kernels.h"
 #include "ort_provider/gpu_memory.h"
+#include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {
 
@@ -34,6 +40,30 @@ struct GpuAllocator : ort::Allocator {
   GpuBlocks blocks;
   const OrtMemoryInfo* about;
 };
+
+/// How many GPUs CUDA will number. Where the system lists them CUDA is not asked: a process that has started it cannot
+/// fork children that use it, and this is called when the provider is registered, whether it will be used or not. A
+/// number that is not there is an error when a session is made.
+size_t count_gpus() {
+  std::error_code failed;
+  const std::filesystem::directory_iterator listed("/proc/driver/nvidia/gpus", failed);
+  if (failed) {
+    const cuda::Library<cuda::api::Driver>& driver = cuda::driver_library();
+    return driver.problem.empty() ? cuda::list_devices(driver.functions).size() : 0;
+  }
+  const auto all = static_cast<size_t>(std::distance(begin(listed), end(listed)));
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!visible) return all;
+  // Numbers or names, separated by commas, until one that is none.
+  size_t count = 0;
+  std::string_view rest = visible;
+  while (!rest.empty() && rest.front() != '-' && rest.front() != ',') {
+    ++count;
+    const size_t comma = rest.find(',');
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  }
+  return count;
+}
 
 bool is_ours(const Host& host, const OrtMemoryDevice* device) {
   return host.ep().place_of(device) == gpu_memory && host.ep().vendor_of(device) == nvidia;
@@ -95,12 +125,9 @@ GpuFactory::GpuFactory(const ort::ApiBase& base) : Factory(base, gpu_provider_na
 }
 
 void GpuFactory::list_gpus(OrtEpDevice** ep_devices, size_t most, size_t* given) {
-  *given = 0;
-  const cuda::Library<cuda::api::Driver>& driver = cuda::driver_library();
-  if (!driver.problem.empty()) return;
-  for (const cuda::DeviceFacts& gpu : cuda::list_devices(driver.functions)) {
-    const auto number = static_cast<uint32_t>(gpu.ordinal);
-    if (*given == most) return;
+  const size_t count = std::min(count_gpus(), most);
+  for (*given = 0; *given < count; ++*given) {
+    const auto number = static_cast<uint32_t>(*given);
     if (gpus_.size() <= number) {
       OrtHardwareDevice* hardware = nullptr;
       host().check(host().ep().create_hardware_device(gpu_hardware, nvidia, number, "NVIDIA", nullptr, &hardware),
@@ -110,10 +137,9 @@ void GpuFactory::list_gpus(OrtEpDevice** ep_devices, size_t most, size_t* given)
           slot("CreateMemoryInfo_V2"), fmt::format("Camshaft_GPU_{}", number).c_str(), gpu_memory, nvidia,
           static_cast<int32_t>(number), default_memory, any_alignment, device_allocator));
     }
-    host().check(host().ep().create_ep_device(this, gpus_[number], nullptr, nullptr, ep_devices + *given),
+    host().check(host().ep().create_ep_device(this, gpus_[number], nullptr, nullptr, ep_devices + number),
                  slot("GetEpApi"));
-    host().check(host().ep().add_allocator_info(ep_devices[*given], memories_[number]), slot("GetEpApi"));
-    ++*given;
+    host().check(host().ep().add_allocator_info(ep_devices[number], memories_[number]), slot("GetEpApi"));
   }
 }
 

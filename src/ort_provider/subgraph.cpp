@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "ir/tensor.h"
-#include "ort_provider/copy_kernels.h"
+#include "ort_provider/gpu_memory.h"
 #include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {

@@ -112,6 +112,15 @@ TensorFacts facts_of(const Host& host, const OrtValue* value) {
   return facts;
 }
 
+DeviceId device_of(const Host& host, const OrtMemoryDevice* device) {
+  if (!device || host.ep().place_of(device) != gpu_memory) return DeviceId::host;
+  return DeviceId::gpu(static_cast<int>(host.ep().number_of(device)));
+}
+
+DeviceId device_of(const Host& host, const OrtValue* value) {
+  return device_of(host, host.ep().device_of_value(value));
+}
+
 void read_dims(const Host& host, const OrtValue* value, std::vector<int64_t>& dims) {
   const ShapeInfo info(host, value);
   dims.resize(host.get<size_t>(slot("GetDimensionsCount"), info.get()));

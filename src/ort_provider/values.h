@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/device_id.h"
 #include "base/dtype.h"
 #include "onnx/proto.h"
 #include "ort_provider/host.h"
@@ -24,6 +25,9 @@ struct TensorFacts {
 };
 /// Throws Error for what is no tensor.
 TensorFacts facts_of(const Host& host, const OrtValue* value);
+/// Where a tensor's memory is: the host, or a GPU.
+DeviceId device_of(const Host& host, const OrtValue* value);
+DeviceId device_of(const Host& host, const OrtMemoryDevice* device);
 /// The sizes alone, into a vector that keeps its memory.
 void read_dims(const Host& host, const OrtValue* value, std::vector<int64_t>& dims);
 std::vector<std::string> read_texts(const Host& host, const OrtValue* value);
