@@ -64,7 +64,7 @@ NamedTensors tensors_of(PyObject* pairs, const char* what) {
   NamedTensors tensors;
   each(pairs, [&](PyObject* pair) {
     const std::string name = words_of(item(pair, 0).get());
-    tensors.emplace_back(name, view_of_capsule(item(pair, 1).get(), fmt::format("{} '{}'", what, name), false));
+    tensors.emplace_back(name, view_of_capsule(item(pair, 1).get(), {what, name}, false));
   });
   return tensors;
 }

@@ -2,9 +2,11 @@
 #include <Python.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "camshaft/context.hpp"
 #include "camshaft/engine.hpp"
@@ -149,7 +151,7 @@ PyObject* set_input(PyObject*, PyObject* arguments) {
   if (PyArg_ParseTuple(arguments, "OsO", &capsule, &name, &tensor) == 0) return nullptr;
   return guarded([&] {
     Context& context = context_of(capsule);
-    context.set_input(name, view_of_capsule(tensor, fmt::format("input '{}'", name), false));
+    context.set_input(name, view_of_capsule(tensor, {"input", name}, false));
     return none();
   });
 }
@@ -160,7 +162,7 @@ PyObject* bind_output(PyObject*, PyObject* arguments) {
   if (PyArg_ParseTuple(arguments, "OssO", &capsule, &name, &dtype, &tensor) == 0) return nullptr;
   return guarded([&] {
     Context& context = context_of(capsule);
-    const Tensor view = view_of_capsule(tensor, fmt::format("output '{}'", name), true);
+    const Tensor view = view_of_capsule(tensor, {"output", name}, true);
     if (*dtype != '\0' && to_string(view.dtype()) != dtype)
       throw Error(ErrorCode::invalid_argument, fmt::format("output '{}' is {}, it is bound to an array of {}", name,
                                                            dtype, camshaft::to_string(view.dtype())));
@@ -189,6 +191,72 @@ PyObject* run(PyObject*, PyObject* capsule) {
       context.run();
     }
     return none();
+  });
+}
+
+constexpr const char* places_name = "camshaft output places";
+
+/// Where the outputs of a context lay after a run, and of what shapes they were.
+struct OutputPlaces {
+  struct Place {
+    std::string name;
+    const void* data = nullptr;
+    Dims dims;
+    bool is_known = false;
+  };
+  std::vector<Place> places;
+
+  /// Looks again. Whether nothing is other than the last time.
+  bool are_as_before(const Context& context) {
+    bool are_same = true;
+    for (Place& place : places) {
+      const Tensor output = context.output(place.name);
+      const camshaft_tensor* handle = output.handle();
+      const void* data = camshaft_tensor_data(handle);
+      const size_t rank = camshaft_tensor_rank(handle);
+      const int64_t* dims = camshaft_tensor_dims(handle);
+      if (place.is_known && place.data == data && std::equal(place.dims.begin(), place.dims.end(), dims, dims + rank))
+        continue;
+      place.data = data;
+      place.dims.assign(dims, dims + rank);
+      place.is_known = true;
+      are_same = false;
+    }
+    return are_same;
+  }
+};
+
+PyObject* output_places(PyObject*, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    auto made = std::make_unique<OutputPlaces>();
+    const Py_ssize_t count = PySequence_Size(names);
+    if (count < 0) throw PythonError();
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const Reference name(checked(PySequence_GetItem(names, i)));
+      made->places.push_back({words_of(name.get()), nullptr, {}, false});
+    }
+    PyObject* capsule = PyCapsule_New(made.get(), places_name, [](PyObject* freed) {
+      delete static_cast<OutputPlaces*>(PyCapsule_GetPointer(freed, places_name));
+    });
+    if (capsule != nullptr) made.release();
+    return capsule;
+  });
+}
+
+PyObject* run_in_place(PyObject*, PyObject* arguments) {
+  PyObject *capsule = nullptr, *places_capsule = nullptr;
+  if (PyArg_ParseTuple(arguments, "OO", &capsule, &places_capsule) == 0) return nullptr;
+  return guarded([&] {
+    Context& context = context_of(capsule);
+    auto* places = static_cast<OutputPlaces*>(PyCapsule_GetPointer(places_capsule, places_name));
+    if (places == nullptr) throw PythonError();
+    bool are_as_before = false;
+    {
+      const Unlocked unlocked;
+      context.run();
+      are_as_before = places->are_as_before(context);
+    }
+    return PyBool_FromLong(are_as_before ? 1 : 0);
   });
 }
 
@@ -235,6 +303,13 @@ PyObject* output(PyObject*, PyObject* arguments) {
   });
 }
 
+PyObject* output_address(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os", &capsule, &name) == 0) return nullptr;
+  return guarded([&] { return PyLong_FromVoidPtr(const_cast<std::byte*>(context_of(capsule).output(name).data())); });
+}
+
 PyObject* output_dlpack(PyObject*, PyObject* arguments) {
   PyObject* capsule = nullptr;
   const char* name = nullptr;
@@ -264,10 +339,14 @@ PyMethodDef engine_functions[] = {
     {"bind_output", bind_output, METH_VARARGS, "bind_output(context, name, dtype, dlpack)"},
     {"keep_output", keep_output, METH_VARARGS, "keep_output(context, name, number of the GPU, -1 for the host)"},
     {"run", run, METH_O, "run(context)"},
+    {"output_places", output_places, METH_O, "output_places([name]) -> places, for run_in_place()"},
+    {"run_in_place", run_in_place, METH_VARARGS,
+     "run_in_place(context, places) -> whether the outputs lie where they did after its last call, in the same shapes"},
     {"enqueue", enqueue, METH_VARARGS, "enqueue(context, stream)"},
     {"synchronize", synchronize, METH_O, "synchronize(context)"},
     {"output_shape", output_shape, METH_VARARGS, "output_shape(context, name) -> [size]"},
     {"output", output, METH_VARARGS, "output(context, name) -> (dtype, dims, number of the GPU, -1 for the host)"},
+    {"output_address", output_address, METH_VARARGS, "output_address(context, name) -> number"},
     {"output_dlpack", output_dlpack, METH_VARARGS, "output_dlpack(context, name) -> dlpack"},
     {nullptr, nullptr, 0, nullptr}};
 

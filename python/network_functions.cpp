@@ -94,7 +94,7 @@ Tensor tensor_of(PyObject* data, const char* dtype, PyObject* dims) {
     });
     return strings;
   }
-  const Tensor view = view_of_capsule(data, "the constant", false);
+  const Tensor view = view_of_capsule(data, {"the constant", {}}, false);
   if (*dtype == '\0') return view;
   return Tensor::view(parse_dtype(dtype), numbers_of(dims), view.data(), view.bytes());
 }

@@ -50,7 +50,7 @@ PyObject* set(PyObject*, PyObject* arguments) {
   if (PyArg_ParseTuple(arguments, "OsO", &capsule, &name, &tensor) == 0) return nullptr;
   return guarded([&] {
     Refitter& refitter = refitter_of(capsule);
-    refitter.set(name, view_of_capsule(tensor, fmt::format("the initializer '{}'", name), false));
+    refitter.set(name, view_of_capsule(tensor, {"the initializer", name}, false));
     return none();
   });
 }

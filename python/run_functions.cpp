@@ -132,8 +132,8 @@ PyObject* compare_arrays(PyObject*, PyObject* arguments) {
   double tolerance = 0;
   if (PyArg_ParseTuple(arguments, "sOOd", &name, &expected, &actual, &tolerance) == 0) return nullptr;
   return guarded([&] {
-    const Tensor right = view_of_capsule(expected, fmt::format("what output '{}' should be", name), false);
-    const Tensor given = view_of_capsule(actual, fmt::format("output '{}'", name), false);
+    const Tensor right = view_of_capsule(expected, {"what should be output", name}, false);
+    const Tensor given = view_of_capsule(actual, {"output", name}, false);
     return text(detail::record_of([&](camshaft_record** error) {
                   return camshaft_compare(name, right.handle(), given.handle(), tolerance, error);
                 }).json());

@@ -44,7 +44,11 @@ bool is_dense(const dlpack::Tensor& tensor) {
   return true;
 }
 
-Device device_of(const dlpack::Device& device, const std::string& what) {
+std::string said(const ArrayUse& use) {
+  return use.name.empty() ? std::string(use.kind) : fmt::format("{} '{}'", use.kind, use.name);
+}
+
+Device device_of(const dlpack::Device& device, const ArrayUse& use) {
   switch (device.type) {
     case dlpack::cpu:
     case dlpack::cuda_pinned:
@@ -54,7 +58,7 @@ Device device_of(const dlpack::Device& device, const std::string& what) {
     default:
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} is on a device of DLPack's type {}: give an array of the CPU or of a CUDA device",
-                              what, static_cast<int>(device.type)));
+                              said(use), static_cast<int>(device.type)));
   }
 }
 
@@ -80,7 +84,7 @@ void release_capsule(PyObject* capsule) {
 
 }  // namespace
 
-Tensor view_of_capsule(PyObject* capsule, const std::string& what, bool writable) {
+Tensor view_of_capsule(PyObject* capsule, const ArrayUse& use, bool writable) {
   const dlpack::Tensor* tensor = nullptr;
   bool is_read_only = false;
   if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
@@ -89,25 +93,25 @@ Tensor view_of_capsule(PyObject* capsule, const std::string& what, bool writable
     const auto* versioned = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
     if (versioned->major != 1)
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} is given through version {} of DLPack; 1 is understood", what, versioned->major));
+                  fmt::format("{} is given through version {} of DLPack; 1 is understood", said(use), versioned->major));
     tensor = &versioned->tensor;
     is_read_only = (versioned->flags & dlpack::read_only) != 0;
   } else {
-    throw Error(ErrorCode::invalid_argument, fmt::format("{} is no DLPack tensor", what));
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} is no DLPack tensor", said(use)));
   }
   if (writable && is_read_only)
-    throw Error(ErrorCode::invalid_argument, fmt::format("{} is bound to an array that may not be written", what));
-  const Device device = device_of(tensor->device, what);
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} is bound to an array that may not be written", said(use)));
+  const Device device = device_of(tensor->device, use);
   std::optional<DType> dtype;
   for (const auto& [ours, theirs] : types)
     if (theirs == tensor->dtype) dtype = ours;
   if (!dtype)
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} has elements of DLPack's type {} with {} bits, which engines do not take", what,
+                fmt::format("{} has elements of DLPack's type {} with {} bits, which engines do not take", said(use),
                             tensor->dtype.code, tensor->dtype.bits));
   if (!is_dense(*tensor))
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} is not row-major without gaps: give a contiguous array", what));
+                fmt::format("{} is not row-major without gaps: give a contiguous array", said(use)));
   const Dims dims(tensor->shape, tensor->shape + tensor->rank);
   int64_t count = 1;
   for (const int64_t d : dims) count *= d;

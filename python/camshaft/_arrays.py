@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from camshaft._types import Capsule, Shape
 
 CPU, _CUDA = 1, 2  # of DLPack
+DLPACK = (1, 1)  # the version that is understood, which allows arrays that may not be written
 
 
 def device_name(ordinal: int) -> str:
@@ -27,7 +28,7 @@ def capsule_of(array: Any) -> Capsule:
         raise TypeError(f"{type(array).__name__} has no __dlpack__: give an array of NumPy, PyTorch, CuPy, …")
     options: dict[str, Any] = {} if array.__dlpack_device__()[0] == CPU else {"stream": -1}
     try:
-        return export(max_version=(1, 1), **options)  # which allows arrays that may not be written
+        return export(max_version=DLPACK, **options)
     except TypeError:
         return export(**options)
 
@@ -87,6 +88,12 @@ class Memory:
         self.shape = tuple(int(size) for size in shape)
         kind, _, number = self.device.partition(":")
         self._ordinal = -1 if kind == "cpu" else int(number or 0)
+
+    @classmethod
+    def of(cls, array: Array) -> Memory:
+        """Where an output lies that a context keeps."""
+        address = _native.output_address(array._context._context, array._name)
+        return cls(address, array.dtype, array.shape, array.device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (CPU, 0) if self._ordinal < 0 else (_CUDA, self._ordinal)

@@ -19,9 +19,19 @@ enum Status : int {
   memory_allocation = 2,
   invalid_device = 101,
   invalid_resource_handle = 400,
+  memory_already_registered = 712,
+  memory_not_registered = 713,
 };
 
 constexpr size_t alignment = 256;  // what cudaMalloc promises
+
+/// What cudaPointerGetAttributes says of memory, by the numbers of cudaMemoryType.
+enum Kind : int { unregistered = 0, of_host = 1, of_device = 2, managed = 3 };
+
+struct Allocation {
+  size_t bytes = 0;
+  Kind kind = of_device;
+};
 
 struct Event {
   std::chrono::steady_clock::time_point recorded;
@@ -29,7 +39,8 @@ struct Event {
 };
 
 std::mutex mutex;
-std::map<uintptr_t, size_t> allocations;  // bytes by address
+std::map<uintptr_t, Allocation> allocations;  // by address
+std::map<uintptr_t, size_t> registered;       // bytes of memory of the caller's, by address
 std::set<const void*> streams;
 std::set<const Event*> events;
 thread_local int last_error = success;
@@ -39,14 +50,14 @@ int result(int status) {
   return status;
 }
 
-int allocate(void** address, size_t bytes) {
+int allocate(void** address, size_t bytes, Kind kind = of_device) {
   if (address == nullptr) return result(invalid_value);
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   if (rounded < bytes) return result(memory_allocation);
   *address = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (*address == nullptr) return result(memory_allocation);
   const std::lock_guard lock(mutex);
-  allocations[reinterpret_cast<uintptr_t>(*address)] = rounded;
+  allocations[reinterpret_cast<uintptr_t>(*address)] = {rounded, kind};
   return success;
 }
 
@@ -60,14 +71,35 @@ int release(void* address) {
   return success;
 }
 
+/// The entry that an address lies in; the end where there is none. The lock is held.
+template <class Map, class Bytes>
+typename Map::const_iterator containing(const Map& map, uintptr_t address, const Bytes& bytes) {
+  auto after = map.upper_bound(address);
+  if (after == map.begin()) return map.end();
+  --after;
+  return address < after->first + bytes(after->second) ? after : map.end();
+}
+
+/// The allocation that an address lies in.
+std::map<uintptr_t, Allocation>::const_iterator allocation_of(uintptr_t address) {
+  return containing(allocations, address, [](const Allocation& allocation) { return allocation.bytes; });
+}
+
+Kind kind_of(const void* address) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const std::lock_guard lock(mutex);
+  const auto found = allocation_of(begin);
+  if (found != allocations.end()) return found->second.kind;
+  const bool is_registered = containing(registered, begin, [](size_t bytes) { return bytes; }) != registered.end();
+  return is_registered ? of_host : unregistered;
+}
+
 /// Memory that was allocated here is not read or written beyond its end; other memory is the caller's.
 bool fits(const void* address, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const std::lock_guard lock(mutex);
-  auto after = allocations.upper_bound(begin);
-  if (after == allocations.begin()) return true;
-  const auto& [start, size] = *--after;
-  return begin >= start + size || bytes <= start + size - begin;
+  const auto found = allocation_of(begin);
+  return found == allocations.end() || bytes <= found->first + found->second.bytes - begin;
 }
 
 int copy(void* to, const void* from, size_t bytes, int kind) {
@@ -137,13 +169,35 @@ STAND_IN int cudaMallocAsync(void** address, size_t bytes, void*) {
   return allocate(address, bytes);
 }
 STAND_IN int cudaMallocManaged(void** address, size_t bytes, unsigned) {
-  return allocate(address, bytes);
+  return allocate(address, bytes, managed);
 }
 STAND_IN int cudaMallocHost(void** address, size_t bytes) {
-  return allocate(address, bytes);
+  return allocate(address, bytes, of_host);
 }
 STAND_IN int cudaHostAlloc(void** address, size_t bytes, unsigned) {
-  return allocate(address, bytes);
+  return allocate(address, bytes, of_host);
+}
+STAND_IN int cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t height) {
+  if (pitch == nullptr) return result(invalid_value);
+  *pitch = (width + alignment - 1) / alignment * alignment;
+  if (*pitch < width || (height != 0 && *pitch > SIZE_MAX / height)) return result(memory_allocation);
+  return allocate(address, *pitch * height);
+}
+/// cudaPointerAttributes.
+struct PointerAttributes {
+  int type;
+  int device;
+  void* device_pointer;
+  void* host_pointer;
+};
+STAND_IN int cudaPointerGetAttributes(PointerAttributes* attributes, const void* address) {
+  constexpr int no_device = -2;
+  if (attributes == nullptr || address == nullptr) return result(invalid_value);
+  const Kind kind = kind_of(address);
+  auto* pointer = const_cast<void*>(address);
+  *attributes = {kind, kind == unregistered ? no_device : 0, kind == unregistered ? nullptr : pointer,
+                 kind == of_device ? nullptr : pointer};
+  return success;
 }
 STAND_IN int cudaFree(void* address) {
   return release(address);
@@ -179,10 +233,25 @@ STAND_IN int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size
   return is_stream(stream) ? cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind)
                            : result(invalid_resource_handle);
 }
-STAND_IN int cudaHostRegister(void* address, size_t, unsigned) {
-  return result(address != nullptr ? success : invalid_value);
+STAND_IN int cudaHostRegister(void* address, size_t bytes, unsigned) {
+  if (address == nullptr || bytes == 0) return result(invalid_value);
+  const std::lock_guard lock(mutex);
+  const bool is_new = registered.emplace(reinterpret_cast<uintptr_t>(address), bytes).second;
+  return result(is_new ? success : memory_already_registered);
 }
 STAND_IN int cudaHostUnregister(void* address) {
+  const std::lock_guard lock(mutex);
+  return result(registered.erase(reinterpret_cast<uintptr_t>(address)) != 0 ? success : memory_not_registered);
+}
+STAND_IN int cudaHostGetFlags(unsigned* flags, void* address) {
+  if (flags == nullptr || kind_of(address) != of_host) return result(invalid_value);
+  *flags = 0;
+  return success;
+}
+STAND_IN int cudaMemPrefetchAsync(const void* address, size_t, int, void*) {
+  return result(address != nullptr ? success : invalid_value);
+}
+STAND_IN int cudaMemAdvise(const void* address, size_t, int, int) {
   return result(address != nullptr ? success : invalid_value);
 }
 STAND_IN int cudaHostGetDevicePointer(void** device, void* host, unsigned) {
@@ -195,6 +264,17 @@ STAND_IN int cudaMemset(void* address, int value, size_t bytes) {
 }
 STAND_IN int cudaMemsetAsync(void* address, int value, size_t bytes, void*) {
   return fill(address, value, bytes);
+}
+STAND_IN int cudaMemset2D(void* address, size_t pitch, int value, size_t width, size_t height) {
+  if (width > pitch) return result(invalid_value);
+  for (size_t row = 0; row < height; ++row) {
+    const int status = fill(static_cast<char*>(address) + row * pitch, value, width);
+    if (status != success) return status;
+  }
+  return success;
+}
+STAND_IN int cudaMemset2DAsync(void* address, size_t pitch, int value, size_t width, size_t height, void*) {
+  return cudaMemset2D(address, pitch, value, width, height);
 }
 STAND_IN int cudaMemGetInfo(size_t* free, size_t* total) {
   struct sysinfo info {};
@@ -236,6 +316,26 @@ STAND_IN int cudaStreamWaitEvent(void* stream, void* event, unsigned) {
   return is_stream(stream) ? event_done(static_cast<Event*>(event)) : result(invalid_resource_handle);
 }
 
+STAND_IN int cudaStreamGetFlags(void* stream, unsigned* flags) {
+  if (flags == nullptr) return result(invalid_value);
+  *flags = 0;
+  return stream_done(stream);
+}
+STAND_IN int cudaStreamGetPriority(void* stream, int* priority) {
+  const int status = write(priority, 0);
+  return status == success ? stream_done(stream) : status;
+}
+STAND_IN int cudaStreamAttachMemAsync(void* stream, void* address, size_t, unsigned) {
+  return address == nullptr ? result(invalid_value) : stream_done(stream);
+}
+/// What was put into the stream is done: the function is called at once.
+STAND_IN int cudaLaunchHostFunc(void* stream, void (*function)(void*), void* user) {
+  if (function == nullptr || !is_stream(stream))
+    return result(function == nullptr ? invalid_value : invalid_resource_handle);
+  function(user);
+  return success;
+}
+
 STAND_IN int cudaEventCreate(void** event) {
   return create_event(reinterpret_cast<Event**>(event));
 }
@@ -248,6 +348,9 @@ STAND_IN int cudaEventRecord(void* event, void* stream) {
   recorded->recorded = std::chrono::steady_clock::now();
   recorded->is_recorded = true;
   return success;
+}
+STAND_IN int cudaEventRecordWithFlags(void* event, void* stream, unsigned) {
+  return cudaEventRecord(event, stream);
 }
 STAND_IN int cudaEventSynchronize(void* event) {
   return event_done(static_cast<Event*>(event));
@@ -304,6 +407,31 @@ STAND_IN int cudaDeviceGetAttribute(int* value, int attribute, int device) {
       return write(value, 0);
   }
 }
+STAND_IN int cudaSetDeviceFlags(unsigned) {
+  return success;
+}
+STAND_IN int cudaGetDeviceFlags(unsigned* flags) {
+  if (flags == nullptr) return result(invalid_value);
+  *flags = 0;
+  return success;
+}
+STAND_IN int cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  return device != 0 || peer != 0 ? result(invalid_device) : write(can, 0);
+}
+STAND_IN int cudaDeviceEnablePeerAccess(int, unsigned) {
+  return result(invalid_device);
+}
+STAND_IN int cudaDeviceDisablePeerAccess(int) {
+  return result(invalid_device);
+}
+STAND_IN int cudaDeviceGetLimit(size_t* value, int) {
+  if (value == nullptr) return result(invalid_value);
+  *value = 0;
+  return success;
+}
+STAND_IN int cudaDeviceSetLimit(int, size_t) {
+  return success;
+}
 STAND_IN int cudaProfilerStart() {
   return success;
 }
@@ -336,6 +464,10 @@ STAND_IN const char* cudaGetErrorName(int status) {
       return "cudaErrorInvalidDevice";
     case invalid_resource_handle:
       return "cudaErrorInvalidResourceHandle";
+    case memory_already_registered:
+      return "cudaErrorHostMemoryAlreadyRegistered";
+    case memory_not_registered:
+      return "cudaErrorHostMemoryNotRegistered";
     default:
       return "cudaErrorUnknown";
   }
@@ -352,6 +484,10 @@ STAND_IN const char* cudaGetErrorString(int status) {
       return "there is no such device";
     case invalid_resource_handle:
       return "no stream or event that exists";
+    case memory_already_registered:
+      return "this memory is registered already";
+    case memory_not_registered:
+      return "this memory is not registered";
     default:
       return "unknown error";
   }

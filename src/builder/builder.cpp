@@ -1,6 +1,7 @@
 #include "builder/builder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -56,7 +57,9 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-void keep_debug_tensors(Graph& graph, const std::vector<std::string>& names) {
+// Gives the names that became further outputs.
+std::vector<std::string> keep_debug_tensors(Graph& graph, const std::vector<std::string>& names) {
+  std::vector<std::string> kept;
   for (const std::string& name : names) {
     if (std::find(graph.output_names.begin(), graph.output_names.end(), name) != graph.output_names.end()) continue;
     const auto it =
@@ -65,7 +68,9 @@ void keep_debug_tensors(Graph& graph, const std::vector<std::string>& names) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the model has no tensor named '{}' to keep for debugging", name));
     graph.add_output(name, static_cast<ValueId>(it - graph.values.begin()));
+    kept.push_back(name);
   }
+  return kept;
 }
 
 bool has_deviation(const Engine& engine, Deviation deviation) {
@@ -199,7 +204,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   const ModelIdentity& model = source.identity;
   const std::shared_ptr<Budget> budget = make_budget(options, imported.graph);
   const WorkScope budgeted(options.cancellation, budget);
-  keep_debug_tensors(imported.graph, options.debug_tensors);
+  const std::vector<std::string> debug_tensors = keep_debug_tensors(imported.graph, options.debug_tensors);
   warn_of_unused(options, *backend);
   options = with_types_of(std::move(options), imported.graph, *backend);
   ModelOptimizer optimizer(options, *backend, pool);
@@ -236,6 +241,9 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     compile.metadata = metadata_of(imported, model, source.bytes, backend->device());
     for (const auto& [name, text] : plugins_of(imported.graph)) compile.metadata["plugin " + name] = text;
     if (!adapters.empty()) compile.metadata[std::string(lora_input)] = names_of(adapters);
+    // Which of the outputs are none of the model's.
+    if (!debug_tensors.empty())
+      compile.metadata["debug_tensors"] = fmt::format("{}", fmt::join(debug_tensors, "\n"));
     compile.metadata["tuning"] = tuning.summary();
     compile.metadata["precision"] = optimized.precision;
     compile.notes = optimized.notes;

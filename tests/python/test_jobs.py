@@ -175,6 +175,19 @@ def test_numbers_of_yaml(tmp_path, model):
             "invalid argument",
         ),
         ({"int8": True}, module.InvalidArgumentError, "int8 needs the ranges", "invalid argument"),
+        (
+            {"int8": True},
+            module.InvalidArgumentError,
+            "in a job calibration_cache or calibration_data",
+            "invalid argument",
+        ),
+        (
+            {"int8": True, "calibration_cache": "absent"},
+            module.InvalidArgumentError,
+            "calibration_cache 'absent' is not there",
+            "invalid argument",
+        ),
+        ({"fp8": True}, module.InvalidArgumentError, "fp8 .* needs a GPU", "invalid argument"),
         ({"bf16": True, "tolerance": 1e-9}, module.VerificationError, "results differ", "verification failed"),
         ({"engine_path": "no/such/m.engine"}, module.FileError, "no folder", "input/output error"),
     ],
@@ -187,7 +200,7 @@ def test_failed_jobs_write_reports_and_nothing_else(model, tmp_path, monkeypatch
         jobs.convert(**job)
     report = report_of(tmp_path / "r.json")
     assert report["status"] == "failed" and report["output_engine"] is None and report["artifacts"] == []
-    assert report["errors"][0]["code"] == code and message in report["errors"][0]["message"]
+    assert report["errors"][0]["code"] == code and re.search(message, report["errors"][0]["message"])
     assert (tmp_path / "m.engine").read_bytes() == b"what was there" and not left(tmp_path)
     if kind is module.VerificationError:
         assert report["accuracy"]["passed"] is False
@@ -229,6 +242,76 @@ def test_calibrate_and_int8(model, data, tmp_path):
     with pytest.raises(module.InvalidArgumentError, match=r"broken.npy: not a file of arrays"):
         jobs.calibrate(onnx_path=model, calibration_data=data, calibration_cache=tmp_path / "never")
     assert not (tmp_path / "never").exists()
+
+
+def quantised(path, model, data):
+    """The model with QuantizeLinear and DequantizeLinear."""
+    calibration = module.calibrate(model, [np.load(file) for file in sorted(data.iterdir())])
+    module.quantize(model, path, calibration)
+    return path
+
+
+def test_quantised_models_need_no_ranges(model, data, tmp_path):
+    path = quantised(tmp_path / "q.onnx", model, data)
+    keys = {"engine_path": tmp_path / "q.engine", "opt_shape": [4, 3, 16, 16], "measure_seconds": 0.02}
+    report = jobs.convert(onnx_path=path, int8=True, **keys)
+    assert report["status"] == "success" and report["accuracy"]["passed"]
+    report = jobs.optimize(onnx_path=path, int8=True, bf16=False, **keys)
+    built = [candidate["precision"] for candidate in report["optimization"]["candidates"]]
+    assert built == [["fp32"], ["fp32", "int8"]]
+
+
+def test_fp8_is_tried_where_it_is_asked_for(model, data, tmp_path):
+    """A CPU has none: the candidate is there, with the reason."""
+    keys = {
+        "onnx_path": model,
+        "engine_path": tmp_path / "m.engine",
+        "opt_shape": [4, 3, 16, 16],
+        "calibration_data": data,
+    }
+    report = jobs.optimize(fp8=True, int8=False, bf16=False, measure_seconds=0.02, **keys)
+    report_of(tmp_path / "m.engine.report.json")
+    by_precision = {tuple(c["precision"]): c for c in report["optimization"]["candidates"]}
+    assert set(by_precision) == {("fp32",), ("fp32", "fp8")}
+    assert "compute capability 8.9" in by_precision["fp32", "fp8"]["refused"]
+
+
+@pytest.mark.parametrize("operation", ["convert", "optimize", "calibrate", "benchmark", "failed"])
+def test_every_report_has_every_field(model, data, tmp_path, operation):
+    keys = {
+        "onnx_path": model,
+        "opt_shape": [4, 3, 16, 16],
+        "measure_seconds": 0.02,
+        "report_path": tmp_path / "r.json",
+    }
+    if operation == "calibrate":
+        keys.update(calibration_data=data, calibration_cache=tmp_path / "ranges")
+    elif operation == "failed":
+        keys["onnx_path"] = tmp_path / "absent.onnx"
+        with pytest.raises(module.FileError):
+            jobs.convert(**keys)
+    elif operation == "benchmark":
+        keys.update(runtimes=["camshaft", "onnxruntime"], engine_path=tmp_path / "b.engine")
+    else:
+        keys["engine_path"] = tmp_path / "m.engine"
+    if operation != "failed":
+        getattr(jobs, operation)(**keys)
+    report = report_of(tmp_path / "r.json")
+    named = "operation status input_model output_engine accuracy artifacts recommendations errors"
+    assert set(named.split()) <= set(report)
+    assert {"precision", "workspace_mb", "dynamic_shapes"} <= set(report["configuration"])
+    assert {"layer_fusions", "reformats_eliminated", "tactics_selected"} <= set(report["optimization"])
+    figures = report["performance"]
+    assert {"build_time_s", "engine_size_mb", "estimated_latency_ms", "measured"} <= set(figures)
+    assert set(report["accuracy"]) >= {"passed", "worst_error", "against", "outputs"}
+    if operation in ("calibrate", "failed"):
+        assert report["optimization"]["layer_fusions"] is None and figures["engine_size_mb"] is None
+        return
+    engine = tmp_path / ("b.engine" if operation == "benchmark" else "m.engine")
+    assert report["output_engine"] == str(engine) and report["artifacts"][0]["kind"] == "engine"
+    assert figures["engine_size_mb"] == engine.stat().st_size / 2**20 and figures["build_time_s"] > 0
+    assert report["optimization"]["layer_fusions"] == 3 and report["optimization"]["tactics_selected"]
+    assert figures["measured"]["min_ms"] > 0 and figures["estimated_latency_ms"] > 0
 
 
 def test_optimize_keeps_the_fastest_that_is_accurate(model, data, tmp_path):

@@ -120,6 +120,40 @@ def test_arrays_that_may_not_be_written(context):
         context.bind_output("y", y)
 
 
+class Subclass(np.ndarray):
+    """What is not NumPy's array itself."""
+
+
+def test_outputs_of_an_engine_are_the_callers(engine):
+    """Of any batch, from arrays of any kind, in any order: the views that calls reuse are those of the last run."""
+    kept = []
+    for batch in [2, 2, 5, 1, 0, 5, 5]:
+        inputs = feed(batch, len(kept))
+        given = dict(inputs)
+        if batch == 5:
+            given["x"] = inputs["x"].view(Subclass)
+        if len(kept) % 2:
+            given["x"] = given["x"].copy()
+            given["x"].setflags(write=False)
+        kept.append((engine.run(given), inputs))
+    for outputs, inputs in kept:
+        check(outputs, inputs)
+    kept[1][0]["y"][:] = 7  # nobody else's memory
+    check(*kept[0])
+    check(engine.run(kept[2][1]), kept[2][1])
+
+
+def test_a_type_that_numpy_lacks_is_said_by_each_call():
+    net = module.Network()
+    net.output(net.Cast(net.input("x", "f32", (2,)), to="bf16"), "y")
+    net.output(net.input("z", "f32", (2,)) + 1, "w")
+    engine = module.build(net, verify=False)
+    inputs = {"x": np.ones(2, np.float32), "z": np.ones(2, np.float32)}
+    for _ in range(3):
+        with pytest.raises((BufferError, RuntimeError)):
+            engine.run(inputs)
+
+
 @pytest.mark.parametrize(
     "call, message",
     [

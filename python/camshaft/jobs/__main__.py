@@ -164,13 +164,13 @@ def _tell(report, as_json):
         print(_benchmark.table(report))
     for item in report["artifacts"]:
         print(f"{item['kind']}: {item['path']} ({item['bytes'] / 2**20:.2f} MiB)")
-    if report["optimization"]:
-        facts = report["optimization"]
+    facts = report["optimization"]
+    if "cases" not in performance and facts["tactics_selected"]:
         print(
             f"{facts.get('nodes_before', '?')} nodes in {facts['layers']} layers: {facts['layer_fusions']} fused, "
             f"{facts['reformats_eliminated']} changes of layout or type done on the way; {'+'.join(report['configuration']['precision'])}"
         )
-    if measured:
+    if measured and "cases" not in performance:
         print(
             f"latency: {measured['min_ms']:.3f} ms at best, {measured['p50_ms']:.3f} median, {measured['p99_ms']:.3f} p99 ({measured['threads']} threads)"
         )

@@ -5,13 +5,15 @@ import time
 
 from camshaft._errors import Error, InvalidArgumentError
 from camshaft._progress import shown
-from camshaft.jobs import _measure, _operations, _report, _runtimes, _settings
+from camshaft.jobs import _facts, _measure, _operations, _report, _runtimes, _settings
 from camshaft.jobs._file import existing
 
 
 def run_benchmark(job, report, progress):
     if "onnx_path" in job:
         existing(job["onnx_path"], "the model", job.get("_file"))
+    if "engine_path" in job:
+        _operations.check_folder(job["engine_path"])
     if "plot_path" in job:
         _operations.check_folder(job["plot_path"])
         from camshaft.jobs import _plot
@@ -45,10 +47,40 @@ def run_benchmark(job, report, progress):
         "against": cases[0]["runtime"],
         "outputs": [],
     }
+    _describe(job, report, runtimes, cases, studies)
     _advise(report, cases)
     if "plot_path" in job:
         _plot.draw(cases, left_out, job["plot_path"], _title(job), report["configuration"])
         _report.add_artifact(report, "plot", job["plot_path"])
+
+
+def _describe(job, report, runtimes, cases, studies):
+    """Fills the report with what the first engine is, and with its first case."""
+    own = next((runtime for runtime in runtimes if isinstance(runtime, _runtimes.Camshaft)), None)
+    ours = own or next((runtime for runtime in runtimes if isinstance(runtime, _runtimes.EngineFile)), None)
+    if ours is None:
+        return
+    engine, performance = ours.first(), report["performance"]
+    report["configuration"].update(
+        profiles=engine.profiles, device=engine.device, precision=_operations.precisions_of(engine)
+    )
+    report["optimization"] = _facts.optimization(engine)
+    performance["estimated_latency_ms"] = _facts.estimated_latency_ms(report["optimization"]["tactics_selected"])
+    performance["engine_size_mb"] = ours.size() / 2**20
+    if engine.profiles or not _operations.is_dynamic(engine):
+        performance["run_memory_mb"] = engine.memory()["arena_bytes"] / 2**20
+    if own:
+        performance["build_time_s"] = own.build_s
+        if "engine_path" in job:
+            engine.save(job["engine_path"])
+            _operations.saved(report, job["engine_path"])
+    case = next((case for case in cases if case["runtime"] == ours.label), None)
+    if case:
+        study = next(s for s in studies if _place(s) == _place(case))
+        figures = {key: case[key] for key in ("runs", "min_ms", "p50_ms", "p90_ms", "p99_ms")}
+        threads = max(1, report["configuration"]["threads"] // case["streams"])
+        shapes = {name: list(shape) for name, shape in study["shapes"].items()}
+        performance["measured"] = {"shapes": shapes, "threads": threads, **figures}
 
 
 def _title(job):
@@ -62,7 +94,7 @@ def _infos(job, runtimes):
 
 
 def _studies(job, infos, usual):
-    """What is measured: {"name", "batch", "streams", "profiles", "shapes"} each, from the job's three lists. Without any
+    """What is measured: {"study", "batch", "streams", "profiles", "shapes"} each, from the job's three lists. Without any
     of them it is the usual shape alone."""
     lists = [job.get(key, []) for key in ("batches", "dynamic_batches", "streams")]
     static, dynamic, streams = lists
@@ -87,7 +119,7 @@ def _studies(job, infos, usual):
 def _study(name, batch, streams, shapes, low, high):
     usual = high if low != high else shapes
     profile = {key: (low[key], usual[key], high[key]) for key in shapes}
-    return {"name": name, "batch": batch, "streams": streams, "profiles": [profile], "shapes": shapes}
+    return {"study": name, "batch": batch, "streams": streams, "profiles": [profile], "shapes": shapes}
 
 
 def _first(infos, shapes):
@@ -136,7 +168,7 @@ def _measured(job, study, infos, runtimes, left_out, threads):
         except Exception as error:  # of a rival's, of whatever kind; of ours, what an engine's profile refuses
             if isinstance(runtime, _runtimes.Camshaft) or (isinstance(error, Error) and error.code == "cancelled"):
                 raise
-            reason = f"{study['name']}, batch {study['batch']}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            reason = f"{study['study']}, batch {study['batch']}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
             left_out.append({"runtime": runtime.label, "reason": reason})
             continue
         runs.append(of_streams)
@@ -156,7 +188,7 @@ def _measured(job, study, infos, runtimes, left_out, threads):
         error = _measure.worst_error(result, results[0])
         cases.append(
             {
-                "study": study["name"],
+                "study": study["study"],
                 "runtime": label,
                 "batch": study["batch"],
                 "streams": streams,

@@ -1,5 +1,7 @@
 """What was done to a model, by the record of its engine, and what would make it faster, by what was measured."""
 
+from camshaft.jobs import _report, _settings
+
 # What changes the layout or the type of a tensor, and computes nothing.
 _REFORMATS = {"transpose", "cast", "quantize", "dequantize"}
 
@@ -68,7 +70,7 @@ def accuracy(report):
     """The report's section of that name, by the verification at the end of a build."""
     outputs = report.get("verification") or []
     if not outputs:
-        return {"passed": None, "worst_error": None, "against": "nothing: the build was not verified", "outputs": []}
+        return _report.not_compared("the build was not verified")
     errors = [output["relative_error"] for output in outputs if output.get("relative_error") is not None]
     return {
         "passed": all(output["passed"] for output in outputs),
@@ -105,7 +107,7 @@ def precisions(report, known=()):
             if error is not None
             else "its error is not known"
         )
-        needs = "; it needs calibration_data or a calibration_cache" if name == "int8" else ""
+        needs = "; it needs calibration_data or a calibration_cache" if name in _settings.OF_RANGES else ""
         text = f"{name}: true would run {speedup:.2f} times as fast by the cost model; {cost}{needs}"
         advice.append(_advice(name, text, speedup=speedup, error=error))
     return advice
@@ -117,7 +119,7 @@ def _precisions(job, engine, report, measured):
     if slow:
         reasons = sorted({layer["reason"] for layer in slow if layer["reason"]})
         yield _advice(
-            "int8",
+            next((name for name in _settings.OF_RANGES if job.get(name)), "int8"),
             f"{len(slow)} of {len(report['quantized_layers'])} layers stay in floating point: {'; '.join(reasons[:3])}",
             layers=[layer["layer"] for layer in slow],
         )

@@ -43,7 +43,7 @@ def run_calibrate(job, report, progress):
     begin = time.perf_counter()
     made = _calibrated(job, profiles, progress)
     report["performance"]["build_time_s"] = time.perf_counter() - begin
-    report["accuracy"] = {"passed": None, "worst_error": None, "against": "nothing: ranges were learnt", "outputs": []}
+    report["accuracy"] = _report.not_compared("ranges were learnt")
     _report.add_artifact(report, "calibration", path)
     samples = made.report["samples"]
     for warning in made.report["warnings"]:
@@ -72,9 +72,11 @@ def _calibrated(job, profiles, progress):
 
 
 def calibration_of(job, profiles, report, progress):
-    """The ranges that int8 takes: the cache, or what the data gives, which is then kept in the cache."""
+    """The ranges that int8 and fp8 take: the cache, or what the data gives, which is then kept in the cache. None where
+    the job names neither, as a model that is quantised needs none: of another one the build says so."""
     cache = job.get("calibration_cache")
-    if not (job.get("int8") or job.get("best")):
+    wanted = [name for name in _settings.OF_RANGES if job.get(name)]
+    if not (wanted or job.get("best")):
         return None
     if cache and os.path.exists(cache):
         return Calibration(cache)
@@ -85,14 +87,10 @@ def calibration_of(job, profiles, report, progress):
         if cache:
             _report.add_artifact(report, "calibration", cache)
         return made
-    if job.get("int8"):
-        where = (
-            f"calibration_cache '{cache}' is not there, and there is no"
-            if cache
-            else "there is neither calibration_cache nor"
-        )
+    if wanted and cache:
         raise InvalidArgumentError(
-            f"int8 needs the ranges of the model's tensors: {where} calibration_data to make it of"
+            f"{' and '.join(wanted)} need the ranges of the model's tensors: calibration_cache '{cache}' is not there, and "
+            "there is no calibration_data to make it of"
         )
     return None
 
@@ -111,12 +109,12 @@ def run_convert(job, report, progress):
     build_s = time.perf_counter() - begin
     describe(job, report, engine, build_s)
     engine.save(path)
-    _saved(report, path)
+    saved(report, path)
 
 
 def built(job, profiles, precision, calibration, progress):
     options = _settings.build_options(job)
-    needs_ranges = "int8" in precision or "best" in precision
+    needs_ranges = any(name in precision for name in (*_settings.OF_RANGES, "best"))
     return build(
         job["onnx_path"],
         profiles=profiles,
@@ -213,8 +211,8 @@ def run_optimize(job, report, progress):
     check_folder(path)
     profiles = _settings.profiles_of(job, input_names(job))
     report["configuration"]["profiles"] = _profiles(profiles)
-    wants_int8 = job.get("int8") or "calibration_data" in job or os.path.exists(job.get("calibration_cache", ""))
-    calibration = calibration_of({**job, "int8": wants_int8}, profiles, report, progress)
+    has_ranges = "calibration_data" in job or os.path.exists(job.get("calibration_cache", ""))
+    calibration = calibration_of({**job, "int8": job.get("int8", has_ranges)}, profiles, report, progress)
     made, tried = [], []
     for precision in _candidates(job, calibration):
         begin = time.perf_counter()
@@ -250,7 +248,7 @@ def run_optimize(job, report, progress):
     if precision:  # only the build in fp32 says what others would gain
         report["recommendations"] += _facts.precisions(made[0][1].report, built_in)
     engine.save(path)
-    _saved(report, path)
+    saved(report, path)
 
 
 def _candidates(job, calibration):
@@ -258,8 +256,11 @@ def _candidates(job, calibration):
     on_gpu = job.get("device", "cpu").startswith("cuda")
     singles = [["tf32"], ["bf16"], ["fp16"]] if on_gpu else [["bf16"]]
     allowed = [single for single in singles if job.get(single[0], True)]
-    with_int8 = [[*single, "int8"] for single in ([], *allowed[-1:])] if calibration is not None else []
-    return [[], *allowed, *with_int8]
+    eights = [name for name in _settings.OF_RANGES if name == "int8" or on_gpu or job.get(name)]
+    of_ranges = [
+        [*single, name] for name in eights if job.get(name, calibration is not None) for single in ([], *allowed[-1:])
+    ]
+    return [[], *allowed, *of_ranges]
 
 
 def _fastest(job, report, made, inputs):
@@ -284,7 +285,8 @@ def _fastest(job, report, made, inputs):
     return chosen, measured
 
 
-def _saved(report, path):
+def saved(report, path):
+    """Enters an engine that was written."""
     report["output_engine"] = str(path)
     report["performance"]["engine_size_mb"] = os.path.getsize(path) / 2**20
     _report.add_artifact(report, "engine", path)

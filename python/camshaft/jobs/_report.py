@@ -7,12 +7,13 @@ from pathlib import Path
 
 from camshaft import _native
 from camshaft._errors import Error, FileError
+from camshaft.jobs import _settings
 
 
 def empty(job):
     """A report of nothing done yet."""
     operation = job.get("operation", "convert")
-    allowed = [name for name in ("tf32", "bf16", "fp16", "int8") if job.get(name)]
+    allowed = [name for name in _settings.PRECISIONS if job.get(name)]
     model, gigabytes, threads = job.get("onnx_path"), job.get("max_workspace_gb"), job.get("threads")
     return {
         "version": 1,
@@ -30,7 +31,7 @@ def empty(job):
             "threads": threads if isinstance(threads, int) and threads > 0 else cores(),
             "host": host(),
         },
-        "optimization": None,
+        "optimization": {"layer_fusions": None, "reformats_eliminated": None, "tactics_selected": []},
         "performance": {
             "build_time_s": None,
             "engine_size_mb": None,
@@ -38,11 +39,16 @@ def empty(job):
             "estimated_latency_ms": None,
             "measured": None,
         },
-        "accuracy": None,
+        "accuracy": not_compared("the job did not come to it"),
         "artifacts": [],
         "recommendations": [],
         "errors": [],
     }
+
+
+def not_compared(reason):
+    """The report's section accuracy where no outputs were compared."""
+    return {"passed": None, "worst_error": None, "against": f"nothing: {reason}", "outputs": []}
 
 
 def cores():

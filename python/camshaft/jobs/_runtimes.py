@@ -1,6 +1,7 @@
 """What is measured beside each other: each gives functions that run a model on inputs, of one shape or of any."""
 
 import os
+import time
 
 from camshaft._engine import Engine
 from camshaft.jobs import _operations, _settings
@@ -19,13 +20,22 @@ class Camshaft:
     def __init__(self, job, calibration=None):
         self.job, self.calibration = job, calibration
         self.precision = [name for name in (*_settings.PRECISIONS, "best") if job.get(name)]
-        self.engines = {}
+        self.engines, self.build_s = {}, 0.0
 
     def prepare(self, profiles):
         key = str(profiles)
         if key not in self.engines:
+            begin = time.perf_counter()
             self.engines[key] = _operations.built(self.job, profiles, self.precision, self.calibration, None)
+            self.build_s += time.perf_counter() - begin
         return self.engines[key]
+
+    def first(self):
+        return next(iter(self.engines.values()))
+
+    def size(self):
+        """Bytes that the first engine has as a file."""
+        return len(bytes(self.first()))
 
     def runner(self, profiles, inputs, threads, streams=1):
         return _of_context(self.prepare(profiles), inputs, threads)
@@ -36,7 +46,13 @@ class EngineFile:
 
     def __init__(self, path, job):
         self.engine = Engine(existing(path, "the engine", job.get("_file")))
-        self.label = os.path.basename(path)
+        self.path, self.label = path, os.path.basename(path)
+
+    def first(self):
+        return self.engine
+
+    def size(self):
+        return os.path.getsize(self.path)
 
     def runner(self, profiles, inputs, threads, streams=1):
         return _of_context(self.engine, inputs, threads)

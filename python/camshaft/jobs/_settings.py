@@ -9,7 +9,8 @@ from camshaft._build import options as list_options
 from camshaft._errors import FileError, InvalidArgumentError
 from camshaft._plugin import load_ort_custom_ops, load_plugin
 
-PRECISIONS = ("tf32", "bf16", "fp16", "int8")
+PRECISIONS = ("tf32", "bf16", "fp16", "int8", "fp8")
+OF_RANGES = ("int8", "fp8")  # which a calibration places
 
 
 def sizes(shape):

@@ -59,6 +59,7 @@ from camshaft.tensorrt._layers import (
     IParametricReLULayer,
     IPoolingLayer,
     IQuantizeLayer,
+    IRaggedSoftMaxLayer,
     IReduceLayer,
     IResizeLayer,
     IReverseSequenceLayer,

@@ -161,6 +161,12 @@ class Network(INetworkDefinition):
             lambda network, name, output: _layers.ISoftMaxLayer(network, name, input, output), LayerType.SOFTMAX
         )
 
+    def add_ragged_softmax(self, input, bounds):
+        return self._add(
+            lambda network, name, output: _layers.IRaggedSoftMaxLayer(network, name, [input, bounds], output),
+            LayerType.RAGGED_SOFTMAX,
+        )
+
     def add_reduce(self, input, op, axes, keep_dims):
         return self._add(
             lambda network, name, output: _layers.IReduceLayer(network, name, input, output, op, axes, keep_dims),
@@ -367,9 +373,6 @@ class Network(INetworkDefinition):
 
     def add_assertion(self, condition, message):
         self._missing("add_assertion()", "shapes are checked when a run begins; leave the assertion out")
-
-    def add_ragged_softmax(self, input, bounds):
-        self._missing("add_ragged_softmax()", "mask the scores and use add_softmax()")
 
     def add_dynamic_quantize(self, input, axis, block_size, output_type, scale_type):
         self._missing("add_dynamic_quantize()", "use add_quantize() with a scale")

@@ -204,6 +204,8 @@ class Builder(Reporter):
         options["device"] = _cuda.device()
         if network._folder is not None and isinstance(model, bytes):
             options["folder"] = network._folder
+        if network._debug_tensors:
+            options["debug_tensors"] = [tensor.name for tensor in network._debug_tensors]
         if self.max_threads > 0:
             options["threads"] = self.max_threads
         if network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED):

@@ -6,7 +6,7 @@ import numpy
 
 import camshaft
 from camshaft.tensorrt import _cuda, _graphs
-from camshaft.tensorrt._enums import ErrorCodeTRT, ProfilingVerbosity
+from camshaft.tensorrt._enums import ErrorCodeTRT, ProfilingVerbosity, TensorLocation
 from camshaft.tensorrt._log import Reporter, theirs
 from camshaft.tensorrt._values import Dims, bytes_of_element, volume
 
@@ -48,10 +48,14 @@ class Profiler(IProfiler):
 
 
 class IDebugListener:
-    """Receives debug tensors, of which engines have none here."""
+    """Receives debug tensors after a run: derive from it, and write process_debug_tensor(addr, location, type, shape, name,
+    stream), which gives whether it could."""
 
     def __init__(self):
         pass
+
+    def process_debug_tensor(self, addr, location, type, shape, name, stream):
+        raise NotImplementedError("a debug listener needs process_debug_tensor()")
 
 
 class IExecutionContext(Reporter):
@@ -79,6 +83,7 @@ class IExecutionContext(Reporter):
         self._times = None
         self._consumed_event = 0
         self._debug_listener = None
+        self._debugged = set()  # names of the debug tensors that the listener gets
         for info in engine._engine.inputs:
             if -1 not in info.shape:
                 self._shapes[info.name] = Dims(info.shape)
@@ -223,6 +228,8 @@ class IExecutionContext(Reporter):
                 return self._fail(f"the shape of input '{missing[0]}' is not set: call set_input_shape()")
             self._bind_inputs()
             unbound = self._bind_outputs()
+            for name in self.engine._debug_tensors:
+                self._context.keep_output(name, on_device=_cuda.has_gpu())
             if self._times is not None:
                 self._times.reset()
             if stream is None or not _cuda.has_gpu():
@@ -231,6 +238,7 @@ class IExecutionContext(Reporter):
                 self._context.run()
             else:
                 self._context.enqueue(stream)
+            self._tell_listener(stream or 0)
             self._hand_over(unbound)
             if self._profiler is not None and self.enqueue_emits_profile:
                 self._report_times()
@@ -250,7 +258,7 @@ class IExecutionContext(Reporter):
     def _bind_outputs(self):
         """Binds the outputs whose shapes are known; the others' names: they are handed over after the run."""
         unbound = []
-        for info in self.engine._engine.outputs:
+        for info in self.engine._outputs:
             shape = None if info.name in self._data_dependent else self._output_shape(info.name)
             allocator = self._allocators.get(info.name)
             if shape is None or allocator is not None:
@@ -370,6 +378,50 @@ class IExecutionContext(Reporter):
             with theirs():
                 self._profiler.report_layer_time(layer["name"], 1000 * layer["seconds"])
 
+    # ---- Debug tensors: outputs that only a listener gets ----
+
+    def set_debug_listener(self, listener):
+        self._debug_listener = listener
+        return True
+
+    def get_debug_listener(self):
+        return self._debug_listener
+
+    def set_tensor_debug_state(self, name, flag):
+        """Whether the listener gets it. False, with a message to the logger, for what was not marked when building."""
+        if name not in self.engine._debug_tensors:
+            return self._fail(f"'{name}' is no debug tensor: call network.mark_debug() before building")
+        (self._debugged.add if flag else self._debugged.discard)(name)
+        return True
+
+    def get_debug_state(self, name):
+        return name in self._debugged
+
+    def set_all_tensors_debug_state(self, flag):
+        self._debugged = set(self.engine._debug_tensors) if flag else set()
+        return True
+
+    def _tell_listener(self, stream):
+        """Hands over what is in the context's memory, in the order in which it was marked. On a GPU it is there when the
+        stream has come to it, as for TensorRT's listeners."""
+        if self._debug_listener is None:
+            return
+        for name in self.engine._debug_tensors:
+            if name not in self._debugged:
+                continue
+            output = camshaft.Memory.of(self._context.output(name))
+            with theirs():
+                done = self._debug_listener.process_debug_tensor(
+                    output.address,
+                    TensorLocation.DEVICE,
+                    self.engine._dtype_of(name),
+                    Dims(output.shape),
+                    name,
+                    stream,
+                )
+            if done is False:
+                raise ValueError(f"the debug listener could not take tensor '{name}'")
+
     # ---- What has no effect, or nothing to do, here ----
 
     def set_device_memory(self, memory, size):
@@ -388,23 +440,6 @@ class IExecutionContext(Reporter):
 
     def set_aux_streams(self, aux_streams):
         pass
-
-    def set_debug_listener(self, listener):
-        """Kept; engines have no debug tensors, so that it is never called."""
-        self._debug_listener = listener
-        return True
-
-    def get_debug_listener(self):
-        return self._debug_listener
-
-    def set_tensor_debug_state(self, name, flag):
-        return self._fail(f"'{name}' is no debug tensor")
-
-    def get_debug_state(self, name):
-        return False
-
-    def set_all_tensors_debug_state(self, flag):
-        return True
 
     def get_runtime_config(self):
         return self.engine.create_runtime_config()

@@ -40,6 +40,10 @@ def instantiated(graph):
     return _kept(list(_made[graph])) if graph in _made else 0
 
 
+def is_known(handle):
+    return handle in _made
+
+
 def launch(instance):
     """False for what is no handle."""
     if instance not in _made:

@@ -39,8 +39,19 @@ def _module(name, source=None):
     module = types.ModuleType(name, None if source is None else source.__doc__)
     if source is not None:
         module.__dict__.update({key: value for key, value in vars(source).items() if not key.startswith("_")})
+    module.__getattr__ = lambda wanted: _refuse(name, wanted)
     sys.modules[name] = module
     return module
+
+
+def _refuse(module, wanted):
+    if wanted.startswith("__"):  # Python's own questions
+        raise AttributeError(f"module '{module}' has no attribute '{wanted}'")
+    package = "pycuda" if module.startswith("pycuda") else "cuda-python"
+    raise AttributeError(
+        f"{module}.{wanted} is not there: camshaft.tensorrt stands in for the package, with what programs call beside "
+        f"TensorRT. With a GPU, install {package} for it"
+    )
 
 
 def _stand_in_for_cuda():
@@ -66,6 +77,16 @@ def _stand_in_for_cuda():
     )
 
 
+class _NoKernels:
+    """pycuda.compiler.SourceModule, which many programs import and few use."""
+
+    def __init__(self, *arguments, **named):
+        raise NotImplementedError(
+            "pycuda.compiler.SourceModule: kernels cannot be compiled by what stands in for PyCUDA. With a GPU, install "
+            "pycuda; or make the kernel an operator of the model (camshaft.plugin)"
+        )
+
+
 def _stand_in_for_pycuda():
     if _is_usable("pycuda"):
         return
@@ -77,7 +98,11 @@ def _stand_in_for_pycuda():
     package.driver = _module("pycuda.driver", pycuda_driver)
     package._driver = _module("pycuda._driver", pycuda_driver)  # by which programs import types
     package.gpuarray = _module("pycuda.gpuarray", pycuda_gpuarray)
+    package.compiler = _module("pycuda.compiler")
+    package.compiler.SourceModule = _NoKernels
     package.tools = _module("pycuda.tools")
+    package.tools.DeviceMemoryPool = pycuda_driver.MemoryPool
+    package.tools.PageLockedMemoryPool = pycuda_driver.PageLockedMemoryPool
     package.tools.make_default_context = lambda make=None: pycuda_driver.Device(0).make_context()
     package.tools.clear_context_caches = lambda: None
     for name in ("autoinit", "autoprimaryctx"):

@@ -195,6 +195,7 @@ class INetworkDefinition(Reporter):
         self._source = None  # the parsed model's bytes, as long as nothing is changed in it
         self._names_of_weights = {}  # by where their elements are
         self._marked_weights = set()
+        self._debug_tensors = []
         self._numbers = itertools.count()
         self._writer = None  # what was written, until something in it changes
 
@@ -292,16 +293,23 @@ class INetworkDefinition(Reporter):
         return name in self._marked_weights
 
     def mark_debug(self, tensor):
-        return self._fail(f"tensor '{tensor.name}': there are no debug tensors; mark it as an output")
+        """A listener of a context may get it (set_debug_listener): fusion keeps it, and the engine has no output more."""
+        if tensor.is_network_input:
+            return self._fail(f"tensor '{tensor.name}' is an input, and cannot be a debug tensor")
+        if tensor not in self._debug_tensors:
+            self._debug_tensors.append(tensor)
+        return True
 
     def unmark_debug(self, tensor):
+        if tensor in self._debug_tensors:
+            self._debug_tensors.remove(tensor)
         return True
 
     def is_debug_tensor(self, tensor):
-        return False
+        return tensor in self._debug_tensors
 
     def mark_unfused_tensors_as_debug_tensors(self):
-        return self._fail("there are no debug tensors: mark tensors as outputs")
+        return self._fail("only building tells which tensors fusion leaves: call mark_debug() for those that you want")
 
     def unmark_unfused_tensors_as_debug_tensors(self):
         return True

@@ -139,7 +139,9 @@ class ICudaEngine(Reporter):
     def __init__(self, engine, logger):
         super().__init__(logger)
         self._engine = engine
-        self._infos = {info.name: info for info in engine.inputs + engine.outputs}
+        self._debug_tensors = [name for name in engine.metadata.get("debug_tensors", "").split("\n") if name]
+        self._outputs = [info for info in engine.outputs if info.name not in self._debug_tensors]
+        self._infos = {info.name: info for info in engine.inputs + self._outputs}
         self._names = list(self._infos)
         self._inputs = {info.name for info in engine.inputs}
         self._profile_count = max(1, len(engine.profiles))
@@ -212,7 +214,10 @@ class ICudaEngine(Reporter):
         self._info(name)
 
     def is_debug_tensor(self, name):
-        return False
+        return name in self._debug_tensors
+
+    def _dtype_of(self, debug_tensor):
+        return dtype_of_name(next(info.dtype for info in self._engine.outputs if info.name == debug_tensor))
 
     # ---- Profiles ----
 

@@ -149,6 +149,36 @@ cuMemFreeHost = _of_runtime(cudart.cudaFreeHost)
 cuCtxSynchronize = _of_runtime(cudart.cudaDeviceSynchronize)
 
 
+cuMemAllocAsync = _of_runtime(cudart.cudaMallocAsync)
+cuMemFreeAsync = _of_runtime(cudart.cudaFreeAsync)
+cuMemAllocManaged = _of_runtime(cudart.cudaMallocManaged)
+cuMemsetD8 = _of_runtime(cudart.cudaMemset)
+cuMemsetD8Async = _of_runtime(cudart.cudaMemsetAsync)
+cuStreamBeginCapture = _of_runtime(cudart.cudaStreamBeginCapture)
+cuStreamEndCapture = _of_runtime(cudart.cudaStreamEndCapture)
+cuStreamIsCapturing = _of_runtime(cudart.cudaStreamIsCapturing)
+cuGraphInstantiate = _of_runtime(cudart.cudaGraphInstantiate)
+cuGraphLaunch = _of_runtime(cudart.cudaGraphLaunch)
+cuGraphDestroy = _of_runtime(cudart.cudaGraphDestroy)
+cuGraphExecDestroy = _of_runtime(cudart.cudaGraphExecDestroy)
+
+
+def cuDeviceComputeCapability(dev):
+    kinds = cudart.cudaDeviceAttr
+    status, major = cudart.cudaDeviceGetAttribute(kinds.cudaDevAttrComputeCapabilityMajor, dev)
+    return CUresult(int(status)), major, cudart.cudaDeviceGetAttribute(kinds.cudaDevAttrComputeCapabilityMinor, dev)[1]
+
+
+def cuMemcpyDtoD(dstDevice, srcDevice, ByteCount):
+    kind = cudart.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+    return _of_runtime(cudart.cudaMemcpy)(dstDevice, srcDevice, ByteCount, kind)
+
+
+def cuMemcpyDtoDAsync(dstDevice, srcDevice, ByteCount, hStream):
+    kind = cudart.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+    return _of_runtime(cudart.cudaMemcpyAsync)(dstDevice, srcDevice, ByteCount, kind, hStream)
+
+
 def cuMemcpyHtoD(dstDevice, srcHost, ByteCount):
     kind = cudart.cudaMemcpyKind.cudaMemcpyHostToDevice
     return _of_runtime(cudart.cudaMemcpy)(dstDevice, srcHost, ByteCount, kind)

@@ -1,3 +1,4 @@
+# ruff: noqa: F403, F405
 """Stands in for cuda.cudart (cuda.bindings.runtime) where CUDA Python is not installed: the calls that programs make
 beside TensorRT. Each gives a tuple that begins with a cudaError_t, as CUDA Python's do.
 
@@ -7,172 +8,11 @@ Where there is no GPU, device memory is memory of the host, and what is put into
 import ctypes
 import enum
 
-from camshaft.tensorrt import _cuda, _graphs
-
-
-class cudaError_t(enum.IntEnum):
-    """Numbers of errors, as CUDA's runtime has them."""
-
-    cudaSuccess = 0
-    cudaErrorInvalidValue = 1
-    cudaErrorMemoryAllocation = 2
-    cudaErrorInitializationError = 3
-    cudaErrorNoDevice = 100
-    cudaErrorInvalidDevice = 101
-    cudaErrorInvalidResourceHandle = 400
-    cudaErrorIllegalState = 401
-    cudaErrorNotReady = 600
-    cudaErrorIllegalAddress = 700
-    cudaErrorLaunchFailure = 719
-    cudaErrorNotSupported = 801
-    cudaErrorUnknown = 999
-
-    @classmethod
-    def _missing_(cls, value):
-        return cls.cudaErrorUnknown
-
-
-class cudaMemcpyKind(enum.IntEnum):
-    """Directions of copies."""
-
-    cudaMemcpyHostToHost = 0
-    cudaMemcpyHostToDevice = 1
-    cudaMemcpyDeviceToHost = 2
-    cudaMemcpyDeviceToDevice = 3
-    cudaMemcpyDefault = 4
-
-
-class cudaStream_t(int):
-    """A stream's address."""
-
-    def getPtr(self):
-        return int(self)
-
-
-class cudaEvent_t(int):
-    """An event's address."""
-
-    def getPtr(self):
-        return int(self)
-
-
-cudaStreamDefault, cudaStreamNonBlocking = 0, 1
-cudaEventDefault, cudaEventBlockingSync, cudaEventDisableTiming = 0, 1, 2
-cudaHostAllocDefault, cudaHostAllocPortable, cudaHostAllocMapped, cudaHostAllocWriteCombined = 0, 1, 2, 4
-cudaHostRegisterDefault, cudaHostRegisterPortable, cudaHostRegisterMapped, cudaHostRegisterReadOnly = 0, 1, 2, 8
-cudaMemAttachGlobal, cudaMemAttachHost = 1, 2
-cudaStreamLegacy, cudaStreamPerThread = 1, 2
-
-_Address, _Bytes = ctypes.c_void_p, ctypes.c_size_t
-
-
-def _pointer(given):
-    return _Address(_cuda.address_of(given))
-
-
-def _done(name, *arguments):
-    return (cudaError_t(_cuda.call(name, *arguments)),)
-
-
-def _queued(stream, name, *arguments):
-    """Done, or kept for the graph that the stream is captured into."""
-    if not _cuda.has_gpu() and _graphs.record(_cuda.address_of(stream), lambda: _cuda.call(name, *arguments)):
-        return (cudaError_t.cudaSuccess,)
-    return _done(name, *arguments)
-
-
-def _made(name, kind, *arguments, result=int):
-    status, value = _cuda.made(name, kind, *arguments)
-    return cudaError_t(status), result(value)
-
-
-def cudaMalloc(size):
-    return _made("cudaMalloc", _Address, _Bytes(size))
-
-
-def cudaMallocAsync(size, hStream):
-    return _made("cudaMallocAsync", _Address, _Bytes(size), _pointer(hStream))
-
-
-def cudaMallocManaged(size, flags=cudaMemAttachGlobal):
-    return _made("cudaMallocManaged", _Address, _Bytes(size), ctypes.c_uint(flags))
-
-
-def cudaMallocHost(size):
-    return _made("cudaMallocHost", _Address, _Bytes(size))
-
-
-def cudaHostAlloc(size, flags=cudaHostAllocDefault):
-    return _made("cudaHostAlloc", _Address, _Bytes(size), ctypes.c_uint(flags))
-
-
-def cudaFree(devPtr):
-    return _done("cudaFree", _pointer(devPtr))
-
-
-def cudaFreeAsync(devPtr, hStream):
-    return _done("cudaFreeAsync", _pointer(devPtr), _pointer(hStream))
-
-
-def cudaFreeHost(ptr):
-    return _done("cudaFreeHost", _pointer(ptr))
-
-
-def cudaHostRegister(ptr, size, flags=cudaHostRegisterDefault):
-    return _done("cudaHostRegister", _pointer(ptr), _Bytes(size), ctypes.c_uint(flags))
-
-
-def cudaHostUnregister(ptr):
-    return _done("cudaHostUnregister", _pointer(ptr))
-
-
-def cudaHostGetDevicePointer(pHost, flags=0):
-    return _made("cudaHostGetDevicePointer", _Address, _pointer(pHost), ctypes.c_uint(flags))
-
-
-def cudaMemcpy(dst, src, count, kind):
-    return _done("cudaMemcpy", _pointer(dst), _pointer(src), _Bytes(count), ctypes.c_int(int(kind)))
-
-
-def cudaMemcpyAsync(dst, src, count, kind, stream=0):
-    return _queued(
-        stream,
-        "cudaMemcpyAsync",
-        _pointer(dst),
-        _pointer(src),
-        _Bytes(count),
-        ctypes.c_int(int(kind)),
-        _pointer(stream),
-    )
-
-
-def cudaMemcpy2D(dst, dpitch, src, spitch, width, height, kind):
-    """Rows of `width` bytes, which begin every `dpitch` and `spitch` bytes."""
-    return _done("cudaMemcpy2D", *_rows(dst, dpitch, src, spitch, width, height, kind))
-
-
-def cudaMemcpy2DAsync(dst, dpitch, src, spitch, width, height, kind, stream=0):
-    rows = _rows(dst, dpitch, src, spitch, width, height, kind)
-    return _queued(stream, "cudaMemcpy2DAsync", *rows, _pointer(stream))
-
-
-def _rows(dst, dpitch, src, spitch, width, height, kind):
-    sizes = (_Bytes(width), _Bytes(height), ctypes.c_int(int(kind)))
-    return (_pointer(dst), _Bytes(dpitch), _pointer(src), _Bytes(spitch), *sizes)
-
-
-def cudaMemset(devPtr, value, count):
-    return _done("cudaMemset", _pointer(devPtr), ctypes.c_int(value), _Bytes(count))
-
-
-def cudaMemsetAsync(devPtr, value, count, stream=0):
-    return _queued(stream, "cudaMemsetAsync", _pointer(devPtr), ctypes.c_int(value), _Bytes(count), _pointer(stream))
-
-
-def cudaMemGetInfo():
-    free, total = _Bytes(), _Bytes()
-    status = _cuda.call("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
-    return cudaError_t(status), free.value, total.value
+from camshaft.tensorrt import _cuda
+from camshaft.tensorrt._cudart_graphs import *
+from camshaft.tensorrt._cudart_memory import *
+from camshaft.tensorrt._cudart_values import *
+from camshaft.tensorrt._cudart_values import _Address, _Bytes, _done, _made, _pointer, _queued
 
 
 def cudaStreamCreate():
@@ -212,6 +52,26 @@ def cudaStreamWaitEvent(stream, event, flags=0):
     return _done("cudaStreamWaitEvent", _pointer(stream), _pointer(event), ctypes.c_uint(flags))
 
 
+def cudaStreamGetFlags(hStream):
+    value = ctypes.c_uint()
+    return cudaError_t(_cuda.call("cudaStreamGetFlags", _pointer(hStream), ctypes.byref(value))), value.value
+
+
+def cudaStreamGetPriority(hStream):
+    value = ctypes.c_int()
+    return cudaError_t(_cuda.call("cudaStreamGetPriority", _pointer(hStream), ctypes.byref(value))), value.value
+
+
+def cudaStreamAttachMemAsync(stream, devPtr, length=0, flags=4):
+    return _done("cudaStreamAttachMemAsync", _pointer(stream), _pointer(devPtr), _Bytes(length), ctypes.c_uint(flags))
+
+
+def cudaLaunchHostFunc(stream, fn, userData):
+    """`fn` is a C function's address, or one of ctypes'."""
+    function = ctypes.cast(fn, _Address) if not isinstance(fn, int) else _Address(fn)
+    return _queued(stream, "cudaLaunchHostFunc", _pointer(stream), function, _pointer(userData))
+
+
 def cudaEventCreate():
     return _made("cudaEventCreate", _Address, result=cudaEvent_t)
 
@@ -222,6 +82,10 @@ def cudaEventCreateWithFlags(flags):
 
 def cudaEventRecord(event, stream=0):
     return _done("cudaEventRecord", _pointer(event), _pointer(stream))
+
+
+def cudaEventRecordWithFlags(event, stream=0, flags=0):
+    return _done("cudaEventRecordWithFlags", _pointer(event), _pointer(stream), ctypes.c_uint(flags))
 
 
 def cudaEventSynchronize(event):
@@ -250,6 +114,50 @@ def cudaDeviceReset():
 
 def cudaSetDevice(device):
     return _done("cudaSetDevice", ctypes.c_int(device))
+
+
+def cudaInitDevice(device, deviceFlags=0, flags=0):
+    return cudaSetDevice(device)
+
+
+def cudaSetDeviceFlags(flags):
+    return _done("cudaSetDeviceFlags", ctypes.c_uint(flags))
+
+
+def cudaGetDeviceFlags():
+    return _made("cudaGetDeviceFlags", ctypes.c_uint)
+
+
+def cudaDeviceCanAccessPeer(device, peerDevice):
+    return _made("cudaDeviceCanAccessPeer", ctypes.c_int, ctypes.c_int(device), ctypes.c_int(peerDevice))
+
+
+def cudaDeviceEnablePeerAccess(peerDevice, flags=0):
+    return _done("cudaDeviceEnablePeerAccess", ctypes.c_int(peerDevice), ctypes.c_uint(flags))
+
+
+def cudaDeviceDisablePeerAccess(peerDevice):
+    return _done("cudaDeviceDisablePeerAccess", ctypes.c_int(peerDevice))
+
+
+class cudaLimit(enum.IntEnum):
+    """What of a device is limited; nothing of the CPU is."""
+
+    cudaLimitStackSize = 0
+    cudaLimitPrintfFifoSize = 1
+    cudaLimitMallocHeapSize = 2
+    cudaLimitDevRuntimeSyncDepth = 3
+    cudaLimitDevRuntimePendingLaunchCount = 4
+    cudaLimitMaxL2FetchGranularity = 5
+    cudaLimitPersistingL2CacheSize = 6
+
+
+def cudaDeviceGetLimit(limit):
+    return _made("cudaDeviceGetLimit", _Bytes, ctypes.c_int(int(limit)))
+
+
+def cudaDeviceSetLimit(limit, value):
+    return _done("cudaDeviceSetLimit", ctypes.c_int(int(limit)), _Bytes(value))
 
 
 def cudaGetDevice():
@@ -314,92 +222,6 @@ def cudaProfilerStart():
 
 def cudaProfilerStop():
     return _done("cudaProfilerStop")
-
-
-# ---- Graphs ----
-
-
-class cudaStreamCaptureMode(enum.IntEnum):
-    """What else may be called while a stream is captured."""
-
-    cudaStreamCaptureModeGlobal = 0
-    cudaStreamCaptureModeThreadLocal = 1
-    cudaStreamCaptureModeRelaxed = 2
-
-
-class cudaStreamCaptureStatus(enum.IntEnum):
-    """Whether a stream is captured."""
-
-    cudaStreamCaptureStatusNone = 0
-    cudaStreamCaptureStatusActive = 1
-    cudaStreamCaptureStatusInvalidated = 2
-
-
-class cudaGraph_t(int):
-    """A graph's address."""
-
-    def getPtr(self):
-        return int(self)
-
-
-class cudaGraphExec_t(cudaGraph_t):
-    """The address of a graph that can be launched."""
-
-
-def _status(good):
-    return cudaError_t.cudaSuccess if good else cudaError_t.cudaErrorInvalidValue
-
-
-def cudaStreamBeginCapture(stream, mode=cudaStreamCaptureMode.cudaStreamCaptureModeGlobal):
-    if _cuda.has_gpu():
-        return _done("cudaStreamBeginCapture", _pointer(stream), ctypes.c_int(int(mode)))
-    return (cudaError_t.cudaSuccess if _graphs.begin(_cuda.address_of(stream)) else cudaError_t.cudaErrorIllegalState,)
-
-
-def cudaStreamIsCapturing(stream):
-    if _cuda.has_gpu():
-        value = ctypes.c_int()
-        status = _cuda.call("cudaStreamIsCapturing", _pointer(stream), ctypes.byref(value))
-        return cudaError_t(status), cudaStreamCaptureStatus(value.value)
-    return cudaError_t.cudaSuccess, cudaStreamCaptureStatus(int(_graphs.is_capturing(_cuda.address_of(stream))))
-
-
-def cudaStreamEndCapture(stream):
-    if _cuda.has_gpu():
-        graph = _Address()
-        status = _cuda.call("cudaStreamEndCapture", _pointer(stream), ctypes.byref(graph))
-        return cudaError_t(status), cudaGraph_t(graph.value or 0)
-    graph = _graphs.end(_cuda.address_of(stream))
-    return (cudaError_t.cudaSuccess if graph else cudaError_t.cudaErrorIllegalState), cudaGraph_t(graph)
-
-
-def cudaGraphInstantiate(graph, flags=0, *more):
-    """`more`: what CUDA 11 had for messages."""
-    if _cuda.has_gpu():
-        number = ctypes.c_ulonglong(int(flags))
-        return _made("cudaGraphInstantiateWithFlags", _Address, _pointer(graph), number, result=cudaGraphExec_t)
-    instance = _graphs.instantiated(int(graph))
-    return _status(instance), cudaGraphExec_t(instance)
-
-
-def cudaGraphInstantiateWithFlags(graph, flags=0):
-    return cudaGraphInstantiate(graph, flags)
-
-
-def cudaGraphLaunch(graphExec, stream=0):
-    if _cuda.has_gpu():
-        return _done("cudaGraphLaunch", _pointer(graphExec), _pointer(stream))
-    return (_status(_graphs.launch(int(graphExec))),)
-
-
-def cudaGraphDestroy(graph):
-    return _done("cudaGraphDestroy", _pointer(graph)) if _cuda.has_gpu() else (_status(_graphs.forget(int(graph))),)
-
-
-def cudaGraphExecDestroy(graphExec):
-    if _cuda.has_gpu():
-        return _done("cudaGraphExecDestroy", _pointer(graphExec))
-    return (_status(_graphs.forget(int(graphExec))),)
 
 
 def cudaRuntimeGetVersion():

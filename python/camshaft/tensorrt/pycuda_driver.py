@@ -78,6 +78,33 @@ def mem_alloc(bytes):
     return DeviceAllocation(bytes)
 
 
+def mem_alloc_pitch(width, height, access_size):
+    """(memory, bytes from row to row)"""
+    address, pitch = _checked(*_runtime.cudaMallocPitch(width, height))
+    made = DeviceAllocation.__new__(DeviceAllocation)
+    made._address, made.size = address, pitch * height
+    return made, pitch
+
+
+class MemoryPool:
+    """pycuda.tools.DeviceMemoryPool: memory that goes back to the device when it is freed."""
+
+    def allocate(self, size):
+        return mem_alloc(size)
+
+    def free_held(self):
+        pass
+
+    stop_holding = free_held
+
+
+class PageLockedMemoryPool(MemoryPool):
+    """The same of the host's."""
+
+    def allocate(self, shape, dtype, order="C"):
+        return pagelocked_empty(shape, dtype, order)
+
+
 def mem_get_info():
     """(free, all) bytes."""
     return _checked(*_runtime.cudaMemGetInfo())

@@ -9,6 +9,7 @@ from camshaft.tensorrt._layers._arithmetic import (
     IMatrixMultiplyLayer,
     INormalizationLayer,
     IQuantizeLayer,
+    IRaggedSoftMaxLayer,
     IReduceLayer,
     IScaleLayer,
     ISoftMaxLayer,

@@ -178,6 +178,28 @@ class ISoftMaxLayer(Layer):
         self._write("Softmax", self._inputs, self._result(), axis=axes[0])
 
 
+class IRaggedSoftMaxLayer(Layer):
+    """Softmax along the last axis of the first elements of each row, as many as a tensor says; the others become 0."""
+
+    def __init__(self, network, name, inputs, output):
+        super().__init__(network, LayerType.RAGGED_SOFTMAX, name, inputs, [output])
+
+    def _emit(self):
+        scores, bounds = self._inputs
+        sizes = self._write("Cast", [self._write("Shape", [scores])], to="i32")
+        length = self._write("Squeeze", [self._write("Slice", [sizes, [-1], [numpy.iinfo(numpy.int64).max]]), [0]])
+        zero, one = (self._constant(numpy.array(number, numpy.int32)) for number in (0, 1))
+        is_inside = self._write("Less", [self._write("Range", [zero, length, one]), bounds])
+        # A row of none is NaN here, and zeros in the end.
+        kept = self._write("Where", [is_inside, scores, self._like(scores, -numpy.inf)])
+        softmax = self._write("Softmax", [kept], axis=-1)
+        self._write("Where", [is_inside, softmax, self._like(scores, 0)], self._result())
+
+    def _like(self, tensor, number):
+        """A constant of the tensor's type."""
+        return self._write("Cast", [self._constant(numpy.array(number, numpy.float32))], to=name_of_dtype(tensor.dtype))
+
+
 class IReduceLayer(Layer):
     """A reduction over the axes of a bit mask."""
 

@@ -43,7 +43,26 @@ class IGatherLayer(Layer):
         elif self.num_elementwise_dims == 0:
             self._write("Gather", self._inputs, self._result(), axis=self.axis)
         else:
-            raise NotImplementedError(f"layer '{self.name}': a gather with num_elementwise_dims; use GatherMode.ND")
+            self._emit_with_batches(self.num_elementwise_dims)
+
+    def _emit_with_batches(self, batches):
+        """Each batch has indices of its own: the axis is moved behind the batches, gathered there, and what came in its
+        place moved back."""
+        data, indices = self._inputs
+        axis = self.axis + self._rank() if self.axis < 0 else self.axis
+        if not batches <= axis < self._rank() or batches > self._rank(1):
+            raise ValueError(
+                f"layer '{self.name}': axis {self.axis} and {batches} elementwise dimensions of a tensor of "
+                f"{self._rank()} axes, and indices of {self._rank(1)}"
+            )
+        before, found = list(range(batches, axis)), self._rank(1) - batches
+        order = [*range(batches), axis, *before, *range(axis + 1, self._rank())]
+        moved = self._write("Transpose", [data], perm=order)
+        last = self._write("Unsqueeze", [self._wide(indices), [self._rank(1)]])
+        gathered = self._write("GatherND", [moved, last], batch_dims=batches)
+        rest = range(batches + found + len(before), self._rank() - 1 + found)
+        back = [*range(batches), *(batches + found + k for k in range(len(before))), *range(batches, batches + found)]
+        self._write("Transpose", [gathered], self._result(), perm=[*back, *rest])
 
 
 class IScatterLayer(Layer):
