@@ -102,6 +102,14 @@ bool fits(const void* address, size_t bytes) {
   return found == allocations.end() || bytes <= found->first + found->second.bytes - begin;
 }
 
+/// The same of rows, which begin every `pitch` bytes: of the whole, as the last ones may begin beyond the end.
+bool rows_fit(const void* address, size_t pitch, size_t width, size_t height) {
+  if (width == 0 || height == 0) return true;
+  size_t before = 0;
+  return width <= pitch && !__builtin_mul_overflow(pitch, height - 1, &before) && width <= SIZE_MAX - before &&
+         fits(address, before + width);
+}
+
 int copy(void* to, const void* from, size_t bytes, int kind) {
   if (bytes == 0) return success;
   if (to == nullptr || from == nullptr || kind < 0 || kind > 4 || !fits(to, bytes) || !fits(from, bytes))
@@ -220,7 +228,8 @@ STAND_IN int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind,
 }
 STAND_IN int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                           int kind) {
-  if (width > to_pitch || width > from_pitch) return result(invalid_value);
+  if (!rows_fit(to, to_pitch, width, height) || !rows_fit(from, from_pitch, width, height))
+    return result(invalid_value);
   for (size_t row = 0; row < height; ++row) {
     const int status =
         copy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width, kind);
@@ -266,7 +275,7 @@ STAND_IN int cudaMemsetAsync(void* address, int value, size_t bytes, void*) {
   return fill(address, value, bytes);
 }
 STAND_IN int cudaMemset2D(void* address, size_t pitch, int value, size_t width, size_t height) {
-  if (width > pitch) return result(invalid_value);
+  if (!rows_fit(address, pitch, width, height)) return result(invalid_value);
   for (size_t row = 0; row < height; ++row) {
     const int status = fill(static_cast<char*>(address) + row * pitch, value, width);
     if (status != success) return status;

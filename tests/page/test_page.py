@@ -1,13 +1,15 @@
 """The page of `camshaft report`: that what it shows is so, and that it can be read and driven in a browser."""
 
 import json
+import os
 import re
+import subprocess
 
 import browser
 import large_model
 import numpy as np
 import pytest
-from camshaft_cli import camshaft
+from camshaft_cli import BINARY, ROOT, camshaft
 from catalog import MODELS
 
 import onnx
@@ -134,6 +136,36 @@ def test_the_report_of_the_build_is_shown(made, page, tmp_path):
     text = page.evaluate("document.getElementById('errors').textContent")
     assert json.loads(built)["verification"][0]["output"] in text and "seed 0" in text
     assert_clean(page, page_file)
+
+
+def test_an_engine_for_a_gpu(made, page, tmp_path):
+    """An emulated one: its figures are the device's, and so are the bounds."""
+    build = BINARY.parent.parent
+    if not (build / "tests/backends/cuda/emulator/lib/libcuda.so.1").exists():
+        pytest.skip("the emulated GPU was not built")
+    path, engine = tmp_path / "gpu.html", tmp_path / "gpu.engine"
+    script = """set -e
+        "$0" build "$1" -o "$2" --device cuda --fp16 --tuning heuristic --no-verify
+        "$0" report "$2" --model "$1" -o "$3" --duration 0.05"""
+    command = [ROOT / "scripts/emulate_gpu.sh", "bash", "-c", script, BINARY, made / "60.onnx", engine, path]
+    done = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "CAMSHAFT_BUILD": str(build)},
+    )
+    assert done.returncode == 0, done.stderr
+    data = data_of(path)
+    assert data["device"]["kind"] == "cuda" and data["device"]["name"] == "emulated GPU"
+    layers = data["inspection"]["layers"]
+    assert len(data["measured"]["layers"]) == len(layers) > 20
+    assert any(": f16[" in tensor for layer in layers for tensor in layer["outputs"])
+    assert data["errors"] and all(error["passed"] for error in data["errors"])
+    page.open(path, dark=True)
+    assert_clean(page, path)
+    assert "On emulated GPU" in page.evaluate("document.body.innerText")
+    assert "at the limits of the device" in page.evaluate("document.getElementById('times').innerText")
 
 
 @pytest.mark.parametrize("wrong", ["[]", "{}", "no json"])

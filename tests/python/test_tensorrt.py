@@ -1,5 +1,6 @@
 """TensorRT's interface: programs for TensorRT 8 and 10, and what its calls answer."""
 
+import ctypes
 import json
 import os
 import subprocess
@@ -390,6 +391,69 @@ def test_ranges_by_hand(model):
     context.set_input_shape("x", x.shape)
     assert context.execute_v2([x.ctypes.data, y.ctypes.data])
     np.testing.assert_allclose(y, expected(model, np.clip(x, -3, 3)), atol=0.1)
+
+
+def test_the_runtime_says_whose_memory_a_pointer_is():
+    from camshaft.tensorrt import cudart
+
+    kinds = cudart.cudaMemoryType
+    array = np.zeros(64, np.uint8)
+    for made, kind, free in [
+        (cudart.cudaMalloc(64), kinds.cudaMemoryTypeDevice, cudart.cudaFree),
+        (cudart.cudaMallocHost(64), kinds.cudaMemoryTypeHost, cudart.cudaFreeHost),
+        (cudart.cudaMallocManaged(64), kinds.cudaMemoryTypeManaged, cudart.cudaFree),
+    ]:
+        status, found = cudart.cudaPointerGetAttributes(made[1] + 8)
+        assert status == 0 and found.type == kind and found.device == 0, kind
+        assert (found.hostPointer == 0) == (kind == kinds.cudaMemoryTypeDevice)
+        assert free(made[1])[0] == 0
+        assert cudart.cudaPointerGetAttributes(made[1])[1].type == kinds.cudaMemoryTypeUnregistered
+    assert cudart.cudaHostRegister(array, array.nbytes)[0] == 0
+    assert cudart.cudaHostRegister(array, array.nbytes)[0] == cudart.cudaError_t.cudaErrorHostMemoryAlreadyRegistered
+    assert cudart.cudaPointerGetAttributes(array.ctypes.data)[1].type == kinds.cudaMemoryTypeHost
+    assert cudart.cudaHostUnregister(array)[0] == 0
+    assert cudart.cudaHostUnregister(array)[0] == cudart.cudaError_t.cudaErrorHostMemoryNotRegistered
+    status, pitched, pitch = cudart.cudaMallocPitch(100, 3)
+    assert status == 0 and pitch >= 100 and pitch % 256 == 0
+    assert cudart.cudaMemset2D(pitched, pitch, 7, 100, 3)[0] == 0
+    assert (
+        cudart.cudaMemset2D(pitched, pitch, 7, 100, 4)[0] == cudart.cudaError_t.cudaErrorInvalidValue
+    )  # beyond the end
+    rows = np.zeros((3, 100), np.uint8)
+    assert cudart.cudaMemcpy2D(rows, 100, pitched, pitch, 100, 3, cudart.cudaMemcpyKind.cudaMemcpyDeviceToHost)[0] == 0
+    assert (rows == 7).all() and cudart.cudaFree(pitched)[0] == 0
+    called = []
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(called.append)
+    assert cudart.cudaLaunchHostFunc(0, function, 5)[0] == 0 and called == [5]
+
+
+def test_what_the_stand_ins_lack_says_what_to_install(tmp_path):
+    program = """
+import camshaft.tensorrt, sys
+camshaft.tensorrt.install()
+from cuda import cudart
+from pycuda.compiler import SourceModule
+import pycuda.driver
+for call in (lambda: cudart.cudaTextureSomething, lambda: pycuda.driver.Array, lambda: SourceModule("")):
+    try:
+        call()
+    except (AttributeError, NotImplementedError) as error:
+        print(error)
+try:
+    import tensorrt.plugin
+except ImportError as error:
+    print(error)
+print(hasattr(cudart, "nothing"))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(MODULE), "CAMSHAFT_TENSORRT_DEVICE": "cpu"}
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert "cudaTextureSomething is not there" in lines[0] and "install cuda-python" in lines[0]
+    assert "pycuda.driver.Array is not there" in lines[1] and "install pycuda" in lines[1]
+    assert "kernels cannot be compiled" in lines[2] and "@camshaft.plugin" in lines[3]
+    assert lines[4] == "False"
 
 
 def test_missing_things_name_themselves():

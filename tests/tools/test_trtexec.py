@@ -81,6 +81,24 @@ LINES = [
     "--onnx=M --allocationStrategy=static --runtimePlatform=sameAsBuild --tempfileControls=in_memory:allow",
     "--onnx=M --memPoolSize=workspace:2048MiB --tilingOptimizationLevel=2 --l2LimitForTiling=1000000",
     "--onnx=M --int4 --noCudaGraph --infStreams=3 --percentile=90,95,99 --exposeDMA",
+    "--onnx=M --markDebug=c,r --saveAllDebugTensors=summary,string --shapes=x:1x3x32x32",
+    "--onnx=M --saveEngine=out.trt --explicitBatch --inputIOFormats=fp16:chw --outputIOFormats=fp16:chw "
+    "--precisionConstraints=obey --fp16",
+    "--onnx=M --dumpLayerInfo --profilingVerbosity=detailed --exportLayerInfo=graph.json --exportProfile=prof.json "
+    "--exportTimes=timing.json --nvtxMode=verbose --saveEngine=x.plan --separateProfileRun --duration=0",
+    "--onnx=M --optShapes=x:16x3x32x32 --maxShapes=x:32x3x32x32 --minShapes=x:1x3x32x32 --shapes=x:5x3x32x32",
+    "--onnx=M --fp16 --int8 --saveEngine=s.engine --useCudaGraph --useSpinWait --noDataTransfers --infStreams=4 --threads",
+    "--onnx=M --verbose --dumpRefit --refit --saveEngine=a.engine",
+    "--onnx=M --buildOnly --saveEngine=o.engine --timingCacheFile=t.cache --tacticSources=-cublasLt,-cublas,-cudnn",
+    '--onnx=M --layerPrecisions="conv":fp16,"relu":fp32 --layerOutputTypes="conv":fp16 --precisionConstraints=prefer --fp16',
+    "--onnx=M --hardwareCompatibilityLevel=none --versionCompatible --useRuntime=lean",
+    "--onnx=M --allowWeightStreaming --stronglyTyped --weightStreamingBudget=50%",
+    "--onnx=M --optShapesCalib=x:4x3x32x32 --minShapesCalib=x:1x3x32x32 --maxShapesCalib=x:8x3x32x32 --int8 --calib=C",
+    "--onnx=M --asyncFileReader --noCompilationCache --monitorMemory --maxTactics=10 --persistentCacheRatio=0.5",
+    "--onnx=M --minShapes=x:1x3x32x32 --maxShapes=x:8x3x32x32 --fp16",
+    "--onnx=M --preview=+aliasedPluginIO1003 --decomposableAttentions=a --ignoreParsedPluginLibs",
+    "--loadEngine=E --batch=1 --streams=2",
+    "--loadEngine=E --weightStreamingBudget=0%",
     "--loadEngine=E",
     "--loadEngine=E --shapes=x:4x3x32x32",
     "--loadEngine=E --shapes=x:1x3x32x32 --streams=2",
@@ -176,6 +194,23 @@ def test_inputs_come_from_files_of_raw_elements(folder):
     assert failed.returncode == 1 and "has 24576 bytes, and input 'x' of 1x3x32x32 needs 12288" in failed.stderr
 
 
+def test_debug_tensors_are_written_and_no_outputs(folder):
+    """Of an engine that was built with them, and of one that was loaded."""
+    x = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
+    (folder / "debug.bin").write_bytes(x.tobytes())
+    given = "--shapes=x:1x3x32x32 --loadInputs=x:debug.bin --exportOutput=debug.json"
+    trtexec(
+        f"--onnx=M --markDebug=c,r --saveDebugTensors=c:c.bin,r:r.bin --saveEngine=debug.engine {given} {QUICK}", folder
+    )
+    c, r = (np.frombuffer((folder / name).read_bytes(), np.float32) for name in ("c.bin", "r.bin"))
+    assert c.size == 16 * 16 * 32 and c.min() < 0
+    np.testing.assert_array_equal(r, np.maximum(c, 0))
+    said = trtexec(f"--loadEngine=debug.engine --saveAllDebugTensors=numpy,summary,raw {given} {QUICK}", folder).stdout
+    np.testing.assert_array_equal(np.load(folder / "c.npy"), c.reshape(1, 16, 16, 32))
+    assert (folder / "r.raw").read_bytes() == r.tobytes() and "Debug tensor r (1x16x16x32): min 0, " in said
+    assert [output["name"] for output in json.loads((folder / "debug.json").read_text())] == ["y"]
+
+
 def test_weights_of_another_model(folder):
     """An engine without weights, refitted, computes what that model does."""
     other = onnx.load(folder / "model.onnx")
@@ -219,6 +254,13 @@ def test_weights_of_another_model(folder):
         ("--onnx=none.onnx", "none.onnx"),
         ("--loadEngine=M", "model.onnx"),
         ("--onnx=M --shapes=y:1x2", "y"),
+        ("--onnx=M --batch=4", "--batch=4: batches are explicit: give --shapes"),
+        ("--onnx=M --maxBatch=16", "--maxBatch=16: batches are explicit: give --maxShapes"),
+        ("--uff=a.uff", "--uff cannot be had: models are ONNX"),
+        ("--deploy=a.prototxt --output=prob", "--deploy cannot be had: models are ONNX"),
+        ("--onnx=M --getPlanVersionOnly", "--getPlanVersionOnly needs the engine"),
+        ("--loadEngine=E --saveDebugTensors=c:c.bin", "'c' was not marked when the engine was built"),
+        ("--onnx=M --saveAllDebugTensors=jpeg", "summary, numpy, string or raw are possible"),
         ("--onnx=M --loadInputs=z:x.bin --shapes=x:1x3x32x32", "no input 'z'"),
     ],
 )

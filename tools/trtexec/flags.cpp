@@ -14,6 +14,7 @@ constexpr FlagState works = FlagState::works;
 constexpr FlagState idle = FlagState::without_effect;
 constexpr FlagState refused = FlagState::refused;
 
+constexpr const char* other_formats = "models are ONNX: convert those of Caffe and UFF, and give --onnx";
 constexpr const char* no_dla = "there is no DLA";
 constexpr const char* plugin_library = "Load a library of plugins, compiled with camshaft/tensorrt/NvInfer.h";
 constexpr const char* no_safety = "there are no safety engines";
@@ -21,6 +22,12 @@ constexpr const char* no_runtimes = "engines need no runtime beside this program
 
 constexpr Flag flags[] = {
     {"onnx", "<file>", works, "The ONNX model"},
+    {"model", "<file>", refused, other_formats},
+    {"deploy", "<file>", refused, other_formats},
+    {"output", "<name>", refused, other_formats},
+    {"uff", "<file>", refused, other_formats},
+    {"uffInput", "spec", refused, other_formats},
+    {"uffNHWC", nullptr, refused, other_formats},
     {"saveEngine", "<file>", works, "Write the engine"},
     {"loadEngine", "<file>", works, "Load an engine instead of building one"},
     {"minShapes", "spec", works, "The smallest shapes to accept, as x:1x3x224x224,y:1x10"},
@@ -103,10 +110,12 @@ constexpr Flag flags[] = {
     {"tilingOptimizationLevel", "N", idle, "tiles are part of what is tuned"},
     {"l2LimitForTiling", "N", idle, "tiles are part of what is tuned"},
     {"monitorMemory", nullptr, idle, "'camshaft build' says what a build takes"},
-    {"markDebug", "names", refused, "'camshaft build --debug-tensor NAME' keeps tensors"},
-    {"markUnfusedTensorsAsDebugTensors", nullptr, refused, "'camshaft build --debug-tensor NAME' keeps tensors"},
-    {"saveDebugTensors", "spec", refused, "'camshaft build --debug-tensor NAME' keeps tensors"},
-    {"saveAllDebugTensors", "formats", refused, "'camshaft build --debug-tensor NAME' keeps tensors"},
+    {"markDebug", "names", works, "Keep these tensors through fusion, as c,r"},
+    {"markUnfusedTensorsAsDebugTensors", nullptr, refused,
+     "only a build tells which these are: --markDebug names tensors"},
+    {"saveDebugTensors", "spec", works,
+     "Write marked tensors of the last query as files of raw elements, as c:c.bin,r:r.bin"},
+    {"saveAllDebugTensors", "formats", works, "Print or write all marked ones: summary,numpy,string,raw"},
     {"skipInference", nullptr, works, "Only build, or only load"},
     {"buildOnly", nullptr, works, "The same"},
     {"getPlanVersionOnly", nullptr, works, "Print which version made the engine of --loadEngine"},
@@ -119,8 +128,8 @@ constexpr Flag flags[] = {
     {"safetyPlugins", "<file>", refused, no_safety},
     {"ignoreParsedPluginLibs", nullptr, idle, "models name no libraries"},
     {"shapes", "spec", works, "The shapes to run with; without --minShapes also those to build for"},
-    {"batch", "N", refused, "batches are explicit: give --shapes"},
-    {"maxBatch", "N", refused, "batches are explicit: give --maxShapes"},
+    {"batch", "N", works, "1 is possible: batches are explicit, and --shapes says how large they are"},
+    {"maxBatch", "N", works, "1 is possible: --maxShapes says it"},
     {"loadInputs", "spec", works, "Inputs from files of raw elements, as x:x.bin,y:y.bin"},
     {"iterations", "N", works, "Measure so many queries at least (10)"},
     {"warmUp", "N", works, "Milliseconds to run before, unmeasured (200)"},

@@ -116,6 +116,8 @@ BuildSettings build_settings(const Reader& reader, const GivenFlags& flags) {
   build.profiles = profiles_of(reader, flags);
   build.layer_precisions = reader.pairs("layerPrecisions");
   build.layer_output_types = reader.pairs("layerOutputTypes");
+  for (const std::string& name : split(without_quotes(reader.text("markDebug")), ','))
+    build.debug_tensors.push_back(name);
   build.fp16 = reader.has("fp16");
   build.bf16 = reader.has("bf16");
   build.int8 = reader.has("int8");
@@ -180,6 +182,27 @@ ReportSettings report_settings(const Reader& reader) {
   return report;
 }
 
+DebugSettings debug_settings(const Reader& reader) {
+  DebugSettings debug;
+  for (const std::string& pair : reader.pairs("saveDebugTensors")) {
+    const size_t colon = pair.rfind(':');
+    debug.files[pair.substr(0, colon)] = pair.substr(colon + 1);
+  }
+  for (const std::string& format : split(reader.text("saveAllDebugTensors"), ',')) {
+    if (format != "summary" && format != "numpy" && format != "string" && format != "raw")
+      throw wrong("saveAllDebugTensors", format, "summary, numpy, string or raw are possible");
+    debug.formats.push_back(format);
+  }
+  return debug;
+}
+
+// Engines have no implicit batch, of which lines for older engines give the size.
+void check_batch(const Reader& reader) {
+  for (const auto& [name, instead] : {std::pair("batch", "--shapes"), std::pair("maxBatch", "--maxShapes")})
+    if (reader.whole(name, 1, 1) != 1)
+      throw wrong(name, reader.text(name), fmt::format("batches are explicit: give {}", instead));
+}
+
 std::string weight_budget(const Reader& reader) {
   const std::string value = reader.text("weightStreamingBudget");
   if (value.empty() || value == "-2") return "";
@@ -202,6 +225,8 @@ Settings read_settings(const GivenFlags& flags) {
   settings.build = build_settings(reader, flags);
   settings.inference = inference_settings(reader);
   settings.report = report_settings(reader);
+  settings.debug = debug_settings(reader);
+  check_batch(reader);
   for (const char* name : {"plugins", "staticPlugins", "dynamicPlugins"})
     if (const auto found = flags.find(name); found != flags.end())
       for (const std::string& file : found->second) settings.plugins.push_back(without_quotes(file));
@@ -215,6 +240,8 @@ Settings read_settings(const GivenFlags& flags) {
   settings.refit_from = reader.text("refitFromOnnx");
   settings.weight_budget = weight_budget(reader);
   settings.version_only = reader.has("getPlanVersionOnly");
+  if (settings.version_only && settings.load.empty())
+    throw Error(ErrorCode::invalid_argument, "--getPlanVersionOnly needs the engine: --loadEngine=<file>");
   if (settings.build.model.empty() && settings.load.empty())
     throw Error(ErrorCode::invalid_argument, "Model missing or format not recognized: give --onnx or --loadEngine");
   if (!settings.build.model.empty() && !settings.load.empty())

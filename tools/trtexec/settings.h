@@ -15,6 +15,7 @@ struct BuildSettings {
   std::string model, calibration, timing_cache, constraints;
   std::vector<Profile> profiles;
   std::vector<std::string> layer_precisions, layer_output_types;
+  std::vector<std::string> debug_tensors;
   std::vector<std::string> input_types, output_types;  ///< as they are wanted, of the first ones
   bool fp16 = false, bf16 = false, int8 = false, fp8 = false, best = false, tf32 = true, strongly_typed = false,
        measures = true;
@@ -38,10 +39,16 @@ struct ReportSettings {
   std::string export_times, export_output, export_profile, export_layers;
 };
 
+struct DebugSettings {
+  std::map<std::string, std::string> files;  ///< of raw elements, by tensor
+  std::vector<std::string> formats;          ///< of all debug tensors: "summary", "numpy", "string", "raw"
+};
+
 struct Settings {
   BuildSettings build;
   InferenceSettings inference;
   ReportSettings report;
+  DebugSettings debug;
   std::string weight_budget;         ///< of a load; empty: none
   std::vector<std::string> plugins;  ///< libraries
   std::string refit_from;            ///< a model with new weights; empty: none

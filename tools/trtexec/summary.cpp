@@ -72,7 +72,16 @@ void print_trace(const Measured& measured, int64_t runs) {
   }
 }
 
-/// The elements as text, in one line.
+}  // namespace
+
+void say(char severity, const std::string& line) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  const std::string text = fmt::format("[{:%m/%d/%Y-%H:%M:%S}] [{}] {}\n", local, severity, line);
+  fmt::print(severity == 'E' ? stderr : stdout, "{}", text);
+}
+
 std::string elements(const Tensor& tensor) {
   std::string text;
   if (tensor.dtype() == DType::string) {
@@ -82,16 +91,6 @@ std::string elements(const Tensor& tensor) {
   const Tensor wide = tensor.converted(DType::f64);
   for (int64_t i = 0; i < wide.size(); ++i) text += fmt::format("{}{:g}", i ? " " : "", wide.as<double>()[i]);
   return text;
-}
-
-}  // namespace
-
-void say(char severity, const std::string& line) {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  const std::string text = fmt::format("[{:%m/%d/%Y-%H:%M:%S}] [{}] {}\n", local, severity, line);
-  fmt::print(severity == 'E' ? stderr : stdout, "{}", text);
 }
 
 std::string dims_text(const Dims& dims) {

@@ -15,6 +15,8 @@ void say(char severity, const std::string& line);
 
 /// "1x3x224x224"
 std::string dims_text(const Dims& dims);
+/// All elements of a tensor, as numbers.
+std::string elements(const Tensor& tensor);
 
 /// "Throughput: … qps", "Latency: min = … ms, …" and the lines around them.
 void print_summary(const Measured& measured, const ReportSettings& report, int streams, bool on_gpu);

@@ -17,6 +17,7 @@
 #include "tools/input_file.h"
 #include "tools/interrupt.h"
 #include "tools/seconds_since.h"
+#include "tools/trtexec/debug_tensors.h"
 #include "tools/trtexec/measure.h"
 #include "tools/trtexec/refit.h"
 #include "tools/trtexec/settings.h"
@@ -69,6 +70,7 @@ BuildOptions build_options(const Settings& settings, const std::string& device) 
   if (device != "cpu" && !build.strongly_typed) options.set("tf32", build.tf32);
   if (!build.timing_cache.empty()) options.set("timing-cache", build.timing_cache);
   if (!build.constraints.empty()) options.set("precision-constraints", build.constraints);
+  for (const std::string& name : build.debug_tensors) options.set("debug-tensors", name);
   for (const std::string& pair : build.layer_precisions) options.set("layer-precisions", pair);
   for (const std::string& pair : build.layer_output_types) options.set("layer-output-types", pair);
   for (const Profile& profile : build.profiles) options.add_profile(profile);
@@ -93,6 +95,20 @@ void tell_of_types(const char* flag, const std::vector<std::string>& wanted, con
                            wanted[i]));
 }
 
+// What is too small for an engine becomes the least that it can run with, as TensorRT streams at any budget.
+void set_weight_budget(const Engine& engine, const std::string& budget) {
+  if (budget.empty()) return engine.set_weight_budget("");
+  engine.set_weight_budget("100%");  // which puts the weights into a file, so that the least is known
+  const int64_t least = engine.weight_streaming().least_budget;
+  try {
+    engine.set_weight_budget(budget);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument || least < 0) throw;
+    say('W', fmt::format("--weightStreamingBudget: {} bytes, the least for this engine: {}", least, error.what()));
+    engine.set_weight_budget(std::to_string(least));
+  }
+}
+
 Engine build(const Settings& settings) {
   const std::string device = device_of(settings);
   say('I', "Start parsing network model.");
@@ -114,7 +130,7 @@ Engine build(const Settings& settings) {
   if (!settings.save.empty()) engine.save(settings.save);
   tell_of_types("inputIOFormats", settings.build.input_types, engine.inputs());
   tell_of_types("outputIOFormats", settings.build.output_types, engine.outputs());
-  engine.set_weight_budget(settings.weight_budget);
+  set_weight_budget(engine, settings.weight_budget);
   return engine;
 }
 
@@ -122,8 +138,11 @@ Engine load(const Settings& settings) {
   const auto start = Clock::now();
   LoadOptions options;
   options.set("device", settings.device.empty() ? "" : device_of(settings));
-  if (settings.refit_from.empty()) options.set("weight-budget", settings.weight_budget);
+  // All that comes in at once is the largest budget, from which a smaller one follows without reading more.
+  const bool streams = settings.refit_from.empty() && !settings.weight_budget.empty();
+  if (streams) options.set("weight-budget", "100%");
   Engine engine = Engine::load(settings.load, options);
+  if (streams) set_weight_budget(engine, settings.weight_budget);
   say('I', fmt::format("Engine deserialized in {:.6g} sec.", seconds_since(start)));
   return engine;
 }
@@ -163,8 +182,10 @@ std::vector<Tensor> make_inputs(const Engine& engine, const InferenceSettings& s
 }
 
 NamedTensors outputs_of(const Engine& engine, Context& context) {
+  const std::vector<std::string> debug_tensors = debug_tensors_of(engine);
   NamedTensors outputs;
   for (const TensorInfo& info : engine.outputs()) {
+    if (std::ranges::find(debug_tensors, info.name) != debug_tensors.end()) continue;
     const Tensor output = context.output(info.name);
     outputs.emplace_back(info.name, output.device().is_host() ? output : output.copy("cpu"));
   }
@@ -200,6 +221,7 @@ void infer(const Engine& engine, const Settings& settings) {
   const NamedTensors outputs = outputs_of(engine, streams.first());
   for (const auto& [name, tensor] : outputs)
     say('I', fmt::format("Output binding for {} with dimensions {} is created.", name, dims_text(tensor.dims())));
+  save_debug_tensors(engine, streams.first(), settings.debug);
   print_summary(measured, report, inference.streams, !engine.device().is_host());
   if (report.output) print_outputs(outputs);
   if (report.raw_bindings) {
@@ -233,9 +255,9 @@ void execute(const Settings& settings) {
   const Engine engine = settings.load.empty() ? build(settings) : load(settings);
   const ReportSettings& report = settings.report;
   if (!settings.refit_from.empty()) {
-    engine.set_weight_budget("");
+    set_weight_budget(engine, "");
     refit(engine, settings.refit_from);
-    engine.set_weight_budget(settings.weight_budget);
+    set_weight_budget(engine, settings.weight_budget);
   }
   if (report.refittable) print_refittable(engine);
   if (report.profiles) print_profiles(engine);
