@@ -92,8 +92,8 @@ Tensor view_of_capsule(PyObject* capsule, const ArrayUse& use, bool writable) {
   } else if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
     const auto* versioned = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
     if (versioned->major != 1)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} is given through version {} of DLPack; 1 is understood", said(use), versioned->major));
+      throw Error(ErrorCode::invalid_argument, fmt::format("{} is given through version {} of DLPack; 1 is understood",
+                                                           said(use), versioned->major));
     tensor = &versioned->tensor;
     is_read_only = (versioned->flags & dlpack::read_only) != 0;
   } else {

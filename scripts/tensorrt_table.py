@@ -38,7 +38,7 @@ WITHOUT_EFFECT = {
     "ICudaEngine": "tactic_sources num_aux_streams "
     "create_execution_context_without_device_memory create_runtime_config",
     "IExecutionContext": "debug_sync device_memory set_device_memory set_input_consumed_event temporary_allocator "
-    "persistent_cache_limit nvtx_verbosity set_aux_streams set_debug_listener set_all_tensors_debug_state",
+    "persistent_cache_limit nvtx_verbosity set_aux_streams",
     "INetworkDefinition": "mark_weights_refittable unmark_weights_refittable are_weights_marked_refittable",
     "IOptimizationProfile": "set_shape_input extra_memory_target",
     "ITensor": "allowed_formats broadcast_across_batch location",
@@ -49,9 +49,8 @@ WITHOUT_EFFECT = {
 #: Members that answer with NotImplementedError, or with False and a message.
 REFUSED = {
     "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS SAFETY_SCOPE INT4 FP4",
-    "IExecutionContext": "set_tensor_debug_state get_shape set_shape_input",
-    "INetworkDefinition": "add_assertion add_ragged_softmax add_dynamic_quantize "
-    "add_plugin mark_debug mark_unfused_tensors_as_debug_tensors",
+    "INetworkDefinition": "add_assertion add_dynamic_quantize "
+    "add_plugin mark_unfused_tensors_as_debug_tensors",
     "IPluginRegistry": "acquire_plugin_resource release_plugin_resource",
     "IPluginV3OneBuildV2": "get_aliased_input",
     "Runtime": "load_runtime",
@@ -60,7 +59,7 @@ REFUSED = {
 }
 #: Classes that can be named and derived from, and of which nobody asks anything, or whose objects cannot be made.
 UNUSED = (
-    "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant IDebugListener IGpuAllocator "
+    "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant IGpuAllocator "
     "IGpuAsyncAllocator"
 ).split()
 

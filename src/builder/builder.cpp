@@ -242,8 +242,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     for (const auto& [name, text] : plugins_of(imported.graph)) compile.metadata["plugin " + name] = text;
     if (!adapters.empty()) compile.metadata[std::string(lora_input)] = names_of(adapters);
     // Which of the outputs are none of the model's.
-    if (!debug_tensors.empty())
-      compile.metadata["debug_tensors"] = fmt::format("{}", fmt::join(debug_tensors, "\n"));
+    if (!debug_tensors.empty()) compile.metadata["debug_tensors"] = fmt::format("{}", fmt::join(debug_tensors, "\n"));
     compile.metadata["tuning"] = tuning.summary();
     compile.metadata["precision"] = optimized.precision;
     compile.notes = optimized.notes;

@@ -30,11 +30,12 @@ void prepare_quantization(Graph& graph, const PassContext& context) {
 
 void check_quantized(const Graph& graph, LayerPrecision precision) {
   if (has_quantized_tensors(graph)) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} needs the ranges of the model's tensors: give a calibration (--calibration FILE, which "
-                          "`camshaft calibrate` makes; in a job calibration_cache or calibration_data), or a model with "
-                          "QuantizeLinear and DequantizeLinear",
-                          EnumNames<LayerPrecision>::values[static_cast<size_t>(precision)]));
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("{} needs the ranges of the model's tensors: give a calibration (--calibration FILE, which "
+                  "`camshaft calibrate` makes; in a job calibration_cache or calibration_data), or a model with "
+                  "QuantizeLinear and DequantizeLinear",
+                  EnumNames<LayerPrecision>::values[static_cast<size_t>(precision)]));
 }
 
 std::vector<LayerPlacement> quantize_model(Graph& graph, const Calibration& calibration, const std::string& file,

@@ -393,6 +393,29 @@ def test_ranges_by_hand(model):
     np.testing.assert_allclose(y, expected(model, np.clip(x, -3, 3)), atol=0.1)
 
 
+def test_shapes_are_given_as_values():
+    """As TensorRT 8 sets them: by set_shape_input(), with no address for the binding."""
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (-1,))
+    sizes = network.add_input("sizes", trt.int32, (2,))
+    layer = network.add_shuffle(x)
+    layer.set_input(1, sizes)
+    layer.get_output(0).name = "y"
+    network.mark_output(layer.get_output(0))
+    engine = builder.build_engine(network, builder.create_builder_config())
+    context, array = engine.create_execution_context(), np.arange(12, dtype=np.float32)
+    assert context.set_binding_shape(0, (12,)) and not context.set_shape_input(0, (1, 2))
+    with pytest.raises(ValueError, match="'sizes' has no values"):
+        context.get_shape(1)
+    for shape in ((3, 4), (6, 2)):
+        assert context.set_shape_input(engine.get_binding_index("sizes"), shape)
+        assert context.get_shape(1) == shape
+        y = np.zeros(shape, np.float32)
+        assert context.execute_v2([array.ctypes.data, 0, y.ctypes.data]), builder.logger.errors()
+        np.testing.assert_array_equal(y, array.reshape(shape))
+
+
 def test_the_runtime_says_whose_memory_a_pointer_is():
     from camshaft.tensorrt import cudart
 

@@ -25,7 +25,10 @@ class JobKeys(TypedDict, total=False):
     tf32: bool | None
     """Allow TF32 products."""
     int8: bool | None
-    """Allow int8, by a calibration: calibration_cache, or calibration_data to make it of."""
+    """Allow int8, by a calibration: calibration_cache, or calibration_data to make it of. A quantised model needs
+    none."""
+    fp8: bool | None
+    """Allow 8-bit floats likewise, on GPUs of compute capability 8.9 or more."""
     best: bool | None
     """Allow all precisions that are faster."""
     max_workspace_gb: float | None
@@ -39,7 +42,7 @@ class JobKeys(TypedDict, total=False):
     profiles: Sequence[Mapping[str, Any]] | None
     """Several profiles, in place of min_shape, opt_shape and max_shape; the first is measured."""
     calibration_cache: str | os.PathLike[str] | None
-    """The ranges for int8: ours or TensorRT's. Made of calibration_data where it is not there."""
+    """The ranges for int8 and fp8: ours or TensorRT's. Made of calibration_data where it is not there."""
     calibration_data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
     """.npy and .npz files, folders of them, or patterns with *: a file is a batch."""
     calibration_method: Literal["entropy", "minmax", "percentile", "mse"] | None

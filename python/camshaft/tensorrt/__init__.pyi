@@ -463,6 +463,7 @@ class ICumulativeLayer(ILayer):
 
 class IDebugListener:
     def __init__(self) -> None: ...
+    def process_debug_tensor(self, addr: Any, location: Any, type: Any, shape: Any, name: Any, stream: Any) -> Any: ...
 
 class IDeconvolutionLayer(IConvolutionLayer):
     @property
@@ -950,6 +951,9 @@ class IQuantizeLayer(ILayer):
     def __init__(self, network: Any, name: Any, inputs: Any, output: Any, to_type: Any) -> None: ...
     axis: Any
     to_type: Any
+
+class IRaggedSoftMaxLayer(ILayer):
+    def __init__(self, network: Any, name: Any, inputs: Any, output: Any) -> None: ...
 
 class IRecurrenceLayer(ILoopBoundaryLayer):
     def __init__(self, network: Any, loop: Any, name: Any, initial: Any, output: Any) -> None: ...

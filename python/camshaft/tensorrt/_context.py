@@ -8,7 +8,7 @@ import camshaft
 from camshaft.tensorrt import _cuda, _graphs
 from camshaft.tensorrt._enums import ErrorCodeTRT, ProfilingVerbosity, TensorLocation
 from camshaft.tensorrt._log import Reporter, theirs
-from camshaft.tensorrt._values import Dims, bytes_of_element, volume
+from camshaft.tensorrt._values import Dims, bytes_of_element, nptype, volume
 
 _ANY_DIRECTION = 4  # of cudaMemcpy
 
@@ -77,6 +77,7 @@ class IExecutionContext(Reporter):
         self._profile = 0
         self._shapes = {}  # of inputs, as they were set
         self._addresses = {}
+        self._shape_values = {}  # arrays on the host
         self._bound = {}  # what the context was last given: (address, shape) by name
         self._allocators = {}
         self._profiler = None
@@ -248,6 +249,10 @@ class IExecutionContext(Reporter):
     def _bind_inputs(self):
         for info in self.engine._engine.inputs:
             address, shape = self._addresses.get(info.name, 0), self._shapes[info.name]
+            if address == 0 and info.name in self._shape_values:
+                self._context.set_input(info.name, self._shape_values[info.name])
+                self._bound.pop(info.name, None)
+                continue
             if address == 0 and 0 not in shape:
                 raise ValueError(f"input '{info.name}' has no address: call set_tensor_address()")
             if self._bound.get(info.name) != (address, shape):
@@ -346,11 +351,29 @@ class IExecutionContext(Reporter):
     def get_strides(self, binding):
         return self.get_tensor_strides(self.engine._binding(binding))
 
-    def get_shape(self, binding):
-        raise NotImplementedError("values of inputs that hold shapes are not kept on the host")
-
     def set_shape_input(self, binding, shape):
-        raise NotImplementedError("an input that holds a shape is bound by its address, as other inputs are")
+        """The values of an input that holds a shape, which needs no address then."""
+        name = self.engine._binding(binding)
+        with self._reporting():
+            info = self.engine._info(name)
+            if name not in self.engine._inputs or info.dtype not in ("i32", "i64"):
+                return self._fail(f"'{name}' is {info.type}: shapes are inputs of integers")
+            values = numpy.asarray(shape, nptype(self.engine.get_tensor_dtype(name)))
+            sizes = self.get_tensor_shape(name)
+            if -1 not in sizes:
+                values = values.reshape(tuple(sizes))
+            elif not self.set_input_shape(name, values.shape):
+                return False
+            self._shape_values[name] = values
+            return True
+        return False
+
+    def get_shape(self, binding):
+        """The values that set_shape_input() was given."""
+        name = self.engine._binding(binding)
+        if name not in self._shape_values:
+            raise ValueError(f"'{name}' has no values: set_shape_input() sets those of inputs")
+        return Dims(self._shape_values[name].ravel())
 
     # ---- Profiling ----
 
