@@ -276,6 +276,33 @@ def test_fp8_is_tried_where_it_is_asked_for(model, data, tmp_path):
     assert "compute capability 8.9" in by_precision["fp32", "fp8"]["refused"]
 
 
+def test_fp8_on_an_emulated_gpu(data, tmp_path):
+    """By the command, whose Python sees the emulated driver, too."""
+    build = BINARY.parent.parent
+    if not (build / "tests/backends/cuda/emulator/lib/libcuda.so.1").exists():
+        pytest.skip("the emulated GPU was not built")
+    net = module.Network()
+    x, weights = net.input("x", "f32", ("n", 64)), np.random.default_rng(0).standard_normal((2, 64, 64), np.float32) / 8
+    net.output(net.MatMul(net.Relu(net.MatMul(x, weights[0])), weights[1]), "y")
+    net.save(tmp_path / "m.onnx")
+    np.save(tmp_path / "data.npy", np.random.default_rng(1).standard_normal((16, 64), np.float32))
+    options = "-o m.engine --fp8 --calibration-data data.npy --device cuda --tuning heuristic --opt-shape x:16x64"
+    environment = {"CAMSHAFT_BUILD": str(build), "CAMSHAFT_PYTHON": sys.executable, "PYTHONPATH": str(build / "python")}
+    done = subprocess.run(
+        [ROOT / "scripts/emulate_gpu.sh", BINARY, "convert", "m.onnx", *options.split(), "--measure-seconds", "0"],
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    report = report_of(tmp_path / "m.engine.report.json")
+    assert report["configuration"]["precision"] == ["fp32", "fp8"] and report["configuration"]["device"] == "cuda:0"
+    assert report["accuracy"]["passed"]
+    assert [layer["op"] for layer in report["optimization"]["tactics_selected"]].count("float8_matmul") == 2
+
+
 @pytest.mark.parametrize("operation", ["convert", "optimize", "calibrate", "benchmark", "failed"])
 def test_every_report_has_every_field(model, data, tmp_path, operation):
     keys = {

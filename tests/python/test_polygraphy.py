@@ -148,6 +148,24 @@ COMMANDS = {
     "run part.onnx --trt --onnxrt --atol 1e-4": "PASSED",
     "run clean.onnx --trt --onnxrt --atol 1e-4": "PASSED",
     "debug build model.onnx --fp16 --until 2 --check true": "",
+    f"run model.onnx --trt --onnxrt {SHAPES} --iterations 3 --warm-up 2 --use-subprocess": "PASSED",
+    "run model.onnx --trt --onnxrt --tf32 --fp16 --bf16 --rtol 1e-2 --atol 1e-2 --check-error-stat median": "PASSED",
+    "run model.onnx --trt --onnxrt --fail-fast --validate --infinities-compare-equal --postprocess y:top-3": "PASSED",
+    "run model.onnx --trt --tactic-sources CUBLAS CUDNN --pool-limit workspace:1G tactic_dram:512M "
+    "--hardware-compatibility-level none --preview-features PROFILE_SHARING_0806": "PASSED",
+    "run model.onnx --trt --version-compatible --exclude-lean-runtime --max-aux-streams 2 "
+    "--allocation-strategy runtime": "PASSED",
+    "run model.onnx --trt --load-timing-cache t --save-timing-cache t --sparse-weights --use-dla "
+    "--allow-gpu-fallback": "PASSED",
+    "run model.onnx --trt --weight-streaming --weight-streaming-budget 50% --strongly-typed": "PASSED",
+    "run model.onnx --trt --mark-debug c": "c [dtype=float32, shape=(1, 16, 16, 32)]",
+    "run model.onnx --trt --int8 --calib-base-cls IInt8MinMaxCalibrator --calibration-cache minmax.cache": "PASSED",
+    "run model.onnx --trt --profiling-verbosity detailed --quantization-flag CALIBRATE_BEFORE_FUSION "
+    "--disable-compilation-cache": "PASSED",
+    "inspect capability model.onnx --with-partitioning": "",
+    "surgeon weight-strip model.onnx -o stripped.onnx": "",
+    "surgeon weight-reconstruct stripped.onnx -o other.onnx": "",
+    "run other.onnx --trt --onnxrt": "PASSED",
     "debug precision model.onnx --fp16 --precision float32 --mode bisect --check true": "",
     "debug precision model.onnx --fp16 --mode linear --check false": "",
     "debug repeat --until 2 --check true": "",
