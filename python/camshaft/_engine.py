@@ -71,6 +71,11 @@ class Engine:
         made._hold(engine, report)
         return made
 
+    @classmethod
+    def load(cls, path: Path | bytes, device: str | None = None, weight_budget: str | int | None = None) -> Engine:
+        """The engine of a file that save() wrote, or of its bytes: the same as Engine(path)."""
+        return cls(path, device, weight_budget)
+
     def save(self, path: Path) -> None:
         """Writes the engine file: `path` is either complete or untouched."""
         _native.save(self._engine, os.fspath(path))

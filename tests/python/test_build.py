@@ -111,6 +111,7 @@ def test_output_and_bytes(model, tmp_path):
     copies = [module.Engine(tmp_path / "model.engine"), module.Engine(bytes(engine))]
     engine.save(tmp_path / "again.engine")
     assert (tmp_path / "again.engine").read_bytes() == (tmp_path / "model.engine").read_bytes() == bytes(engine)
+    copies += [module.Engine.load(tmp_path / "again.engine"), module.Engine.load(bytes(engine), "cpu")]
     inputs = feed(2)
     for copy in copies:
         assert copy.report is None
