@@ -204,6 +204,9 @@ class Builder(Reporter):
         options["device"] = _cuda.device()
         if network._folder is not None and isinstance(model, bytes):
             options["folder"] = network._folder
+        for tensor in network._debug_tensors:
+            if tensor.is_network_output:
+                self._log(Severity.WARNING, f"tensor '{tensor.name}' is an output: a debug listener does not get it")
         if network._debug_tensors:
             options["debug_tensors"] = [tensor.name for tensor in network._debug_tensors]
         if self.max_threads > 0:
