@@ -8,9 +8,7 @@ cmake --preset release -D CAMSHAFT_BUILD_BENCH=ON.
 """
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -18,9 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/server"))
 
+import numpy as np
 from serving import serving, write_identity
+from serving_requests import grpc_request, http_request, run_load
 
-LOAD = ROOT / "build/release/bench/serving_load"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -30,20 +29,17 @@ def processor_seconds(process):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def run_load(server, protocol, columns, clients, seconds, cores):
-    port = server.ports["HTTP" if protocol == "http" else "gRPC"]
-    command = [LOAD, protocol, "127.0.0.1", port, "identity", "INPUT0", columns, clients, seconds]
-    answer = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        check=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, cores),
-    )
-    result = json.loads(answer.stdout)
-    if result["failed"]:
-        raise RuntimeError(f"{result['failed']} of {result['requests']} requests failed: {answer.stderr}")
-    return result
+def write_requests(folder, columns):
+    """{protocol: what run_load() sends}."""
+    inputs = {"INPUT0": np.zeros((1, columns), np.float32)}
+    body, length = http_request(inputs)
+    (folder / "http").write_bytes(body)
+    (folder / "grpc").write_bytes(grpc_request("identity", inputs))
+    header = f"Inference-Header-Content-Length:{length}"
+    return {
+        "http": {"path": "/v2/models/identity/infer", "body": folder / "http", "headers": [header]},
+        "grpc": {"path": "inference.GRPCInferenceService/ModelInfer", "body": folder / "grpc"},
+    }
 
 
 def main():
@@ -57,17 +53,21 @@ def main():
     columns = options.bytes // 4
     with tempfile.TemporaryDirectory() as folder:
         config = 'name: "identity"\nmax_batch_size: 8\nparameters [{ key: "threads" value { string_value: "1" } }]\n'
-        write_identity(folder, "identity", "FP32", ["n", columns], config)
+        folder = Path(folder)
+        write_identity(folder / "models", "identity", "FP32", ["n", columns], config)
+        requests = write_requests(folder, columns)
         os.sched_setaffinity(0, own)
         flags = ("--grpc-infer-thread-count=1", "--http-thread-count=1")
-        with serving(folder, *flags) as server:
+        with serving(folder / "models", *flags) as server:
             os.sched_setaffinity(0, set(cores))
             print(f"{'':>9}{'clients':>8}{'us of CPU':>11}{'a second':>10}{'p50 us':>8}{'p99 us':>8}")
-            for protocol in ("http", "grpc"):
+            for protocol, request in requests.items():
+                port = server.ports["HTTP" if protocol == "http" else "gRPC"]
+                request |= {"port": port, "protocol": protocol, "cores": others}
                 for clients in options.clients:
-                    run_load(server, protocol, columns, clients, 0.5, others)
+                    run_load(**request, clients=clients, seconds=0.5)
                     before = processor_seconds(server.process.pid)
-                    result = run_load(server, protocol, columns, clients, options.seconds, others)
+                    result = run_load(**request, clients=clients, seconds=options.seconds)
                     spent = processor_seconds(server.process.pid) - before
                     print(
                         f"{protocol:>9}{clients:>8}{1e6 * spent / result['requests']:>11.1f}"

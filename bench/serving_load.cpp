@@ -1,36 +1,40 @@
-// Load for a server: serving_load PROTOCOL HOST PORT MODEL INPUT COLUMNS CLIENTS SECONDS [RATE]
+// Load for a server: serving_load --help.
 //
-// PROTOCOL is http or grpc; each request is one FP32 tensor [1, COLUMNS]. CLIENTS have one request under way each, in a
-// closed loop; with RATE requests come by themselves, so many a second (Poisson), and wait for a client that is free:
-// their latency begins when they come. Prints one line of JSON with counts and latencies in microseconds.
+// Each client has one request under way, in a closed loop; with --rate requests come by themselves, so many a second
+// (Poisson), and wait for a client that is free: their latency begins when they come. Prints one line of JSON: counts,
+// and latencies in microseconds of the requests that were answered. Refused ones (503, RESOURCE_EXHAUSTED, UNAVAILABLE)
+// count apart from failed ones: a connection that ends without an answer is a failure.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
 #include <chrono>
 #include <cstdio>
 #include <deque>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "inference.pb.h"
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 struct Load {
-  std::string protocol, host, port, model, input;
-  int64_t columns = 0;
+  std::string protocol = "http", host = "127.0.0.1", port, path, method, body;
+  std::vector<std::pair<std::string, std::string>> headers;
   int clients = 1;
-  double seconds = 1, rate = 0;
+  double seconds = 1, rate = 0, skip = 0;
 };
+
+enum class Outcome { answered, refused, failed };
 
 /// When requests come, and what became of them.
 class Schedule {
@@ -47,18 +51,32 @@ class Schedule {
         std::chrono::duration<double>(std::exponential_distribution<double>(load_.rate)(random_)));
     return taken;
   }
-  void done(Clock::time_point began, bool good) {
-    if (!good) ++failed_;
-    latencies_.push_back(std::chrono::duration<double, std::micro>(Clock::now() - began).count());
+  void done(Clock::time_point began, Outcome outcome) {
+    const Clock::time_point now = Clock::now();
+    const auto behind = [&](Clock::time_point time) {
+      return time - start_ >= std::chrono::duration<double>(load_.skip);
+    };
+    if (outcome == Outcome::failed) ++failed_;
+    if (!behind(began)) return;
+    if (outcome == Outcome::refused) ++refused_;
+    if (outcome == Outcome::answered)
+      latencies_.push_back(std::chrono::duration<double, std::micro>(now - began).count());
+    last_ = now;
   }
   void print() {
     std::sort(latencies_.begin(), latencies_.end());
     const auto quantile = [&](double q) {
       return latencies_.empty() ? 0.0 : latencies_[static_cast<size_t>(q * static_cast<double>(latencies_.size() - 1))];
     };
-    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    std::printf("%s\n", nlohmann::json({{"requests", latencies_.size()},
+    const double seconds = std::chrono::duration<double>(last_ - start_).count() - load_.skip;
+    const auto slower = [&](double us) {
+      return latencies_.end() - std::upper_bound(latencies_.begin(), latencies_.end(), us);
+    };
+    std::printf("%s\n", nlohmann::json({{"requests", latencies_.size() + refused_ + failed_},
+                                        {"answered", latencies_.size()},
+                                        {"refused", refused_},
                                         {"failed", failed_},
+                                        {"slower_than_50_ms", slower(50e3)},
                                         {"seconds", seconds},
                                         {"per_second", static_cast<double>(latencies_.size()) / seconds},
                                         {"p50", quantile(0.5)},
@@ -73,26 +91,16 @@ class Schedule {
   const Clock::time_point start_;
   Clock::time_point next_;
   std::mt19937_64 random_{1};
+  Clock::time_point last_ = start_;
   std::vector<double> latencies_;
-  size_t failed_ = 0;
+  size_t failed_ = 0, refused_ = 0;
 };
-
-std::string tensor_bytes(const Load& load) {
-  return std::string(static_cast<size_t>(load.columns) * 4, '\0');
-}
 
 class GrpcClients {
  public:
-  GrpcClients(const Load& load, Schedule& schedule) : schedule_(schedule), clients_(load.clients) {
-    inference::ModelInferRequest message;
-    message.set_model_name(load.model);
-    auto& input = *message.add_inputs();
-    input.set_name(load.input);
-    input.set_datatype("FP32");
-    input.add_shape(1);
-    input.add_shape(load.columns);
-    message.add_raw_input_contents(tensor_bytes(load));
-    const grpc::Slice slice(message.SerializeAsString());
+  GrpcClients(const Load& load, Schedule& schedule)
+      : schedule_(schedule), clients_(load.clients), path_("/" + load.path) {
+    const grpc::Slice slice(load.body);
     request_ = grpc::ByteBuffer(&slice, 1);
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
@@ -127,14 +135,15 @@ class GrpcClients {
   void begin(Clock::time_point began) {
     auto* call = new Call;
     call->began = began;
-    call->reader =
-        stub_->PrepareUnaryCall(&call->context, "/inference.GRPCInferenceService/ModelInfer", request_, &queue_);
+    call->reader = stub_->PrepareUnaryCall(&call->context, path_, request_, &queue_);
     call->reader->StartCall();
     call->reader->Finish(&call->reply, &call->status, call);
     ++under_way_;
   }
   void end(Call* call) {
-    schedule_.done(call->began, call->status.ok());
+    const grpc::StatusCode code = call->status.error_code();
+    const bool refused = code == grpc::StatusCode::RESOURCE_EXHAUSTED || code == grpc::StatusCode::UNAVAILABLE;
+    schedule_.done(call->began, call->status.ok() ? Outcome::answered : refused ? Outcome::refused : Outcome::failed);
     if (!call->status.ok() && !told_++) std::fprintf(stderr, "%s\n", call->status.error_message().c_str());
     delete call;
     --under_way_;
@@ -142,6 +151,7 @@ class GrpcClients {
 
   Schedule& schedule_;
   const int clients_;
+  const std::string path_;
   grpc::ByteBuffer request_;
   std::unique_ptr<grpc::GenericStub> stub_;
   grpc::CompletionQueue queue_;
@@ -151,26 +161,18 @@ class GrpcClients {
 class HttpClients {
  public:
   HttpClients(const Load& load, Schedule& schedule) : schedule_(schedule), timer_(context_) {
-    const nlohmann::json document = {{"inputs",
-                                      {{{"name", load.input},
-                                        {"datatype", "FP32"},
-                                        {"shape", {1, load.columns}},
-                                        {"parameters", {{"binary_data_size", 4 * load.columns}}}}}},
-                                     {"parameters", {{"binary_data_output", true}}}};
-    const std::string json = document.dump();
-    request_.method(http::verb::post);
-    request_.target("/v2/models/" + load.model + "/infer");
+    request_.method_string(load.method);
+    request_.target(load.path);
     request_.version(11);
     request_.set(http::field::host, load.host);
-    request_.set("Inference-Header-Content-Length", std::to_string(json.size()));
-    request_.body() = json + tensor_bytes(load);
+    for (const auto& [name, value] : load.headers) request_.set(name, value);
+    request_.body() = load.body;
     request_.prepare_payload();
     boost::asio::ip::tcp::resolver resolver(context_);
-    const auto there = resolver.resolve(load.host, load.port);
+    there_ = resolver.resolve(load.host, load.port);
     for (int i = 0; i < load.clients; ++i) {
       auto client = std::make_unique<Client>(context_);
-      boost::asio::connect(client->socket, there);
-      client->socket.set_option(boost::asio::ip::tcp::no_delay(true));
+      connect(*client);
       idle_.push_back(client.get());
       clients_.push_back(std::move(client));
     }
@@ -190,10 +192,13 @@ class HttpClients {
     Clock::time_point began;
   };
   struct http {
-    using verb = boost::beast::http::verb;
     using field = boost::beast::http::field;
   };
 
+  void connect(Client& client) {
+    boost::asio::connect(client.socket, there_);
+    client.socket.set_option(boost::asio::ip::tcp::no_delay(true));
+  }
   void feed() {
     const Clock::time_point now = Clock::now();
     if (schedule_.over(now)) return;
@@ -213,15 +218,22 @@ class HttpClients {
     });
   }
   void written(Client* client, boost::beast::error_code error) {
-    if (error) return ended(client, false);
+    if (error) return ended(client, error);
     client->response = {};
-    boost::beast::http::async_read(
-        client->socket, client->buffer, client->response,
-        [this, client](auto failed, size_t) { ended(client, !failed && client->response.result_int() == 200); });
+    boost::beast::http::async_read(client->socket, client->buffer, client->response,
+                                   [this, client](auto failed, size_t) { ended(client, failed); });
   }
-  void ended(Client* client, bool good) {
-    schedule_.done(client->began, good);
-    if (!good && !told_++) std::fprintf(stderr, "%s\n", client->response.body().c_str());
+  void ended(Client* client, boost::beast::error_code error) {
+    const unsigned status = error ? 0 : client->response.result_int();
+    const Outcome outcome = status == 200 ? Outcome::answered : status == 503 ? Outcome::refused : Outcome::failed;
+    schedule_.done(client->began, outcome);
+    if (outcome == Outcome::failed && !told_++)
+      std::fprintf(stderr, "%s\n", error ? error.message().c_str() : client->response.body().c_str());
+    if (error || client->response.need_eof()) {
+      client->socket.close();
+      client->buffer.clear();
+      connect(*client);
+    }
     idle_.push_back(client);
     feed();
   }
@@ -229,6 +241,7 @@ class HttpClients {
   Schedule& schedule_;
   boost::asio::io_context context_{1};
   boost::asio::steady_timer timer_;
+  boost::asio::ip::tcp::resolver::results_type there_;
   boost::beast::http::request<boost::beast::http::string_body> request_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::deque<Client*> idle_;
@@ -239,9 +252,30 @@ class HttpClients {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 9) return std::fprintf(stderr, "serving_load: see the first lines of bench/serving_load.cpp\n"), 2;
-  Load load{argv[1], argv[2], argv[3], argv[4], argv[5], std::atoll(argv[6]), std::atoi(argv[7]), std::atof(argv[8])};
-  if (argc > 9) load.rate = std::atof(argv[9]);
+  CLI::App app("Sends a server the same request again and again, and measures.", "serving_load");
+  Load load;
+  std::string file;
+  std::vector<std::string> headers;
+  app.add_option("--protocol", load.protocol)->check(CLI::IsMember({"http", "grpc"}));
+  app.add_option("--host", load.host);
+  app.add_option("--port", load.port)->required();
+  app.add_option("--path", load.path, "What is asked for: /v2/…, or SERVICE/METHOD of gRPC")->required();
+  app.add_option("--method", load.method)->default_val("POST");
+  app.add_option("--body", file, "A file with the request's body, or the message")->check(CLI::ExistingFile);
+  app.add_option("--header", headers, "NAME:VALUE; may be repeated")->allow_extra_args(false);
+  app.add_option("--clients", load.clients)->check(CLI::PositiveNumber);
+  app.add_option("--seconds", load.seconds);
+  app.add_option("--skip", load.skip, "Seconds at the beginning that do not count");
+  app.add_option("--rate", load.rate, "Requests a second; without, each client asks again once it is answered");
+  CLI11_PARSE(app, argc, argv);
+  for (const std::string& header : headers) {
+    const size_t colon = header.find(':');
+    load.headers.emplace_back(header.substr(0, colon), colon == header.npos ? "" : header.substr(colon + 1));
+  }
+  if (!file.empty()) {
+    std::ifstream in(file, std::ios::binary);
+    load.body.assign(std::istreambuf_iterator<char>(in), {});
+  }
   Schedule schedule(load);
   if (load.protocol == "grpc")
     GrpcClients(load, schedule).run();

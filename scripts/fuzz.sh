@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes what reads from others: the ONNX reader (through import, optimiser and a small run), the engine loader, and what
-# comes to the server over HTTP and gRPC.
+# Fuzzes what reads from others: the ONNX reader (through import, optimiser and a small run), the engine loader, what
+# comes to the server over HTTP and gRPC, and its models' configurations.
 # Builds with clang-14, AddressSanitizer and UndefinedBehaviorSanitizer, makes seeds of the ONNX standard's node tests,
 # and runs the targets side by side. Fails when something was found; findings, made small, lie in .cache/fuzz/findings.
 #   --seconds N       how long to run each target (default 60)
 #   --runs N --seed S the same inputs each time: N of them, from this random seed and the seed files alone
-#   reader | loader | http | grpc   that target alone
+#   reader | loader | http | grpc | config   that target alone
 # scripts/setup.sh --fuzz installs the compiler. The corpora stay in .cache/fuzz and grow from run to run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,17 +16,17 @@ while [[ $# -gt 0 ]]; do
     --seconds) seconds=${2:?--seconds needs a number}; shift ;;
     --runs) runs=${2:?--runs needs a number}; shift ;;
     --seed) seed=${2:?--seed needs a number}; shift ;;
-    reader | loader | http | grpc) targets+=("$1") ;;
+    reader | loader | http | grpc | config) targets+=("$1") ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 0 ;;
     *) echo "fuzz.sh: unknown option $1 (--help lists them)" >&2; exit 2 ;;
   esac
   shift
 done
 [[ $runs -lt 0 ]] || seconds=0  # however long they take
-[[ ${#targets[@]} -gt 0 ]] || targets=(reader loader http grpc)
+[[ ${#targets[@]} -gt 0 ]] || targets=(reader loader http grpc config)
 declare -A programs=([reader]=onnx_reader_fuzzer [loader]=engine_loader_fuzzer [http]=http_request_fuzzer
-  [grpc]=infer_message_fuzzer)
-declare -A largest=([reader]=8192 [loader]=32768 [http]=4096 [grpc]=4096)
+  [grpc]=infer_message_fuzzer [config]=model_config_fuzzer)
+declare -A largest=([reader]=8192 [loader]=32768 [http]=4096 [grpc]=4096 [config]=4096)
 
 command -v clang++-14 >/dev/null || { echo "fuzz.sh: clang++-14 is missing: run scripts/setup.sh --fuzz" >&2; exit 1; }
 cmake --preset fuzz >/dev/null

@@ -1,11 +1,12 @@
 """Makes what the fuzzers start from, out of the ONNX package: fuzz_seeds.py FOLDER
 
 FOLDER/reader-seeds/*.onnx: the standard's node tests of at most 4 KB, each also with its small inputs as constants, so
-that constant folding is reached. FOLDER/http-seeds, grpc-seeds: requests to the server. FOLDER/dictionary: names of operators,
-attributes and their values, and of the server's protocol, for libFuzzer.
+that constant folding is reached. FOLDER/http-seeds, grpc-seeds, config-seeds: requests to the server, and configurations of
+its models. FOLDER/dictionary: names of operators, attributes and their values, and of the protocol, for libFuzzer.
 Nothing is done when both were made of the same version of the package.
 """
 
+import ast
 import gzip
 import json
 import shutil
@@ -24,6 +25,27 @@ TYPES = "BOOL UINT8 UINT16 UINT32 UINT64 INT8 INT16 INT32 INT64 FP16 FP32 FP64 B
 WORDS = """inputs outputs parameters name shape datatype data id binary_data_size binary_data binary_data_output
     classification shared_memory_region shared_memory_byte_size shared_memory_offset sequence_id sequence_start sequence_end
     priority timeout triton_ /v2/models/ /versions/ /infer /v2/repository/models/ /load gzip deflate;q=0.5""".split()
+
+
+# What has fields that no test writes as one text.
+CONFIGS = [
+    'name: "m" max_batch_size: 8 sequence_batching { direct { minimum_slot_utilization: 0.5 max_queue_delay_microseconds: 9 }'
+    ' control_input [{ name: "START" control [{ kind: CONTROL_SEQUENCE_START fp32_false_true: [0, 1] }] }] state [{'
+    ' input_name: "x" output_name: "y" data_type: TYPE_FP32 dims: [8] initial_state: { name: "i" zero_data: true'
+    " data_type: TYPE_FP32 dims: [8] } }] }",
+    'max_batch_size: 4 dynamic_batching { preferred_batch_size: [2, 4] priority_levels: 3 default_priority_level: 2'
+    " priority_queue_policy { key: 1 value { timeout_action: DELAY max_queue_size: 3 } } }",
+    'model_warmup [{ name: "w" batch_size: 2 inputs { key: "x" value { data_type: TYPE_FP32 dims: [8] random_data: true'
+    " } } count: 2 }]",
+    'input [{ name: "x" data_type: TYPE_FP32 dims: [2, 4] reshape { shape: [8] } }] output [{ name: "y" data_type:'
+    ' TYPE_FP32 dims: [4] label_filename: "l" }]',
+    'instance_group [{ count: 2 kind: KIND_GPU gpus: [0, 1] rate_limiter { resources [{ name: "R" count: 3 global: true }]'
+    " priority: 2 } }] version_policy { specific { versions: [1, 3] } }",
+    'platform: "ensemble" ensemble_scheduling { step [{ model_name: "a" model_version: -1 input_map { key: "x" value: "x" }'
+    ' output_map { key: "y" value: "y" } }] }',
+    'parameters { key: "latency_target_ms" value { string_value: "5" } } response_cache { enable: true }'
+    " optimization { execution_accelerators { gpu_execution_accelerator [{ name: \"tensorrt\" }] } }",
+]
 
 
 def make_dictionary(path: Path) -> None:
@@ -158,12 +180,46 @@ def make_messages(folder: Path) -> None:
     (folder / "shared").write_bytes(message.SerializeToString())
 
 
+def written_configs(folder: Path) -> set[str]:
+    """The texts in the tests of the server that are configurations, or parts of one."""
+    from google.protobuf import text_format
+    from tritonclient.grpc import model_config_pb2
+
+    found = set()
+    for file in sorted(folder.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and ("{" in node.value or ":" in node.value):
+                text = node.value.replace("%%", "%").replace("{{", "{").replace("}}", "}").replace("%s", "")
+                try:
+                    text_format.Parse(text, model_config_pb2.ModelConfig())
+                except text_format.ParseError:
+                    continue
+                found.add(text)
+    return found
+
+
+def make_configs(folder: Path) -> None:
+    """As tests/fuzz/model_config_fuzzer.cpp reads them: which form and which model, and then the text."""
+    from google.protobuf import json_format, text_format
+    from tritonclient.grpc import model_config_pb2
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    texts = written_configs(Path(__file__).resolve().parents[1] / "tests/server") | set(CONFIGS)
+    for i, text in enumerate(sorted(texts)):
+        config = text_format.Parse(text, model_config_pb2.ModelConfig())
+        for kind in (0, 2, 8, 14, 30):
+            (folder / f"{i:03}-{kind}").write_bytes(bytes([kind]) + text.encode())
+        (folder / f"{i:03}-json").write_bytes(b"\x01" + json_format.MessageToJson(config).encode())
+
+
 def main() -> None:
     home = Path(sys.argv[1])
     stamp = home / "reader-seeds" / "made"
     home.mkdir(parents=True, exist_ok=True)
     make_requests(home / "http-seeds")
     make_messages(home / "grpc-seeds")
+    make_configs(home / "config-seeds")
     if stamp.exists() and stamp.read_text() == onnx.__version__:
         return
     make_dictionary(home / "dictionary")

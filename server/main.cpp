@@ -21,6 +21,7 @@
 #include "server/http/http_server.h"
 #include "server/options/serve_options.h"
 #include "server/options/systemd.h"
+#include "server/top/top.h"
 
 namespace camshaft::server {
 namespace {
@@ -177,6 +178,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace camshaft::server
 
 int main(int argc, char** argv) {
+  if (camshaft::server::is_top(argc, argv)) return camshaft::server::run_top(argc, argv);
   // Of glibc's eight arenas a core each keeps its own pieces of models that have gone: with two cores and their 16
   // arenas what is resident after reloads goes up and down by 7 %, with two arenas by 0.1 %.
   mallopt(M_ARENA_MAX, std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 8));

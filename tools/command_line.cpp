@@ -87,7 +87,7 @@ int parse_and_run(int argc, const char* const* argv) {
       add_verify_command(app),  add_simplify_command(app),  add_quantize_command(app), add_refit_command(app),
       add_inspect_command(app), add_report_command(app),    add_devices_command(app),  add_operators_command(app)};
   app.add_subcommand("trtexec", "Build and measure as TensorRT's trtexec does: its flags, lines and files");
-  list_serve_command(app);
+  list_serve_commands(app);
   list_python_commands(app);
   try {
     app.parse(argc, argv);

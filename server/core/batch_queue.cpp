@@ -1,6 +1,7 @@
 #include "server/core/batch_queue.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "server/core/status.h"
 
@@ -10,6 +11,9 @@ namespace {
 
 // A target leaves so much of itself for what is no run: the way to the client and threads that come late.
 constexpr double usable_share = 0.9;
+// What would be answered later than this many targets after it came is refused: of ten times the load that a model can
+// take, what is accepted is then answered within twice the target, as times of runs are not foreseen to the third.
+constexpr double most_targets = 1.5;
 // A long queue is not looked through for every batch; who is cancelled is seen at last when he would run.
 constexpr std::chrono::milliseconds sweep_interval{5};
 // More levels than anyone has; each costs a queue.
@@ -86,7 +90,7 @@ BatchPolicy make_batch_policy(const ModelConfig& config) {
   return policy;
 }
 
-void BatchQueue::push(PendingPtr& pending, Clock::time_point now) {
+void BatchQueue::push(PendingPtr& pending, Clock::time_point now, std::span<const Clock::time_point> free_at) {
   const uint64_t asked = pending->request.priority;
   if (asked > policy_.levels && policy_.levels > 1)
     throw ServerError(StatusCode::invalid_argument, "the priority " + std::to_string(asked) +
@@ -97,6 +101,7 @@ void BatchQueue::push(PendingPtr& pending, Clock::time_point now) {
   Level& level = levels_[pending->level];
   if (queue.most > 0 && level.waiting.size() + level.delayed.size() >= queue.most)
     throw ServerError(StatusCode::unavailable, "Exceeds maximum queue size");
+  refuse_what_is_late(*pending, now, free_at);
   std::chrono::microseconds timeout = queue.default_timeout;
   if (queue.allow_override && pending->request.timeout_us > 0) {
     const auto own = std::chrono::microseconds(std::min<uint64_t>(pending->request.timeout_us, uint64_t{1} << 52));
@@ -112,30 +117,63 @@ void BatchQueue::push(PendingPtr& pending, Clock::time_point now) {
     gap_ = gap_.count() == 0 ? gap : gap_ + (gap - gap_) / 8;
   }
   last_arrival_ = now;
+  level.elements += pending->batch;
   level.waiting.push_back(std::move(pending));
   ++size_;
 }
 
+// When a request is answered that goes behind what waits at its level and above. Where shapes differ batches are smaller
+// than they may be: those of late count.
+Clock::time_point BatchQueue::expected_end(const Pending& pending, Clock::time_point now,
+                                           std::span<const Clock::time_point> free_at) const {
+  int64_t elements = pending.batch;
+  for (uint64_t level = 0; level <= pending.level; ++level) elements += levels_[level].elements;
+  const int64_t usual = busy_batch_ > 0 ? std::max<int64_t>(1, std::llround(busy_batch_)) : policy_.max_batch;
+  const int64_t batches_before = (elements - 1) / usual;
+  const auto last_run = times_->expected(elements - batches_before * usual);
+  if (batches_before == 0) return std::max(now, *std::min_element(free_at.begin(), free_at.end())) + last_run;
+  std::chrono::nanoseconds work = batches_before * times_->expected(usual);
+  for (const Clock::time_point free : free_at) work += std::max(free - now, Clock::duration(0));
+  return now + work / static_cast<int64_t>(free_at.size()) + last_run;
+}
+
+// Where nothing waits a request is taken, however long its run is: a target that no run meets refuses nobody.
+void BatchQueue::refuse_what_is_late(const Pending& pending, Clock::time_point now,
+                                     std::span<const Clock::time_point> free_at) const {
+  if (!policy_.latency_target || times_ == nullptr || times_->empty() || free_at.empty() || size_ == 0) return;
+  const double took = std::chrono::duration<double, std::milli>(expected_end(pending, now, free_at) -
+                                                                pending.request.timeline.queued)
+                          .count();
+  const double target = std::chrono::duration<double, std::milli>(*policy_.latency_target).count();
+  if (took <= most_targets * target) return;
+  throw ServerError(StatusCode::resource_exhausted,
+                    "the queue is too long: an answer would take " + std::to_string(std::llround(took)) +
+                        " ms, latency_target_ms is " + std::to_string(std::llround(target)) + "; try again later");
+}
+
 std::optional<Clock::time_point> BatchQueue::sweep(Clock::time_point now, std::vector<PendingPtr>& out) {
   std::optional<Clock::time_point> next;
-  const auto leave = [&](std::deque<PendingPtr>& queue, auto gone) {
+  const auto leave = [&](Level& level, std::deque<PendingPtr>& queue, auto gone) {
     const auto end = std::stable_partition(queue.begin(), queue.end(), [&](const PendingPtr& p) { return !gone(*p); });
-    for (auto at = end; at != queue.end(); ++at) out.push_back(std::move(*at));
+    for (auto at = end; at != queue.end(); ++at) {
+      level.elements -= (*at)->batch;
+      out.push_back(std::move(*at));
+    }
     size_ -= static_cast<size_t>(queue.end() - end);
     queue.erase(end, queue.end());
   };
   for (size_t l = 0; l < levels_.size(); ++l) {
     Level& level = levels_[l];
     const auto cancelled = [](const Pending& p) { return p.request.cancellation.cancelled(); };
-    leave(level.delayed, cancelled);
+    leave(level, level.delayed, cancelled);
     if (policy_.queues[l].delay) {
-      leave(level.waiting, cancelled);
+      leave(level, level.waiting, cancelled);
       const auto end = std::stable_partition(level.waiting.begin(), level.waiting.end(),
                                              [&](const PendingPtr& p) { return !is_late(*p, now); });
       for (auto at = end; at != level.waiting.end(); ++at) level.delayed.push_back(std::move(*at));
       level.waiting.erase(end, level.waiting.end());
     } else {
-      leave(level.waiting, [&](const Pending& p) { return cancelled(p) || is_late(p, now); });
+      leave(level, level.waiting, [&](const Pending& p) { return cancelled(p) || is_late(p, now); });
     }
     for (const PendingPtr& pending : level.waiting)
       if (pending->deadline != Clock::time_point::max() && (!next || pending->deadline < *next))
@@ -220,15 +258,22 @@ size_t BatchQueue::choose_by_target(const Candidates& found, Clock::time_point n
 std::vector<PendingPtr> BatchQueue::take(size_t requests) {
   std::vector<PendingPtr> taken;
   taken.reserve(requests);
-  const auto from = [&](std::deque<PendingPtr>& queue) {
+  int64_t elements = 0;
+  const auto from = [&](Level& level, std::deque<PendingPtr>& queue) {
     while (taken.size() < requests && !queue.empty()) {
+      elements += queue.front()->batch;
+      level.elements -= queue.front()->batch;
       taken.push_back(std::move(queue.front()));
       queue.pop_front();
     }
   };
-  for (Level& level : levels_) from(level.waiting);
-  for (Level& level : levels_) from(level.delayed);
+  for (Level& level : levels_) from(level, level.waiting);
+  for (Level& level : levels_) from(level, level.delayed);
   size_ -= taken.size();
+  if (size_ > 0) {
+    const auto batch = static_cast<double>(elements);
+    busy_batch_ = busy_batch_ == 0 ? batch : busy_batch_ + (batch - busy_batch_) / 8;
+  }
   return taken;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "server/core/batch_times.h"
@@ -43,9 +44,10 @@ class BatchQueue {
     levels_.resize(policy_.levels);
   }
 
-  /// Throws ServerError: unavailable for a queue that is full, invalid_argument for a level that is not there. The
-  /// request is left as it was then.
-  void push(PendingPtr& pending, Clock::time_point now);
+  /// `free_at`: when each instance will have done what it runs; with them a target refuses what would be far too late.
+  /// Throws ServerError: unavailable for a queue that is full, resource_exhausted for one that is longer than the target
+  /// allows, invalid_argument for a level that is not there. The request is left as it was then.
+  void push(PendingPtr& pending, Clock::time_point now, std::span<const Clock::time_point> free_at = {});
 
   struct Decision {
     std::vector<PendingPtr> batch;  ///< runs now
@@ -70,6 +72,7 @@ class BatchQueue {
     Level(Level&&) = default;  // a deque would be copied
     std::deque<PendingPtr> waiting;
     std::deque<PendingPtr> delayed;  ///< those that waited too long, where they are not refused
+    int64_t elements = 0;            ///< of both
   };
   struct Candidates {
     int64_t total = 0;                             ///< elements of the requests that fit together
@@ -85,6 +88,10 @@ class BatchQueue {
   size_t choose_by_target(const Candidates& found, Clock::time_point now,
                           std::optional<Clock::time_point>& wait_until) const;
   std::vector<PendingPtr> take(size_t requests);
+  void refuse_what_is_late(const Pending& pending, Clock::time_point now,
+                           std::span<const Clock::time_point> free_at) const;
+  Clock::time_point expected_end(const Pending& pending, Clock::time_point now,
+                                 std::span<const Clock::time_point> free_at) const;
 
   BatchPolicy policy_;
   const BatchTimes* times_;
@@ -93,6 +100,7 @@ class BatchQueue {
   Clock::time_point next_sweep_;
   Clock::time_point last_arrival_;
   std::chrono::nanoseconds gap_{0};  ///< between arrivals, the mean of the last ones; 0: not known
+  double busy_batch_ = 0;  ///< elements of a batch that left others waiting, the mean of the last ones; 0: not known
 };
 
 /// Whether two requests can be parts of one batch.

@@ -12,6 +12,8 @@ namespace {
 
 // More instances than a machine has use for; each is a thread and memory.
 constexpr int32_t most_instances = 1024;
+// Messages of gRPC end at 2 GiB.
+constexpr int64_t most_warm_up_elements = int64_t{1} << 31;
 
 class ConfigCheck {
  public:
@@ -98,6 +100,10 @@ class ConfigCheck {
       if (input.control_size() != 1)
         refuse("sequence batching control tensor '" + input.name() + "' must have exactly one control");
     }
+    const float utilization = config_.sequence_batching().direct().minimum_slot_utilization();
+    if (!(utilization >= 0 && utilization <= 1))
+      refuse("sequence batching direct has minimum_slot_utilization " + std::to_string(utilization) +
+             ": it must be 0 to 1");
     if (config_.sequence_batching().iterative_sequence())
       refuse("iterative_sequence is not there: send a request for each step", StatusCode::unsupported);
     for (const auto& state : config_.sequence_batching().state()) {
@@ -108,10 +114,25 @@ class ConfigCheck {
   }
 
   void check_warm_up() const {
-    for (const auto& sample : config_.model_warmup())
+    for (const auto& sample : config_.model_warmup()) {
       if (sample.batch_size() > static_cast<uint32_t>(std::max(1, config_.max_batch_size())))
         refuse("warm-up '" + sample.name() + "' has batch_size " + std::to_string(sample.batch_size()) +
                " beyond max_batch_size");
+      for (const auto& [name, input] : sample.inputs()) check_warm_up_input(sample, name, input);
+    }
+  }
+
+  void check_warm_up_input(const inference::ModelWarmup& sample, const std::string& name,
+                           const inference::ModelWarmup::Input& input) const {
+    const std::string where = "warm-up '" + sample.name() + "', input '" + name + "' ";
+    if (input.data_type() == inference::TYPE_INVALID) refuse(where + "must specify 'data_type'");
+    int64_t elements = std::max<int64_t>(1, sample.batch_size());
+    for (const int64_t size : input.dims()) {
+      if (size < 0) refuse(where + "has the size " + std::to_string(size) + ": warm-ups say all sizes");
+      if (size > 0 && elements > most_warm_up_elements / size)
+        refuse(where + "has more elements than a request may have");
+      elements *= size;
+    }
   }
 
   // In one line, at each load: a file that worked elsewhere is not refused for what makes no difference.

@@ -20,9 +20,10 @@ DynamicBatcher::DynamicBatcher(std::vector<PlacedInstance> instances, Options op
       times_(std::move(times)),
       order_(options_.preserve_ordering ? std::make_shared<ResponseOrder>() : nullptr),
       queue_(options_.policy, times_.get()),
-      instances_(std::move(instances)) {
+      instances_(std::move(instances)),
+      free_at_(instances_.size()) {
   try {
-    for (PlacedInstance& placed : instances_) threads_.emplace_back([this, &placed] { serve(placed); });
+    for (size_t place = 0; place < instances_.size(); ++place) threads_.emplace_back([this, place] { serve(place); });
     threads_.emplace_back([this] { watch(); });
   } catch (...) {  // the system has no more threads
     end();
@@ -48,7 +49,7 @@ void DynamicBatcher::end() {
 void DynamicBatcher::submit(PendingPtr& pending) {
   Pending& request = *pending;
   std::unique_lock lock(mutex_);
-  queue_.push(pending, Clock::now());
+  queue_.push(pending, Clock::now(), free_at_);
   if (order_) order_->enter(request);
   statistics_.request_queued();
   const bool wake_leader = leader_waits_, wake_watcher = !has_leader_ && watcher_waits_;
@@ -68,8 +69,9 @@ void DynamicBatcher::refuse(std::vector<PendingPtr>& out) {
   out.clear();
 }
 
-std::vector<PendingPtr> DynamicBatcher::lead() {
+std::vector<PendingPtr> DynamicBatcher::lead(size_t place) {
   std::unique_lock lock(mutex_);
+  free_at_[place] = Clock::time_point();
   followers_.wait(lock, [&] { return !has_leader_; });
   has_leader_ = true;
   BatchQueue::Decision decision;
@@ -96,6 +98,11 @@ std::vector<PendingPtr> DynamicBatcher::lead() {
     leader_waits_ = false;
   }
   has_leader_ = false;
+  if (times_ && !decision.batch.empty()) {
+    int64_t elements = 0;
+    for (const PendingPtr& pending : decision.batch) elements += pending->batch;
+    free_at_[place] = Clock::now() + times_->expected(elements);
+  }
   const bool wake_watcher = queue_.size() > 0 && watcher_waits_;
   lock.unlock();
   followers_.notify_one();
@@ -104,13 +111,14 @@ std::vector<PendingPtr> DynamicBatcher::lead() {
   return std::move(decision.batch);
 }
 
-void DynamicBatcher::serve(PlacedInstance& placed) {
+void DynamicBatcher::serve(size_t place) {
+  PlacedInstance& placed = instances_[place];
   const RateLimiter::Claim claim = options_.limiter && static_cast<size_t>(placed.group) < options_.claims.size()
                                        ? options_.claims[static_cast<size_t>(placed.group)]
                                        : RateLimiter::Claim();
   uint64_t executions = 0;
   for (;;) {
-    std::vector<PendingPtr> batch = lead();
+    std::vector<PendingPtr> batch = lead(place);
     if (batch.empty()) return;
     if (options_.limiter) options_.limiter->acquire(claim, executions);
     int64_t total = 0;

@@ -34,9 +34,9 @@ class DynamicBatcher : public Scheduler {
   void submit(PendingPtr& pending) override;
 
  private:
-  void serve(PlacedInstance& placed);
-  /// Takes the next batch; empty: the batcher ends.
-  std::vector<PendingPtr> lead();
+  void serve(size_t place);
+  /// Takes the next batch of an instance; empty: the batcher ends.
+  std::vector<PendingPtr> lead(size_t place);
   void watch();
   void refuse(std::vector<PendingPtr>& out);
   void end();
@@ -50,6 +50,7 @@ class DynamicBatcher : public Scheduler {
   bool has_leader_ = false, leader_waits_ = false, ending_ = false, watcher_waits_ = false;
   BatchQueue queue_;
   std::vector<PlacedInstance> instances_;
+  std::vector<Clock::time_point> free_at_;  ///< by instance: when it will have done what it runs, by the measured times
   std::vector<std::thread> threads_;
 };
 

@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "camshaft/builder.hpp"
 #include "camshaft/system.hpp"
 #include "server/core/log.h"
+#include "server/core/private_copy.h"
 #include "server/core/status.h"
 
 namespace camshaft::server {
@@ -73,6 +75,49 @@ Engine build_engine(const EngineRecipe& recipe) {
   return builder.build(recipe.file.string());
 }
 
+fs::path kept_engine(const EngineRecipe& recipe, const fs::path& folder) {
+  return folder / (recipe_key(recipe) + ".engine");
+}
+
+// Nothing: it is not there, or damaged.
+std::optional<Engine> load_kept(const fs::path& kept, const std::string& device) {
+  std::error_code error;
+  if (!fs::exists(kept, error)) return std::nullopt;
+  try {
+    return Engine::load(kept.string(), device);
+  } catch (const Error& damaged) {
+    log(LogKind::warning, "the kept engine " + kept.string() + " is built again: " + damaged.what());
+    return std::nullopt;
+  }
+}
+
+Engine build_and_keep(const EngineRecipe& recipe, const fs::path& kept) {
+  const Engine engine = build_engine(recipe);
+  std::error_code error;
+  fs::create_directories(kept.parent_path(), error);
+  try {
+    engine.save(kept.string());
+    // Mapped from its file, an engine's weights are in memory once for all that load it.
+    return Engine::load(kept.string(), recipe.device);
+  } catch (const Error& failed) {
+    log(LogKind::warning, "the engine of " + recipe.file.string() + " is not kept: " + failed.what());
+    return engine;
+  }
+}
+
+// Errors name the model's files, not their copies.
+template <class Make>
+Engine with_names(const Make& make, const std::string& copy, const std::string& original) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    std::string text = error.what();
+    for (size_t at = text.find(copy); at != text.npos; at = text.find(copy, at + original.size()))
+      text.replace(at, copy.size(), original);
+    throw Error(error.code(), text);
+  }
+}
+
 // Where everybody may make a folder of that name first, and put engines into it.
 fs::path own_temporary_folder() {
   fs::path folder = fs::temp_directory_path() / ("camshaft-server-" + std::to_string(getuid()));
@@ -97,27 +142,29 @@ fs::path default_engine_cache() {
 }
 
 Engine open_engine(const EngineRecipe& recipe, const fs::path& cache) {
-  if (Engine::is_engine_file(recipe.file.string())) return Engine::load(recipe.file.string(), recipe.device);
   const fs::path folder = cache.empty() ? default_engine_cache() : cache;
-  const fs::path kept = folder / (recipe_key(recipe) + ".engine");
-  std::error_code error;
-  if (fs::exists(kept, error)) {
-    try {
-      return Engine::load(kept.string(), recipe.device);
-    } catch (const Error& damaged) {
-      log(LogKind::warning, "the kept engine " + kept.string() + " is built again: " + damaged.what());
-    }
+  // While it is loaded its weights are mapped, and files of a repository are overwritten in place.
+  if (Engine::is_engine_file(recipe.file.string())) {
+    const PrivateFile copy(recipe.file, folder);
+    return with_names([&] { return Engine::load(copy.path(), recipe.device); }, copy.path(), recipe.file.string());
   }
-  const Engine engine = build_engine(recipe);
-  fs::create_directories(folder, error);
+  const fs::path kept = kept_engine(recipe, folder);
+  if (auto engine = load_kept(kept, recipe.device)) return std::move(*engine);
+  std::optional<PrivateFolder> copy;
   try {
-    engine.save(kept.string());
-    // Mapped from its file, an engine's weights are in memory once for all that load it.
-    return Engine::load(kept.string(), recipe.device);
-  } catch (const Error& failed) {
-    log(LogKind::warning, "the engine of " + recipe.file.string() + " is not kept: " + failed.what());
-    return engine;
+    copy.emplace(recipe.file.parent_path(), folder);
+  } catch (const ServerError& full) {
+    log(LogKind::warning, std::string(full.what()) + ": the model is read where it is");
+    return build_and_keep(recipe, kept);
   }
+  // Built of the copy, and named by the copy's bytes: the model may be overwritten meanwhile.
+  EngineRecipe copied = recipe;
+  copied.file = copy->path() / recipe.file.filename();
+  const fs::path kept_of_copy = kept_engine(copied, folder);
+  if (kept_of_copy != kept)
+    if (auto engine = load_kept(kept_of_copy, recipe.device)) return std::move(*engine);
+  return with_names([&] { return build_and_keep(copied, kept_of_copy); }, copy->path().string(),
+                    recipe.file.parent_path().string());
 }
 
 }  // namespace camshaft::server

@@ -114,8 +114,8 @@ void LoadedModel::infer(Request request, Respond respond) noexcept {
     scheduler_->submit(pending);
   } catch (...) {
     const Status status = current_exception_status();
-    if (pending)
-      pending->fail(status, status.code == StatusCode::unavailable ? FailureReason::rejected : FailureReason::other);
+    const bool rejected = status.code == StatusCode::unavailable || status.code == StatusCode::resource_exhausted;
+    if (pending) pending->fail(status, rejected ? FailureReason::rejected : FailureReason::other);
   }
 }
 

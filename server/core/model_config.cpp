@@ -68,8 +68,12 @@ ModelConfig read_model_config(const std::filesystem::path& file) {
   std::string text(most_config_bytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(in.gcount()));
+  return parse_model_config_text(text, file.string());
+}
+
+ModelConfig parse_model_config_text(std::string_view text, const std::string& place) {
   if (text.size() > most_config_bytes)
-    throw ServerError(StatusCode::invalid_argument, file.string() + " is too large to be a configuration");
+    throw ServerError(StatusCode::invalid_argument, place + " is too large to be a configuration");
   ModelConfig config;
   FirstTextError error;
   google::protobuf::TextFormat::Parser parser;
@@ -77,7 +81,7 @@ ModelConfig read_model_config(const std::filesystem::path& file) {
   parser.SetRecursionLimit(100);
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   if (!parser.Parse(&stream, &config))
-    throw ServerError(StatusCode::invalid_argument, "cannot read the configuration " + file.string() + error.text);
+    throw ServerError(StatusCode::invalid_argument, "cannot read the configuration " + place + error.text);
   return config;
 }
 

@@ -1,6 +1,11 @@
 #include "server/http/status_page.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "page_texts.h"
 #include "server/http/model_routes.h"
@@ -21,14 +26,54 @@ double mean_us(const DurationStatistic& duration) {
   return duration.count == 0 ? 0 : static_cast<double>(duration.ns) / static_cast<double>(duration.count) / 1000;
 }
 
+const char* reason_name(FailureReason reason) {
+  switch (reason) {
+    case FailureReason::rejected:
+      return "rejected";
+    case FailureReason::cancelled:
+      return "cancelled";
+    case FailureReason::backend:
+      return "backend";
+    case FailureReason::other:
+      break;
+  }
+  return "other";
+}
+
+// Sums, of which a reader makes the means of the time between two looks.
 ordered_json page_statistics(const StatisticsSnapshot& all) {
+  ordered_json batches = ordered_json::array(), failures = ordered_json::object();
+  for (const auto& [size, batch] : all.batches) batches.push_back({size, batch.compute_infer.count});
+  for (const auto& [reason, count] : all.failures) failures[reason_name(reason)] = count;
   return {{"pending", all.pending},
           {"success", all.success.count},
           {"fail", all.fail.count},
           {"inferences", all.inference_count},
           {"executions", all.execution_count},
           {"queue_us", mean_us(all.queue)},
-          {"compute_us", mean_us(all.compute_infer)}};
+          {"compute_us", mean_us(all.compute_infer)},
+          {"computed", all.compute_infer.count},
+          {"queue_total_us", all.queue.ns / 1000},
+          {"compute_total_us", all.compute_infer.ns / 1000},
+          {"batches", std::move(batches)},
+          {"failures", std::move(failures)}};
+}
+
+// Of the server's own process; those of Python models are others.
+ordered_json process_figures() {
+  uint64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return {{"id", getpid()},
+          {"resident_bytes", resident * page},
+          {"cpu_s", seconds(used.ru_utime) + seconds(used.ru_stime)},
+          {"machine_bytes", static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * page},
+          {"machine_cores", std::thread::hardware_concurrency()}};
 }
 
 }  // namespace
@@ -67,7 +112,8 @@ HttpReply status_data(Server& server) {
   const ordered_json document = {
       {"id", server.id()},           {"version", server.version()},
       {"ready", server.ready()},     {"uptime_s", std::chrono::duration<double>(Clock::now() - page_start).count()},
-      {"models", std::move(models)}, {"errors", std::move(errors)}};
+      {"process", process_figures()}, {"models", std::move(models)},
+      {"errors", std::move(errors)}};
   HttpReply reply;
   reply.text = document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   reply.headers.emplace_back("Cache-Control", "no-store");

@@ -22,7 +22,7 @@ class Queue {
     pending->request.priority = priority;
     pending->request.timeout_us = timeout_us;
     last_cancellation = pending->request.cancellation;
-    queue.push(pending, now);
+    queue.push(pending, now, free_at);
     return answer;
   }
   /// The batches' sizes in elements of the next one; empty: it waits.
@@ -37,6 +37,7 @@ class Queue {
 
   ModelStatistics statistics;
   Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
+  std::vector<Clock::time_point> free_at;  // of instances; none: nothing is foreseen
   std::vector<PendingPtr> out;
   std::optional<Clock::time_point> wait_until;
   Cancellation last_cancellation;
@@ -284,6 +285,64 @@ TEST(BatchQueueTarget, WhatIsLateRunsWithAllThatFits) {
   for (int i = 0; i < 20; ++i) queue.push(1);
   queue.now += milliseconds(5);
   EXPECT_EQ(queue.next().size(), 16);
+}
+
+// How many requests of one element are taken, before one is refused.
+int taken_until_refused(Queue& queue) {
+  for (int taken = 0; taken < 10000; ++taken) {
+    const size_t before = queue.queue.size();
+    try {
+      queue.push(1);
+    } catch (const ServerError& error) {
+      EXPECT_EQ(error.code(), StatusCode::resource_exhausted);
+      EXPECT_NE(std::string(error.what()).find("latency_target_ms is 10"), std::string::npos) << error.what();
+      EXPECT_EQ(queue.queue.size(), before);
+      return taken;
+    }
+  }
+  return 10000;
+}
+
+BatchPolicy target_of_10_ms() {
+  BatchPolicy policy = policy_of(16);
+  policy.latency_target = milliseconds(10);
+  return policy;
+}
+
+TEST(BatchQueueTarget, RefusesWhatWouldBeFarTooLate) {
+  const SharedTimes times;
+  Queue queue(target_of_10_ms(), &times);
+  queue.free_at = {queue.now + microseconds(2600)};
+  // 15 ms: what runs, four batches of 16, and one of 10; 2.6 ms each but the last, of 2.
+  EXPECT_NEAR(taken_until_refused(queue), 74, 1);
+  EXPECT_EQ(queue.next().size(), 16);
+  queue.free_at = {queue.now + microseconds(2600)};
+  EXPECT_NEAR(taken_until_refused(queue), 16, 1);
+}
+
+TEST(BatchQueueTarget, SeveralInstancesTakeMore) {
+  const SharedTimes times;
+  Queue queue(target_of_10_ms(), &times);
+  queue.free_at = {queue.now + microseconds(2600), queue.now + microseconds(2600)};
+  EXPECT_GT(taken_until_refused(queue), 120);
+}
+
+TEST(BatchQueueTarget, WhereShapesDifferBatchesAreForeseenAsTheyWere) {
+  const SharedTimes times;
+  Queue queue(target_of_10_ms(), &times);
+  for (int i = 0; i < 100; ++i) queue.push(1, 4 + i % 2);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(queue.next(), Sizes({1}));
+  queue.free_at = {queue.now};
+  EXPECT_NEAR(taken_until_refused(queue), 13, 1);  // 1.1 ms each
+}
+
+TEST(BatchQueueTarget, WhereNothingWaitsNothingIsRefused) {
+  const SharedTimes times;
+  Queue queue(target_of_10_ms(), &times);
+  queue.free_at = {queue.now + std::chrono::seconds(1)};
+  queue.push(1);
+  EXPECT_EQ(queue.queue.size(), 1);
+  EXPECT_EQ(taken_until_refused(queue), 0);
 }
 
 ModelConfig config_of(const std::string& json) {

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""The server under load beside other services, on this machine's cores: closed loops of 1 to 256 clients, and Poisson.
+
+    bench/serving.py [MODEL...] [--services camshaft fastapi openvino ray] [--seconds 4] [--rounds 2] [--out FILE]
+    bench/serving.py --table FILE     the tables of docs/serving_load.md from what was measured
+
+Models are minilm (32 tokens), ppocr_rec (a line of 320 pixels) and tv_resnet50. Beside are FastAPI on uvicorn with
+requests put together, over ONNX Runtime and over OpenVINO, and Ray Serve over ONNX Runtime (bench/services). Answers
+are one output, in fp32 everywhere. In a round the services take turns; each keeps its best, as what others do on the
+machine only takes away. The open loop finds the highest rate at which 99 of 100 requests are answered within 50 ms,
+refused ones counted as late. Of Camshaft, the engine's own throughput is measured in the same rounds.
+
+Needs the targets camshaft_server, camshaft_command and serving_load (cmake --preset release -D CAMSHAFT_BUILD_BENCH=ON),
+and for the others an environment:
+    python3 -m venv .cache/serving
+    .cache/serving/bin/pip install fastapi uvicorn httptools uvloop onnxruntime openvino 'ray[serve]'
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / folder) for folder in ("scripts", "tests/models", "tests/server")]
+
+import project_python
+
+project_python.use()
+
+import catalog
+import numpy as np
+from serving import serving
+from serving_requests import finish_load, http_request, start_load
+
+COMMAND = ROOT / "build/release/tools/camshaft"
+OTHERS = ROOT / ".cache/serving/bin/python"
+CLIENTS = (1, 4, 16, 64, 256)
+TARGET_MS, MAX_BATCH, WAIT_MS = 50, 16, 2
+SERVICES = {
+    "camshaft": "Camshaft",
+    "fastapi": "FastAPI + ONNX Runtime",
+    "openvino": "FastAPI + OpenVINO",
+    "ray": "Ray Serve + ONNX Runtime",
+}
+
+
+@dataclass
+class Task:
+    """A model, the inputs of one request, and the output that is asked for."""
+
+    name: str
+    path: Path
+    inputs: dict
+    output: str
+
+    @property
+    def shapes(self):
+        return [(name, str(array.dtype), list(array.shape[1:])) for name, array in self.inputs.items()]
+
+
+def make_task(name):
+    model = catalog.MODELS[name]
+    if name == "minilm":
+        inputs = catalog.minilm_feed(1, 32)
+    else:
+        inputs = model.feed()
+    import onnx
+
+    outputs = [output.name for output in onnx.load(str(model.path()), load_external_data=False).graph.output]
+    output = "sentence_embedding" if name == "minilm" else outputs[0]
+    return Task(name, model.path(), {key: np.ascontiguousarray(value) for key, value in inputs.items()}, output)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Service:
+    """What takes requests at a port; `target`: of requests that are to be answered in time."""
+
+    def __init__(self, port, request, target_request=None):
+        self.port, self.request, self.target_request = port, request, target_request or request
+
+    def start_load(self, target=False, **options):
+        return start_load(self.port, **(self.target_request if target else self.request), **options)
+
+    def measure(self, target=False, **options):
+        return finish_load(self.start_load(target, **options))
+
+
+def write_body(folder, name, body, length, path):
+    (folder / name).write_bytes(body)
+    headers = [f"Inference-Header-Content-Length:{length}"] if length else []
+    return {"path": path, "body": folder / name, "headers": headers}
+
+
+@contextlib.contextmanager
+def camshaft_service(task, folder, cache):
+    """Two models of one engine: one as large as batches may be, one with a target. An instance has a core."""
+    cores = len(os.sched_getaffinity(0))
+    for name, more in (("plain", ""), ("target", f'latency_target_ms" value {{ string_value: "{TARGET_MS}" }} }}')):
+        version = folder / "models" / name / "1"
+        version.mkdir(parents=True)
+        shutil.copyfile(task.path, version / "model.onnx")
+        config = f"max_batch_size: {MAX_BATCH}\ndynamic_batching {{}}\ninstance_group [{{ count: {cores} }}]\n"
+        if more:
+            config += 'parameters { key: "' + more + "\n"
+        (version.parent / "config.pbtxt").write_text(config)
+    with serving(folder / "models", f"--engine-cache={cache}", "--http-thread-count=2") as server:
+        body, length = http_request(task.inputs, [task.output])
+        requests = [write_body(folder, name, body, length, f"/v2/models/{name}/infer") for name in ("plain", "target")]
+        yield Service(server.ports["HTTP"], *requests)
+
+
+@contextlib.contextmanager
+def other_service(task, folder, kind):
+    spec = {
+        "model": str(task.path),
+        "runtime": "openvino" if kind == "openvino" else "onnxruntime",
+        "inputs": task.shapes,
+        "output": task.output,
+        "max_batch": MAX_BATCH,
+        "wait_ms": WAIT_MS,
+        "threads": len(os.sched_getaffinity(0)),
+        "port": free_port(),
+    }
+    script = ROOT / "bench/services" / ("ray_service.py" if kind == "ray" else "fastapi_service.py")
+    environment = os.environ | {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(script.parent)}
+    with open(folder / f"{kind}.log", "wb") as log:
+        process = subprocess.Popen(
+            [OTHERS, script, json.dumps(spec)], stdout=log, stderr=log, env=environment, start_new_session=True
+        )
+    body = b"".join(array.tobytes() for array in task.inputs.values())
+    service = Service(spec["port"], write_body(folder, f"{kind}.body", body, 0, "/infer"))
+    try:
+        end = time.monotonic() + 180
+        while True:
+            with contextlib.suppress(RuntimeError):
+                if service.measure(clients=1, seconds=0.2)["answered"] > 0:
+                    break
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"{kind} does not answer:\n{(folder / f'{kind}.log').read_text()}")
+            time.sleep(0.5)
+        yield service
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def rate_in_time(service, highest, options):
+    """The highest rate, to a tenth, at which 99 of 100 are answered in time: by halving, from what a closed loop took."""
+
+    def is_fine(rate):
+        result = service.measure(target=True, clients=256, seconds=options.seconds + 1, skip=1, rate=rate)
+        late = result["slower_than_50_ms"] + result["refused"] + result["failed"]
+        return result["answered"] >= 0.9 * rate * options.seconds and late <= 0.01 * result["requests"]
+
+    low, high = 0.0, 1.1 * highest
+    for _ in range(options.halvings):
+        middle = (low + high) / 2
+        if is_fine(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def engine_throughput(task, cache, seconds):
+    """{batch: elements a second} of the engine alone: a process of one thread a core, each bound to its core."""
+    (engine,) = [file for file in Path(cache).iterdir() if file.is_file()]
+    found = {}
+    for batch in (1, 2, 4, 8, 16):
+        shapes = ",".join(f"{name}:{'x'.join(map(str, [batch, *shape]))}" for name, _, shape in task.shapes)
+        running = [
+            subprocess.Popen(
+                [COMMAND, "bench", engine, "--shapes", shapes, "--threads", "1", "--json", "--duration", str(seconds)],
+                stdout=subprocess.PIPE,
+                text=True,
+                preexec_fn=lambda core=core: os.sched_setaffinity(0, {core}),
+            )
+            for core in sorted(os.sched_getaffinity(0))
+        ]
+        found[batch] = sum(batch / throughput_time(process) for process in running)
+    return found
+
+
+def throughput_time(process):
+    """Seconds of a run, the mean."""
+    report = json.loads(process.communicate()[0])
+    return report["latency_ms"]["mean"] / 1000
+
+
+def measure_task(name, options):
+    task = make_task(name)
+    result = {"services": {}, "engine": {}}
+    with tempfile.TemporaryDirectory() as folder_name, contextlib.ExitStack() as stack:
+        folder = Path(folder_name)
+        cache = folder / "cache"
+        services = {}
+        for kind in options.services:
+            print(f"{name}: {kind} starts", file=sys.stderr, flush=True)
+            service = camshaft_service(task, folder, cache) if kind == "camshaft" else other_service(task, folder, kind)
+            services[kind] = stack.enter_context(service)
+            result["services"][kind] = {"closed": {}, "in_time": 0}
+        for _ in range(options.rounds):
+            for clients in options.clients:
+                for kind, service in services.items():
+                    measured = service.measure(clients=clients, seconds=options.seconds + 0.5, skip=0.5)
+                    closed = result["services"][kind]["closed"]
+                    best = closed.get(str(clients))
+                    if best is None or measured["per_second"] > best["per_second"]:
+                        closed[str(clients)] = measured
+                    print(f"{name} {kind} {clients}: {measured['per_second']:.1f}/s, p99 {measured['p99'] / 1000:.1f} ms"
+                          f", failed {measured['failed']}", file=sys.stderr, flush=True)  # fmt: skip
+            if "camshaft" in services:
+                for batch, rate in engine_throughput(task, cache, options.seconds / 2).items():
+                    result["engine"][str(batch)] = max(rate, result["engine"].get(str(batch), 0))
+                print(f"{name} engine: {result['engine']}", file=sys.stderr, flush=True)
+            for kind, service in services.items():
+                entry = result["services"][kind]
+                highest = max(closed["per_second"] for closed in entry["closed"].values())
+                entry["in_time"] = max(entry["in_time"], rate_in_time(service, highest, options))
+                print(f"{name} {kind} in time: {entry['in_time']:.1f}/s", file=sys.stderr, flush=True)
+    return result
+
+
+def model_table(name, result):
+    """Lines of Markdown."""
+    kinds = list(result["services"])
+    clients = sorted(map(int, result["services"][kinds[0]]["closed"]))
+    lines = [f"### {name}", ""]
+    lines += [f"| requests/s (p99 in ms) | {' | '.join(f'{n} clients' for n in clients)} | within {TARGET_MS} ms |"]
+    lines += ["|---|" + "---|" * (len(clients) + 1)]
+    for kind in kinds:
+        entry = result["services"][kind]
+        cells = [entry["closed"][str(n)] for n in clients]
+        texts = [f"{cell['per_second']:.0f} ({cell['p99'] / 1000:.0f})" for cell in cells]
+        lines.append(f"| {SERVICES[kind]} | {' | '.join(texts)} | {entry['in_time']:.0f} |")
+    if result["engine"]:
+        batch, best = max(result["engine"].items(), key=lambda item: item[1])
+        ours = result["services"]["camshaft"]
+        most = max(cell["per_second"] for cell in ours["closed"].values())
+        others = [result["services"][kind]["in_time"] for kind in kinds if kind != "camshaft"]
+        text = f"The engine alone takes {best:.0f} a second at batch {batch}: the server reaches {most / best:.0%} of that."
+        if others and max(others) > 0:
+            text += f" Within {TARGET_MS} ms it takes {ours['in_time'] / max(others):.2f} times what the best of the others does."
+        lines += ["", text]
+    return [*lines, ""]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=["minilm", "ppocr_rec", "tv_resnet50"])
+    parser.add_argument("--services", nargs="*", choices=list(SERVICES), default=list(SERVICES))
+    parser.add_argument("--clients", nargs="*", type=int, default=list(CLIENTS))
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--halvings", type=int, default=6)
+    parser.add_argument("--out", type=Path, default=ROOT / ".cache/serving.json", help="results, which others are added to")
+    parser.add_argument("--table", type=Path)
+    options = parser.parse_args()
+    if options.table:
+        for name, result in json.loads(options.table.read_text()).items():
+            print("\n".join(model_table(name, result)))
+        return
+    if any(kind != "camshaft" for kind in options.services) and not OTHERS.exists():
+        raise SystemExit(f"serving: there is no {OTHERS}; --help says how it is made")
+    for name in options.models:
+        results = json.loads(options.out.read_text()) if options.out.exists() else {}
+        results[name] = measure_task(name, options)
+        options.out.write_text(json.dumps(results, indent=1))
+        print("\n".join(model_table(name, results[name])))
+
+
+if __name__ == "__main__":
+    main()
