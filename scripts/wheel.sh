@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the wheel in dist/: one for every Python from 3.9 on, and every x86-64 Linux of glibc 2.28 or newer. scripts/setup.sh
+# Makes the wheel in dist/, with the command and the server in it: one for every Python from 3.9 on, and every x86-64 Linux of glibc 2.28 or newer. scripts/setup.sh
 # installs what it needs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -11,7 +11,7 @@ exec 9>build/wheel.lock
 flock 9
 
 # From what is built for the tests: the same objects.
-scripts/build.sh release camshaft_python camshaft_command
+scripts/build.sh release camshaft_wheel_files
 made=build/wheel
 rm -rf "$made"
 .venv/bin/python -m pip wheel . --quiet --no-deps --no-build-isolation \

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -82,6 +83,10 @@ ModelConfig parse_model_config_text(std::string_view text, const std::string& pl
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   if (!parser.Parse(&stream, &config))
     throw ServerError(StatusCode::invalid_argument, "cannot read the configuration " + place + error.text);
+  // Escapes may make texts that are none, which no protocol can show. Reading a message looks at all its texts.
+  const google::protobuf::LogSilencer quiet;
+  if (!ModelConfig().ParseFromString(config.SerializeAsString()))
+    throw ServerError(StatusCode::invalid_argument, "the configuration " + place + " has texts that are not UTF-8");
   return config;
 }
 

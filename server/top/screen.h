@@ -18,7 +18,7 @@ struct ScreenForm {
   bool blocks = true;   ///< bars of Unicode's blocks, else of ASCII
   TopOrder order = TopOrder::name;
   size_t first = 0;    ///< of the models, when there are more than rows
-  std::string notice;  ///< why the figures are old, and the like; empty: nothing
+  std::string notice = {};  ///< why the figures are old, and the like; empty: nothing
 };
 
 /// Requests a second of each model (its name and version) at the last looks, the newest last.

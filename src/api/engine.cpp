@@ -1,5 +1,9 @@
 #include "api/engine.h"
 
+#include <unistd.h>
+
+#include <array>
+
 #include "api/describe.h"
 #include "api/layer_cost.h"
 #include "api/layer_graph.h"
@@ -108,7 +112,12 @@ void camshaft_engine_free(camshaft_engine* engine) {
 
 camshaft_status camshaft_is_engine_file(const char* path, int32_t* is_engine) {
   return guarded([&] {
-    *given(is_engine, "is_engine") = begins_like_container(MappedFile::open(given(path, "path"))->bytes()) ? 1 : 0;
+    // Read, as a file that is cut short meanwhile has no byte at its map's beginning.
+    const auto file = MappedFile::open_with_descriptor(given(path, "path"));
+    std::array<std::byte, 64> begin{};
+    const ssize_t count = pread(file->descriptor(), begin.data(), begin.size(), 0);
+    *given(is_engine, "is_engine") =
+        count > 0 && begins_like_container({begin.data(), static_cast<size_t>(count)}) ? 1 : 0;
   });
 }
 

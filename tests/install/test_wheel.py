@@ -1,20 +1,29 @@
 """The wheel: made by scripts/wheel.sh, installed into environments of each Python that is on this machine, and used there."""
 
+import json
 import os
 import platform
 import re
 import subprocess
 import sys
+import urllib.request
 import zipfile
 from pathlib import Path
 
 import pytest
 import pythons
+import test_portable
 from camshaft_cli import ROOT
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="what is shipped is for x86-64")
 
 README = (ROOT / "README.md").read_text()
+PROGRAMS = [
+    "camshaft/_camshaft_engine.so",
+    "camshaft/_native.abi3.so",
+    "camshaft/bin/camshaft",
+    "camshaft/bin/camshaft-server",
+]
 # What a program has around the README's example.
 BEFORE = """
 import importlib.util
@@ -31,6 +40,24 @@ assert engine.run({"x": x})["y"].tolist() == y.tolist()
 assert np.from_dlpack(engine.create_context().run({"x": x})["y"]).tolist() == y.tolist()
 assert camshaft.Engine("model.engine")(x).tolist() == y.tolist()
 print(camshaft.__file__)
+"""
+
+
+SUMS = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "x", "data_type": "TYPE_FP32", "dims": [-1, 3]})
+        config.add_output({"name": "y", "data_type": "TYPE_FP32", "dims": [-1]})
+        return config
+
+    def execute(self, requests):
+        arrays = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("y", x.sum(1))]) for x in arrays]
 """
 
 
@@ -57,10 +84,25 @@ def test_is_one_file_for_all(wheel):
     assert tag and int(tag[1]) <= 28
     assert wheel.stat().st_size < 20e6
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"camshaft/__init__.py", "camshaft/_native.abi3.so", "camshaft/py.typed"} <= set(names)
-    assert any(name.endswith(".data/scripts/camshaft") for name in names)
+    assert {"camshaft/__init__.py", "camshaft/py.typed", *PROGRAMS} <= set(names)
+    scripts = {name.rsplit("/", 1)[1] for name in names if ".data/scripts/" in name}
+    assert scripts == {"camshaft", "camshaft-server", "camshaft-trtexec"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(".libs" in name for name in names)  # nothing of other packages is inside
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_in_it_needs_glibc_and_its_engine_alone(wheel, name, tmp_path):
+    """As test_portable.py has it of what is built elsewhere: here the engine is a library, found beside."""
+    file = zipfile.ZipFile(wheel).extract(name, tmp_path)
+    dynamic = output("readelf", "--dynamic", "--wide", file)
+    needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic))
+    places = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.+)\]", dynamic)
+    own = {"_camshaft_engine.so"} - {Path(name).name}
+    assert own <= needed <= own | test_portable.OF_GLIBC, needed
+    assert places == ([] if not own else ["$ORIGIN/.."] if "/bin/" in name else ["$ORIGIN"])
+    versions = re.findall(r"Name: (GLIBC_\S+)  Flags", output("readelf", "--version-info", "--wide", file))
+    assert versions and all(map(test_portable.is_old, versions))
 
 
 def test_is_manylinux(wheel):
@@ -84,6 +126,37 @@ def test_builds_and_runs_a_model(environment, model, numpy):
     assert "y" in output(python.parent / "camshaft", "run", "model.engine", "--shapes", "x:2x3", cwd=folder, env={})
     arguments = ["--onnx=model.onnx", "--shapes=x:2x3", "--iterations=3", "--duration=0", "--warmUp=0"]
     assert "PASSED" in output(python.parent / "camshaft-trtexec", *arguments, cwd=folder, env={})
+
+
+def test_serves_models_of_onnx_and_of_python(environment, model, tmp_path):
+    """`camshaft serve` of a new environment, whose Python runs the models in Python; `camshaft top` sees them."""
+    version, python = environment
+    pythons.install(python, "--only-binary", ":all:", f"numpy=={pythons.numpy_release(version, 'newest')}")
+    for name, file in (("relu", "model.onnx"), ("sums", "model.py")):
+        (tmp_path / "models" / name / "1").mkdir(parents=True)
+        (tmp_path / "models" / name / "1" / file).write_bytes(model.read_bytes() if name == "relu" else SUMS.encode())
+    command = [python.parent / "camshaft", "serve", f"--model-repository={tmp_path / 'models'}"]
+    command += ["--http-port=0", "--grpc-port=0", "--metrics-port=0", f"--engine-cache={tmp_path / 'cache'}"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={})
+    try:
+        lines = []
+        while not lines or not lines[-1].strip().endswith("] ready"):
+            lines.append(process.stderr.readline())
+            assert lines[-1], lines
+        url = re.search(r"HTTP at (\S+)", "".join(lines))[1]
+        tensor = {"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, -2, 3]}
+        for name in ("relu", "sums"):
+            body = json.dumps({"inputs": [tensor]}).encode()
+            request = urllib.request.Request(f"http://{url}/v2/models/{name}/infer", body)
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                data = json.load(answer)["outputs"][0]["data"]
+                assert data == ([3, 0, 1.5] if name == "relu" else [2])
+        shown = output(python.parent / "camshaft", "top", "--once", "--interval=0.1", f"--url=http://{url}", env={})
+        assert "relu 1" in shown and "sums 1" in shown
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0  # the script has become the server: the signal is its
+    assert "camshaft-server " in output(python.parent / "camshaft-server", "--version", env={})
 
 
 def test_the_first_commands(wheel, model, tmp_path):

@@ -19,6 +19,7 @@ import os
 import random
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -45,10 +46,13 @@ COMMAND = BINARY.parents[1] / "tools/camshaft"
 
 
 def write_scale(repository, name, factor, layers=1, inner=()):
-    """y = factor * x of [n, *inner, WIDTH], through matrices of 256 kB each, all of which a run reads."""
+    """y = factor * x of [n, *inner, WIDTH], through matrices of 256 kB each, all of which a run reads: each of them turns the
+    columns around by another number, the last one back, as equal ones would be kept once."""
+    turns = [i + 1 for i in range(layers - 1)]
+    turns.append(-sum(turns))
     weights = [
-        numpy_helper.from_array((np.eye(WIDTH) * (factor if i == 0 else 1)).astype(np.float32), f"w{i}")
-        for i in range(layers)
+        numpy_helper.from_array(np.roll(np.eye(WIDTH, dtype=np.float32), turn, 1) * np.float32(scale), f"w{i}")
+        for i, (turn, scale) in enumerate(zip(turns, [factor] + [1] * (layers - 1), strict=True))
     ]
     names = ["x", *(f"t{i}" for i in range(1, layers)), "y"]
     nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(layers)]
@@ -62,7 +66,8 @@ class Clients:
     def __init__(self, server, factors, threads=2):
         self.server, self.factors = server, factors
         self.answered, self.wrong, self.stopping = 0, [], threading.Event()
-        self.lock = threading.Lock()
+        self.lock, self.busy = threading.Lock(), threading.Condition()
+        self.held, self.under_way = False, 0
         self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(threads)]
 
     def __enter__(self):
@@ -75,6 +80,29 @@ class Clients:
         for thread in self.threads:
             thread.join()
 
+    @contextlib.contextmanager
+    def quiet(self):
+        """While it lasts nothing is asked."""
+        with self.busy:
+            self.held = True
+            self.busy.wait_for(lambda: self.under_way == 0)
+        yield
+        with self.busy:
+            self.held = False
+            self.busy.notify_all()
+
+    @contextlib.contextmanager
+    def turn(self):
+        with self.busy:
+            self.busy.wait_for(lambda: not self.held)
+            self.under_way += 1
+        try:
+            yield
+        finally:
+            with self.busy:
+                self.under_way -= 1
+                self.busy.notify_all()
+
     def run(self, number):
         names = sorted(self.factors)
         with http.InferenceServerClient(self.server.http, network_timeout=120, connection_timeout=120) as client:
@@ -86,7 +114,8 @@ class Clients:
                 values = np.full((1, WIDTH), count % 1000, np.float32)
                 x.set_data_from_numpy(values)
                 try:
-                    y = client.infer(name, [x]).as_numpy("y")
+                    with self.turn():
+                        y = client.infer(name, [x]).as_numpy("y")
                     right = any(np.array_equal(y, values * factor) for factor in self.factors[name])
                     problem = "" if right else f"{name}: {y[0, 0]} of {values[0, 0]}"
                 except Exception as error:
@@ -110,11 +139,16 @@ def run_reloads(folder, options):
         with clients, http.InferenceServerClient(server.http, network_timeout=120) as client:
             for i in range(options.reloads):
                 client.load_model("scale", config=config, files=files[i % 2])
-                if (i + 1) % max(options.reloads // 20, 1) == 0:
+                if (i + 1) % max(options.reloads // 20, 1) > 0:
+                    continue
+                with clients.quiet():  # what requests and models that go hold for a moment is up to 5 %
+                    client.unload_model("scale")
+                    time.sleep(0.5)
                     memory.append(server.memory())
-                    print(f"{i + 1} reloads, {clients.answered} answers, {memory[-1]:,} bytes", file=sys.stderr, flush=True)
+                    client.load_model("scale", config=config, files=files[i % 2])
+                print(f"{i + 1} reloads, {clients.answered} answers, {memory[-1]:,} bytes", file=sys.stderr, flush=True)
         # The first tenth fills the pools of the threads that take turns.
-        before, after = max(memory[1:4]), max(memory[-3:])
+        before, after = statistics.median(memory[1:6]), statistics.median(memory[-5:])
         return {
             "reloads": options.reloads,
             "seconds": round(time.monotonic() - begin),
@@ -122,6 +156,7 @@ def run_reloads(folder, options):
             "lost_or_wrong": clients.wrong[:5],
             "bytes_before": before,
             "bytes_after": after,
+            "bytes_at_most": max(memory),
             "growth": round(after / before - 1, 4),
             "good": not clients.wrong and clients.answered > options.reloads / 20 and after <= 1.02 * before,
         }

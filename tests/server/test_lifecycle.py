@@ -392,6 +392,9 @@ def test_configurations_are_completed(tmp_path):
         assert client.get_model_config("whole")["output"][0]["dims"] == [-1, 8]
 
 
+WARM_UP = 'model_warmup [{ name: "w" inputs { key: "x" value { data_type: TYPE_FP32 dims: %s zero_data: true } } }]'
+
+
 @pytest.mark.parametrize(
     "config, message",
     [
@@ -413,6 +416,11 @@ def test_configurations_are_completed(tmp_path):
         ('parameters { key: "threads" value { string_value: "many" } }', "parameter threads"),
         ("instance_group [{ count: 100000 }]", "count 100000"),
         ('input [{ name: "x" data_type: TYPE_FP32 dims: [8] allow_ragged_batch: true }]', "allow_ragged_batch"),
+        ('parameters { key: "x" value { string_value: "\\377" } }', "config.pbtxt has texts that are not UTF-8"),
+        (WARM_UP % "[-1]", "warm-up 'w', input 'x' has the size -1"),
+        (WARM_UP % "[4294967296, 4294967296]", "more elements than a request may have"),
+        (WARM_UP.replace("data_type: TYPE_FP32 ", "") % "[8]", "input 'x' must specify 'data_type'"),
+        ("sequence_batching { direct { minimum_slot_utilization: nan } }", "minimum_slot_utilization"),
     ],
 )
 def test_configurations_that_do_not_fit(tmp_path, config, message):

@@ -53,7 +53,7 @@ def test_once(watched):
     lines = done.stdout.splitlines()
     assert lines[0].startswith("camshaft ") and ", ready, up " in lines[0]
     assert re.search(r"[1-9][\d.]* requests/s", lines[1])
-    rows = {line.split()[0]: line for line in lines[4:]}
+    rows = {line.split()[0]: line for line in lines[4:] if line.strip()}
     assert re.search(r"^fine 1 +READY +\d+ +[1-9][\d.]* ", rows["fine"])
     assert "DOWN" in rows["broken"]
     assert "LAST ERRORS" in lines and "\x1b" not in done.stdout

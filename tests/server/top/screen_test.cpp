@@ -46,7 +46,7 @@ size_t characters(const std::string& text) {
 }
 
 TEST(TopScreen, HasALineForEachModel) {
-  const auto lines = lines_of(figures_of({model_of("first", 12.5), model_of("second", 0)}), {.columns = 120});
+  const auto lines = lines_of(figures_of({model_of("first", 12.5), model_of("second", 0)}), {.columns = 140});
   EXPECT_NE(lines[0].find("camshaft 1.2, ready, up 1 h 2 min"), std::string::npos) << lines[0];
   EXPECT_NE(lines[1].find("12.5 requests/s"), std::string::npos) << lines[1];
   EXPECT_NE(lines[3].find("MODEL"), std::string::npos);

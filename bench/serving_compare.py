@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The server under load beside other services, on this machine's cores: closed loops of 1 to 256 clients, and Poisson.
 
-    bench/serving.py [MODEL...] [--services camshaft fastapi openvino ray] [--seconds 4] [--rounds 2] [--out FILE]
-    bench/serving.py --table FILE     the tables of docs/serving_load.md from what was measured
+    bench/serving_compare.py [MODEL...] [--services camshaft fastapi openvino ray] [--seconds 4] [--rounds 2] [--out FILE]
+    bench/serving_compare.py --table FILE     the tables of docs/serving_load.md from what was measured
 
 Models are minilm (32 tokens), ppocr_rec (a line of 320 pixels) and tv_resnet50. Beside are FastAPI on uvicorn with
 requests put together, over ONNX Runtime and over OpenVINO, and Ray Serve over ONNX Runtime (bench/services). Answers
