@@ -42,7 +42,7 @@ endfunction()
 
 set(version_script ${wheel_folder}/module.map)
 file(CONFIGURE OUTPUT ${version_script} CONTENT "{\n  global:\n    PyInit__native;\n  local:\n    *;\n};\n")
-add_library(camshaft_wheel_module MODULE $<TARGET_OBJECTS:camshaft_python_objects>)
+add_library(camshaft_wheel_module MODULE $<TARGET_OBJECTS:camshaft_python_objects> $<TARGET_OBJECTS:camshaft_wheel_fmt>)
 set_target_properties(camshaft_wheel_module PROPERTIES PREFIX "" OUTPUT_NAME _native SUFFIX .abi3.so LINKER_LANGUAGE CXX)
 camshaft_portable(camshaft_wheel_module EXPORTS ${version_script})
 camshaft_of_wheel(camshaft_wheel_module .)

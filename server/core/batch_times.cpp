@@ -1,31 +1,44 @@
 #include "server/core/batch_times.h"
 
+#include <cmath>
+
 namespace camshaft::server {
 
 void BatchTimes::add(int64_t batch, std::chrono::nanoseconds time) {
   const auto measured = static_cast<double>(time.count());
   const std::lock_guard lock(mutex_);
-  const auto [at, first] = nanoseconds_.try_emplace(batch, measured);
-  if (!first) at->second += (measured - at->second) / 8;
+  const auto [at, first] = times_.try_emplace(batch, Times{measured, 0});
+  if (first) return;
+  Times& times = at->second;
+  times.deviation += (std::abs(measured - times.mean) - times.deviation) / 8;
+  times.mean += (measured - times.mean) / 8;
+}
+
+std::chrono::nanoseconds BatchTimes::between(int64_t batch, double deviations) const {
+  const auto time = [&](const Times& times) { return times.mean + deviations * times.deviation; };
+  const auto whole = [](double ns) { return std::chrono::nanoseconds(static_cast<int64_t>(ns)); };
+  const std::lock_guard lock(mutex_);
+  if (times_.empty()) return std::chrono::nanoseconds(0);
+  const auto above = times_.lower_bound(batch);
+  if (above != times_.end() && (above->first == batch || above == times_.begin())) return whole(time(above->second));
+  const auto below = std::prev(above);
+  if (above == times_.end())
+    return whole(time(below->second) * static_cast<double>(batch) / static_cast<double>(below->first));
+  const double share = static_cast<double>(batch - below->first) / static_cast<double>(above->first - below->first);
+  return whole(time(below->second) + share * (time(above->second) - time(below->second)));
 }
 
 std::chrono::nanoseconds BatchTimes::expected(int64_t batch) const {
-  const auto whole = [](double ns) { return std::chrono::nanoseconds(static_cast<int64_t>(ns)); };
-  const std::lock_guard lock(mutex_);
-  if (nanoseconds_.empty()) return std::chrono::nanoseconds(0);
-  const auto above = nanoseconds_.lower_bound(batch);
-  if (above != nanoseconds_.end() && (above->first == batch || above == nanoseconds_.begin()))
-    return whole(above->second);
-  const auto below = std::prev(above);
-  if (above == nanoseconds_.end())
-    return whole(below->second * static_cast<double>(batch) / static_cast<double>(below->first));
-  const double share = static_cast<double>(batch - below->first) / static_cast<double>(above->first - below->first);
-  return whole(below->second + share * (above->second - below->second));
+  return between(batch, 0);
+}
+
+std::chrono::nanoseconds BatchTimes::cautious(int64_t batch) const {
+  return between(batch, 2);
 }
 
 bool BatchTimes::empty() const {
   const std::lock_guard lock(mutex_);
-  return nanoseconds_.empty();
+  return times_.empty();
 }
 
 }  // namespace camshaft::server

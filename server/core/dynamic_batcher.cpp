@@ -101,7 +101,7 @@ std::vector<PendingPtr> DynamicBatcher::lead(size_t place) {
   if (times_ && !decision.batch.empty()) {
     int64_t elements = 0;
     for (const PendingPtr& pending : decision.batch) elements += pending->batch;
-    free_at_[place] = Clock::now() + times_->expected(elements);
+    free_at_[place] = Clock::now() + times_->cautious(elements);
   }
   const bool wake_watcher = queue_.size() > 0 && watcher_waits_;
   lock.unlock();

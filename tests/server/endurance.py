@@ -179,6 +179,12 @@ def write_overloaded(folder):
     }
 
 
+def within(histogram, us):
+    """The share of what a histogram counts that took at most so long, one of its bounds."""
+    counts = histogram["counts"]
+    return sum(counts[: histogram["bounds_us"].index(us) + 1]) / sum(counts)
+
+
 def run_overload(folder, options):
     request = write_overloaded(folder)[options.protocol] | {"protocol": options.protocol}
     flags = (f"--engine-cache={folder / 'cache'}", "--http-thread-count=2")
@@ -189,6 +195,7 @@ def run_overload(folder, options):
         result = run_load(**request, clients=512, seconds=options.seconds, rate=10 * sustained)
         stats = json.loads(server.request("GET", "/v2/models/slow/stats")[2])["model_stats"][0]["inference_stats"]
         afterwards = run_load(**request, clients=1, seconds=1)
+        (model,) = json.loads(server.request("GET", "/status.json")[2])["models"]
         return {
             "protocol": options.protocol,
             "sustained_per_second": round(sustained),
@@ -200,6 +207,7 @@ def run_overload(folder, options):
             "target_ms": TARGET_MS,
             "accepted_per_second": round(result["per_second"]),
             "server_counts_success": stats["success"]["count"],
+            "server_counts_within_200_ms": round(within(model["latency"], 200_000), 4),
             "p50_ms_afterwards": round(afterwards["p50"] / 1000, 1),
             "memory_growth": round(server.memory() / memory - 1, 3),
             "good": result["failed"] == 0

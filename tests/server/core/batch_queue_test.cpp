@@ -243,6 +243,9 @@ TEST(BatchTimes, AreMeasuredAndInterpolated) {
   EXPECT_EQ(times.expected(6), microseconds(600));
   times.add(3, microseconds(380));
   EXPECT_EQ(times.expected(3), microseconds(310));
+  EXPECT_EQ(times.cautious(3), microseconds(330));  // the deviation is 10
+  EXPECT_EQ(times.cautious(1), microseconds(100));
+  EXPECT_EQ(times.cautious(2), microseconds(215));
 }
 
 TEST(BatchQueueTarget, WaitsWhereThatPays) {
@@ -309,12 +312,12 @@ BatchPolicy target_of_10_ms() {
   return policy;
 }
 
-TEST(BatchQueueTarget, RefusesWhatWouldBeFarTooLate) {
+TEST(BatchQueueTarget, RefusesWhatWouldBeLate) {
   const SharedTimes times;
   Queue queue(target_of_10_ms(), &times);
   queue.free_at = {queue.now + microseconds(2600)};
-  // 15 ms: what runs, four batches of 16, and one of 10; 2.6 ms each but the last, of 2.
-  EXPECT_NEAR(taken_until_refused(queue), 74, 1);
+  // 10 ms: what runs, two batches of 16, and one of 12; 2.6 ms each but the last, of 2.2.
+  EXPECT_NEAR(taken_until_refused(queue), 44, 1);
   EXPECT_EQ(queue.next().size(), 16);
   queue.free_at = {queue.now + microseconds(2600)};
   EXPECT_NEAR(taken_until_refused(queue), 16, 1);
@@ -324,7 +327,7 @@ TEST(BatchQueueTarget, SeveralInstancesTakeMore) {
   const SharedTimes times;
   Queue queue(target_of_10_ms(), &times);
   queue.free_at = {queue.now + microseconds(2600), queue.now + microseconds(2600)};
-  EXPECT_GT(taken_until_refused(queue), 120);
+  EXPECT_GT(taken_until_refused(queue), 70);
 }
 
 TEST(BatchQueueTarget, WhereShapesDifferBatchesAreForeseenAsTheyWere) {
@@ -333,7 +336,15 @@ TEST(BatchQueueTarget, WhereShapesDifferBatchesAreForeseenAsTheyWere) {
   for (int i = 0; i < 100; ++i) queue.push(1, 4 + i % 2);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(queue.next(), Sizes({1}));
   queue.free_at = {queue.now};
-  EXPECT_NEAR(taken_until_refused(queue), 13, 1);  // 1.1 ms each
+  EXPECT_NEAR(taken_until_refused(queue), 9, 1);  // 1.1 ms each
+}
+
+TEST(BatchQueueTarget, WhereTimesDifferFewerAreTaken) {
+  SharedTimes times;
+  for (int i = 0; i < 100; ++i) times.add(16, microseconds(i % 2 == 0 ? 1600 : 3600));  // 2.6 ms in the mean, as before
+  Queue queue(target_of_10_ms(), &times);
+  queue.free_at = {queue.now + microseconds(2600)};
+  EXPECT_LT(taken_until_refused(queue), 34);  // where 44 are taken of equal times
 }
 
 TEST(BatchQueueTarget, WhereNothingWaitsNothingIsRefused) {
