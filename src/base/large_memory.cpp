@@ -13,7 +13,7 @@ namespace camshaft {
 namespace {
 
 constexpr size_t most_spare = size_t{64} << 20;
-constexpr size_t most_blocks = 4;
+constexpr size_t most_blocks = 16;
 
 struct Block {
   std::byte* data = nullptr;
@@ -23,34 +23,50 @@ struct Block {
 /// Blocks that nobody uses, the one that was given up last at the end.
 class Spares {
  public:
-  /// The smallest that is large enough, unless half of it would lie idle.
+  /// The smallest that is large enough, unless half of it would lie idle. Where there is none, who asks will need new
+  /// memory: then no more than the 64 MiB stay beside that.
   Block take(size_t size) {
-    const std::lock_guard lock(mutex_);
-    auto best = blocks_.end();
-    for (auto block = blocks_.begin(); block != blocks_.end(); ++block)
-      if (block->size >= size && block->size / 2 <= size && (best == blocks_.end() || block->size < best->size))
-        best = block;
-    if (best == blocks_.end()) return {};
-    const Block taken = *best;
-    blocks_.erase(best);
+    std::vector<Block> old;
+    Block taken;
+    {
+      const std::lock_guard lock(mutex_);
+      auto best = blocks_.end();
+      for (auto block = blocks_.begin(); block != blocks_.end(); ++block)
+        if (block->size >= size && block->size / 2 <= size && (best == blocks_.end() || block->size < best->size))
+          best = block;
+      if (best == blocks_.end()) {
+        old = excess(most_spare);
+      } else {
+        taken = *best;
+        blocks_.erase(best);
+      }
+    }
+    give_back(old);
     return taken;
   }
 
   void give(Block given) {
     std::vector<Block> old;
-    if (given.size > most_spare) {
-      ::munmap(given.data, given.size);
-      return;
-    }
     {
       const std::lock_guard lock(mutex_);
-      blocks_.push_back(given);
-      while (blocks_.size() > most_blocks || size() > most_spare) {
-        old.push_back(blocks_.front());
-        blocks_.erase(blocks_.begin());
+      if (given.size > most_spare + room_) {
+        old = {given};
+      } else {
+        blocks_.push_back(given);
+        old = excess(most_spare + room_);
       }
     }
-    for (const Block& block : old) ::munmap(block.data, block.size);
+    give_back(old);
+  }
+
+  void change_room(size_t from, size_t to) {
+    std::vector<Block> old;
+    {
+      const std::lock_guard lock(mutex_);
+      room_ = room_ - from + to;
+      old = excess(most_spare + room_);
+    }
+    give_back(old);
   }
 
   size_t bytes() {
@@ -65,8 +81,23 @@ class Spares {
     return all;
   }
 
+  // Takes out the oldest, until so many bytes are left.
+  std::vector<Block> excess(size_t most) {
+    std::vector<Block> old;
+    while (blocks_.size() > most_blocks || size() > most) {
+      old.push_back(blocks_.front());
+      blocks_.erase(blocks_.begin());
+    }
+    return old;
+  }
+
+  static void give_back(const std::vector<Block>& blocks) {
+    for (const Block& block : blocks) ::munmap(block.data, block.size);
+  }
+
   std::mutex mutex_;
   std::vector<Block> blocks_;
+  size_t room_ = 0;  // beside the usual
 };
 
 // Never destroyed: tensors of static storage may outlive whatever is.
@@ -103,6 +134,12 @@ std::shared_ptr<std::byte> make_large(size_t bytes, bool cleared) {
   }
   if (block.data == nullptr) return nullptr;
   return {block.data, [size = block.size](std::byte* data) { spares().give({data, size}); }};
+}
+
+void SpareRoom::set(size_t bytes) {
+  if (bytes == bytes_) return;
+  spares().change_room(bytes_, bytes);
+  bytes_ = bytes;
 }
 
 size_t spare_memory() {

@@ -20,6 +20,9 @@ namespace camshaft {
 
 namespace {
 
+// What a context keeps at most of memory for tensors whose sizes only running tells.
+constexpr size_t most_dynamic_room = size_t{512} << 20;
+
 // What a profiler shows for a layer.
 std::string range_name(const PlanStep& step) {
   return fmt::format("{} [{}]", step.sources.empty() ? step.name : fmt::format("{}", fmt::join(step.sources, ", ")),
@@ -138,6 +141,7 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
   bool late = false;
   for (size_t s = 0; s < plan_->steps.size(); ++s) late = late || bound.launch(s) == nullptr;
   if (late) late_symbols_ = bound.symbols();
+  given_up_ = 0;
   if (profiler) prepare_profile();
   ran_hoisted_ = !is_in_callers_recording_ && (!are_computed(bound, kept) || taps_hoisted(bound));
   if (weights_) start_weights(bound);
@@ -167,11 +171,12 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
         const int32_t root = plan_->root(id);
         if (plan_->values[static_cast<size_t>(root)].storage == Storage::dynamic &&
             plan_->values[static_cast<size_t>(root)].last_step == static_cast<int32_t>(s))
-          dynamic_[static_cast<size_t>(root)] = Tensor();
+          give_up(dynamic_[static_cast<size_t>(root)]);
       }
     }
   }
   finish_outputs(bound, memory);
+  if (late) dynamic_room_.set(std::min(given_up_, most_dynamic_room));
   if (profiler) finish_profile(bound);
 }
 
@@ -441,12 +446,19 @@ Tensor Executor::tensor(const BoundPlan& bound, int32_t value) const {
   return Tensor(r.type.dtype, dims, {pointers_[static_cast<size_t>(root)], bytes}, nullptr);
 }
 
+// The next run, or a later step of this one, will ask for about as much: until then it is kept, as an arena is.
+void Executor::give_up(Tensor& dynamic) {
+  given_up_ += dynamic.bytes();
+  dynamic_room_.set(std::min(std::max(given_up_, dynamic_room_.bytes()), most_dynamic_room));
+  dynamic = Tensor();
+}
+
 // A step whose sizes were not known in advance: its outputs get memory of their own, now.
 void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
   const PlanStep& step = plan_->steps[s];
   wait_for_gpus();
   // What the run before has left: its memory, still in cache, is the first that is taken again.
-  for (const int32_t id : step.outputs) dynamic_[static_cast<size_t>(id)] = Tensor();
+  for (const int32_t id : step.outputs) give_up(dynamic_[static_cast<size_t>(id)]);
   std::vector<Tensor> results;
   if (step.kernel->has_dynamic_outputs()) {
     std::vector<Tensor> inputs;
@@ -476,8 +488,11 @@ void Executor::run_dynamic_step(const BoundPlan& bound, size_t s) {
       results.push_back(fixed ? Tensor() : Tensor::uncleared(shapes.outputs[o].dtype, shapes.outputs[o].dims));
       step_outputs_.push_back(fixed ? pointers_[static_cast<size_t>(step.outputs[o])] : results.back().mutable_data());
     }
-    const AlignedBuffer workspace(std::max<size_t>(launch->workspace_bytes(), 64), "the workspace of a layer");
-    launch->run({step_inputs_, step_outputs_, const_cast<std::byte*>(workspace.data()), pool_, &cancellation});
+    if (late_workspace_.size() < std::max<size_t>(launch->workspace_bytes(), 64)) {
+      late_workspace_ = AlignedBuffer();
+      late_workspace_ = AlignedBuffer(std::max<size_t>(launch->workspace_bytes(), 64), "the workspace of a layer");
+    }
+    launch->run({step_inputs_, step_outputs_, late_workspace_.data(), pool_, &cancellation});
   }
   for (size_t o = 0; o < step.outputs.size(); ++o) {
     const auto v = static_cast<size_t>(step.outputs[o]);

@@ -8,6 +8,7 @@
 
 #include "base/aligned_buffer.h"
 #include "base/cancellation.h"
+#include "base/large_memory.h"
 #include "base/thread_pool.h"
 #include "base/trace.h"
 #include "base/workers.h"
@@ -94,6 +95,7 @@ class Executor {
   void find_operands(const BoundPlan& bound, size_t s);
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);
+  void give_up(Tensor& dynamic);
   void start_run(std::optional<void*> stream);
   void finish_run();
   /// Waits for what the GPUs still do.
@@ -160,6 +162,9 @@ class Executor {
   std::vector<AlignedBuffer> staged_;  // inputs on the device that steps of the host read
   std::vector<std::byte*> pointers_;   // of each plan value that has storage
   std::vector<Tensor> dynamic_;        // of each plan value with Storage::dynamic
+  SpareRoom dynamic_room_;             // for what these give up and ask for again
+  size_t given_up_ = 0;                // bytes of them, in this run
+  AlignedBuffer late_workspace_;       // of steps whose sizes only running tells
   SymbolBindings late_symbols_;        // the bound plan's and those found while running
   std::vector<const std::byte*> step_inputs_;
   std::vector<std::byte*> step_outputs_;

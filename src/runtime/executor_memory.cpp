@@ -212,7 +212,7 @@ void Executor::bring_to_device(std::byte* to, std::span<const std::byte> from) {
 }
 
 size_t Executor::memory_bytes() const {
-  size_t total = arena_.size();
+  size_t total = arena_.size() + late_workspace_.size() + dynamic_room_.bytes();
   for (const OwnOutput& own : own_outputs_) total += own.on_host.size() + own.device_bytes;
   for (const AlignedBuffer& buffer : staged_) total += buffer.size();
   for (const auto& [id, gpu] : gpus_) total += gpu.arena_bytes;

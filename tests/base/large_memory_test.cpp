@@ -50,6 +50,26 @@ TEST(LargeMemory, KeepsALittle) {
   EXPECT_LE(spare_memory(), 64 * mib);
 }
 
+TEST(LargeMemory, KeepsMoreAsLongAsThereIsRoomForIt) {
+  SpareRoom room;
+  room.set(200 * mib);
+  auto memory = make_large(150 * mib, false);
+  const std::byte* const data = memory.get();
+  memory.reset();
+  EXPECT_GE(spare_memory(), 150 * mib);
+  memory = make_large(140 * mib, true);
+  EXPECT_EQ(memory.get(), data);
+  EXPECT_TRUE(is_zero(memory.get(), 140 * mib));
+  memory.reset();
+  const auto other = make_large(300 * mib, false);  // for which new memory is needed
+  EXPECT_LE(spare_memory(), 64 * mib);
+  memory = make_large(150 * mib, false);
+  memory.reset();
+  EXPECT_GE(spare_memory(), 150 * mib);
+  room.set(0);
+  EXPECT_LE(spare_memory(), 64 * mib);
+}
+
 TEST(LargeMemory, AnImpossibleSize) {
   EXPECT_EQ(make_large(SIZE_MAX, false), nullptr);
   EXPECT_EQ(make_large(SIZE_MAX / 2, true), nullptr);
