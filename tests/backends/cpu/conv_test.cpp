@@ -256,6 +256,9 @@ TEST_F(Conv, TransposedRandomShapes) {
         pack_conv_transpose_weights(w, weights.data(), packed.data());
         unpack_conv_transpose_weights(w, packed.data(), back.data());
         ASSERT_EQ(weights, back);
+        std::vector<float> scratch(2 * weights.size()), in_a_run(at(w.floats()));
+        pack_conv_transpose_weights(w, weights.data(), in_a_run.data(), scratch.data(), pool);
+        ASSERT_EQ(packed, in_a_run);
         const ConvTransposePlan plan(s, joined);
         if (!can_join_phases(s)) {
           EXPECT_THROW(ConvTransposePlan(s, true), Error);

@@ -32,6 +32,37 @@ TEST(Convolution, OneToThreeAxesWithConstantAndOtherWeights) {
   });
 }
 
+// With strides too, and weights that are packed in each run.
+TEST(Convolution, TransposedWithConstantAndOtherWeights) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      const auto axes = static_cast<size_t>(1 + round % 3);
+      const int64_t groups = round % 4 == 0 ? data.integer(2, 4) : 1;
+      const int64_t inputs = data.integer(1, 20), outputs = data.integer(1, round % 7 == 0 ? 90 : 20);
+      ops::ConvTranspose op;
+      op.groups = groups;
+      op.channels_last = true;
+      op.pads.assign(2 * axes, Dim(0));
+      Dims x{data.integer(1, 2)}, weights{groups * inputs, outputs};
+      for (size_t i = 0; i < axes; ++i) {
+        op.strides.push_back(data.integer(1, 3));
+        op.dilations.push_back(data.integer(1, 2));
+        op.output_padding.emplace_back(data.integer(0, op.strides[i] - 1));
+        weights.push_back(round % 5 ? data.integer(1, 4) : op.strides[i]);
+        x.push_back(data.integer(1, axes == 3 ? 5 : 12));
+      }
+      x.push_back(groups * inputs);
+      std::vector<Tensor> operands{floats(data, x), floats(data, weights)};
+      if (data.integer(0, 1)) operands.push_back(floats(data, {groups * outputs}));
+      std::vector<size_t> constants{2};
+      if (round % 2 == 0) constants.push_back(1);
+      NodeTest(op, operands, constants, "conv_transpose", 1e-5).check(1 + round % 3);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(Convolution, GroupsThatShareVectors) {
   RandomData data;
   for_each_target([&] {

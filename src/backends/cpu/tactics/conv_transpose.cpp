@@ -48,20 +48,39 @@ class TransposeLaunch final : public Launch {
  public:
   TransposeLaunch(const TransposeView& view, const float* packed, const KernelShapes& shapes)
       : x_(static_cast<size_t>(view.spatial.x)),
+        weights_input_(static_cast<size_t>(view.spatial.weights)),
+        weights_(transposed_weights_of(view)),
         packed_(packed),
         threads_(shapes.threads),
         plan_(transpose_shape(view, shapes), joins_phases(view)),
         epilogue_(view.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-  size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
+  size_t workspace_bytes() const override {
+    // What packing needs is free again when it is done.
+    const size_t scratch = packed_ ? 0 : 2 * static_cast<size_t>(weights_.elements()) * sizeof(float);
+    return packed_bytes() + std::max(scratch, static_cast<size_t>(plan_.workspace_bytes(threads_)));
+  }
   void run(const LaunchArguments& arguments) override {
+    std::byte* const behind = arguments.workspace + packed_bytes();
+    const float* packed = packed_;
+    if (!packed) {
+      auto* to = reinterpret_cast<float*>(arguments.workspace);
+      pack_conv_transpose_weights(weights_, reinterpret_cast<const float*>(arguments.inputs[weights_input_]), to,
+                                  reinterpret_cast<float*>(behind), arguments.pool);
+      packed = to;
+    }
     auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
-    conv_transpose(plan_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed_, y,
-                   epilogue_.bind(arguments, y), arguments.pool, arguments.workspace);
+    conv_transpose(plan_, reinterpret_cast<const float*>(arguments.inputs[x_]), packed, y, epilogue_.bind(arguments, y),
+                   arguments.pool, behind);
   }
 
  private:
-  size_t x_;
-  const float* packed_;
+  size_t packed_bytes() const {
+    return packed_ ? 0 : (static_cast<size_t>(weights_.floats()) * sizeof(float) + 63) / 64 * 64;
+  }
+
+  size_t x_, weights_input_;
+  ConvTransposeWeights weights_;
+  const float* packed_;  // null: no constant, packed in each run
   int threads_;
   ConvTransposePlan plan_;
   BoundEpilogue epilogue_;
@@ -74,7 +93,7 @@ class TransposeKernel final : public Kernel {
     return std::make_unique<TransposeLaunch>(view_, packed_, shapes);
   }
   bool reads_input(size_t i) const override {
-    return static_cast<int32_t>(i) != view_.spatial.weights || view_.spatial.epilogue.reads(i);
+    return !packed_ || static_cast<int32_t>(i) != view_.spatial.weights || view_.spatial.epilogue.reads(i);
   }
 
  private:
@@ -84,7 +103,7 @@ class TransposeKernel final : public Kernel {
 
 // A product's vectors are as full as its columns fill them, and each of its rows has a pointer for each tap.
 std::optional<double> estimate_conv_transpose(const RegionView& region) {
-  const auto view = view_transpose(region);
+  const auto view = view_transpose(region, true);
   if (!view) return std::nullopt;
   const ConvTransposeWeights w = transposed_weights_of(*view);
   const double columns =
@@ -98,7 +117,8 @@ std::optional<double> estimate_conv_transpose(const RegionView& region) {
 }
 
 std::shared_ptr<const Kernel> compile_conv_transpose(const RegionView& region, PackedConstants& constants) {
-  TransposeView view = *view_transpose(region);
+  TransposeView view = *view_transpose(region, true);
+  if (!view.spatial.constant_weights) return std::make_shared<TransposeKernel>(std::move(view), nullptr);
   const Value& w = region.graph.value(region.node.inputs[static_cast<size_t>(view.spatial.weights)]);
   const ConvTransposeWeights weights = transposed_weights_of(view);
   const auto bytes =

@@ -5,9 +5,9 @@
 
 namespace camshaft::cpu {
 
-std::optional<TransposeView> view_transpose(const RegionView& region) {
+std::optional<TransposeView> view_transpose(const RegionView& region, bool any_weights) {
   std::optional<SpatialView> spatial = view_spatial(region);
-  if (!spatial || !spatial->constant_weights) return std::nullopt;
+  if (!spatial || !(spatial->constant_weights || any_weights)) return std::nullopt;
   const auto* op = spatial->contract.anchor->op.as<ops::ConvTranspose>();
   if (!op || !op->channels_last) return std::nullopt;
   int64_t phases = 1;

@@ -1,4 +1,4 @@
-// What the kernels of transposed convolutions have in common: a channels-last one with constant weights.
+// What the kernels of transposed convolutions have in common: a channels-last one with weights of known sizes.
 #pragma once
 
 #include "backends/cpu/kernels/conv/conv_transpose.h"
@@ -15,7 +15,8 @@ struct TransposeView {
 /// Weights are packed once for each remainder by the strides. Real models have at most 32 by 32.
 inline constexpr int64_t most_transpose_phases = 4096;
 
-std::optional<TransposeView> view_transpose(const RegionView& region);
+/// `any_weights`: also such as are no constant.
+std::optional<TransposeView> view_transpose(const RegionView& region, bool any_weights = false);
 
 /// What the operator and its weights say of the shape: not the image and the pads.
 ConvTransposeShape known_transpose_shape(const TransposeView& view);

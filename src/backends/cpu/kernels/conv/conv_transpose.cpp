@@ -4,6 +4,9 @@
 
 #include "backends/cpu/kernels/conv/depthwise_taps.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "backends/cpu/kernels/gemm/pack_internal.h"
+#include "backends/cpu/kernels/move/transpose_tile.h"
+#include "base/divide_up.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
@@ -39,11 +42,10 @@ int64_t for_each_matrix(const ConvTransposeWeights& w, Visit&& visit) {
   return offset;
 }
 
-// Calls move(row of K, column, index in ONNX order) for each element of one matrix.
-template <class Move>
-void for_each_element(const ConvTransposeWeights& w, const ConvTransposeWeights::Phase& phase, int64_t g, Move&& move) {
-  const bool is_depthwise = w.is_depthwise();
-  const int64_t channels = w.in_channels / w.matrices(), points = w.kernel_d * w.kernel_h * w.kernel_w;
+// Calls visit(row of K of its first channel, column of its first output, tap) for each tap of a phase's matrices.
+template <class Visit>
+void for_each_tap(const ConvTransposeWeights& w, const ConvTransposeWeights::Phase& phase, Visit&& visit) {
+  const int64_t step = w.is_depthwise() ? 1 : w.in_channels / w.matrices();
   int64_t row = 0;
   for (int64_t line = 0; line < w.kernel_d * w.kernel_h; ++line) {
     if (!in_phase(line / w.kernel_h, w.dilation_d, w.stride_d, phase.d) ||
@@ -51,19 +53,27 @@ void for_each_element(const ConvTransposeWeights& w, const ConvTransposeWeights:
       continue;
     for (int64_t j = 0; j < w.kernel_w; ++j) {
       if (!w.joined && !in_phase(j, w.dilation_w, w.stride_w, phase.w)) continue;
-      const int64_t column = w.joined ? j * w.group_outputs : 0;
-      for (int64_t c = 0; c < channels; ++c) {
-        const int64_t index = (g * channels + c) * w.group_outputs * points + line * w.kernel_w + j;
-        if (is_depthwise) {
-          move(row, c, index);
-          continue;
-        }
-        for (int64_t o = 0; o < w.group_outputs; ++o) move(row + c, column + o, index + o * points);
-      }
-      if (!w.joined) row += is_depthwise ? 1 : channels;
+      visit(row, w.joined ? j * w.group_outputs : 0, line * w.kernel_w + j);
+      if (!w.joined) row += step;
     }
-    if (w.joined) row += channels;
+    if (w.joined) row += step;
   }
+}
+
+// Calls move(row of K, column, index in ONNX order) for each element of one matrix.
+template <class Move>
+void for_each_element(const ConvTransposeWeights& w, const ConvTransposeWeights::Phase& phase, int64_t g, Move&& move) {
+  const int64_t channels = w.in_channels / w.matrices(), points = w.kernel_d * w.kernel_h * w.kernel_w;
+  for_each_tap(w, phase, [&](int64_t row, int64_t column, int64_t tap) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t index = (g * channels + c) * w.group_outputs * points + tap;
+      if (w.is_depthwise()) {
+        move(row, c, index);
+        continue;
+      }
+      for (int64_t o = 0; o < w.group_outputs; ++o) move(row + c, column + o, index + o * points);
+    }
+  });
 }
 
 }  // namespace
@@ -100,6 +110,35 @@ void pack_conv_transpose_weights(const ConvTransposeWeights& w, const float* ioh
       rows[static_cast<size_t>(row * layout.n + column)] = iohw[from];
     });
     pack_b(layout, rows.data(), layout.n, 1, packed + offset);
+  });
+}
+
+void pack_conv_transpose_weights(const ConvTransposeWeights& w, const float* iohw, float* packed, float* scratch,
+                                 ThreadPool& pool) {
+  const int64_t points = w.kernel_d * w.kernel_h * w.kernel_w, lines = w.in_channels * w.group_outputs;
+  const int64_t channels = w.in_channels / w.matrices();
+  constexpr auto bytes = static_cast<int64_t>(sizeof(float));
+  // Taps first, so that what follows copies neighbours.
+  float *by_tap = scratch, *rows = scratch + w.elements();
+  constexpr int64_t grain = 16 * 1024;
+  pool.parallel_for(lines, std::max<int64_t>(16, grain / points / 16 * 16), [&](int64_t begin, int64_t end) {
+    transpose_2d(bytes, {points, end - begin, points * bytes, lines * bytes},
+                 reinterpret_cast<const char*>(iohw + begin * points), reinterpret_cast<char*>(by_tap + begin));
+  });
+  for_each_matrix(w, [&](const auto& phase, int64_t g, const PackedLayout& layout, int64_t offset) {
+    for_each_tap(w, phase, [&](int64_t row, int64_t column, int64_t tap) {
+      const float* from = by_tap + tap * lines + g * channels * w.group_outputs;
+      if (!w.joined) {
+        std::copy_n(from, channels * w.group_outputs, rows + row * layout.n);
+        return;
+      }
+      for (int64_t c = 0; c < channels; ++c)
+        std::copy_n(from + c * w.group_outputs, w.group_outputs, rows + (row + c) * layout.n + column);
+    });
+    pool.parallel_for(layout.panels(), divide_up(grain, std::max<int64_t>(1, layout.k * layout.width)),
+                      [&](int64_t begin, int64_t end) {
+                        for (int64_t p = begin; p < end; ++p) pack_panel(layout, p, rows, layout.n, 1, packed + offset);
+                      });
   });
 }
 

@@ -64,6 +64,8 @@ struct ConvTransposeWeights {
   /// Layout of a phase's matrices. K may be 0.
   PackedLayout layout(const Phase& phase) const;
   int64_t floats() const;
+  /// Of the weights as the model has them.
+  int64_t elements() const { return in_channels * group_outputs * kernel_d * kernel_h * kernel_w; }
   bool operator==(const ConvTransposeWeights&) const = default;
 };
 
@@ -74,6 +76,9 @@ ConvTransposeWeights conv_transpose_weights(const ConvTransposeShape& shape, boo
 /// From ONNX order to `packed` (floats() floats, 64-byte aligned), and back exactly; for a layout of any machine.
 void pack_conv_transpose_weights(const ConvTransposeWeights& weights, const float* iohw, float* packed);
 void unpack_conv_transpose_weights(const ConvTransposeWeights& weights, const float* packed, float* iohw);
+/// The same in a run, of weights that are no constant. `scratch`: 2 * weights.elements() floats.
+void pack_conv_transpose_weights(const ConvTransposeWeights& weights, const float* iohw, float* packed, float* scratch,
+                                 ThreadPool& pool);
 
 /// Whether windows tile the width, and output pixels lie close together: the condition of ConvTransposeWeights::joined.
 bool can_join_phases(const ConvTransposeShape& shape);
