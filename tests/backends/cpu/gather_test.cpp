@@ -24,8 +24,9 @@ std::vector<uint8_t> bytes(RandomData& data, int64_t n) {
 TEST(Gather, RowsElementsAndBadIndices) {
   RandomData data;
   for (int round = 0; round < 200; ++round) {
-    Gather gather{data.integer(0, 5), data.integer(1, round % 3 ? 50 : 400),
-                  std::vector<int64_t>{1, 2, 4, 8, 16, 3, 400}[static_cast<size_t>(round % 7)], data.integer(0, 200)};
+    Gather gather{round % 4 ? data.integer(0, 5) : data.integer(6, 40), data.integer(1, round % 3 ? 50 : 400),
+                  std::vector<int64_t>{1, 2, 4, 8, 16, 3, 400}[static_cast<size_t>(round % 7)],
+                  data.integer(0, round % 5 ? 200 : 20)};
     const auto in = bytes(data, gather.outer * gather.size * gather.inner_bytes);
     std::vector<int64_t> wide(static_cast<size_t>(gather.count));
     std::vector<int32_t> narrow(wide.size());
@@ -54,14 +55,16 @@ TEST(Gather, RowsElementsAndBadIndices) {
   }
   const int64_t bad[] = {0, 7, -8};
   ThreadPool pool(1);
-  const std::vector<float> in(7);
-  std::vector<float> out(3);
-  try {
-    Gather{1, 7, 4, 3}.run(pool, in.data(), bad, DType::i64, out.data());
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_NE(std::string(error.what()).find("index 7 "), std::string::npos) << error.what();
+  for (const int64_t slices : {1, 20}) {
+    const std::vector<float> in(static_cast<size_t>(7 * slices));
+    std::vector<float> out(static_cast<size_t>(3 * slices));
+    try {
+      Gather{slices, 7, 4, 3}.run(pool, in.data(), bad, DType::i64, out.data());
+      FAIL() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find("index 7 "), std::string::npos) << error.what();
+    }
   }
 }
 

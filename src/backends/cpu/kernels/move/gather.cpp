@@ -79,6 +79,14 @@ void copy_run(const char* from, const IndexRun& run, char* out) {
   }
 }
 
+// A list that short is looked at once for all slices; then only elements move.
+constexpr int64_t few_places = 64;
+
+template <class T>
+void pick(const char* slice, const int64_t* offsets, int64_t count, char* out) {
+  for (int64_t k = 0; k < count; ++k) std::memcpy(out + k * int64_t{sizeof(T)}, slice + offsets[k], sizeof(T));
+}
+
 // From here on it pays to look for runs, and to cut a list into parts by threads.
 constexpr int64_t least_slices = 8, least_shared = 1024;
 
@@ -150,6 +158,19 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
     with_width(inner_bytes, [&](auto e) {
       if (outer >= least_slices && count >= least_shared && are_mostly_runs(index, count)) {
         inside = copy_runs<decltype(e)>(pool, from, index, to);
+        return;
+      }
+      if (outer >= least_slices && count <= few_places) {
+        int64_t offsets[few_places];
+        for (int64_t k = 0; k < count; ++k) {
+          const int64_t at = index[k] < 0 ? index[k] + size : int64_t{index[k]};
+          if (at < 0 || at >= size) inside = false;
+          offsets[k] = at * inner_bytes;
+        }
+        if (inside)
+          each_slice([&](const char* slice, int64_t first, int64_t past, char* row) {
+            pick<decltype(e)>(slice, offsets + first, past - first, row);
+          });
         return;
       }
       each_slice([&](const char* slice, int64_t first, int64_t past, char* row) {
