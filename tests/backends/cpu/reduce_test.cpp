@@ -305,6 +305,69 @@ TEST(Reduce, MeansOfIntegersAreTruncatedQuotients) {
   }
 }
 
+// Many rows at once, of lengths that share vectors and others, with totals about multiples of the length, some of which
+// doubles do not hold.
+template <class T>
+void check_means_of_rows(RandomData& data, DType dtype) {
+  using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+  using Limits = std::numeric_limits<T>;
+  for (const int64_t length : {1, 2, 3, 4, 5, 7, 8, 9, 64}) {
+    const int64_t rows = data.integer(1, 300);
+    std::vector<T> x(static_cast<size_t>(rows * length)), y(static_cast<size_t>(rows)), expected(y.size());
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t bits = data.integer(1, 61);
+      Wide total = 0;
+      for (int64_t i = 0; i < length; ++i) {
+        T& v = x[static_cast<size_t>(r * length + i)];
+        v = static_cast<T>(std::is_signed_v<T>
+                               ? data.integer(-(int64_t{1} << bits) / length, (int64_t{1} << bits) / length)
+                               : data.integer(0, (int64_t{1} << bits) / length));
+        if (sizeof(T) < 8 && data.integer(0, 9) == 0) v = data.integer(0, 1) ? Limits::max() : Limits::min();
+        total += static_cast<Wide>(v);
+      }
+      expected[static_cast<size_t>(r)] = static_cast<T>(total / static_cast<Wide>(length));
+    }
+    ThreadPool pool(static_cast<int>(data.integer(1, 3)));
+    run(Reduce(ReduceKind::mean, dtype, {rows, length}, {1}), pool, x.data(), y.data());
+    ASSERT_EQ(y, expected) << rows << " rows of " << length;
+  }
+}
+
+TEST(Reduce, MeansOfRowsOfIntegers) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 5; ++round) {
+      check_means_of_rows<int8_t>(data, DType::i8);
+      check_means_of_rows<uint8_t>(data, DType::u8);
+      check_means_of_rows<int16_t>(data, DType::i16);
+      check_means_of_rows<uint16_t>(data, DType::u16);
+      check_means_of_rows<int32_t>(data, DType::i32);
+      check_means_of_rows<uint32_t>(data, DType::u32);
+      check_means_of_rows<int64_t>(data, DType::i64);
+      check_means_of_rows<uint64_t>(data, DType::u64);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// As many as do not come from a cache, read row by row; NaN at any place, and infinities.
+TEST(Reduce, ExtremesOfLongColumns) {
+  RandomData data;
+  for_each_target([&] {
+    for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min})
+      for (const int64_t columns : {600, 1000, 1037, 2100}) {
+        const std::vector<int64_t> dims = {data.integer(1, 2), data.integer(250, 400), columns};
+        std::vector<float> x = data.floats(dims[0] * dims[1] * columns);
+        for (int i = 0; i < 50; ++i) {
+          const float odd[] = {std::nanf(""), infinity, -infinity, 0.0f};
+          x[static_cast<size_t>(data.integer(0, static_cast<int64_t>(x.size()) - 1))] = odd[data.integer(0, 3)];
+        }
+        check(DType::f32, kind, dims, {1}, x, static_cast<int>(data.integer(1, 3)), 1e-6);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+  });
+}
+
 TEST(Reduce, EmptyReductionsGiveTheIdentity) {
   ThreadPool pool(1);
   std::vector<float> y(2);

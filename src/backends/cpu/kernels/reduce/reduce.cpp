@@ -39,6 +39,8 @@ template <class T>
 void finish_all(ReduceKind kind, const Partial<T>* totals, int64_t n, int64_t count, T* out) {
   if constexpr (std::is_same_v<T, float>) {
     if (kind == ReduceKind::mean) return divide_totals(totals, n, static_cast<double>(count), out);
+  } else if constexpr (std::is_integral_v<T>) {
+    if (kind == ReduceKind::mean && count > 0) return divide_totals<T>(totals, n, count, out);
   }
   if (kind == ReduceKind::mean)
     for (int64_t i = 0; i < n; ++i) out[i] = finish<T>(ReduceKind::mean, totals[i], count);

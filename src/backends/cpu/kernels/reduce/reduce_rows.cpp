@@ -51,6 +51,50 @@ void quotients(const double* totals, int64_t n, double divisor, float* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(totals[i] / divisor);
 }
 
+// out[i] = totals[i] / divisor, truncated as finish() does it, where doubles have the totals exactly: by a reciprocal,
+// and a look at what is left over. One by one, means of 25,000 rows of 4 took longer than their sums.
+template <class T>
+void whole_quotients(const Partial<T>* totals, int64_t n, int64_t divisor, T* out) {
+  const hn::ScalableTag<int64_t> di;
+  const hn::Rebind<double, decltype(di)> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(di));
+  constexpr int64_t most = int64_t{1} << 51;
+  const auto limit = hn::Set(di, most), lowest = hn::Set(di, std::is_signed_v<T> ? -most : -1);
+  const auto by = hn::Set(d, static_cast<double>(divisor)), inverse = hn::Set(d, 1 / static_cast<double>(divisor));
+  const auto one = hn::Set(d, 1.0);
+  HWY_ALIGN int64_t line[hn::MaxLanes(hn::ScalableTag<int64_t>())];
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto whole = hn::LoadU(di, reinterpret_cast<const int64_t*>(totals + i));
+    if (!hn::AllTrue(di, hn::And(hn::Lt(whole, limit), hn::Gt(whole, lowest)))) {
+      for (int64_t k = i; k < i + lanes; ++k) out[k] = finish<T>(ReduceKind::mean, totals[k], divisor);
+      continue;
+    }
+    const auto total = hn::ConvertTo(d, whole), size = hn::Abs(total);
+    auto quotient = hn::Trunc(hn::Mul(size, inverse));
+    const auto left = hn::NegMulAdd(quotient, by, size);
+    quotient = hn::Sub(quotient, hn::IfThenElseZero(hn::Lt(left, hn::Zero(d)), one));
+    quotient = hn::Add(quotient, hn::IfThenElseZero(hn::Ge(left, by), one));
+    hn::Store(hn::ConvertTo(di, hn::CopySign(quotient, total)), di, line);
+    for (int64_t k = 0; k < lanes; ++k) out[i + k] = static_cast<T>(line[k]);
+  }
+  for (; i < n; ++i) out[i] = finish<T>(ReduceKind::mean, totals[i], divisor);
+}
+
+#define CAMSHAFT_WHOLE(name, T)                                                               \
+  void whole_quotients_##name(const Partial<T>* totals, int64_t n, int64_t divisor, T* out) { \
+    whole_quotients(totals, n, divisor, out);                                                 \
+  }
+CAMSHAFT_WHOLE(i64, int64_t)
+CAMSHAFT_WHOLE(i32, int32_t)
+CAMSHAFT_WHOLE(i16, int16_t)
+CAMSHAFT_WHOLE(i8, int8_t)
+CAMSHAFT_WHOLE(u64, uint64_t)
+CAMSHAFT_WHOLE(u32, uint32_t)
+CAMSHAFT_WHOLE(u16, uint16_t)
+CAMSHAFT_WHOLE(u8, uint8_t)
+#undef CAMSHAFT_WHOLE
+
 // Total of one more element, as combine() has it, but with the kind known: loops over it become vectors.
 template <ReduceKind kKind, class P>
 HWY_INLINE P with_element(P total, P x) {
@@ -123,6 +167,44 @@ void rows_in_lanes(const T* x, int64_t rows, Partial<T>* totals) {
   short_rows<kKind>(x, rows - r, n, totals + r);
 }
 
+template <ReduceKind kKind, class V>
+HWY_INLINE V with_vector(V total, V x) {
+  if constexpr (!hwy::IsFloat<hn::TFromV<V>>()) {
+    if constexpr (kKind == ReduceKind::max) return hn::Max(total, x);
+    if constexpr (kKind == ReduceKind::min) return hn::Min(total, x);
+  } else {
+    if constexpr (kKind == ReduceKind::max) return hn::IfThenElse(hn::IsNaN(x), x, max_or_second(x, total));
+    if constexpr (kKind == ReduceKind::min) return hn::IfThenElse(hn::IsNaN(x), x, min_or_second(x, total));
+  }
+  if constexpr (kKind == ReduceKind::prod) return hn::Mul(total, x);
+  if constexpr (kKind == ReduceKind::sum_square) return hn::MulAdd(x, x, total);
+  if constexpr (kKind == ReduceKind::sum_abs) return hn::Add(total, hn::Abs(x));
+  return hn::Add(total, x);
+}
+
+// Extremes of rows of integers, of a vector's length at least: its last elements are looked at twice. With totals in
+// memory that are compared one by one behind each row, 100 rows of 1000 bytes took twice as long.
+template <ReduceKind kKind, class D, class T = hn::TFromD<D>>
+void extremes_of_rows(D d, const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN T line[hn::MaxLanes(D())];
+  for (int64_t r = 0; r < rows; ++r, x += n) {
+    auto a = hn::LoadU(d, x + n - lanes), b = a, c = a, e = a;
+    int64_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      a = with_vector<kKind>(a, hn::LoadU(d, x + i));
+      b = with_vector<kKind>(b, hn::LoadU(d, x + i + lanes));
+      c = with_vector<kKind>(c, hn::LoadU(d, x + i + 2 * lanes));
+      e = with_vector<kKind>(e, hn::LoadU(d, x + i + 3 * lanes));
+    }
+    for (; i + lanes <= n; i += lanes) a = with_vector<kKind>(a, hn::LoadU(d, x + i));
+    hn::Store(with_vector<kKind>(with_vector<kKind>(a, b), with_vector<kKind>(c, e)), d, line);
+    for (int64_t half = lanes / 2; half > 0; half /= 2)
+      for (int64_t k = 0; k < half; ++k) line[k] = with_element<kKind>(line[k], line[k + half]);
+    totals[r] = with_element<kKind>(totals[r], static_cast<Partial<T>>(line[0]));
+  }
+}
+
 template <ReduceKind kKind, class T>
 void long_rows(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
   using R = Running<kKind, T>;
@@ -136,6 +218,14 @@ void long_rows(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
     if constexpr (sizeof(T) == 1) {
       if (bytes == 2) return rows_in_lanes<kKind, T, uint16_t>(x, rows, totals);
     }
+  }
+  if constexpr (std::is_integral_v<R> && (kKind == ReduceKind::max || kKind == ReduceKind::min)) {
+    const hn::ScalableTag<T> d;
+    const hn::CappedTag<T, 16 / sizeof(T)> narrow;
+    if (n >= static_cast<int64_t>(hn::Lanes(d)) && hn::Lanes(d) > 1)
+      return extremes_of_rows<kKind>(d, x, rows, n, totals);
+    if (n >= static_cast<int64_t>(hn::Lanes(narrow)) && hn::Lanes(narrow) > 1)
+      return extremes_of_rows<kKind>(narrow, x, rows, n, totals);
   }
   if (n < 2 * width) return short_rows<kKind>(x, rows, n, totals);
   constexpr ReduceKind merging =
@@ -199,33 +289,17 @@ void typed_columns(const T* x, int64_t rows, int64_t stride, int64_t columns, Pa
     CAMSHAFT_BY_KIND(CAMSHAFT_COLUMNS)                                                                                \
   }
 #define CAMSHAFT_TYPED(name, T) CAMSHAFT_TYPED_ROWS(name, T) CAMSHAFT_TYPED_COLUMNS(name, T)
-CAMSHAFT_TYPED_COLUMNS(f64, double)
-CAMSHAFT_TYPED(i64, int64_t)
+CAMSHAFT_TYPED_COLUMNS(i64, int64_t)
 CAMSHAFT_TYPED_COLUMNS(i32, int32_t)
 CAMSHAFT_TYPED(i16, int16_t)
 CAMSHAFT_TYPED(i8, int8_t)
-CAMSHAFT_TYPED(u64, uint64_t)
+CAMSHAFT_TYPED_COLUMNS(u64, uint64_t)
 CAMSHAFT_TYPED_COLUMNS(u32, uint32_t)
 CAMSHAFT_TYPED(u16, uint16_t)
 CAMSHAFT_TYPED(u8, uint8_t)
 #undef CAMSHAFT_TYPED
 #undef CAMSHAFT_TYPED_ROWS
 #undef CAMSHAFT_TYPED_COLUMNS
-
-template <ReduceKind kKind, class V>
-HWY_INLINE V with_vector(V total, V x) {
-  if constexpr (!hwy::IsFloat<hn::TFromV<V>>()) {
-    if constexpr (kKind == ReduceKind::max) return hn::Max(total, x);
-    if constexpr (kKind == ReduceKind::min) return hn::Min(total, x);
-  } else {
-    if constexpr (kKind == ReduceKind::max) return hn::IfThenElse(hn::IsNaN(x), x, max_or_second(x, total));
-    if constexpr (kKind == ReduceKind::min) return hn::IfThenElse(hn::IsNaN(x), x, min_or_second(x, total));
-  }
-  if constexpr (kKind == ReduceKind::prod) return hn::Mul(total, x);
-  if constexpr (kKind == ReduceKind::sum_square) return hn::MulAdd(x, x, total);
-  if constexpr (kKind == ReduceKind::sum_abs) return hn::Add(total, hn::Abs(x));
-  return hn::Add(total, x);
-}
 
 // Rows of a few elements: a vector takes one of each of its rows. One row by one, 25,000 rows of 4 took 140 us.
 template <ReduceKind kKind, class T>
@@ -260,11 +334,46 @@ void rows_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>* tot
   short_rows<kKind>(x, rows - r, n, totals + r);
 }
 
+// Sums of rows of a few integers in 64 bits, likewise.
+template <class T>
+void wide_sums_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
+  const hn::ScalableTag<Partial<T>> d;
+  const hn::Rebind<T, decltype(d)> narrow;
+  const hn::RebindToSigned<decltype(narrow)> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(n)));
+  const auto wide = [&](auto v) HWY_ATTR {
+    if constexpr (sizeof(T) == 8) {
+      return v;
+    } else {
+      return hn::PromoteTo(d, v);
+    }
+  };
+  int64_t r = 0;
+  for (; r + lanes <= rows; r += lanes, x += lanes * n) {
+    auto total = hn::LoadU(d, totals + r);
+    if (n == 2) {
+      hn::Vec<decltype(narrow)> a, b;
+      hn::LoadInterleaved2(narrow, x, a, b);
+      total = hn::Add(total, hn::Add(wide(a), wide(b)));
+    } else if (n == 4) {
+      hn::Vec<decltype(narrow)> a, b, c, e;
+      hn::LoadInterleaved4(narrow, x, a, b, c, e);
+      total = hn::Add(total, hn::Add(hn::Add(wide(a), wide(b)), hn::Add(wide(c), wide(e))));
+    } else {
+      for (int64_t i = 0; i < n; ++i) total = hn::Add(total, wide(hn::GatherIndex(narrow, x + i, places)));
+    }
+    hn::StoreU(total, d, totals + r);
+  }
+  short_rows<ReduceKind::sum>(x, rows - r, n, totals + r);
+}
+
 // Integers of 32 bits, whose sums may wrap as their results do; not those that means are of. Pairs have a way of their
 // own (rows_in_lanes()).
 template <class T>
 void rows_of_words(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
   constexpr int64_t few = 8;
+  if (kind == ReduceKind::mean && n > 1 && n < few && rows >= 8) return wide_sums_beside_each_other(x, rows, n, totals);
   if (kind == ReduceKind::sum && n < few && rows >= 8)
     return rows_beside_each_other<ReduceKind::sum>(x, rows, n, totals);
   if (kind == ReduceKind::max && n > 2 && n < few && rows >= 8)
@@ -278,6 +387,20 @@ void rows_i32(ReduceKind kind, const int32_t* x, int64_t rows, int64_t n, int64_
 }
 void rows_u32(ReduceKind kind, const uint32_t* x, int64_t rows, int64_t n, uint64_t* totals) {
   rows_of_words(kind, x, rows, n, totals);
+}
+
+template <class T>
+void rows_of_wide(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
+  constexpr int64_t few = 8;
+  const bool is_sum = kind == ReduceKind::sum || kind == ReduceKind::mean;
+  if (is_sum && n > 1 && n < few && rows >= 8) return wide_sums_beside_each_other(x, rows, n, totals);
+  CAMSHAFT_BY_KIND(CAMSHAFT_ROWS)
+}
+void rows_i64(ReduceKind kind, const int64_t* x, int64_t rows, int64_t n, int64_t* totals) {
+  rows_of_wide(kind, x, rows, n, totals);
+}
+void rows_u64(ReduceKind kind, const uint64_t* x, int64_t rows, int64_t n, uint64_t* totals) {
+  rows_of_wide(kind, x, rows, n, totals);
 }
 
 // Of n elements, in double and in eight vectors, as an addition and a multiplication wait three or four cycles for the
@@ -328,10 +451,11 @@ void rows_in_double(const T* x, int64_t rows, int64_t n, double* totals) {
 // Compilers leave the comparisons with NaN as they are (10^5 elements took 57 us), and totals in memory.
 void rows_f64(ReduceKind kind, const double* x, int64_t rows, int64_t n, double* totals) {
   constexpr int64_t few = 8;
-  const bool is_extreme = kind == ReduceKind::max || kind == ReduceKind::min;
-  if (is_extreme && n < few && rows >= 8)
-    return kind == ReduceKind::max ? rows_beside_each_other<ReduceKind::max>(x, rows, n, totals)
-                                   : rows_beside_each_other<ReduceKind::min>(x, rows, n, totals);
+  if (n < few && rows >= 8) {
+#define CAMSHAFT_BESIDE(k) rows_beside_each_other<k>(x, rows, n, totals)
+    CAMSHAFT_BY_KIND(CAMSHAFT_BESIDE)
+#undef CAMSHAFT_BESIDE
+  }
   if (n < few) CAMSHAFT_BY_KIND(CAMSHAFT_SHORT_ROWS)
   switch (kind) {
     case ReduceKind::max:
@@ -515,16 +639,16 @@ HWY_INLINE void column_sums(const float* x, int64_t rows, int64_t stride, int64_
 }
 
 // V vectors of columns, whose extremes stay in registers. With kTail the last vector has `tail` columns.
-template <bool kLargest, int V, bool kTail>
-HWY_INLINE void extremes_of_block(const float* x, int64_t rows, int64_t stride, size_t tail, double* out) {
+template <bool kLargest, int V, bool kTail, class T>
+HWY_INLINE void extremes_of_block(const T* x, int64_t rows, int64_t stride, size_t tail, double* out) {
   constexpr ReduceKind kind = kLargest ? ReduceKind::max : ReduceKind::min;
-  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto mask = hn::FirstN(d, tail);
   hn::Vec<decltype(d)> best[V], nans[V];
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {
-    best[v] = hn::Set(d, static_cast<float>(identity<float>(kind)));
+    best[v] = hn::Set(d, static_cast<T>(identity<T>(kind)));
     nans[v] = hn::Zero(d);
   }
   for (int64_t r = 0; r < rows; ++r, x += stride) {
@@ -535,17 +659,49 @@ HWY_INLINE void extremes_of_block(const float* x, int64_t rows, int64_t stride, 
       nans[v] = hn::IfThenElse(hn::IsNaN(a), a, nans[v]);  // beside the extremes: no vector waits for it
     }
   }
-  HWY_ALIGN float line[V * hn::MaxLanes(hn::ScalableTag<float>())];
+  HWY_ALIGN T line[V * hn::MaxLanes(hn::ScalableTag<T>())];
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) hn::Store(hn::IfThenElse(hn::IsNaN(nans[v]), nans[v], best[v]), d, line + v * lanes);
   const int64_t count = kTail ? (V - 1) * lanes + static_cast<int64_t>(tail) : V * lanes;
   for (int64_t c = 0; c < count; ++c) out[c] = with_element<kind>(out[c], static_cast<double>(line[c]));
 }
 
-template <bool kLargest>
-HWY_INLINE void column_extremes(const float* x, int64_t rows, int64_t stride, int64_t columns, double* out) {
-  const hn::ScalableTag<float> d;
+// Rows in the order of memory, as sums have it (columns_of_memory()), with the extremes in L1. Where rows are whole,
+// NaN is looked for in what is read, and set aside: a vector that has some is rare.
+template <bool kLargest, class T>
+HWY_INLINE void extremes_of_memory(const T* x, int64_t rows, int64_t stride, int64_t columns, double* out) {
+  constexpr ReduceKind kind = kLargest ? ReduceKind::max : ReduceKind::min;
+  const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN T best[most_columns + hn::MaxLanes(hn::ScalableTag<T>())];
+  std::fill_n(best, columns + lanes, static_cast<T>(identity<T>(kind)));
+  const auto take = [&](int64_t c, auto a) HWY_ATTR {
+    const auto before = hn::Load(d, best + c);
+    auto now = kLargest ? max_or_second(a, before) : min_or_second(a, before);
+    // What is NaN so far stays it; what is not becomes it by the new element.
+    const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(before));
+    now = hn::IfThenElse(is_nan, hn::Add(a, before), now);
+    hn::Store(now, d, best + c);
+  };
+  const auto mask = hn::FirstN(d, static_cast<size_t>(columns % lanes));
+  for (int64_t r = 0; r < rows; ++r, x += stride) {
+    int64_t c = 0;
+    for (; c + lanes <= columns; c += lanes) {
+      __builtin_prefetch(x + c + ahead);
+      take(c, hn::LoadU(d, x + c));
+    }
+    if (c < columns) take(c, masked_load(mask, d, x + c));
+  }
+  for (int64_t c = 0; c < columns; ++c) out[c] = with_element<kind>(out[c], static_cast<double>(best[c]));
+}
+
+template <bool kLargest, class T>
+HWY_INLINE void column_extremes(const T* x, int64_t rows, int64_t stride, int64_t columns, double* out) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  // Of as many rows as are taken at once, that do not come from a second-level cache: 10^6 elements in rows of 1000.
+  constexpr int64_t far = (1 << 19) / sizeof(T);
+  if (stride > 4 * lanes && rows * stride > far) return extremes_of_memory<kLargest>(x, rows, stride, columns, out);
   int64_t c = 0;
   for (; c + 4 * lanes <= columns; c += 4 * lanes)
     extremes_of_block<kLargest, 4, false>(x + c, rows, stride, 0, out + c);
@@ -560,6 +716,13 @@ HWY_INLINE void column_extremes(const float* x, int64_t rows, int64_t stride, in
   if (whole == 1) return take(std::integral_constant<int, 1>());
   if (whole == 2) return take(std::integral_constant<int, 2>());
   take(std::integral_constant<int, 3>());
+}
+
+void columns_f64(ReduceKind kind, const double* x, int64_t rows, int64_t stride, int64_t columns, double* totals,
+                 bool) {
+  if (kind == ReduceKind::max) return column_extremes<true>(x, rows, stride, columns, totals);
+  if (kind == ReduceKind::min) return column_extremes<false>(x, rows, stride, columns, totals);
+  CAMSHAFT_BY_KIND(CAMSHAFT_COLUMNS)
 }
 
 void columns_f32(ReduceKind kind, const float* x, int64_t rows, int64_t stride, int64_t count, double* out,
@@ -609,6 +772,22 @@ HWY_EXPORT(quotients);
 void divide_totals(const double* totals, int64_t n, double divisor, float* out) {
   HWY_DYNAMIC_DISPATCH(quotients)(totals, n, divisor, out);
 }
+
+#define CAMSHAFT_WHOLE(name, T)                                                         \
+  HWY_EXPORT(whole_quotients_##name);                                                   \
+  template <>                                                                           \
+  void divide_totals<T>(const Partial<T>* totals, int64_t n, int64_t divisor, T* out) { \
+    HWY_DYNAMIC_DISPATCH(whole_quotients_##name)(totals, n, divisor, out);              \
+  }
+CAMSHAFT_WHOLE(i64, int64_t)
+CAMSHAFT_WHOLE(i32, int32_t)
+CAMSHAFT_WHOLE(i16, int16_t)
+CAMSHAFT_WHOLE(i8, int8_t)
+CAMSHAFT_WHOLE(u64, uint64_t)
+CAMSHAFT_WHOLE(u32, uint32_t)
+CAMSHAFT_WHOLE(u16, uint16_t)
+CAMSHAFT_WHOLE(u8, uint8_t)
+#undef CAMSHAFT_WHOLE
 
 #define CAMSHAFT_TYPED(name, T)                                                                      \
   HWY_EXPORT(rows_##name);                                                                           \

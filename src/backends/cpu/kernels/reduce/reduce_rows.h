@@ -15,6 +15,9 @@ int64_t position_in_row(const float* x, int64_t n, float value, bool last);
 
 /// out[i] = totals[i] / divisor
 void divide_totals(const double* totals, int64_t n, double divisor, float* out);
+/// The same of integers, truncated.
+template <class T>
+void divide_totals(const Partial<T>* totals, int64_t n, int64_t divisor, T* out);
 
 /// Combines each of `rows` rows of n consecutive elements, which follow each other, with its total; sums for the mean.
 template <class T>
