@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/each_target.h"
+#include "backends/cpu/kernels/move/row_copy.h"
 #include "backends/cpu/random_data.h"
 
 namespace camshaft::cpu::fill_test {
@@ -12,14 +14,14 @@ namespace {
 
 constexpr uint8_t guard = 0x5a;
 
-// Short ones, and what is written past the caches (from 16 MiB on), wherever they begin.
+// Short ones, and what is written past the caches (from 48 MiB on at the latest), wherever they begin.
 TEST(Fill, RepeatsAnElementAndWritesNothingElse) {
   RandomData data;
   for_each_target([&] {
     for (int round = 0; round < 150; ++round) {
       const int64_t width = std::vector<int64_t>{1, 2, 4, 8, 16}[static_cast<size_t>(round % 5)];
-      const bool large = round < 20;
-      const int64_t bytes = large ? (int64_t{16} << 20) + data.integer(-100, 300) : data.integer(0, 700);
+      const bool large = round < 5;
+      const int64_t bytes = large ? (int64_t{48} << 20) + data.integer(-100, 300) : data.integer(0, 700);
       const int64_t count = bytes / width, before = data.integer(0, 70), behind = 64;
       std::vector<uint8_t> element(static_cast<size_t>(width));
       for (uint8_t& byte : element) byte = static_cast<uint8_t>(data.integer(0, 255));
@@ -28,10 +30,34 @@ TEST(Fill, RepeatsAnElementAndWritesNothingElse) {
       SCOPED_TRACE(std::to_string(count) + " elements of " + std::to_string(width) + " bytes behind " +
                    std::to_string(before));
       for (int64_t i = 0; i < before; ++i) ASSERT_EQ(memory[static_cast<size_t>(i)], guard);
-      for (int64_t i = 0; i < count; ++i)
-        ASSERT_EQ(std::memcmp(memory.data() + before + i * width, element.data(), element.size()), 0) << i;
+      int64_t equal = 0;
+      while (equal < count && std::memcmp(memory.data() + before + equal * width, element.data(), element.size()) == 0)
+        ++equal;
+      ASSERT_EQ(equal, count);
       for (int64_t i = before + count * width; i < std::ssize(memory); ++i)
         ASSERT_EQ(memory[static_cast<size_t>(i)], guard) << "behind the last";
+    }
+  });
+}
+
+// Of any number of vectors and parts of one, with gaps between them, and one row again and again.
+TEST(RowCopy, CopiesRowsAndWritesNothingElse) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 300; ++round) {
+      const bool repeats = round % 3 == 0;
+      const int64_t bytes = data.integer(least_vector_row, round % 5 ? 500 : repeats ? 9000 : most_vector_row);
+      const int64_t count = data.integer(1, 20), in_step = repeats ? 0 : bytes + data.integer(0, 70);
+      const int64_t out_step = bytes + data.integer(0, 1) * data.integer(0, 70), before = data.integer(0, 70);
+      std::vector<char> in(static_cast<size_t>((count - 1) * in_step + bytes));
+      for (char& byte : in) byte = static_cast<char>(data.integer(-128, 127));
+      std::vector<char> memory(static_cast<size_t>(before + count * out_step + 64), static_cast<char>(guard));
+      std::vector<char> expected = memory;
+      for (int64_t r = 0; r < count; ++r)
+        std::copy_n(in.begin() + r * in_step, bytes, expected.begin() + before + r * out_step);
+      copy_vector_rows(bytes, in.data(), in_step, memory.data() + before, out_step, count);
+      ASSERT_EQ(memory, expected) << count << " rows of " << bytes << " bytes, " << in_step << " and " << out_step
+                                  << " apart";
     }
   });
 }

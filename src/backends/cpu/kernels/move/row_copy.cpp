@@ -1,0 +1,115 @@
+#include "backends/cpu/kernels/move/row_copy.h"
+
+#include <hwy/cache_control.h>
+
+#include <cstring>
+#include <utility>
+
+#include "backends/cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/move/row_copy.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR
+void copy_rows_of_vectors(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
+  for (; count > 0; --count, in += in_step, out += out_step) std::memcpy(out, in, static_cast<size_t>(bytes));
+}
+#else
+using Bytes = hn::ScalableTag<uint8_t>;
+constexpr auto lanes = static_cast<int64_t>(HWY_LANES(uint8_t));
+
+HWY_INLINE hn::Vec<Bytes> load(const char* from) {
+  return hn::LoadU(Bytes(), reinterpret_cast<const uint8_t*>(from));
+}
+HWY_INLINE void store(hn::Vec<Bytes> v, char* to) {
+  hn::StoreU(v, Bytes(), reinterpret_cast<uint8_t*>(to));
+}
+
+// Rows of kVectors vectors, the last of which overlaps with the one before it.
+template <int kVectors>
+HWY_INLINE void copy_fixed(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
+  const int64_t last = bytes - lanes;
+  hn::Vec<Bytes> row[kVectors];
+  const auto read = [&]() HWY_ATTR {
+#pragma GCC unroll 8
+    for (int v = 0; v + 1 < kVectors; ++v) row[v] = load(in + v * lanes);
+    row[kVectors - 1] = load(in + last);
+  };
+  const auto write = [&]() HWY_ATTR {
+#pragma GCC unroll 8
+    for (int v = 0; v + 1 < kVectors; ++v) store(row[v], out + v * lanes);
+    store(row[kVectors - 1], out + last);
+  };
+  if (in_step == 0) {
+    read();
+    for (; count > 0; --count, out += out_step) write();
+    return;
+  }
+  for (; count > 0; --count, in += in_step, out += out_step) {
+    read();
+    write();
+  }
+}
+
+HWY_INLINE void copy_long(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
+  for (; count > 0; --count, in += in_step, out += out_step) {
+    int64_t i = 0;
+    for (; i + 4 * lanes <= bytes; i += 4 * lanes) {
+      const auto a = load(in + i), b = load(in + i + lanes), c = load(in + i + 2 * lanes), d = load(in + i + 3 * lanes);
+      store(a, out + i);
+      store(b, out + i + lanes);
+      store(c, out + i + 2 * lanes);
+      store(d, out + i + 3 * lanes);
+    }
+    for (; i + lanes <= bytes; i += lanes) store(load(in + i), out + i);
+    if (i < bytes) store(load(in + bytes - lanes), out + bytes - lanes);
+  }
+}
+
+void copy_rows_of_vectors(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
+  const auto fixed = [&](auto vectors) HWY_ATTR {
+    copy_fixed<decltype(vectors)::value>(bytes, in, in_step, out, out_step, count);
+  };
+  switch ((bytes + lanes - 1) / lanes) {
+    case 1:
+      return fixed(std::integral_constant<int, 1>());
+    case 2:
+      return fixed(std::integral_constant<int, 2>());
+    case 3:
+      return fixed(std::integral_constant<int, 3>());
+    case 4:
+      return fixed(std::integral_constant<int, 4>());
+    case 5:
+      return fixed(std::integral_constant<int, 5>());
+    case 6:
+      return fixed(std::integral_constant<int, 6>());
+    default:
+      return copy_long(bytes, in, in_step, out, out_step, count);
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(copy_rows_of_vectors);
+
+void copy_vector_rows(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(copy_rows_of_vectors)(bytes, in, in_step, out, out_step, count);
+}
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE
