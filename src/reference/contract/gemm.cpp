@@ -80,68 +80,133 @@ class Worker {
 
   void block(int64_t batch, int64_t row, int64_t column) {
     const int64_t rows = std::min(blocks_.rows, problem_.m - row),
-                  columns = std::min(blocks_.columns, problem_.n - column), c_stride = blocks_.columns;
-    const int64_t padded_rows = round_up(rows, kernel_.rows), padded_columns = round_up(columns, kernel_.columns);
-    std::fill_n(c_, padded_rows * c_stride, T{});
-    for (int64_t depth = 0; depth < problem_.k; depth += blocks_.depth) {
+                  columns = std::min(blocks_.columns, problem_.n - column);
+    const typename GemmProblem<T>::Matrix in_place = problem_.c_in_memory(batch);
+    T* const c = in_place.data ? in_place.data + row * in_place.row_stride + column : c_;
+    const int64_t c_stride = in_place.data ? in_place.row_stride : blocks_.columns;
+    for (int64_t depth = 0; depth < std::max<int64_t>(problem_.k, 1); depth += blocks_.depth) {
       cancellation_point();
       const int64_t count = std::min(blocks_.depth, problem_.k - depth);
       pack_a(batch, row, rows, depth, count);
       pack_b(batch, column, columns, depth, count);
-      for (int64_t j = 0; j < padded_columns; j += kernel_.columns)
-        for (int64_t i = 0; i < padded_rows; i += kernel_.rows)
-          kernel_.run(count, a_ + i * count, b_ + j * count, c_ + i * c_stride + j, c_stride);
+      for (int64_t j = 0; j < columns; j += kernel_.columns) {
+        const int64_t wide = std::min<int64_t>(kernel_.columns, columns - j);
+        const typename PackedTile<T>::Run run = kernel_.run[(wide - 1) / kernel_.lanes];
+        const bool is_whole = wide % kernel_.lanes == 0;
+        for (int64_t i = 0; i < rows; i += kernel_.rows) {
+          const int64_t high = std::min<int64_t>(kernel_.rows, rows - i);
+          T* const to = c + i * c_stride + j;
+          if (!in_place.data || (is_whole && high == kernel_.rows))
+            run(count, a_ + i * count, b_ + j * count, to, c_stride, depth == 0);
+          else
+            edge(run, count, a_ + i * count, b_ + j * count, high, wide, to, c_stride, depth == 0);
+        }
+      }
     }
+    if (in_place.data) return;
     for (int64_t i = 0; i < rows; ++i) problem_.store(batch, row + i, column, columns, c_ + i * c_stride);
   }
 
  private:
+  // A tile that reaches beyond the matrix.
+  void edge(typename PackedTile<T>::Run run, int64_t count, const T* a, const T* b, int64_t rows, int64_t columns, T* c,
+            int64_t c_stride, bool begins) const {
+    const int64_t stride = kernel_.columns;
+    T* const tile = c_;
+    for (int64_t r = 0; r < rows && !begins; ++r) std::copy_n(c + r * c_stride, columns, tile + r * stride);
+    run(count, a, b, tile, stride, begins);
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * stride, columns, c + r * c_stride);
+  }
+
   // Panels of kernel_.rows rows, each [depth][rows]; rows beyond the matrix are zero.
   void pack_a(int64_t batch, int64_t row, int64_t rows, int64_t depth, int64_t count) {
     const int64_t height = kernel_.rows;
+    const typename GemmProblem<T>::Matrix in_place = problem_.a_in_memory(batch);
     for (int64_t i = 0; i < rows; i += height) {
       const int64_t live = std::min(height, rows - i);
+      T* const to = a_ + i * count;
+      if (in_place.data && live == height) {
+        const T* const from = in_place.data + (row + i) * in_place.row_stride + depth * in_place.column_stride;
+        if (in_place.row_stride == 1) {
+          for (int64_t p = 0; p < count; ++p) copy_part(from + p * in_place.column_stride, height, to + p * height);
+        } else {
+          beside_each_other(from, in_place.row_stride, in_place.column_stride, count, to);
+        }
+        continue;
+      }
       problem_.load_a_rows(batch, row + i, live, depth, count, read_, count);
       std::fill_n(read_ + live * count, (height - live) * count, T{});
-      T* const to = a_ + i * count;
-      height == 4 ? beside_each_other<4>(count, to) : beside_each_other<8>(count, to);
+      beside_each_other(read_, count, 1, count, to);
     }
   }
 
+  void beside_each_other(const T* from, int64_t row_stride, int64_t column_stride, int64_t count, T* to) const {
+    kernel_.rows == 4 ? beside_each_other<4>(from, row_stride, column_stride, count, to)
+                      : beside_each_other<8>(from, row_stride, column_stride, count, to);
+  }
   template <int height>
-  void beside_each_other(int64_t count, T* to) const {
-    const T* const from = read_;
+  static void beside_each_other(const T* from, int64_t row_stride, int64_t column_stride, int64_t count, T* to) {
     for (int64_t p = 0; p < count; ++p)
-      for (int r = 0; r < height; ++r) to[p * height + r] = from[r * count + p];
+      for (int r = 0; r < height; ++r) to[p * height + r] = from[r * row_stride + p * column_stride];
   }
 
-  // Panels of kernel_.columns columns, each [depth][columns].
+  // Panels of kernel_.columns columns, each [depth][columns]; the last of as few vectors as it takes, and what it has
+  // more than the matrix is zero.
   void pack_b(int64_t batch, int64_t column, int64_t columns, int64_t depth, int64_t count) {
-    const int64_t width = kernel_.columns, padded = round_up(columns, width);
+    const int64_t width = kernel_.columns, padded = round_up(columns, kernel_.lanes);
+    const auto each_panel = [&](auto&& visit) {  // visit(first column, stored columns, columns of the matrix)
+      for (int64_t j = 0; j < padded; j += width) visit(j, std::min(width, padded - j), std::min(width, columns - j));
+    };
+    const typename GemmProblem<T>::Matrix in_place = problem_.b_in_memory(batch);
     if (problem_.reads_b_by_columns()) {
-      for (int64_t j = 0; j < padded; j += width) {
-        const int64_t live = std::min(width, columns - j);
-        problem_.load_b_columns(batch, column + j, live, depth, count, read_, count);
-        std::fill_n(read_ + live * count, (width - live) * count, T{});
+      each_panel([&](int64_t j, int64_t stored, int64_t live) {
+        const T* from = read_;
+        int64_t step = count;
+        if (in_place.data && live == stored && in_place.row_stride == 1) {
+          from = in_place.data + depth + (column + j) * in_place.column_stride;
+          step = in_place.column_stride;
+        } else {
+          problem_.load_b_columns(batch, column + j, live, depth, count, read_, count);
+          std::fill_n(read_ + live * count, (stored - live) * count, T{});
+        }
+        // Some rows at a time: those of a panel are written whole while they are in L1.
+        constexpr int64_t rows = 64 / sizeof(T);
         T* const to = b_ + j * count;
-        for (int64_t p = 0; p < count; ++p)
-          for (int64_t c = 0; c < width; ++c) to[p * width + c] = read_[c * count + p];
-      }
+        for (int64_t p = 0; p < count; p += rows)
+          for (int64_t c = 0; c < stored; ++c)
+            for (int64_t q = p; q < std::min(count, p + rows); ++q) to[q * stored + c] = from[c * step + q];
+      });
+      return;
+    }
+    if (in_place.data) {
+      each_panel([&](int64_t j, int64_t stored, int64_t live) {
+        const T* from = in_place.data + depth * in_place.row_stride + column + j;
+        T* to = b_ + j * count;
+        for (int64_t p = 0; p < count; ++p, from += in_place.row_stride, to += stored) {
+          if (live == stored) {
+            copy_part(from, stored, to);
+          } else {
+            std::copy_n(from, live, to);
+            std::fill_n(to + live, stored - live, T{});
+          }
+        }
+      });
       return;
     }
     for (int64_t p = 0; p < count; p += rows_at_once) {
       const int64_t rows = std::min(rows_at_once, count - p);
       problem_.load_b_rows(batch, depth + p, rows, column, columns, read_, padded);
       for (int64_t r = 0; r < rows; ++r) std::fill(read_ + r * padded + columns, read_ + (r + 1) * padded, T{});
-      for (int64_t j = 0; j < padded; j += width)
-        for (int64_t r = 0; r < rows; ++r) copy_part(read_ + r * padded + j, width, b_ + j * count + (p + r) * width);
+      each_panel([&](int64_t j, int64_t stored, int64_t) {
+        for (int64_t r = 0; r < rows; ++r) copy_part(read_ + r * padded + j, stored, b_ + j * count + (p + r) * stored);
+      });
     }
   }
 
-  // Of a panel's row, which is a few times 32 bytes: a call for each takes longer than the copy.
+  // Of a panel's row, which is a few times 16 bytes: a call for each takes longer than the copy.
   static void copy_part(const T* from, int64_t count, T* to) {
-    constexpr int64_t step = 32 / sizeof(T);
-    for (int64_t i = 0; i < count; i += step) std::memcpy(to + i, from + i, 32);
+    constexpr int64_t step = 16 / sizeof(T);
+    for (int64_t i = 0; i < count; i += step) std::memcpy(to + i, from + i, 16);
   }
 
   const GemmProblem<T>& problem_;

@@ -23,6 +23,10 @@ struct PlainOperand {
   const T* at(int64_t batch, int64_t row, int64_t column) const {
     return data + lies.offsets[static_cast<size_t>(batch)] + row * lies.row_stride + column * lies.column_stride;
   }
+  // Which only is read.
+  typename GemmProblem<T>::Matrix matrix(int64_t batch) const {
+    return {const_cast<T*>(at(batch, 0, 0)), lies.row_stride, lies.column_stride};
+  }
   void load(int64_t batch, int64_t row, int64_t rows, int64_t first, int64_t count, T* out, int64_t stride) const {
     const T* from = at(batch, row, first);
     if (lies.column_stride == 1) {
@@ -63,6 +67,10 @@ class PlainProblem final : public GemmProblem<T> {
   void store(int64_t batch, int64_t row, int64_t first, int64_t count, T* in) const override {
     std::copy_n(in, count, out_ + (batch * this->m + row) * this->n + first);
   }
+  using Matrix = typename GemmProblem<T>::Matrix;
+  Matrix a_in_memory(int64_t batch) const override { return a_.matrix(batch); }
+  Matrix b_in_memory(int64_t batch) const override { return b_.matrix(batch); }
+  Matrix c_in_memory(int64_t batch) const override { return {out_ + batch * this->m * this->n, this->n, 1}; }
 
  private:
   const PlainOperand<T> a_, b_;

@@ -17,14 +17,16 @@ CAMSHAFT_TARGET [[gnu::always_inline]] inline void add_product(Vector& sum, cons
 }
 
 template <class T, int rows, int vectors>
-CAMSHAFT_TARGET void packed_tile(int64_t k, const T* a, const T* b, T* c, int64_t c_stride) {
+CAMSHAFT_TARGET void packed_tile(int64_t k, const T* a, const T* b, T* c, int64_t c_stride, bool begins) {
   using Vector = typename VectorOf<T, CAMSHAFT_VECTOR_BYTES>::type;
   constexpr int lanes = CAMSHAFT_VECTOR_BYTES / static_cast<int>(sizeof(T));
-  Vector sums[rows][vectors];
+  Vector sums[rows][vectors] = {};
+  if (!begins) {
 #pragma GCC unroll 16
-  for (int i = 0; i < rows; ++i)
+    for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 16
-    for (int v = 0; v < vectors; ++v) __builtin_memcpy(&sums[i][v], c + i * c_stride + v * lanes, sizeof(Vector));
+      for (int v = 0; v < vectors; ++v) __builtin_memcpy(&sums[i][v], c + i * c_stride + v * lanes, sizeof(Vector));
+  }
   for (int64_t p = 0; p < k; ++p, a += rows, b += vectors * lanes) {
     Vector row[vectors];
 #pragma GCC unroll 16
@@ -38,6 +40,18 @@ CAMSHAFT_TARGET void packed_tile(int64_t k, const T* a, const T* b, T* c, int64_
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 16
     for (int v = 0; v < vectors; ++v) __builtin_memcpy(c + i * c_stride + v * lanes, &sums[i][v], sizeof(Vector));
+}
+
+template <class T, int rows, int vectors>
+PackedTile<T> tiles_of() {
+  PackedTile<T> tile;
+  tile.rows = rows;
+  tile.lanes = CAMSHAFT_VECTOR_BYTES / static_cast<int>(sizeof(T));
+  tile.columns = vectors * tile.lanes;
+  tile.run[0] = packed_tile<T, rows, 1>;
+  tile.run[1] = packed_tile<T, rows, 2>;
+  if constexpr (vectors > 2) tile.run[2] = packed_tile<T, rows, 3>;
+  return tile;
 }
 
 // `rows` rows of c, `vectors` vectors of `bytes` from column `j` on.

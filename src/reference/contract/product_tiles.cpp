@@ -112,20 +112,20 @@ std::vector<Loops<T>> find_loops() {
   std::vector<Loops<T>> found;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
-    const PackedTile<T> tile{8, 3 * 64 / sizeof(T), avx512::packed_tile<T, 8, 3>};
+    const PackedTile<T> tile = avx512::tiles_of<T, 8, 3>();
     found.push_back({tile, tile, avx512::unpacked_rows<T>});
   }
   if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
     // Products of integers take a register beside the sums, and the multiplication by words hides what is loaded.
     constexpr int vectors = std::is_integral_v<T> && sizeof(T) == 4 ? 2 : 3;
-    const PackedTile<T> tile{4, vectors * 32 / sizeof(T), avx2::packed_tile<T, 4, vectors>};
+    const PackedTile<T> tile = avx2::tiles_of<T, 4, vectors>();
     found.push_back({tile, tile, avx2::unpacked_rows<T>});
   }
-  const PackedTile<T> exactly{4, 2 * 16 / sizeof(T), exact::packed_tile<T, 4, 2>};
+  const PackedTile<T> exactly = exact::tiles_of<T, 4, 2>();
 #else
-  const PackedTile<T> exactly{4, 2 * 16 / sizeof(T), baseline::packed_tile<T, 4, 2>};
+  const PackedTile<T> exactly = baseline::tiles_of<T, 4, 2>();
 #endif
-  found.push_back({{4, 2 * 16 / sizeof(T), baseline::packed_tile<T, 4, 2>}, exactly, baseline::unpacked_rows<T>});
+  found.push_back({baseline::tiles_of<T, 4, 2>(), exactly, baseline::unpacked_rows<T>});
   return found;
 }
 

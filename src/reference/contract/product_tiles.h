@@ -11,11 +11,14 @@ namespace camshaft::ops {
 // software where the machine has none), so that results are the same bits on every machine. T is double or, exact
 // modulo its range, an unsigned integer.
 
-/// c[rows, columns] += a · b, where a is packed [k][rows], b is packed [k][columns], and rows of c are c_stride apart.
+/// c[rows, n] += a · b, or = where it `begins`, where a is packed [k][rows], b is packed [k][n], and rows of c are
+/// c_stride apart. n is one to three vectors of `lanes`: the last panel of a matrix may be narrower than the others.
 template <class T>
 struct PackedTile {
-  int rows, columns;
-  void (*run)(int64_t k, const T* a, const T* b, T* c, int64_t c_stride);
+  using Run = void (*)(int64_t k, const T* a, const T* b, T* c, int64_t c_stride, bool begins);
+
+  int rows = 0, columns = 0, lanes = 0;  ///< columns: the most
+  Run run[3] = {};                       ///< by vectors - 1
 };
 
 /// Those that this machine runs, the fastest first; of double, uint32_t and uint64_t. `exact_products`: products of the

@@ -20,6 +20,10 @@ class Dense final : public GemmProblem<T> {
   std::vector<T> a, b;
   mutable std::vector<T> c;
   bool by_columns = false;  // B is read so
+  // Where B lies column by column, and A too; empty: as a and b have them. In place: packed from there, and written
+  // to where it belongs.
+  std::vector<T> a_turned, b_turned;
+  bool in_place = false;
   Dense(int64_t m, int64_t n, int64_t k) {
     this->m = m;
     this->n = n;
@@ -42,7 +46,28 @@ class Dense final : public GemmProblem<T> {
   void store(int64_t, int64_t row, int64_t first, int64_t count, T* in) const override {
     std::copy_n(in, count, c.begin() + row * this->n + first);
   }
+  using Matrix = typename GemmProblem<T>::Matrix;
+  Matrix a_in_memory(int64_t) const override {
+    if (!in_place) return {};
+    if (a_turned.empty()) return {const_cast<T*>(a.data()), this->k, 1};
+    return {const_cast<T*>(a_turned.data()), 1, this->m};
+  }
+  Matrix b_in_memory(int64_t) const override {
+    if (!in_place) return {};
+    if (!by_columns) return {const_cast<T*>(b.data()), this->n, 1};
+    return {const_cast<T*>(b_turned.data()), 1, this->k};
+  }
+  Matrix c_in_memory(int64_t) const override { return in_place ? Matrix{c.data(), this->n, 1} : Matrix{}; }
 };
+
+template <class T>
+std::vector<T> turned(const std::vector<T>& matrix, int64_t rows, int64_t columns) {
+  std::vector<T> out(matrix.size());
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      out[static_cast<size_t>(j * rows + i)] = matrix[static_cast<size_t>(i * columns + j)];
+  return out;
+}
 
 template <class T>
 T multiply_add(T a, T b, T sum) {
@@ -84,6 +109,9 @@ void compare_kernels(bool narrow) {
     problem.by_columns = random.integer(0, 1) == 1;
     problem.a = random_numbers<T>(random, problem.m * problem.k, narrow);
     problem.b = random_numbers<T>(random, problem.n * problem.k, narrow);
+    problem.in_place = round % 3 != 0;
+    if (round % 2) problem.a_turned = turned(problem.a, problem.m, problem.k);
+    problem.b_turned = turned(problem.b, problem.k, problem.n);
     const std::vector<T> want = plain_product(problem.a, problem.b, problem.m, problem.n, problem.k);
     for (size_t kernel = 0; kernel < gemm_kernel_count(); ++kernel) {
       std::fill(problem.c.begin(), problem.c.end(), T{1});
