@@ -41,15 +41,6 @@ void pack(const T* b, int64_t count, int64_t length, T* panel) {
     for (int64_t k = 0; k < length; ++k) panel[k * width + j] = b[j * length + k];
 }
 
-template <class V>
-HWY_INLINE V add_square(V difference, V sum) {
-  if constexpr (sizeof(hn::TFromV<V>) == 4) {
-    return hn::MulAdd(difference, difference, sum);
-  } else {
-    return hn::Add(hn::Mul(difference, difference), sum);
-  }
-}
-
 // sums[r][j] of kRows rows and kVectors vectors of a panel.
 template <int kRows, int kVectors, class T>
 HWY_INLINE void sum_tile(const T* const* a, const T* panel, int64_t length, T* sums) {
@@ -63,7 +54,10 @@ HWY_INLINE void sum_tile(const T* const* a, const T* panel, int64_t length, T* s
     for (int v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, panel + v * lanes);
     for (int r = 0; r < kRows; ++r) {
       const auto x = hn::Set(d, a[r][k]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = add_square(hn::Sub(x, b[v]), sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) {
+        const auto difference = hn::Sub(x, b[v]);
+        sum[r][v] = hn::MulAdd(difference, difference, sum[r][v]);
+      }
     }
   }
   for (int r = 0; r < kRows; ++r)

@@ -14,7 +14,7 @@ namespace camshaft::cpu {
 ///
 /// By differences: |a|^2 + |b|^2 - 2ab would lose the digits of points that are close to each other. A tile of rows of
 /// a and vectors of rows of b stays in registers, two instructions an element. Sums of f32 run over 1024 elements and
-/// are added in double. Their order depends on nothing but `length`, and in f64 nothing is fused, as in Reduce.
+/// are added in double. Their order depends on nothing but `length`.
 struct SquaredDistances {
   int64_t rows = 0;     ///< of a
   int64_t columns = 0;  ///< rows of b
