@@ -85,7 +85,7 @@ Values reduce(ConvertContext& c) {
   }
   // Max and min of bool are "any" and "all".
   if (c.dtype(x) == DType::boolean) {
-    const ValueId number = reduced(c, kind, c.cast(x, DType::i32), axes, keep_dims(c));
+    const ValueId number = reduced(c, kind, c.cast(x, DType::u8), axes, keep_dims(c));
     return c.result(ops::Cast{DType::boolean}, {number});
   }
   return c.result(reduction(c, kind, axes, keep_dims(c)), operands(x, axes));
