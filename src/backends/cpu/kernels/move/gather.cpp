@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/move/element_bytes.h"
 #include "backends/cpu/kernels/move/gather_words.h"
 #include "backends/cpu/kernels/move/index_runs.h"
+#include "backends/cpu/kernels/move/row_copy.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "base/error.h"
 #include "base/pieces.h"
@@ -149,6 +150,17 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
   };
   with_indices(indices, index_type, [&](const auto* index) {
     if (!element) {
+      if (inner_bytes > least_vector_row && inner_bytes <= most_vector_row) {
+        return each_slice([&](const char* slice, int64_t first, int64_t past, char* row) {
+          int64_t offsets[few_places];
+          for (int64_t k = first; k < past; k += few_places) {
+            const int64_t n = std::min(few_places, past - k);
+            for (int64_t i = 0; i < n; ++i)
+              offsets[i] = (index[k + i] < 0 ? index[k + i] + size : int64_t{index[k + i]}) * inner_bytes;
+            gather_vector_rows(inner_bytes, slice, offsets, n, row + (k - first) * inner_bytes);
+          }
+        });
+      }
       return each_slice([&](const char* slice, int64_t first, int64_t past, char* row) {
         for (int64_t k = first; k < past; ++k, row += inner_bytes)
           std::memcpy(row, slice + (index[k] < 0 ? index[k] + size : int64_t{index[k]}) * inner_bytes,

@@ -23,6 +23,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 void copy_rows_of_vectors(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
   for (; count > 0; --count, in += in_step, out += out_step) std::memcpy(out, in, static_cast<size_t>(bytes));
 }
+void gather_rows_of_vectors(int64_t bytes, const char* in, const int64_t* offsets, int64_t count, char* out) {
+  for (int64_t i = 0; i < count; ++i, out += bytes) std::memcpy(out, in + offsets[i], static_cast<size_t>(bytes));
+}
 #else
 using Bytes = hn::ScalableTag<uint8_t>;
 constexpr auto lanes = static_cast<int64_t>(HWY_LANES(uint8_t));
@@ -76,9 +79,8 @@ HWY_INLINE void copy_long(int64_t bytes, const char* in, int64_t in_step, char* 
 }
 
 void copy_rows_of_vectors(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
-  const auto fixed = [&](auto vectors) HWY_ATTR {
-    copy_fixed<decltype(vectors)::value>(bytes, in, in_step, out, out_step, count);
-  };
+  const auto fixed = [&](auto vectors)
+                         HWY_ATTR { copy_fixed<decltype(vectors)::value>(bytes, in, in_step, out, out_step, count); };
   switch ((bytes + lanes - 1) / lanes) {
     case 1:
       return fixed(std::integral_constant<int, 1>());
@@ -96,6 +98,27 @@ void copy_rows_of_vectors(int64_t bytes, const char* in, int64_t in_step, char* 
       return copy_long(bytes, in, in_step, out, out_step, count);
   }
 }
+
+// Rows of kVectors vectors; longer ones have their middle in a loop.
+template <int kVectors>
+HWY_INLINE void gather_fixed(int64_t bytes, const char* in, const int64_t* offsets, int64_t count, char* out) {
+  for (int64_t i = 0; i < count; ++i, out += bytes) copy_fixed<kVectors>(bytes, in + offsets[i], 1, out, 0, 1);
+}
+
+void gather_rows_of_vectors(int64_t bytes, const char* in, const int64_t* offsets, int64_t count, char* out) {
+  switch ((bytes + lanes - 1) / lanes) {
+    case 1:
+      return gather_fixed<1>(bytes, in, offsets, count, out);
+    case 2:
+      return gather_fixed<2>(bytes, in, offsets, count, out);
+    case 3:
+      return gather_fixed<3>(bytes, in, offsets, count, out);
+    case 4:
+      return gather_fixed<4>(bytes, in, offsets, count, out);
+    default:
+      for (int64_t i = 0; i < count; ++i, out += bytes) copy_long(bytes, in + offsets[i], 0, out, 0, 1);
+  }
+}
 #endif
 
 }  // namespace
@@ -106,6 +129,11 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(copy_rows_of_vectors);
+HWY_EXPORT(gather_rows_of_vectors);
+
+void gather_vector_rows(int64_t bytes, const char* in, const int64_t* offsets, int64_t count, char* out) {
+  HWY_DYNAMIC_DISPATCH(gather_rows_of_vectors)(bytes, in, offsets, count, out);
+}
 
 void copy_vector_rows(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
   HWY_DYNAMIC_DISPATCH(copy_rows_of_vectors)(bytes, in, in_step, out, out_step, count);
