@@ -38,7 +38,9 @@ TEST(Scatter, SlicesAndElements) {
     Dims x = random_dims(random, rank, large ? 30 : 6);
     for (int64_t& size : x) size = std::max<int64_t>(size, 1);
     const auto kind = static_cast<ops::ScatterKind>(random.integer(0, 4));
-    const DType dtype = kind == ops::ScatterKind::assign && round % 3 == 0 ? DType::f16 : types[random.integer(0, 5)];
+    const bool sums = kind == ops::ScatterKind::add || kind == ops::ScatterKind::mul;
+    const DType half = round % 2 ? DType::f16 : DType::bf16;
+    const DType dtype = !sums && round % 3 == 0 ? half : types[random.integer(0, 5)];
     const auto threads = static_cast<int>(random.integer(1, 3));
     if (round % 2) {
       const int64_t depth = random.integer(0, rank);

@@ -66,7 +66,10 @@ std::optional<double> estimate_scatter(const RegionView& region) {
   if (!view) return std::nullopt;
   const DType dtype = region.graph.type(region.node.outputs[0]).dtype;
   if (holds_objects(dtype) || bit_width(dtype) < 8 || bit_width(dtype) > 64) return std::nullopt;
-  if (view->op.kind != ops::ScatterKind::assign && !is_arithmetic(dtype)) return std::nullopt;
+  // Sums of halves are the reference's, which rounds at their ends.
+  const bool is_extreme = view->op.kind == ops::ScatterKind::max || view->op.kind == ops::ScatterKind::min;
+  const bool combines = is_arithmetic(dtype) || (is_extreme && (dtype == DType::f16 || dtype == DType::bf16));
+  if (view->op.kind != ops::ScatterKind::assign && !combines) return std::nullopt;
   return seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backends/cpu/kernels/half.h"
 #include "backends/cpu/kernels/move/fill.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "base/pieces.h"
@@ -18,22 +19,30 @@ namespace {
 constexpr int64_t least_elements = 16 * 1024;
 
 template <class T>
+constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
+
+template <class T>
 T combined(ScatterCombine combine, T a, T b) {
-  switch (combine) {
-    case ScatterCombine::add:
-      if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-      return a + b;
-    case ScatterCombine::mul:
-      if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-      return a * b;
-    case ScatterCombine::max:
-      return a != a || a > b ? a : b;  // NaN if either is NaN
-    case ScatterCombine::min:
-      return a != a || a < b ? a : b;
-    case ScatterCombine::assign:
-      break;
+  if constexpr (is_half<T>) {  // extremes alone: the larger or smaller of both, as it is
+    const float x = to_float(a), y = to_float(b);
+    return x != x || (combine == ScatterCombine::max ? x > y : x < y) ? a : b;
+  } else {
+    switch (combine) {
+      case ScatterCombine::add:
+        if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+        return a + b;
+      case ScatterCombine::mul:
+        if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+        return a * b;
+      case ScatterCombine::max:
+        return a != a || a > b ? a : b;  // NaN if either is NaN
+      case ScatterCombine::min:
+        return a != a || a < b ? a : b;
+      case ScatterCombine::assign:
+        break;
+    }
+    return b;
   }
-  return b;
 }
 
 // Each way of combining in a loop of its own, which the compiler makes vectors of.
@@ -120,6 +129,8 @@ void copy_base(const ScatterBase& base, int64_t width, int64_t begin, int64_t en
 template <class Visit>
 void with_element(ScatterCombine combine, DType dtype, Visit&& visit) {
   if (combine == ScatterCombine::assign) return with_width(bit_width(dtype) / 8, visit);
+  if (dtype == DType::f16) return visit(Half());
+  if (dtype == DType::bf16) return visit(BFloat());
   with_type(dtype, "scatter", visit);
 }
 
