@@ -30,12 +30,12 @@ HWY_INLINE void transpose_plain(int64_t rows, int64_t columns, const char* in, i
 
 #if HWY_TARGET == HWY_SCALAR
 constexpr bool has_vectors = false;
-template <class T>
-HWY_INLINE int64_t interleave(int64_t, int64_t, const char*, int64_t, char*) {
+template <class D>
+HWY_INLINE int64_t interleave(D, int64_t, int64_t, const char*, int64_t, char*) {
   return 0;
 }
-template <class T>
-HWY_INLINE int64_t deinterleave(int64_t, int64_t, const char*, char*, int64_t) {
+template <class D>
+HWY_INLINE int64_t deinterleave(D, int64_t, int64_t, const char*, char*, int64_t) {
   return 0;
 }
 HWY_INLINE void transpose_fours(int64_t, int64_t, const char*, int64_t, char*, int64_t) {}
@@ -44,11 +44,10 @@ HWY_INLINE void transpose_16x16_8bit(const char*, int64_t, char*, int64_t) {}
 #else
 constexpr bool has_vectors = true;
 
-// Two, three or four lines of elements of 32 or 8 bits that become columns of a dense matrix, as the channels of an
-// image do: the elements that were done. 3 x 224 x 224 took 163 us element by element, of 8 bits 50.
-template <class T>
-HWY_INLINE int64_t interleave(int64_t columns, int64_t rows, const char* in, int64_t in_step, char* out) {
-  const hn::ScalableTag<T> d;
+// Two, three or four lines that become columns of a dense matrix, as the channels of an image do: the elements that
+// were done. 3 x 224 x 224 took 163 us element by element, of 8 bits 50.
+template <class D, class T = hn::TFromD<D> >
+HWY_INLINE int64_t interleave(D d, int64_t columns, int64_t rows, const char* in, int64_t in_step, char* out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t r = 0;
   while (r < rows && lanes <= rows) {
@@ -71,9 +70,8 @@ HWY_INLINE int64_t interleave(int64_t columns, int64_t rows, const char* in, int
 }
 
 // The inverse: `rows` interleaved lines.
-template <class T>
-HWY_INLINE int64_t deinterleave(int64_t rows, int64_t columns, const char* in, char* out, int64_t out_step) {
-  const hn::ScalableTag<T> d;
+template <class D, class T = hn::TFromD<D> >
+HWY_INLINE int64_t deinterleave(D d, int64_t rows, int64_t columns, const char* in, char* out, int64_t out_step) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
   while (c < columns && lanes <= columns) {
@@ -219,15 +217,20 @@ HWY_INLINE void transpose_block(int64_t rows, int64_t columns, const char* in, i
 // Blocks whose two sides stay in L1: 32 cache lines of each.
 template <int64_t kWidth>
 void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out, int64_t out_step) {
-  if constexpr (kWidth == 4 || kWidth == 1) {
-    using T = std::conditional_t<kWidth == 4, uint32_t, uint8_t>;
+  if constexpr (kWidth <= 8) {
+    using T = hwy::UnsignedFromSize<kWidth>;
+    // Lines shorter than a vector by vectors of 16 bytes: 20 halves took three times as long one by one.
+    const hn::ScalableTag<T> d;
+    const hn::CappedTag<T, 16 / kWidth> narrow;
     if (columns <= 4 && columns > 1 && out_step == columns * kWidth) {
-      const int64_t done = interleave<T>(columns, rows, in, in_step, out);
+      int64_t done = interleave(d, columns, rows, in, in_step, out);
+      if (done == 0) done = interleave(narrow, columns, rows, in, in_step, out);
       return transpose_plain<kWidth>(rows - done, columns, in + done * kWidth, in_step, out + done * out_step,
                                      out_step);
     }
     if (rows <= 4 && rows > 1 && in_step == rows * kWidth) {
-      const int64_t done = deinterleave<T>(rows, columns, in, out, out_step);
+      int64_t done = deinterleave(d, rows, columns, in, out, out_step);
+      if (done == 0) done = deinterleave(narrow, rows, columns, in, out, out_step);
       return transpose_plain<kWidth>(rows, columns - done, in + done * in_step, in_step, out + done * kWidth, out_step);
     }
   }
