@@ -151,18 +151,27 @@ std::vector<Tensor> MelWeights::evaluate(const EvalContext& context) const {
   PacedCancellation cancellation;
   int64_t left = 0, center = 0, right = 0;
   if (bins > 0) center = point(0), right = point(1);
+  std::byte* const to = out.mutable_data();
   for (int64_t i = 0; i < bins; ++i) {
     left = center, center = right, right = point(i + 2);
+    // Each weight once, by weight(row, value).
+    const auto triangle = [&](auto&& weight) {
+      if (left == center) weight(center, 1.0);
+      for (int64_t j = left; left < center && j <= center; ++j)
+        weight(j, static_cast<double>(j - left) / static_cast<double>(center - left));
+      for (int64_t j = center; j < right; ++j)
+        weight(j, static_cast<double>(right - j) / static_cast<double>(right - center));
+    };
     const int64_t begin = std::min(left, center), end = std::max(center + 1, right);
     cancellation.did(16 + end - begin);
+    if (dtype == DType::f32) {
+      float* const column = reinterpret_cast<float*>(to) + i;
+      triangle([&](int64_t row, double weight) { column[row * bins] = static_cast<float>(weight); });
+      continue;
+    }
     filter.assign(static_cast<size_t>(end - begin), 0);
-    const auto weight = [&](int64_t row) -> double& { return filter[static_cast<size_t>(row - begin)]; };
-    if (left == center) weight(center) = 1;
-    for (int64_t j = left; left < center && j <= center; ++j)
-      weight(j) = static_cast<double>(j - left) / static_cast<double>(center - left);
-    for (int64_t j = center; j < right; ++j)
-      weight(j) = static_cast<double>(right - j) / static_cast<double>(right - center);
-    store_elements(dtype, out.mutable_data(), begin * bins + i, bins, end - begin, filter.data());
+    triangle([&](int64_t row, double weight) { filter[static_cast<size_t>(row - begin)] = weight; });
+    store_elements(dtype, to, begin * bins + i, bins, end - begin, filter.data());
   }
   return {out};
 }
