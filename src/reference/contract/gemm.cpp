@@ -146,23 +146,7 @@ class Worker {
   }
   template <int height>
   static void beside_each_other(const T* from, int64_t row_stride, int64_t column_stride, int64_t count, T* to) {
-    int64_t p = 0;
-    if constexpr (sizeof(T) == 8) {  // squares of two
-      typedef T Pair __attribute__((vector_size(16)));
-      typedef int64_t Order __attribute__((vector_size(16)));
-      const auto load = [](const T* at) {
-        Pair pair;
-        std::memcpy(&pair, at, sizeof(pair));
-        return pair;
-      };
-      for (; column_stride == 1 && p + 2 <= count; p += 2)
-        for (int r = 0; r < height; r += 2) {
-          const Pair a = load(from + r * row_stride + p), b = load(from + (r + 1) * row_stride + p);
-          const Pair first = __builtin_shuffle(a, b, Order{0, 2}), second = __builtin_shuffle(a, b, Order{1, 3});
-          std::memcpy(to + p * height + r, &first, sizeof(first));
-          std::memcpy(to + (p + 1) * height + r, &second, sizeof(second));
-        }
-    }
+    int64_t p = column_stride == 1 ? turn_squares(from, height, row_stride, count, to, height) : 0;
     for (; p < count; ++p)
       for (int r = 0; r < height; ++r) to[p * height + r] = from[r * row_stride + p * column_stride];
   }
@@ -186,10 +170,11 @@ class Worker {
           problem_.load_b_columns(batch, column + j, live, depth, count, read_, count);
           std::fill_n(read_ + live * count, (stored - live) * count, T{});
         }
+        T* const to = b_ + j * count;
+        const int64_t squares = turn_squares(from, stored, step, count, to, stored);
         // Some rows at a time: those of a panel are written whole while they are in L1.
         constexpr int64_t rows = 64 / sizeof(T);
-        T* const to = b_ + j * count;
-        for (int64_t p = 0; p < count; p += rows)
+        for (int64_t p = squares; p < count; p += rows)
           for (int64_t c = 0; c < stored; ++c)
             for (int64_t q = p; q < std::min(count, p + rows); ++q) to[q * stored + c] = from[c * step + q];
       });
@@ -221,6 +206,29 @@ class Worker {
         for (int64_t r = 0; r < rows; ++r) copy_part(read_ + r * padded + j, stored, b_ + j * count + (p + r) * stored);
       });
     }
+  }
+
+  // to[p * to_step + i] = from[i * step + p] by squares of two, for an even number of lines of elements of 8 bytes: how
+  // many of each line were done.
+  static int64_t turn_squares(const T* from, int64_t lines, int64_t step, int64_t count, T* to, int64_t to_step) {
+    int64_t p = 0;
+    if constexpr (sizeof(T) == 8) {
+      typedef T Pair __attribute__((vector_size(16)));
+      typedef int64_t Order __attribute__((vector_size(16)));
+      const auto load = [](const T* at) {
+        Pair pair;
+        std::memcpy(&pair, at, sizeof(pair));
+        return pair;
+      };
+      for (; lines % 2 == 0 && p + 2 <= count; p += 2)
+        for (int64_t i = 0; i < lines; i += 2) {
+          const Pair a = load(from + i * step + p), b = load(from + (i + 1) * step + p);
+          const Pair first = __builtin_shuffle(a, b, Order{0, 2}), second = __builtin_shuffle(a, b, Order{1, 3});
+          std::memcpy(to + p * to_step + i, &first, sizeof(first));
+          std::memcpy(to + (p + 1) * to_step + i, &second, sizeof(second));
+        }
+    }
+    return p;
   }
 
   // Of a panel's row, which is a few times 16 bytes: a call for each takes longer than the copy.
