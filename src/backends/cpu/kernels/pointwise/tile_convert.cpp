@@ -274,11 +274,20 @@ void combine_bytes(const void* const* in, void* out, int64_t n, unsigned uniform
     const auto is_whole = [](float point) { return std::fabs(point) <= 1024 && point == std::nearbyint(point); };
 #if CAMSHAFT_HAS_BYTE_PRODUCT
     // Zero points that are whole, as usual, are taken from what reading adds to bytes, and quotients that fit are
-    // bounded by packing: 10^5 elements took 30 us on a Zen 3 a vector at a time, and take 18.
-    if (is_whole(zero_a) && is_whole(zero_b) && is_whole(zero) && most < 0x1p30f) {
+    // bounded by packing: 10^5 elements took 30 us on a Zen 3 a vector at a time, and take 18. Quotients are products
+    // by the reciprocal, corrected twice by what is left over, which gives the bits of a division (Markstein, 1990) in
+    // a quarter of its time on a core whose vectors of 64 bytes take ten cycles.
+    const bool has_inverse = std::fabs(scale) > 0x1p-60f && std::fabs(scale) < 0x1p60f;
+    if (is_whole(zero_a) && is_whole(zero_b) && is_whole(zero) && most < 0x1p30f && has_inverse) {
       const auto from_a = hn::Set(d, byte_offset<T> + zero_a), from_b = hn::Set(d, byte_offset<T> + zero_b);
       const auto factor_a = hn::Set(d, scale_a), factor_b = hn::Set(d, scale_b), by = hn::Set(d, scale);
       const auto added = hn::Set(hn::ScalableTag<int16_t>(), static_cast<int16_t>(zero));
+      const auto inverse = hn::Set(d, 1 / scale);
+      const auto quotient = [&](hn::Vec<Tag> value) HWY_ATTR {
+        auto q = hn::Mul(value, inverse);
+        q = hn::MulAdd(hn::NegMulAdd(q, by, value), inverse, q);
+        return hn::MulAdd(hn::NegMulAdd(q, by, value), inverse, q);
+      };
       for (; i + 4 * lanes <= n; i += 4 * lanes) {
         hn::Vec<Tag> x[4], y[4];
         hn::Vec<decltype(di)> whole[4];
@@ -287,7 +296,7 @@ void combine_bytes(const void* const* in, void* out, int64_t n, unsigned uniform
 #pragma GCC unroll 4
         for (int v = 0; v < 4; ++v) {
           const auto left = hn::Mul(hn::Sub(x[v], from_a), factor_a), right = hn::Mul(hn::Sub(y[v], from_b), factor_b);
-          whole[v] = round_to_integers(di, hn::Div(Combine()(left, right), by));
+          whole[v] = round_to_integers(di, quotient(Combine()(left, right)));
         }
         pack_as_read(whole, added, o + i);
       }
