@@ -66,24 +66,39 @@ void maxima_of_lines(const PoolIndices& p, int64_t begin, int64_t end, const T* 
   for (int64_t x = 0; x < p.width.out; x += most_outputs) {
     const int64_t count = std::min(most_outputs, p.width.out - x);
     const ColumnTaps taps(p.width, x, count);
+    // Windows take divisions, which took a third of lines of four outputs: those of a plane are listed, lines counted.
+    constexpr int64_t most_rows = 64;
+    Window windows[most_rows];
+    const bool is_listed = p.height.out <= most_rows && end - begin >= p.height.out;
+    for (int64_t i = 0; is_listed && i < p.height.out; ++i) windows[i] = window_at(p.height, i, false);
+    int64_t height = begin % p.height.out, depth = begin / p.height.out % p.depth.out;
+    int64_t first_pixel = begin / (p.depth.out * p.height.out) * plane_pixels;
+    Window next = window_at(p.depth, depth, false);
     for (int64_t line = begin; line < end; ++line) {
-      const int64_t first_pixel = line / (p.depth.out * p.height.out) * plane_pixels;
-      const Window z = window_at(p.depth, line / p.height.out % p.depth.out, false);
-      const Window y = window_at(p.height, line % p.height.out, false);
+      const Window z = next, y = is_listed ? windows[height] : window_at(p.height, height, false);
+      const int64_t own_pixel = first_pixel;
+      if (++height == p.height.out) {
+        height = 0;
+        if (++depth == p.depth.out) {
+          depth = 0;
+          first_pixel += plane_pixels;
+        }
+        if (p.depth.out > 1) next = window_at(p.depth, depth, false);
+      }
       std::fill_n(maxima.position, count, Position<T>{-1});
       for (int64_t s = z.first; s < z.past; ++s) {
         for (int64_t r = y.first; r < y.past; ++r) {
           const int64_t row = (z.start + s * p.depth.dilation) * p.height.in + y.start + r * p.height.dilation;
-          add_row(taps, p.width.stride, in + first_pixel + row * p.width.in, row * p.width.in, maxima);
+          add_row(taps, p.width.stride, in + own_pixel + row * p.width.in, row * p.width.in, maxima);
         }
       }
       int64_t* to = out + line * p.width.out + x;
-      for (int64_t i = 0; i < count; ++i) to[i] = first_pixel + std::max<int64_t>(0, maxima.position[i]);
+      for (int64_t i = 0; i < count; ++i) to[i] = own_pixel + std::max<int64_t>(0, maxima.position[i]);
       if (!p.column_major) continue;
       for (int64_t i = 0; i < count; ++i) {
-        const int64_t at = to[i] - first_pixel, row = at / std::max<int64_t>(1, p.width.in);
+        const int64_t at = to[i] - own_pixel, row = at / std::max<int64_t>(1, p.width.in);
         const int64_t iy = row % std::max<int64_t>(1, p.height.in), iz = row / std::max<int64_t>(1, p.height.in);
-        to[i] = first_pixel + iz + p.depth.in * (iy + p.height.in * (at - row * p.width.in));
+        to[i] = own_pixel + iz + p.depth.in * (iy + p.height.in * (at - row * p.width.in));
       }
     }
   }
