@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/kernels/move/row_copy.h"
 #include "base/error.h"
 #include "base/pieces.h"
 
@@ -66,19 +67,35 @@ void SequenceReverse::run(ThreadPool& pool, const std::byte* x, const void* leng
   const int64_t steps = batch * time;
   if (steps * step_bytes == 0) return;
   for_pieces(pool, steps, std::max<int64_t>(1, bytes_a_piece / step_bytes), [&](int64_t begin, int64_t end) {
-    // As they lie in the result.
+    // As they lie in the result, some rows at a time: a division and a call for each took as long as their memory.
+    constexpr int64_t at_once = 64;
+    const bool by_vectors = step_bytes > least_vector_row && step_bytes <= most_vector_row;
+    int64_t b = batch_first ? begin / time : begin % batch, t = batch_first ? begin % time : begin / batch;
+    const auto advance = [&](int64_t steps_on) {  // within a sequence, or to the next one
+      int64_t &inner = batch_first ? t : b, &outer = batch_first ? b : t;
+      inner += steps_on;
+      if (inner == (batch_first ? time : batch)) inner = 0, ++outer;
+    };
+    int64_t offsets[at_once];
     for (int64_t step = begin; step < end;) {
-      const int64_t b = batch_first ? step / time : step % batch, t = batch_first ? step % time : step / batch;
-      const int64_t length = number_at(lengths, length_type, b);
-      const std::byte* const sequence = x + b * batch_stride;
-      if (batch_first && t >= length) {  // the rest of a sequence at once
-        const int64_t rest = std::min(time - t, end - step);
-        copy(sequence + t * time_stride, out + step * step_bytes, rest * step_bytes);
-        step += rest;
-        continue;
+      int64_t rows = 0;
+      for (; rows < at_once && step + rows < end; ++rows, advance(1)) {
+        const int64_t length = number_at(lengths, length_type, b);
+        if (batch_first && t >= length) break;
+        offsets[rows] = b * batch_stride + (t < length ? length - 1 - t : t) * time_stride;
       }
-      copy(sequence + (t < length ? length - 1 - t : t) * time_stride, out + step * step_bytes, step_bytes);
-      ++step;
+      std::byte* to = out + step * step_bytes;
+      if (by_vectors) {
+        gather_vector_rows(step_bytes, reinterpret_cast<const char*>(x), offsets, rows, reinterpret_cast<char*>(to));
+      } else {
+        for (int64_t r = 0; r < rows; ++r, to += step_bytes) copy(x + offsets[r], to, step_bytes);
+      }
+      step += rows;
+      if (rows == at_once || step >= end) continue;
+      const int64_t rest = std::min(time - t, end - step);  // of a sequence, at once
+      copy(x + b * batch_stride + t * time_stride, out + step * step_bytes, rest * step_bytes);
+      step += rest;
+      advance(rest);
     }
   });
 }

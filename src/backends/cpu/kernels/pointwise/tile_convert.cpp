@@ -43,6 +43,7 @@ void convert(const void* const* in, void* out, int64_t n, unsigned uniform) {
     if (o != a) std::memcpy(o, a, static_cast<size_t>(n) * sizeof(To));
   } else if constexpr (std::is_same_v<From, Bool> && std::is_integral_v<To> && sizeof(To) == 1) {
     const auto* bytes = static_cast<const uint8_t*>(in[0]);
+#pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) o[i] = bytes[i] != 0;
   } else if constexpr (std::is_same_v<From, Bool>) {
     // 0 or 1 first, then converted as numbers: the compiler makes vectors of each, but not of both at once.
