@@ -388,7 +388,9 @@ TEST(Context, MemoryOfResultsThatOnlyRunningSizesIsUsedAgain) {
       context.run();
       EXPECT_EQ(context.output("twice").dims, Dims{count});
       EXPECT_EQ(static_cast<const int64_t*>(context.output("twice").data)[count - 1], 2 * (count - 1));
-      if (round > 0) EXPECT_GE(spare_memory(), static_cast<size_t>(count) * 8) << "of the sum's operand";
+      if (round > 0) {
+        EXPECT_GE(spare_memory(), static_cast<size_t>(count) * 8) << "of the sum's operand";
+      }
     }
     EXPECT_GE(context.memory_bytes(), static_cast<size_t>(count) * 8);
   }
