@@ -28,11 +28,11 @@ WITHOUT_EFFECT = {
     "Builder": "gpu_allocator max_DLA_batch_size num_DLA_cores max_batch_size reset is_network_supported",
     "IBuilderConfig": "avg_timing_iterations min_timing_iterations engine_capability set_memory_pool_limit "
     "max_workspace_size default_device_type DLA_core profile_stream quantization_flags set_quantization_flag "
-    "clear_quantization_flag algorithm_selector set_device_type set_tactic_sources set_preview_feature max_num_tactics "
+    "clear_quantization_flag set_device_type set_tactic_sources set_preview_feature max_num_tactics "
     "hardware_compatibility_level runtime_platform plugins_to_serialize max_aux_streams tiling_optimization_level "
     "l2_limit_for_tiling profiling_verbosity remote_auto_tuning_config",
     "BuilderFlag": "DEBUG GPU_FALLBACK DISABLE_TIMING_CACHE EDITABLE_TIMING_CACHE SPARSE_WEIGHTS DIRECT_IO "
-    "REJECT_EMPTY_ALGORITHMS VERSION_COMPATIBLE EXCLUDE_LEAN_RUNTIME DISABLE_COMPILATION_CACHE "
+    "VERSION_COMPATIBLE EXCLUDE_LEAN_RUNTIME DISABLE_COMPILATION_CACHE "
     "WEIGHT_STREAMING STRICT_NANS MONITOR_MEMORY DISTRIBUTIVE_INDEPENDENCE "
     "ENABLE_TACTIC_HEURISTIC",
     "ICudaEngine": "tactic_sources num_aux_streams "
@@ -49,8 +49,7 @@ WITHOUT_EFFECT = {
 #: Members that answer with NotImplementedError, or with False and a message.
 REFUSED = {
     "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS SAFETY_SCOPE INT4 FP4",
-    "INetworkDefinition": "add_assertion add_dynamic_quantize "
-    "add_plugin mark_unfused_tensors_as_debug_tensors",
+    "INetworkDefinition": "add_assertion add_dynamic_quantize add_plugin mark_unfused_tensors_as_debug_tensors",
     "IPluginRegistry": "acquire_plugin_resource release_plugin_resource",
     "IPluginV3OneBuildV2": "get_aliased_input",
     "Runtime": "load_runtime",
@@ -58,10 +57,7 @@ REFUSED = {
     "Refitter": "set_dynamic_range get_dynamic_range get_tensors_with_dynamic_range",
 }
 #: Classes that can be named and derived from, and of which nobody asks anything, or whose objects cannot be made.
-UNUSED = (
-    "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant IGpuAllocator "
-    "IGpuAsyncAllocator"
-).split()
+UNUSED = ("IGpuAllocator IGpuAsyncAllocator").split()
 
 
 def names():

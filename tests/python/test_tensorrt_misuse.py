@@ -111,6 +111,31 @@ def test_what_loggers_allocators_profilers_and_readers_raise_is_raised(model):
     assert context.set_output_allocator("y", None) and context.execute_async_v3(0)
 
 
+def test_algorithm_selectors_that_raise_or_choose_what_is_not_there(model):
+    class Selector(trt.IAlgorithmSelector):
+        def __init__(self, answer):
+            trt.IAlgorithmSelector.__init__(self)
+            self.answer = answer
+
+        def select_algorithms(self, context, choices):
+            return self.answer(choices)
+
+        def report_algorithms(self, contexts, choices):
+            raise Wrong("in the report")
+
+    def build(answer):
+        builder, network, config = fixed(model)
+        config.algorithm_selector = Selector(answer)
+        return builder.build_serialized_network(network, config), builder.logger
+
+    for answer, what in ((lambda choices: 1 // 0, ZeroDivisionError), (lambda choices: [0], Wrong)):
+        with pytest.raises(what):
+            build(answer)
+    for answer in (lambda choices: [len(choices)], lambda choices: [-1], lambda choices: ["0"]):
+        plan, logger = build(answer)
+        assert plan is None and "the algorithm selector chose" in logger.errors()[-1]
+
+
 def test_memory_that_is_too_small(model):
     """Of the stand-in's allocations the size is known; that of others is the program's business."""
     script = f"""

@@ -13,6 +13,13 @@ PyCUDA where these are not installed. Where there is no GPU, engines run on the 
 
 import sys
 
+from camshaft.tensorrt._algorithms import (
+    IAlgorithm,
+    IAlgorithmContext,
+    IAlgorithmIOInfo,
+    IAlgorithmSelector,
+    IAlgorithmVariant,
+)
 from camshaft.tensorrt._builder import Builder, IProgressMonitor
 from camshaft.tensorrt._calibrators import (
     IInt8Calibrator,

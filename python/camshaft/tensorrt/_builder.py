@@ -6,6 +6,7 @@ from pathlib import Path
 import camshaft
 from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._add_layers import Network
+from camshaft.tensorrt._algorithms import Selection
 from camshaft.tensorrt._calibrators import calibration_file, file_of_ranges
 from camshaft.tensorrt._config import (
     REFUSED,
@@ -16,7 +17,7 @@ from camshaft.tensorrt._config import (
     refit_options,
     tuning_options,
 )
-from camshaft.tensorrt._enums import DataType, LayerType, NetworkDefinitionCreationFlag, TripLimit
+from camshaft.tensorrt._enums import BuilderFlag, DataType, LayerType, NetworkDefinitionCreationFlag, TripLimit
 from camshaft.tensorrt._log import Reporter, Severity, theirs
 from camshaft.tensorrt._runtime import ICudaEngine
 from camshaft.tensorrt._values import IHostMemory
@@ -148,7 +149,7 @@ class Builder(Reporter):
                 self._tell_of_flags(config)
                 model, nodes = network._to_model()
                 options = self._options(network, config, folder, model, nodes)
-                engine = self._built(network, model, monitored, options)
+                engine = self._selected(network, model, monitored, options, config, Path(folder) / "lock")
                 self._tell_of(engine.report)
                 cache, path = config.get_timing_cache(), Path(options.get("timing_cache", ""))
                 if cache is not None and path.exists():  # where nothing was to be measured there is none
@@ -160,6 +161,24 @@ class Builder(Reporter):
             if monitored is not None:
                 monitored.finish()
         return None
+
+    def _selected(self, network, model, monitored, options, config, lock):
+        """With the kernels that an algorithm selector takes: where they are others than the build's, it is built again."""
+        if config.algorithm_selector is None:
+            return self._built(network, model, monitored, options)
+        engine = self._built(network, model, monitored, {**options, "write_lock": str(lock)})
+        rejects_empty = config.get_flag(BuilderFlag.REJECT_EMPTY_ALGORITHMS)
+        selection = Selection(config.algorithm_selector, lock, rejects_empty)
+        if selection.ask(engine.layers()):
+            locked = {**options, "tuning": "locked", "lock": str(lock)}
+            engine = self._built(network, self._again(network, model), monitored, locked)
+        selection.report()
+        return engine
+
+    @staticmethod
+    def _again(network, model):
+        """The model for another build: a network is written anew."""
+        return model if isinstance(model, bytes) else network._to_model()[0]
 
     def _built(self, network, model, monitored, options):
         """Numbers that are drawn may keep a loop with a condition running for ever; then nothing can be tried."""
@@ -184,12 +203,6 @@ class Builder(Reporter):
         for flag, reason in WITHOUT_EFFECT.items():
             if config.get_flag(flag):
                 self._log(Severity.INFO, f"BuilderFlag.{flag.name} has no effect: {reason}")
-        if config.algorithm_selector is not None:
-            self._log(
-                Severity.WARNING,
-                "the algorithm selector is not asked: camshaft.build(…, tuning='locked', lock=FILE) fixes tactics, and "
-                "'camshaft inspect --explain' says which there are",
-            )
 
     def _tell_of(self, report):
         for warning in report.get("warnings", []):

@@ -23,7 +23,6 @@ WITHOUT_EFFECT = {
     BuilderFlag.DEBUG: "each layer's errors are known without it",
     BuilderFlag.GPU_FALLBACK: "there is no DLA to fall back from",
     BuilderFlag.DIRECT_IO: "inputs and outputs are never copied into another layout",
-    BuilderFlag.REJECT_EMPTY_ALGORITHMS: "there is no algorithm selector",
     BuilderFlag.EXCLUDE_LEAN_RUNTIME: "engines hold no runtime",
     BuilderFlag.VERSION_COMPATIBLE: "engines say themselves which versions load them",
     BuilderFlag.DISABLE_COMPILATION_CACHE: "kernels are cached for the user",

@@ -38,29 +38,9 @@ class _Base:
         pass
 
 
-class IAlgorithmSelector(_Base):
-    """Chooses tactics: it is not asked. A lock file fixes them (camshaft.build(…, lock=…))."""
-
-
 class IGpuAllocator(_Base):
     """Allocates a GPU's memory: it is not asked."""
 
 
 class IGpuAsyncAllocator(IGpuAllocator):
-    """Likewise."""
-
-
-class IAlgorithm(_Base):
-    """What IAlgorithmSelector would be given."""
-
-
-class IAlgorithmContext(_Base):
-    """Likewise."""
-
-
-class IAlgorithmIOInfo(_Base):
-    """Likewise."""
-
-
-class IAlgorithmVariant(_Base):
     """Likewise."""
