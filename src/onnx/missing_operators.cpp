@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <vector>
@@ -19,6 +21,13 @@ namespace {
 // Domains whose operators are not for plugins to bring.
 bool is_of_onnx(const std::string& domain) {
   return domain.starts_with("ai.onnx") || domain.starts_with("com.microsoft");
+}
+
+// The first operator set after the model's that has the operator; 0: none.
+int64_t first_opset_after(const NodeProto& n, int64_t opset) {
+  for (int64_t later = std::max<int64_t>(opset, 0) + 1; later <= newest_opset; ++later)
+    if (find_converter(n.domain, n.op_type, later)) return later;
+  return 0;
 }
 
 class Scan {
@@ -76,6 +85,13 @@ class Scan {
       advice_ =
           ". ONNX Runtime arranged this file for the processor that it was saved on: take the original model, or save "
           "the optimised one at the level ORT_ENABLE_EXTENDED";
+    // As tools leave it that put newer nodes into an old model.
+    if (const int64_t later = first_opset_after(n, opset); advice_.empty() && later > 0)
+      advice_ = fmt::format(
+          ". {} is there from operator set {} on, and the model says that its own is {}: correct that (opset_import), "
+          "or "
+          "convert the model (onnx.version_converter)",
+          n.op_type, later, opset);
     if (advice_.empty() && !is_default && !is_of_onnx(n.domain))
       advice_ = ". An operator of your own comes from a plugin: load it first (--plugin, see docs/plugins.md)";
     const bool is_training = n.domain == "ai.onnx.preview.training";

@@ -106,6 +106,15 @@ def test_runs_of_many_threads(model):
     assert wrong == []
 
 
+def test_an_operator_that_is_newer_than_the_models_operator_set():
+    """As tools leave it that put nodes into an old model: the message says from which set on there is one."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Resize", ["x", "", "scales"], ["y"], name="up")], "g", [x], [y])
+    old = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=8)
+    with pytest.raises(module.UnsupportedError, match="Resize is there from operator set 10 on, .* its own is 9"):
+        module.build(old)
+
+
 def test_output_and_bytes(model, tmp_path):
     engine = module.build(model, tmp_path / "model.engine", tuning="heuristic")
     copies = [module.Engine(tmp_path / "model.engine"), module.Engine(bytes(engine))]
