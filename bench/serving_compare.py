@@ -8,7 +8,8 @@ Models are minilm (32 tokens), ppocr_rec (a line of 320 pixels) and tv_resnet50.
 requests put together, over ONNX Runtime and over OpenVINO, and Ray Serve over ONNX Runtime (bench/services). Answers
 are one output, in fp32 everywhere. In a round the services take turns; each keeps its best, as what others do on the
 machine only takes away. The open loop finds the highest rate at which 99 of 100 requests are answered within 50 ms,
-refused ones counted as late. Of Camshaft, the engine's own throughput is measured in the same rounds.
+refused ones counted as late. Last, at saturation, all services and the engine alone take turns of a second: shares of
+the engine's own throughput are medians over the turns.
 
 Needs the targets camshaft_server, camshaft_command and serving_load (cmake --preset release -D CAMSHAFT_BUILD_BENCH=ON),
 and for the others an environment:
@@ -23,6 +24,7 @@ import os
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -182,11 +184,11 @@ def rate_in_time(service, highest, options):
     return low
 
 
-def engine_throughput(task, cache, seconds):
+def engine_throughput(task, cache, seconds, batches=(1, 2, 4, 8, 16)):
     """{batch: elements a second} of the engine alone: a process of one thread a core, each bound to its core."""
     (engine,) = [file for file in Path(cache).iterdir() if file.is_file()]
     found = {}
-    for batch in (1, 2, 4, 8, 16):
+    for batch in batches:
         shapes = ",".join(f"{name}:{'x'.join(map(str, [batch, *shape]))}" for name, _, shape in task.shapes)
         running = [
             subprocess.Popen(
@@ -198,6 +200,17 @@ def engine_throughput(task, cache, seconds):
             for core in sorted(os.sched_getaffinity(0))
         ]
         found[batch] = sum(batch / throughput_time(process) for process in running)
+    return found
+
+
+def measure_saturation(services, task, cache, options, batch):
+    """{service or "engine": throughputs, one a turn}: short turns, so that what else the machine does falls on all."""
+    found = {kind: [] for kind in [*services, "engine"]}
+    for _ in range(options.turns):
+        for kind, service in services.items():
+            measured = service.measure(clients=2 * MAX_BATCH, seconds=3, skip=0.5)
+            found[kind].append(measured["per_second"])
+        found["engine"].append(engine_throughput(task, cache, 1, [batch])[batch])
     return found
 
 
@@ -238,7 +251,21 @@ def measure_task(name, options):
                 highest = max(closed["per_second"] for closed in entry["closed"].values())
                 entry["in_time"] = max(entry["in_time"], rate_in_time(service, highest, options))
                 print(f"{name} {kind} in time: {entry['in_time']:.1f}/s", file=sys.stderr, flush=True)
+        if "camshaft" in services:
+            batch = int(max(result["engine"], key=result["engine"].get))
+            result["saturation"] = measure_saturation(services, task, cache, options, batch)
+            print(f"{name} saturation: {result['saturation']}", file=sys.stderr, flush=True)
     return result
+
+
+def share_of_engine(saturation):
+    """{service: the median of its throughput over the engine's of the same turn}."""
+    engine = saturation["engine"]
+    return {
+        kind: statistics.median(value / own for value, own in zip(values, engine, strict=True))
+        for kind, values in saturation.items()
+        if kind != "engine"
+    }
 
 
 def model_table(name, result):
@@ -254,11 +281,12 @@ def model_table(name, result):
         texts = [f"{cell['per_second']:.0f} ({cell['p99'] / 1000:.0f})" for cell in cells]
         lines.append(f"| {SERVICES[kind]} | {' | '.join(texts)} | {entry['in_time']:.0f} |")
     if result["engine"]:
-        batch, best = max(result["engine"].items(), key=lambda item: item[1])
+        batch = max(result["engine"], key=result["engine"].get)
         ours = result["services"]["camshaft"]
-        most = max(cell["per_second"] for cell in ours["closed"].values())
+        shares = share_of_engine(result["saturation"])
         others = [result["services"][kind]["in_time"] for kind in kinds if kind != "camshaft"]
-        text = f"The engine alone takes {best:.0f} a second at batch {batch}: the server reaches {most / best:.0%} of that."
+        told = ", ".join(f"{SERVICES[kind]} {share:.2f}" for kind, share in shares.items())
+        text = f"Of the engine's own throughput (batch {batch}, {len(result['saturation']['engine'])} turns): {told}."
         if others and max(others) > 0:
             text += f" Within {TARGET_MS} ms it takes {ours['in_time'] / max(others):.2f} times what the best of the others does."
         lines += ["", text]
@@ -273,6 +301,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--halvings", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--out", type=Path, default=ROOT / ".cache/serving.json", help="results, which others are added to")
     parser.add_argument("--table", type=Path)
     options = parser.parse_args()
