@@ -302,7 +302,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--halvings", type=int, default=6)
     parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--out", type=Path, default=ROOT / ".cache/serving.json", help="results, which others are added to")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / ".cache/serving.json", help="results, which others are added to"
+    )
     parser.add_argument("--table", type=Path)
     options = parser.parse_args()
     if options.table:

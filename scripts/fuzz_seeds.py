@@ -33,7 +33,7 @@ CONFIGS = [
     ' control_input [{ name: "START" control [{ kind: CONTROL_SEQUENCE_START fp32_false_true: [0, 1] }] }] state [{'
     ' input_name: "x" output_name: "y" data_type: TYPE_FP32 dims: [8] initial_state: { name: "i" zero_data: true'
     " data_type: TYPE_FP32 dims: [8] } }] }",
-    'max_batch_size: 4 dynamic_batching { preferred_batch_size: [2, 4] priority_levels: 3 default_priority_level: 2'
+    "max_batch_size: 4 dynamic_batching { preferred_batch_size: [2, 4] priority_levels: 3 default_priority_level: 2"
     " priority_queue_policy { key: 1 value { timeout_action: DELAY max_queue_size: 3 } } }",
     'model_warmup [{ name: "w" batch_size: 2 inputs { key: "x" value { data_type: TYPE_FP32 dims: [8] random_data: true'
     " } } count: 2 }]",
@@ -44,7 +44,7 @@ CONFIGS = [
     'platform: "ensemble" ensemble_scheduling { step [{ model_name: "a" model_version: -1 input_map { key: "x" value: "x" }'
     ' output_map { key: "y" value: "y" } }] }',
     'parameters { key: "latency_target_ms" value { string_value: "5" } } response_cache { enable: true }'
-    " optimization { execution_accelerators { gpu_execution_accelerator [{ name: \"tensorrt\" }] } }",
+    ' optimization { execution_accelerators { gpu_execution_accelerator [{ name: "tensorrt" }] } }',
 ]
 
 
@@ -188,7 +188,11 @@ def written_configs(folder: Path) -> set[str]:
     found = set()
     for file in sorted(folder.glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and ("{" in node.value or ":" in node.value):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and ("{" in node.value or ":" in node.value)
+            ):
                 text = node.value.replace("%%", "%").replace("{{", "{").replace("}}", "}").replace("%s", "")
                 try:
                     text_format.Parse(text, model_config_pb2.ModelConfig())

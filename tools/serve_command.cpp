@@ -44,11 +44,10 @@ void run_serve_command(int argc, const char* const* argv) {
   arguments.insert(arguments.end(), argv + (is_serve ? 2 : 1), argv + argc);
   arguments.push_back(nullptr);
   execvp(program.c_str(), const_cast<char* const*>(arguments.data()));
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("'camshaft {}' needs the program {}, which is neither beside this one nor on the PATH ({}); "
-                  "build it with `scripts/build.sh release camshaft_server`",
-                  argv[1], server_name, std::strerror(errno)));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("'camshaft {}' needs the program {}, which is neither beside this one nor on the PATH ({}); "
+                          "build it with `scripts/build.sh release camshaft_server`",
+                          argv[1], server_name, std::strerror(errno)));
 }
 
 }  // namespace camshaft::tools

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
+
 from runtime import Model, Spec
 
 spec = Spec.read(sys.argv[1])

@@ -5,9 +5,10 @@ import time
 
 import ray
 from ray import serve
-from runtime import Model, Spec
 from starlette.requests import Request
 from starlette.responses import Response
+
+from runtime import Model, Spec
 
 spec = Spec.read(sys.argv[1])
 

@@ -119,8 +119,8 @@ void BatchQueue::push(PendingPtr& pending, Clock::time_point now, std::span<cons
   ++size_;
 }
 
-// When a request is answered that goes behind what waits at its level and above. Where shapes differ batches are smaller
-// than they may be: those of late count.
+// When a request is answered that goes behind what waits at its level and above. Where shapes differ batches are
+// smaller than they may be: those of late count.
 Clock::time_point BatchQueue::expected_end(const Pending& pending, Clock::time_point now,
                                            std::span<const Clock::time_point> free_at) const {
   int64_t elements = pending.batch;
@@ -135,14 +135,14 @@ Clock::time_point BatchQueue::expected_end(const Pending& pending, Clock::time_p
 }
 
 // What would be late is refused: of ten times the load that a model can take, what is accepted is then answered within
-// twice the target, though what others do on the machine makes runs longer than foreseen. Where nothing waits a request is
-// taken, however long its run is: a target that no run meets refuses nobody.
+// twice the target, though what others do on the machine makes runs longer than foreseen. Where nothing waits a request
+// is taken, however long its run is: a target that no run meets refuses nobody.
 void BatchQueue::refuse_what_is_late(const Pending& pending, Clock::time_point now,
                                      std::span<const Clock::time_point> free_at) const {
   if (!policy_.latency_target || times_ == nullptr || times_->empty() || free_at.empty() || size_ == 0) return;
-  const double took = std::chrono::duration<double, std::milli>(expected_end(pending, now, free_at) -
-                                                                pending.request.timeline.queued)
-                          .count();
+  const double took =
+      std::chrono::duration<double, std::milli>(expected_end(pending, now, free_at) - pending.request.timeline.queued)
+          .count();
   const double target = std::chrono::duration<double, std::milli>(*policy_.latency_target).count();
   if (took <= target) return;
   throw ServerError(StatusCode::resource_exhausted,

@@ -45,8 +45,8 @@ class BatchQueue {
   }
 
   /// `free_at`: when each instance will have done what it runs; with them a target refuses what would be late.
-  /// Throws ServerError: unavailable for a queue that is full, resource_exhausted for one that is longer than the target
-  /// allows, invalid_argument for a level that is not there. The request is left as it was then.
+  /// Throws ServerError: unavailable for a queue that is full, resource_exhausted for one that is longer than the
+  /// target allows, invalid_argument for a level that is not there. The request is left as it was then.
   void push(PendingPtr& pending, Clock::time_point now, std::span<const Clock::time_point> free_at = {});
 
   struct Decision {

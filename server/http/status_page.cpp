@@ -109,11 +109,13 @@ HttpReply status_data(Server& server) {
     errors.push_back(
         {{"time_ms", std::chrono::duration_cast<std::chrono::milliseconds>(error.time.time_since_epoch()).count()},
          {"message", error.message}});
-  const ordered_json document = {
-      {"id", server.id()},           {"version", server.version()},
-      {"ready", server.ready()},     {"uptime_s", std::chrono::duration<double>(Clock::now() - page_start).count()},
-      {"process", process_figures()}, {"models", std::move(models)},
-      {"errors", std::move(errors)}};
+  const ordered_json document = {{"id", server.id()},
+                                 {"version", server.version()},
+                                 {"ready", server.ready()},
+                                 {"uptime_s", std::chrono::duration<double>(Clock::now() - page_start).count()},
+                                 {"process", process_figures()},
+                                 {"models", std::move(models)},
+                                 {"errors", std::move(errors)}};
   HttpReply reply;
   reply.text = document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   reply.headers.emplace_back("Cache-Control", "no-store");

@@ -15,11 +15,11 @@ struct ModelFigures {
   bool loaded = false;  ///< only then the rest means something
   int64_t waiting = 0;
   double requests_per_second = 0, failures_per_second = 0;
-  std::optional<double> batch;                      ///< elements a run, the mean
-  std::optional<double> queue_us, run_us;           ///< means of a request
-  std::optional<double> p50_us, p99_us;             ///< infinite: above the histogram's last bound
-  std::map<int64_t, uint64_t> runs;                 ///< by the size of their batch
-  std::map<std::string, uint64_t> failures;         ///< since the start, by their reason
+  std::optional<double> batch;               ///< elements a run, the mean
+  std::optional<double> queue_us, run_us;    ///< means of a request
+  std::optional<double> p50_us, p99_us;      ///< infinite: above the histogram's last bound
+  std::map<int64_t, uint64_t> runs;          ///< by the size of their batch
+  std::map<std::string, uint64_t> failures;  ///< since the start, by their reason
 };
 
 struct RecentFailure {

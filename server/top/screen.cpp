@@ -59,7 +59,10 @@ std::string uptime_text(double seconds) {
 
 // Three digits that count.
 std::string rate_text(double rate) {
-  return rate == 0 ? "0" : rate < 10 ? text_of("%.2f", rate) : rate < 100 ? text_of("%.1f", rate) : text_of("%.0f", rate);
+  return rate == 0    ? "0"
+         : rate < 10  ? text_of("%.2f", rate)
+         : rate < 100 ? text_of("%.1f", rate)
+                      : text_of("%.0f", rate);
 }
 
 const char* level(double share, bool blocks) {
@@ -169,7 +172,8 @@ class Screen {
              uptime_text(figures_.uptime_s),
          figures_.ready ? "\x1b[1m" : "\x1b[1;31m");
     line(rate_text(requests) + " requests/s, " + rate_text(failures) + " failures/s, " + std::to_string(waiting) +
-         " waiting; " + text_of("%.2f of %lld cores, ", figures_.cores, static_cast<long long>(figures_.machine_cores)) +
+         " waiting; " +
+         text_of("%.2f of %lld cores, ", figures_.cores, static_cast<long long>(figures_.machine_cores)) +
          bytes_text(figures_.resident_bytes) + " of " + bytes_text(figures_.machine_bytes));
     line(plain(form_.notice), "\x1b[33m");
   }

@@ -17,7 +17,7 @@ struct ScreenForm {
   bool colour = false;  ///< by ANSI's sequences
   bool blocks = true;   ///< bars of Unicode's blocks, else of ASCII
   TopOrder order = TopOrder::name;
-  size_t first = 0;    ///< of the models, when there are more than rows
+  size_t first = 0;         ///< of the models, when there are more than rows
   std::string notice = {};  ///< why the figures are old, and the like; empty: nothing
 };
 

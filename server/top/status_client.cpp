@@ -45,9 +45,8 @@ void ask(Stream& stream, Exchange& exchange) {
   http::async_write(stream, exchange.request, [&](error_code failed, size_t) {
     exchange.error = failed;
     if (failed) return;
-    http::async_read(stream, exchange.buffer, exchange.parser, [&](error_code wrong, size_t) {
-      exchange.error = wrong;
-    });
+    http::async_read(stream, exchange.buffer, exchange.parser,
+                     [&](error_code wrong, size_t) { exchange.error = wrong; });
   });
 }
 
@@ -147,8 +146,7 @@ nlohmann::json StatusClient::read() const {
   try {
     body = exchange(status);
   } catch (const boost::system::system_error& error) {
-    throw ServerError(StatusCode::unavailable, "no server answers at " + source_.url + " (" +
-                                                   error.code().message() +
+    throw ServerError(StatusCode::unavailable, "no server answers at " + source_.url + " (" + error.code().message() +
                                                    "): --url says where one is, `camshaft serve` starts one");
   }
   if (status == 401 || status == 403)

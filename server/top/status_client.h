@@ -9,9 +9,9 @@ namespace camshaft::server {
 /// Where a server is, and what it asks of its clients.
 struct StatusSource {
   std::string url = "http://localhost:8000";
-  std::string token_file;    ///< empty: no token
-  std::string root_cert;     ///< authorities of the server's certificate; empty: the system's
-  std::string client_cert;   ///< for servers that ask for one
+  std::string token_file;   ///< empty: no token
+  std::string root_cert;    ///< authorities of the server's certificate; empty: the system's
+  std::string client_cert;  ///< for servers that ask for one
   std::string client_key;
 };
 

@@ -43,15 +43,15 @@ Figures compare(const json& before, const json& now) {
   try {
     return compare_looks(before, now);
   } catch (const json::exception&) {
-    throw ServerError(StatusCode::unsupported, "the server has other figures than this command: they are of different "
-                                               "versions of Camshaft");
+    throw ServerError(StatusCode::unsupported,
+                      "the server has other figures than this command: they are of different "
+                      "versions of Camshaft");
   }
 }
 
 void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
-  if (std::fflush(stdout) != 0)
-    throw ServerError(StatusCode::internal, "the standard output could not be written");
+  if (std::fflush(stdout) != 0) throw ServerError(StatusCode::internal, "the standard output could not be written");
 }
 
 void remember(RateHistory& history, const Figures& figures) {

@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as config.pbtxt, or as the JSON that clients bring, of a model that is there: what is read
-// is completed, checked, made into rules and written again. The first byte says which of both, and of which model.
+// libFuzzer target: any bytes as config.pbtxt, or as the JSON that clients bring, of a model that is there: what is
+// read is completed, checked, made into rules and written again. The first byte says which of both, and of which model.
 #include <algorithm>
 #include <string>
 
@@ -52,7 +52,8 @@ ModelFacts facts_of(int kind) {
 bool is_small(const inference::ModelWarmup& sample) {
   for (const auto& [name, input] : sample.inputs()) {
     int64_t elements = std::max<int64_t>(1, sample.batch_size());
-    for (const int64_t size : input.dims()) elements = std::min(elements, most_elements + 1) * std::min(size, most_elements);
+    for (const int64_t size : input.dims())
+      elements = std::min(elements, most_elements + 1) * std::min(size, most_elements);
     if (elements > most_elements) return false;
   }
   return sample.count() <= most_runs;

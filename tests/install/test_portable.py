@@ -22,7 +22,12 @@ import onnx
 from onnx import TensorProto, helper
 
 BUILD = BINARY.parent.parent
-FILES = [BUILD / "libcamshaft.so.1", BUILD / "python/camshaft/_native.abi3.so", BINARY, BUILD / "server/camshaft-server"]
+FILES = [
+    BUILD / "libcamshaft.so.1",
+    BUILD / "python/camshaft/_native.abi3.so",
+    BINARY,
+    BUILD / "server/camshaft-server",
+]
 OF_GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
 SCRIPT = Path(__file__).with_name("decode_pictures.py")
 

@@ -150,9 +150,7 @@ def test_overloaded_models_refuse_early_and_answer_in_time(tmp_path):
     """Eight times as many as a model can take, in threads of this process: each is answered or refused, nothing is lost."""
     write_scale(tmp_path, "slow", 2, layers=80, inner=(64,))
     config = "max_batch_size: 8\ndynamic_batching {}\nparameters "
-    (tmp_path / "slow/config.pbtxt").write_text(
-        config + '{ key: "latency_target_ms" value { string_value: "100" } }\n'
-    )
+    (tmp_path / "slow/config.pbtxt").write_text(config + '{ key: "latency_target_ms" value { string_value: "100" } }\n')
     values = np.full((1, 64, WIDTH), 3, np.float32)
     outcomes, lock = {"answered": 0, "refused": 0}, threading.Lock()
     with serving(tmp_path) as server:
@@ -189,5 +187,3 @@ def test_endurance_has_runs_that_pass(tmp_path):
         (tmp_path / name).mkdir()
         result = endurance.RUNS[name](tmp_path / name, options)
         assert result["lost_or_wrong"] == [] and result["answered"] > 0, result
-
-
