@@ -190,7 +190,7 @@ def run_overload(folder, options):
     flags = (f"--engine-cache={folder / 'cache'}", "--http-thread-count=2")
     with serving(folder / "models", *flags) as server:
         request["port"] = server.ports["HTTP" if options.protocol == "http" else "gRPC"]
-        sustained = run_load(**request, clients=16, seconds=4, skip=1)["per_second"]
+        sustained = max(run_load(**request, clients=8, seconds=3, skip=1)["per_second"] for _ in range(3))
         memory = server.memory()
         result = run_load(**request, clients=512, seconds=options.seconds, rate=10 * sustained)
         stats = json.loads(server.request("GET", "/v2/models/slow/stats")[2])["model_stats"][0]["inference_stats"]
