@@ -166,7 +166,10 @@ std::vector<Tensor> MelWeights::evaluate(const EvalContext& context) const {
     cancellation.did(16 + end - begin);
     if (dtype == DType::f32) {
       float* const column = reinterpret_cast<float*>(to) + i;
-      triangle([&](int64_t row, double weight) { column[row * bins] = static_cast<float>(weight); });
+      triangle([&](int64_t row, double weight) {
+        if (row % (1 << 16) == 0) cancellation_point();
+        column[row * bins] = static_cast<float>(weight);
+      });
       continue;
     }
     filter.assign(static_cast<size_t>(end - begin), 0);
