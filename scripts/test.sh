@@ -31,7 +31,8 @@ says() {
 since=$SECONDS
 
 setup=()
-[[ $preset != aarch64 ]] || setup=(--aarch64)
+[[ $preset != aarch64 ]] || setup+=(--aarch64)
+((!sanitize)) || setup+=(--fuzz)
 scripts/setup.sh "${setup[@]}"
 says "set up"
 scripts/build.sh "$preset"
@@ -56,7 +57,6 @@ if [[ $preset == release ]]; then
   says "Python tests"
 fi
 if ((sanitize)); then
-  scripts/setup.sh --fuzz
   # Those that take a minute in all; the others run in the preset asan.
   sanitized=(base ir reference onnx plugin optimize compile engine)
   scripts/build.sh fuzz "${sanitized[@]/#/test_}"

@@ -214,7 +214,6 @@ class Worker {
     int64_t p = 0;
     if constexpr (sizeof(T) == 8) {
       typedef T Pair __attribute__((vector_size(16)));
-      typedef int64_t Order __attribute__((vector_size(16)));
       const auto load = [](const T* at) {
         Pair pair;
         std::memcpy(&pair, at, sizeof(pair));
@@ -223,7 +222,7 @@ class Worker {
       for (; lines % 2 == 0 && p + 2 <= count; p += 2)
         for (int64_t i = 0; i < lines; i += 2) {
           const Pair a = load(from + i * step + p), b = load(from + (i + 1) * step + p);
-          const Pair first = __builtin_shuffle(a, b, Order{0, 2}), second = __builtin_shuffle(a, b, Order{1, 3});
+          const Pair first = __builtin_shufflevector(a, b, 0, 2), second = __builtin_shufflevector(a, b, 1, 3);
           std::memcpy(to + p * to_step + i, &first, sizeof(first));
           std::memcpy(to + (p + 1) * to_step + i, &second, sizeof(second));
         }
