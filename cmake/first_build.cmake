@@ -11,6 +11,9 @@ function(camshaft_first_build)
   endforeach()
   target_compile_options(camshaft_cpu PRIVATE
     "$<$<CONFIG:Release>:-O2;-ftree-vectorize;$<$<CXX_COMPILER_ID:GNU>:-fvect-cost-model=dynamic>>")
+  # GCC 12 finds them in its own AVX-512 intrinsics (_mm512_undefined_pd), whose names Highway uses.
+  target_compile_options(camshaft_cpu PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_precompile_headers(camshaft_cpu PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/cpu/kernels/precompiled.h)
   get_target_property(sources camshaft_cpu SOURCES)
   foreach(source ${sources})

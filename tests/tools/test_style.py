@@ -65,6 +65,35 @@ def test_components_include_only_earlier_ones():
     assert not wrong, "\n".join(wrong)
 
 
+def local_names(text):
+    """The types and constants of a source's unnamed namespaces, each with the namespace around it."""
+    around, is_local = "", False
+    for line in text.splitlines():
+        if named := re.match(r"namespace ([\w:]+) {", line):
+            around = named[1]
+        elif line == "namespace {":
+            is_local = True
+        elif line.startswith("}  // namespace"):
+            is_local = False
+        elif is_local and (
+            found := re.match(r"(?:struct|class|union|enum(?: class)?) (\w+)[^;]*$", line)
+            or re.match(r"(?:static |inline )*const(?:expr)? [\w:<>, *&]*?\b(\w+)(?:\[\w*\])?(?: = |\{|$)", line)
+        ):
+            yield f"{around}::{found[1]}"
+
+
+def test_local_names_are_unique_in_a_component():
+    """Sources are compiled in joined files, all of a component as one in the preset native."""
+    sources = {}
+    for path in tracked("src/*.cpp"):
+        if "/cpu/kernels/" not in path and not path.endswith(("contract/product_tiles.cpp", "contract/dot_rows.cpp")):
+            for name in set(local_names((ROOT / path).read_text())):
+                sources.setdefault((component_of(path.removeprefix("src/")), name), []).append(path)
+    assert len(sources) > 500
+    twice = [f"{name}: {', '.join(paths)}" for (_, name), paths in sources.items() if len(paths) > 1]
+    assert not twice, "\n".join(twice)
+
+
 def test_public_headers_need_nothing_of_src():
     """What is installed compiles without src/ and without the libraries behind it. CUDA's header is taken where it is."""
     wrong = [

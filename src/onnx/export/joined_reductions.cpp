@@ -14,9 +14,9 @@ namespace {
 using F = ScalarFunction;
 
 /// Nodes that lead to one result, found from it on.
-class Expression {
+class NodesOfResult {
  public:
-  Expression(const Graph& graph, const Uses& uses, size_t last) : graph_(graph), uses_(uses), nodes_{last} {}
+  NodesOfResult(const Graph& graph, const Uses& uses, size_t last) : graph_(graph), uses_(uses), nodes_{last} {}
 
   /// The operator of a type that computes a value, whose node becomes part of the expression.
   template <class O>
@@ -98,7 +98,7 @@ std::optional<int64_t> counted_axis(const Tensor& places, const Shape& indices, 
 std::optional<JoinedNodes> join_length(const Graph& graph, const Uses& uses, size_t last) {
   const Node& node = graph.nodes[last];
   if (node.outputs.size() != 1) return std::nullopt;
-  Expression found(graph, uses, last);
+  NodesOfResult found(graph, uses, last);
   std::vector<ValueId> root, squares;
   const DType dtype = graph.type(node.outputs[0]).dtype;
   if ((dtype != DType::f32 && dtype != DType::f64) || !found.is(F::sqrt, node.outputs[0], root)) return std::nullopt;
@@ -120,7 +120,7 @@ std::optional<JoinedNodes> join_log_sum_exp(const Graph& graph, const Uses& uses
   const DType dtype = graph.type(kept).dtype;
   if (dtype != DType::f32 && dtype != DType::f64) return std::nullopt;
   for (const size_t i : {size_t{0}, size_t{1}}) {
-    Expression found(graph, uses, last);
+    NodesOfResult found(graph, uses, last);
     std::vector<ValueId> terms, log, sum, exp, difference, shift, infinite, size, largest;
     // log Σ e^(x - shift) + shift, where shift is the largest x, or 0 where that is infinite
     if (!found.is(F::add, kept, terms) || !found.is(F::log, terms[i], log)) continue;
@@ -155,7 +155,7 @@ std::optional<JoinedNodes> join_log_sum_exp(const Graph& graph, const Uses& uses
 std::optional<JoinedNodes> join_one_hot(const Graph& graph, const Uses& uses, size_t last) {
   const Node& node = graph.nodes[last];
   if (node.outputs.size() != 1) return std::nullopt;
-  Expression found(graph, uses, last);
+  NodesOfResult found(graph, uses, last);
   std::vector<ValueId> choice, compared, index, negative, wrapped, reshaped;
   if (!found.is(F::select, node.outputs[0], choice) || !found.is(F::equal, choice[0], compared)) return std::nullopt;
   // What runtimes have kernels for.

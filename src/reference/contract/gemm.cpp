@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t block_rows = 320, block_columns = 324, block_depth = 160;
 // Rows that are read before they are packed: one of B by one, each wrote the same part of 27 panels that lie a multiple
 // of 4096 bytes apart, and 316 x 316 x 316 took 2.6 ms instead of 2.2.
-constexpr int64_t rows_at_once = 8;
+constexpr int64_t panel_rows_at_once = 8;
 
 }  // namespace
 
@@ -60,7 +60,7 @@ struct GemmBlocks {
   size_t a() const { return part(rows * depth); }
   size_t b() const { return part(columns * depth); }
   size_t c() const { return part(rows * columns); }
-  size_t read() const { return part(std::max(rows_at_once * std::max(columns, depth), panel * depth)); }
+  size_t read() const { return part(std::max(panel_rows_at_once * std::max(columns, depth), panel * depth)); }
   size_t worker() const { return a() + b() + c() + read(); }
 };
 
@@ -181,8 +181,8 @@ class Worker {
       return;
     }
     if (in_place.data) {
-      for (int64_t p = 0; p < count; p += rows_at_once) {
-        const int64_t past = std::min(count, p + rows_at_once);
+      for (int64_t p = 0; p < count; p += panel_rows_at_once) {
+        const int64_t past = std::min(count, p + panel_rows_at_once);
         each_panel([&](int64_t j, int64_t stored, int64_t live) {
           const T* from = in_place.data + (depth + p) * in_place.row_stride + column + j;
           T* to = b_ + j * count + p * stored;
@@ -198,8 +198,8 @@ class Worker {
       }
       return;
     }
-    for (int64_t p = 0; p < count; p += rows_at_once) {
-      const int64_t rows = std::min(rows_at_once, count - p);
+    for (int64_t p = 0; p < count; p += panel_rows_at_once) {
+      const int64_t rows = std::min(panel_rows_at_once, count - p);
       problem_.load_b_rows(batch, depth + p, rows, column, columns, read_, padded);
       for (int64_t r = 0; r < rows; ++r) std::fill(read_ + r * padded + columns, read_ + (r + 1) * padded, T{});
       each_panel([&](int64_t j, int64_t stored, int64_t) {
