@@ -27,19 +27,20 @@ LayerPrecision precision_of(const BuildOptions& options) {
 }
 
 // In the file there is one precision of 8 bits, and floating point.
-std::vector<PrecisionRule> rules_of(const BuildOptions& options) {
+std::vector<PrecisionRule> rules_of(const BuildOptions& options, LayerPrecision precision) {
   if (options.constraints == PrecisionConstraints::none) return {};
   std::vector<PrecisionRule> rules = options.layer_precisions;
   for (PrecisionRule& rule : rules)
-    if (rule.precision != precision_of(options)) rule.precision = LayerPrecision::fp32;
+    if (rule.precision != precision) rule.precision = LayerPrecision::fp32;
   return rules;
 }
 
-void check_rules(const BuildOptions& options, const Graph& model, const std::vector<LayerPlacement>& layers) {
+void check_rules(const BuildOptions& options, LayerPrecision precision, const Graph& model,
+                 const std::vector<LayerPlacement>& layers) {
   BuildOptions asked = options;
-  asked.fp8 = precision_of(options) == LayerPrecision::fp8;
+  asked.fp8 = precision == LayerPrecision::fp8;
   asked.int8 = !asked.fp8;  // which is what this is for
-  asked.layer_precisions = rules_of(options);
+  asked.layer_precisions = rules_of(options, precision);
   OptimizedModel made;
   made.quantized_layers = layers;
   check_rules(asked, model, made, "the model is written");
@@ -67,7 +68,7 @@ void write_quantized_model(const std::filesystem::path& model, const std::filesy
                 "quantising a model needs the ranges of its tensors: give a calibration (--calibration FILE, which "
                 "`camshaft calibrate` makes)");
   const Calibration calibration = read_calibration(options.calibration);
-  const PrecisionRules rules(rules_of(options));
+  const PrecisionRules rules(rules_of(options, precision));
   const std::shared_ptr<const Backend> backend = find_backend(options.device);
   const auto run = [&](Graph& graph, const PassContext& given) {
     PassContext context = given;
@@ -76,7 +77,7 @@ void write_quantized_model(const std::filesystem::path& model, const std::filesy
     // As calibration does, so that tensors have the names that it gave ranges to.
     run_passes(graph, backend->passes(context.storage, context.rounding).meaning, context);
     report.quantized_layers = quantize_model(graph, calibration, options.calibration, {}, context, precision);
-    check_rules(options, before, report.quantized_layers);
+    check_rules(options, precision, before, report.quantized_layers);
     check_any_quantized(report.quantized_layers);
     if (precision == LayerPrecision::int8) {
       PlacedResults results = place_result_quantization(graph, calibration);

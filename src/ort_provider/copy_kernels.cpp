@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "ort_provider/gpu_memory.h"
 #include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {
@@ -28,28 +29,33 @@ std::vector<const OrtDataType*> types_of_numbers(const Host& host) {
 
 }  // namespace
 
+void copy_tensor(const Host& host, const OrtValue* from, OrtValue* to) {
+  const DeviceId source = device_of(host, from), target = device_of(host, to);
+  GpuMemory::of((target.is_gpu() ? target : source).ordinal())
+      .copy(host.get<void*>(slot("GetTensorMutableData"), to), target,
+            host.get<const void*>(slot("GetTensorData"), from), source,
+            host.get<size_t>(slot("GetTensorSizeInBytes"), from));
+}
+
 struct CopyKernels::Copy : KernelImpl {
-  explicit Copy(const CopyKernels& of) : kernels(of) {
+  explicit Copy(const Host& of) : host(of) {
     compute = [](KernelImpl* self, OrtKernelContext* context) {
-      const CopyKernels& all = static_cast<Copy*>(self)->kernels;
-      const Host& host = all.host_;
+      const Host& host = static_cast<Copy*>(self)->host;
       return host.guarded([&] {
         const auto* from = host.get<const OrtValue*>(slot("KernelContext_GetInput"), std::as_const(context), size_t{0});
         std::vector<int64_t> dims;
         read_dims(host, from, dims);
         auto* to = host.get<OrtValue*>(slot("KernelContext_GetOutput"), context, size_t{0}, std::as_const(dims).data(),
                                        dims.size());
-        all.memory_.copy(host.get<void*>(slot("GetTensorMutableData"), to), device_of(host, to),
-                         host.get<const void*>(slot("GetTensorData"), from), device_of(host, from),
-                         host.get<size_t>(slot("GetTensorSizeInBytes"), from));
+        copy_tensor(host, from, to);
       });
     };
     release = [](KernelImpl* self) { delete static_cast<Copy*>(self); };
   }
-  const CopyKernels& kernels;
+  const Host& host;
 };
 
-CopyKernels::CopyKernels(const Host& host, GpuMemory& memory, const char* provider) : host_(host), memory_(memory) {
+CopyKernels::CopyKernels(const Host& host, const char* provider) : host_(host) {
   host.check(host.ep().create_kernel_registry(&registry_), slot("GetEpApi"));
   try {
     add("MemcpyFromHost", true, provider);
@@ -87,8 +93,8 @@ void CopyKernels::add(const char* op, bool from_host, const char* provider) {
   ask(api.add_type_constraint(made.builder, "T", types.data(), types.size()));
   ask(api.build_kernel_def(made.builder, &made.definition));
   const CreateKernel create = [](void* state, const OrtKernelInfo*, KernelImpl** kernel) -> OrtStatus* {
-    const auto* self = static_cast<CopyKernels*>(state);
-    return self->host_.guarded([&] { *kernel = new Copy(*self); });
+    const Host& host = static_cast<CopyKernels*>(state)->host_;
+    return host.guarded([&] { *kernel = new Copy(host); });
   };
   ask(api.add_kernel(registry_, made.definition, create, this));
 }

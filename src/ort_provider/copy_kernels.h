@@ -4,16 +4,18 @@
 
 #include <memory>
 
-#include "ort_provider/gpu_memory.h"
 #include "ort_provider/host.h"
 
 namespace camshaft::ort_provider {
 
-/// What a session's provider gives as its registry. The host and the memory must outlive it.
+/// Copies a tensor into another of its size, one of which is on a GPU at least, and waits for it. Throws Error.
+void copy_tensor(const Host& host, const OrtValue* from, OrtValue* to);
+
+/// What a session's provider gives as its registry. The host must outlive it.
 class CopyKernels {
  public:
   /// `provider`: its name. Throws Error.
-  CopyKernels(const Host& host, GpuMemory& memory, const char* provider);
+  CopyKernels(const Host& host, const char* provider);
   ~CopyKernels();
   CopyKernels(const CopyKernels&) = delete;
   CopyKernels& operator=(const CopyKernels&) = delete;
@@ -25,7 +27,6 @@ class CopyKernels {
   void add(const char* op, bool from_host, const char* provider);
 
   const Host& host_;
-  GpuMemory& memory_;
   OrtKernelRegistry* registry_ = nullptr;
 };
 

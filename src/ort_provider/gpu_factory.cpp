@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "backends/cuda/libraries/libraries.h"
+#include "ort_provider/copy_kernels.h"
 #include "ort_provider/gpu_memory.h"
 #include "ort_provider/values.h"
 
@@ -82,13 +83,7 @@ struct GpuTransfer : DataTransfer {
     copy = [](DataTransfer* self, const OrtValue** from, OrtValue** to, OrtSyncStream**, size_t count) {
       const Host& known = static_cast<GpuTransfer*>(self)->host;
       return known.guarded([&] {
-        for (size_t i = 0; i < count; ++i) {
-          const DeviceId source = device_of(known, from[i]), target = device_of(known, to[i]);
-          GpuMemory::of((target.is_gpu() ? target : source).ordinal())
-              .copy(known.get<void*>(slot("GetTensorMutableData"), to[i]), target,
-                    known.get<const void*>(slot("GetTensorData"), from[i]), source,
-                    known.get<size_t>(slot("GetTensorSizeInBytes"), from[i]));
-        }
+        for (size_t i = 0; i < count; ++i) copy_tensor(known, from[i], to[i]);
       });
     };
   }

@@ -141,9 +141,10 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries,
   }
   if (const std::string bytes = take("engine-cache-size"); !bytes.empty())
     options.cache_bytes = parse_count("engine-cache-size", bytes);
-  if (const std::string weightless = take("engine-cache-weightless"); !weightless.empty()) {
-    options.cache_is_weightless = parse_switch("engine-cache-weightless", weightless) && !options.cache_folder.empty();
-    if (!options.cache_is_weightless && parse_switch("engine-cache-weightless", weightless))
+  if (const std::string weightless = take("engine-cache-weightless");
+      !weightless.empty() && parse_switch("engine-cache-weightless", weightless)) {
+    options.cache_is_weightless = !options.cache_folder.empty();
+    if (!options.cache_is_weightless)
       options.unused.push_back("the option 'engine-cache-weightless' has no effect without 'engine-cache'");
   }
   if (const std::string count = take("min-subgraph-size"); !count.empty())

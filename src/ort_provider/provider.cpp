@@ -70,7 +70,7 @@ Provider::Provider(const Host& host, const char* provider, const ProviderOptions
     : host_(host), name_(provider), options_(options), log_(log), compatibility_(compatibility_text()) {
   name = [](const Ep* self) { return static_cast<const Provider*>(self)->name_; };
   if (options_.memory.is_gpu()) {
-    copies_ = std::make_unique<CopyKernels>(host, GpuMemory::of(options_.memory.ordinal()), provider);
+    copies_ = std::make_unique<CopyKernels>(host, provider);
     kernel_registry = [](Ep* self, const OrtKernelRegistry** registry) -> OrtStatus* {
       *registry = static_cast<Provider*>(self)->copies_->registry();
       return nullptr;

@@ -16,6 +16,11 @@
 
 #include "backends/cpu/kernels/reduce/row_reduce-inl.h"
 
+// of(name, T) for each integer type.
+#define CAMSHAFT_OF_INTEGERS(of)                                                                        \
+  of(i64, int64_t) of(i32, int32_t) of(i16, int16_t) of(i8, int8_t) of(u64, uint64_t) of(u32, uint32_t) \
+      of(u16, uint16_t) of(u8, uint8_t)
+
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
@@ -85,14 +90,7 @@ void whole_quotients(const Partial<T>* totals, int64_t n, int64_t divisor, T* ou
   void whole_quotients_##name(const Partial<T>* totals, int64_t n, int64_t divisor, T* out) { \
     whole_quotients(totals, n, divisor, out);                                                 \
   }
-CAMSHAFT_WHOLE(i64, int64_t)
-CAMSHAFT_WHOLE(i32, int32_t)
-CAMSHAFT_WHOLE(i16, int16_t)
-CAMSHAFT_WHOLE(i8, int8_t)
-CAMSHAFT_WHOLE(u64, uint64_t)
-CAMSHAFT_WHOLE(u32, uint32_t)
-CAMSHAFT_WHOLE(u16, uint16_t)
-CAMSHAFT_WHOLE(u8, uint8_t)
+CAMSHAFT_OF_INTEGERS(CAMSHAFT_WHOLE)
 #undef CAMSHAFT_WHOLE
 
 // Total of one more element, as combine() has it, but with the kind known: loops over it become vectors.
@@ -779,14 +777,7 @@ void divide_totals(const double* totals, int64_t n, double divisor, float* out) 
   void divide_totals<T>(const Partial<T>* totals, int64_t n, int64_t divisor, T* out) { \
     HWY_DYNAMIC_DISPATCH(whole_quotients_##name)(totals, n, divisor, out);              \
   }
-CAMSHAFT_WHOLE(i64, int64_t)
-CAMSHAFT_WHOLE(i32, int32_t)
-CAMSHAFT_WHOLE(i16, int16_t)
-CAMSHAFT_WHOLE(i8, int8_t)
-CAMSHAFT_WHOLE(u64, uint64_t)
-CAMSHAFT_WHOLE(u32, uint32_t)
-CAMSHAFT_WHOLE(u16, uint16_t)
-CAMSHAFT_WHOLE(u8, uint8_t)
+CAMSHAFT_OF_INTEGERS(CAMSHAFT_WHOLE)
 #undef CAMSHAFT_WHOLE
 
 #define CAMSHAFT_TYPED(name, T)                                                                      \
