@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/move/strided.h"
+#include "backends/cpu/kernels/reduce/divide_totals.h"
 #include "backends/cpu/kernels/reduce/reduce_rows.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "base/divide_up.h"

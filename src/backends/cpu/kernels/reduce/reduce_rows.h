@@ -13,12 +13,6 @@ float extreme_of_row(bool largest, const float* x, int64_t n);
 /// Where the first or the last of n consecutive elements that equals `value` is; -1: none does.
 int64_t position_in_row(const float* x, int64_t n, float value, bool last);
 
-/// out[i] = totals[i] / divisor
-void divide_totals(const double* totals, int64_t n, double divisor, float* out);
-/// The same of integers, truncated.
-template <class T>
-void divide_totals(const Partial<T>* totals, int64_t n, int64_t divisor, T* out);
-
 /// Combines each of `rows` rows of n consecutive elements, which follow each other, with its total; sums for the mean.
 template <class T>
 void reduce_rows(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals);
