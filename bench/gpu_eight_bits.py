@@ -67,6 +67,9 @@ def measure(name, batch, folder, arguments):
     engines, facts = {}, {}
     for mode in arguments.modes:
         engine, report = build(model, folder, mode, shapes, arguments)
+        if arguments.explain_in:
+            text = camshaft_cli.camshaft("inspect", engine, "--explain").stdout
+            (arguments.explain_in / f"{name}_{batch}_{mode}.txt").write_text(text)
         engines[mode] = Bench(engine, shapes, arguments.seconds)
         placed = report.get("quantized_layers", [])
         facts[mode] = {"quantized": sum(layer["quantized"] for layer in placed), "layers": len(placed)}
@@ -90,6 +93,7 @@ def main():
     parser.add_argument("--tuning-seconds", type=float, default=60)
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--models-in", type=pathlib.Path, help="a folder that keeps what was exported")
+    parser.add_argument("--explain-in", type=pathlib.Path, help="a folder for what was tried for each layer")
     parser.add_argument("--output", type=pathlib.Path)
     arguments = parser.parse_args()
     results = []

@@ -182,6 +182,24 @@ TEST(CudaMatMul, TilesOfWarpgroups) {
   }
 }
 
+// Several tiles to a block, in both of its groups, with rings that begin anew within them and tiles that hang over; and
+// blocks of one tile, of which one group has nothing to do.
+TEST(CudaMatMul, BlocksThatStay) {
+  SKIP_WITHOUT_GPU();
+  if (warpgroup_variants(1).empty()) GTEST_SKIP() << "this GPU has no wgmma";
+  Random random = test_random();
+  const int64_t blocks = list_devices(driver_library().functions)[0].multiprocessors;
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const char* tile : {"m=128,n=128,stages=6", "m=64,n=256,stages=5", "m=64,n=192,stages=6", "m=128,n=64,stages=8",
+                             "m=64,n=128,stages=8"}) {
+      const std::string variant = fmt::format("{},persistent=1", tile);
+      check({.m = 64 * 3 * blocks / 2 + 9, .n = 136, .k = 9 * 64 + 8, .constant = true}, dtype, random, false, variant);
+      check({.m = 100, .n = 40, .k = 72, .constant = true}, dtype, random, true, variant);
+      check({5, 24, 136, false, true, false, {2 * blocks}, {2 * blocks}}, dtype, random, false, variant);
+      check({.m = 8, .n = 16, .k = 0, .transpose_b = true}, dtype, random, false, variant);
+    }
+}
+
 TEST(CudaMatMul, BlocksThatShareATile) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();

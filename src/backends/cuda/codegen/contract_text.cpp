@@ -16,7 +16,7 @@ int ContractTile::shared_bytes() const {
 
 int ContractTile::shared_bytes(int slices) const {
   const int sums = from_registers ? 0 : m * (n + 4) * 4;
-  return std::max(std::min(slices, stages) * (m + n) * 128, sums);
+  return std::max((persistent ? stages : std::min(slices, stages)) * (m + n) * 128, sums);
 }
 
 int ContractTile::cluster_bytes(int splits) const {
@@ -31,6 +31,7 @@ namespace {
 // one alone.
 std::string launch_bounds(const ContractTile& tile) {
   constexpr int registers = 1 << 16, beside_sums = 64;
+  if (tile.persistent) return fmt::format("{}, 1", tile.threads_of_block());
   if (!tile.from_registers) return std::to_string(tile.threads());
   const int blocks = registers / (tile.m * tile.n + beside_sums * tile.threads());
   return fmt::format("{}, {}", tile.threads(), std::max(1, blocks));
@@ -70,7 +71,7 @@ std::string contract_text(const ContractForm& form, const ContractTile& tile, co
     if (form.steps) text += std::string(device::step_fragments_cuh) + std::string(device::step_slices_cuh);
     text += tile.by_warpgroups ? device::contract_warpgroup_cuh : device::contract_sums_cuh;
     text += device::contract_finish_cuh;
-    text += device::contract_cuh;
+    text += tile.persistent ? device::contract_persistent_cuh : device::contract_cuh;
   }
   text += fmt::format("\nconstexpr u32 tile_rows = {}, tile_columns = {}, tile_threads = {};\n", tile.m, tile.n,
                       tile.threads()) +
@@ -97,11 +98,12 @@ extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant_
   text += fmt::format(R"(
 typedef Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}> ItsTile;
 extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
-  Contract<ItsTile, {}, {}, Finish>::run(p);
+  {}<ItsTile, {}, {}, Finish>::run(p);
 }}
 )",
                       device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
-                      tile.waits, tile.from_registers, launch_bounds(tile), copies, sums);
+                      tile.waits, tile.from_registers, launch_bounds(tile), tile.persistent ? "PersistentContract" : "Contract",
+                      copies, sums);
   return text;
 }
 

@@ -23,8 +23,12 @@ struct ContractTile {
   int patch_rows = 0;
   /// By wgmma, of one block a tile: what comes behind the sums takes them from registers, not from shared memory.
   bool from_registers = false;
+  /// The same, of blocks that stay: one warpgroup has the tile, of three that a block has.
+  bool persistent = false;
 
+  /// That share a tile.
   int threads() const { return 32 * warps_m * warps_n * warps_k; }
+  int threads_of_block() const { return persistent ? 3 * threads() : threads(); }
   /// Of dynamic shared memory: the ring, or the sums on their way out.
   int shared_bytes() const;
   /// What blocks of no more than so many slices need of it.
@@ -56,6 +60,7 @@ struct ContractForm {
   bool tensor_cores = false;           ///< else f32, plain unless the tile says otherwise
   bool tf32 = false;                   ///< tiles may say so
   std::optional<StepForm> steps = {};  ///< B is made of them, by rows
+  bool finishes_rows = false;          ///< what comes behind the sums has to do with all of a row, not with elements alone
   bool aligned = false;                ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
 };
 

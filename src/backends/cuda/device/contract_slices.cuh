@@ -83,6 +83,8 @@ struct Slices {
   static constexpr int rows_at_once = threads / 8;  ///< that all threads copy together, 8 chunks each
   static constexpr int a_copies = BM / rows_at_once, b_copies = BN / rows_at_once;
   static_assert(a_copies > 0 && b_copies > 0 && BM % rows_at_once == 0 && BN % rows_at_once == 0);
+  /// Whether some of a slice is stored, and not copied beside the threads.
+  static constexpr bool stores = !ALIGNED || WINDOW::padding != 0;
 
   struct Position {
     i32 pixel, y, x;

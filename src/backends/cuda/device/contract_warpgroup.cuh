@@ -17,7 +17,10 @@ struct WarpgroupSums {
 
   Sum d[blocks_m][group_n / 8][4];
 
-  static __device__ __forceinline__ u32 group_row() { return threadIdx.x / 128 / groups_n * group_m; }
+  // (Where one warpgroup has the tile, others of the block have other tiles.)
+  static __device__ __forceinline__ u32 group_row() {
+    return groups_m == 1 ? 0 : threadIdx.x / 128 / groups_n * group_m;
+  }
   static __device__ __forceinline__ u32 group_column() { return threadIdx.x / 128 % groups_n * group_n; }
 
   /// What this thread has copied may be multiplied after the next barrier.

@@ -438,10 +438,12 @@ __device__ __forceinline__ u64 plain_matrix_descriptor(u32 address, u32 next_k, 
 CAMSHAFT_WGMMA(f16, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", "%19", CAMSHAFT_16(0))
 CAMSHAFT_WGMMA(f16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", CAMSHAFT_16(0), CAMSHAFT_16(4))
 CAMSHAFT_WGMMA(f16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA(f16, 192, CAMSHAFT_REGISTERS_192, "%96", "%97", "%98", "%99", CAMSHAFT_64(0), CAMSHAFT_16(16), CAMSHAFT_16(20))
 CAMSHAFT_WGMMA(f16, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", "%131", CAMSHAFT_64(0), CAMSHAFT_64(16))
 CAMSHAFT_WGMMA(bf16, 32, CAMSHAFT_REGISTERS_32, "%16", "%17", "%18", "%19", CAMSHAFT_16(0))
 CAMSHAFT_WGMMA(bf16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", CAMSHAFT_16(0), CAMSHAFT_16(4))
 CAMSHAFT_WGMMA(bf16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", CAMSHAFT_64(0))
+CAMSHAFT_WGMMA(bf16, 192, CAMSHAFT_REGISTERS_192, "%96", "%97", "%98", "%99", CAMSHAFT_64(0), CAMSHAFT_16(16), CAMSHAFT_16(20))
 CAMSHAFT_WGMMA(bf16, 256, CAMSHAFT_REGISTERS_256, "%128", "%129", "%130", "%131", CAMSHAFT_64(0), CAMSHAFT_64(16))
 CAMSHAFT_WGMMA_HELD(f16, 64, CAMSHAFT_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", CAMSHAFT_16(0), CAMSHAFT_16(4))
 CAMSHAFT_WGMMA_HELD(f16, 128, CAMSHAFT_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", CAMSHAFT_64(0))
@@ -600,6 +602,46 @@ __device__ __forceinline__ void take_turn() {
 }
 
 #if __CUDA_ARCH__ >= 900
+// ---- barriers in shared memory that threads and their copies arrive at: a phase ends with the last of `arrivals`, and the
+// next one begins. Phases are numbered 0, 1, 0, …; from compute capability 9.0 on
+
+/// Called by one thread, before a __syncthreads().
+__device__ __forceinline__ void phase_barrier_begin(u64* barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" : : "r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+/// What the thread did before is seen by those that wait for this phase.
+__device__ __forceinline__ void phase_barrier_arrive(u64* barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" : : "r"(shared_address(barrier)) : "memory");
+}
+/// Arrives for this thread once its copies up to here have come.
+__device__ __forceinline__ void phase_barrier_arrive_behind_copies(u64* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" : : "r"(shared_address(barrier)) : "memory");
+}
+/// Waits for the end of the phase of that number that is the latest or the one before. (Of a new barrier: 1 has ended.)
+__device__ __forceinline__ void phase_barrier_wait(u64* barrier, u32 phase) {
+  u32 has_ended;
+  do {
+    asm volatile(
+        "{\n\t.reg .pred ended;\n\tmbarrier.try_wait.parity.shared.b64 ended, [%1], %2;\n\t"
+        "selp.u32 %0, 1, 0, ended;\n\t}"
+        : "=r"(has_ended)
+        : "r"(shared_address(barrier)), "r"(phase)
+        : "memory");
+  } while (has_ended == 0);
+}
+#if __CUDA_ARCH__ < 1000
+/// The threads of this warpgroup keep so many registers, a multiple of 8; the block may take the others, …
+template <int registers>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(registers));
+}
+/// … and those of this one have so many from now on, for which they wait.
+template <int registers>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(registers));
+}
+#endif
+
 /// All threads of all blocks of the cluster come here, and …
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" : : : "memory"); }
 /// … wait for each other here.

@@ -41,7 +41,7 @@ const Function& CompiledProduct::function(bool aligned) const {
 int64_t CompiledProduct::bytes_of_few() const {
   constexpr int64_t more_than_half = 114 * 1024;  // of 228 KB
   const int64_t needed = tile.shared_bytes();
-  if (!tile.by_warpgroups || !is_product_) return needed;
+  if (!tile.by_warpgroups || tile.persistent || !is_product_) return needed;
   return std::max(needed, std::min(more_than_half, device->facts().shared_bytes_per_block));
 }
 

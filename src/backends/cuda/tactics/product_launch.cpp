@@ -47,10 +47,15 @@ class ProductLaunch final : public Launch {
                   tiles_n = (p_.n + compiled.tile.n - 1) / compiled.tile.n;
     p_.tiles = divisor(tiles_m * tiles_n, "a number of tiles");
     p_.tiles_n = divisor(tiles_n, "a number of tiles");
-    blocks_ = narrow(tiles_m * tiles_n * batch, "a number of tiles");
+    p_.all_tiles = narrow(tiles_m * tiles_n * batch, "a number of tiles");
+    blocks_ = p_.all_tiles;
     if (blocks_ == 0) return;
+    if (compiled.tile.persistent)
+      blocks_ = std::min(blocks_, static_cast<unsigned>(compiled.device->facts().multiprocessors));
     const int bk = 128 * 8 / bit_width(view.form.dtype);
-    p_.k_tiles = (p_.k + static_cast<uint32_t>(bk) - 1) / static_cast<uint32_t>(bk);
+    // (Where sums stay in registers, those of nothing are of one slice of zeros.)
+    p_.k_tiles = std::max((p_.k + static_cast<uint32_t>(bk) - 1) / static_cast<uint32_t>(bk),
+                          compiled.tile.from_registers ? 1u : 0u);
     const ContractSize size{static_cast<double>(p_.m), static_cast<double>(p_.n), static_cast<double>(p_.k),
                             static_cast<double>(batch)};
     const auto wanted = static_cast<uint32_t>(compiled.splits(size));
@@ -102,7 +107,7 @@ class ProductLaunch final : public Launch {
     LaunchSize size;
     size.blocks = blocks_;
     size.blocks_y = compiled_.tile.patch_rows > 0 ? column_blocks_ : splits_;
-    size.threads = static_cast<unsigned>(compiled_.tile.threads());
+    size.threads = static_cast<unsigned>(compiled_.tile.threads_of_block());
     size.shared_bytes = shared_bytes_;
     size.cluster_y = p_.is_cluster ? splits_ : 1;
     void* argument = &p_;

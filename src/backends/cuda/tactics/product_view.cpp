@@ -109,8 +109,8 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
   if (!epilogue) return std::nullopt;
   view.epilogue = std::move(*epilogue);
   // Rows of a norm are those of one matrix, whose parts lie within a tile.
-  if ((view.epilogue.norm || view.epilogue.gives_moments) && (!view.matmul || !view.rows || view.matmul->transpose_a))
-    return std::nullopt;
+  view.form.finishes_rows = view.epilogue.norm || view.epilogue.gives_moments;
+  if (view.form.finishes_rows && (!view.matmul || !view.rows || view.matmul->transpose_a)) return std::nullopt;
   view.contract = std::move(*contract);
   return view;
 }

@@ -50,6 +50,20 @@ constexpr ContractTile byte_tiles[] = {byte_tile(128, 128, 4, 3, false), byte_ti
                                        byte_tile(128, 192, 8, 5, false), byte_tile(128, 192, 8, 4, true),
                                        byte_tile(64, 192, 4, 3, false),  byte_tile(64, 192, 4, 3, true),
                                        byte_tile(128, 256, 8, 4, true)};
+// Blocks that stay. A tile of 64 rows reads B twice as often, and leaves registers for what comes behind the sums.
+constexpr ContractTile persistent_tile(int m, int n, int stages) {
+  return {.m = m,
+          .n = n,
+          .warps_m = 4,
+          .warps_n = 1,
+          .stages = stages,
+          .by_warpgroups = true,
+          .from_registers = true,
+          .persistent = true};
+}
+constexpr ContractTile persistent_tiles[] = {persistent_tile(128, 128, 6), persistent_tile(64, 256, 5),
+                                             persistent_tile(64, 192, 6), persistent_tile(128, 64, 8),
+                                             persistent_tile(64, 128, 8)};
 // With patches.
 constexpr ContractTile patch_tile(int rows, int n, int warps) {
   return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
@@ -143,6 +157,14 @@ double seconds_of_tiles(const ContractForm& form, const ContractTile& tile, int 
   const double slice = std::max({latency, product, beside * (tile.m + tile.n) * 128 / l2_bytes_per_cycle}) +
                        overlap * std::min(latency, product) + (tile.waits ? gap : 0);
   const bool is_cluster = splits <= 8 && device.features.clusters;
+  if (tile.persistent) {
+    // The products of two tiles in turn, beside what comes behind those of the other one; the last one's is beside nothing.
+    const double turns = std::ceil(tiles / device.multiprocessors);
+    const double products = std::max(area * bk / rate_of(form, tile), (tile.m + tile.n) * 128 / l2_bytes_per_cycle) * per_split,
+                 finishing = finish_held * area / 8 / tile.threads();
+    return seconds_around +
+           (start + std::max(turns * products, turns / 2 * (products + finishing)) + finishing) / cycles_per_second;
+  }
   const double chunks = std::ceil(area / 8 / tile.threads() / (is_cluster ? splits : 1));
   const double way_out = tile.from_registers ? finish_held * chunks * std::sqrt(beside)
                                              : beside * area * 4 / sum_bytes_per_cycle + finish * chunks;
@@ -158,6 +180,7 @@ TacticParameters TileChoice::parameters() const {
   if (tile.tf32)
     return {{"m", tile.m},           {"n", tile.n},      {"warps", tile.threads() / 32},
             {"stages", tile.stages}, {"splits", splits}, {"tf32", 1}};
+  if (tile.persistent) return {{"m", tile.m}, {"n", tile.n}, {"stages", tile.stages}, {"persistent", 1}};
   if (tile.patch_rows > 0)
     return {{"rows", tile.patch_rows}, {"n", tile.n}, {"warps", tile.threads() / 32}, {"patch", 1}};
   if (tile.waits)
@@ -182,6 +205,8 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
   }
   if (features.warpgroup_products && bit_width(form.dtype) <= 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
+  if (features.warpgroup_products && bit_width(form.dtype) <= 16 && !form.steps && !form.finishes_rows && !form.b_by_columns)
+    tiles.insert(tiles.end(), std::begin(persistent_tiles), std::end(persistent_tiles));
   if (features.warpgroup_products && bit_width(form.dtype) == 8) {
     tiles.insert(tiles.end(), std::begin(byte_tiles), std::end(byte_tiles));
     for (const ContractTile& tile : warpgroup_tiles) {

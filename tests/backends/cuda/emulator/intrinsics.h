@@ -553,15 +553,22 @@ inline void copy_async_commit() {
   ++emulator::copies().group;
 #endif
 }
-template <int groups>
-inline void copy_async_wait() {
 #if __CUDA_ARCH__ >= 800
-  emulator::Copies& own = emulator::copies();
-  for (; own.begin != own.end && own.copy[own.begin % own.most].group < own.group - groups; ++own.begin) {
-    const emulator::Copies::Copy& copy = own.copy[own.begin % own.most];
+namespace emulator {
+inline void finish_copies(int end_group) {
+  Copies& own = copies();
+  for (; own.begin != own.end && own.copy[own.begin % own.most].group < end_group; ++own.begin) {
+    const Copies::Copy& copy = own.copy[own.begin % own.most];
     __builtin_memset(copy.to, 0, 16);
     if (copy.bytes > 0) __builtin_memcpy(copy.to, copy.from, size_t(copy.bytes));
   }
+}
+}  // namespace emulator
+#endif
+template <int groups>
+inline void copy_async_wait() {
+#if __CUDA_ARCH__ >= 800
+  emulator::finish_copies(emulator::copies().group - groups);
 #endif
 }
 
@@ -586,6 +593,45 @@ template <class T>
 inline void keep_all(T&) {}
 
 #if __CUDA_ARCH__ >= 900
+// Barriers by phases: the threads that are still to come (0 before it has begun), how many a phase has, its number.
+namespace emulator {
+struct PhaseBarrier {
+  unsigned short left, arrivals;
+  unsigned phase;
+};
+inline PhaseBarrier& phase_barrier(u64* at) {
+  need_alignment(at, 8, "a barrier that is not aligned to 8 bytes");
+  PhaseBarrier& barrier = *reinterpret_cast<PhaseBarrier*>(at);
+  if (barrier.arrivals == 0 || barrier.left == 0) camshaft_block->fail("a barrier that has not begun");
+  return barrier;
+}
+}  // namespace emulator
+inline void phase_barrier_begin(u64* barrier, u32 arrivals) {
+  if (arrivals == 0 || arrivals > 1024) camshaft_block->fail("a barrier of no threads, or of more than 1024");
+  *reinterpret_cast<emulator::PhaseBarrier*>(barrier) = {(unsigned short)(arrivals), (unsigned short)(arrivals), 0};
+}
+inline void phase_barrier_arrive(u64* at) {
+  emulator::PhaseBarrier& barrier = emulator::phase_barrier(at);
+  if (--barrier.left == 0) {
+    barrier.left = barrier.arrivals;
+    barrier.phase ^= 1;
+  }
+}
+inline void phase_barrier_arrive_behind_copies(u64* at) {
+  emulator::finish_copies(emulator::copies().group + 1);
+  phase_barrier_arrive(at);
+}
+inline void phase_barrier_wait(u64* at, u32 phase) {
+  constexpr int most_turns = 100000;  // of all other threads, of which each comes to its next wait in one
+  for (int turn = 0; emulator::phase_barrier(at).phase == phase; ++turn) {
+    if (turn == most_turns) camshaft_block->fail("a thread waits for ever for the end of a phase");
+    camshaft_block->yield();
+  }
+}
+template <int registers>
+inline void give_registers() {}
+template <int registers>
+inline void take_registers() {}
 inline void cluster_arrive() {}
 inline void cluster_wait() {
   camshaft_block->synchronize_cluster();
