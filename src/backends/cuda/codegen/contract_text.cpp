@@ -16,7 +16,8 @@ int ContractTile::shared_bytes() const {
 
 int ContractTile::shared_bytes(int slices) const {
   const int sums = from_registers ? 0 : m * (n + 4) * 4;
-  return std::max((persistent ? stages : std::min(slices, stages)) * (m + n) * 128, sums);
+  const int barriers = persistent ? (2 * stages + 2) * 8 : 0;
+  return std::max((persistent ? stages : std::min(slices, stages)) * (m + n) * 128, sums) + barriers;
 }
 
 int ContractTile::cluster_bytes(int splits) const {
@@ -95,16 +96,26 @@ extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant_
       form.steps ? fmt::format("StepSlices<ItsTile, {}, {}, {}, {}, {}>", device_type(form.steps->scale),
                                form.steps->bits, form.steps->shared, form.steps->has_zeros, form.aligned)
                  : fmt::format("Slices<ItsTile, {}, {}, {}>", window, form.b_by_columns, form.aligned);
-  text += fmt::format(R"(
-typedef Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}> ItsTile;
-extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
-  {}<ItsTile, {}, {}, Finish>::run(p);
+  const std::string its_tile =
+      fmt::format("\ntypedef Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}> ItsTile;\n", device_type(form.dtype), tile.m, tile.n,
+                  tile.warps_m, tile.warps_n, tile.warps_k, tile.stages, tile.waits, tile.from_registers);
+  if (tile.persistent)
+    return text + its_tile +
+           fmt::format(R"(extern "C" __global__ void __launch_bounds__({})
+contract(const __grid_constant__ ContractParameters p, const __grid_constant__ TensorMaps maps) {{
+  PersistentContract<ItsTile, {}, {}, Finish>::run(p, maps);
 }}
 )",
-                      device_type(form.dtype), tile.m, tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages,
-                      tile.waits, tile.from_registers, launch_bounds(tile), tile.persistent ? "PersistentContract" : "Contract",
-                      copies, sums);
-  return text;
+                       launch_bounds(tile),
+                       form.tensor_copies ? fmt::format("TensorCopies<ItsTile, {}>", tile.cluster)
+                                          : fmt::format("ThreadCopies<ItsTile, {}>", copies),
+                       sums);
+  return text + its_tile +
+         fmt::format(R"(extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
+  Contract<ItsTile, {}, {}, Finish>::run(p);
+}}
+)",
+                     launch_bounds(tile), copies, sums);
 }
 
 std::string finish_kernel_text(DType type, bool aligned, const std::string& finish) {

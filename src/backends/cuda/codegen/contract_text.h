@@ -25,6 +25,8 @@ struct ContractTile {
   bool from_registers = false;
   /// The same, of blocks that stay: one warpgroup has the tile, of three that a block has.
   bool persistent = false;
+  /// Of such blocks: so many have tiles below each other, and copy B for each other by tensor copies. 0: threads copy.
+  int cluster = 0;
 
   /// That share a tile.
   int threads() const { return 32 * warps_m * warps_n * warps_k; }
@@ -62,6 +64,7 @@ struct ContractForm {
   std::optional<StepForm> steps = {};  ///< B is made of them, by rows
   bool finishes_rows = false;          ///< what comes behind the sums has to do with all of a row, not with elements alone
   bool aligned = false;                ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
+  bool tensor_copies = false;          ///< if it is one aligned product, A and B may be copied as TensorMaps say
 };
 
 /// Whether tiles with patches can compute this (but for groups).
@@ -73,7 +76,8 @@ int patch_bytes(const ContractWindow& window, const ContractTile& tile, int colu
 /// Columns of the result that a block computes at most from a patch.
 constexpr int most_patch_columns = 128;
 
-/// The kernel "contract", whose parameter is ContractParameters. `finish`: see finish_text().
+/// The kernel "contract", whose parameter is ContractParameters, and of persistent tiles TensorMaps, which count with tensor
+/// copies alone. `finish`: see finish_text().
 std::string contract_text(const ContractForm& form, const ContractTile& tile, const std::string& finish);
 
 /// The kernel "finish", whose parameter is ContractParameters too: what comes behind sums that a library has left in c,

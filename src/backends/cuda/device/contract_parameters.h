@@ -34,7 +34,7 @@ struct ContractParameters {
   u32 m, n, k;
   Divisor tiles, tiles_n;  ///< of one z, and of its rows of tiles
   u32 k_tiles, k_tiles_per_split;
-  u32 all_tiles;      ///< of all z
+  u32 all_tiles;      ///< of all z; of blocks in clusters, which have several tiles together, so many of those
   u32 is_cluster;     ///< the blocks that share a tile see each other's shared memory, …
   u32 parts;          ///< … where they leave sums for each other, so many bytes from its beginning on
   u32 b_is_constant;  ///< no kernel before writes it
@@ -63,6 +63,17 @@ struct ContractParameters {
   Divisor matrices_of_block;
 
   EpilogueOperand operand[most_epilogue_operands];
+};
+
+/// What a driver says of how a tensor lies (CUtensorMap).
+struct alignas(64) TensorMap {
+  u64 words[16];
+};
+
+/// Of A, [rows][k], and of B, [parts of 32 columns][4][4][2][k]: column 8 q + 2 p + e of a part is row [p][q][e], so that
+/// columns come as SUMS from registers need them.
+struct TensorMaps {
+  TensorMap a, b;
 };
 
 }  // namespace camshaft::cuda

@@ -2,53 +2,120 @@
 // for two others, which take the tiles in turn: while one finishes its tile, the other one multiplies. (CUTLASS calls this
 // "ping-pong".) What the groups tell each other are phases of barriers, two for each stage of the ring.
 
+/// The tile that a block works on.
+struct TilePlace {
+  u32 z, row0, column0;
+};
+
+constexpr u32 group_threads = 128;
+
+/// Slices that the threads of a warpgroup copy.
+template <class TILE, class SLICES>
+struct ThreadCopies {
+  static constexpr u32 cluster = 1, threads = group_threads;
+  static constexpr u32 arrivals = SLICES::stores ? 2 * group_threads : group_threads;  ///< of each slice
+
+  SLICES slices;
+
+  __device__ __forceinline__ ThreadCopies(const ContractParameters& p, const TensorMaps&, unsigned char* shared)
+      : slices(p, shared) {}
+  static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
+    const u32 z = divide(at, p.tiles), tile = at - z * p.tiles.value, tile_m = divide(tile, p.tiles_n);
+    return {z, tile_m * TILE::m, (tile - tile_m * p.tiles_n.value) * TILE::n};
+  }
+  __device__ __forceinline__ void move_to(const TilePlace& place) { slices.move_to(place.z, place.row0, place.column0, 0); }
+  __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
+    slices.copy_a(slices.stage_a(stage), k_tile);
+    slices.copy_b(slices.stage_b(stage), k_tile);
+    phase_barrier_arrive_behind_copies(full);
+    if (SLICES::stores) phase_barrier_arrive(full);
+  }
+};
+
+/// Slices that the tensor memory accelerator copies, asked by one thread: of one product of whole matrices. CLUSTER blocks
+/// have tiles below each other, whose slices of B are the same: each copies a part of them for all.
+template <class TILE, u32 CLUSTER>
+struct TensorCopies {
+  static constexpr u32 cluster = CLUSTER, threads = 1, arrivals = 1;
+  static constexpr u32 b_parts = TILE::n / 32 / CLUSTER;  ///< of 32 columns
+  static_assert(TILE::n % (32 * CLUSTER) == 0);
+
+  const TensorMaps& maps;
+  unsigned char* shared;
+  TilePlace at;
+
+  __device__ __forceinline__ TensorCopies(const ContractParameters&, const TensorMaps& of_operands, unsigned char* memory)
+      : maps(of_operands), shared(memory) {}
+  static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
+    const u32 several = divide(at, p.tiles_n);
+    return {0, (several * CLUSTER + blockIdx.y) * TILE::m, (at - several * p.tiles_n.value) * TILE::n};
+  }
+  __device__ __forceinline__ void move_to(const TilePlace& place) { at = place; }
+  __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
+    unsigned char* const to = shared + stage * TILE::stage_bytes;
+    const i32 k = i32(k_tile * TILE::bk), part = CLUSTER > 1 ? i32(blockIdx.y * b_parts) : 0;
+    phase_barrier_expect(full, TILE::stage_bytes);
+    tensor_copy(to, &maps.a, full, k, i32(at.row0));
+    tensor_copy_to_all<CLUSTER>(to + TILE::a_bytes + part * (32 * 128), &maps.b, full, k, 0, 0, 0, i32(at.column0 / 32) + part);
+  }
+};
+
+/// COPIES: what brings slices.
 template <class TILE, class COPIES, class SUMS, class Finish>
 struct PersistentContract {
-  static constexpr u32 stages = TILE::stages, group = 128, groups_that_multiply = 2;
-  static_assert(TILE::threads == group && TILE::from_registers);
+  static constexpr u32 stages = TILE::stages, groups_that_multiply = 2, warps = group_threads / 32;
+  static_assert(TILE::threads == group_threads && TILE::from_registers);
 
   // Of a thread. All begin with as many as 384 threads can have, 168; those that copy give some of theirs away.
   static constexpr int registers_of_copies = 88, registers_of_sums = 208;
 
-  static __device__ __forceinline__ void run(const ContractParameters& p) {
+  static __device__ __forceinline__ void run(const ContractParameters& p, const TensorMaps& maps) {
     DYNAMIC_SHARED(shared);
-    __shared__ u64 full[stages], empty[stages], turn[groups_that_multiply];
+    u64* const full = reinterpret_cast<u64*>(shared + stages * TILE::stage_bytes);
+    u64 *const empty = full + stages, *const turn = empty + stages;
     if (threadIdx.x == 0) {
 #pragma unroll
       for (u32 s = 0; s < stages; ++s) {
-        phase_barrier_begin(full + s, COPIES::stores ? 2 * group : group);
-        phase_barrier_begin(empty + s, group / 32);
+        phase_barrier_begin(full + s, COPIES::arrivals);
+        phase_barrier_begin(empty + s, COPIES::cluster * warps);
       }
-      phase_barrier_begin(turn, group / 32);
-      phase_barrier_begin(turn + 1, group / 32);
+      phase_barrier_begin(turn, warps);
+      phase_barrier_begin(turn + 1, warps);
+      show_phase_barriers();
     }
     __syncthreads();
+    if constexpr (COPIES::cluster > 1) {
+      cluster_arrive();
+      cluster_wait();
+    }
     wait_for_previous();
-    if (threadIdx.x < group) {
+    if (threadIdx.x < group_threads) {
       give_registers<registers_of_copies>();
-      copy_tiles(p, shared, full, empty);
+      // (Threads that do not arrive must not wait: they may miss two phases.)
+      if (threadIdx.x < COPIES::threads) copy_tiles(p, maps, shared, full, empty);
+      __syncwarp();
     } else {
       take_registers<registers_of_sums>();
       multiply_tiles(p, shared, full, empty, turn);
     }
+    if constexpr (COPIES::cluster > 1) {  // others may yet arrive at this block's barriers
+      cluster_arrive();
+      cluster_wait();
+    }
   }
 
  private:
-  static __device__ __forceinline__ void copy_tiles(const ContractParameters& p, unsigned char* shared, u64* full,
-                                                    u64* empty) {
-    COPIES slices(p, shared);
+  static __device__ __forceinline__ void copy_tiles(const ContractParameters& p, const TensorMaps& maps,
+                                                    unsigned char* shared, u64* full, u64* empty) {
+    COPIES copies(p, maps, shared);
     u32 stage = 0, phase = 1;  // what has not begun has ended a phase before
 #pragma unroll 1
     for (u32 at = blockIdx.x; at < p.all_tiles; at += gridDim.x) {
-      const u32 z = divide(at, p.tiles);
-      slices.move_to(z, at - z * p.tiles.value, 0);
+      copies.move_to(COPIES::place(p, at));
 #pragma unroll 1
       for (u32 k_tile = 0; k_tile < p.k_tiles; ++k_tile) {
         phase_barrier_wait(empty + stage, phase);
-        slices.copy_a(slices.stage_a(stage), k_tile);
-        slices.copy_b(slices.stage_b(stage), k_tile);
-        phase_barrier_arrive_behind_copies(full + stage);
-        if (COPIES::stores) phase_barrier_arrive(full + stage);
+        copies.copy(full + stage, stage, k_tile);
         if (++stage == stages) {
           stage = 0;
           phase ^= 1;
@@ -60,13 +127,14 @@ struct PersistentContract {
 
   static __device__ __forceinline__ void multiply_tiles(const ContractParameters& p, unsigned char* shared, u64* full,
                                                         u64* empty, u64* turn) {
-    const u32 own = threadIdx.x / group - 1;
-    const auto tell = [&](u64* barrier) {
-      if (threadIdx.x % 32 == 0) phase_barrier_arrive(barrier);
+    const u32 own = threadIdx.x / group_threads - 1, lane = threadIdx.x % 32;
+    const auto release = [&](u32 stage) {
+      __syncwarp();
+      if (lane < COPIES::cluster) phase_barrier_arrive_at<COPIES::cluster>(empty + stage, lane);
     };
     SUMS sums;
-    u32 turn_phase = own ^ 1;  // the first group begins
     u32 slice = own * p.k_tiles;  // of all that the block copies
+    u32 turn_phase = own ^ 1;     // the first group begins
 #pragma unroll 1
     for (u32 at = blockIdx.x + own * gridDim.x; at < p.all_tiles; at += groups_that_multiply * gridDim.x) {
       u32 stage = slice % stages, phase = slice / stages & 1, before = 0;
@@ -76,21 +144,22 @@ struct PersistentContract {
 #pragma unroll 1
       for (u32 k_tile = 0; k_tile < p.k_tiles; ++k_tile) {
         phase_barrier_wait(full + stage, phase);
-        SUMS::show_slices();
+        if constexpr (COPIES::arrivals > 1) SUMS::show_slices();
         sums.start(shared + stage * TILE::stage_bytes, k_tile == 0);
         SUMS::template wait_for_all_but<1>();
-        if (k_tile > 0) tell(empty + before);
+        if (k_tile > 0) release(before);
         before = stage;
         if (++stage == stages) {
           stage = 0;
           phase ^= 1;
         }
       }
-      tell(turn + (own ^ 1));
+      __syncwarp();
+      if (lane == 0) phase_barrier_arrive(turn + (own ^ 1));
       sums.wait_for_all();
-      tell(empty + before);
-      const u32 z = divide(at, p.tiles), tile = at - z * p.tiles.value, tile_m = divide(tile, p.tiles_n);
-      sums.template finish<Finish>(p, z, tile_m * TILE::m, (tile - tile_m * p.tiles_n.value) * TILE::n);
+      release(before);
+      const TilePlace place = COPIES::place(p, at);
+      sums.template finish<Finish>(p, place.z, place.row0, place.column0);
       slice += groups_that_multiply * p.k_tiles;
     }
   }

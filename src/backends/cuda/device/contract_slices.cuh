@@ -109,8 +109,12 @@ struct Slices {
   /// From now on of this tile of matrix z; the next slice to be copied is `first_k_tile`.
   __device__ __forceinline__ void move_to(u32 z, u32 tile, u32 first_k_tile) {
     const u32 tile_m = divide(tile, p.tiles_n);
-    row0 = tile_m * BM;
-    column0 = (tile - tile_m * p.tiles_n.value) * BN;
+    move_to(z, tile_m * BM, (tile - tile_m * p.tiles_n.value) * BN, first_k_tile);
+  }
+  /// The same of the tile that begins there.
+  __device__ __forceinline__ void move_to(u32 z, u32 first_row, u32 first_column, u32 first_k_tile) {
+    row0 = first_row;
+    column0 = first_column;
     a = static_cast<const T*>(p.a);
     b = static_cast<const T*>(p.b);
     if (z > 0) {

@@ -110,12 +110,13 @@ struct Config {
 
 }  // namespace
 
-bool Function::has_room_for_clusters(const LaunchSize& size) const {
+unsigned Function::clusters_at_once(const LaunchSize& size) const {
   const Current current(module_->device);
   const Config wanted(size, nullptr);
   int clusters = 0;
-  return module_->device.driver().cuOccupancyMaxActiveClusters(&clusters, function_, &wanted.config) == api::success &&
-         clusters > 0;
+  const bool knows =
+      module_->device.driver().cuOccupancyMaxActiveClusters(&clusters, function_, &wanted.config) == api::success;
+  return knows && clusters > 0 ? static_cast<unsigned>(clusters) : 0;
 }
 
 void Function::launch(const Stream& stream, const LaunchSize& size, std::span<void* const> arguments) const {

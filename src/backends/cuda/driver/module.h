@@ -34,8 +34,8 @@ class Function {
  public:
   /// Puts it into the stream. `arguments` are addresses of the parameters' values, which are copied.
   void launch(const Stream& stream, const LaunchSize& size, std::span<void* const> arguments) const;
-  /// Whether the device has room for the blocks of one of its clusters beside each other.
-  bool has_room_for_clusters(const LaunchSize& size) const;
+  /// How many of its clusters the device has room for at once; 0 where a cluster is too large.
+  unsigned clusters_at_once(const LaunchSize& size) const;
   const std::string& name() const { return name_; }
 
  private:
@@ -54,7 +54,7 @@ class Module {
   Module(const Device& device, std::span<const std::byte> cubin);
   /// Throws Error(internal) when the module has no such kernel. `shared_bytes`: the most dynamic shared memory that it
   /// will be launched with. `large_clusters`: that may be in clusters of more than 8 blocks, as which not all devices
-  /// can run it: see has_room_for_clusters().
+  /// can run it: see clusters_at_once().
   Function function(const std::string& name, unsigned shared_bytes = 0, bool large_clusters = false) const;
 
  private:

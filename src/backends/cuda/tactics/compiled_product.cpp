@@ -27,11 +27,19 @@ CompiledProduct::CompiledProduct(const Workshop& workshop, const ProductView& vi
       epilogue_(view.epilogue) {}
 
 const Function& CompiledProduct::function(bool aligned) const {
+  return made(aligned ? aligned_ : any_, aligned, false);
+}
+
+const Function& CompiledProduct::tensor_function() const {
+  return made(of_tensors_, true, true);
+}
+
+const Function& CompiledProduct::made(std::optional<Function>& made, bool aligned, bool tensor_copies) const {
   const std::lock_guard lock(mutex_);
-  std::optional<Function>& made = aligned ? aligned_ : any_;
   if (!made) {
     ContractForm form = form_;
     form.aligned = aligned;
+    form.tensor_copies = tensor_copies;
     made = workshop_.module("contract", contract_text(form, tile, finish_text(epilogue_, aligned)))
                .function("contract", narrow(most_shared_bytes()));
   }

@@ -23,6 +23,8 @@ class CompiledProduct {
 
   /// `aligned`: for operands and results that are all read and written by 16 aligned bytes; else they may lie anyhow.
   const Function& function(bool aligned) const;
+  /// For one aligned product whose operands are tensors, of a tile with tensor copies.
+  const Function& tensor_function() const;
   /// Of dynamic shared memory, with which a multiprocessor has room for one block: of products by warpgroups. (Tiles of
   /// single warps lose by it: the next kernel's blocks then find no room beside them, 0.8 us a layer of BERT. With
   /// convolutions it has not been tried.)
@@ -48,7 +50,9 @@ class CompiledProduct {
   ContractSize optimum_;
   EpilogueView epilogue_;
   mutable std::mutex mutex_;
-  mutable std::optional<Function> aligned_, any_;
+  const Function& made(std::optional<Function>& function, bool aligned, bool tensor_copies) const;
+
+  mutable std::optional<Function> aligned_, any_, of_tensors_;
 };
 
 }  // namespace camshaft::cuda

@@ -129,7 +129,11 @@ std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductVi
 
 std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view,
                                              std::unique_ptr<const CompiledProduct> compiled) {
-  compiled->function(can_be_aligned(region, view));
+  if (const bool aligned = can_be_aligned(region, view); aligned && compiled->tile.cluster > 0) {
+    compiled->tensor_function();
+  } else {
+    compiled->function(aligned);
+  }
   return std::make_shared<ProductKernel>(region, std::move(view), std::move(compiled));
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/driver/check.h"
 #include "backends/cuda/driver/queue.h"
 #include "backends/cuda/tactics/narrow.h"
 #include "compile/plan/shape_check.h"
@@ -37,7 +38,13 @@ class ProductLaunch final : public Launch {
     c_alignment_ = static_cast<uintptr_t>(std::min<int64_t>(16, 8 * width));
     is_whole_ = is_whole_ && p_.n % 8 == 0 && c_can_be_vector_ && operands_.can_be_vector();
     const bool can_be_aligned = is_whole_ && a_can_be_vector_ && b_can_be_vector_;
-    if (can_be_aligned) compiled.function(true);
+    const api::Driver& driver = compiled.device->driver();
+    copies_tensors_ = can_be_aligned && compiled.tile.cluster > 0 && batch_ == 1 && p_.m > 0 && driver.cuTensorMapEncodeTiled;
+    if (copies_tensors_) {
+      compiled.tensor_function();
+    } else if (can_be_aligned) {
+      compiled.function(true);
+    }
     if (!can_be_aligned || shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0) compiled.function(false);
     if (compiled.tile.patch_rows > 0) {
       set_patches(c.dims);
@@ -73,6 +80,7 @@ class ProductLaunch final : public Launch {
     const bool is_few = int64_t{blocks_} * splits_ <= compiled.device->facts().multiprocessors;
     const int needed = compiled.tile.shared_bytes(static_cast<int>(p_.k_tiles_per_split));
     shared_bytes_ = static_cast<unsigned>(is_few ? compiled.bytes_of_few() : int64_t{needed});
+    if (copies_tensors_) set_tensors(tiles_m, tiles_n);
     if (p_.is_cluster) {
       p_.parts = static_cast<uint32_t>(needed);
       const int parts = compiled.tile.cluster_bytes(static_cast<int>(splits_));
@@ -110,8 +118,19 @@ class ProductLaunch final : public Launch {
     size.threads = static_cast<unsigned>(compiled_.tile.threads_of_block());
     size.shared_bytes = shared_bytes_;
     size.cluster_y = p_.is_cluster ? splits_ : 1;
-    void* argument = &p_;
-    compiled_.function(aligned).launch(static_cast<Queue*>(arguments.queue)->stream(), size, {&argument, 1});
+    const Stream& stream = static_cast<Queue*>(arguments.queue)->stream();
+    void* parameters[] = {&p_, &maps_};
+    if (copies_tensors_ && aligned) {
+      map_a();
+      ContractParameters p = p_;
+      p.all_tiles = several_tiles_;
+      parameters[0] = &p;
+      size.blocks = clusters_;
+      size.blocks_y = size.cluster_y = static_cast<unsigned>(compiled_.tile.cluster);
+      compiled_.tensor_function().launch(stream, size, parameters);
+    } else {
+      compiled_.function(aligned).launch(stream, size, {parameters, compiled_.tile.persistent ? size_t{2} : size_t{1}});
+    }
   }
 
  private:
@@ -172,6 +191,48 @@ class ProductLaunch final : public Launch {
       p_.pad_left *= static_cast<int32_t>(w[1]);
     }
     a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0 && window.height <= 16 && window.width <= 16;
+  }
+
+  // Clusters take tiles below each other, and copy tensors.
+  void set_tensors(int64_t tiles_m, int64_t tiles_n) {
+    const int cluster = compiled_.tile.cluster;
+    several_tiles_ = narrow((tiles_m + cluster - 1) / cluster * tiles_n, "a number of tiles");
+    // Clusters beyond these would begin when others have ended: in twice the time.
+    LaunchSize size;
+    size.blocks = several_tiles_;
+    size.blocks_y = size.cluster_y = static_cast<unsigned>(cluster);
+    size.threads = static_cast<unsigned>(compiled_.tile.threads_of_block());
+    size.shared_bytes = shared_bytes_;
+    clusters_ = std::min(several_tiles_, cluster == 1 ? blocks_ : std::max(1u, compiled_.tensor_function().clusters_at_once(size)));
+    const uint64_t row = static_cast<uint64_t>(p_.b_row) * element_bytes();
+    const auto part_columns = uint64_t{32}, part = part_columns * row;
+    map(maps_.b, const_cast<std::byte*>(compiled_.weights->data()), {p_.k, 2, 4, 4, p_.n / part_columns},
+        {row, 8 * row, 2 * row, part}, {2, 4, 4, static_cast<uint32_t>(compiled_.tile.n / 32 / cluster)});
+  }
+
+  void map_a() {
+    if (p_.a == mapped_a_) return;
+    map(maps_.a, const_cast<void*>(p_.a), {p_.k, p_.m}, {static_cast<uint64_t>(p_.a_row) * element_bytes()},
+        {static_cast<uint32_t>(compiled_.tile.m)});
+    mapped_a_ = p_.a;
+  }
+
+  uint64_t element_bytes() const { return static_cast<uint64_t>(bit_width(view_.form.dtype)) / 8; }
+
+  // Boxes are of 128 bytes along the first axis.
+  void map(TensorMap& to, void* data, std::initializer_list<uint64_t> sizes, std::initializer_list<uint64_t> strides,
+           std::initializer_list<uint32_t> box) const {
+    const Current current(*compiled_.device);
+    const api::Driver& driver = compiled_.device->driver();
+    std::vector<uint32_t> whole_box{static_cast<uint32_t>(chunk()) * 8};
+    whole_box.insert(whole_box.end(), box);
+    const std::vector<uint32_t> ones(sizes.size(), 1);
+    check(driver,
+          driver.cuTensorMapEncodeTiled(&to, element_bytes() == 2 ? api::tensor_of_u16 : api::tensor_of_u8,
+                                        static_cast<uint32_t>(sizes.size()), data, sizes.begin(), strides.begin(),
+                                        whole_box.data(), ones.data(), api::not_interleaved, api::swizzle_of_128_bytes,
+                                        api::cache_lines_of_256_bytes, api::zeros_outside),
+          "mapping an operand of a product");
   }
 
   // Each block takes some rows of an image, or of a part of its columns.
@@ -258,6 +319,10 @@ class ProductLaunch final : public Launch {
   const CompiledProduct& compiled_;
   EpilogueOperands operands_;
   ContractParameters p_ = {};
+  TensorMaps maps_ = {};
+  const void* mapped_a_ = nullptr;
+  bool copies_tensors_ = false;
+  uint32_t several_tiles_ = 0, clusters_ = 0;  // of tensor copies: what clusters take, and how many of them there are
   int64_t batch_ = 1;
   bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;
   bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8

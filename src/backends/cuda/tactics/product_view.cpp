@@ -66,6 +66,13 @@ bool set_window(ProductView& view, const Shape& image, const Shape& weights, con
   return true;
 }
 
+// Whether the constant B, and A if it is one matrix and aligned, can be copied as tensors.
+bool can_copy_tensors(const ProductView& view, const DeviceFacts& device) {
+  constexpr int64_t part = 32;
+  return device.features.tensor_copies && view.rows && !view.form.window && !view.form.steps && view.rows->rows % part == 0 &&
+         (!view.matmul || !view.matmul->transpose_a);
+}
+
 }  // namespace
 
 std::optional<ProductView> view_product(const RegionView& region, const DeviceFacts& device) {
@@ -112,6 +119,7 @@ std::optional<ProductView> view_product(const RegionView& region, const DeviceFa
   view.form.finishes_rows = view.epilogue.norm || view.epilogue.gives_moments;
   if (view.form.finishes_rows && (!view.matmul || !view.rows || view.matmul->transpose_a)) return std::nullopt;
   view.contract = std::move(*contract);
+  view.form.tensor_copies = can_copy_tensors(view, device);
   return view;
 }
 
@@ -172,6 +180,7 @@ std::optional<ProductView> view_byte_product(const RegionView& region, const Dev
   if (!epilogue) return std::nullopt;
   view.epilogue = std::move(*epilogue);
   view.contract = std::move(*contract);
+  view.form.tensor_copies = can_copy_tensors(view, device);
   return view;
 }
 
@@ -199,6 +208,7 @@ std::optional<ProductView> view_float8_product(const RegionView& region, const D
   if (!epilogue) return std::nullopt;
   view.epilogue = std::move(*epilogue);
   view.contract = std::move(*contract);
+  view.form.tensor_copies = can_copy_tensors(view, device);
   return view;
 }
 

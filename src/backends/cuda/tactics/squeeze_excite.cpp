@@ -131,7 +131,7 @@ class SqueezeExciteLaunch final : public Launch {
     lay(blocks);
     // A part of a device may have no room for as many blocks beside each other.
     while (blocks > 1 && can_run(view, blocks / 2, compiled.threads, compiled.device->facts()) &&
-           !compiled.functions[holds_][1].has_room_for_clusters(size_))
+           compiled.functions[holds_][1].clusters_at_once(size_) == 0)
       lay(blocks /= 2);
     p_.squeeze = compiled.squeeze.data();
     p_.excite = compiled.excite.data();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "backends/cuda/tactic.h"
 #include "base/dtype.h"
@@ -51,7 +52,7 @@ constexpr ContractTile byte_tiles[] = {byte_tile(128, 128, 4, 3, false), byte_ti
                                        byte_tile(64, 192, 4, 3, false),  byte_tile(64, 192, 4, 3, true),
                                        byte_tile(128, 256, 8, 4, true)};
 // Blocks that stay. A tile of 64 rows reads B twice as often, and leaves registers for what comes behind the sums.
-constexpr ContractTile persistent_tile(int m, int n, int stages) {
+constexpr ContractTile persistent_tile(int m, int n, int stages, int cluster) {
   return {.m = m,
           .n = n,
           .warps_m = 4,
@@ -59,11 +60,13 @@ constexpr ContractTile persistent_tile(int m, int n, int stages) {
           .stages = stages,
           .by_warpgroups = true,
           .from_registers = true,
-          .persistent = true};
+          .persistent = true,
+          .cluster = cluster};
 }
-constexpr ContractTile persistent_tiles[] = {persistent_tile(128, 128, 6), persistent_tile(64, 256, 5),
-                                             persistent_tile(64, 192, 6), persistent_tile(128, 64, 8),
-                                             persistent_tile(64, 128, 8)};
+constexpr ContractTile persistent_tiles[] = {
+    persistent_tile(128, 128, 6, 0), persistent_tile(64, 192, 6, 0),  persistent_tile(128, 64, 8, 0),
+    persistent_tile(128, 128, 6, 1), persistent_tile(128, 128, 6, 2), persistent_tile(64, 256, 5, 2),
+    persistent_tile(64, 192, 6, 1),  persistent_tile(64, 192, 6, 2),  persistent_tile(128, 64, 8, 2)};
 // With patches.
 constexpr ContractTile patch_tile(int rows, int n, int warps) {
   return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
@@ -159,8 +162,9 @@ double seconds_of_tiles(const ContractForm& form, const ContractTile& tile, int 
   const bool is_cluster = splits <= 8 && device.features.clusters;
   if (tile.persistent) {
     // The products of two tiles in turn, beside what comes behind those of the other one; the last one's is beside nothing.
-    const double turns = std::ceil(tiles / device.multiprocessors);
-    const double products = std::max(area * bk / rate_of(form, tile), (tile.m + tile.n) * 128 / l2_bytes_per_cycle) * per_split,
+    const double together = std::max(tile.cluster, 1);
+    const double turns = std::ceil(tiles / together / std::floor(device.multiprocessors / together));
+    const double products = std::max(area * bk / rate_of(form, tile), (tile.m + tile.n / together) * 128 / l2_bytes_per_cycle) * per_split,
                  finishing = finish_held * area / 8 / tile.threads();
     return seconds_around +
            (start + std::max(turns * products, turns / 2 * (products + finishing)) + finishing) / cycles_per_second;
@@ -180,7 +184,7 @@ TacticParameters TileChoice::parameters() const {
   if (tile.tf32)
     return {{"m", tile.m},           {"n", tile.n},      {"warps", tile.threads() / 32},
             {"stages", tile.stages}, {"splits", splits}, {"tf32", 1}};
-  if (tile.persistent) return {{"m", tile.m}, {"n", tile.n}, {"stages", tile.stages}, {"persistent", 1}};
+  if (tile.persistent) return {{"m", tile.m}, {"n", tile.n}, {"stages", tile.stages}, {"persistent", 1}, {"cluster", tile.cluster}};
   if (tile.patch_rows > 0)
     return {{"rows", tile.patch_rows}, {"n", tile.n}, {"warps", tile.threads() / 32}, {"patch", 1}};
   if (tile.waits)
@@ -206,7 +210,8 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
   if (features.warpgroup_products && bit_width(form.dtype) <= 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
   if (features.warpgroup_products && bit_width(form.dtype) <= 16 && !form.steps && !form.finishes_rows && !form.b_by_columns)
-    tiles.insert(tiles.end(), std::begin(persistent_tiles), std::end(persistent_tiles));
+    std::copy_if(std::begin(persistent_tiles), std::end(persistent_tiles), std::back_inserter(tiles),
+                 [&](const ContractTile& tile) { return tile.cluster == 0 || form.tensor_copies; });
   if (features.warpgroup_products && bit_width(form.dtype) == 8) {
     tiles.insert(tiles.end(), std::begin(byte_tiles), std::end(byte_tiles));
     for (const ContractTile& tile : warpgroup_tiles) {

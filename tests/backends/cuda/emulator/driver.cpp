@@ -604,8 +604,11 @@ EMULATOR_API Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Han
   return success;
 }
 
-EMULATOR_API Result cuOccupancyMaxActiveClusters(int* clusters, Handle, const LaunchConfig*) {
-  *clusters = 1;
+EMULATOR_API Result cuOccupancyMaxActiveClusters(int* clusters, Handle, const LaunchConfig* config) {
+  unsigned blocks = 1;
+  for (unsigned i = 0; i < config->attribute_count; ++i)
+    if (config->attributes[i].kind == LaunchAttribute::cluster) blocks = config->attributes[i].cluster_size[1];
+  *clusters = std::max(1, facts::multiprocessors / static_cast<int>(blocks));
   return success;
 }
 
@@ -616,7 +619,7 @@ std::shared_ptr<KernelCall> make_call(const Function& function, Index blocks, In
   const auto call = std::make_shared<KernelCall>();
   for (unsigned p = 0; p < function.kernel->parameter_count; ++p) {
     const size_t bytes = function.kernel->parameters[p].bytes;
-    call->values.emplace_back((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+    call->values.emplace_back((bytes + sizeof(ParameterBytes) - 1) / sizeof(ParameterBytes));
     std::memcpy(call->values.back().data(), arguments[p], bytes);
     call->pointers.push_back(call->values.back().data());
   }
@@ -636,7 +639,7 @@ std::shared_ptr<KernelCall> make_call(const Function& function, Index blocks, In
   call->work = [=, values = call->values, module = function.module, name = function.name, kernel = function.kernel,
                 device = function.device] {
     std::vector<void*> pointers;
-    for (const auto& value : values) pointers.push_back(const_cast<std::max_align_t*>(value.data()));
+    for (const auto& value : values) pointers.push_back(const_cast<ParameterBytes*>(value.data()));
     for (unsigned p = 0; p < kernel->parameter_count; ++p) {
       if (!kernel->parameters[p].is_pointer) continue;
       uintptr_t address = 0;
@@ -760,6 +763,34 @@ EMULATOR_API Result cuStreamIsCapturing(Handle handle, int* status) {
     *status = stream.captured ? 1 : 0;
     return Result{success};
   });
+}
+
+// Of what kernels use: whole rows of 128 bytes, swizzled by 16, zeros outside. As the kernels' intrinsics.h reads it.
+EMULATOR_API Result cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* data, const uint64_t* sizes,
+                                           const uint64_t* byte_strides, const uint32_t* box,
+                                           const uint32_t* element_strides, int interleave, int swizzle, int, int outside) {
+  struct TensorMap {
+    const void* data;
+    uint32_t rank, element_bytes;
+    uint32_t sizes[5], box[5];
+    uint64_t strides[5];
+  } made{data, rank, type == tensor_of_u16 ? 2u : 1u, {}, {}, {}};
+  if (pushed.empty()) return invalid_context;
+  if ((type != tensor_of_u8 && type != tensor_of_u16) || rank < 2 || rank > 5 || interleave != not_interleaved ||
+      swizzle != swizzle_of_128_bytes || outside != zeros_outside || reinterpret_cast<uintptr_t>(map) % 64 != 0 ||
+      reinterpret_cast<uintptr_t>(data) % 16 != 0 || box[0] * made.element_bytes > 128)
+    return invalid_value;
+  for (uint32_t d = 0; d < rank; ++d) {
+    const uint64_t stride = d == 0 ? made.element_bytes : byte_strides[d - 1];
+    if (sizes[d] == 0 || sizes[d] > (uint64_t{1} << 32) || box[d] == 0 || box[d] > 256 || element_strides[d] != 1 ||
+        (d > 0 && (stride % 16 != 0 || stride >= (uint64_t{1} << 40))))
+      return invalid_value;
+    made.sizes[d] = static_cast<uint32_t>(sizes[d]);
+    made.box[d] = box[d];
+    made.strides[d] = stride;
+  }
+  std::memcpy(map, &made, sizeof made);
+  return success;
 }
 
 // The graph is the one that is being made; it can be asked for its nodes until the next call.

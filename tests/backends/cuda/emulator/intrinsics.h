@@ -596,25 +596,117 @@ inline void keep_all(T&) {}
 // Barriers by phases: the threads that are still to come (0 before it has begun), how many a phase has, its number.
 namespace emulator {
 struct PhaseBarrier {
-  unsigned short left, arrivals;
-  unsigned phase;
+  unsigned short left, arrivals : 15, phase : 1;
+  int bytes;  ///< that are still to come; less than 0 where they came before they were expected
 };
-inline PhaseBarrier& phase_barrier(u64* at) {
+/// Other blocks of a cluster may change it at the same time.
+template <class Change>
+inline void change(u64* at, Change change) {
   need_alignment(at, 8, "a barrier that is not aligned to 8 bytes");
-  PhaseBarrier& barrier = *reinterpret_cast<PhaseBarrier*>(at);
-  if (barrier.arrivals == 0 || barrier.left == 0) camshaft_block->fail("a barrier that has not begun");
-  return barrier;
+  u64 before = __atomic_load_n(at, __ATOMIC_ACQUIRE), after;
+  do {
+    PhaseBarrier barrier;
+    __builtin_memcpy(&barrier, &before, 8);
+    if (barrier.arrivals == 0 || (barrier.left == 0 && barrier.bytes == 0))
+      camshaft_block->fail("a barrier that has not begun");
+    if (!change(barrier)) camshaft_block->fail("more arrivals at a barrier than a phase of it has");
+    if (barrier.left == 0 && barrier.bytes == 0) {
+      barrier.left = barrier.arrivals;
+      barrier.phase ^= 1;
+    }
+    __builtin_memcpy(&after, &barrier, 8);
+  } while (!__atomic_compare_exchange_n(at, &before, after, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+}
+inline void arrive(u64* at, int bytes) {
+  change(at, [&](PhaseBarrier& barrier) {
+    barrier.bytes += bytes;
+    return barrier.left-- > 0;
+  });
+}
+inline u64* at_block(u64* barrier, u32 rank) {
+  if (rank >= camshaft_block->cluster_blocks) camshaft_block->fail("a barrier of a block that is not there");
+  return reinterpret_cast<u64*>(camshaft_block->cluster[rank] + shared_address(barrier));
+}
+
+/// What cuTensorMapEncodeTiled() has written: axes, the one that follows itself in memory first.
+struct TensorMap {
+  const u8* data;
+  u32 rank, element_bytes;
+  u32 sizes[5], box[5];
+  u64 strides[5];  ///< bytes
+};
+static_assert(sizeof(TensorMap) <= 128);
+
+/// In rows of 128 bytes that are swizzled by 16, as wgmma takes them, to `first` of a block's shared memory.
+inline void copy_box(u8* shared, u32 first, const void* opaque, const int (&from)[5]) {
+  TensorMap map;
+  __builtin_memcpy(&map, opaque, sizeof map);
+  if (map.rank < 2 || map.rank > 5) camshaft_block->fail("a tensor copy by no map");
+  if (map.box[0] * map.element_bytes != 128) camshaft_block->fail("a tensor copy of rows that are not 128 bytes");
+  if (first % 128 != 0) camshaft_block->fail("a tensor copy to no row of 128 bytes");
+  u32 rows = 1;
+  for (u32 d = 1; d < map.rank; ++d) rows *= map.box[d];
+  for (u32 row = 0; row < rows; ++row) {
+    u32 rest = row;
+    bool is_inside = true;
+    const u8* data = map.data;
+    for (u32 d = 1; d < map.rank; ++d) {
+      const long long at = from[d] + (long long)(rest % map.box[d]);
+      rest /= map.box[d];
+      is_inside = is_inside && at >= 0 && at < (long long)(map.sizes[d]);
+      if (is_inside) data += at * (long long)(map.strides[d]);
+    }
+    for (u32 e = 0; e < map.box[0]; ++e) {
+      const long long at = from[0] + (long long)(e);
+      const u32 address = first + row * 128 + e * map.element_bytes;
+      u8* const swizzled = shared + (address ^ (address >> 7 & 7) << 4);
+      if (is_inside && at >= 0 && at < (long long)(map.sizes[0]))
+        __builtin_memcpy(swizzled, data + at * (long long)(map.element_bytes), map.element_bytes);
+      else
+        __builtin_memset(swizzled, 0, map.element_bytes);
+    }
+  }
+}
+inline int box_bytes(const void* opaque) {
+  TensorMap map;
+  __builtin_memcpy(&map, opaque, sizeof map);
+  int bytes = int(map.element_bytes);
+  for (u32 d = 0; d < map.rank; ++d) bytes *= int(map.box[d]);
+  return bytes;
 }
 }  // namespace emulator
+inline void show_phase_barriers() {}
 inline void phase_barrier_begin(u64* barrier, u32 arrivals) {
   if (arrivals == 0 || arrivals > 1024) camshaft_block->fail("a barrier of no threads, or of more than 1024");
-  *reinterpret_cast<emulator::PhaseBarrier*>(barrier) = {(unsigned short)(arrivals), (unsigned short)(arrivals), 0};
+  const emulator::PhaseBarrier begun{(unsigned short)(arrivals), (unsigned short)(arrivals), 0, 0};
+  __builtin_memcpy(barrier, &begun, 8);
 }
-inline void phase_barrier_arrive(u64* at) {
-  emulator::PhaseBarrier& barrier = emulator::phase_barrier(at);
-  if (--barrier.left == 0) {
-    barrier.left = barrier.arrivals;
-    barrier.phase ^= 1;
+inline void phase_barrier_arrive(u64* barrier) {
+  emulator::arrive(barrier, 0);
+}
+template <u32 CLUSTER>
+inline void phase_barrier_arrive_at(u64* barrier, u32 rank) {
+  emulator::arrive(emulator::at_block(barrier, rank), 0);
+}
+inline void phase_barrier_expect(u64* barrier, u32 bytes) {
+  emulator::arrive(barrier, int(bytes));
+}
+inline void tensor_copy(void* shared, const void* map, u64* barrier, int x, int y) {
+  emulator::copy_box(camshaft_block->shared, shared_address(shared), map, {x, y, 0, 0, 0});
+  emulator::change(barrier, [&](emulator::PhaseBarrier& b) {
+    b.bytes -= emulator::box_bytes(map);
+    return true;
+  });
+}
+template <u32 CLUSTER>
+inline void tensor_copy_to_all(void* shared, const void* map, u64* barrier, int x, int y, int z, int v, int w) {
+  if (CLUSTER != camshaft_block->cluster_blocks) camshaft_block->fail("a tensor copy to another cluster than there is");
+  for (u32 rank = 0; rank < CLUSTER; ++rank) {
+    emulator::copy_box(camshaft_block->cluster[rank], shared_address(shared), map, {x, y, z, v, w});
+    emulator::change(emulator::at_block(barrier, rank), [&](emulator::PhaseBarrier& b) {
+      b.bytes -= emulator::box_bytes(map);
+      return true;
+    });
   }
 }
 inline void phase_barrier_arrive_behind_copies(u64* at) {
@@ -622,8 +714,16 @@ inline void phase_barrier_arrive_behind_copies(u64* at) {
   phase_barrier_arrive(at);
 }
 inline void phase_barrier_wait(u64* at, u32 phase) {
-  constexpr int most_turns = 100000;  // of all other threads, of which each comes to its next wait in one
-  for (int turn = 0; emulator::phase_barrier(at).phase == phase; ++turn) {
+  // Of all other threads, of which each comes to its next wait in one; other blocks take as long as they need.
+  const int most_turns = camshaft_block->cluster_blocks > 1 ? 3000000 : 100000;
+  const auto current = [&] {
+    emulator::PhaseBarrier barrier;
+    const u64 bits = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    __builtin_memcpy(&barrier, &bits, 8);
+    if (barrier.arrivals == 0) camshaft_block->fail("a barrier that has not begun");
+    return barrier.phase;
+  };
+  for (int turn = 0; current() == phase; ++turn) {
     if (turn == most_turns) camshaft_block->fail("a thread waits for ever for the end of a phase");
     camshaft_block->yield();
   }

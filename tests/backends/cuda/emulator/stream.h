@@ -15,10 +15,15 @@ namespace emulator {
 /// Gives what went wrong, or nothing.
 using Work = std::function<std::string()>;
 
+/// Aligned as the device has parameters.
+struct alignas(64) ParameterBytes {
+  std::byte bytes[64];
+};
+
 /// What a graph has of a kernel: how it was launched, and the same with other arguments.
 struct KernelCall {
   camshaft::cuda::api::KernelNode launch;
-  std::vector<std::vector<std::max_align_t>> values;  ///< of its arguments
+  std::vector<std::vector<ParameterBytes>> values;  ///< of its arguments
   std::vector<void*> pointers;                        ///< to them
   std::function<std::shared_ptr<KernelCall>(void** arguments)> with;
   Work work;
