@@ -87,6 +87,21 @@ TEST(CudaByteProduct, EveryVariant) {
   }
 }
 
+// Whose operands threads copy, or tensor copies: of whole parts of 32 columns.
+TEST(CudaByteProduct, BlocksThatStay) {
+  SKIP_WITHOUT_BYTES();
+  if (!gpu_features().warpgroup_products) GTEST_SKIP() << "this GPU has no wgmma";
+  Random random = test_random();
+  for (const DType dtype : {DType::i8, DType::u8})
+    for (const int64_t n : {72, 160}) {
+      NodeTest test = product({700, n, 7 * 128 + 16, dtype, 5}, random);
+      for (const char* tile : {"m=128,n=128,stages=6,persistent=1", "m=64,n=192,stages=6,persistent=1"}) {
+        test.variant = tile;
+        test.check();
+      }
+    }
+}
+
 TEST(CudaByteProduct, LeavesOtherOperandsToOthers) {
   SKIP_WITHOUT_BYTES();
   Random random = test_random();

@@ -191,8 +191,8 @@ TEST(CudaMatMul, BlocksThatStay) {
   const int64_t blocks = list_devices(driver_library().functions)[0].multiprocessors;
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const char* tile :
-         {"m=128,n=128,stages=6,persistent=1,cluster=0", "m=64,n=192,stages=6,persistent=1,cluster=0",
-          "m=128,n=64,stages=8,persistent=1,cluster=0"}) {
+         {"m=128,n=128,stages=6,persistent=1", "m=64,n=192,stages=6,persistent=1",
+          "m=128,n=64,stages=8,persistent=1"}) {
       check({.m = 64 * 3 * blocks / 2 + 9, .n = 136, .k = 9 * 64 + 8, .constant = true}, dtype, random, false, tile);
       check({.m = 100, .n = 40, .k = 72, .constant = true}, dtype, random, true, tile);
       check({5, 24, 136, false, true, false, {2 * blocks}, {2 * blocks}}, dtype, random, false, tile);
@@ -200,18 +200,15 @@ TEST(CudaMatMul, BlocksThatStay) {
     }
 }
 
-// The same whose operands are copied as tensors, with one tile of a cluster that is not there; operands that are not
-// aligned are copied otherwise.
+// The same whose operands are copied as tensors; those that are not aligned are copied otherwise.
 TEST(CudaMatMul, BlocksThatStayCopyTensors) {
   SKIP_WITHOUT_GPU();
   if (!gpu_features().tensor_copies) GTEST_SKIP() << "this GPU has no tensor copies";
   Random random = test_random();
   const int64_t blocks = list_devices(driver_library().functions)[0].multiprocessors;
   for (const DType dtype : {DType::f16, DType::bf16})
-    for (const char* tile :
-         {"m=128,n=128,stages=6,persistent=1,cluster=1", "m=128,n=128,stages=6,persistent=1,cluster=2",
-          "m=64,n=192,stages=6,persistent=1,cluster=2", "m=64,n=256,stages=5,persistent=1,cluster=2",
-          "m=128,n=64,stages=8,persistent=1,cluster=2"}) {
+    for (const char* tile : {"m=128,n=128,stages=6,persistent=1", "m=64,n=192,stages=6,persistent=1",
+                             "m=128,n=64,stages=8,persistent=1"}) {
       check({.m = 64 * 3 * blocks / 2 + 9, .n = 160, .k = 9 * 64 + 8, .constant = true}, dtype, random, false, tile);
       check({.m = 100, .n = 32, .k = 72, .constant = true}, dtype, random, true, tile);
       check({.m = 1, .n = 320, .k = 24, .constant = true}, dtype, random, false, tile);

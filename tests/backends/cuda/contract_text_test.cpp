@@ -111,7 +111,11 @@ TEST(ContractText, TilesOfBytesCompile) {
                     .tensor_cores = true,
                     .aligned = true};
   for (const ContractTile& tile : contract_tiles(form, features_of(90)))
-    if (tile.by_warpgroups && tile.stages <= 4) compiles(form, tile, 90);
+    if (tile.by_warpgroups && (tile.stages <= 4 || tile.persistent)) compiles(form, tile, 90);
+  compiles({.dtype = DType::i8, .tensor_cores = true, .aligned = true, .tensor_copies = true},
+           {.m = 64, .n = 192, .warps_m = 4, .warps_n = 1, .stages = 6, .by_warpgroups = true, .from_registers = true,
+            .persistent = true},
+           90);
   form.dtype = DType::u8;
   compiles(form, {.m = 128, .n = 256, .warps_m = 8, .warps_n = 1, .by_warpgroups = true}, 90);
   for (const int capability : {80, 100}) compiles(form, {.warps_k = 2}, capability);
@@ -140,6 +144,9 @@ TEST(ContractText, EveryTileCompiles) {
     if (tile.patch_rows > 0) compiles(image, tile, 90);
   for (const ContractTile& tile : contract_tiles({.dtype = DType::f32, .tf32 = true}, features_of(80)))
     compiles({.dtype = DType::f32}, tile, 80);
+  for (const ContractTile& tile : contract_tiles({.dtype = DType::bf16, .tensor_cores = true}, features_of(90)))
+    if (tile.persistent)
+      compiles({.dtype = DType::bf16, .tensor_cores = true, .aligned = true, .tensor_copies = true}, tile, 90);
   const ContractTile usual{.warps_k = 2};
   compiles({.dtype = DType::bf16, .tensor_cores = true}, usual, 80);
   compiles({.dtype = DType::bf16, .b_by_columns = true, .tensor_cores = true}, usual, 100);

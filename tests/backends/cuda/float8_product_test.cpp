@@ -80,6 +80,18 @@ TEST(CudaFloat8Product, EveryVariant) {
   }
 }
 
+// By tensor copies: see CudaByteProduct.
+TEST(CudaFloat8Product, BlocksThatStay) {
+  SKIP_WITHOUT_FLOAT8();
+  if (!gpu_features().warpgroup_products) GTEST_SKIP() << "this GPU has no wgmma";
+  Random random = test_random();
+  for (const DType dtype : both_types) {
+    NodeTest test = product({700, 160, 7 * 128 + 16, dtype}, random);
+    test.variant = "m=128,n=128,stages=6,persistent=1";
+    test.check();
+  }
+}
+
 TEST(CudaFloat8Product, NumbersOfEveryMagnitude) {
   SKIP_WITHOUT_FLOAT8();
   Random random = test_random();

@@ -37,6 +37,17 @@ extern "C" __global__ void instructions(u32* data, const f32* real) {
   a[2] += f32_to_float8_pair<true>(d[0], d[1]) + f32_to_float8_pair<false>(d[0], d[1]);
   a[3] += float8_pair_to_f16<true>(u16(a[2])) + float8_pair_to_f16<false>(u16(a[2]));
 #endif
+#if __CUDA_ARCH__ >= 900
+  __shared__ u64 barrier;
+  if (threadIdx.x == 0) phase_barrier_begin(&barrier, 64);
+  show_phase_barriers();
+  phase_barrier_arrive(&barrier);
+  phase_barrier_arrive_behind_copies(&barrier);
+  phase_barrier_expect(&barrier, 0);
+  phase_barrier_wait(&barrier, 0);
+  tensor_copy(words, data, &barrier, 1, 2);
+  tensor_copy(words, data, &barrier, 1, 2, 3, 4, 5);
+#endif
   const f32 x = exp2_approximate(d[0]) + reciprocal_approximate(d[1]) + f16_to_f32(f32_to_f16(d[2])) + real[0];
   store_shared_16(shared_address(words + 4 * threadIdx.x), 5);
   const u32 bytes = f32_to_bytes<true>(x, d[0], d[1], d[2], 3) ^ f32_to_bytes<false>(x, d[0], d[1], d[2], 0);

@@ -25,8 +25,6 @@ struct ContractTile {
   bool from_registers = false;
   /// The same, of blocks that stay: one warpgroup has the tile, of three that a block has.
   bool persistent = false;
-  /// Of such blocks: so many have tiles below each other, and copy B for each other by tensor copies. 0: threads copy.
-  int cluster = 0;
 
   /// That share a tile.
   int threads() const { return 32 * warps_m * warps_n * warps_k; }

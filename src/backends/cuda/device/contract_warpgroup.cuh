@@ -1,6 +1,7 @@
 // The sums of a block's tile of a contraction, made by whole warpgroups from matrices in shared memory (wgmma): the
-// threads copy the next slices meanwhile. f16, bf16, bytes and 8-bit floats, compute capability 9.0. (Blocks that take one tile after the
-// other, and copy for the next while they finish one, were no faster: 128 x 256, 16384 x 768 x 768, 44.5 us against 43.5.)
+// threads copy the next slices meanwhile. f16, bf16, bytes and 8-bit floats, compute capability 9.0. (Blocks whose threads
+// take one tile after the other together were no faster: 128 x 256, 16384 x 768 x 768, 44.5 us against 43.5. Those of
+// contract_persistent.cuh have groups for copies and for each of two tiles.)
 
 /// warps_m is a multiple of 4: so many warpgroups stand below each other, warps_n beside each other. B_BY_COLUMNS: see
 /// Slices.

@@ -23,7 +23,9 @@ class CompiledProduct {
 
   /// `aligned`: for operands and results that are all read and written by 16 aligned bytes; else they may lie anyhow.
   const Function& function(bool aligned) const;
-  /// For one aligned product whose operands are tensors, of a tile with tensor copies.
+  /// Whether there is one for one aligned product whose operands are copied as tensors, …
+  bool can_copy_tensors() const { return tile.persistent && form_.tensor_copies; }
+  /// … which this is.
   const Function& tensor_function() const;
   /// Of dynamic shared memory, with which a multiprocessor has room for one block: of products by warpgroups. (Tiles of
   /// single warps lose by it: the next kernel's blocks then find no room beside them, 0.8 us a layer of BERT. With

@@ -129,7 +129,7 @@ std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductVi
 
 std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view,
                                              std::unique_ptr<const CompiledProduct> compiled) {
-  if (const bool aligned = can_be_aligned(region, view); aligned && compiled->tile.cluster > 0) {
+  if (const bool aligned = can_be_aligned(region, view); aligned && compiled->can_copy_tensors()) {
     compiled->tensor_function();
   } else {
     compiled->function(aligned);

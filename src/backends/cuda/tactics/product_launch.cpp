@@ -39,7 +39,7 @@ class ProductLaunch final : public Launch {
     is_whole_ = is_whole_ && p_.n % 8 == 0 && c_can_be_vector_ && operands_.can_be_vector();
     const bool can_be_aligned = is_whole_ && a_can_be_vector_ && b_can_be_vector_;
     const api::Driver& driver = compiled.device->driver();
-    copies_tensors_ = can_be_aligned && compiled.tile.cluster > 0 && batch_ == 1 && p_.m > 0 && driver.cuTensorMapEncodeTiled;
+    copies_tensors_ = can_be_aligned && compiled.can_copy_tensors() && batch_ == 1 && p_.m > 0 && driver.cuTensorMapEncodeTiled;
     if (copies_tensors_) {
       compiled.tensor_function();
     } else if (can_be_aligned) {
@@ -80,7 +80,7 @@ class ProductLaunch final : public Launch {
     const bool is_few = int64_t{blocks_} * splits_ <= compiled.device->facts().multiprocessors;
     const int needed = compiled.tile.shared_bytes(static_cast<int>(p_.k_tiles_per_split));
     shared_bytes_ = static_cast<unsigned>(is_few ? compiled.bytes_of_few() : int64_t{needed});
-    if (copies_tensors_) set_tensors(tiles_m, tiles_n);
+    if (copies_tensors_) map_b();
     if (p_.is_cluster) {
       p_.parts = static_cast<uint32_t>(needed);
       const int parts = compiled.tile.cluster_bytes(static_cast<int>(splits_));
@@ -120,17 +120,10 @@ class ProductLaunch final : public Launch {
     size.cluster_y = p_.is_cluster ? splits_ : 1;
     const Stream& stream = static_cast<Queue*>(arguments.queue)->stream();
     void* parameters[] = {&p_, &maps_};
-    if (copies_tensors_ && aligned) {
-      map_a();
-      ContractParameters p = p_;
-      p.all_tiles = several_tiles_;
-      parameters[0] = &p;
-      size.blocks = clusters_;
-      size.blocks_y = size.cluster_y = static_cast<unsigned>(compiled_.tile.cluster);
-      compiled_.tensor_function().launch(stream, size, parameters);
-    } else {
-      compiled_.function(aligned).launch(stream, size, {parameters, compiled_.tile.persistent ? size_t{2} : size_t{1}});
-    }
+    const bool tensors = copies_tensors_ && aligned;
+    if (tensors) map_a();
+    const Function& function = tensors ? compiled_.tensor_function() : compiled_.function(aligned);
+    function.launch(stream, size, {parameters, compiled_.tile.persistent ? size_t{2} : size_t{1}});
   }
 
  private:
@@ -193,21 +186,12 @@ class ProductLaunch final : public Launch {
     a_can_be_vector_ = w[1] % chunk() == 0 && p_.a_row % chunk() == 0 && window.height <= 16 && window.width <= 16;
   }
 
-  // Clusters take tiles below each other, and copy tensors.
-  void set_tensors(int64_t tiles_m, int64_t tiles_n) {
-    const int cluster = compiled_.tile.cluster;
-    several_tiles_ = narrow((tiles_m + cluster - 1) / cluster * tiles_n, "a number of tiles");
-    // Clusters beyond these would begin when others have ended: in twice the time.
-    LaunchSize size;
-    size.blocks = several_tiles_;
-    size.blocks_y = size.cluster_y = static_cast<unsigned>(cluster);
-    size.threads = static_cast<unsigned>(compiled_.tile.threads_of_block());
-    size.shared_bytes = shared_bytes_;
-    clusters_ = std::min(several_tiles_, cluster == 1 ? blocks_ : std::max(1u, compiled_.tensor_function().clusters_at_once(size)));
+  // By parts of 32 columns, whose columns come in another order: see TensorMaps.
+  void map_b() {
     const uint64_t row = static_cast<uint64_t>(p_.b_row) * element_bytes();
-    const auto part_columns = uint64_t{32}, part = part_columns * row;
-    map(maps_.b, const_cast<std::byte*>(compiled_.weights->data()), {p_.k, 2, 4, 4, p_.n / part_columns},
-        {row, 8 * row, 2 * row, part}, {2, 4, 4, static_cast<uint32_t>(compiled_.tile.n / 32 / cluster)});
+    constexpr uint32_t part = 32;
+    map(maps_.b, const_cast<std::byte*>(compiled_.weights->data()), {p_.k, 2, 4, 4, p_.n / part},
+        {row, 8 * row, 2 * row, part * row}, {2, 4, 4, static_cast<uint32_t>(compiled_.tile.n) / part});
   }
 
   void map_a() {
@@ -322,7 +306,6 @@ class ProductLaunch final : public Launch {
   TensorMaps maps_ = {};
   const void* mapped_a_ = nullptr;
   bool copies_tensors_ = false;
-  uint32_t several_tiles_ = 0, clusters_ = 0;  // of tensor copies: what clusters take, and how many of them there are
   int64_t batch_ = 1;
   bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;
   bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "backends/cuda/tactic.h"
 #include "base/dtype.h"
@@ -52,7 +51,7 @@ constexpr ContractTile byte_tiles[] = {byte_tile(128, 128, 4, 3, false), byte_ti
                                        byte_tile(64, 192, 4, 3, false),  byte_tile(64, 192, 4, 3, true),
                                        byte_tile(128, 256, 8, 4, true)};
 // Blocks that stay. A tile of 64 rows reads B twice as often, and leaves registers for what comes behind the sums.
-constexpr ContractTile persistent_tile(int m, int n, int stages, int cluster) {
+constexpr ContractTile persistent_tile(int m, int n, int stages) {
   return {.m = m,
           .n = n,
           .warps_m = 4,
@@ -60,13 +59,10 @@ constexpr ContractTile persistent_tile(int m, int n, int stages, int cluster) {
           .stages = stages,
           .by_warpgroups = true,
           .from_registers = true,
-          .persistent = true,
-          .cluster = cluster};
+          .persistent = true};
 }
-constexpr ContractTile persistent_tiles[] = {
-    persistent_tile(128, 128, 6, 0), persistent_tile(64, 192, 6, 0),  persistent_tile(128, 64, 8, 0),
-    persistent_tile(128, 128, 6, 1), persistent_tile(128, 128, 6, 2), persistent_tile(64, 256, 5, 2),
-    persistent_tile(64, 192, 6, 1),  persistent_tile(64, 192, 6, 2),  persistent_tile(128, 64, 8, 2)};
+constexpr ContractTile persistent_tiles[] = {persistent_tile(128, 128, 6), persistent_tile(64, 192, 6),
+                                             persistent_tile(128, 64, 8)};
 // With patches.
 constexpr ContractTile patch_tile(int rows, int n, int warps) {
   return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
@@ -87,7 +83,8 @@ constexpr double ring_latency = 800;           // of a copy, which the slices of
 constexpr double window_slice = 80;            // … and more for a slice through windows, …
 constexpr double window_copy = 30;             // … for each 16 bytes that a thread copies
 constexpr double gap = 150;                    // where a slice's products wait for those before (not fitted)
-constexpr double l2_bytes_per_cycle = 65;      // of one multiprocessor
+constexpr double l2_bytes_per_cycle = 65;      // of one multiprocessor, …
+constexpr double persistent_l2_bytes_per_cycle = 42;  // … all of which copy without a pause (an H100: BERT at 32, ViT at 32)
 constexpr double overlap = 0.5;                // of the shorter one of copies and products, as much comes on top
 constexpr double sum_bytes_per_cycle = 30;     // of the sums on their way out, …
 constexpr double finish = 300;                 // … and for each chunk of 8 columns that a thread finishes
@@ -162,9 +159,9 @@ double seconds_of_tiles(const ContractForm& form, const ContractTile& tile, int 
   const bool is_cluster = splits <= 8 && device.features.clusters;
   if (tile.persistent) {
     // The products of two tiles in turn, beside what comes behind those of the other one; the last one's is beside nothing.
-    const double together = std::max(tile.cluster, 1);
-    const double turns = std::ceil(tiles / together / std::floor(device.multiprocessors / together));
-    const double products = std::max(area * bk / rate_of(form, tile), (tile.m + tile.n / together) * 128 / l2_bytes_per_cycle) * per_split,
+    const double turns = std::ceil(tiles / device.multiprocessors);
+    const double bytes = (tile.m + tile.n) * 128;
+    const double products = std::max(area * bk / rate_of(form, tile), bytes / persistent_l2_bytes_per_cycle) * per_split,
                  finishing = finish_held * area / 8 / tile.threads();
     return seconds_around +
            (start + std::max(turns * products, turns / 2 * (products + finishing)) + finishing) / cycles_per_second;
@@ -184,7 +181,7 @@ TacticParameters TileChoice::parameters() const {
   if (tile.tf32)
     return {{"m", tile.m},           {"n", tile.n},      {"warps", tile.threads() / 32},
             {"stages", tile.stages}, {"splits", splits}, {"tf32", 1}};
-  if (tile.persistent) return {{"m", tile.m}, {"n", tile.n}, {"stages", tile.stages}, {"persistent", 1}, {"cluster", tile.cluster}};
+  if (tile.persistent) return {{"m", tile.m}, {"n", tile.n}, {"stages", tile.stages}, {"persistent", 1}};
   if (tile.patch_rows > 0)
     return {{"rows", tile.patch_rows}, {"n", tile.n}, {"warps", tile.threads() / 32}, {"patch", 1}};
   if (tile.waits)
@@ -210,8 +207,7 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
   if (features.warpgroup_products && bit_width(form.dtype) <= 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
   if (features.warpgroup_products && bit_width(form.dtype) <= 16 && !form.steps && !form.finishes_rows && !form.b_by_columns)
-    std::copy_if(std::begin(persistent_tiles), std::end(persistent_tiles), std::back_inserter(tiles),
-                 [&](const ContractTile& tile) { return tile.cluster == 0 || form.tensor_copies; });
+    tiles.insert(tiles.end(), std::begin(persistent_tiles), std::end(persistent_tiles));
   if (features.warpgroup_products && bit_width(form.dtype) == 8) {
     tiles.insert(tiles.end(), std::begin(byte_tiles), std::end(byte_tiles));
     for (const ContractTile& tile : warpgroup_tiles) {
