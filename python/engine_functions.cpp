@@ -73,13 +73,17 @@ PyObject* save(PyObject*, PyObject* arguments) {
   });
 }
 
-PyObject* save_bytes(PyObject*, PyObject* capsule) {
+// weights: 1 or 0 with or without those that a refit can replace, -1 as the engine was built.
+PyObject* save_bytes(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  int weights = -1;
+  if (PyArg_ParseTuple(arguments, "Oi", &capsule, &weights) == 0) return nullptr;
   return guarded([&] {
     const Engine& engine = engine_of(capsule);
     std::vector<std::byte> file;
     {
       const Unlocked unlocked;
-      file = engine.save();
+      file = weights < 0 ? engine.save() : engine.save_with(weights != 0);
     }
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(file.data()), static_cast<Py_ssize_t>(file.size()));
   });
@@ -292,6 +296,13 @@ PyObject* output_shape(PyObject*, PyObject* arguments) {
   return guarded([&] { return numbers(context_of(capsule).output_shape(name)); });
 }
 
+PyObject* largest_output_shape(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os", &capsule, &name) == 0) return nullptr;
+  return guarded([&] { return numbers(context_of(capsule).largest_output_shape(name)); });
+}
+
 PyObject* output(PyObject*, PyObject* arguments) {
   PyObject* capsule = nullptr;
   const char* name = nullptr;
@@ -325,7 +336,7 @@ PyMethodDef engine_functions[] = {
     {"set_weight_budget", set_weight_budget, METH_VARARGS, "set_weight_budget(engine, budget)"},
     {"weight_streaming", asked<camshaft_engine_weight_streaming>, METH_O, "weight_streaming(engine) -> JSON"},
     {"save", save, METH_VARARGS, "save(engine, path)"},
-    {"save_bytes", save_bytes, METH_O, "save_bytes(engine) -> bytes"},
+    {"save_bytes", save_bytes, METH_VARARGS, "save_bytes(engine, weights) -> bytes"},
     {"info", asked<camshaft_engine_info>, METH_O, "info(engine) -> JSON, as camshaft_engine_info says"},
     {"layers", asked<camshaft_engine_layers>, METH_O, "layers(engine) -> JSON"},
     {"layers_onnx", layers_onnx, METH_O, "layers_onnx(engine) -> bytes"},
@@ -345,6 +356,7 @@ PyMethodDef engine_functions[] = {
     {"enqueue", enqueue, METH_VARARGS, "enqueue(context, stream)"},
     {"synchronize", synchronize, METH_O, "synchronize(context)"},
     {"output_shape", output_shape, METH_VARARGS, "output_shape(context, name) -> [size]"},
+    {"largest_output_shape", largest_output_shape, METH_VARARGS, "largest_output_shape(context, name) -> [size]"},
     {"output", output, METH_VARARGS, "output(context, name) -> (dtype, dims, number of the GPU, -1 for the host)"},
     {"output_address", output_address, METH_VARARGS, "output_address(context, name) -> number"},
     {"output_dlpack", output_dlpack, METH_VARARGS, "output_dlpack(context, name) -> dlpack"},

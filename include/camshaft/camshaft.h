@@ -372,6 +372,10 @@ CAMSHAFT_API camshaft_status camshaft_engine_load_memory(const void* data, size_
 CAMSHAFT_API camshaft_status camshaft_engine_save_file(const camshaft_engine* engine, const char* path);
 /* What the file would hold; free it with camshaft_free. */
 CAMSHAFT_API camshaft_status camshaft_engine_save_memory(const camshaft_engine* engine, void** data, size_t* bytes);
+/* The same with the weights that a refit can replace (1) or without (0), however the engine was built: the other call
+ * has them but for an engine that was built with "strip-weights". */
+CAMSHAFT_API camshaft_status camshaft_engine_save_memory_with(const camshaft_engine* engine, int32_t weights,
+                                                              void** data, size_t* bytes);
 CAMSHAFT_API void camshaft_engine_free(camshaft_engine* engine);
 /* Whether a file begins like an engine: to tell it from a model, not to trust it. */
 CAMSHAFT_API camshaft_status camshaft_is_engine_file(const char* path, int32_t* is_engine);
@@ -491,6 +495,9 @@ CAMSHAFT_API camshaft_status camshaft_context_bind_output(camshaft_context* cont
  * written to `dims`. */
 CAMSHAFT_API camshaft_status camshaft_context_output_shape(camshaft_context* context, const char* name, size_t capacity,
                                                            int64_t* dims, size_t* rank);
+/* The same of the largest shape that it can have, where the output's own depends on the data. */
+CAMSHAFT_API camshaft_status camshaft_context_largest_output_shape(camshaft_context* context, const char* name,
+                                                                   size_t capacity, int64_t* dims, size_t* rank);
 /* Computes all outputs and waits for them. */
 CAMSHAFT_API camshaft_status camshaft_context_run(camshaft_context* context);
 /* Puts a run into a CUDA stream (null: the default one) and returns; see Context::enqueue in camshaft/context.hpp. */

@@ -81,16 +81,10 @@ class Context {
 
   /// The shape an output will have for the input shapes set so far. Throws Error(invalid_argument) when an input's
   /// shape is not set yet, or when the shape depends on the data (ask output() after the run then).
-  Dims output_shape(const std::string& name) {
-    Dims dims(8);
-    for (;;) {
-      size_t rank = 0;
-      detail::check(camshaft_context_output_shape(handle_.get(), name.c_str(), dims.size(), dims.data(), &rank));
-      const bool fits = rank <= dims.size();
-      dims.resize(rank);
-      if (fits) return dims;
-    }
-  }
+  Dims output_shape(const std::string& name) { return shape_of(name, camshaft_context_output_shape); }
+  /// The largest shape that it can have for these, where its own depends on the data. Throws Error(invalid_argument)
+  /// when an input's shape is not set yet, and where nothing bounds it.
+  Dims largest_output_shape(const std::string& name) { return shape_of(name, camshaft_context_largest_output_shape); }
 
   /// Computes all outputs. The first run with new shapes plans memory and prepares the kernels; later ones allocate
   /// nothing. Throws Error, or what a tap threw; the context stays usable.
@@ -180,6 +174,18 @@ class Context {
   size_t memory_bytes() const { return camshaft_context_memory_bytes(handle_.get()); }
 
  private:
+  template <class Call>
+  Dims shape_of(const std::string& name, const Call& call) {
+    Dims dims(8);
+    for (;;) {
+      size_t rank = 0;
+      detail::check(call(handle_.get(), name.c_str(), dims.size(), dims.data(), &rank));
+      const bool fits = rank <= dims.size();
+      dims.resize(rank);
+      if (fits) return dims;
+    }
+  }
+
   using Tap = detail::Callback<void(const Tensor&)>;
   struct Free {
     void operator()(camshaft_context* context) const { camshaft_context_free(context); }

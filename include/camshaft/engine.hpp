@@ -71,9 +71,15 @@ class Engine {
     void* data = nullptr;
     size_t size = 0;
     detail::check(camshaft_engine_save_memory(handle(), &data, &size));
-    const std::unique_ptr<void, void (*)(void*)> held(data, camshaft_free);
-    const auto* begin = static_cast<const std::byte*>(data);
-    return {begin, begin + size};
+    return taken(data, size);
+  }
+  /// The same with the weights that a refit can replace or without, however the engine was built. Throws
+  /// Error(invalid_argument) where it has none, or where no refit could bring them back.
+  std::vector<std::byte> save_with(bool weights) const {
+    void* data = nullptr;
+    size_t size = 0;
+    detail::check(camshaft_engine_save_memory_with(handle(), weights, &data, &size));
+    return taken(data, size);
   }
 
   const std::vector<TensorInfo>& inputs() const { return facts_->inputs; }
@@ -171,6 +177,12 @@ class Engine {
   const camshaft_engine* handle() const { return handle_.get(); }
 
  private:
+  // Bytes that the C interface gave.
+  static std::vector<std::byte> taken(void* data, size_t size) {
+    const std::unique_ptr<void, void (*)(void*)> held(data, camshaft_free);
+    const auto* begin = static_cast<const std::byte*>(data);
+    return {begin, begin + size};
+  }
   struct Facts {
     std::vector<TensorInfo> inputs, outputs;
     std::vector<Profile> profiles;

@@ -82,7 +82,11 @@ class Engine:
 
     def __bytes__(self) -> bytes:
         """What the file would hold."""
-        return _native.save_bytes(self._engine)
+        return _native.save_bytes(self._engine, -1)
+
+    def to_bytes(self, *, weights: bool) -> bytes:
+        """The same with the weights that a refit can replace or without, however the engine was built (strip_weights)."""
+        return _native.save_bytes(self._engine, int(weights))
 
     @property
     def profiles(self) -> list[dict[str, dict[str, list[int]]]]:
@@ -309,6 +313,11 @@ class Context:
     def output_shape(self, name: str) -> tuple[int, ...]:
         """For the shapes of the inputs set so far."""
         return tuple(_native.output_shape(self._context, name))
+
+    def largest_output_shape(self, name: str) -> tuple[int, ...]:
+        """The largest shape that it can have for these, where its own depends on the data. Raises InvalidArgumentError
+        where nothing bounds it."""
+        return tuple(_native.largest_output_shape(self._context, name))
 
     def run(self, inputs: RunInputs | None = None, *, stream: int | None = None) -> dict[str, Array]:
         """Sets the inputs of a dict and computes all outputs: {name: Array}. Waits for them, unless `stream` is given, a

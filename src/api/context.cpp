@@ -59,14 +59,24 @@ camshaft_status camshaft_context_bind_output(camshaft_context* context, const ch
   return guarded([&] { of(context).bind_output(given(name, "name"), data, bytes, device_id_of(device)); });
 }
 
+namespace {
+
+void give_shape(const std::vector<int64_t>& shape, size_t capacity, int64_t* dims, size_t* rank) {
+  *given(rank, "rank") = shape.size();
+  const size_t written = std::min(capacity, shape.size());
+  if (written > 0) std::copy_n(shape.begin(), written, given(dims, "dims"));
+}
+
+}  // namespace
+
 camshaft_status camshaft_context_output_shape(camshaft_context* context, const char* name, size_t capacity,
                                               int64_t* dims, size_t* rank) {
-  return guarded([&] {
-    const std::vector<int64_t> shape = of(context).output_shape(given(name, "name"));
-    *given(rank, "rank") = shape.size();
-    const size_t written = std::min(capacity, shape.size());
-    if (written > 0) std::copy_n(shape.begin(), written, given(dims, "dims"));
-  });
+  return guarded([&] { give_shape(of(context).output_shape(given(name, "name")), capacity, dims, rank); });
+}
+
+camshaft_status camshaft_context_largest_output_shape(camshaft_context* context, const char* name, size_t capacity,
+                                                      int64_t* dims, size_t* rank) {
+  return guarded([&] { give_shape(of(context).largest_output_shape(given(name, "name")), capacity, dims, rank); });
 }
 
 camshaft_status camshaft_context_run(camshaft_context* context) {

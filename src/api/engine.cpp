@@ -106,6 +106,11 @@ camshaft_status camshaft_engine_save_memory(const camshaft_engine* engine, void*
   return guarded([&] { give_bytes(engine_bytes(given(engine, "engine")->engine), data, bytes); });
 }
 
+camshaft_status camshaft_engine_save_memory_with(const camshaft_engine* engine, int32_t weights, void** data,
+                                                 size_t* bytes) {
+  return guarded([&] { give_bytes(engine_bytes_with(given(engine, "engine")->engine, weights != 0), data, bytes); });
+}
+
 void camshaft_engine_free(camshaft_engine* engine) {
   delete engine;
 }

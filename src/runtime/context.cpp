@@ -12,6 +12,7 @@
 #include "base/work_scope.h"
 #include "base/workers.h"
 #include "ir/container_type.h"
+#include "ir/ops/size_bounds.h"
 #include "reference/evaluate.h"
 #include "reference/operations.h"
 #include "runtime/adapters.h"
@@ -387,6 +388,26 @@ std::vector<int64_t> Context::output_shape(const std::string& name) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the shape of output '{}' depends on the data; ask output() after the run", name));
   return bound.dims(id);
+}
+
+std::vector<int64_t> Context::largest_output_shape(const std::string& name) {
+  const size_t o = impl_->output_index(name);
+  const BoundPlan& bound = impl_->bind();
+  const int32_t id = impl_->engine->plan.outputs[o];
+  if (bound.known(id)) return bound.dims(id);
+  const Graph& graph = impl_->engine->graph;
+  const ops::SizeBounds bounds(graph, bound.symbols());
+  std::vector<int64_t> dims;
+  if (const TensorType& type = graph.type(graph.outputs[o]); !is_container(type.dtype))
+    for (const Dim& size : type.shape) {
+      const auto most = bounds.of(size);
+      if (!most)
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("nothing bounds the shape of output '{}', which depends on the data: {}", name,
+                                to_string(type)));
+      dims.push_back(*most);
+    }
+  return dims;
 }
 
 void Context::run() {

@@ -83,6 +83,9 @@ class Context {
   /// The shape an output will have for the input shapes set so far. Throws Error(invalid_argument) when an input's
   /// shape is not set yet, or when the shape depends on the data (ask output() after the run then).
   std::vector<int64_t> output_shape(const std::string& name);
+  /// The largest shape that it can have for these, where its own depends on the data: elements that are not zero are no
+  /// more than all. Throws Error(invalid_argument) when an input's shape is not set yet, and where nothing bounds it.
+  std::vector<int64_t> largest_output_shape(const std::string& name);
 
   /// Computes all outputs. The first run with new shapes plans memory and prepares the kernels; later ones allocate
   /// nothing. Throws Error; the context stays usable.

@@ -304,6 +304,19 @@ std::vector<std::byte> engine_bytes(const Engine& engine) {
   return engine_file_bytes(stored(*now));
 }
 
+std::vector<std::byte> engine_bytes_with(const Engine& engine, bool weights) {
+  const std::shared_ptr<const Engine::Impl> now = engine.impl();
+  if (weights && now->lacks_weights)
+    throw Error(ErrorCode::invalid_argument,
+                "the engine has no weights (it was built with strip-weights): refit it before it is saved with them");
+  if (!weights && !now->initializers)
+    throw Error(ErrorCode::invalid_argument,
+                "the engine was not built to be refitted (refit): nothing could bring back weights that are left out");
+  Engine::Impl saved(*now);
+  saved.saves_stripped = !weights;
+  return engine_file_bytes(stored(saved));
+}
+
 const std::vector<TensorInfo>& Engine::inputs() const {
   return shared_->inputs;
 }

@@ -83,6 +83,9 @@ std::vector<Keep> kept_constants(const Engine::Impl& engine);
 Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOptions& where = {});
 /// What Engine::save() writes.
 std::vector<std::byte> engine_bytes(const Engine& engine);
+/// The same with the weights that a refit can replace or without, however the engine was built. Throws
+/// Error(invalid_argument) where it has none, or where no refit could bring them back.
+std::vector<std::byte> engine_bytes_with(const Engine& engine, bool weights);
 
 /// The symbols of the graph's inputs bound to a profile's optimum. Inputs that the profile does not name are left out.
 SymbolBindings bind_profile(const Graph& graph, const Profile& profile);

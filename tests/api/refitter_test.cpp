@@ -77,5 +77,23 @@ TEST(Refitter, KeepsTheEngine) {
   refitter.refit();
 }
 
+TEST(Refitter, EnginesAreSavedWithWeightsOrWithout) {
+  const Engine engine = engine_with(1);
+  const std::vector<std::byte> without = engine.save_with(false);
+  EXPECT_LT(without.size(), engine.save().size());
+  EXPECT_EQ(engine.save_with(true), engine.save());
+  const Engine stripped = Engine::load(without);
+  EXPECT_NE(failure([&] { stripped.save_with(true); }).find("the engine has no weights"), std::string::npos);
+  EXPECT_EQ(stripped.save_with(false), without);
+  Refitter refitter(stripped);
+  refitter.set("w", matrix(2));
+  refitter.refit(1);
+  EXPECT_EQ(stripped.save(), without) << "as it was loaded";
+  Context context = Engine::load(stripped.save_with(true)).create_context();
+  EXPECT_EQ(result(context), Tensor::of<float>(DType::f32, {1, 3}, {-6, -6, -6}));
+  EXPECT_NE(failure([] { engine_with(1, false).save_with(false); }).find("not built to be refitted"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace camshaft::refitter_test

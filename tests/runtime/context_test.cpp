@@ -425,6 +425,10 @@ TEST(Context, SizesThatDependOnTheData) {
     EXPECT_MESSAGE("depends on the data", [&] { context.output_shape("twice"); });
     EXPECT_EQ(context.output_shape("known"), (Dims{n, 3}));
     EXPECT_EQ(context.output_shape("sum"), (Dims{2}));
+    EXPECT_EQ(context.largest_output_shape("part"), (Dims{n, 3}));
+    EXPECT_EQ(context.largest_output_shape("t"), (Dims{n, 2}));
+    EXPECT_EQ(context.largest_output_shape("known"), (Dims{n, 3}));
+    EXPECT_MESSAGE("nothing bounds the shape of output 'twice'", [&] { context.largest_output_shape("twice"); });
     context.run();
     const std::vector<Tensor> expected = evaluate(parse_graph(model, operators()), inputs, pool);
     for (size_t o = 0; o < expected.size(); ++o)

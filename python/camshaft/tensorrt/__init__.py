@@ -20,6 +20,7 @@ from camshaft.tensorrt._algorithms import (
     IAlgorithmSelector,
     IAlgorithmVariant,
 )
+from camshaft.tensorrt._assertions import IAssertionLayer
 from camshaft.tensorrt._builder import Builder, IProgressMonitor
 from camshaft.tensorrt._calibrators import (
     IInt8Calibrator,
@@ -49,6 +50,7 @@ from camshaft.tensorrt._layers import (
     ICumulativeLayer,
     IDeconvolutionLayer,
     IDequantizeLayer,
+    IDynamicQuantizeLayer,
     IEinsumLayer,
     IElementWiseLayer,
     IFillLayer,
@@ -111,6 +113,9 @@ from camshaft.tensorrt._plugin_types import (
     IPluginCreator,
     IPluginCreatorInterface,
     IPluginCreatorV3One,
+    IPluginCreatorV3Quick,
+    IPluginResource,
+    IPluginResourceContext,
     IPluginV2,
     IPluginV2DynamicExt,
     IPluginV2DynamicExtBase,
@@ -120,12 +125,17 @@ from camshaft.tensorrt._plugin_types import (
     IPluginV3OneBuildV2,
     IPluginV3OneCore,
     IPluginV3OneRuntime,
+    IPluginV3QuickBuild,
+    IPluginV3QuickCore,
+    IPluginV3QuickRuntime,
+    InterfaceInfo,
     IVersionedInterface,
     PluginField,
     PluginFieldCollection,
     PluginFieldCollection_,
     PluginTensorDesc,
 )
+from camshaft.tensorrt._quick_plugins import KernelLaunchParams
 from camshaft.tensorrt._refitter import OnnxParserRefitter, Refitter
 from camshaft.tensorrt._runtime import (
     EngineInspector,
@@ -149,6 +159,8 @@ from camshaft.tensorrt._values import (
     nptype,
     volume,
 )
+
+from camshaft.tensorrt import plugin  # noqa: E402, after what it is made of
 
 #: Programs name the module inside of TensorRT's package, too.
 tensorrt = sys.modules[__name__]

@@ -3,6 +3,7 @@
 import itertools
 
 from camshaft.tensorrt import _layers
+from camshaft.tensorrt._assertions import IAssertionLayer, outputs_of
 from camshaft.tensorrt._conditionals import IIfConditional
 from camshaft.tensorrt._enums import (
     CumulativeOperation,
@@ -19,6 +20,7 @@ from camshaft.tensorrt._network import INetworkDefinition, ITensor
 from camshaft.tensorrt._own_plugins import OwnPlugin
 from camshaft.tensorrt._plugin_layers import IPluginV2Layer, IPluginV3Layer
 from camshaft.tensorrt._plugin_types import IPluginV2DynamicExt, IPluginV3
+from camshaft.tensorrt._quick_plugins import request_of
 from camshaft.tensorrt._values import Dims
 
 
@@ -328,6 +330,21 @@ class Network(INetworkDefinition):
             LayerType.DEQUANTIZE,
         )
 
+    def add_dynamic_quantize(self, input, axis, block_size, output_type, scale_type):
+        return self._add(
+            lambda network, name, outputs: _layers.IDynamicQuantizeLayer(
+                network, name, input, outputs, axis, block_size, DataType(output_type), DataType(scale_type)
+            ),
+            LayerType.DYNAMIC_QUANTIZE,
+            outputs=2,
+        )
+
+    def add_dynamic_quantize_v2(self, input, block_shape, output_type, scale_type):
+        """The same with a block's size along each axis."""
+        layer = self.add_dynamic_quantize(input, -1, 1, output_type, scale_type)
+        layer.block_shape = block_shape
+        return layer
+
     # ---- Plugins ----
 
     def add_plugin_v2(self, inputs, plugin):
@@ -344,6 +361,13 @@ class Network(INetworkDefinition):
         core, build = (plugin.get_capability_interface(PluginCapabilityType[part]) for part in ("CORE", "BUILD"))
         key = (core.plugin_name, core.plugin_version, core.plugin_namespace)
         return self._plugin_layer(IPluginV3Layer, inputs, shape_inputs or [], plugin, key, build.num_outputs)
+
+    def add_plugin(self, tuple_or_func, aot=None):
+        """Of what calling a plugin of tensorrt.plugin.op gives, or of (inputs, shape inputs, plugin)."""
+        if callable(tuple_or_func):
+            tuple_or_func = tuple_or_func(request_of(self, aot))
+        inputs, shape_inputs, plugin = tuple_or_func
+        return self.add_plugin_v3(inputs, shape_inputs, plugin)
 
     def _plugin_layer(self, kind, inputs, shape_inputs, plugin, key, outputs):
         return self._add(
@@ -366,16 +390,15 @@ class Network(INetworkDefinition):
         self._constructs.append(kind(self, f"(Unnamed {word}* {len(self._constructs)})"))
         return self._constructs[-1]
 
-    # ---- What there is nothing for ----
-
-    def _missing(self, what, way_out):
-        raise NotImplementedError(f"{what} is not there yet: {way_out}")
+    # ---- Assertions ----
 
     def add_assertion(self, condition, message):
-        self._missing("add_assertion()", "shapes are checked when a run begins; leave the assertion out")
+        """Runs fail, with this message, where an element of the condition is false; a build does where it always is."""
+        return self._add(
+            lambda network, name, outputs: IAssertionLayer(network, name, condition, outputs, message),
+            LayerType.ASSERTION,
+            outputs=0,
+        )
 
-    def add_dynamic_quantize(self, input, axis, block_size, output_type, scale_type):
-        self._missing("add_dynamic_quantize()", "use add_quantize() with a scale")
-
-    def add_plugin(self, *arguments):
-        self._missing("add_plugin()", "use add_plugin_v2() or add_plugin_v3()")
+    def _conditions(self):
+        return outputs_of(self)

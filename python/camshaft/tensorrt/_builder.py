@@ -7,6 +7,7 @@ import camshaft
 from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._add_layers import Network
 from camshaft.tensorrt._algorithms import Selection
+from camshaft.tensorrt._assertions import check_known
 from camshaft.tensorrt._calibrators import calibration_file, file_of_ranges
 from camshaft.tensorrt._config import (
     REFUSED,
@@ -147,6 +148,7 @@ class Builder(Reporter):
         try:
             with self._reporting(), tempfile.TemporaryDirectory(prefix="camshaft-") as folder:
                 self._tell_of_flags(config)
+                check_known(network)
                 model, nodes = network._to_model()
                 options = self._options(network, config, folder, model, nodes)
                 engine = self._selected(network, model, monitored, options, config, Path(folder) / "lock")

@@ -5,7 +5,7 @@ import ctypes
 import numpy
 
 import camshaft
-from camshaft.tensorrt import _cuda, _graphs
+from camshaft.tensorrt import _assertions, _cuda, _graphs
 from camshaft.tensorrt._enums import ErrorCodeTRT, ProfilingVerbosity, TensorLocation
 from camshaft.tensorrt._log import Reporter, theirs
 from camshaft.tensorrt._values import Dims, bytes_of_element, nptype, volume
@@ -154,7 +154,8 @@ class IExecutionContext(Reporter):
     all_shape_inputs_specified = True
 
     def get_max_output_size(self, name):
-        """Bytes of an output at the largest shapes of its profile; -1 where they are not known."""
+        """Bytes that an output has at most: at the largest shapes of the profile, or, without one, at those that are set.
+        -1 where these are not known, and where nothing bounds what depends on the data."""
         ranges = {
             info.name: self.engine.get_tensor_profile_shape(info.name, self._profile)[2]
             for info in self.engine._engine.inputs
@@ -165,7 +166,7 @@ class IExecutionContext(Reporter):
         try:
             for input_name, shape in ranges.items():
                 context.set_input_shape(input_name, shape)
-            return volume(context.output_shape(name)) * self.engine.get_tensor_dtype(name).itemsize
+            return volume(context.largest_output_shape(name)) * self.engine.get_tensor_dtype(name).itemsize
         except camshaft.Error:
             return -1
 
@@ -231,6 +232,8 @@ class IExecutionContext(Reporter):
             unbound = self._bind_outputs()
             for name in self.engine._debug_tensors:
                 self._context.keep_output(name, on_device=_cuda.has_gpu())
+            for name in self.engine._assertions:
+                self._context.keep_output(name)
             if self._times is not None:
                 self._times.reset()
             if stream is None or not _cuda.has_gpu():
@@ -239,12 +242,22 @@ class IExecutionContext(Reporter):
                 self._context.run()
             else:
                 self._context.enqueue(stream)
+            if not self._check_assertions():
+                return False
             self._tell_listener(stream or 0)
             self._hand_over(unbound)
             if self._profiler is not None and self.enqueue_emits_profile:
                 self._report_times()
             return True
         return False
+
+    def _check_assertions(self):
+        if self.engine._assertions and _cuda.has_gpu():
+            self._context.synchronize()
+        for name in self.engine._assertions:
+            if wrong := _assertions.failed(name, self._context.output(name)):
+                return self._fail(wrong, ErrorCodeTRT.FAILED_EXECUTION)
+        return True
 
     def _bind_inputs(self):
         for info in self.engine._engine.inputs:

@@ -135,7 +135,7 @@ SliceMode = SampleMode  # its name in TensorRT 8
 ScaleMode = _numbered("ScaleMode", "UNIFORM CHANNEL ELEMENTWISE")
 ScatterMode = _numbered("ScatterMode", "ELEMENT ND")
 SeekPosition = _numbered("SeekPosition", "SET CUR END")
-SerializationFlag = _numbered("SerializationFlag", "EXCLUDE_WEIGHTS EXCLUDE_LEAN_RUNTIME", _Flags)
+SerializationFlag = _numbered("SerializationFlag", "EXCLUDE_WEIGHTS EXCLUDE_LEAN_RUNTIME INCLUDE_REFIT", _Flags)
 TacticSource = _numbered("TacticSource", "CUBLAS CUBLAS_LT CUDNN EDGE_MASK_CONVOLUTIONS JIT_CONVOLUTIONS", _Flags)
 TempfileControlFlag = _numbered("TempfileControlFlag", "ALLOW_IN_MEMORY_FILES ALLOW_TEMPORARY_FILES", _Flags)
 TensorFormat = _numbered(
@@ -159,3 +159,8 @@ PluginFieldType = _numbered(
     "PluginFieldType", "FLOAT16 FLOAT32 FLOAT64 INT8 INT16 INT32 CHAR DIMS UNKNOWN BF16 INT64 FP8 INT4 FP4"
 )
 TensorRTPhase = _numbered("TensorRTPhase", "BUILD RUNTIME")
+QuickPluginCreationRequest = _numbered(
+    "QuickPluginCreationRequest", "UNKNOWN PREFER_JIT PREFER_AOT STRICT_JIT STRICT_AOT"
+)
+PluginArgType = _numbered("PluginArgType", "INT")
+PluginArgDataType = _numbered("PluginArgDataType", "INT8 INT16 INT32")

@@ -14,6 +14,8 @@ def install():
     ours = sys.modules["camshaft.tensorrt"]
     for name in ("tensorrt", "tensorrt.tensorrt", "tensorrt_bindings", "tensorrt_lean", "tensorrt_dispatch"):
         sys.modules[name] = ours
+    sys.modules["tensorrt.plugin"] = ours.plugin
+    sys.modules["tensorrt.plugin.op"] = ours.plugin.op
     _stand_in_for_cuda()
     _stand_in_for_pycuda()
     if not _cuda.has_gpu():

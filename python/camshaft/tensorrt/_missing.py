@@ -17,9 +17,6 @@ _NOT_THERE = {
         "add_loop(), or ONNX's LSTM, GRU and RNN, are recurrent layers here",
     ),
     **dict.fromkeys(("ConsistencyChecker", "SafetyScope"), "there are no safety engines"),
-    "plugin": "there are no quickly deployable plugins: write a function of NumPy arrays (@camshaft.plugin), or an IPluginV3",
-    "IAssertionLayer": "shapes are checked when a run begins",
-    "IDynamicQuantizeLayer": "use add_quantize() with a scale",
 }
 
 

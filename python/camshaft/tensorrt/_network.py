@@ -378,5 +378,14 @@ class INetworkDefinition(Reporter):
 
     def _to_network(self):
         writer = self._written()
+        return self._with_outputs({tensor.name: tensor for tensor in self._outputs} | self._conditions()), writer.nodes()
+
+    def _with_outputs(self, outputs):
+        """The network as a model with these outputs: {name: tensor}."""
+        writer = self._written()
         self._writer = None  # outputs may be others next time
-        return writer.finish(self._outputs), writer.nodes()
+        return writer.finish(outputs)
+
+    def _conditions(self):
+        """Outputs that are not the program's: {name: tensor}."""
+        return {}

@@ -17,7 +17,11 @@ from camshaft.tensorrt._plugin_types import (
     IDimensionExpr,
     IExprBuilder,
     IPluginCreatorV3One,
+    IPluginCreatorV3Quick,
+    IPluginResourceContext,
     IPluginV3,
+    IPluginV3OneBuildV2,
+    IPluginV3QuickBuild,
     PluginField,
     PluginFieldCollection,
     PluginTensorDesc,
@@ -81,15 +85,18 @@ class PluginOperator:
         creator = self._creator
         text = attributes.get(STORED)
         shapes = int(attributes.get(SHAPES, [0])[0])
-        if isinstance(creator, IPluginCreatorV3One):
+        if isinstance(creator, (IPluginCreatorV3One, IPluginCreatorV3Quick)):
             fields = _fields_of_node(creator, attributes) if text is None else _fields_of(text[0])
-            plugin = creator.create_plugin(creator.name, fields, TensorRTPhase.BUILD)
+            namespace = [creator.plugin_namespace] if isinstance(creator, IPluginCreatorV3Quick) else []
+            plugin = creator.create_plugin(creator.name, *namespace, fields, TensorRTPhase.BUILD)
         elif text is None:
             plugin = creator.create_plugin(creator.name, _fields_of_node(creator, attributes))
         else:
             plugin = creator.deserialize_plugin(creator.name, base64.b64decode(text[0]))
         if plugin is None:
             raise ValueError(f"the creator of '{creator.name}' made no plugin")
+        if isinstance(plugin, IPluginV3QuickBuild):
+            return _OfQuick(plugin)
         return _OfV3(plugin, shapes) if isinstance(plugin, IPluginV3) else _OfV2(plugin)
 
 
@@ -147,14 +154,28 @@ class _Instance:
             dims = [expr._upper[1].get_constant_value() if expr.is_size_tensor() else expr._dim for expr in shape]
             late[index] = numpy.empty(max(1, math.prod(dims) * dtype.itemsize), numpy.uint8)
             made.append((late[index].ctypes.data, _described(dtype, dims)))
-        addresses, descs = [address for address, _ in made], [desc for _, desc in made]
+            made[-1][1].late_axes = [axis for axis, expr in enumerate(shape) if expr.is_size_tensor()]
+        given_at, made_at = [address for address, _, _ in inputs], [address for address, _ in made]
+        descs = [desc for _, desc in made]
+        aliases = self._aliases(given, len(outputs))
+        for output, index in aliases.items():
+            # Operands are not to be written to: it gets a copy, where it leaves its result.
+            ctypes.memmove(made_at[output], given_at[index], _bytes_of(given[index]))
+            given_at[index] = made_at[output]
+        self._compute(given, descs, given_at, made_at, aliases)
+        return [self._late(index, results, made, memory) for index, memory in late.items()]
+
+    def _aliases(self, given, outputs):
+        """{output: the input whose memory it lies in}"""
+        return {}
+
+    def _compute(self, given, descs, inputs, outputs, aliases):
         plugin, workspace_bytes = self._prepared(given, descs)
         workspace = numpy.empty(max(1, workspace_bytes) + 256, numpy.uint8)
         aligned = (workspace.ctypes.data + 255) // 256 * 256
-        status = plugin.enqueue(given, descs, [address for address, _, _ in inputs], addresses, aligned, 0)
+        status = plugin.enqueue(given, descs, inputs, outputs, aligned, 0)
         if status not in (None, 0):
             raise ValueError(f"enqueue() gave {status}")
-        return [self._late(index, results, made, memory) for index, memory in late.items()]
 
     @staticmethod
     def _late(index, results, made, memory):
@@ -175,6 +196,10 @@ class _Instance:
         if not hasattr(self._clones, "plugin"):
             self._clones.plugin = self._cloned()
         return self._clones.plugin
+
+
+def _bytes_of(desc):
+    return math.prod(desc.dims) * bytes_of_element(name_of_dtype(desc.type))
 
 
 def _text(expr):
@@ -213,11 +238,17 @@ class _OfV3(_Instance):
     def _supports(self, place, descs, inputs):
         return self._build.supports_format_combination(place, [_dynamic(desc) for desc in descs], inputs)
 
+    def _aliases(self, given, outputs):
+        if not isinstance(self._build, IPluginV3OneBuildV2):
+            return {}
+        found = {output: self._build.get_aliased_input(output) for output in range(outputs)}
+        return {output: index for output, index in found.items() if index >= 0}
+
     def _cloned(self):
         plugin = self._plugin.clone()
         runtime = plugin.get_capability_interface(PluginCapabilityType.RUNTIME)
         tactics = list(self._build.get_valid_tactics() or ())
-        own = runtime.attach_to_context(None) or runtime
+        own = runtime.attach_to_context(IPluginResourceContext()) or runtime
         own.set_tactic(tactics[0] if tactics else 0)
         return own
 
@@ -228,6 +259,21 @@ class _OfV3(_Instance):
         plugin = self._clone()
         plugin.on_shape_change(given, made)
         return plugin, size
+
+
+class _OfQuick(_Instance):
+    def _results(self, types, dims, values, count):
+        return self._plugin.results(types, dims)
+
+    def _supports(self, place, descs, inputs):
+        return self._plugin.supports(place, [_dynamic(desc) for desc in descs], inputs)
+
+    def _aliases(self, given, outputs):
+        return self._plugin.aliased_inputs([desc.type for desc in given], [list(desc.dims) for desc in given])
+
+    def _compute(self, given, descs, inputs, outputs, aliases):
+        ranges = [_dynamic(desc) for desc in [*given, *descs]]
+        self._plugin.compute(given, descs, inputs, outputs, ranges, aliases)
 
 
 class _OfV2(_Instance):

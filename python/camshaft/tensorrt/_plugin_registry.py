@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import threading
 
 import camshaft
 from camshaft import _native
@@ -44,6 +45,7 @@ class IPluginRegistry:
     def __init__(self):
         self._creators = {}  # of programs
         self._own = own_creators()
+        self._resources, self._resources_lock = {}, threading.Lock()  # [resource, how many hold it] by key
 
     all_creators = property(lambda self: list({**self._own, **self._creators}.values()))
     plugin_creator_list = property(lambda self: [c for c in self.all_creators if isinstance(c, IPluginCreator)])
@@ -53,15 +55,18 @@ class IPluginRegistry:
         """Whether it is registered now: not where there is one of that name, version and namespace."""
         if not isinstance(creator, (IPluginCreator, IPluginCreatorV3One)):
             raise TypeError(f"a creator is an IPluginCreator or an IPluginCreatorV3One, not {creator!r}")
-        key = (creator.name, creator.plugin_version, plugin_namespace or creator.plugin_namespace)
+        creator.plugin_namespace = plugin_namespace or creator.plugin_namespace
+        return self._enter(creator, _source_of(creator))
+
+    def _enter(self, creator, source):
+        key = (creator.name, creator.plugin_version, creator.plugin_namespace)
         if key in self._creators:
             return False
-        creator.plugin_namespace = key[2]
         domain, operator = operator_of(*key)
         file = getattr(inspect.getmodule(type(creator)), "__name__", "Python") + "." + type(creator).__name__
         made = PluginOperator(creator)
         try:
-            _native.register_plugin(domain, operator, key[1], file, _source_of(creator), made, [made.types()])
+            _native.register_plugin(domain, operator, key[1], file, source, made, [made.types()])
         except camshaft.InvalidArgumentError:  # one with other code was registered in its place
             return False
         self._creators[key] = creator
@@ -101,10 +106,23 @@ class IPluginRegistry:
     def deregister_library(self, handle):
         """Nothing is unloaded."""
 
-    def _missing(self, *arguments, **named):
-        raise NotImplementedError("plugins in Python share what their module has: there are no plugin resources")
+    def acquire_plugin_resource(self, key, resource):
+        """What all plugins have that ask for this key: a clone of the first one's resource."""
+        with self._resources_lock:
+            if key not in self._resources:
+                self._resources[key] = [resource.clone(), 0]
+            self._resources[key][1] += 1
+            return self._resources[key][0]
 
-    acquire_plugin_resource = release_plugin_resource = _missing
+    def release_plugin_resource(self, key):
+        """Gives it back; when nobody holds it any more it is released. 0, or -1 for a key that nobody holds."""
+        with self._resources_lock:
+            if key not in self._resources:
+                return -1
+            self._resources[key][1] -= 1
+            if self._resources[key][1] == 0:
+                self._resources.pop(key)[0].release()
+            return 0
 
 
 _REGISTRY = IPluginRegistry()

@@ -4,7 +4,7 @@ plugins and their creators derive from."""
 import numpy
 
 from camshaft._plugin import Dim
-from camshaft.tensorrt._enums import DimensionOperation, PluginFieldType, TensorFormat
+from camshaft.tensorrt._enums import APILanguage, DimensionOperation, PluginFieldType, TensorFormat
 from camshaft.tensorrt._values import Dims
 
 _FIELD_TYPES = {
@@ -147,11 +147,26 @@ class DimsExprs(list):
 # ---- Classes to derive from ----
 
 
+class InterfaceInfo:
+    """Which version of which class of TensorRT's another one is derived from."""
+
+    def __init__(self, kind, major=1, minor=0):
+        self.kind, self.major, self.minor = kind, major, minor
+
+
 class IVersionedInterface:
     """What all of them are."""
 
+    api_language = APILanguage.PYTHON
+
     def __init__(self):
         pass
+
+    @property
+    def interface_info(self):
+        """Of the class of TensorRT's next above."""
+        ours = next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)
+        return InterfaceInfo(ours.__name__)
 
 
 class IPluginCapability(IVersionedInterface):
@@ -191,6 +206,8 @@ class IPluginV3OneBuild(IPluginCapability):
 
 
 class IPluginV3OneBuildV2(IPluginV3OneBuild):
+    """The same with outputs that lie in an input's memory, which the plugin changes in place."""
+
     def get_aliased_input(self, output_index):
         return -1
 
@@ -265,3 +282,42 @@ class IPluginCreator(IPluginCreatorInterface):
 
 class IPluginCreatorV3One(IPluginCreatorInterface):
     """Makes plugins: create_plugin(name, field_collection, phase)."""
+
+
+# ---- Of quickly deployable plugins (tensorrt.plugin), whose decorators derive from these ----
+
+
+class IPluginV3QuickCore(IPluginCapability):
+    plugin_name, plugin_version, plugin_namespace = "", "1", ""
+
+
+class IPluginV3QuickBuild(IPluginCapability):
+    """What it makes of shapes and types."""
+
+
+class IPluginV3QuickRuntime(IPluginCapability):
+    """How it runs."""
+
+
+class IPluginCreatorV3Quick(IPluginCreatorInterface):
+    """Makes plugins: create_plugin(name, namespace, field_collection, phase, request)."""
+
+
+# ---- What plugins share ----
+
+
+class IPluginResource(IVersionedInterface):
+    """What plugins share: the registry keeps a clone() as long as one of them holds it, and then calls its release()."""
+
+    def clone(self):
+        raise NotImplementedError("a plugin resource needs clone()")
+
+    def release(self):
+        pass
+
+
+class IPluginResourceContext:
+    """What attach_to_context() gets: no allocator, as plugins run in memory of the host."""
+
+    gpu_allocator = None
+    error_recorder = None

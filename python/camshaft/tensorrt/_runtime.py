@@ -3,7 +3,7 @@
 import json
 
 import camshaft
-from camshaft.tensorrt import _cuda
+from camshaft.tensorrt import _assertions, _cuda
 from camshaft.tensorrt._context import IExecutionContext
 from camshaft.tensorrt._enums import (
     EngineCapability,
@@ -11,6 +11,7 @@ from camshaft.tensorrt._enums import (
     HardwareCompatibilityLevel,
     LayerInformationFormat,
     ProfilingVerbosity,
+    SerializationFlag,
     TensorFormat,
     TensorIOMode,
     TensorLocation,
@@ -140,7 +141,9 @@ class ICudaEngine(Reporter):
         super().__init__(logger)
         self._engine = engine
         self._debug_tensors = [name for name in engine.metadata.get("debug_tensors", "").split("\n") if name]
-        self._outputs = [info for info in engine.outputs if info.name not in self._debug_tensors]
+        self._assertions = [info.name for info in engine.outputs if info.name.startswith(_assertions.PREFIX)]
+        hidden = {*self._debug_tensors, *self._assertions}
+        self._outputs = [info for info in engine.outputs if info.name not in hidden]
         self._infos = {info.name: info for info in engine.inputs + self._outputs}
         self._names = list(self._infos)
         self._inputs = {info.name for info in engine.inputs}
@@ -340,12 +343,13 @@ class ICudaEngine(Reporter):
         return ISerializationConfig()
 
     def serialize_with_config(self, config):
-        from camshaft.tensorrt._enums import SerializationFlag
-
-        if config.get_flag(SerializationFlag.EXCLUDE_WEIGHTS):
-            self._fail("engines without weights cannot be made: clear SerializationFlag.EXCLUDE_WEIGHTS")
-            return None
-        return self.serialize()
+        """With EXCLUDE_WEIGHTS without the weights that a refit can replace; else with all of them, also of an engine
+        that was built without. None, with a message to the logger, where it has none, or no refit could bring them back."""
+        with self._reporting():
+            if config.get_flag(SerializationFlag.EXCLUDE_WEIGHTS):
+                return IHostMemory(self._engine.to_bytes(weights=False))
+            return IHostMemory(self._engine.to_bytes(weights=True))
+        return None
 
     def create_execution_context(self, strategy=ExecutionContextAllocationStrategy.STATIC, runtime_config=None):
         """A context. It plans its own memory, whatever the strategy is."""

@@ -122,17 +122,17 @@ class Writer:
         return self._initializers[name]
 
     def finish(self, outputs):
-        """The model, with these outputs. Raises what is wrong."""
+        """The model, with these outputs: {name: tensor}. Raises what is wrong."""
         self.catch_up()
         if self.errors:
             raise self.errors[0]
-        for tensor in outputs:
+        for name, tensor in outputs.items():
             try:
                 value = self.root.value(tensor)
             except Unknown:
                 inside = "is inside a loop or a conditional" if tensor in self.known else "is computed by no layer"
                 raise ValueError(f"output '{tensor.name}' {inside}") from None
-            self.model.output(value, tensor.name)
+            self.model.output(value, name)
         return self.model
 
     def nodes(self):

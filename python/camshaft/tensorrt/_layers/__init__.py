@@ -4,11 +4,9 @@
 from camshaft.tensorrt._layers._arithmetic import (
     IActivationLayer,
     ICastLayer,
-    IDequantizeLayer,
     IElementWiseLayer,
     IMatrixMultiplyLayer,
     INormalizationLayer,
-    IQuantizeLayer,
     IRaggedSoftMaxLayer,
     IReduceLayer,
     IScaleLayer,
@@ -40,6 +38,7 @@ from camshaft.tensorrt._layers._plain import (
     ISqueezeLayer,
     IUnsqueezeLayer,
 )
+from camshaft.tensorrt._layers._quantize import IDequantizeLayer, IDynamicQuantizeLayer, IQuantizeLayer
 from camshaft.tensorrt._layers._slice import ISliceLayer
 from camshaft.tensorrt._layers._windows import (
     IConvolutionLayer,

@@ -1,13 +1,9 @@
 """Layers that compute element by element, along axes, or of matrices."""
 
-import json
 import math
 
 import numpy
 
-from camshaft import _native
-from camshaft._arrays import capsule_of
-from camshaft._values import Value
 from camshaft.tensorrt._enums import (
     ActivationType,
     DataType,
@@ -300,37 +296,3 @@ class ICastLayer(Layer):
 
     def _emit(self):
         self._write("Cast", self._inputs, self._result(), to=name_of_dtype(self.to_type))
-
-
-class IQuantizeLayer(Layer):
-    """Numbers to steps of a scale."""
-
-    def __init__(self, network, name, inputs, output, to_type):
-        super().__init__(network, LayerType.QUANTIZE, name, inputs, [output])
-        self.axis, self.to_type = -1, to_type
-
-    def _emit(self):
-        zero = self.get_input(2)
-        if zero is None and self.to_type != DataType.UINT8:
-            zero = self._zeros(list(self._inputs[1].shape), name_of_dtype(self.to_type))
-        axis = self.axis if self.axis >= 0 else None
-        self._write("QuantizeLinear", [*self._inputs[:2], zero], self._result(), axis=axis)
-
-    def _zeros(self, sizes, dtype):
-        """Zero points, which say of what type the steps are."""
-        bits = {"i4": 4, "f4e2m1": 4}.get(dtype, 8)
-        data = numpy.zeros(-(-math.prod(sizes) * bits // 8), numpy.uint8)
-        net = self._scope.net
-        return Value(net, json.loads(_native.network_constant(net._native, None, capsule_of(data), dtype, sizes)))
-
-
-class IDequantizeLayer(Layer):
-    """Steps of a scale to numbers."""
-
-    def __init__(self, network, name, inputs, output, to_type):
-        super().__init__(network, LayerType.DEQUANTIZE, name, inputs, [output])
-        self.axis, self.to_type = -1, to_type
-
-    def _emit(self):
-        axis = self.axis if self.axis >= 0 else None
-        self._write("DequantizeLinear", self._inputs, self._result(), axis=axis)
