@@ -20,17 +20,22 @@ def device_name(ordinal: int) -> str:
     return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
 
 
-def capsule_of(array: Any) -> Capsule:
-    """The DLPack capsule of an array; a TypeError for what is none. Arrays on a GPU are taken as they are: work is done
-    in the order of its stream."""
+def capsule_of(array: Any, what: str = "") -> Capsule:
+    """The DLPack capsule of an array; a TypeError, which begins with `what` it is for, for what is none. Arrays on a GPU
+    are taken as they are: work is done in the order of its stream."""
+    place = f"{what}: " if what else ""
     export = getattr(array, "__dlpack__", None)
     if export is None:
-        raise TypeError(f"{type(array).__name__} has no __dlpack__: give an array of NumPy, PyTorch, CuPy, …")
+        raise TypeError(f"{place}{type(array).__name__} has no __dlpack__: give an array of NumPy, PyTorch, CuPy, …")
     options: dict[str, Any] = {} if array.__dlpack_device__()[0] == CPU else {"stream": -1}
     try:
-        return export(max_version=DLPACK, **options)
-    except TypeError:
-        return export(**options)
+        try:
+            return export(max_version=DLPACK, **options)
+        except TypeError:
+            return export(**options)
+    except BufferError as error:  # of NumPy, for elements that are objects, and others that DLPack has no name for
+        kind = getattr(array, "dtype", type(array).__name__)
+        raise TypeError(f"{place}an array of {kind} cannot be taken as it is: {error}") from error
 
 
 class Array:

@@ -283,14 +283,14 @@ class Context:
         takes the name of one, or "none", which it is as long as it is not set."""
         if isinstance(array, str) and name == _LORA and self.engine.adapters:
             array = self.engine._adapter(array)
-        capsule = capsule_of(array)
+        capsule = capsule_of(array, f"input '{name}'")
         _native.set_input(self._context, name, capsule)
         self._bound["in", name] = capsule
 
     def bind_output(self, name: str, array: SupportsDLPack) -> None:
         """The output is written to this array, on the host or on the GPU, which is at least as large as the output is,
         and of its dtype."""
-        capsule = capsule_of(array)
+        capsule = capsule_of(array, f"output '{name}'")
         _native.bind_output(self._context, name, self._dtypes.get(name, ""), capsule)
         self._bound["out", name] = capsule
         self._kept.discard(name)

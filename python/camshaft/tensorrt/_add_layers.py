@@ -119,10 +119,12 @@ class Network(INetworkDefinition):
             lambda network, name, output: _layers.IUnaryLayer(network, name, input, output, op), LayerType.UNARY
         )
 
-    def add_scale(self, input, mode, shift, scale, power):
+    def add_scale(self, input, mode, shift=None, scale=None, power=None):
         return self.add_scale_nd(input, mode, shift, scale, power, max(0, len(input.shape) - 3))
 
-    def add_scale_nd(self, input, mode, shift, scale, power, channel_axis):
+    def add_scale_nd(self, input, mode, shift=None, scale=None, power=None, channel_axis=None):
+        if channel_axis is None:
+            raise TypeError("add_scale_nd() needs channel_axis")
         return self._add(
             lambda network, name, output: _layers.IScaleLayer(
                 network, name, input, output, ScaleMode(mode), shift, scale, power, channel_axis
@@ -362,11 +364,10 @@ class Network(INetworkDefinition):
         key = (core.plugin_name, core.plugin_version, core.plugin_namespace)
         return self._plugin_layer(IPluginV3Layer, inputs, shape_inputs or [], plugin, key, build.num_outputs)
 
-    def add_plugin(self, tuple_or_func, aot=None):
+    def add_plugin(self, func=None, aot=None, *, tuple=None):
         """Of what calling a plugin of tensorrt.plugin.op gives, or of (inputs, shape inputs, plugin)."""
-        if callable(tuple_or_func):
-            tuple_or_func = tuple_or_func(request_of(self, aot))
-        inputs, shape_inputs, plugin = tuple_or_func
+        given = tuple if func is None else func
+        inputs, shape_inputs, plugin = given(request_of(self, aot)) if callable(given) else given
         return self.add_plugin_v3(inputs, shape_inputs, plugin)
 
     def _plugin_layer(self, kind, inputs, shape_inputs, plugin, key, outputs):

@@ -125,10 +125,10 @@ class Builder(Reporter):
         engine = self._build(network, config)
         return None if engine is None else IHostMemory(bytes(engine))
 
-    def build_serialized_network_to_stream(self, network, config, stream_writer):
+    def build_serialized_network_to_stream(self, network, config, writer):
         """Whether the engine was built and written to an IStreamWriter."""
         data = self.build_serialized_network(network, config)
-        return data is not None and stream_writer.write(data) == len(data)
+        return data is not None and writer.write(data) == len(data)
 
     def build_engine_with_config(self, network, config):
         """The engine, without a detour through bytes."""

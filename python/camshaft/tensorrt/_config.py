@@ -130,6 +130,9 @@ class IBuilderConfig:
     def __init__(self):
         self.reset()
 
+    def __del__(self):
+        """As Reporter.__del__."""
+
     def reset(self):
         """Everything as it was at the start."""
         self.flags = 1 << int(BuilderFlag.TF32)

@@ -14,8 +14,9 @@ _ANY_DIRECTION = 4  # of cudaMemcpy
 
 
 class IOutputAllocator:
-    """Memory for outputs whose sizes only running tells: derive from it, and write reallocate_output(tensor_name, memory,
-    size, alignment), which gives an address, and notify_shape(tensor_name, shape)."""
+    """Memory for outputs whose sizes only running tells: derive from it, and write reallocate_output_async(tensor_name,
+    memory, size, alignment, stream), or reallocate_output() without the stream, which give an address, and
+    notify_shape(tensor_name, shape)."""
 
     def __init__(self):
         pass
@@ -208,11 +209,11 @@ class IExecutionContext(Reporter):
         """The same, and waits."""
         return self._bind(bindings) and self._execute(None)
 
-    def execute(self, batch_size, bindings):
+    def execute(self, batch_size=1, bindings=()):
         """Of TensorRT 7, whose batches were implicit: there are none here."""
         return self.execute_v2(bindings)
 
-    def execute_async(self, batch_size, bindings, stream_handle, input_consumed=None):
+    def execute_async(self, batch_size=1, bindings=(), stream_handle=0, input_consumed=None):
         return self.execute_async_v2(bindings, stream_handle)
 
     def _bind(self, bindings):
@@ -245,7 +246,7 @@ class IExecutionContext(Reporter):
             if not self._check_assertions():
                 return False
             self._tell_listener(stream or 0)
-            self._hand_over(unbound)
+            self._hand_over(unbound, stream or 0)
             if self._profiler is not None and self.enqueue_emits_profile:
                 self._report_times()
             return True
@@ -304,7 +305,7 @@ class IExecutionContext(Reporter):
             self._data_dependent.add(name)
             return None
 
-    def _hand_over(self, infos):
+    def _hand_over(self, infos, stream):
         """Copies outputs that the context kept on the host, where their sizes are needed, to where they are wanted."""
         if infos and _cuda.has_gpu():
             self._context.synchronize()
@@ -314,7 +315,7 @@ class IExecutionContext(Reporter):
             allocator, address = self._allocators.get(info.name), self._addresses.get(info.name, 0)
             if allocator is not None:
                 with theirs():
-                    address = allocator.reallocate_output(info.name, address or None, max(size, 1), 256)
+                    address = allocator.reallocate_output_async(info.name, address or None, max(size, 1), 256, stream)
                 if not address:
                     raise ValueError(f"the allocator of output '{info.name}' gave no memory for {size} bytes")
             if size:

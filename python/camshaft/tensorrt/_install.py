@@ -62,20 +62,23 @@ def _stand_in_for_cuda():
         return
     if _is_usable("cuda.bindings.runtime"):
         import cuda
-        from cuda.bindings import driver, runtime
+        from cuda.bindings import driver, nvrtc, runtime
 
         sys.modules["cuda.cudart"] = cuda.cudart = runtime
         sys.modules["cuda.cuda"] = cuda.cuda = driver
+        sys.modules["cuda.nvrtc"] = cuda.nvrtc = nvrtc
         return
-    from camshaft.tensorrt import cuda_driver, cudart
+    from camshaft.tensorrt import cuda_driver, cuda_nvrtc, cudart
 
     package, bindings = _module("cuda"), _module("cuda.bindings")
     package.__path__ = bindings.__path__ = []
     package.bindings = bindings
     package.cudart, package.cuda = _module("cuda.cudart", cudart), _module("cuda.cuda", cuda_driver)
-    bindings.runtime, bindings.driver = (
+    package.nvrtc = _module("cuda.nvrtc", cuda_nvrtc)
+    bindings.runtime, bindings.driver, bindings.nvrtc = (
         _module("cuda.bindings.runtime", cudart),
         _module("cuda.bindings.driver", cuda_driver),
+        _module("cuda.bindings.nvrtc", cuda_nvrtc),
     )
 
 

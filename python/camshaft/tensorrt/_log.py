@@ -105,6 +105,9 @@ class Reporter:
         #: An IErrorRecorder, or None.
         self.error_recorder = None
 
+    def __del__(self):
+        """Programs for TensorRT 8 call it. What an object holds is given back when nobody has it any more."""
+
     def _log(self, severity, message):
         if self._logger is not None:
             self._logger.log(severity, message)

@@ -49,13 +49,13 @@ class Refitter(Reporter):
     def get_missing(self):
         return _layers_and_roles(self.get_missing_weights())
 
-    def get_named_weights(self, name):
+    def get_named_weights(self, weights_name):
         """What was set; without elements where nothing was."""
-        return Weights(self._set[name]) if name in self._set else Weights()
+        return Weights(self._set[weights_name]) if weights_name in self._set else Weights()
 
-    def get_weights_prototype(self, name):
+    def get_weights_prototype(self, weights_name):
         """Weights of the type and the size that the engine wants; without elements where there are none of that name."""
-        weight = self._all.get(name)
+        weight = self._all.get(weights_name)
         if weight is None:
             return Weights()
         return Weights(numpy.zeros(weight["dims"], nptype(dtype_of_name(weight["dtype"]))))
@@ -89,11 +89,11 @@ class Refitter(Reporter):
             return self._fail(f"the engine has no weights {role.name} of a layer '{layer_name}'")
         return self.set_named_weights(found, weights)
 
-    def unset_named_weights(self, name):
+    def unset_named_weights(self, weights_name):
         """As if they had not been set; False where they were not."""
-        if name not in self._set:
+        if weights_name not in self._set:
             return False
-        del self._set[name]
+        del self._set[weights_name]
         self._refitter = camshaft.Refitter(self._engine)
         for other, array in self._set.items():
             self._refitter.set(other, array)
@@ -107,7 +107,7 @@ class Refitter(Reporter):
             return True
         return False
 
-    def refit_cuda_engine_async(self, stream):
+    def refit_cuda_engine_async(self, stream_handle):
         """The same: what is in the stream is done with the old weights."""
         return self.refit_cuda_engine()
 

@@ -1,5 +1,6 @@
 """Runtimes and engines."""
 
+import functools
 import json
 
 import camshaft
@@ -34,10 +35,11 @@ class Runtime(Reporter):
         self.tempfile_control_flags = 0
         self.engine_host_code_allowed = False
 
-    def deserialize_cuda_engine(self, serialized_engine):
+    def deserialize_cuda_engine(self, serialized_engine=None, *, stream_reader=None, stream_reader_v2=None):
         """An engine of bytes that a build gave, or of an IStreamReader; None, with a message to the logger, for others."""
         with self._reporting():
-            data = serialized_engine
+            given = (serialized_engine, stream_reader, stream_reader_v2)
+            data = next((source for source in given if source is not None), b"")
             if hasattr(data, "read") and not isinstance(data, (bytes, bytearray, memoryview)):
                 data = _everything(data)
             return ICudaEngine(camshaft.Engine(bytes(data), _cuda.device() if _cuda.has_gpu() else None), self.logger)
@@ -132,6 +134,19 @@ class IRuntimeConfig:
 
     def get_execution_context_allocation_strategy(self):
         return self._strategy
+
+
+def _by_index_or_name(call):
+    """A binding's number or name is the one argument, by either word."""
+
+    @functools.wraps(call)
+    def called(self, *key, **named):
+        values = [*key, *named.values()]
+        if len(values) != 1 or not named.keys() <= {"index", "name"}:
+            raise TypeError(f"{call.__name__}() takes the index or the name of a binding")
+        return call(self, *values)
+
+    return called
 
 
 class ICudaEngine(Reporter):
@@ -279,15 +294,19 @@ class ICudaEngine(Reporter):
                 return index
         return -1
 
+    @_by_index_or_name
     def binding_is_input(self, key):
         return self._info(self._binding(key)).name in self._inputs
 
+    @_by_index_or_name
     def get_binding_shape(self, key):
         return self.get_tensor_shape(self._binding(key))
 
+    @_by_index_or_name
     def get_binding_dtype(self, key):
         return self.get_tensor_dtype(self._binding(key))
 
+    @_by_index_or_name
     def get_location(self, key):
         return self.get_tensor_location(self._binding(key))
 

@@ -129,17 +129,21 @@ class Dims4(_dims_of(4)):
     """Four sizes."""
 
 
-class Permutation(tuple):
-    """An order of axes."""
+class Permutation(list):
+    """An order of axes: equal to a tuple or a list of the same numbers."""
 
-    def __new__(cls, order=()):
-        return super().__new__(cls, (int(axis) for axis in order))
+    def __init__(self, order=()):
+        super().__init__(int(axis) for axis in order)
+
+    __eq__, __ne__, __hash__ = Dims.__eq__, Dims.__ne__, None
+    __repr__ = __str__ = Dims.__repr__
 
 
 class Weights:
     """Numbers of a layer: an array of NumPy, or a DataType alone for none; or a DataType, an address and a count."""
 
-    def __init__(self, a=DataType.FLOAT, ptr=None, count=0):
+    def __init__(self, a=None, ptr=None, count=0, *, type=DataType.FLOAT):
+        a = type if a is None else a
         if isinstance(a, Weights):
             self._array, self._dtype = a._array, a._dtype
         elif isinstance(a, DataType):
@@ -174,6 +178,9 @@ class IHostMemory(bytes):
 
     nbytes = property(len)
     dtype = property(lambda self: DataType.INT8)
+
+    def __del__(self):
+        """As Reporter.__del__."""
 
     def __enter__(self):
         return self

@@ -23,7 +23,7 @@ class CUresult(enum.IntEnum):
         return cls.CUDA_ERROR_UNKNOWN
 
 
-CUdevice = CUcontext = int
+CUdevice = CUcontext = CUdeviceptr = cuuint32_t = cuuint64_t = int
 CUstream = cudart.cudaStream_t
 CUevent = cudart.cudaEvent_t
 

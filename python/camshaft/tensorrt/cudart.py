@@ -11,6 +11,7 @@ import enum
 from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._cudart_graphs import *
 from camshaft.tensorrt._cudart_memory import *
+from camshaft.tensorrt._cudart_pools import *
 from camshaft.tensorrt._cudart_values import *
 from camshaft.tensorrt._cudart_values import _Address, _Bytes, _done, _made, _pointer, _queued
 
