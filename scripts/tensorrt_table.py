@@ -44,16 +44,13 @@ WITHOUT_EFFECT = {
     "ITensor": "allowed_formats broadcast_across_batch location",
     "Runtime": "gpu_allocator DLA_core num_DLA_cores max_threads temporary_directory tempfile_control_flags "
     "engine_host_code_allowed",
-    "OnnxParser": "flags set_flag clear_flag get_used_vc_plugin_libraries",
+    "OnnxParser": "flags set_flag clear_flag get_used_vc_plugin_libraries set_builder_config",
 }
 #: Members that answer with NotImplementedError, or with False and a message.
 REFUSED = {
     "BuilderFlag": "ERROR_ON_TIMING_CACHE_MISS SAFETY_SCOPE INT4 FP4",
-    "INetworkDefinition": "add_assertion add_dynamic_quantize add_plugin mark_unfused_tensors_as_debug_tensors",
-    "IPluginRegistry": "acquire_plugin_resource release_plugin_resource",
-    "IPluginV3OneBuildV2": "get_aliased_input",
+    "INetworkDefinition": "add_moe add_dist_collective add_kv_cache_update add_rnn_v2 mark_unfused_tensors_as_debug_tensors",
     "Runtime": "load_runtime",
-    "SerializationFlag": "EXCLUDE_WEIGHTS",
     "Refitter": "set_dynamic_range get_dynamic_range get_tensors_with_dynamic_range",
 }
 #: Classes that can be named and derived from, and of which nobody asks anything, or whose objects cannot be made.
@@ -110,7 +107,12 @@ def layers(trt, network):
         network.add_grid_sample(x, x),
         network.add_nms(x, x, i),
         network.add_cast(x, trt.int32),
+        network.add_dynamic_quantize(x, 3, 8, trt.DataType.FP8, trt.DataType.E8M0),
+        network.add_assertion(x, "of the table"),
+        network.add_rotary_embedding(x, x, x, False, 0),
     ]
+    attention = network.add_attention(x, x, x, trt.AttentionNormalizationOp.SOFTMAX, False)
+    made.append(network.get_layer(network.num_layers - 1))
     made += [
         network.add_cumulative(x, i, trt.CumulativeOperation.SUM, False, False),
         network.add_einsum([row], "i->i"),
@@ -135,6 +137,7 @@ def layers(trt, network):
         conditional.add_output(x, x),
     ]
     found = {type(layer).__name__: layer for layer in made}
+    found |= {"IAttention": attention, "IAttentionBoundaryLayer": found["IAttentionOutputLayer"]}
     found |= {"ILoopBoundaryLayer": found["IRecurrenceLayer"], "ILoop": loop, "IIfConditional": conditional}
     found |= {"IIfConditionalBoundaryLayer": found["IConditionLayer"], "ITensor": x, "ILayer": made[0]}
     return found
@@ -167,6 +170,8 @@ def objects(trt):
         "INetworkDefinition": network,
         "IOptimizationProfile": builder.create_optimization_profile(),
         "ISerializationConfig": engine.create_serialization_config(),
+        "InterfaceInfo": trt.InterfaceInfo("a"),
+        "KernelLaunchParams": trt.KernelLaunchParams(),
         "Logger": trt.Logger(),
         "OnnxParser": trt.OnnxParser(network, logger),
         "OnnxParserRefitter": trt.OnnxParserRefitter(refitter, logger),

@@ -372,8 +372,8 @@ CAMSHAFT_API camshaft_status camshaft_engine_load_memory(const void* data, size_
 CAMSHAFT_API camshaft_status camshaft_engine_save_file(const camshaft_engine* engine, const char* path);
 /* What the file would hold; free it with camshaft_free. */
 CAMSHAFT_API camshaft_status camshaft_engine_save_memory(const camshaft_engine* engine, void** data, size_t* bytes);
-/* The same with the weights that a refit can replace (1) or without (0), however the engine was built: the other call
- * has them but for an engine that was built with "strip-weights". */
+/* The same with the weights that a refit can replace (1) or without (0). The other call has them but for an engine that
+ * was built with "strip-weights", or loaded so, and not refitted since. */
 CAMSHAFT_API camshaft_status camshaft_engine_save_memory_with(const camshaft_engine* engine, int32_t weights,
                                                               void** data, size_t* bytes);
 CAMSHAFT_API void camshaft_engine_free(camshaft_engine* engine);

@@ -462,9 +462,11 @@ for call in (lambda: cudart.cudaTextureSomething, lambda: pycuda.driver.Array, l
         call()
     except (AttributeError, NotImplementedError) as error:
         print(error)
+from cuda.bindings import driver, nvrtc, runtime
+assert runtime.cudaMalloc(16)[0] == cudart.cudaError_t.cudaSuccess and nvrtc.nvrtcGetErrorString(6)[1] == b"NVRTC_ERROR_COMPILATION"
 try:
-    import tensorrt.plugin
-except ImportError as error:
+    nvrtc.nvrtcCreateProgram(b"", b"", 0, [], [])
+except NotImplementedError as error:
     print(error)
 print(hasattr(cudart, "nothing"))
 """
@@ -475,15 +477,106 @@ print(hasattr(cudart, "nothing"))
     lines = run.stdout.splitlines()
     assert "cudaTextureSomething is not there" in lines[0] and "install cuda-python" in lines[0]
     assert "pycuda.driver.Array is not there" in lines[1] and "install pycuda" in lines[1]
-    assert "kernels cannot be compiled" in lines[2] and "@camshaft.plugin" in lines[3]
+    assert "kernels cannot be compiled" in lines[2] and "kernels cannot be compiled" in lines[3]
     assert lines[4] == "False"
 
 
 def test_missing_things_name_themselves():
     network = trt.Builder(Heard()).create_network()
-    with pytest.raises(NotImplementedError, match="add_plugin"):
-        network.add_plugin([], None)
     with pytest.raises(TypeError, match="takes an IPluginV2DynamicExt"):
         network.add_plugin_v2([], None)
     assert trt.get_plugin_registry().get_plugin_creator("NMS", "1") is None
     assert trt.init_libnvinfer_plugins(None, "")
+
+
+def test_arguments_have_tensorrts_names_and_defaults(model):
+    """Programs give many of them by name."""
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    x = network.add_input(name="x", dtype=trt.float32, shape=(1, 2, 4, 4))
+    scaled = network.add_scale(input=x, mode=trt.ScaleMode.UNIFORM, scale=np.array([2], np.float32))
+    shifted = network.add_scale_nd(
+        scaled.get_output(0), mode=trt.ScaleMode.UNIFORM, shift=trt.Weights(np.ones(1, np.float32)), channel_axis=1
+    )
+    with pytest.raises(TypeError, match="channel_axis"):
+        network.add_scale_nd(x, trt.ScaleMode.UNIFORM)
+    network.mark_output(tensor=shifted.get_output(0))
+    engine = builder.build_engine_with_config(network=network, config=builder.create_builder_config())
+    data, out = np.ones((1, 2, 4, 4), np.float32), np.empty((1, 2, 4, 4), np.float32)
+    context = engine.create_execution_context()
+    assert context.execute(bindings=[data.ctypes.data, out.ctypes.data]) and (out == 3).all()
+    assert engine.binding_is_input(index=0) and engine.binding_is_input(name="x")
+    assert engine.get_binding_shape(name="x") == engine.get_binding_shape(index=0) == (1, 2, 4, 4)
+    assert engine.get_binding_dtype(name="x") == trt.float32
+    with pytest.raises(TypeError, match="the index or the name"):
+        engine.get_location(index=0, name="x")
+
+    class Reader(trt.IStreamReader):
+        def __init__(self, held):
+            super().__init__()
+            self.held = held
+
+        def read(self, size):
+            given, self.held = self.held[:size], self.held[size:]
+            return given
+
+    loaded = trt.Runtime(logger=builder.logger).deserialize_cuda_engine(stream_reader=Reader(bytes(engine.serialize())))
+    assert loaded.num_io_tensors == 2
+    weights = trt.Weights(type=trt.float32, ptr=data.ctypes.data, count=4)
+    assert weights.numpy().tolist() == [1, 1, 1, 1] and trt.Weights(type=trt.int32).dtype == trt.int32
+    order = trt.Permutation([1, 0])
+    order[0] = 0
+    assert order == (0, 0) and repr(order) == "(0, 0)"
+    for held in (engine, context, network, builder, builder.create_builder_config(), engine.serialize()):
+        held.__del__()  # as programs for TensorRT 8 do
+
+
+def test_how_large_outputs_may_be_and_allocators_that_know_the_stream():
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (-1, 6))
+    places = network.add_non_zero(x, trt.DataType.INT64).get_output(0)
+    places.name = "places"
+    network.mark_output(places)
+    config = builder.create_builder_config()
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1, 6), (2, 6), (5, 6))
+    config.add_optimization_profile(profile)
+    context = builder.build_engine_with_config(network, config).create_execution_context()
+    assert context.get_max_output_size("places") == 2 * 5 * 6 * 8
+
+    class Allocator(trt.IOutputAllocator):
+        def reallocate_output_async(self, tensor_name, memory, size, alignment, stream):
+            self.stream, self.bytes = stream, np.empty(size, np.uint8)
+            return self.bytes.ctypes.data
+
+        def notify_shape(self, tensor_name, shape):
+            self.shape = tuple(shape)
+
+    allocator = Allocator()
+    given = np.zeros((2, 6), np.float32)
+    given[1, 3] = given[0, 5] = 1
+    context.set_input_shape("x", given.shape)
+    context.set_tensor_address("x", given.ctypes.data)
+    assert context.set_output_allocator("places", allocator) and context.execute_async_v3(stream_handle=0)
+    assert (
+        allocator.bytes.view(np.int64).reshape(allocator.shape).tolist() == [[0, 1], [5, 3]] and allocator.stream == 0
+    )
+
+
+def test_pools_of_memory():
+    from camshaft.tensorrt import cudart
+
+    properties = cudart.cudaMemPoolProps()
+    properties.allocType = cudart.cudaMemAllocationType.cudaMemAllocationTypePinned
+    properties.location.type = cudart.cudaMemLocationType.cudaMemLocationTypeDevice
+    success = cudart.cudaError_t.cudaSuccess
+    status, pool = cudart.cudaMemPoolCreate(properties)
+    threshold = cudart.cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold
+    assert status == success and cudart.cudaMemPoolSetAttribute(pool, threshold, 1 << 20) == (success,)
+    assert cudart.cudaMemPoolGetAttribute(pool, threshold) == (success, 1 << 20)
+    status, address = cudart.cudaMallocFromPoolAsync(256, pool, 0)
+    assert status == success and address
+    assert cudart.cudaFreeAsync(address, 0) == (success,) and cudart.cudaMemPoolDestroy(pool) == (success,)
+    assert cudart.cudaMallocFromPoolAsync(256, pool, 0)[0] == cudart.cudaError_t.cudaErrorInvalidValue
+    assert cudart.cudaDeviceGetDefaultMemPool(0)[0] == success

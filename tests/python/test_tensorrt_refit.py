@@ -196,3 +196,29 @@ def test_a_refitter_keeps_its_engine(models):
     refitter = trt.Refitter(built(builder, network, trt.BuilderFlag.REFIT), builder.logger)
     gc.collect()
     assert refitter.set_named_weights("matrix", weights["matrix"]) and refitter.refit_cuda_engine()
+
+
+def test_engines_are_serialised_with_weights_or_without(models):
+    old, new, weights = models
+    builder, network = parsed(old)
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    config = engine.create_serialization_config()
+    whole = engine.serialize_with_config(config)
+    config.set_flag(trt.SerializationFlag.EXCLUDE_WEIGHTS)
+    stripped = engine.serialize_with_config(config)
+    assert len(stripped) < len(whole) == len(engine.serialize())
+    runtime = trt.Runtime(builder.logger)
+    bare = runtime.deserialize_cuda_engine(stripped)
+    config.clear_flag(trt.SerializationFlag.EXCLUDE_WEIGHTS)
+    assert bare.serialize_with_config(config) is None and "has no weights" in builder.logger.errors()[-1]
+    refitter = trt.Refitter(bare, builder.logger)
+    assert trt.OnnxParserRefitter(refitter, builder.logger).refit_from_file(str(new)) and refitter.refit_cuda_engine()
+    x = pictures(2)
+    again = runtime.deserialize_cuda_engine(bare.serialize_with_config(config))
+    assert len(bare.serialize()) > len(stripped)  # as it has them now
+    np.testing.assert_array_equal(
+        result(again.create_execution_context(), x), result(bare.create_execution_context(), x)
+    )
+    fixed = built(builder, network)
+    config.set_flag(trt.SerializationFlag.EXCLUDE_WEIGHTS)
+    assert fixed.serialize_with_config(config) is None and "not built to be refitted" in builder.logger.errors()[-1]

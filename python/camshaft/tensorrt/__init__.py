@@ -13,6 +13,7 @@ PyCUDA where these are not installed. Where there is no GPU, engines run on the 
 
 import sys
 
+from camshaft.tensorrt import plugin  # noqa: E402, after what it is made of
 from camshaft.tensorrt._algorithms import (
     IAlgorithm,
     IAlgorithmContext,
@@ -43,6 +44,9 @@ from camshaft.tensorrt._enums import DataType
 from camshaft.tensorrt._install import install
 from camshaft.tensorrt._layers import (
     IActivationLayer,
+    IAttention,
+    IAttentionBoundaryLayer,
+    IAttentionOutputLayer,
     ICastLayer,
     IConcatenationLayer,
     IConstantLayer,
@@ -72,6 +76,7 @@ from camshaft.tensorrt._layers import (
     IReduceLayer,
     IResizeLayer,
     IReverseSequenceLayer,
+    IRotaryEmbeddingLayer,
     IScaleLayer,
     IScatterLayer,
     ISelectLayer,
@@ -109,6 +114,7 @@ from camshaft.tensorrt._plugin_types import (
     DynamicPluginTensorDesc,
     IDimensionExpr,
     IExprBuilder,
+    InterfaceInfo,
     IPluginCapability,
     IPluginCreator,
     IPluginCreatorInterface,
@@ -128,7 +134,6 @@ from camshaft.tensorrt._plugin_types import (
     IPluginV3QuickBuild,
     IPluginV3QuickCore,
     IPluginV3QuickRuntime,
-    InterfaceInfo,
     IVersionedInterface,
     PluginField,
     PluginFieldCollection,
@@ -159,8 +164,6 @@ from camshaft.tensorrt._values import (
     nptype,
     volume,
 )
-
-from camshaft.tensorrt import plugin  # noqa: E402, after what it is made of
 
 #: Programs name the module inside of TensorRT's package, too.
 tensorrt = sys.modules[__name__]

@@ -6,6 +6,7 @@ from camshaft.tensorrt import _layers
 from camshaft.tensorrt._assertions import IAssertionLayer, outputs_of
 from camshaft.tensorrt._conditionals import IIfConditional
 from camshaft.tensorrt._enums import (
+    AttentionNormalizationOp,
     CumulativeOperation,
     DataType,
     GatherMode,
@@ -22,6 +23,10 @@ from camshaft.tensorrt._plugin_layers import IPluginV2Layer, IPluginV3Layer
 from camshaft.tensorrt._plugin_types import IPluginV2DynamicExt, IPluginV3
 from camshaft.tensorrt._quick_plugins import request_of
 from camshaft.tensorrt._values import Dims
+
+
+def _missing(what, way_out):
+    raise NotImplementedError(f"{what} is not there: {way_out}")
 
 
 class Network(INetworkDefinition):
@@ -196,6 +201,30 @@ class Network(INetworkDefinition):
             op=CumulativeOperation(op),
             exclusive=bool(exclusive),
             reverse=bool(reverse),
+        )
+
+    def add_normalization_v2(self, input, scale, bias, axesMask):
+        layer = self.add_normalization(input, scale, bias, axesMask)
+        layer.is_v2 = True
+        return layer
+
+    # ---- Attention ----
+
+    def add_attention(self, query, key, value, norm_op, causal):
+        """An IAttention, of queries that are scaled already."""
+        return self._add(
+            lambda network, name, output: _layers.IAttentionOutputLayer(
+                network, name, [query, key, value], output, AttentionNormalizationOp(norm_op), bool(causal)
+            ),
+            LayerType.ATTENTION_OUTPUT,
+        ).attention
+
+    def add_rotary_embedding(self, input, cos_cache, sin_cache, interleaved, rotary_embedding_dim):
+        return self._add(
+            lambda network, name, output: _layers.IRotaryEmbeddingLayer(
+                network, name, [input, cos_cache, sin_cache], output, bool(interleaved), int(rotary_embedding_dim)
+            ),
+            LayerType.ROTARY_EMBEDDING,
         )
 
     # ---- Products ----
@@ -390,6 +419,20 @@ class Network(INetworkDefinition):
     def _construct(self, kind, word):
         self._constructs.append(kind(self, f"(Unnamed {word}* {len(self._constructs)})"))
         return self._constructs[-1]
+
+    # ---- What there is nothing for ----
+
+    def add_moe(self, hidden_states, selected_experts_for_tokens, scores_for_selected_experts):
+        _missing("add_moe()", "write the experts as products of a gathered weight, or give a plugin")
+
+    def add_dist_collective(self, *arguments):
+        _missing("add_dist_collective()", "an engine runs on one device")
+
+    def add_kv_cache_update(self, cache, update, write_indices, cache_mode):
+        _missing("add_kv_cache_update()", "give the cache back as an output, by add_scatter() or add_concatenation()")
+
+    def add_rnn_v2(self, *arguments):
+        _missing("add_rnn_v2()", "add_loop(), or ONNX's LSTM, GRU and RNN, are recurrent layers here")
 
     # ---- Assertions ----
 

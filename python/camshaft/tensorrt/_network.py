@@ -102,7 +102,7 @@ class ITensor:
 class ILayer:
     """A layer of a network."""
 
-    name, type, metadata = "", None, ""
+    name, type, metadata, num_ranks = "", None, "", 1
     _construct = None  # the loop or conditional whose boundary this is a part of
 
     def __init__(self, network, type, name, inputs, outputs):
@@ -185,7 +185,7 @@ class INetworkDefinition(Reporter):
         self.builder = builder
         self.flags = flags
         self.name = "Unnamed Network 0"
-        self.has_implicit_batch_dimension = False
+        self.has_implicit_batch_dimension = self.has_explicit_precision = False
         self._inputs, self._outputs, self._layers = [], [], []
         self._tensors = {}  # by name
         self._initializers = {}  # of a parsed model: tensors of the file by name
@@ -378,7 +378,9 @@ class INetworkDefinition(Reporter):
 
     def _to_network(self):
         writer = self._written()
-        return self._with_outputs({tensor.name: tensor for tensor in self._outputs} | self._conditions()), writer.nodes()
+        return self._with_outputs(
+            {tensor.name: tensor for tensor in self._outputs} | self._conditions()
+        ), writer.nodes()
 
     def _with_outputs(self, outputs):
         """The network as a model with these outputs: {name: tensor}."""

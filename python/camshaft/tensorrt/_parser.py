@@ -244,6 +244,10 @@ class OnnxParser(ErrorList):
             self._fail(str(self._errors[-1]))
         return not missing
 
+    def set_builder_config(self, config):
+        """Kept for programs that call it: a model is parsed alike for all configurations."""
+        return True
+
     # ---- Flags ----
 
     def set_flag(self, flag):

@@ -7,8 +7,13 @@ import typing
 
 import numpy
 
-from camshaft.tensorrt._enums import NetworkDefinitionCreationFlag, PluginFieldType, QuickPluginCreationRequest
-from camshaft.tensorrt._enums import TensorFormat, TensorRTPhase
+from camshaft.tensorrt._enums import (
+    NetworkDefinitionCreationFlag,
+    PluginFieldType,
+    QuickPluginCreationRequest,
+    TensorFormat,
+    TensorRTPhase,
+)
 from camshaft.tensorrt._network import ITensor
 from camshaft.tensorrt._plugin_registry import get_plugin_registry
 from camshaft.tensorrt._plugin_types import (
@@ -210,7 +215,9 @@ class PluginDef:
         def make(request=None):
             """(inputs, shape inputs, plugin) for a network that wants plugins in this way."""
             if self.creator is None:
-                raise ValueError(f"plugin '{self.plugin_id}' has no function to compute it: @tensorrt.plugin.impl gives one")
+                raise ValueError(
+                    f"plugin '{self.plugin_id}' has no function to compute it: @tensorrt.plugin.impl gives one"
+                )
             fields = self.fields_of(attributes)
             name, namespace = self.creator.name, self.creator.plugin_namespace
             return list(inputs), [], self.creator.create_plugin(name, namespace, fields, TensorRTPhase.BUILD, request)
@@ -275,7 +282,9 @@ class _QuickPlugin(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild, IPluginV3
 
     def results(self, types, dims):
         """[(type, [IDimensionExpr])]"""
-        return [(desc.dtype, [self._size(expr) for expr in desc.shape_expr]) for desc in self._described(types, dims)[1]]
+        return [
+            (desc.dtype, [self._size(expr) for expr in desc.shape_expr]) for desc in self._described(types, dims)[1]
+        ]
 
     @staticmethod
     def _size(expr):

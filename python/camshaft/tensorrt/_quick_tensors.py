@@ -98,7 +98,9 @@ class TensorDesc:
 
     def _known(self):
         if self.shape is None:
-            raise ValueError("this tensor has expressions of sizes alone (shape_expr): numbers are known when it is tuned")
+            raise ValueError(
+                "this tensor has expressions of sizes alone (shape_expr): numbers are known when it is tuned"
+            )
         return self.shape
 
     is_dynamic = property(lambda self: self._known().is_dynamic)

@@ -1,15 +1,15 @@
 # ruff: noqa: F401
 """tensorrt.plugin: quickly deployable plugins. An operator is a function that describes it and one that computes it:
 
-    @trtp.register("my::twice")
-    def twice(x: trtp.TensorDesc) -> trtp.TensorDesc:
-        return x.like()
+@trtp.register("my::twice")
+def twice(x: trtp.TensorDesc) -> trtp.TensorDesc:
+    return x.like()
 
-    @trtp.impl("my::twice")
-    def compute_twice(x, outputs, stream):
-        numpy.multiply(x, 2, out=numpy.asarray(outputs[0]))
+@trtp.impl("my::twice")
+def compute_twice(x, outputs, stream):
+    numpy.multiply(x, 2, out=numpy.asarray(outputs[0]))
 
-    layer = network.add_plugin(trtp.op.my.twice(x))
+layer = network.add_plugin(trtp.op.my.twice(x))
 """
 
 from camshaft.tensorrt._quick_plugins import KernelLaunchParams, aot_impl, autotune, impl, op, register

@@ -14,6 +14,12 @@ from camshaft.tensorrt._layers._arithmetic import (
     ITopKLayer,
     IUnaryLayer,
 )
+from camshaft.tensorrt._layers._attention import (
+    IAttention,
+    IAttentionBoundaryLayer,
+    IAttentionOutputLayer,
+    IRotaryEmbeddingLayer,
+)
 from camshaft.tensorrt._layers._base import Layer, axes_of
 from camshaft.tensorrt._layers._moves import (
     IConcatenationLayer,

@@ -264,7 +264,7 @@ class INormalizationLayer(Layer):
 
     def __init__(self, network, name, inputs, output, axes):
         super().__init__(network, LayerType.NORMALIZATION, name, inputs, [output])
-        self.epsilon, self.axes, self.num_groups = 1e-5, axes, 1
+        self.epsilon, self.axes, self.num_groups, self.is_v2 = 1e-5, axes, 1, False
         self.compute_precision = DataType.FLOAT
 
     def _emit(self):

@@ -21,7 +21,22 @@ class _Quantizing(Layer):
     def __init__(self, network, type, name, inputs, output, to_type):
         super().__init__(network, type, name, inputs, [output])
         self.axis, self.to_type = -1, to_type
-        self.block_shape = Dims()
+
+    @property
+    def block_shape(self):
+        """Of the input's rank: 1 along axes that have no blocks; without sizes where scales are of the tensor or an axis."""
+        sizes, scales = list(self._inputs[0].shape), list(self._inputs[1].shape)
+        if not self._blocked_axes(sizes, scales):
+            return Dims()
+        return Dims(size // count for size, count in zip(sizes, scales))
+
+    @block_shape.setter
+    def block_shape(self, shape):
+        """It follows from the shapes of the input and of the scales, and is checked."""
+        if self.block_shape != tuple(shape):
+            raise ValueError(
+                f"layer '{self.name}': the scales are of blocks of {self.block_shape}, not of {Dims(shape)}"
+            )
 
     def _blocks(self):
         """(scale, zero point, attributes) of the node."""
@@ -39,7 +54,7 @@ class _Quantizing(Layer):
 
     def _blocked_axes(self, sizes, scales):
         """None where scales are of the tensor or of an axis."""
-        if len(scales) != len(sizes) or (len(scales) == 1 and scales == sizes):
+        if not scales or len(scales) != len(sizes) or (len(scales) == 1 and scales == sizes):
             return []
         axes = [axis for axis, (size, count) in enumerate(zip(sizes, scales)) if size != count]
         for axis in axes:
@@ -116,7 +131,9 @@ class IDynamicQuantizeLayer(Layer):
     def block_shape(self, shape):
         wide = [axis for axis, size in enumerate(shape) if size != 1]
         if len(shape) != self._rank() or len(wide) > 1:
-            raise ValueError(f"layer '{self.name}': blocks of the shape {Dims(shape)} are not along one axis of the input")
+            raise ValueError(
+                f"layer '{self.name}': blocks of the shape {Dims(shape)} are not along one axis of the input"
+            )
         self.axis = wide[0] if wide else self._rank() - 1
         self.block_size = shape[self.axis]
 
