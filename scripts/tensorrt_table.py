@@ -31,7 +31,7 @@ WITHOUT_EFFECT = {
     "clear_quantization_flag set_device_type set_tactic_sources set_preview_feature max_num_tactics "
     "hardware_compatibility_level runtime_platform plugins_to_serialize max_aux_streams tiling_optimization_level "
     "l2_limit_for_tiling profiling_verbosity remote_auto_tuning_config",
-    "BuilderFlag": "DEBUG GPU_FALLBACK DISABLE_TIMING_CACHE EDITABLE_TIMING_CACHE SPARSE_WEIGHTS DIRECT_IO "
+    "BuilderFlag": "DEBUG GPU_FALLBACK DISABLE_TIMING_CACHE SPARSE_WEIGHTS DIRECT_IO "
     "VERSION_COMPATIBLE EXCLUDE_LEAN_RUNTIME DISABLE_COMPILATION_CACHE "
     "WEIGHT_STREAMING STRICT_NANS MONITOR_MEMORY DISTRIBUTIVE_INDEPENDENCE "
     "ENABLE_TACTIC_HEURISTIC",

@@ -580,3 +580,36 @@ def test_pools_of_memory():
     assert cudart.cudaFreeAsync(address, 0) == (success,) and cudart.cudaMemPoolDestroy(pool) == (success,)
     assert cudart.cudaMallocFromPoolAsync(256, pool, 0)[0] == cudart.cudaError_t.cudaErrorInvalidValue
     assert cudart.cudaDeviceGetDefaultMemPool(0)[0] == success
+
+
+def test_timing_caches_can_be_read_and_changed(model):
+    from camshaft.tensorrt._timing_cache import _number_of
+
+    builder, network = parsed(model)
+    network.get_input(0).shape = (2, 3, 32, 32)
+    config = builder.create_builder_config()
+    config.set_flag(trt.BuilderFlag.EDITABLE_TIMING_CACHE)
+    cache = config.create_timing_cache(b"")
+    assert cache.queryKeys() == [] and cache.query(trt.TimingCacheKey()).timingMSec == 0
+    config.set_timing_cache(cache, False)
+
+    def tactics():
+        return {layer["name"]: layer["tactic"] for layer in builder.build_engine(network, config)._engine.layers()}
+
+    before = tactics()
+    keys = cache.queryKeys()
+    assert keys and all(cache.query(key).timingMSec > 0 for key in keys)
+    assert trt.TimingCacheKey.parse(str(keys[0])) == keys[0] and len({*keys}) == len(keys)
+    with pytest.raises(ValueError, match="32 hexadecimal digits"):
+        trt.TimingCacheKey.parse("0x12")
+    changed = 0
+    for key, times in cache._entries().items():
+        slowest = max(times, key=times.get)
+        if len(times) > 1:
+            assert cache.query(key).tacticHash != _number_of(slowest)
+            assert cache.update(key, trt.TimingCacheValue(_number_of(slowest), 0.000001))
+            assert cache.query(key).tacticHash == _number_of(slowest)
+            changed += 1
+    assert changed and tactics() != before
+    assert not cache.update(keys[0], trt.TimingCacheValue(1, 1.0))
+    assert not cache.update(trt.TimingCacheKey(), cache.query(keys[0]))

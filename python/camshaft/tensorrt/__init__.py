@@ -37,7 +37,7 @@ from camshaft.tensorrt._conditionals import (
     IIfConditionalInputLayer,
     IIfConditionalOutputLayer,
 )
-from camshaft.tensorrt._config import IBuilderConfig, IOptimizationProfile, ITimingCache
+from camshaft.tensorrt._config import IBuilderConfig, IOptimizationProfile
 from camshaft.tensorrt._context import IDebugListener, IExecutionContext, IOutputAllocator, IProfiler, Profiler
 from camshaft.tensorrt._enums import *
 from camshaft.tensorrt._enums import DataType
@@ -152,6 +152,7 @@ from camshaft.tensorrt._runtime import (
     IStreamWriter,
     Runtime,
 )
+from camshaft.tensorrt._timing_cache import ITimingCache, TimingCacheKey, TimingCacheValue
 from camshaft.tensorrt._values import (
     Dims,
     Dims2,

@@ -1,7 +1,5 @@
 """What a build is to do: its configuration, profiles of shapes, and the cache of measured times."""
 
-import json
-
 from camshaft.tensorrt import cudart
 from camshaft.tensorrt._cuda import has_gpu
 from camshaft.tensorrt._enums import (
@@ -16,7 +14,8 @@ from camshaft.tensorrt._enums import (
     TacticSource,
     TilingOptimizationLevel,
 )
-from camshaft.tensorrt._values import Dims, IHostMemory
+from camshaft.tensorrt._timing_cache import ITimingCache
+from camshaft.tensorrt._values import Dims
 
 #: The bits of flags that change nothing here: what they ask for is the case anyway, or has no meaning on this device.
 WITHOUT_EFFECT = {
@@ -28,7 +27,6 @@ WITHOUT_EFFECT = {
     BuilderFlag.DISABLE_COMPILATION_CACHE: "kernels are cached for the user",
     BuilderFlag.STRICT_NANS: "NaN is never lost",
     BuilderFlag.MONITOR_MEMORY: "the report has the memory of a build",
-    BuilderFlag.EDITABLE_TIMING_CACHE: "lock files are what is edited",
     BuilderFlag.ENABLE_TACTIC_HEURISTIC: "see builder_optimization_level",
     BuilderFlag.WEIGHT_STREAMING: "every engine's weights can be streamed",
     BuilderFlag.SPARSE_WEIGHTS: "there are no kernels for sparse weights",
@@ -81,47 +79,6 @@ def _check_order(name, shapes):
             raise ValueError(
                 f"input '{name}': {Dims(shapes[0])} to {Dims(shapes[2])} does not contain {Dims(shapes[1])}"
             )
-
-
-class ITimingCache:
-    """Times that builds have measured, as `--timing-cache` keeps them."""
-
-    def __init__(self, data=b""):
-        """Raises ValueError for bytes that are no timing cache of Camshaft's."""
-        self._data = bytes(data)
-        if self._data:
-            _machines_of(self._data)
-
-    def serialize(self):
-        return IHostMemory(self._data)
-
-    def combine(self, input_cache, ignore_mismatch=False):
-        """Takes over the times of another cache that this one has not."""
-        if not input_cache._data:
-            return True
-        both = json.loads(input_cache._data)
-        machines = both["machines"]
-        for machine, problems in (_machines_of(self._data) if self._data else {}).items():
-            machines.setdefault(machine, {}).update(problems)
-        self._data = json.dumps(both).encode()
-        return True
-
-    def reset(self):
-        self._data = b""
-        return True
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        pass
-
-
-def _machines_of(data):
-    try:
-        return json.loads(data)["machines"]
-    except (ValueError, KeyError, TypeError):
-        raise ValueError("these bytes are no timing cache of Camshaft's: TensorRT's caches do not serve here") from None
 
 
 class IBuilderConfig:
