@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests of the Python module with AddressSanitizer and UndefinedBehaviorSanitizer: those of wrong input, or the
-# arguments of pytest that are given. Builds the module alone in the preset fuzz (clang, kernels for AVX2).
+# files that are given, beside other arguments for pytest. Builds the module alone in the preset fuzz (clang, kernels for
+# AVX2).
 # Memory that is still there at the end is looked at, too: what Python and NumPy leave counts for nothing, what a
 # function of ours allocated fails. scripts/setup.sh --fuzz installs the compiler.
 set -euo pipefail
@@ -9,7 +10,7 @@ case ${1:-} in
   -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 0 ;;
 esac
 tests=("$@")
-[[ $# -gt 0 ]] || tests=(tests/python/test_bad_input.py tests/python/test_tensorrt_misuse.py)
+[[ "$*" == *.py* ]] || tests+=(tests/python/test_bad_input.py tests/python/test_tensorrt_misuse.py)
 
 command -v clang++-14 >/dev/null || { echo "sanitize_python.sh: clang++-14 is missing: run scripts/setup.sh --fuzz" >&2; exit 1; }
 scripts/build.sh fuzz camshaft_python

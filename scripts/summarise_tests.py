@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Adds up the results of ctest, GoogleTest and pytest and prints one line: N passed, N failed[, N skipped].
 
-usage: summarise_tests.py DIR RUNNER..., where RUNNER is pytest or [FOLDER/]ctest: DIR holds RUNNER.xml of each, and of
-the latter [FOLDER/]gtest/*.xml.
+usage: summarise_tests.py DIR RUNNER..., where RUNNER is [FOLDER/]pytest or [FOLDER/]ctest: DIR holds RUNNER.xml of each,
+and of the latter [FOLDER/]gtest/*.xml.
 Each GoogleTest case counts; a program that ctest calls failed although none of its cases is (a crash, a time-out) counts
 as one failure more, and so does a runner that left no results.
 """

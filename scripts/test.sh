@@ -2,8 +2,9 @@
 # Passes the tests: sets up, builds, runs the C++ tests (ctest) and the Python ones (pytest), and ends with one line,
 # 'N passed, N failed'. Exits with an error if any failed.
 #   --all          also the large models (needs 3 GB of disk under .cache)
-#   --sanitize     also the C++ tests with AddressSanitizer and UndefinedBehaviorSanitizer, and about a minute of each
-#                  fuzzer of files, on the same inputs each time (a build of its own, with clang, and kernels for AVX2)
+#   --sanitize     also the C++ tests with AddressSanitizer and UndefinedBehaviorSanitizer, those of the Python module on
+#                  wrong input, and about a minute of each fuzzer of files, on the same inputs each time (a build of its
+#                  own, with clang, and kernels for AVX2)
 #   --preset NAME  the C++ tests alone, in another build: debug, asan, tsan, or aarch64 (those of base, ir and
 #                  the CPU kernels, cross compiled and run under QEMU)
 #   --seed N       random tests draw from N (CAMSHAFT_TEST_SEED), where they draw from a new seed each time otherwise
@@ -68,6 +69,9 @@ if ((sanitize)); then
   runners+=(sanitized/ctest)
   scripts/fuzz.sh reader loader --runs 10000 --seed 1 || failed=1
   says "fuzzers built and run"
+  scripts/sanitize_python.sh --junit-xml "$results/sanitized/pytest.xml" || failed=1
+  runners+=(sanitized/pytest)
+  says "Python module built for the sanitizers, and its tests of wrong input"
 fi
 .venv/bin/python scripts/summarise_tests.py "$results" "${runners[@]}" || failed=1
 exit $failed
