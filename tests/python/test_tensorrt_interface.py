@@ -135,3 +135,13 @@ def test_timing_caches_can_be_read_and_changed(model):
     assert changed and tactics() != before
     assert not cache.update(keys[0], trt.TimingCacheValue(1, 1.0))
     assert not cache.update(trt.TimingCacheKey(), cache.query(keys[0]))
+
+
+def test_what_later_versions_have_and_we_lack_says_so():
+    network = trt.Builder(Heard()).create_network()
+    for name, arguments in (("add_moe", 3), ("add_kv_cache_update", 4), ("add_dist_collective", 5), ("add_rnn_v2", 5)):
+        with pytest.raises(NotImplementedError, match=f"{name}\\(\\) is not there: "):
+            getattr(network, name)(*[None] * arguments)
+    for name in ("IMoELayer", "KVCacheMode", "ISymExprs", "EngineStat", "IRNNv2Layer"):
+        with pytest.raises(AttributeError, match=f"camshaft.tensorrt has no {name}: "):
+            getattr(trt, name)

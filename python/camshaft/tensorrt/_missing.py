@@ -17,6 +17,14 @@ _NOT_THERE = {
         "add_loop(), or ONNX's LSTM, GRU and RNN, are recurrent layers here",
     ),
     **dict.fromkeys(("ConsistencyChecker", "SafetyScope"), "there are no safety engines"),
+    **dict.fromkeys(
+        ("IPluginV3QuickAOTBuild", "ISymExpr", "ISymExprs"),
+        "kernels that are compiled ahead of time are not run: write an @tensorrt.plugin.impl",
+    ),
+    **dict.fromkeys(("IMoELayer", "MoEActType"), "write experts as products of a gathered weight, or give a plugin"),
+    **dict.fromkeys(("IKVCacheUpdateLayer", "KVCacheMode"), "give the cache back as an output"),
+    **dict.fromkeys(("IDistCollectiveLayer", "CollectiveOperation"), "an engine runs on one device"),
+    "EngineStat": "streamable_weights_size has the bytes of an engine's weights",
 }
 
 
