@@ -31,12 +31,12 @@ CAMSHAFT=$PWD/build/fuzz/tools/camshaft VIRTUAL_ENV=$PWD/.venv PYTHONMALLOC=mall
 leaks=$(cat "$reports"/report* 2>/dev/null | awk -v RS= '/leak of/ && /camshaft::/' || true)
 if [[ -n $leaks ]]; then
   echo "sanitize_python.sh: memory stays that the library allocated:"
-  cut -c1-200 <<<"$leaks" | head -80
+  cut -c1-200 <<<"$leaks" | sed -n 1,80p
   failed=1
 fi
 if grep -qsE 'ERROR: AddressSanitizer|runtime error' "$reports"/report*; then
   echo "sanitize_python.sh: the sanitizer found:"
-  grep -hE -A 30 'ERROR: AddressSanitizer|runtime error' "$reports"/report* | cut -c1-200 | head -80
+  grep -hE -A 30 'ERROR: AddressSanitizer|runtime error' "$reports"/report* | cut -c1-200 | sed -n 1,80p
   failed=1
 fi
 exit $failed
