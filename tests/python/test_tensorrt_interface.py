@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tensorrt_model import write_network
-from test_tensorrt import Heard, parsed, trt
+from test_tensorrt import Heard, expected, parsed, pictures, trt
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +145,27 @@ def test_what_later_versions_have_and_we_lack_says_so():
     for name in ("IMoELayer", "KVCacheMode", "ISymExprs", "EngineStat", "IRNNv2Layer"):
         with pytest.raises(AttributeError, match=f"camshaft.tensorrt has no {name}: "):
             getattr(trt, name)
+
+
+@pytest.mark.parametrize("flag", [None, "PREFER_PRECISION_CONSTRAINTS", "STRICT_TYPES"])
+def test_int8_of_every_layer_and_result(model, flag):
+    """As TensorRT's own samples of int8 without a calibrator ask for it."""
+    builder, network = parsed(model)
+    network.get_input(0).shape = (2, 3, 32, 32)
+    network.get_input(0).dynamic_range = (-4, 4)
+    for layer in network:
+        layer.precision = trt.int8
+        for index in range(layer.num_outputs):
+            layer.set_output_type(index, trt.int8)
+            layer.get_output(index).dynamic_range = (-8, 8)
+    config = builder.create_builder_config()
+    config.set_flag(trt.BuilderFlag.INT8)
+    if flag is not None:
+        config.set_flag(trt.BuilderFlag[flag])
+    engine = builder.build_engine_with_config(network, config)
+    assert engine is not None, builder.logger.errors()
+    assert any("are to be in 8 bits" in text for _, text in builder.logger.messages)
+    x, y = pictures(2), np.empty((2, 10), np.float32)
+    assert engine.create_execution_context().execute_v2([x.ctypes.data, y.ctypes.data])
+    want = expected(model, x)
+    assert np.abs(y - want).max() < 0.1 * np.abs(want).max()

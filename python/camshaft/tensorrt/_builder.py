@@ -271,16 +271,22 @@ class Builder(Reporter):
                 if profile and tensor.name not in profile and -1 in tensor.shape:
                     raise ValueError(f"input '{tensor.name}' is dynamic, and a profile has no shapes for it")
 
-    @staticmethod
-    def _constraints(nodes):
-        """Precisions and types of single layers, by the names of their nodes; the last one computes the result."""
-        precisions, types = [], []
+    def _constraints(self, nodes):
+        """Precisions and types of single layers, by the names of their nodes; the last one computes the result. Whether a
+        result is stored in 8 bits follows from the layers that read it: programs ask it of every layer of a network."""
+        precisions, types, narrow = [], [], []
         for layer, names in nodes.items():
             names = [name.replace(",", "*") for name in names]
             if layer.precision_is_set and layer.precision in _PRECISIONS:
                 precisions += [f"{name}:{_PRECISIONS[layer.precision]}" for name in names]
             if layer.output_type_is_set(0) and layer.get_output_type(0) in _PRECISIONS:
-                types.append(f"{names[-1]}:{_PRECISIONS[layer.get_output_type(0)]}")
+                kind = _PRECISIONS[layer.get_output_type(0)]
+                (narrow if kind in ("int8", "fp8") else types).append(f"{names[-1]}:{kind}")
+        if narrow:
+            self._log(
+                Severity.INFO,
+                f"the results of {len(narrow)} layers are to be in 8 bits: they are where the layers that read them compute so",
+            )
         return {"layer_precisions": precisions or None, "layer_output_types": types or None}
 
     def _calibration(self, network, config, folder, model, options, flags):
