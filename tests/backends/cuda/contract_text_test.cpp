@@ -113,7 +113,13 @@ TEST(ContractText, TilesOfBytesCompile) {
   for (const ContractTile& tile : contract_tiles(form, features_of(90)))
     if (tile.by_warpgroups && (tile.stages <= 4 || tile.persistent)) compiles(form, tile, 90);
   compiles({.dtype = DType::i8, .tensor_cores = true, .aligned = true, .tensor_copies = true},
-           {.m = 64, .n = 192, .warps_m = 4, .warps_n = 1, .stages = 6, .by_warpgroups = true, .from_registers = true,
+           {.m = 64,
+            .n = 192,
+            .warps_m = 4,
+            .warps_n = 1,
+            .stages = 6,
+            .by_warpgroups = true,
+            .from_registers = true,
             .persistent = true},
            90);
   form.dtype = DType::u8;

@@ -97,8 +97,8 @@ extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant_
                                form.steps->bits, form.steps->shared, form.steps->has_zeros, form.aligned)
                  : fmt::format("Slices<ItsTile, {}, {}, {}>", window, form.b_by_columns, form.aligned);
   const std::string its_tile =
-      fmt::format("\ntypedef Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}> ItsTile;\n", device_type(form.dtype), tile.m, tile.n,
-                  tile.warps_m, tile.warps_n, tile.warps_k, tile.stages, tile.waits, tile.from_registers);
+      fmt::format("\ntypedef Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}> ItsTile;\n", device_type(form.dtype), tile.m,
+                  tile.n, tile.warps_m, tile.warps_n, tile.warps_k, tile.stages, tile.waits, tile.from_registers);
   if (tile.persistent)
     return text + its_tile +
            fmt::format(R"(extern "C" __global__ void __launch_bounds__({})
@@ -110,11 +110,12 @@ contract(const __grid_constant__ ContractParameters p, const __grid_constant__ T
                        form.tensor_copies ? "TensorCopies<ItsTile>" : fmt::format("ThreadCopies<ItsTile, {}>", copies),
                        sums);
   return text + its_tile +
-         fmt::format(R"(extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
+         fmt::format(
+             R"(extern "C" __global__ void __launch_bounds__({}) contract(const __grid_constant__ ContractParameters p) {{
   Contract<ItsTile, {}, {}, Finish>::run(p);
 }}
 )",
-                     launch_bounds(tile), copies, sums);
+             launch_bounds(tile), copies, sums);
 }
 
 std::string finish_kernel_text(DType type, bool aligned, const std::string& finish) {

@@ -60,9 +60,9 @@ struct ContractForm {
   bool tensor_cores = false;           ///< else f32, plain unless the tile says otherwise
   bool tf32 = false;                   ///< tiles may say so
   std::optional<StepForm> steps = {};  ///< B is made of them, by rows
-  bool finishes_rows = false;          ///< what comes behind the sums has to do with all of a row, not with elements alone
-  bool aligned = false;                ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
-  bool tensor_copies = false;          ///< if it is one aligned product, A and B may be copied as TensorMaps say
+  bool finishes_rows = false;  ///< what comes behind the sums has to do with all of a row, not with elements alone
+  bool aligned = false;        ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
+  bool tensor_copies = false;  ///< if it is one aligned product, A and B may be copied as TensorMaps say
 };
 
 /// Whether tiles with patches can compute this (but for groups).
@@ -74,8 +74,8 @@ int patch_bytes(const ContractWindow& window, const ContractTile& tile, int colu
 /// Columns of the result that a block computes at most from a patch.
 constexpr int most_patch_columns = 128;
 
-/// The kernel "contract", whose parameter is ContractParameters, and of persistent tiles TensorMaps, which count with tensor
-/// copies alone. `finish`: see finish_text().
+/// The kernel "contract", whose parameter is ContractParameters, and of persistent tiles TensorMaps, which count with
+/// tensor copies alone. `finish`: see finish_text().
 std::string contract_text(const ContractForm& form, const ContractTile& tile, const std::string& finish);
 
 /// The kernel "finish", whose parameter is ContractParameters too: what comes behind sums that a library has left in c,

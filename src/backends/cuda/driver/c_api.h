@@ -143,10 +143,10 @@ constexpr int tensor_of_u8 = 0, tensor_of_u16 = 1, not_interleaved = 0, swizzle_
 // The same of functions that drivers before CUDA 12.3 lack: null there.
 #define CAMSHAFT_CUDA_NEWER_DRIVER(X)                                                                                 \
   X(cuStreamGetCaptureInfo_v3, (Handle stream, int* status, uint64_t* id, Handle* graph, const Handle** dependencies, \
-                                const void** edges, size_t* count))                                                 \
-  X(cuTensorMapEncodeTiled, (void* map, int type, uint32_t rank, void* data, const uint64_t* sizes,                  \
-                             const uint64_t* byte_strides, const uint32_t* box, const uint32_t* element_strides,     \
-                             int interleave, int swizzle, int cache_lines, int outside))
+                                const void** edges, size_t* count))                                                   \
+  X(cuTensorMapEncodeTiled,                                                                                           \
+    (void* map, int type, uint32_t rank, void* data, const uint64_t* sizes, const uint64_t* byte_strides,             \
+     const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle, int cache_lines, int outside))
 
 #define CAMSHAFT_CUDA_NVRTC(X)                                                              \
   X(nvrtcVersion, (int* major, int* minor))                                                 \

@@ -39,7 +39,8 @@ class ProductLaunch final : public Launch {
     is_whole_ = is_whole_ && p_.n % 8 == 0 && c_can_be_vector_ && operands_.can_be_vector();
     const bool can_be_aligned = is_whole_ && a_can_be_vector_ && b_can_be_vector_;
     const api::Driver& driver = compiled.device->driver();
-    copies_tensors_ = can_be_aligned && compiled.can_copy_tensors() && batch_ == 1 && p_.m > 0 && driver.cuTensorMapEncodeTiled;
+    copies_tensors_ =
+        can_be_aligned && compiled.can_copy_tensors() && batch_ == 1 && p_.m > 0 && driver.cuTensorMapEncodeTiled;
     if (copies_tensors_) {
       compiled.tensor_function();
     } else if (can_be_aligned) {

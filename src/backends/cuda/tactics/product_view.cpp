@@ -69,8 +69,8 @@ bool set_window(ProductView& view, const Shape& image, const Shape& weights, con
 // Whether the constant B, and A if it is one matrix and aligned, can be copied as tensors.
 bool can_copy_tensors(const ProductView& view, const DeviceFacts& device) {
   constexpr int64_t part = 32;
-  return device.features.tensor_copies && view.rows && !view.form.window && !view.form.steps && view.rows->rows % part == 0 &&
-         (!view.matmul || !view.matmul->transpose_a);
+  return device.features.tensor_copies && view.rows && !view.form.window && !view.form.steps &&
+         view.rows->rows % part == 0 && (!view.matmul || !view.matmul->transpose_a);
 }
 
 }  // namespace

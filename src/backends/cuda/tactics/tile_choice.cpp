@@ -78,13 +78,14 @@ constexpr ContractTile plain_tiles[] = {
 constexpr double cycles_per_second = 1.7e9;
 // A launch. It was 1.6e-6 there; what the estimates of the libraries' kernels were fitted to found its weights in L2.
 constexpr double seconds_around = 0.8e-6;
-constexpr double start = 2500;                 // of a block: its first slices
-constexpr double ring_latency = 800;           // of a copy, which the slices of a ring share, …
-constexpr double window_slice = 80;            // … and more for a slice through windows, …
-constexpr double window_copy = 30;             // … for each 16 bytes that a thread copies
-constexpr double gap = 150;                    // where a slice's products wait for those before (not fitted)
-constexpr double l2_bytes_per_cycle = 65;      // of one multiprocessor, …
-constexpr double persistent_l2_bytes_per_cycle = 42;  // … all of which copy without a pause (an H100: BERT at 32, ViT at 32)
+constexpr double start = 2500;             // of a block: its first slices
+constexpr double ring_latency = 800;       // of a copy, which the slices of a ring share, …
+constexpr double window_slice = 80;        // … and more for a slice through windows, …
+constexpr double window_copy = 30;         // … for each 16 bytes that a thread copies
+constexpr double gap = 150;                // where a slice's products wait for those before (not fitted)
+constexpr double l2_bytes_per_cycle = 65;  // of one multiprocessor, …
+constexpr double persistent_l2_bytes_per_cycle =
+    42;                                        // … all of which copy without a pause (an H100: BERT at 32, ViT at 32)
 constexpr double overlap = 0.5;                // of the shorter one of copies and products, as much comes on top
 constexpr double sum_bytes_per_cycle = 30;     // of the sums on their way out, …
 constexpr double finish = 300;                 // … and for each chunk of 8 columns that a thread finishes
@@ -158,10 +159,12 @@ double seconds_of_tiles(const ContractForm& form, const ContractTile& tile, int 
                        overlap * std::min(latency, product) + (tile.waits ? gap : 0);
   const bool is_cluster = splits <= 8 && device.features.clusters;
   if (tile.persistent) {
-    // The products of two tiles in turn, beside what comes behind those of the other one; the last one's is beside nothing.
+    // The products of two tiles in turn, beside what comes behind those of the other one; the last one's is beside
+    // nothing.
     const double turns = std::ceil(tiles / device.multiprocessors);
     const double bytes = (tile.m + tile.n) * 128;
-    const double products = std::max(area * bk / rate_of(form, tile), bytes / persistent_l2_bytes_per_cycle) * per_split,
+    const double products =
+                     std::max(area * bk / rate_of(form, tile), bytes / persistent_l2_bytes_per_cycle) * per_split,
                  finishing = finish_held * area / 8 / tile.threads();
     return seconds_around +
            (start + std::max(turns * products, turns / 2 * (products + finishing)) + finishing) / cycles_per_second;
@@ -206,7 +209,8 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
   }
   if (features.warpgroup_products && bit_width(form.dtype) <= 16)
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
-  if (features.warpgroup_products && bit_width(form.dtype) <= 16 && !form.steps && !form.finishes_rows && !form.b_by_columns)
+  if (features.warpgroup_products && bit_width(form.dtype) <= 16 && !form.steps && !form.finishes_rows &&
+      !form.b_by_columns)
     tiles.insert(tiles.end(), std::begin(persistent_tiles), std::end(persistent_tiles));
   if (features.warpgroup_products && bit_width(form.dtype) == 8) {
     tiles.insert(tiles.end(), std::begin(byte_tiles), std::end(byte_tiles));

@@ -768,7 +768,8 @@ EMULATOR_API Result cuStreamIsCapturing(Handle handle, int* status) {
 // Of what kernels use: whole rows of 128 bytes, swizzled by 16, zeros outside. As the kernels' intrinsics.h reads it.
 EMULATOR_API Result cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* data, const uint64_t* sizes,
                                            const uint64_t* byte_strides, const uint32_t* box,
-                                           const uint32_t* element_strides, int interleave, int swizzle, int, int outside) {
+                                           const uint32_t* element_strides, int interleave, int swizzle, int,
+                                           int outside) {
   struct TensorMap {
     const void* data;
     uint32_t rank, element_bytes;

@@ -24,7 +24,7 @@ struct alignas(64) ParameterBytes {
 struct KernelCall {
   camshaft::cuda::api::KernelNode launch;
   std::vector<std::vector<ParameterBytes>> values;  ///< of its arguments
-  std::vector<void*> pointers;                        ///< to them
+  std::vector<void*> pointers;                      ///< to them
   std::function<std::shared_ptr<KernelCall>(void** arguments)> with;
   Work work;
 };
