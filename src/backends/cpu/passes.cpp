@@ -2,6 +2,7 @@
 
 #include "backends/cpu/passes/chain_convolutions.h"
 #include "backends/cpu/passes/chain_fills.h"
+#include "backends/cpu/passes/chain_norms.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_constants.h"
@@ -57,6 +58,7 @@ BackendPasses passes(ops::Rounding rounding) {
       fuse_pass,
       chain_convolutions_pass,
       chain_fills_pass,
+      chain_norms_pass,
   };
   if (rounding != ops::Rounding::none) passes.precision = {allow_rounding_pass};
   return passes;

@@ -74,6 +74,31 @@ TEST(ReduceRegion, OtherTypes) {
     }
 }
 
+// What is not 0 is true, whatever byte it is.
+TEST(ReduceRegion, ExtremesOfBooleans) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min})
+      for (const int64_t size : {1, 3, 4, 17, 64, 65, 1000})
+        for (const int64_t axis : {0, 1}) {
+          Tensor x = random_tensor(random, DType::boolean, {40, size});
+          auto* bytes = reinterpret_cast<uint8_t*>(x.mutable_data());
+          for (int64_t i = 0; i < x.size(); ++i) {
+            const int64_t line = axis == 0 ? i % size : i / size;
+            const bool is_even = line % 3 == 2 ? random.integer(0, 1) == 0 : line % 3 == 0;  // and mixed ones
+            bytes[i] = is_even ? 0 : static_cast<uint8_t>(random.integer(0, 9) ? 1 : 1 << random.integer(0, 7));
+          }
+          ReductionSteps region(DType::u8);
+          region.last = region.operand(x);
+          region.cast();
+          region.reduce(kind, {axis}, false);
+          const NodeTest test = test_of(region);
+          for (const int threads : {1, 3}) test.check(threads);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+  });
+}
+
 // As sentence encoders do: a mask of integers, whose sum divides.
 TEST(ReduceRegion, MaskedMean) {
   Random random = test_random();

@@ -150,7 +150,7 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
   };
   with_indices(indices, index_type, [&](const auto* index) {
     if (!element) {
-      if (inner_bytes > least_vector_row && inner_bytes <= most_vector_row) {
+      if (inner_bytes >= least_gathered_row && inner_bytes <= most_vector_row) {
         return each_slice([&](const char* slice, int64_t first, int64_t past, char* row) {
           int64_t offsets[few_places];
           for (int64_t k = first; k < past; k += few_places) {

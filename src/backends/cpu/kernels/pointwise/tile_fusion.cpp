@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "backends/cpu/kernels/half.h"
 #include "ir/activation.h"
@@ -85,6 +86,8 @@ class Fusion {
       for (int k = 0; k < node.operands; ++k) ++uses_[node.in[k]];
     }
     for (int32_t output : program.outputs) ++uses_[output];
+    for (size_t k = 0; k < program.outputs.size(); ++k)
+      if (program.stored[k] == DType::f16 && uses_[program.outputs[k]] == 1) stored_halves_.insert(program.outputs[k]);
   }
 
   void run() {
@@ -96,6 +99,7 @@ class Fusion {
         combine_bytes(node);
         continue;
       }
+      if (function_of_half(node)) continue;
       if (!is_fusible(node)) continue;
       simple_power(node) || dequantize(node) || square(node) || clamp(node) || add_relu(node) || min_max_number(node) ||
           multiply_add(node);
@@ -202,6 +206,44 @@ class Fusion {
     return false;
   }
 
+  // What the bits of a half tell, or change alone. Nobody else may read it as f32.
+  bool function_of_half(TileNode& node) {
+    if (!node.is_function || node.uniform || node.operands != 1) return false;
+    const auto half_of = [&](int32_t value) {
+      return single(value) && converts(nodes_[value], DType::f16) ? nodes_[value].in[0] : -1;
+    };
+    const int32_t operand = node.in[0], half = half_of(operand);
+    if (node.dtype == DType::boolean) {
+      const bool is_magnitude = single(operand) && is(nodes_[operand], F::abs);
+      const int32_t inside = is_magnitude ? half_of(nodes_[operand].in[0]) : -1;
+      const FusedFunction test = half_test(node.function, inside >= 0);
+      if (test == FusedFunction::none || (half < 0 && inside < 0)) return false;
+      become(node, test, inside >= 0 ? inside : half);
+      return true;
+    }
+    const FusedFunction function = is(node, F::abs)    ? FusedFunction::abs_f16
+                                   : is(node, F::neg)  ? FusedFunction::neg_f16
+                                   : is(node, F::sign) ? FusedFunction::sign_f16
+                                                       : FusedFunction::none;
+    if (half < 0 || function == FusedFunction::none || !stored_halves_.contains(index_of(node))) return false;
+    become(node, function, half);
+    node.dtype = DType::f16;
+    return true;
+  }
+
+  static FusedFunction half_test(F function, bool of_magnitude) {
+    switch (function) {
+      case F::is_nan:
+        return FusedFunction::is_nan_f16;
+      case F::is_inf_pos:
+        return of_magnitude ? FusedFunction::is_inf_f16 : FusedFunction::is_inf_pos_f16;
+      case F::is_inf_neg:
+        return of_magnitude ? FusedFunction::none : FusedFunction::is_inf_neg_f16;
+      default:
+        return FusedFunction::none;
+    }
+  }
+
   // The division that `rounded` rounds and nobody else sees, or -1.
   int32_t rounded_quotient(int32_t rounded) const {
     if (!single(rounded) || !is(nodes_[rounded], F::round) || nodes_[rounded].uniform) return -1;
@@ -288,7 +330,7 @@ class Fusion {
   // Steps that are together one of the activations with a loop of its own, and of which nobody sees the inside.
   bool activation(TileNode& node) {
     if (!is(node, F::mul) && !is(node, F::div)) return false;
-    const auto root = static_cast<int32_t>(&node - nodes_.data());
+    const int32_t root = index_of(node);
     const std::vector<int32_t> steps = steps_before(root, -1);
     for (const int32_t x : steps) {
       if (x == root) continue;
@@ -426,8 +468,11 @@ class Fusion {
     return false;
   }
 
+  int32_t index_of(const TileNode& node) const { return static_cast<int32_t>(&node - nodes_.data()); }
+
   std::vector<TileNode>& nodes_;
   std::vector<int32_t> uses_;
+  std::set<int32_t> stored_halves_;  // outputs of f16 that no step reads
 };
 
 void drop_dead(TileNodes& program) {
@@ -522,11 +567,13 @@ TileNodes lower_to_nodes(const ScalarProgram& program, const std::vector<bool>& 
     const bool rounds_twice = (node.fused == FusedFunction::round_to_f16 && stored == DType::f16) ||
                               (node.fused == FusedFunction::round_to_bf16 && stored == DType::bf16);
     lowering.result.outputs.push_back(rounds_twice ? node.in[0] : value[output]);
+    lowering.result.stored.push_back(stored);
   }
   return std::move(lowering.result);
 }
 
 void fuse_nodes(TileNodes& program) {
+  drop_dead(program);  // what it reads has one reader less
   Fusion(program).run();
   drop_dead(program);
 }

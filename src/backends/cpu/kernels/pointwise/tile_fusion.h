@@ -16,7 +16,7 @@ struct TileNode {
   enum class Kind : uint8_t { input, constant, apply };
   Kind kind = Kind::apply;
   bool uniform = false;      ///< one element for the whole row
-  DType dtype = DType::f32;  ///< as held in registers: never f16 or bf16, except of inputs
+  DType dtype = DType::f32;  ///< as held in registers: f16 and bf16 only of inputs, and f16 of what is stored alone
   int32_t input = -1;        ///< of inputs
   uint64_t bits = 0;         ///< of constants: the element's bytes
   int operands = 0;
@@ -32,6 +32,7 @@ struct TileNode {
 struct TileNodes {
   std::vector<TileNode> nodes;   ///< operands come before their users
   std::vector<int32_t> outputs;  ///< node of each output, before conversion to the type it is stored as
+  std::vector<DType> stored;     ///< that type
   std::vector<DType> input_types;
 };
 

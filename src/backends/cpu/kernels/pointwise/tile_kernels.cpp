@@ -472,8 +472,9 @@ TileKernel find_kernel(ScalarFunction function, DType lanes) {
 }
 
 TileKernel find_kernel(FusedFunction function) {
-  const TileKernel found = find_fused_conversion(function);
-  return found ? found : find_f32_fused(function);
+  for (const auto find : {find_fused_conversion, find_half_kernel})
+    if (const TileKernel found = find(function)) return found;
+  return find_f32_fused(function);
 }
 
 }  // namespace camshaft::cpu

@@ -45,6 +45,14 @@ enum class FusedFunction : uint8_t {
   steps_i16,
   dequantize_u8,  ///< (a - b) * c of u8
   dequantize_i8,  ///< likewise of i8
+  // Of f16 by its bits: 10^6 tests for NaN took 122 us through f32, and take 92.
+  is_nan_f16,
+  is_inf_f16,  ///< of either sign
+  is_inf_pos_f16,
+  is_inf_neg_f16,
+  abs_f16,  ///< these three to f16
+  neg_f16,
+  sign_f16,
   // Both around a sum or a product: round(((a - b) * c + (d - e) * f) / g) + h of bytes a and d and one each of the
   // others, of which the last may be left out.
   add_bytes_u8,
@@ -57,7 +65,7 @@ enum class FusedFunction : uint8_t {
 /// For select, `lanes` is the type of the values. Throws Error(unsupported) where the type has no such function.
 TileKernel find_kernel(ScalarFunction function, DType lanes);
 
-/// The loop for a fused function on f32.
+/// The loop for a fused function.
 TileKernel find_kernel(FusedFunction function);
 
 /// The loop that converts between two types as stored in memory. Floats to integers truncate and saturate, NaN gives 0;
@@ -73,5 +81,6 @@ TileKernel find_f64_kernel(ScalarFunction function);
 TileKernel find_division(ScalarFunction function, DType lanes);  ///< of integers of 32 bits
 TileKernel find_f32_fused(FusedFunction function);
 TileKernel find_fused_conversion(FusedFunction function);
+TileKernel find_half_kernel(FusedFunction function);
 
 }  // namespace camshaft::cpu

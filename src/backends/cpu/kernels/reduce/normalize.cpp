@@ -314,6 +314,14 @@ void LayerNorm::run(ThreadPool& pool, const float* x, const float* scale, const 
   });
 }
 
+void LayerNorm::run_here(const float* x, const float* scale, const float* bias, float* y) const {
+  HWY_DYNAMIC_DISPATCH(layer_rows)(*this, 0, rows, x, scale, bias, y, nullptr, nullptr);
+}
+
+void RmsNorm::run_here(const float* x, const float* scale, float* y) const {
+  HWY_DYNAMIC_DISPATCH(rms_rows)(*this, 0, rows, x, scale, y);
+}
+
 void RmsNorm::run(ThreadPool& pool, const float* x, const float* scale, float* y) const {
   if (rows == 0 || length == 0) return;
   const auto kernel = HWY_DYNAMIC_DISPATCH(rms_rows);

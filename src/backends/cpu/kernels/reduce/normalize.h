@@ -20,6 +20,8 @@ struct LayerNorm {
 
   void run(ThreadPool& pool, const float* x, const float* scale, const float* bias, float* y, float* mean = nullptr,
            float* inverse_deviation = nullptr) const;
+  /// By the calling thread.
+  void run_here(const float* x, const float* scale, const float* bias, float* y) const;
 };
 
 /// y[r, i] = x[r, i] / sqrt(max(mean of x[r]^2, least) + epsilon) * scale[i]; `scale` may be null.
@@ -29,6 +31,7 @@ struct RmsNorm {
   float least = 0;
 
   void run(ThreadPool& pool, const float* x, const float* scale, float* y) const;
+  void run_here(const float* x, const float* scale, float* y) const;
 };
 
 /// Group norm, and instance norm with groups == channels. Each (batch item, group) is normalised over its channels and
