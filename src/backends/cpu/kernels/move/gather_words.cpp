@@ -1,6 +1,5 @@
 #include "backends/cpu/kernels/move/gather_words.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "backends/cpu/kernels/targets.h"
@@ -53,19 +52,17 @@ int64_t gather(const uint32_t* from, const Index* indices, int64_t count, int64_
   if (lanes < 16 || size > most || step > most || (size - 1) * step + count > most) return 0;
   const auto length = hn::Set(d, static_cast<int32_t>(size)), each = hn::Set(d, static_cast<int32_t>(step));
   int64_t k = 0;
-  while (k < count && lanes <= count) {
-    const int64_t at = std::min(k, count - lanes);  // the last ones again rather than one by one
+  for (; k + lanes <= count; k += lanes) {
     hn::Vec<Words> v;
-    if (!load_indices(indices + at, v)) break;
+    if (!load_indices(indices + k, v)) break;
     v = hn::Add(v, hn::And(hn::BroadcastSignBit(v), length));
     if (!hn::AllTrue(du, hn::Lt(hn::BitCast(du, v), hn::BitCast(du, length)))) break;
     if (step != 1) v = hn::Mul(v, each);
-    if (stays) v = hn::Add(v, hn::Iota(d, static_cast<int32_t>(at)));
+    if (stays) v = hn::Add(v, hn::Iota(d, static_cast<int32_t>(k)));
     // What the first and the last index tell is asked before the others: any order took 1.3 times as long otherwise.
-    const int64_t distance = static_cast<int64_t>(indices[at + lanes - 1]) - static_cast<int64_t>(indices[at]);
+    const int64_t distance = static_cast<int64_t>(indices[k + lanes - 1]) - static_cast<int64_t>(indices[k]);
     const bool maybe = stays ? distance == 0 : step == 1 && (distance == lanes - 1 || distance == 1 - lanes);
-    hn::StoreU(maybe ? words_at(du, from, v) : hn::GatherIndex(du, from, v), du, out + at);
-    k = at + lanes;
+    hn::StoreU(maybe ? words_at(du, from, v) : hn::GatherIndex(du, from, v), du, out + k);
   }
   return k;
 }
