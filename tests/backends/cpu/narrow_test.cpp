@@ -1,5 +1,5 @@
-// Kernels that read and write f16 and bf16 by themselves, against the reference: what the bits of a half tell, and norms
-// of narrow rows.
+// Kernels that read and write f16 and bf16 by themselves, against the reference: what the bits of a half tell, and
+// norms of narrow rows.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/each_target.h"
@@ -63,8 +63,8 @@ TEST(NarrowRows, NormsAgreeWithTheReference) {
     for (const std::string type : {"f16", "bf16"})
       for (const std::string attributes :
            {"axis=1", "axis=1, root_mean_square=true", "axis=1, root_mean_square=true, clamped=true"})
-        for (const auto& [rows, length] : {std::pair<int64_t, int64_t>{1, 1}, {3, 5}, {9, 16}, {70, 100}, {5, 1000},
-                                          {1, 4097}, {2, 16384}, {0, 8}})
+        for (const auto& [rows, length] :
+             {std::pair<int64_t, int64_t>{1, 1}, {3, 5}, {9, 16}, {70, 100}, {5, 1000}, {1, 4097}, {2, 16384}, {0, 8}})
           for (const int ends : {0, 1, 2}) {  // both, the first or the last alone
             const bool is_root = attributes != "axis=1";
             const std::string row = std::to_string(length), dims = "[" + std::to_string(rows) + ", " + row + "]";

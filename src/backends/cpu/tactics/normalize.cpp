@@ -91,8 +91,8 @@ std::optional<NormView> view_norm(const RegionView& region) {
   view.x = input_index(body, x), view.scale = operand(1), view.bias = operand(2);
   view.rows = {body.type(x).dtype, body.type(y).dtype};
   const bool known = view.x >= 0 && y == body.outputs[0] && std::ranges::all_of(std::array{1, 2}, [&](size_t i) {
-    return i >= norm->inputs.size() || norm->inputs[i] == no_value || operand(i) >= 0;
-  });
+                       return i >= norm->inputs.size() || norm->inputs[i] == no_value || operand(i) >= 0;
+                     });
   return known ? std::optional(view) : std::nullopt;
 }
 
@@ -112,8 +112,9 @@ std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, Packe
           const auto* x = a.inputs[static_cast<size_t>(operands[0])];
           const LayerNorm layer{rows, length, epsilon};
           const RmsNorm root{rows, length, added, least};
-          if (is_narrow) return rms ? narrow.run(root, a.pool, x, scale, a.outputs[0])
-                                    : narrow.run(layer, a.pool, x, scale, bias, a.outputs[0]);
+          if (is_narrow)
+            return rms ? narrow.run(root, a.pool, x, scale, a.outputs[0])
+                       : narrow.run(layer, a.pool, x, scale, bias, a.outputs[0]);
           const auto* from = reinterpret_cast<const float*>(x);
           rms ? root.run(a.pool, from, scale, output<float>(a, 0))
               : layer.run(a.pool, from, scale, bias, output<float>(a, 0));

@@ -124,9 +124,9 @@ void copy_rows(size_t bytes, const char* in, int64_t in_step, char* out, int64_t
   if (bytes == 8) return copy_short_rows<8>(in, in_step, out, out_step, count);
   if (bytes == 16) return copy_short_rows<16>(in, in_step, out, out_step, count);
   const auto size = static_cast<int64_t>(bytes);
-  // Beside what a call costs for each row: 2480 rows of 160 bytes took twice as long. Long rows are repeated by vectors,
-  // too, but for what no cache near by holds: memcpy writes lines that it has not read. 10^7 floats as rows of 1000 took
-  // 3.9 ms by vectors, and take 2.
+  // Beside what a call costs for each row: 2480 rows of 160 bytes took twice as long. Long rows are repeated by
+  // vectors, too, but for what no cache near by holds: memcpy writes lines that it has not read. 10^7 floats as rows of
+  // 1000 took 3.9 ms by vectors, and take 2.
   constexpr int64_t most_repeated = 32 << 20;
   const bool repeats = in_step == 0 && size * count < most_repeated;
   if (size > least_vector_row && (size <= most_vector_row || repeats) && count > 1)

@@ -242,7 +242,8 @@ void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, c
       return transpose_plain<kWidth>(rows, columns - done, in + done * in_step, in_step, out + done * kWidth, out_step);
     }
   }
-  // Blocks whose two sides stay in L1: two cache lines of each column of the input become one of each row of the result.
+  // Blocks whose two sides stay in L1: two cache lines of each column of the input become one of each row of the
+  // result.
   constexpr int64_t block_rows = 128 / kWidth, block_columns = 64 / kWidth;
   const bool fetches = rows * columns * kWidth > most_in_cache;
   for (int64_t r = 0; r < rows; r += block_rows) {
@@ -258,8 +259,8 @@ void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, c
 
 template <int64_t kWidth>
 void transpose_batch(const Transpose2d& t, const char* in, char* out, const TransposeBatch& batch) {
-  // Interleaved lines go to as many places at once: asked for in time, SpaceToDepth of 10^6 doubles takes 590 us and not
-  // 800, of 10^7 7.8 ms and not 16.
+  // Interleaved lines go to as many places at once: asked for in time, SpaceToDepth of 10^6 doubles takes 590 us and
+  // not 800, of 10^7 7.8 ms and not 16.
   constexpr int64_t least_row = 128, items_ahead = 2;
   const bool is_narrow = t.rows > 1 && t.rows <= 4 && t.in_step == t.rows * kWidth;
   const bool fetches = is_narrow && t.columns * kWidth >= least_row;

@@ -427,8 +427,8 @@ void rows_f64(ReduceKind kind, const double* x, int64_t rows, int64_t n, double*
   }
 }
 
-// Products of rows of a few numbers, in double: a vector takes one of each of its rows. One row by one, 2.5 million rows
-// of 4 took 9.4 ms, and take 6.
+// Products of rows of a few numbers, in double: a vector takes one of each of its rows. One row by one, 2.5 million
+// rows of 4 took 9.4 ms, and take 6.
 void products_beside_each_other(const float* x, int64_t rows, int64_t n, double* totals) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> narrow;
