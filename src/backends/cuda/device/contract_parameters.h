@@ -70,8 +70,8 @@ struct alignas(64) TensorMap {
   u64 words[16];
 };
 
-/// Of A, [rows][k], and of B, [parts of 32 columns][4][4][2][k]: column 8 q + 2 p + e of a part is row [p][q][e], so that
-/// columns come as SUMS from registers need them.
+/// Of A, [rows][k], and of B, [parts of 32 columns][4][4][2][k]: column 8 q + 2 p + e of a part is row [p][q][e], so
+/// that columns come as SUMS from registers need them.
 struct TensorMaps {
   TensorMap a, b;
 };
