@@ -36,6 +36,8 @@ class Backend {
   /// Fills in what the configuration leaves out (inputs, outputs, max_batch_size), and checks the rest against the
   /// model. Throws ServerError(invalid_argument), naming the field.
   virtual void complete(ModelConfig& config) = 0;
+  /// Adds what the model's file says beyond the configuration: how much a batch may hold.
+  virtual void add_limits(Signature& /*signature*/) {}
   /// As instance_group of the completed configuration says, where each group has kind and count.
   virtual std::vector<PlacedInstance> make_instances(const ModelConfig& config, const Signature& signature) = 0;
   /// As Model::retire().

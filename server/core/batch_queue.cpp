@@ -36,7 +36,7 @@ bool fit_together(const Pending& a, const Pending& b) {
   if (a.shape_key != b.shape_key || a.inputs.size() != b.inputs.size()) return false;
   for (size_t i = 0; i < a.inputs.size(); ++i) {
     if ((a.inputs[i] == nullptr) != (b.inputs[i] == nullptr)) return false;
-    if (a.inputs[i] == nullptr) continue;
+    if (a.inputs[i] == nullptr || (i < a.ragged.size() && a.ragged[i] >= 0)) continue;
     const auto &left = a.inputs[i]->shape, &right = b.inputs[i]->shape;
     if (left.size() != right.size()) return false;
     if (!left.empty() && !std::equal(left.begin() + 1, left.end(), right.begin() + 1)) return false;
@@ -192,6 +192,14 @@ void BatchQueue::visit(Visit visit) {
       if (!visit(*pending)) return;
 }
 
+// A row of an engine's profile holds so many elements, however few requests they are of.
+bool BatchQueue::has_room(const Candidates& found, const Pending& pending) const {
+  if (found.total + pending.batch > policy_.max_batch) return false;
+  for (size_t i = 0; i < std::min(pending.ragged.size(), policy_.most_elements.size()); ++i)
+    if (policy_.most_elements[i] > 0 && found.ragged[i] + pending.ragged[i] > policy_.most_elements[i]) return false;
+  return true;
+}
+
 BatchQueue::Candidates BatchQueue::candidates() {
   Candidates found;
   const Pending* first = nullptr;
@@ -199,11 +207,13 @@ BatchQueue::Candidates BatchQueue::candidates() {
     if (first == nullptr) {
       first = &pending;
       found.oldest = pending.request.timeline.queued;
-    } else if (found.total + pending.batch > policy_.max_batch || !fit_together(*first, pending)) {
+      found.ragged.resize(pending.ragged.size());
+    } else if (!has_room(found, pending) || !fit_together(*first, pending)) {
       found.closed = true;
       return false;
     }
     found.total += pending.batch;
+    for (size_t i = 0; i < found.ragged.size(); ++i) found.ragged[i] += pending.ragged[i];
     ++found.requests;
     found.oldest = std::min(found.oldest, pending.request.timeline.queued);
     found.sums.emplace_back(found.total, found.requests);

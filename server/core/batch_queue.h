@@ -28,6 +28,8 @@ struct BatchPolicy {
   uint64_t levels = 1;                                ///< of priority
   uint64_t default_level = 0;                         ///< from 0, the highest
   std::vector<QueuePolicy> queues = {QueuePolicy()};  ///< by level
+  /// Of ragged inputs, by place, the most elements in one batch; 0: any number.
+  std::vector<int64_t> most_elements;
   /// How long a request may take from its arrival to its answer; with it the measured times decide in place of
   /// `preferred` and `max_delay`.
   std::optional<std::chrono::nanoseconds> latency_target;
@@ -80,10 +82,12 @@ class BatchQueue {
     bool closed = false;                           ///< others wait that fit no more
     Clock::time_point oldest;                      ///< the earliest arrival
     std::vector<std::pair<int64_t, size_t>> sums;  ///< after each: elements and requests
+    std::vector<int64_t> ragged;                   ///< elements of ragged inputs, by place
   };
   template <class Visit>
   void visit(Visit visit);
   Candidates candidates();
+  bool has_room(const Candidates& found, const Pending& pending) const;
   size_t choose(const Candidates& found, Clock::time_point now, std::optional<Clock::time_point>& wait_until) const;
   size_t choose_by_target(const Candidates& found, Clock::time_point now,
                           std::optional<Clock::time_point>& wait_until) const;

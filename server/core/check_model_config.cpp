@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -47,12 +48,41 @@ class ConfigCheck {
     }
   }
 
+  template <class Tensors>
+  static bool has_tensor(const Tensors& tensors, const std::string& name) {
+    return std::any_of(tensors.begin(), tensors.end(), [&](const auto& tensor) { return tensor.name() == name; });
+  }
+
+  template <class Names>
+  void check_source(const std::string& what, const Names& sources) const {
+    if (sources.size() != 1) refuse(what + " expects 1 source input, got " + std::to_string(sources.size()));
+    if (!has_tensor(config_.input(), sources[0])) refuse(what + " has unknown source input name '" + sources[0] + "'");
+  }
+
   void check_tensors() const {
     check_dims(config_.input(), "model input");
     check_dims(config_.output(), "model output");
-    if (config_.batch_input_size() > 0 || config_.batch_output_size() > 0)
-      refuse("batch_input and batch_output are for ragged batches, which the server does not make",
-             StatusCode::unsupported);
+    for (const inference::BatchInput& input : config_.batch_input()) {
+      if (!inference::BatchInput::Kind_IsValid(input.kind()))
+        refuse("batch input has the unknown kind " + std::to_string(static_cast<int>(input.kind())));
+      const std::string kind = inference::BatchInput::Kind_Name(input.kind());
+      check_source("batch input kind '" + kind + "'", input.source_input());
+      if (input.target_name().empty()) refuse("batch input kind '" + kind + "' has no target_name");
+      if (input.data_type() != inference::TYPE_INT32 && input.data_type() != inference::TYPE_INT64 &&
+          input.data_type() != inference::TYPE_FP32)
+        refuse("batch input data type must be TYPE_INT32, TYPE_INT64 or TYPE_FP32, '" + input.target_name(0) +
+               "' has " + inference::DataType_Name(input.data_type()));
+      for (const std::string& target : input.target_name())
+        if (has_tensor(config_.input(), target)) refuse("batch input '" + target + "' is an input of requests, too");
+    }
+    for (const inference::BatchOutput& output : config_.batch_output()) {
+      if (!inference::BatchOutput::Kind_IsValid(output.kind()))
+        refuse("batch output has the unknown kind " + std::to_string(static_cast<int>(output.kind())));
+      check_source("batch output kind '" + inference::BatchOutput::Kind_Name(output.kind()) + "'",
+                   output.source_input());
+      for (const std::string& target : output.target_name())
+        if (!has_tensor(config_.output(), target)) refuse("unknown batch output name '" + target + "'");
+    }
   }
 
   void check_groups() const {
@@ -141,6 +171,8 @@ class ConfigCheck {
     const auto add = [&](bool set, const char* name) {
       if (set) names.append(names.empty() ? "" : ", ").append(name);
     };
+    add(config_.backend() == "python" && config_.batch_input_size() + config_.batch_output_size() > 0,
+        "batch_input, batch_output (a model in Python gets requests, not batches)");
     add(config_.optimization().has_graph(), "optimization.graph");
     add(config_.optimization().has_cuda(), "optimization.cuda");
     add(config_.optimization().priority() != inference::ModelOptimizationPolicy::PRIORITY_DEFAULT,

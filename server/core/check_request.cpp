@@ -133,6 +133,7 @@ void find_outputs(const Signature& signature, Pending& pending) {
 void check_request(const Signature& signature, Pending& pending) {
   find_inputs(signature, pending);
   bool has_batch = false;
+  pending.ragged.clear();
   uint64_t key = 0;
   for (size_t i = 0; i < signature.inputs.size(); ++i) {
     if (pending.inputs[i] == nullptr) {
@@ -146,6 +147,11 @@ void check_request(const Signature& signature, Pending& pending) {
              "', but model '" + signature.model + "' expects '" + std::string(protocol_name(spec.dtype)) + "'");
     check_shape(signature, spec, tensor, pending, has_batch);
     check_bytes(signature, tensor);
+    if (spec.ragged) {
+      pending.ragged.resize(signature.inputs.size(), -1);
+      pending.ragged[i] = element_count(tensor.shape);
+      continue;
+    }
     const size_t skip = signature.max_batch > 0 ? 1 : 0;
     key = XXH3_64bits_withSeed(tensor.shape.data() + skip, (tensor.shape.size() - skip) * sizeof(int64_t), key);
   }

@@ -67,6 +67,17 @@ Dims config_dims(const ModelConfig& config, const TensorInfo& info) {
   return {info.dims.begin() + (config.max_batch_size() > 0 ? 1 : 0), info.dims.end()};
 }
 
+// Whether the model has elements of all requests in one row, whose shapes the configuration's are not.
+bool is_in_a_row(const ModelConfig& /*config*/, const inference::ModelInput& input) {
+  return input.allow_ragged_batch();
+}
+bool is_in_a_row(const ModelConfig& config, const inference::ModelOutput& output) {
+  for (const inference::BatchOutput& scattered : config.batch_output())
+    for (const std::string& target : scattered.target_name())
+      if (target == output.name()) return true;
+  return false;
+}
+
 template <class Tensor>
 void complete_tensor(const ModelConfig& config, const TensorInfo& info, Tensor& tensor, bool strict) {
   inference::DataType type = inference::TYPE_INVALID;
@@ -78,6 +89,13 @@ void complete_tensor(const ModelConfig& config, const TensorInfo& info, Tensor& 
     refuse_config(config, "tensor '" + info.name + "': the model has data-type " +
                               std::string(config_name(info.dtype)) + ", the configuration " +
                               inference::DataType_Name(tensor.data_type()));
+  }
+  if (is_in_a_row(config, tensor)) {
+    if (info.dims.size() != 1 || info.dims.front() >= 0)
+      refuse_config(config, "tensor '" + info.name + "' has the shape " + shape_text(info.dims) +
+                                " in the model: of ragged batches it must be one row of any length, [-1]");
+    if (tensor.dims_size() == 0 && !tensor.has_reshape()) tensor.add_dims(-1);
+    return;
   }
   const Dims expected = config_dims(config, info);
   if (tensor.dims_size() == 0 && !tensor.has_reshape()) {
@@ -94,6 +112,28 @@ void complete_tensor(const ModelConfig& config, const TensorInfo& info, Tensor& 
                               (config.max_batch_size() > 0 ? " behind the axis of the batch, as max_batch_size is " +
                                                                  std::to_string(config.max_batch_size())
                                                            : ""));
+}
+
+// Inputs that the server makes of batches.
+std::set<std::string> names_of_batch_inputs(const ModelConfig& config, const ModelFacts& facts) {
+  std::set<std::string> names;
+  for (const inference::BatchInput& input : config.batch_input())
+    for (const std::string& target : input.target_name()) {
+      const TensorInfo* info = find_info(facts.inputs, target);
+      if (info == nullptr) refuse_config(config, "batch_input: the model has no input '" + target + "'");
+      if (config_name(info->dtype) != inference::DataType_Name(input.data_type()))
+        refuse_config(config, "batch_input '" + target + "': the model has data-type " +
+                                  std::string(config_name(info->dtype)) + ", the configuration " +
+                                  inference::DataType_Name(input.data_type()));
+      const size_t rank = input.kind() == inference::BatchInput::BATCH_ITEM_SHAPE ? 2 : 1;
+      if (info->dims.size() != rank)
+        refuse_config(config, "batch_input '" + target + "' of kind " +
+                                  inference::BatchInput::Kind_Name(input.kind()) + " has " + std::to_string(rank) +
+                                  (rank == 1 ? " axis" : " axes") + ", the model's input has the shape " +
+                                  shape_text(info->dims));
+      if (!names.insert(target).second) refuse_config(config, "batch_input '" + target + "' is named twice");
+    }
+  return names;
 }
 
 // Inputs that sequences' controls and states feed.
@@ -124,7 +164,8 @@ void check_names(const ModelConfig& config, const Tensors& tensors, const std::v
 }  // namespace
 
 void complete_tensors(ModelConfig& config, const ModelFacts& facts, bool strict) {
-  const std::set<std::string> added = names_of_sequence(config, true);
+  std::set<std::string> added = names_of_sequence(config, true);
+  added.merge(names_of_batch_inputs(config, facts));
   const std::set<std::string> kept = names_of_sequence(config, false);
   check_names(config, config.input(), facts.inputs, "input");
   check_names(config, config.output(), facts.outputs, "output");

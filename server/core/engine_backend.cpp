@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 #include "camshaft/system.hpp"
 #include "server/core/complete_config.h"
@@ -82,13 +83,24 @@ bool has_gpu() {
   return false;
 }
 
+// Inputs whose first axis is no number of requests: those of ragged batches.
+std::set<std::string> inputs_without_batch(const ModelConfig& config) {
+  std::set<std::string> names;
+  for (const auto& input : config.input())
+    if (input.allow_ragged_batch()) names.insert(input.name());
+  for (const inference::BatchInput& input : config.batch_input())
+    if (input.kind() > inference::BatchInput::BATCH_ACCUMULATED_ELEMENT_COUNT)
+      names.insert(input.target_name().begin(), input.target_name().end());
+  return names;
+}
+
 // Of all profiles the largest first axis that every input may have; nothing: there are none.
-std::optional<int64_t> most_batch(const Engine& engine) {
+std::optional<int64_t> most_batch(const Engine& engine, const std::set<std::string>& others) {
   std::optional<int64_t> most;
   for (const Profile& profile : engine.profiles()) {
     std::optional<int64_t> least;
     for (const auto& [name, range] : profile.inputs)
-      if (!range.max.empty()) least = std::min(least.value_or(range.max.front()), range.max.front());
+      if (!range.max.empty() && !others.contains(name)) least = std::min(least.value_or(range.max.front()), range.max.front());
     if (least) most = std::max(most.value_or(0), *least);
   }
   return most;
@@ -156,17 +168,21 @@ const Engine& EngineBackend::engine(const std::string& device) {
 
 void EngineBackend::complete(ModelConfig& config) {
   const Engine& first = engine(default_device_);
-  complete_tensors(config, {first.inputs(), first.outputs(), most_batch(first), default_batch_}, strict_);
-  for (const auto& input : config.input())
-    if (input.allow_ragged_batch())
-      throw ServerError(
-          StatusCode::unsupported,
-          "model '" + config.name() + "': input '" + input.name() +
-              "' has allow_ragged_batch, which engines do not have: requests of equal shapes share batches");
+  complete_tensors(config, {first.inputs(), first.outputs(), most_batch(first, inputs_without_batch(config)), default_batch_}, strict_);
   complete_defaults(
       config,
       first.device().is_host() ? inference::ModelInstanceGroup::KIND_CPU : inference::ModelInstanceGroup::KIND_GPU,
       strict_);
+}
+
+// Of several profiles the one with the longest row is chosen by the shapes of a batch.
+void EngineBackend::add_limits(Signature& signature) {
+  for (const Profile& profile : engine(default_device_).profiles())
+    for (TensorSpec& input : signature.inputs) {
+      const auto range = profile.inputs.find(input.name);
+      if (input.ragged && range != profile.inputs.end() && !range->second.max.empty())
+        input.most_elements = std::max(input.most_elements, range->second.max.front());
+    }
 }
 
 std::vector<PlacedInstance> EngineBackend::make_instances(const ModelConfig& config, const Signature& signature) {

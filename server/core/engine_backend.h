@@ -14,6 +14,7 @@ class EngineBackend : public Backend {
  public:
   EngineBackend(const ModelSource& source, const ModelConfig& config);
   void complete(ModelConfig& config) override;
+  void add_limits(Signature& signature) override;
   std::vector<PlacedInstance> make_instances(const ModelConfig& config, const Signature& signature) override;
 
  private:

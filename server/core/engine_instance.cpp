@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "server/core/batch_inputs.h"
 #include "server/core/data_type.h"
 #include "server/core/status.h"
 #include "server/core/text_tensor.h"
@@ -48,6 +49,8 @@ EngineInstance::EngineInstance(const Engine& engine, int threads, const Signatur
       pool_(std::move(pool)),
       input_dims_(signature.input_count(), Dims{-1}),
       staging_(signature.input_count()),
+      batch_input_dims_(signature.batch_inputs.size(), Dims{-1}),
+      batch_staging_(signature.batch_inputs.size()),
       outputs_(signature.output_count()) {}
 
 void EngineInstance::run(std::vector<PendingPtr> batch) noexcept {
@@ -81,7 +84,7 @@ void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
   timeline.input_end = Clock::now();
   context_.run();
   timeline.output_start = Clock::now();
-  take_outputs(total);
+  take_outputs(batch, total);
   timeline.compute_end = Clock::now();
   batch.front()->statistics().executed(timeline, static_cast<uint64_t>(total));
   int64_t first = 0;
@@ -92,8 +95,12 @@ void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
     own.output_start = timeline.output_start;
     own.compute_end = timeline.compute_end;
     answer(*pending, first);
+    for (size_t place = 0; place < outputs_.size(); ++place)
+      if (signature_.output(place).scattered_by)
+        outputs_[place].scattered += element_count(scattered_shape(signature_.output(place), signature_, *pending));
     first += pending->batch;
   }
+  for (std::shared_ptr<std::byte>& staged : batch_staging_) staged.reset();
   for (std::shared_ptr<std::byte>& staged : staging_) staged.reset();
   for (Output& output : outputs_) output.data.reset();
 }
@@ -102,6 +109,7 @@ int64_t EngineInstance::bind_inputs(const std::vector<PendingPtr>& batch) {
   int64_t total = 0;
   for (const PendingPtr& pending : batch) total += pending->batch;
   for (size_t place = 0; place < signature_.input_count(); ++place) bind_input(place, batch, total);
+  bind_batch_inputs(batch);
   return total;
 }
 
@@ -112,7 +120,10 @@ void EngineInstance::bind_input(size_t place, const std::vector<PendingPtr>& bat
     throw ServerError(StatusCode::invalid_argument, "input '" + spec.name + "' of model '" + signature_.model +
                                                         "' is not in the request: an engine needs all its inputs");
   Dims dims = first->shape;
-  if (signature_.max_batch > 0) {
+  if (spec.ragged) {
+    dims = {0};
+    for (const PendingPtr& pending : batch) dims.front() += element_count(pending->inputs[place]->shape);
+  } else if (signature_.max_batch > 0) {
     dims.erase(dims.begin());
     dims = model_shape(spec, dims);
     dims.insert(dims.begin(), total);
@@ -149,6 +160,24 @@ void EngineInstance::bind_texts(const TensorSpec& spec, const Dims& dims, const 
   context_.set_input(spec.name, texts);  // which copies them
   shapes_changed_ |= dims != input_dims_[place];
   input_dims_[place] = dims;
+}
+
+void EngineInstance::bind_batch_inputs(const std::vector<PendingPtr>& batch) {
+  for (size_t i = 0; i < signature_.batch_inputs.size(); ++i) {
+    const BatchInputSpec& spec = signature_.batch_inputs[i];
+    const BatchTensor tensor = make_batch_input(spec, signature_, batch);
+    const size_t bytes = byte_size(spec.dtype, static_cast<int64_t>(tensor.values.size()));
+    batch_staging_[i] = pool_->take(bytes);
+    write_batch_input(tensor, spec.dtype, batch_staging_[i].get());
+    const bool changed = tensor.dims != batch_input_dims_[i];
+    batch_input_dims_[i] = Dims{-1};
+    for (const std::string& target : spec.targets) {
+      if (changed) context_.set_input_shape(target, tensor.dims);
+      context_.bind_input(target, batch_staging_[i].get(), bytes);
+    }
+    batch_input_dims_[i] = tensor.dims;
+    shapes_changed_ |= changed;
+  }
 }
 
 void EngineInstance::bind_outputs(const std::vector<PendingPtr>& batch) {
@@ -191,7 +220,7 @@ void EngineInstance::bind_outputs(const std::vector<PendingPtr>& batch) {
 }
 
 // What the context kept itself goes into memory that outlives the next run.
-void EngineInstance::take_outputs(int64_t total) {
+void EngineInstance::take_outputs(const std::vector<PendingPtr>& batch, int64_t total) {
   for (size_t place = 0; place < outputs_.size(); ++place) {
     const TensorSpec& spec = signature_.output(place);
     Output& output = outputs_[place];
@@ -202,6 +231,18 @@ void EngineInstance::take_outputs(int64_t total) {
         output.data = pool_->take(result.bytes());
         if (result.bytes() > 0) std::memcpy(output.data.get(), result.data(), result.bytes());
       }
+    }
+    output.scattered = 0;
+    if (spec.scattered_by) {
+      int64_t wanted = 0;
+      for (const PendingPtr& pending : batch) wanted += element_count(scattered_shape(spec, signature_, *pending));
+      if (element_count(output.dims) != wanted)
+        throw ServerError(StatusCode::internal, "output '" + spec.name + "' of model '" + signature_.model + "' has " +
+                                                    std::to_string(element_count(output.dims)) +
+                                                    " elements, its requests' shapes of input '" +
+                                                    signature_.input(*spec.scattered_by).name + "' ask for " +
+                                                    std::to_string(wanted));
+      continue;
     }
     if (signature_.max_batch > 0 && (output.dims.empty() || output.dims.front() != total))
       throw ServerError(StatusCode::internal, "output '" + spec.name + "' of model '" + signature_.model +
@@ -219,7 +260,11 @@ NamedTensor EngineInstance::slice(size_t place, const Pending& pending, int64_t 
   tensor.dtype = spec.dtype;
   Dims dims = output.dims;
   int64_t element = element_count(dims), begin = 0, count = element;
-  if (signature_.max_batch > 0) {
+  if (spec.scattered_by) {
+    dims = scattered_shape(spec, signature_, pending);
+    begin = output.scattered;
+    count = element_count(dims);
+  } else if (signature_.max_batch > 0) {
     dims.erase(dims.begin());
     element = element_count(dims);
     begin = first * element;

@@ -23,14 +23,16 @@ class EngineInstance : public Instance {
     bool known = false;
     std::shared_ptr<std::byte> data;  ///< of this run
     bool in_target = false;           ///< it lies where the client wants it
+    int64_t scattered = 0;            ///< elements that belong to requests that were answered
   };
 
   void run_together(std::vector<PendingPtr>& batch);
   int64_t bind_inputs(const std::vector<PendingPtr>& batch);
   void bind_input(size_t place, const std::vector<PendingPtr>& batch, int64_t total);
   void bind_texts(const TensorSpec& spec, const Dims& dims, const std::vector<PendingPtr>& batch, size_t place);
+  void bind_batch_inputs(const std::vector<PendingPtr>& batch);
   void bind_outputs(const std::vector<PendingPtr>& batch);
-  void take_outputs(int64_t total);
+  void take_outputs(const std::vector<PendingPtr>& batch, int64_t total);
   NamedTensor slice(size_t place, const Pending& pending, int64_t first) const;
   void answer(Pending& pending, int64_t first);
 
@@ -39,6 +41,8 @@ class EngineInstance : public Instance {
   std::shared_ptr<BufferPool> pool_;
   std::vector<Dims> input_dims_;                     ///< as the context knows them
   std::vector<std::shared_ptr<std::byte>> staging_;  ///< of this run
+  std::vector<Dims> batch_input_dims_;                     ///< as the context knows them
+  std::vector<std::shared_ptr<std::byte>> batch_staging_;  ///< of this run
   std::vector<Output> outputs_;
   bool shapes_changed_ = true;
   Cancellation never_;

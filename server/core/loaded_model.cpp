@@ -63,6 +63,7 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
   check_model_config(config_);
   labels_ = read_labels(folder, config_);
   signature_ = make_signature(config_);
+  backend_->add_limits(signature_);
   // What depends on the requests before, or has several responses, is not kept.
   const bool can_be_kept = !config_.model_transaction_policy().decoupled() && !config_.has_sequence_batching();
   if (config_.response_cache().enable() && can_be_kept) cache_ = shared.cache;
@@ -74,6 +75,7 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
   }
   DynamicBatcher::Options batching;
   batching.policy = make_batch_policy(config_);
+  for (const TensorSpec& input : signature_.inputs) batching.policy.most_elements.push_back(input.most_elements);
   batching.preserve_ordering = config_.dynamic_batching().preserve_ordering();
   batching.limiter = shared.limiter;
   for (const auto& group : config_.instance_group()) {

@@ -40,6 +40,8 @@ class Pending {
   std::vector<NamedTensor> added;          ///< what `inputs` behind the clients' own point to
   std::vector<size_t> outputs;             ///< places in Signature::outputs, in the order of the answer
   uint64_t shape_key = 0;                  ///< equal for requests that may share a batch
+  /// Elements of inputs whose shapes may differ in a batch, by place, and -1 of others; empty: no input's may.
+  std::vector<int64_t> ragged;
   Clock::time_point deadline = Clock::time_point::max();  ///< in the queue
   uint64_t level = 0;                                     ///< of priority, from 0, the highest
   /// Outputs that the server keeps, as places in Signature say: set by the run that answers.

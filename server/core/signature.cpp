@@ -67,6 +67,28 @@ DType control_type(const inference::ModelSequenceBatching::Control& control) {
   return DType::boolean;
 }
 
+size_t place_of(const Signature& signature, const std::string& name, const char* field) {
+  for (size_t place = 0; place < signature.inputs.size(); ++place)
+    if (signature.inputs[place].name == name) return place;
+  throw ServerError(StatusCode::invalid_argument,
+                    "model '" + signature.model + "': " + field + " has unknown source input name '" + name + "'");
+}
+
+void add_ragged(const ModelConfig& config, Signature& signature) {
+  for (const inference::BatchInput& input : config.batch_input()) {
+    BatchInputSpec spec;
+    spec.kind = input.kind();
+    spec.source = place_of(signature, input.source_input(0), "batch_input");
+    spec.dtype = parse_config_type(inference::DataType_Name(input.data_type()));
+    spec.targets.assign(input.target_name().begin(), input.target_name().end());
+    signature.batch_inputs.push_back(std::move(spec));
+  }
+  for (const inference::BatchOutput& output : config.batch_output())
+    for (TensorSpec& spec : signature.outputs)
+      if (std::find(output.target_name().begin(), output.target_name().end(), spec.name) != output.target_name().end())
+        spec.scattered_by = place_of(signature, output.source_input(0), "batch_output");
+}
+
 }  // namespace
 
 Signature make_signature(const ModelConfig& config) {
@@ -76,6 +98,7 @@ Signature make_signature(const ModelConfig& config) {
   for (const auto& input : config.input()) {
     signature.inputs.push_back(make_spec(config.name(), input));
     signature.inputs.back().optional = input.optional();
+    signature.inputs.back().ragged = input.allow_ragged_batch();
   }
   for (const auto& output : config.output()) signature.outputs.push_back(make_spec(config.name(), output));
   for (const auto& control : config.sequence_batching().control_input()) {
@@ -91,6 +114,7 @@ Signature make_signature(const ModelConfig& config) {
     signature.added.push_back(make_plain(state.input_name(), state.data_type(), dims));
     signature.kept.push_back(make_plain(state.output_name(), state.data_type(), dims));
   }
+  add_ragged(config, signature);
   return signature;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,19 @@ struct TensorSpec {
   bool reshaped = false;
   Dims model_dims;
   bool optional = false;
+  /// Requests of any shapes share a batch: the model takes all their elements in one row.
+  bool ragged = false;
+  int64_t most_elements = 0;  ///< of such a row, by the engine's profiles; 0: any number
+  /// Of an output that the model makes in one row: the place of the input by whose shapes it is cut.
+  std::optional<size_t> scattered_by;
+};
+
+/// Inputs that the server makes of how a batch is composed.
+struct BatchInputSpec {
+  inference::BatchInput::Kind kind = inference::BatchInput::BATCH_ELEMENT_COUNT;
+  size_t source = 0;  ///< place of the input that it tells of
+  DType dtype = DType::i32;
+  std::vector<std::string> targets;  ///< the model's inputs, which all get it
 };
 
 struct Signature {
@@ -28,6 +42,8 @@ struct Signature {
   std::vector<TensorSpec> added;
   /// Outputs that the server keeps: states of sequences. They follow `outputs`, and clients do not see them.
   std::vector<TensorSpec> kept;
+  /// Inputs that exist for batches alone, not for requests: they have no places.
+  std::vector<BatchInputSpec> batch_inputs;
 
   const TensorSpec& input(size_t index) const {
     return index < inputs.size() ? inputs[index] : added[index - inputs.size()];
