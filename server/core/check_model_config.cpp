@@ -31,8 +31,8 @@ class ConfigCheck {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& message, StatusCode code = StatusCode::invalid_argument) const {
-    throw ServerError(code, "model '" + config_.name() + "': " + message);
+  [[noreturn]] void refuse(const std::string& message) const {
+    throw ServerError(StatusCode::invalid_argument, "model '" + config_.name() + "': " + message);
   }
 
   template <class Tensors>
@@ -134,8 +134,6 @@ class ConfigCheck {
     if (!(utilization >= 0 && utilization <= 1))
       refuse("sequence batching direct has minimum_slot_utilization " + std::to_string(utilization) +
              ": it must be 0 to 1");
-    if (config_.sequence_batching().iterative_sequence())
-      refuse("iterative_sequence is not there: send a request for each step", StatusCode::unsupported);
     for (const auto& state : config_.sequence_batching().state()) {
       if (state.input_name().empty() || state.output_name().empty())
         refuse("a sequence's state needs input_name and output_name");
@@ -169,7 +167,7 @@ class ConfigCheck {
   void name_what_is_ignored() const {
     std::string names;
     const auto add = [&](bool set, const char* name) {
-      if (set) names.append(names.empty() ? "" : ", ").append(name);
+      if (set && names.find(name) == names.npos) names.append(names.empty() ? "" : ", ").append(name);
     };
     add(config_.backend() == "python" && config_.batch_input_size() + config_.batch_output_size() > 0,
         "batch_input, batch_output (a model in Python gets requests, not batches)");
@@ -188,6 +186,25 @@ class ConfigCheck {
     add(config_.model_operations().op_library_filename_size() > 0, "model_operations");
     add(config_.model_repository_agents().agents_size() > 0, "model_repository_agents");
     add(config_.model_metrics().metric_control_size() > 0, "model_metrics");
+    for (const auto& input : config_.input()) {
+      add(input.format() != inference::ModelInput::FORMAT_NONE, "input.format");
+      add(input.is_shape_tensor(), "input.is_shape_tensor");
+      add(input.is_non_linear_format_io(), "input.is_non_linear_format_io");
+    }
+    for (const auto& output : config_.output()) {
+      add(output.is_shape_tensor(), "output.is_shape_tensor");
+      add(output.is_non_linear_format_io(), "output.is_non_linear_format_io");
+    }
+    for (const auto& accelerator : config_.optimization().execution_accelerators().gpu_execution_accelerator())
+      add(accelerator.name() != "tensorrt", "optimization.execution_accelerators.gpu_execution_accelerator");
+    for (const auto& state : config_.sequence_batching().state())
+      add(state.use_same_buffer_for_input_output() || state.use_growable_memory(), "sequence_batching.state.use_*");
+    add(config_.sequence_batching().oldest().preserve_ordering(), "sequence_batching.oldest.preserve_ordering");
+    const bool cannot_be_kept = config_.has_sequence_batching() || config_.model_transaction_policy().decoupled();
+    add(config_.response_cache().enable() && cannot_be_kept,
+        "response_cache (of sequences and of decoupled models nothing is kept)");
+    for (const auto& step : config_.ensemble_scheduling().step())
+      add(!step.model_namespace().empty(), "ensemble_scheduling.step.model_namespace");
     add(config_.ensemble_scheduling().max_inflight_requests() > 0, "ensemble_scheduling.max_inflight_requests");
     for (const auto& group : config_.instance_group()) {
       add(!group.host_policy().empty(), "instance_group.host_policy");

@@ -98,16 +98,31 @@ std::vector<PendingPtr> DynamicBatcher::lead(size_t place) {
     leader_waits_ = false;
   }
   has_leader_ = false;
-  if (times_ && !decision.batch.empty()) {
-    int64_t elements = 0;
-    for (const PendingPtr& pending : decision.batch) elements += pending->batch;
-    free_at_[place] = Clock::now() + times_->cautious(elements);
-  }
+  note_start(place, decision.batch);
   const bool wake_watcher = queue_.size() > 0 && watcher_waits_;
   lock.unlock();
   followers_.notify_one();
   if (wake_watcher) watcher_.notify_one();
-  for (size_t i = 0; i < decision.batch.size(); ++i) statistics_.request_left_queue();
+  return std::move(decision.batch);
+}
+
+void DynamicBatcher::note_start(size_t place, const std::vector<PendingPtr>& batch) {
+  int64_t elements = 0;
+  for (const PendingPtr& pending : batch) {
+    elements += pending->batch;
+    statistics_.request_left_queue();
+  }
+  if (times_ && elements > 0) free_at_[place] = Clock::now() + times_->cautious(elements);
+}
+
+std::vector<PendingPtr> DynamicBatcher::take_ready(size_t place) {
+  std::vector<PendingPtr> out;
+  std::unique_lock lock(mutex_);
+  if (has_leader_ || queue_.size() == 0) return {};  // a leader has found nothing to run now
+  BatchQueue::Decision decision = queue_.next(Clock::now(), out);
+  note_start(place, decision.batch);
+  lock.unlock();
+  refuse(out);
   return std::move(decision.batch);
 }
 
@@ -117,16 +132,27 @@ void DynamicBatcher::serve(size_t place) {
                                        ? options_.claims[static_cast<size_t>(placed.group)]
                                        : RateLimiter::Claim();
   uint64_t executions = 0;
+  bool holds = false;  // what its claim names
   for (;;) {
-    std::vector<PendingPtr> batch = lead(place);
-    if (batch.empty()) return;
-    if (options_.limiter) options_.limiter->acquire(claim, executions);
+    std::vector<PendingPtr> batch;
+    if (holds) {
+      batch = take_ready(place);
+      if (batch.empty())
+        options_.limiter->release(claim);
+      else
+        options_.limiter->renew(claim, executions);
+    }
+    if (batch.empty()) {
+      batch = lead(place);
+      if (batch.empty()) return;
+      if (options_.limiter) options_.limiter->acquire(claim, executions);
+    }
+    holds = options_.limiter != nullptr;
     int64_t total = 0;
     for (const PendingPtr& pending : batch) total += pending->batch;
     const Clock::time_point start = Clock::now();
     placed.instance->run(std::move(batch));
     if (times_) times_->add(total, Clock::now() - start);
-    if (options_.limiter) options_.limiter->release(claim);
   }
 }
 

@@ -37,6 +37,9 @@ class DynamicBatcher : public Scheduler {
   void serve(size_t place);
   /// Takes the next batch of an instance; empty: the batcher ends.
   std::vector<PendingPtr> lead(size_t place);
+  /// What lead() would give at once; empty: it would wait.
+  std::vector<PendingPtr> take_ready(size_t place);
+  void note_start(size_t place, const std::vector<PendingPtr>& batch);
   void watch();
   void refuse(std::vector<PendingPtr>& out);
   void end();

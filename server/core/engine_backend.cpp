@@ -154,7 +154,11 @@ EngineBackend::EngineBackend(const ModelSource& source, const ModelConfig& confi
   const bool is_engine = Engine::is_engine_file(file_.string());
   std::string device = source.options.device;
   if (device.empty() && !is_engine) device = has_gpu() ? "cuda:0" : "cpu";
-  device = requested_device(config, device);
+  const std::string requested = requested_device(config, "");
+  if (!requested.empty()) {
+    engine(default_device_ = requested);
+    return;
+  }
   const Engine first = open_engine({file_, device, options_}, cache_);
   default_device_ = to_string(first.device());
   engines_.emplace(default_device_, first);
@@ -163,7 +167,14 @@ EngineBackend::EngineBackend(const ModelSource& source, const ModelConfig& confi
 const Engine& EngineBackend::engine(const std::string& device) {
   const auto at = engines_.find(device);
   if (at != engines_.end()) return at->second;
-  return engines_.emplace(device, open_engine({file_, device, options_}, cache_)).first->second;
+  try {
+    return engines_.emplace(device, open_engine({file_, device, options_}, cache_)).first->second;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported || !device.starts_with("cuda")) throw;
+    throw ServerError(StatusCode::invalid_argument,
+                      "an instance_group has kind KIND_GPU, or names the GPU " + device + ", which cannot be used: " +
+                          error.what());
+  }
 }
 
 void EngineBackend::complete(ModelConfig& config) {

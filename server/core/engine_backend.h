@@ -7,6 +7,7 @@
 #include "camshaft/engine.hpp"
 #include "server/core/backend.h"
 #include "server/core/buffer_pool.h"
+#include "server/core/kept_engines.h"
 
 namespace camshaft::server {
 
@@ -21,7 +22,8 @@ class EngineBackend : public Backend {
   const Engine& engine(const std::string& device);
 
   std::string model_;
-  std::filesystem::path file_, cache_;
+  std::filesystem::path file_;
+  EngineCache cache_;
   std::map<std::string, std::string> options_;
   std::string default_device_;
   int64_t default_batch_ = 4;

@@ -84,19 +84,23 @@ std::optional<Engine> load_kept(const fs::path& kept, const std::string& device)
   std::error_code error;
   if (!fs::exists(kept, error)) return std::nullopt;
   try {
-    return Engine::load(kept.string(), device);
+    const Engine engine = Engine::load(kept.string(), device);
+    note_engine_use(kept);
+    return engine;
   } catch (const Error& damaged) {
     log(LogKind::warning, "the kept engine " + kept.string() + " is built again: " + damaged.what());
     return std::nullopt;
   }
 }
 
-Engine build_and_keep(const EngineRecipe& recipe, const fs::path& kept) {
+Engine build_and_keep(const EngineRecipe& recipe, const fs::path& kept, uint64_t most_bytes) {
   const Engine engine = build_engine(recipe);
   std::error_code error;
   fs::create_directories(kept.parent_path(), error);
   try {
     engine.save(kept.string());
+    note_engine_use(kept);
+    trim_engines({kept.parent_path(), most_bytes});
     // Mapped from its file, an engine's weights are in memory once for all that load it.
     return Engine::load(kept.string(), recipe.device);
   } catch (const Error& failed) {
@@ -141,8 +145,8 @@ fs::path default_engine_cache() {
   return own_temporary_folder();
 }
 
-Engine open_engine(const EngineRecipe& recipe, const fs::path& cache) {
-  const fs::path folder = cache.empty() ? default_engine_cache() : cache;
+Engine open_engine(const EngineRecipe& recipe, const EngineCache& cache) {
+  const fs::path folder = cache.folder.empty() ? default_engine_cache() : cache.folder;
   // While it is loaded its weights are mapped, and files of a repository are overwritten in place.
   if (Engine::is_engine_file(recipe.file.string())) {
     const PrivateFile copy(recipe.file, folder);
@@ -155,7 +159,7 @@ Engine open_engine(const EngineRecipe& recipe, const fs::path& cache) {
     copy.emplace(recipe.file.parent_path(), folder);
   } catch (const ServerError& full) {
     log(LogKind::warning, std::string(full.what()) + ": the model is read where it is");
-    return build_and_keep(recipe, kept);
+    return build_and_keep(recipe, kept, cache.most_bytes);
   }
   // Built of the copy, and named by the copy's bytes: the model may be overwritten meanwhile.
   EngineRecipe copied = recipe;
@@ -163,7 +167,7 @@ Engine open_engine(const EngineRecipe& recipe, const fs::path& cache) {
   const fs::path kept_of_copy = kept_engine(copied, folder);
   if (kept_of_copy != kept)
     if (auto engine = load_kept(kept_of_copy, recipe.device)) return std::move(*engine);
-  return with_names([&] { return build_and_keep(copied, kept_of_copy); }, copy->path().string(),
+  return with_names([&] { return build_and_keep(copied, kept_of_copy, cache.most_bytes); }, copy->path().string(),
                     recipe.file.parent_path().string());
 }
 

@@ -69,8 +69,14 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
   if (config_.response_cache().enable() && can_be_kept) cache_ = shared.cache;
   std::vector<PlacedInstance> instances = backend_->make_instances(config_, signature_);
   warm_up(config_, signature_, folder, instances);
+  std::vector<RateLimiter::Claim> claims;
+  for (const auto& group : config_.instance_group()) {
+    claims.push_back(make_claim(group, group.gpus().empty() ? 0 : group.gpus(0)));
+    if (shared.limiter) shared.limiter->admit(claims.back(), config_.name());
+  }
   if (config_.has_sequence_batching()) {
-    scheduler_ = std::make_unique<SequenceBatcher>(std::move(instances), config_, signature_, folder, statistics_);
+    scheduler_ = std::make_unique<SequenceBatcher>(std::move(instances), config_, signature_, folder, statistics_,
+                                                   shared.limiter, std::move(claims));
     return;
   }
   DynamicBatcher::Options batching;
@@ -78,10 +84,7 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
   for (const TensorSpec& input : signature_.inputs) batching.policy.most_elements.push_back(input.most_elements);
   batching.preserve_ordering = config_.dynamic_batching().preserve_ordering();
   batching.limiter = shared.limiter;
-  for (const auto& group : config_.instance_group()) {
-    batching.claims.push_back(make_claim(group, group.gpus().empty() ? 0 : group.gpus(0)));
-    if (shared.limiter) shared.limiter->admit(batching.claims.back(), config_.name());
-  }
+  batching.claims = std::move(claims);
   std::shared_ptr<BatchTimes> times;
   if (batching.policy.latency_target) {
     times = std::make_shared<BatchTimes>();

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/core/kept_engines.h"
 #include "server/core/model.h"
 #include "server/core/repository.h"
 
@@ -38,7 +39,7 @@ struct ModelManagerOptions {
   bool strict_config = false;  ///< config.pbtxt must be complete
   std::string config_name;     ///< takes configs/<name>.pbtxt where there is one
   int load_threads = 4;
-  std::filesystem::path engine_cache;  ///< where engines built from model.onnx are kept; empty: beside the user's cache
+  EngineCache engine_cache;    ///< engines built from model.onnx
   std::string device;                  ///< of models that do not say: "cpu", "cuda"
   std::vector<std::string> backend_config;
   uint64_t cache_bytes = 0;  ///< of the response cache; 0: none

@@ -44,6 +44,9 @@ class Pending {
   std::vector<int64_t> ragged;
   Clock::time_point deadline = Clock::time_point::max();  ///< in the queue
   uint64_t level = 0;                                     ///< of priority, from 0, the highest
+  /// Takes the request back, to run it once more: called in place of the last answer, from within Instance::run() or
+  /// before that returns. Null: the model's scheduler does not.
+  std::function<void(std::unique_ptr<Pending> pending)> reschedule;
   /// Outputs that the server keeps, as places in Signature say: set by the run that answers.
   std::function<void(size_t kept, NamedTensor tensor)> keep;
 

@@ -47,10 +47,24 @@ bool RateLimiter::is_free(const Claim& claim) const {
 void RateLimiter::acquire(const Claim& claim, uint64_t& executions) {
   if (claim.resources.empty()) return;
   std::unique_lock lock(mutex_);
+  wait_for(claim, executions, lock);
+}
+
+void RateLimiter::renew(const Claim& claim, uint64_t& executions) {
+  if (claim.resources.empty()) return;
+  std::unique_lock lock(mutex_);
+  for (const auto& [key, count] : claim.resources) used_[key] -= count;
+  wait_for(claim, executions, lock);
+}
+
+void RateLimiter::wait_for(const Claim& claim, uint64_t& executions, std::unique_lock<std::mutex>& lock) {
+  executions = std::max(executions, served_ / claim.priority);
   const std::pair<uint64_t, uint64_t> place{executions * claim.priority, arrivals_++};
   waiting_.insert(place);
+  changed_.notify_all();  // what was given back may be what others wait for
   changed_.wait(lock, [&] { return *waiting_.begin() == place && is_free(claim); });
   waiting_.erase(place);
+  served_ = place.first;
   for (const auto& [key, count] : claim.resources) used_[key] += count;
   ++executions;
   changed_.notify_all();

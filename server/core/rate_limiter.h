@@ -29,11 +29,15 @@ class RateLimiter {
   /// can never meet.
   void admit(const Claim& claim, const std::string& model);
   /// Waits until all of a claim is free; of several that wait the one runs first that ran least for its priority.
+  /// `executions` counts runs of an instance, from 0. Who comes anew, or was idle, is not ahead of others for that.
   void acquire(const Claim& claim, uint64_t& executions);
   void release(const Claim& claim);
+  /// Both, without a moment in which others are alone: an instance that has more to do waits beside them.
+  void renew(const Claim& claim, uint64_t& executions);
 
  private:
   bool is_free(const Claim& claim) const;
+  void wait_for(const Claim& claim, uint64_t& executions, std::unique_lock<std::mutex>& lock);
   uint64_t pool(const Key& key) const;
 
   mutable std::mutex mutex_;
@@ -41,6 +45,7 @@ class RateLimiter {
   std::map<Key, uint64_t> given_, largest_, used_;
   std::multiset<std::pair<uint64_t, uint64_t>> waiting_;  ///< weight, and a number of arrival
   uint64_t arrivals_ = 0;
+  uint64_t served_ = 0;  ///< weight of the one that ran last
 };
 
 /// Of an instance group on a device.

@@ -16,6 +16,7 @@ SequenceBatcher::Rules SequenceBatcher::make_rules(const ModelConfig& config) {
   Rules rules;
   rules.max_batch = std::max(1, config.max_batch_size());
   rules.slots = static_cast<size_t>(rules.max_batch);
+  rules.iterative = batching.iterative_sequence();
   if (batching.max_sequence_idle_microseconds() > 0) rules.idle = limited(batching.max_sequence_idle_microseconds());
   if (batching.has_oldest()) {
     const auto& oldest = batching.oldest();
@@ -42,11 +43,14 @@ SequenceBatcher::Rules SequenceBatcher::make_rules(const ModelConfig& config) {
 
 SequenceBatcher::SequenceBatcher(std::vector<PlacedInstance> instances, const ModelConfig& config,
                                  const Signature& signature, const std::filesystem::path& folder,
-                                 ModelStatistics& statistics)
+                                 ModelStatistics& statistics, std::shared_ptr<RateLimiter> limiter,
+                                 std::vector<RateLimiter::Claim> claims)
     : rules_(make_rules(config)),
       model_(config.name()),
       tensors_(config, signature, folder),
       statistics_(statistics),
+      limiter_(std::move(limiter)),
+      claims_(std::move(claims)),
       used_(instances.size(), 0),
       instances_(std::move(instances)) {
   for (size_t i = 0; i < instances_.size(); ++i) wake_.push_back(std::make_unique<std::condition_variable>());
@@ -71,9 +75,22 @@ void SequenceBatcher::end() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+// A request of an iterative model that belongs to no sequence is one.
+SequenceBatcher::Key SequenceBatcher::key_of(Request& request) {
+  const bool own = rules_.iterative && !request.sequence.defined();
+  if (own) {
+    do ++last_own_;
+    while (sequences_.contains({false, {last_own_, {}}}));  // the model tells them apart by numbers alone
+    request.sequence.number = last_own_;
+    request.sequence_start = true;
+    request.sequence_end = false;
+  }
+  return {own, request.sequence};
+}
+
 void SequenceBatcher::submit(PendingPtr& pending) {
-  const Request& request = pending->request;
-  if (!request.sequence.defined())
+  Request& request = pending->request;
+  if (!request.sequence.defined() && !rules_.iterative)
     throw ServerError(StatusCode::invalid_argument, "inference request to model '" + model_ +
                                                         "' must specify a non-zero or non-empty correlation ID");
   if (pending->batch != 1)
@@ -81,7 +98,8 @@ void SequenceBatcher::submit(PendingPtr& pending) {
                                                         "' must specify batch-size 1 due to requirements of sequence "
                                                         "batcher");
   const std::lock_guard lock(mutex_);
-  auto at = sequences_.find(request.sequence);
+  const Key key = key_of(request);
+  auto at = sequences_.find(key);
   const bool in_progress = at != sequences_.end() && !at->second.ends;
   if (!in_progress && !request.sequence_start)
     throw ServerError(
@@ -90,8 +108,8 @@ void SequenceBatcher::submit(PendingPtr& pending) {
             (request.sequence.text.empty() ? std::to_string(request.sequence.number) : request.sequence.text) +
             " to model '" + model_ + "' must specify the START flag on the first request of the sequence");
   if (at == sequences_.end()) {
-    at = sequences_.try_emplace(request.sequence).first;
-    backlog_.push_back(request.sequence);
+    at = sequences_.try_emplace(key).first;
+    backlog_.push_back(key);
   }
   Sequence& sequence = at->second;
   sequence.ends = request.sequence_end;
@@ -162,14 +180,24 @@ std::vector<SequenceBatcher::Entry*> SequenceBatcher::choose(size_t index, Clock
 
 void SequenceBatcher::drop_cancelled(size_t index, std::unique_lock<std::mutex>& lock) {
   std::vector<PendingPtr> out;
-  for (auto& [id, sequence] : sequences_)
+  for (auto at = sequences_.begin(); at != sequences_.end();) {
+    Sequence& sequence = at->second;
+    const size_t before = out.size();
     if (sequence.has_slot && sequence.instance == index && !sequence.running)
       while (!sequence.waiting.empty() && sequence.waiting.front()->request.cancellation.cancelled()) {
         out.push_back(std::move(sequence.waiting.front()));
         sequence.waiting.pop_front();
         sequence.ends &= !sequence.waiting.empty();
       }
+    if (rules_.iterative && out.size() > before && sequence.waiting.empty()) {  // nothing more comes of it
+      at = sequences_.erase(at);
+      --used_[index];
+    } else {
+      ++at;
+    }
+  }
   if (out.empty()) return;
+  give_slots();
   lock.unlock();
   for (const PendingPtr& pending : out) {
     statistics_.request_left_queue();
@@ -187,7 +215,8 @@ void SequenceBatcher::prepare(Entry& entry, std::vector<PendingPtr>& batch, std:
   const bool start = pending->request.sequence_start, end = pending->request.sequence_end;
   if (start || sequence.states.empty()) sequence.states = tensors_.initial_states();
   auto states = std::make_shared<std::vector<NamedTensor>>(sequence.states);
-  taken.push_back({entry.first, end, states});
+  auto again = rules_.iterative ? std::make_shared<PendingPtr>() : nullptr;
+  taken.push_back({entry.first, end || rules_.iterative, again, states});
   try {
     tensors_.add(*pending, start, end, sequence.states);
   } catch (...) {
@@ -198,10 +227,37 @@ void SequenceBatcher::prepare(Entry& entry, std::vector<PendingPtr>& batch, std:
     tensor.name = (*states)[index].name;
     (*states)[index] = std::move(tensor);
   };
+  if (again) pending->reschedule = [again](PendingPtr given_back) { *again = std::move(given_back); };
   batch.push_back(std::move(pending));
 }
 
+// After a run: what the model gave back waits again, first of its sequence; what ended gives up its slot.
+void SequenceBatcher::finish(Taken& taken) {
+  const auto at = sequences_.find(taken.key);
+  Sequence& sequence = at->second;
+  sequence.running = false;
+  sequence.last = Clock::now();
+  sequence.states = std::move(*taken.states);
+  if (taken.again && *taken.again) {
+    PendingPtr& pending = *taken.again;
+    pending->request.sequence_start = pending->request.sequence_end = false;
+    pending->reschedule = nullptr;  // which has the pointer that it lies in
+    sequence.waiting.push_front(std::move(pending));
+    statistics_.request_queued();
+    return;
+  }
+  if (!taken.end) return;
+  sequence.states.clear();
+  if (!sequence.waiting.empty()) return;  // it starts again, in the slot that it has
+  --used_[sequence.instance];
+  sequences_.erase(at);
+}
+
 void SequenceBatcher::serve(size_t index) {
+  const auto group = static_cast<size_t>(instances_[index].group);
+  const RateLimiter::Claim claim = limiter_ && group < claims_.size() ? claims_[group] : RateLimiter::Claim();
+  uint64_t executions = 0;
+  bool holds = false;  // what its claim names
   std::unique_lock lock(mutex_);
   for (;;) {
     const Clock::time_point now = Clock::now();
@@ -209,6 +265,10 @@ void SequenceBatcher::serve(size_t index) {
     drop_cancelled(index, lock);
     end_idle(index, now, wake);
     const std::vector<Entry*> ready = choose(index, now, wake);
+    if (ready.empty() && holds) {
+      limiter_->release(claim);
+      holds = false;
+    }
     if (ready.empty()) {
       if (ending_ && !wake) return;
       if (ending_) {
@@ -227,20 +287,14 @@ void SequenceBatcher::serve(size_t index) {
     std::vector<Taken> taken;
     for (Entry* entry : ready) prepare(*entry, batch, taken);
     lock.unlock();
-    if (!batch.empty()) instances_[index].instance->run(std::move(batch));
-    lock.lock();
-    for (Taken& each : taken) {
-      const auto at = sequences_.find(each.id);
-      Sequence& sequence = at->second;
-      sequence.running = false;
-      sequence.last = Clock::now();
-      sequence.states = std::move(*each.states);
-      if (!each.end) continue;
-      sequence.states.clear();
-      if (!sequence.waiting.empty()) continue;  // it starts again, in the slot that it has
-      sequences_.erase(at);
-      --used_[index];
+    if (!batch.empty()) {
+      if (holds) limiter_->renew(claim, executions);
+      if (limiter_ && !holds) limiter_->acquire(claim, executions);
+      holds = limiter_ != nullptr;
+      instances_[index].instance->run(std::move(batch));
     }
+    lock.lock();
+    for (Taken& each : taken) finish(each);
     give_slots();
   }
 }

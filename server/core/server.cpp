@@ -10,6 +10,7 @@ namespace camshaft::server {
 
 Server::Server(ServerOptions options)
     : options_(std::move(options)),
+      request_memory_(std::make_shared<RequestMemory>(options_.request_memory)),
       shared_memory_(options_.allow_client_shared_memory),
       trace_(options_.trace),
       models_(options_.models) {}

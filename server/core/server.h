@@ -7,6 +7,7 @@
 
 #include "server/core/log.h"
 #include "server/core/model_manager.h"
+#include "server/core/request_memory.h"
 #include "server/core/shared_memory.h"
 #include "server/core/trace.h"
 
@@ -18,6 +19,7 @@ struct ServerOptions {
   bool allow_client_shared_memory = false;
   bool strict_readiness = true;  ///< ready only if every model is
   int exit_timeout_seconds = 30;
+  uint64_t request_memory = default_request_memory();
   TraceSettings trace;
 };
 
@@ -40,12 +42,15 @@ class Server {
   void infer(Request request, Respond respond) noexcept;
 
   ModelManager& models() { return models_; }
+  /// Of bodies and messages, whatever the protocol.
+  const std::shared_ptr<RequestMemory>& request_memory() { return request_memory_; }
   SharedMemory& shared_memory() { return shared_memory_; }
   TraceSettingsStore& trace() { return trace_; }
   LogSettings& log() { return log_; }
 
  private:
   ServerOptions options_;
+  std::shared_ptr<RequestMemory> request_memory_;
   SharedMemory shared_memory_;
   TraceSettingsStore trace_;
   LogSettings log_;

@@ -70,7 +70,7 @@ Request sample_request(const ModelConfig& config, const inference::ModelWarmup& 
 }
 
 // Runs it as a client's would be, and throws what it was answered.
-void run_sample(const Signature& signature, Request request, Instance& instance) {
+void run_sample(const Signature& signature, Request request, Instance& instance, bool iterative = false) {
   ModelStatistics uncounted;
   Status status;
   auto pending = std::make_unique<Pending>(
@@ -91,9 +91,14 @@ void run_sample(const Signature& signature, Request request, Instance& instance)
     pending->fail(status, FailureReason::other);
     throw ServerError(status.code, status.message);
   }
-  std::vector<PendingPtr> batch;
-  batch.push_back(std::move(pending));
-  instance.run(std::move(batch));
+  while (pending) {
+    PendingPtr again;
+    if (iterative) pending->reschedule = [&again](PendingPtr given_back) { again = std::move(given_back); };
+    std::vector<PendingPtr> batch;
+    batch.push_back(std::move(pending));
+    instance.run(std::move(batch));
+    pending = std::move(again);
+  }
   if (!status.ok()) throw ServerError(status.code, status.message);
 }
 
@@ -105,7 +110,8 @@ void warm_up(const ModelConfig& config, const Signature& signature, const std::f
     for (PlacedInstance& placed : instances)
       for (uint32_t i = 0; i < std::max<uint32_t>(1, sample.count()); ++i) {
         try {
-          run_sample(signature, sample_request(config, sample, folder), *placed.instance);
+          run_sample(signature, sample_request(config, sample, folder), *placed.instance,
+                     config.sequence_batching().iterative_sequence());
         } catch (const ServerError& error) {
           throw ServerError(error.code(),
                             "model '" + config.name() + "', warm-up '" + sample.name() + "': " + error.what());

@@ -34,7 +34,7 @@ class InferCall : public std::enable_shared_from_this<InferCall> {
   }
 
   void infer() {
-    const MessageBytes bytes(message_);
+    const MessageBytes bytes(message_, *context_.server.request_memory());
     InferMessage message;
     read_infer_message(bytes.span(), message);
     InferRequest made = make_infer_request(message, bytes.owner(), context_.server.shared_memory());
@@ -92,9 +92,19 @@ void accept_infer(CallContext& context, grpc::ServerCompletionQueue& queue) {
   std::make_shared<InferCall>(context, queue)->accept();
 }
 
-MessageBytes::MessageBytes(grpc::ByteBuffer& buffer) : slice_(std::make_shared<grpc::Slice>()), owner_(slice_) {
-  if (buffer.Valid() && !buffer.DumpToSingleSlice(slice_.get()).ok())
-    throw ServerError(StatusCode::invalid_argument, "the request's compressed message cannot be unpacked");
+MessageBytes::MessageBytes(grpc::ByteBuffer& buffer, RequestMemory& memory) {
+  struct Held {
+    std::shared_ptr<const void> memory;
+    grpc::Slice slice;
+  };
+  const auto held = std::make_shared<Held>();
+  if (buffer.Valid()) {
+    held->memory = memory.hold(buffer.Length());
+    if (!buffer.DumpToSingleSlice(&held->slice).ok())
+      throw ServerError(StatusCode::invalid_argument, "the request's compressed message cannot be unpacked");
+  }
+  slice_ = {held, &held->slice};
+  owner_ = held;
 }
 
 std::vector<std::string> shared_outputs(const Request& request) {

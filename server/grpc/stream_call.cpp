@@ -105,7 +105,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     InferMessage message;
     try {
       const auto received = Clock::now();
-      const MessageBytes bytes(message_);
+      const MessageBytes bytes(message_, *context_.server.request_memory());
       message_.Clear();
       read_infer_message(bytes.span(), message);
       name(taken, message);

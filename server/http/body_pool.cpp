@@ -16,7 +16,8 @@ constexpr uint64_t kept_bytes = 256u << 20;
 struct BodyPool::Shelf {
   std::mutex mutex;
   std::array<std::vector<std::byte*>, largest_body + 1> free;  // by the logarithm of their size
-  uint64_t limit = 0, in_use = 0, kept = 0;
+  uint64_t kept = 0;
+  std::shared_ptr<RequestMemory> memory;
 
   ~Shelf() {
     for (auto& row : free)
@@ -25,9 +26,9 @@ struct BodyPool::Shelf {
 
   void give_back(std::byte* buffer, size_t log) {
     const uint64_t size = uint64_t{1} << log;
+    memory->give_back(size);
     {
       const std::lock_guard lock(mutex);
-      in_use -= size;
       if (kept + size <= kept_bytes) {
         kept += size;
         free[log].push_back(buffer);
@@ -38,13 +39,8 @@ struct BodyPool::Shelf {
   }
 };
 
-BodyPool::BodyPool(uint64_t limit) : shelf_(std::make_shared<Shelf>()) {
-  shelf_->limit = limit;
-}
-
-uint64_t BodyPool::in_use() const {
-  const std::lock_guard lock(shelf_->mutex);
-  return shelf_->in_use;
+BodyPool::BodyPool(std::shared_ptr<RequestMemory> memory) : shelf_(std::make_shared<Shelf>()) {
+  shelf_->memory = std::move(memory);
 }
 
 Body BodyPool::take(uint64_t size) {
@@ -53,13 +49,9 @@ Body BodyPool::take(uint64_t size) {
     throw ServerError(StatusCode::resource_exhausted, "a body of " + std::to_string(size) + " bytes");
   const uint64_t taken = uint64_t{1} << log;
   std::byte* buffer = nullptr;
+  shelf_->memory->take(taken);
   {
     const std::lock_guard lock(shelf_->mutex);
-    if (shelf_->in_use + taken > shelf_->limit)
-      throw ServerError(StatusCode::resource_exhausted,
-                        "the server holds " + std::to_string(shelf_->in_use) +
-                            " bytes of requests and takes no more now: try again later");
-    shelf_->in_use += taken;
     if (auto& row = shelf_->free[log]; !row.empty()) {
       buffer = row.back();
       row.pop_back();
@@ -69,8 +61,7 @@ Body BodyPool::take(uint64_t size) {
   if (buffer == nullptr) {
     buffer = static_cast<std::byte*>(operator new(taken, body_alignment, std::nothrow));
     if (buffer == nullptr) {
-      const std::lock_guard lock(shelf_->mutex);
-      shelf_->in_use -= taken;
+      shelf_->memory->give_back(taken);
       throw ServerError(StatusCode::resource_exhausted,
                         "there is no memory for a body of " + std::to_string(size) + " bytes");
     }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "server/core/request_memory.h"
 #include "server/core/tensor.h"
 
 namespace camshaft::server {
@@ -21,11 +22,10 @@ struct Body {
 /// Buffers at multiples of 64 bytes that are used again. Safe from several threads; buffers may outlive it.
 class BodyPool {
  public:
-  /// `limit`: bytes of all buffers that are in use at once.
-  explicit BodyPool(uint64_t limit);
+  /// `memory`: what buffers that are in use are taken of.
+  explicit BodyPool(std::shared_ptr<RequestMemory> memory);
   /// Throws ServerError(resource_exhausted) beyond the limit.
   Body take(uint64_t size);
-  uint64_t in_use() const;
 
  private:
   struct Shelf;

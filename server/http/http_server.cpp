@@ -28,7 +28,9 @@ HttpOptions checked(HttpOptions options) {
 class HttpServer::State {
  public:
   State(Server& server, HttpOptions options)
-      : service_(checked(std::move(options))), api_(server, service_), metrics_(server, service_.options) {
+      : service_(checked(std::move(options)), server.request_memory()),
+        api_(server, service_),
+        metrics_(server, service_.options) {
     if (service_.options.tls.enabled()) tls_ = make_tls_context(service_.options.tls);
     for (int i = 0; i < service_.options.threads; ++i) workers_.push_back(std::make_shared<HttpWorker>(service_));
   }

@@ -12,11 +12,6 @@ namespace {
 
 constexpr std::chrono::milliseconds tick_period{100};
 
-// Bodies that are held at once: half of the machine's memory.
-uint64_t body_memory() {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
-}
-
 std::string http_date() {
   static constexpr const char* days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   static constexpr const char* months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -32,7 +27,8 @@ std::string http_date() {
 
 }  // namespace
 
-HttpService::HttpService(const HttpOptions& chosen) : options(chosen), bodies(body_memory()), elsewhere(4), apart(4) {}
+HttpService::HttpService(const HttpOptions& chosen, const std::shared_ptr<RequestMemory>& memory)
+    : options(chosen), bodies(memory), elsewhere(4), apart(4) {}
 
 HttpWorker::HttpWorker(HttpService& service) : service_(service), date_(http_date()) {}
 

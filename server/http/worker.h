@@ -19,7 +19,7 @@ namespace camshaft::server {
 
 /// What all connections share.
 struct HttpService {
-  explicit HttpService(const HttpOptions& chosen);
+  HttpService(const HttpOptions& chosen, const std::shared_ptr<RequestMemory>& memory);
   const HttpOptions options;
   BodyPool bodies;
   boost::asio::thread_pool elsewhere;  ///< for what computes for long

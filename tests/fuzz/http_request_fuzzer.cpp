@@ -63,7 +63,7 @@ void infer(std::string_view text, std::optional<uint64_t> length) {
 }
 
 void try_bytes(int kind, uint16_t length, std::string_view text) {
-  static BodyPool pool(64 * limit);
+  static BodyPool pool(std::make_shared<RequestMemory>(64 * limit));
   Request request;
   ResponseForm form;
   switch (kind & 7) {

@@ -1,5 +1,8 @@
 """The models that most tests of the server use, and a server of them."""
 
+import os
+import sys
+
 import pytest
 from serving import BINARY, TYPES, serving, write_identity, write_sums
 
@@ -10,6 +13,14 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(item.config.rootpath / "tests/server") and not BINARY.exists():
             item.add_marker(pytest.mark.skip(reason=f"{BINARY} is not built"))
+
+
+@pytest.fixture(scope="module")
+def interpreter():
+    """Models in Python run on the one that has numpy here."""
+    os.environ["CAMSHAFT_PYTHON"] = sys.executable
+    yield
+    del os.environ["CAMSHAFT_PYTHON"]
 
 
 @pytest.fixture(scope="session")

@@ -146,41 +146,6 @@ def test_a_log_on_a_full_disk(small_disk, tmp_path):
         assert process.wait(PATIENCE) == 0
 
 
-def test_overloaded_models_refuse_early_and_answer_in_time(tmp_path):
-    """Eight times as many as a model can take, in threads of this process: each is answered or refused, nothing is lost."""
-    write_scale(tmp_path, "slow", 2, layers=80, inner=(64,))
-    config = "max_batch_size: 8\ndynamic_batching {}\nparameters "
-    (tmp_path / "slow/config.pbtxt").write_text(config + '{ key: "latency_target_ms" value { string_value: "100" } }\n')
-    values = np.full((1, 64, WIDTH), 3, np.float32)
-    outcomes, lock = {"answered": 0, "refused": 0}, threading.Lock()
-    with serving(tmp_path) as server:
-
-        def run():
-            with client_of(server) as client:
-                for _ in range(10):
-                    x = http.InferInput("x", values.shape, "FP32")
-                    x.set_data_from_numpy(values)
-                    try:
-                        np.testing.assert_array_equal(client.infer("slow", [x]).as_numpy("y"), 2 * values)
-                        outcome = "answered"
-                    except InferenceServerException as error:
-                        assert "latency_target_ms is 100; try again later" in str(error), error
-                        outcome = "refused"
-                    with lock:
-                        outcomes[outcome] += 1
-
-        threads = [threading.Thread(target=run) for _ in range(96)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert outcomes["answered"] + outcomes["refused"] == 960 and min(outcomes.values()) > 0, outcomes
-        text = server.request("GET", "/metrics", port="metrics")[2].decode()
-        assert f'reason="REJECTED"}} {outcomes["refused"]}' in text
-        body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 64, 1], "data": [0] * 64}]})
-        assert server.request("POST", "/v2/models/slow/infer", body)[0] == 400  # it takes requests again
-
-
 def test_endurance_has_runs_that_pass(tmp_path):
     options = type("Options", (), {"reloads": 60, "seconds": 2})
     for name in ("reloads", "clients"):

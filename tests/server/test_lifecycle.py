@@ -377,6 +377,26 @@ def test_what_is_built_is_kept(tmp_path):
         assert "is built again" in server.log()
 
 
+def test_what_is_kept_has_a_limit(tmp_path):
+    """Of kept engines those go that were used the longest ago; a model whose engine has gone serves on."""
+    cache = tmp_path / "cache"
+    for factor in (2, 3, 4):
+        write_scale(tmp_path / "models", f"scale{factor}", factor)
+    flags = (f"--engine-cache={cache}", "--model-control-mode=explicit")
+    with serving(tmp_path / "models", *flags, "--load-model=scale2"):
+        (first,) = cache.iterdir()
+        size = first.stat().st_size
+    flags = (*flags, f"--engine-cache-size={2 * size + size // 2}")
+    with serving(tmp_path / "models", *flags) as server, client_of(server) as client:
+        client.load_model("scale3")
+        assert len(list(cache.iterdir())) == 2
+        client.load_model("scale2")  # used now: the other one is older
+        (second,) = set(cache.iterdir()) - {first}
+        client.load_model("scale4")
+        assert first in cache.iterdir() and second not in cache.iterdir() and len(list(cache.iterdir())) == 2
+        assert [factor_of(client, f"scale{factor}") for factor in (2, 3, 4)] == [2, 3, 4]
+
+
 def test_configurations_are_completed(tmp_path):
     write_scale(tmp_path, "batched", 2)
     write_scale(tmp_path, "said", 2, config='max_batch_size: 16\ninput [{ name: "x" data_type: TYPE_FP32 dims: [8] }]')

@@ -3,7 +3,6 @@
 import os
 import queue
 import signal
-import sys
 import threading
 import time
 
@@ -15,15 +14,8 @@ from python_models import write_all
 from serving import serving
 from tritonclient.utils import InferenceServerException
 
+pytestmark = pytest.mark.usefixtures("interpreter")
 LOADED = ("sums", "echo", "texts", "halves", "repeat", "caller")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def interpreter():
-    """The one that has numpy here."""
-    os.environ["CAMSHAFT_PYTHON"] = sys.executable
-    yield
-    del os.environ["CAMSHAFT_PYTHON"]
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,13 @@
 """Ragged batches: requests of different shapes in one batch, as Triton's documentation has them."""
 
 import queue
+import subprocess
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 from python_models import write_python
-from serving import PATIENCE, serving, write_model
+from serving import BINARY, PATIENCE, serving, write_model
 from tritonclient.utils import InferenceServerException
 
 from onnx import TensorProto, helper
@@ -151,7 +152,7 @@ class TritonPythonModel:
 
 
 @pytest.fixture(scope="module")
-def server(repository):
+def server(repository, interpreter):
     with serving(repository) as running:
         yield running
 
@@ -218,6 +219,26 @@ def test_outputs_are_cut_by_the_shapes_of_their_inputs(server):
 
 def test_requests_to_python_models_share_a_call(server):
     assert [answer.as_numpy("COUNT").tolist() for answer in ask_in_order(server, "together", rows())] == [[[4]]] * 4
+
+
+def test_a_batch_holds_what_the_engine_has_room_for(repository, tmp_path):
+    """With a profile of seven elements four requests of 2, 4, 1 and 3 are two batches."""
+    command = BINARY.parents[1] / "tools/camshaft"
+    if not command.exists():
+        pytest.skip("the command is not built")
+    (tmp_path / "means/1").mkdir(parents=True)
+    config = (repository / "means/config.pbtxt").read_text()
+    (tmp_path / "means/config.pbtxt").write_text(config.replace("max_batch_size: 8", "max_batch_size: 4").replace("20000000", "1000000"))
+    profile = [f"--{which}-shapes=RAGGED:{n},BOUNDS:{b + 1},LENGTHS:{b}" for which, n, b in
+               (("min", 1, 1), ("opt", 7, 2), ("max", 7, 4))]  # fmt: skip
+    source, target = repository / "means/1/model.onnx", tmp_path / "means/1/model.plan"
+    subprocess.run([command, "build", source, "-o", target, *profile], check=True, capture_output=True)
+    with serving(tmp_path) as server:
+        answers = ask_in_order(server, "means", rows())
+        assert [float(answer.as_numpy("MEAN")[0, 0]) for answer in answers] == list(SIZES)
+        with grpc.InferenceServerClient(server.grpc) as client:
+            stats = client.get_inference_statistics("means").model_stats[0]
+            assert {entry.batch_size: entry.compute_infer.count for entry in stats.batch_stats} == {1: 1, 3: 1}
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,8 @@ Parameters parameters_of(const json& object) {
 
 json json_of(const Parameters& parameters) {
   json object = json::object();
-  for (const auto& [name, value] : parameters) std::visit([&](const auto& held) { object[name] = held; }, value);
+  for (const auto& parameter : parameters)  // lambdas of clang 14 take no structured bindings
+    std::visit([&](const auto& held) { object[parameter.first] = held; }, parameter.second);
   return object;
 }
 

@@ -133,6 +133,7 @@ void PythonInstance::executed(PythonLink& link, const json& message) {
     timeline_.output_start = Clock::now();
   }
   for (const json& described : message.at("responses")) answer(link, described);
+  reschedule(message.at("rescheduled"));  // while run() waits, as its caller looks then what has come back
   std::vector<PendingPtr> failed;
   {
     const std::lock_guard lock(mutex_);
@@ -183,6 +184,27 @@ void PythonInstance::answer(PythonLink& link, const json& described) {
   response.final = final;
   pending->request.timeline.compute_end = Clock::now();
   pending->respond(std::move(response));
+}
+
+// Requests that the model wants to run once more.
+void PythonInstance::reschedule(const json& numbers) {
+  for (const json& number : numbers) {
+    PendingPtr pending;
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto node = taken_.extract(number.get<uint64_t>())) pending = std::move(node.mapped());
+    }
+    if (!pending) continue;  // it had its final response already
+    if (!pending->reschedule) {
+      pending->fail({StatusCode::invalid_argument,
+                     "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, which the scheduler of model '" +
+                         model_->name + "' does not know: set sequence_batching { iterative_sequence: true }"},
+                    FailureReason::backend);
+      continue;
+    }
+    const auto give_back = pending->reschedule;
+    give_back(std::move(pending));
+  }
 }
 
 Response PythonInstance::response_of(PythonLink& link, const Pending& pending, const json& described) const {

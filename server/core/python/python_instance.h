@@ -55,6 +55,7 @@ class PythonInstance : public Instance {
   void initialized(const nlohmann::json& message);
   void executed(PythonLink& link, const nlohmann::json& message);
   void answer(PythonLink& link, const nlohmann::json& described);
+  void reschedule(const nlohmann::json& numbers);
   Response response_of(PythonLink& link, const Pending& pending, const nlohmann::json& described) const;
   void process_ended(const std::string& how);
   nlohmann::json describe(PythonLink& link, const Pending& pending, uint64_t number) const;

@@ -81,8 +81,9 @@ Bytes shared_block(const std::shared_ptr<SharedSegment>& segment, uint64_t offse
 SharedArena::Place SharedArena::find(uint64_t need) {
   Place place;
   for (auto& [number, segment] : segments_) {
-    std::erase_if(segment.blocks, [&](const auto& block) {
-      return in_use(*segment.memory, block.first).load(std::memory_order_acquire) == std::byte{0};
+    const SharedSegment& memory = *segment.memory;
+    std::erase_if(segment.blocks, [&memory](const auto& block) {
+      return in_use(memory, block.first).load(std::memory_order_acquire) == std::byte{0};
     });
     if (place.found) continue;
     uint64_t end = 0;

@@ -202,6 +202,56 @@ TEST(RateLimiter, InstancesOfAScarceResourceRunOneAtATime) {
   EXPECT_EQ(most, 1);
 }
 
+// Runs of two instances that want the same thing all the time, from when both run until the first has so many.
+std::pair<int, int> share(RateLimiter& limiter, uint64_t first_priority, uint64_t second_priority, int runs) {
+  std::atomic<int> counts[2] = {0, 0};
+  std::atomic<bool> ran[2] = {false, false};
+  const auto use = [&](int which, uint64_t priority) {
+    RateLimiter::Claim claim;
+    claim.resources[{"memory", -1}] = 1;
+    claim.priority = priority;
+    limiter.admit(claim, "m");
+    uint64_t executions = 0;
+    limiter.acquire(claim, executions);
+    while (counts[0] < runs) {
+      ran[which] = true;
+      if (ran[0] && ran[1]) ++counts[which];
+      limiter.renew(claim, executions);
+    }
+    limiter.release(claim);
+  };
+  std::thread first(use, 0, first_priority), second(use, 1, second_priority);
+  first.join();
+  second.join();
+  return {counts[0], counts[1]};
+}
+
+TEST(RateLimiter, PrioritiesShareOut) {
+  RateLimiter limiter({{{"memory", -1}, 1}});
+  const auto [first, half] = share(limiter, 1, 2, 400);
+  EXPECT_NEAR(half, first / 2, 12);
+  // Those that come later do not catch up with what the others have run: both go on as before.
+  const auto [again, third] = share(limiter, 1, 3, 400);
+  EXPECT_NEAR(third, again / 3, 12);
+  const auto [much, also_much] = share(limiter, 2, 2, 400);
+  EXPECT_NEAR(much, also_much, 12);
+}
+
+TEST(RateLimiter, WhoWasIdleIsNotAhead) {
+  RateLimiter limiter({{{"memory", -1}, 1}});
+  RateLimiter::Claim claim;
+  claim.resources[{"memory", -1}] = 1;
+  limiter.admit(claim, "m");
+  uint64_t old = 0, fresh = 0;
+  for (int i = 0; i < 1000; ++i) {
+    limiter.acquire(claim, old);
+    limiter.release(claim);
+  }
+  limiter.acquire(claim, fresh);
+  limiter.release(claim);
+  EXPECT_GE(fresh, 999U);
+}
+
 TEST(RateLimiter, RefusesWhatCanNeverRun) {
   RateLimiter limiter({{{"memory", -1}, 1}});
   RateLimiter::Claim claim;

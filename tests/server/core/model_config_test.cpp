@@ -76,7 +76,12 @@ TEST(ModelConfig, ChecksWhatContradictsItself) {
           R"({"name": "m", "batch_input": [{}]})",
           R"({"name": "m", "model_warmup": [{"batch_size": 2}]})",
           R"({"name": "m", "sequence_batching": {"control_input": [{"name": "c", "control": [{}]}]}})",
-          R"({"name": "m", "sequence_batching": {"iterative_sequence": true}})",
+          R"({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32"}],
+              "batch_input": [{"kind": 9, "target_name": "t", "data_type": "TYPE_FP32", "source_input": "x"}]})",
+          R"({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32"}],
+              "batch_input": [{"target_name": "t", "data_type": "TYPE_FP16", "source_input": "x"}]})",
+          R"({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32"}],
+              "batch_input": [{"target_name": "x", "data_type": "TYPE_FP32", "source_input": "x"}]})",
           R"({"name": "m", "sequence_batching": {"state": [{"input_name": "s"}]}})",
       })
     EXPECT_THROW(check_model_config(parse_model_config_json(json)), ServerError) << json;

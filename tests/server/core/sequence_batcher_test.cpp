@@ -160,5 +160,55 @@ TEST(SequenceBatcher, RefusesRequestsOfNoSequence) {
   EXPECT_THROW(batcher.add({0, ""}, 1, true).get(), ServerError);
 }
 
+// Gives each request back as often as its number says, then answers how often it ran.
+class Repeating : public Instance {
+ public:
+  explicit Repeating(Seen& seen) : seen_(seen) {}
+  void run(std::vector<PendingPtr> batch) noexcept override {
+    const std::lock_guard lock(seen_.mutex);
+    seen_.batches.push_back(batch.size());
+    for (PendingPtr& pending : batch) {
+      auto& controls = seen_.controls[value_at<uint64_t>(*pending->inputs[3])];
+      controls.emplace_back(value_at<int32_t>(*pending->inputs[1]), value_at<bool>(*pending->inputs[2]));
+      if (static_cast<float>(controls.size()) < value_at<float>(*pending->inputs[0])) {
+        const auto give_back = pending->reschedule;
+        give_back(std::move(pending));
+      } else {
+        pending->succeed({float_tensor("y", {1, 1}, static_cast<float>(controls.size()))});
+      }
+    }
+  }
+
+ private:
+  Seen& seen_;
+};
+
+TEST(SequenceBatcher, IterativeRequestsRunUntilTheyAreDone) {
+  std::mt19937_64 random = seeded_random();
+  for (const char* strategy : {"", "\"oldest\": {\"max_candidate_sequences\": 5},"}) {
+    const ModelConfig config = config_of(3, (std::string(strategy) + "\"iterative_sequence\": true,").c_str());
+    Seen seen;
+    Batcher batcher(0, config);
+    batcher.batcher.reset();
+    std::vector<PlacedInstance> placed;
+    placed.push_back({std::make_unique<Repeating>(seen), 0});
+    batcher.batcher = std::make_unique<SequenceBatcher>(std::move(placed), config, batcher.signature, "/nowhere",
+                                                        batcher.statistics);
+    std::vector<std::pair<float, std::future<float>>> asked;
+    for (int i = 0; i < 50; ++i) {
+      const auto times = static_cast<float>(1 + random() % 9);
+      asked.emplace_back(times, batcher.add({0, ""}, times));
+    }
+    for (auto& [times, answer] : asked) EXPECT_EQ(answer.get(), times);
+    EXPECT_GE(batcher.add({7, ""}, 4, true).get(), 4) << "a number of the client's own is another sequence";
+    const std::lock_guard lock(seen.mutex);
+    for (const auto& [id, controls] : seen.controls) {
+      if (id == 7) continue;
+      for (size_t step = 0; step < controls.size(); ++step)
+        EXPECT_EQ(controls[step], std::make_pair(step == 0 ? 1 : 0, false));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace camshaft::server::sequence_batcher_test

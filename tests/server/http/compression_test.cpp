@@ -26,18 +26,20 @@ Body decompress(const std::string& data, Encoding encoding, uint64_t limit, Body
 }
 
 TEST(Compression, GivesBackWhatWentIn) {
-  BodyPool pool(1 << 30);
+  const auto memory = std::make_shared<RequestMemory>(1 << 30);
+  BodyPool pool(memory);
   for (const Encoding encoding : {Encoding::gzip, Encoding::deflate})
     for (const size_t size : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, size_t{4097}, size_t{1 << 20}}) {
       std::string text(size, 'x');
       for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * i >> 3);
       EXPECT_EQ(text_of(decompress(compressed(text, encoding), encoding, size, pool)), text) << size;
     }
-  EXPECT_EQ(pool.in_use(), 0u);
+  EXPECT_EQ(memory->in_use(), 0u);
 }
 
 TEST(Compression, ReplyWithTensorsIsOneStream) {
-  BodyPool pool(1 << 30);
+  const auto memory = std::make_shared<RequestMemory>(1 << 30);
+  BodyPool pool(memory);
   const std::string first(1000, 'a'), second(70000, 'b');
   HttpReply reply;
   reply.text = "text";
@@ -50,7 +52,8 @@ TEST(Compression, ReplyWithTensorsIsOneStream) {
 TEST(Compression, BombIsRefusedWithoutItsMemory) {
   const std::string bomb = compressed(std::string(256 << 20, '\0'), Encoding::gzip);
   ASSERT_LT(bomb.size(), 2u << 20);
-  BodyPool pool(64 << 20);  // were more taken, this would say so
+  const auto memory = std::make_shared<RequestMemory>(64 << 20);
+  BodyPool pool(memory);  // were more taken, this would say so
   try {
     decompress(bomb, Encoding::gzip, 16 << 20, pool);
     FAIL();
@@ -58,18 +61,20 @@ TEST(Compression, BombIsRefusedWithoutItsMemory) {
     EXPECT_EQ(error.code(), StatusCode::invalid_argument);
     EXPECT_NE(std::string(error.what()).find("--http-max-input-size"), std::string::npos) << error.what();
   }
-  EXPECT_EQ(pool.in_use(), 0u);
+  EXPECT_EQ(memory->in_use(), 0u);
 }
 
 TEST(Compression, LimitIsExact) {
-  BodyPool pool(1 << 30);
+  const auto memory = std::make_shared<RequestMemory>(1 << 30);
+  BodyPool pool(memory);
   const std::string data = compressed(std::string(100000, 'x'), Encoding::gzip);
   EXPECT_EQ(decompress(data, Encoding::gzip, 100000, pool).span.size(), 100000u);
   EXPECT_THROW(decompress(data, Encoding::gzip, 99999, pool), ServerError);
 }
 
 TEST(Compression, DamagedStreams) {
-  BodyPool pool(1 << 30);
+  const auto memory = std::make_shared<RequestMemory>(1 << 30);
+  BodyPool pool(memory);
   const std::string whole = compressed(std::string(5000, 'x') + "end", Encoding::gzip);
   for (size_t size = 0; size < whole.size(); ++size)
     EXPECT_THROW(decompress(whole.substr(0, size), Encoding::gzip, 1 << 20, pool), ServerError) << size;
@@ -84,7 +89,7 @@ TEST(Compression, DamagedStreams) {
     } catch (const ServerError&) {
     }
   }
-  EXPECT_EQ(pool.in_use(), 0u);
+  EXPECT_EQ(memory->in_use(), 0u);
 }
 
 TEST(Compression, Headers) {

@@ -145,18 +145,20 @@ class Worker:
             self._channel.send({"op": "completed", "error": None, "config": config})
 
     def _execute(self, message):
-        responses, error = [], None
+        responses, rescheduled, error = [], [], None
         try:
             requests = [self._read_request(described) for described in message["requests"]]
             numbers = [described["n"] for described in message["requests"]]
             given = self._model.execute(requests)
             if inspect.iscoroutine(given):
                 given = asyncio.run(given)
+            rescheduled = [n for n, request in zip(numbers, requests) if request._give_back()]
             responses = self._answers(numbers, requests, given)
             del given, requests
         except BaseException as caught:
-            error = describe(caught)
-        self._channel.send({"op": "executed", "error": error, "responses": responses})
+            rescheduled, error = [], describe(caught)
+        message = {"op": "executed", "error": error, "responses": responses, "rescheduled": rescheduled}
+        self._channel.send(message)
 
     def _answers(self, numbers, requests, given):
         """Of each request the response, or why there is none; those with a response sender may follow later."""
@@ -173,6 +175,8 @@ class Worker:
             raise ValueError(f"Expected the number of InferenceResponse objects to be {len(numbers)}, got {len(given)}")
         answers = []
         for number, request, response in zip(numbers, requests, given):
+            if request._rescheduled:
+                continue  # its response is the last run's
             if response is not None:
                 answers.append(self._response(number, response, True))
             elif request._sender is None:

@@ -186,7 +186,7 @@ class InferenceRequest:
         self._flags, self._timeout, self._priority = flags, timeout, priority
         self._parameters = parameters if isinstance(parameters, str) else json.dumps(parameters or {})
         self._sender = self._number = None
-        self._preferred, self._trace = preferred_memory, trace
+        self._preferred, self._trace, self._rescheduled = preferred_memory, trace, False
 
     def inputs(self):
         return self._inputs
@@ -239,8 +239,16 @@ class InferenceRequest:
         return self._sender
 
     def set_release_flags(self, flags):
-        if flags != TRITONSERVER_REQUEST_RELEASE_ALL:
-            raise TritonModelException("requests are not rescheduled here: iterative sequences are not supported")
+        """With RESCHEDULE the request runs once more when execute has returned, with others that wait then."""
+        if flags not in (TRITONSERVER_REQUEST_RELEASE_ALL, TRITONSERVER_REQUEST_RELEASE_RESCHEDULE):
+            raise TritonModelException(f"Invalid release flags: {flags}")
+        self._rescheduled = flags == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
+
+    def _give_back(self):
+        """Whether it is rescheduled; its response sender then has nothing more to send."""
+        if self._rescheduled and self._sender is not None:
+            self._sender._closed = True
+        return self._rescheduled
 
     def exec(self, decoupled=False):
         """Its response from the model it names; of a decoupled one an iterator over them."""
