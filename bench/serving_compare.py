@@ -9,7 +9,8 @@ requests put together, over ONNX Runtime and over OpenVINO, and Ray Serve over O
 are one output, in fp32 everywhere. In a round the services take turns; each keeps its best, as what others do on the
 machine only takes away. The open loop finds the highest rate at which 99 of 100 requests are answered within 50 ms,
 refused ones counted as late. Last, at saturation, all services and the engine alone take turns of a second: shares of
-the engine's own throughput are medians over the turns.
+the engine's own throughput are medians over the turns. Processor times are of a request at the server, at its client
+and of the engine alone: what they say is the same however much else the machine does.
 
 Needs the targets camshaft_server, camshaft_command and serving_load (cmake --preset release -D CAMSHAFT_BUILD_BENCH=ON),
 and for the others an environment:
@@ -21,6 +22,7 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -29,6 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,8 +95,9 @@ def free_port():
 class Service:
     """What takes requests at a port; `target`: of requests that are to be answered in time."""
 
-    def __init__(self, port, request, target_request=None):
+    def __init__(self, port, request, target_request=None, process=None):
         self.port, self.request, self.target_request = port, request, target_request or request
+        self.process = process  # whose processor time is looked at
 
     def start_load(self, target=False, **options):
         return start_load(self.port, **(self.target_request if target else self.request), **options)
@@ -123,7 +127,7 @@ def camshaft_service(task, folder, cache):
     with serving(folder / "models", f"--engine-cache={cache}", "--http-thread-count=2") as server:
         body, length = http_request(task.inputs, [task.output])
         requests = [write_body(folder, name, body, length, f"/v2/models/{name}/infer") for name in ("plain", "target")]
-        yield Service(server.ports["HTTP"], *requests)
+        yield Service(server.ports["HTTP"], *requests, server.process)
 
 
 @contextlib.contextmanager
@@ -214,6 +218,53 @@ def measure_saturation(services, task, cache, options, batch):
     return found
 
 
+def processor_seconds(process):
+    """Of all threads of a process that runs."""
+    total = 0
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9
+
+
+def seconds_of_children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def engine_processor_time(task, engine, batch, runs):
+    """Of an element, in ms: two processes, one with so many runs more, differ by these alone."""
+    shapes = ",".join(f"{name}:{'x'.join(map(str, [batch, *shape]))}" for name, _, shape in task.shapes)
+    command = [COMMAND, "bench", engine, "--shapes", shapes, "--threads", "1", "--warmup", "0", "--iterations"]
+    used = []
+    for iterations in (1, 1 + runs):
+        before = seconds_of_children()
+        subprocess.run([*command, str(iterations)], check=True, capture_output=True)
+        used.append(seconds_of_children() - before)
+    return 1000 * (used[1] - used[0]) / runs / batch
+
+
+def measure_processor_time(service, task, cache, options):
+    """Medians of a request at saturation, in ms: of the server, its client, and the engine by batch."""
+    (engine,) = [file for file in Path(cache).iterdir() if file.is_file()]
+    found = {"server": [], "client": [], "engine": {1: [], 4: [], MAX_BATCH: []}}
+
+    def run_elements():  # with those that are answered when the load's time is over
+        with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/v2/models/plain/stats") as answer:
+            return json.load(answer)["model_stats"][0]["inference_count"]
+
+    for _ in range(max(3, options.turns // 2)):
+        server, client, elements = processor_seconds(service.process), seconds_of_children(), run_elements()
+        service.measure(clients=2 * MAX_BATCH, seconds=3)
+        elements = run_elements() - elements
+        found["server"].append(1000 * (processor_seconds(service.process) - server) / elements)
+        found["client"].append(1000 * (seconds_of_children() - client) / elements)
+        for batch, times in found["engine"].items():
+            times.append(engine_processor_time(task, engine, batch, max(4, 64 // batch)))
+    engine_times = {str(batch): statistics.median(times) for batch, times in found["engine"].items()}
+    return {"server": statistics.median(found["server"]), "client": statistics.median(found["client"]),
+            "engine": engine_times}  # fmt: skip
+
+
 def throughput_time(process):
     """Seconds of a run, the mean."""
     report = json.loads(process.communicate()[0])
@@ -255,6 +306,8 @@ def measure_task(name, options):
             batch = int(max(result["engine"], key=result["engine"].get))
             result["saturation"] = measure_saturation(services, task, cache, options, batch)
             print(f"{name} saturation: {result['saturation']}", file=sys.stderr, flush=True)
+            result["processor"] = measure_processor_time(services["camshaft"], task, cache, options)
+            print(f"{name} processor time: {result['processor']}", file=sys.stderr, flush=True)
     return result
 
 
@@ -289,6 +342,10 @@ def model_table(name, result):
         text = f"Of the engine's own throughput (batch {batch}, {len(result['saturation']['engine'])} turns): {told}."
         if others and max(others) > 0:
             text += f" Within {TARGET_MS} ms it takes {ours['in_time'] / max(others):.2f} times what the best of the others does."
+        if times := result.get("processor"):
+            best = min(times["engine"].values())
+            text += (f" Processor time of a request: {times['server']:.2f} ms, of the engine at its best batch {best:.2f}"
+                     f" ({best / times['server']:.2f} of it), of the client {times['client']:.2f}.")  # fmt: skip
         lines += ["", text]
     return [*lines, ""]
 

@@ -19,6 +19,7 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -188,7 +189,10 @@ class HttpClients {
     explicit Client(boost::asio::io_context& context) : socket(context) {}
     boost::asio::ip::tcp::socket socket;
     boost::beast::flat_buffer buffer;
-    boost::beast::http::response<boost::beast::http::string_body> response;
+    /// Of the response that is read; its body is in `body`, unless it is in chunks.
+    std::optional<boost::beast::http::response_parser<boost::beast::http::string_body>> parser;
+    std::vector<char> body;  ///< kept: a string that grows anew would cost 1 ms of each answer of a megabyte
+    size_t body_size = 0;
     Clock::time_point began;
   };
   struct http {
@@ -219,17 +223,35 @@ class HttpClients {
   }
   void written(Client* client, boost::beast::error_code error) {
     if (error) return ended(client, error);
-    client->response = {};
-    boost::beast::http::async_read(client->socket, client->buffer, client->response,
-                                   [this, client](auto failed, size_t) { ended(client, failed); });
+    client->parser.emplace();
+    client->parser->body_limit(boost::none);
+    client->body_size = 0;
+    boost::beast::http::async_read_header(client->socket, client->buffer, *client->parser,
+                                          [this, client](auto failed, size_t) { read_body(client, failed); });
+  }
+  void read_body(Client* client, boost::beast::error_code error) {
+    if (error || client->parser->is_done()) return ended(client, error);
+    const auto size = client->parser->content_length();
+    if (!size) {
+      boost::beast::http::async_read(client->socket, client->buffer, *client->parser,
+                                     [this, client](auto failed, size_t) { ended(client, failed); });
+      return;
+    }
+    client->body_size = *size;
+    if (client->body.size() < *size) client->body.resize(*size);
+    const size_t here = boost::asio::buffer_copy(boost::asio::buffer(client->body.data(), *size), client->buffer.data());
+    client->buffer.consume(here);
+    boost::asio::async_read(client->socket, boost::asio::buffer(client->body.data() + here, *size - here),
+                            [this, client](auto failed, size_t) { ended(client, failed); });
   }
   void ended(Client* client, boost::beast::error_code error) {
-    const unsigned status = error ? 0 : client->response.result_int();
+    const unsigned status = error ? 0 : client->parser->get().result_int();
     const Outcome outcome = status == 200 ? Outcome::answered : status == 503 ? Outcome::refused : Outcome::failed;
     schedule_.done(client->began, outcome);
     if (outcome == Outcome::failed && !told_++)
-      std::fprintf(stderr, "%s\n", error ? error.message().c_str() : client->response.body().c_str());
-    if (error || client->response.need_eof()) {
+      std::fprintf(stderr, "%s\n",
+                   error ? error.message().c_str() : std::string(client->body.data(), client->body_size).c_str());
+    if (error || client->parser->get().need_eof()) {
       client->socket.close();
       client->buffer.clear();
       connect(*client);
