@@ -239,7 +239,8 @@ class HttpClients {
     }
     client->body_size = *size;
     if (client->body.size() < *size) client->body.resize(*size);
-    const size_t here = boost::asio::buffer_copy(boost::asio::buffer(client->body.data(), *size), client->buffer.data());
+    const size_t here =
+        boost::asio::buffer_copy(boost::asio::buffer(client->body.data(), *size), client->buffer.data());
     client->buffer.consume(here);
     boost::asio::async_read(client->socket, boost::asio::buffer(client->body.data() + here, *size - here),
                             [this, client](auto failed, size_t) { ended(client, failed); });

@@ -127,10 +127,9 @@ std::set<std::string> names_of_batch_inputs(const ModelConfig& config, const Mod
                                   inference::DataType_Name(input.data_type()));
       const size_t rank = input.kind() == inference::BatchInput::BATCH_ITEM_SHAPE ? 2 : 1;
       if (info->dims.size() != rank)
-        refuse_config(config, "batch_input '" + target + "' of kind " +
-                                  inference::BatchInput::Kind_Name(input.kind()) + " has " + std::to_string(rank) +
-                                  (rank == 1 ? " axis" : " axes") + ", the model's input has the shape " +
-                                  shape_text(info->dims));
+        refuse_config(config, "batch_input '" + target + "' of kind " + inference::BatchInput::Kind_Name(input.kind()) +
+                                  " has " + std::to_string(rank) + (rank == 1 ? " axis" : " axes") +
+                                  ", the model's input has the shape " + shape_text(info->dims));
       if (!names.insert(target).second) refuse_config(config, "batch_input '" + target + "' is named twice");
     }
   return names;

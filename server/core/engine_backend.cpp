@@ -100,7 +100,8 @@ std::optional<int64_t> most_batch(const Engine& engine, const std::set<std::stri
   for (const Profile& profile : engine.profiles()) {
     std::optional<int64_t> least;
     for (const auto& [name, range] : profile.inputs)
-      if (!range.max.empty() && !others.contains(name)) least = std::min(least.value_or(range.max.front()), range.max.front());
+      if (!range.max.empty() && !others.contains(name))
+        least = std::min(least.value_or(range.max.front()), range.max.front());
     if (least) most = std::max(most.value_or(0), *least);
   }
   return most;
@@ -171,15 +172,16 @@ const Engine& EngineBackend::engine(const std::string& device) {
     return engines_.emplace(device, open_engine({file_, device, options_}, cache_)).first->second;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported || !device.starts_with("cuda")) throw;
-    throw ServerError(StatusCode::invalid_argument,
-                      "an instance_group has kind KIND_GPU, or names the GPU " + device + ", which cannot be used: " +
-                          error.what());
+    throw ServerError(StatusCode::invalid_argument, "an instance_group has kind KIND_GPU, or names the GPU " + device +
+                                                        ", which cannot be used: " + error.what());
   }
 }
 
 void EngineBackend::complete(ModelConfig& config) {
   const Engine& first = engine(default_device_);
-  complete_tensors(config, {first.inputs(), first.outputs(), most_batch(first, inputs_without_batch(config)), default_batch_}, strict_);
+  complete_tensors(config,
+                   {first.inputs(), first.outputs(), most_batch(first, inputs_without_batch(config)), default_batch_},
+                   strict_);
   complete_defaults(
       config,
       first.device().is_host() ? inference::ModelInstanceGroup::KIND_CPU : inference::ModelInstanceGroup::KIND_GPU,

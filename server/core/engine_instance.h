@@ -39,8 +39,8 @@ class EngineInstance : public Instance {
   const Signature& signature_;
   Context context_;
   std::shared_ptr<BufferPool> pool_;
-  std::vector<Dims> input_dims_;                     ///< as the context knows them
-  std::vector<std::shared_ptr<std::byte>> staging_;  ///< of this run
+  std::vector<Dims> input_dims_;                           ///< as the context knows them
+  std::vector<std::shared_ptr<std::byte>> staging_;        ///< of this run
   std::vector<Dims> batch_input_dims_;                     ///< as the context knows them
   std::vector<std::shared_ptr<std::byte>> batch_staging_;  ///< of this run
   std::vector<Output> outputs_;

@@ -8,8 +8,8 @@ namespace camshaft::server {
 
 /// Where engines are kept, and how much of them.
 struct EngineCache {
-  std::filesystem::path folder;                 ///< empty: beside the user's other caches
-  uint64_t most_bytes = uint64_t{20} << 30;     ///< of all that are kept; 0: any number
+  std::filesystem::path folder;              ///< empty: beside the user's other caches
+  uint64_t most_bytes = uint64_t{20} << 30;  ///< of all that are kept; 0: any number
 };
 
 /// Notes that an engine is used now, as its file's time of access. A failure means nothing.

@@ -39,8 +39,8 @@ struct ModelManagerOptions {
   bool strict_config = false;  ///< config.pbtxt must be complete
   std::string config_name;     ///< takes configs/<name>.pbtxt where there is one
   int load_threads = 4;
-  EngineCache engine_cache;    ///< engines built from model.onnx
-  std::string device;                  ///< of models that do not say: "cpu", "cuda"
+  EngineCache engine_cache;  ///< engines built from model.onnx
+  std::string device;        ///< of models that do not say: "cpu", "cuda"
   std::vector<std::string> backend_config;
   uint64_t cache_bytes = 0;  ///< of the response cache; 0: none
   bool rate_limit = false;   ///< instances wait for the resources that their groups name

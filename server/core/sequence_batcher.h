@@ -85,7 +85,7 @@ class SequenceBatcher : public Scheduler {
   std::mutex mutex_;
   std::map<Key, Sequence> sequences_;
   std::deque<Key> backlog_;
-  uint64_t last_own_ = 0;  ///< number of a sequence that the server made
+  uint64_t last_own_ = 0;     ///< number of a sequence that the server made
   std::vector<size_t> used_;  ///< slots, by instance
   std::vector<std::unique_ptr<std::condition_variable>> wake_;
   bool ending_ = false;

@@ -126,12 +126,11 @@ std::vector<Flag> repository_flags() {
        [](ServeOptions& options, const std::string& text) { options.server.models.backend_config.push_back(text); }},
       {group, "engine-cache", "DIR", "Where engines built of ONNX files are kept (~/.cache/camshaft/server).",
        [](ServeOptions& options, const std::string& path) { options.server.models.engine_cache.folder = path; }},
-      integer_flag(group, "engine-cache-size",
-                   "Bytes that they may take (20 GiB); what was used the longest ago goes; 0: any number.", 0,
-                   std::numeric_limits<int64_t>::max(),
-                   [](ServeOptions& o, int64_t n) {
-                     o.server.models.engine_cache.most_bytes = static_cast<uint64_t>(n);
-                   }),
+      integer_flag(
+          group, "engine-cache-size",
+          "Bytes that they may take (20 GiB); what was used the longest ago goes; 0: any number.", 0,
+          std::numeric_limits<int64_t>::max(),
+          [](ServeOptions& o, int64_t n) { o.server.models.engine_cache.most_bytes = static_cast<uint64_t>(n); }),
       text_flag(group, "device", "NAME", "For models that do not say: cpu, cuda or cuda:1 (a GPU where there is one).",
                 [](ServeOptions& o) -> std::string& { return o.server.models.device; }),
       {group, "cache-config", "SETTING", "local,size=BYTES: the response cache, for models that enable it.",

@@ -1,9 +1,7 @@
 """Files of models that are overwritten and cut short while they are used, and disks that are full."""
 
-import json
 import os
 import subprocess
-import threading
 import time
 
 import endurance

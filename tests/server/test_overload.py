@@ -145,7 +145,9 @@ def test_overloaded_models_refuse_early_and_answer_in_time(tmp_path, protocol):
 def test_a_full_queue_refuses_over_grpc(tmp_path):
     """As Triton has it, by another status than what is too much for the server."""
     queues = "dynamic_batching { default_queue_policy { max_queue_size: 1 } }\n"
-    write_python(tmp_path, "waits", WAITS, WAITS_CONFIG.replace("count: 4", "count: 1") + "max_batch_size: 1\n" + queues)
+    write_python(
+        tmp_path, "waits", WAITS, WAITS_CONFIG.replace("count: 4", "count: 1") + "max_batch_size: 1\n" + queues
+    )
     with serving(tmp_path) as server:
 
         def ask(client):

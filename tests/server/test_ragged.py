@@ -35,7 +35,10 @@ def to_every_request(source, target):
     ]
 
 
-COLUMN = [helper.make_node("Mul", ["COUNT", "none"], ["nothing"]), helper.make_node("Unsqueeze", ["nothing", "one"], ["column"])]
+COLUMN = [
+    helper.make_node("Mul", ["COUNT", "none"], ["nothing"]),
+    helper.make_node("Unsqueeze", ["nothing", "one"], ["column"]),
+]
 CONSTANTS = [
     helper.make_tensor("zero", TensorProto.INT64, [1], [0]),
     helper.make_tensor("one", TensorProto.INT64, [1], [1]),
@@ -228,7 +231,9 @@ def test_a_batch_holds_what_the_engine_has_room_for(repository, tmp_path):
         pytest.skip("the command is not built")
     (tmp_path / "means/1").mkdir(parents=True)
     config = (repository / "means/config.pbtxt").read_text()
-    (tmp_path / "means/config.pbtxt").write_text(config.replace("max_batch_size: 8", "max_batch_size: 4").replace("20000000", "1000000"))
+    (tmp_path / "means/config.pbtxt").write_text(
+        config.replace("max_batch_size: 8", "max_batch_size: 4").replace("20000000", "1000000")
+    )
     profile = [f"--{which}-shapes=RAGGED:{n},BOUNDS:{b + 1},LENGTHS:{b}" for which, n, b in
                (("min", 1, 1), ("opt", 7, 2), ("max", 7, 4))]  # fmt: skip
     source, target = repository / "means/1/model.onnx", tmp_path / "means/1/model.plan"

@@ -2,7 +2,6 @@
 
 import queue
 import re
-import threading
 import time
 
 import numpy as np

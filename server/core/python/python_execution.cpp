@@ -196,10 +196,11 @@ void PythonInstance::reschedule(const json& numbers) {
     }
     if (!pending) continue;  // it had its final response already
     if (!pending->reschedule) {
-      pending->fail({StatusCode::invalid_argument,
-                     "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, which the scheduler of model '" +
-                         model_->name + "' does not know: set sequence_batching { iterative_sequence: true }"},
-                    FailureReason::backend);
+      pending->fail(
+          {StatusCode::invalid_argument,
+           "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, which the scheduler of model '" +
+               model_->name + "' does not know: set sequence_batching { iterative_sequence: true }"},
+          FailureReason::backend);
       continue;
     }
     const auto give_back = pending->reschedule;

@@ -24,7 +24,8 @@ std::vector<PendingPtr> batch_of(const Signature& signature, ModelStatistics& st
   for (const Dims& shape : shapes) {
     Request request;
     request.inputs = {float_tensor("x", shape, 1)};
-    batch.push_back(std::make_unique<Pending>(std::move(request), [](const Response&) {}, statistics, nullptr));
+    batch.push_back(std::make_unique<Pending>(
+        std::move(request), [](const Response&) {}, statistics, nullptr));
     check_request(signature, *batch.back());
   }
   return batch;

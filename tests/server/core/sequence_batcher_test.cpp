@@ -192,8 +192,8 @@ TEST(SequenceBatcher, IterativeRequestsRunUntilTheyAreDone) {
     batcher.batcher.reset();
     std::vector<PlacedInstance> placed;
     placed.push_back({std::make_unique<Repeating>(seen), 0});
-    batcher.batcher = std::make_unique<SequenceBatcher>(std::move(placed), config, batcher.signature, "/nowhere",
-                                                        batcher.statistics);
+    batcher.batcher =
+        std::make_unique<SequenceBatcher>(std::move(placed), config, batcher.signature, "/nowhere", batcher.statistics);
     std::vector<std::pair<float, std::future<float>>> asked;
     for (int i = 0; i < 50; ++i) {
       const auto times = static_cast<float>(1 + random() % 9);
