@@ -133,7 +133,9 @@ void find_outputs(const Signature& signature, Pending& pending) {
 void check_request(const Signature& signature, Pending& pending) {
   find_inputs(signature, pending);
   bool has_batch = false;
-  pending.ragged.clear();
+  const bool ragged =
+      std::any_of(signature.inputs.begin(), signature.inputs.end(), [](const TensorSpec& spec) { return spec.ragged; });
+  pending.ragged.assign(ragged ? signature.inputs.size() : 0, -1);
   uint64_t key = 0;
   for (size_t i = 0; i < signature.inputs.size(); ++i) {
     if (pending.inputs[i] == nullptr) {
@@ -148,7 +150,6 @@ void check_request(const Signature& signature, Pending& pending) {
     check_shape(signature, spec, tensor, pending, has_batch);
     check_bytes(signature, tensor);
     if (spec.ragged) {
-      pending.ragged.resize(signature.inputs.size(), -1);
       pending.ragged[i] = element_count(tensor.shape);
       continue;
     }

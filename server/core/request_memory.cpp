@@ -22,14 +22,10 @@ void RequestMemory::take(uint64_t bytes) {
 }
 
 std::shared_ptr<const void> RequestMemory::hold(uint64_t bytes) {
+  auto memory = shared_from_this();
   take(bytes);
-  try {
-    return {static_cast<const void*>(this),
-            [memory = shared_from_this(), bytes](const void*) { memory->give_back(bytes); }};
-  } catch (...) {
-    give_back(bytes);
-    throw;
-  }
+  // Where there is no memory for the pointer itself it gives back at once.
+  return {static_cast<const void*>(this), [memory, bytes](const void*) { memory->give_back(bytes); }};
 }
 
 uint64_t default_request_memory() {

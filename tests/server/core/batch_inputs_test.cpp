@@ -92,6 +92,32 @@ TEST(BatchInputs, RequestsOfOtherShapesFitTogether) {
   EXPECT_FALSE(fit_together(*apart[0], *apart[1]));
 }
 
+// The first of them has the row, the second has not: each is a batch, and nothing is read that is not there.
+TEST(BatchInputs, AnInputThatIsNotThere) {
+  Signature signature = one_input(16, {-1});
+  signature.inputs.push_back(signature.inputs.front());
+  signature.inputs.back().name = "row";
+  signature.inputs.back().ragged = signature.inputs.back().optional = true;
+  ModelStatistics statistics;
+  BatchPolicy policy;
+  policy.max_batch = 16;
+  policy.most_elements = {0, 100};
+  BatchQueue queue(policy, nullptr);
+  const Clock::time_point now = Clock::now();
+  for (const bool has_row : {false, true, true}) {
+    Request request;
+    request.inputs = {float_tensor("x", {1, 2}, 1)};
+    if (has_row) request.inputs.push_back(float_tensor("row", {1, 40}, 1));
+    auto pending = std::make_unique<Pending>(
+        std::move(request), [](const Response&) {}, statistics, nullptr);
+    check_request(signature, *pending);
+    queue.push(pending, now);
+  }
+  std::vector<PendingPtr> out;
+  EXPECT_EQ(queue.next(now, out).batch.size(), 1U);
+  EXPECT_EQ(queue.next(now, out).batch.size(), 2U);
+}
+
 // What a profile's row does not hold is the next batch's.
 TEST(BatchInputs, ABatchHoldsNoMoreThanItsRow) {
   ModelStatistics statistics;
