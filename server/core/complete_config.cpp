@@ -92,8 +92,10 @@ void complete_tensor(const ModelConfig& config, const TensorInfo& info, Tensor& 
   }
   if (is_in_a_row(config, tensor)) {
     if (info.dims.size() != 1 || info.dims.front() >= 0)
-      refuse_config(config, "tensor '" + info.name + "' has the shape " + shape_text(info.dims) +
-                                " in the model: of ragged batches it must be one row of any length, [-1]");
+      refuse_config(
+          config,
+          "tensor '" + info.name + "' has the shape " + shape_text(info.dims) +
+              " in the model: with allow_ragged_batch, or in batch_output, it must be one row of any length, [-1]");
     if (tensor.dims_size() == 0 && !tensor.has_reshape()) tensor.add_dims(-1);
     return;
   }

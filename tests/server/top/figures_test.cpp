@@ -104,7 +104,7 @@ TEST(TopJson, HasNullForWhatThereIsNot) {
   EXPECT_TRUE(document["models"][0]["p99_us"].is_null());
   EXPECT_EQ(document["models"][0]["runs_by_batch"]["4"], 20);
   EXPECT_FALSE(document["models"][1].contains("waiting"));
-  EXPECT_NO_THROW(json::parse(document.dump()));
+  EXPECT_TRUE(json::accept(document.dump()));
 }
 
 }  // namespace
