@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <algorithm>
 #include <tuple>
@@ -38,7 +39,9 @@ std::vector<KeptEngine> kept_engines(const std::filesystem::path& folder) {
 }  // namespace
 
 void note_engine_use(const std::filesystem::path& engine) {
-  const timespec times[] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW}, {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);  // UTIME_NOW is the last tick: two uses within 4 ms would be one
+  const timespec times[] = {now, {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
   utimensat(AT_FDCWD, engine.c_str(), times, 0);
 }
 
