@@ -116,11 +116,11 @@ Body decompressed(std::span<const std::byte> data, Encoding encoding, uint64_t l
   stream.next_in = reinterpret_cast<const Bytef*>(data.data());
   uint64_t left = data.size(), made = 0;
   Body out = pool.take(std::min<uint64_t>(limit, std::max<uint64_t>(4 * data.size(), 1 << 12)));
+  Bytef probe = 0;  // outlives the branch that hands it over: it is written by inflate()
   for (int status = Z_OK; status != Z_STREAM_END;) {
     if (made == out.span.size()) {
       if (made >= limit) {
         // A stream of just so many bytes has its end yet to come.
-        Bytef probe = 0;
         stream.next_out = &probe;
         stream.avail_out = 1;
       } else {
