@@ -2,12 +2,14 @@
 
 import base64
 import json
+import re
 import shutil
 import signal
 import subprocess
 import threading
 import time
 
+import gevent
 import numpy as np
 import pytest
 import tritonclient.http as http
@@ -261,8 +263,14 @@ def test_the_end_answers_what_was_taken(tmp_path):
     with serving(tmp_path) as server:
         with client_of(server, 3) as client:
             asked = [ask_slowly(client, "slow", values) for _ in range(3)]
-            wait_for(lambda: server.request("GET", "/v2/models/slow/stats")[0], 200)
-            time.sleep(0.3)
+
+            def has_taken_all():  # one runs, while two wait or are done
+                gevent.sleep(0)  # what sends them runs only while this thread lets it
+                text = server.request("GET", "/metrics", port="metrics")[2].decode()
+                names = ("nv_inference_request_success", "nv_inference_pending_request_count")
+                return sum(float(re.search(rf'{name}{{model="slow",.*}} (\S+)', text)[1]) for name in names) >= 2
+
+            wait_for(has_taken_all, True)
             server.process.send_signal(signal.SIGTERM)
             for request in asked:
                 assert request.get_result().as_numpy("y").shape == values.shape
