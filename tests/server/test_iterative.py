@@ -190,12 +190,20 @@ def test_what_is_given_back_elsewhere_fails(server):
 
 
 def test_a_request_that_is_cancelled_gives_up_its_slot(server):
-    """More requests without an end than there are slots: once they are cancelled others are answered."""
+    """Four requests without an end have all slots: once they are cancelled others are answered."""
     with grpc.InferenceServerClient(server.grpc) as client:
         failed = queue.SimpleQueue()
         calls = [
-            client.async_infer("steps", number(1 << 30), lambda result, error: failed.put(error)) for _ in range(6)
+            client.async_infer("steps", number(1 << 30), lambda result, error: failed.put(error)) for _ in range(4)
         ]
+
+        def batches():
+            stats = client.get_inference_statistics("steps").model_stats[0]
+            return {entry.batch_size: entry.compute_infer.count for entry in stats.batch_stats}
+
+        before, end = batches().get(4, 0), time.monotonic() + PATIENCE
+        while batches().get(4, 0) == before:  # until they run together
+            assert time.monotonic() < end
         ended = queue.SimpleQueue()
         client.async_infer("steps", number(2), lambda result, error: ended.put(result or error))
         with pytest.raises(queue.Empty):
