@@ -86,7 +86,7 @@ TEST(CudaFloat8Product, BlocksThatStay) {
   if (!gpu_features().warpgroup_products) GTEST_SKIP() << "this GPU has no wgmma";
   Random random = test_random();
   for (const DType dtype : both_types) {
-    NodeTest test = product({700, 160, 7 * 128 + 16, dtype}, random);
+    NodeTest test = product({600, 160, 4 * 128 + 16, dtype}, random);
     test.variant = "m=128,n=128,stages=6,persistent=1";
     test.check();
   }
