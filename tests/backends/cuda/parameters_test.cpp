@@ -138,16 +138,16 @@ std::string assertion(const std::string& name) {
 TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
   const std::string assertions =
       OF(Divisor) + OF(Axes) + OF(Nest<3>) + OF(Space<3>) + OF(RowMap) + OF(EpilogueOperand) + OF(ContractParameters) +
-      OF(DepthwiseParameters) + OF(ConvTransposeParameters) + OF(SqueezeExciteParameters) + OF(PoolParameters) +
-      OF(PadParameters) + OF(MappedCopyParameters) + OF(IndexMapParameters) + OF(ResizeParameters) +
-      OF(GatherRowsParameters) + OF(ElementsParameters) + OF(SlicesParameters) + OF(ComplaintReport) + OF(Complaint) +
-      OF(NumbersParameters) + OF(CumulativeParameters) + OF(GridSampleParameters) + OF(Col2ImParameters) +
-      OF(TransposeParameters) + OF(ConcatPart) + OF(ConcatParameters) + OF(RowParameters) +
-      OF(SoftmaxColumnsParameters) + OF(GroupColumnsParameters) + OF(ReduceShape) + OF(ReduceParameters<3>) +
-      OF(ReduceSources<3>) + OF(ReduceBehind<3>) + OF(ReduceNothingBehind) + OF(ArgReduceParameters) +
-      OF(RecurrentParameters) + OF(RotaryTable) + OF(RotaryParameters) + OF(TopKParameters) + OF(TopKMergeParameters) +
-      OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>) + OF(ExpandParameters) +
-      OF(WeightOnlyParameters);
+      OF(TensorMap) + OF(TensorMaps) + OF(DepthwiseParameters) + OF(ConvTransposeParameters) +
+      OF(SqueezeExciteParameters) + OF(PoolParameters) + OF(PadParameters) + OF(MappedCopyParameters) +
+      OF(IndexMapParameters) + OF(ResizeParameters) + OF(GatherRowsParameters) + OF(ElementsParameters) +
+      OF(SlicesParameters) + OF(ComplaintReport) + OF(Complaint) + OF(NumbersParameters) + OF(CumulativeParameters) +
+      OF(GridSampleParameters) + OF(Col2ImParameters) + OF(TransposeParameters) + OF(ConcatPart) +
+      OF(ConcatParameters) + OF(RowParameters) + OF(SoftmaxColumnsParameters) + OF(GroupColumnsParameters) +
+      OF(ReduceShape) + OF(ReduceParameters<3>) + OF(ReduceSources<3>) + OF(ReduceBehind<3>) + OF(ReduceNothingBehind) +
+      OF(ArgReduceParameters) + OF(RecurrentParameters) + OF(RotaryTable) + OF(RotaryParameters) + OF(TopKParameters) +
+      OF(TopKMergeParameters) + OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>) +
+      OF(ExpandParameters) + OF(WeightOnlyParameters);
   for (const std::string& name : shared_structs(sources()))
     EXPECT_TRUE(std::regex_search(assertions, std::regex("sizeof\\(" + name + "\\b"))) << name << " is not among them";
 
