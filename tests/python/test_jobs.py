@@ -455,3 +455,41 @@ def test_signals(model, data, tmp_path, number, code):
     report = report_of(tmp_path / "m.engine.report.json")
     assert report["errors"][0]["code"] == "cancelled" and report["output_engine"] is None
     assert not (tmp_path / "m.engine").exists() and not left(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["engine_path", "report_path", "timing_cache"])
+@pytest.mark.parametrize("wrong", [{}, {"fp61": True}])
+def test_what_a_job_reads_is_not_overwritten(model, tmp_path, monkeypatch, key, wrong):
+    monkeypatch.chdir(tmp_path)
+    before = model.read_bytes()
+    job = {"onnx_path": str(model), "engine_path": "m.engine", "measure_seconds": 0, key: f"../{tmp_path.name}/m.onnx"}
+    with pytest.raises(
+        jobs.JobError if wrong else module.InvalidArgumentError, match=None if wrong else f"{key} would"
+    ):
+        jobs.run({**job, **wrong})
+    assert model.read_bytes() == before
+    assert not (tmp_path / "m.engine").exists()
+
+
+def test_a_job_does_not_write_one_file_twice(model, tmp_path):
+    same = str(tmp_path / "same")
+    with pytest.raises(module.InvalidArgumentError, match="engine_path and timing_cache are the same file"):
+        jobs.convert(onnx_path=str(model), engine_path=same, timing_cache=same)
+
+
+def test_a_report_does_not_take_the_place_of_its_job(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = f"onnx_path: {model}\nengine_path: m.engine\nreport_path: job.yaml\n"
+    path = write_job(tmp_path / "job.yaml", text)
+    with pytest.raises(module.InvalidArgumentError, match="report_path would overwrite 'job.yaml'"):
+        jobs.run(path)
+    assert path.read_text() == text
+
+
+def test_jobs_without_end_and_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = write_job(tmp_path / "job.yaml", "onnx_path: &a [*a]\n")
+    with pytest.raises(jobs.JobError, match="an anchor holds itself"):
+        jobs.run(path)
+    with pytest.raises(module.FileError, match=r"\.: the job cannot be read: Is a directory"):
+        jobs.run(".")

@@ -45,6 +45,8 @@ def read_job(path):
         root = yaml.compose(text, Loader=_loader(yaml))
         lines = {}
         job = _value(root, (), lines, path, yaml)
+    except RecursionError:
+        raise JobError(f"{path}: not a job: an anchor holds itself, or lists are nested without end") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else path

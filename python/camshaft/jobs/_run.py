@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import FileError
@@ -36,9 +36,8 @@ def run(job: AnyPath | Mapping[str, Any], *, progress: Progress | None = None) -
     if isinstance(job, Mapping):
         return _run({key: value for key, value in job.items() if value is not None}, "job", {}, None, progress)
     path = os.fspath(job)
-    fallback = (
-        Path(path).with_suffix("").name
-    )  # what a report is called that cannot be called after what was to be made
+    # What a report is called that cannot be called after what was to be made.
+    fallback = os.path.splitext(os.path.basename(path))[0]
     try:
         read, lines = read_job(path)
     except JobError as error:
@@ -76,11 +75,17 @@ def benchmark(*, progress: Progress | None = None, **keys: Unpack[JobKeys]) -> R
 def _run(job, name, lines, fallback, progress):
     job = {key: _plain(value) for key, value in job.items()}
     report = _report.empty(job)
-    path = _report.path_of_report(job, fallback)
+    asked = job.get("report_path")
+    if isinstance(asked, str) and _settings.is_read(job, asked, name if lines else None):
+        path_of_report = functools.partial(_report.path_of_report, {})  # and no report in the place of a model
+    else:
+        path_of_report = functools.partial(_report.path_of_report, job)
+    path = path_of_report(fallback)
     try:
         check_job(job, name, lines)
-        path = _report.path_of_report(job, _made_by(job))
+        path = path_of_report(_made_by(job))
         _operations.check_folder(path)
+        _settings.check_overwritten(job, name if lines else None)
         _settings.load_operators(job)
         _OPERATIONS[report["operation"]]({**job, "_file": name if lines else None}, report, progress)
     except BaseException as error:

@@ -77,6 +77,30 @@ def build_options(job):
     return options
 
 
+_READ = ("onnx_path", "torch_path", "inputs")
+_WRITTEN = ("engine_path", "report_path", "plot_path", "timing_cache", "calibration_cache")
+
+
+def is_read(job, path, file=None):
+    """Whether a path is one of the files that a job, which may be wrong yet, reads; `file`: the job's own."""
+    engines = job.get("engines")
+    read = [job.get(key) for key in _READ] + (engines if isinstance(engines, list) else []) + [file]
+    return os.path.realpath(path) in {os.path.realpath(name) for name in read if isinstance(name, str)}
+
+
+def check_overwritten(job, file=None):
+    """Raises InvalidArgumentError where a job would write to a file that it reads, or twice to one."""
+    seen = {}
+    for key in _WRITTEN:
+        if key not in job:
+            continue
+        if is_read(job, job[key], file):
+            raise InvalidArgumentError(f"{key} would overwrite '{job[key]}', which is read; name another file")
+        other = seen.setdefault(os.path.realpath(job[key]), key)
+        if other != key:
+            raise InvalidArgumentError(f"{other} and {key} are the same file, '{job[key]}'; name another one")
+
+
 def load_operators(job):
     """What the job's plugins bring; one that is loaded already stays as it is."""
     for key, load in ("plugin", load_plugin), ("ort_custom_ops", load_ort_custom_ops):
