@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from camshaft._types import Capsule, Outputs, Path, Record, RunInputs, Shape, SupportsDLPack
 
+_IN_USE = "the context is in use by another thread or task: make one for each with create_context()"
 _LORA = "lora"  # the input that chooses an adapter, and what the metadata list them under
 
 
@@ -234,6 +235,9 @@ def _run_to_copies(context: Context) -> Callable[[RunInputs], Outputs]:
                     capsule = array.__dlpack__(max_version=DLPACK)
                 except TypeError:  # NumPy 1
                     capsule = array.__dlpack__()
+                except BufferError:
+                    set_input(name, array)  # raises what is wrong with it
+                    continue
                 bind(of_library, name, capsule)
                 bound["in", name] = capsule
             else:
@@ -272,6 +276,11 @@ class Context:
         self._kept: set[str] = set()  # outputs that keep_output() placed
         self._on_device = False  # where the others are that the context keeps
         self._stream: int | None = None  # of the last run, where it was not waited for
+        self._turn = threading.Lock()  # of who uses the library's context, which has no room for two
+
+    def _take(self) -> None:
+        if not self._turn.acquire(blocking=False):
+            raise InvalidArgumentError(_IN_USE)
 
     def __repr__(self) -> str:
         bound = ", ".join(f"{name} {'from' if way == 'in' else 'to'} an array" for way, name in self._bound)
@@ -281,6 +290,13 @@ class Context:
         """Sets an input's shape and binds the array's memory, on the host or on the GPU, without a copy: row-major
         elements of the input's dtype, unchanged until the run is done. The input "lora" of an engine with adapters also
         takes the name of one, or "none", which it is as long as it is not set."""
+        self._take()
+        try:
+            self._bind_input(name, array)
+        finally:
+            self._turn.release()
+
+    def _bind_input(self, name: str, array: SupportsDLPack | str) -> None:
         if isinstance(array, str) and name == _LORA and self.engine.adapters:
             array = self.engine._adapter(array)
         capsule = capsule_of(array, f"input '{name}'")
@@ -291,19 +307,31 @@ class Context:
         """The output is written to this array, on the host or on the GPU, which is at least as large as the output is,
         and of its dtype."""
         capsule = capsule_of(array, f"output '{name}'")
-        _native.bind_output(self._context, name, self._dtypes.get(name, ""), capsule)
-        self._bound["out", name] = capsule
-        self._kept.discard(name)
+        self._take()
+        try:
+            _native.bind_output(self._context, name, self._dtypes.get(name, ""), capsule)
+            self._bound["out", name] = capsule
+            self._kept.discard(name)
+        finally:
+            self._turn.release()
 
     def keep_output(self, name: str, on_device: bool = False) -> None:
         """The context keeps the output, on the host or on the GPU, whichever way it is run."""
-        self._keep(name, on_device)
-        self._bound.pop(("out", name), None)
-        self._kept.add(name)
+        self._take()
+        try:
+            self._keep(name, on_device)
+            self._bound.pop(("out", name), None)
+            self._kept.add(name)
+        finally:
+            self._turn.release()
 
     def set_input_shape(self, name: str, shape: Shape) -> None:
         """Sets an input's shape alone, as output_shape() needs it; set_input() sets it, too."""
-        _native.set_input_shape(self._context, name, shape)
+        self._take()
+        try:
+            _native.set_input_shape(self._context, name, shape)
+        finally:
+            self._turn.release()
 
     def set_profiler(self, profiler: Profiler | None) -> None:
         """Adds the times of layers to a Profiler from the next run on; None stops."""
@@ -312,34 +340,54 @@ class Context:
 
     def output_shape(self, name: str) -> tuple[int, ...]:
         """For the shapes of the inputs set so far."""
-        return tuple(_native.output_shape(self._context, name))
+        self._take()
+        try:
+            return tuple(_native.output_shape(self._context, name))
+        finally:
+            self._turn.release()
 
     def largest_output_shape(self, name: str) -> tuple[int, ...]:
         """The largest shape that it can have for these, where its own depends on the data. Raises InvalidArgumentError
         where nothing bounds it."""
-        return tuple(_native.largest_output_shape(self._context, name))
+        self._take()
+        try:
+            return tuple(_native.largest_output_shape(self._context, name))
+        finally:
+            self._turn.release()
 
     def run(self, inputs: RunInputs | None = None, *, stream: int | None = None) -> dict[str, Array]:
         """Sets the inputs of a dict and computes all outputs: {name: Array}. Waits for them, unless `stream` is given, a
         CUDA stream as a number (torch.cuda.current_stream().cuda_stream): then the work goes there, as with
         enqueue(). Outputs that are neither bound nor placed by keep_output() are on the host without a stream, and on
         the GPU with one."""
-        for name, array in (inputs or {}).items():
-            self.set_input(name, array)
-        self._place_outputs(stream is not None)
-        if stream is None:
-            self._stream = None
-            _native.run(self._context)
-        else:
-            self.enqueue(stream)
-        return {name: self.output(name) for name in self._dtypes}
+        self._take()
+        try:
+            for name, array in (inputs or {}).items():
+                self._bind_input(name, array)
+            self._place_outputs(stream is not None)
+            if stream is None:
+                self._stream = None
+                _native.run(self._context)
+            else:
+                _native.enqueue(self._context, stream)
+                self._stream = stream
+            return {name: self.output(name) for name in self._dtypes}
+        finally:
+            self._turn.release()
 
     async def run_async(self, inputs: RunInputs | None = None) -> dict[str, Array]:
         """run() on a thread of the context, while the event loop goes on: {name: Array}, on the host where they are not
         placed. The context may not be used until then. Where the task is cancelled, the run ends soon, and the task when
         it has."""
-        for name, array in (inputs or {}).items():
-            self.set_input(name, array)
+        self._take()
+        try:
+            for name, array in (inputs or {}).items():
+                self._bind_input(name, array)
+            return await self._run_async()
+        finally:
+            self._turn.release()
+
+    async def _run_async(self) -> dict[str, Array]:
         self._place_outputs(False)
         self._stream = None
         loop = asyncio.get_running_loop()
@@ -371,8 +419,12 @@ class Context:
         """Puts a run into a CUDA stream, a number (0 is the default stream), and returns without waiting for it. Arrays
         that are bound must live until it is done. Errors that kernels find in the data (an index out of range) are
         raised by the next call that waits."""
-        _native.enqueue(self._context, stream)
-        self._stream = stream
+        self._take()
+        try:
+            _native.enqueue(self._context, stream)
+            self._stream = stream
+        finally:
+            self._turn.release()
 
     def synchronize(self) -> None:
         """Waits for the runs that were enqueued; raises what went wrong in them."""

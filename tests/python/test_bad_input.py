@@ -1,6 +1,7 @@
 """What programs get wrong, again and again: each time one clear exception, and nothing stays behind. Also run with
 AddressSanitizer (scripts/sanitize_python.sh), which sees what counting does not."""
 
+import asyncio
 import ctypes
 import gc
 import os
@@ -184,6 +185,38 @@ def test_a_calibrator_that_raises(model):
     leaves_nothing(through_tensorrt, LookupError, "no batch is left", times=12)
 
 
+def test_a_calibrator_with_memory_that_is_too_small(model):
+    """A batch has the size of the profile's usual shape, whatever get_batch_size() says."""
+    from camshaft.tensorrt import cudart
+
+    logger = Heard()
+    _, small = cudart.cudaMalloc(pictures(1).nbytes)
+
+    def build(address):
+        class Calibrator(trt.IInt8EntropyCalibrator2):
+            def get_batch(self, names):
+                return [address]
+
+        builder, network = parsed(model, logger)
+        profile = builder.create_optimization_profile()
+        profile.set_shape("x", (1, 3, 32, 32), (4, 3, 32, 32), (8, 3, 32, 32))
+        config = builder.create_builder_config()
+        config.add_optimization_profile(profile)
+        config.set_flag(trt.BuilderFlag.INT8)
+        config.int8_calibrator = Calibrator()
+        return builder.build_serialized_network(network, config)
+
+    for address, told in [
+        (small, "more than what was allocated at"),
+        (-5, "-5 as the address of input 'x'"),
+        (0, "0 as"),
+    ]:
+        assert build(address) is None
+        assert any(told in message for _, message in logger.messages), logger.messages
+        logger.messages.clear()
+    cudart.cudaFree(small)
+
+
 def test_a_callback_that_raises_in_another_thread(model, context):
     def progress(stage, fraction):
         raise LookupError("from the callback")
@@ -209,6 +242,54 @@ def test_a_callback_that_raises_in_another_thread(model, context):
         "from the callback",
         times=12,
     )
+
+
+def test_a_context_that_threads_share(engine):
+    """One run at a time: the others are refused, and none of them reaches into the one that goes on."""
+    shared = engine.create_context(threads=2)
+    inputs = {batch: pictures(batch) for batch in (1, 2, 4)}
+    want = {batch: engine(x) for batch, x in inputs.items()}
+    begin, told = threading.Barrier(len(inputs)), []
+
+    def run(batch):
+        begin.wait()
+        for _ in range(TIMES):
+            try:
+                result = shared.run({"x": inputs[batch]})["y"]
+            except module.InvalidArgumentError as error:
+                told.append(str(error))
+            else:
+                assert result.shape == (batch, 10)
+
+    threads = [threading.Thread(target=run, args=(batch,)) for batch in inputs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(told) <= {"the context is in use by another thread or task: make one for each with create_context()"}
+    for batch, x in inputs.items():
+        np.testing.assert_array_equal(np.asarray(shared.run({"x": x})["y"]), want[batch])
+
+
+def test_a_context_that_a_task_runs(engine):
+    context = engine.create_context()
+
+    async def main():
+        task = asyncio.create_task(context.run_async({"x": pictures(4)}))
+        await asyncio.sleep(0)  # it has begun, and goes on in this loop
+        for wrong in (context.run, lambda: context.set_input("x", pictures(1)), lambda: context.output_shape("y")):
+            with pytest.raises(module.InvalidArgumentError, match="in use by another thread or task"):
+                wrong()
+        return (await task)["y"].shape
+
+    assert asyncio.run(main()) == (4, 10)
+    assert context.output_shape("y") == (4, 10)
+
+
+def test_an_array_that_dlpack_has_no_form_for(engine):
+    """The engine's own call says it as a context's does."""
+    swapped = pictures(2).astype(">f4")
+    leaves_nothing(lambda: engine(swapped), TypeError, "input 'x': an array of >f4")
 
 
 def test_a_function_of_the_program_that_raises_while_threads_run():

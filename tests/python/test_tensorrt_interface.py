@@ -169,3 +169,10 @@ def test_int8_of_every_layer_and_result(model, flag):
     assert engine.create_execution_context().execute_v2([x.ctypes.data, y.ctypes.data])
     want = expected(model, x)
     assert np.abs(y - want).max() < 0.1 * np.abs(want).max()
+
+
+def test_a_plan_is_not_printed_byte_by_byte(model):
+    builder, network = parsed(model)
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    assert str(plan) == repr(plan) == f"<IHostMemory of {plan.nbytes} bytes>"
+    assert bytes(plan) == plan and len(memoryview(plan)) == plan.nbytes

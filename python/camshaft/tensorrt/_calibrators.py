@@ -4,9 +4,10 @@ import struct
 from pathlib import Path
 
 import camshaft
+from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._enums import CalibrationAlgoType
 from camshaft.tensorrt._log import theirs
-from camshaft.tensorrt._values import name_of_dtype
+from camshaft.tensorrt._values import name_of_dtype, volume
 
 
 class IInt8Calibrator:
@@ -85,9 +86,7 @@ def calibration_file(folder, calibrator, model, inputs, shapes, device, options)
             if len(addresses) != len(names):
                 raise ValueError(f"get_batch() gave {len(addresses)} addresses for the inputs {', '.join(names)}")
             yield {
-                tensor.name: camshaft.Memory(
-                    _address(address), name_of_dtype(tensor.dtype), shapes[tensor.name], device
-                )
+                tensor.name: _memory_at(_address(address), tensor, shapes[tensor.name], device)
                 for tensor, address in zip(inputs, addresses)
             }
 
@@ -106,6 +105,13 @@ def _batch_of(calibrator, names):
             if "positional argument" not in str(error):
                 raise
             return calibrator.get_batch([None] * len(names), names)
+
+
+def _memory_at(address, tensor, shape, device):
+    if address < 1:
+        raise ValueError(f"get_batch() gave {address} as the address of input '{tensor.name}'")
+    _cuda.check_size(tensor.name, address, volume(shape) * tensor.dtype.itemsize)
+    return camshaft.Memory(address, name_of_dtype(tensor.dtype), shape, device)
 
 
 def _address(given):

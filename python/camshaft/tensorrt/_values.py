@@ -179,6 +179,11 @@ class IHostMemory(bytes):
     nbytes = property(len)
     dtype = property(lambda self: DataType.INT8)
 
+    def __repr__(self):
+        return f"<IHostMemory of {self.nbytes} bytes>"  # and not all of them
+
+    __str__ = __repr__
+
     def __del__(self):
         """As Reporter.__del__."""
 
