@@ -261,6 +261,28 @@ def test_precisions_of_nodes_without_names():
     assert builder.build_serialized_network(network, config), builder.logger.errors()
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_precisions_of_nodes_that_nothing_needs(changed):
+    """Programs ask them of every layer, also of what led to an output that they took away."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], name="relu"),
+        helper.make_node("Sigmoid", ["r"], ["s"], name="unused"),
+        helper.make_node("ReduceMean", ["s"], ["z"], name="unused_mean"),
+        helper.make_node("Neg", ["r"], ["y"], name="neg"),
+    ]
+    outputs = [value("y", shape=(8, 64))] + ([value("z", shape=(1, 1))] if changed else [])
+    builder, network = network_of(model_of(nodes, [value("x", shape=(8, 64))], outputs))
+    if changed:
+        network.unmark_output(network.get_output(1))
+    config = builder.create_builder_config()
+    config.set_flag(trt.BuilderFlag.FP16)
+    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    for layer in network:
+        layer.precision = trt.float32
+        layer.set_output_type(0, trt.float32)
+    assert builder.build_serialized_network(network, config), builder.logger.errors()
+
+
 def test_inputs_and_outputs_get_other_names_and_operands(tmp_path):
     path = write_network(tmp_path / "m.onnx")
     builder, network = parsed(path)

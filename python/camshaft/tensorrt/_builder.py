@@ -241,7 +241,8 @@ class Builder(Reporter):
             if cache is not None and len(cache._data):
                 path.write_bytes(cache._data)
             options["timing_cache"] = str(path)
-        options.update(self._constraints(nodes))
+        needed = network._needed()
+        options.update(self._constraints({layer: names for layer, names in nodes.items() if layer in needed}))
         flags = [name for name in ("int8", "fp8") if options.get(name)]
         if flags and not options.get("strongly_typed"):
             calibration = self._calibration(network, config, folder, model, options, flags)
@@ -272,7 +273,7 @@ class Builder(Reporter):
                     raise ValueError(f"input '{tensor.name}' is dynamic, and a profile has no shapes for it")
 
     def _constraints(self, nodes):
-        """Precisions and types of single layers, by the names of their nodes; the last one computes the result. Whether a
+        """Precisions and types of single layers that are needed, by the names of their nodes; the last one computes the result. Whether a
         result is stored in 8 bits follows from the layers that read it: programs ask it of every layer of a network."""
         precisions, types, narrow = [], [], []
         for layer, names in nodes.items():

@@ -388,6 +388,21 @@ class INetworkDefinition(Reporter):
         self._writer = None  # outputs may be others next time
         return writer.finish(outputs)
 
+    def _needed(self):
+        """The layers that results come from, as far as that is known: all where there are loops or conditionals."""
+        if any(layer._construct is not None for layer in self._layers):
+            return set(self._layers)
+        from_layer = {tensor: layer for layer in self._layers for tensor in layer._outputs}
+        ends = [layer for layer in self._layers if not layer._outputs]  # such as assertions
+        found, stack = set(ends), [tensor for layer in ends for tensor in layer._reads()]
+        stack += [*self._outputs, *self._debug_tensors, *self._conditions().values()]
+        while stack:
+            layer = from_layer.get(stack.pop())
+            if layer is not None and layer not in found:
+                found.add(layer)
+                stack += layer._reads()
+        return found
+
     def _conditions(self):
         """Outputs that are not the program's: {name: tensor}."""
         return {}
