@@ -283,6 +283,28 @@ def test_precisions_of_nodes_that_nothing_needs(changed):
     assert builder.build_serialized_network(network, config), builder.logger.errors()
 
 
+def test_precisions_of_nodes_that_are_folded():
+    """An Identity of a weight, and a cast that changes nothing: what PyTorch's exporters leave."""
+    nodes = [
+        helper.make_node("Identity", ["w"], ["v"], name="same"),
+        helper.make_node("Cast", ["x"], ["c"], name="cast", to=onnx.TensorProto.FLOAT),
+        helper.make_node("MatMul", ["c", "v"], ["a"], name="product"),
+        helper.make_node("Relu", ["a"], ["y"], name="relu"),
+    ]
+    weight = numpy_helper.from_array(np.random.default_rng(7).standard_normal((64, 64)).astype(np.float32), "w")
+    builder, network = network_of(model_of(nodes, [value("x", shape=(8, 64))], [value("y", shape=(8, 64))], [weight]))
+    config = builder.create_builder_config()
+    config.set_flag(trt.BuilderFlag.FP16)
+    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    for layer in network:
+        layer.precision = trt.float32
+        layer.set_output_type(0, trt.float32)
+    assert builder.build_serialized_network(network, config), builder.logger.errors()
+    network.get_layer(2).precision = trt.int8  # which is still refused, as nothing says how
+    assert builder.build_serialized_network(network, config) is None
+    assert "'product'" in builder.logger.errors()[-1]
+
+
 def test_inputs_and_outputs_get_other_names_and_operands(tmp_path):
     path = write_network(tmp_path / "m.onnx")
     builder, network = parsed(path)

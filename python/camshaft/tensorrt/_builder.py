@@ -1,5 +1,6 @@
 """Builders: from networks to engines."""
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -79,6 +80,9 @@ class _Monitored:
 
 class _Stopped(Exception):
     """The progress monitor wants no more."""
+
+
+_GONE = "the model has no such node"  # what a build says of a precision
 
 
 class Builder(Reporter):
@@ -183,6 +187,34 @@ class Builder(Reporter):
         return model if isinstance(model, bytes) else network._to_model()[0]
 
     def _built(self, network, model, monitored, options):
+        """Programs ask precisions of every layer, also of such as are gone when a graph was folded."""
+        try:
+            return self._tried(network, model, monitored, options)
+        except camshaft.InvalidArgumentError as error:
+            if _GONE not in str(error):
+                raise
+        fewer = self._of_nodes_that_stay(self._again(network, model), options)
+        return self._tried(network, self._again(network, model), monitored, fewer)
+
+    def _of_nodes_that_stay(self, model, options):
+        """The options without the precisions of nodes that an engine does not have."""
+        without = {"tuning": "heuristic", "verify": False, "layer_precisions": None, "layer_output_types": None}
+        for name in ("timing_cache", "lock", "write_lock"):
+            without[name] = None
+        engine = camshaft.build(model, **{**options, **without})
+        there = {name for layer in engine.inspect()["layers"] for name in layer["sources"]}
+
+        def stays(rule):
+            name = rule.rpartition(":")[0]
+            pattern = re.compile(re.escape(name).replace(r"\*", ".*"))
+            return name in there or ("*" in name and any(map(pattern.fullmatch, there)))
+
+        fewer = {
+            name: list(filter(stays, options.get(name) or [])) for name in ("layer_precisions", "layer_output_types")
+        }
+        return {**options, **{name: rules or None for name, rules in fewer.items()}}
+
+    def _tried(self, network, model, monitored, options):
         """Numbers that are drawn may keep a loop with a condition running for ever; then nothing can be tried."""
         try:
             return camshaft.build(model, progress=monitored, **options)
