@@ -111,6 +111,7 @@ LINES = [
     "--loadEngine=E --timeDeserialize",
     "--loadEngine=E --getPlanVersionOnly",
     "--loadEngine=E --useProfile=0",
+    "--onnx=M --loadEngine=E",
 ]
 
 
@@ -150,6 +151,11 @@ def test_real_lines_are_accepted(line, folder):
         least, most, mean, median = map(float, latency.groups())
         assert 0 < least <= median <= most and least <= mean <= most
         assert re.search(r"GPU Compute Time: min = .* mean = \S+ ms, .*percentile\(\d+(\.\d+)?%\) = \S+ ms", text)
+
+
+def test_a_model_beside_an_engine_is_not_read(folder):
+    said = trtexec(f"--onnx=none.onnx --loadEngine=E {QUICK}", folder).stdout
+    assert "[W] --onnx=none.onnx is not read: --loadEngine gives the engine" in said
 
 
 def test_a_gpu_asked_for_by_its_number_is_the_cpu_where_there_is_none(folder):
@@ -239,6 +245,7 @@ def test_weights_of_another_model(folder):
         ("--onnx=M --iterations=many", "--iterations=many: this is no number"),
         ("--onnx=M --iterations=0", "at least 1 is possible"),
         ("--onnx=M --infStreams=1.5", "a whole number is needed"),
+        ("--onnx=M --infStreams=99999", "--infStreams=99999: at most 1024 are possible"),
         ("--onnx=M --percentile=101", "0 to 100 are possible"),
         ("--onnx=M --builderOptimizationLevel=7", "0 to 5 are possible"),
         ("--onnx=M --sparsity=force", "there are no sparse kernels"),
@@ -247,7 +254,6 @@ def test_weights_of_another_model(folder):
         ("--onnx=M --layerPrecisions=conv", "NAME:VALUE is needed"),
         ("--onnx=M --plugins=x.so", "x.so"),
         ("--onnx=M --setPluginsToSerialize=x.so", "--setPluginsToSerialize cannot be had: engines hold no libraries"),
-        ("--onnx=M --loadEngine=E", "an engine is built or loaded, not both"),
         ("--loadEngine=E --timeRefit", "a loaded engine needs --refitFromOnnx"),
         ("--loadEngine=E --refitFromOnnx=model.onnx", "it was not built with the option refit"),
         ("--fp16", "Model missing or format not recognized"),

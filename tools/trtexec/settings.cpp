@@ -151,7 +151,12 @@ InferenceSettings inference_settings(const Reader& reader) {
   inference.duration_s = reader.number("duration", 3, -1);
   inference.sleep_ms = reader.number("sleepTime", 0, 0);
   inference.idle_ms = reader.number("idleTime", 0, 0);
-  inference.streams = static_cast<int>(reader.whole(reader.has("streams") ? "streams" : "infStreams", 1, 1));
+  const char* streams = reader.has("streams") ? "streams" : "infStreams";
+  constexpr int64_t most_streams = 1024;  // each with a thread
+  const int64_t wanted = reader.whole(streams, 1, 1);
+  if (wanted > most_streams)
+    throw wrong(streams, std::to_string(wanted), fmt::format("at most {} are possible", most_streams));
+  inference.streams = static_cast<int>(wanted);
   inference.data_transfers = !reader.has("noDataTransfers");
   return inference;
 }
@@ -244,8 +249,6 @@ Settings read_settings(const GivenFlags& flags) {
     throw Error(ErrorCode::invalid_argument, "--getPlanVersionOnly needs the engine: --loadEngine=<file>");
   if (settings.build.model.empty() && settings.load.empty())
     throw Error(ErrorCode::invalid_argument, "Model missing or format not recognized: give --onnx or --loadEngine");
-  if (!settings.build.model.empty() && !settings.load.empty())
-    throw Error(ErrorCode::invalid_argument, "--onnx and --loadEngine: an engine is built or loaded, not both");
   if (settings.times_refit && settings.refit_from.empty()) settings.refit_from = settings.build.model;
   if (settings.times_refit && settings.refit_from.empty())
     throw Error(ErrorCode::invalid_argument, "--timeRefit: a loaded engine needs --refitFromOnnx=<file>");

@@ -252,6 +252,8 @@ void execute(const Settings& settings) {
     say('I', fmt::format("Camshaft plan version: {}", engine.metadata().at("camshaft")));
     return;
   }
+  if (!settings.load.empty() && !settings.build.model.empty() && settings.refit_from != settings.build.model)
+    say('W', fmt::format("--onnx={} is not read: --loadEngine gives the engine", settings.build.model));
   const Engine engine = settings.load.empty() ? build(settings) : load(settings);
   const ReportSettings& report = settings.report;
   if (!settings.refit_from.empty()) {
