@@ -130,7 +130,8 @@ def test_algorithm_selectors_that_raise_or_choose_what_is_not_there(model):
 
     for answer, what in ((lambda choices: 1 // 0, ZeroDivisionError), (lambda choices: [0], Wrong)):
         with pytest.raises(what):
-            build(answer)
+            _, logger = build(answer)
+            raise AssertionError(f"nothing was raised: {logger.errors()}")
     for answer in (lambda choices: [len(choices)], lambda choices: [-1], lambda choices: ["0"]):
         plan, logger = build(answer)
         assert plan is None and "the algorithm selector chose" in logger.errors()[-1]
