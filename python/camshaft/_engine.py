@@ -265,6 +265,20 @@ class _HostOutput:
         return _native.output_dlpack(self._context, self._name)
 
 
+class _Turn:
+    """Of who uses the library's context, which has no room for two: others are told."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise InvalidArgumentError(_IN_USE)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Context:
     """Memory for one run at a time. Contexts of one engine are independent: use one a thread."""
 
@@ -276,11 +290,7 @@ class Context:
         self._kept: set[str] = set()  # outputs that keep_output() placed
         self._on_device = False  # where the others are that the context keeps
         self._stream: int | None = None  # of the last run, where it was not waited for
-        self._turn = threading.Lock()  # of who uses the library's context, which has no room for two
-
-    def _take(self) -> None:
-        if not self._turn.acquire(blocking=False):
-            raise InvalidArgumentError(_IN_USE)
+        self._turn = _Turn()
 
     def __repr__(self) -> str:
         bound = ", ".join(f"{name} {'from' if way == 'in' else 'to'} an array" for way, name in self._bound)
@@ -290,11 +300,8 @@ class Context:
         """Sets an input's shape and binds the array's memory, on the host or on the GPU, without a copy: row-major
         elements of the input's dtype, unchanged until the run is done. The input "lora" of an engine with adapters also
         takes the name of one, or "none", which it is as long as it is not set."""
-        self._take()
-        try:
+        with self._turn:
             self._bind_input(name, array)
-        finally:
-            self._turn.release()
 
     def _bind_input(self, name: str, array: SupportsDLPack | str) -> None:
         if isinstance(array, str) and name == _LORA and self.engine.adapters:
@@ -307,31 +314,22 @@ class Context:
         """The output is written to this array, on the host or on the GPU, which is at least as large as the output is,
         and of its dtype."""
         capsule = capsule_of(array, f"output '{name}'")
-        self._take()
-        try:
+        with self._turn:
             _native.bind_output(self._context, name, self._dtypes.get(name, ""), capsule)
             self._bound["out", name] = capsule
             self._kept.discard(name)
-        finally:
-            self._turn.release()
 
     def keep_output(self, name: str, on_device: bool = False) -> None:
         """The context keeps the output, on the host or on the GPU, whichever way it is run."""
-        self._take()
-        try:
+        with self._turn:
             self._keep(name, on_device)
             self._bound.pop(("out", name), None)
             self._kept.add(name)
-        finally:
-            self._turn.release()
 
     def set_input_shape(self, name: str, shape: Shape) -> None:
         """Sets an input's shape alone, as output_shape() needs it; set_input() sets it, too."""
-        self._take()
-        try:
+        with self._turn:
             _native.set_input_shape(self._context, name, shape)
-        finally:
-            self._turn.release()
 
     def set_profiler(self, profiler: Profiler | None) -> None:
         """Adds the times of layers to a Profiler from the next run on; None stops."""
@@ -340,28 +338,21 @@ class Context:
 
     def output_shape(self, name: str) -> tuple[int, ...]:
         """For the shapes of the inputs set so far."""
-        self._take()
-        try:
+        with self._turn:
             return tuple(_native.output_shape(self._context, name))
-        finally:
-            self._turn.release()
 
     def largest_output_shape(self, name: str) -> tuple[int, ...]:
         """The largest shape that it can have for these, where its own depends on the data. Raises InvalidArgumentError
         where nothing bounds it."""
-        self._take()
-        try:
+        with self._turn:
             return tuple(_native.largest_output_shape(self._context, name))
-        finally:
-            self._turn.release()
 
     def run(self, inputs: RunInputs | None = None, *, stream: int | None = None) -> dict[str, Array]:
         """Sets the inputs of a dict and computes all outputs: {name: Array}. Waits for them, unless `stream` is given, a
         CUDA stream as a number (torch.cuda.current_stream().cuda_stream): then the work goes there, as with
         enqueue(). Outputs that are neither bound nor placed by keep_output() are on the host without a stream, and on
         the GPU with one."""
-        self._take()
-        try:
+        with self._turn:
             for name, array in (inputs or {}).items():
                 self._bind_input(name, array)
             self._place_outputs(stream is not None)
@@ -372,20 +363,15 @@ class Context:
                 _native.enqueue(self._context, stream)
                 self._stream = stream
             return {name: self.output(name) for name in self._dtypes}
-        finally:
-            self._turn.release()
 
     async def run_async(self, inputs: RunInputs | None = None) -> dict[str, Array]:
         """run() on a thread of the context, while the event loop goes on: {name: Array}, on the host where they are not
         placed. The context may not be used until then. Where the task is cancelled, the run ends soon, and the task when
         it has."""
-        self._take()
-        try:
+        with self._turn:
             for name, array in (inputs or {}).items():
                 self._bind_input(name, array)
             return await self._run_async()
-        finally:
-            self._turn.release()
 
     async def _run_async(self) -> dict[str, Array]:
         self._place_outputs(False)
@@ -419,12 +405,9 @@ class Context:
         """Puts a run into a CUDA stream, a number (0 is the default stream), and returns without waiting for it. Arrays
         that are bound must live until it is done. Errors that kernels find in the data (an index out of range) are
         raised by the next call that waits."""
-        self._take()
-        try:
+        with self._turn:
             _native.enqueue(self._context, stream)
             self._stream = stream
-        finally:
-            self._turn.release()
 
     def synchronize(self) -> None:
         """Waits for the runs that were enqueued; raises what went wrong in them."""

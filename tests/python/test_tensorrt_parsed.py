@@ -261,6 +261,17 @@ def test_precisions_of_nodes_without_names():
     assert builder.build_serialized_network(network, config), builder.logger.errors()
 
 
+def every_layer_in_fp32(builder, network):
+    """A configuration of fp16 in which a program asks that of each layer."""
+    config = builder.create_builder_config()
+    config.set_flag(trt.BuilderFlag.FP16)
+    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    for layer in network:
+        layer.precision = trt.float32
+        layer.set_output_type(0, trt.float32)
+    return config
+
+
 @pytest.mark.parametrize("changed", [False, True])
 def test_precisions_of_nodes_that_nothing_needs(changed):
     """Programs ask them of every layer, also of what led to an output that they took away."""
@@ -274,12 +285,7 @@ def test_precisions_of_nodes_that_nothing_needs(changed):
     builder, network = network_of(model_of(nodes, [value("x", shape=(8, 64))], outputs))
     if changed:
         network.unmark_output(network.get_output(1))
-    config = builder.create_builder_config()
-    config.set_flag(trt.BuilderFlag.FP16)
-    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
-    for layer in network:
-        layer.precision = trt.float32
-        layer.set_output_type(0, trt.float32)
+    config = every_layer_in_fp32(builder, network)
     assert builder.build_serialized_network(network, config), builder.logger.errors()
 
 
@@ -293,12 +299,7 @@ def test_precisions_of_nodes_that_are_folded():
     ]
     weight = numpy_helper.from_array(np.random.default_rng(7).standard_normal((64, 64)).astype(np.float32), "w")
     builder, network = network_of(model_of(nodes, [value("x", shape=(8, 64))], [value("y", shape=(8, 64))], [weight]))
-    config = builder.create_builder_config()
-    config.set_flag(trt.BuilderFlag.FP16)
-    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
-    for layer in network:
-        layer.precision = trt.float32
-        layer.set_output_type(0, trt.float32)
+    config = every_layer_in_fp32(builder, network)
     assert builder.build_serialized_network(network, config), builder.logger.errors()
     network.get_layer(2).precision = trt.int8  # which is still refused, as nothing says how
     assert builder.build_serialized_network(network, config) is None
