@@ -6,6 +6,12 @@
 struct TilePlace {
   u32 z, row0, column0;
 };
+/// That of this number among all.
+template <class TILE>
+__device__ __forceinline__ TilePlace place_of_tile(const ContractParameters& p, u32 at) {
+  const u32 z = divide(at, p.tiles), tile = at - z * p.tiles.value, tile_m = divide(tile, p.tiles_n);
+  return {z, tile_m * TILE::m, (tile - tile_m * p.tiles_n.value) * TILE::n};
+}
 
 constexpr u32 group_threads = 128;
 
@@ -19,10 +25,6 @@ struct ThreadCopies {
 
   __device__ __forceinline__ ThreadCopies(const ContractParameters& p, const TensorMaps&, unsigned char* shared)
       : slices(p, shared) {}
-  static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
-    const u32 z = divide(at, p.tiles), tile = at - z * p.tiles.value, tile_m = divide(tile, p.tiles_n);
-    return {z, tile_m * TILE::m, (tile - tile_m * p.tiles_n.value) * TILE::n};
-  }
   __device__ __forceinline__ void move_to(const TilePlace& place) { slices.move_to(place.z, place.row0, place.column0, 0); }
   __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
     slices.copy_a(slices.stage_a(stage), k_tile);
@@ -43,10 +45,6 @@ struct TensorCopies {
 
   __device__ __forceinline__ TensorCopies(const ContractParameters&, const TensorMaps& of_operands, unsigned char* memory)
       : maps(of_operands), shared(memory) {}
-  static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
-    const u32 tile_m = divide(at, p.tiles_n);
-    return {0, tile_m * TILE::m, (at - tile_m * p.tiles_n.value) * TILE::n};
-  }
   __device__ __forceinline__ void move_to(const TilePlace& place) { at = place; }
   __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
     unsigned char* const to = shared + stage * TILE::stage_bytes;
@@ -99,7 +97,7 @@ struct PersistentContract {
     u32 stage = 0, phase = 1;  // what has not begun has ended a phase before
 #pragma unroll 1
     for (u32 at = blockIdx.x; at < p.all_tiles; at += gridDim.x) {
-      copies.move_to(COPIES::place(p, at));
+      copies.move_to(place_of_tile<TILE>(p, at));
 #pragma unroll 1
       for (u32 k_tile = 0; k_tile < p.k_tiles; ++k_tile) {
         phase_barrier_wait(empty + stage, phase);
@@ -145,7 +143,7 @@ struct PersistentContract {
       tell(turn + (own ^ 1));
       sums.wait_for_all();
       tell(empty + before);
-      const TilePlace place = COPIES::place(p, at);
+      const TilePlace place = place_of_tile<TILE>(p, at);
       sums.template finish<Finish>(p, place.z, place.row0, place.column0);
       slice += groups_that_multiply * p.k_tiles;
     }
