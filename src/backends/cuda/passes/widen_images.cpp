@@ -16,10 +16,11 @@ namespace {
 
 constexpr int64_t pixel_piece = 8;  // elements of a pixel, behind this
 
-// Of one operand and numbers; it may be transposed first.
+// Of one operand and numbers; it may be transposed first. Images that come in the type that they are stored in are
+// transposed and no more.
 bool is_maker(const Node& node) {
   if (node.inputs.size() != 1 || node.outputs.size() != 1) return false;
-  if (node.op.as<ops::Cast>()) return true;
+  if (node.op.as<ops::Cast>() || node.op.as<ops::Transpose>()) return true;
   const auto* region = node.op.as<ops::Region>();
   if (!region || region->kind != ops::RegionKind::pointwise) return false;
   const Graph& body = node.bodies[0];
@@ -107,40 +108,75 @@ Node filled(Graph& graph, const Node& maker, const WidenedImages& w) {
   return made.finish();
 }
 
+// A convolution whose pixels may be put together, and how.
+struct Candidate {
+  ValueId image, weights;  // of the graph
+  WidenedImages wide;
+};
+
+std::optional<Candidate> candidate(const Graph& graph, const Node& node) {
+  const auto* region = node.op.as<ops::Region>();
+  if (region && region->kind != ops::RegionKind::contract) return std::nullopt;
+  const Node& anchor = first_operator(node);
+  const auto* conv = anchor.op.as<ops::Conv>();
+  if (!conv) return std::nullopt;
+  const ValueId x = outer_operand(node, anchor.inputs[0]), weights = outer_operand(node, anchor.inputs[1]);
+  if (x == no_value || weights == no_value || !is_readable_constant(graph, weights)) return std::nullopt;
+  const DType dtype = graph.type(x).dtype;
+  if ((dtype != DType::f16 && dtype != DType::bf16) || graph.type(weights).dtype != dtype) return std::nullopt;
+  const Shape& y = (region ? node.bodies[0] : graph).shape(anchor.outputs[0]);
+  const auto wide = widening(*conv, graph.shape(x), graph.shape(weights), y);
+  return wide ? std::optional<Candidate>({x, weights, *wide}) : std::nullopt;
+}
+
+// Whether what makes the image may hand on other pieces: nobody else reads it.
+bool has_maker(const Graph& graph, const Uses& uses, ValueId image) {
+  const int32_t maker = uses.producer[static_cast<size_t>(image)];
+  if (!uses.single(image) || maker < 0) return false;
+  const Node& node = graph.nodes[static_cast<size_t>(maker)];
+  return is_maker(node) && !element_counts_differ(graph.shape(node.inputs[0]), graph.shape(image));
+}
+
+// A conversion to the type that it has already before each convolution whose image nothing else may fill: the graph's
+// own input, channels last, or what others read, too. Filling is a pass over the image then, which is few bytes.
+bool give_makers(Graph& graph) {
+  const Uses uses(graph);
+  std::vector<std::pair<size_t, ValueId>> images;  // the convolution's place in the graph, and what it reads
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const auto found = candidate(graph, graph.nodes[n]);
+    if (found && !has_maker(graph, uses, found->image)) images.emplace_back(n, found->image);
+  }
+  if (images.empty()) return false;
+  for (size_t i = images.size(); i-- > 0;) {
+    const auto [n, image] = images[i];
+    const ValueId filled = graph.add(ops::Cast{.to = graph.type(image).dtype}, {image}, graph.value(image).name);
+    std::replace(graph.nodes[n].inputs.begin(), graph.nodes[n].inputs.end(), image, filled);
+    std::rotate(graph.nodes.begin() + static_cast<std::ptrdiff_t>(n), graph.nodes.end() - 1, graph.nodes.end());
+  }
+  return true;
+}
+
 }  // namespace
 
 void widen_images(Graph& graph, const PassContext& context) {
+  bool changed = give_makers(graph);
   const Uses uses(graph);
-  bool changed = false;
   for (Node& node : graph.nodes) {
-    const auto* region = node.op.as<ops::Region>();
-    if (region && region->kind != ops::RegionKind::contract) continue;
-    const Node& anchor = first_operator(node);
-    const auto* conv = anchor.op.as<ops::Conv>();
-    if (!conv) continue;
-    const ValueId x = outer_operand(node, anchor.inputs[0]), weights = outer_operand(node, anchor.inputs[1]);
-    if (x == no_value || weights == no_value || !uses.single(x) || !is_readable_constant(graph, weights)) continue;
-    const DType dtype = graph.type(x).dtype;
-    const int32_t maker = uses.producer[static_cast<size_t>(x)];
-    if ((dtype != DType::f16 && dtype != DType::bf16) || graph.type(weights).dtype != dtype || maker < 0 ||
-        !is_maker(graph.nodes[static_cast<size_t>(maker)]))
-      continue;
-    const Shape& y = (region ? node.bodies[0] : graph).shape(anchor.outputs[0]);
-    const auto wide = widening(*conv, graph.shape(x), graph.shape(weights), y);
-    const ValueId source = graph.nodes[static_cast<size_t>(maker)].inputs[0];
-    if (!wide || element_counts_differ(graph.shape(source), graph.shape(x))) continue;
-    const ValueId filled_weights =
-        graph.add_constant(graph.value(weights).name, widened(graph.constant(weights), *wide, context.pool));
-    Node& from = graph.nodes[static_cast<size_t>(maker)];
-    from = filled(graph, from, *wide);
-    if (region) {
+    const auto found = candidate(graph, node);
+    if (!found || !has_maker(graph, uses, found->image)) continue;
+    const WidenedImages& wide = found->wide;
+    Node& from = graph.nodes[static_cast<size_t>(uses.producer[static_cast<size_t>(found->image)])];
+    const ValueId filled_weights = graph.add_constant(graph.value(found->weights).name,
+                                                      widened(graph.constant(found->weights), wide, context.pool));
+    from = filled(graph, from, wide);
+    if (node.op.as<ops::Region>()) {
       RegionEditor wider(graph, std::move(node));
-      wider.replace_operand(weights, filled_weights);
-      wider.set_operator(0, wide->conv);
+      wider.replace_operand(found->weights, filled_weights);
+      wider.set_operator(0, wide.conv);
       node = wider.finish();
     } else {
       node.inputs[1] = filled_weights;
-      node.op = wide->conv;
+      node.op = wide.conv;
     }
     changed = true;
   }
