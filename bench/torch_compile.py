@@ -63,6 +63,7 @@ def rival(module, device, autotune):
     """The module compiled by inductor at its best settings."""
     import torch
 
+    # It changes what PyTorch captures for any backend.
     torch._inductor.config.freezing = True
     torch._inductor.config.cpp_wrapper = device == "cpu"
     best = "max-autotune" if device == "cpu" else "reduce-overhead"
@@ -99,7 +100,7 @@ def measure(name, batch, options):
     first, runs = {}, {"eager": module}
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         expected = module(*given)
-        chosen = {"cache_dir": options.keep or folder}
+        chosen = {"cache_dir": options.keep or folder, "tuning_seconds": options.tuning_seconds}
         compiled = {
             "camshaft": lambda: torch.compile(module, backend="camshaft", dynamic=False, options=chosen),
             "inductor": lambda: rival(module, device, not options.no_autotune),
@@ -110,6 +111,7 @@ def measure(name, batch, options):
             run = make()
             actual = run(*given).clone()
             first[label] = time.perf_counter() - begun
+            torch._inductor.config.freezing = False
             error = float((actual - expected).abs().max() / expected.abs().max())
             if error > (1e-3 if device == "cpu" else 2e-2):
                 raise SystemExit(f"{name} at batch {batch}: {label} differs by {error:.1e} of the scale")
@@ -146,6 +148,7 @@ def main():
         "--no-autotune", action="store_true", help="inductor's default mode, which compiles in less time"
     )
     parser.add_argument("--device", default="cpu", help="cpu (the default) or cuda")
+    parser.add_argument("--tuning-seconds", type=float, default=60, help="of each of Camshaft's builds")
     parser.add_argument("--keep", metavar="FOLDER", help="the cache of Camshaft's engines, which stays (default: a new one)")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -154,9 +157,8 @@ def main():
         print(json.dumps(measure(name, int(batch), options)))
         return
     found = {}
-    for name in MODELS:
-        if options.words and not any(word in name for word in options.words):
-            continue
+    chosen = [name for name in MODELS if any(word in name for word in options.words or [""])]
+    for name in chosen:
         for batch in options.batches:
             command = [sys.executable, __file__, "--one", f"{name}@{batch}", *sys.argv[1:]]
             done = subprocess.run(command, capture_output=True, text=True)

@@ -67,6 +67,8 @@ class Options:
     require_full_compilation: bool = False
     #: 0 to 2 choose kernels by the cost model, 3 and more measure them.
     optimization_level: int = 3
+    #: Stops measuring after this long: the cost model decides the rest.
+    tuning_seconds: float = 60
     #: True: sizes may change from call to call where they do. torch.compile's own argument says the same.
     dynamic: bool | None = None
     #: torch_tensorrt's, without effect: on a GPU engines record and replay their runs by themselves.
@@ -150,4 +152,5 @@ def build_options(options: Options) -> dict[str, Any]:
     if options.cache and options.cache_weightless:
         chosen["strip_weights"] = True
     chosen["tuning"] = "measure" if options.optimization_level >= 3 else "heuristic"
+    chosen["tuning_seconds"] = options.tuning_seconds
     return chosen

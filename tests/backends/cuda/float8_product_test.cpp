@@ -87,8 +87,10 @@ TEST(CudaFloat8Product, BlocksThatStay) {
   Random random = test_random();
   for (const DType dtype : both_types) {
     NodeTest test = product({600, 160, 4 * 128 + 16, dtype}, random);
-    test.variant = "m=128,n=128,stages=6,persistent=1";
-    test.check();
+    for (const char* tile : {"m=128,n=128,stages=6,persistent=1", "m=128,n=128,stages=6,persistent=1,cluster=2"}) {
+      test.variant = tile;
+      test.check();
+    }
   }
 }
 

@@ -46,7 +46,10 @@ extern "C" __global__ void instructions(u32* data, const f32* real) {
   phase_barrier_expect(&barrier, 0);
   phase_barrier_wait(&barrier, 0);
   tensor_copy(words, data, &barrier, 1, 2);
-  tensor_copy(words, data, &barrier, 1, 2, 3, 4, 5);
+  tensor_copy_to_all<1>(words, data, &barrier, 1, 2, 3, 4, 5);
+  tensor_copy_to_all<4>(words, data, &barrier, 1, 2, 3, 4, 5);
+  phase_barrier_arrive_at<1>(&barrier, 0);
+  phase_barrier_arrive_at<4>(&barrier, threadIdx.x % 4);
 #endif
   const f32 x = exp2_approximate(d[0]) + reciprocal_approximate(d[1]) + f16_to_f32(f32_to_f16(d[2])) + real[0];
   store_shared_16(shared_address(words + 4 * threadIdx.x), 5);

@@ -107,7 +107,8 @@ contract(const __grid_constant__ ContractParameters p, const __grid_constant__ T
 }}
 )",
                        launch_bounds(tile),
-                       form.tensor_copies ? "TensorCopies<ItsTile>" : fmt::format("ThreadCopies<ItsTile, {}>", copies),
+                       form.tensor_copies ? fmt::format("TensorCopies<ItsTile, {}>", tile.cluster)
+                                          : fmt::format("ThreadCopies<ItsTile, {}>", copies),
                        sums);
   return text + its_tile +
          fmt::format(

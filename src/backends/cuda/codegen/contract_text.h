@@ -25,6 +25,9 @@ struct ContractTile {
   bool from_registers = false;
   /// The same, of blocks that stay: one warpgroup has the tile, of three that a block has.
   bool persistent = false;
+  /// Of such blocks, where their operands are copied as tensors: so many have tiles below each other, and copy B for
+  /// each other.
+  int cluster = 1;
 
   /// That share a tile.
   int threads() const { return 32 * warps_m * warps_n * warps_k; }

@@ -34,7 +34,7 @@ struct ContractParameters {
   u32 m, n, k;
   Divisor tiles, tiles_n;  ///< of one z, and of its rows of tiles
   u32 k_tiles, k_tiles_per_split;
-  u32 all_tiles;      ///< of all z
+  u32 all_tiles;      ///< of all z; of blocks in clusters, which have several tiles together, so many of those
   u32 is_cluster;     ///< the blocks that share a tile see each other's shared memory, …
   u32 parts;          ///< … where they leave sums for each other, so many bytes from its beginning on
   u32 b_is_constant;  ///< no kernel before writes it

@@ -18,13 +18,16 @@ constexpr u32 group_threads = 128;
 /// Slices that the threads of a warpgroup copy.
 template <class TILE, class SLICES>
 struct ThreadCopies {
-  static constexpr u32 threads = group_threads;
+  static constexpr u32 cluster = 1, threads = group_threads;
   static constexpr u32 arrivals = SLICES::stores ? 2 * group_threads : group_threads;  ///< of each slice
 
   SLICES slices;
 
   __device__ __forceinline__ ThreadCopies(const ContractParameters& p, const TensorMaps&, unsigned char* shared)
       : slices(p, shared) {}
+  static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
+    return place_of_tile<TILE>(p, at);
+  }
   __device__ __forceinline__ void move_to(const TilePlace& place) { slices.move_to(place.z, place.row0, place.column0, 0); }
   __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
     slices.copy_a(slices.stage_a(stage), k_tile);
@@ -34,10 +37,13 @@ struct ThreadCopies {
   }
 };
 
-/// Slices that the tensor memory accelerator copies, asked by one thread: of one product of whole matrices.
-template <class TILE>
+/// Slices that the tensor memory accelerator copies, asked by one thread: of one product of whole matrices. CLUSTER blocks
+/// have tiles below each other, whose slices of B are the same: each copies a part of them for all.
+template <class TILE, u32 CLUSTER>
 struct TensorCopies {
-  static constexpr u32 threads = 1, arrivals = 1;
+  static constexpr u32 cluster = CLUSTER, threads = 1, arrivals = 1;
+  static constexpr u32 b_parts = TILE::n / 32 / CLUSTER;  ///< of 32 columns
+  static_assert(TILE::n % (32 * CLUSTER) == 0);
 
   const TensorMaps& maps;
   unsigned char* shared;
@@ -45,13 +51,19 @@ struct TensorCopies {
 
   __device__ __forceinline__ TensorCopies(const ContractParameters&, const TensorMaps& of_operands, unsigned char* memory)
       : maps(of_operands), shared(memory) {}
+  static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
+    if constexpr (CLUSTER == 1) return place_of_tile<TILE>(p, at);
+    const u32 several = divide(at, p.tiles_n);
+    return {0, (several * CLUSTER + blockIdx.y) * TILE::m, (at - several * p.tiles_n.value) * TILE::n};
+  }
   __device__ __forceinline__ void move_to(const TilePlace& place) { at = place; }
   __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
     unsigned char* const to = shared + stage * TILE::stage_bytes;
-    const i32 k = i32(k_tile * TILE::bk);
+    const i32 k = i32(k_tile * TILE::bk), part = CLUSTER > 1 ? i32(blockIdx.y * b_parts) : 0;
     phase_barrier_expect(full, TILE::stage_bytes);
     tensor_copy(to, &maps.a, full, k, i32(at.row0));
-    tensor_copy(to + TILE::a_bytes, &maps.b, full, k, 0, 0, 0, i32(at.column0 / 32));
+    tensor_copy_to_all<CLUSTER>(to + TILE::a_bytes + part * (32 * 128), &maps.b, full, k, 0, 0, 0,
+                                i32(at.column0 / 32) + part);
   }
 };
 
@@ -72,32 +84,43 @@ struct PersistentContract {
 #pragma unroll
       for (u32 s = 0; s < stages; ++s) {
         phase_barrier_begin(full + s, COPIES::arrivals);
-        phase_barrier_begin(empty + s, warps);
+        phase_barrier_begin(empty + s, COPIES::cluster * warps);
       }
       phase_barrier_begin(turn, warps);
       phase_barrier_begin(turn + 1, warps);
       show_phase_barriers();
     }
     __syncthreads();
+    meet();
     wait_for_previous();
     if (threadIdx.x < group_threads) {
       give_registers<registers_of_copies>();
       // (Threads that do not arrive must not wait: they may miss two phases.)
       if (threadIdx.x < COPIES::threads) copy_tiles(p, maps, shared, full, empty);
+      __syncwarp();
     } else {
       take_registers<registers_of_sums>();
       multiply_tiles(p, shared, full, empty, turn);
     }
+    meet();  // others may yet arrive at this block's barriers
   }
 
  private:
+  // The blocks of a cluster are all there, or done.
+  static __device__ __forceinline__ void meet() {
+    if constexpr (COPIES::cluster > 1) {
+      cluster_arrive();
+      cluster_wait();
+    }
+  }
+
   static __device__ __forceinline__ void copy_tiles(const ContractParameters& p, const TensorMaps& maps,
                                                     unsigned char* shared, u64* full, u64* empty) {
     COPIES copies(p, maps, shared);
     u32 stage = 0, phase = 1;  // what has not begun has ended a phase before
 #pragma unroll 1
     for (u32 at = blockIdx.x; at < p.all_tiles; at += gridDim.x) {
-      copies.move_to(place_of_tile<TILE>(p, at));
+      copies.move_to(COPIES::place(p, at));
 #pragma unroll 1
       for (u32 k_tile = 0; k_tile < p.k_tiles; ++k_tile) {
         phase_barrier_wait(empty + stage, phase);
@@ -113,10 +136,11 @@ struct PersistentContract {
 
   static __device__ __forceinline__ void multiply_tiles(const ContractParameters& p, unsigned char* shared, u64* full,
                                                         u64* empty, u64* turn) {
-    const u32 own = threadIdx.x / group_threads - 1;
-    const auto tell = [&](u64* barrier) {
+    const u32 own = threadIdx.x / group_threads - 1, lane = threadIdx.x % 32;
+    // All blocks of the cluster copy into this stage of all.
+    const auto release = [&](u32 stage) {
       __syncwarp();
-      if (threadIdx.x % 32 == 0) phase_barrier_arrive(barrier);
+      if (lane < COPIES::cluster) phase_barrier_arrive_at<COPIES::cluster>(empty + stage, lane);
     };
     SUMS sums;
     u32 slice = own * p.k_tiles;  // of all that the block copies
@@ -133,17 +157,18 @@ struct PersistentContract {
         if constexpr (COPIES::arrivals > 1) SUMS::show_slices();
         sums.start(shared + stage * TILE::stage_bytes, k_tile == 0);
         SUMS::template wait_for_all_but<1>();
-        if (k_tile > 0) tell(empty + before);
+        if (k_tile > 0) release(before);
         before = stage;
         if (++stage == stages) {
           stage = 0;
           phase ^= 1;
         }
       }
-      tell(turn + (own ^ 1));
+      __syncwarp();
+      if (lane == 0) phase_barrier_arrive(turn + (own ^ 1));
       sums.wait_for_all();
-      tell(empty + before);
-      const TilePlace place = place_of_tile<TILE>(p, at);
+      release(before);
+      const TilePlace place = COPIES::place(p, at);
       sums.template finish<Finish>(p, place.z, place.row0, place.column0);
       slice += groups_that_multiply * p.k_tiles;
     }

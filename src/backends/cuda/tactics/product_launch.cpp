@@ -81,7 +81,10 @@ class ProductLaunch final : public Launch {
     const bool is_few = int64_t{blocks_} * splits_ <= compiled.device->facts().multiprocessors;
     const int needed = compiled.tile.shared_bytes(static_cast<int>(p_.k_tiles_per_split));
     shared_bytes_ = static_cast<unsigned>(is_few ? compiled.bytes_of_few() : int64_t{needed});
-    if (copies_tensors_) map_b();
+    if (copies_tensors_) {
+      map_b();
+      if (compiled.tile.cluster > 1) set_clusters(tiles_m, tiles_n);
+    }
     if (p_.is_cluster) {
       p_.parts = static_cast<uint32_t>(needed);
       const int parts = compiled.tile.cluster_bytes(static_cast<int>(splits_));
@@ -123,6 +126,14 @@ class ProductLaunch final : public Launch {
     void* parameters[] = {&p_, &maps_};
     const bool tensors = copies_tensors_ && aligned;
     if (tensors) map_a();
+    ContractParameters of_clusters;
+    if (tensors && clusters_ > 0) {
+      of_clusters = p_;
+      of_clusters.all_tiles = several_tiles_;
+      parameters[0] = &of_clusters;
+      size.blocks = clusters_;
+      size.blocks_y = size.cluster_y = static_cast<unsigned>(compiled_.tile.cluster);
+    }
     const Function& function = tensors ? compiled_.tensor_function() : compiled_.function(aligned);
     function.launch(stream, size, {parameters, compiled_.tile.persistent ? size_t{2} : size_t{1}});
   }
@@ -191,8 +202,22 @@ class ProductLaunch final : public Launch {
   void map_b() {
     const uint64_t row = static_cast<uint64_t>(p_.b_row) * element_bytes();
     constexpr uint32_t part = 32;
+    const auto parts = static_cast<uint32_t>(compiled_.tile.n / compiled_.tile.cluster) / part;
     map(maps_.b, const_cast<std::byte*>(compiled_.weights->data()), {p_.k, 2, 4, 4, p_.n / part},
-        {row, 8 * row, 2 * row, part * row}, {2, 4, 4, static_cast<uint32_t>(compiled_.tile.n) / part});
+        {row, 8 * row, 2 * row, part * row}, {2, 4, 4, parts});
+  }
+
+  // Of blocks that have tiles below each other: as many as are there at once, as further ones would begin when others
+  // have ended, in twice the time.
+  void set_clusters(int64_t tiles_m, int64_t tiles_n) {
+    const int64_t cluster = compiled_.tile.cluster;
+    several_tiles_ = narrow((tiles_m + cluster - 1) / cluster * tiles_n, "a number of tiles");
+    LaunchSize size;
+    size.blocks = several_tiles_;
+    size.blocks_y = size.cluster_y = static_cast<unsigned>(cluster);
+    size.threads = static_cast<unsigned>(compiled_.tile.threads_of_block());
+    size.shared_bytes = shared_bytes_;
+    clusters_ = std::min(several_tiles_, std::max(1u, compiled_.tensor_function().clusters_at_once(size)));
   }
 
   void map_a() {
@@ -307,6 +332,7 @@ class ProductLaunch final : public Launch {
   TensorMaps maps_ = {};
   const void* mapped_a_ = nullptr;
   bool copies_tensors_ = false;
+  uint32_t several_tiles_ = 0, clusters_ = 0;  // where blocks are in clusters: what these take, and how many there are
   int64_t batch_ = 1;
   bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;
   bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "backends/cuda/tactic.h"
 #include "base/dtype.h"
@@ -51,7 +52,7 @@ constexpr ContractTile byte_tiles[] = {byte_tile(128, 128, 4, 3, false), byte_ti
                                        byte_tile(64, 192, 4, 3, false),  byte_tile(64, 192, 4, 3, true),
                                        byte_tile(128, 256, 8, 4, true)};
 // Blocks that stay. A tile of 64 rows reads B twice as often, and leaves registers for what comes behind the sums.
-constexpr ContractTile persistent_tile(int m, int n, int stages) {
+constexpr ContractTile persistent_tile(int m, int n, int stages, int cluster = 1) {
   return {.m = m,
           .n = n,
           .warps_m = 4,
@@ -59,10 +60,13 @@ constexpr ContractTile persistent_tile(int m, int n, int stages) {
           .stages = stages,
           .by_warpgroups = true,
           .from_registers = true,
-          .persistent = true};
+          .persistent = true,
+          .cluster = cluster};
 }
-constexpr ContractTile persistent_tiles[] = {persistent_tile(128, 128, 6), persistent_tile(64, 192, 6),
-                                             persistent_tile(128, 64, 8)};
+constexpr ContractTile persistent_tiles[] = {persistent_tile(128, 128, 6),    persistent_tile(64, 192, 6),
+                                             persistent_tile(128, 64, 8),     persistent_tile(128, 128, 6, 2),
+                                             persistent_tile(128, 128, 6, 4), persistent_tile(64, 192, 6, 2),
+                                             persistent_tile(64, 256, 5, 2),  persistent_tile(64, 256, 5, 4)};
 // With patches.
 constexpr ContractTile patch_tile(int rows, int n, int warps) {
   return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
@@ -161,8 +165,10 @@ double seconds_of_tiles(const ContractForm& form, const ContractTile& tile, int 
   if (tile.persistent) {
     // The products of two tiles in turn, beside what comes behind those of the other one; the last one's is beside
     // nothing.
-    const double turns = std::ceil(tiles / device.multiprocessors);
-    const double bytes = (tile.m + tile.n) * 128;
+    const double together = tile.cluster;
+    const double several = std::ceil(std::ceil(size.m / tile.m) / together) * std::ceil(size.n / tile.n) * size.batch;
+    const double turns = std::ceil(several / std::max(1.0, std::floor(device.multiprocessors / together)));
+    const double bytes = (tile.m + tile.n / together) * 128;
     const double products =
                      std::max(area * bk / rate_of(form, tile), bytes / persistent_l2_bytes_per_cycle) * per_split,
                  finishing = finish_held * area / 8 / tile.threads();
@@ -184,6 +190,8 @@ TacticParameters TileChoice::parameters() const {
   if (tile.tf32)
     return {{"m", tile.m},           {"n", tile.n},      {"warps", tile.threads() / 32},
             {"stages", tile.stages}, {"splits", splits}, {"tf32", 1}};
+  if (tile.persistent && tile.cluster > 1)
+    return {{"m", tile.m}, {"n", tile.n}, {"stages", tile.stages}, {"persistent", 1}, {"cluster", tile.cluster}};
   if (tile.persistent) return {{"m", tile.m}, {"n", tile.n}, {"stages", tile.stages}, {"persistent", 1}};
   if (tile.patch_rows > 0)
     return {{"rows", tile.patch_rows}, {"n", tile.n}, {"warps", tile.threads() / 32}, {"patch", 1}};
@@ -211,7 +219,8 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
     tiles.insert(tiles.end(), std::begin(warpgroup_tiles), std::end(warpgroup_tiles));
   if (features.warpgroup_products && bit_width(form.dtype) <= 16 && !form.steps && !form.finishes_rows &&
       !form.b_by_columns)
-    tiles.insert(tiles.end(), std::begin(persistent_tiles), std::end(persistent_tiles));
+    std::copy_if(std::begin(persistent_tiles), std::end(persistent_tiles), std::back_inserter(tiles),
+                 [&](const ContractTile& tile) { return tile.cluster == 1 || form.tensor_copies; });
   if (features.warpgroup_products && bit_width(form.dtype) == 8) {
     tiles.insert(tiles.end(), std::begin(byte_tiles), std::end(byte_tiles));
     for (const ContractTile& tile : warpgroup_tiles) {

@@ -599,16 +599,22 @@ struct PhaseBarrier {
   unsigned short left, arrivals : 15, phase : 1;
   int bytes;  ///< that are still to come; less than 0 where they came before they were expected
 };
+/// Other blocks of a cluster may change it at the same time.
 template <class Change>
 inline void change(u64* at, Change change) {
   need_alignment(at, 8, "a barrier that is not aligned to 8 bytes");
-  PhaseBarrier& barrier = *reinterpret_cast<PhaseBarrier*>(at);
-  if (barrier.arrivals == 0) camshaft_block->fail("a barrier that has not begun");
-  if (!change(barrier)) camshaft_block->fail("more arrivals at a barrier than a phase of it has");
-  if (barrier.left == 0 && barrier.bytes == 0) {
-    barrier.left = barrier.arrivals;
-    barrier.phase ^= 1;
-  }
+  u64 before = __atomic_load_n(at, __ATOMIC_ACQUIRE), after;
+  do {
+    PhaseBarrier barrier;
+    __builtin_memcpy(&barrier, &before, 8);
+    if (barrier.arrivals == 0) camshaft_block->fail("a barrier that has not begun");
+    if (!change(barrier)) camshaft_block->fail("more arrivals at a barrier than a phase of it has");
+    if (barrier.left == 0 && barrier.bytes == 0) {
+      barrier.left = barrier.arrivals;
+      barrier.phase ^= 1;
+    }
+    __builtin_memcpy(&after, &barrier, 8);
+  } while (!__atomic_compare_exchange_n(at, &before, after, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
 }
 inline void arrive(u64* at, int bytes) {
   change(at, [&](PhaseBarrier& barrier) {
@@ -616,6 +622,11 @@ inline void arrive(u64* at, int bytes) {
     return barrier.left-- > 0;
   });
 }
+inline u64* at_block(u64* barrier, u32 rank) {
+  if (rank >= camshaft_block->cluster_blocks) camshaft_block->fail("a barrier of a block that is not there");
+  return reinterpret_cast<u64*>(camshaft_block->cluster[rank] + shared_address(barrier));
+}
+
 /// What cuTensorMapEncodeTiled() has written: axes, the one that follows itself in memory first.
 struct TensorMap {
   const u8* data;
@@ -672,25 +683,46 @@ inline void phase_barrier_begin(u64* barrier, u32 arrivals) {
 inline void phase_barrier_arrive(u64* barrier) {
   emulator::arrive(barrier, 0);
 }
+template <u32 CLUSTER>
+inline void phase_barrier_arrive_at(u64* barrier, u32 rank) {
+  emulator::arrive(emulator::at_block(barrier, rank), 0);
+}
 inline void phase_barrier_expect(u64* barrier, u32 bytes) {
   emulator::arrive(barrier, int(bytes));
 }
-inline void tensor_copy(void* shared, const void* map, u64* barrier, int x, int y, int z = 0, int v = 0, int w = 0) {
-  emulator::copy_box(camshaft_block->shared, shared_address(shared), map, {x, y, z, v, w});
+inline void tensor_copy(void* shared, const void* map, u64* barrier, int x, int y) {
+  emulator::copy_box(camshaft_block->shared, shared_address(shared), map, {x, y, 0, 0, 0});
   emulator::change(barrier, [&](emulator::PhaseBarrier& b) {
     b.bytes -= emulator::box_bytes(map);
     return true;
   });
+}
+template <u32 CLUSTER>
+inline void tensor_copy_to_all(void* shared, const void* map, u64* barrier, int x, int y, int z, int v, int w) {
+  if (CLUSTER != camshaft_block->cluster_blocks) camshaft_block->fail("a tensor copy to another cluster than there is");
+  for (u32 rank = 0; rank < CLUSTER; ++rank) {
+    emulator::copy_box(camshaft_block->cluster[rank], shared_address(shared), map, {x, y, z, v, w});
+    emulator::change(emulator::at_block(barrier, rank), [&](emulator::PhaseBarrier& b) {
+      b.bytes -= emulator::box_bytes(map);
+      return true;
+    });
+  }
 }
 inline void phase_barrier_arrive_behind_copies(u64* at) {
   emulator::finish_copies(emulator::copies().group + 1);
   phase_barrier_arrive(at);
 }
 inline void phase_barrier_wait(u64* at, u32 phase) {
-  constexpr int most_turns = 100000;  // of all other threads, of which each comes to its next wait in one
-  const auto* barrier = reinterpret_cast<const emulator::PhaseBarrier*>(at);
-  if (barrier->arrivals == 0) camshaft_block->fail("a barrier that has not begun");
-  for (int turn = 0; barrier->phase == phase; ++turn) {
+  // Of all other threads, of which each comes to its next wait in one; other blocks take as long as they need.
+  const int most_turns = camshaft_block->cluster_blocks > 1 ? 3000000 : 100000;
+  const auto current = [&] {
+    emulator::PhaseBarrier barrier;
+    const u64 bits = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    __builtin_memcpy(&barrier, &bits, 8);
+    if (barrier.arrivals == 0) camshaft_block->fail("a barrier that has not begun");
+    return barrier.phase;
+  };
+  for (int turn = 0; current() == phase; ++turn) {
     if (turn == most_turns) camshaft_block->fail("a thread waits for ever for the end of a phase");
     camshaft_block->yield();
   }
