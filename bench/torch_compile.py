@@ -149,7 +149,9 @@ def main():
     )
     parser.add_argument("--device", default="cpu", help="cpu (the default) or cuda")
     parser.add_argument("--tuning-seconds", type=float, default=60, help="of each of Camshaft's builds")
-    parser.add_argument("--keep", metavar="FOLDER", help="the cache of Camshaft's engines, which stays (default: a new one)")
+    parser.add_argument(
+        "--keep", metavar="FOLDER", help="the cache of Camshaft's engines, which stays (default: a new one)"
+    )
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

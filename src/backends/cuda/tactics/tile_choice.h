@@ -25,8 +25,8 @@ struct TileChoice {
   double seconds = 0;
 
   /// "m=64,n=32,warps=8,stages=4,wgmma=0,splits=2", or with "tf32=1" instead of wgmma, or
-  /// "rows=8,n=64,warps=8,patch=1", or "m=128,n=128,stages=6,persistent=1,cluster=2" (1: none is said): unique among the choices for a
-  /// form.
+  /// "rows=8,n=64,warps=8,patch=1", or "m=128,n=128,stages=6,persistent=1,cluster=2" (1: none is said): unique among
+  /// the choices for a form.
   TacticParameters parameters() const;
 };
 
