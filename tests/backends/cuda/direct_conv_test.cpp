@@ -37,7 +37,7 @@ struct Finish {
           .empty());
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     EXPECT_FALSE(
-        compiler.compile({"depthwise", depthwise_text({{5, 3}, {1, 2}, {1, 1}}, dtype, finish), architecture(90)})
+        compiler.compile({"depthwise", depthwise_text({{5, 3}, {1, 2}, {1, 1}}, dtype, finish, true), architecture(90)})
             .empty());
 }
 
@@ -47,7 +47,7 @@ struct Image {
   bool bias = true;
 };
 
-void check(const Image& c, DType dtype, Random& random, bool misaligned = false) {
+void check(const Image& c, DType dtype, Random& random, bool misaligned = false, const char* variant = "") {
   const int64_t channels = c.x.back();
   ops::Conv op;
   op.strides = c.strides;
@@ -62,6 +62,7 @@ void check(const Image& c, DType dtype, Random& random, bool misaligned = false)
   NodeTest test(op, operands, "cuda_depthwise", dtype == DType::f32 ? 2e-6 : dtype == DType::f16 ? 1e-3 : 8e-3);
   test.constants = {1};
   test.misaligned = misaligned;
+  test.variant = variant;
   test.check();
 }
 
@@ -89,6 +90,24 @@ TEST(CudaDepthwise, ManyPixelsInStripsAndEmptyImages) {
     check({.x = {4, 61, 63, 33}}, dtype, random);
     check({.x = {0, 9, 7, 16}}, dtype, random);
     check({.x = {1, 0, 2, 16}, .pads = {2, 1, 2, 1}}, dtype, random);
+  }
+}
+
+// A warp for each row of the windows; more items than blocks can be, and a warp of which a part has nothing to do.
+TEST(CudaDepthwise, RowsOfWindowsInWarps) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const char* variant : {"pixels=1,rows=1", "pixels=4,rows=1"}) {
+    for (const bool misaligned : {false, true}) {
+      check({.x = {1, 12, 9, 24}, .kernel = {7, 7}, .pads = {3, 3, 3, 3}}, DType::f16, random, misaligned, variant);
+      check({.x = {1, 9, 8, 8}, .dilations = {2, 3}, .pads = {2, 3, 1, 0}}, DType::f32, random, misaligned, variant);
+      check({.x = {2, 6, 6, 10}, .kernel = {2, 5}, .strides = {1, 3}, .pads = {0, 2, 1, 4}, .bias = false}, DType::f32,
+            random, misaligned, variant);
+    }
+    check({.x = {2, 17, 15, 40}, .kernel = {5, 5}, .strides = {2, 2}, .pads = {2, 2, 2, 2}}, DType::bf16, random, false,
+          variant);
+    check({.x = {0, 9, 7, 16}}, DType::f16, random, false, variant);
+    check({.x = {1, 0, 2, 16}, .pads = {2, 1, 2, 1}}, DType::f16, random, false, variant);
   }
 }
 

@@ -22,19 +22,38 @@ std::string with_window(const DirectWindow& window, std::string_view parameters)
 
 }  // namespace
 
-std::string depthwise_text(const DirectWindow& window, DType dtype, const std::string& finish) {
+std::string DepthwiseFunction::name() const {
+  return fmt::format("depthwise_{}_{}{}", strips ? "strip" : "pixel", rows ? "rows_" : "", vector ? "vector" : "any");
+}
+
+bool can_share_rows(const DirectWindow& window) {
+  constexpr int64_t most_rows = 16;
+  return window.kernel[0] > 1 && window.kernel[0] <= most_rows;
+}
+
+unsigned threads_of_rows(const DirectWindow& window) {
+  return 32 * static_cast<unsigned>(window.kernel[0]);
+}
+
+std::string depthwise_text(const DirectWindow& window, DType dtype, const std::string& finish,
+                           std::optional<bool> strips_by_rows) {
   std::string text = with_window(window, device::depthwise_parameters_h);
   text += device::depthwise_cuh;
   text += finish;
-  for (const auto& [name, pixels] : {std::pair{"pixel", 1}, std::pair{"strip", depthwise_strip}})
-    for (const bool vector : {false, true})
-      text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) depthwise_{}_{}(const __grid_constant__ DepthwiseParameters p) {{
+  const auto add = [&](const DepthwiseFunction& f) {
+    text += fmt::format(R"(
+extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ DepthwiseParameters p) {{
   take_turn();
-  depthwise<{}, {}, {}, Finish>(p);
+  depthwise{}<{}, {}, {}, Finish>(p);
 }}
 )",
-                          direct_threads, name, vector ? "vector" : "any", device_type(dtype), pixels, vector);
+                        f.rows ? threads_of_rows(window) : direct_threads, f.name(), f.rows ? "_by_rows" : "",
+                        device_type(dtype), f.strips ? depthwise_strip : 1, f.vector);
+  };
+  for (const bool vector : {false, true}) {
+    for (const bool strips : {false, true}) add({strips, false, vector});
+    if (strips_by_rows) add({*strips_by_rows, true, vector});
+  }
   return text;
 }
 

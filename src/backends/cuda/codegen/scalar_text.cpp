@@ -65,8 +65,10 @@ float reciprocal_of(double x) {
   return std::abs(reciprocal) >= least && std::abs(reciprocal) <= largest ? static_cast<float>(reciprocal) : 0.0F;
 }
 
-std::string value(int32_t instruction) {
-  return fmt::format("v{}", instruction);
+// Where there are several elements, what differs between them is an array.
+std::string value(const ScalarProgram& program, int32_t instruction, bool of_several) {
+  const bool differs = of_several && program.instructions[static_cast<size_t>(instruction)].kind != Kind::constant;
+  return fmt::format("v{}{}", instruction, differs ? "[i]" : "");
 }
 
 // What is cast to `to`: integers, which are computed in 64 bits, in 32 where they have no more and a float of 32 is
@@ -115,62 +117,83 @@ std::string computing_type(DType dtype) {
   return is_unsigned(dtype) ? "u64" : "i64";
 }
 
+namespace {
+
+std::string expression(const ScalarProgram& program, const ScalarInstruction& instruction,
+                       const std::function<std::string(int32_t)>& load, Accuracy accuracy, bool of_several) {
+  const auto value_of = [&](int32_t operand) { return value(program, operand, of_several); };
+  const std::string type = device_type(instruction.dtype);
+  switch (instruction.kind) {
+    case Kind::load:
+      return fmt::format("widen({})", load(instruction.a));
+    case Kind::constant:
+      return number(instruction);
+    case Kind::cast: {
+      if (const auto steps = instruction.dtype == DType::f32 ? rounded_steps(program, instruction.a) : std::nullopt) {
+        // Through 64 bits, as integers are computed in, conversions would take four times as long.
+        const DType bytes = program.instructions[static_cast<size_t>(instruction.a)].dtype;
+        return fmt::format("rounded_step<{}>({}, {})", device_type(bytes), value_of(steps->value), steps->zero);
+      }
+      return fmt::format("widen(Narrow<{}>::from({}))", type,
+                         narrowed(program, instruction.a, instruction.dtype, value_of(instruction.a)));
+    }
+    case Kind::apply:
+      break;
+  }
+  const bool is_f32 = accuracy != Accuracy::full && computing_type(instruction.dtype) == "f32";
+  if (is_f32 && instruction.function == F::div) {
+    const ScalarInstruction& divisor = program.instructions[static_cast<size_t>(instruction.b)];
+    const float reciprocal = divisor.kind == Kind::constant && is_real(divisor.dtype) && divisor.dtype != DType::f64
+                                 ? reciprocal_of(divisor.number)
+                                 : 0.0F;
+    if (reciprocal != 0)
+      return fmt::format("mul({}, __uint_as_float({:#x}u))", value_of(instruction.a),
+                         std::bit_cast<uint32_t>(reciprocal));
+  }
+  const std::string_view ending = is_f32 ? approximation(instruction.function) : std::string_view();
+  const std::string name = ending.empty() ? function_name(instruction.function)
+                                          : std::string(to_string(instruction.function)).append(ending);
+  std::string text = fmt::format("{}({}", name, value_of(instruction.a));
+  if (arity(instruction.function) > 1) text += ", " + value_of(instruction.b);
+  if (arity(instruction.function) > 2) text += ", " + value_of(instruction.c);
+  text += ")";
+  // Narrow integers wrap; narrow floats keep what f32 gives them until they are stored.
+  const bool wraps = !is_real(instruction.dtype) && instruction.dtype != DType::boolean &&
+                     instruction.dtype != DType::i64 && instruction.dtype != DType::u64;
+  return wraps ? fmt::format("widen(Narrow<{}>::from({}))", type, text) : text;
+}
+
+}  // namespace
+
 std::string scalar_statements(const ScalarProgram& program, const std::function<std::string(int32_t)>& load,
                               const std::string& indent, Accuracy accuracy) {
   std::string text;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const ScalarInstruction& instruction = program.instructions[i];
-    const std::string type = device_type(instruction.dtype);
-    std::string expression;
-    switch (instruction.kind) {
-      case Kind::load:
-        expression = fmt::format("widen({})", load(instruction.a));
-        break;
-      case Kind::constant:
-        expression = number(instruction);
-        break;
-      case Kind::cast:
-        if (const auto steps = instruction.dtype == DType::f32 ? rounded_steps(program, instruction.a) : std::nullopt) {
-          // Through 64 bits, as integers are computed in, conversions would take four times as long.
-          const DType bytes = program.instructions[static_cast<size_t>(instruction.a)].dtype;
-          expression = fmt::format("rounded_step<{}>({}, {})", device_type(bytes), value(steps->value), steps->zero);
-          break;
-        }
-        expression = fmt::format("widen(Narrow<{}>::from({}))", type,
-                                 narrowed(program, instruction.a, instruction.dtype, value(instruction.a)));
-        break;
-      case Kind::apply: {
-        const bool is_f32 = accuracy != Accuracy::full && computing_type(instruction.dtype) == "f32";
-        if (is_f32 && instruction.function == F::div) {
-          const ScalarInstruction& divisor = program.instructions[static_cast<size_t>(instruction.b)];
-          const float reciprocal =
-              divisor.kind == Kind::constant && is_real(divisor.dtype) && divisor.dtype != DType::f64
-                  ? reciprocal_of(divisor.number)
-                  : 0.0F;
-          if (reciprocal != 0) {
-            expression = fmt::format("mul({}, __uint_as_float({:#x}u))", value(instruction.a),
-                                     std::bit_cast<uint32_t>(reciprocal));
-            break;
-          }
-        }
-        const std::string_view ending = is_f32 ? approximation(instruction.function) : std::string_view();
-        const std::string name = ending.empty() ? function_name(instruction.function)
-                                                : std::string(to_string(instruction.function)).append(ending);
-        expression = fmt::format("{}({}", name, value(instruction.a));
-        if (arity(instruction.function) > 1) expression += ", " + value(instruction.b);
-        if (arity(instruction.function) > 2) expression += ", " + value(instruction.c);
-        expression += ")";
-        // Narrow integers wrap; narrow floats keep what f32 gives them until they are stored.
-        const bool wraps = !is_real(instruction.dtype) && instruction.dtype != DType::boolean &&
-                           instruction.dtype != DType::i64 && instruction.dtype != DType::u64;
-        if (wraps) expression = fmt::format("widen(Narrow<{}>::from({}))", type, expression);
-        break;
-      }
-    }
-    text += fmt::format("{}const {} {} = {};\n", indent, computing_type(instruction.dtype),
-                        value(static_cast<int32_t>(i)), expression);
+  for (size_t n = 0; n < program.instructions.size(); ++n) {
+    const ScalarInstruction& instruction = program.instructions[n];
+    text += fmt::format("{}const {} v{} = {};\n", indent, computing_type(instruction.dtype), n,
+                        expression(program, instruction, load, accuracy, false));
   }
   return text;
+}
+
+std::string statements_of_several(const ScalarProgram& program, const std::function<std::string(int32_t)>& load,
+                                  const std::string& indent, Accuracy accuracy, int count) {
+  std::string text;
+  for (size_t n = 0; n < program.instructions.size(); ++n) {
+    const ScalarInstruction& instruction = program.instructions[n];
+    const std::string type = computing_type(instruction.dtype),
+                      what = expression(program, instruction, load, accuracy, true);
+    if (instruction.kind == Kind::constant)
+      text += fmt::format("{}const {} v{} = {};\n", indent, type, n, what);
+    else
+      text += fmt::format("{0}{1} v{2}[{3}];\n#pragma unroll\n{0}for (int i = 0; i < {3}; ++i) v{2}[i] = {4};\n",
+                          indent, type, n, count, what);
+  }
+  return text;
+}
+
+std::string value_of_several(const ScalarProgram& program, int32_t instruction) {
+  return value(program, instruction, true);
 }
 
 std::optional<int32_t> unrounded_float8(const ScalarProgram& program, size_t o) {
@@ -182,7 +205,7 @@ std::optional<int32_t> unrounded_float8(const ScalarProgram& program, size_t o) 
 
 std::string scalar_result(const ScalarProgram& program, size_t o, DType dtype) {
   const int32_t result = program.outputs.at(o);
-  return fmt::format("Narrow<{}>::from({})", device_type(dtype), value(unrounded_float8(program, o).value_or(result)));
+  return fmt::format("Narrow<{}>::from(v{})", device_type(dtype), unrounded_float8(program, o).value_or(result));
 }
 
 }  // namespace camshaft::cuda

@@ -48,11 +48,19 @@ bool prefers_strips(double lines, double width, double channels, const DeviceFac
   return threads >= device.multiprocessors * a_multiprocessor;
 }
 
+// So few that a thread's loads, one after the other, take longer than all of the machine's.
+bool are_few(double items, const DeviceFacts& device) {
+  constexpr double a_multiprocessor = 1024;
+  return items <= device.multiprocessors * a_multiprocessor;
+}
+
 struct DepthwiseModule {
   std::shared_ptr<const Device> device;              // outlives the others
-  bool strips = false;                               // at the optimum, …
+  bool strips = false, rows = false;                 // at the optimum, …
   double optimum = 0;                                // … a result of so many elements
   std::array<std::array<Function, 2>, 2> functions;  // [of strips][of vectors]
+  std::array<Function, 2> by_rows;                   // [of vectors]; of strips as at the optimum, with `rows`
+  unsigned row_threads = 0;
   DeviceBuffer weights;
 };
 
@@ -88,10 +96,12 @@ class DepthwiseLaunch final : public Launch {
     const int64_t groups = (channels + channels_a_thread - 1) / channels_a_thread;
     p_.groups = Divisor(narrow(groups));
     const int64_t lines = s.batch * s.out_h;
-    strips_ = static_cast<double>(total_) == compiled.optimum
-                  ? compiled.strips
-                  : prefers_strips(static_cast<double>(lines), static_cast<double>(s.out_w),
-                                   static_cast<double>(channels), compiled.device->facts());
+    const DeviceFacts& device = compiled.device->facts();
+    const bool is_optimum = static_cast<double>(total_) == compiled.optimum;
+    rows_ = compiled.rows && (is_optimum || are_few(static_cast<double>(lines * s.out_w * groups), device));
+    strips_ = is_optimum || rows_ ? compiled.strips
+                                  : prefers_strips(static_cast<double>(lines), static_cast<double>(s.out_w),
+                                                   static_cast<double>(channels), device);
     const int64_t strips = strips_ ? (s.out_w + depthwise_strip - 1) / depthwise_strip : s.out_w;
     p_.strips = Divisor(narrow(strips));
     p_.items = narrow(lines * strips * groups);
@@ -108,6 +118,11 @@ class DepthwiseLaunch final : public Launch {
     operands_.bind(a, p_.operand);
     const bool vector = x_can_be_vector_ && is_aligned(p_.x);
     void* const arguments[] = {&p_};
+    if (rows_) {
+      compiled_.by_rows[vector].launch(
+          stream_of(a), {.blocks = blocks_for(p_.items, 32), .threads = compiled_.row_threads}, arguments);
+      return;
+    }
     compiled_.functions[strips_][vector].launch(
         stream_of(a), {.blocks = blocks_for(p_.items, direct_threads), .threads = direct_threads}, arguments);
   }
@@ -118,7 +133,7 @@ class DepthwiseLaunch final : public Launch {
   EpilogueOperands operands_;
   int64_t total_;
   DepthwiseParameters p_;
-  bool is_empty_ = false, strips_ = false, x_can_be_vector_ = false, c_can_be_vector_ = false;
+  bool is_empty_ = false, strips_ = false, rows_ = false, x_can_be_vector_ = false, c_can_be_vector_ = false;
 };
 
 class DepthwiseKernel final : public Kernel {
@@ -146,7 +161,7 @@ class DepthwiseKernel final : public Kernel {
   std::vector<bool> can_overwrite_;
 };
 
-// Variants by how many pixels of a row a thread computes.
+// Variants by how many pixels of a row a thread computes, and of all rows of its windows or of one.
 std::vector<TacticOffer> offer_depthwise(const RegionView& region, const Workshop& workshop) {
   const DeviceFacts& device = workshop.device()->facts();
   const auto view = view_depthwise(region, device);
@@ -157,9 +172,20 @@ std::vector<TacticOffer> offer_depthwise(const RegionView& region, const Worksho
   const double width = size_at_optimum(region, shape[shape.size() - 2]);
   const auto channels = static_cast<double>(view->channels());
   const double lines = elements_at_optimum(region, out) / std::max(1.0, width * channels);
-  const TacticOffer strips{{{"pixels", depthwise_strip}}, seconds}, single{{{"pixels", 1}}, seconds};
-  if (prefers_strips(lines, width, channels, device)) return {strips, single};
-  return {single, strips};
+  const TacticOffer strips{{{"pixels", depthwise_strip}, {"rows", 0}}, seconds},
+      single{{{"pixels", 1}, {"rows", 0}}, seconds};
+  std::vector<TacticOffer> offers =
+      prefers_strips(lines, width, channels, device) ? std::vector{strips, single} : std::vector{single, strips};
+  if (can_share_rows(view->direct.window)) {
+    // Windows of three rows have all loads under way anyhow; which is faster there is for the clock to say.
+    constexpr int64_t many_rows = 4;
+    const double items = lines * width * std::ceil(channels / channels_a_thread);
+    const bool is_best = view->direct.window.kernel[0] >= many_rows && are_few(items, device);
+    const TacticOffer by_rows[] = {{{{"pixels", 1}, {"rows", 1}}, seconds},
+                                   {{{"pixels", depthwise_strip}, {"rows", 1}}, seconds}};
+    offers.insert(is_best ? offers.begin() : offers.end(), std::begin(by_rows), std::end(by_rows));
+  }
+  return offers;
 }
 
 std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const TacticParameters& parameters,
@@ -169,13 +195,17 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const 
   compiled.device = workshop.device();
   compiled.strips = parameters["pixels"] > 1;
   compiled.optimum = elements_at_optimum(region, region.node.outputs[0]);
+  compiled.rows = parameters["rows"] != 0;
   const Module module = workshop.module(
-      "depthwise", depthwise_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue, false)));
-  const char* names[2][2] = {{"depthwise_pixel_any", "depthwise_pixel_vector"},
-                             {"depthwise_strip_any", "depthwise_strip_vector"}};
-  for (size_t strips = 0; strips < 2; ++strips)
-    for (size_t vector = 0; vector < 2; ++vector)
-      compiled.functions[strips][vector] = module.function(names[strips][vector]);
+      "depthwise", depthwise_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue, false),
+                                  compiled.rows ? std::optional(compiled.strips) : std::nullopt));
+  for (const bool vector : {false, true}) {
+    for (const bool strips : {false, true})
+      compiled.functions[strips][vector] = module.function(DepthwiseFunction{strips, false, vector}.name());
+    if (compiled.rows)
+      compiled.by_rows[vector] = module.function(DepthwiseFunction{compiled.strips, true, vector}.name());
+  }
+  compiled.row_threads = threads_of_rows(view.direct.window);
   compiled.weights = upload(*compiled.device,
                             pack_weight_rows(region, static_cast<size_t>(view.direct.weights), view.rows(), constants),
                             "the weights of an engine");

@@ -41,11 +41,13 @@ std::optional<GeluSteps> gelu_of(const EpilogueView& view) {
 }
 
 // What is rounded, moved by the zero point already.
-std::string gelu_text(const GeluSteps& gelu) {
+std::string gelu_text(const ScalarProgram& program, const GeluSteps& gelu) {
   const bool has_factor = gelu.factor >= 0;
-  const std::string text = fmt::format("gelu_in_steps<{}>(v{}, __uint_as_float({:#x}u), {})", gelu.is_fine, gelu.x,
-                                       std::bit_cast<uint32_t>(gelu.steps), has_factor ? 0 : gelu.zero);
-  return has_factor ? fmt::format("fmaf({}, v{}, f32({}))", text, gelu.factor, gelu.zero) : text;
+  const std::string text =
+      fmt::format("gelu_in_steps<{}>({}, __uint_as_float({:#x}u), {})", gelu.is_fine, value_of_several(program, gelu.x),
+                  std::bit_cast<uint32_t>(gelu.steps), has_factor ? 0 : gelu.zero);
+  return has_factor ? fmt::format("fmaf({}, {}, f32({}))", text, value_of_several(program, gelu.factor), gelu.zero)
+                    : text;
 }
 
 constexpr size_t most_row_axes = std::size(RowMap{}.size);
@@ -115,15 +117,15 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
     loads[0] += fmt::format("      load_begin<{}>(p, column, count, begin);\n", aligned);
   }
   const std::string sum = sums_bytes ? "add_bytes(sum[i], of_columns.begin[i])" : "sum[i]";
-  const std::string statements = scalar_statements(
-      view.program, [&](int32_t input) { return input == 0 ? sum : names[static_cast<size_t>(input) - 1]; }, "      ",
-      steps || (is_floating(view.result) && bit_width(view.result) <= 16) ? Accuracy::of_halves : Accuracy::full);
+  const std::string statements = statements_of_several(
+      view.program, [&](int32_t input) { return input == 0 ? sum : names[static_cast<size_t>(input) - 1]; }, "    ",
+      steps || (is_floating(view.result) && bit_width(view.result) <= 16) ? Accuracy::of_halves : Accuracy::full, 8);
   if (view.gives_moments)
     end = fmt::format("    put_moments<{}>(p.operand[{}], row, column, y);\n", device_type(view.result),
                       view.types.size());
   const int32_t result = steps ? steps->value : unrounded_float8(view.program, 0).value_or(view.program.outputs.at(0));
   const auto gelu = gelu_of(view);
-  const std::string last = gelu ? gelu_text(*gelu) : fmt::format("v{}", result);
+  const std::string last = gelu ? gelu_text(view.program, *gelu) : value_of_several(view.program, result);
   const std::string stores =
       steps ? fmt::format("store_steps<{}, aligned>(p, row, column, count, {}, y);", device_type(view.result),
                           gelu ? 0 : steps->zero)
@@ -166,11 +168,9 @@ struct Finish {{
   template <class Parameters>
   static __device__ __forceinline__ void run(const Parameters& p, const {sum} (&sum)[8], const OfColumns& of_columns,
                                              const OfRow& of_row, u32 row, u32 column, u32 count) {{
-    {computing} y[8];
+{statements}    {computing} y[8];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {{
-{statements}      y[i] = {last};
-    }}
+    for (int i = 0; i < 8; ++i) y[i] = {last};
     {stores}
 {end}  }}
 }};
