@@ -231,6 +231,24 @@ TEST(CudaMatMul, BlocksThatStayCopyForEachOther) {
   }
 }
 
+// Rows of A and B are aligned, rows of results are not: of every parity, in all types, whoever has the sums.
+TEST(CudaMatMul, RowsOfResultsThatLieAnyhow) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : types_of_products()) {
+    check({.m = 70, .n = 37, .k = 72, .constant = true}, dtype, random);
+    check({.m = 70, .n = 50, .k = 72, .constant = true}, dtype, random, true);
+    check({.m = 70, .n = 44, .k = 72, .transpose_b = true}, dtype, random);
+    check({.m = 5, .n = 37, .k = 3000, .constant = true}, dtype, random);
+  }
+  if (warpgroup_variants(1).empty()) return;
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const char* tile : {"m=128,n=64,warps=8,stages=3,wgmma=1,splits=1", "m=128,n=128,stages=6,persistent=1",
+                             "m=64,n=192,stages=6,persistent=1"}) {
+      check({.m = 200, .n = 161, .k = 136, .constant = true}, dtype, random, false, tile);
+    }
+}
+
 TEST(CudaMatMul, BlocksThatShareATile) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();

@@ -114,6 +114,35 @@ __device__ __forceinline__ void store_narrow(bf16* to, const f32 (&from)[columns
 __device__ __forceinline__ void store_narrow(f8e4m3* to, const f32 (&from)[columns_at_once]) { store_float8(to, from); }
 __device__ __forceinline__ void store_narrow(f8e5m2* to, const f32 (&from)[columns_at_once]) { store_float8(to, from); }
 
+/// The same at an address that is a multiple of T's size alone.
+template <class T, class V>
+__device__ __forceinline__ void store_narrow_anywhere(T* to, const V (&from)[columns_at_once]) {
+#pragma unroll
+  for (int i = 0; i < columns_at_once; ++i) to[i] = Narrow<T>::from(from[i]);
+}
+/// Rows of 50,257 halves begin at odd ones every other time: all but the first and the last are then written in pairs.
+template <class T>
+__device__ __forceinline__ void store_halves_anywhere(T* to, const f32 (&from)[columns_at_once]) {
+  u32 half[columns_at_once];
+#pragma unroll
+  for (int i = 0; i < columns_at_once; ++i) half[i] = Narrow<T>::from(from[i]).bits;
+  if (reinterpret_cast<u64>(to) % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < columns_at_once; i += 2) *reinterpret_cast<u32*>(to + i) = half[i] | half[i + 1] << 16;
+    return;
+  }
+  to->bits = u16(half[0]);
+#pragma unroll
+  for (int i = 1; i + 1 < columns_at_once; i += 2) *reinterpret_cast<u32*>(to + i) = half[i] | half[i + 1] << 16;
+  to[columns_at_once - 1].bits = u16(half[columns_at_once - 1]);
+}
+__device__ __forceinline__ void store_narrow_anywhere(f16* to, const f32 (&from)[columns_at_once]) {
+  store_halves_anywhere(to, from);
+}
+__device__ __forceinline__ void store_narrow_anywhere(bf16* to, const f32 (&from)[columns_at_once]) {
+  store_halves_anywhere(to, from);
+}
+
 /// What sums of bytes in 8 columns are added to; those from `count` on are not read. ALIGNED: see load_columns().
 template <bool ALIGNED, class Parameters>
 __device__ __forceinline__ void load_begin(const Parameters& p, u32 column, u32 count, i32 (&to)[columns_at_once]) {
@@ -148,6 +177,8 @@ __device__ __forceinline__ void store_columns(const Parameters& p, u32 row, u32 
   T* to = static_cast<T*>(p.c) + u64(row) * p.c_row + column;
   if (ALIGNED || (p.c_vector && count == columns_at_once)) {
     store_narrow(to, from);
+  } else if (count == columns_at_once) {
+    store_narrow_anywhere(to, from);
   } else {
     for (u32 i = 0; i < count; ++i) to[i] = Narrow<T>::from(from[i]);
   }

@@ -26,21 +26,21 @@ CompiledProduct::CompiledProduct(const Workshop& workshop, const ProductView& vi
       optimum_(optimum),
       epilogue_(view.epilogue) {}
 
-const Function& CompiledProduct::function(bool aligned) const {
-  return made(aligned ? aligned_ : any_, aligned, false);
+const Function& CompiledProduct::function(Aligned aligned) const {
+  return made(of_aligned_[static_cast<size_t>(aligned)], aligned, false);
 }
 
 const Function& CompiledProduct::tensor_function() const {
-  return made(of_tensors_, true, true);
+  return made(of_tensors_, Aligned::all, true);
 }
 
-const Function& CompiledProduct::made(std::optional<Function>& made, bool aligned, bool tensor_copies) const {
+const Function& CompiledProduct::made(std::optional<Function>& made, Aligned aligned, bool tensor_copies) const {
   const std::lock_guard lock(mutex_);
   if (!made) {
     ContractForm form = form_;
-    form.aligned = aligned;
+    form.aligned = aligned != Aligned::nothing;
     form.tensor_copies = tensor_copies;
-    made = workshop_.module("contract", contract_text(form, tile, finish_text(epilogue_, aligned)))
+    made = workshop_.module("contract", contract_text(form, tile, finish_text(epilogue_, aligned == Aligned::all)))
                .function("contract", narrow(most_shared_bytes()));
   }
   return *made;

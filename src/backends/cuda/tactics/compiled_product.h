@@ -1,6 +1,7 @@
 // The compiled kernels of one product or convolution on a GPU.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,10 @@
 
 namespace camshaft::cuda {
 
+/// What is read and written by 16 aligned bytes: nothing need be, rows of A and B, or those of results and of what
+/// follows the sums, too. (Results of 50,257 columns lie anyhow, and A and B all the same as always.)
+enum class Aligned : uint8_t { nothing, slices, all };
+
 /// What one region runs. The kernel for operands that lie anyhow is made when the first such come.
 class CompiledProduct {
  public:
@@ -21,8 +26,7 @@ class CompiledProduct {
                   const ContractSize& optimum, std::shared_ptr<const DeviceBuffer> weight_rows,
                   std::shared_ptr<const DeviceBuffer> begin_of_sums = nullptr);
 
-  /// `aligned`: for operands and results that are all read and written by 16 aligned bytes; else they may lie anyhow.
-  const Function& function(bool aligned) const;
+  const Function& function(Aligned aligned) const;
   /// Whether there is one for one aligned product whose operands are copied as tensors, …
   bool can_copy_tensors() const { return tile.persistent && form_.tensor_copies; }
   /// … which this is.
@@ -52,9 +56,10 @@ class CompiledProduct {
   ContractSize optimum_;
   EpilogueView epilogue_;
   mutable std::mutex mutex_;
-  const Function& made(std::optional<Function>& function, bool aligned, bool tensor_copies) const;
+  const Function& made(std::optional<Function>& function, Aligned aligned, bool tensor_copies) const;
 
-  mutable std::optional<Function> aligned_, any_, of_tensors_;
+  mutable std::array<std::optional<Function>, 3> of_aligned_;
+  mutable std::optional<Function> of_tensors_;
 };
 
 }  // namespace camshaft::cuda

@@ -39,19 +39,21 @@ class ProductKernel final : public Kernel {
   std::vector<bool> can_overwrite_;
 };
 
-// Whether dense operands and results can be read and written by 16 aligned bytes, as far as sizes are known.
-bool can_be_aligned(const RegionView& region, const ProductView& view) {
+// What dense operands and results let be read and written by 16 aligned bytes, as far as sizes are known.
+Aligned aligned_of(const RegionView& region, const ProductView& view) {
   const auto columns = view.contract.result.shape.back().as_constant();
-  if (columns && *columns % 8 != 0) return false;
+  const Aligned most = columns && *columns % 8 != 0 ? Aligned::slices : Aligned::all;
   const int64_t chunk = 128 / bit_width(view.form.dtype);
   const auto fits = [&](int32_t input) {
     const auto size = input_type(region, input).shape.back().as_constant();
     return !size || *size % chunk == 0;
   };
-  if (view.conv)
-    return view.window[1] % chunk == 0 && (view.conv->groups == 1 || view.window[0] / view.conv->groups % 8 == 0);
+  if (view.conv) {
+    if (view.window[1] % chunk != 0) return Aligned::nothing;
+    return view.conv->groups == 1 || view.window[0] / view.conv->groups % 8 == 0 ? most : Aligned::slices;
+  }
   const bool b = view.rows || ((view.form.b_by_columns || view.matmul->transpose_b) && fits(view.b));
-  return !view.matmul->transpose_a && fits(view.a) && b;
+  return !view.matmul->transpose_a && fits(view.a) && b ? most : Aligned::nothing;
 }
 
 std::optional<ProductView> view_any_product(const RegionView& region, const DeviceFacts& device) {
@@ -129,7 +131,7 @@ std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductVi
 
 std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view,
                                              std::unique_ptr<const CompiledProduct> compiled) {
-  if (const bool aligned = can_be_aligned(region, view); aligned && compiled->can_copy_tensors()) {
+  if (const Aligned aligned = aligned_of(region, view); aligned == Aligned::all && compiled->can_copy_tensors()) {
     compiled->tensor_function();
   } else {
     compiled->function(aligned);

@@ -36,17 +36,17 @@ class ProductLaunch final : public Launch {
     columns_can_be_vector_ = p_.c_column_step % 8 == 0;
     c_can_be_vector_ = p_.c_row % 8 == 0 && columns_can_be_vector_;
     c_alignment_ = static_cast<uintptr_t>(std::min<int64_t>(16, 8 * width));
-    is_whole_ = is_whole_ && p_.n % 8 == 0 && c_can_be_vector_ && operands_.can_be_vector();
-    const bool can_be_aligned = is_whole_ && a_can_be_vector_ && b_can_be_vector_;
+    results_are_whole_ = p_.n % 8 == 0 && c_can_be_vector_ && operands_.can_be_vector();
+    const Aligned most = aligned(a_can_be_vector_ && b_can_be_vector_, true);
     const api::Driver& driver = compiled.device->driver();
     copies_tensors_ =
-        can_be_aligned && compiled.can_copy_tensors() && batch_ == 1 && p_.m > 0 && driver.cuTensorMapEncodeTiled;
+        most == Aligned::all && compiled.can_copy_tensors() && batch_ == 1 && p_.m > 0 && driver.cuTensorMapEncodeTiled;
     if (copies_tensors_) {
       compiled.tensor_function();
-    } else if (can_be_aligned) {
-      compiled.function(true);
+    } else {
+      compiled.function(most);
     }
-    if (!can_be_aligned || shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0) compiled.function(false);
+    if (shapes.inputs[static_cast<size_t>(view.a)].row_stride > 0) compiled.function(Aligned::nothing);
     if (compiled.tile.patch_rows > 0) {
       set_patches(c.dims);
       return;
@@ -113,8 +113,8 @@ class ProductLaunch final : public Launch {
     p_.b_vector = b_can_be_vector_ && is_aligned(p_.b);
     p_.c_vector = c_can_be_vector_ && reinterpret_cast<uintptr_t>(p_.c) % c_alignment_ == 0;
     p_.partial = arguments.workspace;
-    const bool aligned =
-        operands_.bind(arguments, p_.operand) && is_whole_ && p_.a_vector && p_.b_vector && p_.c_vector;
+    const bool operands_are_vectors = operands_.bind(arguments, p_.operand);
+    const Aligned found = aligned(p_.a_vector && p_.b_vector, operands_are_vectors && p_.c_vector);
     for (EpilogueOperand& operand : p_.operand) operand.vector &= columns_can_be_vector_;
     LaunchSize size;
     size.blocks = blocks_;
@@ -124,7 +124,7 @@ class ProductLaunch final : public Launch {
     size.cluster_y = p_.is_cluster ? splits_ : 1;
     const Stream& stream = static_cast<Queue*>(arguments.queue)->stream();
     void* parameters[] = {&p_, &maps_};
-    const bool tensors = copies_tensors_ && aligned;
+    const bool tensors = copies_tensors_ && found == Aligned::all;
     if (tensors) map_a();
     ContractParameters of_clusters;
     if (tensors && clusters_ > 0) {
@@ -134,11 +134,16 @@ class ProductLaunch final : public Launch {
       size.blocks = clusters_;
       size.blocks_y = size.cluster_y = static_cast<unsigned>(compiled_.tile.cluster);
     }
-    const Function& function = tensors ? compiled_.tensor_function() : compiled_.function(aligned);
+    const Function& function = tensors ? compiled_.tensor_function() : compiled_.function(found);
     function.launch(stream, size, {parameters, compiled_.tile.persistent ? size_t{2} : size_t{1}});
   }
 
  private:
+  Aligned aligned(bool slices, bool results) const {
+    if (!is_whole_ || !slices) return Aligned::nothing;
+    return results_are_whole_ && results ? Aligned::all : Aligned::slices;
+  }
+
   // Elements that 16 bytes hold.
   int64_t chunk() const { return 128 / bit_width(view_.form.dtype); }
 
@@ -336,7 +341,8 @@ class ProductLaunch final : public Launch {
   int64_t batch_ = 1;
   bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;
   bool columns_can_be_vector_ = false;  // a group's columns begin at a multiple of 8
-  bool is_whole_ = false;  // 16 bytes of A or B, or 8 columns of what else is read and written, are all there or none
+  bool is_whole_ = false;               // 16 bytes of A or B are all there or none, …
+  bool results_are_whole_ = false;      // … and so are 8 columns of what else is read and written
   uintptr_t c_alignment_ = 16;
   unsigned blocks_ = 0, splits_ = 1, column_blocks_ = 1, shared_bytes_ = 0;
   DeviceBuffer counters_;
