@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,7 +48,17 @@ class DeviceQueue {
   virtual DeviceId device() const = 0;
   /// Device memory, aligned to 256 bytes; null for 0 bytes. Error(out_of_memory) names the purpose and what is free.
   virtual std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) = 0;
-  /// Host memory may be changed as soon as the call returns.
+  /// The device's own, in blocks whose sizes are multiples of block_granularity() and that have one range of addresses.
+  /// `slots`: of each block the number of the slot whose memory it shares with others; below 0: it has memory of its
+  /// own. Nothing of it may be in use when it goes. Errors as of allocate(), and Error where the device has none.
+  virtual std::shared_ptr<std::byte> allocate_blocks(std::span<const int32_t> slots, size_t block_bytes,
+                                                     std::string_view purpose);
+  virtual size_t block_granularity() const;
+  /// Of the host's, from which the device copies by itself. Errors as of allocate().
+  virtual std::shared_ptr<std::byte> allocate_pinned(size_t bytes, std::string_view purpose);
+  /// Of the device's memory; 0: unknown.
+  virtual int64_t free_bytes() const { return 0; }
+  /// Host memory may be changed as soon as the call returns, if it is not pinned; such is read when its turn has come.
   virtual void copy_to_device(std::byte* to, std::span<const std::byte> from) = 0;
   /// Host memory holds the bytes after synchronize().
   virtual void copy_to_host(std::span<std::byte> to, const std::byte* from) = 0;
@@ -79,7 +90,9 @@ class DeviceQueue {
   /// Until finish_recording(), kernels that this thread puts into the queue are recorded and not run. Nothing else may
   /// be asked of the queue meanwhile.
   virtual void start_recording() = 0;
-  /// What was put into the queue since the recording, or the part before, began is a part of it.
+  /// What was put into the queue since the part before is of none.
+  virtual void begin_part() {}
+  /// What was put into the queue since the recording, the part before, or begin_part(), is a part of it.
   virtual void finish_part() {}
   virtual std::unique_ptr<DeviceRecording> finish_recording() = 0;
   /// start_recording() and put(), which leaves no recording begun when it throws.

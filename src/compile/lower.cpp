@@ -210,6 +210,7 @@ class Lowering {
           Compiled compiled = is_ahead ? std::move(ahead_[n].compiled) : compile(region, tactic);
           step.kernel = std::move(compiled.kernel);
           step.packed = std::move(compiled.packed);
+          step.on_device = std::move(compiled.on_device);
         }
       }
     } catch (const Error& e) {
@@ -226,12 +227,14 @@ class Lowering {
   struct Compiled {
     std::shared_ptr<const Kernel> kernel;
     std::vector<PackedUse> packed;
+    std::vector<DeviceWeights> on_device;
   };
 
   Compiled compile(const RegionView& region, const Tactic& tactic) {
     PackedUses uses;
+    DeviceWeightUses on_device(options_.defers_weights);
     std::shared_ptr<const Kernel> kernel = backend_.compile(region, tactic, constants_);
-    return {std::move(kernel), std::move(uses.list)};
+    return {std::move(kernel), std::move(uses.list), std::move(on_device.list)};
   }
 
   // Whether a recorded tactic may run is settled in order; nearly all may.
@@ -267,6 +270,7 @@ class Lowering {
         Compiled compiled = compile({graph_, graph_.nodes[static_cast<size_t>(step.node)], symbols_}, tactic);
         step.kernel = std::move(compiled.kernel);
         step.packed = std::move(compiled.packed);
+        step.on_device = std::move(compiled.on_device);
       } catch (const Error& e) {
         rethrow(step, e);
       }

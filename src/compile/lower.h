@@ -33,6 +33,8 @@ struct LowerOptions {
   bool host_only = false;
   /// Cores that compile the kernels of `tactics`, and so pack their weights, at the same time.
   int cores = 1;
+  /// Whether weights that kernels read on a device stay where they are: the caller places them (PlanStep::on_device).
+  bool defers_weights = false;
   Cancellation cancellation;
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/available_cores.h"
 #include "compile/lower.h"
 #include "compile/plan/bound_plan.h"
 #include "compile/plan/place_values.h"
@@ -44,11 +45,12 @@ const Value& input_value(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-void Engine::Impl::finish() {
+void Engine::Impl::finish(bool defers_weights) {
   tactics.assign(graph.nodes.size(), "");
   for (const PlanStep& step : plan.steps)
     if (step.node >= 0) tactics[static_cast<size_t>(step.node)] = step.tactic;
   describe_borders();
+  if (defers_weights) return;
   if (const auto queue = backend->make_queue()) upload_constants(plan, *queue);
 }
 
@@ -166,27 +168,39 @@ EngineFile stored(const Engine::Impl& engine) {
   return file;
 }
 
-void check_streams(const Backend& backend) {
-  if (!backend.device().id.is_host())
-    throw Error(ErrorCode::unsupported,
-                fmt::format("a weight budget is for engines that run on the CPU; this one runs on {}",
-                            to_string(backend.device().id)));
-}
-
 void check_has_weights(const Engine::Impl& engine) {
   if (engine.lacks_weights)
     throw Error(ErrorCode::invalid_argument,
                 "the engine has no weights (it was built with strip-weights): refit it before it gets a weight budget");
 }
 
-// The stream that a budget needs; null: all weights fit. Sets the engine's budget.
+// The stream that a budget needs; null: all weights fit. Sets the engine's budget, and places what a device reads.
 void set_budget(Engine::Impl& engine, const WeightBudget& wanted) {
   engine.stream = nullptr;
   engine.weight_budget = -1;
   if (wanted.is_none()) return;
   const StreamableWeights weights(engine);
   engine.weight_budget = wanted.bytes(weights.weight_bytes(), weights.automatic_budget());
-  engine.stream = weights.make_stream(engine.weight_budget);
+  engine.stream = weights.make_stream(engine.weight_budget, engine.plan);
+}
+
+bool is_on_host(const Backend& backend) {
+  return backend.device().id.is_host();
+}
+
+// An engine for a device, compiled again, with a budget for the weights that it reads there.
+std::shared_ptr<Engine::Impl> with_device_budget(const Engine::Impl& before, const WeightBudget& budget) {
+  auto after = std::make_shared<Engine::Impl>(before);
+  LowerOptions options;
+  options.symbols = after->optimum;
+  options.tactics = after->tactics;
+  options.cores = available_cores();
+  options.defers_weights = !budget.is_none();
+  after->plan = lower(after->graph, *after->backend, *after->packed, options);
+  if (budget.is_none())
+    if (const auto queue = after->backend->make_queue()) upload_constants(after->plan, *queue);
+  set_budget(*after, budget);
+  return after;
 }
 
 }  // namespace
@@ -194,11 +208,15 @@ void set_budget(Engine::Impl& engine, const WeightBudget& wanted) {
 Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOptions& where) {
   const WeightBudget budget(where.weight_budget);
   const bool streams = !budget.is_none();
-  const std::shared_ptr<const MappedFile> mapped =
-      streams && given->descriptor() < 0 ? MappedFile::in_unnamed_file(given->bytes(), given->path()) : given;
+  std::shared_ptr<const MappedFile> mapped = given;
   EngineFile file = read_engine_file(mapped, streams);
   auto impl = std::make_shared<Engine::Impl>();
   impl->backend = find_backend_of_kind(file.device_kind, where.device);
+  const bool defers_weights = streams && !is_on_host(*impl->backend);
+  if (streams && !defers_weights && given->descriptor() < 0) {
+    mapped = MappedFile::in_unnamed_file(given->bytes(), given->path());
+    file = read_engine_file(mapped, streams);
+  }
   impl->graph = std::move(file.graph);
   impl->packed = std::move(file.packed);
   impl->packed->set_unpack([backend = impl->backend](const PackedConstant& p, DType dtype, const Dims& dims) {
@@ -213,7 +231,6 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOpt
   impl->saves_stripped = file.is_stripped;
   impl->storage = std::move(file.storage);
   if (mapped->descriptor() >= 0) impl->file = mapped;
-  if (streams) check_streams(*impl->backend);
   name_damaged_engine(mapped->path(), [&] {
     for (const Profile& profile : impl->profiles) check_profile(impl->graph, profile);
     if (impl->lacks_weights) {
@@ -223,8 +240,9 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOpt
     LowerOptions options;
     options.symbols = impl->optimum;
     options.tactics = std::move(file.tactics);
+    options.defers_weights = defers_weights;
     impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);
-    impl->finish();
+    impl->finish(defers_weights);
   });
   if (streams) {
     check_has_weights(*impl);
@@ -239,7 +257,11 @@ void Engine::set_weight_budget(const std::string& text) const {
   const std::shared_ptr<const Impl> before = impl();
   if (budget.is_none() && !before->stream && before->weight_budget < 0) return;
   check_has_weights(*before);
-  check_streams(*before->backend);
+  if (!is_on_host(*before->backend)) {
+    std::shared_ptr<const Impl> after = with_device_budget(*before, budget);
+    if (before->stream) before->stream->close();
+    return shared_->replace(before, std::move(after));
+  }
   std::shared_ptr<const Impl> held = before;
   if (!before->file) {
     Impl whole(*before);

@@ -82,10 +82,10 @@ class Engine {
   MemoryInfo memory() const;
 
   /// From the next run of each context on no more bytes of weights are in memory at once than this, a WeightBudget as
-  /// text: they come in from the engine's file ahead of the layers that read them. Results are the same, bit by bit.
-  /// Weights that are in memory, of an engine that was just built or refitted, go to a temporary file first. Waits for
-  /// a run under way. Throws Error(invalid_argument) for a budget that is too small, with the least, and
-  /// Error(unsupported) for an engine for GPUs.
+  /// text: they come in from the engine's file, or, where a GPU reads them, from the host's memory to its own, ahead of
+  /// the layers that read them. Results are the same, bit by bit. Weights of the host that are in memory, of an engine
+  /// that was just built or refitted, go to a temporary file first. Waits for a run under way. Throws
+  /// Error(invalid_argument) for a budget that is too small, with the least, and Error(out_of_memory).
   void set_weight_budget(const std::string& budget) const;
   WeightStreaming weight_streaming() const;
 

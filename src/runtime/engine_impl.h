@@ -45,8 +45,9 @@ struct Engine::Impl {
 
   std::vector<TensorInfo> inputs, outputs;
 
-  /// Fills what follows from the rest: tactics, inputs, outputs.
-  void finish();
+  /// Fills what follows from the rest: tactics, inputs, outputs. `defers_weights`: somebody else places those that a
+  /// device reads.
+  void finish(bool defers_weights = false);
   /// Inputs and outputs alone.
   void describe_borders();
   /// Of constants, packed and plain, that runs read.

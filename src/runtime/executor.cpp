@@ -32,9 +32,10 @@ std::string range_name(const PlanStep& step) {
 // The turn of a run among those whose weights come in; none where they are all there.
 class WeightTurn {
  public:
-  WeightTurn(std::optional<WeightStream::Run>& run, WeightStream* stream, const Cancellation& cancellation)
+  WeightTurn(std::optional<WeightStream::Run>& run, WeightStream* stream, const Cancellation& cancellation,
+             DeviceQueue* queue)
       : run_(run) {
-    if (stream) run_.emplace(*stream, cancellation);
+    if (stream) run_.emplace(*stream, cancellation, queue);
   }
   ~WeightTurn() { run_.reset(); }
   WeightTurn(const WeightTurn&) = delete;
@@ -117,6 +118,10 @@ void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordi
   is_in_callers_recording_ = stream && main_->queue->is_recorded(*stream);
   if (is_in_callers_recording_ && gpus_.size() > 1)
     throw Error(ErrorCode::invalid_argument, "a run on several GPUs cannot be recorded into a CUDA graph");
+  if (is_in_callers_recording_ && stream_)
+    throw Error(ErrorCode::invalid_argument,
+                "a run of an engine with a weight budget cannot be recorded into a CUDA graph, as runs share the memory "
+                "for its weights by turns: take the budget away, or leave the recording to the engine");
   start_run(stream);
   keeps_memory_ |= is_in_callers_recording_;
   try {
@@ -134,7 +139,7 @@ void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordi
 }
 
 void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory) {
-  const WeightTurn turn(weights_, stream_, cancellation);
+  const WeightTurn turn(weights_, stream_, cancellation, main_ ? main_->queue.get() : nullptr);
   const ThreadPool::Session session(pool_);
   const BorrowedArena borrowed(arenas_, static_cast<size_t>(bound.arena_bytes(DeviceId::host)), arena_);
   bind(bound, kept, memory);
@@ -154,6 +159,7 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
   if (is_in_callers_recording_) check_recordable(bound);
   std::vector<RecordedSteps>& recorded = recordings.of(*plan_, bound, left_out_);
   const bool by_step = !taps.empty() || is_in_callers_recording_ || traces_layers_;
+  if (weights_ && !by_step) stop_weights_at(recorded);
   auto next = !by_step ? recorded.begin() : recorded.end();
   for (size_t s = 0; s < plan_->steps.size(); ++s) {
     if (left_out_[s]) continue;
@@ -187,6 +193,20 @@ void Executor::start_weights(const BoundPlan& bound) {
   for (size_t s = 0; s < plan_->steps.size(); ++s)
     if (!left_out_[s] && !bound.is_hoisted(s)) streamed_steps_.push_back(static_cast<int32_t>(s));
   weights_->start(streamed_steps_);
+}
+
+void Executor::stop_weights_at(const std::vector<RecordedSteps>& recorded) {
+  std::vector<size_t> places;
+  size_t place = weights_->place();
+  auto next = recorded.begin();
+  for (size_t s = 0; s < plan_->steps.size() && next != recorded.end(); ++s) {
+    if (s == next->begin) places.push_back(place);
+    if (!left_out_[s]) ++place;
+    if (s + 1 != next->end) continue;
+    places.push_back(place);
+    ++next;
+  }
+  weights_->stop_ahead(places);
 }
 
 void Executor::await_weights(size_t s) {
@@ -329,14 +349,19 @@ void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
     steps.remember(recorded_operands_);
     return run_all(bound, steps);
   }
+  const auto count = static_cast<size_t>(
+      std::count(left_out_.begin() + static_cast<std::ptrdiff_t>(steps.begin),
+                 left_out_.begin() + static_cast<std::ptrdiff_t>(steps.end), false));
   std::unique_ptr<DeviceRecording>& recording = profiler ? before->timed : before->recording;
-  if (!recording) recording = record(bound, steps);
+  if (!recording) recording = record(bound, steps, count);
   gpus_.at(plan_->steps[steps.begin].device).is_busy = true;
   const NvtxRange range([&] {
     return fmt::format("{} to {}, recorded", range_name(plan_->steps[steps.begin]),
                        range_name(plan_->steps[steps.end - 1]));
   });
+  if (weights_) weights_->before_replay();
   recording->replay();
+  if (weights_) weights_->replayed(count);
 }
 
 RecordedSteps::Run* Executor::update_recording(const BoundPlan& bound, RecordedSteps& steps) {
@@ -377,15 +402,22 @@ void Executor::run_all(const BoundPlan& bound, const RecordedSteps& steps, bool 
   DeviceQueue& queue = *gpus_.at(plan_->steps[steps.begin].device).queue;
   for (size_t s = steps.begin; s < steps.end; ++s) {
     if (left_out_[s]) continue;
+    if (weights_) await_weights(s);
+    if (in_parts) queue.begin_part();
     run_named(bound, s);
     if (in_parts) queue.finish_part();
+    if (weights_) weights_->done();
   }
 }
 
-std::unique_ptr<DeviceRecording> Executor::record(const BoundPlan& bound, const RecordedSteps& steps) {
+std::unique_ptr<DeviceRecording> Executor::record(const BoundPlan& bound, const RecordedSteps& steps, size_t count) {
   const NvtxRange range([] { return "recording"; });
   DeviceQueue& queue = *gpus_.at(plan_->steps[steps.begin].device).queue;
-  queue.put_into_recording([&] { run_all(bound, steps, true); });
+  queue.put_into_recording([&] {
+    if (weights_) weights_->start_recording(count);
+    run_all(bound, steps, true);
+  });
+  if (weights_) weights_->finish_recording();
   return queue.finish_recording();
 }
 

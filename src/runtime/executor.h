@@ -76,6 +76,8 @@ class Executor {
   void run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory);
   /// Tells the weights that come in which steps this run takes.
   void start_weights(const BoundPlan& bound);
+  /// Tells them where recordings begin and end.
+  void stop_weights_at(const std::vector<RecordedSteps>& recorded);
   /// Waits for those of the step.
   void await_weights(size_t s);
   /// Those that run once, and whose results are kept.
@@ -91,7 +93,8 @@ class Executor {
   /// A recording with the operands of this run instead of others; null where none can be had.
   RecordedSteps::Run* update_recording(const BoundPlan& bound, RecordedSteps& steps);
   void run_all(const BoundPlan& bound, const RecordedSteps& steps, bool in_parts = false);
-  std::unique_ptr<DeviceRecording> record(const BoundPlan& bound, const RecordedSteps& steps);
+  /// `count` steps that run.
+  std::unique_ptr<DeviceRecording> record(const BoundPlan& bound, const RecordedSteps& steps, size_t count);
   void find_operands(const BoundPlan& bound, size_t s);
   void run_step(const BoundPlan& bound, size_t s);
   void run_dynamic_step(const BoundPlan& bound, size_t s);

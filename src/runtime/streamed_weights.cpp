@@ -9,6 +9,8 @@
 #include "base/format_bytes.h"
 #include "base/resident_parts.h"
 #include "compile/layer_name.h"
+#include "runtime/device_weight_stream.h"
+#include "runtime/file_weight_stream.h"
 #include "runtime/step_weights.h"
 
 namespace camshaft {
@@ -18,6 +20,8 @@ namespace {
 // Huge pages need whole ones; what is smaller is streamed in finer pieces.
 constexpr size_t large_block = size_t{2} << 20;
 constexpr size_t least_for_large = size_t{256} << 20;
+// Of a device's: each is mapped, and copied, by itself.
+constexpr size_t most_blocks = 2048;
 
 /// The step whose weights take most, for messages.
 std::string largest_step(const Engine::Impl& engine, const StepBlocks& steps) {
@@ -30,14 +34,29 @@ std::string largest_step(const Engine::Impl& engine, const StepBlocks& steps) {
 
 }  // namespace
 
-StreamableWeights::StreamableWeights(const Engine::Impl& engine) : engine_(engine) {
-  if (!engine.backend->device().id.is_host() || !engine.file) {
+StreamableWeights::StreamableWeights(const Engine::Impl& engine)
+    : engine_(engine), queue_(engine.backend->make_queue()) {
+  if (is_on_device()) {
+    find_on_device();
+  } else if (!engine.file) {
     fixed_bytes_ = static_cast<int64_t>(engine.weight_bytes());
-    return;
+  } else {
+    find_in_file();
   }
-  const std::byte* const begin = engine.file->data();
-  const size_t size = engine.file->size();
-  const auto steps = step_weights(engine.plan, engine.graph);
+}
+
+void StreamableWeights::find_on_device() {
+  image_ = lay_out_weights(engine_.plan, queue_->device());
+  streamable_bytes_ = static_cast<int64_t>(image_.bytes);
+  const size_t granularity = queue_->block_granularity();
+  const size_t most = most_blocks * granularity;
+  blocks_ = blocks_of(image_, granularity * std::max<size_t>((image_.bytes + most - 1) / most, 1));
+}
+
+void StreamableWeights::find_in_file() {
+  const std::byte* const begin = engine_.file->data();
+  const size_t size = engine_.file->size();
+  const auto steps = step_weights(engine_.plan, engine_.graph);
   std::map<const std::byte*, size_t> parts;  // of the file and of memory; each once
   for (const std::vector<StepWeight>& step : steps)
     for (const StepWeight& weight : step) {
@@ -64,20 +83,28 @@ StreamableWeights::StreamableWeights(const Engine::Impl& engine) : engine_(engin
 }
 
 int64_t StreamableWeights::least_budget() const {
-  const size_t blocks = least_blocks(blocks_.steps, blocks_.count);
+  const size_t blocks =
+      least_blocks(blocks_.steps, blocks_.count, is_on_device() ? FarUses::stay : FarUses::come_again);
   return std::min(fixed_bytes_ + static_cast<int64_t>(blocks * blocks_.block_bytes), weight_bytes());
 }
 
 int64_t StreamableWeights::automatic_budget() const {
   constexpr double used = 0.9;  // what else the process takes, and the system
-  const auto available = static_cast<int64_t>(used * static_cast<double>(available_memory()));
+  // What the weights have now is theirs.
+  const int64_t resident = !is_on_device()  ? 0
+                           : engine_.stream ? engine_.stream->counts().resident_bytes
+                           : is_placed()    ? weight_bytes()
+                                            : 0;
+  const int64_t free = is_on_device() ? queue_->free_bytes() + resident : static_cast<int64_t>(available_memory());
+  const auto available = static_cast<int64_t>(used * static_cast<double>(free));
   return std::clamp<int64_t>(available - engine_.arena_bytes(), 0, weight_bytes());
 }
 
 StreamingPlan StreamableWeights::plan(int64_t budget) const {
   const auto block = static_cast<int64_t>(blocks_.block_bytes);
   const auto blocks = static_cast<size_t>(std::max<int64_t>(budget - fixed_bytes_, 0) / block);
-  StreamingPlan plan = plan_streaming(blocks_.steps, blocks_.count, blocks);
+  StreamingPlan plan =
+      plan_streaming(blocks_.steps, blocks_.count, blocks, is_on_device() ? FarUses::stay : FarUses::come_again);
   if (budget >= fixed_bytes_ && plan.staying + plan.window <= blocks) return plan;
   throw Error(
       ErrorCode::invalid_argument,
@@ -90,9 +117,29 @@ StreamingPlan StreamableWeights::plan(int64_t budget) const {
                   least_budget(), format_bytes(static_cast<size_t>(least_budget()))));
 }
 
-std::unique_ptr<WeightStream> StreamableWeights::make_stream(int64_t budget) const {
+bool StreamableWeights::is_placed() const {
+  return std::all_of(engine_.plan.values.begin(), engine_.plan.values.end(), [&](const PlanValue& value) {
+    return value.storage != Storage::constant || value.device.is_host() || value.uploaded;
+  });
+}
+
+std::unique_ptr<WeightStream> StreamableWeights::make_stream(int64_t budget, Plan& plan) const {
+  if (is_on_device()) return make_device_stream(budget, plan);
   if (fits(budget)) return nullptr;
-  return std::make_unique<WeightStream>(engine_.file, blocks_, plan(budget));
+  return std::make_unique<FileWeightStream>(engine_.file, blocks_, this->plan(budget));
+}
+
+std::unique_ptr<WeightStream> StreamableWeights::make_device_stream(int64_t budget, Plan& plan) const {
+  if (!fits(budget)) {
+    auto stream = std::make_unique<DeviceWeightStream>(*engine_.backend, image_, blocks_, this->plan(budget));
+    place_weights(plan, image_, queue_->device(), stream->memory());
+    return stream;
+  }
+  const std::shared_ptr<std::byte> memory = queue_->allocate(image_.bytes, "the weights of an engine");
+  for (const WeightImage::Part& part : image_.parts) queue_->copy_to_device(memory.get() + part.offset, part.bytes);
+  queue_->synchronize();
+  place_weights(plan, image_, queue_->device(), memory);
+  return nullptr;
 }
 
 WeightStreaming describe_streaming(const Engine::Impl& engine) {
@@ -100,7 +147,7 @@ WeightStreaming describe_streaming(const Engine::Impl& engine) {
   WeightStreaming now;
   now.weight_bytes = now.staying_bytes = weights.weight_bytes();
   now.streamable_bytes = weights.streamable_bytes();
-  now.least_budget = engine.file ? weights.least_budget() : -1;
+  now.least_budget = engine.file || weights.is_on_device() ? weights.least_budget() : -1;
   now.automatic_budget = weights.automatic_budget();
   now.budget = engine.weight_budget;
   if (!engine.stream) return now;

@@ -1,32 +1,36 @@
 #include "runtime/streaming_plan.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
+
+#include "base/error.h"
 
 namespace camshaft {
 
 namespace {
 
 // Blocks of other steps between two uses of a block from which on it is given up in between.
-constexpr size_t far_apart = 16;
+constexpr size_t blocks_apart = 16;
 // That are looked at, evenly up to the largest layer.
 constexpr size_t levels = 256;
 
 class StreamingPlanner {
  public:
-  StreamingPlanner(const StepBlocks& steps, size_t blocks)
-      : steps_(steps), is_read_(blocks, false), is_scattered_(blocks, false) {
+  StreamingPlanner(const StepBlocks& steps, size_t blocks, FarUses far_uses)
+      : steps_(steps), far_uses_(far_uses), is_read_(blocks, false), is_scattered_(blocks, false) {
     std::vector<size_t> read_until(blocks, 0);  // of each block: how many were read by the end of its last use
     size_t read = 0;
     for (const std::vector<uint32_t>& step : steps) {
       for (const uint32_t block : step) {
-        if (is_read_[block] && read > read_until[block] + far_apart) is_scattered_[block] = true;
+        if (is_read_[block] && read > read_until[block] + blocks_apart) is_scattered_[block] = true;
         is_read_[block] = true;
         read_until[block] = read + step.size();
       }
       read += step.size();
       largest_ = std::max(largest_, step.size());
     }
+    if (far_uses == FarUses::stay) is_scattered_ = camshaft::far_uses(steps, blocks);
   }
 
   /// The plan with the fewest loads within the budget, or the smallest of all.
@@ -38,12 +42,14 @@ class StreamingPlanner {
       if (fits != best_fits) return fits;
       return fits ? plan.loads < best.loads : size(plan) < size(best);
     };
-    for (const bool keeps_scattered : {true, false})
+    for (const bool keeps_scattered : {true, false}) {
+      if (!keeps_scattered && far_uses_ == FarUses::stay) break;
       for (size_t i = 0; i <= levels; ++i) {
         StreamingPlan plan = at_level(i * largest_ / levels, keeps_scattered);
         if (size(plan) < budget) add_staying(plan, budget - size(plan));
         if (is_better(plan)) best = std::move(plan);
       }
+    }
     return best;
   }
 
@@ -109,22 +115,66 @@ class StreamingPlanner {
   }
 
   const StepBlocks& steps_;
+  const FarUses far_uses_;
   std::vector<bool> is_read_, is_scattered_;
   size_t largest_ = 0;
 };
 
 }  // namespace
 
-StreamingPlan plan_streaming(const StepBlocks& steps, size_t blocks, size_t budget) {
-  const StreamingPlanner planner(steps, blocks);
+std::vector<bool> far_uses(const StepBlocks& steps, size_t blocks) {
+  std::vector<bool> are_far(blocks, false);
+  for (;;) {
+    std::vector<int64_t> last(blocks, -1), apart(blocks, 0);  // steps between uses
+    int64_t now = 0;
+    for (const std::vector<uint32_t>& step : steps) {
+      if (std::all_of(step.begin(), step.end(), [&](uint32_t b) { return are_far[b]; })) continue;
+      for (const uint32_t block : step) {
+        if (last[block] >= 0) apart[block] += std::max<int64_t>(now - last[block] - 1, 0);
+        last[block] = now;
+      }
+      ++now;
+    }
+    int64_t most = 0;
+    for (size_t b = 0; b < blocks; ++b) most = are_far[b] ? most : std::max(most, apart[b]);
+    if (most == 0) return are_far;
+    for (size_t b = 0; b < blocks; ++b) are_far[b] = are_far[b] || 2 * apart[b] >= most;
+  }
+}
+
+StreamingPlan plan_streaming(const StepBlocks& steps, size_t blocks, size_t budget, FarUses far_uses) {
+  const StreamingPlanner planner(steps, blocks, far_uses);
   StreamingPlan plan = planner.best(budget);
   // More than two steps ahead evens out layers that take long and those that do not.
   if (plan.loads > 0 && plan.staying < budget) plan.window = std::max(plan.window, budget - plan.staying);
   return plan;
 }
 
-size_t least_blocks(const StepBlocks& steps, size_t blocks) {
-  return StreamingPlanner::size(StreamingPlanner(steps, blocks).best(0));
+size_t least_blocks(const StepBlocks& steps, size_t blocks, FarUses far_uses) {
+  return StreamingPlanner::size(StreamingPlanner(steps, blocks, far_uses).best(0));
+}
+
+std::vector<int32_t> places_in_window(const StepBlocks& steps, const StreamingPlan& plan) {
+  std::vector<int32_t> places(plan.stays.size(), -1);
+  std::deque<int32_t> free;
+  for (size_t p = 0; p < plan.window; ++p) free.push_back(static_cast<int32_t>(p));
+  std::vector<uint32_t> before, now, left;
+  for (const std::vector<uint32_t>& step : steps) {
+    now.clear();
+    std::copy_if(step.begin(), step.end(), std::back_inserter(now), [&](uint32_t b) { return !plan.stays[b]; });
+    if (now.empty()) continue;
+    for (const uint32_t block : now) {
+      if (places[block] >= 0) continue;
+      if (free.empty()) throw Error(ErrorCode::internal, "the window of a streaming plan has no room for its blocks");
+      places[block] = free.front();
+      free.pop_front();
+    }
+    left.clear();
+    std::set_difference(before.begin(), before.end(), now.begin(), now.end(), std::back_inserter(left));
+    for (const uint32_t block : left) free.push_back(places[block]);
+    std::swap(before, now);
+  }
+  return places;
 }
 
 }  // namespace camshaft

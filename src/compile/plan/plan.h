@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compile/backend.h"
+#include "compile/constants/device_weights.h"
 
 namespace camshaft {
 
@@ -53,6 +54,7 @@ struct PlanStep {
   std::vector<std::string> late_symbols;  ///< that the operator's fields name and only running tells
   std::string description;                ///< the expression that runs, for inspection
   std::vector<PackedUse> packed;          ///< the constants that its kernel reads in packed form
+  std::vector<DeviceWeights> on_device;   ///< those of them that it reads in its device's memory
 };
 
 /// The result of compilation: plain data beside the kernels.

@@ -33,6 +33,10 @@ template <>
 constexpr bool is_same_struct<LaunchConfig, CUlaunchConfig> = true;
 template <>
 constexpr bool is_same_struct<KernelNode, CUDA_KERNEL_NODE_PARAMS_v2> = true;
+template <>
+constexpr bool is_same_struct<MemoryProperties, CUmemAllocationProp> = true;
+template <>
+constexpr bool is_same_struct<MemoryAccess, CUmemAccessDesc> = true;
 #endif
 #ifdef CUBLAS_VERSION
 template <>
@@ -89,6 +93,15 @@ static_assert(node_of_kernel == CU_GRAPH_NODE_TYPE_KERNEL && sizeof(KernelNode) 
               offsetof(KernelNode, shared_bytes) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes) &&
               offsetof(KernelNode, arguments) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kernelParams) &&
               offsetof(KernelNode, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kern));
+static_assert(sizeof(MemoryProperties) == sizeof(CUmemAllocationProp) &&
+              offsetof(MemoryProperties, location_type) == offsetof(CUmemAllocationProp, location) &&
+              offsetof(MemoryProperties, device) ==
+                  offsetof(CUmemAllocationProp, location) + offsetof(CUmemLocation, id) &&
+              MemoryProperties().type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+              MemoryProperties().location_type == CU_MEM_LOCATION_TYPE_DEVICE &&
+              sizeof(MemoryAccess) == sizeof(CUmemAccessDesc) &&
+              offsetof(MemoryAccess, flags) == offsetof(CUmemAccessDesc, flags) &&
+              MemoryAccess().flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 static_assert(int{success} == CUDA_SUCCESS && int{error_out_of_memory} == CUDA_ERROR_OUT_OF_MEMORY &&
               int{error_no_device} == CUDA_ERROR_NO_DEVICE);
 static_assert(int{multiprocessors} == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&

@@ -68,6 +68,23 @@ struct LaunchConfig {
   unsigned attribute_count = 0;
 };
 
+/// CUmemAllocationProp: of memory on a device that is mapped to addresses, for nobody else.
+struct MemoryProperties {
+  int type = 1;  ///< CU_MEM_ALLOCATION_TYPE_PINNED, the only one
+  int handle_types = 0;
+  int location_type = 1;  ///< CU_MEM_LOCATION_TYPE_DEVICE
+  int device = 0;
+  void* win32_data = nullptr;
+  unsigned char flags[8] = {};
+};
+
+/// CUmemAccessDesc
+struct MemoryAccess {
+  int location_type = 1;
+  int device = 0;
+  int flags = 3;  ///< CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+};
+
 /// CUgraphNodeType
 constexpr int node_of_kernel = 0;
 
@@ -124,6 +141,14 @@ struct KernelNode {
   X(cuPointerGetAttributes, (unsigned count, int* attributes, void** values, Pointer memory))          \
   X(cuMemAllocHost_v2, (void** memory, size_t bytes))                                                  \
   X(cuMemFreeHost, (void* memory))                                                                     \
+  X(cuMemGetAllocationGranularity, (size_t * bytes, const MemoryProperties* properties, int option))   \
+  X(cuMemCreate, (uint64_t * memory, size_t bytes, const MemoryProperties* properties, uint64_t flags)) \
+  X(cuMemRelease, (uint64_t memory))                                                                   \
+  X(cuMemAddressReserve, (Pointer * address, size_t bytes, size_t alignment, Pointer at, uint64_t flags)) \
+  X(cuMemAddressFree, (Pointer address, size_t bytes))                                                 \
+  X(cuMemMap, (Pointer address, size_t bytes, size_t offset, uint64_t memory, uint64_t flags))         \
+  X(cuMemUnmap, (Pointer address, size_t bytes))                                                       \
+  X(cuMemSetAccess, (Pointer address, size_t bytes, const MemoryAccess* access, size_t count))         \
   X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                 \
   X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                       \
   X(cuMemcpyDtoDAsync_v2, (Pointer to, Pointer from, size_t bytes, Handle stream))                     \

@@ -123,7 +123,9 @@ void Function::launch(const Stream& stream, const LaunchSize& size, std::span<vo
   const Current current(stream.device());
   const api::Driver& driver = stream.device().driver();
   Config launch(size, stream.handle());
-  if (size.may_start_early && stream.device().facts().features.overlapping_launches)
+  // What waits for an event, of a copy in another stream, does not start before that is over.
+  const bool waits = stream.take_wait();
+  if (size.may_start_early && !waits && stream.device().facts().features.overlapping_launches)
     launch.add(api::LaunchAttribute::programmatic_serialization).is_allowed = 1;
   const api::Result result =
       driver.cuLaunchKernelEx(&launch.config, function_, const_cast<void**>(arguments.data()), nullptr);

@@ -5,10 +5,12 @@
 #include <deque>
 #include <iterator>
 
+#include "backends/cuda/driver/block_memory.h"
 #include "backends/cuda/driver/check.h"
 #include "backends/cuda/driver/forked_child.h"
 #include "backends/cuda/driver/memory.h"
 #include "base/error.h"
+#include "base/format_bytes.h"
 
 namespace camshaft::cuda {
 
@@ -84,6 +86,37 @@ std::shared_ptr<std::byte> Queue::allocate(size_t bytes, std::string_view purpos
   };
   const auto held = std::make_shared<Held>(Held{device_, DeviceBuffer(*device_, bytes, purpose)});
   return {held, held->buffer.data()};
+}
+
+std::shared_ptr<std::byte> Queue::allocate_blocks(std::span<const int32_t> slots, size_t block_bytes,
+                                                  std::string_view purpose) {
+  if (slots.empty()) return nullptr;
+  refuse_in_callers_recording("taking memory");
+  struct Held {
+    std::shared_ptr<const Device> device;
+    BlockMemory memory;
+  };
+  const std::shared_ptr<Held> held(new Held{device_, BlockMemory(*device_, slots, block_bytes, purpose)});
+  return {held, held->memory.data()};
+}
+
+size_t Queue::block_granularity() const {
+  return BlockMemory::granularity(*device_);
+}
+
+std::shared_ptr<std::byte> Queue::allocate_pinned(size_t bytes, std::string_view purpose) {
+  if (bytes == 0) return nullptr;
+  refuse_in_callers_recording("taking memory");
+  const Current current(*device_);
+  void* memory = nullptr;
+  const api::Result result = device_->driver().cuMemAllocHost_v2(&memory, bytes);
+  if (result == api::error_out_of_memory)
+    throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: {} of the host's that GPU {} copies from, for {}",
+                                                      format_bytes(bytes), device_->facts().ordinal, purpose));
+  check(device_->driver(), result, "taking memory of the host that the device copies from");
+  return {static_cast<std::byte*>(memory), [device = device_](std::byte* taken) {
+            release_on(*device, [&](const api::Driver& driver) { driver.cuMemFreeHost(taken); });
+          }};
 }
 
 std::unique_ptr<DeviceEvent> Queue::make_event() {
@@ -170,6 +203,10 @@ void Queue::start_recording() {
   Recording::begin(own_);
   is_recording_ = true;
   parts_ = {};
+}
+
+void Queue::begin_part() {
+  parts_.begin(own_);
 }
 
 void Queue::finish_part() {

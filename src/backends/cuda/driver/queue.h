@@ -14,6 +14,11 @@ class Queue final : public DeviceQueue {
       : device_(std::move(device)), own_(*device_), run_end_(*device_), complaints_(*device_) {}
   DeviceId device() const override { return DeviceId::gpu(device_->facts().ordinal); }
   std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) override;
+  std::shared_ptr<std::byte> allocate_blocks(std::span<const int32_t> slots, size_t block_bytes,
+                                             std::string_view purpose) override;
+  size_t block_granularity() const override;
+  std::shared_ptr<std::byte> allocate_pinned(size_t bytes, std::string_view purpose) override;
+  int64_t free_bytes() const override { return device_->free_bytes(); }
   void copy_to_device(std::byte* to, std::span<const std::byte> from) override {
     refuse_in_callers_recording("copying to the device");
     stream().copy_to_device(to, from);
@@ -44,6 +49,7 @@ class Queue final : public DeviceQueue {
 
   /// In the queue's own stream, whichever is used: the default stream cannot be recorded.
   void start_recording() override;
+  void begin_part() override;
   void finish_part() override;
   std::unique_ptr<DeviceRecording> finish_recording() override;
 

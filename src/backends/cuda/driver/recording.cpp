@@ -50,22 +50,32 @@ bool is_same_launch(const api::KernelNode& a, const api::KernelNode& b) {
 
 }  // namespace
 
-void RecordingParts::finish(const Stream& stream) {
+std::optional<RecordingParts::Recorded> RecordingParts::recorded(const Stream& stream) {
   const Current current(stream.device());
   const api::Driver& driver = stream.device().driver();
-  nodes_.push_back(nullptr);
-  if (!driver.cuStreamGetCaptureInfo_v3) return;
+  if (!driver.cuStreamGetCaptureInfo_v3) return std::nullopt;
   int status = 0;
   api::Handle graph = nullptr;
   const api::Handle* latest = nullptr;
   const void* edges = nullptr;  // how they are waited for, without which the driver does not name them
-  size_t latest_count = 0, recorded = 0;
+  size_t latest_count = 0;
+  Recorded recorded;
   if (driver.cuStreamGetCaptureInfo_v3(stream.handle(), &status, nullptr, &graph, &latest, &edges, &latest_count) !=
           api::success ||
-      !graph || driver.cuGraphGetNodes(graph, nullptr, &recorded) != api::success)
-    return;
-  if (recorded == recorded_ + 1 && latest_count == 1) nodes_.back() = latest[0];
-  recorded_ = recorded;
+      !graph || driver.cuGraphGetNodes(graph, nullptr, &recorded.count) != api::success)
+    return std::nullopt;
+  if (latest_count == 1) recorded.latest = latest[0];
+  return recorded;
+}
+
+void RecordingParts::begin(const Stream& stream) {
+  if (const auto now = recorded(stream)) recorded_ = now->count;
+}
+
+void RecordingParts::finish(const Stream& stream) {
+  const auto now = recorded(stream);
+  nodes_.push_back(now && now->count == recorded_ + 1 ? now->latest : nullptr);
+  if (now) recorded_ = now->count;
 }
 
 void Recording::begin(const Stream& stream) {

@@ -1,6 +1,7 @@
 // Work of a stream that was recorded, to be launched as one.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "backends/cuda/driver/stream.h"
@@ -10,12 +11,21 @@ namespace camshaft::cuda {
 /// Which kernels of a recording make which part of it.
 class RecordingParts {
  public:
-  /// What the stream has recorded since the part before is one.
+  /// What the stream has recorded since the part before is of none.
+  void begin(const Stream& stream);
+  /// What the stream has recorded since the part before, or begin(), is one.
   void finish(const Stream& stream);
   /// Of each part the node that is its kernel; null where it is not one kernel, or the driver is too old to say.
   const std::vector<api::Handle>& nodes() const { return nodes_; }
 
  private:
+  struct Recorded {
+    size_t count = 0;              // of nodes
+    api::Handle latest = nullptr;  // null where it is not one
+  };
+  /// Nothing where the driver is too old to say.
+  static std::optional<Recorded> recorded(const Stream& stream);
+
   std::vector<api::Handle> nodes_;
   size_t recorded_ = 0;
 };

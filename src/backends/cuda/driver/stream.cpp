@@ -89,6 +89,7 @@ void Event::hold_back(const Stream& stream) const {
   const Current current(stream.device());
   check(device_.driver(), device_.driver().cuStreamWaitEvent(stream.handle(), event_, 0),
         "putting work after what an event marks");
+  stream.note_wait();
 }
 
 void Event::synchronize() const {

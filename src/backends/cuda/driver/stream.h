@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 
 #include "backends/cuda/driver/memory.h"
 
@@ -25,6 +26,10 @@ class Stream {
   /// Waits until all work is done; throws Error for what failed in it.
   void synchronize() const;
 
+  /// Whether what comes next waits for an event; asking makes that known.
+  bool take_wait() const { return std::exchange(waits_, false); }
+  void note_wait() const { waits_ = true; }
+
   /// Copies, in the stream's order. Host memory that is not pinned is copied before the call returns, in effect.
   void copy_to_device(std::byte* to, std::span<const std::byte> from) const;
   void copy_to_host(std::span<std::byte> to, const std::byte* from) const;
@@ -35,6 +40,7 @@ class Stream {
   const Device& device_;
   api::Handle stream_ = nullptr;
   bool is_own_ = true;
+  mutable bool waits_ = false;
 };
 
 /// A moment in the work of a stream. Must not outlive its device.

@@ -13,7 +13,7 @@ constexpr int most_of_a_cluster = 8;
 }  // namespace
 
 CompiledProduct::CompiledProduct(const Workshop& workshop, const ProductView& view, const TileChoice& choice,
-                                 const ContractSize& optimum, std::shared_ptr<const DeviceBuffer> weight_rows,
+                                 const ContractSize& optimum, DeviceWeights weight_rows,
                                  std::shared_ptr<const DeviceBuffer> begin_of_sums)
     : device(workshop.device()),
       tile(choice.tile),

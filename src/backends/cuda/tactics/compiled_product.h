@@ -12,6 +12,7 @@
 #include "backends/cuda/tactics/product_view.h"
 #include "backends/cuda/tactics/tile_choice.h"
 #include "backends/cuda/tactics/weight_only_view.h"
+#include "compile/constants/device_weights.h"
 
 namespace camshaft::cuda {
 
@@ -23,7 +24,7 @@ enum class Aligned : uint8_t { nothing, slices, all };
 class CompiledProduct {
  public:
   CompiledProduct(const Workshop& workshop, const ProductView& view, const TileChoice& choice,
-                  const ContractSize& optimum, std::shared_ptr<const DeviceBuffer> weight_rows,
+                  const ContractSize& optimum, DeviceWeights weight_rows,
                   std::shared_ptr<const DeviceBuffer> begin_of_sums = nullptr);
 
   const Function& function(Aligned aligned) const;
@@ -42,7 +43,7 @@ class CompiledProduct {
 
   std::shared_ptr<const Device> device;  // outlives the functions
   ContractTile tile;
-  std::shared_ptr<const DeviceBuffer> weights;  // null without any
+  DeviceWeights weights;                        // none where B is no constant
   std::shared_ptr<const DeviceBuffer> begin;    // of sums of bytes: see ContractParameters
   std::shared_ptr<const DeviceSteps> steps;     // in the place of weights, where B is made of them
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/bring_weights.h"
 #include "backends/cuda/tactics/product_kernel.h"
 #include "backends/cuda/tactics/product_launch.h"
 #include "compile/optimum.h"
@@ -102,16 +103,15 @@ std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Ta
   const std::vector<TileChoice> choices = tile_choices(view.form, optimum, device);
   const auto choice =
       std::find_if(choices.begin(), choices.end(), [&](const TileChoice& c) { return c.parameters() == parameters; });
-  const auto on_device = [&](std::span<const std::byte> bytes) {
-    return std::make_shared<const DeviceBuffer>(upload(*workshop.device(), bytes, "the weights of an engine"));
-  };
-  std::shared_ptr<const DeviceBuffer> weights, begin;
+  DeviceWeights weights;
+  std::shared_ptr<const DeviceBuffer> begin;
   if (view.rows) {
     const auto rows = pack_weight_rows(region, static_cast<size_t>(view.b), *view.rows, constants);
-    weights = on_device(rows);
+    weights = bring_weights(workshop.device(), rows);
     if (view.bytes) {
       const std::vector<int32_t> sums = begin_of_sums(region, view, rows);
-      begin = on_device(std::as_bytes(std::span(sums)));
+      begin = std::make_shared<const DeviceBuffer>(
+          upload(*workshop.device(), std::as_bytes(std::span(sums)), "the weights of an engine"));
     }
   }
   auto compiled =
@@ -122,7 +122,7 @@ std::shared_ptr<const Kernel> compile_product(const RegionView& region, const Ta
 }  // namespace
 
 std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view, const Workshop& workshop,
-                                             std::shared_ptr<const DeviceBuffer> weights) {
+                                             DeviceWeights weights) {
   const ContractSize optimum = size_at_optimum(region, view);
   const TileChoice choice = tile_choices(view.form, optimum, workshop.device()->facts()).front();
   auto compiled = std::make_unique<CompiledProduct>(workshop, view, choice, optimum, std::move(weights));

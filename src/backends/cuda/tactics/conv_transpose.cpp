@@ -4,6 +4,7 @@
 
 #include "backends/cuda/device/conv_transpose_parameters.h"
 #include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/bring_weights.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/direct_conv.h"
 #include "backends/cuda/tactics/narrow.h"
@@ -40,7 +41,7 @@ std::optional<TransposeView> view_transpose(const RegionView& region, const Devi
 struct TransposeModule {
   std::shared_ptr<const Device> device;  // outlives the others
   std::array<Function, 2> functions;     // [of vectors]
-  DeviceBuffer weights;
+  DeviceWeights weights;
 };
 
 class TransposeLaunch final : public Launch {
@@ -142,9 +143,9 @@ std::shared_ptr<const Kernel> compile_conv_transpose(const RegionView& region, c
       "conv_transpose",
       conv_transpose_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue, false)));
   compiled.functions = {module.function("conv_transpose_any"), module.function("conv_transpose_vector")};
-  compiled.weights = upload(*compiled.device,
-                            pack_weight_rows(region, static_cast<size_t>(view.direct.weights), view.rows(), constants),
-                            "the weights of an engine");
+  compiled.weights =
+      bring_weights(compiled.device,
+                    pack_weight_rows(region, static_cast<size_t>(view.direct.weights), view.rows(), constants));
   return std::make_shared<TransposeKernel>(std::move(view), std::move(compiled));
 }
 

@@ -5,6 +5,7 @@
 
 #include "backends/cuda/device/depthwise_parameters.h"
 #include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/bring_weights.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/direct_conv.h"
 #include "backends/cuda/tactics/narrow.h"
@@ -61,7 +62,7 @@ struct DepthwiseModule {
   std::array<std::array<Function, 2>, 2> functions;  // [of strips][of vectors]
   std::array<Function, 2> by_rows;                   // [of vectors]; of strips as at the optimum, with `rows`
   unsigned row_threads = 0;
-  DeviceBuffer weights;
+  DeviceWeights weights;
 };
 
 class DepthwiseLaunch final : public Launch {
@@ -206,9 +207,8 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const 
       compiled.by_rows[vector] = module.function(DepthwiseFunction{compiled.strips, true, vector}.name());
   }
   compiled.row_threads = threads_of_rows(view.direct.window);
-  compiled.weights = upload(*compiled.device,
-                            pack_weight_rows(region, static_cast<size_t>(view.direct.weights), view.rows(), constants),
-                            "the weights of an engine");
+  compiled.weights = bring_weights(
+      compiled.device, pack_weight_rows(region, static_cast<size_t>(view.direct.weights), view.rows(), constants));
   return std::make_shared<DepthwiseKernel>(region, std::move(view), std::move(compiled));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cuda/tactics/bring_weights.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/product_kernel.h"
 #include "base/float_types.h"
@@ -110,9 +111,8 @@ LibraryOperands::LibraryOperands(const RegionView& region, LibraryView view, con
     : view_(std::move(view)), device_(workshop.device()) {
   ProductView& product = view_.product;
   if (product.rows)
-    weights_ = std::make_shared<const DeviceBuffer>(
-        upload(*device_, pack_weight_rows(region, static_cast<size_t>(product.b), *product.rows, constants),
-               "the weights of an engine"));
+    weights_ = bring_weights(
+        device_, pack_weight_rows(region, static_cast<size_t>(product.b), *product.rows, constants));
   own_ = product_kernel(region, product, workshop, weights_);
   if (view_.narrows_bias) {
     const Tensor& wide = *region.constant(static_cast<size_t>(view_.input_of(view_.linear.bias)));
@@ -128,7 +128,7 @@ LibraryAddresses LibraryOperands::bind(const LaunchArguments& arguments) const {
   const auto input = [&](int32_t i) { return i < 0 ? nullptr : arguments.inputs[static_cast<size_t>(i)]; };
   LibraryAddresses at;
   at.a = input(view_.product.a);
-  at.b = view_.product.rows ? weights_->data() : input(view_.product.b);
+  at.b = view_.product.rows ? weights_.data() : input(view_.product.b);
   at.residual = input(view_.input_of(view_.linear.residual));
   at.bias = view_.narrows_bias ? bias_.data() : input(view_.input_of(view_.linear.bias));
   at.c = arguments.outputs[0];

@@ -8,6 +8,7 @@
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/linear_epilogue.h"
 #include "backends/cuda/tactics/product_view.h"
+#include "compile/constants/device_weights.h"
 
 namespace camshaft::cuda {
 
@@ -63,7 +64,7 @@ class LibraryOperands {
   LibraryView view_;
   ops::MatMul matmul_;
   std::shared_ptr<const Device> device_;  // outlives the buffers
-  std::shared_ptr<const DeviceBuffer> weights_;
+  DeviceWeights weights_;
   DeviceBuffer bias_;
   std::shared_ptr<const Kernel> own_;
 };

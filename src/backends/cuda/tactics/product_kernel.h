@@ -11,7 +11,7 @@ namespace camshaft::cuda {
 /// A kernel for the product of view_product(), in the tile that the cost model finds best: nothing is compiled before
 /// shapes are prepared. `weights`: the rows of a constant b on the device, as pack_weight_rows() lays them out.
 std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view, const Workshop& workshop,
-                                             std::shared_ptr<const DeviceBuffer> weights);
+                                             DeviceWeights weights);
 
 /// The same of what is compiled in a tile that was chosen; its function for operands as far as they are known is made.
 std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view,

@@ -106,7 +106,7 @@ class ProductLaunch final : public Launch {
     if (blocks_ == 0) return;
     p_.a = arguments.inputs[static_cast<size_t>(view_.a)];
     p_.b = view_.steps  ? compiled_.steps->steps.data()
-           : view_.rows ? compiled_.weights->data()
+           : view_.rows ? compiled_.weights.data()
                         : arguments.inputs[static_cast<size_t>(view_.b)];
     p_.c = arguments.outputs[0];
     p_.a_vector = a_can_be_vector_ && is_aligned(p_.a);
@@ -208,7 +208,7 @@ class ProductLaunch final : public Launch {
     const uint64_t row = static_cast<uint64_t>(p_.b_row) * element_bytes();
     constexpr uint32_t part = 32;
     const auto parts = static_cast<uint32_t>(compiled_.tile.n / compiled_.tile.cluster) / part;
-    map(maps_.b, const_cast<std::byte*>(compiled_.weights->data()), {p_.k, 2, 4, 4, p_.n / part},
+    map(maps_.b, const_cast<std::byte*>(compiled_.weights.data()), {p_.k, 2, 4, 4, p_.n / part},
         {row, 8 * row, 2 * row, part * row}, {2, 4, 4, parts});
   }
 

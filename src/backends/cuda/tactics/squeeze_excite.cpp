@@ -5,6 +5,7 @@
 
 #include "backends/cuda/device/squeeze_excite_parameters.h"
 #include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/bring_weights.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/epilogue.h"
 #include "backends/cuda/tactics/narrow.h"
@@ -100,7 +101,7 @@ bool can_run(const SqueezeExciteView& view, int64_t blocks, int64_t threads, con
 struct SqueezeExciteModule {
   std::shared_ptr<const Device> device;  // outlives the others
   Function functions[2][2];              // [streamed, held][any, vector]
-  DeviceBuffer squeeze, excite;
+  DeviceWeights squeeze, excite;
   int64_t blocks = 1, threads = 512;
 };
 
@@ -243,8 +244,7 @@ std::shared_ptr<const Kernel> compile_squeeze_excite(const RegionView& region, c
     for (size_t vector = 0; vector < 2; ++vector)
       compiled.functions[held][vector] = module.function(names[held][vector], most_shared, compiled.blocks > 8);
   const auto weights = [&](int32_t input, const WeightRows& rows) {
-    return upload(*compiled.device, pack_weight_rows(region, static_cast<size_t>(input), rows, constants),
-                  "the weights of an engine");
+    return bring_weights(compiled.device, pack_weight_rows(region, static_cast<size_t>(input), rows, constants));
   };
   compiled.squeeze = weights(view.squeeze, view.squeeze_rows);
   compiled.excite = weights(view.excite, view.excite_rows);

@@ -108,7 +108,7 @@ std::shared_ptr<const Kernel> compile_tiles(const RegionView& region, const Tact
   const std::vector<TileChoice> choices = tile_choices(view.form, optimum, device);
   const auto choice =
       std::find_if(choices.begin(), choices.end(), [&](const TileChoice& c) { return c.parameters() == parameters; });
-  auto compiled = std::make_unique<CompiledProduct>(workshop, view, *choice, optimum, nullptr);
+  auto compiled = std::make_unique<CompiledProduct>(workshop, view, *choice, optimum, DeviceWeights());
   compiled->steps = bring_steps(region, *view_weight_only(region), workshop, constants);
   return product_kernel(region, std::move(view), std::move(compiled));
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cuda/driver/queue.h"
+#include "backends/cuda/tactics/bring_weights.h"
 #include "backends/cuda/tactics/product_view.h"
 #include "compile/constants/step_fragments.h"
 #include "compile/optimum.h"
@@ -59,7 +59,7 @@ std::shared_ptr<const DeviceSteps> bring_steps(const RegionView& region, const W
   const StepFragments steps{view.bits(), view.k, view.n, view.op.transposed};
   const StepParameters parameters{view.blocks(), view.n, view.pitch(), view.op.transposed};
   const auto on_device = [&](std::span<const std::byte> bytes) {
-    return upload(*workshop.device(), bytes, "the weights of an engine");
+    return bring_weights(workshop.device(), bytes);
   };
   auto made = std::make_shared<DeviceSteps>();
   made->steps = on_device(pack_steps(region, static_cast<size_t>(view.steps), steps, constants));

@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "backends/cuda/driver/memory.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/epilogue.h"
+#include "compile/constants/device_weights.h"
 #include "compile/region/contract_view.h"
 #include "ir/ops/weight_only.h"
 
@@ -52,7 +52,7 @@ double rows_at_optimum(const RegionView& region, const WeightOnlyView& view);
 
 /// The weights on a device, as compile/constants/step_fragments.h lays them out.
 struct DeviceSteps {
-  DeviceBuffer steps, scales, zeros;  ///< the latter empty where there is one for all
+  DeviceWeights steps, scales, zeros;  ///< the latter empty where there is one for all
 };
 std::shared_ptr<const DeviceSteps> bring_steps(const RegionView& region, const WeightOnlyView& view,
                                                const Workshop& workshop, PackedConstants& constants);

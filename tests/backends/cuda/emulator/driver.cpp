@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <tuple>
 #include <type_traits>
 
 #include "backends/cuda/driver/c_api.h"
@@ -18,6 +19,7 @@
 #include "faults.h"
 #include "grid.h"
 #include "library.h"
+#include "mapped_memory.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
@@ -42,6 +44,8 @@ enum : Result {
   invalid_cluster_size = 912,
   capture_unsupported = 900,
   capture_invalidated = 901,
+  capture_unmatched = 903,
+  capture_unjoined = 904,
   capture_isolation = 905,
 };
 
@@ -65,7 +69,8 @@ struct Event {
   int device = 0;
   Clock::time_point time{};
   Stream* stream = nullptr;         // null: not recorded
-  std::shared_ptr<Nodes> captured;  // in this capture, as a place in it and no moment
+  std::shared_ptr<Nodes> captured;  // in this capture, as a place in it and no moment …
+  std::vector<void*> latest;        // … behind these nodes
 };
 
 struct Graph {
@@ -76,6 +81,7 @@ struct Graph {
 struct Executable {
   std::vector<const Node*> nodes;  // of the graph that it was made of
   std::vector<Work> work;
+  unsigned launches = 0;
 };
 
 bool initialized = false;
@@ -153,6 +159,10 @@ size_t facts::memory_bytes() {
   return static_cast<size_t>(from_environment("CAMSHAFT_EMULATED_MEMORY", 8L << 30));
 }
 
+size_t facts::granularity() {
+  return static_cast<size_t>(from_environment("CAMSHAFT_EMULATED_GRANULARITY", 64 << 10));
+}
+
 size_t facts::shared_bytes_per_block() {
   return static_cast<size_t>(camshaft::cuda::features_of(capability()).shared_bytes_per_block);
 }
@@ -191,6 +201,8 @@ EMULATOR_API Result cuGetErrorName(Result error, const char** name) {
                                                       {launch_failed, "CUDA_ERROR_LAUNCH_FAILED"},
                                                       {capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
                                                       {capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+                                                      {capture_unmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED"},
+                                                      {capture_unjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
                                                       {capture_isolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"}};
   const auto found = names.find(error);
   if (found == names.end()) return invalid_value;
@@ -339,6 +351,7 @@ EMULATOR_API Result cuEventRecord(Handle event, Handle handle) {
     auto* recorded = static_cast<Event*>(event);
     if (recorded->device != stream.device) return Result{invalid_handle};
     recorded->captured = stream.captured;
+    recorded->latest = stream.latest;
     if (stream.captured) return Result{success};
     recorded->stream = &stream;
     stream.add([recorded] {
@@ -381,17 +394,28 @@ EMULATOR_API Result cuEventElapsedTime(float* milliseconds, Handle from, Handle 
 }
 
 // What the event stands for, on whichever device, is done at once: later than the stream may, and earlier than it must.
+// In a capture the stream's work comes behind it; a stream that was not captured joins.
 EMULATOR_API Result cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
   const std::lock_guard lock(device_mutex());
   if (pushed.empty()) return invalid_context;
-  const auto& captured = static_cast<Event*>(event)->captured;
+  const auto& [captured, latest] = std::tie(static_cast<Event*>(event)->captured, static_cast<Event*>(event)->latest);
   Stream* waits = find_stream(stream, current_device());
   if (waits == nullptr || waits->device != current_device()) return invalid_handle;
+  if (captured && !waits->captured && stream != nullptr) {
+    waits->captured = captured;
+    waits->latest.clear();
+    waits->has_joined = true;
+  }
   if (waits->captured != captured) {
     waits->is_invalid = true;
     return capture_isolation;
   }
-  if (captured) return success;
+  if (captured) {
+    for (void* node : latest)
+      if (std::find(waits->latest.begin(), waits->latest.end(), node) == waits->latest.end())
+        waits->latest.push_back(node);
+    return success;
+  }
   Stream* other = static_cast<Event*>(event)->stream;
   if (other == nullptr || other == waits || find_stream(other, current_device()) == nullptr) return success;
   finish(*other);
@@ -419,6 +443,54 @@ EMULATOR_API Result cuMemFree_v2(Pointer memory) {
   if (captures > 0) return capture_unsupported;
   finish_all();
   return memory == 0 || release(memory) ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuMemGetAllocationGranularity(size_t* bytes, const MemoryProperties*, int) {
+  if (pushed.empty()) return invalid_context;
+  *bytes = facts::granularity();
+  return success;
+}
+
+EMULATOR_API Result cuMemCreate(uint64_t* memory, size_t bytes, const MemoryProperties* properties, uint64_t flags) {
+  const MemoryProperties of_device;
+  if (pushed.empty()) return invalid_context;
+  if (captures > 0) return capture_unsupported;
+  if (flags != 0 || bytes == 0 || bytes % facts::granularity() != 0 || properties->type != of_device.type ||
+      properties->location_type != of_device.location_type || properties->device != current_device())
+    return invalid_value;
+  *memory = create_memory(bytes, current_device());
+  return *memory != 0 ? Result{success} : Result{error_out_of_memory};
+}
+
+EMULATOR_API Result cuMemRelease(uint64_t memory) {
+  return release_memory(memory) ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuMemAddressReserve(Pointer* address, size_t bytes, size_t, Pointer, uint64_t) {
+  if (pushed.empty()) return invalid_context;
+  if (bytes == 0 || bytes % facts::granularity() != 0) return invalid_value;
+  *address = reserve_addresses(bytes);
+  return *address != 0 ? Result{success} : Result{error_out_of_memory};
+}
+
+EMULATOR_API Result cuMemAddressFree(Pointer address, size_t bytes) {
+  return free_addresses(address, bytes) ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuMemMap(Pointer address, size_t bytes, size_t offset, uint64_t memory, uint64_t) {
+  return offset == 0 && map_memory(address, bytes, memory) ? Result{success} : Result{invalid_value};
+}
+
+// A device does not wait for its work here: who frees what is in use has made a mistake.
+EMULATOR_API Result cuMemUnmap(Pointer address, size_t bytes) {
+  return unmap_memory(address, bytes) ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuMemSetAccess(Pointer address, size_t bytes, const MemoryAccess* access, size_t count) {
+  const MemoryAccess wanted;
+  if (count != 1 || access->location_type != wanted.location_type || access->flags != wanted.flags)
+    return invalid_value;
+  return open_memory(address, bytes, access->device) ? Result{success} : Result{invalid_value};
 }
 
 EMULATOR_API Result cuMemAllocAsync(Pointer* memory, size_t bytes, Handle) {
@@ -729,21 +801,45 @@ EMULATOR_API Result cuStreamBeginCapture_v2(Handle handle, int) {
   return on(handle, [&](Stream& stream) {
     if (handle == nullptr || stream.captured) return Result{capture_unsupported};
     stream.captured = std::make_shared<Nodes>();
-    stream.latest = nullptr;
-    stream.is_invalid = false;
+    stream.latest.clear();
+    stream.is_invalid = stream.has_joined = false;
     ++captures;
     return Result{success};
   });
 }
 
+namespace {
+
+// Ends the capture of the streams that joined it. Whether all that they recorded comes before these nodes or is them.
+bool end_joined(const std::shared_ptr<Nodes>& captured, const std::vector<void*>& last) {
+  std::set<const void*> before(last.begin(), last.end());
+  for (auto node = captured->rbegin(); node != captured->rend(); ++node)
+    if (before.contains(node->get())) before.insert((*node)->after.begin(), (*node)->after.end());
+  bool are_behind = true;
+  for_each_stream([&](Stream& stream) {
+    if (stream.captured != captured) return;
+    are_behind = are_behind && !stream.is_invalid &&
+                 std::all_of(stream.latest.begin(), stream.latest.end(), [&](void* n) { return before.contains(n); });
+    stream.captured = nullptr;
+    stream.latest.clear();
+    stream.has_joined = false;
+  });
+  return are_behind;
+}
+
+}  // namespace
+
 EMULATOR_API Result cuStreamEndCapture(Handle handle, Handle* graph) {
   return on(handle, [&](Stream& stream) {
     *graph = nullptr;
     if (!stream.captured) return Result{capture_unsupported};
+    if (stream.has_joined) return Result{capture_unmatched};
     const auto captured = std::move(stream.captured);
     stream.captured = nullptr;
     --captures;
+    const bool are_behind = end_joined(captured, stream.latest);
     if (stream.is_invalid) return Result{capture_invalidated};
+    if (!are_behind) return Result{capture_unjoined};
     *graph = new Graph{captured, captured.get()};
     return Result{success};
   });
@@ -803,9 +899,9 @@ EMULATOR_API Result cuStreamGetCaptureInfo_v3(Handle handle, int* status, uint64
     being_made.nodes = stream.captured.get();
     if (id) *id = reinterpret_cast<uintptr_t>(stream.captured.get());
     if (graph) *graph = &being_made;
-    if (dependencies) *dependencies = &stream.latest;
-    if (edges) *edges = &stream.latest;  // data of an edge, as long as a pointer
-    if (count) *count = stream.latest ? 1 : 0;
+    if (dependencies) *dependencies = stream.latest.data();
+    if (edges) *edges = stream.latest.data();  // data of an edge, as long as a pointer
+    if (count) *count = stream.latest.size();
     return Result{success};
   });
 }
@@ -831,7 +927,7 @@ EMULATOR_API Result cuGraphKernelNodeGetParams_v2(Handle node, KernelNode* param
 }
 
 EMULATOR_API Result cuGraphExecKernelNodeSetParams_v2(Handle executable, Handle node, const KernelNode* parameters) {
-  auto& [nodes, work] = *static_cast<Executable*>(executable);
+  auto& [nodes, work, launches] = *static_cast<Executable*>(executable);
   const auto found = std::find(nodes.begin(), nodes.end(), node);
   if (found == nodes.end() || !(*found)->kernel || (*found)->kernel->launch.function != parameters->function)
     return invalid_value;
@@ -856,9 +952,43 @@ EMULATOR_API Result cuGraphInstantiateWithFlags(Handle* executable, Handle graph
   return success;
 }
 
+namespace {
+
+// An order that the edges allow: what is no kernel comes as early as it may, or as late, in every other launch.
+std::vector<size_t> order_of(const std::vector<const Node*>& nodes, bool kernels_first) {
+  std::map<const void*, size_t> place;
+  for (size_t n = 0; n < nodes.size(); ++n) place[nodes[n]] = n;
+  std::vector<size_t> order;
+  bool is_chain = true;
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    is_chain = is_chain && (n == 0 || (nodes[n]->after.size() == 1 && nodes[n]->after[0] == nodes[n - 1]));
+    order.push_back(n);
+  }
+  if (is_chain) return order;
+  order.clear();
+  std::vector<bool> is_done(nodes.size(), false);
+  while (order.size() < nodes.size()) {
+    size_t next = nodes.size();
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      const auto is_before = [&](void* node) { return is_done[place.at(node)]; };
+      if (is_done[n] || !std::all_of(nodes[n]->after.begin(), nodes[n]->after.end(), is_before)) continue;
+      if (next == nodes.size()) next = n;
+      if ((nodes[n]->kernel != nullptr) != kernels_first) continue;
+      next = n;
+      break;
+    }
+    is_done[next] = true;
+    order.push_back(next);
+  }
+  return order;
+}
+
+}  // namespace
+
 EMULATOR_API Result cuGraphLaunch(Handle executable, Handle handle) {
   return on(handle, [&](Stream& stream) {
-    for (const Work& work : static_cast<Executable*>(executable)->work) stream.add(work);
+    auto& [nodes, work, launches] = *static_cast<Executable*>(executable);
+    for (const size_t n : order_of(nodes, launches++ % 2 == 0)) stream.add(work[n]);
     return Result{success};
   });
 }

@@ -87,6 +87,42 @@ bool release(uintptr_t address) {
   return true;
 }
 
+uintptr_t reserve(size_t bytes) {
+  const std::lock_guard lock(memory().mutex);
+  const size_t granularity = facts::granularity();
+  const uintptr_t address = (memory().next_address + granularity - 1) / granularity * granularity;
+  void* mapped = mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                      -1, 0);
+  memory().next_address = address + bytes + room_between;
+  return mapped == MAP_FAILED ? 0 : reinterpret_cast<uintptr_t>(mapped);
+}
+
+void take(int device, size_t bytes) {
+  const std::lock_guard lock(memory().mutex);
+  memory().used[device] += bytes;
+}
+
+void give(int device, size_t bytes) {
+  const std::lock_guard lock(memory().mutex);
+  memory().used[device] -= bytes;
+}
+
+void add_mapping(uintptr_t address, size_t bytes, int device) {
+  const std::lock_guard lock(memory().mutex);
+  Allocation made;
+  made.device = device;
+  made.bytes = made.page_bytes = bytes;
+  made.pages = reinterpret_cast<std::byte*>(address);
+  protect(made, memory().accesses > 0);
+  memory().allocations.insert_or_assign(address, made);
+}
+
+void forget_mapping(uintptr_t address) {
+  const std::lock_guard lock(memory().mutex);
+  if (const auto* found = before(address); found && address < found->first + found->second.bytes)
+    memory().allocations.erase(found->first);
+}
+
 size_t free_bytes(int device) {
   const std::lock_guard lock(memory().mutex);
   return facts::memory_bytes() - std::min(memory().used[device], facts::memory_bytes());

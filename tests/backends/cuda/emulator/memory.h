@@ -12,6 +12,14 @@ uintptr_t allocate(size_t bytes, int device);
 /// False for an address that allocate() did not give.
 bool release(uintptr_t address);
 size_t free_bytes(int device);
+/// Addresses for memory that is mapped there by others (mapped_memory.h); 0 when there are none.
+uintptr_t reserve(size_t bytes);
+/// Memory that others have: so many bytes less are free, and as many more again.
+void take(int device, size_t bytes);
+void give(int device, size_t bytes);
+/// Pages with memory that others have put there are an allocation, until forget_mapping() of an address in it.
+void add_mapping(uintptr_t address, size_t bytes, int device);
+void forget_mapping(uintptr_t address);
 /// Whether all of these bytes belong to one allocation.
 bool is_device_memory(uintptr_t address, size_t bytes);
 /// Whose memory an address is in, or just behind; -1 for no device's.

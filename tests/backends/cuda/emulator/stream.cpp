@@ -70,6 +70,11 @@ Stream* find_stream(void* handle, int device) {
   return found == streams().end() ? nullptr : *found;
 }
 
+void for_each_stream(const std::function<void(Stream&)>& call) {
+  const std::lock_guard lock(device_mutex());
+  for (Stream* stream : streams()) call(*stream);
+}
+
 std::string& last_problem() {
   static auto* problem = new std::string;
   return *problem;

@@ -29,10 +29,11 @@ struct KernelCall {
   Work work;
 };
 
-/// In a graph: a kernel, or anything else.
+/// In a graph: a kernel, or anything else, behind other nodes.
 struct Node {
   Work work;
   std::shared_ptr<KernelCall> kernel;
+  std::vector<void*> after;
 };
 using Nodes = std::vector<std::unique_ptr<Node>>;
 
@@ -43,13 +44,14 @@ struct Stream {
   std::vector<Work> waiting;
   std::string problem;              ///< of the first work that failed; nothing is done after it
   std::shared_ptr<Nodes> captured;  ///< where calls go while it is being captured
-  void* latest = nullptr;           ///< node of that
+  std::vector<void*> latest;        ///< nodes of that, which the next one comes behind
+  bool has_joined = false;          ///< the capture of another stream
   bool is_invalid = false;          ///< the capture: something was called that may not be
 
   void add(Work work, std::shared_ptr<KernelCall> kernel = nullptr) {
     if (!captured) return waiting.push_back(std::move(work));
-    captured->push_back(std::make_unique<Node>(Node{std::move(work), std::move(kernel)}));
-    latest = captured->back().get();
+    captured->push_back(std::make_unique<Node>(Node{std::move(work), std::move(kernel), std::move(latest)}));
+    latest = {captured->back().get()};
   }
 };
 
@@ -63,6 +65,7 @@ Stream* make_stream(int device);
 void destroy_stream(Stream* stream);
 /// Null if there is no such stream. A null handle is the default stream of the device.
 Stream* find_stream(void* handle, int device);
+void for_each_stream(const std::function<void(Stream&)>& call);
 /// What went wrong last.
 std::string& last_problem();
 

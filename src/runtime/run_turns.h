@@ -1,0 +1,25 @@
+// Runs of which there is one at a time.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/cancellation.h"
+
+namespace camshaft {
+
+class RunTurns {
+ public:
+  /// Waits until nobody has the turn. Throws Error(cancelled), and Error(invalid_argument) where this thread has it.
+  void take(const Cancellation& cancellation);
+  void give();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable given_;
+  bool is_taken_ = false;
+  std::thread::id taker_;
+};
+
+}  // namespace camshaft
