@@ -6,9 +6,13 @@ each budget, beside the bandwidth of the disk, which is read past the system's c
 process. The engine's file is not in the cache when a run begins. What a run could take at best is the longer one of
 reading what comes in at that bandwidth, and of computing, which the run with all weights in memory tells. The folder is
 deleted afterwards, unless --keep is given; it takes twice the model's size.
+
+With --device cuda the weights come from the host's memory to a GPU's: what is held against them is the bandwidth of
+copies of 2 MiB from pinned memory, and the memory is the GPU's.
 """
 
 import argparse
+import ctypes
 import json
 import mmap
 import os
@@ -77,9 +81,80 @@ def disk_bandwidth(path, most=1 << 30):
         os.close(descriptor)
 
 
+class Gpu:
+    """NVIDIA's driver, as far as it is asked how much memory is free and how fast copies are."""
+
+    def __init__(self):
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.call("cuInit", 0)
+        context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxPushCurrent_v2", context)
+
+    def call(self, name, *arguments):
+        result = getattr(self.driver, name)(*arguments)
+        if result != 0:
+            raise SystemExit(f"{name} failed with {result}")
+
+    def used(self):
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return total.value - free.value
+
+    def bandwidth(self, each=2 << 20, count=256):
+        """Bytes a second of copies like those of weights."""
+        host, there, stream = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_void_p()
+        self.call("cuMemAllocHost_v2", ctypes.byref(host), ctypes.c_size_t(each * count))
+        self.call("cuMemAlloc_v2", ctypes.byref(there), ctypes.c_size_t(each))
+        self.call("cuStreamCreate", ctypes.byref(stream), 1)
+        ctypes.memset(host, 1, each * count)
+        best = float("inf")
+        for _ in range(5):
+            start = time.perf_counter()
+            for i in range(count):
+                source = ctypes.c_void_p(host.value + i * each)
+                self.call("cuMemcpyHtoDAsync_v2", there, source, ctypes.c_size_t(each), stream)
+            self.call("cuStreamSynchronize", stream)
+            best = min(best, time.perf_counter() - start)
+        self.call("cuMemFree_v2", there)
+        self.call("cuMemFreeHost", host)
+        return each * count / best
+
+
 def status(key):
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key + ":"))
+
+
+def measure_on_gpu(path, budget, rows, runs):
+    """In a process of its own."""
+    import camshaft
+
+    gpu = Gpu()
+    bandwidth = gpu.bandwidth()
+    before = gpu.used()
+    start = time.perf_counter()
+    engine = camshaft.Engine(path, weight_budget=budget)
+    load_seconds = time.perf_counter() - start
+    context = engine.create_context()
+    x = np.random.default_rng(1).standard_normal((rows, 4096), np.float32)
+    name = engine.inputs[0].name
+    for _ in range(3):  # compiled, recorded, replayed
+        context.run({name: x})
+    seconds = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        y = context.run({name: x})
+        seconds.append(time.perf_counter() - start)
+    y = np.from_dlpack(next(iter(y.values())))
+    return {
+        "seconds": seconds,
+        "peak": gpu.used() - before,
+        "load_seconds": load_seconds,
+        "bandwidth": [bandwidth],
+        "checksum": int(y.view(np.uint32).astype(np.uint64).sum()),
+        "streaming": engine.weight_streaming(),
+    }
 
 
 def measure_here(path, budget, rows, runs, threads):
@@ -118,15 +193,18 @@ def measure_here(path, budget, rows, runs, threads):
 
 
 def measure(arguments, engine, budget, rows):
-    bandwidth = [disk_bandwidth(engine)]
     command = [sys.executable, __file__, "--measure", engine, str(budget), str(rows), str(arguments.runs)]
+    if arguments.device == "cuda":
+        done = subprocess.run([*command, "cuda"], stdout=subprocess.PIPE, check=True)
+        return {"budget": budget, "rows": rows, **json.loads(done.stdout)}
+    bandwidth = [disk_bandwidth(engine)]
     done = subprocess.run([*command, str(arguments.threads)], stdout=subprocess.PIPE, check=True)
     bandwidth.append(disk_bandwidth(engine))
     return {"budget": budget, "rows": rows, "bandwidth": bandwidth, **json.loads(done.stdout)}
 
 
 def table(results):
-    lines = ["| rows | budget | in memory (peak) | comes in | run | of it waiting | at best | ratio | disk |"]
+    lines = ["| rows | budget | in memory (peak) | comes in | run | of it waiting | at best | ratio | bandwidth |"]
     lines.append("|---|---|---|---|---|---|---|---|---|")
     for rows in dict.fromkeys(r["rows"] for r in results):
         same = [r for r in results if r["rows"] == rows]
@@ -136,9 +214,10 @@ def table(results):
             bandwidth = statistics.mean(r["bandwidth"])
             comes_in = streaming["loads_bytes"]
             best = max(computing, comes_in / bandwidth)
+            waited = f"{r['waited']:.2f} s" if "waited" in r else "unknown"  # on a GPU
             lines.append(
-                f"| {rows} | {r['budget']} | {r['peak'] / 1e9:.2f} GB | {comes_in / 1e9:.2f} GB | {run:.2f} s "
-                f"| {r['waited']:.2f} s | {best:.2f} s | {run / best:.2f} | {bandwidth / 1e9:.2f} GB/s |"
+                f"| {rows} | {r['budget']} | {r['peak'] / 1e9:.2f} GB | {comes_in / 1e9:.2f} GB | {run:.4f} s "
+                f"| {waited} | {best:.4f} s | {run / best:.2f} | {bandwidth / 1e9:.2f} GB/s |"
             )
     return "\n".join(lines)
 
@@ -149,6 +228,8 @@ def main():
     parser.add_argument("--budgets", default="100%,75%,50%,25%,1GB", help="the first is what the others are held to")
     parser.add_argument("--rows", default="1,256", help="of the input: few are bound by the disk, many by computing")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--fp16", action="store_true", help="products in fp16: half the weights")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache/weight_streaming")
     parser.add_argument("--keep", action="store_true", help="leave the folder, and use a model that is there")
@@ -160,7 +241,16 @@ def main():
     try:
         if not engine.exists():
             make_model(model, arguments.gigabytes)
-            command = [ROOT / "build/release/tools/camshaft", "build", model, "-o", engine]
+            command = [
+                ROOT / "build/release/tools/camshaft",
+                "build",
+                model,
+                "-o",
+                engine,
+                "--device",
+                arguments.device,
+            ]
+            command += ["--fp16"] if arguments.fp16 else []
             subprocess.run([*command, "--tuning", "heuristic", "--no-verify"], check=True)
             model.with_suffix(".weights").unlink()
         results = []
@@ -183,6 +273,11 @@ def main():
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
         path, budget, rows, runs, threads = sys.argv[2:]
-        print(json.dumps(measure_here(path, budget, int(rows), int(runs), int(threads))))
+        on_gpu = threads == "cuda"
+        numbers = int(rows), int(runs)
+        measured = (
+            measure_on_gpu(path, budget, *numbers) if on_gpu else measure_here(path, budget, *numbers, int(threads))
+        )
+        print(json.dumps(measured))
     else:
         main()

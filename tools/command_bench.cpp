@@ -52,8 +52,9 @@ struct Measured {
   std::vector<std::string> inputs;
   LayerProfile profile;
   std::vector<RunSpan> traced;
-  WeightStreaming streaming;     // at the end
-  double waited_ms_per_run = 0;  // of the measured ones, for weights
+  WeightStreaming streaming;  // at the end
+  bool is_on_host = true;
+  double waited_ms_per_run = 0;  // of the measured ones, for weights; on a GPU not known
 };
 
 // Runs until both the seconds have passed and, when there is one, the number of runs is reached; at least once. More
@@ -197,6 +198,7 @@ void measure_round(Prepared& prepared, const Round& round, bool profile, Progres
   measured.throughput = static_cast<double>(measured.runs) / total;
   measured.latency = summarize(std::move(times));
   measured.streaming = prepared.engine.weight_streaming();
+  measured.is_on_host = prepared.engine.device().is_host();
   measured.waited_ms_per_run =
       (measured.streaming.waited_seconds - waited_before) * 1e3 / static_cast<double>(measured.runs);
   if (profile) {  // by itself, so that reading the clock at each layer is not part of the latency
@@ -234,7 +236,7 @@ void print_text(const Measured& m) {
              format_bytes(static_cast<size_t>(m.weight_bytes)), format_bytes(static_cast<size_t>(m.resident_after)));
   if (m.streaming.budget >= 0) {
     fmt::print("streaming   {}\n", format_streaming(m.streaming));
-    fmt::print("            layers waited {:.3f} ms a run for weights\n", m.waited_ms_per_run);
+    if (m.is_on_host) fmt::print("            layers waited {:.3f} ms a run for weights\n", m.waited_ms_per_run);
   }
   if (!m.profile.times.empty()) print_profile(m.profile);
   if (!m.traced.empty()) fmt::print("trace       {} runs, for ui.perfetto.dev or chrome://tracing\n", m.traced.size());
@@ -256,7 +258,7 @@ nlohmann::json measured_json(const Measured& m, bool profile) {
                          {"resident_bytes", m.resident_after}};
   if (m.streaming.budget >= 0) {
     json["weight_streaming"] = to_json(m.streaming);
-    json["waited_ms_per_run"] = m.waited_ms_per_run;
+    if (m.is_on_host) json["waited_ms_per_run"] = m.waited_ms_per_run;
   }
   if (profile) add_profile(json, m.profile);
   return json;

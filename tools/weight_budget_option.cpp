@@ -7,11 +7,10 @@ namespace camshaft::tools {
 
 void add_weight_budget_option(CLI::App& command, std::string& budget) {
   command
-      .add_option(
-          "--weight-budget", budget,
-          "How much of the weights is in memory at once: bytes (800MiB, 1.5GB), a part (40%), auto (what is "
-          "free)\nor none (the default); what does not fit comes in from the file ahead of the layers that read "
-          "it")
+      .add_option("--weight-budget", budget,
+                  "How much of the weights is in memory at once: bytes (800MiB, 1.5GB), a part (40%), auto (what is "
+                  "free)\nor none (the default); what does not fit comes in from the file, or to a GPU from the host, "
+                  "ahead of\nthe layers that read it")
       ->type_name("SIZE")
       ->check([](const std::string& text) -> std::string {
         try {

@@ -400,10 +400,12 @@ CAMSHAFT_API camshaft_status camshaft_engine_memory(const camshaft_engine* engin
 /* How many bytes of weights may be in memory at once, from the next run of each context on: the option weight-budget of
  * CAMSHAFT_LOAD, for an engine that is loaded or was built. Null, "" and "none": all. Waits for a run under way. */
 CAMSHAFT_API camshaft_status camshaft_engine_set_weight_budget(camshaft_engine* engine, const char* budget);
-/* {weight_bytes, streamable_bytes (that lie in the engine's file as kernels read them), least_budget (-1 of an engine
- * in memory, until it has a budget, and so a temporary file), automatic_budget, budget (-1: none), staying_bytes,
- * window_bytes (for those that come in), loads_bytes (that come in for each run), brought_bytes (that came in so far),
- * waited_seconds (that layers have waited for them)}. */
+/* {weight_bytes (of an engine for a GPU those in its memory), streamable_bytes (that lie in the engine's file as
+ * kernels read them; for a GPU all), least_budget (-1 of an engine in memory, until it has a budget, and so a temporary
+ * file), automatic_budget, budget (-1: none), staying_bytes, window_bytes (for those that come in), loads_bytes (that
+ * come in for each run), brought_bytes (that came in so far), waited_seconds (that layers have waited for them; not of
+ * a GPU)}.
+ */
 CAMSHAFT_API camshaft_status camshaft_engine_weight_streaming(const camshaft_engine* engine,
                                                               camshaft_record** streaming);
 /* The layers as an ONNX file to look at, in Netron for one: a node for each, of the domain "camshaft" and the type that

@@ -230,7 +230,7 @@ constexpr Option load_options[] = {
      [](const Settings& s) -> json { return s.load.device; }},
     {"weight-budget", OptionKind::text,
      "How much of the weights is in memory at once: bytes (800MiB, 1.5GB), a part (40%), auto, or none; what does not "
-     "fit comes in from the engine's file ahead of the layers that read it",
+     "fit comes in from the engine's file, or from the host's memory to a GPU, ahead of the layers that read it",
      [](Settings& s, const json& v) {
        s.load.weight_budget = v.get<std::string>();
        static_cast<void>(WeightBudget(s.load.weight_budget));

@@ -13,11 +13,12 @@
 namespace camshaft {
 
 /// Each block of weights has an address of its own, and blocks that come in share the window's memory by turns: a
-/// block's place in it never changes, so that kernels, and recordings of them, know nothing of it. Copies are in a queue
-/// of their own. They wait for the step that reads what they replace, and steps wait for them, on the device: the host
-/// waits for nothing.
+/// block's place in it never changes, so that kernels, and recordings of them, know nothing of it. Copies are in a
+/// queue of their own. They wait for the step that reads what they replace, and steps wait for them, on the device: the
+/// host waits for nothing.
 ///
-/// While steps are recorded, the copies that they need become a part of the recording, as if nothing were in the window.
+/// While steps are recorded, the copies that they need become a part of the recording, as if nothing were in the
+/// window.
 class DeviceWeightStream final : public WeightStream, private WeightStream::Loader {
  public:
   /// Brings what stays, and puts the rest into pinned memory of the host. `blocks`: of the image; blocks of far uses
@@ -73,7 +74,7 @@ class DeviceWeightStream final : public WeightStream, private WeightStream::Load
   // Of the run that has the turn.
   DeviceQueue* computes_ = nullptr;
   std::vector<int32_t> steps_;
-  std::vector<size_t> stops_;  // steps before which nothing is brought for them, in order
+  std::vector<size_t> stops_;     // steps before which nothing is brought for them, in order
   std::vector<bool> is_brought_;  // of each step: its event says when its blocks are there
   std::vector<StepEvents> events_, recorded_events_;
   Window live_, recorded_;

@@ -119,9 +119,10 @@ void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordi
   if (is_in_callers_recording_ && gpus_.size() > 1)
     throw Error(ErrorCode::invalid_argument, "a run on several GPUs cannot be recorded into a CUDA graph");
   if (is_in_callers_recording_ && stream_)
-    throw Error(ErrorCode::invalid_argument,
-                "a run of an engine with a weight budget cannot be recorded into a CUDA graph, as runs share the memory "
-                "for its weights by turns: take the budget away, or leave the recording to the engine");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "a run of an engine with a weight budget cannot be recorded into a CUDA graph, as runs share the memory "
+        "for its weights by turns: take the budget away, or leave the recording to the engine");
   start_run(stream);
   keeps_memory_ |= is_in_callers_recording_;
   try {
@@ -349,9 +350,8 @@ void Executor::run_recorded(const BoundPlan& bound, RecordedSteps& steps) {
     steps.remember(recorded_operands_);
     return run_all(bound, steps);
   }
-  const auto count = static_cast<size_t>(
-      std::count(left_out_.begin() + static_cast<std::ptrdiff_t>(steps.begin),
-                 left_out_.begin() + static_cast<std::ptrdiff_t>(steps.end), false));
+  const auto count = static_cast<size_t>(std::count(left_out_.begin() + static_cast<std::ptrdiff_t>(steps.begin),
+                                                    left_out_.begin() + static_cast<std::ptrdiff_t>(steps.end), false));
   std::unique_ptr<DeviceRecording>& recording = profiler ? before->timed : before->recording;
   if (!recording) recording = record(bound, steps, count);
   gpus_.at(plan_->steps[steps.begin].device).is_busy = true;

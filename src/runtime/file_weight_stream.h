@@ -10,8 +10,8 @@
 
 namespace camshaft {
 
-/// For the host: a thread of its own reads blocks, also of the next run while none is there. Kernels read the mapping as
-/// they do without: where it is not here, the system reads it for them.
+/// For the host: a thread of its own reads blocks, also of the next run while none is there. Kernels read the mapping
+/// as they do without: where it is not here, the system reads it for them.
 class FileWeightStream final : public WeightStream {
  public:
   FileWeightStream(std::shared_ptr<const MappedFile> file, WeightBlocks blocks, StreamingPlan plan);

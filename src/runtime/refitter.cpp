@@ -146,9 +146,10 @@ void Refitter::refit(int threads) {
   const std::lock_guard lock(engine_.shared()->refit_mutex);
   const std::shared_ptr<const Engine::Impl> before = engine_.impl();
   if (before->stream)
-    throw Error(ErrorCode::invalid_argument,
-                "the engine's weights come in as layers read them (it has a weight budget), and new ones are in memory: "
-                "take the budget away, refit, and set it again");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "the engine's weights come in as layers read them (it has a weight budget), and new ones are in memory: "
+        "take the budget away, refit, and set it again");
   std::shared_ptr<const Engine::Impl> after = name_out_of_memory(
       [] { return "out of memory while refitting"; },
       [&] { return RefittedGraph(*before, given_).compiled(threads > 0 ? threads : available_cores()); });

@@ -16,10 +16,9 @@ constexpr auto look_up_of_turns = std::chrono::milliseconds(20);
 void RunTurns::take(const Cancellation& cancellation) {
   std::unique_lock lock(mutex_);
   if (is_taken_ && taker_ == std::this_thread::get_id())
-    throw Error(
-        ErrorCode::invalid_argument,
-        "an engine whose weights are streamed was asked for another run, or another budget, within one of its "
-        "runs: these take turns");
+    throw Error(ErrorCode::invalid_argument,
+                "an engine whose weights are streamed was asked for another run, or another budget, within one of its "
+                "runs: these take turns");
   while (is_taken_) {
     cancellation.check("waiting for another run of an engine whose weights are streamed");
     // By the system's clock: waiting by the steady one needs glibc 2.30.

@@ -19,7 +19,8 @@ struct StreamingPlan {
 };
 
 /// Of each block (or of anything else that steps read) whether it must stay so that all others are read by steps that
-/// follow each other, steps that read only what stays aside. Those whose readers are farthest from each other stay first.
+/// follow each other, steps that read only what stays aside. Those whose readers are farthest from each other stay
+/// first.
 std::vector<bool> far_uses(const StepBlocks& steps, size_t blocks);
 
 /// What becomes of blocks that steps far from each other read.

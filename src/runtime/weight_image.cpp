@@ -69,7 +69,8 @@ WeightImage lay_out_weights(const Plan& plan, DeviceId device) {
   for (const size_t part : order) {
     place[part] = static_cast<uint32_t>(image.parts.size());
     image.parts.push_back({readers.parts[part], image.bytes});
-    image.bytes += (readers.parts[part].size() + alignment_of_weights - 1) / alignment_of_weights * alignment_of_weights;
+    image.bytes +=
+        (readers.parts[part].size() + alignment_of_weights - 1) / alignment_of_weights * alignment_of_weights;
   }
   for (const std::vector<uint32_t>& step : readers.by_step) {
     std::vector<uint32_t>& parts = image.steps.emplace_back();

@@ -71,8 +71,8 @@ class WeightStream {
 
     /// `steps` of the plan in the order in which the run takes them.
     void start(std::span<const int32_t> steps);
-    /// Until all blocks of the next step are here, or, on a device, will be when the queue comes to it. Throws what went
-    /// wrong when they were read, and Error(cancelled).
+    /// Until all blocks of the next step are here, or, on a device, will be when the queue comes to it. Throws what
+    /// went wrong when they were read, and Error(cancelled).
     void await();
     /// It is computed, or in the queue, and needs them no more.
     void done();

@@ -1,5 +1,5 @@
-// Engines for a GPU whose weights come in from the host's memory. Without a GPU the emulated one runs these, whose graphs
-// take copies now as early as the edges allow, now as late: scripts/emulate_gpu.sh.
+// Engines for a GPU whose weights come in from the host's memory. Without a GPU the emulated one runs these, whose
+// graphs take copies now as early as the edges allow, now as late: scripts/emulate_gpu.sh.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,6 @@
 #include "reference/random_tensor.h"
 #include "runtime/engine_impl.h"
 #include "runtime/profiler.h"
-#include "runtime/refitter.h"
 #include "runtime/streamed_weights.h"
 #include "runtime/support.h"
 
@@ -256,10 +255,60 @@ TEST_F(DeviceStreaming, StreamsOfTheCaller) {
   EXPECT_EQ(output_of(a, "y"), expected_);
 }
 
-TEST_F(DeviceStreaming, EnginesInMemoryAndRefits) {
+// Recordings, single steps that are not recorded, and steps of the host by turns.
+TEST_F(DeviceStreaming, StepsOfTheHostInBetween) {
+  std::string text = fmt::format("graph \"mixed\" (%c: bool[], %r0: f32[4, {0}]) {{\n", width_);
+  constexpr int count = 16;
+  for (int i = 0; i < count; ++i) text += fmt::format("  const %w{0}: f32[{1}, {1}] = 0.5\n", i, width_);
+  for (int i = 0; i < count; ++i) {
+    text += fmt::format("  %m{0} = matmul (%r{0}, %w{0})\n", i);
+    const bool is_on_host = i % 4 == 1 || i % 4 == 2;  // behind two recorded steps, and behind a single one
+    if (!is_on_host) {
+      text += fmt::format("  %r{} = softmax {{axis=1}} (%m{})\n", i + 1, i);
+      continue;
+    }
+    const auto branch = [&](const char* name, const char* function) {
+      return fmt::format(
+          "    graph \"{0}\" (%a: f32[4, {1}]) {{\n      const %k: f32[] = 0.5\n      %o = pointwise {{function={2}}} "
+          "(%a, %k)\n      return \"o\" = %o\n    }}\n",
+          name, width_, function);
+    };
+    text += fmt::format("  %r{} = if {{}} (%c, %m{})\n{}{}", i + 1, i, branch("then", "mul"), branch("else", "add"));
+  }
+  text += fmt::format("  return \"y\" = %r{}\n}}", count);
+  Graph graph = parse_graph(text, operators());
+  for (Value& v : graph.values)
+    if (v.constant && !v.constant->dims().empty())
+      v.constant = std::make_shared<const Tensor>(random_tensor(random_, DType::f32, v.constant->dims()));
+  const Engine engine = compile_graph(graph, backend_);
+  const std::vector<Tensor> x = {Tensor::of<uint8_t>(DType::boolean, {}, {1}),
+                                 random_tensor(random_, DType::f32, {4, width_})};
+  const Tensor expected = run_engine(engine, x)[0];
+  for (const char* budget : {"25%", "60%"}) {
+    engine.set_weight_budget(budget);
+    Context context = engine.create_context();
+    set_inputs(context, engine, x);
+    for (int run = 0; run < 5; ++run) {
+      context.run();
+      EXPECT_EQ(output_of(context, "y"), expected) << budget << ", run " << run;
+    }
+    // A run that goes step by step, and one that ends early, leave other things in the window.
+    Cancellation cancellation;
+    context.set_cancellation(cancellation);
+    context.set_tap("m7", [&](const TensorView&) { cancellation.cancel(); });
+    EXPECT_NE(failure([&] { context.run(); }).find("cancelled"), std::string::npos);
+    context.set_cancellation({});
+    context.set_tap("m7", {});
+    for (int run = 0; run < 2; ++run) {
+      context.run();
+      EXPECT_EQ(output_of(context, "y"), expected) << budget;
+    }
+  }
+}
+
+TEST_F(DeviceStreaming, EnginesInMemory) {
   Graph graph = parse_graph(model_text(width_), operators());
-  CompileOptions options;
-  const Engine built = compile_graph(graph, backend_, options);
+  const Engine built = compile_graph(graph, backend_);
   const Tensor before = run_engine(built, inputs(3))[0];
   EXPECT_GT(built.weight_streaming().least_budget, 0);
   built.set_weight_budget("50%");

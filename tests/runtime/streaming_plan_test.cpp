@@ -105,11 +105,10 @@ TEST(StreamingPlan, NothingReadsNothing) {
   EXPECT_EQ(plan_streaming({{}, {}}, 7, 3).loads, 0u);
 }
 
-TEST(StreamingPlan, RandomPlansFit) {
-  Random random = test_random();
-  const auto below = [&](size_t n) { return static_cast<size_t>(random.integer(0, static_cast<int64_t>(n) - 1)); };
-  for (int trial = 0; trial < 60; ++trial) {
-    const auto blocks = static_cast<uint32_t>(1 + below(200));
+class RandomSteps {
+ public:
+  size_t below(size_t n) { return static_cast<size_t>(random_.integer(0, static_cast<int64_t>(n) - 1)); }
+  StepBlocks steps(uint32_t blocks) {
     StepBlocks steps(1 + below(30));
     for (auto& step : steps) {
       if (below(4) == 0) continue;  // a layer without weights
@@ -120,16 +119,82 @@ TEST(StreamingPlan, RandomPlansFit) {
       std::sort(step.begin(), step.end());
       step.erase(std::unique(step.begin(), step.end()), step.end());
     }
+    return steps;
+  }
+
+ private:
+  Random random_ = test_random();
+};
+
+TEST(StreamingPlan, RandomPlansFit) {
+  RandomSteps random;
+  for (int trial = 0; trial < 60; ++trial) {
+    const auto blocks = static_cast<uint32_t>(1 + random.below(200));
+    const StepBlocks steps = random.steps(blocks);
     const size_t least = least_blocks(steps, blocks), all = read_blocks(steps);
     EXPECT_LE(least, all);
     const size_t most_loads = plan_streaming(steps, blocks, least).loads;
-    for (size_t budget = least; budget <= all; budget += 1 + below(10)) {
+    for (size_t budget = least; budget <= all; budget += 1 + random.below(10)) {
       const StreamingPlan plan = plan_streaming(steps, blocks, budget);
       expect_fits(steps, plan, budget);
       EXPECT_LE(plan.loads, most_loads) << "a larger budget needs no more";
     }
     expect_fits(steps, plan_streaming(steps, blocks, all), all);
     EXPECT_EQ(plan_streaming(steps, blocks, all).loads, 0u);
+  }
+}
+
+TEST(FarUses, ABlockBetweenLayersIsNotFar) {
+  // Layers of 4 blocks that share one with the next, and a bias (30) that is read behind each.
+  StepBlocks steps;
+  for (uint32_t layer = 0; layer < 6; ++layer) {
+    steps.push_back({4 * layer, 4 * layer + 1, 4 * layer + 2, 4 * layer + 3, 4 * layer + 4});
+    steps.push_back({30});
+  }
+  const std::vector<bool> far = far_uses(steps, 31);
+  EXPECT_EQ(std::count(far.begin(), far.end(), true), 1);
+  EXPECT_TRUE(far[30]);
+  EXPECT_EQ(least_blocks(steps, 31, FarUses::stay), 10u);  // the bias, and two layers
+  // A table at both ends.
+  steps.insert(steps.begin(), {25, 26});
+  steps.push_back({25, 26});
+  const std::vector<bool> with_table = far_uses(steps, 31);
+  EXPECT_EQ(std::count(with_table.begin(), with_table.end(), true), 3);
+}
+
+TEST(FarUses, PlacesDoNotMeet) {
+  RandomSteps random;
+  for (int trial = 0; trial < 60; ++trial) {
+    const auto blocks = static_cast<uint32_t>(1 + random.below(200));
+    const StepBlocks steps = random.steps(blocks);
+    const size_t all = read_blocks(steps), least = least_blocks(steps, blocks, FarUses::stay);
+    for (size_t budget = least; budget <= all; budget += 1 + random.below(10)) {
+      const StreamingPlan plan = plan_streaming(steps, blocks, budget, FarUses::stay);
+      expect_fits(steps, plan, budget);
+      const std::vector<int32_t> places = places_in_window(steps, plan);
+      std::vector<int32_t> there(plan.window, -1);  // of each place the block
+      std::set<uint32_t> before, left;
+      size_t loads = 0;
+      for (const auto& step : steps) {
+        std::set<uint32_t> now;
+        for (const uint32_t block : step)
+          if (!plan.stays[block]) now.insert(block);
+        if (now.empty()) continue;
+        for (const uint32_t block : now) {
+          EXPECT_FALSE(left.contains(block)) << "it would come in twice";
+          int32_t& other = there.at(static_cast<size_t>(places[block]));
+          if (other == static_cast<int32_t>(block)) continue;
+          EXPECT_FALSE(other >= 0 &&
+                       (before.contains(static_cast<uint32_t>(other)) || now.contains(static_cast<uint32_t>(other))));
+          other = static_cast<int32_t>(block);
+          ++loads;
+        }
+        for (const uint32_t block : before)
+          if (!now.contains(block)) left.insert(block);
+        before = std::move(now);
+      }
+      EXPECT_EQ(loads, plan.loads);
+    }
   }
 }
 

@@ -1,15 +1,18 @@
 """The option --weight-budget of commands, and what trtexec makes of its flag."""
 
 import json
+import os
+import subprocess
 
 import numpy as np
 import pytest
-from camshaft_cli import camshaft
+from camshaft_cli import BINARY, ROOT, camshaft
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 LAYERS, WIDTH = 24, 256
+EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libcuda.so.1"
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,41 @@ def test_inspect_shows_when_weights_are_needed(model):
     assert record["weight_streaming"]["budget"] == -1
     read = [weight["name"] for layer in record["layers"] for weight in layer["weights"]]
     assert read == [f"w{i}" for i in range(LAYERS)]
+
+
+def on_gpu(*arguments, check=True):
+    if not EMULATOR.exists():
+        pytest.skip("the emulated GPU was not built")
+    command = [str(word) for word in (ROOT / "scripts/emulate_gpu.sh", BINARY, *arguments)]
+    environment = {**os.environ, "CAMSHAFT_BUILD": str(BINARY.parent.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def test_on_an_emulated_gpu(model, tmp_path):
+    engine, out = tmp_path / "gpu.engine", tmp_path / "out.npz"
+    on_gpu("build", model, "-o", engine, "--device", "cuda", "--no-verify", "--tuning", "heuristic")
+    arrays = []
+    for budget in ("none", "40%", "auto"):
+        on_gpu("run", engine, "--weight-budget", budget, "--outputs", out, "--quiet")
+        arrays.append(dict(np.load(out)))
+    for name, array in arrays[0].items():
+        for other in arrays[1:]:
+            np.testing.assert_array_equal(other[name], array)
+    streamed = ["bench", engine, "--iterations", "5", "--weight-budget", "50%"]
+    record = json.loads(on_gpu(*streamed, "--json").stdout)
+    streaming = record["weight_streaming"]
+    assert 0 < streaming["loads_bytes"] < streaming["weight_bytes"] and "waited_ms_per_run" not in record
+    assert streaming["brought_bytes"] >= 5 * streaming["loads_bytes"]
+    text = on_gpu(*streamed).stdout
+    assert "streaming   budget" in text and "waited" not in text
+    small = on_gpu("run", engine, "--weight-budget", "1000", check=False)
+    assert small.returncode == 2 and "too small" in small.stderr and "or more" in small.stderr
+    short = ["--iterations=2", "--duration=0", "--warmUp=0"]
+    for budget in ("50%", "-1"):
+        text = on_gpu("trtexec", f"--loadEngine={engine}", f"--weightStreamingBudget={budget}", *short).stdout
+        assert "PASSED" in text
 
 
 def test_budgets_that_cannot_be(model):

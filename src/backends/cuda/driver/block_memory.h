@@ -12,8 +12,8 @@
 namespace camshaft::cuda {
 
 /// A range of addresses in blocks of one size, which have memory of their own or share that of a slot with others: what
-/// is written to one of these is seen at the addresses of all, by work that comes after it. Must not outlive its device,
-/// nor go while work on it is not done.
+/// is written to one of these is seen at the addresses of all, by work that comes after it. Must not outlive its
+/// device, nor go while work on it is not done.
 class BlockMemory {
  public:
   /// What sizes of blocks are multiples of.

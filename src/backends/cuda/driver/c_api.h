@@ -98,67 +98,67 @@ struct KernelNode {
 };
 
 // X(name, parameters): every function returns Result.
-#define CAMSHAFT_CUDA_DRIVER(X)                                                                        \
-  X(cuInit, (unsigned flags))                                                                          \
-  X(cuDriverGetVersion, (int* version))                                                                \
-  X(cuGetErrorName, (Result error, const char** name))                                                 \
-  X(cuGetErrorString, (Result error, const char** text))                                               \
-  X(cuDeviceGetCount, (int* count))                                                                    \
-  X(cuDeviceGet, (Device * device, int ordinal))                                                       \
-  X(cuDeviceGetName, (char* name, int length, Device device))                                          \
-  X(cuDeviceTotalMem_v2, (size_t * bytes, Device device))                                              \
-  X(cuDeviceGetAttribute, (int* value, int attribute, Device device))                                  \
-  X(cuDevicePrimaryCtxRetain, (Handle * context, Device device))                                       \
-  X(cuDevicePrimaryCtxRelease_v2, (Device device))                                                     \
-  X(cuCtxPushCurrent_v2, (Handle context))                                                             \
-  X(cuCtxPopCurrent_v2, (Handle * context))                                                            \
-  X(cuCtxGetDevice, (Device * device))                                                                 \
-  X(cuStreamCreate, (Handle * stream, unsigned flags))                                                 \
-  X(cuStreamDestroy_v2, (Handle stream))                                                               \
-  X(cuStreamSynchronize, (Handle stream))                                                              \
-  X(cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                                  \
-  X(cuStreamIsCapturing, (Handle stream, int* status))                                                 \
-  X(cuStreamGetCtx, (Handle stream, Handle * context))                                                 \
-  X(cuEventCreate, (Handle * event, unsigned flags))                                                   \
-  X(cuEventRecord, (Handle event, Handle stream))                                                      \
-  X(cuEventRecordWithFlags, (Handle event, Handle stream, unsigned flags))                             \
-  X(cuEventSynchronize, (Handle event))                                                                \
-  X(cuEventDestroy_v2, (Handle event))                                                                 \
-  X(cuEventElapsedTime, (float* milliseconds, Handle from, Handle to))                                 \
-  X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                                \
-  X(cuStreamEndCapture, (Handle stream, Handle * graph))                                               \
-  X(cuGraphGetNodes, (Handle graph, Handle * nodes, size_t * count))                                   \
-  X(cuGraphNodeGetType, (Handle node, int* type))                                                      \
-  X(cuGraphKernelNodeGetParams_v2, (Handle node, KernelNode * parameters))                             \
-  X(cuGraphExecKernelNodeSetParams_v2, (Handle executable, Handle node, const KernelNode* parameters)) \
-  X(cuGraphInstantiateWithFlags, (Handle * executable, Handle graph, unsigned long long flags))        \
-  X(cuGraphLaunch, (Handle executable, Handle stream))                                                 \
-  X(cuGraphExecDestroy, (Handle executable))                                                           \
-  X(cuGraphDestroy, (Handle graph))                                                                    \
-  X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                                  \
-  X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                                   \
-  X(cuMemFree_v2, (Pointer memory))                                                                    \
-  X(cuPointerGetAttributes, (unsigned count, int* attributes, void** values, Pointer memory))          \
-  X(cuMemAllocHost_v2, (void** memory, size_t bytes))                                                  \
-  X(cuMemFreeHost, (void* memory))                                                                     \
-  X(cuMemGetAllocationGranularity, (size_t * bytes, const MemoryProperties* properties, int option))   \
-  X(cuMemCreate, (uint64_t * memory, size_t bytes, const MemoryProperties* properties, uint64_t flags)) \
-  X(cuMemRelease, (uint64_t memory))                                                                   \
+#define CAMSHAFT_CUDA_DRIVER(X)                                                                           \
+  X(cuInit, (unsigned flags))                                                                             \
+  X(cuDriverGetVersion, (int* version))                                                                   \
+  X(cuGetErrorName, (Result error, const char** name))                                                    \
+  X(cuGetErrorString, (Result error, const char** text))                                                  \
+  X(cuDeviceGetCount, (int* count))                                                                       \
+  X(cuDeviceGet, (Device * device, int ordinal))                                                          \
+  X(cuDeviceGetName, (char* name, int length, Device device))                                             \
+  X(cuDeviceTotalMem_v2, (size_t * bytes, Device device))                                                 \
+  X(cuDeviceGetAttribute, (int* value, int attribute, Device device))                                     \
+  X(cuDevicePrimaryCtxRetain, (Handle * context, Device device))                                          \
+  X(cuDevicePrimaryCtxRelease_v2, (Device device))                                                        \
+  X(cuCtxPushCurrent_v2, (Handle context))                                                                \
+  X(cuCtxPopCurrent_v2, (Handle * context))                                                               \
+  X(cuCtxGetDevice, (Device * device))                                                                    \
+  X(cuStreamCreate, (Handle * stream, unsigned flags))                                                    \
+  X(cuStreamDestroy_v2, (Handle stream))                                                                  \
+  X(cuStreamSynchronize, (Handle stream))                                                                 \
+  X(cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                                     \
+  X(cuStreamIsCapturing, (Handle stream, int* status))                                                    \
+  X(cuStreamGetCtx, (Handle stream, Handle * context))                                                    \
+  X(cuEventCreate, (Handle * event, unsigned flags))                                                      \
+  X(cuEventRecord, (Handle event, Handle stream))                                                         \
+  X(cuEventRecordWithFlags, (Handle event, Handle stream, unsigned flags))                                \
+  X(cuEventSynchronize, (Handle event))                                                                   \
+  X(cuEventDestroy_v2, (Handle event))                                                                    \
+  X(cuEventElapsedTime, (float* milliseconds, Handle from, Handle to))                                    \
+  X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                                   \
+  X(cuStreamEndCapture, (Handle stream, Handle * graph))                                                  \
+  X(cuGraphGetNodes, (Handle graph, Handle * nodes, size_t * count))                                      \
+  X(cuGraphNodeGetType, (Handle node, int* type))                                                         \
+  X(cuGraphKernelNodeGetParams_v2, (Handle node, KernelNode * parameters))                                \
+  X(cuGraphExecKernelNodeSetParams_v2, (Handle executable, Handle node, const KernelNode* parameters))    \
+  X(cuGraphInstantiateWithFlags, (Handle * executable, Handle graph, unsigned long long flags))           \
+  X(cuGraphLaunch, (Handle executable, Handle stream))                                                    \
+  X(cuGraphExecDestroy, (Handle executable))                                                              \
+  X(cuGraphDestroy, (Handle graph))                                                                       \
+  X(cuMemGetInfo_v2, (size_t * free, size_t * total))                                                     \
+  X(cuMemAlloc_v2, (Pointer * memory, size_t bytes))                                                      \
+  X(cuMemFree_v2, (Pointer memory))                                                                       \
+  X(cuPointerGetAttributes, (unsigned count, int* attributes, void** values, Pointer memory))             \
+  X(cuMemAllocHost_v2, (void** memory, size_t bytes))                                                     \
+  X(cuMemFreeHost, (void* memory))                                                                        \
+  X(cuMemGetAllocationGranularity, (size_t * bytes, const MemoryProperties* properties, int option))      \
+  X(cuMemCreate, (uint64_t * memory, size_t bytes, const MemoryProperties* properties, uint64_t flags))   \
+  X(cuMemRelease, (uint64_t memory))                                                                      \
   X(cuMemAddressReserve, (Pointer * address, size_t bytes, size_t alignment, Pointer at, uint64_t flags)) \
-  X(cuMemAddressFree, (Pointer address, size_t bytes))                                                 \
-  X(cuMemMap, (Pointer address, size_t bytes, size_t offset, uint64_t memory, uint64_t flags))         \
-  X(cuMemUnmap, (Pointer address, size_t bytes))                                                       \
-  X(cuMemSetAccess, (Pointer address, size_t bytes, const MemoryAccess* access, size_t count))         \
-  X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                 \
-  X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                       \
-  X(cuMemcpyDtoDAsync_v2, (Pointer to, Pointer from, size_t bytes, Handle stream))                     \
-  X(cuMemcpyPeerAsync,                                                                                 \
-    (Pointer to, Handle to_context, Pointer from, Handle from_context, size_t bytes, Handle stream))   \
-  X(cuModuleLoadData, (Handle * module, const void* image))                                            \
-  X(cuModuleUnload, (Handle module))                                                                   \
-  X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                         \
-  X(cuFuncSetAttribute, (Handle function, int attribute, int value))                                   \
-  X(cuOccupancyMaxActiveClusters, (int* clusters, Handle function, const LaunchConfig* config))        \
+  X(cuMemAddressFree, (Pointer address, size_t bytes))                                                    \
+  X(cuMemMap, (Pointer address, size_t bytes, size_t offset, uint64_t memory, uint64_t flags))            \
+  X(cuMemUnmap, (Pointer address, size_t bytes))                                                          \
+  X(cuMemSetAccess, (Pointer address, size_t bytes, const MemoryAccess* access, size_t count))            \
+  X(cuMemcpyHtoDAsync_v2, (Pointer to, const void* from, size_t bytes, Handle stream))                    \
+  X(cuMemcpyDtoHAsync_v2, (void* to, Pointer from, size_t bytes, Handle stream))                          \
+  X(cuMemcpyDtoDAsync_v2, (Pointer to, Pointer from, size_t bytes, Handle stream))                        \
+  X(cuMemcpyPeerAsync,                                                                                    \
+    (Pointer to, Handle to_context, Pointer from, Handle from_context, size_t bytes, Handle stream))      \
+  X(cuModuleLoadData, (Handle * module, const void* image))                                               \
+  X(cuModuleUnload, (Handle module))                                                                      \
+  X(cuModuleGetFunction, (Handle * function, Handle module, const char* name))                            \
+  X(cuFuncSetAttribute, (Handle function, int attribute, int value))                                      \
+  X(cuOccupancyMaxActiveClusters, (int* clusters, Handle function, const LaunchConfig* config))           \
   X(cuLaunchKernelEx, (const LaunchConfig* config, Handle function, void** arguments, void** extra))
 
 /// CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill

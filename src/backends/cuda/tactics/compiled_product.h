@@ -43,9 +43,9 @@ class CompiledProduct {
 
   std::shared_ptr<const Device> device;  // outlives the functions
   ContractTile tile;
-  DeviceWeights weights;                        // none where B is no constant
-  std::shared_ptr<const DeviceBuffer> begin;    // of sums of bytes: see ContractParameters
-  std::shared_ptr<const DeviceSteps> steps;     // in the place of weights, where B is made of them
+  DeviceWeights weights;                      // none where B is no constant
+  std::shared_ptr<const DeviceBuffer> begin;  // of sums of bytes: see ContractParameters
+  std::shared_ptr<const DeviceSteps> steps;   // in the place of weights, where B is made of them
 
  private:
   int64_t most_shared_bytes() const;

@@ -143,9 +143,8 @@ std::shared_ptr<const Kernel> compile_conv_transpose(const RegionView& region, c
       "conv_transpose",
       conv_transpose_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue, false)));
   compiled.functions = {module.function("conv_transpose_any"), module.function("conv_transpose_vector")};
-  compiled.weights =
-      bring_weights(compiled.device,
-                    pack_weight_rows(region, static_cast<size_t>(view.direct.weights), view.rows(), constants));
+  compiled.weights = bring_weights(
+      compiled.device, pack_weight_rows(region, static_cast<size_t>(view.direct.weights), view.rows(), constants));
   return std::make_shared<TransposeKernel>(std::move(view), std::move(compiled));
 }
 

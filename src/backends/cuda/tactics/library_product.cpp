@@ -111,8 +111,8 @@ LibraryOperands::LibraryOperands(const RegionView& region, LibraryView view, con
     : view_(std::move(view)), device_(workshop.device()) {
   ProductView& product = view_.product;
   if (product.rows)
-    weights_ = bring_weights(
-        device_, pack_weight_rows(region, static_cast<size_t>(product.b), *product.rows, constants));
+    weights_ =
+        bring_weights(device_, pack_weight_rows(region, static_cast<size_t>(product.b), *product.rows, constants));
   own_ = product_kernel(region, product, workshop, weights_);
   if (view_.narrows_bias) {
     const Tensor& wide = *region.constant(static_cast<size_t>(view_.input_of(view_.linear.bias)));

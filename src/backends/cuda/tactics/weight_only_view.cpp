@@ -58,9 +58,7 @@ std::shared_ptr<const DeviceSteps> bring_steps(const RegionView& region, const W
                                                const Workshop& workshop, PackedConstants& constants) {
   const StepFragments steps{view.bits(), view.k, view.n, view.op.transposed};
   const StepParameters parameters{view.blocks(), view.n, view.pitch(), view.op.transposed};
-  const auto on_device = [&](std::span<const std::byte> bytes) {
-    return bring_weights(workshop.device(), bytes);
-  };
+  const auto on_device = [&](std::span<const std::byte> bytes) { return bring_weights(workshop.device(), bytes); };
   auto made = std::make_shared<DeviceSteps>();
   made->steps = on_device(pack_steps(region, static_cast<size_t>(view.steps), steps, constants));
   made->scales = on_device(pack_step_parameters(region, static_cast<size_t>(view.scale), parameters, constants));

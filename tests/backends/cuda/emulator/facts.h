@@ -26,7 +26,8 @@ int devices();
 size_t memory_bytes();
 /// Compute capability, 80 for 8.0; the environment's CAMSHAFT_EMULATED_CAPABILITY, or 90.
 int capability();
-/// Of memory that is mapped to addresses; the environment's CAMSHAFT_EMULATED_GRANULARITY, or 64 KiB (a GPU's is 2 MiB).
+/// Of memory that is mapped to addresses; the environment's CAMSHAFT_EMULATED_GRANULARITY, or 64 KiB (a GPU's is 2
+/// MiB).
 size_t granularity();
 /// As much as GPUs of the capability have.
 size_t shared_bytes_per_block();

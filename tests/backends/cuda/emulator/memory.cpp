@@ -91,8 +91,8 @@ uintptr_t reserve(size_t bytes) {
   const std::lock_guard lock(memory().mutex);
   const size_t granularity = facts::granularity();
   const uintptr_t address = (memory().next_address + granularity - 1) / granularity * granularity;
-  void* mapped = mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                      -1, 0);
+  void* mapped =
+      mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   memory().next_address = address + bytes + room_between;
   return mapped == MAP_FAILED ? 0 : reinterpret_cast<uintptr_t>(mapped);
 }
