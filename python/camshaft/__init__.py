@@ -60,6 +60,7 @@ from camshaft._errors import (
     VerificationError,
 )
 from camshaft._export import export
+from camshaft._foreign_launches import numba_launch, triton_launch
 from camshaft._network import Network
 from camshaft._options import BuildOptions, CalibrationOptions
 from camshaft._plugin import Dim, load_ort_custom_ops, load_plugin, plugin, plugins, set_plugin_checks
@@ -101,11 +102,13 @@ __all__ = [
     "export",
     "load_ort_custom_ops",
     "load_plugin",
+    "numba_launch",
     "options",
     "plugin",
     "plugins",
     "quantize",
     "set_plugin_checks",
     "simplify",
+    "triton_launch",
     "verify",
 ]

@@ -70,7 +70,8 @@ def plugin(
         results; None as a size is one that only running tells. Without it results are as operand 0 is.
 
     cuda: kernels for GPUs: CUDA C++ whose kernels are extern "C" __global__, which is compiled for the GPU at hand, or,
-        as bytes, a cubin, a fat binary or PTX, as Triton and Numba make them.
+        as bytes, a cubin, a fat binary or PTX, as Triton and Numba make them (launched by triton_launch and
+        numba_launch, which add the arguments that these add).
     launch: the launch rule, called with the operands and results as DeviceArrays, and with the attributes. It returns a
         Launch, or a list of these, which run one after the other. What it returns for the same sizes is repeated
         without calling it again. On the CPU, and to verify, the function itself runs.

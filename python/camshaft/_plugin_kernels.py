@@ -58,7 +58,7 @@ def launch_entries(launches: Any) -> list[_LaunchEntry]:
             _sizes(launch.blocks, "blocks"),
             _sizes(launch.threads, "threads"),
             launch.shared_bytes,
-            [_argument_bytes(launch.kernel, i, a) for i, a in enumerate(launch.arguments)],
+            [argument_bytes(launch.kernel, i, a) for i, a in enumerate(launch.arguments)],
         )
         for launch in listed
         if 0 not in _sizes(launch.blocks, "blocks")  # of an operand without elements
@@ -72,7 +72,7 @@ def _sizes(sizes: int | Sequence[int], what: str) -> list[int]:
     return listed + [1] * (3 - len(listed))
 
 
-def _argument_bytes(kernel: str, index: int, argument: Any) -> bytes:
+def argument_bytes(kernel: str, index: int, argument: Any) -> bytes:
     import numpy
 
     if argument is None:
