@@ -97,7 +97,8 @@ def _numba_array(array: DeviceArray) -> list[Any]:
     itemsize = _ITEM_BYTES.get(array.dtype)
     if itemsize is None:
         raise TypeError(f"Numba has no arrays of {array.dtype}")
-    strides, step = [], itemsize
+    strides: list[int] = []
+    step = itemsize
     for size in reversed(array.shape):
         strides.insert(0, step)
         step *= size

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "builder/refittable_build.h"
 #include "ir/ops/contraction.h"
 #include "ir/ops/pointwise.h"
 
@@ -40,7 +39,7 @@ DType stored_type(const Graph& model) {
 }
 
 BuildOptions with_types_of(BuildOptions options, const Graph& model, const Backend& backend) {
-  if (options.fp16 || options.bf16 || options.strongly_typed || refits(options)) return options;
+  if (options.fp16 || options.bf16 || options.strongly_typed) return options;
   const DType stored = stored_type(model);
   if (stored == DType::f32 || !backend.gains_from(stored)) return options;
   (stored == DType::f16 ? options.fp16 : options.bf16) = true;

@@ -10,6 +10,7 @@
 #include "builder/find_beyond_f16.h"
 #include "builder/model_types.h"
 #include "builder/quantize_model.h"
+#include "builder/refittable_build.h"
 #include "ir/ops/float8.h"
 #include "ir/ops/quantize.h"
 #include "quantize/calibration_file.h"
@@ -118,7 +119,8 @@ OptimizedModel ModelOptimizer::run(const Graph& model, std::optional<LayerPrecis
   context.notes = &result.notes;
   run_passes_with_branches(result.graph, passes_.form, context);
   std::set<std::string> kept_f32;
-  if (context.storage == DType::f16 && options_.verify) {
+  // Other weights would leave f16's range elsewhere: what is refitted is in f16 throughout, and verified as such.
+  if (context.storage == DType::f16 && options_.verify && !refits(options_)) {
     kept_f32 = find_beyond_f16(result.reference, result.graph, sample_options(options_), pool_);
     in_f32.insert(kept_f32.begin(), kept_f32.end());
   }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "builder/precision.h"
 #include "onnx/proto_writer.h"
 
 namespace camshaft {
@@ -26,7 +25,6 @@ void check_refit_options(const BuildOptions& options, const Backend& backend) {
     refuse("int8 by a calibration", "Build without int8, or quantise the model (camshaft quantize)");
   if (options.fp8 && !options.calibration.empty())
     refuse("fp8 by a calibration", "Build without fp8, or quantise the model");
-  if (choose_precision(options, backend).storage == DType::f16) refuse("fp16", "Build with bf16, or with tf32");
 }
 
 std::string bytes_without_weights(const onnx::ModelProto& model) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "compile/lower.h"
@@ -77,6 +78,21 @@ bool RefittedGraph::is_callers(const Tensor& tensor) const {
   });
 }
 
+// Infinities of what is given are taken as they are; those that come of rounding to f16 are not.
+void RefittedGraph::check_holds_f16(const Provenance& made_of, const std::string& constant, const Tensor& made) const {
+  constexpr unsigned infinity = 0x7c00, without_sign = 0x7fff;
+  const auto* bits = reinterpret_cast<const uint16_t*>(made.data());
+  if (std::none_of(bits, bits + made.size(), [](uint16_t x) { return (x & without_sign) == infinity; })) return;
+  const std::set<std::string> names = initializer_names(made_of);
+  for (const std::string& name : names)
+    for (const double x : find(name).to_doubles())
+      if (!std::isfinite(x)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("the constant '{}', of the initializers {}, would have numbers beyond 65504, the largest of "
+                          "fp16, which the engine stores it in: build the new model with bf16 or tf32",
+                          constant, fmt::join(names, ", ")));
+}
+
 void RefittedGraph::redo(Graph& graph, const std::vector<Keep>* keep, ThreadPool& pool) const {
   for (size_t v = 0; v < graph.values.size(); ++v) {
     Value& value = graph.values[v];
@@ -88,6 +104,7 @@ void RefittedGraph::redo(Graph& graph, const std::vector<Keep>* keep, ThreadPool
                   fmt::format("the constant '{}' is {}{}, and what it is made of gives {}{}", value.name,
                               to_string(value.constant->dtype()), to_string(value.constant->dims()),
                               to_string(made.dtype()), to_string(made.dims())));
+    if (made.dtype() == DType::f16) check_holds_f16(*value.provenance, value.name, made);
     // What nothing but packing reads may stay where the caller has it.
     const bool is_read = !keep || (*keep)[v] != Keep::packed_only;
     if (is_read && is_callers(made)) made = made.copy();

@@ -30,6 +30,7 @@ class RefittedGraph {
   void collect_missing(const Graph& graph, std::set<std::string>& names) const;
   /// Whether its bytes are in the memory of a tensor that was given.
   bool is_callers(const Tensor& tensor) const;
+  void check_holds_f16(const Provenance& made_of, const std::string& constant, const Tensor& made) const;
   /// Puts the new constants into a copy of the engine's graph, or of a body of it.
   void redo(Graph& graph, const std::vector<Keep>* keep, ThreadPool& pool) const;
   /// Lets go of the plain form of new constants that are packed.

@@ -35,7 +35,15 @@ def packed(launch):
     return launch_entries(launch)[0]
 
 
-SIGNATURE = {"x": "*fp32", "y": "*fp32", "n": "i32", "big": "i64", "limit": "fp32", "half": "bf16", "BLOCK": "constexpr"}
+SIGNATURE = {
+    "x": "*fp32",
+    "y": "*fp32",
+    "n": "i32",
+    "big": "i64",
+    "limit": "fp32",
+    "half": "bf16",
+    "BLOCK": "constexpr",
+}
 
 
 @pytest.mark.parametrize("scratch", [0, 1, 2])

@@ -1,5 +1,7 @@
 #include "optimize/precision/lower_precision.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -193,13 +195,21 @@ class Lowering {
     if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return false;
     const Tensor* constant = old_.value(id).constant.get();
     if (!constant || context_.storage != DType::f16) return true;
-    fix_numbers(old_.value(id).provenance, "whether fp16 holds it");
     // Below 2^-14 f16 has fixed steps: of weights that are all below 2^-11 little would be left.
     constexpr float largest = 65504, least = 0x1p-11F;
     const auto* x = constant->as<float>();
     float most = 0;
     for (int64_t i = 0; i < constant->size(); ++i)
       if (std::isfinite(x[i])) most = std::max(most, std::fabs(x[i]));
+    // Nothing is decided by numbers that a refit replaces.
+    if (may_be_replaced(old_.value(id).provenance)) {
+      if (most <= largest) return true;
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("the constant '{}' has numbers beyond 65504, the largest of fp16, which an engine that can "
+                      "be refitted stores it in: build with bf16 or tf32, or without refit",
+                      old_.value(id).name));
+    }
     return most <= largest && (most == 0 || most >= least);
   }
 
