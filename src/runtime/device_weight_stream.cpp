@@ -80,8 +80,13 @@ void DeviceWeightStream::begin(std::span<const int32_t> steps) {
   steps_.assign(steps.begin(), steps.end());
   stops_.clear();
   is_brought_.assign(steps.size(), false);
-  for (std::vector<StepEvents>* const events : {&events_, &recorded_events_})
+  // All that a run may need, as nothing is made while steps are recorded.
+  for (std::vector<StepEvents>* const events : {&events_, &recorded_events_}) {
     if (events->size() < steps.size()) events->resize(steps.size());
+    for (size_t s = 0; s < steps.size(); ++s)
+      for (std::unique_ptr<DeviceEvent>* const event : {&(*events)[s].brought, &(*events)[s].done})
+        if (!*event && !coming(s).empty()) *event = copies_->make_event();
+  }
   live_.needed_until.assign(plan_.window, -1);
   live_.brought = 0;
   live_.copies_wait_for = -1;
@@ -101,11 +106,7 @@ void DeviceWeightStream::await(size_t step, const Cancellation&) {
 }
 
 void DeviceWeightStream::done(size_t step) {
-  if (!coming(step).empty()) {
-    std::unique_ptr<DeviceEvent>& event = events(step).done;
-    if (!event) event = computes_->make_event();
-    computes_->record(*event);
-  }
+  if (!coming(step).empty()) computes_->record(*events(step).done);
   size_t end = steps_.size();
   if (is_recording_) {
     end = recorded_end_;
@@ -156,9 +157,7 @@ void DeviceWeightStream::bring(Window& window, size_t step) {
     ++brought;
   }
   if (!copies) return;
-  std::unique_ptr<DeviceEvent>& event = events(step).brought;
-  if (!event) event = copies_->make_event();
-  copies_->record(*event);
+  copies_->record(*events(step).brought);
   if (is_recording_) return;
   const std::lock_guard lock(counts_mutex_);
   brought_blocks_ += brought;
