@@ -132,6 +132,27 @@ TEST(Resize, NearestPicksElements) {
   });
 }
 
+// Rows below and above a vector's length, of every width of elements: whole vectors, tails, and rows cut between threads.
+TEST(Resize, NearestDoublesLinesAndRows) {
+  Random random = test_random();
+  constexpr DType types[] = {DType::u8, DType::f16, DType::f32, DType::i64};
+  for_each_target([&] {
+    for (int round = 0; round < 80; ++round) {
+      const Dims dims{random.integer(1, 3), random.integer(1, 9), random.integer(1, round % 4 ? 70 : 400)};
+      ops::Resize op;
+      op.axes = {1, 2};
+      op.sizes = {Dim(2 * dims[1]), Dim(2 * dims[2])};
+      op.scales = {0, 0};
+      op.coordinate = ops::ResizeCoordinate::asymmetric;
+      op.nearest = ops::ResizeNearest::floor;
+      Tensor x(types[round % 4], dims);
+      for (size_t i = 0; i < x.bytes(); ++i) x.mutable_data()[i] = static_cast<std::byte>(random.integer(0, 255));
+      NodeTest(op, {x}, {}, "resize").check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(IntegerResize, AgreesWithTheReference) {
   Random random = test_random();
   constexpr DType types[] = {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32};

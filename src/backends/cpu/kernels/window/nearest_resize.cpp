@@ -69,24 +69,35 @@ void repeat_twice(const T* in, int64_t count, T* out) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// The same of `rows` rows, each of them twice: a vector is read and doubled once for both. Of 20 elements a row they
-// took 1.3 times as long with a copy of each.
+// The same of `rows` rows, each of them twice. Rows shorter than a vector are read once for both: of 20 elements a copy of
+// each took 1.3 times as long. Longer ones are written one after the other, and what comes behind is asked for: 40 MB of
+// rows of 197 took 2.6 ms written side by side, in the order of memory 1.9.
 template <class T>
 void repeat_rows_twice(const T* in, int64_t rows, int64_t count, T* out) {
   const hn::ScalableTag<T> wide;
   const hn::CappedTag<T, 16 / sizeof(T)> narrow;
-  const auto walk = [&](auto d) HWY_ATTR {
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t r = 0; r < rows; ++r, in += count, out += 4 * count)
+  const auto lanes_of = [](auto d) HWY_ATTR { return static_cast<int64_t>(hn::Lanes(d)); };
+  if (const int64_t lanes = lanes_of(wide); count >= lanes) {
+    constexpr auto line = static_cast<int64_t>(64 / sizeof(T)), ahead = static_cast<int64_t>(4096 / sizeof(T));
+    for (int64_t r = 0; r < 2 * rows; ++r, in += r % 2 == 0 ? count : 0, out += 2 * count)
       for (int64_t i = 0; i < count; i += lanes) {
         i = std::min(i, count - lanes);  // the last one begins before what is left
-        const auto v = hn::LoadU(d, in + i);
-        hn::StoreInterleaved2(v, v, d, out + 2 * i);
-        hn::StoreInterleaved2(v, v, d, out + 2 * count + 2 * i);
+        for (int64_t at = 0; at < 2 * lanes; at += line) __builtin_prefetch(out + 2 * i + ahead + at, 1);
+        const auto v = hn::LoadU(wide, in + i);
+        hn::StoreInterleaved2(v, v, wide, out + 2 * i);
       }
-  };
-  if (count >= static_cast<int64_t>(hn::Lanes(wide))) return walk(wide);
-  if (count >= static_cast<int64_t>(hn::Lanes(narrow))) return walk(narrow);
+    return;
+  }
+  if (const int64_t lanes = lanes_of(narrow); count >= lanes) {
+    for (int64_t r = 0; r < rows; ++r, in += count, out += 4 * count)
+      for (int64_t i = 0; i < count; i += lanes) {
+        i = std::min(i, count - lanes);
+        const auto v = hn::LoadU(narrow, in + i);
+        hn::StoreInterleaved2(v, v, narrow, out + 2 * i);
+        hn::StoreInterleaved2(v, v, narrow, out + 2 * count + 2 * i);
+      }
+    return;
+  }
   for (int64_t r = 0; r < rows; ++r, in += count, out += 4 * count)
     for (int64_t i = 0; i < count; ++i)
       out[2 * i] = out[2 * i + 1] = out[2 * (count + i)] = out[2 * (count + i) + 1] = in[i];
