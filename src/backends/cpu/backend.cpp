@@ -11,6 +11,7 @@
 #include "backends/cpu/tactics/attention.h"
 #include "backends/cpu/tactics/byte_table.h"
 #include "backends/cpu/tactics/col2im.h"
+#include "backends/cpu/tactics/computed_norm.h"
 #include "backends/cpu/tactics/conv_chain.h"
 #include "backends/cpu/tactics/conv_planes.h"
 #include "backends/cpu/tactics/conv_transpose.h"
@@ -60,6 +61,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &byte_table_tactic,
     &softmax_tactic,
     &layer_norm_tactic,
+    &computed_norm_tactic,
     &group_norm_tactic,
     &reduce_tactic,
     &arg_reduce_tactic,

@@ -34,6 +34,7 @@ class NodeTest {
   std::string tactic;
   size_t outputs = 1;
   std::vector<Graph> bodies;  ///< of a region
+  int over = -1;              ///< the input that output 0 is written over; none
   double tolerance = 0;       ///< of the largest finite magnitude of an output; 0: equal, or both NaN
 
   /// Both ways, and compares.
@@ -92,6 +93,12 @@ class NodeTest {
         memory.emplace_back(t.bytes() + guard, "test");
         std::fill_n(memory.back().data(), memory.back().size(), garbage);
         out.push_back(memory.back().data());
+      }
+      if (over >= 0) {
+        const auto i = static_cast<size_t>(over);
+        EXPECT_TRUE(kernel->can_run_in_place(i, 0));
+        std::copy_n(inputs[i].data(), inputs[i].bytes(), out[0]);
+        in[i] = out[0];
       }
       launch->run({in, out, workspace.data(), pool});
     }

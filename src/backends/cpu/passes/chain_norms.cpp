@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/reduce/narrow_rows.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
+#include "ir/ops/region.h"
 #include "optimize/edit/chain_nodes.h"
 
 namespace camshaft {
@@ -13,6 +14,13 @@ namespace {
 
 bool is_narrow(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16;
+}
+
+// One result of f32, of pointwise operators alone.
+bool is_computed(const Graph& graph, const Node& node) {
+  const auto* region = node.op.as<ops::Region>();
+  return (node.op.as<ops::Pointwise>() || (region && region->kind == ops::RegionKind::pointwise)) &&
+         node.outputs.size() == 1 && graph.type(node.outputs[0]).dtype == DType::f32;
 }
 
 bool has_short_rows(const Graph& graph, const Node& norm) {
@@ -34,10 +42,16 @@ void chain_norms(Graph& graph, const PassContext&) {
   std::map<int32_t, std::vector<int32_t>> chains;
   for (int32_t n = 0; n < static_cast<int32_t>(graph.nodes.size()); ++n) {
     const Node& norm = graph.nodes[static_cast<size_t>(n)];
-    if (!norm.op.as<ops::LayerNorm>() || norm.outputs.size() != 1 || !has_short_rows(graph, norm)) continue;
+    if (!norm.op.as<ops::LayerNorm>() || norm.outputs.size() != 1) continue;
     const ValueId x = norm.inputs[0], y = norm.outputs[0];
+    const int32_t before = uses.single(x) ? uses.producer[static_cast<size_t>(x)] : -1;
+    if (before >= 0 && is_computed(graph, graph.nodes[static_cast<size_t>(before)])) {
+      chains[n] = {before, n};
+      continue;
+    }
+    if (!has_short_rows(graph, norm)) continue;
     std::vector<int32_t> chain;
-    if (const int32_t before = uses.producer[static_cast<size_t>(x)]; before >= 0 && uses.single(x)) {
+    if (before >= 0) {
       const Node& widen = graph.nodes[static_cast<size_t>(before)];
       if (widen.op.as<ops::Cast>() && is_narrow(graph.type(widen.inputs[0]).dtype)) chain.push_back(before);
     }

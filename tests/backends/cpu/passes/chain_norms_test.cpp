@@ -39,6 +39,26 @@ TEST(ChainNorms, OneCastAlone) {
               inputs);
 }
 
+TEST(ChainNorms, BehindWhatItAloneReads) {
+  expect_pass(chain_norms,
+              R"(%w = pointwise {function=add} (%a, %b)
+                 %y = layer_norm {axis=1} (%w, %s)
+                 return "y" = %y)",
+              R"(%y = region {kind=chain} (%a, %b, %s)
+                   graph (%a: f32[n, 30], %b: f32[30], %s: f32[30]) {
+                     %w = pointwise {function=add} (%a, %b)
+                     %y = layer_norm {axis=1} (%w, %s)
+                     return %y
+                   }
+                 return "y" = %y)",
+              "%a: f32[n, 30], %b: f32[30], %s: f32[30]");
+  expect_unchanged(chain_norms,
+                   R"(%w = pointwise {function=add} (%a, %b)
+                      %y = layer_norm {axis=1} (%w, %s)
+                      return "y" = %y, "w" = %w)",
+                   "%a: f32[n, 30], %b: f32[30], %s: f32[30]");
+}
+
 TEST(ChainNorms, NotWhatOthersReadOrHasLongRows) {
   expect_unchanged(chain_norms,
                    R"(%w = cast {to=f32} (%x)
