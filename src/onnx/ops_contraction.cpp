@@ -63,9 +63,11 @@ Values conv(ConvertContext& c) {
 
 // With steps of one pixel a transposed convolution is a convolution with the kernel turned round and its channels
 // swapped, for which there are more and faster kernels (3 x 3 over 4 channels took 2.6 times as long). nullopt where
-// the pads would be negative.
+// the pads would be negative, and for weights that each run would have to turn: at 6 x 6 pixels of 32 channels that
+// took 8 of 19 us.
 std::optional<Values> as_convolution(ConvertContext& c, const ops::ConvTranspose& op, const Values& inputs) {
   const ValueId weights = inputs[1];
+  if (!c.constant(weights)) return std::nullopt;
   const size_t count = op.strides.size();
   ops::Conv conv{op.strides, Shape(2 * count, Dim(0)), op.dilations, op.groups};
   ops::Slice turned;

@@ -1,4 +1,5 @@
 // Operators that are lowered to others, against values computed by hand.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -181,7 +182,8 @@ TEST(ImportOperators, ConvolutionPadding) {
   expect_near(run_node("ConvTranspose", 11, {v, w}, {attr("auto_pad", "SAME_UPPER")}), {1, 1, 2}, {1, 12});
 }
 
-// Becomes a convolution: held to the transposed one of the reference, with groups, dilations and pads.
+// Becomes a convolution where its weights are known, and none whose weights each run would have to turn: held to the
+// transposed one of the reference, with groups, dilations and pads.
 TEST(ImportOperators, TransposedConvolutionWithoutStrides) {
   std::vector<float> numbers;
   for (int i = 0; i < 2 * 4 * 5 * 6; ++i) numbers.push_back(static_cast<float>(i * 7 % 13) - 6);
@@ -189,13 +191,24 @@ TEST(ImportOperators, TransposedConvolutionWithoutStrides) {
   numbers.resize(4 * 3 * 3 * 2);
   const Tensor w = Tensor::of<float>(DType::f32, {4, 3, 3, 2}, numbers);
   const Tensor bias = floats({6}, {1, 2, 3, 4, 5, 6});
-  const Tensor y = run_node("ConvTranspose", 11, {x, w, bias},
-                            {attr("group", 2), attr("dilations", {1, 2}), attr("pads", {1, 0, 2, 1})});
   const ops::ConvTranspose op{{1, 1}, {1, 0, 2, 1}, {1, 2}, {0, 0}, 2};
   const std::vector<TensorType> types{{DType::f32, {2, 6, 4, 7}}};
   const std::vector<Graph> bodies;
   ThreadPool pool(1);
-  EXPECT_EQ(y, evaluate(op, EvalContext{{x, w, bias}, types, {}, bodies, pool})[0]);
+  const Tensor expected = evaluate(op, EvalContext{{x, w, bias}, types, {}, bodies, pool})[0];
+  for (const bool known : {true, false}) {
+    GraphWriter writer;
+    writer.input("x", DType::f32, {2, 4, 5, 6}).input("b", DType::f32, {6});
+    known ? writer.initializer(TensorWriter("w", {4, 3, 3, 2}, numbers)) : writer.input("w", DType::f32, {4, 3, 3, 2});
+    writer.output("y", DType::f32);
+    writer.node("ConvTranspose", {"x", "w", "b"}, {"y"},
+                {attr("group", 2), attr("dilations", {1, 2}), attr("pads", {1, 0, 2, 1})});
+    const Graph graph = import_graph(writer, 11);
+    const Names names = op_names(graph);
+    EXPECT_EQ(std::count(names.begin(), names.end(), "conv"), known ? 1 : 0);
+    EXPECT_EQ(std::count(names.begin(), names.end(), "conv_transpose"), known ? 0 : 1);
+    EXPECT_EQ(run(graph, known ? std::vector{x, bias} : std::vector{x, bias, w}).at(0), expected);
+  }
 }
 
 TEST(ImportOperators, Pooling) {

@@ -124,6 +124,11 @@ bool Gather::copy_runs(ThreadPool& pool, const char* in, const Index* indices, c
   return inside;
 }
 
+void Gather::check(const void* indices, DType index_type) const {
+  require_index_type("gather", index_type);
+  check_indices("gather", indices, index_type, count, size);
+}
+
 void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType index_type, void* out) const {
   require_index_type("gather", index_type);
   const auto* from = static_cast<const char*>(in);

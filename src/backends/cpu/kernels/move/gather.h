@@ -17,6 +17,8 @@ struct Gather {
   /// `index_type`: i64 or i32. Throws Error(invalid_argument) that names the first index outside [-size, size); `out`
   /// may be written in part by then.
   void run(ThreadPool& pool, const void* in, const void* indices, DType index_type, void* out) const;
+  /// The same errors, for who reads the rows by itself.
+  void check(const void* indices, DType index_type) const;
 
  private:
   template <class T, class Index>
