@@ -9,6 +9,7 @@
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/half.h"
+#include "backends/cpu/kernels/move/fill.h"
 #include "backends/cpu/random_data.h"
 #include "base/error.h"
 
@@ -892,6 +893,40 @@ TEST(Pointwise, ManyIntermediatesAtATime) {
   ThreadPool pool(1);
   pointwise.run(pool, in, out);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(out_data[i], static_cast<float>(300 * i - 299 * 150));
+}
+
+// Outputs beyond the caches, which are computed in L1 and written past them: rows that begin anywhere in a line,
+// operands that are staged, shares of threads, and what is written over an input.
+TEST(Pointwise, WritesPastTheCaches) {
+  Writer w;
+  const int32_t x = w.load(DType::f64), r = w.load(DType::f64);
+  const ScalarProgram program = w.done({w.apply(F::sub, x, r)});
+  ThreadPool pool(3);
+  for_each_target([&] {
+    for (const int64_t row : {1031, 37}) {  // one by one, and staged
+      const int64_t rows = least_streamed_bytes() / 8 / row + 3;
+      Pointwise pointwise(program, {rows, row}, {{row, 1}, {0, 1}});
+      std::vector<double> in(static_cast<size_t>(rows * row)), by_row(static_cast<size_t>(row)), got(in.size() + 2, -9);
+      for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<double>(i);
+      for (size_t i = 0; i < by_row.size(); ++i) by_row[i] = static_cast<double>(i * i);
+      const void* inputs[] = {in.data(), by_row.data()};
+      void* outputs[] = {got.data() + 1};
+      const auto check = [&](const double* results) {
+        size_t equal = 0;
+        while (equal < in.size() &&
+               results[equal] == static_cast<double>(equal) - by_row[equal % static_cast<size_t>(row)])
+          ++equal;
+        ASSERT_EQ(equal, in.size());
+      };
+      pointwise.run(pool, inputs, outputs);
+      check(got.data() + 1);
+      EXPECT_EQ(got.front(), -9);
+      EXPECT_EQ(got.back(), -9);
+      outputs[0] = in.data();
+      pointwise.run(pool, inputs, outputs);
+      check(in.data());
+    }
+  });
 }
 
 TEST(Pointwise, UnsupportedTypesAndFunctionsAreNamed) {

@@ -76,6 +76,17 @@ void fill_words(uint64_t word, uint8_t* out, int64_t bytes, [[maybe_unused]] boo
   for (; i < bytes; i += 8) std::memcpy(out + i, &word, static_cast<size_t>(std::min<int64_t>(8, bytes - i)));
 }
 
+void stream_bytes(const uint8_t* from, uint8_t* to, int64_t bytes) {
+  const hn::ScalableTag<uint8_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t before =
+      std::min(bytes, static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(lanes)));
+  std::memcpy(to, from, static_cast<size_t>(before));
+  int64_t i = before;
+  for (; i + lanes <= bytes; i += lanes) hn::Stream(hn::LoadU(d, from + i), d, to + i);
+  std::memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
+}
+
 }  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -85,16 +96,27 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(fill_pattern);
 HWY_EXPORT(fill_words);
+HWY_EXPORT(stream_bytes);
 
 namespace {
 
-// A part of the last cache, which others use too: 80 MB took 3.4 ms past a cache of 260 MB and 9.5 through it.
 constexpr int64_t least_streamed = 16 << 20;
-int64_t most_cached() {
-  return std::max<int64_t>(least_streamed, sysconf(_SC_LEVEL3_CACHE_SIZE) / 4);
-}
 
 }  // namespace
+
+// 80 MB took 3.4 ms past a cache of 260 MB and 9.5 through it.
+int64_t least_streamed_bytes() {
+  static const int64_t bytes = std::max<int64_t>(least_streamed, sysconf(_SC_LEVEL3_CACHE_SIZE) / 4);
+  return bytes;
+}
+
+void stream_copy(const void* from, void* to, int64_t bytes) {
+  HWY_DYNAMIC_DISPATCH(stream_bytes)(static_cast<const uint8_t*>(from), static_cast<uint8_t*>(to), bytes);
+}
+
+void finish_streams() {
+  hwy::FlushStream();
+}
 
 void fill_elements(int64_t width, const void* element, void* out, int64_t count) {
   constexpr int64_t longest = 64;  // vector
@@ -107,7 +129,7 @@ void fill_elements(int64_t width, const void* element, void* out, int64_t count)
     // processor would read it first. 40 MB took 3.6 ms by plain stores on a Zen 3. Where the cache would hold it, they
     // take 1.3 ms if it is there already, and 3.9 if not; past the caches it is 1.5 in either case. memset, which
     // writes whole lines unread, takes 1.3, but knows single bytes alone.
-    static const int64_t cached = most_cached(), streamed = std::min<int64_t>(cached, 2 * least_streamed);
+    static const int64_t cached = least_streamed_bytes(), streamed = std::min<int64_t>(cached, 2 * least_streamed);
     const bool is_large = bytes >= streamed, is_one_byte = word == (word & 0xff) * 0x0101010101010101u;
     if (is_large && bytes < cached && is_one_byte) {
       std::memset(out, static_cast<int>(word & 0xff), static_cast<size_t>(bytes));

@@ -60,9 +60,11 @@ class Pointwise {
   enum class Access : uint8_t { direct, uniform, staged };
   struct Cursor;
 
-  void run_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs) const;
-  void run_staged(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs) const;
-  void walk_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, char* stage) const;
+  bool can_stream(const void* const* inputs, void* const* outputs) const;
+  void run_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, bool streams) const;
+  void run_staged(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, bool streams) const;
+  void walk_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, char* stage,
+                 bool streams) const;
   void run_tiles(Cursor& cursor, int64_t begin, int64_t count) const;
 
   StridedSpace space_;  // operands: inputs, then outputs
@@ -70,12 +72,13 @@ class Pointwise {
   int64_t total_ = 0, rows_ = 0, row_ = 0;  // elements, rows, elements a row
   bool flat_ = false;                       // a row is the whole space
   bool staged_ = false;                     // some operand is staged
+  bool streams_ = false;                    // dense outputs are written past the caches
   int64_t tile_ = 0;
   TileProgram program_;
   std::vector<Access> access_;
   std::vector<uint8_t> periodic_;       // staged inputs that repeat their last dim over all others
   std::vector<int64_t> widths_;         // bytes an element, per operand
-  std::vector<int64_t> stage_offsets_;  // of staged operands, into the staging area
+  std::vector<int64_t> stage_offsets_;  // of staged operands and streamed outputs, into the staging area
 };
 
 }  // namespace camshaft::cpu
