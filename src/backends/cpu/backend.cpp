@@ -19,6 +19,7 @@
 #include "backends/cpu/tactics/conv_weights.h"
 #include "backends/cpu/tactics/convolution.h"
 #include "backends/cpu/tactics/deform_conv.h"
+#include "backends/cpu/tactics/determinant.h"
 #include "backends/cpu/tactics/gated_convolution.h"
 #include "backends/cpu/tactics/grid_sample.h"
 #include "backends/cpu/tactics/grouped_convolution.h"
@@ -89,6 +90,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &grid_sample_tactic,
     &col2im_tactic,
     &deform_conv_tactic,
+    &determinant_tactic,
     &grouped_conv_tactic,
     &pool_indices_tactic,
     &conv_chain_tactic,

@@ -99,10 +99,17 @@ void copy_rows_of_vectors(int64_t bytes, const char* in, int64_t in_step, char* 
   }
 }
 
+// What is written then is asked for: 10^6 rows of 40 bytes (OneHotEncoder) took 8.0 ms with what finds them, and
+// take 5.2.
+constexpr int64_t ahead = 4096;
+
 // Rows of kVectors vectors; longer ones have their middle in a loop.
 template <int kVectors>
 HWY_INLINE void gather_fixed(int64_t bytes, const char* in, const int64_t* offsets, int64_t count, char* out) {
-  for (int64_t i = 0; i < count; ++i, out += bytes) copy_fixed<kVectors>(bytes, in + offsets[i], 1, out, 0, 1);
+  for (int64_t i = 0; i < count; ++i, out += bytes) {
+    for (int64_t at = 0; at < kVectors * lanes; at += 64) __builtin_prefetch(out + ahead + at, 1);
+    copy_fixed<kVectors>(bytes, in + offsets[i], 1, out, 0, 1);
+  }
 }
 
 // Rows of kBytes to 2 · kBytes, as two words that overlap: a call of memcpy for each took a fifth longer.
@@ -111,6 +118,7 @@ HWY_INLINE void gather_words_of(int64_t bytes, const char* in, const int64_t* of
   const auto second = bytes - static_cast<int64_t>(kBytes);
   for (int64_t i = 0; i < count; ++i, out += bytes) {
     const char* row = in + offsets[i];
+    if (kBytes >= 16) __builtin_prefetch(out + ahead, 1);
     std::memcpy(out, row, kBytes);
     std::memcpy(out + second, row + second, kBytes);
   }
@@ -133,7 +141,10 @@ void gather_rows_of_vectors(int64_t bytes, const char* in, const int64_t* offset
     case 4:
       return gather_fixed<4>(bytes, in, offsets, count, out);
     default:
-      for (int64_t i = 0; i < count; ++i, out += bytes) copy_long(bytes, in + offsets[i], 0, out, 0, 1);
+      for (int64_t i = 0; i < count; ++i, out += bytes) {
+        for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(out + ahead + at, 1);
+        copy_long(bytes, in + offsets[i], 0, out, 0, 1);
+      }
   }
 }
 #endif

@@ -1,7 +1,7 @@
 // Elements become integer keys that order as they do, with the index in the low half: one comparison of 64 bits decides
 // everything. A line is filtered against the k-th best so far, which few elements pass; those are kept in a buffer that
 // is cut back to the k best when it is full. Where they are much of a line of 8 or 16 bits, all are counted instead
-// (narrow_top_k.h); a few of lines side by side are found in all of them at once (top_k_columns.h).
+// (narrow_top_k.h, rank_top_k.h); a few of lines side by side are found in all of them at once (top_k_columns.h).
 #include "backends/cpu/kernels/reduce/top_k.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/reduce/narrow_top_k.h"
+#include "backends/cpu/kernels/reduce/rank_top_k.h"
 #include "backends/cpu/kernels/reduce/top_k_candidates.h"
 #include "backends/cpu/kernels/reduce/top_k_columns.h"
 #include "backends/cpu/kernels/targets.h"
@@ -156,7 +157,12 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
           // Counting passes over the line several times: 100 of 10^5 took 200 to 400 us, candidates take some 50.
           if (k > Best::most_sorted && 8 * k >= axis) {
             auto* order = reinterpret_cast<uint32_t*>(list);
-            narrow_top_k(line, axis, k, largest, order, cancellation);
+            bool is_ranked = false;
+            if constexpr (sizeof(T) == 2) {
+              is_ranked = axis <= most_ranked;
+              if (is_ranked) rank_top_k(line, axis, k, largest, order);
+            }
+            if (!is_ranked) narrow_top_k(line, axis, k, largest, order, cancellation);
             write([&](int64_t i) { return static_cast<int64_t>(order[i]); });
             continue;
           }
