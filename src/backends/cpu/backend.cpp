@@ -80,6 +80,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &recurrent_tactic,
     &attention_tactic,
     &rotary_embedding_tactic,
+    &find_keys_tactic,
     &gather_nd_tactic,
     &scatter_nd_tactic,
     &scatter_elements_tactic,

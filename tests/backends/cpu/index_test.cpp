@@ -2,6 +2,7 @@
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/run_node.h"
+#include "ir/ops/lookup.h"
 #include "ir/ops/move.h"
 #include "ir/ops/region.h"
 #include "ir/ops/select.h"
@@ -238,6 +239,61 @@ TEST(TopK, LongColumns) {
                                                                : static_cast<float>(random.uniform(-1, 1));
       const int64_t k = round % 3 == 0 ? 32 + random.integer(0, 1) : random.integer(1, 20);
       NodeTest test{ops::TopK{0, random.integer(0, 1) == 1}, {x, Tensor::from_ints({k})}, {1}, "top_k"};
+      test.outputs = 2;
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// Keys close together, which are places in a table, and far apart; what is none of them.
+TEST(FindKeys, AgreesWithTheReference) {
+  Random random = test_random();
+  constexpr DType key_types[] = {DType::i64, DType::u64, DType::i32, DType::u32, DType::i16,
+                                 DType::u16, DType::i8,  DType::u8,  DType::f32, DType::f64};
+  for (int round = 0; round < 100; ++round) {
+    const DType dtype = key_types[round % 10];
+    const int64_t count = random.integer(0, 9), far = round % 3 == 0 && bit_width(dtype) >= 32 ? 100000 : 1;
+    Tensor keys(dtype, {count}), x(dtype, random_dims(random, random.integer(0, 3), 9));
+    for (int64_t k = 0, key = is_signed(dtype) ? -5 : 0; k < count; ++k) {
+      key += random.integer(1, 3) * far;
+      ops::store_elements(dtype, keys.mutable_data(), k, 1, 1, &key);
+    }
+    const bool must_find = count > 0 && random.integer(0, 1) == 1;
+    for (int64_t i = 0; i < x.size(); ++i) {
+      int64_t value = random.integer(is_signed(dtype) ? -9 : 0, 20) * far;
+      if (must_find) ops::load_elements(dtype, keys.data(), random.integer(0, count - 1), 1, 1, &value);
+      ops::store_elements(dtype, x.mutable_data(), i, 1, 1, &value);
+    }
+    NodeTest(ops::FindKeys{must_find}, {x, keys}, {}, "find_keys").check(static_cast<int>(random.integer(1, 3)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(FindKeys, NamesWhatMustBeFound) {
+  const NodeTest test(ops::FindKeys{true}, {Tensor::from_ints({3, 8}), Tensor::from_ints({1, 3})}, {}, "find_keys");
+  try {
+    test.run(1);
+    FAIL() << "found";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("8 is none of the 2 values"), std::string::npos) << error.what();
+  }
+}
+
+// Lines of 16 bits of which many are wanted: as long as those whose places are counted for each element, and a little
+// longer.
+TEST(TopK, ShortLinesOf16Bits) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      const int64_t size = random.integer(33, 170), lines = random.integer(1, 5);
+      Tensor x(round % 2 ? DType::i16 : DType::u16, {lines, size});
+      auto* to = reinterpret_cast<uint16_t*>(x.mutable_data());
+      constexpr uint16_t ends[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+      for (int64_t i = 0; i < x.size(); ++i)
+        to[i] = random.integer(0, 3) ? static_cast<uint16_t>(random.integer(0, 0xffff)) : ends[random.integer(0, 5)];
+      NodeTest test{
+          ops::TopK{1, random.integer(0, 1) == 1}, {x, Tensor::from_ints({random.integer(33, size)})}, {1}, "top_k"};
       test.outputs = 2;
       test.check(static_cast<int>(random.integer(1, 3)));
       if (testing::Test::HasFatalFailure()) return;

@@ -12,7 +12,9 @@
 #include "compile/constants/constant_axis.h"
 #include "compile/plan/shape_check.h"
 #include "ir/ops/index.h"
+#include "ir/ops/lookup.h"
 #include "ir/ops/strides.h"
+#include "reference/ml/lookup.h"
 
 namespace camshaft::cpu {
 
@@ -106,8 +108,25 @@ std::shared_ptr<const Kernel> compile_reverse_sequence(const RegionView& region,
       });
 }
 
+// Where the result lies. The reference's own tensors, new in each run and copied, took half of LabelEncoder's time.
+std::optional<double> estimate_find_keys(const RegionView& region) {
+  if (!region.node.op.as<ops::FindKeys>() || holds_objects(region.graph.type(region.node.inputs[0]).dtype))
+    return std::nullopt;
+  return seconds_per_launch + 2 * bytes_at_optimum(region) * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_find_keys(const RegionView& region, PackedConstants&) {
+  return simple_kernel([op = *region.node.op.as<ops::FindKeys>()](const KernelShapes& shapes) {
+    return [op, dtype = shapes.inputs[0].dtype, size = element_count(shapes.inputs[0].dims),
+            keys = element_count(shapes.inputs[1].dims)](const LaunchArguments& a) {
+      ops::find_keys(op, dtype, a.inputs[0], size, a.inputs[1], keys, a.pool, output<int64_t>(a, 0));
+    };
+  });
+}
+
 }  // namespace
 
+const CpuTactic find_keys_tactic{"find_keys", estimate_find_keys, compile_find_keys};
 const CpuTactic gather_nd_tactic{"gather_nd", estimate_gather_nd, compile_gather_nd};
 const CpuTactic tensor_scatter_tactic{"tensor_scatter", estimate_indexed_move<ops::TensorScatter>,
                                       compile_tensor_scatter};

@@ -5,6 +5,7 @@
 
 namespace camshaft::cpu {
 
+extern const CpuTactic find_keys_tactic;
 extern const CpuTactic gather_nd_tactic;
 extern const CpuTactic scatter_nd_tactic;
 extern const CpuTactic scatter_elements_tactic;
