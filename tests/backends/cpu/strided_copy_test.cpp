@@ -64,6 +64,27 @@ TEST(StridedCopy, TransposesSlicesAndExpansions) {
 }
 
 // Few channels of an image beside each other and back, of any size of element.
+// Long rows, many of which are more than what is written through the caches, wherever they begin in a line.
+TEST(StridedCopy, RepeatsLongRowsPastTheCaches) {
+  for_each_target([&] {
+    for (const int64_t gap : {0, 3}) {
+      const int64_t row = 1031, rows = (int64_t{34} << 20) / 4 / row, step = row + gap;
+      std::vector<int32_t> in(static_cast<size_t>(row)), out(static_cast<size_t>(rows * step + 2), -1);
+      for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<int32_t>(i * i);
+      const StridedCopy copy(4, {rows, row}, {0, 1}, {step, 1});
+      ThreadPool pool(gap == 0 ? 1 : 3);
+      copy.run(pool, in.data(), out.data() + 1);
+      int64_t equal = 0;
+      const auto wanted = [&](int64_t i) {
+        const int64_t at = i - 1;
+        return at < 0 || at >= rows * step || at % step >= row ? -1 : in[static_cast<size_t>(at % step)];
+      };
+      while (equal < std::ssize(out) && out[static_cast<size_t>(equal)] == wanted(equal)) ++equal;
+      ASSERT_EQ(equal, std::ssize(out));
+    }
+  });
+}
+
 TEST(StridedCopy, InterleavesFewChannels) {
   RandomData data;
   for_each_target([&] {
