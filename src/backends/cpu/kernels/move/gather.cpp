@@ -51,10 +51,7 @@ template <class T, bool kStays, class Index>
 bool gather_row(const char* from, const Index* indices, int64_t count, int64_t size, int64_t step, char* out) {
   constexpr auto bytes = static_cast<int64_t>(sizeof(T));
   int64_t k = 0;
-  // Gathers of vectors wait for all their cache lines: from columns beyond L1 they took 1.7 times as long as loads one
-  // by one, which overlap.
-  constexpr int64_t near = 8 * 1024;  // elements
-  if (sizeof(T) == 4 && count >= 32 && (!kStays || size * step <= near))
+  if (sizeof(T) == 4 && count >= 32)
     k = gather_words(reinterpret_cast<const uint32_t*>(from), indices, count, size, step, kStays,
                      reinterpret_cast<uint32_t*>(out));
   for (; k < count; ++k) {
@@ -233,8 +230,9 @@ bool GatherElements::gather(const char* in, const Index* indices, int64_t begin,
   constexpr int64_t most_ahead = 32 * 1024;
   const int64_t reach = size_ * step_ * bytes;
   int64_t before = -1;  // offset of the rows before
-  for (int64_t item = begin; item < end;) {
-    const int64_t first = item % row_, n = std::min(row_ - first, end - item);
+  int64_t first = begin % row_;
+  for (int64_t item = begin; item < end; first = 0) {
+    const int64_t n = std::min(row_ - first, end - item);
     const char* from = in + (offset + (stays_ ? first : 0)) * bytes;
     // What the next rows read, in the order of memory: they themselves read it in any, and wait for each line.
     if (stays_ && offset != before && reach <= most_ahead)

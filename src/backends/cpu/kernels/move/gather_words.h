@@ -6,7 +6,8 @@
 namespace camshaft::cpu {
 
 /// out[k] = from[indices[k] * step + k · stays], k < the number returned, a part of `count`: where vectors pay, and up
-/// to the first of them with an index outside of [-size, size). Negative indices count from the end.
+/// to the first of them with an index outside of [-size, size), or with several where they stay. Negative indices count
+/// from the end.
 int64_t gather_words(const uint32_t* from, const int64_t* indices, int64_t count, int64_t size, int64_t step,
                      bool stays, uint32_t* out);
 int64_t gather_words(const uint32_t* from, const int32_t* indices, int64_t count, int64_t size, int64_t step,
