@@ -252,20 +252,31 @@ TEST(Reduce, ExtremesOfShortRowsOfIntegers) {
 }
 
 // Of any numbers, so that most sums are beyond 32 bits.
-TEST(Reduce, SumsOfShortRowsOfWordsWrap) {
-  RandomData data;
-  for_each_target([&] {
+template <class T>
+void check_short_rows_that_wrap(RandomData& data, DType is_signed, DType is_unsigned) {
+  for (const ReduceKind kind : {ReduceKind::sum, ReduceKind::sum_square, ReduceKind::prod})
     for (const int64_t length : {1, 2, 3, 4, 5, 7, 8, 40}) {
       const int64_t rows = data.integer(1, 300);
-      std::vector<uint32_t> x(static_cast<size_t>(rows * length)), y(static_cast<size_t>(rows)), expected(y.size());
-      for (uint32_t& v : x) v = static_cast<uint32_t>(data.integer(0, int64_t{0xffffffff}));
-      for (size_t i = 0; i < x.size(); ++i) expected[i / static_cast<size_t>(length)] += x[i];
+      const T start = kind == ReduceKind::prod ? 1 : 0;
+      std::vector<T> x(static_cast<size_t>(rows * length)), y(static_cast<size_t>(rows)), expected(y.size(), start);
+      for (T& v : x) v = static_cast<T>(data.integer(0, int64_t{0xffffffff}) * data.integer(1, int64_t{0x7fffffff}));
+      for (size_t i = 0; i < x.size(); ++i) {
+        T& total = expected[i / static_cast<size_t>(length)];
+        total = kind == ReduceKind::prod ? total * x[i] : total + (kind == ReduceKind::sum ? x[i] : x[i] * x[i]);
+      }
       ThreadPool pool(static_cast<int>(data.integer(1, 3)));
-      for (const DType dtype : {DType::u32, DType::i32}) {
-        run(Reduce(ReduceKind::sum, dtype, {rows, length}, {1}), pool, x.data(), y.data());
-        EXPECT_EQ(y, expected) << rows << " rows of " << length;
+      for (const DType dtype : {is_signed, is_unsigned}) {
+        run(Reduce(kind, dtype, {rows, length}, {1}), pool, x.data(), y.data());
+        EXPECT_EQ(y, expected) << rows << " rows of " << length << " of " << to_string(dtype);
       }
     }
+}
+
+TEST(Reduce, TotalsOfShortRowsOfIntegersWrap) {
+  RandomData data;
+  for_each_target([&] {
+    check_short_rows_that_wrap<uint32_t>(data, DType::i32, DType::u32);
+    check_short_rows_that_wrap<uint64_t>(data, DType::i64, DType::u64);
   });
 }
 

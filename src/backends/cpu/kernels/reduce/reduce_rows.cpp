@@ -123,12 +123,13 @@ HWY_INLINE V with_vector(V total, V x) {
   if constexpr (!hwy::IsFloat<hn::TFromV<V>>()) {
     if constexpr (kKind == ReduceKind::max) return hn::Max(total, x);
     if constexpr (kKind == ReduceKind::min) return hn::Min(total, x);
+    if constexpr (kKind == ReduceKind::sum_square) return hn::Add(total, hn::Mul(x, x));
   } else {
     if constexpr (kKind == ReduceKind::max) return hn::IfThenElse(hn::IsNaN(x), x, max_or_second(x, total));
     if constexpr (kKind == ReduceKind::min) return hn::IfThenElse(hn::IsNaN(x), x, min_or_second(x, total));
   }
   if constexpr (kKind == ReduceKind::prod) return hn::Mul(total, x);
-  if constexpr (kKind == ReduceKind::sum_square) return hn::MulAdd(x, x, total);
+  if constexpr (kKind == ReduceKind::sum_square && hwy::IsFloat<hn::TFromV<V>>()) return hn::MulAdd(x, x, total);
   if constexpr (kKind == ReduceKind::sum_abs) return hn::Add(total, hn::Abs(x));
   return hn::Add(total, x);
 }
@@ -327,6 +328,10 @@ void rows_of_words(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial
   if (kind == ReduceKind::mean && n > 1 && n < few && rows >= 8) return wide_sums_beside_each_other(x, rows, n, totals);
   if (kind == ReduceKind::sum && n < few && rows >= 8)
     return rows_beside_each_other<ReduceKind::sum>(x, rows, n, totals);
+  if (kind == ReduceKind::sum_square && n > 2 && n < few && rows >= 8)
+    return rows_beside_each_other<ReduceKind::sum_square>(x, rows, n, totals);
+  if (kind == ReduceKind::prod && n > 2 && n < few && rows >= 8)
+    return rows_beside_each_other<ReduceKind::prod>(x, rows, n, totals);
   if (kind == ReduceKind::max && n > 2 && n < few && rows >= 8)
     return rows_beside_each_other<ReduceKind::max>(x, rows, n, totals);
   if (kind == ReduceKind::min && n > 2 && n < few && rows >= 8)
@@ -345,6 +350,10 @@ void rows_of_wide(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<
   constexpr int64_t few = 8;
   const bool is_sum = kind == ReduceKind::sum || kind == ReduceKind::mean;
   if (is_sum && n > 1 && n < few && rows >= 8) return wide_sums_beside_each_other(x, rows, n, totals);
+  if (kind == ReduceKind::sum_square && n > 1 && n < few && rows >= 8)
+    return rows_beside_each_other<ReduceKind::sum_square>(x, rows, n, totals);
+  if (kind == ReduceKind::prod && n > 1 && n < few && rows >= 8)
+    return rows_beside_each_other<ReduceKind::prod>(x, rows, n, totals);
   CAMSHAFT_BY_KIND(CAMSHAFT_ROWS)
 }
 void rows_i64(ReduceKind kind, const int64_t* x, int64_t rows, int64_t n, int64_t* totals) {
