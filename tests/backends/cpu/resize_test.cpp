@@ -132,7 +132,8 @@ TEST(Resize, NearestPicksElements) {
   });
 }
 
-// Rows below and above a vector's length, of every width of elements: whole vectors, tails, and rows cut between threads.
+// Rows below and above a vector's length, of every width of elements: whole vectors, tails, and rows cut between
+// threads.
 TEST(Resize, NearestDoublesLinesAndRows) {
   Random random = test_random();
   constexpr DType types[] = {DType::u8, DType::f16, DType::f32, DType::i64};

@@ -69,9 +69,9 @@ void repeat_twice(const T* in, int64_t count, T* out) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// The same of `rows` rows, each of them twice. Rows shorter than a vector are read once for both: of 20 elements a copy of
-// each took 1.3 times as long. Longer ones are written one after the other, and what comes behind is asked for: 40 MB of
-// rows of 197 took 2.6 ms written side by side, in the order of memory 1.9.
+// The same of `rows` rows, each of them twice. Rows shorter than a vector are read once for both: of 20 elements a copy
+// of each took 1.3 times as long. Longer ones are written one after the other, and what comes behind is asked for: 40
+// MB of rows of 197 took 2.6 ms written side by side, in the order of memory 1.9.
 template <class T>
 void repeat_rows_twice(const T* in, int64_t rows, int64_t count, T* out) {
   const hn::ScalableTag<T> wide;
