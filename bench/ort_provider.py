@@ -1,11 +1,14 @@
-"""The time that a model takes in ONNX Runtime's execution provider, beside Camshaft's own interface and ONNX Runtime's CPU.
+"""The time that a model takes in ONNX Runtime's execution provider, beside Camshaft's own interface, ONNX Runtime's CPU
+provider and, where it is installed, OpenVINO's runtime.
 
-usage: ort_provider.py [MODEL...] [--rounds N] [--cpu-time] [--json FILE]
+usage: ort_provider.py [MODEL...] [--all] [--rounds N] [--cpu-time] [--json FILE]
 
-Models are the catalog's, by their names; without any, the quick ones. One thread, outputs of fresh memory where the interface
-gives them so. Rounds are interleaved in one process; a time is the least of all rounds. The engine of the provider and that of
-Camshaft's interface are the same file: what differs is the way to it. --cpu-time takes the calling thread's time instead of
-the clock's, for a machine that others use, too.
+Models are the catalog's, by their names; without any, those that bench/compare measures, and with --all every one. All get
+the same file, with the sizes of the inputs fixed, one thread and f32. Outputs are of fresh memory where the interface gives
+them so, which OpenVINO's does not. Rounds are interleaved in one process; a time is the least of all rounds. The engine of the
+provider and that of Camshaft's interface are the same file: what differs is the way to it. --cpu-time takes the calling
+thread's time instead of the clock's, for a machine that others use, too. What --json names is gone on with: models that it
+has are left out.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import os
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,97 +28,160 @@ sys.path[:0] = [
     str(ROOT / "tests/zoo"),
     str(ROOT / "scripts"),
     str(ROOT / "examples/ocr"),
+    str(ROOT / "bench"),
 ]
 
 import camshaft
 import camshaft.ort
+import fixed_model
 import numpy as np
 import onnxruntime
-from catalog import MODELS
+import rivals
+from catalog import BENCH, EVERY
 
 ROUND_SECONDS = 0.15
 
 
-def tiny():
+WAYS = {"camshaft": "own API", "provider": "provider", "onnxruntime": "ORT CPU", "openvino": "OpenVINO"}
+# What is asked of the provider: 3 % and 10 us.
+MOST_SHARE, MOST_MICROSECONDS = 0.03, 10.0
+
+
+def tiny(path):
     """One Relu of 2x4: what a call costs beside the computing."""
+    import onnx
     from onnx import TensorProto, helper
 
-    sizes = ["n", 4]
+    sizes = [2, 4]
     graph = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["y"])],
         "relu",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, sizes)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, sizes)],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return model.SerializeToString(), {"x": np.ones((2, 4), np.float32)}
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return {"x": np.ones((2, 4), np.float32)}
 
 
-def ways_to_run(model, folder):
-    """{name: function of a feed}"""
+def written(name, path):
+    """The model of that name, at batch 1, in the file; its inputs."""
+    if name == "one Relu":
+        return tiny(path)
+    model = BENCH.get(name) or EVERY[name]
+    feed = model.feed(1) if name in BENCH else model.feed()
+    if getattr(model, "as_is", False):
+        path.write_bytes(model.path().read_bytes())
+    else:
+        fixed_model.write_fixed(model.path(), feed, path)
+    return feed
+
+
+def ways_to_run(model, feed, folder):
+    """{way: function without arguments}"""
     so = onnxruntime.SessionOptions()
     so.intra_op_num_threads = 1
-    options = {"tuning-seconds": 10, "verify": False, "engine-cache": True, "engine-cache-path": folder}
+    so.log_severity_level = 3
+    options = {"engine-cache": True, "engine-cache-path": folder}
     provider = onnxruntime.InferenceSession(
         model, so, providers=[(camshaft.ort.PROVIDER, options), "CPUExecutionProvider"]
     )
-    [engine] = Path(folder).glob("*.engine")  # one: it runs the whole model
-    context = camshaft.Engine(engine).create_context(threads=1)
-    plain = onnxruntime.InferenceSession(model, so, providers=["CPUExecutionProvider"])
-    return {
-        "camshaft": lambda feed: context.run(feed),
-        "provider": lambda feed: provider.run(None, feed),
-        "onnxruntime": lambda feed: plain.run(None, feed),
+    engines = [camshaft.Engine(path) for path in Path(folder).glob("*.engine")]
+    names = [[tensor.name for tensor in engine.inputs] for engine in engines]
+    if [sorted(found) for found in names] != [sorted(feed)]:
+        raise ValueError(f"ONNX Runtime leaves a part to others: engines of {names}")
+    context = engines[0].create_context(threads=1)
+    plain = rivals.onnxruntime_session(model, 1)
+    ways = {
+        "camshaft": lambda: context.run(feed),
+        "provider": lambda: provider.run(None, feed),
+        "onnxruntime": lambda: plain.run(None, feed),
     }
+    if find_spec("openvino"):
+        try:
+            openvino = rivals.OpenVino(model, 1)
+            openvino.bind(feed)
+            openvino.run()
+            ways["openvino"] = openvino.run
+        except RuntimeError as error:
+            print(f"  OpenVINO: {str(error).splitlines()[0][:100]}")
+    return ways
 
 
-def measured(ways, feed, rounds, clock):
-    """{name: seconds}, the least mean of a round."""
+def measured(ways, rounds, clock):
+    """{way: seconds}, the least mean of a round."""
     least = dict.fromkeys(ways, math.inf)
     counts = {}
     for name, way in ways.items():
-        way(feed)
+        way()
         start = clock()
-        way(feed)
+        way()
         counts[name] = max(1, int(ROUND_SECONDS / max(clock() - start, 1e-6)))
     for _ in range(rounds):
         for name, way in ways.items():
             start = clock()
             for _ in range(counts[name]):
-                way(feed)
+                way()
             least[name] = min(least[name], (clock() - start) / counts[name])
     return least
+
+
+def show(name, found):
+    """A line of the table."""
+    own, provider = found["camshaft"], found["provider"]
+    lost = provider - own
+    is_more = lost > MOST_SHARE * own + MOST_MICROSECONDS
+    rivals_of = "".join(
+        f" {found[way]:9.1f} us {found[way] / provider:6.2f}" if way in found else f"{'-':>20}"
+        for way in ("onnxruntime", "openvino")
+    )
+    more = "  MORE" if is_more else ""
+    print(f"{name:30} {own:9.1f} us {provider:9.1f} us {lost:7.1f} us {lost / own:6.1%}{rivals_of}{more}", flush=True)
+    return is_more
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
+    parser.add_argument("--all", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--cpu-time", action="store_true")
-    parser.add_argument("--json")
+    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     clock = time.thread_time if arguments.cpu_time else time.perf_counter
     camshaft.ort.register()
-    names = arguments.models or [name for name, model in MODELS.items() if model.quick]
-    results = {}
-    print(f"{'model':30} {'own API':>12} {'provider':>12} {'lost':>8} {'of it':>7} {'ORT CPU':>12} {'times':>6}")
-    for name in ["one Relu", *names]:
-        with tempfile.TemporaryDirectory() as folder:
-            model, feed = tiny() if name == "one Relu" else (str(MODELS[name].path()), MODELS[name].feed())
-            found = measured(ways_to_run(model, folder), feed, arguments.rounds, clock)
-        own, provider, plain = (found[way] * 1e6 for way in ("camshaft", "provider", "onnxruntime"))
-        results[name] = {"own_us": own, "provider_us": provider, "onnxruntime_us": plain}
-        share = (provider - own) / own
-        print(
-            f"{name:30} {own:9.1f} us {provider:9.1f} us {provider - own:5.1f} us {share:6.1%} {plain:9.1f} us "
-            f"{plain / provider:6.2f}",
-            flush=True,
-        )
-    ratios = [r["onnxruntime_us"] / r["provider_us"] for name, r in results.items() if name != "one Relu"]
-    if ratios:
-        print(f"beside ONNX Runtime's CPU provider, geometric mean: {math.exp(np.mean(np.log(ratios))):.2f}")
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(results, indent=1))
+    names = arguments.models or ["one Relu", *BENCH, *(name for name in EVERY if arguments.all and name not in BENCH)]
+    results = json.loads(arguments.json.read_text()) if arguments.json and arguments.json.exists() else {}
+    head = "".join(f"{text:>13}{'times':>7}" for text in ("ORT CPU", "OpenVINO"))
+    print(f"{'model':30} {'own API':>12} {'provider':>12} {'lost':>10} {'of it':>6} {head}")
+    failed = []
+    for name in names:
+        if name not in results:
+            with tempfile.TemporaryDirectory() as folder:
+                model = Path(folder) / "model.onnx"
+                try:
+                    ways = ways_to_run(str(model), written(name, model), folder)
+                except Exception as error:
+                    failed.append(name)
+                    print(f"{name:30} {type(error).__name__}: {str(error).splitlines()[0][:120]}", flush=True)
+                    continue
+                found = measured(ways, arguments.rounds, clock)
+            results[name] = {way: seconds * 1e6 for way, seconds in found.items()}
+            if arguments.json:
+                arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    more = [name for name, found in results.items() if show(name, found)]
+    for way in ("onnxruntime", "openvino"):
+        ratios = [
+            found[way] / found["provider"] for name, found in results.items() if name != "one Relu" and way in found
+        ]
+        if ratios:
+            mean = math.exp(np.mean(np.log(ratios)))
+            print(f"beside {WAYS[way]}: geometric mean {mean:.2f} of {len(ratios)}, slowest {min(ratios):.2f}")
+    shares = [found["provider"] / found["camshaft"] for name, found in results.items() if name != "one Relu"]
+    if shares:
+        print(f"time lost beside our own API: geometric mean {math.exp(np.mean(np.log(shares))) - 1:.1%}")
+    print(f"lost more than {MOST_SHARE:.0%} and {MOST_MICROSECONDS:.0f} us: {', '.join(more) or 'none'}")
+    if failed:
+        sys.exit(f"not measured: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -102,6 +102,25 @@ struct DataTransfer {
                      size_t count) = nullptr;
 };
 
+/// OrtSyncNotificationImpl: a moment in a stream.
+struct SyncNotification {
+  uint32_t version = interface_version;
+  void (*release)(SyncNotification* self) = nullptr;
+  OrtStatus* (*activate)(SyncNotification* self) = nullptr;
+  OrtStatus* (*wait_on_device)(SyncNotification* self, OrtSyncStream* consumer) = nullptr;
+  OrtStatus* (*wait_on_host)(SyncNotification* self) = nullptr;
+};
+
+/// OrtSyncStreamImpl: a stream of a device.
+struct SyncStream {
+  uint32_t version = interface_version;
+  void (*release)(SyncStream* self) = nullptr;
+  void* (*handle)(SyncStream* self) = nullptr;
+  OrtStatus* (*create_notification)(SyncStream* self, SyncNotification** notification) = nullptr;
+  OrtStatus* (*flush)(SyncStream* self) = nullptr;
+  OrtStatus* (*on_run_end)(SyncStream* self) = nullptr;
+};
+
 /// OrtEp: the provider of one session. What may be null is.
 struct Ep {
   uint32_t version = interface_version;
@@ -117,7 +136,7 @@ struct Ep {
   OrtStatus* (*on_run_start)(Ep* self, const OrtRunOptions* options) = nullptr;
   OrtStatus* (*on_run_end)(Ep* self, const OrtRunOptions* options, bool synchronize) = nullptr;
   OrtStatus* (*create_allocator)(Ep* self, const OrtMemoryInfo* memory, ort::Allocator** allocator) = nullptr;
-  OrtStatus* (*create_stream)(Ep* self, const OrtMemoryDevice* device, void** stream) = nullptr;
+  OrtStatus* (*create_stream)(Ep* self, const OrtMemoryDevice* device, SyncStream** stream) = nullptr;
   const char* (*compatibility)(Ep* self, const OrtGraph* graph) = nullptr;
   OrtStatus* (*kernel_registry)(Ep* self, const OrtKernelRegistry** registry) = nullptr;
   OrtStatus* (*runs_concurrently)(Ep* self, bool* does) = nullptr;
@@ -145,7 +164,7 @@ struct EpFactory {
   OrtStatus* (*create_data_transfer)(EpFactory* self, DataTransfer** transfer) = nullptr;
   bool (*is_stream_aware)(const EpFactory* self) = nullptr;
   OrtStatus* (*create_stream)(EpFactory* self, const OrtMemoryDevice* device, const OrtKeyValuePairs* options,
-                              void** stream) = nullptr;
+                              SyncStream** stream) = nullptr;
   OrtStatus* (*incompatibility_details)(EpFactory* self, const OrtHardwareDevice* device, void* details) = nullptr;
   OrtStatus* (*create_importer)(EpFactory* self, const OrtEpDevice* device, void** importer) = nullptr;
   OrtStatus* (*custom_domain_count)(EpFactory* self, size_t* count) = nullptr;

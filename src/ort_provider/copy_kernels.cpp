@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ort_provider/gpu_memory.h"
+#include "ort_provider/sync_stream.h"
 #include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {
@@ -29,33 +30,40 @@ std::vector<const OrtDataType*> types_of_numbers(const Host& host) {
 
 }  // namespace
 
-void copy_tensor(const Host& host, const OrtValue* from, OrtValue* to) {
+void copy_tensor(const Host& host, const OrtValue* from, OrtValue* to, const FindStream& find_stream) {
   const DeviceId source = device_of(host, from), target = device_of(host, to);
-  GpuMemory::of((target.is_gpu() ? target : source).ordinal())
-      .copy(host.get<void*>(slot("GetTensorMutableData"), to), target,
-            host.get<const void*>(slot("GetTensorData"), from), source,
-            host.get<size_t>(slot("GetTensorSizeInBytes"), from));
+  GpuMemory& memory = GpuMemory::of((target.is_gpu() ? target : source).ordinal());
+  const bool is_between_gpus = source.is_gpu() && target.is_gpu() && source != target;
+  memory.copy(host.get<void*>(slot("GetTensorMutableData"), to), target,
+              host.get<const void*>(slot("GetTensorData"), from), source,
+              host.get<size_t>(slot("GetTensorSizeInBytes"), from),
+              is_between_gpus ? nullptr : find_stream(memory.device()));
 }
 
 struct CopyKernels::Copy : KernelImpl {
-  explicit Copy(const Host& of) : host(of) {
+  Copy(const Host& of, bool in_default) : host(of), in_default_stream(in_default) {
     compute = [](KernelImpl* self, OrtKernelContext* context) {
-      const Host& host = static_cast<Copy*>(self)->host;
-      return host.guarded([&] {
+      const auto& own = *static_cast<Copy*>(self);
+      return own.host.guarded([&] {
+        const Host& host = own.host;
         const auto* from = host.get<const OrtValue*>(slot("KernelContext_GetInput"), std::as_const(context), size_t{0});
         std::vector<int64_t> dims;
         read_dims(host, from, dims);
         auto* to = host.get<OrtValue*>(slot("KernelContext_GetOutput"), context, size_t{0}, std::as_const(dims).data(),
                                        dims.size());
-        copy_tensor(host, from, to);
+        copy_tensor(host, from, to, [&](const cuda::Device& device) {
+          return stream_of(host, context, device, own.in_default_stream);
+        });
       });
     };
     release = [](KernelImpl* self) { delete static_cast<Copy*>(self); };
   }
   const Host& host;
+  bool in_default_stream;
 };
 
-CopyKernels::CopyKernels(const Host& host, const char* provider) : host_(host) {
+CopyKernels::CopyKernels(const Host& host, const char* provider, bool in_default_stream)
+    : host_(host), in_default_stream_(in_default_stream) {
   host.check(host.ep().create_kernel_registry(&registry_), slot("GetEpApi"));
   try {
     add("MemcpyFromHost", true, provider);
@@ -93,8 +101,8 @@ void CopyKernels::add(const char* op, bool from_host, const char* provider) {
   ask(api.add_type_constraint(made.builder, "T", types.data(), types.size()));
   ask(api.build_kernel_def(made.builder, &made.definition));
   const CreateKernel create = [](void* state, const OrtKernelInfo*, KernelImpl** kernel) -> OrtStatus* {
-    const Host& host = static_cast<CopyKernels*>(state)->host_;
-    return host.guarded([&] { *kernel = new Copy(host); });
+    const auto& own = *static_cast<CopyKernels*>(state);
+    return own.host_.guarded([&] { *kernel = new Copy(own.host_, own.in_default_stream_); });
   };
   ask(api.add_kernel(registry_, made.definition, create, this));
 }

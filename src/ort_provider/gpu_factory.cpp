@@ -11,6 +11,8 @@
 #include "backends/cuda/libraries/libraries.h"
 #include "ort_provider/copy_kernels.h"
 #include "ort_provider/gpu_memory.h"
+#include "ort_provider/options.h"
+#include "ort_provider/sync_stream.h"
 #include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {
@@ -23,21 +25,29 @@ constexpr uint32_t nvidia = 0x10de;
 constexpr size_t any_alignment = 0;  // as the devices have that programs name when they bind memory
 
 struct GpuAllocator : ort::Allocator {
-  GpuAllocator(GpuMemory& memory, const OrtMemoryInfo* of) : ort::Allocator{}, blocks(memory), about(of) {
+  GpuAllocator(const Host& of, GpuMemory& on, const OrtMemoryInfo* with)
+      : ort::Allocator{}, host(of), memory(on), blocks(on), about(with) {
     version = interface_version;
-    alloc = [](ort::Allocator* self, size_t bytes) -> void* {
-      try {
-        return static_cast<GpuAllocator*>(self)->blocks.allocate(bytes);
-      } catch (const std::exception&) {
-        return nullptr;  // which ONNX Runtime has a message for
-      }
-    };
+    alloc = [](ort::Allocator* self, size_t bytes) { return allocated(self, bytes, nullptr); };
+    alloc_on_stream = allocated;
     free = [](ort::Allocator* self, void* memory_of) { static_cast<GpuAllocator*>(self)->blocks.free(memory_of); };
     info = [](const ort::Allocator* self) {
       return reinterpret_cast<const ort::MemoryInfo*>(static_cast<const GpuAllocator*>(self)->about);
     };
     reserve = alloc;
   }
+  static void* allocated(ort::Allocator* self, size_t bytes, void* stream) {
+    auto* own = static_cast<GpuAllocator*>(self);
+    try {
+      if (!stream) return own->blocks.allocate(bytes, nullptr);
+      auto* const handle = own->host.call<void*>(slot("SyncStream_GetHandle"), static_cast<OrtSyncStream*>(stream));
+      return own->blocks.allocate(bytes, WorkStream::of(own->memory.device(), handle));
+    } catch (const std::exception&) {
+      return nullptr;  // which ONNX Runtime has a message for
+    }
+  }
+  const Host& host;
+  GpuMemory& memory;
   GpuBlocks blocks;
   const OrtMemoryInfo* about;
 };
@@ -80,10 +90,15 @@ struct GpuTransfer : DataTransfer {
       };
       return is_known(from) && is_known(to) && (is_ours(known, from) || is_ours(known, to));
     };
-    copy = [](DataTransfer* self, const OrtValue** from, OrtValue** to, OrtSyncStream**, size_t count) {
+    copy = [](DataTransfer* self, const OrtValue** from, OrtValue** to, OrtSyncStream** streams, size_t count) {
       const Host& known = static_cast<GpuTransfer*>(self)->host;
       return known.guarded([&] {
-        for (size_t i = 0; i < count; ++i) copy_tensor(known, from[i], to[i]);
+        for (size_t i = 0; i < count; ++i)
+          copy_tensor(known, from[i], to[i], [&](const cuda::Device& device) {
+            return streams && streams[i]
+                       ? WorkStream::of(device, known.call<void*>(slot("SyncStream_GetHandle"), streams[i]))
+                       : nullptr;
+          });
       });
     };
   }
@@ -91,6 +106,13 @@ struct GpuTransfer : DataTransfer {
 };
 
 }  // namespace
+
+SyncStream* make_stream_for(const Host& host, const OrtMemoryDevice* device, const std::optional<void*>& programs) {
+  const DeviceId gpu = device_of(host, device);
+  if (gpu.is_host()) throw Error(ErrorCode::invalid_argument, "the host's memory has no stream: name a GPU");
+  const cuda::Device& on = GpuMemory::of(gpu.ordinal()).device();
+  return make_sync_stream(host, programs ? WorkStream::of(on, *programs) : WorkStream::make(on));
+}
 
 GpuFactory::GpuFactory(const ort::ApiBase& base) : Factory(base, gpu_provider_name) {
   supported_devices = [](EpFactory* self, const OrtHardwareDevice* const*, size_t, OrtEpDevice** ep_devices,
@@ -107,8 +129,8 @@ GpuFactory::GpuFactory(const ort::ApiBase& base) : Factory(base, gpu_provider_na
       if (gpu.is_host()) {
         *allocator = nullptr;
       } else {
-        *allocator =
-            new GpuAllocator(GpuMemory::of(gpu.ordinal()), own->memories_.at(static_cast<size_t>(gpu.ordinal())));
+        *allocator = new GpuAllocator(own->host(), GpuMemory::of(gpu.ordinal()),
+                                      own->memories_.at(static_cast<size_t>(gpu.ordinal())));
       }
     });
   };
@@ -116,6 +138,15 @@ GpuFactory::GpuFactory(const ort::ApiBase& base) : Factory(base, gpu_provider_na
   create_data_transfer = [](EpFactory* self, DataTransfer** transfer) {
     const Host& host = static_cast<GpuFactory*>(self)->host();
     return host.guarded([&] { *transfer = new GpuTransfer(host); });
+  };
+  is_stream_aware = [](const EpFactory*) { return true; };
+  create_stream = [](EpFactory* self, const OrtMemoryDevice* device, const OrtKeyValuePairs* options,
+                     SyncStream** stream) {
+    const Host& host = static_cast<GpuFactory*>(self)->host();
+    return host.guarded([&] {
+      const auto given = options ? host.pairs(options) : std::map<std::string, std::string>();
+      *stream = make_stream_for(host, device, parse_stream_options(given));
+    });
   };
 }
 

@@ -80,6 +80,18 @@ uint64_t parse_count(const std::string& name, const std::string& value) {
   return count;
 }
 
+/// An address as programs write it: a decimal number, or a hexadecimal one behind 0x.
+void* parse_address(const std::string& name, const std::string& value) {
+  const bool is_hexadecimal = value.starts_with("0x");
+  const char* const begin = value.data() + (is_hexadecimal ? 2 : 0);
+  uintptr_t address = 0;
+  const auto [end, error] = std::from_chars(begin, value.data() + value.size(), address, is_hexadecimal ? 16 : 10);
+  if (error != std::errc() || end != value.data() + value.size())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the option '{}' takes a stream's address as a number, not '{}'", name, value));
+  return reinterpret_cast<void*>(address);
+}
+
 /// What a program that was written for TensorRT's provider means by its number of a GPU: that one, or, on a machine
 /// without, the CPU.
 void choose_gpu(const std::string& number, ProviderOptions& options) {
@@ -160,6 +172,11 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries,
         fmt::format("the session's tensors are on {}, the provider's option asks for '{}': choose the GPU by the "
                     "session's device (camshaft.ort.devices())",
                     to_string(memory), device));
+  if (translated.stream && device == "cpu") {
+    options.unused.push_back("the option 'user_compute_stream' has no effect: the CPU computes");
+  } else if (translated.stream) {
+    options.stream = parse_address(stream_option, *translated.stream);
+  }
   options.settings.context.threads = options.settings.build.threads;
   options.settings.build.strip_weights = options.cache_is_weightless;
 
@@ -171,6 +188,18 @@ ProviderOptions parse_options(const std::map<std::string, std::string>& entries,
   options.embeds_context = entry("ep.context_embed_mode") == "1";
   options.context_path = entry("ep.context_file_path");
   return options;
+}
+
+std::optional<void*> parse_stream_options(const std::map<std::string, std::string>& options) {
+  std::optional<void*> stream;
+  for (const auto& [name, value] : options) {
+    if (name != stream_option)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("a stream has no option '{}': there is '{}', the address of one of yours", name, stream_option));
+    stream = parse_address(name, value);
+  }
+  return stream;
 }
 
 std::string build_key(const ProviderOptions& options) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct ProviderOptions {
   size_t least_nodes = 1;            ///< of a group that becomes an engine
   std::set<std::string> excluded;    ///< operators that are left to other providers
   std::vector<std::string> unused;   ///< messages about options that have no effect
+  /// The program's stream (a CUstream, of the engines' GPU) that runs go into; null is CUDA's default one.
+  std::optional<void*> stream;
   // Of ONNX Runtime's session:
   bool makes_context_nodes = false;
   bool embeds_context = false;
@@ -41,6 +44,10 @@ struct ProviderOptions {
 /// does not fit; Error(unsupported) for what the provider cannot do, or a device that is not there.
 ProviderOptions parse_options(const std::map<std::string, std::string>& entries,
                               const std::string& provider = provider_name, DeviceId memory = DeviceId::host);
+
+/// The stream that options of ONNX Runtime's streams name: "user_compute_stream", its address as a number. Throws
+/// Error(invalid_argument) for another option or value.
+std::optional<void*> parse_stream_options(const std::map<std::string, std::string>& options);
 
 /// All that decides what an engine is made of a model, as text: options, and hashes of the files that they name.
 std::string build_key(const ProviderOptions& options);

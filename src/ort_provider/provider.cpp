@@ -10,6 +10,8 @@
 #include "onnx/convertible_nodes.h"
 #include "ort_provider/context_node.h"
 #include "ort_provider/engine_maker.h"
+#include "ort_provider/gpu_factory.h"
+#include "ort_provider/gpu_memory.h"
 #include "ort_provider/values.h"
 
 namespace camshaft::ort_provider {
@@ -68,9 +70,17 @@ struct Provider::ComputeInfo : NodeComputeInfo {
 
 Provider::Provider(const Host& host, const char* provider, const ProviderOptions& options, const Log& log)
     : host_(host), name_(provider), options_(options), log_(log), compatibility_(compatibility_text()) {
+  if (options_.stream) {
+    const DeviceId gpu = parse_device_id(options_.settings.build.device);
+    cuda::check_stream(GpuMemory::of(gpu.ordinal()).device(), *options_.stream);
+  }
   name = [](const Ep* self) { return static_cast<const Provider*>(self)->name_; };
   if (options_.memory.is_gpu()) {
-    copies_ = std::make_unique<CopyKernels>(host, provider);
+    copies_ = std::make_unique<CopyKernels>(host, provider, options_.stream && !*options_.stream);
+    create_stream = [](Ep* self, const OrtMemoryDevice* device, SyncStream** stream) {
+      auto* own = static_cast<Provider*>(self);
+      return own->host_.guarded([&] { *stream = make_stream_for(own->host_, device, own->options_.stream); });
+    };
     kernel_registry = [](Ep* self, const OrtKernelRegistry** registry) -> OrtStatus* {
       *registry = static_cast<Provider*>(self)->copies_->registry();
       return nullptr;
@@ -201,7 +211,6 @@ void Provider::offer_nodes(const GraphFacts& facts, const Group& group, OrtEpGra
 }
 
 std::unique_ptr<Subgraph> Provider::subgraph_of(const OrtGraph* graph, const OrtNode* fused, OrtNode** context_node) {
-  const ContextOptions& context = options_.settings.context;
   const std::vector<std::string> inputs = input_names(host_, fused), outputs = output_names(host_, fused);
   const std::string model_path = host_.get<const char*>(slot("Graph_GetModelPath"), graph);
   size_t count = host_.get<size_t>(slot("Graph_GetNumNodes"), graph);
@@ -211,7 +220,7 @@ std::unique_ptr<Subgraph> Provider::subgraph_of(const OrtGraph* graph, const Ort
     if (is_context_node(host_, node)) {
       Engine engine = load_context_node(host_, node, options_.settings.build.device,
                                         std::filesystem::path(model_path).parent_path().string());
-      return std::make_unique<Subgraph>(host_, std::move(engine), context, options_.memory, inputs, outputs);
+      return std::make_unique<Subgraph>(host_, std::move(engine), options_, inputs, outputs);
     }
   }
   if (failure_) std::rethrow_exception(failure_);
@@ -219,7 +228,7 @@ std::unique_ptr<Subgraph> Provider::subgraph_of(const OrtGraph* graph, const Ort
                                     [&](const Offer& offer) { return offer.outputs == sorted(outputs); });
   if (offered == offers_.end())
     throw Error(ErrorCode::internal, "ONNX Runtime asks for nodes that were not offered to it");
-  auto subgraph = std::make_unique<Subgraph>(host_, offered->engine, context, options_.memory, inputs, outputs);
+  auto subgraph = std::make_unique<Subgraph>(host_, offered->engine, options_, inputs, outputs);
   if (options_.makes_context_nodes && context_node) {
     const std::string name = host_.get<const char*>(slot("Node_GetName"), fused);
     *context_node = make_context_node(host_, offered->engine, options_, name, model_path);

@@ -2,25 +2,26 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ort_provider/host.h"
+#include "ort_provider/options.h"
+#include "ort_provider/runner_pool.h"
 #include "runtime/engine.h"
 
 namespace camshaft::ort_provider {
 
 /// An engine behind a fused node: inputs are read where ONNX Runtime has them, outputs written where it wants them, on
 /// a GPU too, but for texts and for outputs whose sizes only the run tells. Runs may overlap: each takes a context of
-/// its own.
+/// its own. Where tensors are on a GPU a run goes into ONNX Runtime's stream and does not wait for its end.
 class Subgraph {
  public:
-  /// `memory`: where tensors are, the host or a GPU; `inputs` and `outputs`: what the engine's are named, in the order
-  /// of the fused node's. Throws Error(invalid_argument) where it has others.
-  Subgraph(const Host& host, Engine engine, const ContextOptions& options, DeviceId memory,
-           const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
-  ~Subgraph();
+  /// `options`: where tensors are, the program's stream and what contexts are made with; `inputs` and `outputs`: what
+  /// the engine's are named, in the order of the fused node's. Throws Error(invalid_argument) where it has others.
+  Subgraph(const Host& host, Engine engine, const ProviderOptions& options, const std::vector<std::string>& inputs,
+           const std::vector<std::string>& outputs);
   Subgraph(const Subgraph&) = delete;
   Subgraph& operator=(const Subgraph&) = delete;
 
@@ -39,19 +40,22 @@ class Subgraph {
     size_t rank = 0;
     bool is_bound = false;  ///< its sizes are known before the run
   };
-  struct Runner;
-
-  std::unique_ptr<Runner> take();
-  void give_back(std::unique_ptr<Runner> runner);
+  std::unique_ptr<Runner> take(const WorkStream* stream);
+  std::shared_ptr<WorkStream> stream_for(const OrtKernelContext* kernel) const;
+  DeviceId place_of(const OrtValue* value) const;
+  void bind_inputs(Runner& runner, const OrtKernelContext* kernel);
+  void bind_outputs(Runner& runner, OrtKernelContext* kernel);
+  void give_results(const Runner& runner, OrtKernelContext* kernel) const;
+  void enqueue(Runner& runner, const std::shared_ptr<WorkStream>& stream);
 
   const Host& host_;
   Engine engine_;
   ContextOptions options_;
   DeviceId memory_;
+  std::optional<void*> stream_;  ///< the program's
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Runner>> idle_;
+  std::shared_ptr<RunnerPool> runners_;
 };
 
 }  // namespace camshaft::ort_provider

@@ -71,8 +71,8 @@ constexpr Alias aliases[] = {
     {"trt_timing_cache_path", Meaning::other},
     {"trt_weight_stripped_engine_enable", Meaning::boolean, "engine-cache-weightless"},
     {"trt_onnx_model_folder_path", Meaning::nothing},
-    {"user_compute_stream", Meaning::refused},
-    {"has_user_compute_stream", Meaning::refused},
+    {stream_option, Meaning::other},
+    {"has_user_compute_stream", Meaning::other},
 };
 
 const Alias* find_alias(const std::string& name) {
@@ -131,6 +131,12 @@ TranslatedOptions translate_tensorrt_options(const std::map<std::string, std::st
     }
   }
   out.gpu = value_of("device_id");
+  // Where the first alone is given, the stream is meant; as their provider lists its options, "0" and "0" are none.
+  const std::string stream = value_of(stream_option), has_stream = value_of("has_user_compute_stream");
+  if (!stream.empty() && !(given.contains("has_user_compute_stream") && is_off(has_stream))) out.stream = stream;
+  if (stream.empty() && !is_off(has_stream))
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the option 'has_user_compute_stream' needs '{}', the stream's address", stream_option));
   const std::string level = value_of("trt_builder_optimization_level");
   // Below 3, which is TensorRT's default, it measures less and less.
   const bool is_quick = !level.empty() && level < "3";

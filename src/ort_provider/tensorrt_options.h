@@ -2,15 +2,20 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace camshaft::ort_provider {
 
+/// The address of the stream to run in.
+constexpr const char* stream_option = "user_compute_stream";
+
 struct TranslatedOptions {
   std::map<std::string, std::string> options;  ///< by our names
   std::vector<std::string> unused;             ///< messages about those that have no effect
   std::string gpu;                             ///< which one is meant, where there is one; empty: nothing is said
+  std::optional<std::string> stream;           ///< the program's, by its address
 };
 
 /// Whether a name is one of theirs: "trt_…", "device_id", …

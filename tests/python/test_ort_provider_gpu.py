@@ -13,11 +13,12 @@ from test_ort_provider_cache import network
 EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libcuda.so.1"
 
 
-def test_on_emulated_gpus(tmp_path):
+@pytest.mark.parametrize("program", ["on_gpu_sessions.py", "on_gpu_streams.py"])
+def test_on_emulated_gpus(tmp_path, program):
     if not EMULATOR.exists():
         pytest.skip("the emulated GPU was not built")
     here = Path(__file__).parent
-    command = [ROOT / "scripts/emulate_gpu.sh", sys.executable, here / "on_gpu_sessions.py", tmp_path]
+    command = [ROOT / "scripts/emulate_gpu.sh", sys.executable, here / program, tmp_path]
     path = [str(MODULE), str(ROOT / "scripts"), str(here)]
     environment = {**os.environ, "CAMSHAFT_BUILD": str(BINARY.parent.parent), "PYTHONPATH": os.pathsep.join(path)}
     environment["CAMSHAFT_EMULATED_DEVICES"] = "2"

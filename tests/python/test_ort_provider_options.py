@@ -80,6 +80,7 @@ def test_options_of_tensorrts_provider():
             "trt_engine_cache_enable": "0",
             "trt_min_subgraph_size": "1",
             "trt_dla_enable": "0",
+            "user_compute_stream": "94012345678",
             "verify": "0",
         },
     )

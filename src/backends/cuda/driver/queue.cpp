@@ -132,14 +132,7 @@ void Queue::wait_for(const DeviceEvent& event) {
 }
 
 void Queue::check_stream(void* stream) const {
-  if (stream == nullptr) return;  // the default one is every device's
-  const Current current(*device_);
-  api::Handle context = nullptr;
-  check(device_->driver(), device_->driver().cuStreamGetCtx(stream, &context), "asking for the context of a stream");
-  if (context != device_->context())
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("the stream at {} is not one of GPU {}, which this engine runs on, in its primary context",
-                            stream, device_->facts().ordinal));
+  cuda::check_stream(*device_, stream);
 }
 
 void Queue::start_run(std::optional<void*> stream) {

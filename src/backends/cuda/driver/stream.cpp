@@ -1,6 +1,9 @@
 #include "backends/cuda/driver/stream.h"
 
+#include <fmt/format.h>
+
 #include "backends/cuda/driver/check.h"
+#include "base/error.h"
 
 namespace camshaft::cuda {
 
@@ -62,6 +65,17 @@ void Stream::copy_from(std::byte* to, std::span<const std::byte> from, const Dev
         device_.driver().cuMemcpyPeerAsync(address(to), device_.context(), address(from.data()), source.context(),
                                            from.size(), stream_),
         "copying from one device to another");
+}
+
+void check_stream(const Device& device, api::Handle stream) {
+  if (stream == nullptr) return;
+  const Current current(device);
+  api::Handle context = nullptr;
+  check(device.driver(), device.driver().cuStreamGetCtx(stream, &context), "asking for the context of a stream");
+  if (context != device.context())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the stream at {} is not one of GPU {}, which this engine runs on, in its primary context",
+                            stream, device.facts().ordinal));
 }
 
 Event::Event(const Device& device, bool has_time) : device_(device) {

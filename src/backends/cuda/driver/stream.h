@@ -43,6 +43,10 @@ class Stream {
   mutable bool waits_ = false;
 };
 
+/// Throws Error(invalid_argument) for a stream that is not one of the device's, in its primary context. The default
+/// stream, null, is every device's.
+void check_stream(const Device& device, api::Handle stream);
+
 /// A moment in the work of a stream. Must not outlive its device.
 class Event {
  public:
