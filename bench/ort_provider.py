@@ -1,11 +1,11 @@
 """The time that a model takes in ONNX Runtime's execution provider, beside Camshaft's own interface, ONNX Runtime's CPU
 provider and, where it is installed, OpenVINO's runtime.
 
-usage: ort_provider.py [MODEL...] [--all] [--rounds N] [--cpu-time] [--json FILE]
+usage: ort_provider.py [MODEL...] [--all] [--seconds N] [--cpu-time] [--json FILE] [--engines FOLDER]
 
 Models are the catalog's, by their names; without any, those that bench/compare measures, and with --all every one. All get
 the same file, with the sizes of the inputs fixed, one thread and f32. Outputs are of fresh memory where the interface gives
-them so, which OpenVINO's does not. Rounds are interleaved in one process; a time is the least of all rounds. The engine of the
+them so, which OpenVINO's does not. They take turns in one process; a time is the least of all turns. The engine of the
 provider and that of Camshaft's interface are the same file: what differs is the way to it. --cpu-time takes the calling
 thread's time instead of the clock's, for a machine that others use, too. What --json names is gone on with: models that it
 has are left out.
@@ -39,7 +39,10 @@ import onnxruntime
 import rivals
 from catalog import BENCH, EVERY
 
-ROUND_SECONDS = 0.15
+# Of the calls that one way makes before it is the next one's turn: a call of most models, some hundreds of a tiny one. What
+# other programs do to the machine for longer leaves some turns of each way alone.
+TURN_SECONDS = 1e-3
+LEAST_TURNS = 9
 
 
 WAYS = {"camshaft": "own API", "provider": "provider", "onnxruntime": "ORT CPU", "openvino": "OpenVINO"}
@@ -107,16 +110,18 @@ def ways_to_run(model, feed, folder):
     return ways
 
 
-def measured(ways, rounds, clock):
-    """{way: seconds}, the least mean of a round."""
+def measured(ways, seconds, clock):
+    """{way: seconds}, the least mean of a turn."""
     least = dict.fromkeys(ways, math.inf)
     counts = {}
     for name, way in ways.items():
-        way()
-        start = clock()
-        way()
-        counts[name] = max(1, int(ROUND_SECONDS / max(clock() - start, 1e-6)))
-    for _ in range(rounds):
+        for _ in range(3):
+            start = clock()
+            way()
+            counts[name] = max(1, int(TURN_SECONDS / max(clock() - start, 1e-6)))
+    end, turns = time.perf_counter() + seconds, 0
+    while turns < LEAST_TURNS or time.perf_counter() < end:
+        turns += 1
         for name, way in ways.items():
             start = clock()
             for _ in range(counts[name]):
@@ -143,9 +148,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=6, help="of the turns of each model")
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--engines", type=Path, help="where engines are kept for the next time")
     arguments = parser.parse_args()
     clock = time.thread_time if arguments.cpu_time else time.perf_counter
     camshaft.ort.register()
@@ -156,15 +162,17 @@ def main():
     failed = []
     for name in names:
         if name not in results:
-            with tempfile.TemporaryDirectory() as folder:
-                model = Path(folder) / "model.onnx"
+            with tempfile.TemporaryDirectory() as temporary:
+                folder = arguments.engines / name if arguments.engines else Path(temporary)
+                folder.mkdir(parents=True, exist_ok=True)
+                model = Path(temporary) / "model.onnx"
                 try:
-                    ways = ways_to_run(str(model), written(name, model), folder)
+                    ways = ways_to_run(str(model), written(name, model), str(folder))
                 except Exception as error:
                     failed.append(name)
                     print(f"{name:30} {type(error).__name__}: {str(error).splitlines()[0][:120]}", flush=True)
                     continue
-                found = measured(ways, arguments.rounds, clock)
+                found = measured(ways, arguments.seconds, clock)
             results[name] = {way: seconds * 1e6 for way, seconds in found.items()}
             if arguments.json:
                 arguments.json.write_text(json.dumps(results, indent=1) + "\n")

@@ -102,7 +102,7 @@ class CompiledModule(torch.nn.Module):
                 raise InvalidArgumentError(f"the module was compiled for arguments {self._in_spec}, not {spec}")
         for place, (value, wanted) in enumerate(zip(given, self._specs)):
             if wanted[0] is not None:
-                _check(place, value, *wanted[:2])
+                _check(place, value, *wanted)
             elif value != wanted[1]:
                 raise InvalidArgumentError(
                     f"argument {place} is {value!r}; the module was compiled for {wanted[1]!r} alone"
@@ -110,10 +110,14 @@ class CompiledModule(torch.nn.Module):
         return pytree.tree_unflatten(self.run(*given), self._out_spec)
 
 
-def _check(place: int, value: Any, dtype: torch.dtype, ranges: tuple[tuple[int, int], ...]) -> None:
+def _check(
+    place: int, value: Any, dtype: torch.dtype, ranges: tuple[tuple[int, int], ...], device: str
+) -> None:
     if not isinstance(value, torch.Tensor) or value.dtype != dtype or value.ndim != len(ranges):
         found = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
         raise InvalidArgumentError(f"argument {place} is {found}; the module takes {dtype}, {len(ranges)} axes")
+    if value.device != torch.device(device):
+        raise InvalidArgumentError(f"argument {place} is on {value.device}; the module was compiled for {device}")
     for axis, (size, (low, high)) in enumerate(zip(value.shape, ranges)):
         if not low <= size <= high:
             wanted = str(low) if low == high else f"{low} to {high}"

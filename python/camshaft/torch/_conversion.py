@@ -94,7 +94,7 @@ class Conversion:
     def _placeholder(self, node: Node) -> None:
         if node.name in self.constants:
             if node.users:
-                self.values[node] = self.constant(self.constants[node.name], node)
+                self._refuse_or(node, lambda: self._keep(node, self.constant(self.constants[node.name], node)))
         elif isinstance(metadata_of(node), torch.Tensor):
             if node.users:
                 self._refuse_or(node, lambda: self._input(node))
@@ -108,6 +108,7 @@ class Conversion:
     def _input(self, node: Node) -> None:
         fake = metadata_of(node)
         dtype = self.dtype_name(fake.dtype, narrowed=False)
+        check_place(fake)
         if is_empty(fake):
             raise UnsupportedNode("an empty tensor")
         layout = layout_of(fake)
@@ -197,6 +198,7 @@ class Conversion:
             raise UnsupportedNode("listed in torch_executed_ops")
         for fake in _tensors([_read_results(node), *(metadata_of(read) for read in node.all_input_nodes)]):
             self.dtype_name(fake.dtype)
+            check_place(fake)
             if is_empty(fake):
                 raise UnsupportedNode("an empty tensor")
         given = bound_arguments(node.target, node.args, dict(node.kwargs))
@@ -249,6 +251,7 @@ class Conversion:
 
     def constant(self, tensor: torch.Tensor, node: Node | None = None) -> Value:
         """A constant over the tensor's own memory where it is dense."""
+        check_place(tensor)
         if tensor.numel() == 0:
             raise UnsupportedNode("an empty tensor")
         wanted = self.dtype_name(tensor.dtype)
@@ -348,6 +351,12 @@ class Conversion:
     def _limits(self, dtype: str) -> Any:
         theirs = next(key for key, name in DTYPES.items() if name == dtype)
         return torch.finfo(theirs) if theirs.is_floating_point else torch.iinfo(theirs)
+
+
+def check_place(tensor: torch.Tensor) -> None:
+    """Raises UnsupportedNode for a tensor on a device that has no engines: "meta", for one, has no numbers."""
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise UnsupportedNode(f"a tensor on the device {tensor.device}")
 
 
 def _read_results(node: Node) -> Any:

@@ -145,7 +145,10 @@ def _run(tensors: list[Any], numbers: list[Any], engine: Any, signature: str) ->
         raise InvalidArgumentError(f"camshaft::run has {len(tensors)} tensors and {len(numbers)} numbers: {signature}")
     arguments = [next(given[spec.dtype is None]) for spec in region.input_specs]
     for spec, value in zip(region.input_specs, arguments):
-        if spec.dtype is not None and value.dtype != spec.dtype:
+        if spec.dtype is None:
+            continue
+        if value.dtype != spec.dtype:
             raise InvalidArgumentError(f"'{spec.name}' is {value.dtype}; the engine takes {spec.dtype}")
+        region.check_place(value, f"'{spec.name}'")
     results = region(*arguments)
     return [result for spec, result in zip(region.output_specs, results) if spec.dtype is not None]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from camshaft import Engine, _native
+from camshaft._errors import InvalidArgumentError
 from camshaft.torch._conversion import inverse
 from camshaft.torch._sizes import evaluator
 
@@ -125,6 +126,14 @@ class Region(torch.nn.Module):
         else:
             _native.enqueue(context, _stream(gpu))
         return results
+
+    def check_place(self, value: torch.Tensor, what: str) -> None:
+        """Raises InvalidArgumentError where the tensor is not where the engine reads it: what address it has there says
+        nothing here."""
+        wanted = torch.device("cpu") if self._gpu < 0 else torch.device("cuda", self._gpu)
+        found = value.device if value.device.type != "cuda" else torch.device("cuda", value.device.index or 0)
+        if found != wanted:
+            raise InvalidArgumentError(f"{what} is on {value.device}; the engine was compiled for {wanted}")
 
     def extra_repr(self) -> str:
         return repr(self.engine)

@@ -130,9 +130,15 @@ def test_the_operator_believes_nothing():
         assert wrong != signature
         with pytest.raises(Exception, match=words):
             run([x.double() if "float64" in wrong else x], [], engine, wrong)
-    for given, numbers, words in [([x, x], [], "2 tensors"), ([x], [3], "1 numbers"), ([x.double()], [], "float64")]:
+    for given, numbers, words in [
+        ([x, x], [], "2 tensors"),
+        ([x], [3], "1 numbers"),
+        ([x.double()], [], "float64"),
+    ]:
         with pytest.raises(InvalidArgumentError, match=words):
             run(given, numbers, engine, signature)
+    with pytest.raises(InvalidArgumentError, match="'x' is on meta; the engine was compiled for cpu"):
+        module.run.check_place(x.to("meta"), "'x'")  # as of a GPU's tensor, whose address says nothing here
     damaged = engine.clone()
     damaged[len(damaged) // 2] ^= 255
     with pytest.raises(camshaft.Error, match="damaged|checksum|corrupt"):
@@ -226,6 +232,8 @@ def test_what_is_refused(net):
     with pytest.raises(UnsupportedError, match="the module writes calls"):
         camshaft.torch.compile(Writing().eval(), inputs=[torch.ones(2)])
     module = camshaft.torch.compile(net, inputs=[torch.randn(1, 3, 8, 8)], optimization_level=0)
+    with pytest.raises(InvalidArgumentError, match="argument 0 is on meta; the module was compiled for cpu"):
+        module(torch.randn(1, 3, 8, 8, device="meta"))
     with pytest.raises(UnsupportedError, match="for inference"):
         module.train()
     assert module.eval() is module

@@ -180,6 +180,36 @@ def test_what_stays_with_pytorch_is_said(engines, caplog):
     assert len([region for region in engines if region is not None]) == 2
 
 
+def test_other_devices_stay_with_pytorch(engines, caplog):
+    """Tensors that have no numbers, of arguments and of parameters; what is mixed is PyTorch's error."""
+    net, x = torch.nn.Linear(4, 4).eval(), torch.randn(2, 4)
+    far = torch.nn.Linear(4, 4, device="meta").eval()
+    with torch.no_grad():
+        found = compiled(far, min_block_size=1)(x.to("meta"))
+        assert found.device.type == "meta" and found.shape == (2, 4)
+        assert "a tensor on the device meta" in caplog.text and not any(engines)
+        with pytest.raises(RuntimeError, match="same device"):
+            compiled(net, min_block_size=1)(x.to("meta"))
+        # Another device is another graph.
+        run = compiled(net, min_block_size=1)
+        same(run(x), net(x))
+        assert run(torch.nn.Parameter(x)).device.type == "cpu"
+
+
+def test_parameters_without_elements():
+    class Empty(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.none = torch.nn.Parameter(torch.empty(0, 3))
+
+        def forward(self, x):
+            return torch.cat([self.none, x]) * 2
+
+    x = torch.randn(2, 3)
+    with torch.no_grad():
+        same(compiled(Empty().eval(), min_block_size=1)(x), x * 2)
+
+
 def test_small_parts_stay(engines, caplog):
     def function(x):
         return torch.fft.fft(torch.relu(x)).real + 1
@@ -390,6 +420,62 @@ def test_engines_are_kept_across_processes(tmp_path):
     (tmp_path / "cache").rmdir()
     (tmp_path / "cache").write_text("not a folder")
     assert "the engine is not kept" in in_a_process(tmp_path)
+
+
+def test_a_cache_that_goes_away(net, tmp_path, caplog):
+    """Deleted between two graphs of one process, also while it is written."""
+    import shutil
+
+    x, folder = torch.randn(1, 3, 8, 8), tmp_path / "kept"
+    with torch.no_grad():
+        for size in (8, 9, 10):
+            torch.compiler.reset()
+            x = torch.randn(1, 3, size, size)
+            same(compiled(net, cache_dir=str(folder))(x), net(x))
+            assert len(list(folder.iterdir())) == 1
+            shutil.rmtree(folder)
+            torch.compiler.reset()
+            same(compiled(net, cache_dir=str(folder))(x), net(x))
+            shutil.rmtree(folder)
+    assert not [record for record in caplog.records if record.name == "camshaft.torch"]
+
+
+@pytest.mark.parametrize("what", ["_library", "_machine", "torch"])
+def test_a_cache_of_another_version_is_not_taken(net, tmp_path, monkeypatch, caplog, what):
+    """Nor of another machine, or another PyTorch."""
+    from camshaft.torch import _cache
+
+    x = torch.randn(1, 3, 8, 8)
+
+    def taken():
+        torch.compiler.reset()
+        caplog.clear()
+        with torch.no_grad(), caplog.at_level(logging.INFO, logger="camshaft.torch"):
+            same(compiled(net, cache_dir=str(tmp_path))(x), net(x))
+        return "taken from" in caplog.text
+
+    assert not taken() and taken()
+    if what == "torch":
+        monkeypatch.setattr(torch, "__version__", "2.0.0")
+    else:
+        monkeypatch.setattr(_cache, what, lambda: "another")
+    assert not taken() and taken()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_several_processes_write_one_cache(tmp_path):
+    in_a_process(tmp_path, cache=False)  # which makes the entry point
+    text = textwrap.dedent(IN_A_PROCESS).format(here=HERE, change="", options=QUICK)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "CAMSHAFT_TORCH_CACHE": str(tmp_path / "cache")}
+    workers = [
+        subprocess.Popen([sys.executable, "-c", text], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for _ in range(3)
+    ]
+    said = [worker.communicate(timeout=300)[0].decode() for worker in workers]
+    assert all(worker.returncode == 0 for worker in workers), said
+    assert not any("anew" in text or "not kept" in text for text in said), said
+    assert len(list((tmp_path / "cache").iterdir())) == 1, "no temporary files are left"
+    assert "taken from" in in_a_process(tmp_path)
 
 
 def test_weightless_engines_are_of_all_modules_of_an_architecture(tmp_path):
