@@ -84,7 +84,9 @@ def main():
                     if done.returncode:
                         sys.exit(f"{name}, {backend}: {done.stderr.strip().splitlines()[-1]}")
                     row[f"{backend} {state}"] = json.loads(done.stdout.strip().splitlines()[-1])
-        own, theirs = ([row[f"{backend} {state}"] for state in ("cold", "warm")] for backend in ("camshaft", "inductor"))
+        own, theirs = (
+            [row[f"{backend} {state}"] for state in ("cold", "warm")] for backend in ("camshaft", "inductor")
+        )
         print(
             f"{name:20} camshaft {own[0]:6.2f} s, from the cache {own[1]:5.2f} s; inductor {theirs[0]:6.2f} s and "
             f"{theirs[1]:5.2f} s; cold {own[0] / theirs[0]:.2f}, from the caches {own[1] / theirs[1]:.2f}, "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "ort_provider/work_stream.h"
@@ -33,7 +34,8 @@ void RunnerPool::settle(const WorkStream& stream) {
   std::vector<Idle> settled;
   {
     const std::lock_guard lock(mutex_);
-    const auto end = std::partition(idle_.begin(), idle_.end(), [&](const Idle& i) { return i.stream.get() != &stream; });
+    const auto end =
+        std::partition(idle_.begin(), idle_.end(), [&](const Idle& i) { return i.stream.get() != &stream; });
     std::move(end, idle_.end(), std::back_inserter(settled));
     idle_.erase(end, idle_.end());
   }

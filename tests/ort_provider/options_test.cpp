@@ -135,5 +135,21 @@ TEST(TensorRTOptions, WhatCannotBeHadIsRefusedUnlessOff) {
             std::string::npos);
 }
 
+TEST(ProviderOptions, AStreamIsTheProgramsByItsAddress) {
+  const auto given = [](const char* value) { return parse_stream_options({{"user_compute_stream", value}}); };
+  EXPECT_EQ(given("4096"), reinterpret_cast<void*>(4096));
+  EXPECT_EQ(given("0x1000"), reinterpret_cast<void*>(4096));
+  EXPECT_EQ(given("0"), std::optional<void*>(nullptr)) << "CUDA's default stream";
+  EXPECT_EQ(parse_stream_options({}), std::nullopt);
+  for (const char* wrong : {"", "mine", "12 ", "-1", "0x"}) EXPECT_THROW(given(wrong), Error) << wrong;
+  EXPECT_THROW(parse_stream_options({{"priority", "1"}}), Error);
+  // The CPU has none.
+  const ProviderOptions options = parsed({{"user_compute_stream", "4096"}});
+  EXPECT_EQ(options.stream, std::nullopt);
+  ASSERT_EQ(options.unused.size(), 1u);
+  EXPECT_NE(options.unused[0].find("user_compute_stream"), std::string::npos);
+  EXPECT_NE(refused({{"has_user_compute_stream", "1"}}, ErrorCode::invalid_argument).find("needs"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace camshaft::ort_provider::options_test

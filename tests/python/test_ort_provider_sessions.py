@@ -93,7 +93,9 @@ def test_a_run_that_is_terminated_from_another_thread():
 @pytest.mark.parametrize("parallel", [False, True])
 def test_execution_modes(parallel):
     modes = onnxruntime.ExecutionMode
-    so = session_options(execution_mode=modes.ORT_PARALLEL if parallel else modes.ORT_SEQUENTIAL, inter_op_num_threads=2)
+    so = session_options(
+        execution_mode=modes.ORT_PARALLEL if parallel else modes.ORT_SEQUENTIAL, inter_op_num_threads=2
+    )
     nodes = [
         node("Relu", ["x"], ["a"]),
         node("Sin", ["a"], ["b"]),

@@ -110,9 +110,7 @@ class CompiledModule(torch.nn.Module):
         return pytree.tree_unflatten(self.run(*given), self._out_spec)
 
 
-def _check(
-    place: int, value: Any, dtype: torch.dtype, ranges: tuple[tuple[int, int], ...], device: str
-) -> None:
+def _check(place: int, value: Any, dtype: torch.dtype, ranges: tuple[tuple[int, int], ...], device: str) -> None:
     if not isinstance(value, torch.Tensor) or value.dtype != dtype or value.ndim != len(ranges):
         found = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
         raise InvalidArgumentError(f"argument {place} is {found}; the module takes {dtype}, {len(ranges)} axes")

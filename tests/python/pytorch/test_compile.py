@@ -468,7 +468,9 @@ def test_several_processes_write_one_cache(tmp_path):
     text = textwrap.dedent(IN_A_PROCESS).format(here=HERE, change="", options=QUICK)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "CAMSHAFT_TORCH_CACHE": str(tmp_path / "cache")}
     workers = [
-        subprocess.Popen([sys.executable, "-c", text], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        subprocess.Popen(
+            [sys.executable, "-c", text], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         for _ in range(3)
     ]
     said = [worker.communicate(timeout=300)[0].decode() for worker in workers]

@@ -73,7 +73,9 @@ def workflow(folder, provider, passes):
     }
 
 
-@pytest.mark.parametrize("passes", [{"small": {"type": "OnnxPeepholeOptimizer"}}, {"half": {"type": "OnnxDynamicQuantization"}}])
+@pytest.mark.parametrize(
+    "passes", [{"small": {"type": "OnnxPeepholeOptimizer"}}, {"half": {"type": "OnnxDynamicQuantization"}}]
+)
 def test_a_workflow_of_olive(tmp_path, monkeypatch, passes):
     import onnxruntime
     from olive.workflows import run
