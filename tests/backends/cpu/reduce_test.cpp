@@ -220,6 +220,40 @@ TEST(Reduce, OtherTypes) {
   });
 }
 
+template <class T>
+void check_layers(RandomData& data, DType dtype) {
+  using Shape = std::pair<std::vector<int64_t>, std::vector<int>>;
+  // More columns than are kept at once, layers of layers that parts end within, the longest rows and one longer.
+  for (const auto& [dims, axes] :
+       std::vector<Shape>{{{4, 3, 2}, {0, 2}}, {{70, 40, 40}, {0, 2}}, {{3, 2, 45, 60, 19}, {0, 2, 4}},
+                          {{40, 7, 256}, {0, 2}}, {{40, 7, 257}, {0, 2}}, {{2, 300, 3, 7}, {1, 3}}}) {
+    int64_t total = 1;
+    for (const int64_t d : dims) total *= d;
+    for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min}) {
+      std::vector<T> x(static_cast<size_t>(total));
+      for (T& v : x) v = static_cast<T>(data.integer(-1'000'000, 1'000'000));
+      if constexpr (std::is_floating_point_v<T>) {
+        x[x.size() / 3] = std::numeric_limits<T>::quiet_NaN();
+        x[x.size() - 1] = -std::numeric_limits<T>::infinity();
+      }
+      check(dtype, kind, dims, axes, x, static_cast<int>(data.integer(1, 3)), 0);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(Reduce, ExtremesOfLayersOfShortRows) {
+  RandomData data;
+  for_each_target([&] {
+    check_layers<float>(data, DType::f32);
+    check_layers<double>(data, DType::f64);
+    check_layers<int64_t>(data, DType::i64);
+    check_layers<int32_t>(data, DType::i32);
+    check_layers<int16_t>(data, DType::i16);
+    check_layers<uint8_t>(data, DType::u8);
+  });
+}
+
 // Beside whole numbers, where a rounded quotient would be one too many, and of totals that doubles do not hold.
 // Of all lengths that share a vector with others, and some beyond; the ends of the range among the elements.
 template <class T>

@@ -62,6 +62,8 @@ class Reduce {
   template <class T>
   Matrix<T> fetch(const ReduceOperands& operands, T* tile, int64_t begin, int64_t rows, int64_t columns) const;
   template <class T, class P>
+  void reduce_layers(const T* in, const Item& item, int64_t begin, int64_t end, P* totals) const;
+  template <class T, class P>
   void reduce_pieces(const ReduceOperands& operands, T* tile, const Item& item, int64_t begin, int64_t end,
                      P* totals) const;
   template <class T>
@@ -76,6 +78,7 @@ class Reduce {
   int64_t outputs_ = 1, count_ = 1;  // elements of the output; elements that each of them reduces
   bool inner_reduced_ = false;       // the innermost dim goes: rows are summed; else rows are added to each other
   bool ahead_ = false;               // memory is asked for the next rows while these are added
+  bool layered_ = false;             // extremes of short rows over each other: of the columns first
   int64_t width_ = 1;
   // An item is `batch_` neighbours of the innermost dim that stays, or `block_` of the `width_` columns of one. What
   // it reduces comes in pieces, each `step_` of the innermost dim that goes; `parts_` threads may share it.
