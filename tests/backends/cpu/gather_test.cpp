@@ -68,6 +68,28 @@ TEST(Gather, RowsElementsAndBadIndices) {
   }
 }
 
+// So many slices that threads share them and that each takes several pieces.
+TEST(Gather, FewPlacesOfManySlices) {
+  RandomData data;
+  for (const int64_t width : {1, 2, 4, 8})
+    for (const int64_t count : {1, 5, 64}) {
+      const Gather gather{400'000 / count + data.integer(0, 9), data.integer(1, 12), width, count};
+      const auto in = bytes(data, gather.outer * gather.size * width);
+      std::vector<int32_t> indices(static_cast<size_t>(count));
+      for (int32_t& i : indices) i = static_cast<int32_t>(data.integer(-gather.size, gather.size - 1));
+      std::vector<uint8_t> out(static_cast<size_t>(gather.outer * count * width)), expected = out;
+      for (int64_t o = 0; o < gather.outer; ++o)
+        for (int64_t k = 0; k < count; ++k) {
+          const int64_t at = (indices[static_cast<size_t>(k)] + gather.size) % gather.size;
+          std::memcpy(expected.data() + (o * count + k) * width, in.data() + (o * gather.size + at) * width,
+                      static_cast<size_t>(width));
+        }
+      ThreadPool pool(static_cast<int>(data.integer(1, 3)));
+      gather.run(pool, in.data(), indices.data(), DType::i32, out.data());
+      ASSERT_TRUE(out == expected) << count << " of " << gather.size << " elements of " << width << " bytes";
+    }
+}
+
 // Many slices of one list of runs: rising, falling, of one index, across the ends of the axis, and what lies between.
 TEST(Gather, RunsThatSlicesShare) {
   RandomData data;

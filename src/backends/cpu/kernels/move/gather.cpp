@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/move/index_runs.h"
 #include "backends/cpu/kernels/move/row_copy.h"
 #include "backends/cpu/kernels/move/strided.h"
+#include "base/divide_up.h"
 #include "base/error.h"
 #include "base/pieces.h"
 #include "base/work_scope.h"
@@ -80,9 +81,13 @@ void copy_run(const char* from, const IndexRun& run, char* out) {
 // A list that short is looked at once for all slices; then only elements move.
 constexpr int64_t few_places = 64;
 
+// Nothing is read again from one slice to the next: what a processor looks ahead over then has twice as many of the lines
+// that it waits for. Five elements of each of 10^4 rows of 1000 took 135 us with 25 instructions between the rows.
 template <class T>
-void pick(const char* slice, const int64_t* offsets, int64_t count, char* out) {
-  for (int64_t k = 0; k < count; ++k) std::memcpy(out + k * int64_t{sizeof(T)}, slice + offsets[k], sizeof(T));
+void pick(const char* slices, int64_t slice_bytes, int64_t n, const int64_t* offsets, int64_t count,
+          char* out) {
+  for (int64_t i = 0; i < n; ++i, slices += slice_bytes, out += count * int64_t{sizeof(T)})
+    for (int64_t k = 0; k < count; ++k) std::memcpy(out + k * int64_t{sizeof(T)}, slices + offsets[k], sizeof(T));
 }
 
 // From here on it pays to look for runs, and to cut a list into parts by threads.
@@ -182,8 +187,10 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
           offsets[k] = at * inner_bytes;
         }
         if (inside)
-          each_slice([&](const char* slice, int64_t first, int64_t past, char* row) {
-            pick<decltype(e)>(slice, offsets + first, past - first, row);
+          for_pieces(pool, outer, divide_up(grain, count), [&](int64_t begin, int64_t end) {
+            const int64_t slice_bytes = size * inner_bytes;
+            pick<decltype(e)>(from + begin * slice_bytes, slice_bytes, end - begin, offsets, count,
+                              to + begin * count * inner_bytes);
           });
         return;
       }
