@@ -193,7 +193,7 @@ def matmul_integer_to_float(b, op):
 def matmul_nbits(b, op):
     block, n = 16, b.number(1, 6)
     k = b.pick((16, 32, 48, 40))
-    x = b.value(("f32",), ranks=(2, 3), dims=lambda: [*b.dims(b.number(1, 2)), k],
+    x = b.value(("f32",), ranks=(1, 2, 3), dims=lambda: [*b.dims(b.number(0, 2)), k],
                 where=lambda v: v.dims[-1] == k and not v.is_empty())  # fmt: skip
     blocks = -(-k // block)
     weights = b.constant(b.rng.integers(0, 256, (n, blocks, block // 2)).astype(np.uint8))

@@ -248,25 +248,38 @@ TEST(ImportLoop, RefusesWhatChangesItsRank) {
       << error.what();
 }
 
-// As ONNX Runtime has it, the iteration is of the rank that the body declares.
-TEST(ImportLoop, SlicesAtAnIterationThatIsAList) {
+/// A Loop that slices x from its iteration to the next one, of the shape that its body declares.
+GraphWriter slices_at_iterations(const ShapeWriter& iteration) {
   const GraphWriter body = GraphWriter("b")
-                               .input("i", DType::i64, {1})
-                               .input("c", DType::boolean, {1})
+                               .input("i", DType::i64, iteration)
+                               .input("c", DType::boolean, iteration)
                                .output("d", DType::boolean)
                                .output("part", DType::f32)
                                .initializer(TensorWriter("one", {1}, std::vector<int64_t>{1}))
                                .node("Add", {"i", "one"}, {"next"})
                                .node("Slice", {"x", "i", "next"}, {"part"})
                                .node("Identity", {"c"}, {"d"});
-  const auto graph = import_graph(GraphWriter()
-                                      .input("m", DType::i64, {})
-                                      .input("x", DType::f32, {3, 2})
-                                      .output("y", DType::f32)
-                                      .node("Loop", {"m", ""}, {"y"}, {attr("body", body)}),
-                                  16);
+  return GraphWriter()
+      .input("m", DType::i64, {})
+      .input("x", DType::f32, {3, 2})
+      .output("y", DType::f32)
+      .node("Loop", {"m", ""}, {"y"}, {attr("body", body)});
+}
+
+// As ONNX Runtime has it, the iteration is of the rank that the body declares: what the standard has as 0-D starts of a
+// Slice may be a list.
+TEST(ImportLoop, SlicesAtAnIterationThatIsAList) {
+  const auto graph = import_graph(slices_at_iterations({1}), 16);
   const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
   expect_near(run(graph, {number(2), x})[0], {2, 1, 2}, {1, 2, 3, 4});
+}
+
+// ONNX Runtime ("Starts must be a 1-D array") refuses them, too, when it runs.
+TEST(ImportLoop, RefusesStartsOfASliceThatAre0D) {
+  const Error error = import_error(ModelWriter().opset(16).graph(slices_at_iterations({})).bytes());
+  EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+  EXPECT_NE(std::string(error.what()).find("Slice(part)"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find("the starts must be 1-D, not 0-D"), std::string::npos) << error.what();
 }
 
 }  // namespace
