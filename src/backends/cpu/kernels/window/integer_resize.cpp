@@ -29,8 +29,8 @@ void mix(const T* HWY_RESTRICT first, double a, const T* HWY_RESTRICT second, do
 
 using Doubles = hn::ScalableTag<double>;
 
-// Types that vectors of doubles are made of and become; compilers begin with 16 to 64 elements, and work on shorter rows
-// one by one: 1600 rows of 20 bytes that became 15 took 89 us.
+// Types that vectors of doubles are made of and become; compilers begin with 16 to 64 elements, and work on shorter
+// rows one by one: 1600 rows of 20 bytes that became 15 took 89 us.
 template <class T>
 constexpr bool has_vectors = !std::is_same_v<T, uint32_t>;
 
@@ -60,7 +60,8 @@ void mix_vectors(const T* first, double a, const T* second, double b, int64_t co
   const Doubles d;
   const auto of_first = hn::Set(d, a), of_second = hn::Set(d, b);
   each_vector(count, [&](int64_t x) HWY_ATTR {
-    const auto mixed = hn::Add(hn::Mul(of_first, load_doubles(first + x)), hn::Mul(of_second, load_doubles(second + x)));
+    const auto mixed =
+        hn::Add(hn::Mul(of_first, load_doubles(first + x)), hn::Mul(of_second, load_doubles(second + x)));
     hn::StoreU(mixed, d, out + x);
   });
 }
