@@ -6,6 +6,7 @@
 
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/replaceable.h"
 #include "onnx/operator_schema.h"
 #include "onnx/quote.h"
 #include "onnx/size_fractions.h"
@@ -25,6 +26,11 @@ ValueId ConvertContext::input(size_t i) const {
 const TensorType& ConvertContext::type(ValueId id) const {
   if (id == no_value) invalid("an input that it needs is missing");
   return graph().type(id);
+}
+
+bool ConvertContext::is_constant(ValueId id) const {
+  const ReplaceableScope is_not_read(nullptr);
+  return constant(id) != nullptr;
 }
 
 const Dim& ConvertContext::dim(ValueId id, int64_t axis) const {

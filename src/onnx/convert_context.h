@@ -104,7 +104,9 @@ class ConvertContext {
   std::vector<int64_t> ints(ValueId id, std::string_view what) const;
   /// The value if it is a constant or computed from constants alone, else null.
   std::shared_ptr<const Tensor> constant(ValueId id) const { return target_.constants.find(id).tensor; }
-  /// The same with where it comes from; without a tensor where that would be null.
+  /// Whether it is one of these, without reading its numbers: a refit may still replace them.
+  bool is_constant(ValueId id) const;
+  /// The value with where it comes from; without a tensor where that would be null.
   Constant traced_constant(ValueId id) const { return target_.constants.find(id); }
   /// For evaluating operators on small constants.
   ThreadPool& constant_pool() const { return target_.constants.pool(); }

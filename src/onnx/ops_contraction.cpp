@@ -67,7 +67,7 @@ Values conv(ConvertContext& c) {
 // took 8 of 19 us.
 std::optional<Values> as_convolution(ConvertContext& c, const ops::ConvTranspose& op, const Values& inputs) {
   const ValueId weights = inputs[1];
-  if (!c.constant(weights)) return std::nullopt;
+  if (!c.is_constant(weights)) return std::nullopt;
   const size_t count = op.strides.size();
   ops::Conv conv{op.strides, Shape(2 * count, Dim(0)), op.dilations, op.groups};
   ops::Slice turned;
