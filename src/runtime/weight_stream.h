@@ -40,7 +40,6 @@ class WeightStream {
   /// have their weights.
   virtual void close() = 0;
 
- protected:
   /// Who brings in the weights of the run that has the turn. Steps are numbered in the order in which it takes them.
   class Loader {
    public:
@@ -58,7 +57,6 @@ class WeightStream {
     virtual void replayed(size_t /*step*/, size_t /*count*/) {}
   };
 
- public:
   /// The turn of one run.
   class Run {
    public:
