@@ -40,7 +40,7 @@ struct GpuAllocator : ort::Allocator {
     auto* own = static_cast<GpuAllocator*>(self);
     try {
       if (!stream) return own->blocks.allocate(bytes, nullptr);
-      auto* const handle = own->host.call<void*>(slot("SyncStream_GetHandle"), static_cast<OrtSyncStream*>(stream));
+      void* const handle = handle_of(own->host, static_cast<OrtSyncStream*>(stream));
       return own->blocks.allocate(bytes, WorkStream::of(own->memory.device(), handle));
     } catch (const std::exception&) {
       return nullptr;  // which ONNX Runtime has a message for
@@ -95,9 +95,7 @@ struct GpuTransfer : DataTransfer {
       return known.guarded([&] {
         for (size_t i = 0; i < count; ++i)
           copy_tensor(known, from[i], to[i], [&](const cuda::Device& device) {
-            return streams && streams[i]
-                       ? WorkStream::of(device, known.call<void*>(slot("SyncStream_GetHandle"), streams[i]))
-                       : nullptr;
+            return streams && streams[i] ? WorkStream::of(device, handle_of(known, streams[i])) : nullptr;
           });
       });
     };

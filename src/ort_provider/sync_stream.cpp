@@ -18,10 +18,8 @@ struct Moment : SyncNotification {
     };
     wait_on_device = [](SyncNotification* self, OrtSyncStream* consumer) {
       auto* own = static_cast<Moment*>(self);
-      return own->host.guarded([&] {
-        auto* handle = own->host.call<void*>(slot("SyncStream_GetHandle"), consumer);
-        own->event.hold_back(cuda::Stream(own->work->stream().device(), handle));
-      });
+      return own->host.guarded(
+          [&] { own->event.hold_back(cuda::Stream(own->work->stream().device(), handle_of(own->host, consumer))); });
     };
     wait_on_host = [](SyncNotification* self) {
       auto* own = static_cast<Moment*>(self);
@@ -63,6 +61,10 @@ struct Stream : SyncStream {
 
 SyncStream* make_sync_stream(const Host& host, std::shared_ptr<WorkStream> work) {
   return new Stream(host, std::move(work));
+}
+
+void* handle_of(const Host& host, const OrtSyncStream* stream) {
+  return host.call<void*>(slot("SyncStream_GetHandle"), stream);
 }
 
 std::shared_ptr<WorkStream> stream_of(const Host& host, const OrtKernelContext* kernel, const cuda::Device& device,
