@@ -139,31 +139,30 @@ bool has_maker(const Graph& graph, const Uses& uses, ValueId image) {
 
 // A conversion to the type that it has already before each convolution whose image nothing else may fill: the graph's
 // own input, channels last, or what others read, too. Filling is a pass over the image then, which is few bytes.
-bool give_makers(Graph& graph) {
+void give_makers(Graph& graph) {
   const Uses uses(graph);
   std::vector<std::pair<size_t, ValueId>> images;  // the convolution's place in the graph, and what it reads
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const auto found = candidate(graph, graph.nodes[n]);
     if (found && !has_maker(graph, uses, found->image)) images.emplace_back(n, found->image);
   }
-  if (images.empty()) return false;
   for (size_t i = images.size(); i-- > 0;) {
     const auto [n, image] = images[i];
     const ValueId filled = graph.add(ops::Cast{.to = graph.type(image).dtype}, {image}, graph.value(image).name);
     std::replace(graph.nodes[n].inputs.begin(), graph.nodes[n].inputs.end(), image, filled);
     std::rotate(graph.nodes.begin() + static_cast<std::ptrdiff_t>(n), graph.nodes.end() - 1, graph.nodes.end());
   }
-  return true;
 }
 
 }  // namespace
 
 void widen_images(Graph& graph, const PassContext& context) {
-  bool changed = give_makers(graph);
+  give_makers(graph);
+  bool changed = false;
   const Uses uses(graph);
   for (Node& node : graph.nodes) {
     const auto found = candidate(graph, node);
-    if (!found || !has_maker(graph, uses, found->image)) continue;
+    if (!found) continue;
     const WidenedImages& wide = found->wide;
     Node& from = graph.nodes[static_cast<size_t>(uses.producer[static_cast<size_t>(found->image)])];
     const ValueId filled_weights = graph.add_constant(graph.value(found->weights).name,
