@@ -70,21 +70,16 @@ void StreamableWeights::find_in_file() {
       streamable_bytes_ >= static_cast<int64_t>(least_for_large) ? large_block : ResidentParts::alignment;
   blocks_.count = (size + blocks_.block_bytes - 1) / blocks_.block_bytes;
   for (const std::vector<StepWeight>& step : steps) {
-    std::vector<uint32_t>& blocks = blocks_.steps.emplace_back();
-    for (const StepWeight& weight : step) {
-      if (!is_in_file(weight.bytes.data())) continue;
-      const auto first = static_cast<size_t>(weight.bytes.data() - begin);
-      for (size_t b = first / blocks_.block_bytes; b <= (first + weight.bytes.size() - 1) / blocks_.block_bytes; ++b)
-        blocks.push_back(static_cast<uint32_t>(b));
-    }
-    std::sort(blocks.begin(), blocks.end());
-    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+    std::vector<ByteRange> ranges;
+    for (const StepWeight& weight : step)
+      if (is_in_file(weight.bytes.data()))
+        ranges.push_back({static_cast<size_t>(weight.bytes.data() - begin), weight.bytes.size()});
+    blocks_.steps.push_back(blocks_of(ranges, blocks_.block_bytes));
   }
 }
 
 int64_t StreamableWeights::least_budget() const {
-  const size_t blocks =
-      least_blocks(blocks_.steps, blocks_.count, is_on_device() ? FarUses::stay : FarUses::come_again);
+  const size_t blocks = least_blocks(blocks_.steps, blocks_.count, far_uses());
   return std::min(fixed_bytes_ + static_cast<int64_t>(blocks * blocks_.block_bytes), weight_bytes());
 }
 
@@ -103,8 +98,7 @@ int64_t StreamableWeights::automatic_budget() const {
 StreamingPlan StreamableWeights::plan(int64_t budget) const {
   const auto block = static_cast<int64_t>(blocks_.block_bytes);
   const auto blocks = static_cast<size_t>(std::max<int64_t>(budget - fixed_bytes_, 0) / block);
-  StreamingPlan plan =
-      plan_streaming(blocks_.steps, blocks_.count, blocks, is_on_device() ? FarUses::stay : FarUses::come_again);
+  StreamingPlan plan = plan_streaming(blocks_.steps, blocks_.count, blocks, far_uses());
   if (budget >= fixed_bytes_ && plan.staying + plan.window <= blocks) return plan;
   throw Error(
       ErrorCode::invalid_argument,

@@ -35,6 +35,7 @@ class StreamableWeights {
   void find_on_device();
   void find_in_file();
   bool is_placed() const;
+  FarUses far_uses() const { return is_on_device() ? FarUses::stay : FarUses::come_again; }
   std::unique_ptr<WeightStream> make_device_stream(int64_t budget, Plan& plan) const;
 
   const Engine::Impl& engine_;

@@ -122,6 +122,16 @@ class StreamingPlanner {
 
 }  // namespace
 
+std::vector<uint32_t> blocks_of(const std::vector<ByteRange>& ranges, size_t block_bytes) {
+  std::vector<uint32_t> blocks;
+  for (const ByteRange& range : ranges)
+    for (size_t b = range.offset / block_bytes; b <= (range.offset + range.bytes - 1) / block_bytes; ++b)
+      blocks.push_back(static_cast<uint32_t>(b));
+  std::sort(blocks.begin(), blocks.end());
+  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  return blocks;
+}
+
 std::vector<bool> far_uses(const StepBlocks& steps, size_t blocks) {
   std::vector<bool> are_far(blocks, false);
   for (;;) {

@@ -10,6 +10,13 @@ namespace camshaft {
 /// Of each step the blocks of weights that it reads, in ascending order.
 using StepBlocks = std::vector<std::vector<uint32_t>>;
 
+/// Bytes of a file or of a range of addresses; at least one.
+struct ByteRange {
+  size_t offset = 0, bytes = 0;
+};
+/// The blocks that they lie in, each once, in ascending order.
+std::vector<uint32_t> blocks_of(const std::vector<ByteRange>& ranges, size_t block_bytes);
+
 /// Everything that runs read fits into `staying + window` blocks.
 struct StreamingPlan {
   std::vector<bool> stays;  ///< of each block

@@ -85,14 +85,9 @@ WeightBlocks blocks_of(const WeightImage& image, size_t block_bytes) {
   blocks.block_bytes = block_bytes;
   blocks.count = (image.bytes + block_bytes - 1) / block_bytes;
   for (const std::vector<uint32_t>& step : image.steps) {
-    std::vector<uint32_t>& list = blocks.steps.emplace_back();
-    for (const uint32_t p : step) {
-      const WeightImage::Part& part = image.parts[p];
-      for (size_t b = part.offset / block_bytes; b <= (part.offset + part.bytes.size() - 1) / block_bytes; ++b)
-        list.push_back(static_cast<uint32_t>(b));
-    }
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
+    std::vector<ByteRange> ranges;
+    for (const uint32_t part : step) ranges.push_back({image.parts[part].offset, image.parts[part].bytes.size()});
+    blocks.steps.push_back(blocks_of(ranges, block_bytes));
   }
   return blocks;
 }
