@@ -3,21 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "backends/cpu/tactics/rotary_embedding.h"
 #include "ir/ops/move.h"
 #include "ir/ops/rotary_embedding.h"
 #include "optimize/edit/chain_nodes.h"
 
 namespace camshaft {
-
-namespace {
-
-bool gathers_rows(const Graph& graph, const Node& node) {
-  const auto* gather = node.op.as<ops::Gather>();
-  return gather && gather->axis == 0 && graph.type(node.inputs[0]).dtype == DType::f32 &&
-         graph.type(node.inputs[1]).dtype == DType::i64;
-}
-
-}  // namespace
 
 void chain_rotary_tables(Graph& graph, const PassContext&) {
   using Rotary = ops::RotaryEmbedding;
@@ -33,7 +24,7 @@ void chain_rotary_tables(Graph& graph, const PassContext&) {
       for (int32_t before; uses.single(table) && (before = uses.producer[static_cast<size_t>(table)]) >= 0;) {
         const Node& node = graph.nodes[static_cast<size_t>(before)];
         nodes.push_back(before);
-        if (gathers_rows(graph, node)) chain.insert(chain.end(), nodes.begin(), nodes.end());
+        if (cpu::gathers_rows(graph, node)) chain.insert(chain.end(), nodes.begin(), nodes.end());
         if (!node.op.as<ops::Reshape>()) break;
         table = node.inputs[0];
       }

@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/attention/rotary_embedding.h"
 #include "backends/cpu/kernels/move/gather.h"
 #include "backends/cpu/tactics/simple_kernel.h"
+#include "base/divide_up.h"
 #include "ir/ops/move.h"
 #include "ir/ops/region.h"
 #include "ir/ops/rotary_embedding.h"
@@ -25,12 +26,6 @@ struct RotaryView {
   std::array<int32_t, 3> operands = {0, 1, 2};  ///< inputs of the region
   std::array<int32_t, 3> ids = {-1, -1, -1};    ///< likewise of an operand that is gathered, or -1
 };
-
-bool gathers_rows(const Graph& graph, const Node& node) {
-  const auto* gather = node.op.as<ops::Gather>();
-  return gather && gather->axis == 0 && graph.type(node.inputs[0]).dtype == DType::f32 &&
-         graph.type(node.inputs[1]).dtype == DType::i64;
-}
 
 std::optional<RotaryView> view_rotary(const RegionView& region) {
   const Node& node = region.node;
@@ -138,7 +133,7 @@ class RotaryLaunch final : public Launch {
                        std::ranges::all_of(strides, [&](int64_t stride) { return stride % row == 0; });
     if (!whole) {
       made.copied = true;
-      made.bytes = static_cast<size_t>(made.rows.count * made.rows.inner_bytes + 63) / 64 * 64;
+      made.bytes = static_cast<size_t>(round_up(made.rows.count * made.rows.inner_bytes, 64));
       return;
     }
     table.row = row, table.rows = made.rows.size;
@@ -178,6 +173,12 @@ std::shared_ptr<const Kernel> compile_rotary_embedding(const RegionView& region,
 }
 
 }  // namespace
+
+bool gathers_rows(const Graph& graph, const Node& node) {
+  const auto* gather = node.op.as<ops::Gather>();
+  return gather && gather->axis == 0 && graph.type(node.inputs[0]).dtype == DType::f32 &&
+         graph.type(node.inputs[1]).dtype == DType::i64;
+}
 
 const CpuTactic rotary_embedding_tactic{"rotary_embedding", estimate_rotary_embedding, compile_rotary_embedding};
 
