@@ -7,6 +7,7 @@
 #include "backends/cpu/tactics/normalize.h"
 #include "backends/cpu/tactics/pointwise.h"
 #include "backends/cpu/tactics/simple_kernel.h"
+#include "base/divide_up.h"
 #include "base/pieces.h"
 #include "compile/region/pointwise_view.h"
 #include "ir/ops/reduce.h"
@@ -65,7 +66,7 @@ class ComputedNormLaunch final : public Launch {
     // Rows are normalised while they are in L1.
     constexpr int64_t block = 4 * 1024, least_elements = 16 * 1024;
     const int64_t at_once = std::max<int64_t>(1, block / length_);
-    for_pieces(a.pool, rows_, (least_elements + length_ - 1) / length_, [&](int64_t begin, int64_t end) {
+    for_pieces(a.pool, rows_, divide_up(least_elements, length_), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; r += at_once) {
         const int64_t rows = std::min(at_once, end - r);
         float* const y = output<float>(a, 0) + r * length_;

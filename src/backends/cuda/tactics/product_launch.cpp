@@ -7,6 +7,7 @@
 #include "backends/cuda/driver/check.h"
 #include "backends/cuda/driver/queue.h"
 #include "backends/cuda/tactics/narrow.h"
+#include "base/divide_up.h"
 #include "compile/plan/shape_check.h"
 #include "ir/ops/spatial.h"
 
@@ -51,8 +52,8 @@ class ProductLaunch final : public Launch {
       set_patches(c.dims);
       return;
     }
-    const int64_t batch = batch_, tiles_m = (p_.m + compiled.tile.m - 1) / compiled.tile.m,
-                  tiles_n = (p_.n + compiled.tile.n - 1) / compiled.tile.n;
+    const int64_t batch = batch_, tiles_m = divide_up(p_.m, compiled.tile.m),
+                  tiles_n = divide_up(p_.n, compiled.tile.n);
     p_.tiles = divisor(tiles_m * tiles_n, "a number of tiles");
     p_.tiles_n = divisor(tiles_n, "a number of tiles");
     p_.all_tiles = narrow(tiles_m * tiles_n * batch, "a number of tiles");
@@ -216,7 +217,7 @@ class ProductLaunch final : public Launch {
   // have ended, in twice the time.
   void set_clusters(int64_t tiles_m, int64_t tiles_n) {
     const int64_t cluster = compiled_.tile.cluster;
-    several_tiles_ = narrow((tiles_m + cluster - 1) / cluster * tiles_n, "a number of tiles");
+    several_tiles_ = narrow(divide_up(tiles_m, cluster) * tiles_n, "a number of tiles");
     LaunchSize size;
     size.blocks = several_tiles_;
     size.blocks_y = size.cluster_y = static_cast<unsigned>(cluster);

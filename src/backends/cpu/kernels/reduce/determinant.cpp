@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/kernels/targets.h"
+#include "base/divide_up.h"
 #include "base/work_scope.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -85,7 +86,7 @@ namespace {
 constexpr int64_t longest_vector = 8;  // of f64
 
 int64_t pitch_of(int64_t size) {
-  return (size + longest_vector - 1) / longest_vector * longest_vector;
+  return round_up(size, longest_vector);
 }
 
 // A matrix, and pointers to its rows.
