@@ -5,6 +5,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "base/divide_up.h"
 #include "compile/constants/layout_text.h"
 
 namespace camshaft {
@@ -57,7 +58,7 @@ void copy(const WeightRows& w, DType dtype, const std::byte* from, std::byte* to
 }
 
 size_t bytes_of(const WeightRows& w, DType dtype) {
-  return byte_size(dtype, w.rows * w.pitch);
+  return byte_size(dtype, w.held_rows() * w.pitch);
 }
 
 }  // namespace
@@ -66,6 +67,12 @@ WeightRows::WeightRows(int64_t rows, int64_t taps, int64_t channels, bool is_tra
     : rows(rows), taps(taps), channels(channels), is_transposed(is_transposed) {
   const int64_t elements = row_alignment * 8 / bit_width(dtype);
   pitch = (taps * channels + elements - 1) / elements * elements;
+}
+
+int64_t WeightRows::held_rows() const {
+  // Of fewer they would be more than an eighth.
+  constexpr int64_t many = 256, at_once = 32;
+  return rows < many ? rows : round_up(rows, at_once);
 }
 
 std::span<const std::byte> pack_weight_rows(const RegionView& region, size_t i, const WeightRows& layout,

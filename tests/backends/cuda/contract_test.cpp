@@ -207,7 +207,7 @@ TEST(CudaMatMul, BlocksThatStayCopyTensors) {
   const int64_t blocks = list_devices(driver_library().functions)[0].multiprocessors;
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const char* tile : {"m=128,n=128,stages=6,persistent=1", "m=64,n=192,stages=6,persistent=1",
-                             "m=128,n=64,stages=8,persistent=1"}) {
+                             "m=128,n=64,stages=8,persistent=1", "m=128,n=192,stages=5,persistent=1"}) {
       check({.m = 64 * 3 * blocks / 2 + 9, .n = 160, .k = 5 * 64 + 8, .constant = true}, dtype, random, false, tile);
       check({.m = 100, .n = 32, .k = 72, .constant = true}, dtype, random, true, tile);
       check({.m = 1, .n = 320, .k = 24, .constant = true}, dtype, random, false, tile);
@@ -227,6 +227,7 @@ TEST(CudaMatMul, BlocksThatStayCopyForEachOther) {
     check({.m = 100, .n = 32, .k = 72, .constant = true}, DType::bf16, random, true, tile);
     check({.m = 1, .n = 320, .k = 24, .constant = true}, DType::f16, random, false, tile);
     check({.m = 200, .n = 32, .k = 70, .constant = true}, DType::f16, random, false, tile);
+    check({.m = 64 * 35 + 3, .n = 520, .k = 72, .constant = true}, DType::f16, random, false, tile);  // three panels
   }
 }
 
@@ -245,7 +246,13 @@ TEST(CudaMatMul, RowsOfResultsThatLieAnyhow) {
     for (const char* tile : {"m=128,n=64,warps=8,stages=3,wgmma=1,splits=1", "m=128,n=128,stages=6,persistent=1",
                              "m=64,n=192,stages=6,persistent=1"}) {
       check({.m = 200, .n = 161, .k = 136, .constant = true}, dtype, random, false, tile);
+      // So many columns are copied as tensors, with rows of zeros behind the last of B.
+      for (int64_t n = 257; n < 264; ++n)
+        check({.m = 70, .n = n, .k = 72, .constant = true}, dtype, random, false, tile);
+      check({.m = 1, .n = 391, .k = 200, .constant = true}, dtype, random, false, tile);
     }
+  check({.m = 200, .n = 299, .k = 136, .constant = true}, DType::f16, random, false,
+        "m=64,n=192,stages=6,persistent=1,cluster=2");
 }
 
 TEST(CudaMatMul, BlocksThatShareATile) {

@@ -137,8 +137,8 @@ std::string assertion(const std::string& name) {
 
 TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
   const std::string assertions =
-      OF(Divisor) + OF(Axes) + OF(Nest<3>) + OF(Space<3>) + OF(RowMap) + OF(EpilogueOperand) + OF(ContractParameters) +
-      OF(TensorMap) + OF(TensorMaps) + OF(DepthwiseParameters) + OF(ConvTransposeParameters) +
+      OF(Divisor) + OF(Axes) + OF(Nest<3>) + OF(Space<3>) + OF(RowMap) + OF(TilePanels) + OF(EpilogueOperand) +
+      OF(ContractParameters) + OF(TensorMap) + OF(TensorMaps) + OF(DepthwiseParameters) + OF(ConvTransposeParameters) +
       OF(SqueezeExciteParameters) + OF(PoolParameters) + OF(PadParameters) + OF(MappedCopyParameters) +
       OF(IndexMapParameters) + OF(ResizeParameters) + OF(GatherRowsParameters) + OF(ElementsParameters) +
       OF(SlicesParameters) + OF(ComplaintReport) + OF(Complaint) + OF(NumbersParameters) + OF(CumulativeParameters) +

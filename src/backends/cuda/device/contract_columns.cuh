@@ -98,12 +98,14 @@ __device__ __forceinline__ void store_narrow(T* to, const V (&from)[columns_at_o
   store(to, narrow);
 }
 // Two at a time: half the instructions.
+__device__ __forceinline__ u32 narrow_pair(f16, f32 low, f32 high) { return f32_to_f16_pair(low, high); }
 __device__ __forceinline__ void store_narrow(f16* to, const f32 (&from)[columns_at_once]) {
   const u32 words[4] = {f32_to_f16_pair(from[0], from[1]), f32_to_f16_pair(from[2], from[3]),
                         f32_to_f16_pair(from[4], from[5]), f32_to_f16_pair(from[6], from[7])};
   Words<16>::put(to, words);
 }
 #if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ u32 narrow_pair(bf16, f32 low, f32 high) { return f32_to_bf16_pair(low, high); }
 __device__ __forceinline__ void store_narrow(bf16* to, const f32 (&from)[columns_at_once]) {
   const u32 words[4] = {f32_to_bf16_pair(from[0], from[1]), f32_to_bf16_pair(from[2], from[3]),
                         f32_to_bf16_pair(from[4], from[5]), f32_to_bf16_pair(from[6], from[7])};
@@ -183,6 +185,15 @@ __device__ __forceinline__ void store_columns(const Parameters& p, u32 row, u32 
     for (u32 i = 0; i < count; ++i) to[i] = Narrow<T>::from(from[i]);
   }
 }
+
+/// What Finish::run() does with 8 columns of a result: it stores them. (HoldHalves is another way.)
+struct StoreColumns {
+  template <class T, bool ALIGNED, class Parameters, class V>
+  __device__ __forceinline__ void give(const Parameters& p, u32 row, u32 column, u32 count,
+                                       const V (&from)[columns_at_once]) {
+    store_columns<T, ALIGNED>(p, row, column, count, from);
+  }
+};
 
 /// All that comes behind the sums of 8 columns of a row.
 template <class Finish, class Parameters>

@@ -23,6 +23,13 @@ struct EpilogueOperand {
 
 constexpr int most_epilogue_operands = 12;
 
+/// The order of tiles: some rows of them make a panel, through which blocks go by columns.
+struct TilePanels {
+  u32 count;
+  Divisor tiles;            ///< of a whole panel
+  Divisor rows, last_rows;  ///< of tiles, or of clusters: of a panel, and of the last one
+};
+
 /// C[z][m, n] = Σ_k A[z][m, k] · B[z][n, k] for every z, a batch of matrices or the groups of a convolution.
 struct ContractParameters {
   const void* a;
@@ -35,6 +42,7 @@ struct ContractParameters {
   Divisor tiles, tiles_n;  ///< of one z, and of its rows of tiles
   u32 k_tiles, k_tiles_per_split;
   u32 all_tiles;      ///< of all z; of blocks in clusters, which have several tiles together, so many of those
+  TilePanels panels;  ///< of blocks that stay
   u32 is_cluster;     ///< the blocks that share a tile see each other's shared memory, …
   u32 parts;          ///< … where they leave sums for each other, so many bytes from its beginning on
   u32 b_is_constant;  ///< no kernel before writes it

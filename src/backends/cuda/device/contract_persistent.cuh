@@ -6,11 +6,14 @@
 struct TilePlace {
   u32 z, row0, column0;
 };
-/// That of this number among all.
-template <class TILE>
+/// That of this number among all. CLUSTER blocks have tiles below each other.
+template <class TILE, u32 CLUSTER>
 __device__ __forceinline__ TilePlace place_of_tile(const ContractParameters& p, u32 at) {
-  const u32 z = divide(at, p.tiles), tile = at - z * p.tiles.value, tile_m = divide(tile, p.tiles_n);
-  return {z, tile_m * TILE::m, (tile - tile_m * p.tiles_n.value) * TILE::n};
+  const u32 z = CLUSTER > 1 ? 0 : divide(at, p.tiles), tile = at - z * p.tiles.value;
+  const u32 panel = divide(tile, p.panels.tiles), in_panel = tile - panel * p.panels.tiles.value;
+  const Divisor rows = panel + 1 == p.panels.count ? p.panels.last_rows : p.panels.rows;
+  const u32 column = divide(in_panel, rows), row = panel * p.panels.rows.value + in_panel - column * rows.value;
+  return {z, (row * CLUSTER + (CLUSTER > 1 ? blockIdx.y : 0)) * TILE::m, column * TILE::n};
 }
 
 constexpr u32 group_threads = 128;
@@ -26,7 +29,7 @@ struct ThreadCopies {
   __device__ __forceinline__ ThreadCopies(const ContractParameters& p, const TensorMaps&, unsigned char* shared)
       : slices(p, shared) {}
   static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
-    return place_of_tile<TILE>(p, at);
+    return place_of_tile<TILE, 1>(p, at);
   }
   __device__ __forceinline__ void move_to(const TilePlace& place) { slices.move_to(place.z, place.row0, place.column0, 0); }
   __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
@@ -52,9 +55,7 @@ struct TensorCopies {
   __device__ __forceinline__ TensorCopies(const ContractParameters&, const TensorMaps& of_operands, unsigned char* memory)
       : maps(of_operands), shared(memory) {}
   static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
-    if constexpr (CLUSTER == 1) return place_of_tile<TILE>(p, at);
-    const u32 several = divide(at, p.tiles_n);
-    return {0, (several * CLUSTER + blockIdx.y) * TILE::m, (at - several * p.tiles_n.value) * TILE::n};
+    return place_of_tile<TILE, CLUSTER>(p, at);
   }
   __device__ __forceinline__ void move_to(const TilePlace& place) { at = place; }
   __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
@@ -73,8 +74,10 @@ struct PersistentContract {
   static constexpr u32 stages = TILE::stages, groups_that_multiply = 2, warps = group_threads / 32;
   static_assert(TILE::threads == group_threads && TILE::from_registers);
 
-  // Of a thread. All begin with as many as 384 threads can have, 168; those that copy give some of theirs away.
-  static constexpr int registers_of_copies = 88, registers_of_sums = 208;
+  // Of a thread. All begin with as many as 384 threads can have, 168; those that copy give some of theirs away, and most of
+  // them where one asks for copies.
+  static constexpr int registers_of_copies = COPIES::threads == 1 ? 24 : 88;
+  static constexpr int registers_of_sums = COPIES::threads == 1 ? 240 : 208;
 
   static __device__ __forceinline__ void run(const ContractParameters& p, const TensorMaps& maps) {
     DYNAMIC_SHARED(shared);

@@ -3,6 +3,70 @@
 // take one tile after the other together were no faster: 128 x 256, 16384 x 768 x 768, 44.5 us against 43.5. Those of
 // contract_persistent.cuh have groups for copies and for each of two tiles.)
 
+/// 8 columns of 16 bits, kept for AlignedWrites.
+struct HoldHalves {
+  u32 word[columns_at_once / 2];
+
+  template <class T, bool, class Parameters>
+  __device__ __forceinline__ void give(const Parameters&, u32, u32, u32, const f32 (&from)[columns_at_once]) {
+#pragma unroll
+    for (int i = 0; i < columns_at_once / 2; ++i) word[i] = narrow_pair(T{}, from[i * 2], from[i * 2 + 1]);
+  }
+};
+
+/// Writes a row whose elements are 16 bits wide and begin anywhere, by 16 aligned bytes: four lanes have 8 columns each of
+/// 32, which come one after the other, and each lane writes what begins in its left neighbour's. (4,096 rows of 50,257
+/// halves in pairs took as long as the products.)
+struct AlignedWrites {
+  u32 before[columns_at_once / 2] = {};  ///< of this lane, 32 columns further left
+
+  /// `to`: where this lane's columns go, of which there are `count`: 0 in rows that are not there, and behind the last
+  /// column. `has_right`: there are columns to the right that this warp writes, too. `is_first`: it has written none of
+  /// these rows. All lanes come.
+  __device__ __forceinline__ void write(u16* to, const u32 (&word)[4], u32 count, bool has_right, bool is_first) {
+    const u32 lane = threadIdx.x % 32, of_four = lane % 4, source = of_four == 0 ? lane + 3 : lane - 1;
+    u32 window[8];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      window[i] = __shfl_sync(0xffffffffu, of_four == 3 ? before[i] : word[i], source);
+      window[4 + i] = word[i];
+      before[i] = word[i];
+    }
+    if (count == 0) return;
+    const u32 behind = u32(reinterpret_cast<u64>(to) / 2 % 8);  // elements that lie behind an aligned one
+    const bool has_left = of_four > 0 || !is_first;
+    const u32 own = columns_at_once - behind;  // of the aligned 16 bytes in which these columns begin
+    if (count >= own && (has_left || behind == 0)) {
+      u32 whole[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) whole[i] = at(window, own, i);
+      Words<16>::put(to - behind, whole);
+    } else {
+#pragma unroll
+      for (u32 i = 0; i < 8; ++i) {
+        if (has_left && i >= own) to[i32(i) - 8] = half(window, i);
+        if (i < own && i < count) to[i] = half(window, 8 + i);
+      }
+    }
+    if (has_right) return;
+#pragma unroll
+    for (u32 i = 1; i < 8; ++i)
+      if (i >= own && i < count) to[i] = half(window, 8 + i);
+  }
+
+ private:
+  // Words from element `first` on.
+  static __device__ __forceinline__ u32 at(const u32 (&window)[8], u32 first, int i) {
+    const u32 by_four = first & 4, by_two = first & 2;
+    const auto pair = [&](int w) { return by_four ? window[w + 2 < 8 ? w + 2 : 7] : window[w]; };
+    const auto here = [&](int w) { return by_two ? pair(w + 1) : pair(w); };
+    return first == 8 ? window[4 + i] : __funnelshift_r(here(i), here(i + 1), first % 2 * 16);
+  }
+  static __device__ __forceinline__ u16 half(const u32 (&window)[8], u32 i) {
+    return u16(window[i / 2] >> (i % 2 * 16));
+  }
+};
+
 /// warps_m is a multiple of 4: so many warpgroups stand below each other, warps_n beside each other. B_BY_COLUMNS: see
 /// Slices.
 template <class TILE, bool B_BY_COLUMNS>
@@ -111,6 +175,8 @@ struct WarpgroupSums {
     load_columns_of(0);
     load_rows_of(0);
     wait_for_all();
+    constexpr bool writes_anywhere = !Finish::aligned && Finish::gives_halves;
+    AlignedWrites writes[writes_anywhere ? lines : 1];
 #pragma unroll
     for (int part = 0; part < parts; ++part) {
       if (part > 0) load_columns_of(part);
@@ -118,12 +184,21 @@ struct WarpgroupSums {
       const u32 column = first_column + part * 32;
 #pragma unroll
       for (int line = 0; line < lines; ++line) {
-        if (row_of(line) >= p.m || column >= p.n) continue;
+        const bool exists = row_of(line) < p.m && column < p.n;
+        if (!writes_anywhere && !exists) continue;
         Sum v[columns_at_once];
 #pragma unroll
         for (int e = 0; e < columns_at_once; ++e) v[e] = d[line / 2][part * 4 + e / 2][line % 2 * 2 + e % 2];
-        Finish::run(p, v, of_columns, of_row[part % 2][line], z * p.c_row_step + row_of(line),
-                    z * p.c_column_step + column, count_of(column));
+        const u32 row = z * p.c_row_step + row_of(line), result_column = z * p.c_column_step + column;
+        if constexpr (writes_anywhere) {
+          HoldHalves held = {};
+          if (exists) Finish::run(p, v, of_columns, of_row[part % 2][line], row, result_column, count_of(column), held);
+          const bool has_right = (lane % 4 < 3 || part + 1 < parts) && column + columns_at_once < p.n;
+          writes[line].write(static_cast<u16*>(p.c) + u64(row) * p.c_row + result_column, held.word,
+                             exists ? count_of(column) : 0, has_right, part == 0);
+        } else {
+          Finish::run(p, v, of_columns, of_row[part % 2][line], row, result_column, count_of(column));
+        }
       }
     }
   }

@@ -30,8 +30,8 @@ const Function& CompiledProduct::function(Aligned aligned) const {
   return made(of_aligned_[static_cast<size_t>(aligned)], aligned, false);
 }
 
-const Function& CompiledProduct::tensor_function() const {
-  return made(of_tensors_, Aligned::all, true);
+const Function& CompiledProduct::tensor_function(Aligned aligned) const {
+  return made(of_tensors_[static_cast<size_t>(aligned)], aligned, true);
 }
 
 const Function& CompiledProduct::made(std::optional<Function>& made, Aligned aligned, bool tensor_copies) const {

@@ -30,8 +30,8 @@ class CompiledProduct {
   const Function& function(Aligned aligned) const;
   /// Whether there is one for one aligned product whose operands are copied as tensors, …
   bool can_copy_tensors() const { return tile.persistent && form_.tensor_copies; }
-  /// … which this is.
-  const Function& tensor_function() const;
+  /// … which this is. `aligned`: slices are.
+  const Function& tensor_function(Aligned aligned) const;
   /// Of dynamic shared memory, with which a multiprocessor has room for one block: of products by warpgroups. (Tiles of
   /// single warps lose by it: the next kernel's blocks then find no room beside them, 0.8 us a layer of BERT. With
   /// convolutions it has not been tried.)
@@ -59,8 +59,7 @@ class CompiledProduct {
   mutable std::mutex mutex_;
   const Function& made(std::optional<Function>& function, Aligned aligned, bool tensor_copies) const;
 
-  mutable std::array<std::optional<Function>, 3> of_aligned_;
-  mutable std::optional<Function> of_tensors_;
+  mutable std::array<std::optional<Function>, 3> of_aligned_, of_tensors_;  // by Aligned
 };
 
 }  // namespace camshaft::cuda

@@ -131,8 +131,8 @@ std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductVi
 
 std::shared_ptr<const Kernel> product_kernel(const RegionView& region, ProductView view,
                                              std::unique_ptr<const CompiledProduct> compiled) {
-  if (const Aligned aligned = aligned_of(region, view); aligned == Aligned::all && compiled->can_copy_tensors()) {
-    compiled->tensor_function();
+  if (const Aligned aligned = aligned_of(region, view); aligned != Aligned::nothing && compiled->can_copy_tensors()) {
+    compiled->tensor_function(aligned);
   } else {
     compiled->function(aligned);
   }

@@ -129,7 +129,7 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
   const std::string stores =
       steps ? fmt::format("store_steps<{}, aligned>(p, row, column, count, {}, y);", device_type(view.result),
                           gelu ? 0 : steps->zero)
-            : fmt::format("store_columns<{}, aligned>(p, row, column, count, y);", device_type(view.result));
+            : fmt::format("way.template give<{}, aligned>(p, row, column, count, y);", device_type(view.result));
   // Several rows at once hide the time that memory takes; of long programs they would be too much code.
   constexpr size_t short_program = 12;
   const int rows = loads[1].empty() ? 2 : view.program.instructions.size() <= short_program ? 4 : 2;
@@ -140,6 +140,7 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
 struct Finish {{
   static constexpr int rows_at_once = {rows};
   static constexpr bool aligned = {aligned};
+  static constexpr bool gives_halves = {halves};  // of 16 bits, by the way that run() is given
   static constexpr bool columns_are_constant = {constant};  // no kernel writes what OfColumns loads
   struct OfColumns {{
 {column_members}    template <class Parameters>
@@ -165,9 +166,9 @@ struct Finish {{
   template <u32 COLUMNS, u32 THREADS, class Parameters>
   static __device__ __forceinline__ void fetch(const Parameters& p, u32 row, u32 column, u32 rows, u32 columns) {{
 {fetch}  }}
-  template <class Parameters>
+  template <class Parameters, class Way = StoreColumns>
   static __device__ __forceinline__ void run(const Parameters& p, const {sum} (&sum)[8], const OfColumns& of_columns,
-                                             const OfRow& of_row, u32 row, u32 column, u32 count) {{
+                                             const OfRow& of_row, u32 row, u32 column, u32 count, Way&& way = Way()) {{
 {statements}    {computing} y[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) y[i] = {last};
@@ -175,9 +176,10 @@ struct Finish {{
 {end}  }}
 }};
 )",
-             fmt::arg("rows", rows), fmt::arg("aligned", aligned), fmt::arg("constant", columns_are_constant),
-             fmt::arg("column_members", members[0]), fmt::arg("column_loads", loads[0]),
-             fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
+             fmt::arg("rows", rows), fmt::arg("aligned", aligned),
+             fmt::arg("halves", !steps && is_floating(view.result) && bit_width(view.result) == 16),
+             fmt::arg("constant", columns_are_constant), fmt::arg("column_members", members[0]),
+             fmt::arg("column_loads", loads[0]), fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
              fmt::arg("sum", sums_bytes ? "i32" : "f32"), fmt::arg("stores", stores),
              fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
              fmt::arg("statements", statements), fmt::arg("last", last), fmt::arg("block_members", norms[0]),

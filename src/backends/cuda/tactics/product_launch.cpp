@@ -40,10 +40,10 @@ class ProductLaunch final : public Launch {
     results_are_whole_ = p_.n % 8 == 0 && c_can_be_vector_ && operands_.can_be_vector();
     const Aligned most = aligned(a_can_be_vector_ && b_can_be_vector_, true);
     const api::Driver& driver = compiled.device->driver();
-    copies_tensors_ =
-        most == Aligned::all && compiled.can_copy_tensors() && batch_ == 1 && p_.m > 0 && driver.cuTensorMapEncodeTiled;
+    copies_tensors_ = most != Aligned::nothing && compiled.can_copy_tensors() && batch_ == 1 && p_.m > 0 &&
+                      driver.cuTensorMapEncodeTiled;
     if (copies_tensors_) {
-      compiled.tensor_function();
+      compiled.tensor_function(most);
     } else {
       compiled.function(most);
     }
@@ -57,6 +57,7 @@ class ProductLaunch final : public Launch {
     p_.tiles = divisor(tiles_m * tiles_n, "a number of tiles");
     p_.tiles_n = divisor(tiles_n, "a number of tiles");
     p_.all_tiles = narrow(tiles_m * tiles_n * batch, "a number of tiles");
+    p_.panels = panels_of(tiles_m, tiles_n);
     blocks_ = p_.all_tiles;
     if (blocks_ == 0) return;
     if (compiled.tile.persistent)
@@ -84,7 +85,7 @@ class ProductLaunch final : public Launch {
     shared_bytes_ = static_cast<unsigned>(is_few ? compiled.bytes_of_few() : int64_t{needed});
     if (copies_tensors_) {
       map_b();
-      if (compiled.tile.cluster > 1) set_clusters(tiles_m, tiles_n);
+      if (compiled.tile.cluster > 1) set_clusters(tiles_m, tiles_n, most);
     }
     if (p_.is_cluster) {
       p_.parts = static_cast<uint32_t>(needed);
@@ -125,17 +126,18 @@ class ProductLaunch final : public Launch {
     size.cluster_y = p_.is_cluster ? splits_ : 1;
     const Stream& stream = static_cast<Queue*>(arguments.queue)->stream();
     void* parameters[] = {&p_, &maps_};
-    const bool tensors = copies_tensors_ && found == Aligned::all;
+    const bool tensors = copies_tensors_ && found != Aligned::nothing;
     if (tensors) map_a();
     ContractParameters of_clusters;
     if (tensors && clusters_ > 0) {
       of_clusters = p_;
       of_clusters.all_tiles = several_tiles_;
+      of_clusters.panels = panels_of_clusters_;
       parameters[0] = &of_clusters;
       size.blocks = clusters_;
       size.blocks_y = size.cluster_y = static_cast<unsigned>(compiled_.tile.cluster);
     }
-    const Function& function = tensors ? compiled_.tensor_function() : compiled_.function(found);
+    const Function& function = tensors ? compiled_.tensor_function(found) : compiled_.function(found);
     function.launch(stream, size, {parameters, compiled_.tile.persistent ? size_t{2} : size_t{1}});
   }
 
@@ -209,21 +211,33 @@ class ProductLaunch final : public Launch {
     const uint64_t row = static_cast<uint64_t>(p_.b_row) * element_bytes();
     constexpr uint32_t part = 32;
     const auto parts = static_cast<uint32_t>(compiled_.tile.n / compiled_.tile.cluster) / part;
-    map(maps_.b, const_cast<std::byte*>(compiled_.weights.data()), {p_.k, 2, 4, 4, p_.n / part},
-        {row, 8 * row, 2 * row, part * row}, {2, 4, 4, parts});
+    map(maps_.b, const_cast<std::byte*>(compiled_.weights.data()),
+        {p_.k, 2, 4, 4, static_cast<uint64_t>(divide_up(p_.n, part))}, {row, 8 * row, 2 * row, part * row},
+        {2, 4, 4, parts});
+  }
+
+  // What all blocks read at one time is the less, the more their tiles are a square: B of 50,257 columns, which no
+  // cache holds, was read again for each row of tiles.
+  static TilePanels panels_of(int64_t tiles_m, int64_t tiles_n) {
+    constexpr int64_t most_rows = 8;
+    const int64_t rows = std::clamp<int64_t>(tiles_m, 1, most_rows),
+                  count = std::max<int64_t>(divide_up(tiles_m, rows), 1);
+    return {narrow(count), divisor(rows * tiles_n, "a number of tiles"), divisor(rows, "a number of tiles"),
+            divisor(tiles_m - (count - 1) * rows, "a number of tiles")};
   }
 
   // Of blocks that have tiles below each other: as many as are there at once, as further ones would begin when others
   // have ended, in twice the time.
-  void set_clusters(int64_t tiles_m, int64_t tiles_n) {
+  void set_clusters(int64_t tiles_m, int64_t tiles_n, Aligned most) {
     const int64_t cluster = compiled_.tile.cluster;
     several_tiles_ = narrow(divide_up(tiles_m, cluster) * tiles_n, "a number of tiles");
+    panels_of_clusters_ = panels_of(divide_up(tiles_m, cluster), tiles_n);
     LaunchSize size;
     size.blocks = several_tiles_;
     size.blocks_y = size.cluster_y = static_cast<unsigned>(cluster);
     size.threads = static_cast<unsigned>(compiled_.tile.threads_of_block());
     size.shared_bytes = shared_bytes_;
-    clusters_ = std::min(several_tiles_, std::max(1u, compiled_.tensor_function().clusters_at_once(size)));
+    clusters_ = std::min(several_tiles_, std::max(1u, compiled_.tensor_function(most).clusters_at_once(size)));
   }
 
   void map_a() {
@@ -338,6 +352,7 @@ class ProductLaunch final : public Launch {
   TensorMaps maps_ = {};
   const void* mapped_a_ = nullptr;
   bool copies_tensors_ = false;
+  TilePanels panels_of_clusters_ = {};
   uint32_t several_tiles_ = 0, clusters_ = 0;  // where blocks are in clusters: what these take, and how many there are
   int64_t batch_ = 1;
   bool a_can_be_vector_ = false, b_can_be_vector_ = false, c_can_be_vector_ = false;

@@ -70,7 +70,7 @@ bool set_window(ProductView& view, const Shape& image, const Shape& weights, con
 bool can_copy_tensors(const ProductView& view, const DeviceFacts& device) {
   constexpr int64_t part = 32;
   return device.features.tensor_copies && view.rows && !view.form.window && !view.form.steps &&
-         view.rows->rows % part == 0 && (!view.matmul || !view.matmul->transpose_a);
+         view.rows->held_rows() % part == 0 && (!view.matmul || !view.matmul->transpose_a);
 }
 
 }  // namespace

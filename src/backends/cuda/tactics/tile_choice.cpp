@@ -65,7 +65,8 @@ constexpr ContractTile persistent_tile(int m, int n, int stages, int cluster = 1
 }
 constexpr ContractTile persistent_tiles[] = {persistent_tile(128, 128, 6),   persistent_tile(64, 192, 6),
                                              persistent_tile(128, 64, 8),    persistent_tile(128, 128, 6, 2),
-                                             persistent_tile(64, 192, 6, 2), persistent_tile(64, 256, 5, 2)};
+                                             persistent_tile(64, 192, 6, 2), persistent_tile(64, 256, 5, 2),
+                                             persistent_tile(128, 192, 5)};
 // With patches.
 constexpr ContractTile patch_tile(int rows, int n, int warps) {
   return {.m = 64, .n = n, .warps_m = warps, .warps_n = 1, .stages = 1, .by_warpgroups = true, .patch_rows = rows};
@@ -219,7 +220,10 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
   if (features.warpgroup_products && bit_width(form.dtype) <= 16 && !form.steps && !form.finishes_rows &&
       !form.b_by_columns)
     std::copy_if(std::begin(persistent_tiles), std::end(persistent_tiles), std::back_inserter(tiles),
-                 [&](const ContractTile& tile) { return tile.cluster == 1 || form.tensor_copies; });
+                 [&](const ContractTile& tile) {
+                   // Threads that copy leave those that multiply too few registers for more sums.
+                   return form.tensor_copies || (tile.cluster == 1 && tile.m * tile.n <= 128 * 128);
+                 });
   if (features.warpgroup_products && bit_width(form.dtype) == 8) {
     tiles.insert(tiles.end(), std::begin(byte_tiles), std::end(byte_tiles));
     for (const ContractTile& tile : warpgroup_tiles) {
