@@ -9,7 +9,7 @@ namespace camshaft {
 
 namespace {
 
-constexpr size_t kernels_a_core = 4;
+constexpr size_t kernels_a_core = 2;
 // Each kernel may hold its layer's weights in a form of its own.
 constexpr size_t most_weight_bytes = size_t{1} << 30;
 
@@ -33,6 +33,7 @@ void CompileAhead::compile_from(size_t first) {
   }
   for_each_parallel(static_cast<int>(cores), jobs.size(), [&](size_t j) {
     cancellation_.check("compiling tactics");
+    if (Clock::now() >= end_) return;
     const auto [e, c] = jobs[j];
     compiled_[e][c] = make_contestant(backend_, entries_[e].region, *entries_[e].candidates[c], threads_);
   });

@@ -61,6 +61,8 @@ class Tuner {
   struct Layer;
   std::vector<TacticDecision> choose_layers(const Graph& graph, const SymbolBindings& symbols, Deviation most);
   std::vector<Layer> layers_of(const Graph& graph, const SymbolBindings& symbols, Deviation most) const;
+  /// Of layers that a device runs: takes as many candidates of each as there is time to compile.
+  void share_time(std::vector<Layer>& layers, Deviation most) const;
   void measure(const Graph& graph, const SymbolBindings& symbols, const std::vector<Layer>& layers);
   std::vector<int64_t> measure_chain(Contest& contest, const RegionView& chain, const Layer& layer);
   bool all_known(const Layer& layer) const;
