@@ -63,6 +63,8 @@ class Maker:
         channels = 16 if n < 50_000 else 64
         side = max(4, round(math.sqrt(n / channels)))
         self.image = [1, channels, side, side]
+        self.short = [max(1, n // 13), 13]  # rows of less than some vectors
+        self.planes = [max(1, n // 1568), 32, 7, 7]  # small images of many channels
 
     def case(self, label, operands, opset=OPSET, outputs=1, **attributes):
         """`operands`: arrays; a tuple holds one that is a constant; None is left out."""
@@ -162,6 +164,7 @@ def binary(m, op):
         yield m.case("row", [x, m.array(m.rows[1:], None, low, high)])
         yield m.case("column", [x, m.array([m.rows[0], 1], None, low, high)])
         yield m.case("scalar", [x, (m.array([], None, low, high),)])
+        yield m.case("channels", [m.array(m.planes), m.array([32, 1, 1], None, low, high)])
 
 
 @operator("Max", "Min", "Sum", "Mean")
@@ -230,6 +233,8 @@ def dequantize(m, op):
     yield m.case("", [m.array(), (np.float32(0.05).reshape([]),), (m.scalar(0),)])
     yield m.case("columns", [m.array(), (m.array(m.rows[1:], "f32", 0.01, 0.1),),
                              (np.zeros(m.rows[1:], NUMPY[m.dtype]),)], axis=1)  # fmt: skip
+    yield m.case("channels", [m.array(m.planes), (m.array([32], "f32", 0.01, 0.1),),
+                              (np.zeros([32], NUMPY[m.dtype]),)], axis=1)  # fmt: skip
 
 
 @operator("DynamicQuantizeLinear", types=["f32"])
@@ -292,6 +297,8 @@ def expand(m, op):
     yield m.case("columns", [m.array([m.rows[0], 1]), ints(*m.rows)])
     yield m.case("middle", [m.array([m.cube[0], 1, 40]), ints(*m.cube)])
     yield m.case("scalar", [m.array([]), ints(*m.rows)])
+    yield m.case("short columns", [m.array([m.short[0], 1]), ints(*m.short)])
+    yield m.case("rows and columns", [m.array([m.n // 468, 1, 13, 1]), ints(m.n // 468, 4, 13, 9)])
 
 
 @operator("Tile", types=list(NUMPY))
@@ -299,6 +306,7 @@ def tile(m, op):
     yield m.case("rows", [m.array([m.rows[0] // 2, m.rows[1]]), ints(2, 1)])
     yield m.case("columns", [m.array([m.rows[0], m.rows[1] // 2]), ints(1, 2)])
     yield m.case("short columns", [m.array([m.n // 20, 5]), ints(1, 4)])
+    yield m.case("three axes", [m.array([max(1, m.n // 600), 10, 5]), ints(2, 3, 2)])
 
 
 @operator("DepthToSpace", "SpaceToDepth", types=["f32", "f64", "f16", "u8", "i64"])
@@ -380,6 +388,7 @@ def reverse_sequence(m, op):
     lengths = m.rng.integers(1, time + 1, batch)
     yield m.case("time first", [m.array([time, batch, 40]), lengths])
     yield m.case("batch first", [m.array([batch, time, 40]), lengths], batch_axis=0, time_axis=1)
+    yield m.case("elements", [m.array([time, m.n // time]), m.rng.integers(1, time + 1, m.n // time)])
 
 
 @operator("Trilu", types=list(NUMPY))
@@ -465,6 +474,7 @@ def arg_reduce(m, op):
     for axis in (0, 1):
         yield m.case(f"axis {axis}", [m.array()], axis=axis)
     yield m.case("middle", [m.array(m.cube)], axis=1)
+    yield m.case("short", [m.array([m.n // 4, 4])], axis=1)
 
 
 @operator("Softmax", "LogSoftmax", "Hardmax")
@@ -472,6 +482,7 @@ def softmax(m, op):
     yield m.case("last", [m.array()], axis=-1)
     yield m.case("first", [m.array()], axis=0)
     yield m.case("middle", [m.array(m.cube)], axis=1)
+    yield m.case("short", [m.array(m.short)], axis=-1)
 
 
 @operator("CumSum", types=["f32", "f64", "i64", "i32"])
@@ -479,6 +490,7 @@ def cumsum(m, op):
     for axis in (0, 1):
         yield m.case(f"axis {axis}", [m.array(), (np.array(axis, np.int64),)])
     yield m.case("reverse exclusive", [m.array(), (np.array(1, np.int64),)], reverse=1, exclusive=1)
+    yield m.case("few neighbours", [m.array([max(1, m.n // 40), 10, 4]), (np.array(1, np.int64),)])
 
 
 @operator("TopK")
@@ -487,6 +499,7 @@ def top_k(m, op):
         yield m.case(f"k {k} of {m.rows[1]}", [m.array(None, None, 0, 100) if m.dtype in ("i8", "u8") else m.array(),
                                                ints(k)], outputs=2)  # fmt: skip
     yield m.case("smallest, first axis", [m.array(), ints(min(5, m.rows[0]))], outputs=2, axis=0, largest=0)
+    yield m.case("2 of 13", [m.array(m.short), ints(2)], outputs=2)
     if m.n >= 1e5:
         yield m.case("100 of all", [m.array([m.n]), ints(100)], outputs=2)
 
@@ -673,6 +686,9 @@ def resize(m, op):
         yield m.case("linear 1.25 0.75" + label, [x, None, third], mode="linear")
     yield m.case("linear channels last", [m.array([1, side, side, m.image[1]]), None,
                                           (np.array([1, 2, 2, 1], np.float32),)], mode="linear")  # fmt: skip
+    cube = max(2, round((m.n / 64) ** (1 / 3)))
+    yield m.case("linear 3d", [m.array([1, 8, cube, cube, cube]), None, (np.array([1, 1, 2, 2, 2], np.float32),)],
+                 mode="linear")  # fmt: skip
     yield m.case("nearest 3d", [m.array([1, 4, 8, side, side]), None, (np.array([1, 1, 2, 2, 2], np.float32),)],
                  mode="nearest")  # fmt: skip
 

@@ -121,6 +121,24 @@ TEST(Convert, HalvesFromAndToAllTypes) {
   });
 }
 
+// Beyond 2^53 rounded to even, in every lane and behind the last vector.
+TEST(Convert, WideIntegersToDoubles) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int64_t size : {1, 3, 4, 9, 100, 1500}) {
+      Tensor x(DType::i64, {size});
+      for (int64_t i = 0; i < size; ++i) {
+        const int64_t high = random.integer(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+        const int64_t bits = high * (int64_t{1} << 32) + random.integer(0, std::numeric_limits<int32_t>::max());
+        x.as_mutable<int64_t>()[i] = bits >> random.integer(0, 63);
+      }
+      x.as_mutable<int64_t>()[0] = std::numeric_limits<int64_t>::min();
+      x.as_mutable<int64_t>()[size - 1] = std::numeric_limits<int64_t>::max();
+      NodeTest(ops::Cast{DType::f64}, {x}, {}, "pointwise").check(1);
+    }
+  });
+}
+
 // Whatever byte stands for true.
 TEST(Convert, BooleansToFloats) {
   RandomData random;

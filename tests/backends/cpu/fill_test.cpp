@@ -40,6 +40,28 @@ TEST(Fill, RepeatsAnElementAndWritesNothingElse) {
   });
 }
 
+// Below a word, above vectors and above what is filled without a call; of one element for all rows, too.
+TEST(Fill, FillsRowsEachWithItsElement) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 400; ++round) {
+      const int64_t width = std::vector<int64_t>{1, 2, 4, 8, 16}[static_cast<size_t>(round % 5)];
+      const int64_t count = round % 50 == 0 ? data.integer(0, 1500) : data.integer(1, round % 2 ? 9 : 90);
+      const int64_t rows = data.integer(0, 12), bytes = count * width, before = data.integer(0, 70);
+      const int64_t in_step = data.integer(0, 2) * width, out_step = bytes + data.integer(0, 1) * data.integer(0, 40);
+      std::vector<char> in(static_cast<size_t>(rows * in_step + width));
+      for (char& byte : in) byte = static_cast<char>(data.integer(-128, 127));
+      std::vector<char> memory(static_cast<size_t>(before + rows * out_step + 64), static_cast<char>(guard));
+      std::vector<char> expected = memory;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t i = 0; i < count; ++i)
+          std::copy_n(in.begin() + r * in_step, width, expected.begin() + before + r * out_step + i * width);
+      fill_rows(width, count, in.data(), in_step, memory.data() + before, out_step, rows);
+      ASSERT_EQ(memory, expected) << rows << " rows of " << count << " elements of " << width << " bytes";
+    }
+  });
+}
+
 // Of any number of vectors and parts of one, with gaps between them, and one row again and again.
 TEST(RowCopy, CopiesRowsAndWritesNothingElse) {
   RandomData data;

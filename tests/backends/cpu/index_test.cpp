@@ -363,6 +363,17 @@ TEST(ReverseSequence, AgreesWithTheReference) {
         .check(static_cast<int>(random.integer(1, 3)));
     if (testing::Test::HasFatalFailure()) return;
   }
+  // Steps of one element, in rows that threads share.
+  for (int round = 0; round < 12; ++round) {
+    const ops::ReverseSequence op{round % 2 == 1};
+    const Dims dims{random.integer(1, 400), random.integer(1, 400)};
+    const int64_t batch = dims[op.batch_first ? 0 : 1], time = dims[op.batch_first ? 1 : 0];
+    std::vector<int64_t> lengths;
+    for (int64_t b = 0; b < batch; ++b) lengths.push_back(random.integer(0, time));
+    NodeTest{op, {random_tensor(random, types[round % 6], dims), Tensor::from_ints(lengths)}, {}, "reverse_sequence"}
+        .check(static_cast<int>(random.integer(1, 3)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
   const Tensor x(DType::f32, {3, 1, 2});
   EXPECT_THROW((NodeTest{ops::ReverseSequence{}, {x, Tensor::from_ints({4})}, {}, "reverse_sequence"}.run(1)), Error);
 }

@@ -594,6 +594,19 @@ TEST(Pointwise, QuantisationTo16BitsRunsAsOneLoop) {
         const float got = words == DType::u16 ? whole[k] : static_cast<int16_t>(whole[k]);
         ASSERT_EQ(got, std::trunc(expected)) << values[k] << " by " << by << " of " << of;
       }
+      Writer d;
+      const int32_t b = d.load(words), s = d.load(), z = d.load();
+      const TileProgram back(d.done({d.apply(F::mul, d.apply(F::sub, d.cast(b, DType::f32), z), s)}), forms);
+      EXPECT_EQ(back.steps(), 1);
+      std::vector<float> again(whole.size());
+      const void* narrow[] = {whole.data(), scales.data(), zeros.data()};
+      void* wide[] = {again.data()};
+      back.run_row(n, narrow, wide);
+      for (size_t k = 0; k < whole.size(); ++k) {
+        const float by = scales[forms[1] == RowForm::uniform ? 0 : k], of = zeros[forms[2] == RowForm::uniform ? 0 : k];
+        const float number = words == DType::u16 ? whole[k] : static_cast<int16_t>(whole[k]);
+        ASSERT_EQ(again[k], (number - of) * by);
+      }
     }
   });
 }

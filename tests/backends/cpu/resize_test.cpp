@@ -154,6 +154,34 @@ TEST(Resize, NearestDoublesLinesAndRows) {
   });
 }
 
+// Any axes, one or two at a time: volumes, channels, and images without a batch.
+TEST(Resize, InterpolatesAlongAnyAxes) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 120; ++round) {
+      ops::Resize op;
+      op.mode = random.integer(0, 1) ? ops::ResizeMode::linear : ops::ResizeMode::cubic;
+      op.antialias = random.integer(0, 3) == 0;
+      Dims dims;
+      const int64_t rank = random.integer(1, 5);
+      for (int64_t d = 0; d < rank; ++d) {
+        dims.push_back(random.integer(1, round % 5 == 0 && d + 1 == rank ? 60 : 7));
+        if (random.integer(0, 2) == 0) continue;
+        op.axes.push_back(d);
+        op.sizes.emplace_back(random.integer(round % 20 == 0 ? 0 : 1, 2 * dims.back() + 9));
+        op.scales.push_back(0);
+      }
+      op.coordinate = static_cast<ops::ResizeCoordinate>(random.integer(0, 4));
+      op.exclude_outside = op.mode == ops::ResizeMode::cubic && random.integer(0, 1);
+      if (op.axes.empty()) continue;
+      Tensor x(DType::f32, dims);
+      for (int64_t i = 0; i < x.size(); ++i) x.as_mutable<float>()[i] = static_cast<float>(random.uniform(-1, 1));
+      NodeTest(op, {x}, {}, "resize", 3e-6).check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(IntegerResize, AgreesWithTheReference) {
   Random random = test_random();
   constexpr DType types[] = {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32};

@@ -65,6 +65,22 @@ TEST(Softmax, RandomShapes) {
   });
 }
 
+// Of every length up to some vectors, which are kept in registers.
+TEST(Softmax, ShortRows) {
+  RandomData data;
+  for_each_target([&] {
+    for (int64_t n = 1; n <= 70; ++n) {
+      const Softmax softmax{data.integer(1, 9), n, 1, n % 2 == 0};
+      std::vector<float> x = data.floats(softmax.outer * n, 5);
+      x[static_cast<size_t>(data.integer(0, std::ssize(x) - 1))] = -infinity;
+      if (n == 1) x.assign(x.size(), 2);
+      check(softmax, x, 1);
+      check(softmax, std::vector<double>(x.begin(), x.end()), 2);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 template <class T>
 void check_infinities(bool logarithm, int64_t n) {
   std::vector<T> masked(static_cast<size_t>(n), -infinity);
@@ -83,7 +99,7 @@ void check_infinities(bool logarithm, int64_t n) {
 TEST(Softmax, InfinitiesAndNan) {
   for_each_target([] {
     for (const bool logarithm : {false, true}) {
-      for (const int64_t n : {3, 16, 21, 40}) {
+      for (const int64_t n : {3, 8, 16, 21, 40, 100}) {
         check_infinities<float>(logarithm, n);
         check_infinities<double>(logarithm, n);
       }

@@ -63,7 +63,53 @@ TEST(StridedCopy, TransposesSlicesAndExpansions) {
   });
 }
 
-// Few channels of an image beside each other and back, of any size of element.
+// Blocks that follow themselves, within each other, as tiles of several dims do; larger than what is copied from the
+// result, and between other dims of the result.
+TEST(StridedCopy, RepeatsBlocks) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 200; ++round) {
+      const int64_t width = std::vector<int64_t>{1, 2, 4, 8, 16}[static_cast<size_t>(round % 5)];
+      const int64_t rank = data.integer(2, 7);
+      std::vector<int64_t> dims, strides(static_cast<size_t>(rank));
+      for (int64_t d = 0; d < rank; ++d)
+        dims.push_back(data.integer(1, round % 20 == 0 && d > 0 ? 9 : 5) * (d + 1 == rank && round % 7 == 0 ? 40 : 1));
+      int64_t step = 1;
+      for (size_t d = dims.size(); d-- > 0;) {
+        if (data.integer(0, 1) == 0) continue;  // repeats what is inside
+        strides[d] = step;
+        step *= dims[d];
+      }
+      const std::vector<int64_t> dense = contiguous_strides(dims);
+      // A row of the result may be longer than what is written of it.
+      std::vector<int64_t> to = dense;
+      if (round % 3 == 0)
+        for (size_t d = 0; d + 2 < dims.size(); ++d) to[d] += 3 * to[d] / dims.back();
+      int64_t total = 1, last = 0;
+      for (size_t d = 0; d < dims.size(); ++d) total *= dims[d], last += (dims[d] - 1) * to[d];
+      if (round % 3 == 0) {
+        // Strides grow outwards, or elements would overlap.
+        bool grows = true;
+        for (size_t d = 0; d + 1 < dims.size(); ++d) grows &= to[d] >= dims[d + 1] * to[d + 1];
+        if (!grows) continue;
+      }
+      const auto in = bytes(data, step * width);
+      std::vector<uint8_t> out(static_cast<size_t>((last + 1) * width) + 1, 0x5a), expected = out;
+      for (int64_t i = 0; i < total; ++i) {
+        int64_t from = 0, at = 0;
+        for (size_t d = 0; d < dims.size(); ++d) {
+          const int64_t k = i / dense[d] % dims[d];
+          from += k * strides[d], at += k * to[d];
+        }
+        std::copy_n(in.begin() + from * width, width, expected.begin() + at * width);
+      }
+      ThreadPool pool(1 + round % 3);
+      StridedCopy(width, dims, strides, to).run(pool, in.data(), out.data());
+      ASSERT_EQ(out, expected) << "round " << round;
+    }
+  });
+}
+
 // Long rows, many of which are more than what is written through the caches, wherever they begin in a line.
 TEST(StridedCopy, RepeatsLongRowsPastTheCaches) {
   for_each_target([&] {
@@ -85,6 +131,7 @@ TEST(StridedCopy, RepeatsLongRowsPastTheCaches) {
   });
 }
 
+// Few channels of an image beside each other and back, of any size of element.
 TEST(StridedCopy, InterleavesFewChannels) {
   RandomData data;
   for_each_target([&] {

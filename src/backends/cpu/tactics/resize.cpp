@@ -1,7 +1,9 @@
 #include "backends/cpu/tactics/resize.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <vector>
 
 #include "backends/cpu/kernels/window/integer_resize.h"
 #include "backends/cpu/kernels/window/nearest_resize.h"
@@ -36,7 +38,9 @@ std::optional<double> estimate_resize(const RegionView& region) {
   const auto* op = region.node.op.as<ops::Resize>();
   if (!op || region.graph.shape(region.node.inputs[0]).empty()) return std::nullopt;
   const TensorType& x = region.graph.type(region.node.inputs[0]);
-  if (op->selects() ? !is_movable(x.dtype) : x.dtype != DType::f32 || !image_axes(*op, x.shape.size()))
+  // Of an image what lies outside is known axis by axis only where it is cropped in one step.
+  const bool by_steps = op->coordinate != ops::ResizeCoordinate::tf_crop_and_resize;
+  if (op->selects() ? !is_movable(x.dtype) : x.dtype != DType::f32 || !(image_axes(*op, x.shape.size()) || by_steps))
     return std::nullopt;
   return seconds_per_launch + 3 * bytes_at_optimum(region) * seconds_per_byte;
 }
@@ -61,9 +65,84 @@ std::shared_ptr<const Kernel> compile_nearest(const ops::Resize& resize, size_t 
   return simple_kernel(make, false, SliceUse{keeps_rows ? size_t{1} : 0, keeps_rows});
 }
 
+// Where the elements along axis `axis` of a result of `out` come from; each from its own place if it is not resized.
+ResizeAxis resized_axis(const ops::Resize& op, int64_t axis, const Dims& in, const Dims& out) {
+  const auto size = static_cast<size_t>(axis);
+  for (size_t i = 0; i < op.axes.size(); ++i) {
+    if (op.axes[i] != axis) continue;
+    const ops::ResizeAxis source = ops::resize_axis(op, i, in[size], out[size]);
+    ResizeAxis result;
+    result.in = in[size];
+    result.out = out[size];
+    result.taps = source.taps;
+    result.index.assign(source.indices.begin(), source.indices.end());
+    result.weight.assign(source.weights.begin(), source.weights.end());
+    return result;
+  }
+  return ResizeAxis::identity(in[size]);
+}
+
+// Resizes along any axes, by one or two neighbouring ones a step: volumes, and images without a batch or channels.
+class ResizeSteps final : public Launch {
+ public:
+  ResizeSteps(const ops::Resize& op, const Dims& in, const Dims& out) {
+    if (element_count(out) == 0) return;  // then an axis may have any length, and its table no bound
+    Dims dims = in;
+    const auto size = [&](int64_t first, int64_t past) {
+      return std::accumulate(dims.begin() + first, dims.begin() + past, int64_t{1}, std::multiplies<>());
+    };
+    const auto rank = static_cast<int64_t>(in.size());
+    // The last ones first, whose neighbours are whole lines.
+    for (size_t i = op.axes.size(); i-- > 0;) {
+      const int64_t width = op.axes[i];
+      const bool is_pair = i > 0 && op.axes[i - 1] == width - 1;
+      const int64_t height = is_pair ? width - 1 : -1, first = is_pair ? height : width;
+      steps_.emplace_back(size(0, first), size(width + 1, rank),
+                          is_pair ? resized_axis(op, height, in, out) : ResizeAxis::identity(1),
+                          resized_axis(op, width, in, out), true);
+      for (int64_t axis = first; axis <= width; ++axis)
+        dims[static_cast<size_t>(axis)] = out[static_cast<size_t>(axis)];
+      if (is_pair) --i;
+      if (i > 0) largest_ = std::max(largest_, element_count(dims));
+    }
+  }
+
+  size_t workspace_bytes() const override {
+    return std::min<size_t>(2, steps_.empty() ? 0 : steps_.size() - 1) * room() * sizeof(float);
+  }
+
+  void run(const LaunchArguments& a) override {
+    const float* from = input<float>(a, 0);
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      float* to = i + 1 == steps_.size() ? output<float>(a, 0) : reinterpret_cast<float*>(a.workspace) + i % 2 * room();
+      steps_[i].run(a.pool, from, to);
+      from = to;
+    }
+  }
+
+ private:
+  size_t room() const { return (static_cast<size_t>(largest_) + 15) / 16 * 16; }
+
+  std::vector<Resize2d> steps_;
+  int64_t largest_ = 0;  // elements between two steps
+};
+
+class ResizeByStepsKernel final : public Kernel {
+ public:
+  explicit ResizeByStepsKernel(ops::Resize op) : op_(std::move(op)) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<ResizeSteps>(op_, shapes.inputs[0].dims, shapes.outputs[0].dims);
+  }
+
+ private:
+  ops::Resize op_;
+};
+
 std::shared_ptr<const Kernel> compile_resize(const RegionView& region, PackedConstants&) {
   const size_t rank = region.graph.shape(region.node.inputs[0]).size();
   if (region.node.op.as<ops::Resize>()->selects()) return compile_nearest(*region.node.op.as<ops::Resize>(), rank);
+  if (!image_axes(*region.node.op.as<ops::Resize>(), rank))
+    return std::make_shared<ResizeByStepsKernel>(*region.node.op.as<ops::Resize>());
   const auto make = [op = *region.node.op.as<ops::Resize>()](const KernelShapes& shapes) {
     const Dims& in = shapes.inputs[0].dims;
     const Dims& out = shapes.outputs[0].dims;
@@ -71,19 +150,7 @@ std::shared_ptr<const Kernel> compile_resize(const RegionView& region, PackedCon
     const bool empty = element_count(out) == 0;  // then an axis may have any length, and its table no bound
     const auto along = [&](int64_t axis) {
       if (axis < 0 || empty) return ResizeAxis::identity(1);
-      for (size_t i = 0; i < op.axes.size(); ++i) {
-        if (op.axes[i] != axis) continue;
-        const ops::ResizeAxis source =
-            ops::resize_axis(op, i, in[static_cast<size_t>(axis)], out[static_cast<size_t>(axis)]);
-        ResizeAxis result;
-        result.in = in[static_cast<size_t>(axis)];
-        result.out = out[static_cast<size_t>(axis)];
-        result.taps = source.taps;
-        result.index.assign(source.indices.begin(), source.indices.end());
-        result.weight.assign(source.weights.begin(), source.weights.end());
-        return result;
-      }
-      return ResizeAxis::identity(in[static_cast<size_t>(axis)]);
+      return resized_axis(op, axis, in, out);
     };
     const int64_t channels = image.channels_last ? in.back() : in[1];
     return [resize = Resize2d(empty ? 0 : in[0], channels, along(image.height), along(image.width), image.channels_last,

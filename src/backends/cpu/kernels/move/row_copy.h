@@ -12,6 +12,9 @@ inline constexpr int64_t least_vector_row = 64, most_vector_row = 2048;  // byte
 /// any size from least_vector_row on.
 void copy_vector_rows(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count);
 
+/// The same for rows of any size, each by what copies its size fastest.
+void copy_rows(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count);
+
 /// The rows at in + offsets[i], i < count, one behind the other; of least_gathered_row to most_vector_row bytes.
 inline constexpr int64_t least_gathered_row = 4;
 void gather_vector_rows(int64_t bytes, const char* in, const int64_t* offsets, int64_t count, char* out);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/move/row_copy.h"
+#include "backends/cpu/kernels/with_type.h"
 #include "base/error.h"
 #include "base/pieces.h"
 
@@ -57,6 +58,35 @@ void CacheUpdate::run(ThreadPool& pool, const std::byte* cache, const std::byte*
   });
 }
 
+namespace {
+
+// Steps of one element each, from `begin` to `end` of the result: no call and no place written down for each. 4 steps
+// of 11169 bytes took 336 us as rows (a Zen 3).
+template <class T, class Length>
+void reverse_elements(const T* x, const Length* lengths, bool batch_first, int64_t batch, int64_t time, int64_t begin,
+                      int64_t end, T* out) {
+  const int64_t inner = batch_first ? time : batch;
+  for (int64_t step = begin; step < end;) {
+    const int64_t row = step / inner, first = step % inner, past = std::min(inner, first + end - step);
+    T* to = out + row * inner;
+    if (batch_first) {
+      const T* from = x + row * inner;
+      const auto length = static_cast<int64_t>(lengths[row]);
+      const int64_t turned = std::clamp(length, first, past);
+      for (int64_t t = first; t < turned; ++t) to[t] = from[length - 1 - t];
+      std::copy(from + turned, from + past, to + turned);
+    } else {
+      for (int64_t b = first; b < past; ++b) {
+        const auto length = static_cast<int64_t>(lengths[b]);
+        to[b] = x[(row < length ? length - 1 - row : row) * batch + b];
+      }
+    }
+    step += past - first;
+  }
+}
+
+}  // namespace
+
 void SequenceReverse::run(ThreadPool& pool, const std::byte* x, const void* lengths, DType length_type,
                           std::byte* out) const {
   for (int64_t b = 0; b < batch; ++b)
@@ -66,6 +96,19 @@ void SequenceReverse::run(ThreadPool& pool, const std::byte* x, const void* leng
                 time_stride = step_bytes * (batch_first ? 1 : batch);
   const int64_t steps = batch * time;
   if (steps * step_bytes == 0) return;
+  if (step_bytes == 1 || step_bytes == 2 || step_bytes == 4 || step_bytes == 8) {
+    for_pieces(pool, steps, bytes_a_piece / step_bytes, [&](int64_t begin, int64_t end) {
+      with_width(step_bytes, [&]<class T>(T) {
+        const auto turn = [&](const auto* of) {
+          reverse_elements(reinterpret_cast<const T*>(x), of, batch_first, batch, time, begin, end,
+                           reinterpret_cast<T*>(out));
+        };
+        length_type == DType::i64 ? turn(static_cast<const int64_t*>(lengths))
+                                  : turn(static_cast<const int32_t*>(lengths));
+      });
+    });
+    return;
+  }
   for_pieces(pool, steps, std::max<int64_t>(1, bytes_a_piece / step_bytes), [&](int64_t begin, int64_t end) {
     // As they lie in the result, some rows at a time: a division and a call for each took as long as their memory.
     constexpr int64_t at_once = 64;

@@ -32,7 +32,9 @@ class StridedCopy {
  private:
   enum class Kind : uint8_t { empty, rows, fill, transpose, strided };
 
+  void find_repeats();
   void run_items(int64_t begin, int64_t end, const char* in, char* out) const;
+  void run_blocks(int64_t begin, int64_t end, const char* in, char* out) const;
 
   Kind kind_ = Kind::empty;
   int64_t width_ = 1;
@@ -41,6 +43,11 @@ class StridedCopy {
   int inner_ = 1;           // dims that belong to an item
   int64_t items_ = 0;       // number of items
   int64_t item_bytes_ = 0;  // written by an item
+  // A block of the output that follows itself `repeats_` times: made once, then copied. None or one, behind the first
+  // `block_dims_` dims and the one that repeats it.
+  std::vector<StridedCopy> block_;
+  size_t block_dims_ = 0;
+  int64_t blocks_ = 0, block_bytes_ = 0, repeats_ = 0;
 };
 
 }  // namespace camshaft::cpu

@@ -127,6 +127,19 @@ void bf16_to_f32(const void* const* in, void* out, int64_t n, unsigned uniform) 
   for (int64_t i = 0; i < n; ++i) o[i] = static_cast<uint32_t>(a[i]) << 16;
 }
 
+// Four additions and shifts a vector where the target has no instruction for it: one by one 10^5 took 62 us on a Zen 3.
+void i64_to_f64(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* a = static_cast<const int64_t*>(in[0]);
+  auto* o = static_cast<double*>(out);
+  const hn::ScalableTag<double> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  if (!(uniform & 1))
+    for (; i + lanes <= n; i += lanes) hn::StoreU(hn::ConvertTo(d, hn::LoadU(di, a + i)), d, o + i);
+  for (; i < n; ++i) o[i] = static_cast<double>(a[uniform & 1 ? 0 : i]);
+}
+
 void f32_to_bf16(const void* const* in, void* out, int64_t n, unsigned uniform) {
   const auto* a = static_cast<const uint32_t*>(in[0]);
   auto* o = static_cast<uint16_t*>(out);
@@ -210,7 +223,7 @@ void quantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
   for (; i < n; ++i) o[i] = convert_element<T>(std::nearbyint(a[i * sa] / scale[i * ss]) + zero[i * sz]);
 }
 
-// (x - zero) * scale of bytes.
+// (x - zero) * scale of 8 or 16 bits.
 template <class T>
 void dequantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
   const auto* a = static_cast<const T*>(in[0]);
@@ -221,12 +234,12 @@ void dequantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
   if constexpr (kTarget.conversions) {
     const Tag d;
     const hn::RebindToSigned<Tag> di;
-    const hn::Rebind<T, Tag> d8;
+    const hn::Rebind<T, Tag> narrow;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const auto one_scale = hn::Set(d, *scale), one_zero = hn::Set(d, *zero);
     // Without one that overlaps for parameters of each element: one of them may be the output.
     const auto step = [&](int64_t k) HWY_ATTR {
-      const auto x = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, a + k)));
+      const auto x = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(narrow, a + k)));
       const auto difference = hn::Sub(x, sz ? hn::LoadU(d, zero + k) : one_zero);
       hn::StoreU(hn::Mul(difference, ss ? hn::LoadU(d, scale + k) : one_scale), d, o + k);
     };
@@ -396,6 +409,7 @@ TileKernel vector_conversion(DType from, DType to) {
   if (from == DType::bf16 && to == DType::f32) return bf16_to_f32;
   if (from == DType::f32 && to == DType::bf16) return f32_to_bf16;
   if (from == DType::boolean && to == DType::f32) return bool_to_f32;
+  if (from == DType::i64 && to == DType::f64) return i64_to_f64;
   if (from == DType::f32 && to == DType::u8) return f32_to_integer<uint8_t>;
   if (from == DType::f32 && to == DType::i8) return f32_to_integer<int8_t>;
   if (from == DType::f32 && to == DType::i32) return f32_to_integer<int32_t>;
@@ -442,6 +456,10 @@ TileKernel fused_conversion(FusedFunction function) {
       return dequantize<uint8_t>;
     case FusedFunction::dequantize_i8:
       return dequantize<int8_t>;
+    case FusedFunction::dequantize_u16:
+      return dequantize<uint16_t>;
+    case FusedFunction::dequantize_i16:
+      return dequantize<int16_t>;
     case FusedFunction::add_bytes_u8:
       return combine_bytes<uint8_t, Sum>;
     case FusedFunction::add_bytes_i8:

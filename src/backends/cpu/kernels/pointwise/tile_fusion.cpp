@@ -274,14 +274,26 @@ class Fusion {
       if (!single(difference) || !is(nodes_[difference], F::sub) || nodes_[difference].uniform) continue;
       const int32_t wide = nodes_[difference].in[0], zero = nodes_[difference].in[1];
       if (!single(wide) || nodes_[wide].uniform) continue;
-      for (const DType from : {DType::u8, DType::i8}) {
+      for (const DType from : {DType::u8, DType::i8, DType::u16, DType::i16}) {
         if (!converts(nodes_[wide], from)) continue;
-        become(node, from == DType::u8 ? FusedFunction::dequantize_u8 : FusedFunction::dequantize_i8,
-               nodes_[wide].in[0], zero, scale, 3);
+        become(node, dequantization_of(from), nodes_[wide].in[0], zero, scale, 3);
         return true;
       }
     }
     return false;
+  }
+
+  static FusedFunction dequantization_of(DType from) {
+    switch (from) {
+      case DType::u8:
+        return FusedFunction::dequantize_u8;
+      case DType::i8:
+        return FusedFunction::dequantize_i8;
+      case DType::u16:
+        return FusedFunction::dequantize_u16;
+      default:
+        return FusedFunction::dequantize_i16;
+    }
   }
 
   // QLinearAdd and QLinearMul, and the sum between Dequantize and Quantize.

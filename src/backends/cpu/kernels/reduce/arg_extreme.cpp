@@ -140,9 +140,27 @@ int64_t arg_of_line(const T* x, int64_t axis, int64_t step, bool largest, bool l
   return best;
 }
 
+// The same for a row of few, without a branch that depends on them: 9998 rows of 3 took 230 us on a Zen 3 when the
+// extreme was looked for first.
+template <bool kLargest, class T>
+int64_t arg_of_few(const T* x, int64_t axis, bool last) {
+  T top = x[0];
+  int64_t best = 0;
+  for (int64_t a = 1; a < axis; ++a) {
+    const T v = x[a];
+    const bool wins = (kLargest ? v > top : v < top) | (v != v) | (last & (v == top));
+    const bool takes = wins & (top == top);  // nothing wins against a NaN
+    top = takes ? v : top;
+    best = takes ? a : best;
+  }
+  return best;
+}
+
 // The extreme first, by vectors, then where it is. With a NaN among the elements nothing equals it.
 template <class T>
 int64_t arg_of_row(const T* x, int64_t axis, bool largest, bool last) {
+  constexpr int64_t few = 12;
+  if (axis <= few) return largest ? arg_of_few<true>(x, axis, last) : arg_of_few<false>(x, axis, last);
   if constexpr (std::is_same_v<T, float>) {
     const int64_t at = position_in_row(x, axis, extreme_of_row(largest, x, axis), last);
     if (at >= 0) return at;

@@ -103,8 +103,70 @@ void row(const T* x, T* y, int64_t n, bool logarithm) {
   each(x, y, n, [&](auto v) HWY_ATTR { return hn::Sub(hn::Sub(v, shift), log_sum); });
 }
 
+// Rows of up to kVectors vectors, more than one less, which stay in registers from the maximum to the quotient: 4056
+// rows of 13 f32 took 189 us on a Zen 3 when each was gone through three times.
+template <int kVectors, class T>
+void short_rows(const T* x, T* y, int64_t count, int64_t n, bool logarithm) {
+  using Tag = hn::ScalableTag<T>;
+  const Tag d;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(T));
+  constexpr int64_t last = (kVectors - 1) * lanes;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(n - last));
+  const bool is_whole = n == kVectors * lanes;
+  const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+  for (int64_t r = 0; r < count; ++r, x += n, y += n) {
+    hn::Vec<Tag> v[kVectors];
+    auto top = lowest;
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) {
+      v[i] = i + 1 < kVectors || is_whole ? hn::LoadU(d, x + i * lanes)
+                                          : hn::IfThenElse(mask, masked_load(mask, d, x + last), lowest);
+      top = max_or_second(v[i], top);
+    }
+    top = hn::MaxOfLanes(d, top);
+    auto sum = hn::Zero(d);
+    hn::Vec<Tag> e[kVectors];
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) {
+      v[i] = hn::Sub(v[i], top);
+      e[i] = exp_nonpositive(d, v[i]);
+      if (i + 1 == kVectors) e[i] = hn::IfThenElseZero(mask, e[i]);
+      sum = hn::Add(sum, e[i]);
+    }
+    sum = hn::SumOfLanes(d, sum);
+    const auto factor = hn::Div(hn::Set(d, T(1)), sum);
+    const auto shift = logarithm ? hn::Set(d, std::log(hn::GetLane(sum))) : hn::Zero(d);
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) {
+      const auto result = logarithm ? hn::Sub(v[i], shift) : hn::Mul(e[i], factor);
+      if (i + 1 < kVectors || is_whole) {
+        hn::StoreU(result, d, y + i * lanes);
+      } else {
+        masked_store(result, mask, d, y + last);
+      }
+    }
+  }
+}
+
 template <class T>
 void rows(const T* x, T* y, int64_t begin, int64_t end, int64_t n, bool logarithm) {
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(T));
+  if constexpr (lanes > 1) {
+    const T* from = x + begin * n;
+    T* to = y + begin * n;
+    switch ((n + lanes - 1) / lanes) {
+      case 1:
+        return short_rows<1>(from, to, end - begin, n, logarithm);
+      case 2:
+        return short_rows<2>(from, to, end - begin, n, logarithm);
+      case 3:
+        return short_rows<3>(from, to, end - begin, n, logarithm);
+      case 4:
+        return short_rows<4>(from, to, end - begin, n, logarithm);
+      default:
+        break;
+    }
+  }
   for (int64_t r = begin; r < end; ++r) row(x + r * n, y + r * n, n, logarithm);
 }
 

@@ -79,6 +79,31 @@ namespace camshaft::cpu {
 namespace {
 
 constexpr int64_t least_elements = 8 * 1024;
+
+// A line of few elements, each put in its place among the best before it: the indices of the k best. 994671 lines of 2
+// took 28 ms on a Zen 3 by way of candidates.
+constexpr int64_t few = 16;
+template <class T>
+bool beats(T a, T b, bool largest) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (a != a || b != b) return largest ? a != a && b == b : a == a && b != b;
+  }
+  return largest ? a > b : a < b;
+}
+template <class T>
+void top_k_of_few(const T* x, int64_t step, int64_t axis, int64_t k, bool largest, T* values, int64_t* indices) {
+  int64_t kept = 0;
+  for (int64_t a = 0; a < axis; ++a) {
+    const T v = x[a * step];
+    int64_t at = kept;
+    while (at > 0 && beats(v, values[at - 1], largest)) --at;  // of equals the earlier one stays in front
+    if (at == k) continue;
+    kept = std::min(kept + 1, k);
+    for (int64_t i = kept - 1; i > at; --i) values[i] = values[i - 1], indices[i] = indices[i - 1];
+    values[at] = v;
+    indices[at] = a;
+  }
+}
 constexpr int64_t elements_a_part = 1 << 18;  // of a line, between two questions whether to stop
 
 #define CAMSHAFT_FILTER(name, T)                                                                        \
@@ -129,6 +154,20 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
     for (int64_t item = items * thread / threads; item < items * (thread + 1) / threads; ++item) {
       const int64_t o = item / blocks, first = item % blocks * block, n = std::min(block, inner - first);
       const T* from = x + o * axis * inner + first;
+      if (axis <= few && !side_by_side()) {
+        T best[few];
+        int64_t at[few];
+        for (int64_t c = 0; c < n; ++c) {
+          top_k_of_few(from + c, inner, axis, k, largest, best, at);
+          for (int64_t i = 0; i < k; ++i) {
+            const int64_t to = (o * k + i) * inner + first + c;
+            if (values) values[to] = best[i];
+            if (indices) indices[to] = at[i];
+          }
+        }
+        cancellation.did(n * axis);
+        continue;
+      }
       if (side_by_side()) {
         top_k_of_columns(from, {axis, n, inner, k, largest}, list, lines, cancellation);
         for (int64_t i = 0; i < k; ++i)
