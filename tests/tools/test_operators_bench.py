@@ -37,4 +37,4 @@ def test_a_table_with_ratios():
     assert lines[0].startswith("a run of nothing: ")
     rows = [line.split() for line in lines if line.startswith("Add f32")]
     assert len(rows) >= 4 and all(float(words[-1 if words[-1] != "slow" else -2]) > 0 for words in rows)
-    assert "4 cases" in lines[-1]
+    assert "5 cases" in lines[-1]

@@ -97,9 +97,10 @@ class ResizeSteps final : public Launch {
       const int64_t width = op.axes[i];
       const bool is_pair = i > 0 && op.axes[i - 1] == width - 1;
       const int64_t height = is_pair ? width - 1 : -1, first = is_pair ? height : width;
-      steps_.emplace_back(size(0, first), size(width + 1, rank),
-                          is_pair ? resized_axis(op, height, in, out) : ResizeAxis::identity(1),
-                          resized_axis(op, width, in, out), true);
+      // Without anything behind it, an axis is a line of an image with one channel.
+      const int64_t inner = size(width + 1, rank);
+      steps_.emplace_back(size(0, first), inner, is_pair ? resized_axis(op, height, in, out) : ResizeAxis::identity(1),
+                          resized_axis(op, width, in, out), inner > 1);
       for (int64_t axis = first; axis <= width; ++axis)
         dims[static_cast<size_t>(axis)] = out[static_cast<size_t>(axis)];
       if (is_pair) --i;

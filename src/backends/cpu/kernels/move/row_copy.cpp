@@ -2,6 +2,7 @@
 
 #include <hwy/cache_control.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -191,6 +192,19 @@ void copy_two_parts(size_t bytes, const char* in, int64_t in_step, char* out, in
 // us for 12288 rows of 12 bytes).
 void copy_rows(int64_t size, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
   const auto bytes = static_cast<size_t>(size);
+  // A short row that follows itself is doubled, and blocks of what is there are copied: 60784 rows of 36 bytes took 86
+  // us one by one on a Zen 3.
+  constexpr int64_t least_doubled = 16, most_copied = 8192;
+  if (in_step == 0 && out_step == size && size < least_vector_row && count >= least_doubled) {
+    const int64_t total = size * count, most = most_copied / size * size;
+    std::memcpy(out, in, bytes);
+    for (int64_t filled = size; filled < total;) {
+      const int64_t n = std::min({filled, most, total - filled});
+      std::memcpy(out + filled, out, static_cast<size_t>(n));
+      filled += n;
+    }
+    return;
+  }
   if (bytes == 8) return copy_short_rows<8>(in, in_step, out, out_step, count);
   if (bytes == 16) return copy_short_rows<16>(in, in_step, out, out_step, count);
   // Beside what a call costs for each row: 2480 rows of 160 bytes took twice as long. Long rows are repeated by

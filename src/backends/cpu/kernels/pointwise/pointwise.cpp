@@ -14,7 +14,7 @@ namespace {
 
 // Rows shorter than this are not run one by one: the calls a row costs (about 15 ns a loop) would outweigh the work.
 // Tiles then span rows, and operands that are not dense are first copied together.
-constexpr int64_t short_row = 192;
+constexpr int64_t short_row = 192, short_row_bytes = 4 * short_row;  // the longer of both
 constexpr int64_t stage_bytes = 64 * 1024;
 // Of outputs beyond the caches so much is computed in L1 before it is written.
 constexpr int64_t streamed_bytes = 16 * 1024;
@@ -202,7 +202,10 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
     row_access.push_back(k < inputs_ && inner == 0 ? Access::uniform : inner == 1 ? Access::direct : Access::staged);
     all_plain &= flat_access.back() != Access::staged;
   }
-  flat_ = all_plain || space_.dims[rank - 1] < short_row;
+  int64_t widest = 1;
+  for (const auto& instruction : program.instructions)
+    widest = std::max<int64_t>(widest, bit_width(instruction.dtype) / 8);
+  flat_ = all_plain || space_.dims[rank - 1] < std::max(short_row, short_row_bytes / widest);
   access_ = flat_ ? flat_access : row_access;
   row_ = flat_ ? total_ : space_.dims[rank - 1];
   rows_ = row_ == 0 ? 0 : total_ / row_;

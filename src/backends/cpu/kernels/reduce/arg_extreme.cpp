@@ -144,14 +144,11 @@ int64_t arg_of_line(const T* x, int64_t axis, int64_t step, bool largest, bool l
 // extreme was looked for first.
 template <bool kLargest, class T>
 int64_t arg_of_few(const T* x, int64_t axis, bool last) {
-  T top = x[0];
   int64_t best = 0;
   for (int64_t a = 1; a < axis; ++a) {
-    const T v = x[a];
+    const T v = x[a], top = x[best];  // read again, for a choice of indices alone: of elements it becomes a branch
     const bool wins = (kLargest ? v > top : v < top) | (v != v) | (last & (v == top));
-    const bool takes = wins & (top == top);  // nothing wins against a NaN
-    top = takes ? v : top;
-    best = takes ? a : best;
+    best = wins & (top == top) ? a : best;  // nothing wins against a NaN
   }
   return best;
 }
@@ -198,11 +195,13 @@ void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out
     using T = decltype(element);
     const T* x = static_cast<const T*>(in);
     for_pieces(pool, outer * inner, (least_elements + axis - 1) / axis, [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item) {
-        const T* from = x + item / inner * axis * inner + item % inner;
-        out[item] = inner == 1 ? arg_of_row(from, axis, largest, last_of_equals)
-                               : arg_of_line(from, axis, inner, largest, last_of_equals);
+      if (inner == 1) {  // a division for each would take as long as a row of few
+        for (int64_t item = begin; item < end; ++item)
+          out[item] = arg_of_row(x + item * axis, axis, largest, last_of_equals);
+        return;
       }
+      for (int64_t item = begin; item < end; ++item)
+        out[item] = arg_of_line(x + item / inner * axis * inner + item % inner, axis, inner, largest, last_of_equals);
     });
   });
 }

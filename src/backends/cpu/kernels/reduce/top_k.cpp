@@ -86,12 +86,20 @@ constexpr int64_t few = 16;
 template <class T>
 bool beats(T a, T b, bool largest) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (a != a || b != b) return largest ? a != a && b == b : a == a && b != b;
+    return largest ? (a > b) | ((a != a) & (b == b)) : (a < b) | ((a == a) & (b != b));
+  } else {
+    return largest ? a > b : a < b;
   }
-  return largest ? a > b : a < b;
 }
 template <class T>
 void top_k_of_few(const T* x, int64_t step, int64_t axis, int64_t k, bool largest, T* values, int64_t* indices) {
+  if (k == 1) {  // without a branch that depends on the elements
+    int64_t at = 0;
+    for (int64_t a = 1; a < axis; ++a) at = beats(x[a * step], x[at * step], largest) ? a : at;
+    values[0] = x[at * step];
+    indices[0] = at;
+    return;
+  }
   int64_t kept = 0;
   for (int64_t a = 0; a < axis; ++a) {
     const T v = x[a * step];
@@ -152,7 +160,9 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
     auto* lines = reinterpret_cast<T*>(own + round_up(kept * static_cast<int64_t>(sizeof(Entry)), 64));
     PacedCancellation cancellation;
     for (int64_t item = items * thread / threads; item < items * (thread + 1) / threads; ++item) {
-      const int64_t o = item / blocks, first = item % blocks * block, n = std::min(block, inner - first);
+      // Divisions would take as long as a line of few.
+      const int64_t o = blocks == 1 ? item : item / blocks, first = blocks == 1 ? 0 : item % blocks * block,
+                    n = std::min(block, inner - first);
       const T* from = x + o * axis * inner + first;
       if (axis <= few && !side_by_side()) {
         T best[few];
