@@ -215,9 +215,10 @@ def main(arguments=None):
     print(f"seeds from {options.seed} on", flush=True)
 
     start = time.monotonic()
-    used, wrong, rounded = collections.Counter(), collections.defaultdict(list), 0
+    used, wrong, rounded, compared = collections.Counter(), collections.defaultdict(list), 0, 0
     for seed, operators, kind, text in run_all(options.seed, options.count, options.jobs):
         used.update(operators)
+        compared += bool(operators)
         if kind:
             wrong[kind].append(seed)
             print(f"seed {seed}: {kind}: {text}", flush=True)
@@ -233,13 +234,16 @@ def main(arguments=None):
         print(f"{len(seeds):6} differences: {kind}, seeds {' '.join(map(str, seeds[:8]))}")
     differences = sum(map(len, wrong.values()))
     print(
-        f"{options.count} graphs, {differences} differences, {rounded} that ONNX Runtime rounds, "
-        f"{options.count / seconds:.1f} graphs/s"
+        f"{compared} graphs, {differences} differences, {rounded} that ONNX Runtime rounds, "
+        f"{compared / seconds:.1f} graphs/s"
     )
     if options.json:
         summary = {"count": options.count, "seed": options.seed, "differences": differences, "rounded": rounded,
                    "wrong": wrong, "operators": used}  # fmt: skip
         Path(options.json).write_text(json.dumps(summary, indent=1))
+    if compared < 0.9 * options.count:
+        print(f"only {compared} of {options.count} seeds gave a graph that ONNX Runtime runs")
+        return 1
     return 1 if differences else 0
 
 
