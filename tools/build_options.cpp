@@ -61,11 +61,11 @@ void BuildArguments::add_verification_to(CLI::App& command, const char* shapes_h
   command.add_option("--threads", threads, "Threads to build and verify with (default: one for each core)")
       ->type_name("N");
   command
-      .add_option(
-          "--tolerance", tolerance,
-          fmt::format(
-              "Largest error of an output, as a part of its scale (default: 1e-4{})",
-              command.get_option_no_throw("--fp16") == nullptr ? "" : "; 0.02 with --fp16 or --tf32, 0.1 with --bf16"))
+      .add_option("--tolerance", tolerance,
+                  fmt::format("Largest error of an output, as a part of its scale (default: 1e-4{})",
+                              command.get_option_no_throw("--fp16") == nullptr
+                                  ? ""
+                                  : "; 0.02 with --fp16 or --tf32, 0.1 with --bf16, where the device gains from it"))
       ->type_name("X")
       ->group("Verification");
   command.add_option("--seed", seed, "Of the inputs used for verification (default: 0)")

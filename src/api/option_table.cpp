@@ -168,7 +168,8 @@ constexpr Option options_of_build[] = {
                                         "Compare the engine with the reference evaluation, and fail outside the "
                                         "tolerance"),
     {"tolerance", OptionKind::number,
-     "Largest error of an output, as a part of its scale; 0: 1e-4, 0.02 with fp16 or tf32, 0.1 with bf16",
+     "Largest error of an output, as a part of its scale; 0: 1e-4, 0.02 with fp16 or tf32, 0.1 with bf16, where the "
+     "device gains from it",
      [](Settings& s, const json& v) { s.build.tolerance = tolerance_of(v); },
      [](const Settings& s) -> json { return s.build.effective_tolerance(); }},
     build_option<&BuildOptions::verify_seconds>("verify-seconds", OptionKind::number,

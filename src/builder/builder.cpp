@@ -288,7 +288,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   KnownReference known;
   if (options.verify) {
     // A model that is quantised to 8-bit floats itself is judged as one that is built with fp8.
-    BuildOptions judged = options;
+    BuildOptions judged = with_used_precisions(options, optimizer.precision());
     judged.fp8 = judged.fp8 || optimized.sums_float8;
     VerifyOptions verify;
     verify.tolerance = judged.effective_tolerance();

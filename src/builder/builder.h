@@ -124,9 +124,9 @@ struct BuildOptions {
   /// How many bytes of tensors and buffers the build may have in the host's memory at the same time, beside the model's
   /// own file; 0: as make_budget() says.
   double max_memory = 0;
-  /// Largest allowed max_error / scale of a floating-point output. 0: 1e-4, or what the precisions that are allowed
-  /// need: 0.02 for f16, TF32 and fp8 (sums of which keep 14 bits on Hopper), 0.1 for bf16. Below that, less is excused
-  /// by rounding too, in proportion.
+  /// Largest allowed max_error / scale of a floating-point output. 0: 1e-4, or what the precisions need that are
+  /// allowed and that the device gains from: 0.02 for f16, TF32 and fp8 (sums of which keep 14 bits on Hopper), 0.1 for
+  /// bf16. Below that, less is excused by rounding too, in proportion.
   double tolerance = 0;
   /// Seed of the inputs used for verification.
   uint64_t seed = 0;

@@ -35,6 +35,13 @@ Precision choose_precision(const BuildOptions& options, const Backend& backend) 
   return {storage, choose_rounding(options, backend, storage)};
 }
 
+BuildOptions with_used_precisions(BuildOptions options, const Precision& used) {
+  options.fp16 = used.storage == DType::f16;
+  options.bf16 = used.storage == DType::bf16 || used.rounding == ops::Rounding::bf16;
+  options.tf32 = used.rounding == ops::Rounding::tf32;
+  return options;
+}
+
 BuildOptions with_precisions(BuildOptions options, const Backend& backend) {
   if (options.strongly_typed) {
     const std::pair<bool, const char*> others[] = {{options.fp16, "fp16"}, {options.bf16, "bf16"},

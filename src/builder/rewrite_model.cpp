@@ -10,6 +10,7 @@
 #include "base/work_scope.h"
 #include "builder/build_budget.h"
 #include "builder/build_inputs.h"
+#include "builder/precision.h"
 #include "builder/verdict.h"
 #include "builder/verify_engine.h"
 #include "onnx/export/export_model.h"
@@ -45,8 +46,9 @@ void verify(const onnx::ModelProto& written, const Graph& meaning, const ModelRe
   const Engine engine = Builder(build).build(
       MappedFile::from_bytes(std::as_bytes(std::span(bytes)), fmt::format("the {} model", rewrite.done)), "");
   // Where a device has no products of 8-bit floats it computes what is quantised to them as exactly as all else.
-  BuildOptions judged = options;
-  judged.fp8 = judged.fp8 && find_backend(options.device)->gains_from(DType::f8e4m3);
+  const std::shared_ptr<const Backend> backend = find_backend(options.device);
+  BuildOptions judged = with_used_precisions(options, choose_precision(options, *backend));
+  judged.fp8 = judged.fp8 && backend->gains_from(DType::f8e4m3);
   VerifyOptions wanted;
   wanted.tolerance = judged.effective_tolerance();
   wanted.sensitivity_above = wanted.tolerance;

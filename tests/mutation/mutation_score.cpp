@@ -71,8 +71,9 @@ class Tester {
         pool_(settings.threads) {
     model_ = onnx::import_model(path).graph;
     run_passes(model_, passes().meaning, context());
-    verify_.tolerance = settings.build.effective_tolerance();
-    verify_.usual_tolerance = settings.build.default_tolerance();
+    const BuildOptions judged = with_used_precisions(settings.build, precision_);
+    verify_.tolerance = judged.effective_tolerance();
+    verify_.usual_tolerance = judged.default_tolerance();
     verify_.rounding_noise = precision_.noise();
     verify_.seconds = settings.build.verify_seconds;
     verify_.known = &known_;
