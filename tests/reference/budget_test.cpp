@@ -1,7 +1,10 @@
 // What evaluating a graph takes of a budget.
+#include <fmt/format.h>
+
 #include "base/work_scope.h"
 #include "ir/ops/dynamic.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/strings.h"
 #include "reference/single_op.h"
 
 namespace camshaft::budget_test {
@@ -60,6 +63,27 @@ TEST(EvaluationBudget, CountsTensorsAsLongAsTheyLive) {
   EXPECT_NE(refusal(1e12, 7'000'000).find("node 'second'"), std::string::npos);
   EXPECT_NE(refusal(1e12, 3'000'000).find("node 'first'"), std::string::npos);
   EXPECT_EQ(refusal(1e12, 8'000'000), "");
+}
+
+// A file of 1.4 kB whose text is joined with itself 45 times would take 70 TB.
+TEST(EvaluationBudget, CountsWhatTextsHold) {
+  Graph graph;
+  ValueId text = graph.add_input("x", {DType::string, {1}});
+  for (int i = 0; i < 45; ++i)
+    text = graph.add(ops::StringConcat{}, {text, text}, fmt::format("text{}", i), {fmt::format("join{}", i)});
+  graph.add_output("y", text);
+  const auto budget = std::make_shared<Budget>(1e12, 1 << 20, "more work", "more memory");
+  const Cancellation cancellation;
+  const WorkScope scope(cancellation, budget);
+  try {
+    evaluate(graph, {Tensor::of<std::string>(DType::string, {1}, {"ab"})}, test_pool());
+    FAIL() << "70 TB";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::out_of_memory);
+    // 512 KiB and what that was made of are alive when the next is asked for.
+    EXPECT_NE(std::string(e.what()).find("node 'join18'"), std::string::npos) << e.what();
+  }
+  EXPECT_GT(budget->most_bytes_in_use(), size_t{1} << 19);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <bit>
 #include <unordered_set>
 
+#include "base/budget.h"
 #include "base/text/regex.h"
 #include "base/text/unicode.h"
 #include "base/work_scope.h"
@@ -85,15 +86,24 @@ std::vector<Tensor> StringConcat::evaluate(const EvalContext& context) const {
     }
   Tensor out(DType::string, dims);  // first: it refuses sizes whose products overflow
   const LoopNest nest = collapse(dims, {broadcast_strides(a.dims(), dims), broadcast_strides(b.dims(), dims)});
-  std::string* to = out.as_mutable<std::string>();
   PacedCancellation cancellation;
-  for_runs(nest, 0, out.size(), [&](int64_t position, const Dims& offsets, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      cancellation.did(1);
-      to[position + i] = a.as<std::string>()[offsets[0] + i * nest.strides[0].back()] +
-                         b.as<std::string>()[offsets[1] + i * nest.strides[1].back()];
-    }
-  });
+  // Calls what it is given with each place of the result and its two texts.
+  const auto for_pairs = [&](const auto& with) {
+    for_runs(nest, 0, out.size(), [&](int64_t position, const Dims& offsets, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        cancellation.did(1);
+        with(position + i, a.as<std::string>()[offsets[0] + i * nest.strides[0].back()],
+             b.as<std::string>()[offsets[1] + i * nest.strides[1].back()]);
+      }
+    });
+  };
+  // A text that is joined with itself 45 times takes 70 TB: what is not allowed must not be begun.
+  size_t bytes = 0;
+  for_pairs(
+      [&](int64_t, const std::string& first, const std::string& second) { bytes += first.size() + second.size(); });
+  const MemoryClaim claim(bytes);
+  std::string* to = out.as_mutable<std::string>();
+  for_pairs([&](int64_t at, const std::string& first, const std::string& second) { to[at] = first + second; });
   return {std::move(out)};
 }
 
