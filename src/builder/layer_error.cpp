@@ -77,6 +77,13 @@ std::vector<double> LayerError::errors_beyond_steps() const {
   return errors;
 }
 
+bool LayerError::steps_tell() const {
+  const double most = most_telling(tolerance_) * compared_.unit();
+  const auto far = static_cast<double>(std::count_if(steps_.begin(), steps_.end(), [&](double s) { return s > most; }));
+  const auto all = static_cast<double>(expected_.size());
+  return far == 0 || most_excused(far, all) < all;
+}
+
 LayerError::Verdict LayerError::judge_exact() const {
   const auto all = static_cast<double>(std::max<int64_t>(expected_.size(), 1));
   double moved = differing_ * all, differing = compared_.differing * all;
@@ -88,7 +95,7 @@ LayerError::Verdict LayerError::judge_exact() const {
     for (size_t i = 0; i < moved_.size(); ++i) moved += moved_[i] > one_step * steps_[i] ? 1 : 0;
   }
   const double excused = most_excused(moved, all);
-  const bool telling = (moved == 0 || excused < all) && !other_shape_;
+  const bool telling = (moved == 0 || excused < all) && steps_tell() && !other_shape_;
   if (!same_shape) return {telling, infinite, infinite, 0};
   if (!compared_.passed && compared_.differing == 0)  // numbers of floats in a sequence
     return {telling, ratio(compared_.relative(), tolerance_), compared_.max_error, 0};
@@ -129,7 +136,7 @@ LayerError::Verdict LayerError::judge() const {
   // Of few elements, as the 4 of a squeeze and excite, four others would be all.
   const double excused = std::floor(std::min(most_excused(unstable, all), std::max(all / 2, unstable + all / 8)));
   Verdict verdict;
-  verdict.telling = !other_shape_ && (unstable == 0 || excused < all);
+  verdict.telling = !other_shape_ && (unstable == 0 || excused < all) && steps_tell();
   if (expected_.dims() != actual_.dims()) return {verdict.telling, infinite, infinite, 0};
   if (!verdict.telling || expected_.size() == 0) return verdict;
   const std::vector<double> e = expected_.to_doubles();

@@ -187,5 +187,39 @@ TEST(LayerError, WhatIsComputedOfAQuantizedValueMayBeAStepOff) {
   EXPECT_GT(part(std::vector<float>(640, 1.01F)), 1) << "all of them";
 }
 
+// A number that is rounded at 10^5 may be a step off wherever it lies, and its sine be anything.
+TEST(LayerError, NothingIsSaidWhereStepsMakeAnythingOfTooMuch) {
+  const auto verdict = [](size_t near, float by) {
+    std::vector<float> expected(640, 1), stepped = expected;
+    for (size_t i = 0; i < near; ++i) stepped[i] += by;
+    LayerError error(numbers(expected), numbers(std::vector<float>(640, 0.5F)), tolerance, 0x1p-22);
+    error.add_moved(numbers(expected));
+    error.add_steps(numbers(stepped));
+    return error.judge();
+  };
+  EXPECT_FALSE(verdict(640, 0.6F).telling);
+  EXPECT_FALSE(verdict(560, 0.6F).telling);
+  EXPECT_TRUE(verdict(500, 0.6F).telling) << "the others tell";
+  EXPECT_GT(verdict(500, 0.6F).part, 1);
+  EXPECT_TRUE(verdict(640, 0.01F).telling) << "a step of 8 bits is small";
+  EXPECT_GT(verdict(640, 0.01F).part, 1);
+}
+
+TEST(LayerError, NothingIsSaidOfIntegersThatAStepMakesAnythingOf) {
+  const auto telling = [](int64_t largest) {
+    const auto integers = [](int64_t first, int64_t others) {
+      std::vector<int64_t> values(640, others);
+      values[0] = first;
+      return Tensor::of<int64_t>(DType::i64, {640}, values);
+    };
+    LayerError error(integers(largest, 1), integers(largest, 0), tolerance, 0x1p-22);
+    error.add_moved(integers(largest, 1));
+    error.add_steps(integers(largest, 2));
+    return error.judge().telling;
+  };
+  EXPECT_FALSE(telling(2)) << "remainders of a division by three";
+  EXPECT_TRUE(telling(127)) << "of 8 bits";
+}
+
 }  // namespace
 }  // namespace camshaft::layer_error_test
