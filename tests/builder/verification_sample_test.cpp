@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/thread_pool.h"
+#include "base/work_scope.h"
 #include "ir/ops/graph_text.h"
 
 namespace camshaft::verification_sample_test {
@@ -26,6 +27,27 @@ TEST(FindSample, TakesSizesWithWhichOperandsFit) {
     return %y
   })");
   EXPECT_EQ(shapes_of(model), (std::vector<Dims>{{1, 21, 4}, {1, 1, 4}}));
+}
+
+// Evaluations are what takes the time where everything is refused.
+TEST(FindSample, TriesOtherIntegersOnlyWhereThereAreSome) {
+  const auto operations = [](const std::string& inputs) {
+    const Graph model = parse("graph (" + inputs + R"() {
+      const %table: f32[2] = 0.5
+      %e = pointwise {function=exp} (%x)
+      %beyond = cast {to=i64} (%e)
+      %y = gather {axis=0} (%table, %beyond)
+      return %e, %y
+    })");
+    const auto budget = std::make_shared<Budget>(1e9, size_t{1} << 30, "", "");
+    const Cancellation cancellation;
+    const WorkScope counted(cancellation, budget);
+    ThreadPool pool(1);
+    EXPECT_TRUE(std::holds_alternative<std::string>(find_sample(model, {}, pool)));
+    return budget->operations_taken();
+  };
+  EXPECT_GT(operations("%x: f32[64]"), 0);
+  EXPECT_EQ(3 * operations("%x: f32[64]"), operations("%x: f32[64], %i: i64[2]"));
 }
 
 TEST(FindSample, KeepsToTheListWhereItFits) {
