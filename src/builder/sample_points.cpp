@@ -16,27 +16,42 @@ namespace {
 // multiples of a power of two.
 constexpr int64_t other_sizes[] = {37, 96, 32};
 constexpr int64_t other_batch = 2;
+// Beyond the rows and columns that a kernel takes at a time, where other loops begin: of all axes, then of the first
+// alone.
+constexpr int64_t larger_batches[] = {37, 11}, larger_size = 211;
+constexpr double larger_share = 0.1;  // of the time, or cheap models would take all of it
 constexpr uint64_t other_seeds = 2;
 
-// The optimum, with sizes of its own for every axis of an input that is free.
-SymbolBindings with_size(const Graph& model, const SymbolBindings& optimum, int64_t size) {
+// The optimum, with sizes of its own for every axis of an input that is free: `batch` for first axes.
+SymbolBindings with_size(const Graph& model, const SymbolBindings& optimum, int64_t size, int64_t batch) {
   SymbolBindings symbols = optimum;
   for (const ValueId id : model.inputs) {
     const Shape& shape = model.shape(id);
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       std::vector<std::string> names;
       shape[axis].collect_symbols(names);
-      for (const std::string& name : names) symbols.try_emplace(name, axis == 0 ? other_batch : size);
+      for (const std::string& name : names) symbols.try_emplace(name, axis == 0 ? batch : size);
     }
   }
   return symbols;
 }
 
 // The first sample's sizes, with another batch.
-SymbolBindings with_batch(const Graph& model, const SymbolBindings& optimum, SymbolBindings sizes) {
-  for (const auto& [name, size] : with_size(model, optimum, 0))
-    if (size == other_batch && !optimum.contains(name)) sizes[name] = size;
+SymbolBindings with_batch(const Graph& model, const SymbolBindings& optimum, SymbolBindings sizes, int64_t batch) {
+  for (const auto& [name, size] : with_size(model, optimum, 0, batch))
+    if (size == batch && !optimum.contains(name)) sizes[name] = size;
   return sizes;
+}
+
+// Of a model that takes any size, beside those of the first sample.
+std::vector<SamplePoint> points_of_any_size(const Graph& model, const SymbolBindings& optimum,
+                                            const SymbolBindings& first, uint64_t seed) {
+  SamplePoint other{"other sizes", seed, {}}, larger{"larger sizes", seed, {}, false, larger_share};
+  for (const int64_t size : other_sizes) other.either.push_back(with_size(model, optimum, size, other_batch));
+  other.either.push_back(with_batch(model, optimum, first, other_batch));
+  for (const int64_t batch : larger_batches) larger.either.push_back(with_size(model, optimum, larger_size, batch));
+  for (const int64_t batch : larger_batches) larger.either.push_back(with_batch(model, optimum, first, batch));
+  return {std::move(other), std::move(larger)};
 }
 
 SymbolBindings bound_at(const Graph& model, Profile profile, std::vector<int64_t> ShapeRange::*bound) {
@@ -80,11 +95,8 @@ std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Pr
     add(&ShapeRange::opt, "usual");
   }
   const SymbolBindings sizes = bind_inputs(model, first);
-  if (profiles.empty() && with_size(model, optimum, 1) != optimum) {
-    SamplePoint& point = points.emplace_back(SamplePoint{"other sizes", seed, {}});
-    for (const int64_t size : other_sizes) point.either.push_back(with_size(model, optimum, size));
-    point.either.push_back(with_batch(model, optimum, sizes));
-  }
+  if (profiles.empty() && with_size(model, optimum, 1, other_batch) != optimum)
+    for (SamplePoint& point : points_of_any_size(model, optimum, sizes, seed)) points.push_back(std::move(point));
   const auto of_adapters = static_cast<uint64_t>(adapters);
   for (uint64_t further = 1; further <= std::max(other_seeds, of_adapters); ++further) {
     const bool is_promised = further <= of_adapters;

@@ -15,11 +15,12 @@ struct SamplePoint {
   uint64_t seed = 0;
   std::vector<SymbolBindings> either;  ///< the first sizes that the reference accepts are taken
   bool is_promised = false;  ///< the engine was asked to take these shapes: they must not go missing without a word
+  double share = 1;          ///< of the time for further points, which it may take at most
 };
 
 /// The further points to judge an engine of `model` at, in the order of their use: every profile at its smallest,
 /// largest and usual shapes; without profiles, for inputs of any size, two of what is one on the first axes and other
-/// sizes on the others; and two other seeds, or one for each of
+/// sizes on the others, and larger ones of both where those are cheap; and two other seeds, or one for each of
 /// `adapters`, which are promised. `optimum` has the sizes that are settled, `first` are the shapes of the first
 /// sample.
 std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Profile>& profiles,

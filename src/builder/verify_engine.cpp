@@ -90,9 +90,10 @@ class Verification {
   }
 
   // What a sample of these sizes is expected to take is measured by the first.
-  bool is_in_time(const SymbolBindings& symbols) const {
+  bool is_in_time(const SymbolBindings& symbols, double share) const {
     const double work = work_of(model_, choose_input_shapes(model_, options_.shapes, symbols));
-    return seconds_since(further_start_) + first_seconds_ * work / first_work_ <= options_.seconds;
+    const double expected = first_seconds_ * work / first_work_;
+    return expected <= share * options_.seconds && seconds_since(further_start_) + expected <= options_.seconds;
   }
 
   // Which of the point's sizes, as they are or in place of each other, the reference accepts.
@@ -102,7 +103,7 @@ class Verification {
       const std::vector<Dims> shapes = choose_input_shapes(model_, options_.shapes, symbols);
       if (tried_.contains({point.seed, shapes})) return;
       if (!point.is_promised && has_empty_output(model_, shapes)) continue;
-      if (!is_in_time(symbols)) {
+      if (!is_in_time(symbols, point.share)) {
         refusal = fmt::format("no time left of {} s", options_.seconds);
         continue;
       }

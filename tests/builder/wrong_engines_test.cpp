@@ -251,8 +251,9 @@ TEST(WrongEngines, AnOutputWithoutAFiniteNumberIsNamed) {
   EXPECT_NE(builder.report().not_verified[0].find("output 'y'"), std::string::npos);
 }
 
-// x * 2, and in the wrong engine more with each row beyond or short of `rows`.
-GraphWriter doubled(int64_t rows, float slope) {
+// x * 2, and in the wrong engine more with each row beyond or short of `rows`, or beyond alone where that is measured
+// by Relu.
+GraphWriter doubled(int64_t rows, float slope, const char* measure = "Abs") {
   return GraphWriter()
       .input("x", DType::f32, {"n", 16})
       .output("y", DType::f32, {"n", 16})
@@ -264,7 +265,8 @@ GraphWriter doubled(int64_t rows, float slope) {
       .node("Gather", {"shape", "zero"}, {"n_"})
       .node("Cast", {"n_"}, {"count"}, {attr("to", 1)})
       .node("Sub", {"count", "rows"}, {"beyond"})
-      .node("Mul", {"beyond", "slope"}, {"error"})
+      .node(measure, {"beyond"}, {"distance"})
+      .node("Mul", {"distance", "slope"}, {"error"})
       .node("Mul", {"x", "two"}, {"product"})
       .node("Add", {"product", "error"}, {"y"});
 }
@@ -293,6 +295,15 @@ TEST(WrongEngines, BoundsThatThereIsNoTimeForAreNamed) {
 TEST(WrongEngines, WithoutProfilesFurtherSizesAreTried) {
   EXPECT_TRUE(verify(doubled(1, 0), doubled(1, 0)).passed);
   EXPECT_FALSE(verify(doubled(1, 0), doubled(1, 1)).passed);
+}
+
+// Where kernels begin to take several rows at a time, or share them out among threads.
+TEST(WrongEngines, LargerSizesAreTriedWhereTheyAreCheap) {
+  EXPECT_TRUE(verify(doubled(20, 0, "Relu"), doubled(20, 0, "Relu")).passed);
+  EXPECT_FALSE(verify(doubled(20, 0, "Relu"), doubled(20, 1, "Relu")).passed);
+  VerifyOptions options;
+  options.seconds = 0;
+  EXPECT_TRUE(verify(doubled(20, 0, "Relu"), doubled(20, 1, "Relu"), options).passed);
 }
 
 // x, or twice as much where the largest of x is beyond what the first seed draws.
