@@ -77,11 +77,16 @@ std::vector<double> LayerError::errors_beyond_steps() const {
   return errors;
 }
 
-bool LayerError::steps_tell() const {
+double LayerError::undecided() const {
   const double most = most_telling(tolerance_) * compared_.unit();
-  const auto far = static_cast<double>(std::count_if(steps_.begin(), steps_.end(), [&](double s) { return s > most; }));
-  const auto all = static_cast<double>(expected_.size());
-  return far == 0 || most_excused(far, all) < all;
+  if (compared_.exact && steps_.empty()) return 0;  // judge_exact() counts what one evaluation with noise changes
+  double count = 0;
+  for (size_t i = 0; i < std::max(moved_.size(), steps_.size()); ++i) {
+    const double moved = moved_.empty() ? 0 : moved_[i], step = steps_.empty() ? 0 : steps_[i];
+    const bool is_moved = compared_.exact ? moved > one_step * step : 4 * moved > most;
+    count += is_moved || step > most ? 1 : 0;
+  }
+  return count;
 }
 
 LayerError::Verdict LayerError::judge_exact() const {
@@ -95,7 +100,9 @@ LayerError::Verdict LayerError::judge_exact() const {
     for (size_t i = 0; i < moved_.size(); ++i) moved += moved_[i] > one_step * steps_[i] ? 1 : 0;
   }
   const double excused = most_excused(moved, all);
-  const bool telling = (moved == 0 || excused < all) && steps_tell() && !other_shape_;
+  const double unsure = undecided();
+  const bool telling =
+      (moved == 0 || excused < all) && (unsure == 0 || most_excused(unsure, all) < all) && !other_shape_;
   if (!same_shape) return {telling, infinite, infinite, 0};
   if (!compared_.passed && compared_.differing == 0)  // numbers of floats in a sequence
     return {telling, ratio(compared_.relative(), tolerance_), compared_.max_error, 0};
@@ -134,9 +141,12 @@ LayerError::Verdict LayerError::judge() const {
       std::count_if(moved_.begin(), moved_.end(), [&](double m) { return 4 * m > most_telling(tolerance_) * unit; }));
   const auto all = static_cast<double>(expected_.size());
   // Of few elements, as the 4 of a squeeze and excite, four others would be all.
-  const double excused = std::floor(std::min(most_excused(unstable, all), std::max(all / 2, unstable + all / 8)));
+  const auto excused_beside = [all](double some) {
+    return std::floor(std::min(most_excused(some, all), std::max(all / 2, some + all / 8)));
+  };
+  const double excused = excused_beside(unstable), unsure = undecided();
   Verdict verdict;
-  verdict.telling = !other_shape_ && (unstable == 0 || excused < all) && steps_tell();
+  verdict.telling = !other_shape_ && (unsure == 0 || excused_beside(unsure) < all);
   if (expected_.dims() != actual_.dims()) return {verdict.telling, infinite, infinite, 0};
   if (!verdict.telling || expected_.size() == 0) return verdict;
   const std::vector<double> e = expected_.to_doubles();

@@ -32,8 +32,8 @@ double most_excused(double moved, double all);
 ///
 /// What is rounded to steps, as quantised values are, may be a step off where rounding may have moved it across the
 /// edge between two steps, and what is computed of it may be off by what that makes of it (add_steps()). Where that is
-/// more than most_telling() of as many elements as noise may move so far, nothing is said of them either: the sine of a
-/// number that is rounded at 10^5 passed for 0.
+/// more than most_telling(), the element counts with those that noise moves so far, of which too many tell nothing: the
+/// sine of a number that is rounded at 10^5 passed for 0.
 class LayerError {
  public:
   /// `rounding` as compare_outputs() takes it; `excused` instead of the four times above.
@@ -61,7 +61,8 @@ class LayerError {
 
  private:
   LocalError local() const;
-  bool steps_tell() const;
+  /// So many elements of which noise, or steps across edges, may make anything.
+  double undecided() const;
   Verdict judge_exact() const;
   std::vector<double> errors_beyond_steps() const;
   Tensor without_steps() const;

@@ -189,15 +189,19 @@ TEST(LayerError, WhatIsComputedOfAQuantizedValueMayBeAStepOff) {
 
 // A number that is rounded at 10^5 may be a step off wherever it lies, and its sine be anything.
 TEST(LayerError, NothingIsSaidWhereStepsMakeAnythingOfTooMuch) {
-  const auto verdict = [](size_t near, float by) {
+  const auto verdict = [](size_t near, float by, size_t noisy = 0) {
     std::vector<float> expected(640, 1), stepped = expected;
     for (size_t i = 0; i < near; ++i) stepped[i] += by;
     LayerError error(numbers(expected), numbers(std::vector<float>(640, 0.5F)), tolerance, 0x1p-22);
-    error.add_moved(numbers(expected));
+    std::vector<float> moved = expected;
+    for (size_t i = 640 - noisy; i < 640; ++i) moved[i] += by;
+    error.add_moved(numbers(moved));
     error.add_steps(numbers(stepped));
     return error.judge();
   };
   EXPECT_FALSE(verdict(640, 0.6F).telling);
+  EXPECT_FALSE(verdict(300, 0.6F, 300).telling) << "nor of what noise does beside these";
+  EXPECT_TRUE(verdict(250, 0.6F, 250).telling);
   EXPECT_FALSE(verdict(560, 0.6F).telling);
   EXPECT_TRUE(verdict(500, 0.6F).telling) << "the others tell";
   EXPECT_GT(verdict(500, 0.6F).part, 1);
