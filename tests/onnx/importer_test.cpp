@@ -1,6 +1,7 @@
 // Models as a whole: inputs, initializers, order, names, functions, errors.
 #include "onnx/importer.h"
 
+#include "base/work_scope.h"
 #include "onnx/import_test_util.h"
 
 namespace camshaft::onnx::testing::importer_test {
@@ -114,6 +115,21 @@ TEST(Importer, FunctionsAreInlinedWithAttributesAndInFunctions) {
           .bytes());
   expect_near(run(m.graph, {floats({2}, {0, 1})})[0], {2}, {16, 22});
   EXPECT_EQ(m.graph.nodes[0].sources, Names{"call/Scaled(t)/Mul(scaled)"});
+}
+
+// Functions that call functions may make a million nodes of some kilobytes.
+TEST(Importer, InliningCanBeCancelled) {
+  const std::string bytes =
+      ModelWriter()
+          .opset(17)
+          .opset(1, "local")
+          .function(FunctionWriter("local", "F").input("a").output("b").opset(17).node("Neg", {"a"}, {"b"}))
+          .graph(GraphWriter().input("x", DType::f32, {2}).output("y", DType::f32).node("F", {"x"}, {"y"}, {}, "local"))
+          .bytes();
+  const Cancellation cancellation;
+  const WorkScope scope(cancellation);
+  cancellation.cancel();
+  EXPECT_EQ(import_error(bytes).code(), ErrorCode::cancelled);
 }
 
 TEST(Importer, AFunctionThatCallsItselfIsRefused) {
