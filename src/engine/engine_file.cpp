@@ -117,8 +117,17 @@ EngineFile decode(const std::shared_ptr<const Container>& opened, std::shared_pt
   file.packed = std::make_shared<PackedConstants>();
   const auto fallback =
       container.has(fallback_section) ? container.section(fallback_section) : std::span<const std::byte>();
-  const auto verify_fallback = [opened, once = std::make_shared<std::once_flag>()] {
-    std::call_once(*once, [&] { opened->verify(fallback_section); });
+  struct Verified {
+    std::mutex mutex;
+    bool done = false;
+  };
+  // std::call_once() is not for what may throw: under ThreadSanitizer, and on some systems, the next call waits for
+  // ever.
+  const auto verify_fallback = [opened, verified = std::make_shared<Verified>()] {
+    const std::lock_guard lock(verified->mutex);
+    if (verified->done) return;
+    opened->verify(fallback_section);
+    verified->done = true;
   };
   if (stored.packed()) {
     for (const format::Packed* p : *stored.packed()) {
