@@ -61,6 +61,82 @@ def test_tactics_threads_and_guards(stretch, tmp_path):
     np.testing.assert_array_equal(got, np.repeat(np.float32(0.5) * (x * x), 3, axis=0))
 
 
+# ---- For fixed sizes ----
+
+INT32 = TensorProto.INT32
+KINDS = {"IPluginV2IOExt": [], "IPluginV2Ext": ["-DOF_EXT"], "IPluginV2": ["-DPLAIN"]}
+
+
+def columns_model(path, outputs, rows=4, kind=FLOAT):
+    results = [("y", kind, [rows, 3]), ("sign", INT32, [rows, 3])][:outputs]
+    nodes = [helper.make_node("Columns", ["x"], [name for name, _, _ in results], domain="my", factor=0.5)]
+    return model_of(path, nodes, [("x", kind, [rows, 3])], results, ["my"])
+
+
+@pytest.mark.parametrize("interface", KINDS)
+def test_plugins_for_fixed_sizes(tmp_path, interface):
+    library = compiled(SOURCES / "columns.cpp", tmp_path / "columns.so", *KINDS[interface])
+    model, engine = columns_model(tmp_path / "m.onnx", 1 if interface == "IPluginV2" else 2), tmp_path / "m.engine"
+    camshaft("build", model, "-o", engine, "--plugin", library, "--plugin-guards")
+    x = numbers(4, 3)
+    got = run(engine, {"x": x}, "--plugin", library, "--threads", 2)
+    np.testing.assert_array_equal(got["y"], x * np.array([0, 0.5, 1], np.float32))
+    if "sign" in got:
+        np.testing.assert_array_equal(got["sign"], np.sign(x).astype(np.int32))
+
+
+@pytest.mark.parametrize("interface", KINDS)
+def test_what_plugins_for_fixed_sizes_do_not_take(tmp_path, interface):
+    library = compiled(SOURCES / "columns.cpp", tmp_path / "columns.so", *KINDS[interface])
+    outputs = 1 if interface == "IPluginV2" else 2
+    for model, what in [
+        (columns_model(tmp_path / "open.onnx", outputs, rows="n"), "axis 0 of input 0 is open"),
+        (columns_model(tmp_path / "half.onnx", outputs, kind=TensorProto.FLOAT16), "does not take kHALF in kLINEAR"),
+    ]:
+        done = camshaft("build", model, "-o", tmp_path / "e", "--plugin", library, check=False)
+        assert done.returncode > 0 and what in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("operation, of", [("kLESS", lambda n: n < 4), ("kEQUAL", lambda n: n == 4)])
+def test_comparisons_of_open_sizes(tmp_path, operation, of):
+    """As Stretch, with a row of ones behind where the comparison of the number of rows with 4 holds."""
+    text = (SOURCES / "stretch.cpp").read_text()
+    for old, new in [
+        (
+            "    return output;\n",
+            f"""
+    auto const& holds = *exprBuilder.operation(nvinfer1::DimensionOperation::{operation}, *inputs[0].d[0],
+                                               *exprBuilder.constant(4));
+    output.d[0] = exprBuilder.operation(nvinfer1::DimensionOperation::kSUM, *output.d[0], holds);
+    return output;
+""",
+        ),
+        (
+            "const* inputDesc, nvinfer1::PluginTensorDesc const*,",
+            "const* inputDesc, nvinfer1::PluginTensorDesc const* out,",
+        ),
+        (
+            "    return 0;\n  }\n  nvinfer1::DataType getOutputDataType",
+            """
+    float const* end = static_cast<float*>(outputs[0]) + out[0].dims.d[0] * mColumns;
+    while (to < end) *to++ = 1;
+    return 0;
+  }
+  nvinfer1::DataType getOutputDataType""",
+        ),
+    ]:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (tmp_path / "more.cpp").write_text(text)
+    library = compiled(tmp_path / "more.cpp", tmp_path / "more.so")
+    model, engine = stretch_model(tmp_path / "m.onnx"), tmp_path / "m.engine"
+    camshaft("build", model, "-o", engine, "--plugin", library)
+    for rows in (1, 3, 4, 5):
+        x = numbers(rows, 5, seed=rows)
+        want = np.concatenate([np.repeat(np.float32(0.5) * (x * x), 3, axis=0), -np.ones((int(of(rows)), 5), np.float32)])
+        np.testing.assert_array_equal(run(engine, {"x": x}, "--plugin", library)["y"], want)
+
+
 def kept_model(path, threshold=0.25, namespace="own", version="2"):
     attributes = {"plugin_version": version, "plugin_namespace": namespace, "threshold": threshold}
     nodes = [
@@ -182,7 +258,6 @@ def test_types_that_the_plugin_does_not_take(stretch, tmp_path):
             "the plugin has 2 outputs, the node 1",
         ),
         ("mInitialized = true;\n    return 0;", "return 6;", "initialize() gave 6"),
-        ("kPROD", "kLESS", "kEQUAL and kLESS are there for numbers alone"),
     ],
 )
 def test_plugins_that_fail(tmp_path, old, new, what):

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "camshaft/tensorrt/detail/instance.h"
+#include "camshaft/tensorrt/detail/fixed_instance.h"
 #include "camshaft/tensorrt/detail/registry.h"
 
 namespace nvinfer1 {
@@ -319,7 +319,8 @@ inline std::unique_ptr<Plugin> made_by(IPluginCreatorInterface& creator, camshaf
   IPluginV2* made = state ? v1->deserializePlugin(v1->getPluginName(), state, node->state_bytes)
                           : v1->createPlugin(v1->getPluginName(), fields.get());
   if (!made) throw std::runtime_error(state ? "deserializePlugin() gave nothing" : "createPlugin() gave nothing");
-  return std::make_unique<PluginV2>(made);
+  if (IPluginV2DynamicExt* dynamic = made->camshaftDynamic()) return std::make_unique<PluginV2>(dynamic);
+  return std::make_unique<FixedPlugin>(made);
 }
 
 /// The table of a creator, and the texts that it points to.

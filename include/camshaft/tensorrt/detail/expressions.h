@@ -62,6 +62,12 @@ class IExprBuilder {
                                   IDimensionExpr const& second) noexcept {
     if (first.isConstant() && second.isConstant())
       return computed(op, first.getConstantValue(), second.getConstantValue());
+    using Op = DimensionOperation;
+    if (op == Op::kLESS)  // min(1, max(0, second - first)): sizes are integers
+      return both(Op::kMIN, constant(1), both(Op::kMAX, constant(0), operation(Op::kSUB, second, first)));
+    if (op == Op::kEQUAL)  // neither is less
+      return both(Op::kSUB, constant(1),
+                  both(Op::kSUM, operation(Op::kLESS, first, second), operation(Op::kLESS, second, first)));
     static constexpr int32_t operations[] = {CAMSHAFT_PLUGIN_ADD,
                                              CAMSHAFT_PLUGIN_MULTIPLY,
                                              CAMSHAFT_PLUGIN_MAX,
@@ -72,7 +78,6 @@ class IExprBuilder {
                                              CAMSHAFT_PLUGIN_FLOOR_DIVIDE,
                                              CAMSHAFT_PLUGIN_CEIL_DIVIDE};
     const int32_t ours = operations[static_cast<int32_t>(op)];
-    if (ours < 0) return failed("kEQUAL and kLESS are there for numbers alone, not for sizes that are open");
     if (!shapes_ || !first.dim() || !second.dim())
       return failed("an operation on a size that another output says, which is known after running");
     return keep(shapes_->combine(shapes_, ours, first.dim(), second.dim()));
@@ -95,6 +100,9 @@ class IExprBuilder {
   std::string const& failure() const { return failure_; }
 
  private:
+  IDimensionExpr const* both(DimensionOperation op, IDimensionExpr const* first, IDimensionExpr const* second) {
+    return first && second ? operation(op, *first, *second) : nullptr;
+  }
   IDimensionExpr const* failed(char const* why) {
     if (failure_.empty()) failure_ = why;
     return nullptr;

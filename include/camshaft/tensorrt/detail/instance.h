@@ -61,12 +61,8 @@ class Plugin {
 
 class PluginV2 : public Plugin {
  public:
-  explicit PluginV2(IPluginV2* plugin) : given_(plugin), plugin_(plugin->camshaftDynamic()) {
-    if (plugin_) return;
-    given_->destroy();
-    throw std::runtime_error("it is no IPluginV2DynamicExt: plugins for fixed sizes are not run");
-  }
-  ~PluginV2() override { given_->destroy(); }
+  explicit PluginV2(IPluginV2DynamicExt* plugin) : plugin_(plugin) {}
+  ~PluginV2() override { static_cast<IPluginV2*>(plugin_)->destroy(); }
 
   std::string stored() override {
     std::string bytes(plugin_->getSerializationSize(), '\0');
@@ -123,7 +119,6 @@ class PluginV2 : public Plugin {
     bool initialized = false;
   };
 
-  IPluginV2* given_;
   IPluginV2DynamicExt* plugin_;
 };
 

@@ -55,10 +55,13 @@ enum class PluginCapabilityType : int32_t { kCORE = 0, kBUILD = 1, kRUNTIME = 2 
 enum class PluginVersion : uint8_t { kV2 = 0, kV2_EXT = 1, kV2_IOEXT = 2, kV2_DYNAMICEXT = 3 };
 enum class PluginCreatorVersion : int32_t { kV1 = 0 };
 
-// ---- IPluginV2DynamicExt ----
+// ---- IPluginV2 ----
 
+class IPluginV2Ext;
+class IPluginV2IOExt;
 class IPluginV2DynamicExt;
 
+/// Of one element type and of sizes that are numbers. There are no implicit batches: sizes are whole, the batch is 1.
 class IPluginV2 {
  public:
   IPluginV2() = default;
@@ -67,8 +70,15 @@ class IPluginV2 {
   virtual AsciiChar const* getPluginType() const noexcept = 0;
   virtual AsciiChar const* getPluginVersion() const noexcept = 0;
   virtual int32_t getNbOutputs() const noexcept = 0;
+  virtual Dims getOutputDimensions(int32_t index, Dims const* inputs, int32_t nbInputDims) noexcept = 0;
+  virtual bool supportsFormat(DataType type, PluginFormat format) const noexcept = 0;
+  virtual void configureWithFormat(Dims const* inputDims, int32_t nbInputs, Dims const* outputDims, int32_t nbOutputs,
+                                   DataType type, PluginFormat format, int32_t maxBatchSize) noexcept = 0;
   virtual int32_t initialize() noexcept = 0;
   virtual void terminate() noexcept = 0;
+  virtual size_t getWorkspaceSize(int32_t maxBatchSize) const noexcept = 0;
+  virtual int32_t enqueue(int32_t batchSize, void const* const* inputs, void* const* outputs, void* workspace,
+                          cudaStream_t stream) noexcept = 0;
   virtual size_t getSerializationSize() const noexcept = 0;
   virtual void serialize(void* buffer) const noexcept = 0;
   virtual void destroy() noexcept = 0;
@@ -76,14 +86,10 @@ class IPluginV2 {
   virtual void setPluginNamespace(AsciiChar const* pluginNamespace) noexcept = 0;
   virtual AsciiChar const* getPluginNamespace() const noexcept = 0;
 
-  // ---- Of Camshaft ----
+  // ---- Of Camshaft: which of the interfaces below it is ----
+  virtual IPluginV2Ext* camshaftExt() noexcept { return nullptr; }
+  virtual IPluginV2IOExt* camshaftIO() noexcept { return nullptr; }
   virtual IPluginV2DynamicExt* camshaftDynamic() noexcept { return nullptr; }
-  // Of plugins whose sizes are fixed, which are not run: named in using-declarations.
-  Dims getOutputDimensions(int32_t, Dims const*, int32_t) noexcept { return Dims{-1, {}}; }
-  bool supportsFormat(DataType, PluginFormat) const noexcept { return false; }
-  void configureWithFormat(Dims const*, int32_t, Dims const*, int32_t, DataType, PluginFormat, int32_t) noexcept {}
-  size_t getWorkspaceSize(int32_t) const noexcept { return 0; }
-  int32_t enqueue(int32_t, void const* const*, void* const*, void*, cudaStream_t) noexcept { return 1; }
 
  protected:
   IPluginV2(IPluginV2 const&) = default;
@@ -92,26 +98,55 @@ class IPluginV2 {
   IPluginV2& operator=(IPluginV2&&) & = default;
 };
 
+/// Adds element types of its own for each result.
 class IPluginV2Ext : public IPluginV2 {
  public:
   IPluginV2Ext() = default;
   virtual DataType getOutputDataType(int32_t index, DataType const* inputTypes, int32_t nbInputs) const noexcept = 0;
+  /// Not asked: nothing is broadcast over a batch.
+  virtual bool isOutputBroadcastAcrossBatch(int32_t, bool const*, int32_t) const noexcept { return false; }
+  virtual bool canBroadcastInputAcrossBatch(int32_t) const noexcept { return false; }
+  virtual void configurePlugin(Dims const* inputDims, int32_t nbInputs, Dims const* outputDims, int32_t nbOutputs,
+                               DataType const* inputTypes, DataType const* outputTypes, bool const* inputIsBroadcast,
+                               bool const* outputIsBroadcast, PluginFormat floatFormat,
+                               int32_t maxBatchSize) noexcept = 0;
   /// Called with nulls: there are no handles of cuDNN and cuBLAS to share.
   virtual void attachToContext(cudnnContext*, cublasContext*, IGpuAllocator*) noexcept {}
   virtual void detachFromContext() noexcept {}
   IPluginV2Ext* clone() const noexcept override = 0;
 
-  // ---- Of Camshaft: as above ----
-  void configurePlugin(Dims const*, int32_t, Dims const*, int32_t, DataType const*, DataType const*, bool const*,
-                       bool const*, PluginFormat, int32_t) noexcept {}
-  bool canBroadcastInputAcrossBatch(int32_t) const noexcept { return false; }
-  bool isOutputBroadcastAcrossBatch(int32_t, bool const*, int32_t) const noexcept { return false; }
+  IPluginV2Ext* camshaftExt() noexcept final { return this; }
 
  protected:
+  int32_t getTensorRTVersion() const noexcept override { return versionOf(PluginVersion::kV2_EXT); }
+  static int32_t versionOf(PluginVersion version) noexcept {
+    return static_cast<int32_t>(version) << 24 | (NV_TENSORRT_VERSION & 0xFFFFFF);
+  }
+  void configureWithFormat(Dims const*, int32_t, Dims const*, int32_t, DataType, PluginFormat,
+                           int32_t) noexcept override {}
   IPluginV2Ext(IPluginV2Ext const&) = default;
   IPluginV2Ext(IPluginV2Ext&&) = default;
   IPluginV2Ext& operator=(IPluginV2Ext const&) & = default;
   IPluginV2Ext& operator=(IPluginV2Ext&&) & = default;
+};
+
+/// Adds formats of its own for each operand and result.
+class IPluginV2IOExt : public IPluginV2Ext {
+ public:
+  virtual void configurePlugin(PluginTensorDesc const* in, int32_t nbInput, PluginTensorDesc const* out,
+                               int32_t nbOutput) noexcept = 0;
+  virtual bool supportsFormatCombination(int32_t pos, PluginTensorDesc const* inOut, int32_t nbInputs,
+                                         int32_t nbOutputs) const noexcept = 0;
+
+  IPluginV2IOExt* camshaftIO() noexcept final { return this; }
+
+ protected:
+  int32_t getTensorRTVersion() const noexcept override { return versionOf(PluginVersion::kV2_IOEXT); }
+
+  // What it has instead is above.
+  void configurePlugin(Dims const*, int32_t, Dims const*, int32_t, DataType const*, DataType const*, bool const*,
+                       bool const*, PluginFormat, int32_t) noexcept final {}
+  bool supportsFormat(DataType, PluginFormat) const noexcept final { return false; }
 };
 
 class IPluginV2DynamicExt : public IPluginV2Ext {
@@ -133,10 +168,18 @@ class IPluginV2DynamicExt : public IPluginV2Ext {
   IPluginV2DynamicExt* camshaftDynamic() noexcept final { return this; }
 
  protected:
-  int32_t getTensorRTVersion() const noexcept override {
-    return static_cast<int32_t>(PluginVersion::kV2_DYNAMICEXT) << 24 | (NV_TENSORRT_VERSION & 0xFFFFFF);
-  }
+  int32_t getTensorRTVersion() const noexcept override { return versionOf(PluginVersion::kV2_DYNAMICEXT); }
   ~IPluginV2DynamicExt() noexcept override = default;
+
+  // What it has instead is above.
+  Dims getOutputDimensions(int32_t, Dims const*, int32_t) noexcept final { return Dims{-1, {}}; }
+  bool supportsFormat(DataType, PluginFormat) const noexcept final { return false; }
+  void configurePlugin(Dims const*, int32_t, Dims const*, int32_t, DataType const*, DataType const*, bool const*,
+                       bool const*, PluginFormat, int32_t) noexcept final {}
+  size_t getWorkspaceSize(int32_t) const noexcept final { return 0; }
+  int32_t enqueue(int32_t, void const* const*, void* const*, void*, cudaStream_t) noexcept final { return 1; }
+  bool isOutputBroadcastAcrossBatch(int32_t, bool const*, int32_t) const noexcept final { return false; }
+  bool canBroadcastInputAcrossBatch(int32_t) const noexcept final { return true; }
 };
 
 // ---- IPluginV3 ----
