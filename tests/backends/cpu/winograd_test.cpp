@@ -1,7 +1,13 @@
 // Winograd convolution against conv(), which conv_test.cpp checks.
 #include "backends/cpu/kernels/conv/winograd.h"
 
+#include <bit>
+#include <cmath>
+#include <limits>
+
 #include "backends/cpu/kernel_test_util.h"
+#include "backends/cpu/kernels/conv/winograd_factors.h"
+#include "backends/cpu/kernels/gemm/gemm.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -84,6 +90,47 @@ TEST(Winograd, RandomShapes) {
     ConvShape far{.batch = 2, .in_h = 30, .in_w = 33, .in_channels = 40, .out_channels = 40};
     far.pad_top = far.pad_left = far.pad_bottom = far.pad_right = far.dilation_h = far.dilation_w = 12;
     check(far, random, pool);
+  }
+}
+
+// As it is defined: a matrix for each point, whose sums are in f64 and in the weights' order.
+std::vector<float> transformed_one_by_one(const WinogradWeights& w, const std::vector<float>& oihw) {
+  const WinogradFactors factors(w.tile);
+  std::vector<float> all(static_cast<size_t>(w.floats())), matrix(static_cast<size_t>(w.out_channels * w.in_channels));
+  for (int64_t point = 0; point < w.points(); ++point) {
+    for (size_t i = 0; i < matrix.size(); ++i) {
+      double sum = 0;
+      for (size_t t = 0; t < 9; ++t) sum += factors.of[point][t] * static_cast<double>(oihw[i * 9 + t]);
+      matrix[i] = static_cast<float>(sum);
+    }
+    pack_b(w.layout, matrix.data(), 1, w.in_channels, all.data() + point * w.matrix_stride());
+  }
+  return all;
+}
+
+TEST(Winograd, PackedWeightsAreTheSameOnEveryTarget) {
+  RandomData random;
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (int i = 0; i < 40; ++i) {
+    WinogradWeights w = winograd_weights(random.coin() ? 4 : 2, random.integer(1, 80), random.integer(1, 20));
+    // The panels of machines with narrower and wider vectors.
+    if (i % 4 != 0) w.layout.lanes = i % 4 == 1 ? 4 : 16, w.layout.width = i % 4 == 1 ? 12 : 64;
+    SCOPED_TRACE(testing::Message() << w.tile << " " << w.out_channels << " " << w.in_channels << " " << i % 4);
+    std::vector<float> weights = random.vector(w.out_channels * w.in_channels * 9);
+    weights[0] = 0.0f, weights.back() = -0.0f;
+    if (i % 5 == 0) weights[weights.size() / 2] = random.coin() ? infinity : nan;
+    const std::vector<float> expected = transformed_one_by_one(w, weights);
+    for_each_target([&] {
+      std::vector<float> packed(expected.size());
+      pack_winograd_weights(w, weights.data(), packed.data());
+      for (size_t at = 0; at < packed.size(); ++at) {
+        if (std::isnan(expected[at])) {
+          ASSERT_TRUE(std::isnan(packed[at])) << at;
+        } else {
+          ASSERT_EQ(std::bit_cast<uint32_t>(packed[at]), std::bit_cast<uint32_t>(expected[at])) << at;
+        }
+      }
+    });
   }
 }
 

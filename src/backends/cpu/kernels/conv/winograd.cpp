@@ -18,18 +18,6 @@ constexpr int64_t kBlockFloats = 128 * 1024;
 // Fewer tiles than this use each load of the weights too little.
 constexpr int64_t kLeastTiles = 48;
 
-// G of F(4x4, 3x3) for the points 0, +-sqrt(1/2), +-sqrt(2), infinity, in that order: row p is (1, p, p^2) over the
-// product of p's distances to the other points.
-constexpr double kRoot = 1.4142135623730951;
-constexpr double kWeights4[6][3] = {{1, 0, 0},
-                                    {-2.0 / 3, -kRoot / 3, -1.0 / 3},
-                                    {-2.0 / 3, kRoot / 3, -1.0 / 3},
-                                    {1.0 / 6, kRoot / 6, 1.0 / 3},
-                                    {1.0 / 6, -kRoot / 6, 1.0 / 3},
-                                    {0, 0, 1}};
-// G of F(2x2, 3x3) for 0, 1, -1, infinity.
-constexpr double kWeights2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-
 // Rows of the transformed matrices: whole vectors, and never a multiple of half a page apart.
 int64_t row_floats(int64_t channels) {
   const int64_t rounded = (channels + 15) / 16 * 16;
@@ -231,23 +219,6 @@ class Run {
 
 WinogradWeights winograd_weights(int64_t tile, int64_t out_channels, int64_t in_channels) {
   return {tile, out_channels, in_channels, packed_layout(in_channels, out_channels)};
-}
-
-void pack_winograd_weights(const WinogradWeights& w, const float* oihw, float* packed) {
-  std::vector<float> matrix(static_cast<size_t>(w.out_channels * w.in_channels));
-  const double(*transform)[3] = w.tile == 4 ? kWeights4 : kWeights2;
-  for (int64_t point = 0; point < w.points(); ++point) {
-    const double* vertical = transform[point / (w.tile + 2)];
-    const double* horizontal = transform[point % (w.tile + 2)];
-    for (int64_t i = 0; i < w.out_channels * w.in_channels; ++i) {
-      double sum = 0;
-      for (int y = 0; y < 3; ++y) {
-        for (int x = 0; x < 3; ++x) sum += vertical[y] * horizontal[x] * oihw[i * 9 + y * 3 + x];
-      }
-      matrix[static_cast<size_t>(i)] = static_cast<float>(sum);
-    }
-    pack_b(w.layout, matrix.data(), 1, w.in_channels, packed + point * w.matrix_stride());
-  }
 }
 
 double winograd_waste(int64_t tile, int64_t out_h, int64_t out_w, int64_t dilation_h, int64_t dilation_w) {
