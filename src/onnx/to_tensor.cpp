@@ -10,7 +10,7 @@ Tensor to_tensor(const TensorData& data) {
   const auto alignment = static_cast<size_t>(std::max(bit_width(data.dtype) / 8, 1));
   if (reinterpret_cast<uintptr_t>(data.bytes.data()) % alignment == 0)
     return {data.dtype, data.dims, data.bytes, data.owner};
-  Tensor copy(data.dtype, data.dims);
+  Tensor copy = Tensor::uncleared(data.dtype, data.dims);
   std::copy(data.bytes.begin(), data.bytes.end(), copy.mutable_data());
   return copy;
 }

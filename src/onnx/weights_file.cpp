@@ -1,6 +1,11 @@
 #include "onnx/weights_file.h"
 
+#include <utility>
+#include <vector>
+
+#include "base/available_cores.h"
 #include "base/mapped_file.h"
+#include "base/parallel.h"
 #include "onnx/proto_reader.h"
 #include "onnx/safetensors.h"
 #include "onnx/tensor_data.h"
@@ -12,14 +17,25 @@ bool is_safetensors(const std::string& path) {
   return path.ends_with(".safetensors");
 }
 
-std::map<std::string, Tensor> read_weights(const std::string& path) {
-  if (is_safetensors(path)) return read_safetensors(MappedFile::open(path));
+std::map<std::string, WeightOfFile> read_weights(const std::string& path) {
+  std::map<std::string, WeightOfFile> weights;
+  if (is_safetensors(path)) {
+    for (auto& [name, tensor] : read_safetensors(MappedFile::open(path))) weights[name] = {std::move(tensor), true};
+    return weights;
+  }
   const ModelProto model = read_model(path);
   TensorReader reader(model);
-  std::map<std::string, Tensor> tensors;
-  for (const TensorProto& tensor : model.graph.initializers)
-    tensors.insert_or_assign(tensor.name, to_tensor(reader.read(tensor, "initializer")));
-  return tensors;
+  std::vector<TensorData> read;
+  for (const TensorProto& tensor : model.graph.initializers) read.push_back(reader.read(tensor, "initializer"));
+  // Tensors stand in a model wherever its names end, most of them at no multiple of their elements: they are copied.
+  std::vector<WeightOfFile> made(read.size());
+  for_each_parallel(available_cores(), read.size(), [&](size_t i) {
+    made[i].tensor = to_tensor(read[i]);
+    made[i].is_mapped = made[i].tensor.data() == read[i].bytes.data();
+  });
+  for (size_t i = 0; i < read.size(); ++i)
+    weights.insert_or_assign(model.graph.initializers[i].name, std::move(made[i]));
+  return weights;
 }
 
 }  // namespace camshaft::onnx

@@ -10,8 +10,12 @@ namespace camshaft::onnx {
 
 /// Whether a file is one of tensors alone, by its name.
 bool is_safetensors(const std::string& path);
+struct WeightOfFile {
+  Tensor tensor;
+  bool is_mapped = false;  ///< its bytes are the file's, which may change, and not memory of its own
+};
 /// The initializers of the main graph of an ONNX model, whose nodes are not looked at; or all tensors of a file of
-/// tensors. They keep the file mapped. Throws Error(io), and what the readers throw.
-std::map<std::string, Tensor> read_weights(const std::string& path);
+/// tensors. Throws Error(io), and what the readers throw.
+std::map<std::string, WeightOfFile> read_weights(const std::string& path);
 
 }  // namespace camshaft::onnx

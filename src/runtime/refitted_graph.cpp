@@ -13,8 +13,7 @@
 
 namespace camshaft {
 
-RefittedGraph::RefittedGraph(const Engine::Impl& engine, const std::map<std::string, Tensor>& given)
-    : engine_(engine), given_(given) {
+RefittedGraph::RefittedGraph(const Engine::Impl& engine, const GivenWeights& given) : engine_(engine), given_(given) {
   for (const InitializerRecord& record : *engine.initializers) records_[record.name] = &record;
   if (engine.lacks_weights) return;
   for (const Value& value : engine.graph.values) {
@@ -34,7 +33,7 @@ bool RefittedGraph::is_affected(const Value& value) const {
 }
 
 Tensor RefittedGraph::find(const std::string& name) const {
-  if (const auto it = given_.find(name); it != given_.end()) return it->second;
+  if (const auto it = given_.find(name); it != given_.end()) return it->second.tensor;
   if (const auto it = records_.find(name); it != records_.end() && it->second->value.defined())
     return it->second->value;
   if (const auto it = stacked_.find(name); it != stacked_.end()) return it->second;
@@ -73,8 +72,10 @@ std::vector<std::string> RefittedGraph::missing() const {
 }
 
 bool RefittedGraph::is_callers(const Tensor& tensor) const {
-  return !tensor.owner() || std::any_of(given_.begin(), given_.end(), [&](const auto& given) {
-    return tensor.data() >= given.second.data() && tensor.data() < given.second.data() + given.second.bytes();
+  return !tensor.owner() || std::any_of(given_.begin(), given_.end(), [&](const auto& item) {
+    const GivenWeight& given = item.second;
+    return given.is_callers && tensor.data() >= given.tensor.data() &&
+           tensor.data() < given.tensor.data() + given.tensor.bytes();
   });
 }
 
@@ -124,8 +125,8 @@ void RefittedGraph::elide(Engine::Impl& made, const std::vector<bool>& affected)
     Value& value = made.graph.values[v];
     const Tensor& plain = *value.constant;
     if (!comes_back[value.name]) {
-      const auto copy = std::make_shared<const Tensor>(plain.copy());
-      made.packed->add({value.name, std::string(fallback_layout), copy->span(), copy});
+      const auto kept = std::make_shared<const Tensor>(is_callers(plain) ? plain.copy() : plain);
+      made.packed->add({value.name, std::string(fallback_layout), kept->span(), kept});
     }
     value.constant = std::make_shared<const Tensor>(Tensor::elided(plain.dtype(), plain.dims()));
     made.plan.values[v].constant = value.constant;

@@ -9,13 +9,14 @@
 
 #include "base/thread_pool.h"
 #include "runtime/engine_impl.h"
+#include "runtime/given_weights.h"
 
 namespace camshaft {
 
 /// Redoes the constants of an engine that are made of some initializers. The engine and the tensors must outlive it.
 class RefittedGraph {
  public:
-  RefittedGraph(const Engine::Impl& engine, const std::map<std::string, Tensor>& given);
+  RefittedGraph(const Engine::Impl& engine, const GivenWeights& given);
 
   /// See Refitter::missing().
   std::vector<std::string> missing() const;
@@ -28,7 +29,7 @@ class RefittedGraph {
   /// A tensor that was given, or that the engine has by itself; undefined where it has not.
   Tensor find(const std::string& name) const;
   void collect_missing(const Graph& graph, std::set<std::string>& names) const;
-  /// Whether its bytes are in the memory of a tensor that was given.
+  /// Whether its bytes are in memory that somebody else may change.
   bool is_callers(const Tensor& tensor) const;
   void check_holds_f16(const Provenance& made_of, const std::string& constant, const Tensor& made) const;
   /// Puts the new constants into a copy of the engine's graph, or of a body of it.
@@ -37,7 +38,7 @@ class RefittedGraph {
   void elide(Engine::Impl& made, const std::vector<bool>& affected) const;
 
   const Engine::Impl& engine_;
-  const std::map<std::string, Tensor>& given_;
+  const GivenWeights& given_;
   std::map<std::string, const InitializerRecord*> records_;
   std::map<std::string, const Value*> plain_;  ///< initializers that a constant of the engine is
   std::map<std::string, Tensor> stacked_;      ///< adapters' beside given ones, from the constants that have both

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/available_cores.h"
 #include "base/hash.h"
@@ -74,7 +75,7 @@ std::vector<EngineWeight> Refitter::weights() const {
   return list;
 }
 
-void Refitter::set(const std::string& name, Tensor tensor) {
+void Refitter::check(const std::string& name, const Tensor& tensor) const {
   const auto it = known_.find(name);
   if (it == known_.end()) {
     std::vector<std::string> names;
@@ -96,18 +97,25 @@ void Refitter::set(const std::string& name, Tensor tensor) {
   const auto is_bool = [](std::byte b) { return std::to_integer<int>(b) <= 1; };
   if (record.dtype == DType::boolean && !std::all_of(tensor.span().begin(), tensor.span().end(), is_bool))
     throw Error(ErrorCode::invalid_argument, fmt::format("the initializer '{}' is bool: its bytes are 0 or 1", name));
-  given_[name] = std::move(tensor);
+}
+
+void Refitter::set(const std::string& name, Tensor tensor) {
+  check(name, tensor);
+  given_[name] = {std::move(tensor)};
 }
 
 void Refitter::set_file(const std::string& path) {
-  std::map<std::string, Tensor> read = onnx::read_weights(path), before = given_;
+  std::map<std::string, onnx::WeightOfFile> read = onnx::read_weights(path);
   try {
-    for (auto& [name, tensor] : read)
-      if (onnx::is_safetensors(path) || known_.contains(name)) set(name, std::move(tensor));
+    for (auto it = read.begin(); it != read.end();) {
+      const bool is_others = !onnx::is_safetensors(path) && !known_.contains(it->first);
+      if (!is_others) check(it->first, it->second.tensor);
+      it = is_others ? read.erase(it) : std::next(it);
+    }
   } catch (const Error& e) {
-    given_ = std::move(before);
     throw Error(e.code(), fmt::format("'{}': {}", path, e.what()));
   }
+  for (auto& [name, weight] : read) given_[name] = {std::move(weight.tensor), weight.is_mapped};
 }
 
 void Refitter::set_lora(const std::string& adapter, const std::string& path) {

@@ -9,6 +9,7 @@
 #include "ir/replaceable.h"
 #include "ir/tensor.h"
 #include "runtime/engine.h"
+#include "runtime/given_weights.h"
 
 namespace camshaft {
 
@@ -61,10 +62,12 @@ class Refitter {
   void refit(int threads = 0);
 
  private:
+  void check(const std::string& name, const Tensor& tensor) const;
+
   std::map<std::string, const InitializerRecord*> known_;
   Engine engine_;
   std::vector<InitializerRecord> records_;
-  std::map<std::string, Tensor> given_;
+  GivenWeights given_;
 };
 
 }  // namespace camshaft

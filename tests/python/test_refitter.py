@@ -168,6 +168,34 @@ def test_a_refitted_engine_is_one_that_was_built_of_the_new_model(tmp_path, engi
     np.testing.assert_array_equal(again.run(feed())["y"], fresh.run(feed())["y"])
 
 
+@pytest.mark.parametrize("form", ["arrays", "onnx", "safetensors"])
+def test_what_changes_after_a_refit_does_not_reach_the_engine(tmp_path, form):
+    """Winograd's transform cannot be undone: beside it the weights stay as they are."""
+    random = np.random.default_rng(2)
+    before, weights = [{"w": random.standard_normal((64, 64, 3, 3), np.float32)} for _ in range(2)]
+
+    def of(weights):
+        net = module.Network()
+        x = net.input("x", np.float32, (1, 64, 28, 28))
+        net.output(net.Conv(x, net.constant(weights["w"], "w"), pads=[1, 1, 1, 1]), "y")
+        return build(net)
+
+    engine, fresh = of(before), of(weights)
+    tensor = numpy_helper.from_array(weights["w"], "w")
+    graph = helper.make_graph([], "g", [], [], [tensor])
+    onnx.save(helper.make_model(graph), tmp_path / "w.onnx")
+    save_safetensors(tmp_path / "w.safetensors", weights)
+    given = weights if form == "arrays" else tmp_path / f"w.{form}"
+    expected, whole = fresh.run({"x": np.ones((1, 64, 28, 28), np.float32)})["y"].copy(), bytes(fresh)
+    engine.refit(given)
+    weights["w"][:] = 7
+    for file in (tmp_path / "w.onnx", tmp_path / "w.safetensors"):
+        with open(file, "r+b") as opened:
+            opened.write(bytes(file.stat().st_size))
+    np.testing.assert_array_equal(engine.run({"x": np.ones((1, 64, 28, 28), np.float32)})["y"], expected)
+    assert is_same(engine, whole)
+
+
 def test_from_all_equal_weights_to_any(tmp_path):
     """What could be left out for the old weights (a product with ones, a sum with zeros, equal tensors) is not."""
     new = save_model(tmp_path / "new" / "m.onnx", make_weights(1))
