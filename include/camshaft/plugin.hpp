@@ -179,8 +179,14 @@ class Run {
   explicit Run(const camshaft_plugin_run* run) : run_(run) {}
   size_t inputs() const { return run_->input_count; }
   bool has(size_t input) const { return input < run_->input_count && run_->inputs[input] != nullptr; }
-  View input(size_t index) const { return View(*run_->inputs[index]); }
-  View output(size_t index) const { return View(*run_->outputs[index]); }
+  View input(size_t index) const {
+    if (!has(index)) throw std::out_of_range("operand " + std::to_string(index) + " is not there");
+    return View(*run_->inputs[index]);
+  }
+  View output(size_t index) const {
+    if (index >= run_->output_count) throw std::out_of_range("result " + std::to_string(index) + " is not there");
+    return View(*run_->outputs[index]);
+  }
   /// Memory for an output whose size was a symbol.
   template <class T>
   T* resize_output(size_t index, const std::vector<int64_t>& dims) const {

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 
+#include "base/foreign_call.h"
+
 namespace camshaft {
 
 namespace {
@@ -21,7 +23,14 @@ std::string path_of(void* handle, const std::string& fallback) {
 
 bool DynamicLibrary::open(const std::string& file, int flags) {
   // Local: another copy of the library in this process, as PyTorch brings one, keeps its own symbols.
-  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | flags);
+  // What a library's own objects throw when they are made comes out of dlopen().
+  void* handle = nullptr;
+  try {
+    handle = foreign_call([&] { return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | flags); });
+  } catch (const ForeignException& e) {
+    why_ = fmt::format("{}: it threw an exception while it was loaded{}", file, e.is_standard ? ": " + e.message : "");
+    return false;
+  }
   if (handle == nullptr) return false;
   handle_ = std::shared_ptr<void>(handle, [](void* h) { dlclose(h); });
   path_ = path_of(handle, file);
@@ -33,7 +42,7 @@ DynamicLibrary::DynamicLibrary(const std::vector<std::string>& names, const std:
   const auto is_open = [&](const std::string& file) {
     if (open(file, 0)) return true;
     const char* error = dlerror();
-    if (failure.empty()) failure = error ? error : file;
+    if (failure.empty()) failure = !why_.empty() ? why_ : error ? error : file;
     return false;
   };
   for (const std::string& folder : folders)

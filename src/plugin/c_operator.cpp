@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/foreign_call.h"
+#include "base/log.h"
 #include "plugin/c_node.h"
 #include "plugin/c_run.h"
 #include "plugin/c_shapes.h"
@@ -15,6 +17,9 @@
 namespace camshaft::plugin {
 
 namespace {
+
+/// Beyond this, sums of what layers need could overflow. No memory holds as much.
+constexpr size_t most_workspace = size_t{1} << 50;
 
 /// Who speaks, and what went wrong.
 [[noreturn]] void fail(const std::string& who, const char* doing, const std::string& message) {
@@ -102,6 +107,9 @@ class CInstance final : public PluginInstance {
       return 0;
     });
     if (!view.message().empty()) fail(of_->who, "cannot say what workspace it needs", view.message());
+    if (bytes > most_workspace)
+      fail(of_->who, "cannot have the workspace that it needs",
+           fmt::format("{} bytes are more than there can be", bytes));
     return bytes;
   }
   bool has_reference() const override { return table_.reference != nullptr; }
@@ -127,9 +135,17 @@ class CInstance final : public PluginInstance {
       fail(of_->who, "has no state", "");
     state_.assign(static_cast<const char*>(bytes), size);
   }
-  void destroy() {
-    if (table_.create && table_.destroy && instance_) table_.destroy(instance_);
-    instance_ = nullptr;
+  void destroy() noexcept {
+    void* const gone = std::exchange(instance_, nullptr);
+    if (!table_.create || !table_.destroy || !gone) return;
+    try {
+      called(of_->who, "failed while it was destroyed", [&] {
+        table_.destroy(gone);
+        return 0;
+      });
+    } catch (const Error& e) {  // nobody is there to take it
+      log_warning(e.what());
+    }
   }
 
   void run(int32_t (*function)(void*, const camshaft_plugin_run*), const char* failed, const PluginCall& call) const {

@@ -8,6 +8,7 @@
 
 #include "base/dynamic_library.h"
 #include "base/error.h"
+#include "base/foreign_call.h"
 #include "base/hash.h"
 #include "base/mapped_file.h"
 #include "onnx/claimed_operators.h"
@@ -58,7 +59,13 @@ void load_library(const std::string& path, std::span<const std::byte> bytes) {
                              library.symbol(ort::entry_name)
                                  ? "it has custom operators of ONNX Runtime: --ort-custom-ops loads those"
                                  : "CAMSHAFT_PLUGIN(…) of camshaft/plugin.hpp makes it"));
-  const camshaft_plugin_library* given = entry(CAMSHAFT_PLUGIN_ABI);
+  const camshaft_plugin_library* given = nullptr;
+  try {
+    given = foreign_call([&] { return entry(CAMSHAFT_PLUGIN_ABI); });
+  } catch (const ForeignException& e) {
+    refuse(path, fmt::format("its function {} threw an exception{}", CAMSHAFT_PLUGIN_ENTRY,
+                             e.is_standard ? ": " + e.message : ""));
+  }
   if (!given) refuse(path, fmt::format("it gives nothing for version {} of the interface", CAMSHAFT_PLUGIN_ABI));
   camshaft_plugin_library table = {};
   if (given->size < offsetof(camshaft_plugin_library, operator_count)) refuse(path, "what it gives is cut short");

@@ -256,6 +256,12 @@ def test_bad_shape_rules(tmp_path, infer, what):
     [
         ('throw std::runtime_error("no luck");', "the plugin example::Swish (bad.so) failed: no luck"),
         ("throw 7;", "it threw something that is no std::exception"),
+        ("r.output(3).data<float>()[0] = 1;", "result 3 is not there"),
+        ("y[0] = r.input(1).data<const float>()[0];", "operand 1 is not there"),
+        (
+            'r.parallel_for(n, 1, [](int64_t b, int64_t) { if (b > 3) throw std::runtime_error("in a part"); });',
+            "in a part",
+        ),
         (GOOD_RUN + "y[n] = 1;", "wrote outside of output 0"),
         (GOOD_RUN + "y[-2] = 1;", "8 bytes before its begin"),
         (GOOD_RUN + "const_cast<float*>(x)[0] = 5;", "wrote to its input 0"),
@@ -372,6 +378,57 @@ def test_a_later_table_is_longer(swish, tmp_path):
     library, x = compiled(source, tmp_path / "later.so"), numbers(2, 5)
     got = run(swish_model(tmp_path / "m.onnx", beta=None), {"x": x}, "--plugin", library)["y"]
     np.testing.assert_allclose(got, 6 * x * x, rtol=1e-6)
+
+
+WITHIN_PROCESS = """
+#include <camshaft/plugin.hpp>
+struct Op : camshaft::plugin::Operator {
+  static constexpr const char *domain = "example", *name = "Swish", *version = "1";
+  explicit Op(const camshaft::plugin::Node&) {}
+  %s
+  void infer(camshaft::plugin::Shapes& s) const { s.output(0, s.dtype(0), s.dims(0)); }
+  void run(const camshaft::plugin::Run& r) const {
+    for (int64_t i = 0; i < r.input(0).size(); ++i) r.output(0).data<float>()[i] = r.input(0).data<const float>()[i];
+  }
+};
+%s
+"""
+
+
+@pytest.mark.parametrize(
+    "member, rest, what",
+    [
+        (
+            "size_t workspace(const camshaft::plugin::Run&) const { return SIZE_MAX; }",
+            "CAMSHAFT_PLUGIN(Op)",
+            "cannot have the workspace that it needs",
+        ),
+        (
+            "",
+            'CAMSHAFT_PLUGIN(Op)\nstatic const int made = [] { throw std::runtime_error("at once"); return 1; }();',
+            "it threw an exception while it was loaded",
+        ),
+        (
+            "",
+            'extern "C" CAMSHAFT_API const camshaft_plugin_library* camshaft_plugin_entry(uint32_t) { throw 5; }',
+            "camshaft_plugin_entry threw an exception",
+        ),
+        ("", 'extern "C" CAMSHAFT_API const camshaft_plugin_library* camshaft_plugin_entry(uint32_t) { return {}; }', "no plugin"),
+    ],
+)
+def test_what_plugins_ask_for_and_throw_elsewhere(tmp_path, member, rest, what):
+    (tmp_path / "odd.cpp").write_text(WITHIN_PROCESS % (member, rest))
+    error = failure(tmp_path, compiled(tmp_path / "odd.cpp", tmp_path / "odd.so"))
+    assert what in error and "odd.so" in error, error
+
+
+def test_a_destructor_that_throws_is_named(tmp_path):
+    member = '~Op() noexcept(false) { throw std::runtime_error("in the destructor"); }'
+    (tmp_path / "odd.cpp").write_text(WITHIN_PROCESS % (member, "CAMSHAFT_PLUGIN(Op)"))
+    library = compiled(tmp_path / "odd.cpp", tmp_path / "odd.so")
+    out = tmp_path / "m.engine"
+    done = camshaft("build", swish_model(tmp_path / "m.onnx"), "-o", out, "--plugin", library, "--no-verify")
+    assert "failed while it was destroyed" in done.stderr and "in the destructor" in done.stderr, done.stderr
 
 
 def test_what_is_no_plugin_at_all(tmp_path):
