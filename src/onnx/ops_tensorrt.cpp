@@ -122,9 +122,20 @@ Values as_outputs(ConvertContext& c, const Values& made, DType dtype) {
   return outputs;
 }
 
+/// Boxes [b, n, 4] or [b, n, classes, 4], as far from anchors [1 or b, n, 4] as a network says: corners are added;
+/// centres are counted in an anchor's size, and sizes are its size times an exponential.
+ValueId decoded(ConvertContext& c, ValueId boxes, ValueId anchors, bool has_centres) {
+  if (c.rank(anchors) != 3) c.invalid(fmt::format("anchors of {} axes: 3 are expected", c.rank(anchors)));
+  const int64_t last = c.rank(boxes) - 1;
+  if (last == 3) anchors = c.reshape(anchors, {c.dim(anchors, 0), c.dim(anchors, 1), Dim(1), Dim(4)});
+  if (!has_centres) return c.add(F::add, {boxes, anchors});
+  const ValueId shift = slice_axis(c, boxes, last, 0, 2), growth = slice_axis(c, boxes, last, 2, 2);
+  const ValueId centre = slice_axis(c, anchors, last, 0, 2), size = slice_axis(c, anchors, last, 2, 2);
+  return c.add(ops::Concat{last},
+               {c.add(F::add, {c.add(F::mul, {shift, size}), centre}), c.add(F::mul, {size, c.add(F::exp, {growth})})});
+}
+
 Values efficient_nms(ConvertContext& c) {
-  if (c.has(2))
-    c.unsupported("EfficientNMS_TRT with anchors (its third input) is not there: decode the boxes before it");
   Suppression how;
   how.score_threshold = c.float_attribute("score_threshold", 0.25);
   how.iou_threshold = c.float_attribute("iou_threshold", 0.45);
@@ -135,6 +146,7 @@ Values efficient_nms(ConvertContext& c) {
   if (c.int_attribute("score_activation", 0) != 0) scores = c.add(F::sigmoid, {scores});
   const int64_t coding = c.int_attribute("box_coding", 0), last = c.rank(boxes) - 1;
   if (coding != 0 && coding != 1) c.invalid(fmt::format("box_coding is {}, not 0 or 1", coding));
+  if (c.has(2)) boxes = decoded(c, boxes, c.cast(c.input(2), DType::f32), coding == 1);
   if (coding == 1) {
     const ValueId centre = slice_axis(c, boxes, last, 0, 2), size = slice_axis(c, boxes, last, 2, 2);
     const ValueId half = c.add(F::mul, {size, c.scalar(DType::f32, 0.5)});
@@ -214,9 +226,11 @@ Values deformable_attention(ConvertContext& c) {
 }
 
 Values instance_normalization_trt(ConvertContext& c) {
-  if (c.int_attribute("relu", 0) != 0)
-    c.unsupported("InstanceNormalization_TRT with relu=1 is not there: write the activation behind it");
-  return find_converter("", "InstanceNormalization", newest_opset)->convert(c);
+  const Values normalized = find_converter("", "InstanceNormalization", newest_opset)->convert(c);
+  if (c.int_attribute("relu", 0) == 0) return normalized;
+  const ValueId y = normalized[0];
+  const ValueId below = c.add(F::mul, {y, c.scalar(c.dtype(y), c.float_attribute("alpha", 0))});
+  return {c.add(F::select, {c.add(F::less, {y, c.scalar(c.dtype(y), 0)}), below, y})};
 }
 
 constexpr Converter tensorrt_table[] = {

@@ -119,10 +119,30 @@ def test_efficient_nms_of_centres_and_raw_scores_in_onnx_s_own_domain():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-def test_efficient_nms_with_anchors_says_what_to_do():
+@pytest.mark.parametrize("per_class", [1, 3])
+@pytest.mark.parametrize("coding", [0, 1])
+@pytest.mark.parametrize("anchor_batch", [1, 2])
+def test_efficient_nms_with_anchors(per_class, coding, anchor_batch):
+    boxes, scores = scene(per_class=per_class, seed=3)
+    anchors = scene(batch=anchor_batch, per_class=1, seed=4)[0]
+    raw = boxes - anchors
+    if coding == 1:
+        sides = [np.concatenate([(x[..., :2] + x[..., 2:]) / 2, x[..., 2:] - x[..., :2]], -1) for x in (boxes, anchors)]
+        centre, size = np.split(sides[1], 2, -1)
+        raw = np.concatenate([(sides[0][..., :2] - centre) / size, np.log(sides[0][..., 2:] / size)], -1)
+        anchors = sides[1]
+    given = raw[:, :, 0] if per_class == 1 else raw
+    arrays = [given.astype("f"), scores, anchors[:, :, 0].astype("f")]
+    options = {"score_threshold": 0.2, "iou_threshold": 0.4, "max_output_boxes": 12, "box_coding": coding}
+    got = run("EfficientNMS_TRT", arrays, EFFICIENT, **options)
+    for a, b in zip(got, detections(boxes, scores, 12, 0, iou=0.4, least=0.2)):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_anchors_of_other_sizes_are_refused():
     boxes, scores = scene(batch=1, n=4)
-    with pytest.raises(module.UnsupportedError, match="decode the boxes before it"):
-        run("EfficientNMS_TRT", [boxes[:, :, 0], scores, boxes[:, :, 0]], EFFICIENT)
+    with pytest.raises(module.Error, match="anchors of 2 axes: 3 are expected"):
+        run("EfficientNMS_TRT", [boxes[:, :, 0], scores, boxes[0, :, 0]], EFFICIENT)
 
 
 @pytest.mark.parametrize("normalized, clip", [(1, 1), (0, 0)])
@@ -214,16 +234,18 @@ def test_deformable_attention():
     np.testing.assert_allclose(got[0], deformable(value, sizes, begins, places, weights), rtol=1e-4, atol=1e-5)
 
 
-def test_instance_normalization():
+@pytest.mark.parametrize("relu, alpha", [(0, 0.5), (1, 0.0), (1, 0.25)])
+def test_instance_normalization(relu, alpha):
     random = np.random.default_rng(6)
     x, scale, bias = (
         random.standard_normal((2, 3, 4, 5)).astype("f"),
         np.array([1, 2, 3], "f"),
         np.array([0, 1, 2], "f"),
     )
-    got = run("InstanceNormalization_TRT", [x, scale, bias], [("y", "f")], epsilon=1e-3)
+    got = run("InstanceNormalization_TRT", [x, scale, bias], [("y", "f")], epsilon=1e-3, relu=relu, alpha=alpha)
     mean, variance = x.mean((2, 3), keepdims=True), x.var((2, 3), keepdims=True)
     want = (x - mean) / np.sqrt(variance + 1e-3) * scale[:, None, None] + bias[:, None, None]
+    want = np.where(want < 0, alpha * want, want) if relu else want
     np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-5)
 
 
