@@ -134,13 +134,25 @@ def test_a_local_function_that_calls_one(gemm, tmp_path):
     if not path.exists():
         pytest.skip(f"the sources have no {path.name}, as Debian's have not")
     inputs = onnx.load(path).graph.input
-    check(path, gemm, {i.name: numbers(*[d.dim_value or 4 for d in i.type.tensor_type.shape.dim]) for i in inputs}, tmp_path)
+    check(
+        path,
+        gemm,
+        {i.name: numbers(*[d.dim_value or 4 for d in i.type.tensor_type.shape.dim]) for i in inputs},
+        tmp_path,
+    )
 
 
 @pytest.mark.parametrize("transposed", [0, 1])
 def test_the_operator_of_that_function(gemm, tmp_path, transposed):
     domain = "onnx_extented.ortops.tutorial.cpu"
-    attributes = {"transA": transposed, "transB": 0, "alpha": 1.0, "beta": 0.0, "rowMajor": 0, "fastAccumulationMode": 1}
+    attributes = {
+        "transA": transposed,
+        "transB": 0,
+        "alpha": 1.0,
+        "beta": 0.0,
+        "rowMajor": 0,
+        "fastAccumulationMode": 1,
+    }
     attributes |= {"computeType": "CUBLAS_COMPUTE_32F", "dtype": 1, "activation": "DEFAULT"}
     nodes = [helper.make_node("CustomGemmFloat", ["a", "b"], ["y"], domain=domain, **attributes)]
     check_nodes(nodes, 1, {"a": numbers(4, 4), "b": numbers(4, 4)}, [("y", FLOAT, ["m", "k"])], gemm, tmp_path)

@@ -413,7 +413,11 @@ struct Op : camshaft::plugin::Operator {
             'extern "C" CAMSHAFT_API const camshaft_plugin_library* camshaft_plugin_entry(uint32_t) { throw 5; }',
             "camshaft_plugin_entry threw an exception",
         ),
-        ("", 'extern "C" CAMSHAFT_API const camshaft_plugin_library* camshaft_plugin_entry(uint32_t) { return {}; }', "no plugin"),
+        (
+            "",
+            'extern "C" CAMSHAFT_API const camshaft_plugin_library* camshaft_plugin_entry(uint32_t) { return {}; }',
+            "no plugin",
+        ),
     ],
 )
 def test_what_plugins_ask_for_and_throw_elsewhere(tmp_path, member, rest, what):

@@ -133,7 +133,9 @@ def test_comparisons_of_open_sizes(tmp_path, operation, of):
     camshaft("build", model, "-o", engine, "--plugin", library)
     for rows in (1, 3, 4, 5):
         x = numbers(rows, 5, seed=rows)
-        want = np.concatenate([np.repeat(np.float32(0.5) * (x * x), 3, axis=0), -np.ones((int(of(rows)), 5), np.float32)])
+        want = np.concatenate(
+            [np.repeat(np.float32(0.5) * (x * x), 3, axis=0), -np.ones((int(of(rows)), 5), np.float32)]
+        )
         np.testing.assert_array_equal(run(engine, {"x": x}, "--plugin", library)["y"], want)
 
 
