@@ -210,6 +210,17 @@ def test_what_is_wrong_is_said_where_it_is_written():
     with pytest.raises(ValueError, match="no function to compute it"):
         network.add_plugin(trtp.op.quick.undone(x))
 
+    @trtp.register("quick::ahead", lazy_register=True)
+    def ahead(x: trtp.TensorDesc) -> trtp.TensorDesc:
+        return x.like()
+
+    @trtp.aot_impl("quick::ahead")
+    def ahead_kernel(x, outputs, tactic):
+        return "ahead", b"", None, None
+
+    with pytest.raises(ValueError, match="kernels of its aot_impl are not run"):
+        network.add_plugin(trtp.op.quick.ahead(x))
+
 
 def test_expressions_of_sizes():
     three, four = trtp.ShapeExpr(3), trtp.ShapeExpr(4)

@@ -215,8 +215,9 @@ class PluginDef:
         def make(request=None):
             """(inputs, shape inputs, plugin) for a network that wants plugins in this way."""
             if self.creator is None:
+                ahead = " (the kernels of its aot_impl are not run)" if self.aot_impl_func else ""
                 raise ValueError(
-                    f"plugin '{self.plugin_id}' has no function to compute it: @tensorrt.plugin.impl gives one"
+                    f"plugin '{self.plugin_id}' has no function to compute it{ahead}: @tensorrt.plugin.impl gives one"
                 )
             fields = self.fields_of(attributes)
             name, namespace = self.creator.name, self.creator.plugin_namespace
