@@ -6,8 +6,8 @@
 namespace camshaft {
 
 /// How a constant is laid out: for each of `rows` outputs, `taps` positions of `channels` each, consecutive; the next
-/// row `pitch` elements later, a multiple of 16 bytes. What is between is zero, and so is what follows the last row of many
-/// up to a multiple of 32: devices copy that many at once.
+/// row `pitch` elements later, a multiple of 16 bytes. What is between is zero, and so is what follows the last row of
+/// many up to a multiple of 32: devices copy that many at once.
 struct WeightRows {
   int64_t rows = 0, taps = 1, channels = 0, pitch = 0;
   bool is_transposed = false;  ///< the model's tensor is [channels, rows]; else it is [rows, channels, taps]
