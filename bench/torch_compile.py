@@ -101,6 +101,7 @@ def measure(name, batch, options):
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         expected = module(*given)
         chosen = {"cache_dir": options.keep or folder, "tuning_seconds": options.tuning_seconds}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
         compiled = {
             "camshaft": lambda: torch.compile(module, backend="camshaft", dynamic=False, options=chosen),
             "inductor": lambda: rival(module, device, not options.no_autotune),
@@ -148,7 +149,7 @@ def main():
         "--no-autotune", action="store_true", help="inductor's default mode, which compiles in less time"
     )
     parser.add_argument("--device", default="cpu", help="cpu (the default) or cuda")
-    parser.add_argument("--tuning-seconds", type=float, default=60, help="of each of Camshaft's builds")
+    parser.add_argument("--tuning-seconds", type=float, help="of each of Camshaft's builds (default: its own)")
     parser.add_argument(
         "--keep", metavar="FOLDER", help="the cache of Camshaft's engines, which stays (default: a new one)"
     )

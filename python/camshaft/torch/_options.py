@@ -67,7 +67,7 @@ class Options:
     require_full_compilation: bool = False
     #: 0 to 2 choose kernels by the cost model, 3 and more measure them.
     optimization_level: int = 3
-    #: Stops measuring after this long: the cost model decides the rest.
+    #: Stops measuring after this long: the cost model decides the rest. torch.compile takes 4 on GPUs.
     tuning_seconds: float = 60
     #: True: sizes may change from call to call where they do. torch.compile's own argument says the same.
     dynamic: bool | None = None
