@@ -8,10 +8,12 @@
 #include <exception>
 #include <future>
 #include <memory>
+#include <optional>
 #include <span>
-#include <thread>
+#include <system_error>
 
 #include "camshaft/error.hpp"
+#include "camshaft/system.hpp"
 #include "tools/input_file.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
@@ -97,8 +99,8 @@ class ArchiveReader {
 
   struct Entry {
     std::string name, place;
-    std::vector<std::byte> inflated;    // where it is compressed; its checksum is right
-    std::span<const std::byte> stored;  // else, in the file
+    std::optional<Tensor> tensor;       // where it was compressed, …
+    std::span<const std::byte> stored;  // … else, in the file
     uint32_t checksum = 0;
   };
 
@@ -119,7 +121,7 @@ class ArchiveReader {
     if (info.compression_method == 0) {
       entry.stored = stored_bytes(info, entry.place);
     } else {
-      entry.inflated = inflated_bytes(info, entry.place);
+      entry.tensor = parse_npy(inflated_bytes(info, entry.place), entry.place);
     }
     return entry;
   }
@@ -158,7 +160,7 @@ class ArchiveReader {
     return bytes;
   }
 
-  // On several threads. The failure is the one that reading them in a row would have met.
+  // On several threads. Of those that cannot be parsed the first one's failure is thrown.
   static NamedTensors parsed(std::vector<Entry>& entries) {
     NamedTensors tensors(entries.size());
     std::vector<std::exception_ptr> failures(entries.size());
@@ -167,15 +169,17 @@ class ArchiveReader {
       for (size_t i = 0; (i = next++) < entries.size();) {
         try {
           tensors[i] = {entries[i].name, parsed(entries[i])};
-          entries[i].inflated = {};
         } catch (...) {
           failures[i] = std::current_exception();
         }
       }
     };
     std::vector<std::future<void>> others;
-    const size_t threads = std::min<size_t>({entries.size(), std::thread::hardware_concurrency(), most_threads});
-    while (others.size() + 1 < threads) others.push_back(std::async(std::launch::async, take));
+    const size_t threads = std::min<size_t>({entries.size(), static_cast<size_t>(available_cores()), most_threads});
+    try {
+      while (others.size() + 1 < threads) others.push_back(std::async(std::launch::async, take));
+    } catch (const std::system_error&) {  // no more threads are to be had: those that there are do it
+    }
     take();
     for (std::future<void>& other : others) other.get();
     for (const std::exception_ptr& failure : failures)
@@ -183,8 +187,8 @@ class ArchiveReader {
     return tensors;
   }
 
-  static Tensor parsed(const Entry& entry) {
-    if (!entry.stored.data()) return parse_npy(entry.inflated, entry.place);
+  static Tensor parsed(Entry& entry) {
+    if (entry.tensor) return std::move(*entry.tensor);
     const auto* const bytes = reinterpret_cast<const Bytef*>(entry.stored.data());
     if (crc32_z(0, bytes, entry.stored.size()) != entry.checksum) wrong_checksum(entry.place);
     return parse_npy(entry.stored, entry.place);

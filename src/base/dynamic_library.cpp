@@ -32,6 +32,7 @@ bool DynamicLibrary::open(const std::string& file, int flags) {
     return false;
   }
   if (handle == nullptr) return false;
+  why_.clear();  // of another file
   handle_ = std::shared_ptr<void>(handle, [](void* h) { dlclose(h); });
   path_ = path_of(handle, file);
   return true;

@@ -107,8 +107,10 @@ void write_sections(Sink& sink, std::span<const SectionSource> sections, const C
     }
   };
   const auto sum_all = [&] {
-    for (size_t c = 0; c < all.size(); ++c)
+    for (size_t c = 0; c < all.size(); ++c) {
+      cancellation.check("writing the engine");
       container_format::store(std::span(header), table_end + c * sizeof(uint64_t), checksum(all[c]));
+    }
   };
   // Checksums are a quarter of the time of writing into the system's cache: another thread takes them meanwhile.
   const int threads = all.size() > 1 ? std::min(2, available_cores()) : 1;

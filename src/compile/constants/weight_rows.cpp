@@ -70,8 +70,8 @@ WeightRows::WeightRows(int64_t rows, int64_t taps, int64_t channels, bool is_tra
 }
 
 int64_t WeightRows::held_rows() const {
-  // Of fewer they would be more than an eighth.
-  constexpr int64_t many = 256, at_once = 32;
+  // Of fewer they would be more than three per cent.
+  constexpr int64_t many = 1024, at_once = 32;
   return rows < many ? rows : round_up(rows, at_once);
 }
 

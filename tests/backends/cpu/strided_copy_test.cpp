@@ -78,7 +78,7 @@ TEST(StridedCopy, RepeatsBlocks) {
       for (size_t d = dims.size(); d-- > 0;) {
         if (data.integer(0, 1) == 0) continue;  // repeats what is inside
         strides[d] = step;
-        step *= dims[d];
+        step = step * dims[d] + (round % 4 == 1 ? data.integer(0, 2) : 0);  // of a slice, rows lie further apart
       }
       const std::vector<int64_t> dense = contiguous_strides(dims);
       // A row of the result may be longer than what is written of it.

@@ -247,11 +247,11 @@ TEST(CudaMatMul, RowsOfResultsThatLieAnyhow) {
                              "m=64,n=192,stages=6,persistent=1"}) {
       check({.m = 200, .n = 161, .k = 136, .constant = true}, dtype, random, false, tile);
       // So many columns are copied as tensors, with rows of zeros behind the last of B.
-      for (int64_t n = 257; n < 264; ++n)
+      for (int64_t n = 1025; n < 1032; ++n)
         check({.m = 70, .n = n, .k = 72, .constant = true}, dtype, random, false, tile);
-      check({.m = 1, .n = 391, .k = 200, .constant = true}, dtype, random, false, tile);
+      check({.m = 1, .n = 1159, .k = 200, .constant = true}, dtype, random, false, tile);
     }
-  check({.m = 200, .n = 299, .k = 136, .constant = true}, DType::f16, random, false,
+  check({.m = 200, .n = 1067, .k = 136, .constant = true}, DType::f16, random, false,
         "m=64,n=192,stages=6,persistent=1,cluster=2");
 }
 

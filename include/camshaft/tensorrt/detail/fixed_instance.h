@@ -1,6 +1,7 @@
 // A plugin of a node whose sizes are numbers: IPluginV2, IPluginV2Ext or IPluginV2IOExt.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -46,6 +47,8 @@ class FixedPlugin : public Plugin {
       Dims made = plugin_->getOutputDimensions(o, known.data(), inputs);
       if (made.nbDims < 0 || made.nbDims > Dims::MAX_DIMS) throw std::runtime_error("a result has no possible rank");
       results.dims.push_back({made.nbDims, {}});
+      if (std::any_of(made.d, made.d + made.nbDims, [](auto size) { return size < 0; }))
+        throw std::runtime_error("a result has a negative size");
       for (int32_t axis = 0; axis < made.nbDims; ++axis) results.dims.back().d[axis] = builder.constant(made.d[axis]);
     }
     return results;

@@ -123,6 +123,9 @@ void StridedCopy::find_repeats() {
     int64_t bytes = width_, end = width_;
     for (size_t k = d + 1; k < dims_.size(); ++k) bytes *= dims_[k], end += (dims_[k] - 1) * out_[k];
     if (bytes != end || out_[d] != bytes || bytes > most_block_bytes) continue;
+    // The width may be that of several elements, and the block counts in it: rows of three pairs lie 12 bytes apart.
+    const auto counts = [&](int64_t stride) { return stride % width_ == 0; };
+    if (!std::all_of(in_.begin() + static_cast<std::ptrdiff_t>(d) + 1, in_.end(), counts)) continue;
     const auto inside = [&](const std::vector<int64_t>& of, int64_t unit) {
       std::vector<int64_t> result(of.begin() + static_cast<std::ptrdiff_t>(d) + 1, of.end());
       for (int64_t& value : result) value /= unit;

@@ -286,8 +286,11 @@ void RunningTotal::run(ThreadPool& pool, DType dtype, const void* in, void* out)
       for_pieces(pool, outer * inner, least_elements, [&](int64_t begin, int64_t end) {
         if (exclusive) {
           std::fill(y + begin, y + end, product ? T(1) : T(0));
-        } else if (y != x) {
-          std::copy(x + begin, x + end, y + begin);
+        } else if (product) {
+          if (y != x) std::copy(x + begin, x + end, y + begin);
+        } else {
+          // As sums that begin with 0 do: of -0 they are 0.
+          for (int64_t i = begin; i < end; ++i) y[i] = static_cast<T>(T(0) + x[i]);
         }
       });
       return;
