@@ -148,7 +148,7 @@ int64_t arg_of_few(const T* x, int64_t axis, bool last) {
   for (int64_t a = 1; a < axis; ++a) {
     const T v = x[a], top = x[best];  // read again, for a choice of indices alone: of elements it becomes a branch
     const bool wins = (kLargest ? v > top : v < top) | (v != v) | (last & (v == top));
-    best = wins & (top == top) ? a : best;  // nothing wins against a NaN
+    best = (wins & (top == top)) ? a : best;  // nothing wins against a NaN
   }
   return best;
 }
