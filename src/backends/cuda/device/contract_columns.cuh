@@ -99,16 +99,23 @@ __device__ __forceinline__ void store_narrow(T* to, const V (&from)[columns_at_o
 }
 // Two at a time: half the instructions.
 __device__ __forceinline__ u32 narrow_pair(f16, f32 low, f32 high) { return f32_to_f16_pair(low, high); }
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ u32 narrow_pair(bf16, f32 low, f32 high) { return f32_to_bf16_pair(low, high); }
+#endif
+template <class T>
+__device__ __forceinline__ void narrow_pairs(const f32 (&from)[columns_at_once], u32 (&to)[columns_at_once / 2]) {
+#pragma unroll
+  for (int i = 0; i < columns_at_once / 2; ++i) to[i] = narrow_pair(T{}, from[i * 2], from[i * 2 + 1]);
+}
 __device__ __forceinline__ void store_narrow(f16* to, const f32 (&from)[columns_at_once]) {
-  const u32 words[4] = {f32_to_f16_pair(from[0], from[1]), f32_to_f16_pair(from[2], from[3]),
-                        f32_to_f16_pair(from[4], from[5]), f32_to_f16_pair(from[6], from[7])};
+  u32 words[columns_at_once / 2];
+  narrow_pairs<f16>(from, words);
   Words<16>::put(to, words);
 }
 #if __CUDA_ARCH__ >= 800
-__device__ __forceinline__ u32 narrow_pair(bf16, f32 low, f32 high) { return f32_to_bf16_pair(low, high); }
 __device__ __forceinline__ void store_narrow(bf16* to, const f32 (&from)[columns_at_once]) {
-  const u32 words[4] = {f32_to_bf16_pair(from[0], from[1]), f32_to_bf16_pair(from[2], from[3]),
-                        f32_to_bf16_pair(from[4], from[5]), f32_to_bf16_pair(from[6], from[7])};
+  u32 words[columns_at_once / 2];
+  narrow_pairs<bf16>(from, words);
   Words<16>::put(to, words);
 }
 #endif

@@ -28,9 +28,6 @@ struct ThreadCopies {
 
   __device__ __forceinline__ ThreadCopies(const ContractParameters& p, const TensorMaps&, unsigned char* shared)
       : slices(p, shared) {}
-  static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
-    return place_of_tile<TILE, 1>(p, at);
-  }
   __device__ __forceinline__ void move_to(const TilePlace& place) { slices.move_to(place.z, place.row0, place.column0, 0); }
   __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
     slices.copy_a(slices.stage_a(stage), k_tile);
@@ -54,9 +51,6 @@ struct TensorCopies {
 
   __device__ __forceinline__ TensorCopies(const ContractParameters&, const TensorMaps& of_operands, unsigned char* memory)
       : maps(of_operands), shared(memory) {}
-  static __device__ __forceinline__ TilePlace place(const ContractParameters& p, u32 at) {
-    return place_of_tile<TILE, CLUSTER>(p, at);
-  }
   __device__ __forceinline__ void move_to(const TilePlace& place) { at = place; }
   __device__ __forceinline__ void copy(u64* full, u32 stage, u32 k_tile) {
     unsigned char* const to = shared + stage * TILE::stage_bytes;
@@ -123,7 +117,7 @@ struct PersistentContract {
     u32 stage = 0, phase = 1;  // what has not begun has ended a phase before
 #pragma unroll 1
     for (u32 at = blockIdx.x; at < p.all_tiles; at += gridDim.x) {
-      copies.move_to(COPIES::place(p, at));
+      copies.move_to(place_of_tile<TILE, COPIES::cluster>(p, at));
 #pragma unroll 1
       for (u32 k_tile = 0; k_tile < p.k_tiles; ++k_tile) {
         phase_barrier_wait(empty + stage, phase);
@@ -171,7 +165,7 @@ struct PersistentContract {
       if (lane == 0) phase_barrier_arrive(turn + (own ^ 1));
       sums.wait_for_all();
       release(before);
-      const TilePlace place = COPIES::place(p, at);
+      const TilePlace place = place_of_tile<TILE, COPIES::cluster>(p, at);
       sums.template finish<Finish>(p, place.z, place.row0, place.column0);
       slice += groups_that_multiply * p.k_tiles;
     }

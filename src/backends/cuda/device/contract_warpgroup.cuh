@@ -9,8 +9,7 @@ struct HoldHalves {
 
   template <class T, bool, class Parameters>
   __device__ __forceinline__ void give(const Parameters&, u32, u32, u32, const f32 (&from)[columns_at_once]) {
-#pragma unroll
-    for (int i = 0; i < columns_at_once / 2; ++i) word[i] = narrow_pair(T{}, from[i * 2], from[i * 2 + 1]);
+    narrow_pairs<T>(from, word);
   }
 };
 
