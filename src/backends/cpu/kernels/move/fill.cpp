@@ -87,34 +87,15 @@ void stream_bytes(const uint8_t* from, uint8_t* to, int64_t bytes) {
   std::memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
 }
 
-template <size_t kWidth>
-struct Word;
-template <>
-struct Word<1> {
-  using type = uint8_t;
-};
-template <>
-struct Word<2> {
-  using type = uint16_t;
-};
-template <>
-struct Word<4> {
-  using type = uint32_t;
-};
-template <>
-struct Word<8> {
-  using type = uint64_t;
-};
-
 // A row of kPart to 2 · kPart bytes, as two parts that overlap by whole elements.
 template <size_t kPart, size_t kWidth>
 HWY_INLINE void fill_two_parts(int64_t bytes, const char* in, int64_t in_step, char* out, int64_t out_step,
                                int64_t rows) {
   const int64_t second = bytes - static_cast<int64_t>(kPart);
   for (int64_t r = 0; r < rows; ++r, in += in_step, out += out_step) {
-    typename Word<kWidth>::type element;
+    hwy::UnsignedFromSize<kWidth> element;
     std::memcpy(&element, in, kWidth);
-    typename Word<kPart>::type part = element;
+    hwy::UnsignedFromSize<kPart> part = element;
     for (size_t filled = kWidth; filled < kPart; filled *= 2)
       part = static_cast<decltype(part)>(part | static_cast<decltype(part)>(part << (8 * filled)));
     std::memcpy(out, &part, kPart);
@@ -159,8 +140,8 @@ void fill_rows_of(int64_t bytes, const char* in, int64_t in_step, char* out, int
       if constexpr (kWidth == 16) {
         return hn::LoadDup128(d, reinterpret_cast<const uint8_t*>(from));
       } else {
-        const hn::Repartition<typename Word<kWidth>::type, decltype(d)> words;
-        typename Word<kWidth>::type element;
+        const hn::Repartition<hwy::UnsignedFromSize<kWidth>, decltype(d)> words;
+        hwy::UnsignedFromSize<kWidth> element;
         std::memcpy(&element, from, kWidth);
         return hn::BitCast(d, hn::Set(words, element));
       }
