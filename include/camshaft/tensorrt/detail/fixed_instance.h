@@ -17,11 +17,7 @@ class FixedPlugin : public Plugin {
   explicit FixedPlugin(IPluginV2* plugin) : plugin_(plugin) {}
   ~FixedPlugin() override { plugin_->destroy(); }
 
-  std::string stored() override {
-    std::string bytes(plugin_->getSerializationSize(), '\0');
-    plugin_->serialize(&bytes[0]);
-    return bytes;
-  }
+  std::string stored() override { return serialized(*plugin_); }
   int32_t outputs() override { return plugin_->getNbOutputs(); }
   Results results(std::vector<DataType> const& types, std::vector<DimsExprs> const& dims,
                   std::vector<DimsExprs> const& shapes, IExprBuilder& builder, int32_t outputs) override {

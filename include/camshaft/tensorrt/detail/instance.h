@@ -59,16 +59,18 @@ class Plugin {
 
 // ---- IPluginV2DynamicExt ----
 
+inline std::string serialized(IPluginV2 const& plugin) {
+  std::string bytes(plugin.getSerializationSize(), '\0');
+  plugin.serialize(&bytes[0]);
+  return bytes;
+}
+
 class PluginV2 : public Plugin {
  public:
   explicit PluginV2(IPluginV2DynamicExt* plugin) : plugin_(plugin) {}
   ~PluginV2() override { static_cast<IPluginV2*>(plugin_)->destroy(); }
 
-  std::string stored() override {
-    std::string bytes(plugin_->getSerializationSize(), '\0');
-    plugin_->serialize(&bytes[0]);
-    return bytes;
-  }
+  std::string stored() override { return serialized(*plugin_); }
   int32_t outputs() override { return plugin_->getNbOutputs(); }
   Results results(std::vector<DataType> const& types, std::vector<DimsExprs> const& dims,
                   std::vector<DimsExprs> const& shapes, IExprBuilder& builder, int32_t outputs) override {
