@@ -74,6 +74,10 @@ inline constexpr SampleText computing[] = {
     {"%x: f32[2, 1, 3], %w: f32[1, 2, 3], %r: f32[1, 2, 2]",
      "%y, %h = recurrent {cell=rnn, activations=[\"tanh\"], alphas=[0.0], betas=[0.0]} (%x, %w, %r)"},
     {"%q: f32[1, 2, 3], %k: f32[1, 2, 3], %v: f32[1, 2, 4]", "%y, %s = linear_attention {} (%q, %k, %v)"},
+    {"%c: f32[3, 2, 4], %r: f32[2, 4]", "const %s: i64[2] = [5, 0]\n%y = paged_store {} (%c, %r, %s)"},
+    {"%q: f32[3, 4], %k: f32[4, 2, 1, 2], %v: f32[4, 2, 1, 3]",
+     "const %s: i32[3] = [0, 2, 3]\nconst %p: i32[2] = [1, 0]\nconst %t: i32[2, 2] = [3, 1, 0, 0]\n"
+     "%y = paged_attention {heads=2} (%q, %k, %v, %s, %p, %t)"},
     {"%x: f32[2, 3], %y: f32[4, 3]", "%d = pairwise_distance {} (%x, %y)"},
     {"%x: f32[2, 3]", "%y = score_transform {transform=softmax} (%x)"},
     {"%k: f32[2, 3], %c: f32[1, 3], %r: f32[1]",

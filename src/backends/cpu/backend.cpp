@@ -30,6 +30,7 @@
 #include "backends/cpu/tactics/matmul.h"
 #include "backends/cpu/tactics/move.h"
 #include "backends/cpu/tactics/normalize.h"
+#include "backends/cpu/tactics/paged.h"
 #include "backends/cpu/tactics/plugin.h"
 #include "backends/cpu/tactics/pointwise.h"
 #include "backends/cpu/tactics/pool.h"
@@ -86,6 +87,8 @@ constexpr const CpuTactic* all_tactics[] = {
     &scatter_elements_tactic,
     &cumulative_tactic,
     &tensor_scatter_tactic,
+    &paged_store_tactic,
+    &paged_attention_tactic,
     &reverse_sequence_tactic,
     &top_k_tactic,
     &grid_sample_tactic,

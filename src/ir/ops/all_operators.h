@@ -16,6 +16,7 @@
 #include "ir/ops/map.h"
 #include "ir/ops/move.h"
 #include "ir/ops/optional.h"
+#include "ir/ops/paged.h"
 #include "ir/ops/plugin.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantize.h"
@@ -77,6 +78,7 @@ using AllOperators = OperatorList<      //
     DynamicResize,                      //
     If, Check, Loop, Scan,              //
     Recurrent, LinearAttention,         //
+    PagedStore, PagedAttention,         //
     TreeEnsemble, SupportVectorVote,    //
     PairwiseDistance, ScoreTransform,   //
     FindKeys,                           //

@@ -3,6 +3,7 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/float8.h"
 #include "ir/ops/linear_attention.h"
+#include "ir/ops/paged.h"
 #include "ir/ops/quantized.h"
 #include "ir/ops/recurrent.h"
 #include "ir/ops/sample.h"
@@ -63,6 +64,14 @@ double LinearAttention::flops(const SizeContext& sizes) const {
   const Shape& query = sizes.operand(in_query);
   const double state = sizes.size(query[2]) * sizes.size(sizes.operand(in_value)[2]);
   return 4 * sizes.size(query[0]) * sizes.size(query[1]) * state / static_cast<double>(key_heads);
+}
+
+double PagedAttention::flops(const SizeContext& sizes) const {
+  // How long sequences are, is data: as if their rows of the table were full.
+  const Shape &keys = sizes.operand(in_keys), &values = sizes.operand(in_values);
+  const double length = sizes.size(sizes.operand(in_table)[1]) * sizes.size(keys[1]);
+  return 2 * sizes.size(sizes.operand(in_query)[0]) * static_cast<double>(heads) * length *
+         (sizes.size(keys[3]) + sizes.size(values[3]));
 }
 
 }  // namespace camshaft::ops

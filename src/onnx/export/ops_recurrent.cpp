@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ir/ops/linear_attention.h"
+#include "ir/ops/paged.h"
 #include "ir/ops/recurrent.h"
 #include "ir/ops/recurrent_activation.h"
 #include "ir/ops/recurrent_inputs.h"
@@ -70,6 +71,13 @@ void export_as(ExportContext& c, const ops::LinearAttention& op) {
   const auto width = c.shape(ops::LinearAttention::in_query).back().as_constant();
   if (!width || op.scale != 1 / std::sqrt(static_cast<double>(*width / op.heads))) attributes.number("scale", op.scale);
   c.result({"LinearAttention", 27}, c.inputs(), std::move(attributes));
+}
+
+void export_as(ExportContext& c, const ops::PagedStore&) {
+  c.unsupported("ONNX has it as a part of com.microsoft.PagedAttention alone");
+}
+void export_as(ExportContext& c, const ops::PagedAttention&) {
+  c.unsupported("ONNX has it together with the storing of keys and values alone (com.microsoft.PagedAttention)");
 }
 
 }  // namespace camshaft::onnx

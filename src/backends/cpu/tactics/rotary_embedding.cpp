@@ -17,8 +17,6 @@ namespace camshaft::cpu {
 
 namespace {
 
-using enum ops::RotaryEmbedding::Input;
-
 /// A rotary embedding, or a chain of it behind gathers of its tables' rows (passes/chain_rotary_tables.h). Reshapes
 /// between them do not count: it reads dense tables by strides.
 struct RotaryView {
@@ -46,7 +44,7 @@ std::optional<RotaryView> view_rotary(const RegionView& region) {
     if (view.operands[i] >= 0) continue;
     auto made = maker(operand);
     for (; made != body.nodes.end() && made->op.as<ops::Reshape>(); ++nodes) made = maker(operand = made->inputs[0]);
-    if (i == in_x || made == body.nodes.end() || !gathers_rows(body, *made)) return std::nullopt;
+    if (i == ops::RotaryEmbedding::in_x || made == body.nodes.end() || !gathers_rows(body, *made)) return std::nullopt;
     view.operands[i] = input_index(body, made->inputs[0]);
     view.ids[i] = input_index(body, made->inputs[1]);
     if (view.operands[i] < 0 || view.ids[i] < 0) return std::nullopt;
@@ -79,9 +77,9 @@ class RotaryLaunch final : public Launch {
     for (int64_t& stride : result) stride *= shapes.outputs[0].pitch();
     rotary_.rows = {bound.axes, {bound.x.strides, bound.cosine.strides, bound.sine.strides, std::move(result)}};
     offsets_ = {bound.x.offset, bound.cosine.offset, bound.sine.offset};
-    for (const size_t i : {in_cosine, in_sine}) {
-      RotaryTable& table = i == in_cosine ? rotary_.cosine : rotary_.sine;
-      const ops::RotaryAccess& access = i == in_cosine ? bound.cosine : bound.sine;
+    for (const size_t i : {ops::RotaryEmbedding::in_cosine, ops::RotaryEmbedding::in_sine}) {
+      RotaryTable& table = i == ops::RotaryEmbedding::in_cosine ? rotary_.cosine : rotary_.sine;
+      const ops::RotaryAccess& access = i == ops::RotaryEmbedding::in_cosine ? bound.cosine : bound.sine;
       table = {access.second, access.pair};
       if (view.ids[i] >= 0) read_rows(i, access, table);
     }
@@ -112,7 +110,8 @@ class RotaryLaunch final : public Launch {
         copy += made.bytes;
       }
     }
-    rotary_.run(a.pool, operands[in_x].first, operands[in_cosine], operands[in_sine], output<float>(a, 0));
+    rotary_.run(a.pool, operands[ops::RotaryEmbedding::in_x].first, operands[ops::RotaryEmbedding::in_cosine],
+                operands[ops::RotaryEmbedding::in_sine], output<float>(a, 0));
   }
 
  private:
@@ -127,7 +126,7 @@ class RotaryLaunch final : public Launch {
   void read_rows(size_t i, const ops::RotaryAccess& access, RotaryTable& table) {
     Gathered& made = gathered_[i];
     const int64_t row = made.rows.inner_bytes / int64_t{sizeof(float)};
-    Dims& strides = rotary_.rows.strides[i == in_cosine ? Rotary::in_cosine : Rotary::in_sine];
+    Dims& strides = rotary_.rows.strides[i == ops::RotaryEmbedding::in_cosine ? Rotary::in_cosine : Rotary::in_sine];
     const int64_t pairs = rotary_.rotated / 2, last = access.second + (pairs - 1) * access.pair;
     const bool whole = row > 0 && last < row && offsets_[i] % row == 0 &&
                        std::ranges::all_of(strides, [&](int64_t stride) { return stride % row == 0; });

@@ -27,10 +27,6 @@ namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// Exponents below this may be rounded before the largest is subtracted: 1/32 at most, the same for a whole row. From
-// 2^31 on it would be more than floats have.
-constexpr float kMostExponent = 1 << 20;
-
 // y = x · factor
 HWY_INLINE void scale_row(const float* x, int64_t n, float factor, float* y, int64_t step) {
   if (step == 1) {
@@ -146,36 +142,14 @@ class Block {
   }
 
   void softmax(int64_t first, int64_t keys) {
-    HWY_ALIGN float tops[kAttentionRows], shifts[kAttentionRows], sums[kAttentionRows];
+    HWY_ALIGN float tops[kAttentionRows];
     if (finishes_) {
       join_lanes<Largest>(s_.row_vectors, rows_, tops);
     } else {
       for (int64_t r = 0; r < rows_; ++r) tops[r] = masked(r, s_.scores + r * blocks_.score_stride, first, keys);
     }
-    const float factor = (plain_ ? a_.scale : 1.0f) * 1.442695041f;
-    bool multiplies_first = plain_;
-    for (int64_t r = 0; r < rows_; ++r) {
-      if (first > begin_) tops[r] = std::max(s_.largest[r], tops[r]);
-      shifts[r] = tops[r] == -kInfinity ? 0 : tops[r];
-      multiplies_first &= std::abs(shifts[r] * factor) < kMostExponent;
-    }
-    const auto exponentials = [&](auto order) HWY_ATTR {
-      exponentials_of<order.value>(Word(), s_.scores, blocks_.score_stride, rows_, keys, factor, shifts,
-                                   s_.row_vectors);
-    };
-    multiplies_first ? exponentials(std::true_type()) : exponentials(std::false_type());
-    join_lanes<Sum>(s_.row_vectors, rows_, sums);
-    for (int64_t r = 0; r < rows_; ++r) {
-      if (first > begin_) {
-        // As rounded in the exponentials, of this block and the last.
-        const float moved =
-            multiplies_first ? factor * s_.largest[r] - factor * tops[r] : factor * (s_.largest[r] - tops[r]);
-        s_.factor[r] = s_.largest[r] == tops[r] ? 1 : std::exp2(moved);
-        sums[r] += s_.total[r] * s_.factor[r];
-      }
-      s_.total[r] = sums[r];
-      s_.largest[r] = tops[r];
-    }
+    add_exponentials<Word>(s_.scores, blocks_.score_stride, rows_, keys, plain_ ? a_.scale : 1.0f, plain_,
+                           first == begin_, tops, {s_.largest, s_.total, s_.factor, s_.row_vectors});
   }
 
   // The usual masks: one that is added, or two, as in shifted windows (a bias for each distance, and what is out of

@@ -61,8 +61,8 @@ HWY_INLINE void transpose_16x16(const float* const* rows, float* out, int64_t st
 #endif
 
 // Row k of the source, at base + rows[k], becomes column k of `out`: count rows of `size` elements.
-HWY_NOINLINE void pack_columns(const float* base, const int64_t* rows, int64_t count, int64_t size, int64_t stored,
-                               float* out) {
+inline HWY_NOINLINE void pack_columns(const float* base, const int64_t* rows, int64_t count, int64_t size,
+                                      int64_t stored, float* out) {
   int64_t k = 0;
 #if HWY_MAX_BYTES == 64
   if (size % 16 == 0) {

@@ -8,9 +8,12 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
+#include "backends/cpu/kernels/attention/attention_blocks.h"
 #include "backends/cpu/kernels/gemm/word_product-inl.h"
 #include "backends/cpu/kernels/join_lanes-inl.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
@@ -42,8 +45,8 @@ HWY_INLINE hn::Vec<D> load_some(D d, const T* from, size_t count) {
 
 // x = scale · x, capped where softcap is not 0, then each mask; returns the largest. x is padded to whole vectors,
 // whose excess is not looked at.
-HWY_NOINLINE float mask_scores(float* x, int64_t n, float scale, float softcap, const MaskRow* masks,
-                               int64_t mask_count) {
+inline HWY_NOINLINE float mask_scores(float* x, int64_t n, float scale, float softcap, const MaskRow* masks,
+                                      int64_t mask_count) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<uint8_t, decltype(d)> bytes;
   const hn::Rebind<int32_t, decltype(d)> words;
@@ -150,6 +153,49 @@ HWY_NOINLINE void exponentials_of(FloatWords, float* x, int64_t stride, int64_t 
     }
     hn::Store(s0, d, sums + r * lanes);
     if (two) hn::Store(s1, d, sums + (r + 1) * lanes);
+  }
+}
+
+// What a block of rows, kAttentionRows at most, has seen of its keys so far.
+struct RowTotals {
+  float* largest;  // score of each row
+  float* total;    // of the exponentials, of which the largest is 1
+  float* factor;   // of this block's: what sums of values before it are multiplied by
+  float* vectors;  // one a row, for the time of a call
+};
+
+// Exponents below this may be rounded before the largest is subtracted: 1/32 at most, the same for a whole row. From
+// 2^31 on it would be more than floats have.
+inline constexpr float kMostExponent = 1 << 20;
+
+// Scores, times `scale`, become exponentials, and the totals those of all keys up to these. `tops` has the largest
+// scores of the rows here, and is changed; `first`: there were no keys before. `scaled`: the scale is not yet in them.
+template <class Word>
+HWY_INLINE void add_exponentials(float* scores, int64_t stride, int64_t rows, int64_t keys, float scale, bool scaled,
+                                 bool first, float* tops, const RowTotals& t) {
+  HWY_ALIGN float shifts[kAttentionRows], sums[kAttentionRows];
+  const float factor = scale * 1.442695041f;
+  bool multiplies_first = scaled;
+  for (int64_t r = 0; r < rows; ++r) {
+    if (!first) tops[r] = std::max(t.largest[r], tops[r]);
+    shifts[r] = tops[r] == kLowest ? 0 : tops[r];
+    multiplies_first &= std::abs(shifts[r] * factor) < kMostExponent;
+  }
+  const auto exponentials = [&](auto order) HWY_ATTR {
+    exponentials_of<order.value>(Word(), scores, stride, rows, keys, factor, shifts, t.vectors);
+  };
+  multiplies_first ? exponentials(std::true_type()) : exponentials(std::false_type());
+  join_lanes<Sum>(t.vectors, rows, sums);
+  for (int64_t r = 0; r < rows; ++r) {
+    if (!first) {
+      // As rounded in the exponentials, of this block and the last.
+      const float moved =
+          multiplies_first ? factor * t.largest[r] - factor * tops[r] : factor * (t.largest[r] - tops[r]);
+      t.factor[r] = t.largest[r] == tops[r] ? 1 : std::exp2(moved);
+      sums[r] += t.total[r] * t.factor[r];
+    }
+    t.total[r] = sums[r];
+    t.largest[r] = tops[r];
   }
 }
 

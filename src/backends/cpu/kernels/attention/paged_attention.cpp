@@ -1,0 +1,443 @@
+#include "backends/cpu/kernels/attention/paged_attention.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "backends/cpu/kernels/attention/attention_ahead.h"
+#include "backends/cpu/kernels/attention/attention_blocks.h"
+#include "backends/cpu/kernels/half.h"
+#include "backends/cpu/kernels/targets.h"
+#include "base/thread_pool.h"
+#include "base/work_scope.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention/paged_attention.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#include "backends/cpu/kernels/attention/attention_pack-inl.h"
+#include "backends/cpu/kernels/attention/attention_softmax-inl.h"
+#include "backends/cpu/kernels/attention/attention_tile-inl.h"
+
+#ifndef CAMSHAFT_CPU_PAGED_ATTENTION_UNITS
+#define CAMSHAFT_CPU_PAGED_ATTENTION_UNITS
+namespace camshaft::cpu {
+
+/// Keys of a chunk: of 128 elements they and their values take 256 KiB, half of the smallest L2. Chunks begin at
+/// multiples of it in each sequence, so that a row's sums do not depend on what else is computed with it.
+inline constexpr int64_t kPagedChunk = 256;
+/// A part of a sequence's keys has so many at least.
+inline constexpr int64_t kPagedPart = 1024;
+
+/// The units of a step (attention_blocks.h says what parts are for; the length of a sequence is data here, so the most
+/// that its row of the table can have decides how much memory there is).
+struct PagedUnits {
+  const PagedAttentionArgs& a;
+  int64_t group, most_parts;
+
+  explicit PagedUnits(const PagedAttentionArgs& args)
+      : a(args), group(args.heads / std::max<int64_t>(1, args.key_heads)), most_parts(1) {
+    constexpr int64_t few_tokens = 64, most = 16;
+    if (a.tokens <= few_tokens) most_parts = std::clamp<int64_t>(a.width * a.block_size / kPagedPart, 1, most);
+  }
+  int64_t queries(int64_t s) const { return int64_t{a.starts[s + 1]} - a.starts[s]; }
+  int64_t rows(int64_t s) const { return queries(s) * group; }
+  int64_t row_blocks(int64_t s) const { return (rows(s) + kAttentionRows - 1) / kAttentionRows; }
+  int64_t chunks(int64_t s) const { return (a.past[s] + queries(s) + kPagedChunk - 1) / kPagedChunk; }
+  int64_t parts(int64_t s) const {
+    if (row_blocks(s) != 1) return 1;
+    return std::clamp<int64_t>(chunks(s) / (kPagedPart / kPagedChunk), 1, most_parts);
+  }
+  int64_t units(int64_t s) const { return a.key_heads * row_blocks(s) * parts(s); }
+  /// Of what a part leaves behind for one row.
+  int64_t part_floats() const { return AttentionParts::head_floats + AttentionBlocks::round_up(a.value_size, 16); }
+  int64_t all_part_floats() const { return most_parts > 1 ? a.tokens * a.heads * most_parts * part_floats() : 0; }
+  /// The part `part` of a row.
+  float* part_of(float* parts, int64_t token, int64_t head, int64_t part) const {
+    return parts + ((token * a.heads + head) * most_parts + part) * part_floats();
+  }
+};
+
+/// One thread's.
+struct PagedScratch {
+  float *keys, *values, *dense, *scores, *sums, *queries, *vectors, *largest, *total, *factor;
+  int64_t* rows;  ///< of a chunk's keys: their offset in elements
+
+  static int64_t floats(const PagedAttentionArgs& a, int64_t lanes) {
+    PagedScratch none(a, lanes, nullptr);
+    return none.used_;
+  }
+  PagedScratch(const PagedAttentionArgs& a, int64_t lanes, float* memory) : at_(memory) {
+    const int64_t columns = AttentionBlocks::round_up(a.value_size, lanes);
+    keys = place(4 * lanes * a.size);  // the widest panel
+    values = place(kPagedChunk * columns);
+    dense = place(a.key_type == DType::f32 ? 0 : kPagedChunk * a.size);
+    scores = place(kAttentionRows * kPagedChunk);
+    sums = place(kAttentionRows * columns);
+    queries = place(kAttentionRows * a.size);
+    vectors = place(kAttentionRows * lanes);
+    for (float** part : {&largest, &total, &factor}) *part = place(kAttentionRows);
+    rows = reinterpret_cast<int64_t*>(place(2 * kPagedChunk));
+  }
+
+ private:
+  float* at_;
+  int64_t used_ = 0;
+
+  float* place(int64_t floats) {
+    float* const part = at_ ? at_ + used_ : nullptr;
+    used_ += AttentionScratch::whole_lines(floats);
+    return part;
+  }
+};
+
+}  // namespace camshaft::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+
+template <class Narrow, class Scalar>
+HWY_INLINE void widen_row(const std::byte* from, int64_t n, float* to) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<Narrow, decltype(d)> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* x = reinterpret_cast<const Narrow*>(from);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::PromoteTo(d, hn::LoadU(narrow, x + i)), d, to + i);
+  for (; i < n; ++i) to[i] = to_float(reinterpret_cast<const Scalar*>(from)[i]);
+}
+
+// `n` elements as f32.
+HWY_INLINE void read_row(DType type, const std::byte* from, int64_t n, float* to) {
+  if (type == DType::f32) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+  } else if (type == DType::f16) {
+    widen_row<hwy::float16_t, Half>(from, n, to);
+  } else {
+    widen_row<hwy::bfloat16_t, BFloat>(from, n, to);
+  }
+}
+
+HWY_INLINE void write_row(DType type, const float* from, int64_t n, std::byte* to) {
+  if (type == DType::f32) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+  } else if (type == DType::f16) {
+    for (int64_t i = 0; i < n; ++i) reinterpret_cast<Half*>(to)[i] = to_half(from[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) reinterpret_cast<BFloat*>(to)[i] = to_bfloat(from[i]);
+  }
+}
+
+// The rows of one unit.
+class PagedRows {
+ public:
+  PagedRows(const PagedAttentionArgs& args, const PagedScratch& scratch, int64_t s, int64_t key_head, int64_t first_row,
+            int64_t rows)
+      : a_(args),
+        s_(scratch),
+        group_(args.heads / args.key_heads),
+        columns_(AttentionBlocks::round_up(args.value_size, panel_lanes())),
+        sequence_(s),
+        key_head_(key_head),
+        first_row_(first_row),
+        rows_(rows) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      // The scale goes into the queries, so that nothing is left to do for scores that all are seen.
+      float* query = s_.queries + r * a_.size;
+      read_row(a_.query_type, a_.query + place(r) * a_.size * bytes(a_.query_type), a_.size, query);
+      for (int64_t i = 0; i < a_.size; ++i) query[i] *= a_.scale;
+      queries_[r] = query;
+    }
+  }
+
+  /// Chunks [begin, end) of the keys that the rows see.
+  int64_t first_chunk() const { return seen(0).first / kPagedChunk; }
+  int64_t end_chunk() const { return (seen(rows_ - 1).second + kPagedChunk - 1) / kPagedChunk; }
+
+  void run(int64_t begin, int64_t end) {
+    const int64_t last = seen(rows_ - 1).second;
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+      cancellation_point();
+      // Before what the first row sees there may be blocks of anybody by now.
+      const int64_t first = std::max(chunk * kPagedChunk, seen(0).first);
+      const int64_t keys = std::min((chunk + 1) * kPagedChunk, last) - first;
+      bring_keys(first, keys);
+      HWY_ALIGN float tops[kAttentionRows];
+      multiply_keys(first, keys, tops);
+      add_exponentials<FloatWords>(s_.scores, kPagedChunk, rows_, keys, 1, false, chunk == begin, tops,
+                                   {s_.largest, s_.total, s_.factor, s_.vectors});
+      bring_values(keys);
+      multiply_values(keys, chunk > begin);
+    }
+  }
+
+  /// What has been computed, as the part `part` of each row.
+  void leave_part(const PagedUnits& units, int64_t part, bool is_empty, float* parts) const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      float* to = units.part_of(parts, place(r) / a_.heads, place(r) % a_.heads, part);
+      to[0] = is_empty ? kLowest : s_.largest[r];
+      to[1] = is_empty ? 0 : s_.total[r];
+      if (!is_empty) std::copy_n(s_.sums + r * columns_, a_.value_size, to + AttentionParts::head_floats);
+    }
+  }
+
+  void store() const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t at = place(r);
+      float* sums = s_.sums + r * columns_;
+      float factor = 1, total = s_.total[r];
+      if (a_.sink) {
+        const float sink = a_.sink[at % a_.heads], top = std::max(sink, s_.largest[r]);
+        factor = std::exp(s_.largest[r] - top);
+        total = total * factor + std::exp(sink - top);
+      }
+      const float inverse = factor / total;
+      for (int64_t i = 0; i < a_.value_size; ++i) sums[i] *= inverse;
+      write_row(a_.query_type, sums, a_.value_size, a_.result + at * a_.value_size * bytes(a_.query_type));
+    }
+  }
+
+ private:
+  static int64_t bytes(DType type) { return bit_width(type) / 8; }
+
+  // The row among all tokens' heads.
+  int64_t place(int64_t r) const {
+    const int64_t row = first_row_ + r;
+    return (a_.starts[sequence_] + row / group_) * a_.heads + key_head_ * group_ + row % group_;
+  }
+  // Keys [first, second) that it sees; both grow with the row.
+  std::pair<int64_t, int64_t> seen(int64_t r) const {
+    const int64_t position = a_.past[sequence_] + (first_row_ + r) / group_;
+    const int64_t length = a_.past[sequence_] + a_.starts[sequence_ + 1] - a_.starts[sequence_];
+    return {a_.window > 0 ? std::max<int64_t>(0, position + 1 - a_.window) : 0, a_.causal ? position + 1 : length};
+  }
+
+  // Where keys [first, first + keys) lie: rows of the caches, of all key heads.
+  void find_rows(int64_t first, int64_t keys) {
+    const int32_t* table = a_.table + sequence_ * a_.width;
+    for (int64_t k = 0; k < keys;) {
+      const int64_t position = first + k, inside = position % a_.block_size;
+      const int64_t row = int64_t{table[position / a_.block_size]} * a_.block_size + inside;
+      const int64_t count = std::min(keys - k, a_.block_size - inside);
+      for (int64_t i = 0; i < count; ++i) s_.rows[k + i] = (row + i) * a_.key_heads + key_head_;
+      k += count;
+    }
+  }
+
+  // Keys in f32: where they are, or in `dense`.
+  void bring_keys(int64_t first, int64_t keys) {
+    find_rows(first, keys);
+    for (int64_t k = 0; k < keys; ++k) key_rows_[k] = s_.rows[k] * a_.size;
+    key_base_ = reinterpret_cast<const float*>(a_.keys);
+    if (a_.key_type == DType::f32) return;
+    for (int64_t k = 0; k < keys; ++k) {
+      read_row(a_.key_type, a_.keys + key_rows_[k] * bytes(a_.key_type), a_.size, s_.dense + k * a_.size);
+      key_rows_[k] = k * a_.size;
+    }
+    key_base_ = s_.dense;
+  }
+
+  void bring_values(int64_t keys) {
+    for (int64_t k = 0; k < keys; ++k) {
+      float* row = s_.values + k * columns_;
+      read_row(a_.value_type, a_.values + s_.rows[k] * a_.value_size * bytes(a_.value_type), a_.value_size, row);
+      for (int64_t i = a_.value_size; i < columns_; ++i) row[i] = 0;
+    }
+  }
+
+  void multiply_keys(int64_t first, int64_t keys, float* tops) {
+    const auto [low, high] = std::pair{seen(rows_ - 1).first, seen(0).second};
+    const bool all_are_seen = low <= first && high >= first + keys;
+    const bool few = rows_ <= kAttentionFewRows;
+    const bool finishes = all_are_seen && a_.softcap == 0 && !few;
+    if (few) {
+      few_scores(queries_, rows_, key_base_, key_rows_, keys, a_.size, s_.scores, kPagedChunk);
+    } else {
+      const int64_t width = panel_width(), lanes = panel_lanes();
+      Ahead ahead;
+      ScoreTiles t;
+      t.queries = queries_;
+      t.size = a_.size;
+      t.out_stride = kPagedChunk;
+      t.finish.tops = finishes ? s_.vectors : nullptr;
+      for (int64_t k = 0; k < keys; k += width) {
+        const int64_t count = std::min(width, keys - k), vectors = (count + lanes - 1) / lanes;
+        pack_key_rows(key_base_, key_rows_ + k, count, vectors * lanes, s_.keys);
+        t.panel = s_.keys;
+        t.out = s_.scores + k;
+        t.last_keys = count - (vectors - 1) * lanes;
+        t.finish.first = k == 0;
+        score_tiles<FloatWords>(vectors, rows_, t, ahead);
+      }
+    }
+    if (finishes) {
+      join_lanes<Largest>(s_.vectors, rows_, tops);
+      return;
+    }
+    for (int64_t r = 0; r < rows_; ++r) {
+      const auto [begin, end] = seen(r);
+      tops[r] = mask_row(s_.scores + r * kPagedChunk, keys, begin - first, end - first);
+    }
+  }
+
+  // Scores outside of [begin, end) become -inf; the largest of the others.
+  float mask_row(float* x, int64_t keys, int64_t begin, int64_t end) {
+    end = std::clamp<int64_t>(end, 0, keys);
+    begin = std::clamp<int64_t>(begin, 0, end);
+    float top = mask_scores(x, end, 1, a_.softcap, nullptr, 0);
+    std::fill(x + end, x + keys, kLowest);
+    if (begin == 0) return top;
+    std::fill(x, x + begin, kLowest);
+    top = kLowest;
+    for (int64_t k = begin; k < end; ++k) top = x[k] > top || std::isnan(x[k]) ? x[k] : top;
+    return top;
+  }
+
+  // Rows as columns of a panel: element d of row k at out[d * stored + k].
+  void pack_key_rows(const float* base, const int64_t* rows, int64_t count, int64_t stored, float* out) {
+    if (count < stored) {
+      const PanelTag tag;
+      for (int64_t d = 1; d <= a_.size; ++d) hn::Store(hn::Zero(tag), tag, out + d * stored - panel_lanes());
+    }
+    pack_columns(base, rows, count, a_.size, stored, out);
+  }
+
+  void multiply_values(int64_t keys, bool add) {
+    const int64_t width = panel_width(), lanes = panel_lanes();
+    Ahead ahead;
+    for (int64_t k = 0; k < keys; k += kAttentionDepth) {
+      ValueTile tile;
+      tile.p = s_.scores + k;
+      tile.p_stride = kPagedChunk;
+      tile.v_stride = columns_;
+      tile.sums_stride = columns_;
+      tile.depth = std::min(kAttentionDepth, keys - k);
+      tile.add = add || k > 0;
+      tile.rescale = add && k == 0;
+      tile.factor = s_.factor;
+      for (int64_t c = 0; c < columns_; c += width) {
+        tile.v = s_.values + k * columns_ + c;
+        tile.sums = s_.sums + c;
+        value_tiles<FloatWords>((std::min(width, columns_ - c) + lanes - 1) / lanes, rows_, tile, ahead);
+      }
+    }
+  }
+
+  const PagedAttentionArgs& a_;
+  const PagedScratch& s_;
+  const int64_t group_, columns_, sequence_, key_head_, first_row_, rows_;
+  const float* queries_[kAttentionRows];
+  const float* key_base_ = nullptr;
+  int64_t key_rows_[kPagedChunk];
+};
+
+// Unit `unit` of a sequence.
+void run_unit(const PagedAttentionArgs& a, int64_t s, int64_t unit, float* memory, float* parts) {
+  const PagedUnits units(a);
+  const PagedScratch scratch(a, panel_lanes(), memory);
+  const int64_t count = units.parts(s), part = unit % count, block = unit / count % units.row_blocks(s);
+  const int64_t first = block * kAttentionRows;
+  PagedRows rows(a, scratch, s, unit / count / units.row_blocks(s), first,
+                 std::min(kAttentionRows, units.rows(s) - first));
+  const int64_t low = rows.first_chunk(), chunks = rows.end_chunk() - low;
+  const int64_t begin = low + chunks * part / count, end = low + chunks * (part + 1) / count;
+  rows.run(begin, end);
+  if (count == 1) return rows.store();
+  rows.leave_part(units, part, begin == end, parts);
+}
+
+// The rows of token `token` of sequence `s` from their parts.
+void join_parts(const PagedAttentionArgs& a, int64_t s, int64_t token, float* parts) {
+  const PagedUnits units(a);
+  const int64_t count = units.parts(s), step = units.part_floats();
+  for (int64_t head = 0; head < a.heads; ++head) {
+    float* const first = units.part_of(parts, token, head, 0);
+    float top = a.sink ? a.sink[head] : kLowest;
+    for (int64_t i = 0; i < count; ++i)
+      top = first[i * step] > top || std::isnan(first[i * step]) ? first[i * step] : top;
+    float total = a.sink ? std::exp(a.sink[head] - top) : 0;
+    float* const sums = first + AttentionParts::head_floats;
+    for (int64_t i = 0; i < count; ++i) {
+      const float* part = first + i * step;
+      const float factor = part[0] == top ? 1 : std::exp2((part[0] - top) * 1.442695041f);
+      const float* values = part + AttentionParts::head_floats;
+      const bool is_empty = part[0] == kLowest && part[1] == 0;
+      total += part[1] * factor;
+      for (int64_t v = 0; v < a.value_size; ++v) {
+        const float added = is_empty ? 0 : values[v] * factor;
+        sums[v] = i == 0 ? added : sums[v] + added;
+      }
+    }
+    for (int64_t v = 0; v < a.value_size; ++v) sums[v] /= total;
+    const int64_t bytes = bit_width(a.query_type) / 8;
+    write_row(a.query_type, sums, a.value_size, a.result + (token * a.heads + head) * a.value_size * bytes);
+  }
+}
+
+int64_t paged_scratch_floats(const PagedAttentionArgs& a) {
+  return PagedScratch::floats(a, panel_lanes());
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+HWY_EXPORT(run_unit);
+HWY_EXPORT(join_parts);
+HWY_EXPORT(paged_scratch_floats);
+
+int64_t paged_attention_workspace_bytes(const PagedAttentionArgs& a, int threads) {
+  if (a.tokens * a.heads == 0) return 0;
+  const int64_t before = AttentionScratch::whole_lines(2 * (a.sequences + 1));
+  return (before + PagedUnits(a).all_part_floats() + HWY_DYNAMIC_DISPATCH(paged_scratch_floats)(a) * threads) * 4;
+}
+
+void paged_attention(const PagedAttentionArgs& a, ThreadPool& pool, void* workspace) {
+  const int64_t row_bytes = a.heads * a.value_size * bit_width(a.query_type) / 8;
+  if (a.tokens * row_bytes == 0) return;
+  const int64_t used = a.sequences > 0 ? a.starts[a.sequences] : 0;
+  std::fill(a.result + used * row_bytes, a.result + a.tokens * row_bytes, std::byte());
+
+  const PagedUnits units(a);
+  auto* const first_unit = static_cast<int64_t*>(workspace);  // of each sequence, and the number of all
+  float* const parts = static_cast<float*>(workspace) + AttentionScratch::whole_lines(2 * (a.sequences + 1));
+  float* const memory = parts + units.all_part_floats();
+  double work = 0;
+  first_unit[0] = 0;
+  for (int64_t s = 0; s < a.sequences; ++s) {
+    first_unit[s + 1] = first_unit[s] + units.units(s);
+    work += 4.0 * static_cast<double>(units.rows(s) * a.key_heads) * static_cast<double>(units.chunks(s)) *
+            static_cast<double>(kPagedChunk * a.size);
+  }
+  const int64_t all = first_unit[a.sequences];
+  const int64_t floats = HWY_DYNAMIC_DISPATCH(paged_scratch_floats)(a);
+  // Threads are not woken for less than a few microseconds of work.
+  const int threads = work < 1e6 ? 1 : static_cast<int>(std::min<int64_t>(pool.size(), all));
+  // Units differ in length, so each thread takes the next one; what it computes depends on the unit alone.
+  std::atomic<int64_t> next = 0;
+  pool.run(threads, [&](int thread) {
+    for (int64_t unit = next++; unit < all; unit = next++) {
+      const int64_t s = std::upper_bound(first_unit, first_unit + a.sequences + 1, unit) - first_unit - 1;
+      HWY_DYNAMIC_DISPATCH(run_unit)(a, s, unit - first_unit[s], memory + thread * floats, parts);
+    }
+  });
+  if (units.most_parts == 1) return;
+  for (int64_t s = 0; s < a.sequences; ++s)
+    if (units.parts(s) > 1)
+      for (int64_t token = a.starts[s]; token < a.starts[s + 1]; ++token)
+        HWY_DYNAMIC_DISPATCH(join_parts)(a, s, token, parts);
+}
+
+}  // namespace camshaft::cpu
+#endif

@@ -1,0 +1,144 @@
+#include "backends/cpu/tactics/paged.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/attention/paged_attention.h"
+#include "backends/cpu/kernels/move/paged_store.h"
+#include "backends/cpu/tactics/simple_kernel.h"
+#include "compile/plan/shape_check.h"
+#include "ir/ops/paged.h"
+#include "ir/ops/strides.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+bool is_narrow_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+std::optional<double> estimate_paged_store(const RegionView& region) {
+  if (!region.node.op.as<ops::PagedStore>()) return std::nullopt;
+  const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
+  if (holds_objects(dtype) || bit_width(dtype) < 8) return std::nullopt;
+  const double rows = elements_at_optimum(region, region.node.inputs[ops::PagedStore::in_rows]);
+  return seconds_per_launch + 2 * rows * bit_width(dtype) / 8 * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_paged_store(const RegionView&, PackedConstants&) {
+  return simple_kernel(
+      [](const KernelShapes& shapes) {
+        const Dims &cache = shapes.inputs[0].dims, &rows = shapes.inputs[1].dims;
+        for (size_t d = 1; d < rows.size(); ++d) require_equal(rows[d], cache[d + 1], "an axis of the rows of a cache");
+        require_equal(shapes.inputs[2].dims[0], rows[0], "the number of slots of a cache");
+        PagedStore store;
+        store.places = cache[0] * cache[1];
+        store.count = rows[0];
+        store.row_bytes = ops::product(cache, 2, cache.size()) * bit_width(shapes.inputs[0].dtype) / 8;
+        return [store, type = shapes.inputs[2].dtype](const LaunchArguments& a) {
+          store.run(a.pool, a.inputs[0], a.inputs[1], a.inputs[2], type, a.outputs[0]);
+        };
+      },
+      true);
+}
+
+class PagedAttentionLaunch final : public Launch {
+ public:
+  PagedAttentionLaunch(const ops::PagedAttention& op, const KernelShapes& shapes) : threads_(shapes.threads) {
+    using Op = ops::PagedAttention;
+    const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
+    const Dims &values = shapes.inputs[Op::in_values].dims, &table = shapes.inputs[Op::in_table].dims;
+    for (size_t d = 0; d < 3; ++d) require_equal(values[d], keys[d], "an axis of the caches of paged_attention");
+    if (keys[2] < 1 || op.heads % keys[2] != 0)
+      throw Error(ErrorCode::invalid_argument, "the heads of paged_attention cannot share those of the keys");
+    require_equal(query[1], op.heads * keys[3], "the width of the query of paged_attention");
+    require_equal(shapes.inputs[Op::in_past].dims[0], table[0], "the number of sequences of paged_attention");
+    require_equal(shapes.inputs[Op::in_starts].dims[0], table[0] + 1, "the number of starts of paged_attention");
+    has_sink_ = shapes.inputs.size() > Op::in_sink && !shapes.inputs[Op::in_sink].dims.empty();
+    if (has_sink_) require_equal(shapes.inputs[Op::in_sink].dims[0], op.heads, "the number of sinks");
+    args_.tokens = query[0];
+    args_.sequences = table[0];
+    args_.width = table[1];
+    args_.blocks = keys[0];
+    args_.block_size = keys[1];
+    args_.heads = op.heads;
+    args_.key_heads = keys[2];
+    args_.size = keys[3];
+    args_.value_size = values[3];
+    args_.scale = static_cast<float>(op.scale);
+    args_.softcap = static_cast<float>(op.softcap);
+    args_.window = op.window;
+    args_.causal = op.causal;
+    args_.query_type = shapes.inputs[Op::in_query].dtype;
+    args_.key_type = shapes.inputs[Op::in_keys].dtype;
+    args_.value_type = shapes.inputs[Op::in_values].dtype;
+  }
+
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(paged_attention_workspace_bytes(args_, threads_));
+  }
+
+  void run(const LaunchArguments& arguments) override {
+    using Op = ops::PagedAttention;
+    PagedAttentionArgs a = args_;
+    a.query = arguments.inputs[Op::in_query];
+    a.keys = arguments.inputs[Op::in_keys];
+    a.values = arguments.inputs[Op::in_values];
+    a.starts = input<int32_t>(arguments, Op::in_starts);
+    a.past = input<int32_t>(arguments, Op::in_past);
+    a.table = input<int32_t>(arguments, Op::in_table);
+    a.sink = has_sink_ ? input<float>(arguments, Op::in_sink) : nullptr;
+    a.result = arguments.outputs[0];
+    ops::check_sequences({.starts = a.starts,
+                          .past = a.past,
+                          .table = a.table,
+                          .sequences = a.sequences,
+                          .width = a.width,
+                          .tokens = a.tokens,
+                          .blocks = a.blocks,
+                          .block_size = a.block_size});
+    paged_attention(a, arguments.pool, arguments.workspace);
+  }
+
+ private:
+  int threads_;
+  bool has_sink_ = false;
+  PagedAttentionArgs args_;
+};
+
+class PagedAttentionKernel final : public Kernel {
+ public:
+  explicit PagedAttentionKernel(ops::PagedAttention op) : op_(op) {}
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    return std::make_unique<PagedAttentionLaunch>(op_, shapes);
+  }
+
+ private:
+  ops::PagedAttention op_;
+};
+
+std::optional<double> estimate_paged_attention(const RegionView& region) {
+  using Op = ops::PagedAttention;
+  const auto* op = region.node.op.as<Op>();
+  if (!op) return std::nullopt;
+  const auto type = [&](size_t i) -> const TensorType& { return region.graph.type(region.node.inputs[i]); };
+  for (const size_t i : {size_t{Op::in_query}, size_t{Op::in_keys}, size_t{Op::in_values}})
+    if (!is_narrow_float(type(i).dtype)) return std::nullopt;
+  const bool has_sink = region.node.inputs.size() > Op::in_sink && region.node.inputs[Op::in_sink] != no_value;
+  if (has_sink && type(Op::in_sink).dtype != DType::f32) return std::nullopt;
+  const double length =
+      size_at_optimum(region, type(Op::in_table).shape[1]) * size_at_optimum(region, type(Op::in_keys).shape[1]);
+  const double flops = 4 * elements_at_optimum(region, region.node.inputs[Op::in_query]) * length;
+  return seconds_per_launch + 1.2 * flops * seconds_per_flop;
+}
+
+std::shared_ptr<const Kernel> compile_paged_attention(const RegionView& region, PackedConstants&) {
+  return std::make_shared<PagedAttentionKernel>(*region.node.op.as<ops::PagedAttention>());
+}
+
+}  // namespace
+
+const CpuTactic paged_store_tactic{"paged_store", estimate_paged_store, compile_paged_store};
+const CpuTactic paged_attention_tactic{"paged_attention", estimate_paged_attention, compile_paged_attention};
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,114 @@
+// The reference evaluation of caches in blocks.
+#include "ir/ops/paged.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/pieces.h"
+#include "ir/ops/shape_rules.h"
+#include "reference/element_io.h"
+#include "reference/elements.h"
+
+namespace camshaft::ops {
+
+std::vector<Tensor> PagedStore::evaluate(const EvalContext& context) const {
+  const Tensor rows = unpack_subbyte(context.input(in_rows));
+  Tensor out = unpack_subbyte(context.input(in_cache)).copy();
+  const Dims& dims = out.dims();
+  Dims expected(dims.begin() + 1, dims.end());
+  expected[0] = rows.dims().at(0);
+  const std::vector<int64_t> slots = context.input(in_slots).to_ints();
+  if (rows.dims() != expected || static_cast<int64_t>(slots.size()) != expected[0])
+    fail_rule("{} slots for rows of shape {}, and a cache of {}", slots.size(), to_string(rows.dims()),
+              to_string(dims));
+  const int64_t places = dims[0] * dims[1];
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (slots[i] >= places) fail_rule("row {} goes to slot {} of {}", i, slots[i], places);
+  if (rows.size() == 0) return {pack_subbyte(out, context.input(in_cache).dtype())};
+  visit_storage(out.dtype(), [&]<class T>(const T&) {
+    T* to = out.as_mutable<T>();
+    const T* from = rows.as<T>();
+    const int64_t inner = rows.size() / expected[0];
+    PacedCancellation cancellation;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      cancellation.did(1 + inner);
+      if (slots[i] >= 0) std::copy_n(from + static_cast<int64_t>(i) * inner, inner, to + slots[i] * inner);
+    }
+  });
+  return {pack_subbyte(out, context.input(in_cache).dtype())};
+}
+
+std::vector<Tensor> PagedAttention::evaluate(const EvalContext& context) const {
+  const Tensor &query = context.input(in_query), &keys = context.input(in_keys), &values = context.input(in_values);
+  const Dims& dims = keys.dims();
+  const int64_t key_heads = dims[2], size = dims[3], value_size = values.dims()[3];
+  if (key_heads < 1 || heads % key_heads != 0)
+    fail_rule("{} heads of the query cannot share {} of the keys", heads, key_heads);
+  if (query.dims()[1] != (Dim(heads) * Dim(size)).value())
+    fail_rule("{} heads of {} are no rows of {}", heads, size, query.dims()[1]);
+  if (!std::equal(dims.begin(), dims.begin() + 3, values.dims().begin()))
+    fail_rule("the caches have shapes {} and {}", to_string(dims), to_string(values.dims()));
+  const Tensor &starts = context.input(in_starts), &past = context.input(in_past), &table = context.input(in_table);
+  if (starts.size() != past.size() + 1 || table.dims()[0] != past.size())
+    fail_rule("{} starts, {} past lengths and {} rows of a block table", starts.size(), past.size(), table.dims()[0]);
+  if (context.has(in_sink) && context.input(in_sink).size() != heads)
+    fail_rule("{} sinks for {} heads", context.input(in_sink).size(), heads);
+  const PagedSequences at{.starts = starts.as<int32_t>(),
+                          .past = past.as<int32_t>(),
+                          .table = table.as<int32_t>(),
+                          .sequences = past.size(),
+                          .width = table.dims()[1],
+                          .tokens = query.dims()[0],
+                          .blocks = dims[0],
+                          .block_size = dims[1]};
+  check_sequences(at);
+
+  Tensor y(query.dtype(), {at.tokens, (Dim(heads) * Dim(value_size)).value()});
+  if (y.size() == 0) return {std::move(y)};
+  std::byte* data = y.mutable_data();
+  std::vector<double> sinks(static_cast<size_t>(heads));
+  if (context.has(in_sink))
+    load_elements(context.input(in_sink).dtype(), context.input(in_sink).data(), 0, 1, heads, sinks.data());
+  for_pieces(context.pool, at.tokens * heads, 1, [&](int64_t begin, int64_t end) {
+    std::vector<double> q(static_cast<size_t>(size)), k(q.size()), v(static_cast<size_t>(value_size)), sum(v.size());
+    std::vector<double> scores;
+    PacedCancellation cancellation;
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t token = row / heads, head = row % heads, key_head = head / (heads / key_heads);
+      std::fill(sum.begin(), sum.end(), 0.0);
+      // Of sequences without tokens, that begin there too, the last one has it.
+      const int64_t s = std::upper_bound(at.starts, at.starts + at.sequences + 1, token) - at.starts - 1;
+      if (s >= 0 && s < at.sequences) {
+        load_elements(query.dtype(), query.data(), row * size, 1, size, q.data());
+        const auto [first, last] = at.seen(*this, s, at.past[s] + token - at.starts[s]);
+        scores.resize(static_cast<size_t>(last - first));
+        double top = context.has(in_sink) ? sinks[static_cast<size_t>(head)] : -std::numeric_limits<double>::infinity();
+        for (int64_t p = first; p < last; ++p) {
+          cancellation.did(size + value_size);
+          load_elements(keys.dtype(), keys.data(), (at.slot(s, p) * key_heads + key_head) * size, 1, size, k.data());
+          double score = 0;
+          for (size_t d = 0; d < q.size(); ++d) score += q[d] * k[d];
+          score *= scale;
+          if (softcap > 0) score = softcap * std::tanh(score / softcap);
+          scores[static_cast<size_t>(p - first)] = score;
+          top = score > top || std::isnan(score) ? score : top;
+        }
+        double total = context.has(in_sink) ? std::exp(sinks[static_cast<size_t>(head)] - top) : 0;
+        for (int64_t p = first; p < last; ++p) {
+          const double weight = std::exp(scores[static_cast<size_t>(p - first)] - top);
+          total += weight;
+          load_elements(values.dtype(), values.data(), (at.slot(s, p) * key_heads + key_head) * value_size, 1,
+                        value_size, v.data());
+          for (size_t d = 0; d < v.size(); ++d) sum[d] += weight * v[d];
+        }
+        for (double& element : sum) element /= total;
+      }
+      store_elements(y.dtype(), data, row * value_size, 1, value_size, sum.data());
+    }
+  });
+  return {std::move(y)};
+}
+
+}  // namespace camshaft::ops

@@ -1,0 +1,120 @@
+#include "ir/ops/paged.h"
+
+#include <algorithm>
+
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/run_node.h"
+#include "base/error.h"
+#include "reference/random_paged.h"
+
+namespace camshaft::cpu::paged_test {
+namespace {
+
+TEST(PagedAttention, RandomSteps) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const RandomPaged made = random_paged(random, DType::f32, DType::f32, {.sequences = round % 5});
+      NodeTest(made.op, made.inputs, {}, "paged_attention", 4e-6).check(1 + round % 3);
+      if (testing::Test::HasFailure()) return;
+    }
+  });
+}
+
+TEST(PagedAttention, NarrowQueriesAndCaches) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (const DType query : {DType::f32, DType::f16, DType::bf16})
+      for (const DType cache : {DType::f32, DType::f16, DType::bf16})
+        for (int round = 0; round < 6; ++round) {
+          const RandomPaged made = random_paged(random, query, cache, {});
+          const double rounding = query == DType::bf16 ? 5e-3 : query == DType::f16 ? 6e-4 : 4e-6;
+          NodeTest(made.op, made.inputs, {}, "paged_attention", rounding).check(2);
+          if (testing::Test::HasFailure()) return;
+        }
+  });
+}
+
+// Several chunks of keys, blocks of rows, and parts of one token's keys.
+TEST(PagedAttention, LongSequences) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 6; ++round) {
+      const PagedSizes sizes{
+          .sequences = 2, .most_queries = round % 2 ? 100 : 2, .most_past = 5000, .most_size = 70, .block_size = 16};
+      const RandomPaged made = random_paged(random, DType::f32, round % 3 ? DType::f16 : DType::f32, sizes);
+      NodeTest(made.op, made.inputs, {}, "paged_attention", 1e-5).check(2);
+      if (testing::Test::HasFailure()) return;
+    }
+  });
+}
+
+// What others compute beside it, in however many steps, leaves a token's result as it is, bit by bit.
+TEST(PagedAttention, ATokenDoesNotDependOnOtherSequences) {
+  Random random = test_random();
+  for (int round = 0; round < 20; ++round) {
+    const RandomPaged both =
+        random_paged(random, DType::f32, DType::f32, {.sequences = 2, .most_past = 1500, .block_size = 16});
+    const std::vector<Tensor> together = NodeTest(both.op, both.inputs, {}, "paged_attention").run(2);
+    RandomPaged one = both;
+    const int32_t* starts = both.inputs[3].as<int32_t>();
+    const int64_t tokens = starts[1], width = both.inputs[5].dims()[1];
+    one.inputs[0] = Tensor(DType::f32, {tokens, both.inputs[0].dims()[1]});
+    std::copy_n(both.inputs[0].data(), one.inputs[0].bytes(), one.inputs[0].mutable_data());
+    one.inputs[3] = Tensor::of<int32_t>(DType::i32, {2}, {0, static_cast<int32_t>(tokens)});
+    one.inputs[4] = Tensor::of<int32_t>(DType::i32, {1}, {both.inputs[4].as<int32_t>()[0]});
+    one.inputs[5] = Tensor(DType::i32, {1, width});
+    std::copy_n(both.inputs[5].data(), one.inputs[5].bytes(), one.inputs[5].mutable_data());
+    const std::vector<Tensor> alone = NodeTest(one.op, one.inputs, {}, "paged_attention").run(1);
+    ASSERT_EQ(alone.size(), 1u);
+    EXPECT_TRUE(std::equal(alone[0].data(), alone[0].data() + alone[0].bytes(), together[0].data())) << round;
+  }
+}
+
+TEST(PagedAttention, TablesThatLieAreRefused) {
+  Random random = test_random();
+  for (int round = 0; round < 30; ++round) {
+    RandomPaged made;
+    do made = random_paged(random, DType::f32, DType::f32, {});
+    while (made.inputs[3].as<int32_t>()[1] == 0);  // the first sequence has tokens
+    const int changed = round % 4;
+    Tensor& table = made.inputs[changed < 2 ? 5 : changed == 2 ? 4 : 3];
+    Tensor copy = table.copy();
+    constexpr int32_t far = 1 << 30;
+    const int32_t values[] = {-1, static_cast<int32_t>(made.inputs[1].dims()[0]), far, far};
+    copy.as_mutable<int32_t>()[changed == 3 ? 1 : 0] = values[changed];
+    table = copy;
+    EXPECT_THROW(NodeTest(made.op, made.inputs, {}, "paged_attention").run(2), Error) << changed;
+  }
+}
+
+TEST(PagedStore, RowsAtTheirSlots) {
+  Random random = test_random();
+  for (int round = 0; round < 60; ++round) {
+    const DType dtype = std::vector{DType::f32, DType::f16, DType::i8, DType::f64}[static_cast<size_t>(round % 4)];
+    const Dims cache{random.integer(0, 5), random.integer(1, 4), random.integer(0, 3), random.integer(1, 9)};
+    const int64_t rows = cache[0] == 0 ? 0 : random.integer(0, 8), places = cache[0] * cache[1];
+    Tensor slots(round % 3 ? DType::i64 : DType::i32, {rows});
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t slot = random.integer(-1, places - 1);
+      if (slots.dtype() == DType::i64) slots.as_mutable<int64_t>()[i] = slot;
+      if (slots.dtype() == DType::i32) slots.as_mutable<int32_t>()[i] = static_cast<int32_t>(slot);
+    }
+    NodeTest test(
+        ops::PagedStore{},
+        {random_tensor(random, dtype, cache), random_tensor(random, dtype, {rows, cache[2], cache[3]}), slots}, {},
+        "paged_store");
+    test.check(1 + round % 3);
+    test.over = 0;
+    test.check(1);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(PagedStore, SlotsBeyondTheCacheAreRefused) {
+  const Tensor cache(DType::f32, {2, 3, 1}), rows(DType::f32, {1, 1}), slot = Tensor::from_ints({6});
+  EXPECT_THROW(NodeTest(ops::PagedStore{}, {cache, rows, slot}, {}, "paged_store").run(1), Error);
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::paged_test

@@ -1,0 +1,73 @@
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "ir/ops/paged.h"
+#include "reference/single_op.h"
+
+namespace camshaft::ops::paged_reference_test {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+Tensor i32(Dims dims, const std::vector<int32_t>& values) {
+  return Tensor::of<int32_t>(DType::i32, std::move(dims), values);
+}
+
+TEST(PagedStoreReference, LaterRowsStayAndNegativeSlotsAreLeftOut) {
+  const Tensor cache = f32({2, 2, 1}, {1, 2, 3, 4}), rows = f32({4, 1}, {5, 6, 7, 8});
+  EXPECT_EQ(run_op(PagedStore{}, {cache, rows, i64({4}, {2, -1, 0, 2})})[0], f32({2, 2, 1}, {7, 2, 8, 4}));
+  EXPECT_THROW(run_op(PagedStore{}, {cache, rows, i64({4}, {0, 1, 2, 4})}), Error);
+}
+
+// One head of one element; all keys are 0, so that what is seen counts the same.
+TEST(PagedAttentionReference, SeesItsSequenceUpToItself) {
+  const Tensor query = f32({4, 1}, {1, 1, 1, 1}), keys = f32({3, 2, 1, 1}, {0, 0, 0, 0, 0, 0});
+  // Position 0 of the first sequence, which begins in block 2, is 8, then 4, then 16; that of the second is 1.
+  const Tensor values = f32({3, 2, 1, 1}, {16, infinity, 1, infinity, 8, 4});
+  const Tensor starts = i32({3}, {0, 2, 3}), past = i32({2}, {1, 0}), table = i32({2, 2}, {2, 0, 1, -1});
+  PagedAttention op;
+  EXPECT_EQ(run_op(op, {query, keys, values, starts, past, table})[0], f32({4, 1}, {6, 28.0F / 3, 1, 0}));
+  op.window = 2;
+  EXPECT_EQ(run_op(op, {query, keys, values, starts, past, table})[0], f32({4, 1}, {6, 10, 1, 0}));
+  op.causal = false;
+  op.window = 0;
+  EXPECT_EQ(run_op(op, {query, keys, values, starts, past, table})[0], f32({4, 1}, {28.0F / 3, 28.0F / 3, 1, 0}));
+}
+
+TEST(PagedAttentionReference, CapsAndSinks) {
+  const Tensor query = f32({1, 2}, {1, 2}), keys = f32({1, 2, 1, 1}, {0, 3}), values = f32({1, 2, 1, 1}, {1, 2});
+  const Tensor starts = i32({2}, {0, 1}), past = i32({1}, {1}), table = i32({1, 1}, {0});
+  PagedAttention op;
+  op.heads = 2;
+  op.scale = 0.5;
+  op.softcap = 2;
+  const Tensor sinks = f32({2}, {1, -infinity});
+  const Tensor y = run_op(op, {query, keys, values, starts, past, table, sinks})[0];
+  for (const int head : {0, 1}) {
+    const double weight = std::exp(2 * std::tanh((head + 1) * 0.75)), sink = head == 0 ? std::exp(1.0) : 0;
+    EXPECT_NEAR(y.as<float>()[head], (1 + 2 * weight) / (1 + weight + sink), 1e-6);
+  }
+}
+
+TEST(PagedAttentionReference, RefusesTablesThatLie) {
+  const Tensor query = f32({2, 1}, {1, 1}), cache = f32({2, 2, 1, 1}, {0, 0, 0, 0});
+  const auto refused = [&](const Tensor& starts, const Tensor& past, const Tensor& table) {
+    try {
+      run_op(PagedAttention{}, {query, cache, cache, starts, past, table});
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_NE(refused(i32({2}, {0, 2}), i32({1}, {1}), i32({1, 2}, {0, 2})).find("names block 2 of 2"),
+            std::string::npos);
+  EXPECT_NE(refused(i32({2}, {0, 2}), i32({1}, {3}), i32({1, 2}, {0, 1})).find("too short"), std::string::npos);
+  EXPECT_NE(refused(i32({2}, {0, 3}), i32({1}, {0}), i32({1, 2}, {0, 1})).find("tokens 0 to 3 of 2"),
+            std::string::npos);
+  EXPECT_NE(refused(i32({2}, {0, 2}), i32({1}, {-1}), i32({1, 2}, {0, 1})).find("-1 tokens"), std::string::npos);
+  EXPECT_NE(refused(i32({2}, {1, 2}), i32({1}, {0}), i32({1, 2}, {0, 1})).find("starts at token 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace camshaft::ops::paged_reference_test
