@@ -154,9 +154,9 @@ inline constexpr samples_detail::SampleText large_operators[] = {
      "%y, %h = recurrent {cell=rnn, activations=[\"tanh\"], alphas=[0.0], betas=[0.0]} (%x, %w, %r)"},
     {"%q: f32[1, 524288, 3], %k: f32[1, 524288, 3], %v: f32[1, 524288, 4]",
      "%y, %s = linear_attention {} (%q, %k, %v)"},
-    {"%c: f32[1024, 1024, 2], %r: f32[1, 2]", "const %s: i64[1] = 5\n%y = paged_store {} (%c, %r, %s)"},
-    {"%q: f32[2048, 2], %k: f32[1, 2048, 1, 2], %v: f32[1, 2048, 1, 2]",
-     "const %s: i32[2] = [0, 2048]\nconst %p: i32[1] = 0\nconst %t: i32[1, 1] = 0\n"
+    {"%c: f32[1, 2, 1], %r: f32[1048576, 1]", "const %s: i64[1048576] = 1\n%y = paged_store {} (%c, %r, %s)"},
+    {"%q: f32[1048576, 1], %k: f32[1, 512, 1, 1], %v: f32[1, 512, 1, 1]",
+     "const %s: i32[2] = [0, 512]\nconst %p: i32[1] = 0\nconst %t: i32[1, 1] = 0\n"
      "%y = paged_attention {} (%q, %k, %v, %s, %p, %t)"},
     {"%x: f32[1048576, 1], %y: f32[2, 1]", "%d = pairwise_distance {} (%x, %y)"},
     {"%x: f32[1048576, 2]", "%y = score_transform {transform=softmax} (%x)"},
