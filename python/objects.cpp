@@ -103,8 +103,8 @@ PyObject* numbers(const std::vector<int64_t>& values) {
 
 PyObject* described(const std::vector<TensorInfo>& infos) {
   return list_of(infos, [](const TensorInfo& info) {
-    return Py_BuildValue("(NNNNN)", text(info.name), text(to_string(info.dtype)), numbers(info.dims),
-                         list_of(info.dim_names, text), text(info.type));
+    return Py_BuildValue("(NNNNNN)", text(info.name), text(to_string(info.dtype)), numbers(info.dims),
+                         list_of(info.dim_names, text), text(info.type), text(info.aliased_input));
   });
 }
 

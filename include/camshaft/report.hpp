@@ -24,6 +24,9 @@ struct TensorInfo {
   /// The whole type as text: "f32[batch, 3]", "seq[n]<f32[?, 3]>" (? for sizes in which elements may differ), "opt<…>",
   /// "map<i64, f32>".
   std::string type;
+  /// Of an output: the input whose memory it may be bound to, at its beginning; a run then updates that in place, and
+  /// copies nothing. Empty: none.
+  std::string aliased_input;
 };
 
 /// A way of running a layer that a build looked at.
@@ -228,7 +231,7 @@ namespace detail {
 
 inline TensorInfo tensor_info(const Record& r) {
   return {r["name"].text(), parse_dtype(r["dtype"].text()), r["dims"].integers(), r["dim_names"].texts(),
-          r["type"].text()};
+          r["type"].text(), r["aliased_input"].text()};
 }
 
 inline Profile profile(const Record& r) {

@@ -31,10 +31,12 @@ class TensorInfo(NamedTuple):
     shape: tuple[int, ...]  # -1 where the size is dynamic
     dim_names: tuple[str, ...]  # the same as text: numbers, symbols ("batch") or expressions of them
     type: str  # "f32[batch, 3]"
+    # Of an output: the input whose memory it may be bound to, which a run then updates in place; empty: none.
+    aliased_input: str = ""
 
 
 def infos_of(tuples: Iterable[_native.Described]) -> list[TensorInfo]:
-    return [TensorInfo(name, dtype, tuple(dims), tuple(names), kind) for name, dtype, dims, names, kind in tuples]
+    return [TensorInfo(name, dtype, tuple(dims), tuple(names), *rest) for name, dtype, dims, names, *rest in tuples]
 
 
 class Engine:

@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 from typing_extensions import CapsuleType, TypeAlias
 
 Capsule: TypeAlias = CapsuleType
-Described: TypeAlias = tuple[str, str, list[int], list[str], str]
+Described: TypeAlias = tuple[str, str, list[int], list[str], str, str]
 """(name, dtype, dims, dim names, type) of an input or output."""
 _Profiles: TypeAlias = Sequence[Sequence[tuple[str, Sequence[int], Sequence[int], Sequence[int]]]]
 _Shapes: TypeAlias = Sequence[tuple[str, Sequence[int]]]

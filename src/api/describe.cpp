@@ -71,7 +71,8 @@ json describe(const TensorInfo& info) {
           {"dtype", to_string(info.dtype)},
           {"dims", info.dims},
           {"dim_names", info.dim_names},
-          {"type", info.type}};
+          {"type", info.type},
+          {"aliased_input", info.aliased_input}};
 }
 
 json describe(const Profile& profile) {

@@ -17,6 +17,7 @@
 #include "reference/operations.h"
 #include "runtime/adapters.h"
 #include "runtime/context_impl.h"
+#include "runtime/shared_memory_check.h"
 #include "runtime/tensor_view.h"
 
 namespace camshaft {
@@ -268,6 +269,13 @@ void Context::Impl::check_memory(const std::string& what, const TensorInfo& info
   if (data && executor.queue()) executor.queue()->check_memory(data, device, what);
 }
 
+void Context::Impl::set_memory(size_t input, const CallerBuffer& buffer) {
+  memory.inputs[input] = buffer;
+  // A decoder's small inputs change in each step, beside hundreds of caches that stay.
+  may_overlap = may_overlap || std::any_of(memory.outputs.begin(), memory.outputs.end(),
+                                           [&](const CallerBuffer& output) { return overlap(output, buffer); });
+}
+
 void Context::Impl::run(std::optional<void*> stream) {
   // No memory can be taken while the caller records the stream.
   const bool is_recorded = stream && executor.queue()->is_recorded(*stream);
@@ -292,6 +300,8 @@ void Context::Impl::run(std::optional<void*> stream) {
                   fmt::format("input '{}' of shape {} needs {} bytes, {} are bound", info.name,
                               to_string(*input_dims[i]), needed, memory.inputs[i].bytes));
   }
+  if (may_overlap) check_overlaps(memory, bound, engine->plan, engine->outputs);
+  may_overlap = false;
   if (!adapters.empty() && !memory.inputs[adapter_input].device.is_gpu()) {
     int64_t chosen = 0;
     std::memcpy(&chosen, memory.inputs[adapter_input].data, sizeof(chosen));
@@ -334,6 +344,7 @@ void Context::set_input_shape(const std::string& name, const std::vector<int64_t
                                                            name, described(info), to_string(dims), d));
   }
   impl_->input_dims[i] = dims;
+  impl_->may_overlap = true;
 }
 
 void Context::bind_input(const std::string& name, const void* data, size_t bytes, DeviceId device) {
@@ -343,7 +354,7 @@ void Context::bind_input(const std::string& name, const void* data, size_t bytes
                 fmt::format("input '{}' is {}: bind a tensor with camshaft_context_set_input", name,
                             impl_->engine->inputs[i].type));
   impl_->check_memory(fmt::format("input '{}'", name), impl_->engine->inputs[i], data, device);
-  impl_->memory.inputs[i] = {static_cast<std::byte*>(const_cast<void*>(data)), bytes, device};
+  impl_->set_memory(i, {static_cast<std::byte*>(const_cast<void*>(data)), bytes, device});
 }
 
 void Context::set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data, DeviceId device) {
@@ -371,13 +382,14 @@ void Context::set_input(const std::string& name, const TensorView& value) {
   set_input_shape(name, copy.dims());
   impl_->container_inputs[i] = std::move(copy);
   Tensor& kept = impl_->container_inputs[i];
-  impl_->memory.inputs[i] = {const_cast<std::byte*>(kept.data()), kept.bytes(), DeviceId::host};
+  impl_->set_memory(i, {const_cast<std::byte*>(kept.data()), kept.bytes(), DeviceId::host});
 }
 
 void Context::bind_output(const std::string& name, void* data, size_t bytes, DeviceId device) {
   const size_t o = impl_->output_index(name);
   impl_->check_memory(fmt::format("output '{}'", name), impl_->engine->outputs[o], data, device);
   impl_->memory.outputs[o] = {static_cast<std::byte*>(data), data ? bytes : 0, device};
+  impl_->may_overlap = true;
 }
 
 std::vector<int64_t> Context::output_shape(const std::string& name) {

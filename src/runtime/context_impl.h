@@ -28,6 +28,7 @@ struct Context::Impl {
   void run(std::optional<void*> stream = std::nullopt);
   /// Throws Error(invalid_argument) for memory that an input or output ("input 'x'") cannot be in.
   void check_memory(const std::string& what, const TensorInfo& info, const void* data, DeviceId device) const;
+  void set_memory(size_t input, const CallerBuffer& buffer);
   /// Throws Error(invalid_argument) for an empty completion, or while one is running.
   void start_async(std::function<void(std::exception_ptr)> completion);
 
@@ -38,6 +39,7 @@ struct Context::Impl {
   Executor executor;
   CallerMemory memory;
   std::vector<std::string> adapters;  ///< by the name that chooses them, see runtime/adapters.h
+  bool may_overlap = true;            ///< a binding has changed since outputs were found to share no memory
   size_t adapter_input = 0;           ///< of an engine that has some
   bool has_run = false;
 

@@ -6,6 +6,7 @@
 
 #include "base/available_cores.h"
 #include "compile/lower.h"
+#include "compile/plan/aliased_inputs.h"
 #include "compile/plan/bound_plan.h"
 #include "compile/plan/place_values.h"
 #include "engine/damaged.h"
@@ -50,6 +51,9 @@ void Engine::Impl::finish(bool defers_weights) {
   for (const PlanStep& step : plan.steps)
     if (step.node >= 0) tactics[static_cast<size_t>(step.node)] = step.tactic;
   describe_borders();
+  const std::vector<int32_t> aliased = aliased_inputs(plan);
+  for (size_t o = 0; o < outputs.size(); ++o)
+    if (aliased[o] >= 0) outputs[o].aliased_input = inputs[static_cast<size_t>(aliased[o])].name;
   if (defers_weights) return;
   if (const auto queue = backend->make_queue()) upload_constants(plan, *queue);
 }

@@ -23,6 +23,9 @@ struct TensorInfo {
   /// The whole type as text: "f32[batch, 3]", "seq[n]<f32[?, 3]>" (? for sizes in which elements may differ), "opt<…>",
   /// "map<i64, f32>".
   std::string type;
+  /// Of an output: the input whose memory it may be bound to, at its beginning; a run then updates that in place, and
+  /// copies nothing. Empty: none.
+  std::string aliased_input;
 };
 
 /// Row-major dense elements somewhere in memory; does not own them.
