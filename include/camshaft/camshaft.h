@@ -382,7 +382,8 @@ CAMSHAFT_API camshaft_status camshaft_is_engine_file(const char* path, int32_t* 
 
 /* What it runs on: memory of a GPU that is bound must be this one's. */
 CAMSHAFT_API camshaft_device camshaft_engine_device(const camshaft_engine* engine);
-/* {inputs and outputs: [{name, dtype, dims (-1 where a size is dynamic), dim_names, type}], profiles: [{input: {min,
+/* {inputs and outputs: [{name, dtype, dims (-1 where a size is dynamic), dim_names, type,
+ * aliased_input (of an output: the input that it may share memory with; else empty)}], profiles: [{input: {min,
  * opt, max}}], metadata: {name: text}, device: {kind, name, isa, cores, memory_bytes, features, limits}, refittable:
  * whether its weights can be replaced}. */
 CAMSHAFT_API camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info);
@@ -488,9 +489,9 @@ CAMSHAFT_API camshaft_status camshaft_context_set_input(camshaft_context* contex
 /* The same for memory alone, where the shape is set. */
 CAMSHAFT_API camshaft_status camshaft_context_bind_input(camshaft_context* context, const char* name, const void* data,
                                                          size_t bytes, camshaft_device device);
-/* Binds the caller's memory as an output; a run fails if it turns out too small. It must not overlap other bound
- * memory. Outputs that are not bound are kept by the context; null unbinds, and `device` then says where the context
- * keeps the output. */
+/* Binds the caller's memory as an output; a run fails if it turns out too small, or overlaps other bound memory. An
+ * output that has an `aliased_input` may begin where that does: a run then updates it in place. Outputs that are not
+ * bound are kept by the context; null unbinds, and `device` then says where the context keeps the output. */
 CAMSHAFT_API camshaft_status camshaft_context_bind_output(camshaft_context* context, const char* name, void* data,
                                                           size_t bytes, camshaft_device device);
 /* The shape that an output will have for the shapes of the inputs: `rank` sizes, of which the first `capacity` are

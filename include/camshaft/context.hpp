@@ -71,9 +71,10 @@ class Context {
   void set_input(const std::string& name, const Tensor& tensor) {
     detail::check(camshaft_context_set_input(handle_.get(), name.c_str(), tensor.handle()));
   }
-  /// Binds the caller's memory as an output; run() throws Error(invalid_argument) if it turns out too small. It must
-  /// not overlap other bound memory. Outputs that are not bound are kept by the context; nullptr unbinds, and `device`
-  /// then says where the context keeps the output. Throws like bind_input().
+  /// Binds the caller's memory as an output; run() throws Error(invalid_argument) if it turns out too small, or
+  /// overlaps other bound memory. An output with an aliased_input may begin where that does: a run then updates it in
+  /// place. Outputs that are not bound are kept by the context; nullptr unbinds, and `device` then says where the
+  /// context keeps the output. Throws like bind_input().
   void bind_output(const std::string& name, void* data, size_t bytes, Device device = {}) {
     detail::check(
         camshaft_context_bind_output(handle_.get(), name.c_str(), data, bytes, {device.type, device.ordinal}));

@@ -314,7 +314,7 @@ class Context:
 
     def bind_output(self, name: str, array: SupportsDLPack) -> None:
         """The output is written to this array, on the host or on the GPU, which is at least as large as the output is,
-        and of its dtype."""
+        and of its dtype. It may be the array of the output's `aliased_input`, which is then updated in place."""
         capsule = capsule_of(array, f"output '{name}'")
         with self._turn:
             _native.bind_output(self._context, name, self._dtypes.get(name, ""), capsule)

@@ -75,9 +75,10 @@ class Context {
   /// The same for a value of any type. Sequences, optionals and maps can be set in this way alone; they are copied.
   /// Throws Error(invalid_argument) when the value is not of the input's type.
   void set_input(const std::string& name, const TensorView& value);
-  /// Binds the caller's memory as an output; run() throws Error(invalid_argument) if it turns out too small. It must
-  /// not overlap other bound memory. Outputs that are not bound are kept by the context; nullptr unbinds, and `device`
-  /// then says where the context keeps the output. Throws like bind_input().
+  /// Binds the caller's memory as an output; run() throws Error(invalid_argument) if it turns out too small, or
+  /// overlaps other bound memory. An output with an aliased_input may begin where that does: a run then updates it in
+  /// place. Outputs that are not bound are kept by the context; nullptr unbinds, and `device` then says where the
+  /// context keeps the output. Throws like bind_input().
   void bind_output(const std::string& name, void* data, size_t bytes, DeviceId device = DeviceId::host);
 
   /// The shape an output will have for the input shapes set so far. Throws Error(invalid_argument) when an input's
