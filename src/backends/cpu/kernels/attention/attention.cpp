@@ -17,6 +17,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/attention/attention_few-inl.h"
 #include "backends/cpu/kernels/attention/attention_pack-inl.h"
 #include "backends/cpu/kernels/attention/attention_pairs-inl.h"
 #include "backends/cpu/kernels/attention/attention_softmax-inl.h"

@@ -135,45 +135,6 @@ HWY_NOINLINE void score_tile(const ScoreTiles& t, int64_t row) {
   }
 }
 
-// out[r, k] = queries[r] · key k for up to MR rows, the keys read where they are: each once.
-template <int MR>
-HWY_NOINLINE void few_scores_of(const float* const* queries, const float* base, const int64_t* rows, int64_t keys,
-                                int64_t size, float* out, int64_t out_stride) {
-  const PanelTag d;
-  const int64_t whole = size / panel_lanes() * panel_lanes();
-  const auto tail = hn::FirstN(d, static_cast<size_t>(size - whole));
-  for (int64_t k = 0; k < keys; ++k) {
-    const float* key = base + rows[k];
-    PanelVec sum[MR];
-#pragma GCC unroll 16
-    for (int r = 0; r < MR; ++r) sum[r] = hn::Zero(d);
-    for (int64_t i = 0; i < whole; i += panel_lanes()) {
-      const auto v = hn::LoadU(d, key + i);
-#pragma GCC unroll 16
-      for (int r = 0; r < MR; ++r) sum[r] = hn::MulAdd(hn::LoadU(d, queries[r] + i), v, sum[r]);
-    }
-    if (whole < size) {
-      const auto v = masked_load(tail, d, key + whole);
-#pragma GCC unroll 16
-      for (int r = 0; r < MR; ++r) sum[r] = hn::MulAdd(masked_load(tail, d, queries[r] + whole), v, sum[r]);
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < MR; ++r) out[r * out_stride + k] = hn::GetLane(hn::SumOfLanes(d, sum[r]));
-  }
-}
-
-HWY_INLINE void few_scores(const float* const* queries, int64_t count, const float* base, const int64_t* rows,
-                           int64_t keys, int64_t size, float* out, int64_t out_stride) {
-  for (int64_t r = 0; r < count;) {
-    const int64_t step = count - r >= 4 ? 4 : count - r >= 2 ? 2 : 1;
-    float* to = out + r * out_stride;
-    if (step == 4) few_scores_of<4>(queries + r, base, rows, keys, size, to, out_stride);
-    if (step == 2) few_scores_of<2>(queries + r, base, rows, keys, size, to, out_stride);
-    if (step == 1) few_scores_of<1>(queries + r, base, rows, keys, size, to, out_stride);
-    r += step;
-  }
-}
-
 struct ValueTile {
   const float* p = nullptr;  // words of probabilities, row after row
   int64_t p_stride = 0;

@@ -21,6 +21,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/attention/attention_few-inl.h"
 #include "backends/cpu/kernels/attention/attention_pack-inl.h"
 #include "backends/cpu/kernels/attention/attention_softmax-inl.h"
 #include "backends/cpu/kernels/attention/attention_tile-inl.h"
@@ -32,6 +33,9 @@ namespace camshaft::cpu {
 /// Keys of a chunk: of 128 elements they and their values take 256 KiB, half of the smallest L2. Chunks begin at
 /// multiples of it in each sequence, so that a row's sums do not depend on what else is computed with it.
 inline constexpr int64_t kPagedChunk = 256;
+/// Rows that read keys and values where they are, as at most one token of a sequence has: packing them repays itself
+/// beyond.
+inline constexpr int64_t kPagedFewRows = 8;
 /// A part of a sequence's keys has so many at least.
 inline constexpr int64_t kPagedPart = 1024;
 
@@ -169,13 +173,17 @@ class PagedRows {
       // Before what the first row sees there may be blocks of anybody by now.
       const int64_t first = std::max(chunk * kPagedChunk, seen(0).first);
       const int64_t keys = std::min((chunk + 1) * kPagedChunk, last) - first;
-      bring_keys(first, keys);
+      find_rows(first, keys);
       HWY_ALIGN float tops[kAttentionRows];
       multiply_keys(first, keys, tops);
       add_exponentials<FloatWords>(s_.scores, kPagedChunk, rows_, keys, 1, false, chunk == begin, tops,
                                    {s_.largest, s_.total, s_.factor, s_.vectors});
-      bring_values(keys);
-      multiply_values(keys, chunk > begin);
+      if (is_few()) {
+        multiply_few_values(keys, chunk > begin);
+      } else {
+        bring_values(keys);
+        multiply_values(keys, chunk > begin);
+      }
     }
   }
 
@@ -232,17 +240,20 @@ class PagedRows {
     }
   }
 
-  // Keys in f32: where they are, or in `dense`.
-  void bring_keys(int64_t first, int64_t keys) {
-    find_rows(first, keys);
-    for (int64_t k = 0; k < keys; ++k) key_rows_[k] = s_.rows[k] * a_.size;
-    key_base_ = reinterpret_cast<const float*>(a_.keys);
-    if (a_.key_type == DType::f32) return;
-    for (int64_t k = 0; k < keys; ++k) {
-      read_row(a_.key_type, a_.keys + key_rows_[k] * bytes(a_.key_type), a_.size, s_.dense + k * a_.size);
-      key_rows_[k] = k * a_.size;
-    }
-    key_base_ = s_.dense;
+  bool is_few() const { return rows_ <= kPagedFewRows; }
+
+  // Calls `f` with an address of elements of a type.
+  template <class F>
+  static HWY_INLINE void with_elements(DType type, const std::byte* data, F&& f) {
+    if (type == DType::f32) return f(reinterpret_cast<const float*>(data));
+    if (type == DType::f16) return f(reinterpret_cast<const Half*>(data));
+    f(reinterpret_cast<const BFloat*>(data));
+  }
+
+  // Where the rows of a cache begin, counted in its elements.
+  const int64_t* element_rows(int64_t keys, int64_t size) {
+    for (int64_t k = 0; k < keys; ++k) offsets_[k] = s_.rows[k] * size;
+    return offsets_;
   }
 
   void bring_values(int64_t keys) {
@@ -256,11 +267,21 @@ class PagedRows {
   void multiply_keys(int64_t first, int64_t keys, float* tops) {
     const auto [low, high] = std::pair{seen(rows_ - 1).first, seen(0).second};
     const bool all_are_seen = low <= first && high >= first + keys;
-    const bool few = rows_ <= kAttentionFewRows;
-    const bool finishes = all_are_seen && a_.softcap == 0 && !few;
-    if (few) {
-      few_scores(queries_, rows_, key_base_, key_rows_, keys, a_.size, s_.scores, kPagedChunk);
+    const bool finishes = all_are_seen && a_.softcap == 0 && !is_few();
+    const int64_t* key_rows = element_rows(keys, a_.size);
+    if (is_few()) {
+      with_elements(a_.key_type, a_.keys, [&](const auto* base) HWY_ATTR {
+        few_scores(queries_, rows_, base, key_rows, keys, a_.size, s_.scores, kPagedChunk);
+      });
     } else {
+      const auto* base = reinterpret_cast<const float*>(a_.keys);
+      if (a_.key_type != DType::f32) {
+        for (int64_t k = 0; k < keys; ++k) {
+          read_row(a_.key_type, a_.keys + offsets_[k] * bytes(a_.key_type), a_.size, s_.dense + k * a_.size);
+          offsets_[k] = k * a_.size;
+        }
+        base = s_.dense;
+      }
       const int64_t width = panel_width(), lanes = panel_lanes();
       Ahead ahead;
       ScoreTiles t;
@@ -270,7 +291,7 @@ class PagedRows {
       t.finish.tops = finishes ? s_.vectors : nullptr;
       for (int64_t k = 0; k < keys; k += width) {
         const int64_t count = std::min(width, keys - k), vectors = (count + lanes - 1) / lanes;
-        pack_key_rows(key_base_, key_rows_ + k, count, vectors * lanes, s_.keys);
+        pack_key_rows(base, key_rows + k, count, vectors * lanes, s_.keys);
         t.panel = s_.keys;
         t.out = s_.scores + k;
         t.last_keys = count - (vectors - 1) * lanes;
@@ -310,6 +331,21 @@ class PagedRows {
     pack_columns(base, rows, count, a_.size, stored, out);
   }
 
+  void multiply_few_values(int64_t keys, bool add) {
+    const int64_t* value_rows = element_rows(keys, a_.value_size);
+    with_elements(a_.value_type, a_.values, [&]<class T>(const T* base) HWY_ATTR {
+      few_values(rows_, FewValues<T>{.p = s_.scores,
+                                     .p_stride = kPagedChunk,
+                                     .base = base,
+                                     .rows = value_rows,
+                                     .keys = keys,
+                                     .columns = a_.value_size,
+                                     .sums = s_.sums,
+                                     .sums_stride = columns_,
+                                     .factor = add ? s_.factor : nullptr});
+    });
+  }
+
   void multiply_values(int64_t keys, bool add) {
     const int64_t width = panel_width(), lanes = panel_lanes();
     Ahead ahead;
@@ -335,8 +371,7 @@ class PagedRows {
   const PagedScratch& s_;
   const int64_t group_, columns_, sequence_, key_head_, first_row_, rows_;
   const float* queries_[kAttentionRows];
-  const float* key_base_ = nullptr;
-  int64_t key_rows_[kPagedChunk];
+  int64_t offsets_[kPagedChunk];
 };
 
 // Unit `unit` of a sequence.
