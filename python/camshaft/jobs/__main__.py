@@ -6,20 +6,10 @@ import signal
 import sys
 
 from camshaft._errors import InvalidArgumentError
-from camshaft.jobs import _benchmark, _report
+from camshaft._exit_codes import exit_code
+from camshaft.jobs import _benchmark
 from camshaft.jobs._file import schema
 from camshaft.jobs._run import run
-
-_EXIT_CODES = {  # those of tools/exit_code.h
-    "invalid argument": 2,
-    "invalid model": 3,
-    "unsupported": 3,
-    "verification failed": 4,
-    "input/output error": 5,
-    "corrupt engine": 5,
-    "out of memory": 6,
-    "cancelled": 130,
-}
 
 _HELP = {
     "job": "Run the job that a YAML or JSON file describes, and write its report.",
@@ -58,8 +48,7 @@ def main(arguments=None):
     except KeyboardInterrupt as error:
         return _failed(error, "interrupted", 143 if isinstance(error, _Terminated) else 130)
     except Exception as error:
-        code = _EXIT_CODES.get(_report.code_of(error), 1)
-        return _failed(error, str(error) or type(error).__name__, code)
+        return _failed(error, str(error) or type(error).__name__, exit_code(error))
 
 
 def _terminate(number, frame):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from camshaft import _native
 from camshaft._errors import Error, FileError
+from camshaft._exit_codes import code_of
 from camshaft.jobs import _settings
 
 
@@ -84,20 +85,6 @@ def fail(report, error):
         from camshaft.jobs._facts import accuracy
 
         report["accuracy"] = accuracy(judged)
-
-
-def code_of(error):
-    """The code of the C interface's that an exception is."""
-    if isinstance(error, Error):
-        return error.code
-    for kind, code in [
-        (KeyboardInterrupt, "cancelled"),
-        (MemoryError, "out of memory"),
-        (OSError, "input/output error"),
-    ]:
-        if isinstance(error, kind):
-            return code
-    return "internal error"
 
 
 def write_json(path, value):
