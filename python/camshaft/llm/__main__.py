@@ -1,0 +1,89 @@
+"""`camshaft llm build`, and `python -m camshaft.llm` with the same arguments."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from camshaft._exit_codes import exit_code
+from camshaft.llm._build import build
+from camshaft.llm._folder import DESCRIPTION, ENGINE
+from camshaft.llm._layers import WEIGHT_TYPES
+from camshaft.llm._network import CACHE_TYPES
+
+
+def main(arguments: Sequence[str]) -> int:
+    """arguments: "llm", the command, and what is behind it. Returns the exit code."""
+    options = _parser().parse_args(arguments[1:])
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # which leaves no half-written folder
+    try:
+        _build(options)
+        sys.stdout.flush()
+        return 0
+    except KeyboardInterrupt:
+        print("camshaft: error: interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        for line in (str(error) or type(error).__name__).splitlines():
+            print(f"camshaft: error: {line}", file=sys.stderr)
+        return exit_code(error)
+
+
+def _build(options: argparse.Namespace) -> None:
+    given = {pair.partition("=")[0].replace("-", "_"): pair.partition("=")[2] for pair in options.build_option}
+    build(
+        options.folder,
+        options.output,
+        weights=options.weights,
+        cache=options.cache,
+        block_size=options.block_size,
+        max_length=options.max_length,
+        device=options.device,
+        threads=options.threads,
+        progress=sys.stderr.isatty() or None,
+        **given,
+    )
+    output = Path(options.output)
+    print(f"{output / ENGINE} ({(output / ENGINE).stat().st_size / 2**20:.2f} MiB), {output / DESCRIPTION}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="camshaft llm", description="Language models.", allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    text = "Build an engine of the language model in a Hugging Face folder."
+    command = commands.add_parser("build", help=text, description=text, allow_abbrev=False)
+    command.add_argument(
+        "folder", metavar="DIR", help="with config.json, *.safetensors and the tokenizer's files; or a .gguf file"
+    )
+    command.add_argument("-o", "--output", required=True, metavar="OUT", help="the folder to write")
+    command.add_argument(
+        "--weights",
+        choices=WEIGHT_TYPES,
+        help="what weights are stored as (default: f32; of GGUF files as they have them)",
+    )
+    command.add_argument(
+        "--cache", choices=CACHE_TYPES, default="f16", help="what keys and values are stored as (default: f16)"
+    )
+    command.add_argument(
+        "--block-size", type=int, default=16, metavar="N", help="tokens in a block of the cache (default: 16)"
+    )
+    command.add_argument(
+        "--max-length", type=int, metavar="N", help="the longest sequence; that of config.json without it"
+    )
+    command.add_argument("--device", metavar="X", help="cpu, cuda or cuda:N (default: cpu)")
+    command.add_argument("--threads", type=int, metavar="N", help="to build with; one for each core without it")
+    command.add_argument(
+        "--build-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of a build, by its name in docs/options.md",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(["llm", *sys.argv[1:]]))

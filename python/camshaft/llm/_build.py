@@ -1,0 +1,111 @@
+"""From a Hugging Face folder to the folder of a built model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from camshaft import _build as build_of_models
+from camshaft._engine import Engine
+from camshaft._errors import FileError, InvalidArgumentError
+from camshaft._keywords import with_keywords_of
+from camshaft._network import Network
+from camshaft._options import BuildOptions
+from camshaft.llm._decoder import Decoder
+from camshaft.llm._folder import ENGINE, copy_tokenizer, description_of, made_folder, read_generation, write_description
+from camshaft.llm._network import network_of
+
+if TYPE_CHECKING:
+    import numpy
+    from typing_extensions import Unpack
+
+    from camshaft._types import Path as AnyPath
+    from camshaft._types import Progress
+    from camshaft.llm._layers import WeightType
+
+
+def network(
+    folder: AnyPath,
+    *,
+    weights: WeightType | None = None,
+    cache: str = "f16",
+    block_size: int = 16,
+    max_length: int | None = None,
+) -> Network:
+    """The decoder of a Hugging Face folder as a network; arguments are build()'s, docs/llm.md has its inputs."""
+    return network_of(folder, weights=weights, cache=cache, block_size=block_size, max_length=max_length).net
+
+
+@with_keywords_of(BuildOptions)
+def build(
+    folder: AnyPath,
+    output: AnyPath,
+    *,
+    weights: WeightType | None = None,
+    cache: str = "f16",
+    block_size: int = 16,
+    max_length: int | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[BuildOptions],
+) -> Engine:
+    """Builds the language model of a Hugging Face folder, and writes the folder `output`: model.engine, llm.json and the
+    tokenizer's files. Gives the engine.
+
+    folder: with config.json, *.safetensors, and the tokenizer's files; or a .gguf file, which has these beside it.
+    weights: what weights of products are stored as: "f32", "f16", "bf16", "int8" and "int4" in blocks of 32, or "stored", as
+        the files have them. Without it f32, and "stored" of GGUF files.
+    cache: what keys and values are stored as: "f16" or "f32".
+    block_size: tokens in a block of the cache.
+    max_length: the longest sequence, in tokens; that of config.json where it is None.
+    options: of camshaft.build.
+
+    Raises what camshaft.build does: InvalidModelError and UnsupportedError name the field or the tensor."""
+    source, target = Path(os.fspath(folder)), Path(os.fspath(output)).absolute()
+    # Verified on the step below alone: tables of random numbers would name blocks that there are not.
+    chosen: dict[str, Any] = {"verify_seconds": 0.0, **options}
+    if source.resolve() == target.resolve():
+        raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
+    if weights in ("f16", "bf16") and str(chosen.get("device", "cpu")).startswith("cuda"):
+        chosen.setdefault("fp16" if weights == "f16" else "bf16", True)
+    made_of = network_of(source, weights=weights, cache=cache, block_size=block_size, max_length=max_length)
+    net, decoder = made_of.net, made_of.decoder
+    generation = read_generation(made_of.folder)
+    description = description_of(decoder, made_of.config, generation, made_of.weights, cache, block_size)
+    with made_folder(target) as made:
+        inputs = sample_step(decoder, cache, block_size)
+        engine = build_of_models.build(net, made / ENGINE, inputs=inputs, progress=progress, **chosen)
+        try:
+            copy_tokenizer(made_of.folder, made)
+            write_description(made, description)
+        except OSError as error:
+            raise FileError(f"{error.filename}: {error.strerror}") from None
+    return engine
+
+
+def sample_step(decoder: Decoder, cache: str, block_size: int, seed: int = 1) -> dict[str, numpy.ndarray[Any, Any]]:
+    """Inputs to verify on: one sequence that begins, two that have a past, and a token of padding."""
+    import numpy
+
+    random = numpy.random.default_rng(seed)
+    longest = decoder.max_length
+    new = numpy.array([min(5, longest), 1, 1])
+    past = numpy.array([0, min(block_size + 2, longest - 1), min(3, longest - 1)])
+    starts = numpy.concatenate([[0], numpy.cumsum(new)])
+    width = int(-(-(new + past).max() // block_size))
+    blocks = 1 + 3 * width
+    positions = numpy.concatenate([past[i] + numpy.arange(new[i]) for i in range(3)] + [[0]])
+    step: dict[str, numpy.ndarray[Any, Any]] = {
+        "input_ids": random.integers(0, decoder.vocabulary, len(positions)).astype(numpy.int32),
+        "positions": positions.astype(numpy.int32),
+        "cumulative_sequence_length": starts.astype(numpy.int32),
+        "past_seqlens": past.astype(numpy.int32),
+        "block_table": (random.permutation(blocks - 1) + 1).reshape(3, width).astype(numpy.int32),
+        "logits_indices": (starts[1:] - 1).astype(numpy.int32),
+    }
+    shape = (blocks, block_size, decoder.kv_heads, decoder.head_size)
+    for layer in range(len(decoder.layers)):
+        for kind in ("key", "value"):
+            made = random.standard_normal(shape, numpy.float32)
+            step[f"{kind}_cache.{layer}"] = made.astype(numpy.float16 if cache == "f16" else numpy.float32)
+    return step

@@ -1,0 +1,121 @@
+"""The folder of a built model: model.engine, llm.json, which says what runs it must know, and the tokenizer's files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from camshaft._errors import FileError, InvalidArgumentError
+from camshaft.llm._decoder import Decoder
+from camshaft.llm._fields import Fields, read_json
+
+ENGINE, DESCRIPTION = "model.engine", "llm.json"
+FORMAT = 1
+# Whatever of these is there.
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "chat_template.jinja",
+    "chat_template.json",
+    "generation_config.json",
+)
+
+
+def description_of(
+    decoder: Decoder, config: Fields, generation: Fields | None, weights: str, cache: str, block_size: int
+) -> dict[str, Any]:
+    """What llm.json says. generation: of generation_config.json, where there is one."""
+    return {
+        "format": FORMAT,
+        "model_type": decoder.model_type,
+        "layers": len(decoder.layers),
+        "heads": decoder.heads,
+        "kv_heads": decoder.kv_heads,
+        "head_size": decoder.head_size,
+        "windows": [layer.window for layer in decoder.layers],
+        "vocabulary": decoder.vocabulary,
+        "max_length": decoder.max_length,
+        "weights": weights,
+        "cache_type": cache,
+        "block_size": block_size,
+        **_special_tokens([config] if generation is None else [config, generation], decoder.vocabulary),
+    }
+
+
+def read_generation(folder: Path) -> Fields | None:
+    path = folder / "generation_config.json"
+    return Fields(read_json(path), str(path)) if path.is_file() else None
+
+
+def _special_tokens(sources: list[Fields], vocabulary: int) -> dict[str, Any]:
+    """bos_id and pad_id, None where there is none, and the list eos_ids: of the last source that has them."""
+    found: dict[str, list[int]] = {}
+    for fields in sources:
+        for kind in ("bos", "eos", "pad"):
+            name = f"{kind}_token_id"
+            if not fields.has(name):
+                continue
+            value = fields.raw(name)
+            ids = value if isinstance(value, list) else [value]
+            if not all(type(i) is int for i in ids):
+                fields.wrong((name,), "a token's number, or a list of these", value)
+            # Configurations of small models keep the numbers of large vocabularies: no token is that one.
+            found[kind] = [i for i in ids if 0 <= i < vocabulary]
+    first = {kind: next(iter(found.get(kind, [])), None) for kind in ("bos", "pad")}
+    return {"bos_id": first["bos"], "eos_ids": found.get("eos", []), "pad_id": first["pad"]}
+
+
+@contextmanager
+def made_folder(output: Path) -> Iterator[Path]:
+    """A folder that becomes `output` when all is written, in place of a model that is there; nothing is left of what fails."""
+    if output.exists() and not (output / DESCRIPTION).exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InvalidArgumentError(f"{output} is there, and no model that this command made: name another folder")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    except OSError as error:
+        raise FileError(f"{error.filename}: {error.strerror}") from None
+    try:
+        made.chmod(0o777 & ~_umask())
+        yield made
+        if output.exists():
+            old = made.with_name(f"{made.name}.old")
+            output.rename(old)
+            made.rename(output)
+            shutil.rmtree(old)
+        else:
+            made.rename(output)
+    except OSError as error:
+        raise FileError(f"{error.filename}: {error.strerror}") from None
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def write_description(folder: Path, description: dict[str, Any]) -> None:
+    (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n")
+
+
+def copy_tokenizer(source: Path, folder: Path) -> list[str]:
+    """The names of what there is."""
+    names = [name for name in _TOKENIZER_FILES if (source / name).is_file()]
+    for name in names:
+        shutil.copyfile(source / name, folder / name)
+    return names
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

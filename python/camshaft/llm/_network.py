@@ -1,0 +1,142 @@
+"""The decoder of a Hugging Face folder or a GGUF file as a network, with the inputs and outputs that docs/llm.md lists."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from camshaft._errors import FileError, InvalidArgumentError
+from camshaft._network import Network
+from camshaft._values import Value
+from camshaft.llm._decoder import Decoder, decoder_of, read_config
+from camshaft.llm._experts import experts_of
+from camshaft.llm._fields import Fields
+from camshaft.llm._gguf_model import GgufModel
+from camshaft.llm._layers import Head, Parts, Step, WeightType, check_weight_type
+from camshaft.llm._quantized import QuantizedFolder
+from camshaft.llm._safetensors import SafetensorsFolder
+from camshaft.llm._weights import Source, Weights
+
+if TYPE_CHECKING:
+    from camshaft._types import Path as AnyPath
+
+CACHE_TYPES = ("f16", "f32")
+
+
+class Import(NamedTuple):
+    """A network, and what it was made by."""
+
+    net: Network
+    decoder: Decoder
+    config: Fields
+    folder: Path  # where the tokenizer's files are
+    weights: WeightType
+
+
+def network_of(
+    model: AnyPath,
+    *,
+    weights: WeightType | None = None,
+    cache: str = "f16",
+    block_size: int = 16,
+    max_length: int | None = None,
+) -> Import:
+    path = Path(os.fspath(model))
+    if cache not in CACHE_TYPES:
+        raise InvalidArgumentError(f"cache is {cache!r}; {', '.join(CACHE_TYPES)} are possible")
+    if isinstance(block_size, bool) or not isinstance(block_size, int) or not 1 <= block_size <= 1024:
+        raise InvalidArgumentError(f"block_size is {block_size!r}; 1 to 1024 tokens are possible")
+    if weights is not None:
+        check_weight_type(weights)
+    is_gguf = path.suffix == ".gguf"
+    if not is_gguf and not path.is_dir():
+        raise FileError(f"{path}: no folder with a model, and no .gguf file")
+    gguf = GgufModel(path) if is_gguf else None
+    config = read_config(path) if gguf is None else gguf.config
+    decoder = decoder_of(config, max_length)
+    source = _source_in(path, config) if gguf is None else gguf
+    weight_type = weights or ("f32" if isinstance(source, SafetensorsFolder) else "stored")
+    found = Weights(source, decoder, str(path))
+    net = Network(decoder.model_type)
+    _add_decoder(net, decoder, Parts(net, decoder, found, weight_type), cache, block_size)
+    found.check_all_read()
+    return Import(net, decoder, config, path.parent if is_gguf else path, weight_type)
+
+
+def _source_in(folder: Path, config: Fields) -> Source:
+    files = SafetensorsFolder(folder)
+    if not config.has("quantization_config"):
+        return files
+    return QuantizedFolder(files, config.within("quantization_config"), str(folder))
+
+
+def _add_decoder(net: Network, decoder: Decoder, parts: Parts, cache: str, block_size: int) -> None:
+    ids, positions = net.input("input_ids", "i32", ["tokens"]), net.input("positions", "i32", ["tokens"])
+    starts = net.input("cumulative_sequence_length", "i32", ["boundaries"])
+    past = net.input("past_seqlens", "i32", ["sequences"])
+    table = net.input("block_table", "i32", ["sequences", "table_width"])
+    wanted = net.input("logits_indices", "i32", ["rows"])
+    shape: list[int | str] = ["blocks", block_size, decoder.kv_heads, decoder.head_size]
+    caches = [
+        (net.input(f"key_cache.{i}", cache, shape), net.input(f"value_cache.{i}", cache, shape))
+        for i in range(len(decoder.layers))
+    ]
+
+    ropes = dict.fromkeys(layer.rope for layer in decoder.layers if layer.rope is not None)  # in one order each time
+    step = Step(starts, past, table, {rope: parts.angles(rope, positions) for rope in ropes})
+    x, head = parts.embedding(ids, decoder.embedding_width)
+    if decoder.family.scales_embedding:
+        x = x * decoder.width**0.5
+    if "project_in" in decoder.family.names:
+        x = parts.linear(x, "project_in", None, decoder.embedding_width, decoder.width)
+    if decoder.learned_positions:
+        x = x + parts.positions(positions)
+    after = []
+    for index in range(len(decoder.layers)):
+        x, *new = _layer(parts, x, index, step, caches[index])
+        after.append(new)
+
+    x = net.Gather(x, wanted)
+    if "final_norm" in decoder.family.names:
+        x = parts.norm(x, "final_norm", None, decoder.width)
+    if "project_out" in decoder.family.names:
+        x = parts.linear(x, "project_out", None, decoder.width, decoder.embedding_width)
+    net.output(_logits(parts, x, head), "logits")
+    for index, (keys, values) in enumerate(after):
+        net.output(keys, f"key_cache_out.{index}")
+        net.output(values, f"value_cache_out.{index}")
+
+
+def _layer(parts: Parts, x: Value, index: int, step: Step, caches: tuple[Value, Value]) -> tuple[Value, Value, Value]:
+    decoder, names = parts.decoder, parts.decoder.family.names
+    before, layer = decoder.family.norm_before, decoder.layers[index]
+
+    def normed(y: Value, role: str) -> Value:
+        return parts.norm(y, role, index, decoder.width) if role in names else y
+
+    def mlp(y: Value) -> Value:
+        return parts.mlp(y, index) if layer.experts is None else experts_of(parts, y, index, layer.experts)
+
+    read = normed(x, "attention_norm") if before else x
+    y, keys, values = parts.attention(read, index, layer, step, caches)
+    if decoder.family.parallel:
+        return x + y + mlp(normed(x, "mlp_norm") if "mlp_norm" in names else read), keys, values
+    x = x + normed(y, "attention_output_norm")
+    if not before:
+        x = normed(x, "attention_norm")
+        return normed(x + mlp(x), "mlp_norm"), keys, values
+    return x + normed(mlp(normed(x, "mlp_norm")), "mlp_output_norm"), keys, values
+
+
+def _logits(parts: Parts, x: Value, head: Head) -> Value:
+    decoder, net = parts.decoder, parts.net
+    if not decoder.tied:
+        logits = parts.linear(x, "head", None, decoder.embedding_width, decoder.vocabulary)
+    elif isinstance(head, Value):
+        logits = net.Gemm(x, head if head.dtype == "f32" else net.Cast(head, to="f32"), transB=1)
+    else:
+        logits = parts.block_product(x, head, decoder.embedding_width, None)
+    if decoder.logits_softcap:
+        logits = net.Tanh(logits / decoder.logits_softcap) * decoder.logits_softcap
+    return logits
