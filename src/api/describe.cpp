@@ -67,12 +67,8 @@ json describe(const RewriteReport& r) {
 }
 
 json describe(const TensorInfo& info) {
-  return {{"name", info.name},
-          {"dtype", to_string(info.dtype)},
-          {"dims", info.dims},
-          {"dim_names", info.dim_names},
-          {"type", info.type},
-          {"aliased_input", info.aliased_input}};
+  return {{"name", info.name}, {"dtype", to_string(info.dtype)},     {"dims", info.dims}, {"dim_names", info.dim_names},
+          {"type", info.type}, {"aliased_input", info.aliased_input}};
 }
 
 json describe(const Profile& profile) {
