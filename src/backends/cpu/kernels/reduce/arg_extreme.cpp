@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/cpu/kernels/move/transpose_tile.h"
 #include "backends/cpu/kernels/reduce/reduce_rows.h"
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/with_type.h"
@@ -140,24 +141,23 @@ int64_t arg_of_line(const T* x, int64_t axis, int64_t step, bool largest, bool l
   return best;
 }
 
-// The same for a row of few, without a branch that depends on them: 9998 rows of 3 took 230 us on a Zen 3 when the
-// extreme was looked for first.
-template <bool kLargest, class T>
-int64_t arg_of_few(const T* x, int64_t axis, bool last) {
-  int64_t best = 0;
-  for (int64_t a = 1; a < axis; ++a) {
-    const T v = x[a], top = x[best];  // read again, for a choice of indices alone: of elements it becomes a branch
-    const bool wins = (kLargest ? v > top : v < top) | (v != v) | (last & (v == top));
-    best = (wins & (top == top)) ? a : best;  // nothing wins against a NaN
+// Rows of few, which become columns of a block that stays in L1: vectors of rows are looked through at once. 25,000
+// rows of 4 took 470 us on a Zen 3 one by one, and take 36.
+constexpr int64_t most_turned = 64, turned_bytes = 16 * 1024;
+void arg_of_short_rows(DType dtype, const char* x, int64_t rows, int64_t axis, bool largest, bool last, int64_t* out) {
+  const auto kernel = HWY_DYNAMIC_DISPATCH(arg_columns);
+  const int64_t width = bit_width(dtype) / 8, block = std::min(max_block, turned_bytes / (axis * width));
+  alignas(64) char columns[turned_bytes];
+  for (int64_t row = 0; row < rows; row += block) {
+    const int64_t n = std::min(block, rows - row);
+    transpose_2d(width, {axis, n, axis * width, n * width}, x + row * axis * width, columns);
+    kernel(dtype, columns, axis, n, n, largest, last, out + row);
   }
-  return best;
 }
 
 // The extreme first, by vectors, then where it is. With a NaN among the elements nothing equals it.
 template <class T>
 int64_t arg_of_row(const T* x, int64_t axis, bool largest, bool last) {
-  constexpr int64_t few = 12;
-  if (axis <= few) return largest ? arg_of_few<true>(x, axis, last) : arg_of_few<false>(x, axis, last);
   if constexpr (std::is_same_v<T, float>) {
     const int64_t at = position_in_row(x, axis, extreme_of_row(largest, x, axis), last);
     if (at >= 0) return at;
@@ -191,17 +191,21 @@ void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out
     });
     return;
   }
+  if (inner == 1 && axis <= most_turned) {
+    for_pieces(pool, outer, (least_elements + axis - 1) / axis, [&](int64_t begin, int64_t end) {
+      arg_of_short_rows(dtype, static_cast<const char*>(in) + begin * axis * bit_width(dtype) / 8, end - begin, axis,
+                        largest, last_of_equals, out + begin);
+    });
+    return;
+  }
   with_type(dtype, "argmax", [&](auto element) {
     using T = decltype(element);
     const T* x = static_cast<const T*>(in);
     for_pieces(pool, outer * inner, (least_elements + axis - 1) / axis, [&](int64_t begin, int64_t end) {
-      if (inner == 1) {  // a division for each would take as long as a row of few
-        for (int64_t item = begin; item < end; ++item)
-          out[item] = arg_of_row(x + item * axis, axis, largest, last_of_equals);
-        return;
-      }
       for (int64_t item = begin; item < end; ++item)
-        out[item] = arg_of_line(x + item / inner * axis * inner + item % inner, axis, inner, largest, last_of_equals);
+        out[item] = inner == 1 ? arg_of_row(x + item * axis, axis, largest, last_of_equals)
+                               : arg_of_line(x + item / inner * axis * inner + item % inner, axis, inner, largest,
+                                             last_of_equals);
     });
   });
 }
