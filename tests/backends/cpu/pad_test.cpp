@@ -42,6 +42,60 @@ TEST(Pad, Modes) {
   EXPECT_THROW(padded(PadMode::edge, {}, 1, 0), Error);
 }
 
+// Which of n elements continues them at `at`, step by step.
+int64_t continued(PadMode mode, int64_t at, int64_t n) {
+  while (at < 0 || at >= n) {
+    if (mode == PadMode::edge || n == 1) return at < 0 ? 0 : n - 1;
+    if (mode == PadMode::wrap) {
+      at += at < 0 ? n : -n;
+    } else {
+      at = at < 0 ? -at : 2 * (n - 1) - at;
+    }
+  }
+  return at;
+}
+
+// With axes that are left as they are at the end, in the middle and at the front, and sizes of 1.
+TEST(Pad, RandomModes) {
+  RandomData data;
+  for (int round = 0; round < 300; ++round) {
+    const PadMode mode = std::vector<PadMode>{PadMode::reflect, PadMode::edge, PadMode::wrap}[round % 3];
+    const int64_t width = std::vector<int64_t>{1, 2, 4, 8}[static_cast<size_t>(round % 4)];
+    const int64_t rank = data.integer(1, 5);
+    std::vector<int64_t> dims, before, after;
+    for (int64_t d = 0; d < rank; ++d) {
+      const bool stays = data.integer(0, 1) == 0, is_long = d + 1 == rank && round % 5 == 0;
+      dims.push_back(data.integer(1, is_long ? 100 : 6));
+      before.push_back(stays ? 0 : data.integer(-1, is_long ? 70 : 8));
+      const int64_t left = dims.back() + std::min<int64_t>(before.back(), 0);
+      if (left < 1) before.back() = 0;
+      after.push_back(stays ? 0 : data.integer(std::max<int64_t>(-1, 1 - left), 8));
+    }
+    int64_t total = 1, out_total = 1;
+    for (int64_t n : dims) total *= n;
+    const auto in = bytes(data, total * width);
+    Pad pad(width, dims, before, after, mode);
+    for (int64_t n : pad.out_dims()) out_total *= n;
+    std::vector<uint8_t> out(static_cast<size_t>(out_total * width) + 1, 0x5a);
+    ThreadPool pool(1 + round % 3);
+    pad.run(pool, in.data(), out.data());
+    ASSERT_EQ(out.back(), 0x5a);
+    const auto dense = contiguous_strides(pad.out_dims()), in_strides = contiguous_strides(dims);
+    for (int64_t i = 0; i < out_total; ++i) {
+      int64_t from = 0;
+      for (size_t d = 0; d < dims.size(); ++d) {
+        const int64_t first = std::max<int64_t>(-before[d], 0), n = dims[d] - first - std::max<int64_t>(-after[d], 0);
+        const int64_t at = i / dense[d] % pad.out_dims()[d] - std::max<int64_t>(before[d], 0);
+        from += (first + continued(mode, at, n)) * in_strides[d];
+      }
+      ASSERT_EQ(std::memcmp(&out[static_cast<size_t>(i * width)], &in[static_cast<size_t>(from * width)],
+                            static_cast<size_t>(width)),
+                0)
+          << round << " at " << i;
+    }
+  }
+}
+
 TEST(Pad, RandomShapes) {
   RandomData data;
   for (int round = 0; round < 80; ++round) {

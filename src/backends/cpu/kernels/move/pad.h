@@ -35,6 +35,7 @@ class Pad {
   struct Axis {
     int64_t begin = 0, first = 0, size = 1, out = 1, stride = 1;
   };
+  static bool is_whole(const Axis& axis, const Axis& before);  // neither padded nor cropped
   void merge();
   template <class T>
   void run_rows(int64_t begin, int64_t end, const char* in, char* out, const char* constant) const;
@@ -44,6 +45,7 @@ class Pad {
   PadMode mode_;
   std::vector<int64_t> out_dims_;
   std::vector<Axis> axes_;
+  int64_t unit_ = 1;                     // elements that the last axis counts as one; 1 for PadMode::constant
   int64_t run_begin_ = 0, run_end_ = 0;  // output indices of the last dim that are consecutive in the input
   int64_t rows_ = 0;
 };
