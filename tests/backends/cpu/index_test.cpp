@@ -326,6 +326,28 @@ TEST(TopK, EveryType) {
   });
 }
 
+// Few of lines of few, one behind the other and side by side, in more blocks than one, with equals and what is no
+// number.
+TEST(TopK, ShortLines) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 120; ++round) {
+      constexpr DType types[] = {DType::f32, DType::f64, DType::i64, DType::u64, DType::i32, DType::u32};
+      const int64_t size = random.integer(1, round % 3 ? 14 : 70), lines = random.integer(1, round % 4 ? 40 : 1500);
+      const bool beside = random.integer(0, 1) == 1;
+      Tensor x(types[round % 6], beside ? Dims{random.integer(1, 3), size, lines} : Dims{lines, size});
+      auto* to = reinterpret_cast<uint8_t*>(x.mutable_data());
+      for (size_t i = 0; i < x.bytes(); ++i)
+        to[i] = static_cast<uint8_t>(round % 2 ? random.integer(0, 255) : 255 * random.integer(0, 1));
+      const int64_t k = random.integer(0, std::min<int64_t>(size, 9));
+      NodeTest test{ops::TopK{1, random.integer(0, 1) == 1}, {x, Tensor::from_ints({k})}, {1}, "top_k"};
+      test.outputs = static_cast<size_t>(random.integer(1, 2));
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(TensorScatter, AgreesWithTheReference) {
   Random random = test_random();
   for (int round = 0; round < 200; ++round) {

@@ -1,0 +1,109 @@
+#include "backends/cpu/kernels/reduce/few_top_k.h"
+
+#include "backends/cpu/kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/few_top_k.cpp"
+// clang-format off: the order matters
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#include "backends/cpu/kernels/reduce/top_k_keys-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace camshaft::cpu::HWY_NAMESPACE {
+namespace {
+
+// The kBest best of as many columns as D has lanes, or all rows in order where there are fewer; k of them are written.
+template <int kBest, class D, class T = hn::TFromD<D>>
+HWY_INLINE void best_of_vector(D d, const T* x, const TopKColumns& of, int64_t* best) {
+  const hn::RebindToSigned<D> di;
+  using Key = hn::TFromD<decltype(di)>;
+  using Keys = hn::Vec<decltype(di)>;
+  Keys keys[kBest], rows[kBest];
+#pragma GCC unroll 8
+  for (int i = 0; i < kBest; ++i) keys[i] = rows[i] = hn::Zero(di);
+  // The row goes in front of those that it is better than, and these move on by one: of equals the earlier one stays in
+  // front. The first rows have places whatever they are.
+  const auto take = [&](int64_t row, int taken) HWY_ATTR {
+    const Keys key = keys_of(d, hn::LoadU(d, x + row * of.step), of.largest), at = hn::Set(di, static_cast<Key>(row));
+    const auto better = [&](int i) HWY_ATTR { return hn::Gt(key, keys[i]); };
+#pragma GCC unroll 8
+    for (int i = kBest - 1; i >= 0; --i) {
+      if (i > taken) continue;
+      Keys moved = key, moved_at = at;
+      if (i > 0) {
+        moved = hn::IfThenElse(better(i - 1), keys[i - 1], key);
+        moved_at = hn::IfThenElse(better(i - 1), rows[i - 1], at);
+      }
+      const auto wins = better(i);
+      keys[i] = i == taken ? moved : hn::IfThenElse(wins, moved, keys[i]);
+      rows[i] = i == taken ? moved_at : hn::IfThenElse(wins, moved_at, rows[i]);
+    }
+  };
+#pragma GCC unroll 8
+  for (int row = 0; row < kBest; ++row)
+    if (row < of.rows) take(row, row);
+  for (int64_t row = kBest; row < of.rows; ++row) take(row, kBest);
+  HWY_ALIGN Key found[hn::MaxLanes(di)];
+#pragma GCC unroll 8
+  for (int i = 0; i < kBest; ++i) {
+    if (i >= of.k) break;
+    hn::Store(rows[i], di, found);
+    for (size_t lane = 0; lane < hn::Lanes(di); ++lane) best[i * of.columns + static_cast<int64_t>(lane)] = found[lane];
+  }
+}
+
+template <int kBest, class T>
+void best_of_columns(const T* x, const TopKColumns& of, int64_t* best) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes <= of.columns; c += lanes) best_of_vector<kBest>(d, x + c, of, best + c);
+  for (; c < of.columns; ++c) best_of_vector<kBest>(one, x + c, of, best + c);
+}
+
+template <class T>
+void best_of(const T* x, const TopKColumns& of, int64_t* best) {
+  if (of.k == 1) return best_of_columns<1>(x, of, best);
+  if (of.k == 2) return best_of_columns<2>(x, of, best);
+  if (of.k <= 4) return best_of_columns<4>(x, of, best);
+  best_of_columns<8>(x, of, best);
+}
+
+// EACH(name, T) for every type of 4 or 8 bytes.
+#define CAMSHAFT_FEW_TYPES(EACH) \
+  EACH(f32, float)               \
+  EACH(f64, double)              \
+  EACH(i64, int64_t)             \
+  EACH(i32, int32_t)             \
+  EACH(u64, uint64_t)            \
+  EACH(u32, uint32_t)
+#define CAMSHAFT_FEW(name, T)                                         \
+  void few_##name(const T* x, const TopKColumns& of, int64_t* best) { \
+    best_of(x, of, best);                                             \
+  }
+CAMSHAFT_FEW_TYPES(CAMSHAFT_FEW)
+#undef CAMSHAFT_FEW
+
+}  // namespace
+}  // namespace camshaft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace camshaft::cpu {
+
+#define CAMSHAFT_FEW(name, T)                                        \
+  HWY_EXPORT(few_##name);                                            \
+  template <>                                                        \
+  void few_top_k(const T* x, const TopKColumns& of, int64_t* best) { \
+    HWY_DYNAMIC_DISPATCH(few_##name)(x, of, best);                   \
+  }
+CAMSHAFT_FEW_TYPES(CAMSHAFT_FEW)
+#undef CAMSHAFT_FEW
+#undef CAMSHAFT_FEW_TYPES
+
+}  // namespace camshaft::cpu
+#endif  // HWY_ONCE
