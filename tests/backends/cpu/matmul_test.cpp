@@ -37,5 +37,23 @@ TEST(MatMul, WeightsThatTheEpilogueReadsToo) {
   });
 }
 
+// A constant right operand beside a left one whose columns are contiguous: alone, in batches and of every few sizes.
+TEST(MatMul, TransposedLeftOperands) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      const int64_t m = data.integer(1, round % 5 ? 20 : 150), n = data.integer(1, round % 3 ? 12 : 70),
+                    k = data.integer(0, round % 4 ? 20 : 140);
+      Dims a = {k, m};
+      for (int64_t axes = data.integer(0, 2); axes > 0; --axes) a.insert(a.begin(), data.integer(0, 3));
+      const bool transposed = data.integer(0, 1) == 1;
+      NodeTest(ops::MatMul{true, transposed}, {floats(data, a), floats(data, transposed ? Dims{n, k} : Dims{k, n})},
+               {1}, "gemm", 1e-5)
+          .check(1 + round % 3);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace camshaft::cpu::matmul_test

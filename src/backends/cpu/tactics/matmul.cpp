@@ -53,8 +53,17 @@ class GemmLaunch final : public Launch {
         epilogue_(view.epilogue, shapes, shapes.outputs[0].dims.back()) {
     const Dims& a = shapes.inputs[a_].dims;
     const Dims& c = shapes.outputs[0].dims;
-    elements_ = a.back();
-    elements_ld_ = shapes.inputs[a_].pitch();
+    const bool turned = view.op.transpose_a;
+    elements_ = a[a.size() - (turned ? 2 : 1)];
+    elements_ld_ = turned ? elements_ : shapes.inputs[a_].pitch();
+    if (turned && element_count(a) > 0) {
+      columns_.m = a.back();
+      columns_.k = elements_;
+      columns_.batch = columns_.inner_batch = element_count(a) / (columns_.m * columns_.k);
+      columns_.a_row_stride = 1;
+      columns_.a_k_stride = columns_.m;
+      columns_.a_inner_stride = columns_.m * columns_.k;
+    }
     args_.words = words;
     args_.k = args_.lda = words == Words::f32 ? elements_ : pairs_of(elements_);
     if (words == Words::f32) args_.lda = elements_ld_;
@@ -66,27 +75,42 @@ class GemmLaunch final : public Launch {
     args_.ldc = shapes.outputs[0].pitch();
   }
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(paired_bytes(args_) + gemm_workspace_bytes(args_.m, args_.n, args_.k, threads_));
+    return static_cast<size_t>(turned_bytes() + paired_bytes(args_) +
+                               gemm_workspace_bytes(args_.m, args_.n, args_.k, threads_));
   }
   void run(const LaunchArguments& arguments) override {
     args_.a = reinterpret_cast<const float*>(arguments.inputs[a_]);
+    std::byte* workspace = arguments.workspace;
+    if (turned_bytes() > 0) {
+      auto* turned = reinterpret_cast<float*>(workspace);
+      columns_.a = args_.a;
+      turn_a(columns_, turned, arguments.pool);
+      args_.a = turned;
+      workspace += turned_bytes();
+    }
     if (args_.words == Words::bf16_pairs) {
-      auto* pairs = reinterpret_cast<float*>(arguments.workspace);
+      auto* pairs = reinterpret_cast<float*>(workspace);
       round_rows(args_.a, elements_ld_, args_.m, elements_, pairs, arguments.pool);
       args_.a = pairs;
     }
     args_.packed_b = packed_;
     args_.c = reinterpret_cast<float*>(arguments.outputs[0]);
     args_.epilogue = epilogue_.bind(arguments, args_.c);
-    gemm(args_, arguments.pool, arguments.workspace + paired_bytes(args_));
+    gemm(args_, arguments.pool, workspace + paired_bytes(args_));
   }
 
  private:
+  int64_t turned_bytes() const {
+    const int64_t elements = columns_.batch * columns_.m * columns_.k;
+    return (elements * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64;
+  }
+
   size_t a_;
   const float* packed_;
   int threads_;
   BoundEpilogue epilogue_;
-  int64_t elements_ = 0, elements_ld_ = 0;  // of a row of A as it is given
+  int64_t elements_ = 0, elements_ld_ = 0;  // of a row of A in f32
+  BatchGemmArgs columns_;                   // A, where its columns are contiguous and its rows are copied first
   GemmArgs args_;
 };
 
@@ -111,7 +135,9 @@ class GemmKernel final : public Kernel {
 std::optional<double> estimate_gemm(const RegionView& region) {
   const auto view = view_matmul(region);
   if (!view || !has_constant_matrix(region, *view)) return std::nullopt;
-  return seconds_per_launch +
+  const double turned =
+      view->op.transpose_a ? 2 * elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->a)]) : 0;
+  return seconds_per_launch + 4 * turned * seconds_per_byte +
          std::max(matmul_flops(region, *view) * seconds_per_flop, bytes_at_optimum(region) * seconds_per_byte);
 }
 

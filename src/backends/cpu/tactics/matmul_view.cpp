@@ -20,7 +20,7 @@ std::optional<MatMulView> view_matmul(const RegionView& region, int residuals) {
 bool has_constant_matrix(const RegionView& region, const MatMulView& view) {
   const ValueId b = region.node.inputs[static_cast<size_t>(view.b)];
   const Shape& shape = region.graph.shape(b);
-  return !view.op.transpose_a && region.graph.is_constant(b) && region.graph.type(b).dtype == DType::f32 &&
+  return region.graph.is_constant(b) && region.graph.type(b).dtype == DType::f32 &&
          std::all_of(shape.begin(), shape.end() - 2, [](const Dim& d) { return d == Dim(1); });
 }
 

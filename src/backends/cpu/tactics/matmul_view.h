@@ -18,7 +18,7 @@ struct MatMulView {
 /// ContractEpilogue::make.
 std::optional<MatMulView> view_matmul(const RegionView& region, int residuals = 1);
 
-/// Whether A's rows are contiguous and B is one constant matrix of f32.
+/// Whether B is one constant matrix of f32.
 bool has_constant_matrix(const RegionView& region, const MatMulView& view);
 
 /// Multiplications and additions at the optimum shapes.

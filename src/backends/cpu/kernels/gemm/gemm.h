@@ -130,6 +130,10 @@ struct BatchGemmArgs {
   Epilogue epilogue;
 };
 
+/// Copies the matrices A of `args`, whose columns are contiguous (a_row_stride is 1), so that their rows are: `turned`
+/// has batch * m rows of k floats.
+void turn_a(const BatchGemmArgs& args, float* turned, ThreadPool& pool);
+
 /// Bytes of scratch memory `batch_gemm` needs; 64-byte aligned.
 int64_t batch_gemm_workspace_bytes(const BatchGemmArgs& args, int threads);
 void batch_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace);
