@@ -27,6 +27,11 @@ ConvTransposeShape random_transpose(RandomData& random) {
     s.pad_bottom = random.integer(-1, 3), s.pad_right = random.integer(-1, 4);
   }
   s.output_padding_h = random.integer(0, s.stride_h - 1), s.output_padding_w = random.integer(0, s.stride_w - 1);
+  if (random.integer(0, 3) == 0) {  // windows that neither overlap nor leave gaps
+    s.kernel_h = s.stride_h, s.kernel_w = s.stride_w, s.dilation_h = s.dilation_w = 1;
+    s.output_padding_h = s.output_padding_w = 0;
+    if (random.coin()) s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = 0;
+  }
   s.groups = random.coin() ? 1 : random.integer(1, 4);
   s.in_channels = s.groups * random.integer(1, random.coin() ? 5 : 40 / s.groups);
   s.out_channels = s.groups * random.integer(1, random.coin() ? 5 : 16);
@@ -40,7 +45,7 @@ TEST_F(Conv, TransposedOnPlanes) {
       for (int i = 0; i < 60; ++i) {
         ConvTransposeShape s = random_transpose(random_);
         if (s.out_h() <= 0 || s.out_w() <= 0) continue;
-        const bool first_in = random_.integer(0, 3) == 0, first_out = random_.integer(0, 3) == 0;
+        const bool first_in = random_.coin(), first_out = random_.coin();
         if (!first_in && random_.integer(0, 3) == 0) s.in_pixel_stride = s.in_channels + 3;
         if (!first_out && random_.integer(0, 3) == 0) s.out_pixel_stride = s.out_channels + 2;
         SCOPED_TRACE(testing::Message() << s.in_h << "x" << s.in_w << "x" << s.in_channels << " to " << s.out_channels
@@ -150,27 +155,34 @@ TEST_F(Conv, TransposedOnPlanesAsARegion) {
   });
 }
 
-// Between channels first and back: a chain with one transpose or both.
+// Between channels first and back: a chain with one transpose or both, over one axis or two. One channel needs none.
 NodeTest random_plane_chain(Random& random, int round) {
-  const bool first_in = round % 3 != 0, first_out = round % 3 != 1, relu = random.integer(0, 1) == 1;
-  const int64_t groups = random.integer(1, 3), channels = groups * random.integer(1, 6);
+  const bool one_channel = round % 7 == 0, relu = random.integer(0, 1) == 1;
+  const bool first_in = !one_channel && round % 3 != 0, first_out = one_channel || round % 3 != 1;
+  const bool stands_alone = one_channel || (first_in && first_out), depthwise = !one_channel && round % 4 == 2;
+  const int64_t groups = one_channel ? 1 : random.integer(1, depthwise && stands_alone ? 40 : 3);
+  const int64_t channels = one_channel ? 1 : groups * (depthwise ? 1 : random.integer(1, 6));
   // Between two transposes more than fill vectors, too.
-  const int64_t outputs =
-      first_in && first_out && random.integer(0, 1) == 1 ? random.integer(17, 40) : random.integer(2, 6);
+  const int64_t outputs = depthwise && stands_alone                   ? 1
+                          : stands_alone && random.integer(0, 1) == 1 ? random.integer(17, 40)
+                                                                      : random.integer(2, 6);
+  const auto axes = static_cast<size_t>(random.integer(0, 3) ? 2 : 1);
   ops::ConvTranspose op;
   op.groups = groups;
   op.channels_last = true;
-  op.output_padding.assign(2, Dim(0));
+  op.output_padding.assign(axes, Dim(0));
   const int64_t batch = round % 15 ? random.integer(1, 2) : 0;
-  Dims sizes, w{channels, outputs};
-  for (size_t a = 0; a < 2; ++a) {
+  Dims x{batch}, w{channels, outputs};
+  if (first_in) x.push_back(channels);
+  const bool tiles_result = random.integer(0, 2) == 0;
+  for (size_t a = 0; a < axes; ++a) {
     op.strides.push_back(round % 2 ? 2 : random.integer(1, 3));
-    op.dilations.push_back(random.integer(1, 2));
-    w.push_back(random.integer(2, 4));
-    sizes.push_back(random.integer(3, 80));
+    op.dilations.push_back(tiles_result ? 1 : random.integer(1, 2));
+    w.push_back(tiles_result ? op.strides.back() : random.integer(2, 4));
+    x.push_back(random.integer(3, 80));
   }
-  for (int i = 0; i < 4; ++i) op.pads.emplace_back(random.integer(0, 1));
-  const Dims x = first_in ? Dims{batch, channels, sizes[0], sizes[1]} : Dims{batch, sizes[0], sizes[1], channels};
+  if (!first_in) x.push_back(channels);
+  for (size_t i = 0; i < 2 * axes; ++i) op.pads.emplace_back(tiles_result ? 0 : random.integer(0, 1));
   std::vector<Tensor> operands{random_tensor(random, DType::f32, x), random_tensor(random, DType::f32, w)};
   if (random.integer(0, 1)) operands.push_back(random_tensor(random, DType::f32, {outputs * groups}));
   if (round % 5 == 0 && batch > 0)
@@ -180,7 +192,8 @@ NodeTest random_plane_chain(Random& random, int round) {
   std::vector<ValueId> ids;
   for (const Tensor& t : operands)
     ids.push_back(body.add_input("i", {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
-  if (first_in) ids[0] = body.add(ops::Transpose{{0, 2, 3, 1}}, {ids[0]}, "x");
+  const bool two = axes == 2;
+  if (first_in) ids[0] = body.add(two ? ops::Transpose{{0, 2, 3, 1}} : ops::Transpose{{0, 2, 1}}, {ids[0]}, "x");
   ValueId y = no_value;
   if (relu) {
     Graph inner;
@@ -192,7 +205,8 @@ NodeTest random_plane_chain(Random& random, int round) {
   } else {
     y = body.add(op, ids, "c");
   }
-  body.add_output("y", first_out ? body.add(ops::Transpose{{0, 3, 1, 2}}, {y}, "t") : y);
+  if (first_out) y = body.add(two ? ops::Transpose{{0, 3, 1, 2}} : ops::Transpose{{0, 2, 1}}, {y}, "t");
+  body.add_output("y", y);
   std::vector<size_t> known{1};
   if (operands.size() == 3) known.push_back(2);
   NodeTest test(ops::Region{ops::RegionKind::chain}, operands, known, "conv_transpose_planes", 1e-5);
@@ -203,7 +217,7 @@ NodeTest random_plane_chain(Random& random, int round) {
 TEST_F(Conv, TransposedOnPlanesAsAChain) {
   Random random = test_random();
   for_each_target([&] {
-    for (int round = 0; round < 45; ++round) {
+    for (int round = 0; round < 84; ++round) {
       random_plane_chain(random, round).check(static_cast<int>(random.integer(1, 3)));
       if (testing::Test::HasFatalFailure()) return;
     }

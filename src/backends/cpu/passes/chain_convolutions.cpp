@@ -33,6 +33,7 @@ struct Part {
   Role role = Role::other;
   ValueId x = no_value, weights = no_value;  // of a gate: the image, and what it is multiplied by
   bool has_few_terms = false;                // of a convolution over one or two axes with constant weights
+  bool one_in = false, one_out = false;      // whether its image, its result has one channel: first and last at once
 };
 
 // image[n, h, w, c] times gates[n, 1, 1, c].
@@ -59,7 +60,7 @@ bool has_few_terms(const ops::ConvTranspose& op, const Shape& weights) {
   const std::optional<int64_t> channels = weights[0].as_constant();
   if (!channels || *channels / op.groups > most_plane_terms) return false;
   int64_t terms = *channels / op.groups;
-  for (size_t a = 0; a < 2; ++a) {
+  for (size_t a = 0; a + 2 < weights.size(); ++a) {
     const std::optional<int64_t> taps = weights[2 + a].as_constant();
     if (!taps || *taps > most_plane_terms) return false;
     terms *= divide_up(*taps, a < op.strides.size() ? op.strides[a] : 1);
@@ -92,9 +93,15 @@ Part view_part(const Graph& graph, const Node& node) {
       !is_f32(part.weights))
     return {};
   const std::optional<int64_t> channels = w[1].as_constant();
+  part.one_in = op ? op->groups == 1 && w[1] == Dim(1) : w[0] == Dim(1);
+  part.one_out = op ? w[0] == Dim(1) : transposed->groups == 1 && w[1] == Dim(1);
+  if (w.size() == 3 && transposed) {
+    part.has_few_terms = has_few_terms(*transposed, w);
+    return part;
+  }
   if (w.size() == 3) {
     const std::optional<int64_t> taps = w[2].as_constant();
-    part.has_few_terms = op && channels && taps && *channels <= most_plane_terms && *taps <= most_plane_terms &&
+    part.has_few_terms = channels && taps && *channels <= most_plane_terms && *taps <= most_plane_terms &&
                          *channels * *taps <= most_plane_terms;
     return part;
   }
@@ -158,7 +165,8 @@ class Chainer {
     // Convolutions, transposed ones too, that stand alone (tactics/conv_planes.h, conv_transpose_planes.h).
     for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
       if (!part(n).has_few_terms || taken_[static_cast<size_t>(n)] || !stands_alone(n)) continue;
-      if (std::vector<int32_t> chain = with_transposes(n); chain.size() == 3) take(chain, chains);
+      const size_t transposes = (part(n).one_in ? 0U : 1U) + (part(n).one_out ? 0U : 1U);
+      if (std::vector<int32_t> chain = with_transposes(n); chain.size() > transposes) take(chain, chains);
     }
     make_chains(graph_, chains);
   }
@@ -181,11 +189,12 @@ class Chainer {
     return chain;
   }
 
-  // Whether there is a transpose on either side: not worth a word otherwise.
+  // Whether there is a transpose on either side where there are several channels: not worth a word otherwise.
   bool stands_alone(int32_t n) const {
     const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
     const std::vector<int32_t>& readers = uses_.readers[static_cast<size_t>(result(n))];
-    return before >= 0 && turns(before, Role::to_last) && readers.size() == 1 && turns(readers[0], Role::to_first);
+    return (part(n).one_in || (before >= 0 && turns(before, Role::to_last))) &&
+           (part(n).one_out || (readers.size() == 1 && turns(readers[0], Role::to_first)));
   }
 
   bool turns(int32_t n, Role way) const { return part(n).role == way || part(n).role == Role::turned; }

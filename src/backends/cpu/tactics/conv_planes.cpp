@@ -23,7 +23,7 @@ struct PlaneConvView {
   PartInputs inputs;
 
   KernelShapes shapes(const KernelShapes& region) const {
-    return shapes_as_last(inputs, conv.spatial, true, true, region);
+    return shapes_as_last(inputs, conv.spatial, chain.first_in, chain.first_out, region);
   }
   PlaneConvPlan plan(const KernelShapes& shapes) const { return PlaneConvPlan(conv_shape(conv, shapes)); }
   RegionView part(const RegionView& region) const { return {*chain.body, *chain.node, region.symbols, region.threads}; }
@@ -44,10 +44,12 @@ ConvShape known_shape(const ConvView& view) {
 
 std::optional<PlaneConvView> view_planes(const RegionView& region) {
   std::optional<PlaneChain> chain = view_plane_chain(region);
-  if (!chain || !chain->first_in || !chain->first_out) return std::nullopt;
+  if (!chain) return std::nullopt;
   std::optional<ConvView> conv = view_conv({*chain->body, *chain->node, region.symbols});
   if (!conv || conv->spatial.weight_dims.size() > 4 || !conv->spatial.constant_weights) return std::nullopt;
   const ConvShape s = known_shape(*conv);
+  // One channel is first and last at once.
+  if (!(chain->first_in || s.in_channels == 1) || !(chain->first_out || s.out_channels == 1)) return std::nullopt;
   const int64_t taps = s.kernel_h * s.kernel_w;
   if (taps > most_terms || s.in_channels / s.groups > most_terms / taps || !conv->spatial.epilogue.is_plain() ||
       !PlaneConvPlan::fits(s))

@@ -49,8 +49,8 @@ std::optional<TransposeView> view_part(const RegionView& region, bool stands_alo
   std::optional<TransposeView> view = view_transpose(region);
   if (!view || view->spatial.weight_dims.size() > 4 || !view->spatial.epilogue.is_plain()) return std::nullopt;
   const ConvTransposeShape known = known_transpose_shape(*view);
-  if (!(has_few_group_outputs(known) || (stands_alone && has_few_transposed_terms(known))) || known.is_depthwise() ||
-      !PlaneTransposePlan::fits(known))
+  const bool is_small = has_few_group_outputs(known) && !known.is_depthwise();
+  if (!(is_small || (stands_alone && has_few_transposed_terms(known))) || !PlaneTransposePlan::fits(known))
     return std::nullopt;
   return view;
 }
@@ -67,9 +67,15 @@ std::optional<PlaneTransposeView> view_plain_transpose(const RegionView& region)
 std::optional<PlaneTransposeView> view_transpose_chain(const RegionView& region) {
   const std::optional<PlaneChain> chain = view_plane_chain(region);
   if (!chain) return std::nullopt;
-  std::optional<TransposeView> conv =
-      view_part({*chain->body, *chain->node, region.symbols}, chain->first_in && chain->first_out);
-  if (!conv || conv->spatial.weight_dims.size() != 4) return std::nullopt;
+  const RegionView part{*chain->body, *chain->node, region.symbols};
+  std::optional<TransposeView> conv = view_transpose(part);
+  if (!conv) return std::nullopt;
+  // One channel is first and last at once.
+  const ConvTransposeShape known = known_transpose_shape(*conv);
+  const bool stands_alone =
+      (chain->first_in || known.in_channels == 1) && (chain->first_out || known.out_channels == 1);
+  conv = view_part(part, stands_alone);
+  if (!conv) return std::nullopt;
   std::optional<PartInputs> inputs = chain->inputs(conv->spatial);
   if (!inputs) return std::nullopt;
   return PlaneTransposeView{chain->body,        std::move(*conv), chain->node,

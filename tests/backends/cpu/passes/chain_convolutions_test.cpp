@@ -282,6 +282,35 @@ TEST(ChainConvolutions, AConvolutionOverOneAxisThatStandsAlone) {
   EXPECT_EQ(chained_line(conv + "(%t, %w)" + back + "return %d, %y"), "transpose, conv, transpose");
   EXPECT_EQ(chained_line(conv + "(%t, %w)\nreturn %d"), "transpose, conv");
   EXPECT_EQ(chained_line(conv + "(%t, %w40)" + back + "return %y"), "transpose, conv, transpose");
+  const std::string upsampled =
+      "%d = conv_transpose {strides=[2], pads=shape(1, 1), dilations=[1], output_padding=shape(0), "
+      "channels_last=true} ";
+  EXPECT_EQ(chained_line("const %u: f32[4, 40, 4] = 0.5\n" + upsampled + "(%t, %u)" + back + "return %y"),
+            "chain(transpose, conv_transpose, transpose)");
+}
+
+// An image or a result of one channel is what a transpose would make of it.
+TEST(ChainConvolutions, AConvolutionOfOneChannelThatStandsAlone) {
+  const auto chained_image = [](const std::string& body) {
+    Graph graph = graph_of("%x: f32[n, 20, 50, 1], %x3: f32[n, 3, 20, 50]", R"(const %w: f32[8, 1, 3, 3] = 0.5
+                                                                               const %w3: f32[1, 3, 3, 3] = 0.5
+                                                                               const %u: f32[1, 24, 2, 2] = 0.5
+                                                                               )" +
+                                                                                body);
+    fuse_and_chain(graph, test_context());
+    verify(graph, "the pass under test");
+    return outline(graph);
+  };
+  const std::string conv = "conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[2, 2], channels_last=true} ";
+  const std::string back = "%y = transpose {permutation=[0, 3, 1, 2]} (%d)\nreturn %y";
+  EXPECT_EQ(chained_image("%d = " + conv + "(%x, %w)\n" + back), "chain(conv, transpose)");
+  EXPECT_EQ(chained_image("%d = " + conv + "(%x, %w)\nreturn %d"), "conv");
+  EXPECT_EQ(chained_image("%t = transpose {permutation=[0, 2, 3, 1]} (%x3)\n%y = " + conv + "(%t, %w3)\nreturn %y"),
+            "chain(transpose, conv)");
+  EXPECT_EQ(chained_image("%d = conv_transpose {strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1], "
+                          "output_padding=shape(0, 0), channels_last=true} (%x, %u)\n" +
+                          back),
+            "chain(conv_transpose, transpose)");
 }
 
 }  // namespace

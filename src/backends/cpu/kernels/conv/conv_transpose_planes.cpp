@@ -80,8 +80,7 @@ bool PlaneTransposePlan::fits(const ConvTransposeShape& s) {
   return s.in_channels <= most && lines <= most && width <= most_floats && s.in_channels * lines * width <= most_floats;
 }
 
-PlaneTransposePlan::PlaneTransposePlan(const ConvTransposeShape& s, bool first_in, bool first_out)
-    : shape_(s), first_in_(first_in), first_out_(first_out) {
+PlaneTransposePlan::PlaneTransposePlan(const ConvTransposeShape& s, bool first_in, bool first_out) : shape_(s) {
   const int64_t sizes[] = {s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h, s.dilation_w};
   if (s.groups < 1 || s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0 || s.in_d != 1 ||
       s.kernel_d != 1 || s.stride_d != 1 || s.out_d() != 1 ||
@@ -96,18 +95,37 @@ PlaneTransposePlan::PlaneTransposePlan(const ConvTransposeShape& s, bool first_i
       packed_.push_back(packed);
       packed += static_cast<int64_t>(v.kernel.size() * h.kernel.size()) * s.in_channels * (s.out_channels / s.groups);
     }
+  if (first_in && first_out) {
+    image_groups_ = s.groups;
+    shape_.batch *= s.groups;
+    shape_.in_channels /= s.groups;
+    shape_.out_channels /= s.groups;
+    shape_.groups = 1;
+  }
+  // One channel is first and last at once.
+  const auto is_dense = [](int64_t step) { return step == 0 || step == 1; };
+  first_in_ = first_in || (s.in_channels == 1 && is_dense(s.in_pixel_stride));
+  first_out_ = first_out || (s.out_channels == 1 && is_dense(s.out_pixel_stride));
+  const int64_t in_channels = shape_.in_channels;
   ring_lines_ = ring_lines_of(s);
   reach_ = reach_of(s);
-  const int64_t out_w = s.out_w();
-  if (s.batch <= 0 || s.out_h() <= 0 || out_w <= 0 || s.out_channels == 0) return;
+  out_h_ = s.out_h(), out_w_ = s.out_w();
+  if (s.batch <= 0 || out_h_ <= 0 || out_w_ <= 0 || s.out_channels == 0) return;
   first_group_ = floor_div(s.pad_left, s.stride_w);
-  groups_ = floor_div(out_w - 1 + s.pad_left, s.stride_w) - first_group_ + 1;
+  groups_ = floor_div(out_w_ - 1 + s.pad_left, s.stride_w) - first_group_ + 1;
+  const bool tiles_result = ring_lines_ == 1 && reach_ == 0 && s.pad_top == 0 && s.pad_left == 0 &&
+                            out_h_ == s.in_h * s.stride_h && out_w_ == s.in_w * s.stride_w;
+  if (tiles_result) {
+    line_ = s.in_w;
+    groups_ = shape_.in_w = s.in_h * s.in_w;
+    shape_.in_h = 1;
+  }
   // Wide tiles copy the columns between two of them once, narrow ones keep their lines in cache.
-  const int64_t in_cache = cache_floats / (std::max<int64_t>(s.in_channels, 1) * ring_lines_) - reach_;
+  const int64_t in_cache = cache_floats / (std::max<int64_t>(in_channels, 1) * ring_lines_) - reach_;
   tile_ = std::clamp<int64_t>(in_cache / vector_groups * vector_groups, vector_groups, 512);
   tile_ = std::min(tile_, (groups_ + 15) / 16 * 16);
   pitch_ = (reach_ + tile_ + kPlaneSlack + 15) / 16 * 16;
-  const int64_t floats = (s.in_channels * ring_lines_ + s.out_channels * s.stride_w) * pitch_;
+  const int64_t floats = (in_channels * ring_lines_ + shape_.out_channels * s.stride_w) * pitch_;
   const int64_t table = ring_lines_ * static_cast<int64_t>(sizeof(int64_t) + sizeof(float*)) +
                         static_cast<int64_t>(s.kernel_w) * static_cast<int64_t>(sizeof(int64_t));
   thread_bytes_ = (floats * float_bytes + table + 63) / 64 * 64;
@@ -132,14 +150,6 @@ class PlaneTransposePlan::Worker {
     for (int64_t y = begin; y < end; ++y) {
       cancellation_point();
       compute_row(image, first, count, y);
-      if (epilogue_.activation)
-        core_activate(*epilogue_.activation, {.c = streams_,
-                                              .stride = plan_.pitch_,
-                                              .rows = s_.stride_w * s_.out_channels,
-                                              .columns = count,
-                                              .addend = nullptr,
-                                              .addend_stride = 0});
-      write_row(image, first, count, y);
     }
   }
 
@@ -164,20 +174,36 @@ class PlaneTransposePlan::Worker {
     block.clamp = epilogue_.lo != -infinity || epilogue_.hi != infinity;
     block.count = count;
     block.stream_step = plan_.pitch_;
-    for (int64_t across = 0; across < s_.stride_w; ++across) {
-      const Taps& horizontal = plan_.horizontal_[static_cast<size_t>(across)];
-      block.taps = static_cast<int64_t>(horizontal.back.size());
-      for (int64_t t = 0; t < block.taps; ++t) offset_[t] = plan_.reach_ - horizontal.back[static_cast<size_t>(t)];
-      block.weights = packed_ + plan_.packed_[static_cast<size_t>(down * s_.stride_w + across)];
-      const int64_t outputs = s_.out_channels / s_.groups;
-      for (int64_t o = 0; o < s_.out_channels; o += block.outputs) {
-        block.outputs = std::min(kPlaneOutputs, outputs - o % outputs);
-        block.plane = o / outputs * block.channels * plan_.pitch_;
-        block.bias = epilogue_.bias ? epilogue_.bias + o : nullptr;
-        block.streams = streams_ + (across * s_.out_channels + o) * plan_.pitch_;
-        plane_sums(block);
-        block.weights += lines * block.channels * block.taps * block.outputs;
+    const int64_t outputs = s_.out_channels / s_.groups;
+    const int64_t output0 = image % plan_.image_groups_ * s_.out_channels;  // among all groups' outputs
+    // Of planes a few at a time: their streams are in L1 still when they are dealt out.
+    const int64_t at_once = plan_.first_out_ ? kPlaneOutputs : s_.out_channels;
+    for (int64_t begin = 0, end; begin < s_.out_channels; begin = end) {
+      end = begin + std::min(at_once, plan_.first_out_ ? outputs - begin % outputs : s_.out_channels);
+      for (int64_t across = 0; across < s_.stride_w; ++across) {
+        const Taps& horizontal = plan_.horizontal_[static_cast<size_t>(across)];
+        block.taps = static_cast<int64_t>(horizontal.back.size());
+        for (int64_t t = 0; t < block.taps; ++t) offset_[t] = plan_.reach_ - horizontal.back[static_cast<size_t>(t)];
+        const int64_t weights_of_output = lines * block.channels * block.taps;
+        block.weights = packed_ + plan_.packed_[static_cast<size_t>(down * s_.stride_w + across)] +
+                        (output0 + begin) * weights_of_output;
+        for (int64_t o = begin; o < end; o += block.outputs) {
+          block.outputs = std::min(kPlaneOutputs, outputs - o % outputs);
+          block.plane = o / outputs * block.channels * plan_.pitch_;
+          block.bias = epilogue_.bias ? epilogue_.bias + output0 + o : nullptr;
+          block.streams = streams_ + (across * (end - begin) + o - begin) * plan_.pitch_;
+          plane_sums(block);
+          block.weights += weights_of_output * block.outputs;
+        }
       }
+      if (epilogue_.activation)
+        core_activate(*epilogue_.activation, {.c = streams_,
+                                              .stride = plan_.pitch_,
+                                              .rows = s_.stride_w * (end - begin),
+                                              .columns = count,
+                                              .addend = nullptr,
+                                              .addend_stride = 0});
+      write(image, {begin, end}, first, count, y);
     }
   }
 
@@ -210,43 +236,68 @@ class PlaneTransposePlan::Worker {
     return to;
   }
 
-  void write_row(int64_t image, int64_t first, int64_t count, int64_t y) const {
-    const int64_t stride = s_.stride_w, out_w = s_.out_w();
-    // Groups all of whose pixels lie in the row; at its ends single phases of others.
-    const int64_t whole = std::clamp(floor_div(s_.pad_left + stride - 1, stride), first, first + count);
-    const int64_t past = std::clamp(floor_div(out_w + s_.pad_left, stride), whole, first + count);
-    if (whole < past) write_groups(image, y, first, whole, past, 0, stride);
-    for (int64_t across = 0; across < stride; ++across) {
-      const int64_t from = std::clamp(floor_div(s_.pad_left - across + stride - 1, stride), first, first + count);
-      const int64_t to = std::clamp(floor_div(out_w - 1 + s_.pad_left - across, stride) + 1, from, first + count);
-      if (from < std::min(whole, to)) write_groups(image, y, first, from, std::min(whole, to), across, across + 1);
-      if (std::max(past, from) < to) write_groups(image, y, first, std::max(past, from), to, across, across + 1);
+  struct Outputs {
+    int64_t begin, end;  // channels whose streams there are
+  };
+
+  void write(int64_t image, Outputs outputs, int64_t first, int64_t count, int64_t y) const {
+    if (plan_.line_ == 0) return write_row(image, outputs, first, count, y);
+    int64_t line = first / plan_.line_, column = first % plan_.line_;
+    for (int64_t at = 0, n; at < count; at += n, ++line, column = 0) {
+      n = std::min(count - at, plan_.line_ - column);
+      write_groups(outputs, {image, line * s_.stride_h + y, column * s_.stride_w}, at, n, 0, s_.stride_w);
     }
   }
 
-  // Phases [across, across_end) of groups [from, past).
-  void write_groups(int64_t image, int64_t y, int64_t first, int64_t from, int64_t past, int64_t across,
-                    int64_t across_end) const {
-    const int64_t n = s_.out_channels, x = from * s_.stride_w + across - s_.pad_left;
-    const float* streams = streams_ + across * n * plan_.pitch_ + from - first;
+  void write_row(int64_t image, Outputs outputs, int64_t first, int64_t count, int64_t y) const {
+    const int64_t stride = s_.stride_w, out_w = plan_.out_w_;
+    // Groups all of whose pixels lie in the row; at its ends single phases of others.
+    const int64_t whole = std::clamp(floor_div(s_.pad_left + stride - 1, stride), first, first + count);
+    const int64_t past = std::clamp(floor_div(out_w + s_.pad_left, stride), whole, first + count);
+    const auto groups = [&](int64_t from, int64_t to, int64_t across, int64_t across_end) {
+      if (from < to)
+        write_groups(outputs, {image, y, from * stride + across - s_.pad_left}, from - first, to - from, across,
+                     across_end);
+    };
+    groups(whole, past, 0, stride);
+    for (int64_t across = 0; across < stride; ++across) {
+      const int64_t from = std::clamp(floor_div(s_.pad_left - across + stride - 1, stride), first, first + count);
+      const int64_t to = std::clamp(floor_div(out_w - 1 + s_.pad_left - across, stride) + 1, from, first + count);
+      groups(from, std::min(whole, to), across, across + 1);
+      groups(std::max(past, from), to, across, across + 1);
+    }
+  }
+
+  // Phases [across, across_end) of `count` groups, the first of which is the streams' element `at`; its pixel of
+  // phase `across` is `pixel`.
+  struct Pixel {
+    int64_t image, y, x;
+  };
+  void write_groups(Outputs outputs, Pixel pixel, int64_t at, int64_t count, int64_t across, int64_t across_end) const {
+    const int64_t n = outputs.end - outputs.begin, out_w = plan_.out_w_;
+    const float* streams = streams_ + across * n * plan_.pitch_ + at;
     if (plan_.first_out_) {
-      const int64_t plane = s_.out_h() * s_.out_w();
-      float* to = output_ + (image * n * s_.out_h() + y) * s_.out_w() + x;
+      const int64_t plane = plan_.out_h_ * out_w;
+      float* to =
+          output_ + ((pixel.image * s_.out_channels + outputs.begin) * plan_.out_h_ + pixel.y) * out_w + pixel.x;
       for (int64_t o = 0; o < n; ++o)
-        deal(streams + o * plan_.pitch_, n * plan_.pitch_, across_end - across, past - from, to + o * plane,
-             s_.stride_w);
+        deal(streams + o * plan_.pitch_, n * plan_.pitch_, across_end - across, count, to + o * plane, s_.stride_w);
       return;
     }
     const int64_t step = s_.out_pixel_stride ? s_.out_pixel_stride : n;
-    float* to = output_ + ((image * s_.out_h() + y) * s_.out_w() + x) * step;
-    if (step == n) return deal(streams, plan_.pitch_, (across_end - across) * n, past - from, to, s_.stride_w * n);
+    float* to = output_ + ((pixel.image * plan_.out_h_ + pixel.y) * out_w + pixel.x) * step;
+    if (step == n) return deal(streams, plan_.pitch_, (across_end - across) * n, count, to, s_.stride_w * n);
     for (int64_t p = across; p < across_end; ++p)
-      deal(streams + (p - across) * n * plan_.pitch_, plan_.pitch_, n, past - from, to + (p - across) * step,
+      deal(streams + (p - across) * n * plan_.pitch_, plan_.pitch_, n, count, to + (p - across) * step,
            s_.stride_w * step);
   }
 
   // to[i * step + s] = streams[s * stream_step + i]
   static void deal(const float* streams, int64_t stream_step, int64_t count, int64_t groups, float* to, int64_t step) {
+    if (count == 1 && step == 1) {
+      std::memcpy(to, streams, static_cast<size_t>(groups * float_bytes));
+      return;
+    }
     if (count == 2 && step == 2) return deal_pairs(streams, streams + stream_step, groups, to);
     transpose_2d(float_bytes, {groups, count, stream_step * float_bytes, step * float_bytes},
                  reinterpret_cast<const char*>(streams), reinterpret_cast<char*>(to));
@@ -269,7 +320,8 @@ void plane_conv_transpose(const PlaneTransposePlan& plan, const float* input, co
                           const Epilogue& epilogue, ThreadPool& pool, void* workspace) {
   const ConvTransposeShape& s = plan.shape_;
   if (plan.tile_ == 0) return;
-  const int64_t tiles = (plan.groups_ + plan.tile_ - 1) / plan.tile_, rows = s.out_h();
+  const int64_t tiles = (plan.groups_ + plan.tile_ - 1) / plan.tile_;
+  const int64_t rows = plan.line_ > 0 ? s.stride_h : plan.out_h_;
   const int64_t items = s.batch * tiles * rows;
   const int64_t work = plan.tile_ * s.stride_w * s.out_channels * (s.in_channels / s.groups) * s.kernel_h * s.kernel_w /
                        (s.stride_h * s.stride_w);  // of an item, in products

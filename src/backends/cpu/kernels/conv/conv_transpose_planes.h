@@ -56,7 +56,13 @@ class PlaneTransposePlan {
   std::vector<int64_t> packed_;              // [phase down][phase across]: floats before its weights
   int64_t ring_lines_ = 1, reach_ = 0;       // lines that a row sees; pixels before a group that it sees
   int64_t first_group_ = 0, groups_ = 0;     // of stride_w pixels along a row of the padded result
-  int64_t tile_ = 0, pitch_ = 0;             // groups at once; floats of a plane
+  int64_t out_h_ = 0, out_w_ = 0;            // of the result
+  /// Pixels of a line of the image, whose lines shape_ has as one: where windows neither overlap nor leave gaps, each
+  /// pixel makes its own block of the result. 0 where they do.
+  int64_t line_ = 0;
+  /// Groups whose planes lie together are images of their own, which shape_ counts in its batch.
+  int64_t image_groups_ = 1;
+  int64_t tile_ = 0, pitch_ = 0;  // groups at once; floats of a plane
   int64_t thread_bytes_ = 0;
 };
 

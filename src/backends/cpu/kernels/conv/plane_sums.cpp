@@ -91,8 +91,9 @@ void sums_of_row(const PlaneSums& b) {
   constexpr int vectors = std::min(8, kTiles.plane_vectors * 4 / O);
   if (b.count >= lanes) {
     int64_t x = 0;
-    for (; b.count - x > vectors * lanes; x += vectors * lanes) tile<O, vectors>(b, x, x + (vectors - 1) * lanes);
-    return last_tile<O, vectors>(b, x);
+    // One vector behind others is taken with them: alone, its few sums would wait for each other.
+    for (; b.count - x > (vectors + 1) * lanes; x += vectors * lanes) tile<O, vectors>(b, x, x + (vectors - 1) * lanes);
+    return last_tile<O, vectors + 1>(b, x);
   }
   float row[O * lanes];
   PlaneSums whole = b;
@@ -118,9 +119,15 @@ void sums_of_block(const PlaneSums& b) {
 
 void deal(const float* even, const float* odd, int64_t pairs, float* to) {
   const Tag d;
+  const auto deal_vector = [&](int64_t at) HWY_ATTR {
+    hn::StoreInterleaved2(hn::LoadU(d, even + at), hn::LoadU(d, odd + at), d, to + 2 * at);
+  };
   int64_t i = 0;
-  for (; i + lanes <= pairs; i += lanes)
-    hn::StoreInterleaved2(hn::LoadU(d, even + i), hn::LoadU(d, odd + i), d, to + 2 * i);
+  for (; i + lanes <= pairs; i += lanes) deal_vector(i);
+  if (pairs >= lanes) {
+    if (i < pairs) deal_vector(pairs - lanes);  // some once more
+    return;
+  }
   for (; i < pairs; ++i) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
 }
 
