@@ -84,11 +84,17 @@ PlaneConvPlan::PlaneConvPlan(const ConvShape& s) : shape_(s) {
   reach_ = reach_of(s);
   const int64_t out_w = shape_.out_w(), channels = group_channels_of(s);
   if (s.batch <= 0 || shape_.out_h() <= 0 || out_w <= 0 || s.out_channels == 0) return;
+  // Each pixel by itself needs no zeros around it, and planes are read where they are. More channels than a set of L1
+  // has lines may lie so far apart that they put each other out.
+  constexpr int64_t most_in_place = 8;
+  in_place_ = sees_each_once && channels <= most_in_place;
   const int64_t in_cache = cache_floats / (std::max<int64_t>(channels, 1) * ring_lines_ * phases_) - reach_;
-  tile_ = std::clamp<int64_t>(in_cache / vector_pixels * vector_pixels, vector_pixels, 512);
+  const int64_t most_pixels = in_place_ ? 4096 : 512;
+  tile_ = std::clamp<int64_t>(in_cache / vector_pixels * vector_pixels, vector_pixels, most_pixels);
   // Even tiles: 520 pixels are twice 260.
   tiles_ = (out_w + tile_ - 1) / tile_;
   tile_ = ((out_w + tiles_ - 1) / tiles_ + 7) / 8 * 8;
+  in_place_ = in_place_ && out_w - (tiles_ - 1) * tile_ >= kPlaneSlack;
   pitch_ = (reach_ + tile_ + kPlaneSlack + 15) / 16 * 16;
   const int64_t floats = channels * ring_lines_ * phases_ * pitch_;
   const int64_t table = ring_lines_ * static_cast<int64_t>(sizeof(int64_t)) +
@@ -145,7 +151,7 @@ class PlaneConvPlan::Worker {
     block.channels = channels_;
     block.taps = s_.kernel_w;
     block.line = line_;
-    block.pitch = channel_floats_;
+    block.pitch = plan_.in_place_ ? s_.in_h * s_.in_w : channel_floats_;
     block.offset = offset_;
     block.weights = packed_ + group * outputs * channels_ * s_.kernel_h * s_.kernel_w;
     block.lo = epilogue_.lo;
@@ -166,6 +172,7 @@ class PlaneConvPlan::Worker {
   // is the one of column (first + x) * stride + p - pad.
   const float* planes_of_line(int64_t first, int64_t line) {
     if (line < 0 || line >= s_.in_h) return nullptr;
+    if (plan_.in_place_) return input_planes_ + line * s_.in_w + first;
     const int64_t place = line % plan_.ring_lines_;
     float* const to = ring_ + place * channels_ * channel_floats_;
     if (held_[place] == line) return to;
@@ -200,7 +207,11 @@ class PlaneConvPlan::Worker {
     const int64_t whole = (from - begin + stride - 1) / stride, whole_past = std::max(whole, (past - begin) / stride);
     if (plan_.phases_ == 1) {
       const int64_t columns = (past - begin + stride - 1) / stride;
-      for (int64_t x = whole; x < columns; ++x) to[x] = source[begin + x * stride];
+      if (stride == 2) {
+        take_every_second(source + begin + whole * stride, std::max<int64_t>(columns - whole, 0), to + whole);
+      } else {
+        for (int64_t x = whole; x < columns; ++x) to[x] = source[begin + x * stride];
+      }
       return;
     }
     const auto put = [&](int64_t column, int64_t end) {

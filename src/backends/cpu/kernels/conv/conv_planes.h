@@ -44,6 +44,7 @@ class PlaneConvPlan {
   class Worker;
 
   ConvShape shape_;
+  bool in_place_ = false;               // whether planes are read where the image has them
   int64_t phases_ = 1;                  // remainders by the stride that some tap sees
   int64_t ring_lines_ = 1, reach_ = 0;  // lines that a row sees; pixels behind its own that it sees, by the stride
   int64_t tile_ = 0, tiles_ = 0, pitch_ = 0;  // pixels of a row at once; floats of a plane

@@ -87,13 +87,14 @@ void last_tile(const PlaneSums& b, int64_t x) {
 
 template <int O>
 void sums_of_row(const PlaneSums& b) {
-  // As many sums as four channels have: fewer wait for each other.
-  constexpr int vectors = std::min(8, kTiles.plane_vectors * 4 / O);
+  // As many sums as four channels have at least: fewer wait for each other. One vector behind others is taken with them
+  // where registers suffice: alone, its sums would wait.
+  constexpr int vectors = std::min(8, (kTiles.plane_vectors * 4 + O - 1) / O);
+  constexpr int most = (O + 1) * (vectors + 1) < kTiles.registers ? vectors + 1 : vectors;
   if (b.count >= lanes) {
     int64_t x = 0;
-    // One vector behind others is taken with them: alone, its few sums would wait for each other.
-    for (; b.count - x > (vectors + 1) * lanes; x += vectors * lanes) tile<O, vectors>(b, x, x + (vectors - 1) * lanes);
-    return last_tile<O, vectors + 1>(b, x);
+    for (; b.count - x > most * lanes; x += vectors * lanes) tile<O, vectors>(b, x, x + (vectors - 1) * lanes);
+    return last_tile<O, most>(b, x);
   }
   float row[O * lanes];
   PlaneSums whole = b;
@@ -131,6 +132,17 @@ void deal(const float* even, const float* odd, int64_t pairs, float* to) {
   for (; i < pairs; ++i) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
 }
 
+void every_second(const float* from, int64_t count, float* to) {
+  const Tag d;
+  int64_t i = 0;
+  for (; i + lanes < count; i += lanes) {
+    hn::Vec<Tag> even, odd;
+    hn::LoadInterleaved2(d, from + 2 * i, even, odd);
+    hn::StoreU(even, d, to + i);
+  }
+  for (; i < count; ++i) to[i] = from[2 * i];
+}
+
 }  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -140,9 +152,14 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(sums_of_block);
 HWY_EXPORT(deal);
+HWY_EXPORT(every_second);
 
 void plane_sums(const PlaneSums& sums) {
   HWY_DYNAMIC_DISPATCH(sums_of_block)(sums);
+}
+
+void take_every_second(const float* from, int64_t count, float* to) {
+  HWY_DYNAMIC_DISPATCH(every_second)(from, count, to);
 }
 
 void deal_pairs(const float* even, const float* odd, int64_t pairs, float* to) {
