@@ -11,19 +11,20 @@ namespace {
 
 struct RandomForest {
   int64_t features = 1, targets = 1;
+  bool one_weight = false;  // of each leaf
   std::vector<uint8_t> compare;
   std::vector<int32_t> feature, child, root, start{0}, target;
   std::vector<float> threshold, weight;
 
   RandomForest(Random& random, int64_t trees, int64_t deepest)
-      : features(random.integer(1, 6)), targets(random.integer(1, 3)) {
+      : features(random.integer(1, 6)), targets(random.integer(1, 3)), one_weight(random.integer(0, 1) == 1) {
     for (int64_t t = 0; t < trees; ++t) root.push_back(grow(random, deepest));
   }
 
   // A node with all below it, or a leaf.
   int32_t grow(Random& random, int64_t deepest) {
     if (deepest == 0 || random.integer(0, 4) == 0) {
-      for (int64_t k = random.integer(0, 2); k-- > 0;) {
+      for (int64_t k = one_weight ? 1 : random.integer(0, 2); k-- > 0;) {
         target.push_back(static_cast<int32_t>(random.integer(0, targets - 1)));
         weight.push_back(static_cast<float>(random.integer(-8, 8)));
       }
