@@ -1,0 +1,146 @@
+#include "llm/engine_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "camshaft/error.hpp"
+
+namespace camshaft::llm {
+
+namespace {
+
+// In the order of run().
+constexpr const char* step_inputs[] = {"input_ids",    "positions",   "cumulative_sequence_length",
+                                       "past_seqlens", "block_table", "logits_indices"};
+
+[[noreturn]] void refuse_engine(const std::string& what) {
+  throw Error(ErrorCode::invalid_argument,
+              "the engine is no decoder: " + what + "; `camshaft llm build` makes engines that are");
+}
+
+const TensorInfo& named(const std::vector<TensorInfo>& infos, const std::string& name, const char* kind) {
+  const auto found = std::ranges::find(infos, name, &TensorInfo::name);
+  if (found == infos.end()) refuse_engine("it has no " + std::string(kind) + " " + name);
+  return *found;
+}
+
+// Of keys or values: the sizes behind the first, which is the number of blocks.
+Dims block_dims(const TensorInfo& cache) {
+  Dims dims = cache.dims;
+  if (dims.size() != 4 || dims[0] >= 0 ||
+      std::ranges::any_of(dims.begin() + 1, dims.end(), [](int64_t d) { return d < 1; }))
+    refuse_engine("its input " + cache.name + " is " + cache.type +
+                  ", which should be [blocks, block_size, kv_heads, head_size] "
+                  "with the first size open");
+  dims.erase(dims.begin());
+  return dims;
+}
+
+size_t block_bytes(const TensorInfo& cache) {
+  int64_t count = 1;
+  for (const int64_t size : block_dims(cache)) count *= size;
+  return byte_size(cache.dtype, count);
+}
+
+ContextOptions options_of(int threads) {
+  ContextOptions options;
+  if (threads > 0) options.set("threads", threads);
+  return options;
+}
+
+}  // namespace
+
+EngineModel::Cache EngineModel::cache_of(const Engine& engine) {
+  Cache cache;
+  for (const TensorInfo& input : engine.inputs()) {
+    if (input.name.rfind("key_cache.", 0) != 0) continue;
+    const TensorInfo& values = named(engine.inputs(), "value_cache." + input.name.substr(10), "input");
+    cache.block_bytes += block_bytes(input) + block_bytes(values);
+    cache.block_size = static_cast<int32_t>(block_dims(input)[0]);
+    ++cache.layers;
+  }
+  if (cache.layers == 0) refuse_engine("it has no input key_cache.0");
+  return cache;
+}
+
+EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads)
+    : device_(engine.device()), context_(engine.create_context(options_of(threads))) {
+  const Cache cache = cache_of(engine);
+  for (const char* name : step_inputs) {
+    if (named(engine.inputs(), name, "input").dtype != DType::i32)
+      refuse_engine("its input " + std::string(name) + " is not of i32");
+    inputs_.push_back({name, nullptr, {}});
+  }
+  const TensorInfo& logits = named(engine.outputs(), "logits", "output");
+  if (logits.dtype != DType::f32 || logits.dims.size() != 2 || logits.dims[1] < 1)
+    refuse_engine("its output logits is " + logits.type + ", which should be f32[rows, vocabulary]");
+  vocabulary_ = static_cast<int32_t>(logits.dims[1]);
+  has_likeliest_ = std::ranges::any_of(engine.outputs(), [](const TensorInfo& output) {
+    return output.name == "likeliest" && output.dtype == DType::i64 && output.dims.size() == 1;
+  });
+  for (int32_t layer = 0; layer < cache.layers; ++layer) {
+    for (const char* kind : {"key", "value"}) {
+      const std::string number = std::to_string(layer), input = kind + std::string("_cache.") + number;
+      const TensorInfo& info = named(engine.inputs(), input, "input");
+      const TensorInfo& output = named(engine.outputs(), kind + std::string("_cache_out.") + number, "output");
+      if (output.aliased_input != input)
+        refuse_engine("its output " + output.name + " does not update " + input + " in place");
+      Dims dims = block_dims(info);
+      dims.insert(dims.begin(), num_blocks);
+      // Zeros: attention may multiply what nobody has written by weights of 0.
+      Tensor memory(info.dtype, dims);
+      if (!device_.is_host()) memory = memory.copy(to_string(device_));
+      context_.set_input_shape(input, dims);
+      context_.bind_input(input, memory.data(), memory.bytes(), memory.device());
+      context_.bind_output(output.name, const_cast<std::byte*>(memory.data()), memory.bytes(), memory.device());
+      layers_.push_back({input, output.name, std::move(memory), block_bytes(info)});
+    }
+  }
+}
+
+void EngineModel::copy_blocks(std::span<const BlockCopy> copies) {
+  for (Layer& layer : layers_) {
+    std::byte* const memory = layer.memory.mutable_data();
+    for (const BlockCopy& copy : copies)
+      std::memcpy(memory + static_cast<size_t>(copy.to) * layer.block_bytes,
+                  memory + static_cast<size_t>(copy.from) * layer.block_bytes, layer.block_bytes);
+  }
+}
+
+// `columns`: 0 for a vector.
+void EngineModel::bind(size_t place, std::span<const int32_t> values, size_t rows, size_t columns) {
+  Input& input = inputs_[place];
+  const bool is_same = !input.dims.empty() && input.data == values.data() &&
+                       input.dims[0] == static_cast<int64_t>(rows) &&
+                       (columns == 0 || input.dims[1] == static_cast<int64_t>(columns));
+  if (is_same) return;
+  input.dims.assign(1, static_cast<int64_t>(rows));
+  if (columns > 0) input.dims.push_back(static_cast<int64_t>(columns));
+  input.data = values.data();
+  context_.set_input_shape(input.name, input.dims);
+  context_.bind_input(input.name, values.data(), values.size_bytes());
+}
+
+StepOutputs EngineModel::run(const StepInputs& inputs) {
+  bind(0, inputs.input_ids, inputs.input_ids.size(), 0);
+  bind(1, inputs.positions, inputs.positions.size(), 0);
+  bind(2, inputs.cumulative, inputs.cumulative.size(), 0);
+  bind(3, inputs.past, inputs.past.size(), 0);
+  bind(4, inputs.block_table, inputs.past.size(), static_cast<size_t>(inputs.table_width));
+  bind(5, inputs.logits_indices, inputs.logits_indices.size(), 0);
+  const size_t wanted = inputs.logits_indices.size() * static_cast<size_t>(vocabulary_);
+  if (logits_.size() < wanted) {
+    logits_.resize(wanted);
+    context_.bind_output("logits", logits_.data(), logits_.size() * sizeof(float));
+  }
+  const size_t rows = inputs.logits_indices.size();
+  if (has_likeliest_ && likeliest_.size() < rows) {
+    likeliest_.resize(rows);
+    context_.bind_output("likeliest", likeliest_.data(), rows * sizeof(int64_t));
+  }
+  context_.run();
+  return {logits_.data(), has_likeliest_ ? likeliest_.data() : nullptr};
+}
+
+}  // namespace camshaft::llm

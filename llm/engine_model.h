@@ -1,0 +1,62 @@
+// A decoder's engine, with the memory of its keys and values.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "camshaft/context.hpp"
+#include "camshaft/engine.hpp"
+#include "llm/step_model.h"
+
+namespace camshaft::llm {
+
+/// Binds a step's inputs by their names: input_ids, positions, cumulative_sequence_length, past_seqlens, block_table,
+/// logits_indices, and key_cache.I and value_cache.I of each layer, which key_cache_out.I and value_cache_out.I update
+/// in place; the outputs are logits and, where the engine has it, likeliest: the ArgMax of each row. Sizes that come
+/// again are bound as they were.
+class EngineModel : public StepModel {
+ public:
+  /// `threads`: of the context; 0 for one for each core. Throws Error(invalid_argument) for an engine that has not
+  /// these inputs and outputs, naming what is amiss, and Error(out_of_memory) where the blocks do not fit.
+  EngineModel(const Engine& engine, int32_t num_blocks, int threads = 0);
+
+  /// What an engine's inputs say of its cache: the tokens of a block, and the bytes of one in all layers.
+  struct Cache {
+    int32_t layers = 0, block_size = 0;
+    size_t block_bytes = 0;
+  };
+  /// Throws as the constructor does.
+  static Cache cache_of(const Engine& engine);
+
+  int32_t vocabulary() const override { return vocabulary_; }
+  /// Of the host's memory alone.
+  bool can_copy_blocks() const override { return device_.is_host(); }
+  void copy_blocks(std::span<const BlockCopy> copies) override;
+  StepOutputs run(const StepInputs& inputs) override;
+
+ private:
+  struct Layer {  // keys or values of one
+    std::string input, output;
+    Tensor memory;
+    size_t block_bytes = 0;
+  };
+  struct Input {
+    const char* name = nullptr;
+    const int32_t* data = nullptr;
+    Dims dims;
+  };
+  void bind(size_t place, std::span<const int32_t> values, size_t rows, size_t columns);
+
+  Device device_;
+  Context context_;
+  int32_t vocabulary_ = 0;
+  std::vector<Layer> layers_;
+  std::vector<Input> inputs_;
+  std::vector<float> logits_;
+  bool has_likeliest_ = false;
+  std::vector<int64_t> likeliest_;
+};
+
+}  // namespace camshaft::llm

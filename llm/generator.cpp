@@ -1,0 +1,486 @@
+#include "llm/generator.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include "camshaft/error.hpp"
+#include "llm/json_fields.h"
+#include "llm/philox.h"
+
+namespace camshaft::llm {
+
+namespace {
+
+SchedulerConfig scheduler_config(const GeneratorConfig& config, const StepModel& model) {
+  SchedulerConfig made = config.scheduler;
+  made.can_copy_blocks = made.can_copy_blocks && model.can_copy_blocks();
+  return made;
+}
+
+// Seeds of requests that have none: as different as the finaliser of SplitMix64 makes neighbours.
+uint64_t mixed_seed(uint64_t seed, uint64_t request) {
+  uint64_t x = seed + request * 0x9E3779B97F4A7C15u;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+size_t sampling_threads(const GeneratorConfig& config) {
+  if (config.sampling_threads > 0) return static_cast<size_t>(config.sampling_threads);
+  return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8);
+}
+
+// Where all rows together have fewer logits, one thread has read them when others have woken.
+constexpr size_t logits_worth_threads = 500'000;
+
+const char* message_of(Sampler::Problem problem) {
+  if (problem == Sampler::Problem::not_finite)
+    return "the model's logits have a NaN or an infinity: its weights or its "
+           "precision do not fit this prompt (build "
+           "it "
+           "with a wider type, or verify it)";
+  return "no token may come next: all are excluded by the mask, by "
+         "allowed_token_ids, min_tokens or logit_bias, or by "
+         "the model";
+}
+
+}  // namespace
+
+GeneratorConfig parse_generator_config(std::string_view json) {
+  GeneratorConfig config;
+  SchedulerConfig& scheduler = config.scheduler;
+  JsonFields fields(json, "configuration of a generator");
+  fields.read("max_num_seqs", scheduler.max_num_seqs);
+  fields.read("max_num_batched_tokens", scheduler.max_num_batched_tokens);
+  fields.read("max_model_len", scheduler.max_model_len);
+  fields.read("block_size", scheduler.block_size);
+  fields.read("num_blocks", scheduler.num_blocks);
+  fields.read("enable_prefix_caching", scheduler.enable_prefix_caching);
+  fields.read("num_speculative_tokens", scheduler.num_speculative_tokens);
+  fields.read("prompt_logprob_rows", scheduler.prompt_logprob_rows);
+  fields.read("eos_token_ids", config.eos_token_ids);
+  fields.read("seed", config.seed);
+  fields.read("prompt_lookup_min", config.prompt_lookup_min);
+  fields.read("prompt_lookup_max", config.prompt_lookup_max);
+  fields.read("max_step_shapes", config.max_step_shapes);
+  fields.read("sampling_threads", config.sampling_threads);
+  fields.finish();
+  return config;
+}
+
+Generator::Generator(StepModel& model, const GeneratorConfig& config)
+    : model_(model),
+      config_(config),
+      scheduler_(scheduler_config(config, model)),
+      shapes_(scheduler_.config(), config.max_step_shapes),
+      workers_(sampling_threads(config)),
+      vocabulary_(static_cast<size_t>(model.vocabulary())) {
+  if (config.prompt_lookup_min < 1 || config.prompt_lookup_max < config.prompt_lookup_min)
+    throw Error(ErrorCode::invalid_argument, "prompt_lookup_min is " + std::to_string(config.prompt_lookup_min) +
+                                                 " and prompt_lookup_max " + std::to_string(config.prompt_lookup_max) +
+                                                 ": the first must be 1 or more, the second not below it");
+  for (const int32_t token : config.eos_token_ids)
+    if (token < 0 || token >= model.vocabulary())
+      throw Error(ErrorCode::invalid_argument, "eos_token_ids names token " + std::to_string(token) +
+                                                   ", the vocabulary has " + std::to_string(vocabulary_));
+  const StepShape largest = shapes_.largest();
+  const int32_t block = scheduler_.config().block_size;
+  table_width_ = (scheduler_.config().max_model_len + block - 1) / block;
+  input_ids_.resize(static_cast<size_t>(largest.tokens));
+  positions_.resize(static_cast<size_t>(largest.tokens));
+  cumulative_.resize(static_cast<size_t>(largest.sequences) + 1);
+  past_.resize(static_cast<size_t>(largest.sequences));
+  block_table_.resize(static_cast<size_t>(largest.sequences) * static_cast<size_t>(table_width_));
+  logits_indices_.resize(static_cast<size_t>(largest.rows));
+  stepped_.reserve(static_cast<size_t>(largest.sequences));
+  for (size_t worker = 0; worker < workers_.count(); ++worker) samplers_.emplace_back(model.vocabulary());
+}
+
+Generator::~Generator() = default;
+
+RequestId Generator::add(Request request) {
+  const auto vocabulary = static_cast<int32_t>(vocabulary_);
+  check(request.params, vocabulary);
+  for (size_t i = 0; i < request.prompt.size(); ++i)
+    if (request.prompt[i] < 0 || request.prompt[i] >= vocabulary)
+      throw Error(ErrorCode::invalid_argument,
+                  "token " + std::to_string(i) + " of the prompt is " + std::to_string(request.prompt[i]) +
+                      ", the vocabulary has tokens 0 to " + std::to_string(vocabulary - 1));
+  const auto length = static_cast<int32_t>(std::min<size_t>(request.prompt.size(), INT32_MAX / 2));
+  const int32_t room = scheduler_.config().max_model_len - length;
+  const int32_t longest = length + std::min(room, request.params.max_tokens.value_or(room));
+  scheduler_.check_fits(length, longest, request.params.n);
+
+  const auto params = std::make_shared<const SamplingParams>(std::move(request.params));
+  const RequestId id = ++last_request_;
+  Entry entry;
+  for (int32_t sample = 0; sample < params->n; ++sample)
+    entry.samples.push_back(make_sequence(request, params, sample, longest));
+  entry.alive = params->n;
+  Sequence& first = *entry.samples.front();
+  first.forks = params->n - 1;
+  requests_.emplace(id, std::move(entry));
+  scheduler_.add(first);
+  return id;
+}
+
+std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::shared_ptr<const SamplingParams> params,
+                                                   int32_t sample, int32_t longest) {
+  auto sequence = std::make_unique<Sequence>();
+  sequence->request = sequence->arrival = last_request_;
+  sequence->sample = sample;
+  sequence->priority = request.priority;
+  sequence->salt = request.salt;
+  sequence->seed = params->seed.value_or(mixed_seed(config_.seed, last_request_));
+  sequence->longest = longest;
+  sequence->prompt_length = static_cast<int32_t>(request.prompt.size());
+  sequence->tokens.reserve(static_cast<size_t>(longest));
+  sequence->tokens.assign(request.prompt.begin(), request.prompt.end());
+  sequence->blocks.reserve(static_cast<size_t>(table_width_));
+  if (params->has_penalties()) {
+    sequence->counts = std::make_unique<TokenCounts>(std::min(vocabulary_, static_cast<size_t>(longest)));
+    for (const int32_t token : request.prompt) sequence->counts->add_prompt(token);
+  }
+  const int32_t drafts = scheduler_.config().num_speculative_tokens;
+  if (drafts > 0) {
+    sequence->drafts.reserve(static_cast<size_t>(drafts));
+    sequence->ngrams = std::make_unique<NgramIndex>(config_.prompt_lookup_min, config_.prompt_lookup_max,
+                                                    static_cast<size_t>(longest));
+  }
+  if (!params->allowed_token_ids.empty()) {
+    sequence->allowed.assign((vocabulary_ + 31) / 32, 0);
+    for (const int32_t token : params->allowed_token_ids)
+      sequence->allowed[static_cast<size_t>(token) / 32] |= uint32_t{1} << (token % 32);
+  }
+  if (sample > 0) sequence->prompt_logprobs_from = sequence->prompt_length;  // the first one's are for all
+  sequence->params = std::move(params);
+  return sequence;
+}
+
+bool Generator::abort(RequestId request, int32_t sample) {
+  const auto found = requests_.find(request);
+  if (found == requests_.end()) return false;
+  std::vector<std::unique_ptr<Sequence>>& samples = found->second.samples;
+  if (sample >= std::ssize(samples)) return false;
+  if (sample >= 0 && (samples[0] == nullptr || samples[0]->forks == 0)) {
+    Sequence* const one = samples[static_cast<size_t>(sample)].get();
+    if (one == nullptr) return false;
+    ended_.push_back({request, sample});
+    end(*one);
+    return true;
+  }
+  for (std::unique_ptr<Sequence>& each : samples) {
+    if (each == nullptr) continue;
+    ended_.push_back({request, each->sample});
+    scheduler_.remove(*each);
+  }
+  requests_.erase(found);
+  return true;
+}
+
+void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<const uint32_t> mask) {
+  const auto found = requests_.find(request);
+  if (found == requests_.end() || sample < 0 || sample >= std::ssize(found->second.samples) ||
+      found->second.samples[static_cast<size_t>(sample)] == nullptr)
+    throw Error(ErrorCode::invalid_argument, "there is no sample " + std::to_string(sample) + " of request " +
+                                                 std::to_string(request) + ": it has ended, or never was");
+  const size_t words = (vocabulary_ + 31) / 32;
+  if (!mask.empty() && mask.size() != words)
+    throw Error(ErrorCode::invalid_argument, "the mask of allowed tokens has " + std::to_string(mask.size()) +
+                                                 " words of 32 bits, a vocabulary of " + std::to_string(vocabulary_) +
+                                                 " needs " + std::to_string(words));
+  Sequence& sequence = *found->second.samples[static_cast<size_t>(sample)];
+  sequence.allowed.assign(mask.begin(), mask.end());
+  sequence.is_guided = !mask.empty();
+  if (sequence.params->allowed_token_ids.empty()) return;
+  std::vector<uint32_t> both(words, 0);
+  for (const int32_t token : sequence.params->allowed_token_ids) {
+    const uint32_t bit = uint32_t{1} << (token % 32);
+    const auto word = static_cast<size_t>(token) / 32;
+    both[word] |= mask.empty() ? bit : mask[word] & bit;
+  }
+  sequence.allowed = std::move(both);
+}
+
+std::span<const Event> Generator::step() {
+  events_.clear();
+  extents_.clear();
+  event_tokens_.clear();
+  event_logprobs_.clear();
+  event_prompt_logprobs_.clear();
+  for (const Ended& ended : ended_) {
+    Event& event = events_.emplace_back();
+    extents_.push_back({});
+    event.request = ended.request;
+    event.sample = ended.sample;
+    event.finish = FinishReason::abort;
+  }
+  ended_.clear();
+  if (requests_.empty() || !scheduler_.plan()) {
+    finish_events();
+    return events_;
+  }
+  build_inputs();
+  try {
+    if (!scheduler_.copies().empty()) model_.copy_blocks(scheduler_.copies());
+    sample_all(model_.run(inputs_));
+  } catch (const std::exception& error) {
+    for (Sequence* const sequence : stepped_) fail(*sequence, error.what());
+    stepped_.clear();
+  }
+  for (Sequence* const sequence : stepped_) tell(*sequence);
+  finish_events();
+  return events_;
+}
+
+void Generator::build_inputs() {
+  stepped_.clear();
+  int32_t tokens = 0, rows = 0;
+  size_t slot = 0;
+  for (Sequence* const sequence : scheduler_.running()) {
+    cumulative_[slot] = tokens;
+    past_[slot] = sequence->computed;
+    std::ranges::copy(sequence->blocks,
+                      block_table_.begin() + static_cast<std::ptrdiff_t>(slot * static_cast<size_t>(table_width_)));
+    ++slot;
+    if (sequence->scheduled == 0) continue;
+    stepped_.push_back(sequence);
+    const auto drafts = static_cast<int32_t>(sequence->drafts.size());
+    const int32_t known = sequence->scheduled - drafts, end = sequence->computed + known;
+    const auto from = sequence->tokens.begin() + sequence->computed;
+    std::copy(from, from + known, input_ids_.begin() + tokens);
+    std::ranges::copy(sequence->drafts, input_ids_.begin() + tokens + known);
+    for (int32_t i = 0; i < sequence->scheduled; ++i)
+      positions_[static_cast<size_t>(tokens + i)] = sequence->computed + i;
+    // Of the prompt's tokens, and of the text's last one with all guesses.
+    sequence->first_row = rows;
+    if (sequence->wants_prompt_logprobs()) {
+      const int32_t last = std::min(end, sequence->prompt_length - 1);
+      for (int32_t p = std::max(sequence->computed, sequence->prompt_logprobs_from - 1); p < last; ++p)
+        logits_indices_[static_cast<size_t>(rows++)] = tokens + p - sequence->computed;
+    }
+    if (end == sequence->length())
+      for (int32_t i = known - 1; i < sequence->scheduled; ++i)
+        logits_indices_[static_cast<size_t>(rows++)] = tokens + i;
+    sequence->rows = rows - sequence->first_row;
+    tokens += sequence->scheduled;
+  }
+  const StepShape shape = shapes_.fit(tokens, static_cast<int32_t>(slot), rows);
+  const auto sequences = static_cast<size_t>(shape.sequences);
+  for (; slot < sequences; ++slot) cumulative_[slot] = tokens, past_[slot] = 0;
+  cumulative_[sequences] = tokens;
+  std::fill(input_ids_.begin() + tokens, input_ids_.begin() + shape.tokens, 0);
+  std::fill(positions_.begin() + tokens, positions_.begin() + shape.tokens, 0);
+  std::fill(logits_indices_.begin() + rows, logits_indices_.begin() + shape.rows, 0);
+  const auto first = [](const std::vector<int32_t>& values, size_t count) { return std::span(values).first(count); };
+  inputs_.input_ids = first(input_ids_, static_cast<size_t>(shape.tokens));
+  inputs_.positions = first(positions_, static_cast<size_t>(shape.tokens));
+  inputs_.cumulative = first(cumulative_, sequences + 1);
+  inputs_.past = first(past_, sequences);
+  inputs_.block_table = first(block_table_, sequences * static_cast<size_t>(table_width_));
+  inputs_.table_width = table_width_;
+  inputs_.logits_indices = first(logits_indices_, static_cast<size_t>(shape.rows));
+  ++statistics_.steps;
+  statistics_.tokens += tokens;
+  statistics_.padding += shape.tokens - tokens;
+}
+
+Event& Generator::begin_event(const Sequence& sequence) {
+  extents_.push_back({event_tokens_.size(), event_logprobs_.size(), event_prompt_logprobs_.size()});
+  Event& event = events_.emplace_back();
+  event.request = sequence.request;
+  event.sample = sequence.sample;
+  return event;
+}
+
+bool Generator::has_text(const Sequence& sequence) const {
+  return sequence.computed + sequence.scheduled == sequence.length() + std::ssize(sequence.drafts);
+}
+
+void Generator::sample_all(const StepOutputs& outputs) {
+  const auto one = [&](size_t place, size_t worker) { sample(*stepped_[place], samplers_[worker], outputs); };
+  const bool is_read = outputs.likeliest == nullptr ||
+                       std::ranges::any_of(stepped_, [](const Sequence* s) { return !s->params->is_greedy(); });
+  if (is_read && inputs_.logits_indices.size() * vocabulary_ >= logits_worth_threads) {
+    workers_.run(stepped_.size(), one);
+  } else {
+    for (size_t place = 0; place < stepped_.size(); ++place) one(place, 0);
+  }
+}
+
+// N-grams are certain of what they guess, so that rejection sampling is: accept a guess with the probability p that the
+// target gives it, else draw from p without it. To draw from p and go on while that is the guess does just this, with
+// the numbers that would have been drawn without guesses: the text is the same.
+void Generator::sample(Sequence& sequence, Sampler& sampler, const StepOutputs& outputs) const {
+  const SamplingParams& params = *sequence.params;
+  sequence.problem = Sampler::Problem::none;
+  sequence.drawn.clear();
+  sequence.drawn_logprobs.clear();
+  sequence.prompt_logprobs.clear();
+  const auto drafts = static_cast<int32_t>(sequence.drafts.size());
+  const int32_t text_rows = has_text(sequence) ? 1 + drafts : 0, prompt_rows = sequence.rows - text_rows;
+  auto row = static_cast<size_t>(sequence.first_row);
+  for (int32_t i = 0; i < prompt_rows; ++i, ++row) {
+    sequence.problem = sampler.read_logprobs(outputs.logits + row * vocabulary_, *params.prompt_logprobs);
+    if (sequence.problem != Sampler::Problem::none) return;
+    sampler.logprobs(sequence.tokens[static_cast<size_t>(sequence.prompt_logprobs_from + i)], *params.prompt_logprobs,
+                     sequence.prompt_logprobs);
+  }
+  for (int32_t i = 0; i < text_rows; ++i, ++row) {
+    sequence.problem = sampler.prepare(outputs.logits + row * vocabulary_, state_of(sequence),
+                                       outputs.likeliest == nullptr ? -1 : outputs.likeliest[row]);
+    if (sequence.problem != Sampler::Problem::none) return;
+    for (int32_t other = 0; other <= sequence.forks; ++other) draw(sequence, sequence.sample + other, sampler);
+    if (sequence.forks > 0) return;
+    const int32_t token = sequence.drawn.back();
+    sequence.tokens.push_back(token);
+    if (sequence.counts != nullptr) sequence.counts->add(token);
+    if (i == drafts || token != sequence.drafts[static_cast<size_t>(i)]) return;
+    if (reason_to_finish(sequence) != FinishReason::none) return;
+  }
+}
+
+void Generator::draw(Sequence& sequence, int32_t sample, Sampler& sampler) const {
+  const SamplingParams& params = *sequence.params;
+  double random = 0;
+  if (!params.is_greedy())
+    random = uniform(sequence.seed, static_cast<uint64_t>(sequence.generated()), static_cast<uint32_t>(sample));
+  const int32_t token = sampler.draw(random);
+  sequence.drawn.push_back(token);
+  if (params.logprobs) sampler.logprobs(token, *params.logprobs, sequence.drawn_logprobs);
+}
+
+// By its last token.
+FinishReason Generator::reason_to_finish(const Sequence& sequence) const {
+  const SamplingParams& params = *sequence.params;
+  const auto ends = [token = sequence.tokens.back()](const std::vector<int32_t>& tokens) {
+    return std::ranges::find(tokens, token) != tokens.end();
+  };
+  if (sequence.generated() >= params.min_tokens &&
+      ((!params.ignore_eos && ends(config_.eos_token_ids)) || ends(params.stop_token_ids)))
+    return FinishReason::stop;
+  return sequence.length() < sequence.longest ? FinishReason::none : FinishReason::length;
+}
+
+// Makes an event of what sampling found.
+void Generator::tell(Sequence& sequence) {
+  const bool failed = sequence.problem != Sampler::Problem::none;
+  if (!failed && sequence.drawn.empty()) {
+    scheduler_.commit(sequence, sequence.computed + sequence.scheduled);
+    if (sequence.prompt_logprobs.empty()) return;
+  }
+  Event& event = begin_event(sequence);
+  if (!sequence.prompt_logprobs.empty()) {
+    event.first_prompt_token = sequence.prompt_logprobs_from;
+    sequence.prompt_logprobs_from +=
+        static_cast<int32_t>(sequence.prompt_logprobs.size()) / (1 + *sequence.params->prompt_logprobs);
+    event_prompt_logprobs_.insert(event_prompt_logprobs_.end(), sequence.prompt_logprobs.begin(),
+                                  sequence.prompt_logprobs.end());
+  }
+  if (!sequence.drawn.empty() && sequence.forks > 0) return begin_samples(sequence);
+  event_tokens_.insert(event_tokens_.end(), sequence.drawn.begin(), sequence.drawn.end());
+  event_logprobs_.insert(event_logprobs_.end(), sequence.drawn_logprobs.begin(), sequence.drawn_logprobs.end());
+  statistics_.generated += std::ssize(sequence.drawn);
+  statistics_.drafted += std::ssize(sequence.drafts);
+  if (!sequence.drawn.empty()) statistics_.accepted += std::ssize(sequence.drawn) - 1;
+  if (failed) return fail(sequence, message_of(sequence.problem));
+  if (!sequence.drawn.empty()) finish_or_commit(sequence, event);
+}
+
+// All samples begin where the prompt ends, each with a token of its own from the same logits.
+void Generator::begin_samples(Sequence& parent) {
+  const RequestId request = parent.request;
+  const auto params = parent.params;
+  first_tokens_.swap(parent.drawn);
+  first_logprobs_.swap(parent.drawn_logprobs);
+  scheduler_.commit(parent, parent.length());
+  const auto sample_of = [&](int32_t sample) -> Sequence& {
+    return *requests_.at(request).samples[static_cast<size_t>(sample)];
+  };
+  for (int32_t sample = 1; sample < params->n; ++sample) scheduler_.fork(parent, sample_of(sample));
+  const size_t width = first_logprobs_.size() / static_cast<size_t>(params->n);
+  for (int32_t sample = 0; sample < params->n; ++sample) {
+    Sequence& sequence = sample_of(sample);
+    Event& event = sample == 0 ? events_.back() : begin_event(sequence);
+    const auto place = static_cast<size_t>(sample);
+    sequence.tokens.push_back(first_tokens_[place]);
+    if (sequence.counts != nullptr) sequence.counts->add(first_tokens_[place]);
+    event_tokens_.push_back(first_tokens_[place]);
+    const auto from = first_logprobs_.begin() + static_cast<std::ptrdiff_t>(place * width);
+    event_logprobs_.insert(event_logprobs_.end(), from, from + static_cast<std::ptrdiff_t>(width));
+    ++statistics_.generated;
+    finish_or_commit(sequence, event);
+  }
+}
+
+void Generator::finish_or_commit(Sequence& sequence, Event& event) {
+  // Of what was computed, that behind the last guess which came true is wrong.
+  scheduler_.commit(sequence, std::min(sequence.computed + sequence.scheduled, sequence.length() - 1));
+  event.finish = reason_to_finish(sequence);
+  if (event.finish == FinishReason::none) return;
+  const int32_t token = sequence.tokens.back();
+  const bool is_eos =
+      !sequence.params->ignore_eos && std::ranges::find(config_.eos_token_ids, token) != config_.eos_token_ids.end();
+  if (event.finish == FinishReason::stop && !is_eos) event.stop_token = token;
+  end(sequence);
+}
+
+// With all samples that have not begun; what it has said in this step stays.
+void Generator::fail(Sequence& sequence, const std::string& message) {
+  if (events_.empty() || events_.back().request != sequence.request || events_.back().sample != sequence.sample)
+    begin_event(sequence);
+  events_.back().finish = FinishReason::error;
+  events_.back().error = message;
+  if (sequence.forks > 0) {
+    Entry& entry = requests_.at(sequence.request);
+    for (int32_t sample = 1; sample < sequence.params->n; ++sample) {
+      Event& event = begin_event(*entry.samples[static_cast<size_t>(sample)]);
+      event.finish = FinishReason::error;
+      event.error = message;
+      entry.samples[static_cast<size_t>(sample)].reset();
+      --entry.alive;
+    }
+  }
+  end(sequence);
+}
+
+void Generator::end(Sequence& sequence) {
+  scheduler_.remove(sequence);
+  const auto found = requests_.find(sequence.request);
+  found->second.samples[static_cast<size_t>(sequence.sample)].reset();
+  if (--found->second.alive == 0) requests_.erase(found);
+}
+
+SamplingState Generator::state_of(const Sequence& sequence) const {
+  return {sequence.params.get(), sequence.counts.get(), sequence.allowed, config_.eos_token_ids, sequence.generated()};
+}
+
+void Generator::finish_events() {
+  for (size_t i = 0; i < events_.size(); ++i) {
+    const Extent begin = extents_[i];
+    const Extent end = i + 1 < events_.size()
+                           ? extents_[i + 1]
+                           : Extent{event_tokens_.size(), event_logprobs_.size(), event_prompt_logprobs_.size()};
+    events_[i].tokens = std::span(event_tokens_).subspan(begin.tokens, end.tokens - begin.tokens);
+    events_[i].logprobs = std::span(event_logprobs_).subspan(begin.logprobs, end.logprobs - begin.logprobs);
+    events_[i].prompt_logprobs =
+        std::span(event_prompt_logprobs_).subspan(begin.prompt_logprobs, end.prompt_logprobs - begin.prompt_logprobs);
+  }
+}
+
+GeneratorStatistics Generator::statistics() const {
+  GeneratorStatistics made = statistics_;
+  made.preemptions = scheduler_.preemptions();
+  made.running = std::ssize(scheduler_.running());
+  made.waiting = static_cast<int64_t>(scheduler_.waiting());
+  const BlockPool& pool = scheduler_.pool();
+  made.blocks = pool.size();
+  made.free_blocks = pool.available();
+  made.prefix_queried = pool.statistics().queried_tokens;
+  made.prefix_hit = pool.statistics().hit_tokens;
+  made.evictions = pool.statistics().evictions;
+  return made;
+}
+
+}  // namespace camshaft::llm

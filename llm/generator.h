@@ -1,0 +1,152 @@
+// Text for many requests at once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/sampler.h"
+#include "llm/scheduler.h"
+#include "llm/step_model.h"
+#include "llm/step_shapes.h"
+#include "llm/workers.h"
+
+namespace camshaft::llm {
+
+struct GeneratorConfig {
+  SchedulerConfig scheduler;
+  std::vector<int32_t> eos_token_ids;
+  uint64_t seed = 0;              ///< of requests that have none of their own
+  int32_t prompt_lookup_min = 2;  ///< the shortest n-gram that speculation looks for
+  int32_t prompt_lookup_max = 4;  ///< the longest
+  int32_t max_step_shapes = 16;   ///< sizes of steps that are padded to; 0: steps are not padded
+  int32_t sampling_threads = 0;   ///< 0: one for each core, 8 at most
+};
+
+/// Of JSON: an object of the names of GeneratorConfig and SchedulerConfig. Throws Error(invalid_argument).
+GeneratorConfig parse_generator_config(std::string_view json);
+
+struct Request {
+  std::vector<int32_t> prompt;
+  SamplingParams params;
+  int32_t priority = 0;  ///< lower runs first
+  uint64_t salt = 0;     ///< requests of different salts share no keys and values
+};
+
+enum class FinishReason {
+  none,    ///< it goes on
+  stop,    ///< the model's end of text, or a token of stop_token_ids
+  length,  ///< max_tokens, or the longest sequence
+  abort,   ///< the caller's wish
+  error,
+};
+
+/// What a step gave a sample. Spans are valid until the generator is used again.
+struct Event {
+  RequestId request = 0;
+  int32_t sample = 0;
+  std::span<const int32_t> tokens;
+  /// 1 + params.logprobs for each token: itself, then the likeliest. Empty without params.logprobs.
+  std::span<const TokenLogprob> logprobs;
+  int32_t first_prompt_token = 0;                 ///< whose logprobs these are, and those behind it
+  std::span<const TokenLogprob> prompt_logprobs;  ///< 1 + params.prompt_logprobs for each
+  FinishReason finish = FinishReason::none;
+  int32_t stop_token = -1;  ///< of stop_token_ids, that ended it
+  std::string error;        ///< with FinishReason::error: what went wrong, and what to do about it
+};
+
+struct GeneratorStatistics {
+  int64_t steps = 0, tokens = 0,
+          padding = 0;  ///< tokens that were computed; those of padding
+  int64_t generated = 0, drafted = 0, accepted = 0;
+  int64_t preemptions = 0, running = 0, waiting = 0;
+  int64_t blocks = 0, free_blocks = 0, prefix_queried = 0, prefix_hit = 0, evictions = 0;
+};
+
+/// Requests come and go between steps. The text of a request depends on its prompt, parameters and seed alone: not on
+/// what runs beside it, how its prompt was cut, or whether keys and values were there, taken away, or guessed ahead. In
+/// the steady state, without logprobs that grow, a step allocates nothing. Not safe from several threads.
+class Generator {
+ public:
+  /// `model` must outlive it. Throws Error(invalid_argument).
+  Generator(StepModel& model, const GeneratorConfig& config);
+  ~Generator();
+
+  /// Throws Error(invalid_argument), saying what must be changed, for a request that could never run.
+  RequestId add(Request request);
+  /// Ends a request, or one sample of it once its text has begun; an event says so in the next step. False when there
+  /// is none.
+  bool abort(RequestId request, int32_t sample = -1);
+  /// Which tokens may come next in a sample: a bit for each, lowest first, as many words as the vocabulary needs; stays
+  /// until it is replaced, and empty ends it. Its text is not guessed ahead then. Throws Error(invalid_argument) for a
+  /// request that has ended, and a mask of another size.
+  void set_allowed_tokens(RequestId request, int32_t sample, std::span<const uint32_t> mask);
+  bool has_work() const { return !requests_.empty() || !ended_.empty(); }
+  /// Runs one step for those whose turn it is. What the model throws ends their requests, each with an event.
+  std::span<const Event> step();
+
+  GeneratorStatistics statistics() const;
+  const GeneratorConfig& config() const { return config_; }
+  const StepShapes& shapes() const { return shapes_; }
+
+ private:
+  struct Entry {  // a request
+    std::vector<std::unique_ptr<Sequence>> samples;
+    int32_t alive = 0;
+  };
+  struct Ended {
+    RequestId request = 0;
+    int32_t sample = 0;
+  };
+  struct Extent {  // of an event's spans, while what they are in still grows
+    size_t tokens = 0, logprobs = 0, prompt_logprobs = 0;
+  };
+
+  std::unique_ptr<Sequence> make_sequence(const Request& request, std::shared_ptr<const SamplingParams> params,
+                                          int32_t sample, int32_t longest);
+  void build_inputs();
+  Event& begin_event(const Sequence& sequence);
+  void sample_all(const StepOutputs& outputs);
+  void sample(Sequence& sequence, Sampler& sampler, const StepOutputs& outputs) const;
+  void draw(Sequence& sequence, int32_t sample, Sampler& sampler) const;
+  bool has_text(const Sequence& sequence) const;
+  FinishReason reason_to_finish(const Sequence& sequence) const;
+  void tell(Sequence& sequence);
+  void begin_samples(Sequence& parent);
+  void finish_or_commit(Sequence& sequence, Event& event);
+  void fail(Sequence& sequence, const std::string& message);
+  void end(Sequence& sequence);
+  SamplingState state_of(const Sequence& sequence) const;
+  void finish_events();
+
+  StepModel& model_;
+  GeneratorConfig config_;
+  Scheduler scheduler_;
+  StepShapes shapes_;
+  std::vector<Sampler> samplers_;  ///< one for each worker
+  Workers workers_;
+  size_t vocabulary_;
+  std::map<RequestId, Entry> requests_;
+  RequestId last_request_ = 0;
+  std::vector<Ended> ended_;  // by abort()
+
+  // Inputs of a step, for the largest.
+  int32_t table_width_;
+  std::vector<int32_t> input_ids_, positions_, cumulative_, past_, block_table_, logits_indices_;
+  StepInputs inputs_;
+  std::vector<Sequence*> stepped_;
+
+  std::vector<int32_t> first_tokens_;  ///< of samples that begin
+  std::vector<TokenLogprob> first_logprobs_;
+  std::vector<Event> events_;
+  std::vector<Extent> extents_;
+  std::vector<int32_t> event_tokens_;
+  std::vector<TokenLogprob> event_logprobs_, event_prompt_logprobs_;
+  GeneratorStatistics statistics_;
+};
+
+}  // namespace camshaft::llm

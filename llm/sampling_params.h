@@ -1,0 +1,42 @@
+// How the tokens of a request are chosen, in vLLM's words.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace camshaft::llm {
+
+struct SamplingParams {
+  int32_t n = 1;                 ///< samples of one prompt
+  float temperature = 1;         ///< 0: the likeliest token
+  int32_t top_k = 0;             ///< of the likeliest tokens; 0 or -1: all
+  float top_p = 1;               ///< the likeliest tokens that have this much of the probability together
+  float min_p = 0;               ///< tokens that have this part of the likeliest one's probability
+  float repetition_penalty = 1;  ///< divides what is likely already and in the prompt or the text
+  float presence_penalty = 0;    ///< off the logits of what is in the text
+  float frequency_penalty = 0;   ///< the same, for each time
+  std::vector<std::pair<int32_t, float>> logit_bias;
+  std::vector<int32_t> allowed_token_ids;  ///< none: all
+  std::optional<uint64_t> seed;
+  std::optional<int32_t> logprobs;         ///< of so many of the likeliest tokens, beside the one that was chosen
+  std::optional<int32_t> prompt_logprobs;  ///< the same for each token of the prompt but the first
+  std::vector<int32_t> stop_token_ids;
+  std::optional<int32_t> max_tokens = 16;  ///< none: as many as the model's longest sequence has place for
+  int32_t min_tokens = 0;
+  bool ignore_eos = false;
+
+  bool is_greedy() const { return temperature < 1e-5f; }
+  bool has_penalties() const { return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0; }
+};
+
+/// Throws Error(invalid_argument) that names the parameter, its value and what may be there.
+void check(const SamplingParams& params, int32_t vocabulary);
+
+/// Of JSON: an object of these names, those left out or null being the defaults; "logit_bias" is an object or a list of
+/// pairs. Throws Error(invalid_argument) for an unknown name or a value of another type.
+SamplingParams parse_sampling_params(std::string_view json);
+
+}  // namespace camshaft::llm

@@ -1,0 +1,71 @@
+// One sample of a request while it is decoded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "llm/block_pool.h"
+#include "llm/ngram_index.h"
+#include "llm/sampler.h"
+#include "llm/sampling_params.h"
+#include "llm/token_counts.h"
+
+namespace camshaft::llm {
+
+using RequestId = uint64_t;
+
+/// Its vectors have room for the longest that it may become: nothing is allocated per token.
+struct Sequence {
+  RequestId request = 0;
+  int32_t sample = 0;  ///< of the request's n
+  std::shared_ptr<const SamplingParams> params;
+  int32_t priority = 0;  ///< lower runs first
+  uint64_t arrival = 0;
+  uint64_t seed = 0;
+  uint64_t salt = 0;  ///< of the prefix cache
+
+  std::vector<int32_t> tokens;  ///< the prompt, and what was generated
+  int32_t prompt_length = 0;
+  int32_t longest = 0;  ///< tokens with which it ends
+
+  int32_t computed = 0;   ///< tokens whose keys and values are in the cache
+  int32_t published = 0;  ///< full blocks that others may find
+  std::vector<BlockId> blocks;
+
+  int32_t slot = -1;                 ///< row of the block table while it runs
+  int32_t scheduled = 0;             ///< tokens of this step, drafts included
+  int32_t first_row = 0;             ///< of its logits in this step
+  int32_t rows = 0;                  ///< of its logits in this step
+  std::vector<int32_t> drafts;       ///< of this step: tokens that are guessed to come next
+  int32_t forks = 0;                 ///< samples that begin where the prompt ends
+  int32_t prompt_logprobs_from = 1;  ///< the first token of the prompt whose logprobs were not given yet
+
+  std::unique_ptr<TokenCounts> counts;  ///< where there are penalties
+  std::unique_ptr<NgramIndex> ngrams;   ///< where there is speculation
+  std::vector<uint32_t> allowed;        ///< bit mask of tokens that may come next; empty: all
+  bool is_guided = false;               ///< the mask is another one for each token
+
+  // What sampling found in this step.
+  Sampler::Problem problem = Sampler::Problem::none;
+  std::vector<int32_t> drawn;  ///< tokens of the text; where it forks, the first one of each sample
+  std::vector<TokenLogprob> drawn_logprobs, prompt_logprobs;
+
+  int32_t length() const { return static_cast<int32_t>(tokens.size()); }
+  int32_t generated() const { return length() - prompt_length; }
+  /// Tokens that are known and not computed; 1 while it decodes.
+  int32_t missing() const { return length() - computed; }
+  bool wants_prompt_logprobs() const { return params->prompt_logprobs && prompt_logprobs_from < prompt_length; }
+};
+
+/// Which of two is served first.
+struct ServedBefore {
+  bool operator()(const Sequence* a, const Sequence* b) const {
+    if (a->priority != b->priority) return a->priority < b->priority;
+    if (a->arrival != b->arrival) return a->arrival < b->arrival;
+    return a->sample < b->sample;
+  }
+};
+
+}  // namespace camshaft::llm

@@ -1,0 +1,43 @@
+// What computes the logits of a step: an engine, or a test's own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "llm/block_pool.h"
+
+namespace camshaft::llm {
+
+/// The inputs of a step; sizes are those of the shape that was chosen, which may be more than there is to compute.
+struct StepInputs {
+  std::span<const int32_t> input_ids;    ///< [tokens] of all sequences, one behind the other
+  std::span<const int32_t> positions;    ///< [tokens] of each in its sequence
+  std::span<const int32_t> cumulative;   ///< [sequences + 1] where each one's tokens begin; behind the last: padding
+  std::span<const int32_t> past;         ///< [sequences] tokens of each that are in the cache
+  std::span<const int32_t> block_table;  ///< [sequences, table_width]; what is behind a sequence's blocks is anything
+  int32_t table_width = 0;
+  std::span<const int32_t> logits_indices;  ///< [rows] tokens whose logits are wanted
+};
+
+struct StepOutputs {
+  float* logits = nullptr;  ///< [rows, vocabulary]; may be changed
+  /// [rows] the first of the largest logits of each, or of NaNs; null where the model does not look for it. With it
+  /// greedy decoding does not read the logits.
+  const int64_t* likeliest = nullptr;
+};
+
+class StepModel {
+ public:
+  virtual ~StepModel() = default;
+
+  virtual int32_t vocabulary() const = 0;
+  /// Whether copy_blocks() can be called.
+  virtual bool can_copy_blocks() const = 0;
+  /// Copies the keys and values of blocks, one after the other. Throws Error.
+  virtual void copy_blocks(std::span<const BlockCopy> copies) = 0;
+  /// Writes the keys and values of the step's tokens into their blocks. What it returns is valid until the next step.
+  /// Throws Error; the blocks of the step's tokens are undefined then.
+  virtual StepOutputs run(const StepInputs& inputs) = 0;
+};
+
+}  // namespace camshaft::llm

@@ -1,0 +1,35 @@
+// The sizes that steps are padded to.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "llm/scheduler.h"
+
+namespace camshaft::llm {
+
+struct StepShape {
+  int32_t tokens = 0, sequences = 0, rows = 0;
+  bool operator==(const StepShape&) const = default;
+};
+
+/// Few of them, as an engine plans memory and kernels for each shape of its inputs and keeps 16 plans by default. Steps
+/// that decode alone have powers of two of sequences; those with parts of prompts have all sequences, the others being
+/// empty, and a number of tokens out of a geometric row.
+class StepShapes {
+ public:
+  /// `most`: 0 for the sizes as they are. Throws Error(invalid_argument) for fewer than 8.
+  StepShapes(const SchedulerConfig& config, int32_t most);
+
+  /// The cheapest one that has room.
+  StepShape fit(int32_t tokens, int32_t sequences, int32_t rows) const;
+  const std::vector<StepShape>& all() const { return shapes_; }
+  /// What the largest have.
+  StepShape largest() const { return largest_; }
+
+ private:
+  std::vector<StepShape> shapes_;
+  StepShape largest_;
+};
+
+}  // namespace camshaft::llm

@@ -1,0 +1,52 @@
+// In the steady state a step allocates nothing.
+#include <gtest/gtest.h>
+
+#include "llm/count_allocations.h"
+#include "llm/decode_requests.h"
+
+#ifndef CAMSHAFT_SANITIZED
+namespace camshaft::llm::allocations_test {
+namespace {
+
+// Memory of its own, and the same logits for all.
+class QuietModel : public StepModel {
+ public:
+  explicit QuietModel(size_t rows) : logits_(rows * 500) {
+    for (size_t i = 0; i < logits_.size(); ++i) logits_[i] = static_cast<float>(i * 7919 % 500) / 50;
+  }
+  int32_t vocabulary() const override { return 500; }
+  bool can_copy_blocks() const override { return true; }
+  void copy_blocks(std::span<const BlockCopy>) override {}
+  StepOutputs run(const StepInputs&) override { return {logits_.data(), nullptr}; }
+
+ private:
+  std::vector<float> logits_;
+};
+
+TEST(Allocations, AStepOfDecodingMakesNone) {
+  for (const int32_t drafts : {0, 3}) {
+    GeneratorConfig config = small_config(2000);
+    config.scheduler.num_speculative_tokens = drafts;
+    config.scheduler.max_model_len = 600;
+    QuietModel model(64 * 2);
+    Generator generator(model, config);
+    for (int i = 0; i < 8; ++i) {
+      Request request = request_of({1 + i, 2, 3, 1 + i, 2});
+      request.params.max_tokens = 500;
+      request.params.ignore_eos = true;
+      if (i % 4 == 0) request.params.temperature = 0;
+      if (i % 4 == 1) request.params.top_k = 20;
+      if (i % 4 == 2) request.params.top_p = 0.9f;
+      if (i >= 4) request.params.repetition_penalty = 1.2f;
+      generator.add(request);
+    }
+    for (int i = 0; i < 20; ++i) generator.step();
+    const int64_t before = allocation_count();
+    for (int i = 0; i < 80; ++i) generator.step();
+    EXPECT_EQ(allocation_count(), before) << "with " << drafts << " guesses";
+  }
+}
+
+}  // namespace
+}  // namespace camshaft::llm::allocations_test
+#endif

@@ -1,0 +1,135 @@
+// A model whose logits are a function of every token that a sequence sees.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "llm/step_model.h"
+
+namespace camshaft::llm {
+
+/// Tokens and positions stand in for keys and values: they are written into blocks and read back through the block
+/// table, so that a wrong table, length or copy gives other logits. `logits` may replace the usual ones, which are
+/// random numbers seeded by all tokens so far.
+class FakeModel : public StepModel {
+ public:
+  FakeModel(int32_t blocks, int32_t block_size, int32_t vocabulary)
+      : block_size_(block_size),
+        blocks_(blocks),
+        vocabulary_(vocabulary),
+        cache_(static_cast<size_t>(blocks) * static_cast<size_t>(block_size), Slot{-1, -1}) {}
+
+  using Logits = std::function<void(std::span<const int32_t> visible, std::span<float> row)>;
+  Logits logits;
+  bool copies_blocks = true;
+  bool gives_likeliest = false;
+  int64_t runs = 0, copied = 0;
+  int64_t throw_at = -1;                          ///< the run that fails
+  std::set<std::vector<size_t>> shapes;           ///< that were asked for
+  std::function<void(const StepInputs&)> looked;  ///< before each run
+
+  int32_t vocabulary() const override { return vocabulary_; }
+  bool can_copy_blocks() const override { return copies_blocks; }
+  void copy_blocks(std::span<const BlockCopy> copies) override {
+    for (const BlockCopy& copy : copies) {
+      const auto size = static_cast<size_t>(block_size_);
+      std::copy_n(cache_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(copy.from) * size), size,
+                  cache_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(copy.to) * size));
+      ++copied;
+    }
+  }
+  StepOutputs run(const StepInputs& inputs) override {
+    if (looked) looked(inputs);
+    shapes.insert({inputs.input_ids.size(), inputs.past.size(), inputs.logits_indices.size()});
+    if (runs++ == throw_at) throw std::runtime_error("the model is out of order");
+    EXPECT_EQ(inputs.positions.size(), inputs.input_ids.size());
+    EXPECT_EQ(inputs.cumulative.size(), inputs.past.size() + 1);
+    EXPECT_EQ(inputs.block_table.size(), inputs.past.size() * static_cast<size_t>(inputs.table_width));
+    std::set<size_t> written;
+    for (size_t sequence = 0; sequence < inputs.past.size(); ++sequence) {
+      const int32_t begin = inputs.cumulative[sequence], end = inputs.cumulative[sequence + 1];
+      EXPECT_LE(begin, end);
+      for (int32_t token = begin; token < end; ++token) {
+        const int32_t position = inputs.past[sequence] + token - begin;
+        EXPECT_EQ(inputs.positions[static_cast<size_t>(token)], position);
+        const size_t slot = slot_of(inputs, sequence, position);
+        EXPECT_TRUE(written.insert(slot).second) << "two tokens of a step share a place";
+        cache_[slot] = {inputs.input_ids[static_cast<size_t>(token)], position};
+      }
+    }
+    EXPECT_LE(static_cast<size_t>(inputs.cumulative.back()), inputs.input_ids.size());
+    logits_.assign(inputs.logits_indices.size() * static_cast<size_t>(vocabulary_), 0);
+    for (size_t row = 0; row < inputs.logits_indices.size(); ++row) {
+      const int32_t token = inputs.logits_indices[row];
+      size_t sequence = 0;
+      while (sequence < inputs.past.size() &&
+             !(inputs.cumulative[sequence] <= token && token < inputs.cumulative[sequence + 1]))
+        ++sequence;
+      if (sequence == inputs.past.size()) continue;  // padding
+      visible_.clear();
+      const int32_t last = inputs.past[sequence] + token - inputs.cumulative[sequence];
+      for (int32_t position = 0; position <= last; ++position) {
+        const Slot& slot = cache_[slot_of(inputs, sequence, position)];
+        EXPECT_EQ(slot.position, position) << "another token lies there";
+        visible_.push_back(slot.token);
+      }
+      const std::span<float> out{logits_.data() + row * static_cast<size_t>(vocabulary_),
+                                 static_cast<size_t>(vocabulary_)};
+      if (logits) {
+        logits(visible_, out);
+      } else {
+        random_logits(visible_, out);
+      }
+    }
+    likeliest_.clear();
+    for (size_t row = 0; gives_likeliest && row < inputs.logits_indices.size(); ++row)
+      likeliest_.push_back(
+          likeliest({logits_.data() + row * static_cast<size_t>(vocabulary_), static_cast<size_t>(vocabulary_)}));
+    return {logits_.data(), gives_likeliest ? likeliest_.data() : nullptr};
+  }
+
+  static void random_logits(std::span<const int32_t> visible, std::span<float> row) {
+    uint64_t state = 0x243F6A8885A308D3u;
+    for (const int32_t token : visible) state = (state ^ static_cast<uint32_t>(token)) * 0x9E3779B97F4A7C15u + 1;
+    for (float& logit : row) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      logit = static_cast<float>(static_cast<int32_t>(state >> 40) % 1000) / 100.0f;  // some are equal
+    }
+  }
+
+ private:
+  struct Slot {
+    int32_t token = 0, position = 0;
+  };
+  size_t slot_of(const StepInputs& inputs, size_t sequence, int32_t position) const {
+    const auto at = static_cast<size_t>(position / block_size_);
+    EXPECT_LT(at, static_cast<size_t>(inputs.table_width));
+    const int32_t block = inputs.block_table[sequence * static_cast<size_t>(inputs.table_width) + at];
+    EXPECT_TRUE(block >= 0 && block < blocks_) << block;
+    return static_cast<size_t>(block) * static_cast<size_t>(block_size_) + static_cast<size_t>(position % block_size_);
+  }
+
+  // As ONNX's ArgMax: the first of the largest, or of NaNs.
+  static int64_t likeliest(std::span<const float> row) {
+    size_t best = 0;
+    for (size_t i = 1; i < row.size() && row[best] == row[best]; ++i)
+      if (row[i] > row[best] || row[i] != row[i]) best = i;
+    return static_cast<int64_t>(best);
+  }
+
+  int32_t block_size_, blocks_, vocabulary_;
+  std::vector<Slot> cache_;
+  std::vector<float> logits_;
+  std::vector<int64_t> likeliest_;
+  std::vector<int32_t> visible_;
+};
+
+}  // namespace camshaft::llm

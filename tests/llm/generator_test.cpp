@@ -1,0 +1,391 @@
+#include "llm/generator.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "camshaft/error.hpp"
+#include "llm/decode_requests.h"
+#include "test_random.h"
+
+namespace camshaft::llm::generator_test {
+namespace {
+
+constexpr int32_t vocabulary = 40;
+
+// Counts up: the next token is the last one and 1.
+void counting(std::span<const int32_t> visible, std::span<float> row) {
+  std::ranges::fill(row, 0.f);
+  row[static_cast<size_t>(visible.back() + 1) % row.size()] = 5;
+}
+
+struct Served {
+  explicit Served(const GeneratorConfig& config = small_config(), FakeModel::Logits logits = counting)
+      : model(config.scheduler.num_blocks, config.scheduler.block_size, vocabulary), generator(model, config) {
+    model.logits = std::move(logits);
+  }
+  FakeModel model;
+  Generator generator;
+};
+
+std::string message_of_adding(Generator& generator, Request request) {
+  try {
+    generator.add(std::move(request));
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+}
+
+TEST(Generator, StreamsATokenAStep) {
+  Served setup;
+  const RequestId id = setup.generator.add(request_of({5, 6}, greedy_params(3)));
+  for (int32_t expected = 7; expected < 10; ++expected) {
+    const std::span<const Event> events = setup.generator.step();
+    ASSERT_EQ(events.size(), 1U);
+    EXPECT_EQ(events[0].request, id);
+    EXPECT_EQ(std::vector<int32_t>(events[0].tokens.begin(), events[0].tokens.end()), std::vector<int32_t>{expected});
+    EXPECT_TRUE(events[0].logprobs.empty());
+    EXPECT_EQ(events[0].finish, expected == 9 ? FinishReason::length : FinishReason::none);
+  }
+  EXPECT_FALSE(setup.generator.has_work());
+  EXPECT_TRUE(setup.generator.step().empty());
+}
+
+TEST(Generator, EndsAtTheEndOfTextAndAtStopTokens) {
+  Served setup;
+  const RequestId eos = setup.generator.add(request_of({37}, greedy_params(20)));
+  Request stop = request_of({10}, greedy_params(20));
+  stop.params.stop_token_ids = {13, 12};
+  const RequestId stopped = setup.generator.add(stop);
+  stop.params.min_tokens = 3;  // 12 and 13 cannot come: something else does
+  const RequestId later = setup.generator.add(stop);
+  Request on = request_of({37}, greedy_params(5));
+  on.params.ignore_eos = true;
+  const RequestId ignoring = setup.generator.add(on);
+  const Texts texts = finish_all(setup.generator);
+  EXPECT_EQ(texts.at({eos, 0}).tokens, std::vector<int32_t>({38, 39, 0}));
+  EXPECT_EQ(texts.at({eos, 0}).finish, FinishReason::stop);
+  EXPECT_EQ(texts.at({eos, 0}).stop_token, -1);
+  EXPECT_EQ(texts.at({stopped, 0}).tokens, std::vector<int32_t>({11, 12}));
+  EXPECT_EQ(texts.at({stopped, 0}).stop_token, 12);
+  EXPECT_GE(texts.at({later, 0}).tokens.size(), 3U);
+  EXPECT_EQ(texts.at({ignoring, 0}).tokens, std::vector<int32_t>({38, 39, 0, 1, 2}));
+  EXPECT_EQ(texts.at({ignoring, 0}).finish, FinishReason::length);
+}
+
+TEST(Generator, WithoutMaxTokensItEndsWithTheLongestSequence) {
+  Served setup;
+  Request request = request_of({1}, greedy_params(1));
+  request.params.max_tokens.reset();
+  request.params.ignore_eos = true;
+  const RequestId id = setup.generator.add(request);
+  const Texts texts = finish_all(setup.generator);
+  EXPECT_EQ(texts.at({id, 0}).tokens.size(), 159U);
+  EXPECT_EQ(texts.at({id, 0}).finish, FinishReason::length);
+}
+
+TEST(Generator, RequestsThatCannotRunAreRefusedAndOthersGoOn) {
+  Served setup;
+  Generator& generator = setup.generator;
+  const RequestId good = generator.add(request_of({1}, greedy_params(4)));
+  EXPECT_NE(message_of_adding(generator, request_of({})).find("empty"), std::string::npos);
+  EXPECT_NE(message_of_adding(generator, request_of(std::vector<int32_t>(200, 1))).find("max_model_len is 160"),
+            std::string::npos);
+  EXPECT_NE(message_of_adding(generator, request_of({1, 40})).find("token 1 of the prompt is 40"), std::string::npos);
+  EXPECT_NE(message_of_adding(generator, request_of({-1})).find("tokens 0 to 39"), std::string::npos);
+  SamplingParams params;
+  params.top_p = 0;
+  EXPECT_NE(message_of_adding(generator, request_of({1}, params)).find("top_p is 0"), std::string::npos);
+  params = {};
+  params.n = 9;
+  EXPECT_NE(message_of_adding(generator, request_of({1}, params)).find("max_num_seqs, 8"), std::string::npos);
+  EXPECT_EQ(finish_all(generator).at({good, 0}).tokens.size(), 4U);
+
+  GeneratorConfig few = small_config(3);
+  Served small(few);
+  EXPECT_NE(message_of_adding(small.generator, request_of({1, 2, 3}, greedy_params(20))).find("raise num_blocks"),
+            std::string::npos);
+}
+
+TEST(Generator, InvalidLogitsEndTheirRequestAlone) {
+  for (const auto& [wrong, gives_likeliest] :
+       std::vector<std::pair<float, bool>>{{std::nanf(""), false},
+                                           {std::nanf(""), true},
+                                           {std::numeric_limits<float>::infinity(), false},
+                                           {std::numeric_limits<float>::infinity(), true}}) {
+    Served setup(small_config(), [wrong = wrong](std::span<const int32_t> visible, std::span<float> row) {
+      counting(visible, row);
+      if (visible.front() == 20 && visible.size() == 4) row[7] = wrong;
+    });
+    setup.model.gives_likeliest = gives_likeliest;
+    const RequestId bad = setup.generator.add(request_of({20}, greedy_params(10)));
+    const RequestId good = setup.generator.add(request_of({5}, greedy_params(10)));
+    const Texts texts = finish_all(setup.generator);
+    EXPECT_EQ(texts.at({bad, 0}).finish, FinishReason::error);
+    EXPECT_NE(texts.at({bad, 0}).error.find("NaN or an infinity"), std::string::npos);
+    EXPECT_EQ(texts.at({bad, 0}).tokens, std::vector<int32_t>({21, 22, 23})) << "what came before stays";
+    EXPECT_EQ(texts.at({good, 0}).finish, FinishReason::length);
+    EXPECT_EQ(texts.at({good, 0}).tokens.size(), 10U);
+    EXPECT_EQ(setup.generator.statistics().free_blocks, setup.generator.statistics().blocks);
+  }
+}
+
+TEST(Generator, InvalidLogitsEndAllSamplesThatHaveNotBegun) {
+  Served setup(small_config(), [](std::span<const int32_t>, std::span<float> row) { row[3] = std::nanf(""); });
+  Request request = request_of({1, 2});
+  request.params.n = 3;
+  const RequestId id = setup.generator.add(request);
+  const Texts texts = finish_all(setup.generator);
+  ASSERT_EQ(texts.size(), 3U);
+  for (int32_t sample = 0; sample < 3; ++sample) EXPECT_EQ(texts.at({id, sample}).finish, FinishReason::error);
+}
+
+TEST(Generator, AModelThatFailsEndsTheRequestsOfTheStep) {
+  Served setup;
+  const RequestId first = setup.generator.add(request_of({1}, greedy_params(10)));
+  setup.model.throw_at = 2;
+  Texts texts = finish_all(setup.generator);
+  EXPECT_EQ(texts.at({first, 0}).finish, FinishReason::error);
+  EXPECT_EQ(texts.at({first, 0}).error, "the model is out of order");
+  const RequestId second = setup.generator.add(request_of({1}, greedy_params(10)));
+  EXPECT_EQ(finish_all(setup.generator).at({second, 0}).tokens.size(), 10U);
+}
+
+TEST(Generator, AbortedRequestsEndWithAnEvent) {
+  Served setup;
+  const RequestId first = setup.generator.add(request_of({1}, greedy_params(50)));
+  const RequestId second = setup.generator.add(request_of({2}, greedy_params(5)));
+  setup.generator.step();
+  EXPECT_TRUE(setup.generator.abort(first));
+  EXPECT_FALSE(setup.generator.abort(first));
+  EXPECT_FALSE(setup.generator.abort(99));
+  const Texts texts = finish_all(setup.generator);
+  EXPECT_EQ(texts.at({first, 0}).finish, FinishReason::abort);
+  EXPECT_EQ(texts.at({second, 0}).finish, FinishReason::length);
+  const RequestId waiting = setup.generator.add(request_of({1}, greedy_params(50)));
+  EXPECT_TRUE(setup.generator.abort(waiting));
+  EXPECT_EQ(finish_all(setup.generator).at({waiting, 0}).finish, FinishReason::abort);
+  EXPECT_EQ(setup.generator.statistics().free_blocks, setup.generator.statistics().blocks);
+}
+
+TEST(Generator, OneSampleCanBeAborted) {
+  Served setup(small_config(), nullptr);
+  Request request = request_of({1, 2, 3});
+  request.params.n = 3;
+  request.params.max_tokens = 6;
+  request.params.ignore_eos = true;
+  const RequestId id = setup.generator.add(request);
+  Texts texts;
+  collect(setup.generator.step(), texts);
+  EXPECT_TRUE(setup.generator.abort(id, 1));
+  EXPECT_FALSE(setup.generator.abort(id, 1));
+  EXPECT_FALSE(setup.generator.abort(id, 3));
+  while (setup.generator.has_work()) collect(setup.generator.step(), texts);
+  EXPECT_EQ(texts.at({id, 0}).tokens.size(), 6U);
+  EXPECT_EQ(texts.at({id, 1}).tokens.size(), 1U);
+  EXPECT_EQ(texts.at({id, 1}).finish, FinishReason::abort);
+  EXPECT_EQ(texts.at({id, 2}).tokens.size(), 6U);
+}
+
+TEST(Generator, SamplesShareThePromptAndDiffer) {
+  Served setup(small_config(), nullptr);
+  Request request = request_of(std::vector<int32_t>(30, 3));
+  request.params.n = 4;
+  request.params.max_tokens = 12;
+  request.params.ignore_eos = true;
+  request.params.seed = 7;
+  const RequestId id = setup.generator.add(request);
+  const Texts texts = finish_all(setup.generator);
+  EXPECT_EQ(texts.size(), 4U);
+  EXPECT_EQ(setup.model.copied, 3) << "of the prompt's last block, for all but one";
+  EXPECT_NE(texts.at({id, 0}).tokens, texts.at({id, 1}).tokens);
+  EXPECT_EQ(setup.generator.statistics().tokens, 30 + 4 * 11);
+  EXPECT_EQ(setup.generator.statistics().free_blocks, setup.generator.statistics().blocks);
+}
+
+TEST(Generator, MasksAllowTokensOneByOne) {
+  Served setup;
+  const RequestId id = setup.generator.add(request_of({1}, greedy_params(6)));
+  const RequestId other = setup.generator.add(request_of({1}, greedy_params(6)));
+  std::vector<uint32_t> mask(2);
+  std::vector<int32_t> tokens;
+  for (int32_t only = 30; setup.generator.has_work(); --only) {
+    mask.assign(2, 0);
+    mask[static_cast<size_t>(only) / 32] = 1u << (only % 32);
+    setup.generator.set_allowed_tokens(id, 0, mask);
+    for (const Event& event : setup.generator.step())
+      if (event.request == id) tokens.insert(tokens.end(), event.tokens.begin(), event.tokens.end());
+  }
+  EXPECT_EQ(tokens, std::vector<int32_t>({30, 29, 28, 27, 26, 25}));
+  EXPECT_THROW(setup.generator.set_allowed_tokens(id, 0, mask), Error);
+  static_cast<void>(other);
+
+  const RequestId none = setup.generator.add(request_of({1}, greedy_params(6)));
+  EXPECT_THROW(setup.generator.set_allowed_tokens(none, 0, std::vector<uint32_t>(1)), Error);
+  EXPECT_THROW(setup.generator.set_allowed_tokens(none, 1, mask), Error);
+  setup.generator.set_allowed_tokens(none, 0, std::vector<uint32_t>(2, 0));
+  const Texts texts = finish_all(setup.generator);
+  EXPECT_EQ(texts.at({none, 0}).finish, FinishReason::error);
+  EXPECT_NE(texts.at({none, 0}).error.find("no token may come next"), std::string::npos);
+}
+
+TEST(Generator, AllowedTokensOfTheParametersHoldWithAMaskToo) {
+  Served setup;
+  Request request = request_of({1}, greedy_params(1));
+  request.params.allowed_token_ids = {8, 33};
+  const RequestId first = setup.generator.add(request), second = setup.generator.add(request);
+  setup.generator.set_allowed_tokens(second, 0, std::vector<uint32_t>{0, 0xFFFFFFFFu});
+  const Texts texts = finish_all(setup.generator);
+  EXPECT_EQ(texts.at({first, 0}).tokens, std::vector<int32_t>{8});
+  EXPECT_EQ(texts.at({second, 0}).tokens, std::vector<int32_t>{33});
+}
+
+TEST(Generator, LogprobsComeWithTokensAndPrompts) {
+  GeneratorConfig config = small_config();
+  config.scheduler.prompt_logprob_rows = 3;
+  Served setup(config, nullptr);
+  Request request = request_of({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, greedy_params(4));
+  request.params.logprobs = 2;
+  request.params.prompt_logprobs = 1;
+  request.params.ignore_eos = true;
+  const RequestId id = setup.generator.add(request);
+  const Texts texts = finish_all(setup.generator);
+  const Text& text = texts.at({id, 0});
+  ASSERT_EQ(text.prompt_logprobs.size(), 9U * 2);
+  for (size_t i = 0; i < 9; ++i) EXPECT_EQ(text.prompt_logprobs[2 * i].token, static_cast<int32_t>(i) + 2);
+  ASSERT_EQ(text.logprobs.size(), 4U * 3);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(text.logprobs[3 * i].token, text.tokens[i]);
+    EXPECT_EQ(text.logprobs[3 * i], text.logprobs[3 * i + 1]) << "greedy: the likeliest";
+  }
+  EXPECT_EQ(setup.generator.statistics().steps, 3 + 3) << "3 rows of the prompt a step, the last ones with a token";
+}
+
+TEST(Generator, SpeculationTakesFewerSteps) {
+  GeneratorConfig config = small_config();
+  Served plain(config);
+  config.scheduler.num_speculative_tokens = 4;
+  Served guessing(config);
+  std::vector<int32_t> prompt;
+  for (int round = 0; round < 2; ++round)
+    for (int32_t token = 1; token < 39; ++token) prompt.push_back(token);
+  for (Served* setup : {&plain, &guessing})
+    setup->generator.add(request_of({prompt.begin(), prompt.end() - 30}, greedy_params(25)));
+  EXPECT_EQ(finish_all(plain.generator), finish_all(guessing.generator));
+  EXPECT_EQ(plain.generator.statistics().steps, 25);
+  EXPECT_EQ(guessing.generator.statistics().steps, 6) << "the prompt's, then 5 tokens a step";
+}
+
+// The distribution of pairs of tokens, each drawn by the model's logits of the text before it, with guesses and
+// without.
+TEST(Generator, SpeculationKeepsTheDistribution) {
+  const uint64_t seed = test_seed();
+  GeneratorConfig config = small_config(4096);
+  config.scheduler.max_num_seqs = 64;
+  config.scheduler.max_num_batched_tokens = 1024;
+  config.scheduler.num_speculative_tokens = 3;
+  config.prompt_lookup_min = 1;
+  config.seed = seed;
+  const auto few = [](std::span<const int32_t> visible, std::span<float> row) {
+    std::ranges::fill(row, -std::numeric_limits<float>::infinity());
+    if (visible.size() < 2) return;              // of padding
+    for (int32_t token = 1; token < 5; ++token)  // what follows depends on the last two
+      row[static_cast<size_t>(token)] =
+          0.4f * static_cast<float>((visible.back() * 3 + visible[visible.size() - 2] * 5 + token * 2) % 7);
+  };
+  Served setup(config, few);
+  constexpr int requests = 10'000, length = 10;  // 100,000 draws
+  SamplingParams params;
+  params.max_tokens = length;
+  params.temperature = 1.2f;
+  params.top_p = 0.95f;
+  const std::vector<int32_t> prompt{1, 2, 3, 4, 1, 2};
+  for (int i = 0; i < requests; ++i) setup.generator.add(request_of(prompt, params));
+  const Texts texts = finish_all(setup.generator);
+  EXPECT_GT(setup.generator.statistics().accepted, requests);
+  EXPECT_GT(setup.generator.statistics().drafted, setup.generator.statistics().accepted);
+
+  std::map<std::pair<int32_t, int32_t>, std::vector<int64_t>> counts;  // by what is in front
+  for (const auto& [id, text] : texts) {
+    std::vector<int32_t> all = prompt;
+    all.insert(all.end(), text.tokens.begin(), text.tokens.end());
+    ASSERT_EQ(text.tokens.size(), static_cast<size_t>(length));
+    for (size_t i = prompt.size(); i < all.size(); ++i) {
+      std::vector<int64_t>& count = counts[{all[i - 2], all[i - 1]}];
+      count.resize(5);
+      ++count[static_cast<size_t>(all[i])];
+    }
+  }
+  double sum = 0, freedom = 0;
+  std::vector<float> row(vocabulary);
+  Sampler sampler(vocabulary);
+  SamplingState state;
+  state.params = &params;
+  for (const auto& [front, count] : counts) {
+    const std::vector<int32_t> visible{front.first, front.second};
+    few(visible, row);
+    ASSERT_EQ(sampler.prepare(row.data(), state), Sampler::Problem::none);
+    double total = 0;
+    for (const int64_t c : count) total += static_cast<double>(c);
+    if (total < 100) continue;
+    for (int32_t token = 1; token < 5; ++token) {
+      const double mean = total * sampler.probability(token),
+                   seen = static_cast<double>(count[static_cast<size_t>(token)]);
+      if (mean == 0) {
+        EXPECT_EQ(seen, 0);
+        continue;
+      }
+      sum += (seen - mean) * (seen - mean) / mean;
+      freedom += 1;
+    }
+    freedom -= 1;
+  }
+  EXPECT_GT(freedom, 20);
+  EXPECT_LT(sum, freedom + 5 * std::sqrt(2 * freedom));
+}
+
+TEST(Generator, UrgentRequestsAreServedFirst) {
+  GeneratorConfig config = small_config();
+  config.scheduler.max_num_seqs = 2;
+  Served setup(config);
+  std::vector<RequestId> ids;
+  for (const int32_t priority : {3, 2, 1, 0}) {
+    Request request = request_of({1}, greedy_params(3));
+    request.priority = priority;
+    ids.push_back(setup.generator.add(request));
+  }
+  std::vector<RequestId> ends;
+  while (setup.generator.has_work())
+    for (const Event& event : setup.generator.step())
+      if (event.finish != FinishReason::none) ends.push_back(event.request);
+  ASSERT_EQ(ends.size(), 4U);
+  EXPECT_EQ(std::set<RequestId>(ends.begin(), ends.begin() + 2), std::set<RequestId>({ids[2], ids[3]}));
+}
+
+TEST(Generator, ConfigurationsAreReadAndChecked) {
+  const GeneratorConfig config = parse_generator_config(
+      R"({"max_num_seqs": 3, "num_blocks": 70, "eos_token_ids": [1, 2], "seed": 5, "enable_prefix_caching": false})");
+  EXPECT_EQ(config.scheduler.max_num_seqs, 3);
+  EXPECT_EQ(config.scheduler.num_blocks, 70);
+  EXPECT_FALSE(config.scheduler.enable_prefix_caching);
+  EXPECT_EQ(config.eos_token_ids, std::vector<int32_t>({1, 2}));
+  EXPECT_EQ(config.seed, 5U);
+  EXPECT_THROW(parse_generator_config(R"({"max_num_sequences": 3})"), Error);
+  EXPECT_THROW(parse_generator_config(R"({"max_num_seqs": 3.5})"), Error);
+  EXPECT_THROW(parse_generator_config(R"({"max_num_seqs": 5000000000})"), Error);
+  EXPECT_THROW(parse_generator_config("[]"), Error);
+  EXPECT_THROW(parse_generator_config("{"), Error);
+  FakeModel model(8, 4, vocabulary);
+  GeneratorConfig wrong = small_config(8);
+  wrong.eos_token_ids = {40};
+  EXPECT_THROW(Generator(model, wrong), Error);
+  wrong = small_config(8);
+  wrong.prompt_lookup_min = 0;
+  EXPECT_THROW(Generator(model, wrong), Error);
+}
+
+}  // namespace
+}  // namespace camshaft::llm::generator_test
