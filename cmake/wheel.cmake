@@ -16,8 +16,8 @@ set_target_properties(camshaft_wheel_engine PROPERTIES PREFIX "" OUTPUT_NAME _ca
 camshaft_portable(camshaft_wheel_engine EXPORTS ${PROJECT_BINARY_DIR}/camshaft.map)
 
 # camshaft_of_wheel(TARGET FOLDER ARCHIVES targets... [LINK libraries...]): a program or module in a folder of the package.
-# Of targets that link the engine as an archive only their own archive is taken, and fmt, which they find in the engine
-# elsewhere.
+# Of targets that link the engine as an archive only their own archive is taken, and fmt and Highway's run-time part,
+# which they find in the engine elsewhere.
 add_library(camshaft_wheel_fmt OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/src/base/fmt_library.cpp)
 function(camshaft_of_wheel target folder)
   cmake_parse_arguments(WHEEL "" "" "ARCHIVES;LINK" ${ARGN})
@@ -42,10 +42,14 @@ endfunction()
 
 set(version_script ${wheel_folder}/module.map)
 file(CONFIGURE OUTPUT ${version_script} CONTENT "{\n  global:\n    PyInit__native;\n  local:\n    *;\n};\n")
-add_library(camshaft_wheel_module MODULE $<TARGET_OBJECTS:camshaft_python_objects> $<TARGET_OBJECTS:camshaft_wheel_fmt>)
+add_library(camshaft_wheel_highway OBJECT EXCLUDE_FROM_ALL
+            ${PROJECT_SOURCE_DIR}/src/backends/cpu/kernels/highway_runtime.cpp)
+target_include_directories(camshaft_wheel_highway PRIVATE ${PROJECT_SOURCE_DIR}/src)
+add_library(camshaft_wheel_module MODULE $<TARGET_OBJECTS:camshaft_python_objects> $<TARGET_OBJECTS:camshaft_wheel_fmt>
+                                         $<TARGET_OBJECTS:camshaft_wheel_highway>)
 set_target_properties(camshaft_wheel_module PROPERTIES PREFIX "" OUTPUT_NAME _native SUFFIX .abi3.so LINKER_LANGUAGE CXX)
 camshaft_portable(camshaft_wheel_module EXPORTS ${version_script})
-camshaft_of_wheel(camshaft_wheel_module .)
+camshaft_of_wheel(camshaft_wheel_module . ARCHIVES camshaft_llm LINK xxhash)
 
 add_executable(camshaft_wheel_command ${PROJECT_SOURCE_DIR}/tools/main.cpp $<TARGET_OBJECTS:camshaft_wheel_fmt>)
 set_target_properties(camshaft_wheel_command PROPERTIES OUTPUT_NAME camshaft)

@@ -13,5 +13,6 @@ extern PyMethodDef build_functions[];
 extern PyMethodDef network_functions[];
 extern PyMethodDef refit_functions[];
 extern PyMethodDef plugin_functions[];
+extern PyMethodDef llm_functions[];
 
 }  // namespace camshaft::python

@@ -1,9 +1,14 @@
-"""Language models: from a Hugging Face folder to an engine.
+"""Language models: from a Hugging Face folder to an engine, and from prompts to text.
 
     camshaft.llm.build("Llama-3.2-1B", "llama", weights="int4")    # writes llama/model.engine, llama/llm.json, …
+    llm = camshaft.llm.LLM("llama")
+    outputs = llm.generate(["Once upon a time"], camshaft.llm.SamplingParams(temperature=0, max_tokens=64))
 
 docs/llm.md says what is read, and what the engine takes and gives in each step."""
 
 from camshaft.llm._build import build, network
+from camshaft.llm._llm import LLM
+from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
+from camshaft.llm._sampling_params import SamplingParams
 
-__all__ = ["build", "network"]
+__all__ = ["LLM", "CompletionOutput", "Logprob", "RequestOutput", "SamplingParams", "build", "network"]

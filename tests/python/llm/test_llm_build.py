@@ -215,11 +215,13 @@ def test_folders_that_are_none(tmp_path):
 
 
 def test_the_documentations_python_runs(tmp_path, monkeypatch, capsys):
-    (block,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/llm.md").read_text(), re.MULTILINE | re.DOTALL)
+    block, text = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/llm.md").read_text(), re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     write_llama(tmp_path / "build/hf-llama")
     exec(block, {})
     assert capsys.readouterr().out.strip() == re.search(r"# (\(.*\))", block)[1]
+    exec(text, {})
+    assert capsys.readouterr().out.count(" length\n") == 2
 
 
 def command(*arguments):

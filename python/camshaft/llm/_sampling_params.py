@@ -1,0 +1,66 @@
+"""How the text of a request is chosen, in vLLM's words."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union
+
+#: Bits of the tokens that may come next, the lowest first, in words of 32 bits: bytes, or an array of these.
+TokenMask = Union[bytes, Any]
+
+
+@dataclasses.dataclass
+class SamplingParams:
+    """Names and defaults are those of vLLM's class of this name; docs/architecture/llm.md says in which order they work."""
+
+    n: int = 1
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int | None = None
+    stop: str | Sequence[str] | None = None
+    stop_token_ids: Sequence[int] | None = None
+    ignore_eos: bool = False
+    max_tokens: int | None = 16
+    min_tokens: int = 0
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    detokenize: bool = True
+    skip_special_tokens: bool = True
+    include_stop_str_in_output: bool = False
+    logit_bias: Mapping[int, float] | None = None
+    allowed_token_ids: Sequence[int] | None = None
+    #: For guided decoding: called with the tokens of the text so far, gives those that may come next, or None for all.
+    token_mask: Callable[[list[int]], TokenMask | None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.stop_strings and not self.detokenize:
+            raise ValueError("stop strings are looked for in the text: detokenize must be True")
+        if "" in self.stop_strings:
+            raise ValueError("a stop string is empty")
+
+    @property
+    def stop_strings(self) -> list[str]:
+        if self.stop is None:
+            return []
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop)
+
+    def _json(self) -> str:
+        """What the generator reads."""
+        native = {
+            name: getattr(self, name)
+            for name in (
+                *("n", "presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p", "top_k"),
+                *("min_p", "seed", "ignore_eos", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs"),
+            )
+        }
+        native["stop_token_ids"] = list(self.stop_token_ids or ())
+        native["allowed_token_ids"] = list(self.allowed_token_ids or ())
+        native["logit_bias"] = [[int(token), float(bias)] for token, bias in (self.logit_bias or {}).items()]
+        return json.dumps(native)

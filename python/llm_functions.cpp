@@ -1,0 +1,225 @@
+// Functions over generators of text, which camshaft.llm makes a class of.
+#include <Python.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+
+#include "camshaft/error.hpp"
+#include "functions.h"
+#include "llm/engine_model.h"
+#include "llm/generator.h"
+#include "objects.h"
+
+namespace camshaft::python {
+
+namespace {
+
+constexpr const char* generator_name = "camshaft.generator";
+
+/// Threads of Python may add requests while another one runs a step: they wait, without Python's lock.
+struct HeldGenerator {
+  HeldGenerator(const Engine& engine, const llm::GeneratorConfig& config, int threads)
+      : model(engine, config.scheduler.num_blocks, threads), generator(model, config) {}
+  std::mutex mutex;
+  llm::EngineModel model;
+  llm::Generator generator;
+};
+
+HeldGenerator& held_of(PyObject* capsule) {
+  auto* const held = static_cast<HeldGenerator*>(PyCapsule_GetPointer(capsule, generator_name));
+  if (held == nullptr) throw PythonError();
+  return *held;
+}
+
+/// `use` with the generator to itself, and without Python's lock.
+template <class Use>
+auto alone(PyObject* capsule, const Use& use) {
+  HeldGenerator& held = held_of(capsule);
+  const Unlocked unlocked;
+  const std::lock_guard lock(held.mutex);
+  return use(held.generator);
+}
+
+PyObject* cache_of(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const llm::EngineModel::Cache cache = llm::EngineModel::cache_of(engine_of(capsule));
+    return checked(Py_BuildValue("iiK", static_cast<int>(cache.layers), static_cast<int>(cache.block_size),
+                                 static_cast<unsigned long long>(cache.block_bytes)));
+  });
+}
+
+PyObject* create_generator(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* json = nullptr;
+  int threads = 0;
+  if (PyArg_ParseTuple(arguments, "Osi", &capsule, &json, &threads) == 0) return nullptr;
+  return guarded([&] {
+    Engine& engine = engine_of(capsule);
+    llm::GeneratorConfig config = llm::parse_generator_config(json);
+    config.scheduler.block_size = llm::EngineModel::cache_of(engine).block_size;
+    std::unique_ptr<HeldGenerator> held;
+    {
+      const Unlocked unlocked;
+      held = std::make_unique<HeldGenerator>(engine, config, threads);
+    }
+    PyObject* const made = checked(PyCapsule_New(held.get(), generator_name, [](PyObject* object) {
+      delete static_cast<HeldGenerator*>(PyCapsule_GetPointer(object, generator_name));
+    }));
+    static_cast<void>(held.release());
+    return made;
+  });
+}
+
+PyObject* add(PyObject*, PyObject* arguments) {
+  PyObject *capsule = nullptr, *prompt = nullptr;
+  const char* params = nullptr;
+  int priority = 0;
+  unsigned long long salt = 0;
+  if (PyArg_ParseTuple(arguments, "OOsiK", &capsule, &prompt, &params, &priority, &salt) == 0) return nullptr;
+  return guarded([&] {
+    llm::Request request;
+    request.params = llm::parse_sampling_params(params);
+    request.priority = priority;
+    request.salt = salt;
+    for (const int64_t token : numbers_of(prompt)) {
+      if (token < 0 || token > std::numeric_limits<int32_t>::max())
+        throw Error(ErrorCode::invalid_argument, fmt::format("the prompt has a token {}", token));
+      request.prompt.push_back(static_cast<int32_t>(token));
+    }
+    const llm::RequestId id =
+        alone(capsule, [&](llm::Generator& generator) { return generator.add(std::move(request)); });
+    return checked(PyLong_FromUnsignedLongLong(id));
+  });
+}
+
+PyObject* abort(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  unsigned long long request = 0;
+  int sample = -1;
+  if (PyArg_ParseTuple(arguments, "OKi", &capsule, &request, &sample) == 0) return nullptr;
+  return guarded([&] {
+    const bool ended = alone(capsule, [&](llm::Generator& generator) { return generator.abort(request, sample); });
+    return PyBool_FromLong(ended);
+  });
+}
+
+PyObject* set_allowed_tokens(PyObject*, PyObject* arguments) {
+  PyObject *capsule = nullptr, *mask = nullptr;
+  unsigned long long request = 0;
+  int sample = 0;
+  if (PyArg_ParseTuple(arguments, "OKiO!", &capsule, &request, &sample, &PyBytes_Type, &mask) == 0) return nullptr;
+  return guarded([&] {
+    char* bytes = nullptr;
+    Py_ssize_t size = 0;
+    if (PyBytes_AsStringAndSize(mask, &bytes, &size) != 0) throw PythonError();
+    if (size % 4 != 0)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the mask of allowed tokens has {} bytes, no whole number of words of 32 bits", size));
+    std::vector<uint32_t> words(static_cast<size_t>(size) / 4);
+    if (size > 0) std::memcpy(words.data(), bytes, static_cast<size_t>(size));
+    alone(capsule, [&](llm::Generator& generator) { generator.set_allowed_tokens(request, sample, words); });
+    return none();
+  });
+}
+
+PyObject* has_work(PyObject*, PyObject* capsule) {
+  return guarded(
+      [&] { return PyBool_FromLong(alone(capsule, [](llm::Generator& generator) { return generator.has_work(); })); });
+}
+
+// What an event holds, while others may use the generator again.
+struct HeldEvent {
+  llm::Event event;
+  std::vector<int32_t> tokens;
+  std::vector<llm::TokenLogprob> logprobs, prompt_logprobs;
+};
+
+PyObject* list_of_logprobs(const std::vector<llm::TokenLogprob>& logprobs) {
+  return list_of(logprobs, [](const llm::TokenLogprob& each) {
+    return Py_BuildValue("idi", static_cast<int>(each.token), static_cast<double>(each.logprob),
+                         static_cast<int>(each.rank));
+  });
+}
+
+const char* name_of(llm::FinishReason reason) {
+  switch (reason) {
+    case llm::FinishReason::none:
+      return nullptr;
+    case llm::FinishReason::stop:
+      return "stop";
+    case llm::FinishReason::length:
+      return "length";
+    case llm::FinishReason::abort:
+      return "abort";
+    case llm::FinishReason::error:
+      return "error";
+  }
+  return nullptr;
+}
+
+PyObject* described_event(const HeldEvent& held) {
+  const Reference tokens(list_of(held.tokens, [](int32_t token) { return PyLong_FromLong(token); }));
+  const Reference logprobs(list_of_logprobs(held.logprobs)), prompt(list_of_logprobs(held.prompt_logprobs));
+  if (!tokens || !logprobs || !prompt) return nullptr;
+  const llm::Event& event = held.event;
+  return Py_BuildValue("KiOOiOzis", static_cast<unsigned long long>(event.request), static_cast<int>(event.sample),
+                       tokens.get(), logprobs.get(), static_cast<int>(event.first_prompt_token), prompt.get(),
+                       name_of(event.finish), static_cast<int>(event.stop_token), event.error.c_str());
+}
+
+PyObject* step(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    std::vector<HeldEvent> held;
+    alone(capsule, [&](llm::Generator& generator) {
+      for (const llm::Event& event : generator.step())
+        held.push_back({event,
+                        {event.tokens.begin(), event.tokens.end()},
+                        {event.logprobs.begin(), event.logprobs.end()},
+                        {event.prompt_logprobs.begin(), event.prompt_logprobs.end()}});
+    });
+    return list_of(held, described_event);
+  });
+}
+
+PyObject* statistics(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const llm::GeneratorStatistics s =
+        alone(capsule, [](const llm::Generator& generator) { return generator.statistics(); });
+    Reference made(checked(PyDict_New()));
+    for (const auto& [name, value] :
+         {std::pair("steps", s.steps), std::pair("tokens", s.tokens), std::pair("padding", s.padding),
+          std::pair("generated", s.generated), std::pair("drafted", s.drafted), std::pair("accepted", s.accepted),
+          std::pair("preemptions", s.preemptions), std::pair("running", s.running), std::pair("waiting", s.waiting),
+          std::pair("blocks", s.blocks), std::pair("free_blocks", s.free_blocks),
+          std::pair("prefix_queried", s.prefix_queried), std::pair("prefix_hit", s.prefix_hit),
+          std::pair("evictions", s.evictions)}) {
+      const Reference number(checked(PyLong_FromLongLong(value)));
+      if (PyDict_SetItemString(made.get(), name, number.get()) != 0) throw PythonError();
+    }
+    return made.release();
+  });
+}
+
+}  // namespace
+
+PyMethodDef llm_functions[] = {
+    {"generator_cache", cache_of, METH_O, "generator_cache(engine) -> (layers, block_size, bytes of a block)"},
+    {"create_generator", create_generator, METH_VARARGS,
+     "create_generator(engine, configuration, threads) -> generator"},
+    {"generator_add", add, METH_VARARGS, "generator_add(generator, prompt, parameters, priority, salt) -> request"},
+    {"generator_abort", abort, METH_VARARGS,
+     "generator_abort(generator, request, sample or -1) -> whether there was one"},
+    {"generator_set_allowed_tokens", set_allowed_tokens, METH_VARARGS,
+     "generator_set_allowed_tokens(generator, request, sample, bytes of the bit mask)"},
+    {"generator_has_work", has_work, METH_O, "generator_has_work(generator)"},
+    {"generator_step", step, METH_O,
+     "generator_step(generator) -> [(request, sample, tokens, logprobs, first token of the prompt, its logprobs, "
+     "finish "
+     "reason or None, stop token or -1, error)]"},
+    {"generator_statistics", statistics, METH_O, "generator_statistics(generator) -> {name: number}"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace camshaft::python

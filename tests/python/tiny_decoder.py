@@ -1,0 +1,98 @@
+"""A decoder of two layers with seeded weights, made by the network API, and what it computes in NumPy."""
+
+import math
+
+import camshaft
+import numpy as np
+
+LAYERS, HEADS, KV_HEADS, SIZE, BLOCK = 2, 4, 2, 8, 4
+WIDTH = HEADS * SIZE
+
+
+def weights_of(vocabulary, seed=0):
+    random = np.random.default_rng(seed)
+
+    def matrix(rows, columns, scale=1.0):
+        return (random.standard_normal((rows, columns)) * scale / math.sqrt(rows)).astype(np.float32)
+
+    weights = {"embedding": matrix(vocabulary, WIDTH, math.sqrt(vocabulary)), "head": matrix(WIDTH, vocabulary, 6.0)}
+    for layer in range(LAYERS):
+        weights |= {f"q{layer}": matrix(WIDTH, WIDTH), f"o{layer}": matrix(WIDTH, WIDTH)}
+        weights |= {f"{kind}{layer}": matrix(WIDTH, KV_HEADS * SIZE) for kind in "kv"}
+    return weights
+
+
+def engine_of(weights, finds_likeliest=False, **options):
+    """By the inputs and outputs that language models' engines have."""
+    net = camshaft.Network()
+    ids, positions = net.input("input_ids", "i32", ["tokens"]), net.input("positions", "i32", ["tokens"])
+    starts = net.input("cumulative_sequence_length", "i32", ["boundaries"])
+    past = net.input("past_seqlens", "i32", ["sequences"])
+    table = net.input("block_table", "i32", ["sequences", "table_width"])
+    wanted = net.input("logits_indices", "i32", ["rows"])
+    shape = ["blocks", BLOCK, KV_HEADS, SIZE]
+    caches = [
+        (net.input(f"key_cache.{i}", "f32", shape), net.input(f"value_cache.{i}", "f32", shape)) for i in range(LAYERS)
+    ]
+    angle = net.Mul(net.Unsqueeze(net.Cast(positions, to="f32"), np.array([1])), _frequencies())
+    x = net.Gather(weights["embedding"], ids)
+    x = net.Add(x, net.Concat(net.Sin(angle), net.Cos(angle), axis=1))
+    for layer in range(LAYERS):
+        query, key, value = (net.MatMul(x, weights[f"{kind}{layer}"]) for kind in "qkv")
+        attended, keys, values = net.microsoft.PagedAttention(
+            query, key, value, *caches[layer], starts, past, table, num_heads=HEADS, kv_num_heads=KV_HEADS, outputs=3
+        )
+        net.output(keys, f"key_cache_out.{layer}")
+        net.output(values, f"value_cache_out.{layer}")
+        x = net.Add(x, net.MatMul(net.Tanh(attended), weights[f"o{layer}"]))
+    logits = net.MatMul(net.Gather(x, wanted), weights["head"])
+    net.output(logits, "logits")
+    if finds_likeliest:
+        net.output(net.ArgMax(logits, axis=1, keepdims=0), "likeliest")
+    return camshaft.build(net, inputs=_step(), **{"tuning": "heuristic", "verify_seconds": 0.0, **options})
+
+
+def _step():
+    """Inputs to verify on: a sequence that begins, one with a past, and a token of padding."""
+    cache = np.random.default_rng(1).standard_normal((5, BLOCK, KV_HEADS, SIZE), np.float32)
+    step = {
+        "input_ids": [1, 2, 3, 4, 0],
+        "positions": [0, 1, 2, 5, 0],
+        "cumulative_sequence_length": [0, 3, 4],
+        "past_seqlens": [0, 5],
+        "block_table": [[3, 0], [1, 4]],
+        "logits_indices": [2, 3],
+    }
+    made = {name: np.array(values, np.int32) for name, values in step.items()}
+    return made | {f"{kind}_cache.{i}": cache for kind in ("key", "value") for i in range(LAYERS)}
+
+
+def _frequencies():
+    return (10.0 ** -np.arange(WIDTH // 2)[None]).astype(np.float32)
+
+
+def logits_of(weights, ids):
+    """Of every token of one sequence, in f64."""
+    w = {name: value.astype(np.float64) for name, value in weights.items()}
+    angle = np.arange(len(ids))[:, None] * _frequencies().astype(np.float64)
+    x = w["embedding"][ids] + np.concatenate([np.sin(angle), np.cos(angle)], 1)
+    for layer in range(LAYERS):
+        query = (x @ w[f"q{layer}"]).reshape(len(ids), HEADS, SIZE)
+        key, value = (
+            np.repeat((x @ w[f"{kind}{layer}"]).reshape(len(ids), KV_HEADS, SIZE), HEADS // KV_HEADS, 1)
+            for kind in "kv"
+        )
+        scores = np.einsum("qhs,khs->hqk", query, key) / math.sqrt(SIZE)
+        scores[:, np.triu(np.ones((len(ids), len(ids)), bool), 1)] = -np.inf
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        scores /= scores.sum(-1, keepdims=True)
+        attended = np.einsum("hqk,khs->qhs", scores, value).reshape(len(ids), WIDTH)
+        x = x + np.tanh(attended) @ w[f"o{layer}"]
+    return x @ w["head"]
+
+
+def greedy_text(weights, prompt, count):
+    ids = list(prompt)
+    for _ in range(count):
+        ids.append(int(np.argmax(logits_of(weights, ids)[-1])))
+    return ids[len(prompt) :]
