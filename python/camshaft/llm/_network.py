@@ -102,7 +102,9 @@ def _add_decoder(net: Network, decoder: Decoder, parts: Parts, cache: str, block
         x = parts.norm(x, "final_norm", None, decoder.width)
     if "project_out" in decoder.family.names:
         x = parts.linear(x, "project_out", None, decoder.width, decoder.embedding_width)
-    net.output(_logits(parts, x, head), "logits")
+    logits = _logits(parts, x, head)
+    net.output(logits, "logits")
+    net.output(net.ArgMax(logits, axis=-1, keepdims=0), "likeliest")  # greedy decoding reads nothing else
     for index, (keys, values) in enumerate(after):
         net.output(keys, f"key_cache_out.{index}")
         net.output(values, f"value_cache_out.{index}")
