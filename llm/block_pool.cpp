@@ -46,7 +46,7 @@ BlockId BlockPool::allocate() {
     block = oldest_;
     remove_from_list(block);
     unpublish(block);
-    ++statistics_.evictions;
+    ++evictions_;
   } else {
     return none;
   }
@@ -74,7 +74,6 @@ void BlockPool::release(BlockId block) {
 void BlockPool::find_prefix(std::span<const int32_t> tokens, uint64_t salt, std::vector<BlockId>& found) {
   if (!caching_) return;
   const auto size = static_cast<size_t>(block_size_);
-  statistics_.queried_tokens += static_cast<int64_t>(tokens.size());
   uint64_t parent = 0;
   for (size_t at_token = 0; at_token + size <= tokens.size(); at_token += size) {
     const std::span<const int32_t> wanted = tokens.subspan(at_token, size);
@@ -83,7 +82,6 @@ void BlockPool::find_prefix(std::span<const int32_t> tokens, uint64_t salt, std:
     retain(block);
     found.push_back(block);
     parent = at(block).content;
-    statistics_.hit_tokens += block_size_;
   }
 }
 
@@ -107,17 +105,6 @@ BlockId BlockPool::publish(BlockId block, BlockId parent, uint64_t salt, std::sp
   published.next = bucket;
   bucket = block;
   return block;
-}
-
-void BlockPool::forget() {
-  while (oldest_ != none) {
-    const int32_t block = oldest_;
-    remove_from_list(block);
-    unpublish(block);
-    free_.push_back(block);
-  }
-  for (int32_t block = 0; block < size(); ++block)
-    if (at(block).content != 0) unpublish(block);
 }
 
 // Contents have numbers that never come again, so what is behind a block that was evicted is not found behind another

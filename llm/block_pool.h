@@ -24,12 +24,6 @@ class BlockPool {
   /// collision costs time only.
   using Hash = uint64_t (*)(uint64_t parent, uint64_t salt, std::span<const int32_t> tokens);
 
-  struct Statistics {
-    int64_t queried_tokens = 0;  ///< of prefixes that were looked for
-    int64_t hit_tokens = 0;      ///< of those that were found
-    int64_t evictions = 0;
-  };
-
   /// `caching`: whether full blocks are found again. `hash`: null for the usual one. Throws Error(invalid_argument) for
   /// sizes below 1.
   BlockPool(int32_t blocks, int32_t block_size, bool caching = true, Hash hash = nullptr);
@@ -40,7 +34,7 @@ class BlockPool {
   int32_t available() const { return available_; }
   int32_t references(BlockId block) const { return blocks_[static_cast<size_t>(block)].references; }
   bool is_published(BlockId block) const { return blocks_[static_cast<size_t>(block)].content != 0; }
-  const Statistics& statistics() const { return statistics_; }
+  int64_t evictions() const { return evictions_; }
 
   /// A block with one reference, whose contents are undefined; -1 when all are in use.
   BlockId allocate();
@@ -57,8 +51,6 @@ class BlockPool {
   /// tenants) differ in `salt`. Returns the block to use from now on: another one, in exchange for the reference, where
   /// the same is there already.
   BlockId publish(BlockId block, BlockId parent, uint64_t salt, std::span<const int32_t> tokens);
-  /// Forgets what blocks hold, as when weights have changed.
-  void forget();
 
  private:
   static constexpr int32_t none = -1;
@@ -89,7 +81,7 @@ class BlockPool {
   int32_t oldest_ = none, newest_ = none;
   int32_t available_ = 0;
   uint64_t last_content_ = 0;
-  Statistics statistics_;
+  int64_t evictions_ = 0;
 };
 
 }  // namespace camshaft::llm

@@ -311,7 +311,7 @@ void Generator::sample_all(const StepOutputs& outputs) {
 
 // N-grams are certain of what they guess, so that rejection sampling is: accept a guess with the probability p that the
 // target gives it, else draw from p without it. To draw from p and go on while that is the guess does just this, with
-// the numbers that would have been drawn without guesses: the text is the same.
+// the numbers that would have been drawn without guesses: of the same logits the text is the same.
 void Generator::sample(Sequence& sequence, Sampler& sampler, const StepOutputs& outputs) const {
   const SamplingParams& params = *sequence.params;
   sequence.problem = Sampler::Problem::none;
@@ -477,9 +477,9 @@ GeneratorStatistics Generator::statistics() const {
   const BlockPool& pool = scheduler_.pool();
   made.blocks = pool.size();
   made.free_blocks = pool.available();
-  made.prefix_queried = pool.statistics().queried_tokens;
-  made.prefix_hit = pool.statistics().hit_tokens;
-  made.evictions = pool.statistics().evictions;
+  made.prefix_queried = scheduler_.prefix_queried();
+  made.prefix_hit = scheduler_.prefix_hit();
+  made.evictions = pool.evictions();
   return made;
 }
 

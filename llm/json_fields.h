@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "camshaft/error.hpp"
 
@@ -53,9 +55,23 @@ class JsonFields {
   }
 
  private:
-  // Numbers that would be rounded or wrap are refused.
+  template <class T>
+  struct ListOf : std::false_type {};
+  template <class T>
+  struct ListOf<std::vector<T>> : std::true_type {
+    using Element = T;
+  };
+
+ public:
+  /// Numbers that would be rounded or wrap are refused, in lists too.
   template <class T>
   static T get(const nlohmann::json& field) {
+    if constexpr (ListOf<T>::value) {
+      if (!field.is_array()) throw std::runtime_error("a list is needed");
+      T list;
+      for (const nlohmann::json& element : field) list.push_back(get<typename ListOf<T>::Element>(element));
+      return list;
+    }
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
       if (!field.is_number_integer()) throw std::runtime_error("an integer is needed");
       if (field.is_number_unsigned() ? !std::in_range<T>(field.get<uint64_t>())
@@ -65,6 +81,7 @@ class JsonFields {
     return field.get<T>();
   }
 
+ private:
   std::string what_;
   nlohmann::json json_;
   std::set<std::string, std::less<>> known_;

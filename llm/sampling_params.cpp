@@ -1,8 +1,11 @@
 #include "llm/sampling_params.h"
 
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "camshaft/error.hpp"
 #include "llm/json_fields.h"
@@ -26,6 +29,15 @@ void check_token(const char* name, int32_t token, int32_t vocabulary) {
   if (token >= 0 && token < vocabulary) return;
   throw Error(ErrorCode::invalid_argument, std::string(name) + " names token " + std::to_string(token) +
                                                ", the vocabulary has tokens 0 to " + std::to_string(vocabulary - 1));
+}
+
+// The token that a field's name stands for.
+int32_t token_of(const std::string& text) {
+  int32_t token = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), token);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw std::runtime_error("'" + text + "' is no number of a token");
+  return token;
 }
 
 }  // namespace
@@ -80,9 +92,12 @@ SamplingParams parse_sampling_params(std::string_view json) {
   fields.read("ignore_eos", p.ignore_eos);
   fields.take("logit_bias", [&](const nlohmann::json& bias) {
     if (bias.is_object()) {
-      for (const auto& [token, value] : bias.items()) p.logit_bias.emplace_back(std::stoi(token), value.get<float>());
-    } else {
-      p.logit_bias = bias.get<std::vector<std::pair<int32_t, float>>>();
+      for (const auto& [token, value] : bias.items()) p.logit_bias.emplace_back(token_of(token), value.get<float>());
+      return;
+    }
+    for (const nlohmann::json& pair : JsonFields::get<std::vector<nlohmann::json>>(bias)) {
+      if (!pair.is_array() || pair.size() != 2) throw std::runtime_error("pairs of a token and a number are needed");
+      p.logit_bias.emplace_back(JsonFields::get<int32_t>(pair[0]), pair[1].get<float>());
     }
   });
   fields.finish();

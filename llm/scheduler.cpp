@@ -7,9 +7,7 @@
 
 namespace camshaft::llm {
 
-namespace {
-
-const SchedulerConfig& checked_config(const SchedulerConfig& config) {
+const SchedulerConfig& checked(const SchedulerConfig& config) {
   const auto refuse = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, message); };
   if (config.max_num_seqs < 1)
     refuse("max_num_seqs is " + std::to_string(config.max_num_seqs) + ", it must be 1 or more");
@@ -25,8 +23,11 @@ const SchedulerConfig& checked_config(const SchedulerConfig& config) {
     refuse(
         "num_speculative_tokens must be 0 or more, prompt_logprob_rows 1 or "
         "more");
+  if (config.num_blocks < 1) refuse("num_blocks is " + std::to_string(config.num_blocks) + ", it must be 1 or more");
   return config;
 }
+
+namespace {
 
 // The rows of logits that say how likely tokens of the prompt are, among those of this step.
 int32_t prompt_rows(const Sequence& sequence, int32_t end) {
@@ -38,7 +39,7 @@ int32_t prompt_rows(const Sequence& sequence, int32_t end) {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerConfig& config)
-    : config_(checked_config(config)), pool_(config.num_blocks, config.block_size, config.enable_prefix_caching) {
+    : config_(checked(config)), pool_(config.num_blocks, config.block_size, config.enable_prefix_caching) {
   order_.reserve(static_cast<size_t>(config_.max_num_seqs));
   slots_.reserve(static_cast<size_t>(config_.max_num_seqs));
   copies_.reserve(static_cast<size_t>(config_.max_num_seqs));
@@ -179,6 +180,10 @@ bool Scheduler::admit(Sequence& sequence) {
     return false;
   }
   waiting_.erase(&sequence);
+  if (config_.enable_prefix_caching && !sequence.wants_prompt_logprobs()) {
+    prefix_queried_ += sequence.length() - 1;
+    prefix_hit_ += sequence.computed;
+  }
   start(sequence);
   return schedule(sequence, tokens);
 }

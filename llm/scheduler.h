@@ -23,6 +23,9 @@ struct SchedulerConfig {
   bool can_copy_blocks = true;         ///< else samples share full blocks alone
 };
 
+/// The configuration. Throws Error(invalid_argument), naming what does not fit together.
+const SchedulerConfig& checked(const SchedulerConfig& config);
+
 /// In-flight batching: a step decodes all sequences that have come so far, and the rest of its tokens are parts of
 /// prompts. Those with the lowest priority, and among them those that came last, give their blocks up when others need
 /// some, and are computed again later; a request that comes takes the place of one with a lower priority. Knows no
@@ -55,6 +58,9 @@ class Scheduler {
   void remove(Sequence& sequence);
 
   int64_t preemptions() const { return preemptions_; }
+  /// Tokens that sequences began with, and those of them that were in the cache.
+  int64_t prefix_queried() const { return prefix_queried_; }
+  int64_t prefix_hit() const { return prefix_hit_; }
 
  private:
   int32_t blocks_for(int32_t tokens) const { return (tokens + config_.block_size - 1) / config_.block_size; }
@@ -81,6 +87,7 @@ class Scheduler {
   int32_t tokens_left_ = 0, prompt_rows_left_ = 0;
   bool was_short_ = false;  ///< somebody was preempted for want of blocks in this step
   int64_t preemptions_ = 0;
+  int64_t prefix_queried_ = 0, prefix_hit_ = 0;
 };
 
 }  // namespace camshaft::llm

@@ -22,7 +22,7 @@ constexpr const char* generator_name = "camshaft.generator";
 /// Threads of Python may add requests while another one runs a step: they wait, without Python's lock.
 struct HeldGenerator {
   HeldGenerator(const Engine& engine, const llm::GeneratorConfig& config, int threads)
-      : model(engine, config.scheduler.num_blocks, threads), generator(model, config) {}
+      : model(engine, llm::checked(config.scheduler).num_blocks, threads), generator(model, config) {}
   std::mutex mutex;
   llm::EngineModel model;
   llm::Generator generator;

@@ -43,12 +43,13 @@ TokenPlaces token_places(ConvertContext& c, ValueId starts, ValueId past, const 
   return {sequence, c.add(F::add, {earlier, c.add(F::sub, {token, first})}), is_used};
 }
 
-// i64 [tokens]: the row of the cache for each, -1 for tokens of no sequence, and none of the cache where a sequence is
-// longer than its row of the block table.
+// i64 [tokens]: the row of the cache for each, -1 for tokens of no sequence, and none of the cache where a position is
+// negative or beyond the sequence's row of the block table: nothing is written then.
 ValueId slots_of(ConvertContext& c, const TokenPlaces& places, ValueId table, const Dim& block_size) {
   const ValueId size = dim_scalar(c, block_size), width = dim_scalar(c, c.dim(table, 1));
   const ValueId index = c.add(F::div, {places.position, size});
-  const ValueId inside = c.add(F::less, {index, width});
+  const ValueId is_before = c.add(F::less, {places.position, dim_scalar(c, 0)});
+  const ValueId inside = c.add(F::logical_and, {c.add(F::logical_not, {is_before}), c.add(F::less, {index, width})});
   const ValueId safe = c.add(F::select, {inside, index, dim_scalar(c, 0)});
   const ValueId entry = c.add(F::add, {c.add(F::mul, {places.sequence, width}), safe});
   const ValueId blocks =

@@ -122,18 +122,6 @@ TEST(BlockPool, WithoutCachingNothingIsFound) {
   EXPECT_EQ(pool.available(), 4);
 }
 
-TEST(BlockPool, ForgetsOnDemand) {
-  BlockPool pool(4, 4);
-  const std::vector<BlockId> used = publish(pool, tokens_from(0, 8));
-  release(pool, publish(pool, tokens_from(100, 8)));
-  pool.forget();
-  EXPECT_TRUE(find(pool, tokens_from(0, 8)).empty());
-  EXPECT_TRUE(find(pool, tokens_from(100, 8)).empty());
-  EXPECT_EQ(pool.available(), 2);
-  release(pool, used);
-  EXPECT_EQ(pool.available(), 4);
-}
-
 TEST(BlockPool, SizesBelowOneAreRefused) {
   EXPECT_THROW(BlockPool(0, 16), Error);
   EXPECT_THROW(BlockPool(16, 0), Error);

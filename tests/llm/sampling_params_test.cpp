@@ -71,6 +71,12 @@ TEST(SamplingParams, WhatIsOutOfRangeIsNamedWithWhatMayBeThere) {
   EXPECT_EQ(message_of(R"({"temprature": 1})"), "sampling parameters: there is no temprature");
   EXPECT_NE(message_of(R"({"n": "two"})").find("n is \"two\""), std::string::npos);
   EXPECT_NE(message_of(R"({"logit_bias": {"x": 1}})").find("logit_bias is"), std::string::npos);
+  // Numbers that would wrap, or be rounded, in lists too.
+  for (const char* text :
+       {R"({"stop_token_ids": [4294967296]})", R"({"allowed_token_ids": [1.7]})", R"({"stop_token_ids": 3})",
+        R"({"logit_bias": [[4294967297, 1]]})", R"({"logit_bias": [[1]]})", R"({"logit_bias": {"12abc": 1}})",
+        R"({"logit_bias": {" 1": 1}})", R"({"logit_bias": {"1.9": 1}})", R"({"logit_bias": {"4294967297": 1}})"})
+    EXPECT_NE(message_of(text).find("sampling parameters: "), std::string::npos) << text;
   SamplingParams params;
   params.temperature = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THROW(check(params, 100), Error);

@@ -72,6 +72,18 @@ def test_tables_that_lie_are_refused_and_nothing_is_written_for_them(paged):
             paged.run(step(rows, past, blocks) | caches)
 
 
+@pytest.mark.parametrize(("past", "blocks"), [(-1, [0, 1]), (-4, [0, 1]), (3, [0, 1]), (0, [0])])
+def test_positions_that_the_table_has_not_are_refused_before_anything_is_written(paged, past, blocks):
+    caches = {name: np.full((5, 2, 1, 2), 7, np.float16) for name in ("keys", "values")}
+    context = paged.create_context()
+    for name, cache in caches.items():
+        context.set_input(name, cache)
+        context.bind_output(name + "_out", cache)
+    with pytest.raises(camshaft.Error, match="slot"):
+        context.run(step(np.ones((3, 2), np.float32), past, blocks))
+    assert all((cache == 7).all() for cache in caches.values())
+
+
 def test_tensor_scatter_updates_its_cache():
     net = camshaft.Network()
     cache = net.input("cache", "f32", (2, 8, 3))

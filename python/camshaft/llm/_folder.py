@@ -93,8 +93,12 @@ def made_folder(output: Path) -> Iterator[Path]:
         if output.exists():
             old = made.with_name(f"{made.name}.old")
             output.rename(old)
-            made.rename(output)
-            shutil.rmtree(old)
+            try:
+                made.rename(output)
+            except OSError:
+                old.rename(output)
+                raise
+            shutil.rmtree(old, ignore_errors=True)
         else:
             made.rename(output)
     except OSError as error:

@@ -58,6 +58,8 @@ class GgufFile:
         self.fields: dict[str, Any] = {}
         for _ in range(fields):
             name = self._text()
+            if name in self.fields:
+                self._refuse(f"it has two fields '{name}'")
             self.fields[name] = self._value(self._scalar("I"))
         described = [self._tensor() for _ in range(tensors)]
         alignment = self.fields.get("general.alignment", 32)
@@ -66,6 +68,8 @@ class GgufFile:
         start = -(-self._at // alignment) * alignment
         self.entries: dict[str, GgufEntry] = {}
         for name, dtype, shape, offset in described:
+            if name in self.entries:
+                self._refuse(f"it has two tensors '{name}'")
             self.entries[name] = self._entry(name, dtype, shape, start + offset)
 
     def array(self, name: str) -> Array:
@@ -87,8 +91,8 @@ class GgufFile:
     def _entry(self, name: str, dtype: int, shape: tuple[int, ...], offset: int) -> GgufEntry:
         kind = _TYPES.get(dtype, f"type {dtype}")
         elements, size = SIZES.get(kind, (1, 2 if kind.endswith("F16") else 8 if kind == "F64" else 4))
-        if kind in SIZES and (not shape or shape[-1] % elements != 0):
-            self._refuse(f"tensor '{name}' is {kind}{list(shape)}, and its rows are no whole blocks of {elements}")
+        if kind in SIZES and (not math.prod(shape) or not shape or shape[-1] % elements != 0):
+            self._refuse(f"tensor '{name}' is {kind}{list(shape)}, and it is no rows of whole blocks of {elements}")
         count = math.prod(shape) // elements * size if kind in SIZES or kind in _NUMPY else 0
         if offset + count > len(self._data):
             self._refuse(f"tensor '{name}' ends at {offset + count}, the file at {len(self._data)}: it is cut")

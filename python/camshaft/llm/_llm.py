@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import operator
 import os
+import queue
 import threading
+import time
+import weakref
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -68,9 +72,15 @@ class LLM:
             self._folder = Path(os.fspath(model))
             self.description = _read_description(self._folder)
             self.engine = Engine(self._folder / "model.engine", device)
-        longest = max_model_len or self.description.get("max_length")
+        known = self.description.get("max_length")
+        longest = known if max_model_len is None else max_model_len
         if longest is None:
             raise InvalidArgumentError("max_model_len is needed for an engine without a description")
+        if known is not None and longest > known:
+            raise InvalidArgumentError(f"max_model_len is {longest}; the model was built for {known} tokens at most")
+        for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
+            if given is not None and given < 1:
+                raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         _, block_size, block_bytes = _native.generator_cache(self.engine._engine)
         if num_blocks is None:
             per_sequence = -(-longest // block_size)
@@ -92,10 +102,13 @@ class LLM:
         self._tokenizer: Any = None
         self._requests: dict[int, Request] = {}
         self._numbers = itertools.count()
-        self._lock = _FairLock()  # of what is above, and of steps
+        # Of what is above, and of steps. Taken by `with` alone, which no signal leaves half done.
+        self._lock = threading.Lock()
+        self._waiting: list[None] = []  # an item for each thread that waits for it, whom steps let go first
         self._work = threading.Event()  # there are requests
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()  # of the thread
+        weakref.finalize(self, self._work.set)  # the thread sees that there is nobody any more
 
     def generate(
         self,
@@ -107,11 +120,14 @@ class LLM:
         """The texts of prompts, in their order. A prompt is a text or a list of tokens' numbers; sampling_params one for
         all, or one for each; priority, where lower ones run first, one for each.
 
-        Raises InvalidArgumentError for what could never run; what goes wrong later is in the output's `error`."""
-        requests = self._add_all(prompts, sampling_params, priority, None)
+        Raises InvalidArgumentError for what could never run, and what a token_mask raises; what else goes wrong later is in
+        the output's `error`."""
+        results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
+        requests = self._add_all(prompts, sampling_params, priority, results.put, streams=False)
         try:
-            while not all(request.finished for request in requests):
-                self._step()
+            self._start_thread()
+            for _ in requests:
+                results.get()
         finally:
             self._abort(requests)
         return [_result_of(request) for request in requests]
@@ -124,15 +140,15 @@ class LLM:
         priority: Sequence[int] | None = None,
     ) -> Iterator[RequestOutput]:
         """The same while they grow: after each step the outputs that have changed, each with all of its text so far."""
-        results: list[_Result] = []
-        requests = self._add_all(prompts, sampling_params, priority, results.append)
+        results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
+        requests = self._add_all(prompts, sampling_params, priority, results.put, streams=True)
         try:
-            while results or not all(request.finished for request in requests):
-                if not results:
-                    self._step()
-                ready, results[:] = list(results), []
-                for result in ready:
-                    yield _checked(result)
+            self._start_thread()
+            left = len(requests)
+            while left > 0:
+                result = _checked(results.get())
+                left -= result.finished
+                yield result
         finally:
             self._abort(requests)
 
@@ -154,7 +170,7 @@ class LLM:
                 loop.call_soon_threadsafe(results.put_nowait, result)
 
         params = sampling_params or SamplingParams()
-        request = await loop.run_in_executor(None, self._add, prompt, params, priority, changed, request_id)
+        request = await loop.run_in_executor(None, self._add, prompt, params, priority, changed, True, request_id)
         try:
             self._start_thread()
             finished = False
@@ -168,10 +184,15 @@ class LLM:
 
     def abort(self, request_id: str) -> bool:
         """Ends the requests of this name, whose outputs end with the finish reason "abort". False where there is none."""
-        with self._lock:
-            found = [request for request in self._requests.values() if request.id == request_id]
-            for request in found:
-                _native.generator_abort(self._generator, request.number, -1)
+        self._check_thread()
+        self._waiting.append(None)
+        try:
+            with self._lock:
+                found = [request for request in self._requests.values() if request.id == request_id]
+                for request in found:
+                    _native.generator_abort(self._generator, request.number, -1)
+        finally:
+            self._waiting.pop()
         return bool(found)
 
     @property
@@ -187,7 +208,10 @@ class LLM:
         of the cache; requests that run and wait."""
         return _native.generator_statistics(self._generator)
 
-    def _add_all(self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any) -> list[Request]:
+    def _add_all(
+        self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool
+    ) -> list[Request]:
+        self._check_thread()
         listed = _listed(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
         priorities = [0] * len(listed) if priority is None else list(priority)
@@ -197,13 +221,29 @@ class LLM:
         requests: list[Request] = []
         try:
             for prompt, one, urgency in zip(listed, chosen, priorities):
-                requests.append(self._add(prompt, one, urgency, changed, None))
+                requests.append(self._add(prompt, one, urgency, changed, streams))
         except BaseException:
             self._abort(requests)
             raise
         return requests
 
-    def _add(self, prompt: Prompt, params: SamplingParams, priority: int, changed: Any, name: str | None) -> Request:
+    def _check_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise InvalidArgumentError(
+                "a token_mask cannot use its own LLM: the step that called it would wait for itself"
+            )
+
+    def _add(
+        self,
+        prompt: Prompt,
+        params: SamplingParams,
+        priority: int,
+        changed: Any,
+        streams: bool,
+        name: str | None = None,
+    ) -> Request:
+        if not isinstance(params, SamplingParams):
+            raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {params!r}")
         tokenizer = self.tokenizer if isinstance(prompt, str) or params.detokenize else None
         if isinstance(prompt, str):
             if tokenizer is None:
@@ -212,7 +252,7 @@ class LLM:
                 )
             text, tokens = prompt, tokenizer.encode(prompt).ids
         else:
-            text, tokens = None, [int(token) for token in prompt]
+            text, tokens = None, _tokens_of(prompt)
         decode = None
         if tokenizer is not None:
 
@@ -221,100 +261,120 @@ class LLM:
 
         elif params.stop_strings:
             raise InvalidArgumentError("stop strings are looked for in text, and the model has no tokenizer.json")
-        with self._lock:
-            request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed)
-            request.number = _native.generator_add(self._generator, tokens, params._json(), priority, 0)
-            try:
-                for sample in range(params.n):
-                    self._mask(request, sample)
-            except BaseException:
-                _native.generator_abort(self._generator, request.number, -1)
-                raise
-            self._requests[request.number] = request
-            self._work.set()
+        masks = [_mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
+        self._waiting.append(None)
+        try:
+            with self._lock:
+                number = _native.generator_add(self._generator, tokens, params._json(), priority, 0)
+                try:
+                    request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
+                    request.number = number
+                    for sample, mask in enumerate(masks):
+                        _native.generator_set_allowed_tokens(self._generator, number, sample, mask)
+                except BaseException:
+                    _native.generator_abort(self._generator, number, -1)
+                    raise
+                self._requests[number] = request
+                self._work.set()
+        finally:
+            self._waiting.pop()
         return request
 
     def _step(self) -> None:
-        """One step, whoever asked for it, and what it gave to those whom it belongs to."""
+        """One step for all, and what it gave to those whom it belongs to. On the thread: signals interrupt the main one, where
+        events would be lost."""
+        if self._waiting:
+            time.sleep(1e-4)
         with self._lock:
             told: dict[int, Request] = {}
             for event in _native.generator_step(self._generator):
                 request = self._requests.get(event[0])
-                if request is None:
+                if request is None:  # whose caller was interrupted before it was known here
+                    _native.generator_abort(self._generator, event[0], -1)
                     continue
                 told[request.number] = request
                 try:
                     if request.take(event):
                         _native.generator_abort(self._generator, request.number, event[1])
-                    elif event[6] is None:
-                        self._mask(request, event[1])
-                except Exception as error:  # of the tokenizer or the caller's mask: its request's alone
+                    elif event[6] is None and request.params.token_mask is not None:
+                        mask = _mask_of(request.params, list(request.outputs[event[1]].token_ids))
+                        _native.generator_set_allowed_tokens(self._generator, request.number, event[1], mask)
+                except BaseException as error:  # of the tokenizer or the caller's mask: its request's alone
                     request.failed = error
                     _native.generator_abort(self._generator, request.number, -1)
             for request in told.values():
                 if request.finished:
                     self._requests.pop(request.number, None)
-                if request.changed is not None:
+                if request.streams or request.finished:
                     request.changed(request.failed or request.output())
             if not self._requests:
                 self._work.clear()
 
-    def _mask(self, request: Request, sample: int) -> None:
-        if request.params.token_mask is None:
-            return
-        mask = request.params.token_mask(list(request.outputs[sample].token_ids))
-        data = b"" if mask is None else mask if isinstance(mask, bytes) else mask.tobytes()
-        _native.generator_set_allowed_tokens(self._generator, request.number, sample, data)
-
     def _abort(self, requests: Sequence[Request]) -> None:
-        with self._lock:
-            for request in requests:
-                if self._requests.pop(request.number, None) is not None:
-                    _native.generator_abort(self._generator, request.number, -1)
+        self._waiting.append(None)
+        try:
+            with self._lock:
+                for request in requests:
+                    if self._requests.pop(request.number, None) is not None:
+                        _native.generator_abort(self._generator, request.number, -1)
+        finally:
+            self._waiting.pop()
 
-    def _fail_all(self, error: Exception) -> None:
+    def _fail_all(self, error: BaseException) -> None:
         with self._lock:
             for request in self._requests.values():
                 _native.generator_abort(self._generator, request.number, -1)
                 request.failed = error
-                if request.changed is not None:
-                    request.changed(error)
+                request.changed(error)
             self._requests.clear()
             self._work.clear()
 
     def _start_thread(self) -> None:
         with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="camshaft.llm", daemon=True)
+            if self._thread is None or not self._thread.is_alive():  # a forked child has none
+                arguments = (weakref.ref(self), self._work)
+                self._thread = threading.Thread(target=_serve, args=arguments, name="camshaft.llm", daemon=True)
                 self._thread.start()
 
-    def _serve(self) -> None:
-        """Steps for event loops, until there was nothing to do for a while."""
-        while True:
-            if self._work.wait(timeout=10):
-                try:
-                    self._step()
-                except Exception as error:  # nobody else would hear of it
-                    self._fail_all(error)
-                continue
-            with self._starting:
-                if not self._work.is_set():
-                    self._thread = None
-                    return
+    def _retire(self) -> bool:
+        """Whether the thread may end, as there is nothing to do."""
+        with self._starting:
+            if not self._work.is_set():
+                self._thread = None
+            return self._thread is None
 
 
-class _FairLock:
-    """Who takes it again and again, as a thread that runs steps does, lets those that wait go first."""
+def _serve(reference: weakref.ref[LLM], work: threading.Event) -> None:
+    """Steps, until there was nothing to do for a while, or nobody has the model any more."""
+    while True:
+        is_idle = not work.wait(timeout=10)
+        llm = reference()
+        if llm is None or (is_idle and llm._retire()):
+            return
+        if not is_idle:
+            try:
+                llm._step()
+            except BaseException as error:  # nobody else would hear of it
+                llm._fail_all(error)
+        del llm
 
-    def __init__(self) -> None:
-        self._gate, self._lock = threading.Lock(), threading.Lock()
 
-    def __enter__(self) -> None:
-        with self._gate:
-            self._lock.acquire()
+def _mask_of(params: SamplingParams, tokens: list[int]) -> bytes:
+    assert params.token_mask is not None
+    mask = params.token_mask(tokens)
+    if mask is None or isinstance(mask, bytes):
+        return mask or b""
+    if not hasattr(mask, "tobytes"):
+        raise InvalidArgumentError(f"a token_mask gives bytes, an array or None, not {type(mask).__name__}")
+    data: bytes = mask.tobytes()
+    return data
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+
+def _tokens_of(prompt: Any) -> list[int]:
+    try:
+        return [operator.index(token) for token in prompt]
+    except TypeError:
+        raise InvalidArgumentError(f"a prompt is a text or a list of tokens' numbers, not {prompt!r}") from None
 
 
 _Result = Union[RequestOutput, BaseException]
@@ -334,6 +394,8 @@ def _listed(prompts: Any) -> list[Any]:
     """A text and a list of numbers are one prompt each."""
     if isinstance(prompts, str):
         return [prompts]
+    if isinstance(prompts, dict) or not hasattr(prompts, "__iter__"):
+        raise InvalidArgumentError(f"prompts are texts or lists of tokens' numbers, not {prompts!r}")
     listed = list(prompts)
     return [listed] if listed and not isinstance(listed[0], (str, Sequence)) and _is_number(listed[0]) else listed
 

@@ -20,12 +20,14 @@ class Request:
         tokens: Sequence[int],
         params: SamplingParams,
         decode: Callable[[list[int], bool], str] | None,
-        changed: Callable[[RequestOutput | BaseException], object] | None,
+        changed: Callable[[RequestOutput | BaseException], object],
+        streams: bool,
     ) -> None:
         self.id = request_id
         self.prompt, self.tokens, self.params = prompt, list(tokens), params
         self.number = 0  #: the generator's
-        self.changed = changed  #: called after each step that gave it something
+        self.changed = changed  #: called at its end, and after each step that gave it something
+        self.streams = streams  #: whether after steps too
         self.failed: BaseException | None = None
         self.outputs = [CompletionOutput(index) for index in range(params.n)]
         self.prompt_logprobs: list[dict[int, Logprob] | None] | None = None

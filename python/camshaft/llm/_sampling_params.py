@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
+from camshaft._errors import InvalidArgumentError
+
 #: Bits of the tokens that may come next, the lowest first, in words of 32 bits: bytes, or an array of these.
 TokenMask = Union[bytes, Any]
 
@@ -63,4 +65,7 @@ class SamplingParams:
         native["stop_token_ids"] = list(self.stop_token_ids or ())
         native["allowed_token_ids"] = list(self.allowed_token_ids or ())
         native["logit_bias"] = [[int(token), float(bias)] for token, bias in (self.logit_bias or {}).items()]
-        return json.dumps(native)
+        try:
+            return json.dumps(native, allow_nan=False)
+        except ValueError:
+            raise InvalidArgumentError(f"sampling parameters: a number is NaN or infinite: {native}") from None

@@ -1,8 +1,14 @@
 """Text by an engine: what LLM gives, at once, in steps and in event loops, beside a plain computation in NumPy."""
 
 import asyncio
+import gc
 import json
+import os
+import subprocess
+import sys
+import textwrap
 import threading
+import weakref
 
 import camshaft
 import numpy as np
@@ -250,6 +256,82 @@ def test_threads_share_the_steps(llm):
     assert results == expected
 
 
+def test_a_mask_that_fails_ends_its_request_alone(llm):
+    expected = llm.generate([[4, 5]], greedy(30))[0].outputs[0].token_ids
+    for error in (SystemExit, KeyboardInterrupt, ValueError):
+
+        def mask(tokens, error=error):
+            if len(tokens) == 3:
+                raise error("of the mask")
+
+        results = {}
+
+        def beside(results=results):
+            results["text"] = llm.generate([[4, 5]], greedy(30))[0].outputs[0].token_ids
+
+        thread = threading.Thread(target=beside)
+        thread.start()
+        with pytest.raises(error, match="of the mask"):
+            llm.generate([[1, 2]], greedy(8, token_mask=mask))
+        thread.join()
+        assert results["text"] == expected
+
+    def asks(tokens):
+        if tokens:
+            llm.generate([[1, 2]], greedy(1))
+
+    with pytest.raises(camshaft.InvalidArgumentError, match="cannot use its own LLM"):
+        llm.generate([[1, 2]], greedy(4, token_mask=asks))
+    assert llm.generate([[4, 5]], greedy(30))[0].outputs[0].token_ids == expected
+
+
+def test_interrupts_leave_nothing_behind(folder):
+    """SIGINT at any time, in a process of its own: the next call has the same text, and nothing waits for ever."""
+    program = textwrap.dedent(
+        """
+        import random, signal, sys
+        from camshaft.llm import LLM, SamplingParams
+
+        llm = LLM(sys.argv[1])
+        params = SamplingParams(temperature=0, max_tokens=20, ignore_eos=True)
+        expected = llm.generate([[1, 5]], params)[0].outputs[0].token_ids
+        rng, interrupts = random.Random(5), 0
+        for _ in range(150):
+            signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 6e-3))
+            try:
+                llm.generate([[1, 5]] * 8, params)
+            except KeyboardInterrupt:
+                interrupts += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        assert llm.generate([[1, 5]], params)[0].outputs[0].token_ids == expected
+        assert interrupts > 20, interrupts
+        """
+    )
+    program = "import signal\nsignal.signal(signal.SIGALRM, signal.default_int_handler)\n" + program
+    path = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_model_that_nobody_has_is_freed(folder):
+    llm = LLM(folder)
+    list(llm.stream([[1, 2]], greedy(3)))
+    thread, reference = llm._thread, weakref.ref(llm)
+    assert thread is not None
+    del llm
+    gc.collect()
+    thread.join(timeout=20)
+    assert reference() is None and not thread.is_alive()
+
+
 def test_what_is_wrong_is_named(llm, engine, folder, tmp_path):
     with pytest.raises(camshaft.InvalidArgumentError, match="top_p is 3"):
         llm.generate("x", SamplingParams(top_p=3))
@@ -261,6 +343,24 @@ def test_what_is_wrong_is_named(llm, engine, folder, tmp_path):
         llm.generate([[1, 300]])
     with pytest.raises(camshaft.InvalidArgumentError, match="2 items for 1 prompts"):
         llm.generate([[1]], [greedy(1), greedy(2)])
+    with pytest.raises(camshaft.InvalidArgumentError, match="a number is NaN or infinite"):
+        llm.generate("x", SamplingParams(temperature=float("nan")))
+    with pytest.raises(camshaft.InvalidArgumentError, match="out of range"):
+        llm.generate("x", SamplingParams(stop_token_ids=[1 << 40]))
+    with pytest.raises(camshaft.InvalidArgumentError, match="n is 1048576, at most max_num_seqs"):
+        llm.generate("x", SamplingParams(n=1 << 20))
+    with pytest.raises(camshaft.InvalidArgumentError, match=r"not \[1.5\]"):
+        llm.generate([[1.5]], SamplingParams())
+    with pytest.raises(camshaft.InvalidArgumentError, match="prompts are texts or lists"):
+        llm.generate({"prompt": "x"}, SamplingParams())
+    with pytest.raises(camshaft.InvalidArgumentError, match="not {'max_tokens': 3}"):
+        llm.generate("x", {"max_tokens": 3})
+    with pytest.raises(camshaft.InvalidArgumentError, match="max_model_len is 129; the model was built for 128"):
+        LLM(folder, max_model_len=129)
+    with pytest.raises(camshaft.InvalidArgumentError, match="num_blocks is -1"):
+        LLM(folder, num_blocks=-1)
+    with pytest.raises(camshaft.InvalidArgumentError, match="threads is -1"):
+        LLM(folder, threads=-1)
     with pytest.raises(ValueError, match="detokenize must be True"):
         SamplingParams(stop="x", detokenize=False)
     with pytest.raises(camshaft.FileError, match="camshaft llm build"):

@@ -191,6 +191,17 @@ def test_what_is_not_supported(tmp_path):
         camshaft.llm.network(tmp_path / "gone.gguf")
 
 
+def test_two_of_one_name_and_tensors_without_rows(tmp_path):
+    data, _ = gguf_of_llama(llama_tensors(LLAMA, np.random.default_rng(0)), LLAMA)
+    path = tmp_path / "model.gguf"
+    path.write_bytes(data.replace(b"blk.1.attn_q.weight", b"blk.0.attn_q.weight"))
+    with pytest.raises(InvalidModelError, match="it has two tensors 'blk.0.attn_q.weight'"):
+        GgufFile(path)
+    path.write_bytes(gguf_bytes({"general.architecture": "llama"}, {"t": ("Q4_0", (0, 32), b"")}))
+    with pytest.raises(InvalidModelError, match=r"tensor 't' is Q4_0\[0, 32\]"):
+        GgufFile(path)
+
+
 def test_files_that_are_cut_or_changed(tmp_path):
     """Each ends in an error of ours, or in what the file then says, in no time."""
     data, _ = gguf_of_llama(llama_tensors(LLAMA, np.random.default_rng(0)), LLAMA)

@@ -31,7 +31,7 @@
 namespace camshaft::cpu {
 
 /// Keys of a chunk: of 128 elements they and their values take 256 KiB, half of the smallest L2. Chunks begin at
-/// multiples of it in each sequence, so that a row's sums do not depend on what else is computed with it.
+/// multiples of it in each sequence, so that a row's sums are cut at the same places in whatever steps it came there.
 inline constexpr int64_t kPagedChunk = 256;
 /// Rows that read keys and values where they are, as at most one token of a sequence has: packing them repays itself
 /// beyond.
@@ -224,7 +224,7 @@ class PagedRows {
   // Keys [first, second) that it sees; both grow with the row.
   std::pair<int64_t, int64_t> seen(int64_t r) const {
     const int64_t position = a_.past[sequence_] + (first_row_ + r) / group_;
-    const int64_t length = a_.past[sequence_] + a_.starts[sequence_ + 1] - a_.starts[sequence_];
+    const int64_t length = int64_t{a_.past[sequence_]} + a_.starts[sequence_ + 1] - a_.starts[sequence_];
     return {a_.window > 0 ? std::max<int64_t>(0, position + 1 - a_.window) : 0, a_.causal ? position + 1 : length};
   }
 

@@ -42,8 +42,8 @@ struct PagedAttentionArgs {
 
 /// Bytes of scratch memory for `threads` threads and fewer, 64-byte aligned. Depends on what is known before running.
 int64_t paged_attention_workspace_bytes(const PagedAttentionArgs& args, int threads);
-/// Runs on the threads of the pool that have something to do. Results do not depend on their number, nor on which other
-/// sequences there are.
+/// Runs on the threads of the pool that have something to do. Results do not depend on their number. Of other sequences
+/// they depend on how many tokens these have together: in a step of few, keys are cut into parts whose sums are joined.
 void paged_attention(const PagedAttentionArgs& args, ThreadPool& pool, void* workspace);
 
 }  // namespace camshaft::cpu
