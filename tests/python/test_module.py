@@ -70,7 +70,7 @@ def check(outputs, inputs):
 
 def test_engine_describes_itself(engine):
     x, i = engine.inputs
-    assert x == ("x", "f32", (-1, 3), ("batch", "3"), "f32[batch, 3]")
+    assert x == ("x", "f32", (-1, 3), ("batch", "3"), "f32[batch, 3]", "")
     assert (i.name, i.dtype, i.shape) == ("i", "i64", (2,))
     assert [output.name for output in engine.outputs] == ["y", "z"]
     assert engine.metadata["tuning"]

@@ -102,13 +102,14 @@ class LLM:
         self._tokenizer: Any = None
         self._requests: dict[int, Request] = {}
         self._numbers = itertools.count()
-        # Of what is above, and of steps. Taken by `with` alone, which no signal leaves half done.
+        # Of what is above, and of steps. Signals leave neither `with` of a lock nor SimpleQueue half done; they do so with
+        # what threading has in Python, as Event and Condition.
         self._lock = threading.Lock()
         self._waiting: list[None] = []  # an item for each thread that waits for it, whom steps let go first
-        self._work = threading.Event()  # there are requests
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when there are requests
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()  # of the thread
-        weakref.finalize(self, self._work.set)  # the thread sees that there is nobody any more
+        weakref.finalize(self, self._wakes.put, None)  # the thread sees that there is nobody any more
 
     def generate(
         self,
@@ -275,7 +276,7 @@ class LLM:
                     _native.generator_abort(self._generator, number, -1)
                     raise
                 self._requests[number] = request
-                self._work.set()
+                self._wakes.put(None)
         finally:
             self._waiting.pop()
         return request
@@ -307,8 +308,6 @@ class LLM:
                     self._requests.pop(request.number, None)
                 if request.streams or request.finished:
                     request.changed(request.failed or request.output())
-            if not self._requests:
-                self._work.clear()
 
     def _abort(self, requests: Sequence[Request]) -> None:
         self._waiting.append(None)
@@ -327,35 +326,41 @@ class LLM:
                 request.failed = error
                 request.changed(error)
             self._requests.clear()
-            self._work.clear()
 
     def _start_thread(self) -> None:
         with self._starting:
             if self._thread is None or not self._thread.is_alive():  # a forked child has none
-                arguments = (weakref.ref(self), self._work)
+                arguments = (weakref.ref(self), self._wakes)
                 self._thread = threading.Thread(target=_serve, args=arguments, name="camshaft.llm", daemon=True)
                 self._thread.start()
 
     def _retire(self) -> bool:
         """Whether the thread may end, as there is nothing to do."""
         with self._starting:
-            if not self._work.is_set():
+            if not self._requests and self._wakes.empty():
                 self._thread = None
             return self._thread is None
 
+    def _run(self) -> None:
+        while self._requests:
+            try:
+                self._step()
+            except BaseException as error:  # nobody else would hear of it
+                self._fail_all(error)
 
-def _serve(reference: weakref.ref[LLM], work: threading.Event) -> None:
+
+def _serve(reference: weakref.ref[LLM], wakes: queue.SimpleQueue[None]) -> None:
     """Steps, until there was nothing to do for a while, or nobody has the model any more."""
     while True:
-        is_idle = not work.wait(timeout=10)
+        is_idle = False
+        try:
+            wakes.get(timeout=10)
+        except queue.Empty:
+            is_idle = True
         llm = reference()
         if llm is None or (is_idle and llm._retire()):
             return
-        if not is_idle:
-            try:
-                llm._step()
-            except BaseException as error:  # nobody else would hear of it
-                llm._fail_all(error)
+        llm._run()
         del llm
 
 

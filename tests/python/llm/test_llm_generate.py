@@ -297,13 +297,12 @@ def test_interrupts_leave_nothing_behind(folder):
         expected = llm.generate([[1, 5]], params)[0].outputs[0].token_ids
         rng, interrupts = random.Random(5), 0
         for _ in range(150):
-            signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 6e-3))
             try:
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 6e-3))
                 llm.generate([[1, 5]] * 8, params)
+                signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
                 interrupts += 1
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
         assert llm.generate([[1, 5]], params)[0].outputs[0].token_ids == expected
         assert interrupts > 20, interrupts
         """
