@@ -90,7 +90,7 @@ TEST(BlockPool, EvictsWhatWasNotUsedForLongestAndItsEndFirst) {
   EXPECT_EQ(find(pool, tokens_from(100, 8)).size(), 1U);
   pool.release(second[0]);
   EXPECT_EQ(pool.allocate(), first[1]);
-  EXPECT_EQ(pool.statistics().evictions, 2);
+  EXPECT_EQ(pool.evictions(), 2);
 }
 
 TEST(BlockPool, WhatIsBehindAnEvictedBlockIsNotFoundBehindAnotherInItsPlace) {
