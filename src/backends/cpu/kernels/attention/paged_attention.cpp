@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "backends/cpu/kernels/attention/attention_ahead.h"
@@ -53,7 +54,8 @@ struct PagedUnits {
   int64_t queries(int64_t s) const { return int64_t{a.starts[s + 1]} - a.starts[s]; }
   int64_t rows(int64_t s) const { return queries(s) * group; }
   int64_t row_blocks(int64_t s) const { return (rows(s) + kAttentionRows - 1) / kAttentionRows; }
-  int64_t chunks(int64_t s) const { return (a.past[s] + queries(s) + kPagedChunk - 1) / kPagedChunk; }
+  int64_t length(int64_t s) const { return a.past[s] + queries(s); }
+  int64_t chunks(int64_t s) const { return (length(s) + kPagedChunk - 1) / kPagedChunk; }
   int64_t parts(int64_t s) const {
     if (row_blocks(s) != 1) return 1;
     return std::clamp<int64_t>(chunks(s) / (kPagedPart / kPagedChunk), 1, most_parts);
@@ -108,26 +110,28 @@ HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
-template <class Narrow, class Scalar>
-HWY_INLINE void widen_row(const std::byte* from, int64_t n, float* to) {
-  const hn::ScalableTag<float> d;
-  const hn::Rebind<Narrow, decltype(d)> narrow;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto* x = reinterpret_cast<const Narrow*>(from);
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::PromoteTo(d, hn::LoadU(narrow, x + i)), d, to + i);
-  for (; i < n; ++i) to[i] = to_float(reinterpret_cast<const Scalar*>(from)[i]);
+// Calls `f` with an address of elements of a type.
+template <class F>
+HWY_INLINE void with_elements(DType type, const std::byte* data, F&& f) {
+  if (type == DType::f32) return f(reinterpret_cast<const float*>(data));
+  if (type == DType::f16) return f(reinterpret_cast<const Half*>(data));
+  f(reinterpret_cast<const BFloat*>(data));
+}
+
+template <class T>
+HWY_INLINE void widen_row(const T* from, int64_t n, float* to) {
+  if constexpr (std::is_same_v<T, float>) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+  } else {
+    int64_t i = 0;
+    for (; i + panel_lanes() <= n; i += panel_lanes()) hn::StoreU(load_widened(from + i), PanelTag(), to + i);
+    for (; i < n; ++i) to[i] = to_float(from[i]);
+  }
 }
 
 // `n` elements as f32.
 HWY_INLINE void read_row(DType type, const std::byte* from, int64_t n, float* to) {
-  if (type == DType::f32) {
-    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
-  } else if (type == DType::f16) {
-    widen_row<hwy::float16_t, Half>(from, n, to);
-  } else {
-    widen_row<hwy::bfloat16_t, BFloat>(from, n, to);
-  }
+  with_elements(type, from, [&](const auto* elements) HWY_ATTR { widen_row(elements, n, to); });
 }
 
 HWY_INLINE void write_row(DType type, const float* from, int64_t n, std::byte* to) {
@@ -143,12 +147,12 @@ HWY_INLINE void write_row(DType type, const float* from, int64_t n, std::byte* t
 // The rows of one unit.
 class PagedRows {
  public:
-  PagedRows(const PagedAttentionArgs& args, const PagedScratch& scratch, int64_t s, int64_t key_head, int64_t first_row,
+  PagedRows(const PagedUnits& units, const PagedScratch& scratch, int64_t s, int64_t key_head, int64_t first_row,
             int64_t rows)
-      : a_(args),
+      : units_(units),
+        a_(units.a),
         s_(scratch),
-        group_(args.heads / args.key_heads),
-        columns_(AttentionBlocks::round_up(args.value_size, panel_lanes())),
+        columns_(AttentionBlocks::round_up(units.a.value_size, panel_lanes())),
         sequence_(s),
         key_head_(key_head),
         first_row_(first_row),
@@ -188,9 +192,9 @@ class PagedRows {
   }
 
   /// What has been computed, as the part `part` of each row.
-  void leave_part(const PagedUnits& units, int64_t part, bool is_empty, float* parts) const {
+  void leave_part(int64_t part, bool is_empty, float* parts) const {
     for (int64_t r = 0; r < rows_; ++r) {
-      float* to = units.part_of(parts, place(r) / a_.heads, place(r) % a_.heads, part);
+      float* to = units_.part_of(parts, place(r) / a_.heads, place(r) % a_.heads, part);
       to[0] = is_empty ? kLowest : s_.largest[r];
       to[1] = is_empty ? 0 : s_.total[r];
       if (!is_empty) std::copy_n(s_.sums + r * columns_, a_.value_size, to + AttentionParts::head_floats);
@@ -219,13 +223,13 @@ class PagedRows {
   // The row among all tokens' heads.
   int64_t place(int64_t r) const {
     const int64_t row = first_row_ + r;
-    return (a_.starts[sequence_] + row / group_) * a_.heads + key_head_ * group_ + row % group_;
+    return (a_.starts[sequence_] + row / units_.group) * a_.heads + key_head_ * units_.group + row % units_.group;
   }
   // Keys [first, second) that it sees; both grow with the row.
   std::pair<int64_t, int64_t> seen(int64_t r) const {
-    const int64_t position = a_.past[sequence_] + (first_row_ + r) / group_;
-    const int64_t length = int64_t{a_.past[sequence_]} + a_.starts[sequence_ + 1] - a_.starts[sequence_];
-    return {a_.window > 0 ? std::max<int64_t>(0, position + 1 - a_.window) : 0, a_.causal ? position + 1 : length};
+    const int64_t position = a_.past[sequence_] + (first_row_ + r) / units_.group;
+    return {a_.window > 0 ? std::max<int64_t>(0, position + 1 - a_.window) : 0,
+            a_.causal ? position + 1 : units_.length(sequence_)};
   }
 
   // Where keys [first, first + keys) lie: rows of the caches, of all key heads.
@@ -241,14 +245,6 @@ class PagedRows {
   }
 
   bool is_few() const { return rows_ <= kPagedFewRows; }
-
-  // Calls `f` with an address of elements of a type.
-  template <class F>
-  static HWY_INLINE void with_elements(DType type, const std::byte* data, F&& f) {
-    if (type == DType::f32) return f(reinterpret_cast<const float*>(data));
-    if (type == DType::f16) return f(reinterpret_cast<const Half*>(data));
-    f(reinterpret_cast<const BFloat*>(data));
-  }
 
   // Where the rows of a cache begin, counted in its elements.
   const int64_t* element_rows(int64_t keys, int64_t size) {
@@ -367,9 +363,10 @@ class PagedRows {
     }
   }
 
+  const PagedUnits& units_;
   const PagedAttentionArgs& a_;
   const PagedScratch& s_;
-  const int64_t group_, columns_, sequence_, key_head_, first_row_, rows_;
+  const int64_t columns_, sequence_, key_head_, first_row_, rows_;
   const float* queries_[kAttentionRows];
   int64_t offsets_[kPagedChunk];
 };
@@ -380,13 +377,13 @@ void run_unit(const PagedAttentionArgs& a, int64_t s, int64_t unit, float* memor
   const PagedScratch scratch(a, panel_lanes(), memory);
   const int64_t count = units.parts(s), part = unit % count, block = unit / count % units.row_blocks(s);
   const int64_t first = block * kAttentionRows;
-  PagedRows rows(a, scratch, s, unit / count / units.row_blocks(s), first,
+  PagedRows rows(units, scratch, s, unit / count / units.row_blocks(s), first,
                  std::min(kAttentionRows, units.rows(s) - first));
   const int64_t low = rows.first_chunk(), chunks = rows.end_chunk() - low;
   const int64_t begin = low + chunks * part / count, end = low + chunks * (part + 1) / count;
   rows.run(begin, end);
   if (count == 1) return rows.store();
-  rows.leave_part(units, part, begin == end, parts);
+  rows.leave_part(part, begin == end, parts);
 }
 
 // The rows of token `token` of sequence `s` from their parts.
