@@ -5,7 +5,7 @@ import json
 import signal
 import sys
 
-from camshaft._errors import InvalidArgumentError
+from camshaft._build_option import add_build_option, build_options
 from camshaft._exit_codes import exit_code
 from camshaft.jobs import _benchmark
 from camshaft.jobs._file import schema
@@ -76,13 +76,7 @@ def _parser():
         for key, rule in schema()["properties"].items():
             if key not in _NO_OPTIONS and (name == "benchmark" or key not in _OF_BENCHMARK):
                 _add_option(command, key, rule)
-        command.add_argument(
-            "--build-option",
-            action="append",
-            default=[],
-            metavar="NAME=VALUE",
-            help="an option of a build, by its name in docs/options.md",
-        )
+        add_build_option(command)
     return parser
 
 
@@ -136,11 +130,8 @@ def _job_of(options):
     job["operation"] = options.command
     if options.model is not None:
         job["onnx_path"] = options.model
-    for pair in options.build_option:
-        name, separator, value = pair.partition("=")
-        if not separator:
-            raise InvalidArgumentError(f"--build-option {pair}: give NAME=VALUE")
-        job.setdefault("build_options", {})[name] = value
+    if options.build_option:
+        job["build_options"] = build_options(options.build_option)
     return job
 
 

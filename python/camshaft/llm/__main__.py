@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from camshaft._build_option import add_build_option, build_options
 from camshaft._exit_codes import exit_code
 from camshaft.llm._build import build
 from camshaft.llm._folder import DESCRIPTION, ENGINE
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _build(options: argparse.Namespace) -> None:
-    given = {pair.partition("=")[0].replace("-", "_"): pair.partition("=")[2] for pair in options.build_option}
+    given = {name.replace("-", "_"): value for name, value in build_options(options.build_option).items()}
     build(
         options.folder,
         options.output,
@@ -75,13 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--device", metavar="X", help="cpu, cuda or cuda:N (default: cpu)")
     command.add_argument("--threads", type=int, metavar="N", help="to build with; one for each core without it")
-    command.add_argument(
-        "--build-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of a build, by its name in docs/options.md",
-    )
+    add_build_option(command)
     return parser
 
 
