@@ -11,9 +11,9 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
 from camshaft._engine import Engine, devices
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 #: A text, or the numbers of its tokens.
 Prompt = Union[str, Sequence[int]]
+_T = TypeVar("_T")
 
 
 class LLM:
@@ -186,15 +187,14 @@ class LLM:
     def abort(self, request_id: str) -> bool:
         """Ends the requests of this name, whose outputs end with the finish reason "abort". False where there is none."""
         self._check_thread()
-        self._waiting.append(None)
-        try:
-            with self._lock:
-                found = [request for request in self._requests.values() if request.id == request_id]
-                for request in found:
-                    _native.generator_abort(self._generator, request.number, -1)
-        finally:
-            self._waiting.pop()
-        return bool(found)
+
+        def end() -> bool:
+            found = [request for request in self._requests.values() if request.id == request_id]
+            for request in found:
+                _native.generator_abort(self._generator, request.number, -1)
+            return bool(found)
+
+        return self._between_steps(end)
 
     @property
     def tokenizer(self) -> Any:
@@ -263,23 +263,31 @@ class LLM:
         elif params.stop_strings:
             raise InvalidArgumentError("stop strings are looked for in text, and the model has no tokenizer.json")
         masks = [_mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
+
+        def add() -> Request:
+            number = _native.generator_add(self._generator, tokens, params._json(), priority, 0)
+            try:
+                request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
+                request.number = number
+                for sample, mask in enumerate(masks):
+                    _native.generator_set_allowed_tokens(self._generator, number, sample, mask)
+            except BaseException:
+                _native.generator_abort(self._generator, number, -1)
+                raise
+            self._requests[number] = request
+            self._wakes.put(None)
+            return request
+
+        return self._between_steps(add)
+
+    def _between_steps(self, use: Callable[[], _T]) -> _T:
+        """`use` while no step runs; the thread, which takes the lock again and again, lets it go first."""
         self._waiting.append(None)
         try:
             with self._lock:
-                number = _native.generator_add(self._generator, tokens, params._json(), priority, 0)
-                try:
-                    request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
-                    request.number = number
-                    for sample, mask in enumerate(masks):
-                        _native.generator_set_allowed_tokens(self._generator, number, sample, mask)
-                except BaseException:
-                    _native.generator_abort(self._generator, number, -1)
-                    raise
-                self._requests[number] = request
-                self._wakes.put(None)
+                return use()
         finally:
             self._waiting.pop()
-        return request
 
     def _step(self) -> None:
         """One step for all, and what it gave to those whom it belongs to. On the thread: signals interrupt the main one, where
@@ -310,14 +318,12 @@ class LLM:
                     request.changed(request.failed or request.output())
 
     def _abort(self, requests: Sequence[Request]) -> None:
-        self._waiting.append(None)
-        try:
-            with self._lock:
-                for request in requests:
-                    if self._requests.pop(request.number, None) is not None:
-                        _native.generator_abort(self._generator, request.number, -1)
-        finally:
-            self._waiting.pop()
+        def end() -> None:
+            for request in requests:
+                if self._requests.pop(request.number, None) is not None:
+                    _native.generator_abort(self._generator, request.number, -1)
+
+        self._between_steps(end)
 
     def _fail_all(self, error: BaseException) -> None:
         with self._lock:
