@@ -36,9 +36,11 @@ struct Finish {
           .compile({"transposed", conv_transpose_text({{4, 2}, {2, 2}, {1, 1}}, DType::f16, finish), architecture(75)})
           .empty());
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
-    EXPECT_FALSE(
-        compiler.compile({"depthwise", depthwise_text({{5, 3}, {1, 2}, {1, 1}}, dtype, finish, true), architecture(90)})
-            .empty());
+    for (const DepthwiseFunction& further : {DepthwiseFunction{true, true}, DepthwiseFunction{true, false, true, 4}})
+      EXPECT_FALSE(compiler
+                       .compile({"depthwise", depthwise_text({{5, 3}, {1, 2}, {1, 1}}, dtype, finish, further),
+                                 architecture(90)})
+                       .empty());
 }
 
 struct Image {
@@ -97,7 +99,7 @@ TEST(CudaDepthwise, ManyPixelsInStripsAndEmptyImages) {
 TEST(CudaDepthwise, RowsOfWindowsInWarps) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  for (const char* variant : {"pixels=1,rows=1", "pixels=4,rows=1"}) {
+  for (const char* variant : {"pixels=1,rows=1,lines=0", "pixels=4,rows=1,lines=0"}) {
     for (const bool misaligned : {false, true}) {
       check({.x = {1, 12, 9, 24}, .kernel = {7, 7}, .pads = {3, 3, 3, 3}}, DType::f16, random, misaligned, variant);
       check({.x = {1, 9, 8, 8}, .dilations = {2, 3}, .pads = {2, 3, 1, 0}}, DType::f32, random, misaligned, variant);
@@ -106,6 +108,26 @@ TEST(CudaDepthwise, RowsOfWindowsInWarps) {
     }
     check({.x = {2, 17, 15, 40}, .kernel = {5, 5}, .strides = {2, 2}, .pads = {2, 2, 2, 2}}, DType::bf16, random, false,
           variant);
+    check({.x = {0, 9, 7, 16}}, DType::f16, random, false, variant);
+    check({.x = {1, 0, 2, 16}, .pads = {2, 1, 2, 1}}, DType::f16, random, false, variant);
+  }
+}
+
+// Several rows of pixels a thread: rows and columns that the last strips have not, channels that the last block has
+// not, windows that leave rows out, and images at addresses or of channels that take the other kernels.
+TEST(CudaDepthwise, SeveralLinesOfPixels) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const char* variant : {"pixels=4,rows=0,lines=4", "pixels=4,rows=0,lines=2"}) {
+    for (const bool misaligned : {false, true}) {
+      check({.x = {1, 12, 9, 24}, .kernel = {7, 7}, .pads = {3, 3, 3, 3}}, DType::f16, random, misaligned, variant);
+      check({.x = {1, 9, 8, 8}, .dilations = {2, 3}, .pads = {2, 3, 1, 0}}, DType::f32, random, misaligned, variant);
+    }
+    check({.x = {2, 6, 6, 8}, .kernel = {2, 5}, .strides = {1, 3}, .pads = {0, 2, 1, 4}, .bias = false}, DType::f32,
+          random, false, variant);
+    check({.x = {2, 17, 15, 40}, .kernel = {5, 5}, .strides = {2, 2}, .pads = {2, 2, 2, 2}}, DType::bf16, random, false,
+          variant);
+    check({.x = {3, 13, 18, 72}, .strides = {3, 1}, .dilations = {1, 2}}, DType::f16, random, false, variant);
     check({.x = {0, 9, 7, 16}}, DType::f16, random, false, variant);
     check({.x = {1, 0, 2, 16}, .pads = {2, 1, 2, 1}}, DType::f16, random, false, variant);
   }

@@ -133,6 +133,26 @@ TEST(CudaGroupNorm, BothLayouts) {
           }
 }
 
+// Groups in several pieces, the last one narrower, and few positions; scale and bias of another type than the data.
+TEST(CudaGroupNorm, WideGroups) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const auto& [groups, channels] :
+         {std::pair<int64_t, int64_t>{1, 320}, {1, 512}, {2, 1040}, {1, 333}, {3, 783}})
+      for (const Dims& spatial : {Dims{14, 14}, Dims{3}}) {
+        Dims dims{2};
+        dims.insert(dims.end(), spatial.begin(), spatial.end());
+        dims.push_back(channels);
+        NodeTest test(ops::GroupNorm{groups, 1e-5, true},
+                      {random_tensor(random, dtype, dims), parameter(random, dtype, {channels}),
+                       parameter(random, DType::f32, {channels})},
+                      "cuda_group_norm_columns", 2 * tolerance(dtype));
+        test.misaligned = random.uniform() < 0.3;
+        test.check();
+      }
+}
+
 // As many groups as channels, and numbers far from 0: what is near to their mean does not cancel.
 TEST(CudaGroupNorm, InstancesFarFromZero) {
   SKIP_WITHOUT_GPU();

@@ -23,6 +23,7 @@ std::string with_window(const DirectWindow& window, std::string_view parameters)
 }  // namespace
 
 std::string DepthwiseFunction::name() const {
+  if (lines > 0) return fmt::format("depthwise_{}_lines", lines);
   return fmt::format("depthwise_{}_{}{}", strips ? "strip" : "pixel", rows ? "rows_" : "", vector ? "vector" : "any");
 }
 
@@ -35,8 +36,16 @@ unsigned threads_of_rows(const DirectWindow& window) {
   return 32 * static_cast<unsigned>(window.kernel[0]);
 }
 
+bool can_take_lines(const DirectWindow& window) {
+  // Its values and weights have registers and shared memory then.
+  constexpr int64_t most_columns = 16, most_taps = 128;
+  const auto& [kernel, stride, dilation] = window;
+  return kernel[0] > 1 && kernel[0] <= most_taps && kernel[0] * kernel[1] <= most_taps &&
+         (depthwise_strip - 1) * stride[1] + (kernel[1] - 1) * dilation[1] < most_columns;
+}
+
 std::string depthwise_text(const DirectWindow& window, DType dtype, const std::string& finish,
-                           std::optional<bool> strips_by_rows) {
+                           const std::optional<DepthwiseFunction>& further) {
   std::string text = with_window(window, device::depthwise_parameters_h);
   text += device::depthwise_cuh;
   text += finish;
@@ -52,8 +61,15 @@ extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Dept
   };
   for (const bool vector : {false, true}) {
     for (const bool strips : {false, true}) add({strips, false, vector});
-    if (strips_by_rows) add({*strips_by_rows, true, vector});
+    if (further && further->rows) add({further->strips, true, vector});
   }
+  if (further && further->lines > 0)
+    text += fmt::format(R"(
+extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ DepthwiseParameters p) {{
+  depthwise_by_lines<{}, {}, {}, Finish>(p);
+}}
+)",
+                        direct_threads, further->name(), device_type(dtype), depthwise_strip, further->lines);
   return text;
 }
 

@@ -1,6 +1,6 @@
-// Group and instance norm of [image, position, channel] whose groups are narrow: neighbouring channels are read together,
-// whatever group they belong to. The first kernel finds the mean and the squared distances of each group over a split of
-// the positions; the second one merges the splits in their order and normalises. The generated text defines Element, Wide,
+// Group and instance norm of [image, position, channel]: neighbouring channels are read together, whatever group they
+// belong to. The first kernel finds the mean and the squared distances of each group, or of a piece of a wide one, over a
+// split of the positions; the second one merges these in a fixed order and normalises. The generated text defines Element, Wide,
 // ScaleElement and BiasElement.
 
 /// What is known of some numbers. Source: Chan, Golub & LeVeque, "Updating formulae and a pairwise algorithm for
@@ -16,20 +16,40 @@ __device__ __forceinline__ Moments merge(const Moments& a, const Moments& b) {
   return {count, a.mean + distance * part, a.squares + b.squares + distance * distance * a.count * part};
 }
 
-/// `partial`: [image, group, split] of mean and squared distances.
+/// Of each group of so many lanes of a warp, in a fixed order.
+__device__ __forceinline__ Moments merge_lanes(Moments mine, u32 lanes) {
+  for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
+    const Moments other = {exchange(mine.count, distance), exchange(mine.mean, distance),
+                           exchange(mine.squares, distance)};
+    const bool is_first = threadIdx.x % (2 * distance) < distance;
+    mine = is_first ? merge(mine, other) : merge(other, mine);
+  }
+  return mine;
+}
+
+/// Channels of a piece of a group.
+__device__ __forceinline__ u32 width_of_piece(const GroupColumnsParameters& shape, u32 piece) {
+  const u32 left = shape.width - piece * shape.piece_width;
+  return left < shape.piece_width ? left : shape.piece_width;
+}
+
+/// `partial`: [image, group, split, piece] of mean and squared distances.
 template <int V>
 __device__ __forceinline__ void find_moments(const GroupColumnsParameters& shape, const Element* in, Wide* partial) {
   __shared__ Moments others[V][column_threads];
   const u32 lane = threadIdx.x % shape.lanes, down = threadIdx.x / shape.lanes, downs = column_threads / shape.lanes;
   const u32 image = divide(blockIdx.x, shape.tiles);
-  const u32 first_group = (blockIdx.x - image * shape.tiles.value) * shape.tile_groups;
+  const u32 tile = blockIdx.x - image * shape.tiles.value;
+  const u32 first_group = tile / shape.pieces * shape.tile_groups, piece = tile % shape.pieces;
   const u32 groups = first_group + shape.tile_groups < shape.groups ? shape.tile_groups : shape.groups - first_group;
+  const u32 width = width_of_piece(shape, piece);
   const u32 begin = blockIdx.y * shape.per_split;
   const u32 end = shape.positions - begin < shape.per_split ? shape.positions : begin + shape.per_split;
   Wide mean[V] = {}, squares[V] = {};
   Wide count = 0;
-  if (lane * V < groups * shape.width) {
-    const Element* first = in + u64(image) * shape.positions * shape.channels + first_group * shape.width + lane * V;
+  if (lane * V < groups * width) {
+    const Element* first = in + u64(image) * shape.positions * shape.channels + first_group * shape.width +
+                           piece * shape.piece_width + lane * V;
 #pragma unroll 4
     for (u32 at = begin + down; at < end; at += downs) {
       Wide x[V];
@@ -57,12 +77,20 @@ __device__ __forceinline__ void find_moments(const GroupColumnsParameters& shape
     }
   }
   __syncthreads();
-  if (threadIdx.x >= groups) return;
-  Moments all = {Wide(0), Wide(0), Wide(0)};
-  for (u32 c = threadIdx.x * shape.width; c < (threadIdx.x + 1) * shape.width; ++c) all = merge(all, others[c % V][c / V]);
-  Wide* to = partial + ((u64(image) * shape.groups + first_group + threadIdx.x) * shape.splits + blockIdx.y) * 2;
-  to[0] = all.mean;
-  to[1] = all.squares;
+  // Some lanes for each group: of 512 channels one thread alone took longer than all else.
+  const u32 own = threadIdx.x % shape.group_lanes, groups_at_once = column_threads / shape.group_lanes;
+  for (u32 first = 0; first < groups; first += groups_at_once) {
+    const u32 g = first + threadIdx.x / shape.group_lanes;
+    Moments all = {Wide(0), Wide(0), Wide(0)};
+    if (g < groups)
+      for (u32 c = g * width + own; c < (g + 1) * width; c += shape.group_lanes)
+        all = merge(all, others[c % V][c / V]);
+    all = merge_lanes(all, shape.group_lanes);
+    if (g >= groups || own > 0) continue;
+    Wide* to = partial + (((u64(image) * shape.groups + first_group + g) * shape.splits + blockIdx.y) * shape.pieces + piece) * 2;
+    to[0] = all.mean;
+    to[1] = all.squares;
+  }
 }
 
 template <int V>
@@ -71,28 +99,30 @@ __device__ __forceinline__ void normalize_columns(const GroupColumnsParameters& 
                                                   const Wide* partial) {
   DYNAMIC_SHARED(shared);
   Wide* const means = reinterpret_cast<Wide*>(shared);  // of channels
-  Wide* const factors = means + shape.channels;
-  Wide* const biases = factors + shape.channels;
-  Wide* const figures = biases + shape.channels;  // of groups: mean and factor
+  const u32 pitch = (shape.channels + 3) / 4 * 4;  // so that chunks are read by 16 bytes
+  Wide* const factors = means + pitch;
+  Wide* const biases = factors + pitch;
+  Wide* const figures = biases + pitch;  // of groups: mean and factor
   const u32 image = divide(blockIdx.x, shape.blocks), block = blockIdx.x - image * shape.blocks.value;
-  for (u32 g = threadIdx.x; g < shape.groups; g += column_threads) {
-    const Wide* part = partial + (u64(image) * shape.groups + g) * shape.splits * 2;
-    const Wide all = Wide(shape.positions) * Wide(shape.width);
-    const auto count = [&](u32 s) {
-      const u32 begin = s * shape.per_split;
-      return Wide(shape.positions - begin < shape.per_split ? shape.positions - begin : shape.per_split) *
-             Wide(shape.width);
-    };
-    Wide mean = 0, squares = 0;
-#pragma unroll 8
-    for (u32 s = 0; s < shape.splits; ++s) mean += part[2 * s] * (count(s) / all);
-#pragma unroll 8
-    for (u32 s = 0; s < shape.splits; ++s) {
-      const Wide distance = part[2 * s] - mean;
-      squares += part[2 * s + 1] + distance * distance * count(s);
+  const u32 own = threadIdx.x % shape.split_lanes, groups_at_once = column_threads / shape.split_lanes;
+  for (u32 first = 0; first < shape.groups; first += groups_at_once) {
+    const u32 g = first + threadIdx.x / shape.split_lanes;
+    Moments all = {Wide(0), Wide(0), Wide(0)};
+    if (g < shape.groups) {
+      const u32 parts = shape.splits * shape.pieces;
+      const Wide* part = partial + (u64(image) * shape.groups + g) * parts * 2;
+#pragma unroll 4
+      for (u32 s = own; s < parts; s += shape.split_lanes) {
+        const u32 split = s / shape.pieces, begin = split * shape.per_split;
+        const u32 positions = shape.positions - begin < shape.per_split ? shape.positions - begin : shape.per_split;
+        const u32 width = width_of_piece(shape, s - split * shape.pieces);
+        all = merge(all, {Wide(positions) * Wide(width), part[2 * s], part[2 * s + 1]});
+      }
     }
-    figures[2 * g] = mean;
-    figures[2 * g + 1] = Wide(1) / sqrt(squares / all + Wide(shape.epsilon));
+    all = merge_lanes(all, shape.split_lanes);
+    if (g >= shape.groups || own > 0) continue;
+    figures[2 * g] = all.mean;
+    figures[2 * g + 1] = Wide(1) / sqrt(all.squares / all.count + Wide(shape.epsilon));
   }
   __syncthreads();
   for (u32 c = threadIdx.x; c < shape.channels; c += column_threads) {
@@ -108,8 +138,12 @@ __device__ __forceinline__ void normalize_columns(const GroupColumnsParameters& 
     const u32 c = (at - divide(at, shape.chunks) * shape.chunks.value) * V;
     Wide x[V];
     load_wide(in + begin + u64(at) * V, x);
+    Wide mean[V], factor[V], add[V];
+    load_parameters(means + c, mean);
+    load_parameters(factors + c, factor);
+    load_parameters(biases + c, add);
 #pragma unroll
-    for (int v = 0; v < V; ++v) x[v] = (x[v] - means[c + v]) * factors[c + v] + biases[c + v];
+    for (int v = 0; v < V; ++v) x[v] = (x[v] - mean[v]) * factor[v] + add[v];
     store_wide(out + begin + u64(at) * V, x);
   }
 }

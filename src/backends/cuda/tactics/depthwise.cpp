@@ -10,6 +10,7 @@
 #include "backends/cuda/tactics/direct_conv.h"
 #include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
+#include "base/divide_up.h"
 #include "compile/constants/weight_rows.h"
 #include "compile/optimum.h"
 #include "ir/ops/contract.h"
@@ -55,6 +56,14 @@ bool are_few(double items, const DeviceFacts& device) {
   return items <= device.multiprocessors * a_multiprocessor;
 }
 
+// Whether threads of several rows of pixels are enough to keep the machine busy: they are some a scheduler.
+bool fills_by_lines(double lines, double width, double channels, int64_t rows, const DeviceFacts& device) {
+  constexpr double a_multiprocessor = 64, channels_of_a_thread = 4;
+  const double threads = std::ceil(lines / static_cast<double>(rows)) * std::ceil(width / depthwise_strip) * channels /
+                         channels_of_a_thread;
+  return threads >= device.multiprocessors * a_multiprocessor;
+}
+
 struct DepthwiseModule {
   std::shared_ptr<const Device> device;              // outlives the others
   bool strips = false, rows = false;                 // at the optimum, …
@@ -62,6 +71,8 @@ struct DepthwiseModule {
   std::array<std::array<Function, 2>, 2> functions;  // [of strips][of vectors]
   std::array<Function, 2> by_rows;                   // [of vectors]; of strips as at the optimum, with `rows`
   unsigned row_threads = 0;
+  int64_t lines = 0;  // rows of pixels of a thread of by_lines; 0: there is none
+  Function by_lines;
   DeviceWeights weights;
 };
 
@@ -83,7 +94,8 @@ class DepthwiseLaunch final : public Launch {
     p_.row = s.row;
     p_.pixel = s.pixel;
     p_.out_w = narrow(s.out_w);
-    p_.out_h = Divisor(narrow(s.out_h));
+    p_.out_h = narrow(s.out_h);
+    p_.lines = Divisor(p_.out_h);
     p_.channels = narrow(channels);
     p_.tap = view.rows().pitch;
     p_.c_row = shapes.outputs[0].pitch();
@@ -108,15 +120,30 @@ class DepthwiseLaunch final : public Launch {
     p_.items = narrow(lines * strips * groups);
     x_can_be_vector_ = channels % channels_a_thread == 0 && p_.pixel % channels_a_thread == 0;
     c_can_be_vector_ = p_.c_row % channels_a_thread == 0;
+    // By lines where there is enough to do, as at the optimum.
+    if (compiled.lines > 0 && x_can_be_vector_ &&
+        (is_optimum || fills_by_lines(static_cast<double>(lines), static_cast<double>(s.out_w),
+                                      static_cast<double>(channels), compiled.lines, device))) {
+      by_lines_ = p_;
+      by_lines_->lines = Divisor(narrow(divide_up(s.out_h, compiled.lines)));
+      by_lines_->strips = Divisor(narrow(divide_up(s.out_w, int64_t{depthwise_strip})));
+      by_lines_->items = narrow(s.batch * int64_t{by_lines_->lines.value} * by_lines_->strips.value);
+    }
   }
 
   void run(const LaunchArguments& a) override {
     if (total_ == 0) return;
-    p_.x = is_empty_ ? compiled_.weights.data() : a.inputs[x_];
-    p_.weights = compiled_.weights.data();
-    p_.c = a.outputs[0];
-    p_.c_vector = c_can_be_vector_ && is_aligned(p_.c);
-    operands_.bind(a, p_.operand);
+    if (by_lines_ && is_aligned(a.inputs[x_]) && !is_empty_) {
+      bind(*by_lines_, a);
+      void* const arguments[] = {&*by_lines_};
+      compiled_.by_lines.launch(stream_of(a),
+                                {.blocks = narrow(divide_up(int64_t{by_lines_->items}, lines_strips)),
+                                 .blocks_y = narrow(divide_up(int64_t{by_lines_->channels}, lines_channels)),
+                                 .threads = direct_threads},
+                                arguments);
+      return;
+    }
+    bind(p_, a);
     const bool vector = x_can_be_vector_ && is_aligned(p_.x);
     void* const arguments[] = {&p_};
     if (rows_) {
@@ -129,11 +156,20 @@ class DepthwiseLaunch final : public Launch {
   }
 
  private:
+  void bind(DepthwiseParameters& p, const LaunchArguments& a) const {
+    p.x = is_empty_ ? compiled_.weights.data() : a.inputs[x_];
+    p.weights = compiled_.weights.data();
+    p.c = a.outputs[0];
+    p.c_vector = c_can_be_vector_ && is_aligned(p.c);
+    operands_.bind(a, p.operand);
+  }
+
   size_t x_;
   const DepthwiseModule& compiled_;
   EpilogueOperands operands_;
   int64_t total_;
   DepthwiseParameters p_;
+  std::optional<DepthwiseParameters> by_lines_;
   bool is_empty_ = false, strips_ = false, rows_ = false, x_can_be_vector_ = false, c_can_be_vector_ = false;
 };
 
@@ -173,8 +209,8 @@ std::vector<TacticOffer> offer_depthwise(const RegionView& region, const Worksho
   const double width = size_at_optimum(region, shape[shape.size() - 2]);
   const auto channels = static_cast<double>(view->channels());
   const double lines = elements_at_optimum(region, out) / std::max(1.0, width * channels);
-  const TacticOffer strips{{{"pixels", depthwise_strip}, {"rows", 0}}, seconds},
-      single{{{"pixels", 1}, {"rows", 0}}, seconds};
+  const TacticOffer strips{{{"pixels", depthwise_strip}, {"rows", 0}, {"lines", 0}}, seconds},
+      single{{{"pixels", 1}, {"rows", 0}, {"lines", 0}}, seconds};
   std::vector<TacticOffer> offers =
       prefers_strips(lines, width, channels, device) ? std::vector{strips, single} : std::vector{single, strips};
   if (can_share_rows(view->direct.window)) {
@@ -182,9 +218,19 @@ std::vector<TacticOffer> offer_depthwise(const RegionView& region, const Worksho
     constexpr int64_t many_rows = 4;
     const double items = lines * width * std::ceil(channels / channels_a_thread);
     const bool is_best = view->direct.window.kernel[0] >= many_rows && are_few(items, device);
-    const TacticOffer by_rows[] = {{{{"pixels", 1}, {"rows", 1}}, seconds},
-                                   {{{"pixels", depthwise_strip}, {"rows", 1}}, seconds}};
+    const TacticOffer by_rows[] = {{{{"pixels", 1}, {"rows", 1}, {"lines", 0}}, seconds},
+                                   {{{"pixels", depthwise_strip}, {"rows", 1}, {"lines", 0}}, seconds}};
     offers.insert(is_best ? offers.begin() : offers.end(), std::begin(by_rows), std::end(by_rows));
+  }
+  if (can_take_lines(view->direct.window) && view->channels() % channels_a_thread == 0) {
+    const auto of = [&](int64_t count) {
+      return TacticOffer{{{"pixels", depthwise_strip}, {"rows", 0}, {"lines", count}}, seconds};
+    };
+    // Large windows gain most; of small ones the clock decides.
+    constexpr int64_t large = 5;
+    const bool is_best = view->direct.window.kernel[0] >= large && fills_by_lines(lines, width, channels, 4, device);
+    const TacticOffer by_lines[] = {of(4), of(2)};
+    offers.insert(is_best ? offers.begin() : offers.end(), std::begin(by_lines), std::end(by_lines));
   }
   return offers;
 }
@@ -197,9 +243,13 @@ std::shared_ptr<const Kernel> compile_depthwise(const RegionView& region, const 
   compiled.strips = parameters["pixels"] > 1;
   compiled.optimum = elements_at_optimum(region, region.node.outputs[0]);
   compiled.rows = parameters["rows"] != 0;
-  const Module module = workshop.module(
-      "depthwise", depthwise_text(view.direct.window, view.direct.dtype, finish_text(view.direct.epilogue, false),
-                                  compiled.rows ? std::optional(compiled.strips) : std::nullopt));
+  compiled.lines = parameters["lines"];
+  std::optional<DepthwiseFunction> further;
+  if (compiled.rows) further = DepthwiseFunction{compiled.strips, true, false};
+  if (compiled.lines > 0) further = DepthwiseFunction{true, false, true, static_cast<int>(compiled.lines)};
+  const Module module = workshop.module("depthwise", depthwise_text(view.direct.window, view.direct.dtype,
+                                                                    finish_text(view.direct.epilogue, false), further));
+  if (compiled.lines > 0) compiled.by_lines = module.function(further->name());
   for (const bool vector : {false, true}) {
     for (const bool strips : {false, true})
       compiled.functions[strips][vector] = module.function(DepthwiseFunction{strips, false, vector}.name());

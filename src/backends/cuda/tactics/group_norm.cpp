@@ -1,4 +1,4 @@
-// Group and instance norm of narrow groups in channels-last form on a GPU.
+// Group and instance norm in channels-last form on a GPU, whose blocks share out the positions of an image.
 #include <algorithm>
 #include <bit>
 
@@ -31,8 +31,13 @@ struct Form {
   Form(GroupColumnsParameters given, int64_t images, int elements, size_t wide_bytes, int multiprocessors)
       : shape(given) {
     constexpr int64_t threads = column_threads, least_steps = 4, most_splits = 64;
-    const int64_t columns = int64_t{shape.tile_groups} * shape.width;
-    const int64_t tiles = divide_up(shape.groups, shape.tile_groups);
+    constexpr int64_t widest = 256;  // of a piece: a thread has a chunk of it
+    shape.pieces = narrow(divide_up(shape.width, widest));
+    shape.piece_width =
+        shape.pieces == 1 ? shape.width : narrow(round_up(divide_up(shape.width, shape.pieces), elements));
+    shape.pieces = narrow(divide_up(shape.width, shape.piece_width));
+    const int64_t columns = int64_t{shape.tile_groups} * shape.piece_width;
+    const int64_t tiles = divide_up(shape.groups, shape.tile_groups) * shape.pieces;
     shape.lanes = narrow(std::bit_ceil(static_cast<uint64_t>(divide_up(columns, elements))));
     const int64_t downs = threads / shape.lanes;
     const int64_t wanted = std::clamp<int64_t>(divide_up(2 * multiprocessors, images * tiles), 1,
@@ -40,6 +45,9 @@ struct Form {
     shape.per_split = narrow(divide_up(shape.positions, wanted));
     shape.splits = narrow(divide_up(shape.positions, shape.per_split));
     shape.tiles = Divisor(narrow(tiles));
+    const auto lanes_of = [](uint32_t count) { return std::min<uint32_t>(32, std::bit_ceil(count)); };
+    shape.group_lanes = lanes_of(shape.piece_width);
+    shape.split_lanes = lanes_of(shape.splits * shape.pieces);
     moments = {.blocks = narrow(images * tiles), .blocks_y = shape.splits, .threads = column_threads};
 
     const uint32_t chunks = shape.channels / narrow(elements);
@@ -49,7 +57,8 @@ struct Form {
                                                divide_up(4 * multiprocessors, images));
     shape.blocks = Divisor(narrow(blocks));
     normalize = {.blocks = narrow(images * blocks), .threads = column_threads};
-    normalize.shared_bytes = narrow((3 * shape.channels + 2 * shape.groups) * wide_bytes);
+    normalize.shared_bytes =
+        narrow((3 * round_up(int64_t{shape.channels}, int64_t{4}) + 2 * shape.groups) * wide_bytes);
   }
 };
 
@@ -91,8 +100,8 @@ class GroupColumnsLaunch final : public Launch {
   size_t workspace_bytes() const override {
     size_t bytes = 0;
     for (const Form& form : forms_)
-      bytes = std::max(bytes,
-                       static_cast<size_t>(images_) * form.shape.groups * form.shape.splits * 2 * kernels_.wide_bytes);
+      bytes = std::max(bytes, static_cast<size_t>(images_) * form.shape.groups * form.shape.splits * form.shape.pieces *
+                                  2 * kernels_.wide_bytes);
     return bytes;
   }
 
@@ -121,11 +130,11 @@ std::optional<double> estimate_group_norm(const RegionView& region, const Device
   const auto* op = region.node.op.as<ops::GroupNorm>();
   if (!op || !op->channels_last || !has_norm_types(region)) return std::nullopt;
   const auto channels = region.graph.shape(region.node.inputs[0]).back().as_constant();
-  constexpr int64_t most_shared = 48 * 1024, widest = 128;
+  constexpr int64_t most_shared = 48 * 1024;
   const DType dtype = norm_type(region, 0);
   const int64_t wide_bytes = dtype == DType::f64 ? 8 : 4;
-  if (!channels || *channels < 1 || *channels % op->groups != 0 || *channels / op->groups > widest ||
-      (3 * *channels + 2 * op->groups) * wide_bytes > most_shared)
+  if (!channels || *channels < 1 || *channels % op->groups != 0 ||
+      (3 * *channels + 2 * op->groups + 12) * wide_bytes > most_shared)
     return std::nullopt;
   // The other tactic reads sectors of 32 bytes for each group of each position, in one launch.
   return 2 * seconds_per_launch + 1.5 * bytes_at_optimum(region) * seconds_per_byte;

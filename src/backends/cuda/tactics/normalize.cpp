@@ -159,7 +159,13 @@ std::optional<double> estimate_layer_norm(const RegionView& region, const Device
 std::optional<double> estimate_row_group_norm(const RegionView& region, const DeviceFacts&) {
   const auto* op = region.node.op.as<ops::GroupNorm>();
   if (!op || region.node.outputs.size() != 1 || !has_norm_types(region)) return std::nullopt;
-  const double seconds = seconds_per_launch + bytes_at_optimum(region) * seconds_per_byte;
+  // A block has a row. Alone on its multiprocessor it reads it three times and writes it at some 100 GB/s.
+  constexpr double seconds_per_byte_of_block = 2e-11;
+  const Shape& shape = region.graph.shape(region.node.inputs[0]);
+  const double bytes = bytes_at_optimum(region),
+               rows = size_at_optimum(region, shape[0]) * static_cast<double>(op->groups);
+  const double seconds =
+      seconds_per_launch + std::max(bytes * seconds_per_byte, bytes / std::max(rows, 1.0) * seconds_per_byte_of_block);
   if (!op->channels_last) return seconds;
   // A block reads the channels of its group alone, from each position: in sectors of 32 bytes.
   const double width = size_at_optimum(region, region.graph.shape(region.node.inputs[0]).back()) /
