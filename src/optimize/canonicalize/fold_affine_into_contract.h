@@ -13,7 +13,8 @@ namespace camshaft {
 ///
 /// Scalar factors of both operands of a matrix product of two variables (attention's scale) are moved behind it.
 ///
-/// Whole chains at once, in double, rounded once. Results change by rounding.
+/// Whole chains at once, in double, rounded once. Results change by rounding. Factors that would make weights too large
+/// for their type, or too small for f16, stay where they are.
 void fold_affine_into_contract(Graph& graph, const PassContext& context);
 inline constexpr Pass fold_affine_into_contract_pass = {
     .name = "fold_affine_into_contract", .run = fold_affine_into_contract, .before = {Fact::layouts, Fact::regions}};

@@ -34,6 +34,21 @@ TEST(FoldAffineIntoContract, NotIntoWeightsWithoutElements) {
                    "%x: f32[0, 0]");
 }
 
+// f16 would lose what they make of the weights.
+TEST(FoldAffineIntoContract, SmallFactorsStayBehindTheSums) {
+  const std::string model = R"(const %s: f32[2, 1] = [0.00001, 0.00002]
+                               %p = conv {strides=[1], pads=shape(0, 0), dilations=[1]} (%x, %w)
+                               %y = pointwise {function=mul} (%p, %s)
+                               return "y" = %y)";
+  expect_unchanged(fold_affine_into_contract, "const %w: f32[2, 1, 1] = [3, 5]\n" + model, "%x: f32[n, 1, h]");
+  // Weights that are small already lose no more.
+  expect_pass(fold_affine_into_contract, "const %w: f32[2, 1, 1] = [0.0001220703125, 0.000244140625]\n" + model,
+              R"(const %w: f32[2, 1, 1] = [0.000000001220703125, 0.0000000048828125]
+                 %y = conv {strides=[1], pads=shape(0, 0), dilations=[1]} (%x, %w)
+                 return "y" = %y)",
+              "%x: f32[n, 1, h]");
+}
+
 TEST(FoldAffineIntoContract, AnAddBecomesTheBias) {
   expect_pass(fold_affine_into_contract,
               R"(const %w: f32[2, 1, 1] = [3, 5]

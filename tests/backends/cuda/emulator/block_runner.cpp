@@ -63,6 +63,8 @@ BlockRunner::BlockRunner() {
   block_.synchronize_cluster = synchronize_cluster;
   block_.exchange = exchange;
   block_.yield = yield;
+  block_.await_phase = await_phase;
+  block_.phase_ended = phase_ended;
   block_.fail = fail_in_kernel;
 }
 
@@ -97,6 +99,7 @@ void BlockRunner::run(Launch& launch, Index block, Cluster* cluster, unsigned ra
   }
   threads_.assign(count, {});
   ready_.clear();
+  await_phases_.clear();
   next_ready_ = begun_ = finished_ = at_barrier_ = votes_ = 0;
   dead_ = false;
   is_reversed_ = ((block.x + block.y + block.z) % 2 == 1) != launch.is_odd;
@@ -120,6 +123,12 @@ void BlockRunner::run(Launch& launch, Index block, Cluster* cluster, unsigned ra
       }
       next = idle_.back();
       idle_.pop_back();
+    } else if (cluster != nullptr && !await_phases_.empty()) {
+      // Another block may end their phases, and tells nobody.
+      sched_yield();
+      for (const auto& [barrier, thread] : await_phases_) ready_.push_back(thread);
+      await_phases_.clear();
+      continue;
     } else {
       launch.fail("kernel '" + launch.name + "', block " + text(block) + ": " + who_waits());
       break;
@@ -243,6 +252,21 @@ void BlockRunner::yield() {
   sched_yield();
   runner.ready_.push_back(runner.current_);
   runner.wait(State::runs, "");
+}
+
+void BlockRunner::await_phase(const void* barrier) {
+  BlockRunner& runner = *running_kernel;
+  runner.await_phases_.emplace_back(barrier, runner.current_);
+  runner.wait(State::waits_for_phase, "a phase of a barrier");
+}
+
+void BlockRunner::phase_ended(const void* barrier) {
+  BlockRunner& runner = *running_kernel;
+  std::erase_if(runner.await_phases_, [&](const auto& waiting) {
+    if (waiting.first != barrier) return false;
+    runner.ready_.push_back(waiting.second);
+    return true;
+  });
 }
 
 void BlockRunner::fail_in_kernel(const char* what) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster.h"
@@ -54,7 +55,7 @@ class BlockRunner {
   long bytes_after_shared(const void* address) const;
 
  private:
-  enum class State { runs, waits_for_block, waits_for_warp, finished };
+  enum class State { runs, waits_for_block, waits_for_warp, waits_for_phase, finished };
   struct Thread {
     State state = State::runs;
     const char* what = "";  // it waits in
@@ -77,6 +78,8 @@ class BlockRunner {
   static void synchronize_cluster();
   static Lane* exchange(const char* what, unsigned mask, const void* given, unsigned bytes, Combine combine);
   static void yield();
+  static void await_phase(const void* barrier);
+  static void phase_ended(const void* barrier);
   static void fail_in_kernel(const char* what);
   static void work();  // of a fiber: threads that have not begun, one after another
 
@@ -92,6 +95,7 @@ class BlockRunner {
   std::vector<Thread> threads_;
   std::vector<unsigned> ready_;
   size_t next_ready_ = 0;
+  std::vector<std::pair<const void*, unsigned>> await_phases_;  // barriers and the threads that wait for them
   unsigned begun_ = 0, finished_ = 0, current_ = 0;
   unsigned at_barrier_ = 0, votes_ = 0, counted_ = 0;
   std::vector<std::unique_ptr<Meeting>> meetings_;

@@ -36,6 +36,10 @@ struct Block {
   Lane* (*exchange)(const char* what, unsigned mask, const void* given, unsigned bytes, Combine combine);
   /// Lets other threads run, of this block and of others.
   void (*yield)();
+  /// Waits until the phase of a barrier ends, or another block may have ended it.
+  void (*await_phase)(const void* barrier);
+  /// Those of this block that wait for it go on.
+  void (*phase_ended)(const void* barrier);
   /// Ends the launch with a message. Does not return.
   void (*fail)(const char* what);
 };

@@ -386,9 +386,9 @@ inline Products& products() {
 inline f32 from_bits(u16 bits, Element element) {
   return element == Element::f16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
-/// The element (row, k) of a matrix that a descriptor places: along k, or with k's as rows, which those of bytes cannot
-/// have.
-inline f32 element_of(u64 descriptor, bool k_is_row, int row, int k, Element element) {
+/// Elements 0 to depth of a row of a matrix that a descriptor places: along k, or with k's as rows, which those of
+/// bytes cannot have.
+inline void row_of(u64 descriptor, bool k_is_row, int row, int depth, Element element, f32* to) {
   const bool is_float8 = element == Element::e4m3 || element == Element::e5m2;
   const bool is_byte = element == Element::s8 || element == Element::u8 || is_float8;
   if (is_byte && (k_is_row || descriptor >> 62 != 1))
@@ -397,31 +397,45 @@ inline f32 element_of(u64 descriptor, bool k_is_row, int row, int k, Element ele
   if (descriptor >> 62 != 1 && !is_plain) camshaft_block->fail("a matrix of wgmma that is not swizzled by 128 bytes");
   const u32 start = u32(descriptor & 0x3fff) << 4, panel = u32(descriptor >> 16 & 0x3fff) << 4,
             rows_of_8 = u32(descriptor >> 32 & 0x3fff) << 4;
-  u32 at = is_plain   ? start + u32(row / 8) * rows_of_8 + u32(row % 8) * 16 + u32(k / 8) * panel + u32(k % 8) * 2
-           : k_is_row ? start + u32(row / 64) * panel + u32(k / 8) * rows_of_8 + u32(k % 8) * 128 + u32(row % 64) * 2
-                      : start + u32(row / 8) * rows_of_8 + u32(row % 8) * 128 + u32(k) * (is_byte ? 1 : 2);
-  if (!is_plain) at ^= (at >> 7 & 7) << 4;
-  if (is_float8)
-    return element == Element::e4m3 ? Float8<true>::widen(camshaft_block->shared[at])
-                                    : Float8<false>::widen(camshaft_block->shared[at]);
-  if (is_byte) return byte_to_f32(camshaft_block->shared[at], element == Element::s8);
-  u16 bits;
-  __builtin_memcpy(&bits, camshaft_block->shared + at, 2);
-  return from_bits(bits, element);
+  const u32 first = is_plain   ? start + u32(row / 8) * rows_of_8 + u32(row % 8) * 16
+                    : k_is_row ? start + u32(row / 64) * panel + u32(row % 64) * 2
+                               : start + u32(row / 8) * rows_of_8 + u32(row % 8) * 128;
+  const u8* const shared = camshaft_block->shared;
+  for (int k = 0; k < depth; ++k) {
+    u32 at = first + (is_plain   ? u32(k / 8) * panel + u32(k % 8) * 2
+                      : k_is_row ? u32(k / 8) * rows_of_8 + u32(k % 8) * 128
+                                 : u32(k) * (is_byte ? 1 : 2));
+    if (!is_plain) at ^= (at >> 7 & 7) << 4;
+    if (is_float8) {
+      to[k] = element == Element::e4m3 ? Float8<true>::widen(shared[at]) : Float8<false>::widen(shared[at]);
+    } else if (is_byte) {
+      to[k] = byte_to_f32(shared[at], element == Element::s8);
+    } else {
+      u16 bits;
+      __builtin_memcpy(&bits, shared + at, 2);
+      to[k] = from_bits(bits, element);
+    }
+  }
 }
 template <class Sum>
 inline void run(const Products::Product& product, Sum* d, int depth) {
   const int lane = int(camshaft_block->lane), warp = int(camshaft_block->thread.x) / 32 % 4;
+  f32 a[2][32], b[32];
+  for (int half = 0; half < 2; ++half) {
+    if (product.a_is_held)
+      for (int k = 0; k < depth; ++k) a[half][k] = from_bits(product.held[half][k], product.of_a);
+    else
+      row_of(product.a, false, 16 * warp + lane / 4 + 8 * half, depth, product.of_a, a[half]);
+  }
   for (int j = 0; j < product.columns / 8; ++j)
-    for (int e = 0; e < 4; ++e) {
-      const int row = 16 * warp + lane / 4 + 8 * (e / 2), column = 8 * j + lane % 4 * 2 + e % 2;
-      double sum = product.adds ? d[4 * j + e] : 0;
-      for (int k = 0; k < depth; ++k) {
-        const f32 a = product.a_is_held ? from_bits(product.held[e / 2][k], product.of_a)
-                                        : element_of(product.a, false, row, k, product.of_a);
-        sum += double(a) * double(element_of(product.b, product.b_by_columns, column, k, product.of_b));
+    for (int side = 0; side < 2; ++side) {
+      row_of(product.b, product.b_by_columns, 8 * j + lane % 4 * 2 + side, depth, product.of_b, b);
+      for (int half = 0; half < 2; ++half) {
+        Sum& result = d[4 * j + 2 * half + side];
+        double sum = product.adds ? result : 0;
+        for (int k = 0; k < depth; ++k) sum += double(a[half][k]) * double(b[k]);
+        result = from_wide(sum, Sum());
       }
-      d[4 * j + e] = from_wide(sum, Sum());
     }
 }
 inline void run(const Products::Product& product) {
@@ -615,6 +629,10 @@ inline void change(u64* at, Change change) {
     }
     __builtin_memcpy(&after, &barrier, 8);
   } while (!__atomic_compare_exchange_n(at, &before, after, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+  PhaseBarrier left, had;
+  __builtin_memcpy(&left, &after, 8);
+  __builtin_memcpy(&had, &before, 8);
+  if (left.phase != had.phase) camshaft_block->phase_ended(at);
 }
 inline void arrive(u64* at, int bytes) {
   change(at, [&](PhaseBarrier& barrier) {
@@ -713,8 +731,8 @@ inline void phase_barrier_arrive_behind_copies(u64* at) {
   phase_barrier_arrive(at);
 }
 inline void phase_barrier_wait(u64* at, u32 phase) {
-  // Of all other threads, of which each comes to its next wait in one; other blocks take as long as they need.
-  const int most_turns = camshaft_block->cluster_blocks > 1 ? 3000000 : 100000;
+  // Looks of a block of a cluster, whose others take as long as they need.
+  constexpr int most_turns = 3000000;
   const auto current = [&] {
     emulator::PhaseBarrier barrier;
     const u64 bits = __atomic_load_n(at, __ATOMIC_ACQUIRE);
@@ -724,7 +742,7 @@ inline void phase_barrier_wait(u64* at, u32 phase) {
   };
   for (int turn = 0; current() == phase; ++turn) {
     if (turn == most_turns) camshaft_block->fail("a thread waits for ever for the end of a phase");
-    camshaft_block->yield();
+    camshaft_block->await_phase(at);
   }
 }
 template <int registers>

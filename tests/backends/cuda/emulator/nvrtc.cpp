@@ -30,7 +30,7 @@ enum : Result { invalid_input = 3, invalid_program = 4, invalid_option = 5, comp
 const std::string flags =
     "-O1 -w -pipe -fPIC -shared -fvisibility=hidden -fno-strict-aliasing -fwrapv -ffp-contract=off -fno-math-errno "
     "-fno-exceptions -fno-rtti -fsanitize=alignment -fsanitize-undefined-trap-on-error "
-    "-fstack-clash-protection ";
+    "-fstack-clash-protection -mtls-dialect=gnu2 ";
 
 const std::string& front() {
   static const auto* text =
