@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Dept
   }
   if (further && further->lines > 0)
     text += fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ DepthwiseParameters p) {{
+extern "C" __global__ void __launch_bounds__({}, 3) {}(const __grid_constant__ DepthwiseParameters p) {{
   depthwise_by_lines<{}, {}, {}, Finish>(p);
 }}
 )",

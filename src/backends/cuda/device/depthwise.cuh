@@ -124,6 +124,12 @@ __device__ __forceinline__ void depthwise_by_lines(const DepthwiseParameters& p)
   constexpr i32 rows = (LINES - 1) * stride_height + (kernel_height - 1) * dilation_height + 1;
   constexpr i32 columns = (PIXELS - 1) * stride_width + (kernel_width - 1) * dilation_width + 1;
   static_assert(PIXELS % 2 == 0);
+  // Columns between the taps of strided or dilated windows are read by nobody.
+  const auto is_read = [](i32 j) constexpr {
+    for (i32 q = 0; q < PIXELS; ++q)
+      if (tap_of(j - q * stride_width) >= 0) return true;
+    return false;
+  };
   alignas(16) __shared__ f32 weights[kernel_height * kernel_width][block_channels];
   const u32 first_channel = blockIdx.y * block_channels;
   for (u32 e = threadIdx.x; e < kernel_height * kernel_width * block_channels; e += 128) {
@@ -143,32 +149,36 @@ __device__ __forceinline__ void depthwise_by_lines(const DepthwiseParameters& p)
   const T* from = static_cast<const T*>(p.x) + image * p.image + (has_item ? channel : 0);
   const i32 left = i32(x0) * stride_width - p.left, top = i32(y0) * stride_height - p.top;
   const i32 last_x = p.in_w - 1, last_y = p.in_h - 1;
+  typedef Words<wide * sizeof(T)> Held;
+  typename Held::Word next[columns][Held::words];
+  // The next row comes while this one is multiplied: a block may be alone on its multiprocessor.
+  const auto fetch = [&](i32 i) {
+    const T* row = from + i64(max(0, min(top + i, last_y))) * p.row;
+#pragma unroll
+    for (i32 j = 0; j < columns; ++j)
+      if (is_read(j)) Held::get(row + u32(max(0, min(left + j, last_x))) * u32(p.pixel), next[j]);
+  };
+  fetch(0);
   f32 sum[LINES][PIXELS][wide] = {};
 #pragma unroll 1
   for (i32 i = 0; i < rows; ++i) {
-    const i32 in_y = top + i;
-    const bool row_is_inside = u32(in_y) <= u32(last_y);
-    const T* row = from + i64(max(0, min(in_y, last_y))) * p.row;
+    const bool row_is_inside = u32(top + i) <= u32(last_y);
     f32 value[columns][wide];
 #pragma unroll
     for (i32 j = 0; j < columns; ++j) {
-      bool is_read = false;
-#pragma unroll
-      for (i32 q = 0; q < PIXELS; ++q) is_read = is_read || tap_of(j - q * stride_width) >= 0;
-      if (!is_read) continue;
-      const i32 in_x = left + j;
+      if (!is_read(j)) continue;
       // As in load_channels(): without branches.
-      const u32 mask = row_is_inside && u32(in_x) <= u32(last_x) ? ~0u : 0;
+      const u32 mask = row_is_inside && u32(left + j) <= u32(last_x) ? ~0u : 0;
       union {
         T element[wide];
-        u32 word[sizeof(T)];
+        typename Held::Word word[Held::words];
       } raw;
-      Words<wide * sizeof(T)>::get(row + i64(max(0, min(in_x, last_x))) * p.pixel, raw.word);
 #pragma unroll
-      for (u32 w = 0; w < sizeof(T); ++w) raw.word[w] &= mask;
+      for (int w = 0; w < Held::words; ++w) raw.word[w] = next[j][w] & mask;
 #pragma unroll
       for (u32 c = 0; c < wide; ++c) value[j][c] = widen(raw.element[c]);
     }
+    if (i + 1 < rows) fetch(i + 1);
 #pragma unroll
     for (i32 o = 0; o < LINES; ++o) {
       const i32 distance = i - o * stride_height;

@@ -121,7 +121,8 @@ class DepthwiseLaunch final : public Launch {
     x_can_be_vector_ = channels % channels_a_thread == 0 && p_.pixel % channels_a_thread == 0;
     c_can_be_vector_ = p_.c_row % channels_a_thread == 0;
     // By lines where there is enough to do, as at the optimum.
-    if (compiled.lines > 0 && x_can_be_vector_ &&
+    const bool counts_in_32_bits = s.row < int64_t{1} << 32;
+    if (compiled.lines > 0 && x_can_be_vector_ && counts_in_32_bits &&
         (is_optimum || fills_by_lines(static_cast<double>(lines), static_cast<double>(s.out_w),
                                       static_cast<double>(channels), compiled.lines, device))) {
       by_lines_ = p_;
