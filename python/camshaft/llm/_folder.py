@@ -31,6 +31,7 @@ _TOKENIZER_FILES = (
     "chat_template.json",
     "generation_config.json",
 )
+_NAMED_TEMPLATES = "additional_chat_templates"
 
 
 def description_of(
@@ -114,6 +115,9 @@ def write_description(folder: Path, description: dict[str, Any]) -> None:
 def copy_tokenizer(source: Path, folder: Path) -> list[str]:
     """The names of what there is."""
     names = [name for name in _TOKENIZER_FILES if (source / name).is_file()]
+    for path in sorted((source / _NAMED_TEMPLATES).glob("*.jinja")):
+        (folder / _NAMED_TEMPLATES).mkdir(exist_ok=True)
+        names.append(f"{_NAMED_TEMPLATES}/{path.name}")
     for name in names:
         shutil.copyfile(source / name, folder / name)
     return names

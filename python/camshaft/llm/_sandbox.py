@@ -1,0 +1,136 @@
+"""Jinja2 for chat templates: what they may do, and how much of it. A folder's template is not the program's own code."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
+
+#: Turns of loops and calls of macros. Conversations of 10,000 messages take some 10 of them a message.
+MOST_TURNS = 200_000
+MOST_SECONDS = 5.0
+#: Characters of a text, or items of a list, that operators make.
+MOST_LENGTH = 1 << 24
+
+
+class TemplateBudgetError(Exception):
+    """A template did more than it may."""
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Transformers' environment, with a budget: its templates are read as they are there."""
+
+    # Of constants these would be computed while the template is read.
+    intercepted_binops = frozenset(["*", "**"])
+
+    def __init__(self) -> None:
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
+        self.filters["tojson"] = _tojson
+        self.globals["raise_exception"] = _raise_exception
+        self.globals["strftime_now"] = _strftime_now
+        self._spent = threading.local()
+
+    @contextlib.contextmanager
+    def budget(self) -> Iterator[None]:
+        """What is rendered in it has one budget."""
+        self._spent.turns, self._spent.end = 0, time.monotonic() + MOST_SECONDS
+        yield
+
+    def take_turn(self) -> str:
+        self._spent.turns += 1
+        if self._spent.turns > MOST_TURNS:
+            raise TemplateBudgetError(f"it has taken {MOST_TURNS} turns of loops and macros")
+        if self._spent.turns % 64 == 0 and time.monotonic() > self._spent.end:
+            raise TemplateBudgetError(f"it has taken {MOST_SECONDS:.0f} s")
+        return ""
+
+    def limited(self, value: Any) -> Any:
+        if isinstance(value, (str, list, tuple)) and len(value) > MOST_LENGTH:
+            raise TemplateBudgetError(f"it has made a text or a list of more than {MOST_LENGTH} items")
+        return value
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "*":
+            for repeated, times in ((left, right), (right, left)):
+                if isinstance(repeated, (str, list, tuple)) and isinstance(times, int):
+                    if len(repeated) * times > MOST_LENGTH:
+                        raise TemplateBudgetError(f"it has made a text or a list of more than {MOST_LENGTH} items")
+            if isinstance(left, int) and isinstance(right, int):
+                _check_bits(left.bit_length() + right.bit_length())
+        elif isinstance(left, int) and isinstance(right, int):
+            _check_bits(left.bit_length() * max(right, 0))
+        return super().call_binop(context, operator, left, right)
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        return _Metered().visit(super()._parse(source, name, filename))
+
+
+def _check_bits(bits: int) -> None:
+    if bits > 1 << 16:
+        raise TemplateBudgetError("it computes with a number of more than 65536 bits")
+
+
+class _Metered(NodeTransformer):
+    """Loops and macros take turns; what grows by an operator is looked at. By attributes of the environment, whose names no
+    template can take."""
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        return self._turning(node)
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
+        return self._turning(node)
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
+        return self._turning(node)
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        return self._limited(node)
+
+    def visit_Add(self, node: nodes.Add) -> nodes.Node:
+        return self._limited(node)
+
+    def _turning(self, node: Any) -> Any:
+        self.generic_visit(node)
+        call = nodes.Call(nodes.EnvironmentAttribute("take_turn"), [], [], None, None)
+        node.body.insert(0, nodes.ExprStmt(call).set_lineno(node.lineno))
+        return node
+
+    def _limited(self, node: Any) -> Any:
+        self.generic_visit(node)
+        return nodes.Call(nodes.EnvironmentAttribute("limited"), [node], [], None, None).set_lineno(node.lineno)
+
+
+class _Generation(Extension):
+    """{% generation %} marks what the model has said, for those who train it: here a block like any other."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: Any) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body).set_lineno(line)
+
+
+def _raise_exception(message: str) -> None:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(format: str) -> str:
+    return datetime.datetime.now().strftime(format)
+
+
+def _tojson(
+    value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
+) -> str:
+    """Jinja2's own writes characters of HTML as escapes."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
