@@ -99,7 +99,12 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config)
 
 Generator::~Generator() = default;
 
+void Generator::check_between_steps() const {
+  if (is_planned_) throw Error(ErrorCode::invalid_argument, "a step is under way: finish_step() comes first");
+}
+
 RequestId Generator::add(Request request) {
+  check_between_steps();
   const auto vocabulary = static_cast<int32_t>(vocabulary_);
   check(request.params, vocabulary);
   for (size_t i = 0; i < request.prompt.size(); ++i)
@@ -149,7 +154,7 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
                                                     static_cast<size_t>(longest));
   }
   if (!params->allowed_token_ids.empty()) {
-    sequence->allowed.assign((vocabulary_ + 31) / 32, 0);
+    sequence->allowed.assign(mask_words(), 0);
     for (const int32_t token : params->allowed_token_ids)
       sequence->allowed[static_cast<size_t>(token) / 32] |= uint32_t{1} << (token % 32);
   }
@@ -159,6 +164,7 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
 }
 
 bool Generator::abort(RequestId request, int32_t sample) {
+  check_between_steps();
   const auto found = requests_.find(request);
   if (found == requests_.end()) return false;
   std::vector<std::unique_ptr<Sequence>>& samples = found->second.samples;
@@ -180,19 +186,20 @@ bool Generator::abort(RequestId request, int32_t sample) {
 }
 
 void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<const uint32_t> mask) {
+  check_between_steps();
   const auto found = requests_.find(request);
   if (found == requests_.end() || sample < 0 || sample >= std::ssize(found->second.samples) ||
       found->second.samples[static_cast<size_t>(sample)] == nullptr)
     throw Error(ErrorCode::invalid_argument, "there is no sample " + std::to_string(sample) + " of request " +
                                                  std::to_string(request) + ": it has ended, or never was");
-  const size_t words = (vocabulary_ + 31) / 32;
+  const size_t words = mask_words();
   if (!mask.empty() && mask.size() != words)
     throw Error(ErrorCode::invalid_argument, "the mask of allowed tokens has " + std::to_string(mask.size()) +
                                                  " words of 32 bits, a vocabulary of " + std::to_string(vocabulary_) +
                                                  " needs " + std::to_string(words));
   Sequence& sequence = *found->second.samples[static_cast<size_t>(sample)];
   sequence.allowed.assign(mask.begin(), mask.end());
-  sequence.is_guided = !mask.empty();
+  sequence.has_changing_mask = !mask.empty();
   if (sequence.params->allowed_token_ids.empty()) return;
   std::vector<uint32_t> both(words, 0);
   for (const int32_t token : sequence.params->allowed_token_ids) {
@@ -204,6 +211,13 @@ void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<
 }
 
 std::span<const Event> Generator::step() {
+  plan_step();
+  run_step();
+  return finish_step();
+}
+
+std::span<const GuidedRows> Generator::plan_step() {
+  check_between_steps();
   events_.clear();
   extents_.clear();
   event_tokens_.clear();
@@ -217,25 +231,64 @@ std::span<const Event> Generator::step() {
     event.finish = FinishReason::abort;
   }
   ended_.clear();
-  if (requests_.empty() || !scheduler_.plan()) {
-    finish_events();
-    return events_;
-  }
+  stepped_.clear();
+  guided_.clear();
+  failure_.clear();
+  is_planned_ = true;
+  if (requests_.empty() || !scheduler_.plan()) return guided_;
   build_inputs();
+  list_guided();
+  return guided_;
+}
+
+void Generator::run_step() {
+  if (stepped_.empty()) return;
   try {
     if (!scheduler_.copies().empty()) model_.copy_blocks(scheduler_.copies());
-    sample_all(model_.run(inputs_));
+    outputs_ = model_.run(inputs_);
   } catch (const std::exception& error) {
-    for (Sequence* const sequence : stepped_) fail(*sequence, error.what());
-    stepped_.clear();
+    failure_ = error.what();
+    if (failure_.empty()) failure_ = "the model has failed";
   }
-  for (Sequence* const sequence : stepped_) tell(*sequence);
+}
+
+std::span<const Event> Generator::finish_step() {
+  is_planned_ = false;
+  if (failure_.empty()) {
+    combine_masks();
+    if (!stepped_.empty()) sample_all(outputs_);
+    for (Sequence* const sequence : stepped_) tell(*sequence);
+  } else {
+    for (Sequence* const sequence : stepped_) fail(*sequence, failure_);
+  }
+  stepped_.clear();
   finish_events();
   return events_;
 }
 
+void Generator::list_guided() {
+  size_t rows = 0;
+  for (Sequence* const sequence : stepped_) {
+    if (!sequence->params->is_guided || !has_text(*sequence)) continue;
+    sequence->guide_row = rows;
+    guided_.push_back({sequence->request, sequence->sample, sequence->drafts, rows});
+    rows += 1 + sequence->drafts.size();
+  }
+  guide_masks_.assign(rows * mask_words(), 0);
+}
+
+// Of guided requests with tokens that the caller names beside.
+void Generator::combine_masks() {
+  if (guided_.empty()) return;
+  for (const Sequence* const sequence : stepped_) {
+    if (!sequence->params->is_guided || sequence->allowed.empty() || !has_text(*sequence)) continue;
+    uint32_t* const masks = guide_masks_.data() + sequence->guide_row * mask_words();
+    for (size_t i = 0; i < (1 + sequence->drafts.size()) * mask_words(); ++i)
+      masks[i] &= sequence->allowed[i % mask_words()];
+  }
+}
+
 void Generator::build_inputs() {
-  stepped_.clear();
   int32_t tokens = 0, rows = 0;
   size_t slot = 0;
   for (Sequence* const sequence : scheduler_.running()) {
@@ -328,9 +381,13 @@ void Generator::sample(Sequence& sequence, Sampler& sampler, const StepOutputs& 
                      sequence.prompt_logprobs);
   }
   for (int32_t i = 0; i < text_rows; ++i, ++row) {
-    sequence.problem = sampler.prepare(outputs.logits + row * vocabulary_, state_of(sequence),
+    sequence.problem = sampler.prepare(outputs.logits + row * vocabulary_, state_of(sequence, static_cast<size_t>(i)),
                                        outputs.likeliest == nullptr ? -1 : outputs.likeliest[row]);
-    if (sequence.problem != Sampler::Problem::none) return;
+    if (sequence.problem != Sampler::Problem::none) {
+      // Behind a guess it is the next step's, which says so: a guide has no mask behind the end of its text.
+      if (i > 0) sequence.problem = Sampler::Problem::none;
+      return;
+    }
     for (int32_t other = 0; other <= sequence.forks; ++other) draw(sequence, sequence.sample + other, sampler);
     if (sequence.forks > 0) return;
     const int32_t token = sequence.drawn.back();
@@ -452,8 +509,15 @@ void Generator::end(Sequence& sequence) {
   if (--found->second.alive == 0) requests_.erase(found);
 }
 
-SamplingState Generator::state_of(const Sequence& sequence) const {
-  return {sequence.params.get(), sequence.counts.get(), sequence.allowed, config_.eos_token_ids, sequence.generated()};
+std::span<const uint32_t> Generator::mask_of(const Sequence& sequence, size_t row) const {
+  if (!sequence.params->is_guided) return sequence.allowed;
+  return std::span(guide_masks_).subspan((sequence.guide_row + row) * mask_words(), mask_words());
+}
+
+// `row`: 0, or how many guesses have come true.
+SamplingState Generator::state_of(const Sequence& sequence, size_t row) const {
+  return {sequence.params.get(), sequence.counts.get(), mask_of(sequence, row), config_.eos_token_ids,
+          sequence.generated()};
 }
 
 void Generator::finish_events() {

@@ -59,6 +59,14 @@ struct Event {
   std::string error;        ///< with FinishReason::error: what went wrong, and what to do about it
 };
 
+/// The masks that a guided sample needs in a step: one for its next token, and one for what comes behind each guess.
+struct GuidedRows {
+  RequestId request = 0;
+  int32_t sample = 0;
+  std::span<const int32_t> drafts;  ///< tokens that are guessed to come next
+  size_t row = 0;                   ///< of Generator::guide_masks(): the first of 1 + drafts.size()
+};
+
 struct GeneratorStatistics {
   int64_t steps = 0, tokens = 0,
           padding = 0;  ///< tokens that were computed; those of padding
@@ -89,6 +97,16 @@ class Generator {
   /// Runs one step for those whose turn it is. What the model throws ends their requests, each with an event.
   std::span<const Event> step();
 
+  /// The same in three parts, for requests whose params.is_guided: masks are made while the model runs. What
+  /// plan_step() gives, and the rows of guide_masks(), which are 0, are there until finish_step(). No request is added,
+  /// ended or given a mask between them: Error(invalid_argument).
+  std::span<const GuidedRows> plan_step();
+  void run_step();
+  std::span<const Event> finish_step();
+  /// A row of words for each mask, as set_allowed_tokens() takes it; read by finish_step().
+  std::span<uint32_t> guide_masks() { return guide_masks_; }
+  size_t mask_words() const { return (vocabulary_ + 31) / 32; }
+
   GeneratorStatistics statistics() const;
   const GeneratorConfig& config() const { return config_; }
   const StepShapes& shapes() const { return shapes_; }
@@ -108,7 +126,10 @@ class Generator {
 
   std::unique_ptr<Sequence> make_sequence(const Request& request, std::shared_ptr<const SamplingParams> params,
                                           int32_t sample, int32_t longest);
+  void check_between_steps() const;
   void build_inputs();
+  void list_guided();
+  void combine_masks();
   Event& begin_event(const Sequence& sequence);
   void sample_all(const StepOutputs& outputs);
   void sample(Sequence& sequence, Sampler& sampler, const StepOutputs& outputs) const;
@@ -120,7 +141,8 @@ class Generator {
   void finish_or_commit(Sequence& sequence, Event& event);
   void fail(Sequence& sequence, const std::string& message);
   void end(Sequence& sequence);
-  SamplingState state_of(const Sequence& sequence) const;
+  std::span<const uint32_t> mask_of(const Sequence& sequence, size_t row) const;
+  SamplingState state_of(const Sequence& sequence, size_t row) const;
   void finish_events();
 
   StepModel& model_;
@@ -139,6 +161,13 @@ class Generator {
   std::vector<int32_t> input_ids_, positions_, cumulative_, past_, block_table_, logits_indices_;
   StepInputs inputs_;
   std::vector<Sequence*> stepped_;
+
+  // Of the step that is under way.
+  bool is_planned_ = false;
+  StepOutputs outputs_;
+  std::string failure_;  ///< what the model has thrown
+  std::vector<GuidedRows> guided_;
+  std::vector<uint32_t> guide_masks_;
 
   std::vector<int32_t> first_tokens_;  ///< of samples that begin
   std::vector<TokenLogprob> first_logprobs_;

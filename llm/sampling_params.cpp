@@ -90,6 +90,7 @@ SamplingParams parse_sampling_params(std::string_view json) {
   fields.read_or_null("max_tokens", p.max_tokens);
   fields.read("min_tokens", p.min_tokens);
   fields.read("ignore_eos", p.ignore_eos);
+  fields.read("is_guided", p.is_guided);
   fields.take("logit_bias", [&](const nlohmann::json& bias) {
     if (bias.is_object()) {
       for (const auto& [token, value] : bias.items()) p.logit_bias.emplace_back(token_of(token), value.get<float>());

@@ -27,6 +27,7 @@ struct SamplingParams {
   std::optional<int32_t> max_tokens = 16;  ///< none: as many as the model's longest sequence has place for
   int32_t min_tokens = 0;
   bool ignore_eos = false;
+  bool is_guided = false;  ///< the caller says in each step which tokens may come next: Generator::plan_step()
 
   bool is_greedy() const { return temperature < 1e-5f; }
   bool has_penalties() const { return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0; }

@@ -89,7 +89,7 @@ bool Scheduler::plan() {
 
 // `behind`: sequences that are served later and decode, too.
 void Scheduler::decode(Sequence& sequence, int32_t behind) {
-  if (sequence.ngrams != nullptr && !sequence.is_guided && sequence.forks == 0) {
+  if (sequence.ngrams != nullptr && !sequence.has_changing_mask && sequence.forks == 0) {
     sequence.ngrams->extend(sequence.tokens);
     const int32_t most =
         std::min({config_.num_speculative_tokens, tokens_left_ - 1 - behind, sequence.longest - sequence.length() - 1});

@@ -45,7 +45,8 @@ struct Sequence {
   std::unique_ptr<TokenCounts> counts;  ///< where there are penalties
   std::unique_ptr<NgramIndex> ngrams;   ///< where there is speculation
   std::vector<uint32_t> allowed;        ///< bit mask of tokens that may come next; empty: all
-  bool is_guided = false;               ///< the mask is another one for each token
+  bool has_changing_mask = false;       ///< the mask is another one for each token
+  size_t guide_row = 0;                 ///< of a guided request: its first mask in this step
 
   // What sampling found in this step.
   Sampler::Problem problem = Sampler::Problem::none;

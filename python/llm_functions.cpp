@@ -170,11 +170,43 @@ PyObject* described_event(const HeldEvent& held) {
                        name_of(event.finish), static_cast<int>(event.stop_token), event.error.c_str());
 }
 
-PyObject* step(PyObject*, PyObject* capsule) {
+PyObject* described_rows(const llm::GuidedRows& rows) {
+  const Reference drafts(list_of(rows.drafts, [](int32_t token) { return PyLong_FromLong(token); }));
+  if (!drafts) return nullptr;
+  return Py_BuildValue("KiOn", static_cast<unsigned long long>(rows.request), static_cast<int>(rows.sample),
+                       drafts.get(), static_cast<Py_ssize_t>(rows.row));
+}
+
+PyObject* plan(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    std::span<const llm::GuidedRows> rows;
+    std::span<uint32_t> masks;
+    size_t words = 0;
+    alone(capsule, [&](llm::Generator& generator) {
+      rows = generator.plan_step();
+      masks = generator.guide_masks();
+      words = generator.mask_words();
+    });
+    const Reference guided(list_of(rows, described_rows));
+    if (!guided) throw PythonError();
+    return checked(Py_BuildValue("KnnO", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(masks.data())),
+                                 static_cast<Py_ssize_t>(words * sizeof(uint32_t)),
+                                 static_cast<Py_ssize_t>(masks.size() / words), guided.get()));
+  });
+}
+
+PyObject* run_planned(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    alone(capsule, [](llm::Generator& generator) { generator.run_step(); });
+    return none();
+  });
+}
+
+PyObject* finish(PyObject*, PyObject* capsule) {
   return guarded([&] {
     std::vector<HeldEvent> held;
     alone(capsule, [&](llm::Generator& generator) {
-      for (const llm::Event& event : generator.step())
+      for (const llm::Event& event : generator.finish_step())
         held.push_back({event,
                         {event.tokens.begin(), event.tokens.end()},
                         {event.logprobs.begin(), event.logprobs.end()},
@@ -215,10 +247,12 @@ PyMethodDef llm_functions[] = {
     {"generator_set_allowed_tokens", set_allowed_tokens, METH_VARARGS,
      "generator_set_allowed_tokens(generator, request, sample, bytes of the bit mask)"},
     {"generator_has_work", has_work, METH_O, "generator_has_work(generator)"},
-    {"generator_step", step, METH_O,
-     "generator_step(generator) -> [(request, sample, tokens, logprobs, first token of the prompt, its logprobs, "
-     "finish "
-     "reason or None, stop token or -1, error)]"},
+    {"generator_plan", plan, METH_O,
+     "generator_plan(generator) -> (address of masks, bytes of one, masks, [(request, sample, guesses, first mask)])"},
+    {"generator_run", run_planned, METH_O, "generator_run(generator): the model, of the step that was planned"},
+    {"generator_finish", finish, METH_O,
+     "generator_finish(generator) -> [(request, sample, tokens, logprobs, first token of the prompt, its logprobs, "
+     "finish reason or None, stop token or -1, error)]"},
     {"generator_statistics", statistics, METH_O, "generator_statistics(generator) -> {name: number}"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -11,13 +11,15 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
 from camshaft._engine import Engine, devices
 from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError
+from camshaft.llm._chat_template import ChatTemplate
+from camshaft.llm._guide import Guides, MaskFiller, advance
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._requests import Request
@@ -26,8 +28,8 @@ from camshaft.llm._sampling_params import SamplingParams
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
-#: A text, or the numbers of its tokens.
-Prompt = Union[str, Sequence[int]]
+#: A text, the numbers of its tokens, or a dict of both: `prompt_token_ids`, and `prompt`, for what is given back.
+Prompt = Union[str, Sequence[int], Mapping[str, Any]]
 _T = TypeVar("_T")
 
 
@@ -101,6 +103,10 @@ class LLM:
         }
         self._generator = _native.create_generator(self.engine._engine, json.dumps(configuration), threads or 0)
         self._tokenizer: Any = None
+        self._chat_template: ChatTemplate | None = None
+        self._guides: Guides | None = None
+        self._filler = MaskFiller()
+        self._making = threading.Lock()  # of what is made when it is needed
         self._requests: dict[int, Request] = {}
         self._numbers = itertools.count()
         # Of what is above, and of steps. Signals leave neither `with` of a lock nor SimpleQueue half done; they do so with
@@ -111,6 +117,7 @@ class LLM:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()  # of the thread
         weakref.finalize(self, self._wakes.put, None)  # the thread sees that there is nobody any more
+        weakref.finalize(self, self._filler.close)
 
     def generate(
         self,
@@ -133,6 +140,64 @@ class LLM:
         finally:
             self._abort(requests)
         return [_result_of(request) for request in requests]
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]] | Sequence[Sequence[Mapping[str, Any]]],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        chat_template: str | None = None,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> list[RequestOutput]:
+        """The answers to a conversation, or to several: lists of dicts of `role` and `content`. The rest is
+        chat_prompt()'s."""
+        several = bool(messages) and not isinstance(messages[0], Mapping)
+        prompts = [
+            self.chat_prompt(
+                each,  # type: ignore[arg-type]
+                chat_template=chat_template,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=continue_final_message,
+                tools=tools,
+                chat_template_kwargs=chat_template_kwargs,
+            )
+            for each in (messages if several else [messages])
+        ]
+        return self.generate(prompts, sampling_params)
+
+    def chat_prompt(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        chat_template: str | None = None,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The prompt of a conversation, for generate(), stream() and generate_async().
+
+        chat_template: the name of one of the model's templates, or a template. tools: JSON schemas of functions that the
+        model may call. chat_template_kwargs: what else the template knows, as {"enable_thinking": False}."""
+        tokenizer = self.tokenizer
+        if tokenizer is None or self._folder is None:
+            raise InvalidArgumentError("a conversation needs the model's tokenizer.json and chat template")
+        with self._making:
+            if self._chat_template is None:
+                self._chat_template = ChatTemplate(self._folder)
+        text = self._chat_template.render(
+            messages,
+            tools,
+            add_generation_prompt,
+            chat_template=chat_template,
+            continue_final_message=continue_final_message,
+            **(chat_template_kwargs or {}),
+        )
+        # The template writes the special tokens, the first one, too.
+        return {"prompt": text, "prompt_token_ids": tokenizer.encode(text, add_special_tokens=False).ids}
 
     def stream(
         self,
@@ -245,7 +310,11 @@ class LLM:
     ) -> Request:
         if not isinstance(params, SamplingParams):
             raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {params!r}")
-        tokenizer = self.tokenizer if isinstance(prompt, str) or params.detokenize else None
+        guided = params.structured_outputs
+        shown = None
+        if isinstance(prompt, Mapping):
+            shown, prompt = _parts_of(prompt)
+        tokenizer = self.tokenizer if isinstance(prompt, str) or params.detokenize or guided else None
         if isinstance(prompt, str):
             if tokenizer is None:
                 raise InvalidArgumentError(
@@ -253,7 +322,7 @@ class LLM:
                 )
             text, tokens = prompt, tokenizer.encode(prompt).ids
         else:
-            text, tokens = None, _tokens_of(prompt)
+            text, tokens = shown, _tokens_of(prompt)
         decode = None
         if tokenizer is not None:
 
@@ -262,13 +331,17 @@ class LLM:
 
         elif params.stop_strings:
             raise InvalidArgumentError("stop strings are looked for in text, and the model has no tokenizer.json")
+        matchers = []
+        if guided is not None:
+            first = self._guides_of(tokenizer).matcher(guided)
+            matchers = [first, *(first.deep_copy() for _ in range(params.n - 1))]
         masks = [_mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
         def add() -> Request:
             number = _native.generator_add(self._generator, tokens, params._json(), priority, 0)
             try:
                 request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
-                request.number = number
+                request.number, request.matchers = number, matchers
                 for sample, mask in enumerate(masks):
                     _native.generator_set_allowed_tokens(self._generator, number, sample, mask)
             except BaseException:
@@ -279,6 +352,15 @@ class LLM:
             return request
 
         return self._between_steps(add)
+
+    def _guides_of(self, tokenizer: Any) -> Guides:
+        if tokenizer is None:
+            raise InvalidArgumentError("structured_outputs are of text, and the model has no tokenizer.json")
+        with self._making:
+            if self._guides is None:
+                eos_ids = list(self.description.get("eos_ids") or ())
+                self._guides = Guides(tokenizer, self.description["vocabulary"], eos_ids)
+            return self._guides
 
     def _between_steps(self, use: Callable[[], _T]) -> _T:
         """`use` while no step runs; the thread, which takes the lock again and again, lets it go first."""
@@ -296,14 +378,16 @@ class LLM:
             time.sleep(1e-4)
         with self._lock:
             told: dict[int, Request] = {}
-            for event in _native.generator_step(self._generator):
+            for event in self._run_guided():
                 request = self._requests.get(event[0])
                 if request is None:  # whose caller was interrupted before it was known here
                     _native.generator_abort(self._generator, event[0], -1)
                     continue
                 told[request.number] = request
                 try:
-                    if request.take(event):
+                    if request.matchers:
+                        self._take_guided(request, event)
+                    elif request.take(event):
                         _native.generator_abort(self._generator, request.number, event[1])
                     elif event[6] is None and request.params.token_mask is not None:
                         mask = _mask_of(request.params, list(request.outputs[event[1]].token_ids))
@@ -316,6 +400,56 @@ class LLM:
                     self._requests.pop(request.number, None)
                 if request.streams or request.finished:
                     request.changed(request.failed or request.output())
+
+    def _run_guided(self) -> list[Any]:
+        """The events of a step. Masks of guided requests are computed while the model runs."""
+        address, bytes_of_one, count, rows = _native.generator_plan(self._generator)
+        failed: Exception | None = None
+        is_filling = False
+        try:
+            known = [each for each in rows if each[0] in self._requests]
+            if known:
+                matchers = [
+                    (self._requests[number].matchers[sample], row, guesses) for number, sample, guesses, row in known
+                ]
+                self._filler.start(matchers, address, bytes_of_one, count)
+                is_filling = True
+            _native.generator_run(self._generator)
+        except Exception as error:
+            failed = error
+        finally:
+            if is_filling:
+                failed = self._filler.wait() or failed
+            events = _native.generator_finish(self._generator)
+        if failed is not None:
+            for number, *_ in rows:
+                if number in self._requests:
+                    self._requests[number].failed = failed
+                    _native.generator_abort(self._generator, number, -1)
+        return events
+
+    def _take_guided(self, request: Request, event: Any) -> None:
+        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error = event
+        matcher = request.matchers[sample]
+        if request.outputs[sample].finished():
+            return
+        if matcher.is_error():
+            error = f"structured_outputs: {matcher.get_error().strip()}"
+            request.finish(sample, "error", error)
+            _native.generator_abort(self._generator, number, sample)
+            return
+        kept = len(tokens)
+        if finish is None:
+            kept, error = advance(matcher, tokens)
+        width = len(logprobs) // max(len(tokens), 1)
+        is_ended = request.take(
+            (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs, finish, stop_token, error)
+        )
+        if finish is None and not is_ended and (error or matcher.is_stopped()):
+            request.finish(sample, "error" if error else "stop", error)
+            is_ended = True
+        if is_ended:
+            _native.generator_abort(self._generator, number, sample)
 
     def _abort(self, requests: Sequence[Request]) -> None:
         def end() -> None:
@@ -381,6 +515,16 @@ def _mask_of(params: SamplingParams, tokens: list[int]) -> bytes:
     return data
 
 
+def _parts_of(prompt: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The text that is given back, and what is read: the tokens where they are there."""
+    if unknown := set(prompt) - {"prompt", "prompt_token_ids"}:
+        raise InvalidArgumentError(f"a prompt has no {sorted(unknown)[0]!r}: it has prompt and prompt_token_ids")
+    text, tokens = prompt.get("prompt"), prompt.get("prompt_token_ids")
+    if tokens is None and text is None:
+        raise InvalidArgumentError("a prompt is empty: it has prompt or prompt_token_ids")
+    return text, text if tokens is None else tokens
+
+
 def _tokens_of(prompt: Any) -> list[int]:
     try:
         return [operator.index(token) for token in prompt]
@@ -403,9 +547,9 @@ def _result_of(request: Request) -> RequestOutput:
 
 def _listed(prompts: Any) -> list[Any]:
     """A text and a list of numbers are one prompt each."""
-    if isinstance(prompts, str):
+    if isinstance(prompts, (str, Mapping)):
         return [prompts]
-    if isinstance(prompts, dict) or not hasattr(prompts, "__iter__"):
+    if not hasattr(prompts, "__iter__"):
         raise InvalidArgumentError(f"prompts are texts or lists of tokens' numbers, not {prompts!r}")
     listed = list(prompts)
     return [listed] if listed and not isinstance(listed[0], (str, Sequence)) and _is_number(listed[0]) else listed

@@ -29,6 +29,7 @@ class Request:
         self.changed = changed  #: called at its end, and after each step that gave it something
         self.streams = streams  #: whether after steps too
         self.failed: BaseException | None = None
+        self.matchers: list[Any] = []  #: of each sample, where the text is guided
         self.outputs = [CompletionOutput(index) for index in range(params.n)]
         self.prompt_logprobs: list[dict[int, Logprob] | None] | None = None
         if params.prompt_logprobs is not None:
@@ -85,6 +86,14 @@ class Request:
         if text is not None:
             output.text = text.text
         return False
+
+    def finish(self, sample: int, reason: str, error: str | None = None) -> None:
+        """Ends a sample for what the generator does not know."""
+        output = self.outputs[sample]
+        if self._texts is not None:
+            self._texts[sample].finish()
+            output.text = self._texts[sample].text
+        output.finish_reason, output.error = reason, error
 
     def output(self) -> RequestOutput:
         """As of now: a copy."""

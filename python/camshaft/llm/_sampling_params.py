@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._structured_outputs import StructuredOutputsParams
 
 #: Bits of the tokens that may come next, the lowest first, in words of 32 bits: bytes, or an array of these.
 TokenMask = Union[bytes, Any]
@@ -38,7 +39,9 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
     logit_bias: Mapping[int, float] | None = None
     allowed_token_ids: Sequence[int] | None = None
-    #: For guided decoding: called with the tokens of the text so far, gives those that may come next, or None for all.
+    #: What the text must be like: by llguidance.
+    structured_outputs: StructuredOutputsParams | None = None
+    #: For guided decoding by others: called with the tokens of the text so far, gives those that may come next, or None for all.
     token_mask: Callable[[list[int]], TokenMask | None] | None = None
 
     def __post_init__(self) -> None:
@@ -46,6 +49,10 @@ class SamplingParams:
             raise ValueError("stop strings are looked for in the text: detokenize must be True")
         if "" in self.stop_strings:
             raise ValueError("a stop string is empty")
+        if isinstance(self.structured_outputs, Mapping):
+            self.structured_outputs = StructuredOutputsParams(**self.structured_outputs)
+        if self.structured_outputs is not None and self.token_mask is not None:
+            raise ValueError("structured_outputs and token_mask both say which tokens may come next: give one")
 
     @property
     def stop_strings(self) -> list[str]:
@@ -62,6 +69,7 @@ class SamplingParams:
                 *("min_p", "seed", "ignore_eos", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs"),
             )
         }
+        native["is_guided"] = self.structured_outputs is not None
         native["stop_token_ids"] = list(self.stop_token_ids or ())
         native["allowed_token_ids"] = list(self.allowed_token_ids or ())
         native["logit_bias"] = [[int(token), float(bias)] for token, bias in (self.logit_bias or {}).items()]

@@ -351,7 +351,10 @@ def test_what_is_wrong_is_named(llm, engine, folder, tmp_path):
     with pytest.raises(camshaft.InvalidArgumentError, match=r"not \[1.5\]"):
         llm.generate([[1.5]], SamplingParams())
     with pytest.raises(camshaft.InvalidArgumentError, match="prompts are texts or lists"):
-        llm.generate({"prompt": "x"}, SamplingParams())
+        llm.generate(7, SamplingParams())
+    for wrong, message in (({"text": "x"}, "no 'text'"), ({}, "empty"), ({"prompt": 7}, "not 7")):
+        with pytest.raises(camshaft.InvalidArgumentError, match=message):
+            llm.generate(wrong, SamplingParams())
     with pytest.raises(camshaft.InvalidArgumentError, match="not {'max_tokens': 3}"):
         llm.generate("x", {"max_tokens": 3})
     with pytest.raises(camshaft.InvalidArgumentError, match="max_model_len is 129; the model was built for 128"):

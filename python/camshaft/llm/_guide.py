@@ -1,0 +1,128 @@
+"""Guided decoding: which tokens may come next, by llguidance, for all samples of a step at once and while the model runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+from typing import Any
+
+from camshaft._errors import InvalidArgumentError
+from camshaft.llm._optional import needed
+from camshaft.llm._structured_outputs import StructuredOutputsParams
+
+#: Of a schema or grammar. Those that take longest to read are refused by llguidance's limits below.
+_MOST_CHARACTERS = 1 << 20
+#: The library's own, but for states of lexers, of which each takes 1 to 2 kB: 100 MB at most for a request.
+_LIMITS = {
+    "max_items_in_row": 2000,
+    "initial_lexer_fuel": 1_000_000,
+    "step_lexer_fuel": 200_000,
+    "step_max_items": 50_000,
+    "max_lexer_states": 50_000,
+    "max_grammar_size": 500_000,
+    "verbose_errors": False,
+}
+
+
+class Guides:
+    """Of one model: its tokenizer as llguidance needs it. Made once, which takes about a second for 100,000 tokens."""
+
+    def __init__(self, tokenizer: Any, vocabulary: int, eos_ids: list[int]) -> None:
+        self._library = needed("llguidance", "structured_outputs")
+        made = type(tokenizer).from_str(tokenizer.to_str())
+        made.no_padding()
+        made.no_truncation()
+        try:
+            self._tokenizer = self._library.LLTokenizer(made.to_str(), n_vocab=vocabulary, eos_token=eos_ids or None)
+        except Exception as error:
+            raise InvalidArgumentError(f"structured_outputs: llguidance cannot use the tokenizer: {error}") from None
+        self._limits = self._library.LLParserLimits(**_LIMITS)
+
+    def matcher(self, params: StructuredOutputsParams) -> Any:
+        """For a text that begins. Raises InvalidArgumentError with what is wrong with a schema, or that it is too large."""
+        kind = params.kind
+        try:
+            grammar = self._grammar(params)
+            if len(grammar) > _MOST_CHARACTERS:
+                raise ValueError(f"it has more than {_MOST_CHARACTERS} characters")
+            made = self._library.LLMatcher(self._tokenizer, grammar, log_level=0, limits=self._limits)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidArgumentError(f"structured_outputs: {kind}: {error}") from None
+        if made.is_error():
+            raise InvalidArgumentError(f"structured_outputs: {kind}: {made.get_error().strip()}")
+        return made
+
+    def _grammar(self, params: StructuredOutputsParams) -> str:
+        of = self._library.LLMatcher
+        if params.regex is not None:
+            return str(of.grammar_from_regex(params.regex))
+        if params.choice is not None:
+            return str(of.grammar_from_lark("start: " + " | ".join(json.dumps(each) for each in params.choice)))
+        if params.grammar is not None:
+            return str(self._library.grammar_from("grammar", params.grammar))
+        schema = {"type": "object"} if params.json is None else params.json
+        if isinstance(schema, str):
+            schema = json.loads(schema)
+        if not isinstance(schema, (dict, bool)):
+            raise ValueError(f"a JSON schema is an object, not {schema!r}")
+        options: dict[str, Any] = {}
+        if params.disable_any_whitespace:
+            options["whitespace_flexible"] = False
+        if params.whitespace_pattern is not None:
+            options["whitespace_pattern"] = params.whitespace_pattern
+        return str(of.grammar_from_json_schema(json.dumps(schema), overrides=options))
+
+
+class MaskFiller:
+    """Fills masks in a thread beside, whose work does not hold Python's lock, on as many cores as there are matchers."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def start(self, matchers: list[tuple[Any, int, list[int]]], address: int, bytes_of_one: int, count: int) -> None:
+        """matchers: each with its first mask, and the guesses behind which it fills those that follow. wait() comes next."""
+        if self._thread is None or not self._thread.is_alive():  # a forked child has none
+            self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
+            arguments = (self._jobs, self._results)
+            self._thread = threading.Thread(target=_fill, args=arguments, name="camshaft.llm.masks", daemon=True)
+            self._thread.start()
+        self._jobs.put((matchers, address, bytes_of_one, count))
+
+    def wait(self) -> Exception | None:
+        """What went wrong: masks that are not filled are 0."""
+        return self._results.get()
+
+    def close(self) -> None:
+        self._jobs.put(None)
+
+
+def _fill(jobs: queue.SimpleQueue[Any], results: queue.SimpleQueue[Exception | None]) -> None:
+    executor = None
+    while (job := jobs.get()) is not None:
+        try:
+            if executor is None:  # whose threads belong to this process
+                executor = needed("llguidance", "structured_outputs").LLExecutor(num_threads=os.cpu_count())
+            matchers, address, bytes_of_one, count = job
+            alone = [(matcher, row) for matcher, row, guesses in matchers if not guesses]
+            if alone:
+                executor.unsafe_compute_mask_ptr(alone, address, bytes_of_one, count)
+            guessed = [each for each in matchers if each[2]]
+            if guessed:
+                executor.unsafe_compute_mask_ptr_with_draft_token(guessed, address, bytes_of_one, count)
+            results.put(None)
+        except Exception as error:
+            results.put(error)
+
+
+def advance(matcher: Any, tokens: list[int]) -> tuple[int, str | None]:
+    """Tells a matcher what has come. How many of the tokens its text has, and what went wrong."""
+    for place, token in enumerate(tokens):
+        if not matcher.consume_token(token):
+            return place, f"structured_outputs: {matcher.get_error().strip() or 'the text left the grammar'}"
+        if matcher.is_stopped():
+            return place + 1, None
+    return len(tokens), None
