@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "camshaft/error.hpp"
 #include "llm/decode_requests.h"
@@ -241,6 +242,52 @@ TEST(Generator, AllowedTokensOfTheParametersHoldWithAMaskToo) {
   const Texts texts = finish_all(setup.generator);
   EXPECT_EQ(texts.at({first, 0}).tokens, std::vector<int32_t>{8});
   EXPECT_EQ(texts.at({second, 0}).tokens, std::vector<int32_t>{33});
+}
+
+// The guide's masks allow the tokens of a text of its own, which is not what the model would say, with guesses and
+// without.
+TEST(Generator, GuidesSayWhatMayComeBehindGuesses) {
+  for (const int32_t guesses : {0, 3}) {
+    GeneratorConfig config = small_config();
+    config.scheduler.num_speculative_tokens = guesses;
+    config.prompt_lookup_min = 1;
+    Served setup(config);
+    std::vector<int32_t> prompt, text;
+    for (int32_t i = 0; i < 4; ++i)
+      for (const int32_t token : {7, 3, 9}) (i < 2 ? prompt : text).push_back(token);
+    Request request = request_of(prompt, greedy_params(static_cast<int32_t>(text.size())));
+    request.params.is_guided = true;
+    const RequestId guided = setup.generator.add(request);
+    request.params.allowed_token_ids = {3};
+    const RequestId refused = setup.generator.add(request);
+    const RequestId free = setup.generator.add(request_of({1}, greedy_params(3)));
+    std::map<RequestId, std::vector<int32_t>> tokens;
+    std::map<RequestId, FinishReason> ends;
+    while (setup.generator.has_work()) {
+      for (const GuidedRows& rows : setup.generator.plan_step()) {
+        std::vector<int32_t> known = tokens[rows.request];
+        for (size_t row = rows.row; row <= rows.row + rows.drafts.size() && known.size() < text.size(); ++row) {
+          const auto next = static_cast<size_t>(text[known.size()]);
+          setup.generator.guide_masks()[row * setup.generator.mask_words() + next / 32] |= 1u << (next % 32);
+          if (row - rows.row == rows.drafts.size() || rows.drafts[row - rows.row] != text[known.size()]) break;
+          known.push_back(text[known.size()]);
+        }
+      }
+      EXPECT_THROW(setup.generator.add(request), Error);
+      EXPECT_THROW(setup.generator.abort(free), Error);
+      EXPECT_THROW(setup.generator.plan_step(), Error);
+      setup.generator.run_step();
+      for (const Event& event : setup.generator.finish_step()) {
+        tokens[event.request].insert(tokens[event.request].end(), event.tokens.begin(), event.tokens.end());
+        ends[event.request] = event.finish;
+      }
+    }
+    EXPECT_EQ(tokens[guided], text);
+    EXPECT_EQ(ends[guided], FinishReason::length);
+    EXPECT_EQ(ends[refused], FinishReason::error) << "the mask and allowed_token_ids have no token together";
+    EXPECT_EQ(tokens[free], std::vector<int32_t>({2, 3, 4}));
+    EXPECT_EQ(setup.generator.statistics().accepted > 0, guesses > 0);
+  }
 }
 
 TEST(Generator, LogprobsComeWithTokensAndPrompts) {

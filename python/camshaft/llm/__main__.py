@@ -1,4 +1,4 @@
-"""`camshaft llm build`, and `python -m camshaft.llm` with the same arguments."""
+"""`camshaft llm build | chat | bench`, and `python -m camshaft.llm` with the same arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 
 from camshaft._build_option import add_build_option, build_options
 from camshaft._exit_codes import exit_code
+from camshaft.llm._bench_command import add_bench
 from camshaft.llm._build import build
+from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, ENGINE
 from camshaft.llm._layers import WEIGHT_TYPES
 from camshaft.llm._network import CACHE_TYPES
@@ -21,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments[1:])
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # which leaves no half-written folder
     try:
-        _build(options)
+        options.run(options)
         sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
@@ -77,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--device", metavar="X", help="cpu, cuda or cuda:N (default: cpu)")
     command.add_argument("--threads", type=int, metavar="N", help="to build with; one for each core without it")
     add_build_option(command)
+    command.set_defaults(run=_build)
+    add_chat(commands)
+    add_bench(commands)
     return parser
 
 

@@ -73,7 +73,7 @@ class LLM:
             self.engine, self.description = model, dict(description or {})
         else:
             self._folder = Path(os.fspath(model))
-            self.description = _read_description(self._folder)
+            self.description = read_description(self._folder)
             self.engine = Engine(self._folder / "model.engine", device)
         known = self.description.get("max_length")
         longest = known if max_model_len is None else max_model_len
@@ -559,7 +559,7 @@ def _is_number(value: Any) -> bool:
     return hasattr(value, "__index__")
 
 
-def _read_description(folder: Path) -> dict[str, Any]:
+def read_description(folder: Path) -> dict[str, Any]:
     path = folder / "llm.json"
     try:
         description = json.loads(path.read_text())

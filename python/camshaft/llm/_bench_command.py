@@ -1,0 +1,175 @@
+"""`camshaft llm bench`: how fast a built language model reads and writes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from camshaft._engine import Engine
+from camshaft._errors import InvalidArgumentError
+from camshaft.llm._folder import ENGINE
+from camshaft.llm._llm import LLM, read_description
+from camshaft.llm._sampling_params import SamplingParams
+
+_COLUMNS = {
+    "threads": "threads",
+    "max_num_seqs": "seqs",
+    "prefill_tokens_per_second": "prefill tok/s",
+    "decode_tokens_per_second": "decode tok/s",
+    "output_tokens_per_second": "output tok/s",
+    "requests_per_second": "req/s",
+    "ttft_ms_p50": "first p50",
+    "ttft_ms_p99": "p99 ms",
+    "itl_ms_p50": "between p50",
+    "itl_ms_p99": "p99 ms",
+}
+
+
+def add_bench(commands: Any) -> None:
+    text = "Measure how many tokens a built language model reads and writes in a second."
+    about = """
+prefill: prompts alone, so many at once as there is place for. decode: max-num-seqs sequences, once all of them write.
+The rest is of num-prompts requests that come at once: tokens written in a second from the first to the last, the time to
+the first token of a request, which waiting for others is part of, and the time between its tokens."""
+    command = commands.add_parser("bench", help=text, description=text, epilog=about, allow_abbrev=False)
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.add_argument("folder", metavar="DIR", help="that `camshaft llm build` made")
+    command.add_argument("--input-len", type=int, default=128, metavar="N", help="tokens of a prompt (default: 128)")
+    command.add_argument("--output-len", type=int, default=64, metavar="N", help="tokens of a text (default: 64)")
+    command.add_argument("--num-prompts", type=int, default=16, metavar="N", help="requests (default: 16)")
+    command.add_argument(
+        "--max-num-seqs",
+        type=int,
+        nargs="+",
+        default=[1, 8],
+        metavar="N",
+        help="at once, each is measured (default: 1 8)",
+    )
+    command.add_argument(
+        "--threads", type=int, nargs="+", default=[0], metavar="N", help="each is measured; 0: one for each core"
+    )
+    command.add_argument(
+        "--max-num-batched-tokens", type=int, default=512, metavar="N", help="of a step (default: 512)"
+    )
+    command.add_argument("--repetitions", type=int, default=1, metavar="N", help="of which the fastest counts")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of the prompts, which are random tokens")
+    command.add_argument("--device", metavar="X", help="cuda:N, where the engine is for GPUs")
+    command.add_argument("--json", action="store_true", help="instead of a table")
+    command.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    for name in ("input_len", "output_len", "num_prompts", "repetitions"):
+        if getattr(options, name) < 1:
+            raise InvalidArgumentError(f"--{name.replace('_', '-')} is {getattr(options, name)}, it must be 1 or more")
+    if options.output_len < 2:
+        raise InvalidArgumentError("--output-len is 1: there is nothing between a text's tokens then")
+    folder = Path(options.folder)
+    description = read_description(folder)
+    engine = Engine(folder / ENGINE, options.device)
+    results = []
+    for threads in options.threads:
+        for seqs in options.max_num_seqs:
+            results.append(_measured(engine, description, threads, seqs, options))
+            if not options.json and sys.stderr.isatty():
+                print(f"threads {threads}, {seqs} sequences: measured", file=sys.stderr)
+    if options.json:
+        about = {"model": str(folder), "device": engine.device, **{k: description.get(k) for k in _ABOUT}}
+        asked = {k: getattr(options, k) for k in ("input_len", "output_len", "num_prompts", "seed")}
+        print(json.dumps({**about, **asked, "results": results}, indent=2))
+    else:
+        print(_table(results))
+
+
+_ABOUT = ("model_type", "weights", "cache_type", "layers", "vocabulary")
+
+
+def _measured(
+    engine: Engine, description: dict[str, Any], threads: int, seqs: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    import numpy
+
+    length = options.input_len + options.output_len
+    llm = LLM(
+        engine,
+        description=description,
+        max_model_len=length,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=options.max_num_batched_tokens,
+        enable_prefix_caching=False,
+        threads=threads or None,
+    )
+    random = numpy.random.default_rng(options.seed)
+    count = max(options.num_prompts, seqs)
+    prompts = random.integers(0, description["vocabulary"], (count, options.input_len)).tolist()
+
+    def params(tokens: int) -> SamplingParams:
+        return SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
+
+    llm.generate(prompts[:seqs], params(min(4, options.output_len)))  # plans of the steps are made
+    best: dict[str, Any] = {}
+    for _ in range(options.repetitions):
+        begin = time.perf_counter()
+        llm.generate(prompts, params(1))
+        prefill = count * options.input_len / (time.perf_counter() - begin)
+        decode = _decode_rate(llm, prompts[:seqs], params(options.output_len))
+        served = _served(llm, prompts[: options.num_prompts], params(options.output_len))
+        for name, value in {"prefill_tokens_per_second": prefill, "decode_tokens_per_second": decode, **served}.items():
+            better = min if name.endswith(("p50", "p99")) else max
+            best[name] = better(best.get(name, value), value)
+    return {"threads": threads, "max_num_seqs": seqs, **{name: round(value, 3) for name, value in best.items()}}
+
+
+def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> float:
+    """From where all sequences write to where the first has ended."""
+    counts: dict[str, int] = {}
+    begin, at_begin, end, at_end = None, 0, 0.0, 0
+    for output in llm.stream(prompts, params):
+        counts[output.request_id] = len(output.outputs[0].token_ids)
+        now = time.perf_counter()
+        if begin is None and len(counts) == len(prompts):
+            begin, at_begin = now, sum(counts.values())
+        end, at_end = now, sum(counts.values())
+        if output.finished:
+            break
+    return (at_end - at_begin) / max(end - (begin or end), 1e-9)
+
+
+def _served(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> dict[str, float]:
+    import numpy
+
+    begin = time.perf_counter()
+    first: list[float] = []
+    between: list[float] = []
+    seen: dict[str, tuple[int, float]] = {}
+    for output in llm.stream(prompts, params):
+        now, count = time.perf_counter(), len(output.outputs[0].token_ids)
+        known = seen.get(output.request_id)
+        if known is None:
+            first.append(now - begin)
+        elif count > known[0]:  # of a step that gave several tokens each has its part
+            between += [(now - known[1]) / (count - known[0])] * (count - known[0])
+        seen[output.request_id] = (count, now)
+    took = time.perf_counter() - begin
+    written = sum(count for count, _ in seen.values())
+    made = {"output_tokens_per_second": written / took, "requests_per_second": len(prompts) / took}
+    for name, times in (("ttft", first), ("itl", between)):
+        for part in (50, 99):
+            made[f"{name}_ms_p{part}"] = 1e3 * float(numpy.percentile(times, part))
+    return made
+
+
+def _table(results: list[dict[str, Any]]) -> str:
+    rows = [list(_COLUMNS.values())]
+    for result in results:
+        rows.append([_written(result[name]) for name in _COLUMNS])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows)
+
+
+def _written(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.1f}" if value >= 10 else f"{value:.3f}"

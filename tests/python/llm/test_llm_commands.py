@@ -1,0 +1,169 @@
+"""LLM.chat, and `camshaft llm chat` and `camshaft llm bench` on a small model: what they print, where they end, and that
+Ctrl-C stops an answer alone."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import camshaft
+import pytest
+from camshaft.llm import LLM, SamplingParams
+from camshaft_cli import BINARY
+from llm_folders import write_llama
+
+tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+pytest.importorskip("jinja2", reason="jinja2 is not installed")
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}{% if loud is defined %}!{% endif %}"
+)
+VOCABULARY = 270
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("commands")
+    write_llama(path / "hf", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=None)
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=["<end>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(["<user> the engine turns <assistant>"] * 2, trainer)
+    made.post_processor = tokenizers.processors.TemplateProcessing("<end> $A", special_tokens=[("<end>", 0)])
+    made.save(str(path / "hf" / "tokenizer.json"))
+    (path / "hf" / "chat_template.jinja").write_text(TEMPLATE)
+    (path / "hf" / "additional_chat_templates").mkdir()
+    (path / "hf" / "additional_chat_templates" / "short.jinja").write_text("{{ messages[-1].content }}")
+    camshaft.llm.build(path / "hf", path / "model", cache="f32", tuning="heuristic")
+    return path / "model"
+
+
+def llm_command(*arguments, **options):
+    environment = {**os.environ, "CAMSHAFT_PYTHON": sys.executable, "PYTHONUNBUFFERED": "1"}
+    command = [str(BINARY), "llm", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, **options)
+
+
+def test_conversations_are_answered(folder):
+    llm = LLM(folder)
+    params = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
+    talk = [{"role": "system", "content": "Be."}, {"role": "user", "content": "the engine"}]
+    [output] = llm.chat(talk, params)
+    assert output.prompt == "<system>Be.\n<user>the engine\n<assistant>"
+    assert output.prompt_token_ids == llm.tokenizer.encode(output.prompt, add_special_tokens=False).ids
+    assert output.prompt_token_ids[0] != 0, "the template writes the first token, where there is one"
+    [plain] = llm.generate([output.prompt_token_ids], params)
+    assert plain.outputs[0].token_ids == output.outputs[0].token_ids
+    outputs = llm.chat([talk, talk[1:]], params)
+    assert [o.prompt for o in outputs] == [output.prompt, "<user>the engine\n<assistant>"]
+    assert outputs[0].outputs[0].text == output.outputs[0].text
+    assert llm.chat(talk, params, chat_template_kwargs={"loud": True})[0].prompt.endswith("!")
+    assert llm.chat(talk, params, chat_template="short")[0].prompt == "the engine"
+    talk.append({"role": "assistant", "content": "It turns"})
+    going_on = llm.chat(talk, params, add_generation_prompt=False, continue_final_message=True)
+    assert going_on[0].prompt.endswith("<assistant>It turns")
+    prompt = llm.chat_prompt(talk)
+    assert list(prompt) == ["prompt", "prompt_token_ids"]
+    with pytest.raises(camshaft.InvalidArgumentError, match="a conversation has one message"):
+        llm.chat([], params)
+
+
+def test_a_conversation_through_a_pipe(folder):
+    lines = "the engine\n/set temperature=0\n/undo\nthe engine\n/reset\nthe engine\n/stats\n/help\n/exit\nnever read\n"
+    ran = llm_command(
+        "chat", folder, "--system", "Be.", "--temperature", "0", "--max-tokens", "12", "--threads", "1", input=lines
+    )
+    assert ran.returncode == 0, ran.stderr
+    answers = ran.stdout.split("\n/help")[0]
+    assert re.search(r"\d+ tokens read in .* s, \d+ written, .* a second", answers)
+    params = SamplingParams(temperature=0, max_tokens=12)
+    talk = [{"role": "system", "content": "Be."}, {"role": "user", "content": "the engine"}]
+    [expected] = LLM(folder).chat(talk, params)
+    shown = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in expected.outputs[0].text)
+    assert ran.stdout.count(shown.strip("\n\ufffd")) == 3, "each time after what stood before it was taken back"
+    assert "Ctrl-C stops an answer." in ran.stdout and "> " not in answers.splitlines()[0][:2]
+
+
+def test_what_is_wrong_ends_a_conversation_through_a_pipe(folder, tmp_path):
+    for lines, message in (
+        ("/nothing\n", "there is no /nothing"),
+        ("/set colour=3\n", "/set NAME=VALUE"),
+        ("the engine " * 3000 + "\n", "max_model_len|longest|fits"),
+    ):
+        ran = llm_command("chat", folder, input=lines)
+        assert ran.returncode == 2 and re.search(message, ran.stderr), ran.stderr
+        assert "Traceback" not in ran.stderr
+    assert llm_command("chat", tmp_path, input="").returncode == 5
+    assert "--temperature" in llm_command("chat", "--help").stdout
+
+
+def test_an_interrupt_stops_the_answer_alone(folder):
+    """In a terminal: the program goes on, with what was said."""
+    master, slave = pty.openpty()
+    environment = {**os.environ, "CAMSHAFT_PYTHON": sys.executable}
+    command = [str(BINARY), "llm", "chat", str(folder), "--temperature", "2"]
+    process = subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+    )
+    os.close(slave)
+    seen = b""
+
+    def wait_for(what, seconds=60, interrupts=False):
+        """interrupts: what comes between a prompt and the waiting for keys is seen with the next key alone, by Python."""
+        nonlocal seen
+        end = time.monotonic() + seconds
+        again = time.monotonic()
+        while what not in seen:
+            assert time.monotonic() < end, seen
+            if interrupts and time.monotonic() >= again:
+                process.send_signal(signal.SIGINT)
+                again = time.monotonic() + 3
+            if select.select([master], [], [], 0.2)[0]:
+                seen += os.read(master, 65536)
+        seen = seen[seen.index(what) + len(what) :]
+
+    try:
+        wait_for(b"> ")
+        wait_for(b"> ", interrupts=True)  # at the prompt: nothing ends
+        os.write(master, b"the engine\n")
+        wait_for(b"engine\r\n")
+        while len(seen) < 8:
+            seen += os.read(master, 65536)
+        wait_for(b"\n> ", interrupts=True)
+        os.write(master, b"/stats\n")
+        wait_for(b"written")
+        wait_for(b"> ")
+        os.write(master, b"\x04")
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+def test_speed_is_measured(folder):
+    short = ("--input-len", "20", "--output-len", "6", "--num-prompts", "5", "--threads", "1")
+    ran = llm_command("bench", folder, *short, "--max-num-seqs", "1", "3", "--json")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert (found["device"], found["weights"], found["input_len"], len(found["results"])) == ("cpu", "f32", 20, 2)
+    for result, seqs in zip(found["results"], (1, 3)):
+        assert result["max_num_seqs"] == seqs and all(value > 0 for value in result.values())
+        assert result["ttft_ms_p50"] <= result["ttft_ms_p99"] and result["itl_ms_p50"] <= result["itl_ms_p99"]
+    table = llm_command("bench", folder, *short, "--max-num-seqs", "2").stdout.splitlines()
+    assert len(table) == 2 and "prefill tok/s" in table[0] and len({len(line) for line in table}) == 1
+    for wrong in (("--input-len", "0"), ("--output-len", "1"), ("--input-len", "6000")):
+        ran = llm_command("bench", folder, *wrong)
+        assert ran.returncode == 2 and "camshaft: error" in ran.stderr and "Traceback" not in ran.stderr
