@@ -61,6 +61,35 @@ def write_llama(folder, tensors=None, seed=0, **changes):
     return folder
 
 
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}{% if loud is defined %}!{% endif %}"
+)
+
+
+def write_chat_llama(folder, vocabulary=270):
+    """A Llama that has a tokenizer of bytes and their pairs, and chat templates."""
+    import tokenizers
+
+    write_llama(folder, vocab_size=vocabulary, max_position_embeddings=4096, eos_token_id=None)
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=["<end>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(["<user> the engine turns <assistant>"] * 2, trainer)
+    made.post_processor = tokenizers.processors.TemplateProcessing("<end> $A", special_tokens=[("<end>", 0)])
+    made.save(str(folder / "tokenizer.json"))
+    (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    (folder / "additional_chat_templates").mkdir(exist_ok=True)
+    (folder / "additional_chat_templates" / "short.jinja").write_text("{{ messages[-1].content }}")
+    return folder
+
+
 def llama_logits(config, tensors, ids):
     """[tokens, vocabulary] in fp64, of one sequence."""
     w = {name: value.astype(np.float64) for name, value in tensors.items()}

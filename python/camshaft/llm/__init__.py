@@ -11,6 +11,7 @@ from camshaft.llm._llm import LLM
 from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._structured_outputs import StructuredOutputsParams
+from camshaft.llm._tool_calls import ToolCallStream, parse_tool_calls, tool_choice_schema
 
 __all__ = [
     "LLM",
@@ -19,6 +20,9 @@ __all__ = [
     "RequestOutput",
     "SamplingParams",
     "StructuredOutputsParams",
+    "ToolCallStream",
     "build",
     "network",
+    "parse_tool_calls",
+    "tool_choice_schema",
 ]

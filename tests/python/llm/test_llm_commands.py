@@ -14,38 +14,17 @@ import time
 import camshaft
 import pytest
 from camshaft.llm import LLM, SamplingParams
-from camshaft_cli import BINARY
-from llm_folders import write_llama
+from camshaft_cli import BINARY, ROOT
+from llm_folders import write_chat_llama
 
-tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
-
-TEMPLATE = (
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}{% if loud is defined %}!{% endif %}"
-)
-VOCABULARY = 270
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("commands")
-    write_llama(path / "hf", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=None)
-    made = tokenizers.Tokenizer(tokenizers.models.BPE())
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=["<end>"],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    made.train_from_iterator(["<user> the engine turns <assistant>"] * 2, trainer)
-    made.post_processor = tokenizers.processors.TemplateProcessing("<end> $A", special_tokens=[("<end>", 0)])
-    made.save(str(path / "hf" / "tokenizer.json"))
-    (path / "hf" / "chat_template.jinja").write_text(TEMPLATE)
-    (path / "hf" / "additional_chat_templates").mkdir()
-    (path / "hf" / "additional_chat_templates" / "short.jinja").write_text("{{ messages[-1].content }}")
+    write_chat_llama(path / "hf")
     camshaft.llm.build(path / "hf", path / "model", cache="f32", tuning="heuristic")
     return path / "model"
 
@@ -167,3 +146,16 @@ def test_speed_is_measured(folder):
     for wrong in (("--input-len", "0"), ("--output-len", "1"), ("--input-len", "6000")):
         ran = llm_command("bench", folder, *wrong)
         assert ran.returncode == 2 and "camshaft: error" in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_code_of_the_page(folder, monkeypatch):
+    """docs/llm_chat.md: each block runs on a model that is there."""
+    pytest.importorskip("llguidance", reason="llguidance is not installed")
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/llm_chat.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    (folder.parent / "build").mkdir()
+    (folder.parent / "build" / "chat").symlink_to(folder)
+    monkeypatch.chdir(folder.parent)
+    names = {}
+    for block in blocks:
+        exec(block, names)
