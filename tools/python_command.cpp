@@ -32,7 +32,8 @@ constexpr PythonCommand commands[] = {
     {"convert", "Build an engine as a job, with a report of what was done and what would gain"},
     {"optimize", "Build in several precisions, measure them, and keep the fastest that is accurate enough"},
     {"benchmark", "Measure engines beside ONNX Runtime, OpenVINO and PyTorch: table, JSON and picture"},
-    {"llm", "Build engines of language models from Hugging Face folders, talk to them, and measure them", "camshaft.llm.__main__", "llm"},
+    {"llm", "Build engines of language models from Hugging Face folders, talk to them, and measure them",
+     "camshaft.llm.__main__", "llm"},
 };
 
 // What Python runs, with the module and the extra before the arguments. The working folder, which -c would search

@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> None:
         speculative_config={"num_speculative_tokens": guesses} if guesses else None,
         threads=options.threads,
     )
-    given = {name: value for name in _SAMPLING if (value := getattr(options, name)) is not None}
+    given: dict[str, Any] = {name: value for name in _SAMPLING if (value := getattr(options, name)) is not None}
     params = SamplingParams(**{"temperature": 0.7, "max_tokens": None, **given}, stop=options.stop)
     if hasattr(sys.stdout, "reconfigure"):  # what a locale cannot write is no end of a conversation
         sys.stdout.reconfigure(errors="replace")
@@ -146,10 +146,9 @@ class Chat:
         name = name.strip().lstrip("-").replace("-", "_")
         if not separator or name not in _SAMPLING:
             raise InvalidArgumentError(f"/set NAME=VALUE, with a name of {', '.join(_SAMPLING)}")
-        kind = _SAMPLING[name][0]
-        default = {field.name: field.default for field in dataclasses.fields(SamplingParams)}[name]
-        unset = None if name == "max_tokens" else default
-        self._params = dataclasses.replace(self._params, **{name: kind(value) if value.strip() else unset})
+        unset = None if name == "max_tokens" else getattr(SamplingParams(), name)
+        changes: dict[str, Any] = {name: _SAMPLING[name][0](value) if value.strip() else unset}
+        self._params = dataclasses.replace(self._params, **changes)
 
     def _begin(self, system: str | None) -> None:
         self._system = system

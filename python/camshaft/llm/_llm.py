@@ -311,10 +311,11 @@ class LLM:
         if not isinstance(params, SamplingParams):
             raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {params!r}")
         guided = params.structured_outputs
-        shown = None
+        shown: str | None = None
         if isinstance(prompt, Mapping):
             shown, prompt = _parts_of(prompt)
         tokenizer = self.tokenizer if isinstance(prompt, str) or params.detokenize or guided else None
+        text: str | None
         if isinstance(prompt, str):
             if tokenizer is None:
                 raise InvalidArgumentError(
