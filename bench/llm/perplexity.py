@@ -8,12 +8,13 @@ fp32; and how many tokens a step gives with guesses of n-grams, on text that rep
 import argparse
 import json
 import math
+import os
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT / "scripts"), os.environ.get("CAMSHAFT_PYTHON_MODULE", str(ROOT / "build/release/python"))]
 
 if __name__ == "__main__":
     import project_python
