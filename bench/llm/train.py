@@ -16,7 +16,7 @@ import numpy as np
 import tokenizers
 import torch
 from corpus import documents
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
 
@@ -136,11 +136,9 @@ def tokenizer_of(texts):
     return made
 
 
-def train(ids, steps, batch, length, rate, seed):
-    """Of a text that lies one behind the other; prints the loss on the way."""
-    torch.manual_seed(seed)
+def train(model, ids, steps, batch, length, rate, seed):
+    """By a text that lies one behind the other; prints the loss on the way."""
     random = np.random.default_rng(seed)
-    model = Model()
     print(
         f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} million weights, {len(ids) / 1e6:.2f} million tokens"
     )
@@ -163,7 +161,6 @@ def train(ids, steps, batch, length, rate, seed):
         mean = loss.item() if mean is None else 0.95 * mean + 0.05 * loss.item()
         if step % 50 == 49 or step == steps - 1:
             print(f"step {step + 1}/{steps}: loss {mean:.3f}, {time.monotonic() - begin:.0f} s", flush=True)
-    return model
 
 
 def main():
@@ -175,12 +172,20 @@ def main():
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--megabytes", type=float, default=24, help="of text, at most")
+    parser.add_argument("--resume", action="store_true", help="go on with the folder's model; with another --seed")
     options = parser.parse_args()
     texts, held_out = documents(int(options.megabytes * 1e6))
-    tokenizer = tokenizer_of(texts)
-    ids = np.concatenate([[0, *encoding.ids] for encoding in tokenizer.encode_batch(texts)]).astype(np.int32)
-    model = train(ids, options.steps, options.batch, options.length, options.rate, options.seed)
     folder = options.folder
+    torch.manual_seed(options.seed)
+    model = Model()
+    if options.resume:
+        tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        weights = load_file(folder / "model.safetensors")
+        model.load_state_dict({name.removeprefix("model."): weight for name, weight in weights.items()})
+    else:
+        tokenizer = tokenizer_of(texts)
+    ids = np.concatenate([[0, *encoding.ids] for encoding in tokenizer.encode_batch(texts)]).astype(np.int32)
+    train(model, ids, options.steps, options.batch, options.length, options.rate, options.seed)
     folder.mkdir(parents=True, exist_ok=True)
     save_file(
         {f"model.{name}": p.detach().contiguous() for name, p in model.named_parameters()}, folder / "model.safetensors"
