@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import weakref
 
 import camshaft
@@ -229,9 +230,12 @@ def test_a_loop_that_leaves_ends_its_request(llm):
     asyncio.run(leave())
     assert llm.statistics()["running"] == llm.statistics()["waiting"] == 0
 
+    def slow(tokens):  # or the text may have ended before its reader has seen two tokens
+        time.sleep(0.02)
+
     async def named():
         results = []
-        async for output in llm.generate_async([1, 2], greedy(120), "mine"):
+        async for output in llm.generate_async([1, 2], greedy(120, token_mask=slow), "mine"):
             if len(output.outputs[0].token_ids) == 2:
                 await asyncio.get_running_loop().run_in_executor(None, llm.abort, "mine")
             results.append(output)
