@@ -1,7 +1,7 @@
 """A small decoder of the Llama family, trained on Debian's documentation, as a Hugging Face folder: a model without a
 download, whose perplexity and text mean something.
 
-    python bench/llm/train.py build/llm/debian --steps 1500      # needs torch, tokenizers, safetensors
+    python bench/llm/train.py build/llm/debian      # needs torch, tokenizers, safetensors; some minutes of two cores
     camshaft llm build build/llm/debian -o build/llm/debian-int8 --weights int8
 
 It writes config.json, model.safetensors, tokenizer.json, a chat template, and held_out.txt for perplexity.py."""
@@ -166,12 +166,12 @@ def train(model, ids, steps, batch, length, rate, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="to write")
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--length", type=int, default=256)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--megabytes", type=float, default=24, help="of text, at most")
+    parser.add_argument("--megabytes", type=float, default=8, help="of text, at most")
     parser.add_argument("--resume", action="store_true", help="go on with the folder's model; with another --seed")
     options = parser.parse_args()
     texts, held_out = documents(int(options.megabytes * 1e6))
