@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import json
+import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jinja2
@@ -21,6 +23,7 @@ MOST_TURNS = 200_000
 MOST_SECONDS = 5.0
 #: Characters of a text, or items of a list, that operators make.
 MOST_LENGTH = 1 << 24
+_WIDE_FIELD = re.compile(r"(?:%[-+ #0]*\d*\.?|\{[^{}]*)\d{7}")  # of a format, by a number in it
 
 
 class TemplateBudgetError(Exception):
@@ -31,11 +34,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
     """Transformers' environment, with a budget: its templates are read as they are there."""
 
     # Of constants these would be computed while the template is read.
-    intercepted_binops = frozenset(["*", "**"])
+    intercepted_binops = frozenset(["*", "**", "%"])
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
         self.filters["tojson"] = _tojson
+        for name in ("batch", "center", "format", "indent", "join", "replace", "slice", "wordwrap"):
+            self.filters[name] = _checked(name, self.filters[name])
         self.globals["raise_exception"] = _raise_exception
         self.globals["strftime_now"] = _strftime_now
         self._spent = threading.local()
@@ -67,12 +72,49 @@ class Sandbox(ImmutableSandboxedEnvironment):
                         raise TemplateBudgetError(f"it has made a text or a list of more than {MOST_LENGTH} items")
             if isinstance(left, int) and isinstance(right, int):
                 _check_bits(left.bit_length() + right.bit_length())
+        elif operator == "%":
+            _check_growth("format", left, list(right) if isinstance(right, tuple) else [right])
         elif isinstance(left, int) and isinstance(right, int):
             _check_bits(left.bit_length() * max(right, 0))
         return super().call_binop(context, operator, left, right)
 
+    def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        method = getattr(function, "__wrapped__", function)  # the sandbox has wrapped `format`
+        owner = getattr(method, "__self__", None)
+        if isinstance(owner, str):
+            _check_growth(method.__name__, owner, [*args, *kwargs.values()])
+        return super().call(context, function, *args, **kwargs)
+
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         return _Metered().visit(super()._parse(source, name, filename))
+
+
+def _check_growth(name: str, text: Any, arguments: list[Any]) -> None:
+    """Before a method of a text, or a filter, makes something large of something small."""
+    too_large = any(isinstance(each, int) and abs(each) > MOST_LENGTH for each in arguments)
+    if name in ("format", "format_map"):
+        too_large = too_large or (isinstance(text, str) and _WIDE_FIELD.search(text) is not None)
+    elif name == "replace" and isinstance(text, str) and len(arguments) >= 2:
+        old, new = str(arguments[0]), str(arguments[1])
+        too_large = too_large or text.count(old) * len(new) > MOST_LENGTH
+    elif name == "join" and arguments:  # a text of a list, or a list by a text
+        items, separator = (arguments[0], text) if isinstance(text, str) else (text, str(arguments[0]))
+        if hasattr(items, "__len__"):
+            too_large = too_large or len(items) * len(separator) > MOST_LENGTH
+        else:
+            too_large = too_large or len(separator) > 1024
+    if too_large:
+        raise TemplateBudgetError(f"{name} would make a text or a list of more than {MOST_LENGTH} items")
+
+
+def _checked(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(filter)  # with what it says of the arguments that Jinja2 passes
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = [each for each in args if not isinstance(each, (nodes.EvalContext, jinja2.Environment))]
+        _check_growth(name, given[0] if given else None, [*given[1:], *kwargs.values()])
+        return filter(*args, **kwargs)
+
+    return checked
 
 
 def _check_bits(bits: int) -> None:

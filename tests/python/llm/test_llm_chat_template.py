@@ -231,6 +231,19 @@ def test_forms_of_the_interface(tmp_path):
         "{% set ns = namespace(x=3) %}{% for a in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
         "{{ range(1000000) | list }}",
         "{% for a in [[]] recursive %}{{ loop([[]]) }}{% endfor %}",
+        "{{ '%2000000000d' % 1 }}{{ '%*d' % (2000000000, 1) }}",
+        "{{ '%*d' % (2000000000, 1) }}",
+        "{{ '%2000000000d' | format(1) }}",
+        "{{ '{:2000000000}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 2000000000) }}",
+        "{{ 'a'.ljust(2000000000) }}{{ 'a' | center(2000000000) }}",
+        "{{ 'a' | center(2000000000) }}",
+        "{{ 'a\na' | indent(2000000000) }}",
+        "{% set x = 'a' * 1000000 %}{{ x | replace('a', x) }}",
+        "{% set x = 'a' * 1000000 %}{{ x.replace('a', x) }}",
+        "{% set x = 'a' * 1000000 %}{{ x | list | join(x) }}",
+        "{% set x = 'a' * 1000000 %}{{ x.join(x) }}",
+        "{{ [1] | batch(2000000000, 0) | list }}",
         "{% set take_turn = 1 %}{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
     ],
 )
@@ -267,6 +280,21 @@ def test_broken_files(tmp_path):
     (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidModelError, match="no text in UTF-8"):
         ChatTemplate(tmp_path)
+
+
+def test_operations_within_the_budget(tmp_path):
+    template = ChatTemplate(
+        folder_of(
+            tmp_path,
+            "{{ '%05.1f|%s' % (1.5, 'a') }}{{ 7 % 4 }}{{ 'x' | center(5) }}{{ ['a', 'b'] | join(', ') }}"
+            "{{ 'aXa' | replace('X', 'YY') }}{{ 'a b'.split(' ') | join('-') }}{{ '{}-{:>3} 12345678'.format(1, 2) }}"
+            "{{ ', '.join(['a', 'b']) }}{{ 'ab'.replace('a', 'c') }}{{ 'a\nb' | indent(2) }}{{ messages | length }}"
+            "{{ messages | map(attribute='role') | join(';') }}{{ [1, 2, 3] | batch(2) | list }}{{ 'ab'.startswith('a') }}",
+        )
+    )
+    assert template.render(CONVERSATIONS["one"]) == (
+        "001.5|a3  x  a, baYYaa-b1-  2 12345678a, bcba\n  b1user[[1, 2], [3]]True"
+    )
 
 
 def test_threads_have_budgets_of_their_own(tmp_path):
