@@ -44,8 +44,8 @@ class Backend {
   virtual void retire() noexcept {}
 };
 
-/// By the configuration's backend or platform, or by the file that is there: model.plan, model.onnx, model.py. Fills in
-/// backend, platform and default_model_filename. Throws ServerError.
+/// By the configuration's backend or platform, or by the file that is there: model.plan, model.onnx, model.py,
+/// llm.json. Fills in backend, platform and default_model_filename. Throws ServerError.
 std::unique_ptr<Backend> open_backend(const ModelSource& source, ModelConfig& config);
 
 }  // namespace camshaft::server

@@ -2,6 +2,7 @@
 
 #include "server/http/http_status.h"
 #include "server/http/model_routes.h"
+#include "server/http/openai_reply.h"
 #include "server/http/server_routes.h"
 #include "server/http/status_page.h"
 
@@ -54,9 +55,14 @@ HttpReply answer_route(Server& server, const HttpExchange& exchange, const Route
       return status_page();
     case RouteKind::status_data:
       return status_data(server);
+    case RouteKind::openai_models:
+      return openai_models(server);
+    case RouteKind::openai_model:
+      return openai_model(server, route.model);
     case RouteKind::infer:
     case RouteKind::generate:
     case RouteKind::generate_stream:
+    case RouteKind::openai_call:
       break;
   }
   return error_reply(404, "Not Found");
@@ -81,6 +87,12 @@ HttpApi::HttpApi(Server& server, HttpService& service)
       tokens_(service.options.token_file.empty() ? BearerTokens() : BearerTokens(service.options.token_file)) {}
 
 std::optional<HttpReply> HttpApi::gate(const HttpExchange& exchange) {
+  std::optional<HttpReply> refusal = refusal_of(exchange);
+  if (refusal && is_openai_path(exchange.target())) refusal = as_openai_error(std::move(*refusal));
+  return refusal;
+}
+
+std::optional<HttpReply> HttpApi::refusal_of(const HttpExchange& exchange) {
   const std::optional<Route> route = parse_route(exchange.target());
   const bool page = route && (route->kind == RouteKind::status_page || route->kind == RouteKind::status_data);
   if (!route || (page && !service_.options.status_page)) return error_reply(404, "Not Found");
@@ -110,6 +122,8 @@ void HttpApi::handle(const std::shared_ptr<HttpExchange>& exchange) {
       return call_generate(infer_, exchange, route, false);
     case RouteKind::generate_stream:
       return call_generate(infer_, exchange, route, true);
+    case RouteKind::openai_call:
+      return call_openai(infer_, exchange, route);
     case RouteKind::live:
     case RouteKind::ready:
       return exchange->send(answer_route(server_, *exchange, route, {}));
@@ -123,7 +137,8 @@ void HttpApi::handle(const std::shared_ptr<HttpExchange>& exchange) {
       const Bytes body = plain_body(infer_, *exchange);
       reply = answer_route(server_, *exchange, route, text_of(body));
     } catch (...) {
-      reply = error_reply(current_exception_status());
+      const Status status = current_exception_status();
+      reply = is_openai_path(exchange->target()) ? openai_error(status) : error_reply(status);
     }
     exchange->post([exchange, reply = std::move(reply)]() mutable { exchange->send(std::move(reply)); });
   };

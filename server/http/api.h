@@ -17,6 +17,8 @@ class HttpApi final : public HttpHandler {
   void handle(const std::shared_ptr<HttpExchange>& exchange) override;
 
  private:
+  std::optional<HttpReply> refusal_of(const HttpExchange& exchange);
+
   Server& server_;
   HttpService& service_;
   InferContext infer_;

@@ -1,4 +1,4 @@
-// Inferences over HTTP: infer, generate and generate_stream.
+// Inferences over HTTP: infer, generate, generate_stream, and what OpenAI's interface has.
 #pragma once
 
 #include <memory>
@@ -24,6 +24,8 @@ void call_infer(InferContext& context, const std::shared_ptr<HttpExchange>& exch
 /// `stream`: each response is an event of its own.
 void call_generate(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route,
                    bool stream);
+/// The body as it is goes to the language model that it names, whose responses are the reply or the events of a stream.
+void call_openai(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route);
 
 /// The body as it is after Content-Encoding.
 Bytes plain_body(InferContext& context, const HttpExchange& exchange);

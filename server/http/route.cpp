@@ -90,6 +90,24 @@ std::optional<Route> route_of_memory(const std::vector<std::string_view>& parts,
   return route;
 }
 
+// /v1/models[/NAME], /v1/chat/completions, /v1/completions, /v1/embeddings: OpenAI's
+std::optional<Route> route_of_openai(const std::vector<std::string_view>& parts) {
+  if (parts.size() == 2 && parts[1] == "models") return Route{RouteKind::openai_models, Api::metadata};
+  if (parts.size() == 3 && parts[1] == "models" && !parts[2].empty()) {
+    Route route{RouteKind::openai_model, Api::metadata};
+    route.model = name_of(parts[2]);
+    return route;
+  }
+  Route route{RouteKind::openai_call, Api::inference, false, true};
+  if (parts.size() == 3 && parts[1] == "chat" && parts[2] == "completions")
+    route.action = "chat/completions";
+  else if (parts.size() == 2 && (parts[1] == "completions" || parts[1] == "embeddings"))
+    route.action = parts[1];
+  else
+    return std::nullopt;
+  return route;
+}
+
 }  // namespace
 
 std::string percent_decoded(std::string_view text) {
@@ -109,11 +127,15 @@ std::string percent_decoded(std::string_view text) {
   return decoded;
 }
 
+bool is_openai_path(std::string_view target) {
+  return target.starts_with("/v1/");
+}
+
 std::optional<Route> parse_route(std::string_view target) {
   target = target.substr(0, target.find_first_of("?#"));
   if (target == "/") return Route{RouteKind::status_page, Api::statistics};
   if (target == "/status.json") return Route{RouteKind::status_data, Api::statistics};
-  if (target.substr(0, 3) != "/v2") return std::nullopt;
+  if (target.substr(0, 3) != "/v2" && !is_openai_path(target)) return std::nullopt;
   std::vector<std::string_view> parts;  // "v2", …
   for (size_t begin = 1; begin <= target.size();) {
     const size_t end = std::min(target.find('/', begin), target.size());
@@ -121,6 +143,7 @@ std::optional<Route> parse_route(std::string_view target) {
     begin = end + 1;
   }
   if (parts.size() > 1 && parts.back().empty()) parts.pop_back();  // a '/' at the end
+  if (parts[0] == "v1") return route_of_openai(parts);
   if (parts[0] != "v2") return std::nullopt;
   if (parts.size() == 1) return Route{RouteKind::server_metadata, Api::metadata};
   if (parts[1] == "health" && parts.size() == 3 && parts[2] == "live") return Route{RouteKind::live, Api::health};

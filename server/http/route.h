@@ -29,6 +29,9 @@ enum class RouteKind {
   logging,
   status_page,
   status_data,
+  openai_models,
+  openai_model,
+  openai_call,
 };
 
 struct Route {
@@ -37,8 +40,12 @@ struct Route {
   bool get = true, post = false;         ///< the methods that it has
   std::string model = {}, version = {};  ///< empty: all models, the version that the model's policy takes
   std::string repository = {};           ///< that the path names
-  std::string region = {}, action = {};  ///< of shared memory: "status", "register", "unregister"
+  /// Of shared memory: "status", "register", "unregister"; of OpenAI's calls what is asked for: "chat/completions".
+  std::string region = {}, action = {};
 };
+
+/// Whether a path is one of OpenAI's interface, whose errors have a form of their own.
+bool is_openai_path(std::string_view target);
 
 /// Nothing for a path that means nothing. Throws ServerError(invalid_argument) for '%' without two digits behind it,
 /// and for names with '/', '\', a control character, or that are "." or "..".

@@ -1,4 +1,4 @@
-"""`camshaft llm build | chat | bench`, and `python -m camshaft.llm` with the same arguments."""
+"""`camshaft llm build | chat | bench | serve`, and `python -m camshaft.llm` with the same arguments."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, ENGINE
 from camshaft.llm._layers import WEIGHT_TYPES
 from camshaft.llm._network import CACHE_TYPES
+from camshaft.llm._serve_command import add_serve
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -82,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_build)
     add_chat(commands)
     add_bench(commands)
+    add_serve(commands)
     return parser
 
 

@@ -76,11 +76,29 @@ json auto_completed(const PythonModel& model, const json& config) {
   return answer.at("config");
 }
 
+/// A language model takes the body of a call of OpenAI's interface, and answers with the reply or with events.
+void complete_language_model(ModelConfig& config) {
+  if (config.input().empty()) {
+    inference::ModelInput& input = *config.add_input();
+    input.set_name("request");
+    input.set_data_type(inference::TYPE_STRING);
+    input.add_dims(1);
+  }
+  if (config.output().empty()) {
+    inference::ModelOutput& output = *config.add_output();
+    output.set_name("response");
+    output.set_data_type(inference::TYPE_STRING);
+    output.add_dims(1);
+  }
+  config.mutable_model_transaction_policy()->set_decoupled(true);
+}
+
 }  // namespace
 
 PythonBackend::PythonBackend(const ModelSource& source, const ModelConfig& config)
     : version_(source.version),
       strict_(source.options.strict_config),
+      language_(config.backend() == "llm"),
       statistics_(source.statistics),
       models_(source.models) {
   model_.name = source.name;
@@ -89,11 +107,15 @@ PythonBackend::PythonBackend(const ModelSource& source, const ModelConfig& confi
   model_.file = std::filesystem::absolute(model_.file);
   model_.version_folder = std::filesystem::absolute(source.version_folder);
   model_.python = find_python(python_environment_of(source, config));
+  // Its folder has no code: that is the worker's own, over the package camshaft.
+  if (language_) model_.file = model_.python.worker->path() / "camshaft_language_model.py";
   model_.patience = patience_of(source.options.backend_config);
 }
 
 void PythonBackend::complete(ModelConfig& config) {
-  if (!strict_) {
+  if (language_) {
+    complete_language_model(config);
+  } else if (!strict_) {
     const std::string given = model_config_json(config);
     const json completed = auto_completed(model_, json::parse(given));
     if (completed != json::parse(given)) config = parse_model_config_json(completed.dump());

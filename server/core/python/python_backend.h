@@ -1,4 +1,4 @@
-// Models written in Python: model.py with a class TritonPythonModel.
+// Models written in Python: model.py with a class TritonPythonModel; and language models, which have one of ours.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class PythonBackend : public Backend {
  private:
   PythonModel model_;
   int64_t version_;
-  bool strict_;
+  bool strict_, language_;
   ModelStatistics& statistics_;
   ModelManager& models_;
   std::vector<PythonInstance*> instances_;  ///< the scheduler's, which ends them before this ends

@@ -188,6 +188,16 @@ void PythonInstance::handle(const std::shared_ptr<PythonLink>& link, const json&
       cancelled = found != taken_.end() && found->second->request.cancellation.cancelled();
     }
     link->send({{"op", "answer"}, {"call", message.at("call")}, {"error", nullptr}, {"value", cancelled}});
+  } else if (op == "which_cancelled") {
+    json cancelled = json::array();
+    {
+      const std::lock_guard lock(mutex_);
+      for (const json& number : message.at("requests")) {
+        const auto found = taken_.find(number.get<uint64_t>());
+        if (found == taken_.end() || found->second->request.cancellation.cancelled()) cancelled.push_back(number);
+      }
+    }
+    link->send({{"op", "answer"}, {"call", message.at("call")}, {"error", nullptr}, {"value", std::move(cancelled)}});
   } else if (!calls_.handle(link, message)) {
     throw ServerError(StatusCode::internal, "sent a message '" + op + "' that the server does not know");
   }

@@ -30,6 +30,7 @@ std::shared_ptr<const TemporaryFolder> worker_folder() {
   folder->write("camshaft_worker.py", std::string(python_worker::camshaft_worker_py));
   folder->write("camshaft_channel.py", std::string(python_worker::camshaft_channel_py));
   folder->write("camshaft_tensors.py", std::string(python_worker::camshaft_tensors_py));
+  folder->write("camshaft_language_model.py", std::string(python_worker::camshaft_language_model_py));
   folder->write("triton_python_backend_utils.py", std::string(python_worker::triton_python_backend_utils_py));
   kept = folder;
   return folder;

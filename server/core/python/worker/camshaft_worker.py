@@ -36,6 +36,11 @@ class Worker:
             raise self._utils.TritonModelException(answer["error"])
         return answer
 
+    def which_cancelled(self, requests):
+        """Those whose clients are gone, of many in one question."""
+        numbers = self.ask({"op": "which_cancelled", "requests": [request._number for request in requests]})["value"]
+        return [request for request in requests if request._number in set(numbers)]
+
     def infer(self, request):
         """A queue of what comes of a request of another model."""
         responses = queue.SimpleQueue()
@@ -105,8 +110,11 @@ class Worker:
 
     def _load(self, message):
         self.version_folder = message["version_folder"]
-        for folder in (message["model_folder"], self.version_folder):
-            sys.path.insert(0, folder)
+        if os.path.dirname(message["file"]) != os.path.dirname(
+            os.path.abspath(__file__)
+        ):  # a language model has no code
+            for folder in (message["model_folder"], self.version_folder):
+                sys.path.insert(0, folder)
         import triton_python_backend_utils as utils
 
         self._utils = utils

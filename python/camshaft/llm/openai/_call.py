@@ -1,0 +1,89 @@
+"""What completions and chat completions have in common: prompts go in, and a reply or the chunks of a stream come out."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from camshaft.llm._outputs import CompletionOutput, RequestOutput
+from camshaft.llm._sampling_params import SamplingParams
+from camshaft.llm.openai._errors import RequestError
+
+
+class Call:
+    """prefix, kind, chunk_kind: of the reply's id and of its "object"."""
+
+    prefix, kind, chunk_kind = "", "", ""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.id = self.prefix + uuid.uuid4().hex
+        self.created = int(time.time())
+        self.prompts: list[dict[str, Any]] = []
+        self.params = SamplingParams()
+        self.priority = 0
+        self.is_stream = self.include_usage = False
+
+    def choice(self, prompt: int, output: RequestOutput, sample: CompletionOutput) -> dict[str, Any]:
+        """Of a reply."""
+        raise NotImplementedError
+
+    def first_deltas(self, index: int) -> list[dict[str, Any]]:
+        """Choices of chunks in front of a sample's text."""
+        return []
+
+    def deltas(self, prompt: int, output: RequestOutput, sample: CompletionOutput) -> list[dict[str, Any]]:
+        """Choices of chunks with what is new since the last time."""
+        raise NotImplementedError
+
+    def index_of(self, prompt: int, sample: CompletionOutput) -> int:
+        return prompt * self.params.n + sample.index
+
+    def reply(self, outputs: Sequence[RequestOutput]) -> dict[str, Any]:
+        choices = []
+        for prompt, output in enumerate(outputs):
+            for sample in output.outputs:
+                check_sample(sample)
+                choices.append(self.choice(prompt, output, sample))
+        return {**self._head(self.kind), "choices": choices, "usage": self.usage(outputs)}
+
+    def chunk(self, choice: dict[str, Any]) -> dict[str, Any]:
+        usage = {"usage": None} if self.include_usage else {}
+        return {**self._head(self.chunk_kind), "choices": [choice], **usage}
+
+    def usage_chunk(self, outputs: Sequence[RequestOutput]) -> dict[str, Any]:
+        return {**self._head(self.chunk_kind), "choices": [], "usage": self.usage(outputs)}
+
+    def usage(self, outputs: Sequence[RequestOutput]) -> dict[str, int]:
+        prompt = sum(len(output.prompt_token_ids) for output in outputs)
+        completion = sum(self.completion_tokens(sample) for output in outputs for sample in output.outputs)
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+    def completion_tokens(self, sample: CompletionOutput) -> int:
+        return len(sample.token_ids)
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+
+def check_sample(sample: CompletionOutput) -> None:
+    if sample.finish_reason == "error":
+        raise RequestError(sample.error or "the model failed", status=500)
+
+
+class Progress:
+    """How much of a sample was shown."""
+
+    def __init__(self) -> None:
+        self.characters = self.tokens = 0
+        self.finished = False
+
+    def text(self, text: str) -> str:
+        new, self.characters = text[self.characters :], max(self.characters, len(text))
+        return new
+
+    def token_range(self, sample: CompletionOutput) -> slice:
+        new, self.tokens = slice(self.tokens, len(sample.token_ids)), len(sample.token_ids)
+        return new

@@ -1,0 +1,74 @@
+"""The messages of a conversation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from camshaft.llm.openai._body import Body
+from camshaft.llm.openai._errors import RequestError
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content", "reasoning")
+
+
+def read_messages(body: Body) -> tuple[list[dict[str, Any]], int]:
+    """For the chat template, and how many characters they have."""
+    given = body.objects("messages")
+    if not given:
+        raise RequestError("'messages' has one message or more", "messages")
+    characters = 0
+    messages = []
+    for place, values in enumerate(given):
+        where = f"messages[{place}]"
+        if unknown := next((name for name in values if name not in _FIELDS and values[name] is not None), None):
+            raise RequestError(
+                f"'{where}' has a field that no message has: '{unknown[:80]}'", f"{where}.{unknown[:80]}"
+            )
+        message = {name: value for name, value in values.items() if value is not None and name != "refusal"}
+        role = message.get("role")
+        if role not in _ROLES:
+            raise RequestError(f"'{where}.role' is one of {', '.join(_ROLES)}", f"{where}.role")
+        if role == "developer":  # the name that OpenAI's later models have for it
+            message["role"] = "system"
+        if "tool_calls" in message:
+            characters += _check_tool_calls(message["tool_calls"], f"{where}.tool_calls")
+        if "content" in message:
+            message["content"], count = _content(message["content"], f"{where}.content")
+            characters += count
+        elif "tool_calls" not in message:
+            raise RequestError(f"'{where}' has no content", f"{where}.content")
+        messages.append(message)
+    return messages, characters
+
+
+def _content(content: Any, where: str) -> tuple[Any, int]:
+    if isinstance(content, str):
+        return content, len(content)
+    if not isinstance(content, list):
+        raise RequestError(f"'{where}' is a text or a list of parts", where)
+    parts = []
+    for place, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind not in ("text", "refusal"):
+            shown = str(kind)[:40]
+            raise RequestError(
+                f"'{where}[{place}]' is of the type '{shown}': this model reads text alone", f"{where}[{place}]"
+            )
+        text = part.get(kind)
+        if not isinstance(text, str):
+            raise RequestError(f"'{where}[{place}].{kind}' is no text", f"{where}[{place}].{kind}")
+        parts.append({"type": "text", "text": text})
+    return parts, sum(len(part["text"]) for part in parts)
+
+
+def _check_tool_calls(calls: Any, where: str) -> int:
+    if not isinstance(calls, list):
+        raise RequestError(f"'{where}' is a list", where)
+    characters = 0
+    for place, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, dict) else None
+        values = [function.get(name) for name in ("name", "arguments")] if isinstance(function, dict) else [None]
+        if not all(isinstance(value, str) for value in values):
+            raise RequestError(f"'{where}[{place}].function' has a name and arguments, which are texts", where)
+        characters += sum(map(len, values))
+    return characters

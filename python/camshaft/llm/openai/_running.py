@@ -1,0 +1,70 @@
+"""The requests of one call while the model runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+from camshaft.llm._llm import LLM
+from camshaft.llm._outputs import RequestOutput
+from camshaft.llm._requests import Request
+from camshaft.llm.openai._call import Call
+
+
+class Running:
+    """Outputs have all of the text so far: of several that came since the last look the newest counts, so that a slow reader
+    makes no queue."""
+
+    def __init__(self, llm: LLM, loop: asyncio.AbstractEventLoop) -> None:
+        self._llm, self._loop = llm, loop
+        self._latest: dict[int, RequestOutput | BaseException] = {}
+        self._changed = asyncio.Event()
+        self._lock = threading.Lock()
+        self._requests: list[Request] = []
+        self._is_ended = False  # maybe before all of it was begun
+
+    def start(self, call: Call) -> None:
+        """Not on the loop: it may wait for a step. Raises what is wrong with the call."""
+        for place, prompt in enumerate(call.prompts):
+            with self._lock:
+                if self._is_ended:
+                    return
+                self._requests.append(
+                    self._llm._add(prompt, call.params, call.priority, self._callback(place), call.is_stream, call.id)
+                )
+            self._llm._start_thread()
+
+    def end(self) -> None:
+        """Likewise: what runs of it ends."""
+        with self._lock:
+            self._is_ended = True
+            self._llm._abort([request for request in self._requests if not request.finished])
+
+    async def outputs(self) -> AsyncIterator[tuple[int, RequestOutput]]:
+        left = len(self._requests)
+        while left > 0:
+            await self._changed.wait()
+            self._changed.clear()
+            latest, self._latest = self._latest, {}
+            for place, output in sorted(latest.items()):
+                if isinstance(output, BaseException):
+                    raise output
+                left -= output.finished
+                yield place, output
+        self._is_ended = True
+
+    @property
+    def is_ended(self) -> bool:
+        return self._is_ended
+
+    def _callback(self, place: int) -> Any:
+        def changed(output: RequestOutput | BaseException) -> None:
+            self._loop.call_soon_threadsafe(self._take, place, output)
+
+        return changed
+
+    def _take(self, place: int, output: RequestOutput | BaseException) -> None:
+        self._latest[place] = output
+        self._changed.set()

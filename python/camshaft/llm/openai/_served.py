@@ -1,0 +1,59 @@
+"""The model that calls are answered by, and what its prompts may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from camshaft.llm._llm import LLM
+from camshaft.llm.openai._errors import RequestError
+from camshaft.llm.openai._logprobs import TokenTexts
+
+#: A text is refused unread where it has more characters than so many times what the longest prompt could have if all of its
+#: tokens were the vocabulary's longest: normalizers may drop some.
+_MARGIN = 4
+
+
+class Served:
+    """most: sequences of a call."""
+
+    def __init__(self, llm: LLM, name: str, longest: int, most: int) -> None:
+        self.llm, self.name, self.longest, self.most = llm, name, longest, most
+        self.texts = TokenTexts(llm.tokenizer)
+        self._most_characters = 0
+        if llm.tokenizer is not None:
+            widest = max(map(len, llm.tokenizer.get_vocab()), default=1)
+            self._most_characters = _MARGIN * widest * longest
+
+    def check_text(self, characters: int, param: str) -> None:
+        if self.llm.tokenizer is not None and characters > self._most_characters:
+            raise self.too_long(f"your {param} has {characters} characters, which are more tokens than that", param)
+
+    def tokens_of(self, text: str, add_special_tokens: bool, param: str) -> dict[str, Any]:
+        tokenizer = self.llm.tokenizer
+        if tokenizer is None:
+            raise RequestError(f"The model '{self.name}' has no tokenizer: give '{param}' as tokens' numbers", param)
+        self.check_text(len(text), param)
+        ids = tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        return {"prompt": text, "prompt_token_ids": ids}
+
+    def check_sequences(self, prompts: Sequence[Mapping[str, Any]], samples: int) -> None:
+        if len(prompts) * samples > self.most:
+            raise RequestError(f"{len(prompts)} prompts of {samples} texts each are more than {self.most}", "prompt")
+
+    def max_tokens(self, prompts: Sequence[Mapping[str, Any]], wanted: int | None, param: str) -> int:
+        """As many as are wanted, or as there is place for behind the longest prompt."""
+        length = max(len(prompt["prompt_token_ids"]) for prompt in prompts)
+        if length == 0:
+            raise RequestError(f"'{param}' has no token", param)
+        left = self.longest - length
+        if wanted is None and left >= 1:
+            return left
+        if wanted is None or wanted > left:
+            asked = f" and {wanted} for the completion" if wanted is not None else ""
+            raise self.too_long(f"you requested {length} tokens in the {param}{asked}", param)
+        return wanted
+
+    def too_long(self, what: str, param: str) -> RequestError:
+        text = f"This model's maximum context length is {self.longest} tokens. However, {what}."
+        return RequestError(text + f" Please reduce the length of the {param}.", param, code="context_length_exceeded")

@@ -1,0 +1,107 @@
+#include <cstring>
+
+#include "server/http/compression.h"
+#include "server/http/http_status.h"
+#include "server/http/infer_call.h"
+#include "server/http/openai_reply.h"
+#include "server/http/openai_request.h"
+
+namespace camshaft::server {
+
+namespace {
+
+struct OpenAiCall {
+  bool begun = false, sent = false;
+  Cancellation cancellation;
+};
+
+// One text as the protocol has it: its length as u32, and then its bytes.
+Bytes text_tensor(std::string_view text) {
+  auto data = std::make_shared<std::vector<std::byte>>(sizeof(uint32_t) + text.size());
+  const auto length = static_cast<uint32_t>(text.size());
+  std::memcpy(data->data(), &length, sizeof(length));
+  std::memcpy(data->data() + sizeof(length), text.data(), text.size());
+  return {*data, data};
+}
+
+std::string text_of(const Response& response) {
+  if (response.outputs.empty() || response.outputs.front().data.span.size() < sizeof(uint32_t)) return {};
+  const std::span<const std::byte> text = response.outputs.front().data.span.subspan(sizeof(uint32_t));
+  return {reinterpret_cast<const char*>(text.data()), text.size()};
+}
+
+template <class T>
+T parameter_or(const Response& response, const char* name, T otherwise) {
+  const auto found = response.parameters.find(name);
+  if (found == response.parameters.end()) return otherwise;
+  const T* value = std::get_if<T>(&found->second);
+  return value == nullptr ? otherwise : *value;
+}
+
+void send_event(HttpExchange& exchange, OpenAiCall& call, const std::string& text) {
+  if (!std::exchange(call.begun, true)) {
+    HttpReply head;
+    head.content_type = "text/event-stream; charset=utf-8";
+    head.headers.emplace_back("Cache-Control", "no-cache");
+    exchange.begin_stream(std::move(head));
+  }
+  exchange.send_piece("data: " + text + "\n\n");
+}
+
+void send_once(HttpExchange& exchange, OpenAiCall& call, HttpReply reply) {
+  if (!std::exchange(call.sent, true)) exchange.send(std::move(reply));
+}
+
+// A response is an event of a stream, or the whole reply with its status: parameters say which.
+void answer_openai(HttpExchange& exchange, OpenAiCall& call, const Response& response) {
+  if (!response.status.ok()) {
+    if (http_status(response.status.code) == 500)
+      note_error("model '" + response.model + "': " + response.status.message);
+    HttpReply reply = openai_error(response.status);
+    call.begun ? send_event(exchange, call, reply.text) : send_once(exchange, call, std::move(reply));
+  } else if (!response.empty && parameter_or(response, "event", false)) {
+    send_event(exchange, call, text_of(response));
+  } else if (!response.empty) {
+    HttpReply reply;
+    reply.status = static_cast<int>(parameter_or<int64_t>(response, "status", 200));
+    reply.text = text_of(response);
+    if (reply.status == 503) reply.headers.emplace_back("Retry-After", "1");
+    send_once(exchange, call, std::move(reply));
+  }
+  if (!response.final) return;
+  if (call.begun) return exchange.end_stream();
+  send_once(exchange, call, openai_error(500, "the model '" + response.model + "' gave no answer"));
+}
+
+void start_openai(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route,
+                  const std::shared_ptr<OpenAiCall>& call) {
+  const Bytes body = plain_body(context, *exchange);
+  const std::string_view text(reinterpret_cast<const char*>(body.span.data()), body.span.size());
+  const std::shared_ptr<Model> model = find_language_model(context.server, model_of_openai(text));
+  Request request = request_of(*exchange, route);
+  request.model = model->name();
+  request.cancellation = call->cancellation;
+  request.inputs.push_back({"request", DType::string, {1}, text_tensor(text)});
+  forward_headers(context, *exchange, request);
+  request.parameters["operation"] = route.action;
+  context.server.infer(std::move(request), [exchange, call](Response response) {
+    exchange->post([exchange, call, response = std::move(response)] { answer_openai(*exchange, *call, response); });
+  });
+}
+
+}  // namespace
+
+void call_openai(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route) {
+  auto call = std::make_shared<OpenAiCall>();
+  exchange->watch(call->cancellation);
+  exchange->run_elsewhere([&context, exchange, route, call] {
+    try {
+      start_openai(context, exchange, route, call);
+    } catch (...) {
+      exchange->post(
+          [exchange, reply = openai_error(current_exception_status())]() mutable { exchange->send(std::move(reply)); });
+    }
+  });
+}
+
+}  // namespace camshaft::server
