@@ -27,6 +27,22 @@ TEST(Route, ModelsWithAndWithoutVersions) {
   EXPECT_EQ(parse_route("/v2/models/stats/infer").value().model, "stats");
 }
 
+TEST(Route, OpenAIs) {
+  EXPECT_EQ(parse_route("/v1/models").value().kind, RouteKind::openai_models);
+  EXPECT_EQ(parse_route("/v1/models/a%20b").value().model, "a b");
+  for (const char* action : {"chat/completions", "completions", "embeddings"}) {
+    const Route route = parse_route("/v1/" + std::string(action) + "?x=1").value();
+    EXPECT_EQ(route.kind, RouteKind::openai_call);
+    EXPECT_EQ(route.action, action);
+    EXPECT_EQ(route.api, Api::inference);
+    EXPECT_TRUE(route.post && !route.get);
+  }
+  for (const char* path :
+       {"/v1", "/v1/", "/v1/chat", "/v1/completions/x", "/v1/models/a/b", "/v10/models", "/v1models"})
+    EXPECT_FALSE(parse_route(path).has_value()) << path;
+  EXPECT_ANY_THROW(parse_route("/v1/models/.."));
+}
+
 TEST(Route, TheServersOwn) {
   EXPECT_EQ(parse_route("/v2").value().kind, RouteKind::server_metadata);
   EXPECT_EQ(parse_route("/v2/").value().kind, RouteKind::server_metadata);

@@ -1,0 +1,58 @@
+"""A small language model in a model repository, and a server of it."""
+
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from unittest import mock
+
+import camshaft
+import pytest
+import tiny_decoder
+from serving import serving
+
+VOCABULARY, LONGEST = 300, 1024
+TEXTS = [
+    "The engine turns the shaft, and the shaft turns the wheels.",
+    "A valve opens; a valve closes.",
+    "Öl läuft über",
+]
+TEMPLATE = (
+    "{% if tools %}{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}{% endif %}"
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
+
+
+def write_language_model(folder):
+    """As `camshaft llm build` makes it, with a tokenizer of bytes and their pairs."""
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    folder.mkdir(parents=True)
+    tiny_decoder.engine_of(tiny_decoder.weights_of(VOCABULARY), finds_likeliest=True).save(folder / "model.engine")
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=["<end>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(TEXTS, trainer)
+    made.save(str(folder / "tokenizer.json"))
+    description = {"max_length": LONGEST, "eos_ids": [0], "vocabulary": VOCABULARY}
+    (folder / "llm.json").write_text(json.dumps(description))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>", "chat_template": TEMPLATE}))
+    return folder
+
+
+@contextlib.contextmanager
+def serving_language_model(repository, *flags, **parameters):
+    """The model `tiny` of a repository, which write_language_model() has made in tiny/1."""
+    lines = [f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}' for key, value in parameters.items()]
+    (repository / "tiny/config.pbtxt").write_text("\n".join(['backend: "llm"', *lines]))
+    path = [str(Path(camshaft.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    with mock.patch.dict(os.environ, {"CAMSHAFT_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(path)}):
+        with serving(repository, *flags) as server:
+            yield server
