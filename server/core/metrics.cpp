@@ -144,6 +144,27 @@ void add_gpus(Exposition& out, const std::vector<GpuFigures>& gpus) {
       [](G g) { return real_text(g.energy); }, "counter");
 }
 
+void add_own(Exposition& out, const OwnMetricFamilies& families) {
+  for (const auto& [name, family] : families) {
+    out.family(name.c_str(), family.kind.c_str(), family.description.c_str());
+    for (const auto& [labels, metric] : family.metrics) {
+      if (family.kind != "histogram") {
+        out.sample(name, labels, real_text(metric.value));
+        continue;
+      }
+      const std::string front = labels.empty() ? "" : labels + ",";
+      uint64_t count = 0;
+      for (size_t i = 0; i < metric.counts.size(); ++i) {
+        count += metric.counts[i];
+        const std::string bound = i < metric.bounds.size() ? real_text(metric.bounds[i]) : "+Inf";
+        out.sample(name + "_bucket", front + "le=\"" + bound + "\"", std::to_string(count));
+      }
+      out.sample(name + "_sum", labels, real_text(metric.sum));
+      out.sample(name + "_count", labels, std::to_string(count));
+    }
+  }
+}
+
 bool truth_of(std::string_view name, std::string_view value) {
   if (value == "true" || value == "1") return true;
   if (value == "false" || value == "0") return false;
@@ -245,6 +266,9 @@ std::string Metrics::text() {
     out.sample("nv_cpu_memory_used_bytes", "", std::to_string(figures.memory_used));
   }
   if (options_.gpu) add_gpus(out, machine_gpus());
+  OwnMetricFamilies own;
+  for (const std::shared_ptr<Model>& model : server_.models().all()) model->statistics().own_metrics().add_to(own);
+  add_own(out, own);
   return out.take();
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "server/core/own_metrics.h"
 #include "server/core/request.h"
 
 namespace camshaft::server {
@@ -64,8 +65,11 @@ class ModelStatistics {
   void cache_hit(Clock::duration lookup);
   void cache_missed(Clock::duration lookup_and_insertion);
   StatisticsSnapshot snapshot() const;
+  /// What the model counts itself.
+  OwnMetrics& own_metrics() { return own_metrics_; }
 
  private:
+  OwnMetrics own_metrics_;
   mutable std::mutex mutex_;
   StatisticsSnapshot total_;
 };

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 
 import pytest
 from language_models import LONGEST, VOCABULARY, serving_language_model, write_language_model
@@ -267,6 +268,37 @@ def test_other_doors_and_errors(client, server):
     given = {"request": json.dumps({"prompt": "x", "max_tokens": 2})}
     status, _, body = server.request("POST", "/v2/models/tiny/generate", json.dumps(given))
     assert status == 200 and json.loads(json.loads(body)["response"])["usage"]["completion_tokens"] == 2
+
+
+def metrics_of(server):
+    _, _, body = server.request("GET", "/metrics", port="metrics")
+    lines = [line for line in body.decode().splitlines() if line.startswith("vllm:")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def test_metrics(repository):
+    with (
+        serving_language_model(repository) as server,
+        openai.OpenAI(base_url=f"http://{server.http}/v1", api_key="none") as client,
+    ):
+        for _ in range(3):
+            client.completions.create(model="tiny", prompt=[5, 9], max_tokens=7, extra_body={"ignore_eos": True})
+        label = 'model_name="tiny"'
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            found = metrics_of(server)
+            if (
+                found.get(f"vllm:prompt_tokens_total{{{label}}}") == 6
+                and found["vllm:kv_cache_usage_perc{" + label + "}"] < 1
+            ):
+                break
+            time.sleep(0.05)
+        assert found[f"vllm:generation_tokens_total{{{label}}}"] == 21
+        assert found[f'vllm:request_success_total{{finished_reason="length",{label}}}'] == 3
+        assert found[f"vllm:time_to_first_token_seconds_count{{{label}}}"] == 3
+        assert found[f'vllm:e2e_request_latency_seconds_bucket{{{label},le="+Inf"}}'] == 3
+        assert found[f"vllm:request_generation_tokens_sum{{{label}}}"] == 21
+        assert found[f"vllm:num_requests_waiting{{{label}}}"] == 0
 
 
 def test_keys(repository, tmp_path):

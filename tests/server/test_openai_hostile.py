@@ -236,7 +236,7 @@ def test_a_model_that_dies_is_started_again(server):
     (child,) = set(children)
 
     async def killed():
-        waiting = asyncio.create_task(call(server, {**PROMPT, "max_tokens": LONGEST - 64}))
+        waiting = asyncio.create_task(call(server, {**PROMPT, "max_tokens": LONGEST - 64, "n": 16, "temperature": 1}))
         await asyncio.sleep(0.05)
         os.kill(int(child), 9)
         return await waiting

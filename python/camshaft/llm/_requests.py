@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ class Request:
         self.changed = changed  #: called at its end, and after each step that gave it something
         self.streams = streams  #: whether after steps too
         self.failed: BaseException | None = None
+        self.first_token_at: float | None = None  #: by time.monotonic()
+        self.last_token_at: float | None = None
         self.matchers: list[Any] = []  #: of each sample, where the text is guided
         self.outputs = [CompletionOutput(index) for index in range(params.n)]
         self.prompt_logprobs: list[dict[int, Logprob] | None] | None = None
@@ -58,6 +61,9 @@ class Request:
         """An event of the generator. True where a stop string has ended the sample, of which the generator knows nothing."""
         _, sample, tokens, logprobs, _, prompt_logprobs, finish, stop_token, error = event
         output = self.outputs[sample]
+        if tokens:
+            self.last_token_at = time.monotonic()
+            self.first_token_at = self.first_token_at or self.last_token_at
         if self.prompt_logprobs is not None and prompt_logprobs:
             self.prompt_logprobs += self._by_token(prompt_logprobs, 1 + (self.params.prompt_logprobs or 0))
         if output.finished():  # by a stop string, in a step before

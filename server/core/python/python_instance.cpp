@@ -188,6 +188,8 @@ void PythonInstance::handle(const std::shared_ptr<PythonLink>& link, const json&
       cancelled = found != taken_.end() && found->second->request.cancellation.cancelled();
     }
     link->send({{"op", "answer"}, {"call", message.at("call")}, {"error", nullptr}, {"value", cancelled}});
+  } else if (op == "metrics") {
+    statistics_.own_metrics().set(this, own_metrics_of(message.at("families")));
   } else if (op == "which_cancelled") {
     json cancelled = json::array();
     {
@@ -216,6 +218,7 @@ void PythonInstance::initialized(const json& message) {
 
 void PythonInstance::process_ended(const std::string& how) {
   std::map<uint64_t, PendingPtr> lost;
+  statistics_.own_metrics().drop(this);
   {
     const std::lock_guard lock(mutex_);
     link_ = nullptr;

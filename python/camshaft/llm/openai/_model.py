@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import json
 import threading
+import time
 import traceback
 from typing import Any
 
@@ -17,6 +18,7 @@ from camshaft.llm.openai._chat import ChatCompletions
 from camshaft.llm.openai._completions import Completions
 from camshaft.llm.openai._embeddings import refuse_embeddings
 from camshaft.llm.openai._errors import RequestError
+from camshaft.llm.openai._metrics import Metrics
 from camshaft.llm.openai._running import Running
 from camshaft.llm.openai._served import Served
 
@@ -43,6 +45,7 @@ class TritonPythonModel:
         llm = LLM(self._worker.version_folder, **parameters)
         longest = parameters.get("max_model_len") or llm.description["max_length"]
         self._served = Served(llm, args["model_name"], longest, self._most_queued)
+        self._metrics = Metrics(pb_utils, llm, args["model_name"])
         self._sequences = 0  # that calls have asked for and that are not done; on the loop
         self._calls: dict[Any, asyncio.Task[None]] = {}
         self._pool = concurrent.futures.ThreadPoolExecutor(_READERS, "camshaft.llm.read")
@@ -72,7 +75,7 @@ class TritonPythonModel:
         task.add_done_callback(lambda _: self._calls.pop(request, None))
 
     async def _answer(self, request: Any, answer: _Answer) -> None:
-        running = Running(self._served.llm, self._loop)
+        running, began = Running(self._served.llm, self._loop), time.monotonic()
         held = 1  # until its body is read
         self._sequences += held
         try:
@@ -100,6 +103,8 @@ class TritonPythonModel:
             self._sequences -= held
             if not running.is_ended:
                 await self._loop.run_in_executor(None, running.end)
+            for each in running.requests:
+                self._metrics.ended(each, began)
 
     def _read(self, request: Any) -> Call:
         body = read_body(self._utils.get_input_tensor_by_name(request, "request").as_numpy().flat[0])
@@ -135,13 +140,14 @@ class TritonPythonModel:
         answer.done()
 
     def _watch(self) -> None:
-        """Ends the calls of clients that are gone."""
+        """Ends the calls of clients that are gone, and looks at what runs."""
         while not self._ending.wait(_LOOK):
             calls = list(self._calls)
             for request in self._worker.which_cancelled(calls) if calls else ():
                 task = self._calls.get(request)
                 if task is not None:
                     self._loop.call_soon_threadsafe(task.cancel)
+            self._metrics.look()
 
 
 class _Answer:

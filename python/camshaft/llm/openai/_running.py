@@ -22,7 +22,7 @@ class Running:
         self._latest: dict[int, RequestOutput | BaseException] = {}
         self._changed = asyncio.Event()
         self._lock = threading.Lock()
-        self._requests: list[Request] = []
+        self.requests: list[Request] = []
         self._is_ended = False  # maybe before all of it was begun
 
     def start(self, call: Call) -> None:
@@ -31,7 +31,7 @@ class Running:
             with self._lock:
                 if self._is_ended:
                     return
-                self._requests.append(
+                self.requests.append(
                     self._llm._add(prompt, call.params, call.priority, self._callback(place), call.is_stream, call.id)
                 )
             self._llm._start_thread()
@@ -40,10 +40,10 @@ class Running:
         """Likewise: what runs of it ends."""
         with self._lock:
             self._is_ended = True
-            self._llm._abort([request for request in self._requests if not request.finished])
+            self._llm._abort([request for request in self.requests if not request.finished])
 
     async def outputs(self) -> AsyncIterator[tuple[int, RequestOutput]]:
-        left = len(self._requests)
+        left = len(self.requests)
         while left > 0:
             await self._changed.wait()
             self._changed.clear()

@@ -9,9 +9,38 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
 
+METRICS_EVERY = 0.2  # seconds
 current = None  # the Worker of this process
+
+
+class OwnMetrics:
+    """Tells the server of the model's metrics: of many changes together, as each is a message."""
+
+    def __init__(self, channel):
+        self._channel, self._families = channel, []
+        self._changed, self._lock, self._thread = threading.Event(), threading.Lock(), None
+
+    def add(self, family):
+        with self._lock:
+            self._families.append(family)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._tell, daemon=True)
+                self._thread.start()
+        self.changed()
+
+    def changed(self):
+        self._changed.set()
+
+    def _tell(self):
+        while self._changed.wait():
+            self._changed.clear()
+            with self._lock:
+                families = list(self._families)
+            self._channel.send({"op": "metrics", "families": [family.describe() for family in families]})
+            time.sleep(METRICS_EVERY)
 
 
 class Worker:
@@ -19,6 +48,7 @@ class Worker:
         from camshaft_channel import Arena, Channel, Segments
 
         self._channel = Channel(descriptor)
+        self.metrics = OwnMetrics(self._channel)
         self._arena, self._segments = Arena(self._channel), Segments()
         self._work = queue.SimpleQueue()
         self._calls, self._next, self._calls_lock = {}, 0, threading.Lock()

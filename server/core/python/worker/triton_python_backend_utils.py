@@ -1,7 +1,9 @@
 """What Python models import as pb_utils: the names of Triton's module, over this server."""
 
 import asyncio
+import bisect
 import json
+import threading
 
 import camshaft_worker as _worker
 import numpy as np
@@ -354,10 +356,73 @@ LogLevel = Logger
 
 
 class MetricFamily:
+    """Metrics of the model's own with one name; they go with its process."""
+
     COUNTER, GAUGE, HISTOGRAM = range(3)
 
-    def __init__(self, *_, **__):
-        raise TritonModelException("metrics of models' own are not supported by this server")
+    def __init__(self, name, description, kind):
+        if kind not in (self.COUNTER, self.GAUGE, self.HISTOGRAM):
+            raise TritonModelException(f"MetricFamily '{name}': kind is COUNTER, GAUGE or HISTOGRAM, not {kind!r}")
+        self._name, self._description, self._kind = str(name), str(description), kind
+        self._metrics = []
+        _worker.current.metrics.add(self)
+
+    def Metric(self, labels=None, buckets=None):
+        metric = Metric(self._kind, labels or {}, buckets)
+        self._metrics.append(metric)
+        return metric
+
+    def describe(self):
+        kind = ("counter", "gauge", "histogram")[self._kind]
+        metrics = [metric._describe() for metric in list(self._metrics)]
+        return {"name": self._name, "description": self._description, "kind": kind, "metrics": metrics}
+
+
+class Metric:
+    """One of a family, by its labels. Safe from several threads."""
+
+    def __init__(self, kind, labels, buckets):
+        if (kind == MetricFamily.HISTOGRAM) != (buckets is not None):
+            raise TritonModelException("buckets are what histograms have, and nothing else")
+        self._kind, self._labels = kind, {str(name): str(value) for name, value in labels.items()}
+        self._bounds = [float(bound) for bound in buckets or ()]
+        if self._bounds != sorted(set(self._bounds)):
+            raise TritonModelException("buckets of a histogram must be ascending")
+        self._value, self._counts = 0.0, [0] * (len(self._bounds) + 1)
+        self._lock = threading.Lock()
+
+    def increment(self, value):
+        if self._kind == MetricFamily.HISTOGRAM or (value < 0 and self._kind == MetricFamily.COUNTER):
+            raise TritonModelException("gauges are incremented, and counters by what is not negative")
+        with self._lock:
+            self._value += value
+        _worker.current.metrics.changed()
+
+    def set(self, value):
+        if self._kind != MetricFamily.GAUGE:
+            raise TritonModelException("only gauges are set")
+        with self._lock:
+            self._value = float(value)
+        _worker.current.metrics.changed()
+
+    def observe(self, value):
+        if self._kind != MetricFamily.HISTOGRAM:
+            raise TritonModelException("only histograms observe values")
+        with self._lock:
+            self._value += value
+            self._counts[bisect.bisect_left(self._bounds, value)] += 1
+        _worker.current.metrics.changed()
+
+    def value(self):
+        if self._kind == MetricFamily.HISTOGRAM:
+            raise TritonModelException("a histogram has no value")
+        return self._value
+
+    def _describe(self):
+        with self._lock:
+            if self._kind != MetricFamily.HISTOGRAM:
+                return {"labels": self._labels, "value": self._value}
+            return {"labels": self._labels, "bounds": self._bounds, "counts": list(self._counts), "sum": self._value}
 
 
 def get_input_tensor_by_name(request, name):

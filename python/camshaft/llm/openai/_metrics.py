@@ -1,0 +1,85 @@
+"""What the server's /metrics says of a language model, by the names that vLLM has for it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from camshaft.llm._llm import LLM
+from camshaft.llm._requests import Request
+
+_SECONDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640)
+_TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000)
+_GAUGES = {
+    "num_requests_running": "Number of requests in model execution batches.",
+    "num_requests_waiting": "Number of requests waiting to be processed.",
+    "kv_cache_usage_perc": "KV-cache usage. 1 means 100 percent usage.",
+}
+_COUNTERS = {
+    "prompt_tokens_total": "Number of prefill tokens processed.",
+    "generation_tokens_total": "Number of generation tokens processed.",
+    "num_preemptions_total": "Cumulative number of preemption from the engine.",
+}
+_HISTOGRAMS = {
+    "time_to_first_token_seconds": ("Histogram of time to first token in seconds.", _SECONDS),
+    "request_time_per_output_token_seconds": ("Histogram of time_per_output_token_seconds per request.", _SECONDS),
+    "e2e_request_latency_seconds": ("Histogram of e2e request latency in seconds.", _SECONDS),
+    "request_prompt_tokens": ("Number of prefill tokens processed.", _TOKENS),
+    "request_generation_tokens": ("Number of generation tokens processed.", _TOKENS),
+}
+_REASONS = ("stop", "length", "abort", "error")
+
+
+class Metrics:
+    def __init__(self, utils: Any, llm: LLM, model: str) -> None:
+        self._llm = llm
+        kinds = utils.MetricFamily
+        labels = {"model_name": model}
+
+        def make(name: str, text: str, kind: int) -> Any:
+            return utils.MetricFamily("vllm:" + name, text, kind)
+
+        self._gauges = {n: make(n, text, kinds.GAUGE).Metric(labels) for n, text in _GAUGES.items()}
+        self._counters = {n: make(n, text, kinds.COUNTER).Metric(labels) for n, text in _COUNTERS.items()}
+        self._histograms = {
+            name: make(name, text, kinds.HISTOGRAM).Metric(labels, list(bounds))
+            for name, (text, bounds) in _HISTOGRAMS.items()
+        }
+        finished = make("request_success_total", "Count of successfully processed requests.", kinds.COUNTER)
+        self._finished = {reason: finished.Metric({**labels, "finished_reason": reason}) for reason in _REASONS}
+
+    def look(self) -> None:
+        """What the model says of itself; where nothing changes nothing is told."""
+        now = self._llm._between_steps(self._llm.statistics)
+        blocks = max(now["blocks"], 1)
+        for name, value in (
+            ("num_requests_running", now["running"]),
+            ("num_requests_waiting", now["waiting"]),
+            ("kv_cache_usage_perc", 1 - now["free_blocks"] / blocks),
+        ):
+            if self._gauges[name].value() != value:
+                self._gauges[name].set(value)
+        counter = self._counters["num_preemptions_total"]
+        if (more := now["preemptions"] - counter.value()) > 0:
+            counter.increment(more)
+
+    def ended(self, request: Request, began: float) -> None:
+        """began: when its call came, by time.monotonic()."""
+        now = time.monotonic()
+        generated = [len(sample.token_ids) for sample in request.outputs]
+        self._counters["prompt_tokens_total"].increment(len(request.tokens))
+        self._counters["generation_tokens_total"].increment(sum(generated))
+        for sample in request.outputs:
+            self._finished[sample.finish_reason or "abort"].increment(1)
+        observe = {
+            "request_prompt_tokens": len(request.tokens),
+            "request_generation_tokens": sum(generated),
+            "e2e_request_latency_seconds": now - began,
+        }
+        if request.first_token_at is not None and request.last_token_at is not None:
+            observe["time_to_first_token_seconds"] = request.first_token_at - began
+            if max(generated) > 1:
+                span = request.last_token_at - request.first_token_at
+                observe["request_time_per_output_token_seconds"] = span / (max(generated) - 1)
+        for name, value in observe.items():
+            self._histograms[name].observe(value)
