@@ -9,7 +9,8 @@ namespace camshaft::cuda {
 /// several pixels of several rows.
 struct DepthwiseParameters {
   u32 items = 0, channels = 0;
-  Divisor groups, strips, lines;  ///< of 8 channels; of pixels, of which a row has so many; of an image, of so many rows
+  Divisor groups, strips,
+      lines;  ///< of 8 channels; of pixels, of which a row has so many; of an image, of so many rows
   // (`out_h` moves what follows by 4 bytes, which decides how ptxas orders the loads of 5x5 windows: with it they take
   // 50 registers and 9.3 us in EfficientNet-B0's later layers on an H100, without it 42 registers and 11.9 us.)
   u32 out_w = 1, out_h = 1;
