@@ -47,6 +47,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &rotary_embedding_tactic,
     &recurrent_tactic,
     &squeeze_excite_tactic,
+    &paged_attention_tactic,
     // moves
     &transpose_tactic,
     &expand_tactic,
@@ -60,6 +61,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &gather_nd_tactic,
     &scatter_nd_tactic,
     &scatter_elements_tactic,
+    &paged_store_tactic,
     // windows of images
     &pool_tactic,
     &pool_indices_tactic,

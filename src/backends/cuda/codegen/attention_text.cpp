@@ -160,8 +160,8 @@ AttentionTiles attention_tiles(const AttentionForm& form) {
 std::string attention_text(const AttentionForm& form) {
   const AttentionTiles tiles = attention_tiles(form);
   const Keys keys = keys_of(form);
-  std::string text = device_text({device::collective_cuh, device::axes_parameters_h, device::axes_cuh,
-                                  device::attention_parameters_h}) +
+  std::string text = device_text({device::collective_cuh, device::running_sum_cuh, device::axes_parameters_h,
+                                  device::axes_cuh, device::attention_parameters_h}) +
                      definitions(form) + std::string(device::attention_cuh) + mask_function(form) + give_function(form);
   if (form.matrix_instructions) {
     text += fmt::format(R"(
@@ -169,7 +169,7 @@ __device__ __forceinline__ void multiply(f32 (&d)[4], const u32 (&a)[4], const u
 __device__ __forceinline__ u32 pack(f32 low, f32 high) {{ return f32_to_{0}_pair(low, high); }}
 )",
                         to_string(form.dtype)) +
-            std::string(device::attention_matrix_cuh);
+            std::string(device::attention_products_cuh) + std::string(device::attention_matrix_cuh);
     if (form.by_warpgroups)
       text += fmt::format(R"(
 template <int blocks>

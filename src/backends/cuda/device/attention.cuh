@@ -38,10 +38,6 @@ __device__ __forceinline__ f32 scaled(const Attention& a, f32 product) {
 template <int V>
 __device__ __forceinline__ void give(Result* to, const f32 (&y)[V]);
 
-__device__ __forceinline__ f32 infinity() { return __uint_as_float(0x7f800000u); }
-/// What distances are taken from: any number where there is no finite score yet, whose exponentials are 0 then.
-__device__ __forceinline__ f32 reference_of(f32 largest) { return largest == -infinity() ? 0.0f : largest; }
-
 /// The factor that makes a row of sums a result, from the sum of its exponentials; 0: the result is 0. Without any
 /// score above -infinity the sum is 0, and the result NaN.
 __device__ __forceinline__ f32 factor_of(const Attention& a, f32 sum) {

@@ -1,0 +1,205 @@
+// Attention over caches in blocks, of 16-bit floats on tensor cores: 16 · warps_q rows and tiles of keys, each cut among
+// warps_k warps, whose sums meet at the end, as in device/attention_matrix.cuh. The generated text defines pack().
+
+/// Rows into shared memory, `padded` elements each. `find(r)` is where row r is, in rows; zeros where that is negative.
+template <class Layout, int rows, int size, int padded, int threads, class Find>
+__device__ __forceinline__ void copy_found_rows(Element* tile, const Element* data, bool aligned, Find find) {
+  constexpr int chunks = padded / 8;
+  if (aligned) {
+#pragma unroll 4
+    for (int i = threadIdx.x; i < rows * chunks; i += threads) {
+      const int r = i / chunks, c = i % chunks * 8;
+      const i64 row = find(r);
+      const bool exists = row >= 0 && c < size;
+      copy_async_16_or_zero(shared_address(tile + Layout::template at<rows, padded>(r, c)),
+                            exists ? data + row * size + c : data, exists);
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int i = threadIdx.x; i < rows * padded; i += threads) {
+    const int r = i / padded, c = i % padded;
+    const i64 row = find(r);
+    Element x = {};
+    if (row >= 0 && c < size) x = data[row * size + c];
+    tile[Layout::template at<rows, padded>(r, c)] = x;
+  }
+}
+
+template <int warps_q, int warps_k, int warp_keys>
+__device__ __forceinline__ void attend(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint) {
+  constexpr int tile_rows = 16 * warps_q, tile_keys = warp_keys * warps_k, threads = 32 * warps_q * warps_k;
+  typedef WarpProducts<warps_q, warps_k, warp_keys> Products;
+  typedef typename Products::Layout Layout;
+  constexpr int key_elements = Layout::template elements<tile_keys, head_padded>;
+  constexpr int value_elements = Layout::template elements<tile_keys, value_padded>;
+  DYNAMIC_SHARED(shared);
+  Element* const queries = reinterpret_cast<Element*>(shared);
+  Element* const keys = queries + Layout::template elements<tile_rows, head_padded>;
+  Element* const values = keys + 2 * key_elements;
+  i64* const slots = reinterpret_cast<i64*>(values + 2 * value_elements);  // [2][tile_keys]
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_q = warp / warps_k, warp_k = warp % warps_k;
+  const u32 key_head = blockIdx.y, part = blockIdx.z;
+  if (p.splits == 1) clear_padding_tokens(p, at, key_head);
+  const PagedTile tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
+  if (tile.first_row >= tile.end_row) return;
+  u32 begin, end;
+  take_part<tile_keys>(p, tile, part, begin, end);
+  if (begin == end && p.splits > 1) return leave_no_part(p, at, tile, key_head, part);
+
+  const auto find_slots = [&](u32 piece) {
+    for (u32 k = threadIdx.x; k < tile_keys; k += threads)
+      slots[piece % 2 * tile_keys + k] = slot_of(p, at, tile, tile.low + i64(piece) * tile_keys + k, complaint);
+  };
+  find_slots(begin);
+  copy_found_rows<Layout, tile_rows, head_size, head_padded, threads>(queries, at.query, (p.aligned & 1) != 0, [&](int r) {
+    const u32 row = tile.first_row + r;
+    return row < tile.end_row ? place_of(p, tile, key_head, row) : -1;
+  });
+  __syncthreads();
+
+  // Of the two rows whose scores the lane has.
+  i64 first[2], last[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const u32 row = tile.first_row + warp_q * 16 + lane / 4 + 8 * r;
+    const i64 position = position_of(p, tile, row < tile.end_row ? row : tile.end_row - 1);
+    first[r] = first_seen(p, position);
+    last[r] = end_seen(p, tile, position);
+  }
+  // Keys that all rows of the tile see.
+  const i64 seen_from = first_seen(p, position_of(p, tile, tile.end_row - 1));
+  const i64 seen_to = end_seen(p, tile, position_of(p, tile, tile.first_row));
+  f32 sums[value_padded / 8][4] = {};
+  f32 largest[2] = {-infinity(), -infinity()}, total[2] = {0, 0};
+  Products products;
+
+#pragma unroll 1
+  for (u32 coming = begin; coming <= end; ++coming) {
+    if (coming < end) {
+      const u32 stage = coming % 2;
+      const auto find = [&](int r) {
+        const i64 slot = slots[stage * tile_keys + r];
+        return slot < 0 ? -1 : slot * p.key_heads + key_head;
+      };
+      copy_found_rows<Layout, tile_keys, head_size, head_padded, threads>(keys + stage * key_elements, at.keys,
+                                                                          (p.aligned & 2) != 0, find);
+      copy_found_rows<Layout, tile_keys, value_size, value_padded, threads>(values + stage * value_elements, at.values,
+                                                                            (p.aligned & 4) != 0, find);
+      if (coming + 1 < end) find_slots(coming + 1);
+    }
+    copy_async_commit();
+    if (coming == begin) {
+      __syncthreads();  // the slots of the next keys are there
+      continue;
+    }
+    const u32 piece = coming - 1;
+    copy_async_wait<1>();
+    __syncthreads();
+    products.take_queries(queries, piece == begin);
+    f32 scores[warp_keys / 8][4];
+    products.multiply_keys(scores, keys + piece % 2 * key_elements);
+#pragma unroll
+    for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) scores[n][e] = scaled(p, scores[n][e]);
+    const i64 piece_key = tile.low + i64(piece) * tile_keys;
+    if (piece_key < seen_from || piece_key + tile_keys > seen_to) {
+      const i64 first_key = piece_key + warp_k * warp_keys + lane % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const i64 key = first_key + n * 8 + e % 2;
+          if (key < first[e / 2] || key >= last[e / 2]) scores[n][e] = -infinity();
+        }
+    }
+    f32 tops[2] = {-infinity(), -infinity()};
+#pragma unroll
+    for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) tops[e / 2] = fmaxf(tops[e / 2], scores[n][e]);
+    f32 references[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      tops[r] = fmaxf(largest[r], combine_lanes(tops[r], 4, [](f32 x, f32 y) { return fmaxf(x, y); }));
+      references[r] = reference_of(tops[r]);
+      const f32 shrink = power(largest[r] - references[r]);
+      largest[r] = tops[r];
+      total[r] *= shrink;
+#pragma unroll
+      for (int v = 0; v < value_padded / 8; ++v) {
+        sums[v][2 * r] *= shrink;
+        sums[v][2 * r + 1] *= shrink;
+      }
+    }
+    products.begin_values(values + piece % 2 * value_elements);
+#pragma unroll
+    for (int n = 0; n < warp_keys / 16; ++n) {
+      u32 left[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        f32* const pair = &scores[2 * n + i / 2][i % 2 * 2];
+        const f32 low = power(pair[0] - references[i % 2]), high = power(pair[1] - references[i % 2]);
+        total[i % 2] += low + high;
+        left[i] = pack(low, high);
+      }
+      products.add_values(sums, n, left);
+    }
+    __syncthreads();  // before the keys after the next ones take these ones' place
+  }
+
+  // The warps' sums meet in shared memory, from which rows are written as a whole.
+  constexpr int pitch = value_padded + 4;
+  copy_async_wait<0>();
+  __syncthreads();
+  f32* const all = reinterpret_cast<f32*>(shared);          // [warps_k][tile_rows][pitch]
+  f32* const figures = all + warps_k * tile_rows * pitch;  // [tile_rows][warps_k + 2]
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    total[r] = combine_lanes(total[r], 4, [](f32 x, f32 y) { return x + y; });
+    f32* const row = all + (warp_k * tile_rows + warp_q * 16 + lane / 4 + 8 * r) * pitch;
+#pragma unroll
+    for (int v = 0; v < value_padded / 8; ++v)
+      *reinterpret_cast<float2*>(row + v * 8 + lane % 4 * 2) = make_float2(sums[v][2 * r], sums[v][2 * r + 1]);
+    if (lane % 4 == 0) {
+      row[value_padded] = largest[r];
+      row[value_padded + 1] = total[r];
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x < tile_rows) {
+    const f32* const row = all + threadIdx.x * pitch + value_padded;
+    f32 top = -infinity(), sum = 0;
+    for (int w = 0; w < warps_k; ++w) top = fmaxf(top, row[w * tile_rows * pitch]);
+    const f32 reference = reference_of(top);
+    f32* const mine = figures + threadIdx.x * (warps_k + 2);
+    for (int w = 0; w < warps_k; ++w) {
+      mine[w] = power(row[w * tile_rows * pitch] - reference);
+      sum += row[w * tile_rows * pitch + 1] * mine[w];
+    }
+    mine[warps_k] = top;
+    mine[warps_k + 1] = sum;
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int i = threadIdx.x; i < tile_rows * value_size; i += threads) {
+    const int r = i / value_size, v = i % value_size;
+    if (tile.first_row + r >= tile.end_row) break;
+    const f32* const mine = figures + r * (warps_k + 2);
+    f32 sum = 0;
+    for (int w = 0; w < warps_k; ++w) sum += all[(w * tile_rows + r) * pitch + v] * mine[w];
+    const i64 place = place_of(p, tile, key_head, tile.first_row + r);
+    if (p.splits > 1) {
+      f32* const to = partial_of(p, at, place, part);
+      to[v] = sum;
+      if (v == 0) {
+        to[value_size] = mine[warps_k];
+        to[value_size + 1] = mine[warps_k + 1];
+      }
+    } else {
+      const f32 factor = factor_of(at, u32(place % p.heads), mine[warps_k], mine[warps_k + 1]);
+      at.result[place * value_size + v] = Narrow<Element>::from(sum * factor);
+    }
+  }
+}

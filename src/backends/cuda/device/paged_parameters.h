@@ -1,0 +1,28 @@
+// What operators over caches in blocks are given.
+#pragma once
+
+#include "backends/cuda/device/divisor.h"
+
+namespace camshaft::cuda {
+
+/// out[slots[i], :] = rows[i, :]
+struct PagedStoreParameters {
+  u32 count = 0, wide = 0;  ///< rows; whether slots are i64
+  u32 chunks = 0;           ///< of a row
+  i64 places = 0;           ///< rows of the cache
+};
+
+/// Sizes alone: how long sequences are is data of the device, so that a recorded launch serves all steps of a shape.
+struct PagedParameters {
+  u32 tokens = 0, sequences = 0, width = 0;
+  u32 heads = 1, key_heads = 1;
+  Divisor block_size, group;  ///< heads of the query that share one of the keys
+  i64 blocks = 0;
+  u32 window = 0, causal = 0;  ///< window 0: none
+  u32 splits = 1;              ///< parts of a tile's keys
+  u32 aligned = 0;             ///< bits: query, keys, values can be copied by 16 bytes
+  f32 scale = 1;               ///< of capped scores: over the cap
+  f32 softcap = 0;
+};
+
+}  // namespace camshaft::cuda

@@ -1,0 +1,109 @@
+// Attention over caches in blocks, by fused multiply-adds in f32, of any floats. A block of 128 threads takes 16 rows, of
+// which 8 neighbouring threads have one: thread x of these the scores of keys x + 8 · j, and sums of values x + 8 · j.
+
+template <int tile_keys>
+__device__ __forceinline__ void attend(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint) {
+  constexpr int tile_rows = 16, threads = 128;
+  // An odd distance: rows that neighbours read lie in different banks.
+  constexpr int head_pitch = head_size | 1, value_pitch = value_size, score_pitch = tile_keys + 1;
+  constexpr int thread_keys = tile_keys / 8, thread_values = (value_size + 7) / 8;
+  DYNAMIC_SHARED(shared);
+  i64* const slots = reinterpret_cast<i64*>(shared);
+  f32* const queries = reinterpret_cast<f32*>(slots + tile_keys);
+  f32* const keys = queries + tile_rows * head_pitch;
+  f32* const values = keys + tile_keys * head_pitch;
+  f32* const probabilities = values + tile_keys * value_pitch;
+  const u32 x = threadIdx.x % 8, y = threadIdx.x / 8, key_head = blockIdx.y, part = blockIdx.z;
+  if (p.splits == 1) clear_padding_tokens(p, at, key_head);
+  const PagedTile tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
+  if (tile.first_row >= tile.end_row) return;
+  u32 begin, end;
+  take_part<tile_keys>(p, tile, part, begin, end);
+  if (begin == end && p.splits > 1) return leave_no_part(p, at, tile, key_head, part);
+
+  for (int i = threadIdx.x; i < tile_rows * head_size; i += threads) {
+    const int r = i / head_size, c = i % head_size;
+    const u32 row = tile.first_row + r;
+    queries[r * head_pitch + c] =
+        row < tile.end_row ? widen(at.query[place_of(p, tile, key_head, row) * head_size + c]) : 0.0f;
+  }
+  const u32 own = tile.first_row + y;
+  const i64 position = position_of(p, tile, own < tile.end_row ? own : tile.end_row - 1);
+  const i64 first = first_seen(p, position), last = end_seen(p, tile, position);
+  f32 sums[thread_values] = {};
+  f32 largest = -infinity(), total = 0;
+
+#pragma unroll 1
+  for (u32 piece = begin; piece < end; ++piece) {
+    const i64 first_key = tile.low + i64(piece) * tile_keys;
+    __syncthreads();  // the piece before has been used
+    for (u32 k = threadIdx.x; k < tile_keys; k += threads) slots[k] = slot_of(p, at, tile, first_key + k, complaint);
+    __syncthreads();
+#pragma unroll 4
+    for (int i = threadIdx.x; i < tile_keys * head_size; i += threads) {
+      const int k = i / head_size, c = i % head_size;
+      const i64 slot = slots[k];
+      keys[k * head_pitch + c] = slot < 0 ? 0.0f : widen(at.keys[(slot * p.key_heads + key_head) * head_size + c]);
+    }
+#pragma unroll 4
+    for (int i = threadIdx.x; i < tile_keys * value_size; i += threads) {
+      const int k = i / value_size, c = i % value_size;
+      const i64 slot = slots[k];
+      values[k * value_pitch + c] = slot < 0 ? 0.0f : widen(at.values[(slot * p.key_heads + key_head) * value_size + c]);
+    }
+    __syncthreads();
+    f32 scores[thread_keys] = {};
+#pragma unroll 4
+    for (int d = 0; d < head_size; ++d) {
+      const f32 q = queries[y * head_pitch + d];
+#pragma unroll
+      for (int j = 0; j < thread_keys; ++j) scores[j] = fmaf(q, keys[(x + 8 * j) * head_pitch + d], scores[j]);
+    }
+    f32 top = -infinity();
+#pragma unroll
+    for (int j = 0; j < thread_keys; ++j) {
+      const i64 key = first_key + x + 8 * j;
+      scores[j] = key < first || key >= last ? -infinity() : scaled(p, scores[j]);
+      top = fmaxf(top, scores[j]);
+    }
+    top = fmaxf(largest, combine_lanes(top, 8, [](f32 a, f32 b) { return fmaxf(a, b); }));
+    const f32 reference = reference_of(top), shrink = power(largest - reference);
+    largest = top;
+    total *= shrink;
+#pragma unroll
+    for (int v = 0; v < thread_values; ++v) sums[v] *= shrink;
+#pragma unroll
+    for (int j = 0; j < thread_keys; ++j) {
+      const f32 probability = power(scores[j] - reference);
+      total += probability;
+      probabilities[y * score_pitch + x + 8 * j] = probability;
+    }
+    __syncwarp();  // a row's probabilities are used by the threads that have made them
+#pragma unroll 2
+    for (int k = 0; k < tile_keys; ++k) {
+      const f32 left = probabilities[y * score_pitch + k];
+#pragma unroll
+      for (int v = 0; v < thread_values; ++v)
+        if (x + 8 * v < value_size) sums[v] = fmaf(left, values[k * value_pitch + x + 8 * v], sums[v]);
+    }
+  }
+
+  total = combine_lanes(total, 8, [](f32 a, f32 b) { return a + b; });
+  if (own >= tile.end_row) return;
+  const i64 place = place_of(p, tile, key_head, own);
+  if (p.splits > 1) {
+    f32* const to = partial_of(p, at, place, part);
+#pragma unroll
+    for (int v = 0; v < thread_values; ++v)
+      if (x + 8 * v < value_size) to[x + 8 * v] = sums[v];
+    if (x == 0) {
+      to[value_size] = largest;
+      to[value_size + 1] = total;
+    }
+    return;
+  }
+  const f32 factor = factor_of(at, u32(place % p.heads), largest, total);
+#pragma unroll
+  for (int v = 0; v < thread_values; ++v)
+    if (x + 8 * v < value_size) at.result[place * value_size + x + 8 * v] = Narrow<Query>::from(sums[v] * factor);
+}

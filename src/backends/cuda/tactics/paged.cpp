@@ -1,0 +1,237 @@
+// Operators over caches in blocks on a GPU. Grids follow from sizes: how long sequences are is read by the kernels.
+#include "ir/ops/paged.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/cuda/codegen/attention_text.h"
+#include "backends/cuda/codegen/paged_text.h"
+#include "backends/cuda/device/paged_parameters.h"
+#include "backends/cuda/tactic.h"
+#include "backends/cuda/tactics/device_kernel.h"
+#include "backends/cuda/tactics/narrow.h"
+#include "backends/cuda/tactics/strided_copy.h"
+#include "base/divide_up.h"
+#include "compile/layer_name.h"
+#include "compile/optimum.h"
+#include "compile/plan/shape_check.h"
+#include "compile/region/move_view.h"
+#include "ir/ops/strides.h"
+
+namespace camshaft::cuda {
+
+namespace {
+
+struct StoreKernels {
+  explicit StoreKernels(const Workshop& workshop)
+      : device(workshop.device()), copies(std::make_shared<const CopyKernels>(workshop)) {
+    const Module module = workshop.module("paged_store", paged_store_text());
+    for (const int bytes : {1, 2, 4, 8, 16}) functions.push_back(module.function(fmt::format("store_rows_{}", bytes)));
+  }
+  std::shared_ptr<const Device> device;  // outlives the functions
+  std::shared_ptr<const CopyKernels> copies;
+  std::vector<Function> functions;  // by the logarithm of the bytes
+};
+
+std::optional<double> estimate_paged_store(const RegionView& region, const DeviceFacts&) {
+  if (!region.node.op.as<ops::PagedStore>()) return std::nullopt;
+  const DType dtype = region.graph.type(region.node.inputs[0]).dtype;
+  if (!is_movable(dtype)) return std::nullopt;
+  const double rows = elements_at_optimum(region, region.node.inputs[ops::PagedStore::in_rows]);
+  return seconds_per_launch + 2 * rows * bit_width(dtype) / 8 * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_paged_store(const RegionView& region, const Workshop& workshop) {
+  const auto make = [kernels = std::make_shared<const StoreKernels>(workshop),
+                     layer = layer_name(region)](const KernelShapes& shapes) {
+    const Dims &cache = shapes.inputs[0].dims, &rows = shapes.inputs[1].dims;
+    for (size_t d = 1; d < rows.size(); ++d) require_equal(rows[d], cache[d + 1], "an axis of the rows of a cache");
+    require_equal(shapes.inputs[2].dims[0], rows[0], "the number of slots of a cache");
+    const int64_t width = width_of(shapes.inputs[0]), row_bytes = ops::product(cache, 2, cache.size()) * width;
+    check_elements(row_bytes, "a row of a cache");
+    PagedStoreParameters p;
+    p.count = narrow(rows[0], "the rows for a cache");
+    p.wide = shapes.inputs[2].dtype == DType::i64 ? 1 : 0;
+    p.places = cache[0] * cache[1];
+    const bool is_empty = p.count == 0 || row_bytes == 0;
+    const StridedCopy copy(kernels->copies, width, {{element_count(cache)}, {1}, {1}, 0});
+    return function_launch([=](const LaunchArguments& a, Queue& queue) mutable {
+      if (a.inputs[0] != a.outputs[0]) copy.run(queue.stream(), a.inputs[0], a.outputs[0]);
+      if (is_empty) return;
+      const std::byte *from = a.inputs[1], *slots = a.inputs[2];
+      std::byte* to = a.outputs[0];
+      const uintptr_t all =
+          static_cast<uintptr_t>(row_bytes) | reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | 16;
+      const auto bytes = static_cast<int64_t>(all & (~all + 1));  // the widest that all are multiples of
+      p.chunks = static_cast<uint32_t>(row_bytes / bytes);
+      Complaint complaint = queue.complaints().of(layer);
+      void* const arguments[] = {&p, &from, &slots, &to, &complaint};
+      constexpr uint32_t most_blocks = 1 << 16;
+      kernels->functions[log_of(bytes)].launch(
+          queue.stream(), {.blocks = std::min(p.count, most_blocks), .threads = paged_store_threads}, arguments);
+    });
+  };
+  return device_kernel(make, true);
+}
+
+struct AttentionKernels {
+  AttentionKernels(const PagedForm& form, std::string layer_of_form, const Workshop& workshop)
+      : device(workshop.device()), tiles(paged_tiles(form)), layer(std::move(layer_of_form)) {
+    const Module module = workshop.module("paged_attention", paged_attention_text(form));
+    narrow = module.function(tiles.narrow.kernel, tiles.narrow.shared_bytes);
+    has_wide = form.matrix_instructions && tiles.wide.shared_bytes <= device->facts().shared_bytes_per_block;
+    if (has_wide) wide = module.function(tiles.wide.kernel, tiles.wide.shared_bytes);
+    merge = module.function("merge");
+  }
+  std::shared_ptr<const Device> device;  // outlives the functions
+  PagedTiles tiles;
+  std::string layer;
+  bool has_wide = false;
+  Function wide, narrow, merge;
+};
+
+class PagedAttentionLaunch final : public Launch {
+ public:
+  using Op = ops::PagedAttention;
+  PagedAttentionLaunch(const Op& op, std::shared_ptr<const AttentionKernels> kernels, const KernelShapes& shapes)
+      : kernels_(std::move(kernels)) {
+    const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
+    const Dims &values = shapes.inputs[Op::in_values].dims, &table = shapes.inputs[Op::in_table].dims;
+    for (size_t d = 0; d < 3; ++d) require_equal(values[d], keys[d], "an axis of the caches of paged_attention");
+    if (keys[2] < 1 || op.heads % keys[2] != 0)
+      throw Error(ErrorCode::invalid_argument, "the heads of paged_attention cannot share those of the keys");
+    require_equal(query[1], op.heads * keys[3], "the width of the query of paged_attention");
+    require_equal(shapes.inputs[Op::in_past].dims[0], table[0], "the number of sequences of paged_attention");
+    require_equal(shapes.inputs[Op::in_starts].dims[0], table[0] + 1, "the number of starts of paged_attention");
+    has_sink_ = shapes.inputs.size() > Op::in_sink && !shapes.inputs[Op::in_sink].dims.empty();
+    if (has_sink_) require_equal(shapes.inputs[Op::in_sink].dims[0], op.heads, "the number of sinks");
+    p_.tokens = narrow(query[0], "the tokens of paged_attention");
+    p_.sequences = narrow(table[0], "the sequences of paged_attention");
+    p_.width = narrow(table[1], "the width of a block table");
+    p_.heads = narrow(op.heads, "the heads of paged_attention");
+    p_.key_heads = narrow(keys[2], "the heads of paged_attention");
+    p_.group = Divisor(narrow(op.heads / keys[2]));
+    p_.block_size = Divisor(narrow(std::max<int64_t>(keys[1], 1), "the size of a block"));
+    p_.blocks = keys[1] > 0 ? keys[0] : 0;
+    narrow(table[1] * keys[1], "the length of a sequence");
+    p_.window = static_cast<uint32_t>(std::min<int64_t>(op.window, most_elements - 1));
+    p_.causal = op.causal ? 1 : 0;
+    p_.scale = static_cast<float>(op.softcap > 0 ? op.scale / op.softcap : op.scale);
+    p_.softcap = static_cast<float>(op.softcap);
+    value_size_ = values[3];
+    can_be_aligned_ = (keys[3] % 8 == 0 ? 3U : 0U) | (values[3] % 8 == 0 ? 4U : 0U);
+    cut(query[0] * (op.heads / keys[2]), table[0], keys[2], table[1] * keys[1]);
+  }
+
+  size_t workspace_bytes() const override {
+    if (p_.splits == 1) return 0;
+    return size_t{p_.tokens} * p_.heads * p_.splits * static_cast<size_t>(value_size_ + 2) * sizeof(float);
+  }
+
+  void run(const LaunchArguments& a) override {
+    if (p_.tokens == 0) return;
+    p_.aligned = 0;
+    for (const size_t i : {size_t{0}, size_t{1}, size_t{2}})
+      if (is_aligned(a.inputs[i], 16)) p_.aligned |= can_be_aligned_ & (1U << i);
+    const std::byte* inputs[Op::in_sink + 1] = {};
+    for (size_t i = 0; i < Op::in_sink; ++i) inputs[i] = a.inputs[i];
+    if (has_sink_) inputs[Op::in_sink] = a.inputs[Op::in_sink];
+    std::byte *result = a.outputs[0], *partial = a.workspace;
+    Queue& queue = *static_cast<Queue*>(a.queue);
+    Complaint complaint = queue.complaints().of(kernels_->layer);
+    void* const arguments[] = {&p_,        &inputs[0], &inputs[1], &inputs[2], &inputs[3], &inputs[4],
+                               &inputs[5], &inputs[6], &result,    &partial,   &complaint};
+    function_->launch(queue.stream(), size_, arguments);
+    if (p_.splits == 1) return;
+    constexpr unsigned warps = paged_merge_threads / 32;
+    kernels_->merge.launch(queue.stream(),
+                           {.blocks = (p_.tokens * p_.heads + warps - 1) / warps, .threads = paged_merge_threads},
+                           arguments);
+  }
+
+ private:
+  // Tiles of many rows read keys less often; those of few waste less on short sequences. Where there are too few of
+  // these for the machine, each one's keys are split: as often as the longest sequence that the table has room for is
+  // worth it.
+  void cut(int64_t rows, int64_t sequences, int64_t key_heads, int64_t longest) {
+    const PagedTiles& tiles = kernels_->tiles;
+    const bool is_wide = kernels_->has_wide && sequences > 0 && rows / sequences > 2 * tiles.narrow.rows;
+    const PagedTileSize& tile = is_wide ? tiles.wide : tiles.narrow;
+    function_ = is_wide ? &kernels_->wide : &kernels_->narrow;
+    const int64_t number = rows / tile.rows + sequences, multiprocessors = kernels_->device->facts().multiprocessors;
+    const int64_t pieces = std::max<int64_t>(divide_up(longest, int64_t{tile.keys}), 1);
+    const int64_t blocks = std::max<int64_t>(number, 1) * key_heads;
+    constexpr int64_t worth_a_launch = 4, most_splits = 64;
+    int64_t splits = 1;
+    if (blocks < multiprocessors && pieces >= worth_a_launch)
+      splits = std::min({pieces, divide_up(2 * multiprocessors, blocks), most_splits});
+    constexpr int64_t most_heads = 65535;  // of the second axis of a grid
+    if (key_heads > most_heads) throw Error(ErrorCode::unsupported, "paged_attention of 2^16 heads of keys, or more");
+    p_.splits = narrow(splits);
+    size_ = {.blocks = narrow(std::max<int64_t>(number, 1), "the tiles of paged_attention"),
+             .threads = tile.threads,
+             .shared_bytes = tile.shared_bytes};
+    size_.blocks_y = narrow(key_heads);
+    size_.blocks_z = narrow(splits);
+    narrow(rows * key_heads, "the rows of paged_attention");
+  }
+
+  std::shared_ptr<const AttentionKernels> kernels_;
+  const Function* function_ = nullptr;
+  PagedParameters p_;
+  LaunchSize size_;
+  int64_t value_size_ = 0;
+  bool has_sink_ = false;
+  uint32_t can_be_aligned_ = 0;
+};
+
+// The form that runs on the device; nullopt for what no kernel takes.
+std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& device) {
+  using Op = ops::PagedAttention;
+  const auto* op = region.node.op.as<Op>();
+  if (!op) return std::nullopt;
+  const auto type = [&](size_t i) -> const TensorType& { return region.graph.type(region.node.inputs[i]); };
+  const auto is_known = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
+  const auto size = type(Op::in_keys).shape[3].as_constant(), value_size = type(Op::in_values).shape[3].as_constant();
+  if (!size || !value_size || *size < 1 || *value_size < 1 || std::max(*size, *value_size) > most_head_size)
+    return std::nullopt;
+  PagedForm form{type(Op::in_query).dtype, type(Op::in_keys).dtype, type(Op::in_values).dtype, static_cast<int>(*size),
+                 static_cast<int>(*value_size)};
+  if (!is_known(form.query) || !is_known(form.keys) || !is_known(form.values)) return std::nullopt;
+  const bool has_sink = region.node.inputs.size() > Op::in_sink && region.node.inputs[Op::in_sink] != no_value;
+  if (has_sink && type(Op::in_sink).dtype != DType::f32) return std::nullopt;
+  form.capped = op->softcap > 0;
+  const auto fits = [&] { return paged_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
+  form.matrix_instructions = form.query == form.keys && form.query == form.values &&
+                             (form.query == DType::f16 || (form.query == DType::bf16 && device.features.bf16_products));
+  if (form.matrix_instructions && fits()) return form;
+  form.matrix_instructions = false;
+  return fits() ? std::optional(form) : std::nullopt;
+}
+
+std::optional<double> estimate_paged_attention(const RegionView& region, const DeviceFacts& device) {
+  using Op = ops::PagedAttention;
+  const auto form = form_of(region, device);
+  if (!form) return std::nullopt;
+  const auto type = [&](size_t i) -> const TensorType& { return region.graph.type(region.node.inputs[i]); };
+  const double length =
+      size_at_optimum(region, type(Op::in_table).shape[1]) * size_at_optimum(region, type(Op::in_keys).shape[1]);
+  const double flops = 4 * elements_at_optimum(region, region.node.inputs[Op::in_query]) * length;
+  return seconds_per_launch + flops / (form->matrix_instructions ? 1e14 : 1e13);
+}
+
+std::shared_ptr<const Kernel> compile_paged_attention(const RegionView& region, const Workshop& workshop) {
+  const auto form = form_of(region, workshop.device()->facts());
+  return device_kernel(
+      [op = *region.node.op.as<ops::PagedAttention>(),
+       kernels = std::make_shared<const AttentionKernels>(*form, layer_name(region), workshop)](
+          const KernelShapes& shapes) { return std::make_unique<PagedAttentionLaunch>(op, kernels, shapes); });
+}
+
+}  // namespace
+
+const CudaTactic paged_store_tactic{"cuda_paged_store", estimate_paged_store, compile_paged_store};
+const CudaTactic paged_attention_tactic{"cuda_paged_attention", estimate_paged_attention, compile_paged_attention};
+
+}  // namespace camshaft::cuda
