@@ -44,7 +44,7 @@ struct PagedAttention {
   static constexpr Traits traits{.kind = OpKind::contraction,
                                  .layout = Layout::fixed,
                                  .layout_operands = 0,
-                                 .narrowed_operands = 0,
+                                 .narrowed_operands = 1,  // caches are what the caller has
                                  .widening = Widening::none,
                                  .products = Products::none,
                                  .picks = Answer::no,

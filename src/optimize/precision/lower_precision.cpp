@@ -79,6 +79,7 @@ class Lowering {
         context_(context),
         uses_(old_),
         divisors_(old_.values.size()),
+        angles_(old_.values.size()),
         wide_(old_.values.size(), no_value),
         narrow_(old_.values.size(), no_value) {}
 
@@ -86,7 +87,10 @@ class Lowering {
     graph_ = Graph();
     graph_.name = old_.name;
     for (const ValueId id : old_.inputs) wide_[at(id)] = graph_.add_input(old_.value(id).name, old_.type(id));
-    for (size_t n = old_.nodes.size(); n-- > 0;) mark_divisors(old_.nodes[n]);
+    for (size_t n = old_.nodes.size(); n-- > 0;) {
+      mark_divisors(old_.nodes[n]);
+      mark_angles(old_.nodes[n]);
+    }
     for (const Node& node : old_.nodes) roles_.push_back(role(node));
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
@@ -123,7 +127,7 @@ class Lowering {
     const bool is_free = role == Role::pointwise && !stores;
     if (!is_free && context_.rules && !context_.rules->allows(node.sources, storage)) return Role::plain;
     for (const ValueId id : node.outputs)
-      if (role == Role::narrow && divisors_[at(id)]) return Role::plain;
+      if (role == Role::narrow && (divisors_[at(id)] || angles_[at(id)])) return Role::plain;
     for (const ValueId id : node.outputs)
       if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return Role::plain;
     // What is computed for a reduction alone may be squares: they leave f16's range long before what they are of.
@@ -179,6 +183,27 @@ class Lowering {
     return true;
   }
 
+  // Marks what sines and cosines are taken of, and what that is made of: f16 has the 4,097th position of a text as the
+  // 4,096th, and half of a radian is lost from 512 on.
+  void mark_angles(const Node& node) {
+    const auto mark = [](const Node& n, std::vector<bool>& marked) {
+      const auto* pointwise = n.op.as<ops::Pointwise>();
+      const bool turns =
+          pointwise && (pointwise->function == ScalarFunction::sin || pointwise->function == ScalarFunction::cos);
+      const bool passes_on = (pointwise || passes_on_size(n)) && marked[at(n.outputs[0])];
+      if (!turns && !passes_on) return;
+      for (const ValueId id : n.inputs)
+        if (id != no_value) marked[at(id)] = true;
+    };
+    if (!node.op.as<ops::Region>()) return mark(node, angles_);
+    const Graph& body = node.bodies[0];
+    std::vector<bool> marked(body.values.size());
+    for (size_t o = 0; o < node.outputs.size(); ++o) marked[at(body.outputs[o])] = angles_[at(node.outputs[o])];
+    for (size_t n = body.nodes.size(); n-- > 0;) mark(body.nodes[n], marked);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (node.inputs[i] != no_value && marked[at(body.inputs[i])]) angles_[at(node.inputs[i])] = true;
+  }
+
   // Whether the contraction of a region reads the region's input i as one of the operands that it takes narrow.
   static bool is_anchor_input(const Node& node, size_t i) {
     const Graph& body = node.bodies[0];
@@ -215,7 +240,7 @@ class Lowering {
 
   // Whether somebody reads the value better in the narrow type, and nobody divides by it.
   bool wanted_narrow(ValueId id) const {
-    if (divisors_[at(id)]) return false;
+    if (divisors_[at(id)] || angles_[at(id)]) return false;
     const auto& readers = uses_.readers[at(id)];
     return std::any_of(readers.begin(), readers.end(),
                        [&](int32_t n) { return roles_[static_cast<size_t>(n)] != Role::plain; });
@@ -385,6 +410,7 @@ class Lowering {
   const Uses uses_;
   std::vector<Role> roles_;
   std::vector<bool> divisors_;          // by old value
+  std::vector<bool> angles_;            // likewise
   std::vector<ValueId> wide_, narrow_;  // of each old value, in the new graph
   std::map<ValueId, ValueId> masks_;    // the same of masks, which are bounded
 };

@@ -254,5 +254,17 @@ TEST(LowerPrecision, DivisorsAreNotFollowedThroughAttention) {
       << outline(lowered(divided));
 }
 
+// What a sine or a cosine is taken of stays f32, and what that is made of: f16 has no 4,097th position.
+TEST(LowerPrecision, AnglesStayAsTheyAre) {
+  const std::string turned = R"(
+    const %f: f32[4] = [1, 0.1, 0.01, 0.001]
+    %t = pointwise {function=mul} (%x, %f)
+    %r = transpose {permutation=[1, 0]} (%t)
+    %c = pointwise {function=cos} (%r)
+    %y = softmax {axis=1} (%c)
+    return y=%y)";
+  EXPECT_TRUE(outline(lowered(turned)).starts_with("pointwise:f32 transpose:f32")) << outline(lowered(turned));
+}
+
 }  // namespace
 }  // namespace camshaft::lower_precision_test
