@@ -54,6 +54,7 @@ Executor::Executor(const Plan& plan, std::shared_ptr<Workers> workers, int threa
       arenas_(arenas),
       transfers_(plan),
       left_out_(plan.steps.size()),
+      own_inputs_(plan.inputs.size()),
       own_outputs_(plan.outputs.size()),
       staged_(plan.inputs.size()),
       pointers_(plan.values.size()),

@@ -117,7 +117,16 @@ class Executor {
   Dims current_dims(const BoundPlan& bound, int32_t value) const;
   void finish_outputs(const BoundPlan& bound, const CallerMemory& memory);
   std::byte* host_output(size_t o, size_t bytes);
-  std::byte* device_output(size_t o, size_t bytes);
+  std::byte* device_output(size_t o, size_t bytes) { return on_device(own_outputs_[o], bytes, "an output"); }
+  /// Memory of the context's own for an input or an output.
+  struct OwnMemory {
+    AlignedBuffer on_host;
+    std::shared_ptr<std::byte> on_device;
+    size_t device_bytes = 0;
+  };
+  std::byte* on_device(OwnMemory& own, size_t bytes, const char* what);
+  /// Values that are apart and not the caller's.
+  void bind_apart(const BoundPlan& bound, const CallerMemory& memory);
   /// Whether an output's value of the host is there in a run with this buffer.
   bool needs_host_side(size_t o, const CallerBuffer& buffer) const;
   void bring_to_device(std::byte* to, std::span<const std::byte> from);
@@ -156,12 +165,7 @@ class Executor {
   std::vector<bool> left_out_;  // steps that this run does without
   bool ran_hoisted_ = false;    // in this run
   int64_t failures_ = 0;        // of runs so far
-  struct OwnOutput {
-    AlignedBuffer on_host;
-    std::shared_ptr<std::byte> on_device;
-    size_t device_bytes = 0;
-  };
-  std::vector<OwnOutput> own_outputs_;
+  std::vector<OwnMemory> own_inputs_, own_outputs_;
   std::vector<AlignedBuffer> staged_;  // inputs on the device that steps of the host read
   std::vector<std::byte*> pointers_;   // of each plan value that has storage
   std::vector<Tensor> dynamic_;        // of each plan value with Storage::dynamic

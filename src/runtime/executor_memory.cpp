@@ -65,17 +65,34 @@ std::byte* Executor::host_output(size_t o, size_t bytes) {
   return own.data();
 }
 
-std::byte* Executor::device_output(size_t o, size_t bytes) {
-  OwnOutput& own = own_outputs_[o];
+std::byte* Executor::on_device(OwnMemory& own, size_t bytes, const char* what) {
   if (own.device_bytes < bytes) {
     wait_for_gpus();
     if (keeps_memory_) kept_for_caller_.push_back(own.on_device);
     own.on_device.reset();
     own.device_bytes = 0;
-    own.on_device = main_->queue->allocate(bytes, "an output");
+    own.on_device = main_->queue->allocate(bytes, what);
     own.device_bytes = bytes;
   }
   return own.on_device.get();
+}
+
+void Executor::bind_apart(const BoundPlan& bound, const CallerMemory& memory) {
+  const auto is_ours = [&](const Transfer& transfer, const CallerBuffer& buffer) {
+    return transfer.device_value >= 0 && plan_->values[static_cast<size_t>(transfer.device_value)].is_apart &&
+           buffer.device.is_host();
+  };
+  for (size_t i = 0; i < memory.inputs.size(); ++i) {
+    const int32_t value = transfers_.inputs[i].device_value;
+    if (is_ours(transfers_.inputs[i], memory.inputs[i]))
+      pointers_[static_cast<size_t>(value)] =
+          on_device(own_inputs_[i], bound.bytes(value), "an input that is updated in place");
+  }
+  for (size_t o = 0; o < memory.outputs.size(); ++o) {
+    const int32_t value = transfers_.outputs[o].device_value;
+    if (is_ours(transfers_.outputs[o], memory.outputs[o]))
+      pointers_[static_cast<size_t>(value)] = device_output(o, bound.bytes(value));
+  }
 }
 
 // An input in the GPU's memory: the steps there read it where it is.
@@ -162,6 +179,7 @@ void Executor::bind(const BoundPlan& bound, const KeptValues& kept, const Caller
     if (memory.inputs[i].device.is_gpu()) bind_input(bound, i, memory.inputs[i]);
   for (size_t o = 0; o < memory.outputs.size(); ++o)
     if (memory.outputs[o].device.is_gpu()) bind_output(bound, o, memory.outputs[o]);
+  bind_apart(bound, memory);
 }
 
 void Executor::finish_outputs(const BoundPlan& bound, const CallerMemory& memory) {
@@ -213,7 +231,8 @@ void Executor::bring_to_device(std::byte* to, std::span<const std::byte> from) {
 
 size_t Executor::memory_bytes() const {
   size_t total = arena_.size() + late_workspace_.size() + dynamic_room_.bytes();
-  for (const OwnOutput& own : own_outputs_) total += own.on_host.size() + own.device_bytes;
+  for (const auto* all : {&own_inputs_, &own_outputs_})
+    for (const OwnMemory& own : *all) total += own.on_host.size() + own.device_bytes;
   for (const AlignedBuffer& buffer : staged_) total += buffer.size();
   for (const auto& [id, gpu] : gpus_) total += gpu.arena_bytes;
   return total;

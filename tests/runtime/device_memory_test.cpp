@@ -104,6 +104,36 @@ constexpr std::string_view adder = R"(graph (%x: f32[n, 24], %y: f32[n, 24]) {
   return "m" = %m, "r" = %r
 })";
 
+// The cache of a decoder: nothing copies it, and the context has no room of that size.
+TEST_F(DeviceMemory, OfAnInputThatIsUpdatedInPlace) {
+  constexpr std::string_view decoder =
+      R"(graph (%cache: f32[blocks, 2, 3], %rows: f32[tokens, 3], %slots: i64[tokens]) {
+    %kept = paged_store {} (%cache, %rows, %slots)
+    %seen = reduce {kind=sum, axes=[0, 1], keep_dims=false} (%kept)
+    return "kept" = %kept, "seen" = %seen
+  })";
+  const Engine engine = engine_from(decoder);
+  ASSERT_EQ(engine.outputs()[0].aliased_input, "cache");
+  Context context = engine.create_context({1});
+  constexpr int64_t blocks = 50000;
+  Tensor expected = random_tensor(random, DType::f32, {blocks, 2, 3});
+  const Gpu::Array cache = gpu->upload(expected);
+  context.set_input("cache", expected.dims(), cache.data, DeviceId::gpu(0));
+  context.bind_output("kept", cache.data, cache.bytes, DeviceId::gpu(0));
+  for (int64_t step = 0; step < 4; ++step) {
+    const Tensor rows = random_tensor(random, DType::f32, {1 + step % 3, 3});
+    Tensor slots(DType::i64, {rows.dims()[0]});
+    for (int64_t i = 0; i < slots.size(); ++i) slots.as_mutable<int64_t>()[i] = random.integer(-1, 2 * blocks - 1);
+    context.set_input("rows", view_of(rows));
+    context.set_input("slots", view_of(slots));
+    context.run();
+    expected = reference(decoder, {expected, rows, slots})[0];
+    EXPECT_EQ(gpu->download(cache, DType::f32, expected.dims()), expected) << step;
+    EXPECT_EQ(context.output("kept").data, cache.data);
+  }
+  EXPECT_LT(context.memory_bytes(), expected.bytes());
+}
+
 TEST_F(DeviceMemory, OfInputsAndOutputsInTheCallersStream) {
   const Engine engine = engine_from(small_model);
   Context context = engine.create_context({1});

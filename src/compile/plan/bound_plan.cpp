@@ -248,9 +248,10 @@ void BoundPlan::plan_arena(const Plan& plan, DeviceId device) {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     for (const int32_t id : plan.steps[s].outputs) {
       const PlanValue& value = plan.values[static_cast<size_t>(id)];
-      if (value.storage != Storage::arena || value.device != device || is_kept(id)) continue;
+      if (value.storage != Storage::arena || value.device != device || is_kept(id) || value.is_apart) continue;
       const auto v = static_cast<size_t>(id);
-      if (value.in_place_of >= 0 && launches_[s] && !is_kept(value.in_place_of)) {
+      if (value.in_place_of >= 0 && launches_[s] && !is_kept(value.in_place_of) &&
+          !plan.values[static_cast<size_t>(value.in_place_of)].is_apart) {
         buffer[v] = buffer[static_cast<size_t>(value.in_place_of)];
         BufferLifetime& shared = lifetimes[static_cast<size_t>(buffer[v])];
         shared.last = std::max(shared.last, value.last_step);

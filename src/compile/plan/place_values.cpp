@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+
+#include "compile/plan/aliased_inputs.h"
 
 namespace camshaft {
 
@@ -60,6 +63,7 @@ class ValuePlacer {
     }
     while (!outputs_.empty()) bring(outputs_.begin()->first);
     plan_.steps = std::move(steps_);
+    bring_inputs_first();
   }
 
  private:
@@ -134,6 +138,17 @@ class ValuePlacer {
     return twins_[{id, device}] = twin;
   }
 
+  // Copies of inputs between other steps would cut what is recorded of these: a decoder's step has six of some numbers.
+  void bring_inputs_first() {
+    const auto is_of_input = [&](const PlanStep& step) {
+      return step.node < 0 && step.device.is_gpu() && step.inputs.size() == 1 &&
+             value(plan_.root(step.inputs[0])).storage == Storage::input;
+    };
+    const auto first =
+        std::find_if(plan_.steps.begin(), plan_.steps.end(), [](const PlanStep& s) { return s.device.is_gpu(); });
+    std::stable_partition(first, plan_.steps.end(), is_of_input);
+  }
+
   std::string suffix(DeviceId device) const {
     if (device.is_host()) return " (on the host)";
     return has_several_gpus_ ? fmt::format(" (on {})", to_string(device)) : " (on the device)";
@@ -166,6 +181,13 @@ class ValuePlacer {
 
 void place_values(Plan& plan) {
   ValuePlacer(plan).run();
+  const std::vector<int32_t> aliased = aliased_inputs(plan);
+  for (size_t o = 0; o < aliased.size(); ++o) {
+    if (aliased[o] < 0) continue;
+    const int32_t input = plan.inputs[static_cast<size_t>(aliased[o])], output = plan.root(plan.outputs[o]);
+    for (PlanValue& value : plan.values)
+      value.is_apart |= value.storage == Storage::arena && (value.copy_of == input || value.copy_of == output);
+  }
 }
 
 void upload_constants(Plan& plan, DeviceQueue& queue) {

@@ -34,6 +34,9 @@ struct PlanValue {
   std::shared_ptr<const Tensor> constant;
   DeviceId device = DeviceId::host;  ///< in whose memory it is
   int32_t copy_of = -1;              ///< the value on another device that this one holds too
+  /// Has no room in the arena: on a GPU what is copied of an input that a step there updates, and what that makes of
+  /// it. It is the caller's where that is on the GPU, as caches are; else the executor makes room for it.
+  bool is_apart = false;
   /// Of a constant on a GPU: its bytes there, once they have been brought (see upload_constants()).
   std::shared_ptr<std::byte> uploaded;
 };

@@ -48,6 +48,21 @@ TEST(PlaceValues, NeighboursOnTheDeviceStayThere) {
   EXPECT_EQ(p.value("b (on the device)").storage, Storage::arena);
 }
 
+TEST(PlaceValues, InputsAreCopiedBeforeTheFirstStepOnTheDevice) {
+  const Placed p(R"(graph (%x: f32[n, 6], %z: f32[n, 6]) {
+    %a = transpose {permutation=[1, 0]} (%x)
+    %b = transpose {permutation=[1, 0]} (%z)
+    return %a, %b
+  })");
+  EXPECT_EQ(to_string(p.plan),
+            "x (on the device): f32[n, 6] = copy[copy_to_device](x: f32[n, 6])\n"
+            "z (on the device): f32[n, 6] = copy[copy_to_device](z: f32[n, 6])\n"
+            "a (on the device): f32[6, n] = transpose[on_device](x (on the device): f32[n, 6])\n"
+            "b (on the device): f32[6, n] = transpose[on_device](z (on the device): f32[n, 6])\n"
+            "a: f32[6, n] = copy[copy_to_host](a (on the device): f32[6, n])\n"
+            "b: f32[6, n] = copy[copy_to_host](b (on the device): f32[6, n])\n");
+}
+
 TEST(PlaceValues, CopiesAreMadeOnceAndThroughViews) {
   const Placed p(R"(graph (%x: f32[n, 6]) {
     %a = pointwise {function=neg} (%x)
