@@ -34,6 +34,7 @@ class Model : public StepModel {
     for (int32_t row = 0; row < rows; ++row) {
       const auto begin = kept_.begin() + static_cast<std::ptrdiff_t>(row) * vocabulary;
       likeliest_.push_back(std::max_element(begin, begin + vocabulary) - begin);
+      largest_.push_back(begin[likeliest_.back()]);
     }
   }
   int32_t vocabulary() const override { return vocabulary_; }
@@ -45,7 +46,8 @@ class Model : public StepModel {
     std::memcpy(logits_.data(), kept_.data(),
                 inputs.logits_indices.size() * static_cast<size_t>(vocabulary_) * sizeof(float));
     seconds += processor_seconds() - start;
-    return {logits_.data(), gives_likeliest ? likeliest_.data() : nullptr};
+    if (!gives_likeliest) return {logits_.data()};
+    return {logits_.data(), likeliest_.data(), largest_.data()};
   }
   double seconds = 0;
   bool gives_likeliest = false;
@@ -54,6 +56,7 @@ class Model : public StepModel {
   int32_t vocabulary_;
   std::vector<float> kept_, logits_;
   std::vector<int64_t> likeliest_;
+  std::vector<float> largest_;
 };
 
 double step_microseconds(Model& model, int32_t sequences, int32_t threads, const SamplingParams& params) {

@@ -76,9 +76,12 @@ EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads)
   if (logits.dtype != DType::f32 || logits.dims.size() != 2 || logits.dims[1] < 1)
     refuse_engine("its output logits is " + logits.type + ", which should be f32[rows, vocabulary]");
   vocabulary_ = static_cast<int32_t>(logits.dims[1]);
-  has_likeliest_ = std::ranges::any_of(engine.outputs(), [](const TensorInfo& output) {
-    return output.name == "likeliest" && output.dtype == DType::i64 && output.dims.size() == 1;
-  });
+  const auto has_output = [&](std::string_view name, DType dtype) {
+    return std::ranges::any_of(engine.outputs(), [&](const TensorInfo& output) {
+      return output.name == name && output.dtype == dtype && output.dims.size() == 1;
+    });
+  };
+  has_likeliest_ = has_output("likeliest", DType::i64) && has_output("largest", DType::f32);
   for (int32_t layer = 0; layer < cache.layers; ++layer) {
     for (const char* kind : {"key", "value"}) {
       const std::string number = std::to_string(layer), input = kind + std::string("_cache.") + number;
@@ -129,18 +132,37 @@ StepOutputs EngineModel::run(const StepInputs& inputs) {
   bind(3, inputs.past, inputs.past.size(), 0);
   bind(4, inputs.block_table, inputs.past.size(), static_cast<size_t>(inputs.table_width));
   bind(5, inputs.logits_indices, inputs.logits_indices.size(), 0);
-  const size_t wanted = inputs.logits_indices.size() * static_cast<size_t>(vocabulary_);
-  if (logits_.size() < wanted) {
-    logits_.resize(wanted);
-    context_.bind_output("logits", logits_.data(), logits_.size() * sizeof(float));
-  }
-  const size_t rows = inputs.logits_indices.size();
-  if (has_likeliest_ && likeliest_.size() < rows) {
-    likeliest_.resize(rows);
-    context_.bind_output("likeliest", likeliest_.data(), rows * sizeof(int64_t));
-  }
+  bind_outputs(inputs.logits_indices.size(), inputs.reads_logits);
   context_.run();
-  return {logits_.data(), has_likeliest_ ? likeliest_.data() : nullptr};
+  StepOutputs outputs;
+  if (bound_logits_ == logits_.data()) outputs.logits = logits_.data();
+  if (has_likeliest_) outputs.likeliest = likeliest_.data(), outputs.largest = largest_.data();
+  return outputs;
+}
+
+// Memory is bound anew only where it is too small, or where logits go elsewhere: a GPU repeats what it has recorded of
+// either. On the host they are where they are computed.
+void EngineModel::bind_outputs(size_t rows, bool reads_logits) {
+  const size_t wanted = rows * static_cast<size_t>(vocabulary_);
+  if (reads_logits || device_.is_host() || !has_likeliest_) {
+    if (logits_.size() < wanted) logits_.resize(wanted), bound_logits_ = nullptr;
+    if (bound_logits_ != logits_.data()) context_.bind_output("logits", logits_.data(), logits_.size() * sizeof(float));
+    bound_logits_ = logits_.data();
+  } else {
+    if (!logits_there_.defined() || logits_there_.bytes() < wanted * sizeof(float)) {
+      logits_there_ = Tensor(DType::f32, {static_cast<int64_t>(wanted)}).copy(to_string(device_));
+      bound_logits_ = nullptr;
+    }
+    if (bound_logits_ != logits_there_.data())
+      context_.bind_output("logits", const_cast<std::byte*>(logits_there_.data()), logits_there_.bytes(),
+                           logits_there_.device());
+    bound_logits_ = logits_there_.data();
+  }
+  if (!has_likeliest_ || likeliest_.size() >= rows) return;
+  likeliest_.resize(rows);
+  largest_.resize(rows);
+  context_.bind_output("likeliest", likeliest_.data(), rows * sizeof(int64_t));
+  context_.bind_output("largest", largest_.data(), rows * sizeof(float));
 }
 
 }  // namespace camshaft::llm

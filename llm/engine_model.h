@@ -14,8 +14,8 @@ namespace camshaft::llm {
 
 /// Binds a step's inputs by their names: input_ids, positions, cumulative_sequence_length, past_seqlens, block_table,
 /// logits_indices, and key_cache.I and value_cache.I of each layer, which key_cache_out.I and value_cache_out.I update
-/// in place; the outputs are logits and, where the engine has it, likeliest: the ArgMax of each row. Sizes that come
-/// again are bound as they were.
+/// in place; the outputs are logits and, where the engine has them, likeliest, the ArgMax of each row, and largest, its
+/// logit. Sizes that come again are bound as they were. On a GPU caches stay there, and logits that nobody reads.
 class EngineModel : public StepModel {
  public:
   /// `threads`: of the context; 0 for one for each core. Throws Error(invalid_argument) for an engine that has not
@@ -54,9 +54,13 @@ class EngineModel : public StepModel {
   int32_t vocabulary_ = 0;
   std::vector<Layer> layers_;
   std::vector<Input> inputs_;
+  void bind_outputs(size_t rows, bool reads_logits);
   std::vector<float> logits_;
+  Tensor logits_there_;  // on a GPU, of steps whose logits nobody reads
+  const void* bound_logits_ = nullptr;
   bool has_likeliest_ = false;
   std::vector<int64_t> likeliest_;
+  std::vector<float> largest_;
 };
 
 }  // namespace camshaft::llm

@@ -34,6 +34,13 @@ size_t sampling_threads(const GeneratorConfig& config) {
 // Where all rows together have fewer logits, one thread has read them when others have woken.
 constexpr size_t logits_worth_threads = 500'000;
 
+// Whether what is likeliest by the model alone does not suffice.
+bool reads_logits(const Sequence& sequence) {
+  const SamplingParams& params = *sequence.params;
+  return !params.is_greedy() || params.logprobs || sequence.wants_prompt_logprobs() || !sequence.allowed.empty() ||
+         !params.logit_bias.empty() || params.min_tokens > 0 || params.has_penalties();
+}
+
 const char* message_of(Sampler::Problem problem) {
   if (problem == Sampler::Problem::not_finite)
     return "the model's logits have a NaN or an infinity: its weights or its "
@@ -334,6 +341,7 @@ void Generator::build_inputs() {
   inputs_.block_table = first(block_table_, sequences * static_cast<size_t>(table_width_));
   inputs_.table_width = table_width_;
   inputs_.logits_indices = first(logits_indices_, static_cast<size_t>(shape.rows));
+  inputs_.reads_logits = std::ranges::any_of(stepped_, [](const Sequence* s) { return reads_logits(*s); });
   ++statistics_.steps;
   statistics_.tokens += tokens;
   statistics_.padding += shape.tokens - tokens;
@@ -353,9 +361,8 @@ bool Generator::has_text(const Sequence& sequence) const {
 
 void Generator::sample_all(const StepOutputs& outputs) {
   const auto one = [&](size_t place, size_t worker) { sample(*stepped_[place], samplers_[worker], outputs); };
-  const bool is_read = outputs.likeliest == nullptr ||
-                       std::ranges::any_of(stepped_, [](const Sequence* s) { return !s->params->is_greedy(); });
-  if (is_read && inputs_.logits_indices.size() * vocabulary_ >= logits_worth_threads) {
+  if ((outputs.likeliest == nullptr || inputs_.reads_logits) &&
+      inputs_.logits_indices.size() * vocabulary_ >= logits_worth_threads) {
     workers_.run(stepped_.size(), one);
   } else {
     for (size_t place = 0; place < stepped_.size(); ++place) one(place, 0);
@@ -381,8 +388,10 @@ void Generator::sample(Sequence& sequence, Sampler& sampler, const StepOutputs& 
                      sequence.prompt_logprobs);
   }
   for (int32_t i = 0; i < text_rows; ++i, ++row) {
-    sequence.problem = sampler.prepare(outputs.logits + row * vocabulary_, state_of(sequence, static_cast<size_t>(i)),
-                                       outputs.likeliest == nullptr ? -1 : outputs.likeliest[row]);
+    const KnownRow known =
+        outputs.likeliest == nullptr ? KnownRow() : KnownRow{outputs.likeliest[row], outputs.largest[row]};
+    float* const logits = outputs.logits == nullptr ? nullptr : outputs.logits + row * vocabulary_;
+    sequence.problem = sampler.prepare(logits, state_of(sequence, static_cast<size_t>(i)), known);
     if (sequence.problem != Sampler::Problem::none) {
       // Behind a guess it is the next step's, which says so: a guide has no mask behind the end of its text.
       if (i > 0) sequence.problem = Sampler::Problem::none;

@@ -38,13 +38,13 @@ Sampler::Sampler(int32_t vocabulary)
   cumulative_.reserve(std::max(size_, block_size));
 }
 
-Sampler::Problem Sampler::prepare(float* logits, const SamplingState& state, int64_t likeliest_known) {
+Sampler::Problem Sampler::prepare(float* logits, const SamplingState& state, const KnownRow& known) {
   const SamplingParams& params = *state.params;
   row_ = logits;
-  if (likeliest_known >= 0 && params.is_greedy() && !params.logprobs && !changes(state)) {
+  if (known.likeliest >= 0 && params.is_greedy() && !params.logprobs && !changes(state)) {
     kind_ = Kind::likeliest;
-    likeliest_ = static_cast<int32_t>(likeliest_known);
-    largest_ = logits[likeliest_];
+    likeliest_ = static_cast<int32_t>(known.likeliest);
+    largest_ = known.largest;
     if (largest_ == minus_infinity) return Problem::nothing_allowed;
     return std::isfinite(largest_) ? Problem::none : Problem::not_finite;
   }

@@ -27,6 +27,13 @@ struct SamplingState {
   int32_t generated = 0;  ///< tokens of the text so far
 };
 
+/// What is known of a row beforehand: the first of the largest logits, or of the NaNs (-1: it is not known), and that
+/// logit.
+struct KnownRow {
+  int64_t likeliest = -1;
+  float largest = 0;
+};
+
 /// Works on one row of logits at a time: prepare(), then any number of draws. The order is vLLM's: masks, bias, minimal
 /// length, penalties; temperature, min-p, top-k, top-p. Of equal logits the one with the lowest id is the likelier.
 /// Memory is made once. Not safe from several threads.
@@ -36,9 +43,8 @@ class Sampler {
 
   explicit Sampler(int32_t vocabulary);
 
-  /// Reads a row, and changes it where the state says so. With a problem nothing can be drawn. `likeliest`: the first
-  /// of the largest logits, or of the NaNs, where that is known; -1: it is not.
-  Problem prepare(float* logits, const SamplingState& state, int64_t likeliest = -1);
+  /// Reads a row, and changes it where the state says so. With a problem nothing can be drawn.
+  Problem prepare(float* logits, const SamplingState& state, const KnownRow& known = {});
   /// By a number in [0, 1); it is not looked at where the likeliest token is taken.
   int32_t draw(double random);
   /// The probability of a token as draw() has it.

@@ -17,13 +17,15 @@ struct StepInputs {
   std::span<const int32_t> block_table;  ///< [sequences, table_width]; what is behind a sequence's blocks is anything
   int32_t table_width = 0;
   std::span<const int32_t> logits_indices;  ///< [rows] tokens whose logits are wanted
+  bool reads_logits = true;                 ///< else what is likeliest suffices, where the model looks for that
 };
 
 struct StepOutputs {
-  float* logits = nullptr;  ///< [rows, vocabulary]; may be changed
-  /// [rows] the first of the largest logits of each, or of NaNs; null where the model does not look for it. With it
-  /// greedy decoding does not read the logits.
+  float* logits = nullptr;  ///< [rows, vocabulary]; may be changed. Null where they are not read, maybe
+  /// [rows] the first of the largest logits of each, or of NaNs, and that logit; both null where the model does not
+  /// look for them. With them greedy decoding does not read the logits.
   const int64_t* likeliest = nullptr;
+  const float* largest = nullptr;
 };
 
 class StepModel {

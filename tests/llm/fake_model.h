@@ -89,11 +89,16 @@ class FakeModel : public StepModel {
         random_logits(visible_, out);
       }
     }
+    if (!gives_likeliest) return {logits_.data()};
     likeliest_.clear();
-    for (size_t row = 0; gives_likeliest && row < inputs.logits_indices.size(); ++row)
-      likeliest_.push_back(
-          likeliest({logits_.data() + row * static_cast<size_t>(vocabulary_), static_cast<size_t>(vocabulary_)}));
-    return {logits_.data(), gives_likeliest ? likeliest_.data() : nullptr};
+    largest_.clear();
+    for (size_t row = 0; row < inputs.logits_indices.size(); ++row) {
+      const std::span<const float> all{logits_.data() + row * static_cast<size_t>(vocabulary_),
+                                       static_cast<size_t>(vocabulary_)};
+      likeliest_.push_back(likeliest(all));
+      largest_.push_back(all[static_cast<size_t>(likeliest_.back())]);
+    }
+    return {inputs.reads_logits ? logits_.data() : nullptr, likeliest_.data(), largest_.data()};
   }
 
   static void random_logits(std::span<const int32_t> visible, std::span<float> row) {
@@ -129,6 +134,7 @@ class FakeModel : public StepModel {
   std::vector<Slot> cache_;
   std::vector<float> logits_;
   std::vector<int64_t> likeliest_;
+  std::vector<float> largest_;
   std::vector<int32_t> visible_;
 };
 

@@ -48,7 +48,9 @@ def engine_of(weights, finds_likeliest=False, **options):
     logits = net.MatMul(net.Gather(x, wanted), weights["head"])
     net.output(logits, "logits")
     if finds_likeliest:
-        net.output(net.ArgMax(logits, axis=1, keepdims=0), "likeliest")
+        likeliest = net.ArgMax(logits, axis=1, keepdims=1)
+        net.output(net.Squeeze(likeliest, [1]), "likeliest")
+        net.output(net.Squeeze(net.GatherElements(logits, likeliest, axis=1), [1]), "largest")
     return camshaft.build(net, inputs=_step(), **{"tuning": "heuristic", "verify_seconds": 0.0, **options})
 
 

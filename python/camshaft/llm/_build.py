@@ -66,8 +66,8 @@ def build(
     chosen: dict[str, Any] = {"verify_seconds": 0.0, **options}
     if source.resolve() == target.resolve():
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
-    if weights in ("f16", "bf16") and str(chosen.get("device", "cpu")).startswith("cuda"):
-        chosen.setdefault("fp16" if weights == "f16" else "bf16", True)
+    if weights in ("f16", "bf16", "int8", "int4") and str(chosen.get("device", "cpu")).startswith("cuda"):
+        chosen.setdefault("bf16" if weights == "bf16" else "fp16", True)
     made_of = network_of(source, weights=weights, cache=cache, block_size=block_size, max_length=max_length)
     net, decoder = made_of.net, made_of.decoder
     generation = read_generation(made_of.folder)

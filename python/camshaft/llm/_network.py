@@ -104,10 +104,12 @@ def _add_decoder(net: Network, decoder: Decoder, parts: Parts, cache: str, block
         x = parts.linear(x, "project_out", None, decoder.width, decoder.embedding_width)
     logits = _logits(parts, x, head)
     net.output(logits, "logits")
-    net.output(net.ArgMax(logits, axis=-1, keepdims=0), "likeliest")  # greedy decoding reads nothing else
+    likeliest = net.ArgMax(logits, axis=-1, keepdims=1)
+    net.output(net.Squeeze(likeliest, [-1]), "likeliest")  # greedy decoding reads nothing else …
     for index, (keys, values) in enumerate(after):
         net.output(keys, f"key_cache_out.{index}")
         net.output(values, f"value_cache_out.{index}")
+    net.output(net.Squeeze(net.GatherElements(logits, likeliest, axis=-1), [-1]), "largest")  # … but for this number
 
 
 def _layer(parts: Parts, x: Value, index: int, step: Step, caches: tuple[Value, Value]) -> tuple[Value, Value, Value]:
