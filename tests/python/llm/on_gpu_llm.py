@@ -1,0 +1,22 @@
+"""Builds a Llama for the device and for the CPU, and prints both texts as JSON; the emulated GPU runs it."""
+
+import json
+import sys
+from pathlib import Path
+
+from camshaft.llm import LLM, SamplingParams, build
+from llm_folders import write_llama
+
+folder, weights = Path(sys.argv[1]), sys.argv[2]
+write_llama(folder / "hf", hidden_size=256, intermediate_size=256, num_hidden_layers=2)
+texts = {}
+for device in ("cpu", "cuda"):
+    build(folder / "hf", folder / device, weights=weights, device=device, tuning="heuristic", verify=device == "cuda")
+    llm = LLM(folder / device, device=device, max_num_seqs=3, max_num_batched_tokens=16, num_blocks=24)
+    greedy = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
+    drawn = SamplingParams(temperature=0.01, seed=1, max_tokens=6, ignore_eos=True)  # whose logits come to the host
+    prompts = [[1, 5, 9], [1, 7], [3] * 20]
+    outputs = llm.generate(prompts, greedy) + llm.generate(prompts, drawn)
+    texts[device] = [output.outputs[0].token_ids for output in outputs]
+    assert all(output.outputs[0].finish_reason == "length" for output in outputs), outputs
+print(json.dumps(texts))

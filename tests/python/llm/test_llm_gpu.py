@@ -1,0 +1,25 @@
+"""Language models on the emulated GPU: caches stay on the device, and the text is the CPU's."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from camshaft_cli import BINARY, ROOT
+
+EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libnvrtc.so.13"
+
+
+@pytest.mark.skipif(not EMULATOR.exists(), reason="the emulated GPU was not built")
+@pytest.mark.parametrize("weights", ["f16", "int4"])
+def test_text_is_that_of_the_cpu(tmp_path, weights):
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here.parent), *filter(None, sys.path)])
+    command = [ROOT / "scripts/emulate_gpu.sh", sys.executable, here / "on_gpu_llm.py", tmp_path, weights]
+    environment = {**os.environ, "CAMSHAFT_BUILD": str(BINARY.parent.parent), "PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    texts = json.loads(done.stdout.splitlines()[-1])
+    assert texts["cuda"] == texts["cpu"]
