@@ -75,8 +75,8 @@ std::shared_ptr<const Kernel> compile_paged_store(const RegionView& region, cons
   return device_kernel(make, true);
 }
 
-struct AttentionKernels {
-  AttentionKernels(const PagedForm& form, std::string layer_of_form, const Workshop& workshop)
+struct PagedAttentionKernels {
+  PagedAttentionKernels(const PagedForm& form, std::string layer_of_form, const Workshop& workshop)
       : device(workshop.device()), tiles(paged_tiles(form)), layer(std::move(layer_of_form)) {
     const Module module = workshop.module("paged_attention", paged_attention_text(form));
     narrow = module.function(tiles.narrow.kernel, tiles.narrow.shared_bytes);
@@ -94,7 +94,7 @@ struct AttentionKernels {
 class PagedAttentionLaunch final : public Launch {
  public:
   using Op = ops::PagedAttention;
-  PagedAttentionLaunch(const Op& op, std::shared_ptr<const AttentionKernels> kernels, const KernelShapes& shapes)
+  PagedAttentionLaunch(const Op& op, std::shared_ptr<const PagedAttentionKernels> kernels, const KernelShapes& shapes)
       : kernels_(std::move(kernels)) {
     const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
     const Dims &values = shapes.inputs[Op::in_values].dims, &table = shapes.inputs[Op::in_table].dims;
@@ -177,7 +177,7 @@ class PagedAttentionLaunch final : public Launch {
     narrow(rows * key_heads, "the rows of paged_attention");
   }
 
-  std::shared_ptr<const AttentionKernels> kernels_;
+  std::shared_ptr<const PagedAttentionKernels> kernels_;
   const Function* function_ = nullptr;
   PagedParameters p_;
   LaunchSize size_;
@@ -225,7 +225,7 @@ std::shared_ptr<const Kernel> compile_paged_attention(const RegionView& region, 
   const auto form = form_of(region, workshop.device()->facts());
   return device_kernel(
       [op = *region.node.op.as<ops::PagedAttention>(),
-       kernels = std::make_shared<const AttentionKernels>(*form, layer_name(region), workshop)](
+       kernels = std::make_shared<const PagedAttentionKernels>(*form, layer_name(region), workshop)](
           const KernelShapes& shapes) { return std::make_unique<PagedAttentionLaunch>(op, kernels, shapes); });
 }
 
