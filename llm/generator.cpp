@@ -37,8 +37,8 @@ constexpr size_t logits_worth_threads = 500'000;
 // Whether what is likeliest by the model alone does not suffice.
 bool reads_logits(const Sequence& sequence) {
   const SamplingParams& params = *sequence.params;
-  return !params.is_greedy() || params.logprobs || sequence.wants_prompt_logprobs() || !sequence.allowed.empty() ||
-         !params.logit_bias.empty() || params.min_tokens > 0 || params.has_penalties();
+  return !params.is_greedy() || params.is_guided || params.logprobs || sequence.wants_prompt_logprobs() ||
+         !sequence.allowed.empty() || !params.logit_bias.empty() || params.min_tokens > 0 || params.has_penalties();
 }
 
 const char* message_of(Sampler::Problem problem) {
