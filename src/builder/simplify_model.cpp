@@ -3,6 +3,7 @@
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/canonicalize/unstack_reductions.h"
 #include "optimize/pipeline.h"
+#include "optimize/precision/keep_activations.h"
 
 namespace camshaft {
 
@@ -20,6 +21,7 @@ PassStep shortest_form() {
 void simplify_model(const std::filesystem::path& model, const std::filesystem::path& output,
                     const BuildOptions& options, bool external_data, RewriteReport& report) {
   const auto run = [](Graph& graph, const PassContext& context) {
+    run_passes(graph, {keep_activations_pass}, context);
     Graph before = graph;
     run_passes_with_branches(graph, {shortest_form()}, context);
     return before;

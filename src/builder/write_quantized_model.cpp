@@ -11,6 +11,7 @@
 #include "onnx/export/sums_of_quantized_products.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/pipeline.h"
+#include "optimize/precision/keep_activations.h"
 #include "quantize/calibration_file.h"
 #include "quantize/place_result_quantization.h"
 #include "runtime/backends.h"
@@ -75,6 +76,7 @@ void write_quantized_model(const std::filesystem::path& model, const std::filesy
     context.rules = &rules;
     const Graph before = graph;
     // As calibration does, so that tensors have the names that it gave ranges to.
+    run_passes(graph, {keep_activations_pass}, context);
     run_passes(graph, backend->passes(context.storage, context.rounding).meaning, context);
     report.quantized_layers = quantize_model(graph, calibration, options.calibration, {}, context, precision);
     check_rules(options, precision, before, report.quantized_layers);

@@ -10,6 +10,7 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/quantized.h"
 #include "ir/ops/weight_only.h"
 #include "onnx/converters.h"
 #include "onnx/matmul.h"
@@ -74,6 +75,17 @@ ValueId biased(ConvertContext& c, ValueId product, size_t i) {
   return c.has(i) ? c.result_at(0, ops::Pointwise{F::add}, {product, c.input(i)}) : product;
 }
 
+// What `accuracy_level` 4 allows a product to be computed of, in place of A: bytes by blocks of 32, as ONNX Runtime
+// takes them. Of what products of bytes can take: constant weights in blocks of whole vectors.
+ValueId rounded_activations(ConvertContext& c, ValueId a, int64_t block, int64_t k) {
+  constexpr int64_t int8_level = 4, rounded_block = 32, grain = 16;
+  if (c.int_attribute("accuracy_level", 0) != int8_level || c.dtype(a) != DType::f32 || c.has(4)) return a;
+  if (block % grain != 0 && block < k) return a;
+  for (const size_t i : {size_t{1}, size_t{2}, size_t{3}})
+    if (c.has(i) && !c.constant(c.input(i))) return a;
+  return c.rank(a) > 0 && c.dim(a, c.rank(a) - 1) == Dim(k) ? c.add(ops::RoundBlocks{rounded_block}, {a}) : a;
+}
+
 Values matmul_nbits(ConvertContext& c) {
   const int64_t n = positive_attribute(c, "N"), k = positive_attribute(c, "K");
   const int64_t block = positive_attribute(c, "block_size"), bits = c.int_attribute("bits", 4);
@@ -112,7 +124,8 @@ Values matmul_nbits(ConvertContext& c) {
   } else {
     weights = dequantize(c, weights, scales, zero, c.dtype(a), 1, block);
   }
-  return {biased(c, inner_matmul(c, ops::MatMul{false, true}, {a, weights}), 5)};
+  const ValueId rounded = rounded_activations(c, a, block, k);
+  return {biased(c, inner_matmul(c, ops::MatMul{false, true}, {rounded, weights}), 5)};
 }
 
 // Dettmers et al., "QLoRA", 2023: quantiles of the normal distribution.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/ops/quantize.h"
+#include "ir/ops/quantized.h"
 #include "onnx/import_test_util.h"
 
 namespace camshaft::onnx::testing::import_quantization_test {
@@ -269,6 +270,20 @@ TEST(ImportQuantization, WeightsOfFewBits) {
   ASSERT_NE(dequantize, imported.nodes.end());
   EXPECT_EQ(imported.type(dequantize->inputs[0]).dtype, DType::u4);
   EXPECT_EQ(imported.shape(dequantize->inputs[0]), (Shape{2, 20}));
+
+  // accuracy_level 4 is int8: what is multiplied is rounded by blocks of 32. Others are as exact as they are.
+  for (const int64_t level : {0, 1, 2, 4}) {
+    std::vector<AttributeWriter> given = sizes;
+    given.push_back(attr("accuracy_level", level));
+    GraphWriter levelled;
+    levelled.input("a", DType::f32, {1, 20}).output("y", DType::f32);
+    levelled.initializer(TensorWriter("b", {2, 2, 8}, bytes)).initializer(TensorWriter("s", {4}, scales));
+    levelled.node("MatMulNBits", {"a", "b", "s"}, {"y"}, given, microsoft);
+    const Graph made = import_graph(levelled, 17);
+    const auto rounded = std::find_if(made.nodes.begin(), made.nodes.end(),
+                                      [](const Node& node) { return node.op.as<ops::RoundBlocks>(); });
+    EXPECT_EQ(rounded != made.nodes.end(), level == 4);
+  }
 
   const Tensor table = u8({2, 8}, {0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe, 0, 0, 0, 0, 0, 0, 0, 0xf0});
   const Tensor rows = run_node("GatherBlockQuantized", 17, {table, Tensor::from_ints({1, 0}), floats({2, 1}, {2, 3})},

@@ -33,6 +33,7 @@ inline constexpr SampleText computing[] = {
     {"%x: f32[2, 3]", "const %s: f32[] = 0.5\nconst %z: u8[] = 3\n%y = quantize {} (%x, %s, %z)"},
     {"%x: u8[2, 3], %s: f32[], %z: u8[]", "%y = dequantize {} (%x, %s, %z)"},
     {"%x: f32[2, 3]", "%y, %s, %z = dynamic_quantize {} (%x)"},
+    {"%x: f32[2, 3]", "%y = round_blocks {block=2} (%x)"},
     {"%q: f32[2], %k: f32[3], %v: f32[3]",
      "%y = attention {outer=shape(1), queries=shape(2), keys=shape(3), query=shape(0, 0, 1, 1), key=shape(0, 0, 1, 1), "
      "value=shape(0, 0, 1, 1), result=shape(0, 2, 1, 1), shape=shape(2)} (%q, %k, %v)"},

@@ -4,6 +4,7 @@
 #include "backends/cpu/passes/chain_fills.h"
 #include "backends/cpu/passes/chain_norms.h"
 #include "backends/cpu/passes/chain_rotary_tables.h"
+#include "backends/cpu/passes/narrow_exact_scales.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_constants.h"
@@ -61,6 +62,7 @@ BackendPasses passes(ops::Rounding rounding) {
       chain_fills_pass,
       chain_norms_pass,
       chain_rotary_tables_pass,
+      narrow_exact_scales_pass,
   };
   if (rounding != ops::Rounding::none) passes.precision = {allow_rounding_pass};
   return passes;

@@ -26,6 +26,7 @@
 #include "optimize/layout/transposes_past_products.h"
 #include "optimize/precision/allow_rounding.h"
 #include "optimize/precision/expand_quantization.h"
+#include "optimize/precision/keep_activations.h"
 #include "optimize/precision/lower_precision.h"
 #include "optimize/precision/move_quantization.h"
 #include "optimize/precision/weight_only_products.h"
@@ -38,12 +39,13 @@ namespace camshaft::cuda {
 
 BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_products, bool has_float8_products) {
   BackendPasses passes;
+  passes.meaning = {keep_activations_pass};
   // Where tensors are stored in halves anyhow, a model in halves takes the same way as one in f32: attention, joined
   // products and deferred norms are found in f32 alone.
   if (storage != DType::f32)
-    passes.meaning = {widen_narrow_floats_pass};
+    passes.meaning.emplace_back(widen_narrow_floats_pass);
   else if (has_byte_products)
-    passes.meaning = {widen_quantized_halves_pass};
+    passes.meaning.emplace_back(widen_quantized_halves_pass);
   passes.form = {canonicalization()};
   if (has_byte_products) passes.form.insert(passes.form.end(), {move_quantization_pass, byte_products_pass});
   if (has_float8_products) passes.form.insert(passes.form.end(), {float8_products_pass});

@@ -51,7 +51,7 @@ using AllOperators = OperatorList<      //
     Float8MatMul, Float8Conv,           //
     WeightOnlyMatMul, ReadBytesAs,      //
     Quantize, Dequantize,               //
-    DynamicQuantize,                    //
+    DynamicQuantize, RoundBlocks,       //
     Attention, RotaryEmbedding,         //
     Reduce, ArgReduce,                  //
     Softmax, LayerNorm, GroupNorm,      //

@@ -58,4 +58,11 @@ std::vector<Inferred> DynamicQuantize::infer(const InferContext& context) const 
   return {{{DType::u8, context.shape(0)}}, {{DType::f32, {}}}, {{DType::u8, {}}}};
 }
 
+std::vector<Inferred> RoundBlocks::infer(const InferContext& context) const {
+  if (context.dtype(0) != DType::f32) fail_rule("{} takes f32, not {}", name, to_string(context.dtype(0)));
+  if (block < 1) fail_rule("{}: blocks of {} elements", name, block);
+  if (context.rank(0) == 0) fail_rule("{}: a scalar has no axis of blocks", name);
+  return {Inferred{context.type(0)}};
+}
+
 }  // namespace camshaft::ops

@@ -76,4 +76,24 @@ struct DynamicQuantize {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
+/// (x[..., k]) -> x rounded: each `block` elements of f32 along the last axis, of which the last may be fewer, become
+/// whole multiples of a 127th of the largest magnitude among them, or of 2^-100 where that is less; halves to even. An
+/// infinity or a NaN makes all of its block NaN. It is what products of bytes take of a float, and as an operator of
+/// its own says exactly what they compute.
+struct RoundBlocks {
+  static constexpr std::string_view name = "round_blocks";
+  static constexpr Traits traits = opaque_traits;
+  /// The smallest magnitude that a block's largest one counts as.
+  static constexpr float least = 0x1p-100F;
+  static constexpr int highest = 127;
+  int64_t block = 1;
+  template <class S, class V>
+  static void reflect(S& self, V&& visit) {
+    visit("block", self.block);
+  }
+  bool operator==(const RoundBlocks&) const = default;
+  std::vector<Inferred> infer(const InferContext&) const;
+  std::vector<Tensor> evaluate(const EvalContext&) const;
+};
+
 }  // namespace camshaft::ops

@@ -12,10 +12,12 @@ std::vector<Inferred> WeightOnlyMatMul::infer(const InferContext& context) const
   const DType dtype = context.dtype(0);
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
     fail_rule("{} takes f32, f16 and bf16, not {}", name, to_string(dtype));
-  if (context.dtype(2) != DType::f32 && (dtype != DType::f16 || context.dtype(2) != DType::f16))
+  if (context.dtype(2) != DType::f32 && context.dtype(2) != DType::f16)
     fail_rule("{} of {} takes no scales of {}", name, to_string(dtype), to_string(context.dtype(2)));
   if (!is_narrow_step(context.dtype(1))) fail_rule("{} takes no steps of {}", name, to_string(context.dtype(1)));
   if (block < 1) fail_rule("{}: blocks of {} elements", name, block);
+  if (rounded_block != 0 && (rounded_block < 0 || dtype != DType::f32))
+    fail_rule("{}: {} is not rounded by blocks of {}", name, to_string(dtype), rounded_block);
   const Shape &x = context.shape(0), &steps = context.shape(1), &scale = context.shape(2);
   if (x.empty() || steps.size() != 2 || scale.size() != 2)
     fail_rule("{} takes a matrix of steps and one of scales, and x has an axis at least", name);

@@ -7,10 +7,11 @@ namespace camshaft::ops {
 
 /// (x[..., k], steps, scale, zero?) -> [..., n] of x's type: the matrix product of x and (steps - zero)·scale.
 ///
-/// x is f32, f16 or bf16. The scale is f32, or f16 where x is. The steps are one matrix [k, n], or [n, k] with
-/// `transposed`, of an integer type of 2, 4 or 8 bits. Each `block` of them along k has a scale of its own (the last
-/// block may be cut off): scale has the steps' sizes with that many blocks in the place of k. zero is one number or has
-/// the scale's sizes, and is of the steps' type or f32; without it the zero point is 0.
+/// x is f32, f16 or bf16; with a `rounded_block`, which f32 alone has, it counts as RoundBlocks of so many elements
+/// makes it. The scale is f32 or f16. The steps are one matrix [k, n], or [n, k] with `transposed`, of an
+/// integer type of 2, 4 or 8 bits. Each `block` of them along k has a scale of its own (the last block may be cut off):
+/// scale has the steps' sizes with that many blocks in the place of k. zero is one number or has the scale's sizes, and
+/// is of the steps' type or f32; without it the zero point is 0.
 struct WeightOnlyMatMul {
   static constexpr std::string_view name = "weight_only_matmul";
   static constexpr Traits traits{.kind = OpKind::contraction,
@@ -25,10 +26,12 @@ struct WeightOnlyMatMul {
                                  .strided_operands = 0};
   int64_t block = 1;
   bool transposed = false;
+  int64_t rounded_block = 0;  ///< 0: x is not rounded
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("block", self.block);
     visit("transposed", self.transposed);
+    visit("rounded_block", self.rounded_block);
   }
   bool operator==(const WeightOnlyMatMul&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;

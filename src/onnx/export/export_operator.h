@@ -25,6 +25,7 @@ void export_as(ExportContext& c, const ops::ReadBytesAs& op);
 void export_as(ExportContext& c, const ops::Quantize& op);
 void export_as(ExportContext& c, const ops::Dequantize& op);
 void export_as(ExportContext& c, const ops::DynamicQuantize& op);
+void export_as(ExportContext& c, const ops::RoundBlocks& op);
 void export_as(ExportContext& c, const ops::Attention& op);
 void export_as(ExportContext& c, const ops::RotaryEmbedding& op);
 void export_as(ExportContext& c, const ops::Reduce& op);

@@ -29,6 +29,9 @@ void export_as(ExportContext& c, const ops::IndexMap&) {
 void export_as(ExportContext& c, const ops::WeightOnlyMatMul&) {
   refuse(c);
 }
+void export_as(ExportContext& c, const ops::RoundBlocks&) {
+  c.unsupported("ONNX has no operator that rounds by blocks; what reads it may take the value as it is");
+}
 void export_as(ExportContext& c, const ops::ReadBytesAs&) {
   c.unsupported(
       "ONNX has no operator that reads bytes as narrower integers; of constants it folds in canonicalisation");

@@ -3,6 +3,8 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantize.h"
+#include "ir/ops/quantized.h"
+#include "ir/ops/reduce.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
 
@@ -49,6 +51,32 @@ class Expansion {
     return cast(apply(F::mul, {value, cast(scale, DType::f32)}), op.dtype);
   }
 
+  ValueId of(const ops::RoundBlocks& op) const {
+    const Shape whole = graph_.shape(x_);
+    const int64_t k = whole.back().value(), block = std::min(op.block, k), blocks = (k + block - 1) / block;
+    const auto axis = static_cast<int64_t>(whole.size()) - 1;
+    ValueId x = x_;
+    if (blocks * block != k) {
+      ops::Pad pad;
+      pad.pads = Shape(2 * whole.size(), Dim(0));
+      pad.pads.back() = Dim(blocks * block - k);
+      x = graph_.add(std::move(pad), {x, add_scalar(graph_, DType::f32, 0)}, name_, node_.sources);
+    }
+    Shape cut = whole;
+    cut.back() = Dim(blocks);
+    cut.emplace_back(block);
+    x = reshaped(x, cut);
+    const ValueId most = apply(F::max, {add(ops::Reduce{ops::ReduceKind::max, {axis + 1}, true}, apply(F::abs, {x})),
+                                        add_scalar(graph_, DType::f32, ops::RoundBlocks::least)});
+    const ValueId highest = add_scalar(graph_, DType::f32, ops::RoundBlocks::highest);
+    const ValueId steps = apply(F::round, {apply(F::mul, {x, apply(F::div, {highest, most})})});
+    const ValueId rounded = apply(F::mul, {steps, apply(F::div, {most, highest})});
+    Shape joined = whole;
+    joined.back() = Dim(blocks * block);
+    const ValueId result = reshaped(rounded, joined);
+    return joined == whole ? result : add(ops::Slice{{axis}, {Dim(0)}, {Dim(k)}, {1}}, result);
+  }
+
  private:
   ValueId add(Op op, ValueId x) const { return graph_.add(std::move(op), {x}, name_, node_.sources); }
   ValueId apply(F function, std::vector<ValueId> operands) const {
@@ -88,6 +116,12 @@ class Expansion {
   const ValueId x_;
 };
 
+// Blocks are told apart by a reshape, to numbers of them.
+bool can_expand(const Graph& graph, const Node& node) {
+  const auto k = graph.shape(node.inputs[0]).back().as_constant();
+  return k && *k > 0;
+}
+
 }  // namespace
 
 void expand_quantization(Graph& graph, const PassContext& context) {
@@ -97,12 +131,15 @@ void expand_quantization(Graph& graph, const PassContext& context) {
     for (Graph& body : node.bodies) expand_quantization(body, context);
     const auto* quantize = node.op.as<ops::Quantize>();
     const auto* dequantize = node.op.as<ops::Dequantize>();
-    if (!quantize && !dequantize) {
+    const auto* rounding = node.op.as<ops::RoundBlocks>();
+    if (!quantize && !dequantize && !(rounding && can_expand(graph, node))) {
       rewriter.keep(std::move(node));
       continue;
     }
     const Expansion expansion(graph, node);
-    const ValueId old = node.outputs[0], result = quantize ? expansion.of(*quantize) : expansion.of(*dequantize);
+    const ValueId old = node.outputs[0], result = quantize     ? expansion.of(*quantize)
+                                                  : dequantize ? expansion.of(*dequantize)
+                                                               : expansion.of(*rounding);
     // Layers are told by the names of their results.
     const std::string name = graph.value(old).name;
     graph.rename(old, name + ".expanded");

@@ -4,6 +4,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantize.h"
+#include "ir/ops/quantized.h"
 #include "ir/ops/weight_only.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
@@ -59,10 +60,16 @@ class WeightOnlyProducts {
     std::vector<ValueId> inputs{x, weights->steps, parameter(*weights, weights->scale)};
     if (weights->zero != no_value)
       inputs.push_back(graph_.shape(weights->zero).empty() ? weights->zero : parameter(*weights, weights->zero));
+    int64_t rounded_block = 0;
+    if (const auto* rounded = producers_.op<ops::RoundBlocks>(x)) {
+      inputs[0] = producers_.find(x)->inputs[0];
+      rounded_block = rounded->block;
+    }
     const DType scale = graph_.type(inputs[2]).dtype;
     if (scale != DType::f32 && (scale != DType::f16 || dtype != DType::f16))
       inputs[2] = add(ops::Cast{DType::f32}, inputs[2]);
-    return graph_.add(ops::WeightOnlyMatMul{weights->block, transposed}, std::move(inputs), name_, sources_);
+    return graph_.add(ops::WeightOnlyMatMul{weights->block, transposed, rounded_block}, std::move(inputs), name_,
+                      sources_);
   }
 
   // That are multiplied with floats of this type.

@@ -77,4 +77,26 @@ std::vector<Tensor> DynamicQuantize::evaluate(const EvalContext& context) const 
   return {std::move(y), Tensor::scalar(DType::f32, range.scale), Tensor::scalar(DType::u8, range.zero)};
 }
 
+std::vector<Tensor> RoundBlocks::evaluate(const EvalContext& context) const {
+  const Tensor& x = context.input(0);
+  Tensor y(DType::f32, x.dims());
+  const int64_t k = x.dims().back();
+  for_pieces(context.pool, k == 0 ? 0 : x.size() / k, (int64_t{1} << 14) / std::max<int64_t>(1, k) + 1,
+             [&](int64_t begin, int64_t end) {
+               for (int64_t row = begin; row < end; ++row)
+                 for (int64_t at = 0; at < k; at += block) {
+                   const auto* from = x.as<float>() + row * k + at;
+                   const int64_t count = std::min(block, k - at);
+                   float most = least;
+                   for (int64_t i = 0; i < count; ++i)
+                     if (!(std::fabs(from[i]) <= most)) most = std::isnan(most) ? most : std::fabs(from[i]);
+                   const float unit = most / highest, inverse = highest / most;
+                   auto* to = y.as_mutable<float>() + row * k + at;
+                   // Of infinity: 0 · infinity.
+                   for (int64_t i = 0; i < count; ++i) to[i] = std::nearbyint(from[i] * inverse) * unit;
+                 }
+             });
+  return {std::move(y)};
+}
+
 }  // namespace camshaft::ops

@@ -4,6 +4,7 @@
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantize.h"
+#include "ir/ops/quantized.h"
 #include "ir/widened.h"
 
 namespace camshaft::ops {
@@ -16,7 +17,10 @@ std::vector<Tensor> WeightOnlyMatMul::evaluate(const EvalContext& context) const
   const std::vector<Tensor> weights = Dequantize{DType::f32, transposed ? 1 : 0, block}.evaluate(
       {parameters, types, context.bindings, context.bodies, context.pool, context.cancellation});
   // One row is a matrix, too. The weights are no number of x's type: narrow floats are multiplied as f32.
-  const Tensor& x = context.input(0);
+  Tensor x = context.input(0);
+  if (rounded_block != 0)
+    x = RoundBlocks{rounded_block}.evaluate(
+        {{x}, {}, context.bindings, context.bodies, context.pool, context.cancellation})[0];
   const bool is_row = x.dims().size() == 1;
   const Tensor rows = is_row ? x.reshaped({1, x.size()}) : x;
   const std::vector<Tensor> operands{x.dtype() == DType::f32 ? rows : widened(rows), weights[0]};

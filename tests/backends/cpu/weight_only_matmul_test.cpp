@@ -7,6 +7,7 @@
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
 #include "backends/cpu/tactics/weight_only_weights.h"
+#include "base/float_types.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/region.h"
 #include "ir/ops/weight_only.h"
@@ -38,6 +39,14 @@ Tensor floats(RandomData& random, const Dims& dims, float scale = 1) {
   return t;
 }
 
+// Rounded to f16, as that or as f32.
+Tensor scales(RandomData& random, const Dims& dims) {
+  const Tensor wide = floats(random, dims, 0.1F);
+  Tensor t(DType::f16, dims);
+  for (int64_t i = 0; i < t.size(); ++i) t.as_mutable<uint16_t>()[i] = float_to_f16(wide.as<float>()[i]);
+  return random.coin() ? t : wide;
+}
+
 struct Sizes {
   int64_t m, n, k, block;
   bool transposed;
@@ -59,7 +68,7 @@ std::vector<Tensor> operands(RandomData& random, const Sizes& s, DType dtype, in
   const int64_t blocks = (s.k + s.block - 1) / s.block;
   const auto matrix = [&](int64_t k) { return s.transposed ? Dims{s.n, k} : Dims{k, s.n}; };
   std::vector<Tensor> made{floats(random, {s.m, s.k}), steps_of(random, dtype, matrix(s.k), extremes),
-                           floats(random, matrix(blocks), 0.1F)};
+                           scales(random, matrix(blocks))};
   if (zero_kind == 1) made.push_back(steps_of(random, dtype, {}));
   if (zero_kind == 2) made.push_back(steps_of(random, dtype, matrix(blocks)));
   if (zero_kind == 3) made.push_back(floats(random, matrix(blocks), 4));
@@ -67,10 +76,11 @@ std::vector<Tensor> operands(RandomData& random, const Sizes& s, DType dtype, in
   return made;
 }
 
-NodeTest product(const Sizes& s, const std::vector<Tensor>& inputs) {
+NodeTest product(const Sizes& s, const std::vector<Tensor>& inputs, int64_t rounded_block = 0) {
   std::vector<size_t> constants;
   for (size_t i = 1; i < inputs.size(); ++i) constants.push_back(i);
-  return NodeTest(ops::WeightOnlyMatMul{s.block, s.transposed}, inputs, constants, "weight_only_matmul", rounding);
+  return NodeTest(ops::WeightOnlyMatMul{s.block, s.transposed, rounded_block}, inputs, constants, "weight_only_matmul",
+                  rounding);
 }
 
 TEST(WeightOnlyMatMul, LikeTheReference) {
@@ -176,6 +186,137 @@ TEST(WeightOnlyMatMul, WithAnEpilogue) {
       if (twice) y = body.add(ops::Pointwise{F::mul}, {y, ids[5]}, "times");
       body.add_output("y", body.add(ops::Pointwise{F::sigmoid}, {y}, "y"));
       // Sums of 20 and more go into a function that ends at 1.
+      NodeTest test(ops::Region{ops::RegionKind::contract}, inputs, {1, 2, 3, 4}, "weight_only_matmul", 10 * rounding);
+      test.bodies = {body};
+      for (const int threads : {1, 2, 5}) test.check(threads);
+    }
+  });
+}
+
+// --- rows that are rounded by blocks ---
+
+TEST(WeightOnlyMatMul, RoundedLikeTheReference) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 90; ++round) {
+      Sizes s = random_sizes(random);
+      if (round % 9 == 0) s.block = std::min<int64_t>(48, s.k);
+      const NodeTest test =
+          product(s, operands(random, s, types[round % 6], random.integer(0, 4), random.integer(0, 3) == 0), 32);
+      for (const int threads : {1, 2, 5}) test.check(threads);
+    }
+  });
+}
+
+TEST(WeightOnlyMatMul, ManyRoundedRowsAndColumns) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int64_t m : {1, 3, 8, 9, 47, 96, 97, 211}) {
+      const Sizes s{m, random.integer(260, 700), random.integer(300, 1600), random.coin() ? 32 : 1600, random.coin()};
+      const DType dtype = types[random.integer(0, 3)];
+      const NodeTest test = product(s, operands(random, s, dtype, random.integer(0, 3)), 32);
+      for (const int threads : {1, 2, 5}) test.check(threads);
+    }
+  });
+}
+
+// The largest sums that a segment can have: they would saturate in less than 16 bits.
+TEST(WeightOnlyMatMul, TheLargestRoundedSums) {
+  RandomData random;
+  for_each_target([&] {
+    for (const DType dtype : types) {
+      for (const int64_t sign : {-1, 1}) {
+        const Sizes s{7, 40, 96, 32, true};
+        std::vector<Tensor> inputs = operands(random, s, dtype, 0);
+        std::fill_n(inputs[0].as_mutable<float>(), inputs[0].size(), static_cast<float>(sign) * 2.54F);
+        // The highest code everywhere.
+        const auto most = is_signed(dtype) ? (bit_width(dtype) == 8   ? 0x7F
+                                              : bit_width(dtype) == 4 ? 0x77
+                                                                      : 0x55)
+                                           : 0xFF;
+        std::fill_n(inputs[1].as_mutable<uint8_t>(), inputs[1].bytes(), static_cast<uint8_t>(most));
+        product(s, inputs, 32).check(1);
+      }
+    }
+  });
+}
+
+TEST(WeightOnlyMatMul, RoundedTheSameBitsOnAnyNumberOfThreads) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int64_t m : {1, 5, 12, 130}) {
+      const Sizes s{m, 500, 1200, 64, true};
+      const NodeTest test = product(s, operands(random, s, DType::u4, 2), 32);
+      const Tensor one = test.run(1)[0];
+      for (const int threads : {2, 3, 5}) EXPECT_TRUE(test.run(threads)[0] == one) << m << " rows, " << threads;
+    }
+  });
+}
+
+// What is not finite makes its row NaN, whatever the weights are; rows beside it stay as they are.
+TEST(WeightOnlyMatMul, RoundedInfinitiesAndNaN) {
+  RandomData random;
+  const float odd[] = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                       std::numeric_limits<float>::quiet_NaN()};
+  for_each_target([&] {
+    for (int round = 0; round < 30; ++round) {
+      Sizes s = random_sizes(random);
+      s.m = std::max<int64_t>(s.m, 2);
+      std::vector<Tensor> inputs = operands(random, s, types[round % 6], random.integer(0, 3));
+      const int64_t row = random.integer(0, s.m - 1);
+      inputs[0].as_mutable<float>()[row * s.k + random.integer(0, s.k - 1)] = odd[random.integer(0, 2)];
+      const NodeTest test = product(s, inputs, 32);
+      for (const int threads : {1, 2}) {
+        test.check(threads);
+        const Tensor y = test.run(threads)[0];
+        for (int64_t n = 0; n < s.n; ++n) EXPECT_TRUE(std::isnan(y.as<float>()[row * s.n + n]));
+      }
+    }
+  });
+}
+
+// Blocks of zeros, of subnormals and of the largest numbers, and elements of very different sizes in one block.
+TEST(WeightOnlyMatMul, SizesOfRoundedRows) {
+  RandomData random;
+  for_each_target([&] {
+    for (int kind = 0; kind < 5; ++kind) {
+      const Sizes s{3, 70, 250, 64, true};
+      std::vector<Tensor> inputs = operands(random, s, DType::u4, 1);
+      for (int64_t i = 0; i < inputs[0].size(); ++i) {
+        float& x = inputs[0].as_mutable<float>()[i];
+        if (kind == 0) x = 0;
+        if (kind == 1) x *= 0x1p-130F;
+        if (kind == 2) x *= 0x1p+110F;
+        if (kind == 3) x *= std::ldexp(1.0F, static_cast<int>(random.integer(-30, 0)));
+        // On the edge between two steps.
+        if (kind == 4) x = i % 32 == 0 ? 127.0F : static_cast<float>(random.integer(-253, 253)) * 0.5F;
+      }
+      product(s, inputs, 32).check(1);
+    }
+  });
+}
+
+TEST(WeightOnlyMatMul, RoundedWithAnEpilogue) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 20; ++round) {
+      Sizes s = random_sizes(random);
+      s.m = random.integer(1, random.coin() ? 8 : 120), s.n = std::max<int64_t>(s.n, 1);
+      const bool twice = random.coin();
+      std::vector<Tensor> inputs = operands(random, s, DType::u4, 1);
+      inputs.push_back(floats(random, {s.n}));
+      inputs.push_back(floats(random, {s.m, s.n}));
+      Graph body;
+      std::vector<ValueId> ids;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const Dims& dims = inputs[i].dims();
+        ids.push_back(body.add_input("x" + std::to_string(i), {inputs[i].dtype(), Shape(dims.begin(), dims.end())}));
+      }
+      ValueId y = body.add(ops::WeightOnlyMatMul{s.block, s.transposed, 32}, {ids.begin(), ids.begin() + 4}, "product");
+      y = body.add(ops::Pointwise{F::add}, {y, ids[4]}, "biased");
+      y = body.add(ops::Pointwise{F::add}, {y, ids[5]}, "added");
+      if (twice) y = body.add(ops::Pointwise{F::mul}, {y, ids[5]}, "times");
+      body.add_output("y", body.add(ops::Pointwise{F::sigmoid}, {y}, "y"));
       NodeTest test(ops::Region{ops::RegionKind::contract}, inputs, {1, 2, 3, 4}, "weight_only_matmul", 10 * rounding);
       test.bodies = {body};
       for (const int threads : {1, 2, 5}) test.check(threads);

@@ -1,10 +1,12 @@
 #include "optimize/precision/expand_quantization.h"
 
 #include "ir/ops/quantize.h"
+#include "ir/ops/quantized.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/canonicalize/fold_constants.h"
 #include "optimize/pass_test.h"
 #include "optimize/pipeline.h"
+#include "optimize/precision/keep_activations.h"
 #include "reference/element_io.h"
 #include "reference/evaluate.h"
 #include "test_random.h"
@@ -81,9 +83,10 @@ void expect_same_numbers(const Op& op, const std::vector<Tensor>& inputs) {
   Graph expanded = graph;
   expand_quantization(expanded, test_context());
   verify(expanded, "the expansion");
+  std::string operands;
+  for (const Tensor& t : inputs) operands += std::string(" ") + std::string(to_string(t.dtype())) + to_string(t.dims());
   EXPECT_EQ(evaluate(graph, inputs, test_pool()), evaluate(expanded, inputs, test_pool()))
-      << to_string(op) << " of " << to_string(inputs[0].dtype()) << to_string(inputs[0].dims()) << ", scale "
-      << to_string(inputs[1].dtype()) << to_string(inputs[1].dims());
+      << to_string(op) << " of" << operands;
 }
 
 TEST(ExpandQuantization, ComputesWhatTheOperatorsDo) {
@@ -118,6 +121,32 @@ TEST(ExpandQuantization, ComputesWhatTheOperatorsDo) {
       expect_same_numbers(ops::Quantize{.dtype = dtype, .saturate = saturate}, {odd, Tensor::scalar(DType::f32, 1)});
   const Tensor wide = Tensor::of<int32_t>(DType::i32, {3}, {INT32_MIN, (1 << 24) + 1, 5});
   expect_same_numbers(ops::Dequantize{}, {wide, Tensor::scalar(DType::f32, 0.3), Tensor::scalar(DType::i32, 7)});
+}
+
+TEST(ExpandQuantization, RoundingByBlocks) {
+  Random random = test_random();
+  for (const Dims& dims : {Dims{64}, Dims{3, 32}, Dims{2, 3, 70}, Dims{2, 5}, Dims{0, 40}})
+    for (const double span : {1.0, 1e-37, 1e37}) {
+      const Tensor x = random_tensor(random, DType::f32, dims, -span, span);
+      for (const int64_t block : {1, 16, 32}) expect_same_numbers(ops::RoundBlocks{block}, {x});
+    }
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  Graph graph;
+  graph.add_output("y", graph.add(ops::RoundBlocks{2}, {graph.add_input("x", {DType::f32, {8}})}, "y"));
+  expand_quantization(graph, test_context());
+  const Tensor odd = Tensor::of<float>(DType::f32, {8}, {1, infinity, nan, 2, 0, 0, -infinity, 3});
+  const std::vector<double> y = evaluate(graph, {odd}, test_pool())[0].to_doubles();
+  for (const size_t i : {0, 1, 2, 3, 6, 7}) EXPECT_TRUE(std::isnan(y[i])) << i;
+  EXPECT_EQ(y[4], 0);
+}
+
+TEST(KeepActivations, TakesWhatIsNotRounded) {
+  expect_pass(keep_activations, R"(%r = round_blocks {block=32} (%x)
+    %y = pointwise {function=neg} (%r)
+    return "y" = %y)",
+              R"(%y = pointwise {function=neg} (%x)
+    return "y" = %y)",
+              "%x: f32[n, 64]");
 }
 
 // Weights stay narrow until they are expanded, and fold then.

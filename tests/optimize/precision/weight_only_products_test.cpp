@@ -24,6 +24,20 @@ TEST(WeightOnlyProducts, BlocksAlongWhatIsSummedOver) {
               "%x: f32[n, 32]");
 }
 
+TEST(WeightOnlyProducts, OfRowsThatAreRoundedByBlocks) {
+  expect_pass(weight_only_products, R"(const %w: u4[2, 32] = 9
+    const %s: f32[2, 2] = [1, 2, 3, 4]
+    %r = round_blocks {block=32} (%x)
+    %wf = dequantize {axis=1, block=16} (%w, %s)
+    %y = matmul {transpose_b=true} (%r, %wf)
+    return "y" = %y)",
+              R"(const %w: u4[2, 32] = 9
+    const %s: f32[2, 2] = [1, 2, 3, 4]
+    %y = weight_only_matmul {block=16, transposed=true, rounded_block=32} (%x, %w, %s)
+    return "y" = %y)",
+              "%x: f32[n, 32]");
+}
+
 TEST(WeightOnlyProducts, AScaleAColumnBehindATranspose) {
   expect_pass(weight_only_products, R"(const %w: i8[2, 5] = 9
     const %s: f32[2] = [1, 2]

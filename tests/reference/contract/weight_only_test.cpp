@@ -1,5 +1,9 @@
 #include "ir/ops/weight_only.h"
 
+#include <cmath>
+#include <limits>
+
+#include "ir/ops/quantized.h"
 #include "reference/element_io.h"
 #include "reference/single_op.h"
 
@@ -60,12 +64,35 @@ TEST(WeightOnlyMatMul, WhatItDoesNotTake) {
   };
   EXPECT_NE(message({4, true}, {x, x, floats({1, 1}, {1})}).find("no steps of f32"), std::string::npos);
   EXPECT_NE(message({4, true}, {steps, steps, floats({2, 1}, {1, 1})}).find("not u4"), std::string::npos);
-  EXPECT_NE(message({4, true}, {x, steps, Tensor(DType::f16, {2, 1})}).find("no scales of f16"), std::string::npos);
+  EXPECT_NE(message({4, true}, {x, steps, Tensor(DType::bf16, {2, 1})}).find("no scales of bf16"), std::string::npos);
   EXPECT_NE(message({0, true}, {x, steps, floats({2, 1}, {1, 1})}).find("blocks of 0"), std::string::npos);
   EXPECT_NE(message({2, true}, {x, steps, floats({2, 1}, {1, 1})}).find("the blocks of the scale"), std::string::npos);
   EXPECT_NE(message({4, true}, {x, steps, floats({1, 1}, {1})}).find("the scale"), std::string::npos);
   EXPECT_NE(message({4, false}, {x, steps, floats({1, 4}, {1, 1, 1, 1})}).find("summed over"), std::string::npos);
   EXPECT_NE(message({4, true}, {x, steps, floats({2, 1}, {1, 1}), packed(DType::u8, {}, {1})}).find("zero point is u8"),
+            std::string::npos);
+}
+
+TEST(RoundBlocks, ByHand) {
+  // A 127th of 254 is 2: halves to even. The last block has two elements.
+  EXPECT_EQ(run_op(RoundBlocks{3}, {floats({5}, {254, 3, 5, -0.25, 0.125})})[0],
+            floats({5}, {254, 4, 4, -127 * (0.25F / 127), 64 * (0.25F / 127)}));
+  EXPECT_EQ(run_op(RoundBlocks{2}, {floats({2, 2}, {0, 0, 0x1p-140F, 0})})[0], floats({2, 2}, {0, 0, 0, 0}));
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const float odd : {nan, infinity, -infinity}) {
+    const std::vector<double> y = run_op(RoundBlocks{2}, {floats({4}, {1, odd, 127, 0})})[0].to_doubles();
+    EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]));
+    EXPECT_EQ(y[2], 127);
+  }
+}
+
+TEST(WeightOnlyMatMul, OfRoundedRows) {
+  const Tensor x = floats({1, 4}, {254, 3, 127, 0.4F}), steps = packed(DType::u8, {1, 4}, {1, 10, 100, 200});
+  const Tensor scale = floats({1, 1}, {1});
+  EXPECT_EQ(run_op(WeightOnlyMatMul{4, true, 2}, {x, steps, scale})[0], floats({1, 1}, {254 + 40 + 12700}));
+  EXPECT_NE(error_of([&] {
+              run_op(WeightOnlyMatMul{4, true, -1}, {x, steps, scale});
+            }).find("blocks of -1"),
             std::string::npos);
 }
 

@@ -10,7 +10,7 @@
 #define CAMSHAFT_SHARES_VECTORS CAMSHAFT_TARGET_IS_AVX512
 /// multiply_add_pairs(), round_to_pairs().
 #define CAMSHAFT_HAS_BF16_PAIRS CAMSHAFT_TARGET_IS_AVX512
-/// add_word_pairs(), add_byte_dots(), round_to_integers(), pack_to_bytes().
+/// add_word_pairs(), multiply_byte_pairs(), add_byte_dots(), round_to_integers(), pack_to_bytes().
 #define CAMSHAFT_HAS_BYTE_PRODUCT (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
 #endif
 
@@ -56,6 +56,16 @@ HWY_INLINE V add_word_pairs(V sum, V16 a, V16 b) {
   const hn::DFromV<V> d;
   V unused = hn::Zero(d);
   return hn::ReorderWidenMulAccumulate(d, a, b, sum, unused);
+}
+
+// The sums of two neighbouring products each, u8 by i8, saturated to i16.
+template <class V16, class V>
+HWY_INLINE V16 multiply_byte_pairs(V unsigned_bytes, V signed_bytes) {
+#if CAMSHAFT_TARGET_IS_AVX512
+  return {_mm512_maddubs_epi16(unsigned_bytes.raw, signed_bytes.raw)};
+#else
+  return {_mm256_maddubs_epi16(unsigned_bytes.raw, signed_bytes.raw)};
+#endif
 }
 
 // sum + the four products of each quad, u8 by i8. As text, because this Highway has no target with the instruction: who

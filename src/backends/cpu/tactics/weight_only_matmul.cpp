@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/gemm/narrow_gemm.h"
+#include "backends/cpu/kernels/gemm/narrow_rounded.h"
 #include "backends/cpu/tactics/contract_epilogue.h"
 #include "backends/cpu/tactics/weight_only_weights.h"
 #include "compile/plan/shape_check.h"
+#include "ir/ops/quantized.h"
 #include "ir/ops/weight_only.h"
 #include "reference/element_io.h"
 
@@ -31,13 +33,17 @@ std::optional<WeightOnlyView> view_weight_only(const RegionView& region) {
   std::vector<int32_t> inputs = view.contract.anchor_inputs;
   inputs.resize(4, -1);
   view.x = inputs[0], view.steps = inputs[1], view.scale = inputs[2], view.zero = inputs[3];
-  for (const int32_t i : {view.x, view.scale})
-    if (region.graph.type(region.node.inputs[static_cast<size_t>(i)]).dtype != DType::f32) return std::nullopt;
+  // Scales are f32 or f16.
+  if (region.graph.type(region.node.inputs[static_cast<size_t>(view.x)]).dtype != DType::f32) return std::nullopt;
   for (const int32_t i : {view.steps, view.scale, view.zero})
     if (i >= 0 && !region.graph.is_constant(region.node.inputs[static_cast<size_t>(i)])) return std::nullopt;
   const TensorType& steps = region.graph.type(region.node.inputs[static_cast<size_t>(view.steps)]);
   const int64_t k = steps.shape[op->transposed ? 1 : 0].value(), in_word = 32 / bit_width(steps.dtype);
   const bool has_whole_words = op->block % in_word == 0 || op->block >= k;
+  // Products of bytes take whole vectors of 16 of them.
+  const bool has_whole_segments = op->block % 16 == 0 || op->block >= k;
+  static_assert(kHighestStep == ops::RoundBlocks::highest && kLeastLargest == ops::RoundBlocks::least);
+  if (op->rounded_block != 0 && (op->rounded_block != kRoundedBlock || !has_whole_segments)) return std::nullopt;
   return k > 0 && has_whole_words ? std::optional(std::move(view)) : std::nullopt;
 }
 
@@ -52,16 +58,18 @@ class WeightOnlyLaunch final : public Launch {
     require_equal(x.dims.back(), weights.layout.k, "the size that a product sums over");
     args_.m = element_count(Dims(x.dims.begin(), x.dims.end() - 1));
     args_.lda = x.pitch();
+    args_.rounded = view.op.rounded_block != 0;
     args_.weights = &weights_.layout;
     args_.packed = weights_.steps;
     args_.scales = weights_.scales;
+    args_.half_scales = weights_.half_scales;
     args_.zeros.bytes = weights_.zero_bytes;
     args_.zeros.floats = weights_.zero_floats;
     args_.ldc = shapes.outputs[0].pitch();
     if (view.zero >= 0) zero_dtype_ = shapes.inputs[static_cast<size_t>(view.zero)].dtype;
   }
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(narrow_gemm_workspace_bytes(weights_.layout, args_.m, threads_));
+    return static_cast<size_t>(narrow_gemm_workspace_bytes(weights_.layout, args_.m, threads_, args_.rounded));
   }
   void run(const LaunchArguments& arguments) override {
     args_.a = reinterpret_cast<const float*>(arguments.inputs[static_cast<size_t>(view_.x)]);

@@ -46,7 +46,7 @@ float code_of_zero(DType steps) {
 }
 
 size_t bytes_of(const PackedLayout& layout, DType dtype) {
-  return static_cast<size_t>(layout.floats()) * (dtype == DType::f32 ? sizeof(float) : 1);
+  return static_cast<size_t>(layout.floats()) * (dtype == DType::f32 ? 4 : dtype == DType::f16 ? 2 : 1);
 }
 
 const std::byte* packed_parameter(const RegionView& region, int32_t input, const PackedParameters& packed,
@@ -56,6 +56,7 @@ const std::byte* packed_parameter(const RegionView& region, int32_t input, const
   const PackedLayout& layout = packed.layout;
   const NarrowElements from = elements_of(dtype, layout.k, layout.n, packed.transposed);
   const auto pack = [&](const Tensor& raw, std::byte* out) {
+    if (dtype == DType::f16) return pack_halves(layout, from, raw.as<uint16_t>(), reinterpret_cast<uint16_t*>(out));
     if (dtype != DType::f32)
       return pack_zeros(layout, bit_width(dtype), from, raw.data(), reinterpret_cast<uint8_t*>(out));
     pack_b(layout, raw.as<float>(), from.k_stride, from.n_stride, reinterpret_cast<float*>(out));
@@ -72,7 +73,7 @@ bool is_plain_matrix_of(const Dims& dims, int64_t k, int64_t n, bool transposed)
 Tensor unpack_parameter(const PackedParameters& named, const PackedConstant& packed, DType dtype, const Dims& dims) {
   const PackedLayout& layout = named.layout;
   const bool sane = is_plain_matrix_of(dims, layout.k, layout.n, named.transposed) && layout.has_possible_panels() &&
-                    (dtype == DType::f32 || ops::is_narrow_step(dtype));
+                    (dtype == DType::f32 || dtype == DType::f16 || ops::is_narrow_step(dtype));
   if (!sane || packed.bytes.size() != bytes_of(layout, dtype)) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
   std::memset(raw.mutable_data(), 0, raw.bytes());
@@ -80,6 +81,8 @@ Tensor unpack_parameter(const PackedParameters& named, const PackedConstant& pac
   if (dtype == DType::f32) {
     unpack_b(layout, reinterpret_cast<const float*>(packed.bytes.data()), raw.as_mutable<float>(), to.k_stride,
              to.n_stride);
+  } else if (dtype == DType::f16) {
+    unpack_halves(layout, to, reinterpret_cast<const uint16_t*>(packed.bytes.data()), raw.as_mutable<uint16_t>());
   } else {
     unpack_zeros(layout, bit_width(dtype), to, reinterpret_cast<const uint8_t*>(packed.bytes.data()),
                  raw.mutable_data());
@@ -110,7 +113,12 @@ PackedWeightOnly packed_weight_only(const RegionView& region, const WeightOnlyOp
                })
           .data();
   const PackedParameters parameters{made.layout.parameters(), operands.transposed};
-  made.scales = reinterpret_cast<const float*>(packed_parameter(region, operands.scale, parameters, constants));
+  const std::byte* scales = packed_parameter(region, operands.scale, parameters, constants);
+  if (type(operands.scale).dtype == DType::f16) {
+    made.half_scales = reinterpret_cast<const uint16_t*>(scales);
+  } else {
+    made.scales = reinterpret_cast<const float*>(scales);
+  }
   if (operands.zero < 0) return made;
   made.reads_zero = type(operands.zero).shape.empty();
   if (made.reads_zero) return made;

@@ -17,11 +17,12 @@ struct WeightOnlyOperands {
 struct PackedWeightOnly {
   NarrowWeights layout;
   const std::byte* steps = nullptr;
-  const float* scales = nullptr;
-  const uint8_t* zero_bytes = nullptr;  ///< by block, of the steps' type …
-  const float* zero_floats = nullptr;   ///< … or f32
-  bool reads_zero = false;              ///< the zero point is one number, which is no part of what is packed
-  float code_of_zero = 0;               ///< of the step 0
+  const float* scales = nullptr;          ///< f32 …
+  const uint16_t* half_scales = nullptr;  ///< … or f16
+  const uint8_t* zero_bytes = nullptr;    ///< by block, of the steps' type …
+  const float* zero_floats = nullptr;     ///< … or f32
+  bool reads_zero = false;                ///< the zero point is one number, which is no part of what is packed
+  float code_of_zero = 0;                 ///< of the step 0
 };
 
 PackedWeightOnly packed_weight_only(const RegionView& region, const WeightOnlyOperands& operands,

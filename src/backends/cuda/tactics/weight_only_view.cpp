@@ -19,7 +19,7 @@ std::optional<WeightOnlyView> view_weight_only(const RegionView& region) {
   std::optional<ContractView> contract = view_contract(region);
   if (!contract) return std::nullopt;
   const auto* op = contract->anchor->op.as<ops::WeightOnlyMatMul>();
-  if (!op) return std::nullopt;
+  if (!op || op->rounded_block != 0) return std::nullopt;
   auto epilogue = device_epilogue(region, *contract, -1);
   if (!epilogue) return std::nullopt;
   WeightOnlyView view{std::move(*contract), std::move(*epilogue), *op};

@@ -14,6 +14,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/gemm/narrow_parameters-inl.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -139,7 +140,7 @@ HWY_INLINE int32_t all_zeros(const NarrowGemm& args) {
 // total += (codes - zero) · scale · x of one chunk and row; `sum` begins with what zero points take away.
 template <int kBits, int NV>
 HWY_INLINE void chunk_dots(const uint32_t* words, int64_t count, const uint32_t* digits, float unit,
-                           const float* scales, SumVec (&sum)[kDigits][NV], float* total) {
+                           const DotVec (&scale)[NV], SumVec (&sum)[kDigits][NV], float* total) {
   const DotTag d;
   const SumTag di;
   constexpr int64_t lanes = dot_lanes(), in_word = 32 / kBits, stored = NV * lanes;
@@ -162,7 +163,7 @@ HWY_INLINE void chunk_dots(const uint32_t* words, int64_t count, const uint32_t*
                  high = hn::Add(hn::ShiftLeft<8>(sum[3][v]), sum[2][v]);
     const DotVec all = hn::MulAdd(hn::ConvertTo(d, high), upper, hn::ConvertTo(d, low));
     float* to = total + v * lanes;
-    hn::StoreU(hn::MulAdd(hn::Mul(all, units), hn::LoadU(d, scales + v * lanes), hn::LoadU(d, to)), d, to);
+    hn::StoreU(hn::MulAdd(hn::Mul(all, units), scale[v], hn::LoadU(d, to)), d, to);
   }
 }
 
@@ -181,6 +182,8 @@ HWY_NOINLINE void panel_dots(const NarrowGemm& args, const NarrowDigits& digits,
   for (int64_t i = begin; i < end; ++i) {
     const NarrowWeights::Chunk chunk = w.chunk(i);
     const int64_t at = parameters.offset(panel) + chunk.block * stored;
+    DotVec scale[NV];
+    block_scales<NV>(args, at, scale);
     for (int64_t r = 0; r < args.m; ++r) {
       if (!digits.are_finite[r]) continue;
       const int64_t of_row = r * digits.chunks + i;
@@ -195,7 +198,7 @@ HWY_NOINLINE void panel_dots(const NarrowGemm& args, const NarrowDigits& digits,
       }
       chunk_dots<kBits, NV>(words + chunk.word0 * stored, chunk.word1 - chunk.word0,
                             digits.words + r * digits.row_words + chunk.word0 * w.word_elements(), digits.units[of_row],
-                            args.scales + at, sum, total + r * stored);
+                            scale, sum, total + r * stored);
     }
   }
   const int64_t column = panel * w.words.width, columns = std::min<int64_t>(stored, w.words.n - column);

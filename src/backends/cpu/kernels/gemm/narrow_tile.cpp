@@ -12,6 +12,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/gemm/narrow_parameters-inl.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -46,21 +47,6 @@ HWY_INLINE NarrowVec code_of(WordVec words) {
   return hn::ConvertTo(NarrowTag(), hn::BitCast(di, hn::And(hn::ShiftRight<bit>(words), mask)));
 }
 
-// The zero points of a block. `at`: of its first column.
-template <int NV>
-HWY_INLINE void block_zeros(const NarrowZeros& zeros, int64_t at, NarrowVec (&out)[NV]) {
-  const NarrowTag d;
-  const hn::Rebind<uint8_t, NarrowTag> bytes;
-  const hn::RebindToSigned<NarrowTag> di;
-  for (int v = 0; v < NV; ++v) {
-    NarrowVec zero = hn::Set(d, zeros.all);
-    if (zeros.bytes)
-      zero = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(bytes, zeros.bytes + at + v * narrow_lanes())));
-    if (zeros.floats) zero = hn::Add(zero, hn::LoadU(d, zeros.floats + at + v * narrow_lanes()));
-    out[v] = zero;
-  }
-}
-
 template <int kBits, int kElement, int MR, int NV>
 HWY_INLINE void element_step(const WordVec (&words)[NV], const NarrowVec (&zero)[NV], const float* const (&x)[MR],
                              int64_t k, NarrowVec (&sum)[MR][NV]) {
@@ -86,13 +72,12 @@ HWY_INLINE void word_step(const WordVec (&words)[NV], const NarrowVec (&zero)[NV
 struct BlockWords {
   const uint32_t* words;
   int64_t count, step;
-  const float* scales;
 };
 
 // total += scale · sum of MR rows; element k of row r is x[r][k].
 template <int kBits, int MR, int NV>
-HWY_INLINE void block_rows(const BlockWords& block, const NarrowVec (&zero)[NV], const float* const (&x)[MR],
-                           float* total, int64_t total_ld) {
+HWY_INLINE void block_rows(const BlockWords& block, const NarrowVec (&zero)[NV], const NarrowVec (&scale)[NV],
+                           const float* const (&x)[MR], float* total, int64_t total_ld) {
   const NarrowTag d;
   const WordTag du;
   constexpr int64_t lanes = narrow_lanes();
@@ -112,21 +97,20 @@ HWY_INLINE void block_rows(const BlockWords& block, const NarrowVec (&zero)[NV],
   }
 #pragma GCC unroll 4
   for (int v = 0; v < NV; ++v) {
-    const NarrowVec scale = hn::LoadU(d, block.scales + v * lanes);
 #pragma GCC unroll 4
     for (int r = 0; r < MR; ++r) {
       float* to = total + r * total_ld + v * lanes;
-      hn::StoreU(hn::MulAdd(sum[r][v], scale, hn::LoadU(d, to)), d, to);
+      hn::StoreU(hn::MulAdd(sum[r][v], scale[v], hn::LoadU(d, to)), d, to);
     }
   }
 }
 
 template <int kBits, int MR, int NV>
-HWY_INLINE void rows_of_block(const BlockWords& block, const NarrowVec (&zero)[NV], const float* const* x, float* total,
-                              int64_t total_ld) {
+HWY_INLINE void rows_of_block(const BlockWords& block, const NarrowVec (&zero)[NV], const NarrowVec (&scale)[NV],
+                              const float* const* x, float* total, int64_t total_ld) {
   const float* rows[MR];
   for (int r = 0; r < MR; ++r) rows[r] = x[r];
-  block_rows<kBits, MR, NV>(block, zero, rows, total, total_ld);
+  block_rows<kBits, MR, NV>(block, zero, scale, rows, total, total_ld);
 }
 
 template <int kBits, int NV>
@@ -143,14 +127,17 @@ HWY_NOINLINE void panel_sums(const NarrowGemm& args, int64_t panel, int64_t begi
   for (int64_t i = begin; i < end; ++i) {
     const NarrowWeights::Chunk chunk = w.chunk(i);
     const int64_t at = parameters.offset(panel) + chunk.block * stored;
-    NarrowVec zero[NV];
+    NarrowVec zero[NV], scale[NV];
     block_zeros<NV>(args.zeros, at, zero);
+    block_scales<NV>(args, at, scale);
     const auto multiply = [&](int64_t word0, int64_t word1, const float* const* x) HWY_ATTR {
-      const BlockWords of_block{words + word0 * stored, word1 - word0, stored, args.scales + at};
+      const BlockWords of_block{words + word0 * stored, word1 - word0, stored};
       int64_t r = 0;
-      for (; r + 4 <= args.m; r += 4) rows_of_block<kBits, 4, NV>(of_block, zero, x + r, total + r * stored, stored);
-      for (; r + 2 <= args.m; r += 2) rows_of_block<kBits, 2, NV>(of_block, zero, x + r, total + r * stored, stored);
-      for (; r < args.m; ++r) rows_of_block<kBits, 1, NV>(of_block, zero, x + r, total + r * stored, stored);
+      for (; r + 4 <= args.m; r += 4)
+        rows_of_block<kBits, 4, NV>(of_block, zero, scale, x + r, total + r * stored, stored);
+      for (; r + 2 <= args.m; r += 2)
+        rows_of_block<kBits, 2, NV>(of_block, zero, scale, x + r, total + r * stored, stored);
+      for (; r < args.m; ++r) rows_of_block<kBits, 1, NV>(of_block, zero, scale, x + r, total + r * stored, stored);
     };
     const float* x[kFewNarrowRows];
     for (int64_t r = 0; r < args.m; ++r) x[r] = args.a + r * args.lda + chunk.word0 * in_word;
@@ -198,7 +185,6 @@ HWY_INLINE void store_word(const WordVec (&words)[NV], const NarrowVec (&zero)[N
 
 template <int kBits, int NV>
 HWY_NOINLINE void widen_panel(const NarrowGemm& args, int64_t panel, float* floats) {
-  const NarrowTag d;
   const WordTag du;
   const NarrowWeights& w = *args.weights;
   constexpr int64_t lanes = narrow_lanes(), in_word = 32 / kBits, stored = NV * lanes;
@@ -209,7 +195,7 @@ HWY_NOINLINE void widen_panel(const NarrowGemm& args, int64_t panel, float* floa
     const int64_t at = parameters.offset(panel) + block * stored;
     NarrowVec zero[NV], scale[NV];
     block_zeros<NV>(args.zeros, at, zero);
-    for (int v = 0; v < NV; ++v) scale[v] = hn::LoadU(d, args.scales + at + v * lanes);
+    block_scales<NV>(args, at, scale);
     const int64_t end = std::min((block + 1) * block_words, w.words.k);
     for (int64_t word = block * block_words; word < end; ++word, from += stored) {
       WordVec words[NV];

@@ -96,4 +96,12 @@ void unpack_zeros(const PackedLayout& layout, int bits, const NarrowElements& to
   for_parameters(layout, to, [&](int64_t from, int64_t at) { codes.put(elements, at, packed[from]); });
 }
 
+void pack_halves(const PackedLayout& layout, const NarrowElements& from, const uint16_t* halves, uint16_t* packed) {
+  for_parameters(layout, from, [&](int64_t to, int64_t at) { packed[to] = halves[at]; });
+}
+
+void unpack_halves(const PackedLayout& layout, const NarrowElements& to, const uint16_t* packed, uint16_t* halves) {
+  for_parameters(layout, to, [&](int64_t from, int64_t at) { halves[at] = packed[from]; });
+}
+
 }  // namespace camshaft::cpu

@@ -43,7 +43,8 @@ struct NarrowWeights {
     const int64_t end = (of + 1) * block_words() < words.k ? (of + 1) * block_words() : words.k;
     return {of, word0, word0 + chunk_words() < end ? word0 + chunk_words() : end};
   }
-  /// The layout of scales and zero points, one a block and column: pack_b() packs scales, pack_zeros() bytes.
+  /// The layout of scales and zero points, one a block and column: pack_b() packs scales of f32, pack_halves() of f16,
+  /// pack_zeros() bytes.
   PackedLayout parameters() const { return {blocks(), words.n, words.width, words.lanes}; }
 };
 
@@ -67,5 +68,9 @@ void pack_zeros(const PackedLayout& layout, int bits, const NarrowElements& from
                 uint8_t* packed);
 void unpack_zeros(const PackedLayout& layout, int bits, const NarrowElements& to, const uint8_t* packed,
                   std::byte* elements);
+
+/// Scales of f16 likewise, element (k, n) at halves[k * k_stride + n * n_stride].
+void pack_halves(const PackedLayout& layout, const NarrowElements& from, const uint16_t* halves, uint16_t* packed);
+void unpack_halves(const PackedLayout& layout, const NarrowElements& to, const uint16_t* packed, uint16_t* halves);
 
 }  // namespace camshaft::cpu
