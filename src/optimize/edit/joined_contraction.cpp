@@ -15,12 +15,12 @@ namespace {
 template <class Of>
 ValueId join(Graph& graph, const ContractionGroup& group, Dims dims, size_t axis, const std::string& name,
              ThreadPool& pool, Of constant_of) {
+  const DType missing = graph.type(group.members[0].epilogue.result).dtype;
   std::vector<Constant> parts;
   for (const ParallelContraction& m : group.members) {
     dims[axis] = m.width;
     const ValueId id = constant_of(m);
-    const Constant part =
-        id == no_value ? literal(Tensor(graph.type(group.members[0].weights).dtype, dims)) : graph.constant(id);
+    const Constant part = id == no_value ? literal(Tensor(missing, dims)) : graph.constant(id);
     parts.push_back(derive_reshaped(part, dims, pool));
   }
   return graph.add_constant(name, derive(ops::Concat{static_cast<int64_t>(axis)}, parts, pool));
@@ -58,6 +58,20 @@ ValueId add_joined(Graph& graph, Rewriter& rewriter, const ContractionGroup& gro
   std::vector<ValueId> inputs{rewriter.resolve(anchor.inputs[0]), weights};
   const bool sums_bytes = first.real != no_value;
   if (sums_bytes && anchor.inputs.size() > 2) inputs.push_back(rewriter.resolve(anchor.inputs[2]));
+  if (first.scale != no_value) {
+    const auto parameter = [&](const std::string& suffix, auto of) {
+      inputs.push_back(
+          join(graph, group, graph.value(of(first)).constant->dims(), group.axis, name + suffix, pool, of));
+    };
+    parameter(".scale", [](const auto& m) { return m.scale; });
+    if (first.zero != no_value) {
+      if (graph.shape(first.zero).empty()) {
+        inputs.push_back(rewriter.resolve(first.zero));
+      } else {
+        parameter(".zero", [](const auto& m) { return m.zero; });
+      }
+    }
+  }
   ValueId bias = no_value;
   for (const ParallelContraction& m : group.members)
     if (m.bias != no_value && bias == no_value)

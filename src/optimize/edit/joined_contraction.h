@@ -14,6 +14,8 @@ struct ParallelContraction {
   SharedEpilogue epilogue;                      ///< behind the bias, or behind `real`
   int64_t width = 0, first = 0;                 ///< its columns of the common result
   ValueId real = no_value;  ///< of a product of bytes: its sums as f32, which those of 8-bit floats are
+  /// Of a product with weights of few bits: constants that lie as these do. A zero point may be one number, too.
+  ValueId scale = no_value, zero = no_value;
 };
 
 /// Those that become one: of one operator and operand, with epilogues of equal steps.

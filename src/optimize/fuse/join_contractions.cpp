@@ -12,6 +12,8 @@
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantized.h"
+#include "ir/ops/weight_only.h"
+#include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/fusion_notes.h"
 #include "optimize/analysis/match.h"
@@ -69,6 +71,7 @@ class Joiner {
     const auto* product = anchor.op.as<ops::MatMul>();
     const auto* conv = anchor.op.as<ops::Conv>();
     if (anchor.op.as<ops::IntegerMatMul>() || anchor.op.as<ops::Float8MatMul>()) return as_candidate_of_bytes(n);
+    if (anchor.op.as<ops::WeightOnlyMatMul>()) return as_candidate_of_steps(n);
     if (product ? product->transpose_a : !conv || !conv->channels_last || conv->groups != 1) return std::nullopt;
     ParallelContraction m{n, anchor.inputs[1], no_value, {}, 0, 0};
     const ValueId result = anchor.outputs[0];
@@ -111,6 +114,34 @@ class Joiner {
     return Candidate{m, real, hindrance(m)};
   }
 
+  // A product with weights of few bits of rows that are rounded to bytes, which is then done once.
+  std::optional<Candidate> as_candidate_of_steps(int32_t n) const {
+    const Node& anchor = node(n);
+    if (anchor.op.as<ops::WeightOnlyMatMul>()->rounded_block == 0) return std::nullopt;
+    ParallelContraction m{n, anchor.inputs[1], no_value, {}, 0, 0};
+    m.scale = anchor.inputs[2];
+    m.zero = anchor.inputs.size() > 3 ? anchor.inputs[3] : no_value;
+    for (const ValueId id : {m.weights, m.scale, m.zero})
+      if (id != no_value && !is_readable_constant(graph_, id)) return std::nullopt;
+    const ValueId result = anchor.outputs[0];
+    if (!uses_.single(m.weights) || graph_.value(m.weights).constant->size() == 0) return std::nullopt;
+    m.width = graph_.shape(result).back().value();
+    const ValueId biased = behind_bias(result, m.bias);
+    m.epilogue = shared_epilogue(graph_, uses_, biased);
+    return Candidate{m, biased, hindrance(m)};
+  }
+
+  // Whether they have zero points of one kind, and one number is the same for both.
+  bool have_equal_zeros(const ParallelContraction& a, const ParallelContraction& b) const {
+    if (a.zero == b.zero) return true;
+    if (a.zero == no_value || b.zero == no_value) return false;
+    const Value &first = graph_.value(a.zero), &second = graph_.value(b.zero);
+    if (first.type.dtype != second.type.dtype || first.type.shape.size() != second.type.shape.size()) return false;
+    if (!first.type.shape.empty()) return true;
+    return *first.constant == *second.constant && !may_be_replaced(first.provenance) &&
+           !may_be_replaced(second.provenance);
+  }
+
   ValueId behind_bias(ValueId result, ValueId& bias) const {
     if (!uses_.single(result)) return result;
     const Node& add = node(uses_.readers[static_cast<size_t>(result)][0]);
@@ -125,6 +156,8 @@ class Joiner {
   bool are_alike(const ParallelContraction& a, const ParallelContraction& b) const {
     if (!(node(a.node).op == node(b.node).op)) return false;
     if (a.real != no_value && zero_of(a) != zero_of(b)) return false;
+    if (a.scale != no_value && (!have_equal_zeros(a, b) || graph_.type(a.scale).dtype != graph_.type(b.scale).dtype))
+      return false;
     const auto depth = [&](const ParallelContraction& m) {  // the weights' dims but for those of columns
       Dims dims = graph_.value(m.weights).constant->dims();
       dims.erase(dims.begin() + static_cast<int64_t>(column_axis(m)));
@@ -141,6 +174,7 @@ class Joiner {
 
   // The axis of the weights that is the result's last one.
   size_t column_axis(const ParallelContraction& m) const {
+    if (const auto* of_steps = node(m.node).op.as<ops::WeightOnlyMatMul>()) return of_steps->transposed ? 0 : 1;
     const auto* product = node(m.node).op.as<ops::MatMul>();
     return m.real != no_value || (product && !product->transpose_b) ? 1 : 0;
   }

@@ -54,6 +54,47 @@ TEST(JoinContractions, TransposedWeightsOfKeyAndValue) {
               inputs);
 }
 
+// Weights of few bits: steps, scales and zero points side by side, of rows that are rounded to bytes alone.
+TEST(JoinContractions, WeightsOfFewBitsOfKeyAndValue) {
+  const auto text = [](const std::string& products, const std::string& attention) {
+    return products + R"(
+                 %y = attention {queries=shape(n), keys=shape(n), query=shape(0, 2, 1), )" +
+           attention + R"(
+                                 result=shape(0, 1, 1), shape=shape(n)} (%x, )";
+  };
+  const std::string apart = R"(const %b: u4[1, 2] = [5, 6]
+                 const %c: u4[1, 2] = [7, 8]
+                 const %s: f32[1, 1] = [2]
+                 const %t: f32[1, 1] = [3]
+                 const %bias: f32[1] = [4]
+                 const %z: ZERO
+                 const %u: ZERO
+                 %k = weight_only_matmul {block=2, transposed=true, rounded_block=32} (%x, %b, %s, %z)
+                 %p = weight_only_matmul {block=2, transposed=true, rounded_block=32} (%x, %c, %t, %u)
+                 %v = pointwise {function=add} (%p, %bias))";
+  const std::string joined = R"(const %w: u4[2, 2] = [5, 6, 7, 8]
+                 const %s: f32[2, 1] = [2, 3]
+                 const %z: ZERO
+                 const %bias: f32[2] = [0, 4]
+                 %q = weight_only_matmul {block=2, transposed=true, rounded_block=32} (%x, %w, %s, %z)
+                 %p = pointwise {function=add} (%q, %bias))";
+  const auto with = [](std::string s, const std::string& zero) {
+    for (size_t at; (at = s.find("ZERO")) != std::string::npos;) s.replace(at, 4, zero);
+    return s;
+  };
+  const std::string two = text(apart, "key=shape(0, 1, 1), value=shape(0, 1, 1),") + "%k, %v)\nreturn \"y\" = %y",
+                    one = text(joined, "key=shape(0, 2, 2), value=shape(1, 2, 2),") + "%p, %p)\nreturn \"y\" = %y";
+  // One number for both.
+  std::string common = with(two, "u4[] = 8");
+  common.replace(common.find("%t, %u"), 6, "%t, %z");
+  expect_pass(join_contractions, common, with(one, "u4[] = 8"), inputs);
+  expect_pass(join_contractions, with(two, "u4[1, 1] = 3"), with(one, "u4[2, 1] = 3"), inputs);
+  // Not of rows that stay as they are.
+  std::string exact = common;
+  for (size_t at; (at = exact.find(", rounded_block=32")) != std::string::npos;) exact.erase(at, 18);
+  expect_pass(join_contractions, exact, exact, inputs);
+}
+
 // Two heads of two elements for the query, one for the key; rotary embeddings read them where they are.
 TEST(JoinContractions, QueryAndKeyOfRotaryEmbeddings) {
   const std::string rest =
