@@ -14,7 +14,7 @@ from camshaft.llm._bench_command import add_bench
 from camshaft.llm._build import build
 from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, ENGINE
-from camshaft.llm._layers import WEIGHT_TYPES
+from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
 from camshaft.llm._network import CACHE_TYPES
 from camshaft.llm._serve_command import add_serve
 
@@ -42,6 +42,7 @@ def _build(options: argparse.Namespace) -> None:
         options.folder,
         options.output,
         weights=options.weights,
+        activations=options.activations,
         cache=options.cache,
         block_size=options.block_size,
         max_length=options.max_length,
@@ -67,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
         "--weights",
         choices=WEIGHT_TYPES,
         help="what weights are stored as (default: f32; of GGUF files as they have them)",
+    )
+    command.add_argument(
+        "--activations",
+        choices=ACTIVATION_TYPES,
+        default="int8",
+        help="what weights of 4 and 8 bits are multiplied with on CPUs: int8, rounded in blocks of 32, or f32 (default: int8)",
     )
     command.add_argument(
         "--cache", choices=CACHE_TYPES, default="f16", help="what keys and values are stored as (default: f16)"

@@ -22,19 +22,22 @@ if TYPE_CHECKING:
 
     from camshaft._types import Path as AnyPath
     from camshaft._types import Progress
-    from camshaft.llm._layers import WeightType
+    from camshaft.llm._layers import ActivationType, WeightType
 
 
 def network(
     folder: AnyPath,
     *,
     weights: WeightType | None = None,
+    activations: ActivationType = "int8",
     cache: str = "f16",
     block_size: int = 16,
     max_length: int | None = None,
 ) -> Network:
     """The decoder of a Hugging Face folder as a network; arguments are build()'s, docs/llm.md has its inputs."""
-    return network_of(folder, weights=weights, cache=cache, block_size=block_size, max_length=max_length).net
+    return network_of(
+        folder, weights=weights, activations=activations, cache=cache, block_size=block_size, max_length=max_length
+    ).net
 
 
 @with_keywords_of(BuildOptions)
@@ -43,6 +46,7 @@ def build(
     output: AnyPath,
     *,
     weights: WeightType | None = None,
+    activations: ActivationType = "int8",
     cache: str = "f16",
     block_size: int = 16,
     max_length: int | None = None,
@@ -55,6 +59,7 @@ def build(
     folder: with config.json, *.safetensors, and the tokenizer's files; or a .gguf file, which has these beside it.
     weights: what weights of products are stored as: "f32", "f16", "bf16", "int8" and "int4" in blocks of 32, or "stored", as
         the files have them. Without it f32, and "stored" of GGUF files.
+    activations: what such weights of 4 and 8 bits are multiplied with on CPUs: "int8", rounded in blocks of 32, or "f32".
     cache: what keys and values are stored as: "f16" or "f32".
     block_size: tokens in a block of the cache.
     max_length: the longest sequence, in tokens; that of config.json where it is None.
@@ -68,7 +73,9 @@ def build(
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
     if weights in ("f16", "bf16", "int8", "int4") and str(chosen.get("device", "cpu")).startswith("cuda"):
         chosen.setdefault("bf16" if weights == "bf16" else "fp16", True)
-    made_of = network_of(source, weights=weights, cache=cache, block_size=block_size, max_length=max_length)
+    made_of = network_of(
+        source, weights=weights, activations=activations, cache=cache, block_size=block_size, max_length=max_length
+    )
     net, decoder = made_of.net, made_of.decoder
     generation = read_generation(made_of.folder)
     description = description_of(decoder, made_of.config, generation, made_of.weights, cache, block_size)

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 # What a tied head is: the table of embeddings, or its blocks.
 Head = Union[Value, Blocks]
 WeightType = Literal["f32", "f16", "bf16", "int8", "int4", "stored"]
+ActivationType = Literal["f32", "int8"]
+ACTIVATION_TYPES = ("f32", "int8")
 WEIGHT_TYPES = ("f32", "f16", "bf16", "int8", "int4", "stored")
 _BITS = {"int8": 8, "int4": 4}
+_INT8_LEVEL = 4  # MatMulNBits' accuracy_level that allows bytes
 _NARROW = {"F16": "f16", "BF16": "bf16"}
 
 
@@ -39,11 +42,14 @@ class Step:
 class Parts:
     """Adds the parts of a decoder to a network. Activations are f32 [tokens, …]."""
 
-    def __init__(self, net: Network, decoder: Decoder, weights: Weights, weight_type: WeightType) -> None:
+    def __init__(
+        self, net: Network, decoder: Decoder, weights: Weights, weight_type: WeightType, activations: ActivationType
+    ) -> None:
         self.net = net
         self.decoder = decoder
         self.weights = weights
         self._type = weight_type
+        self._activations = activations
 
     def embedding(self, ids: Value, width: int) -> tuple[Value, Head]:
         """The rows of the table, and the table as the head takes it."""
@@ -128,13 +134,18 @@ class Parts:
         elif self._type == "stored":
             made = self.weights.blocks(name, shape)
         if made is not None:
-            return self.block_product(x, made if rows is None else made.rows(rows), inputs, bias)
+            # A router's choice turns on small differences here, too.
+            exact = role == "router"
+            return self.block_product(x, made if rows is None else made.rows(rows), inputs, bias, exact=exact)
         stored = self._stored(name, shape)
         if rows is not None:
             stored = stored[:, rows] if transposed else stored[rows]
         return self.net.Gemm(x, self._widened(self.net.constant(stored)), bias, transB=int(not transposed))
 
-    def block_product(self, x: Value, weights: Blocks, inputs: int, bias: Array | None) -> Value:
+    def block_product(
+        self, x: Value, weights: Blocks, inputs: int, bias: Array | None, *, exact: bool = False
+    ) -> Value:
+        """exact: x is not rounded to bytes."""
         zeros = None if weights.zeros is None else weights.zeros.reshape(-1)
         if weights.columns is not None:
             x = self.net.Gather(x, weights.columns, axis=-1)
@@ -148,6 +159,7 @@ class Parts:
             N=len(weights.codes),
             bits=weights.bits,
             block_size=weights.size,
+            accuracy_level=_INT8_LEVEL if self._activations == "int8" and not exact else 0,
         )
 
     def _stored(self, name: str, shape: tuple[int, ...]) -> Array:
@@ -261,6 +273,12 @@ def _stacked_rows(d: Decoder) -> Array:
     return numpy.concatenate(
         [part.reshape(-1) for part in (places[:, :shared], places[:, shared], places[:, shared + 1])]
     )
+
+
+def check_activation_type(name: str) -> ActivationType:
+    if name not in ACTIVATION_TYPES:
+        raise InvalidArgumentError(f"activations is {name!r}; {' and '.join(ACTIVATION_TYPES)} are possible")
+    return name  # type: ignore[return-value]
 
 
 def check_weight_type(name: str) -> WeightType:

@@ -13,7 +13,15 @@ from camshaft.llm._decoder import Decoder, decoder_of, read_config
 from camshaft.llm._experts import experts_of
 from camshaft.llm._fields import Fields
 from camshaft.llm._gguf_model import GgufModel
-from camshaft.llm._layers import Head, Parts, Step, WeightType, check_weight_type
+from camshaft.llm._layers import (
+    ActivationType,
+    Head,
+    Parts,
+    Step,
+    WeightType,
+    check_activation_type,
+    check_weight_type,
+)
 from camshaft.llm._quantized import QuantizedFolder
 from camshaft.llm._safetensors import SafetensorsFolder
 from camshaft.llm._weights import Source, Weights
@@ -38,6 +46,7 @@ def network_of(
     model: AnyPath,
     *,
     weights: WeightType | None = None,
+    activations: ActivationType = "int8",
     cache: str = "f16",
     block_size: int = 16,
     max_length: int | None = None,
@@ -47,6 +56,7 @@ def network_of(
         raise InvalidArgumentError(f"cache is {cache!r}; {', '.join(CACHE_TYPES)} are possible")
     if isinstance(block_size, bool) or not isinstance(block_size, int) or not 1 <= block_size <= 1024:
         raise InvalidArgumentError(f"block_size is {block_size!r}; 1 to 1024 tokens are possible")
+    check_activation_type(activations)
     if weights is not None:
         check_weight_type(weights)
     is_gguf = path.suffix == ".gguf"
@@ -59,7 +69,7 @@ def network_of(
     weight_type = weights or ("f32" if isinstance(source, SafetensorsFolder) else "stored")
     found = Weights(source, decoder, str(path))
     net = Network(decoder.model_type)
-    _add_decoder(net, decoder, Parts(net, decoder, found, weight_type), cache, block_size)
+    _add_decoder(net, decoder, Parts(net, decoder, found, weight_type, activations), cache, block_size)
     found.check_all_read()
     return Import(net, decoder, config, path.parent if is_gguf else path, weight_type)
 

@@ -165,7 +165,9 @@ def test_a_llama(tmp_path, weights, most):
     (tmp_path / "tiny.gguf").write_bytes(data)
     (tmp_path / "tokenizer.json").write_text("{}")
     out = tmp_path / "out"
-    engine = camshaft.llm.build(tmp_path / "tiny.gguf", out, weights=weights, cache="f32", tuning="heuristic")
+    engine = camshaft.llm.build(
+        tmp_path / "tiny.gguf", out, weights=weights, activations="f32", cache="f32", tuning="heuristic"
+    )
     described = json.loads((out / "llm.json").read_text())
     assert (described["weights"], described["eos_ids"]) == (weights or "stored", [2])
     assert (out / "tokenizer.json").exists()

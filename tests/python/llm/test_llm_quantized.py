@@ -82,7 +82,9 @@ def checkpoint(method, bits, size, folder, act_order=False, version="gptq"):
 )
 def test_logits(tmp_path, weights, method, bits, size, more):
     plain = checkpoint(method, bits, size, tmp_path / "hf", **more)
-    engine = camshaft.llm.build(tmp_path / "hf", tmp_path / "out", weights=weights, cache="f32", tuning="heuristic")
+    engine = camshaft.llm.build(
+        tmp_path / "hf", tmp_path / "out", weights=weights, activations="f32", cache="f32", tuning="heuristic"
+    )
     described = json.loads((tmp_path / "out/llm.json").read_text())
     assert described["weights"] == (weights or "stored")
     ids = np.random.default_rng(1).integers(0, LLAMA["vocab_size"], 30)
