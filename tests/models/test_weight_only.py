@@ -61,6 +61,23 @@ def test_decoder(options, tmp_path):
     assert len(products) == 2 * 5 + 1 and all(layer["tactic"] == "weight_only_matmul" for layer in products), products
 
 
+def test_rows_of_bytes(tmp_path):
+    """accuracy_level 4: ONNX Runtime rounds what is multiplied to bytes, and so does the engine."""
+    results = {}
+    for level in (0, 4):
+        path, engine = tmp_path / f"{level}.onnx", tmp_path / f"{level}.engine"
+        model = decoder.Decoder(arguments(["--accuracy", str(level), "--rows", "12", "--past", "0"])).model()
+        onnx.save(model, path)
+        camshaft("build", path, "-o", engine)
+        feed = feed_of(model)
+        results[level] = run(engine, feed), onnxruntime_results(path, feed)
+    for name, exact in results[0][1].items():
+        got, want = (result[name] for result in results[4])
+        scale = np.abs(exact).max()
+        assert np.abs(got - want).max() <= 0.03 * scale, name
+        assert 1e-4 * scale < np.abs(got - exact).max() <= 0.03 * scale or "present" in name, name
+
+
 def test_engine_keeps_four_bits(tmp_path):
     path, engine = tmp_path / "decoder.onnx", tmp_path / "decoder.engine"
     onnx.save(decoder.Decoder(arguments(["--inner", "4096", "--vocabulary", "64"])).model(), path)

@@ -98,6 +98,7 @@ inline constexpr samples_detail::SampleText large_operators[] = {
     {"%x: f32[4194304]", "const %s: f32[] = 0.5\nconst %z: u8[] = 3\n%y = quantize {} (%x, %s, %z)"},
     {"%x: u8[4194304], %s: f32[], %z: u8[]", "%y = dequantize {} (%x, %s, %z)"},
     {"%x: f32[4194304]", "%y, %s, %z = dynamic_quantize {} (%x)"},
+    {"%x: f32[1024, 4096]", "%y = round_blocks {block=32} (%x)"},
     {"%q: f32[1048576, 2], %k: f32[1048576, 1], %v: f32[1048576, 1]",
      "%y = attention {outer=shape(1048576), queries=shape(2), keys=shape(1), query=shape(0, 2, 1, 1), "
      "key=shape(0, 1, 1, 1), value=shape(0, 1, 1, 1), result=shape(0, 2, 1, 1), shape=shape(1048576, 2)} (%q, %k, %v)"},
