@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 #: A character that is not complete yet: tokens of bytes come one by one.
 _INCOMPLETE = "\ufffd"
 #: Of the prompt, so that the first token is decoded as what stands behind others.
 _CONTEXT = 6
+
+
+@functools.lru_cache(64)
+def _borders(stop: str) -> tuple[int, ...]:
+    """Of each beginning of a stop string how much of its end is a beginning too, as Knuth, Morris and Pratt have it."""
+    borders, border = [0], 0
+    for place in range(1, len(stop)):
+        while border and stop[place] != stop[border]:
+            border = borders[border - 1]
+        border += stop[place] == stop[border]
+        borders.append(border)
+    return tuple(borders)
+
+
+class _Stop:
+    """A stop string in a text that grows: each character is looked at once, however long the stop string is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.begun = 0  # characters of it that the text ends with
+
+    def find(self, added: str) -> int | None:
+        """Characters of what is added until it is complete."""
+        if not self.begun and self.text[0] not in added:
+            return None
+        borders, begun = _borders(self.text), self.begun
+        for place, character in enumerate(added):
+            while begun and character != self.text[begun]:
+                begun = borders[begun - 1]
+            begun += character == self.text[begun]
+            if begun == len(self.text):
+                return place + 1
+        self.begun = begun
+        return None
 
 
 class Detokenizer:
@@ -27,8 +62,7 @@ class Detokenizer:
         self._decode = decode
         self._tokens = list(prompt[-_CONTEXT:])
         self._context, self._read = 0, len(self._tokens)
-        self._stop, self._include_stop = list(stop), include_stop
-        self._looked = 0  # characters in which no stop string begins
+        self._stops, self._include_stop = [_Stop(text) for text in stop], include_stop
         self._all = ""
         #: What may be shown.
         self.text = ""
@@ -51,23 +85,25 @@ class Detokenizer:
         self.text = self._all
 
     def _append(self, added: str, look_for_stop: bool) -> str | None:
+        before = len(self._all)
         self._all += added
         if not look_for_stop:
-            self._looked = len(self._all)
+            for stop in self._stops:
+                stop.begun = 0
         found = min(
-            ((place, -len(stop), stop) for stop in self._stop if (place := self._all.find(stop, self._looked)) >= 0),
+            (
+                (before + end - len(stop.text), -len(stop.text), stop.text)
+                for stop in self._stops
+                if look_for_stop and (end := stop.find(added)) is not None
+            ),
             default=None,
         )
         if found is not None:
-            place, _, stop = found
-            self._all = self._all[: place + len(stop) if self._include_stop else place]
+            place, _, text = found
+            self._all = self._all[: place + len(text) if self._include_stop else place]
             self.text = self._all
             self._tokens, self._context, self._read = [], 0, 0
-            return stop
-        waiting = max(
-            (n for stop in self._stop for n in range(1, len(stop)) if self._all.endswith(stop[:n], self._looked)),
-            default=0,
-        )
-        self._looked = max(self._looked, len(self._all) - max((len(stop) - 1 for stop in self._stop), default=0))
+            return text
+        waiting = max((stop.begun for stop in self._stops), default=0)
         self.text = self._all[: len(self._all) - waiting]
         return None

@@ -1,6 +1,7 @@
 """Text that grows token by token: complete characters alone, and nothing of a stop string."""
 
 import random
+import time
 
 import pytest
 from camshaft.llm._detokenizer import Detokenizer
@@ -69,3 +70,14 @@ def test_stop_strings_count_from_the_shortest_text_on():
     text = Detokenizer(lambda tokens: "".join("abc"[t] for t in tokens), [], ["b"])
     assert [text.add(token, place >= 2) for place, token in enumerate([0, 1, 0, 1])] == [None, None, None, "b"]
     assert text.text == "aba"
+
+
+@pytest.mark.parametrize("stop", ["a" * 1_000_000, "a" * 500_000 + "b" * 500_000, "ab" * 500_000])
+def test_the_length_of_a_stop_string_costs_nothing(stop):
+    text = Detokenizer(lambda tokens: "".join("abc"[t] for t in tokens), [], [stop])
+    text.add(2)  # what is made once is made
+    text.add(0)
+    start = time.monotonic()
+    for _ in range(1000):
+        assert text.add(0) is None
+    assert time.monotonic() - start < 1

@@ -12,6 +12,9 @@ from camshaft.llm.openai._errors import RequestError
 MOST_SAMPLES = 128
 MOST_LOGPROBS = 20
 _MOST_STOPS = 1024
+# Of one stop string, and of all: what may become one is not shown.
+_LONGEST_STOP, _MOST_STOP_CHARACTERS = 1 << 12, 1 << 14
+_MOST_STOP_TOKENS = 1024  # which are gone through for each token
 _SEEDS = 1 << 63
 # Who asks, and what OpenAI does with it: without meaning for a text.
 _IDLE = ("model", "user", "metadata", "store", "prompt_cache_key", "safety_identifier", "service_tier")
@@ -36,7 +39,7 @@ def sampling_fields(body: Body) -> dict[str, Any]:
         "repetition_penalty": body.number("repetition_penalty", 1.0, 1e-6),
         "seed": body.integer("seed", None, -_SEEDS, _SEEDS - 1),
         "stop": _stops(body),
-        "stop_token_ids": _tokens(body, "stop_token_ids"),
+        "stop_token_ids": _stop_tokens(body),
         "ignore_eos": body.flag("ignore_eos"),
         "min_tokens": body.integer("min_tokens", 0),
         "skip_special_tokens": body.flag("skip_special_tokens", True),
@@ -117,7 +120,20 @@ def _stops(body: Body) -> list[str]:
     stops = [value] if isinstance(value, str) else value
     if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
         body.wrong("stop", f"a text or a list of at most {_MOST_STOPS} texts, none of them empty,", value)
+    if max(map(len, stops), default=0) > _LONGEST_STOP or sum(map(len, stops)) > _MOST_STOP_CHARACTERS:
+        raise RequestError(
+            f"'stop' has {sum(map(len, stops))} characters; {_LONGEST_STOP} of one text and {_MOST_STOP_CHARACTERS} of all "
+            "are the most",
+            "stop",
+        )
     return stops
+
+
+def _stop_tokens(body: Body) -> list[int]:
+    tokens = list(dict.fromkeys(_tokens(body, "stop_token_ids")))
+    if len(tokens) > _MOST_STOP_TOKENS:
+        body.wrong("stop_token_ids", f"a list of at most {_MOST_STOP_TOKENS} tokens", tokens)
+    return tokens
 
 
 def _tokens(body: Body, name: str) -> list[int]:
