@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import FileError, InvalidArgumentError, InvalidModelError
+from camshaft.llm._json_size import check_size
 from camshaft.llm._optional import needed
 
 if TYPE_CHECKING:
@@ -219,6 +220,7 @@ def _tool_call(call: Any) -> Any:
     if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
         return call
     try:
+        check_size(function["arguments"])
         arguments = json.loads(function["arguments"] or "{}")
     except (ValueError, RecursionError):
         return call  # as a model may have written it

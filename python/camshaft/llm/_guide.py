@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._json_size import check_size
 from camshaft.llm._optional import needed
 from camshaft.llm._structured_outputs import StructuredOutputsParams
 
@@ -64,6 +65,9 @@ class Guides:
             return str(self._library.grammar_from("grammar", params.grammar))
         schema = {"type": "object"} if params.json is None else params.json
         if isinstance(schema, str):
+            if len(schema) > _MOST_CHARACTERS:  # before it becomes objects, which are larger
+                raise ValueError(f"it has more than {_MOST_CHARACTERS} characters")
+            check_size(schema)
             schema = json.loads(schema)
         if not isinstance(schema, (dict, bool)):
             raise ValueError(f"a JSON schema is an object, not {schema!r}")
