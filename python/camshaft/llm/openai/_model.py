@@ -102,7 +102,7 @@ class TritonPythonModel:
         finally:
             self._sequences -= held
             if not running.is_ended:
-                await self._loop.run_in_executor(None, running.end)
+                await asyncio.shield(self._loop.run_in_executor(None, running.end))
             for each in running.requests:
                 self._metrics.ended(each, began)
 
@@ -141,11 +141,14 @@ class TritonPythonModel:
 
     def _watch(self) -> None:
         """Ends the calls of clients that are gone, and looks at what runs."""
+        told: set[Any] = set()  # whose calls are ending: a second time would cut that short
         while not self._ending.wait(_LOOK):
-            calls = list(self._calls)
+            told &= set(self._calls)
+            calls = [request for request in list(self._calls) if request not in told]
             for request in self._worker.which_cancelled(calls) if calls else ():
                 task = self._calls.get(request)
                 if task is not None:
+                    told.add(request)
                     self._loop.call_soon_threadsafe(task.cancel)
             self._metrics.look()
 
