@@ -108,6 +108,14 @@ def test_streams_are_the_replies(client):
     assert texts == [choice.message.content for choice in whole.choices]
 
 
+def test_a_streamed_echo_waits_for_text(client, llm):
+    """The first token is half a character."""
+    half = str(llm.tokenizer.token_to_id("Ã"))
+    given = {"model": "tiny", "prompt": "The engine", "max_tokens": 2, "echo": True, "logit_bias": {half: 100}}
+    chunks = client.completions.create(**given, stream=True, temperature=0)
+    assert "".join(chunk.choices[0].text for chunk in chunks).startswith("The engine")
+
+
 def test_stop_strings_and_bias(client, llm):
     text = llm.generate("The engine", SamplingParams(temperature=0, max_tokens=20))[0].outputs[0].text
     stop = text[3:5]

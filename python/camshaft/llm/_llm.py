@@ -182,13 +182,33 @@ class LLM:
 
         chat_template: the name of one of the model's templates, or a template. tools: JSON schemas of functions that the
         model may call. chat_template_kwargs: what else the template knows, as {"enable_thinking": False}."""
-        tokenizer = self.tokenizer
-        if tokenizer is None or self._folder is None:
+        text = self._conversation_text(
+            messages,
+            chat_template=chat_template,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+            tools=tools,
+            chat_template_kwargs=chat_template_kwargs,
+        )
+        # The template writes the special tokens, the first one, too.
+        return {"prompt": text, "prompt_token_ids": self.tokenizer.encode(text, add_special_tokens=False).ids}
+
+    def _conversation_text(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        chat_template: str | None = None,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> str:
+        if self.tokenizer is None or self._folder is None:
             raise InvalidArgumentError("a conversation needs the model's tokenizer.json and chat template")
         with self._making:
             if self._chat_template is None:
                 self._chat_template = ChatTemplate(self._folder)
-        text = self._chat_template.render(
+        return self._chat_template.render(
             messages,
             tools,
             add_generation_prompt,
@@ -196,8 +216,6 @@ class LLM:
             continue_final_message=continue_final_message,
             **(chat_template_kwargs or {}),
         )
-        # The template writes the special tokens, the first one, too.
-        return {"prompt": text, "prompt_token_ids": tokenizer.encode(text, add_special_tokens=False).ids}
 
     def stream(
         self,

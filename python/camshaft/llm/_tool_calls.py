@@ -92,7 +92,7 @@ def tool_choice_schema(
     if isinstance(tool_choice, Mapping):
         chosen = tool_choice.get("function", tool_choice)
         name = chosen.get("name") if isinstance(chosen, Mapping) else None
-        if name not in functions:
+        if not isinstance(name, str) or name not in functions:
             raise InvalidArgumentError(f"tool_choice names {name!r}; the tools are {sorted(functions)}")
         return _parameters(functions[name], None)
     if tool_choice != "required":

@@ -78,7 +78,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.characters = self.tokens = 0
-        self.finished = False
+        self.finished = self.echoed = False
 
     def text(self, text: str) -> str:
         new, self.characters = text[self.characters :], max(self.characters, len(text))

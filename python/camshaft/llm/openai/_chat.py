@@ -54,10 +54,11 @@ class ChatCompletions(Call):
         }
         body.finish()
         served.check_text(characters + self._tools.characters, "messages")
+        served.check_sequences(1, fields["n"])
         if served.llm.tokenizer is None:
             raise RequestError(f"The model '{served.name}' has no tokenizer, and so no conversations", "messages")
-        self.prompts = [served.llm.chat_prompt(messages, **options)]
-        served.check_sequences(self.prompts, fields["n"])
+        text = served.llm._conversation_text(messages, **options)  # the template may write whatever it is given
+        self.prompts = [served.tokens_of(text, False, "messages")]
         fields["max_tokens"] = served.max_tokens(self.prompts, wanted, "messages")
         fields["logprobs"] = self._logprobs
         self.params = make_params(fields)
@@ -117,7 +118,7 @@ def _logprobs(body: Body) -> int | None:
 
 def _template_options(body: Body) -> dict[str, Any]:
     given = body.raw("chat_template_kwargs", {})
-    reserved = {"messages", "tools", "chat_template", "documents", "add_generation_prompt", "continue_final_message"}
+    reserved = {"self", "messages", "tools", "chat_template", "documents", "add_generation_prompt", "continue_final_message"}
     if not isinstance(given, dict) or reserved & set(given):
         body.wrong("chat_template_kwargs", f"an object without {', '.join(sorted(reserved))}", given)
     return given

@@ -46,8 +46,9 @@ class Completions(Call):
         if wanted == 0 and not self.echo:
             raise RequestError("'max_tokens' is 0, which goes with 'echo' alone", "max_tokens")
         body.finish()
-        self.prompts = [_prompt(served, each, add_special_tokens) for each in _listed(prompt)]
-        served.check_sequences(self.prompts, fields["n"])
+        prompts = _listed(prompt)
+        served.check_sequences(len(prompts), fields["n"])  # before all are cut into tokens
+        self.prompts = [_prompt(served, each, add_special_tokens) for each in prompts]
         fields["max_tokens"] = served.max_tokens(self.prompts, max(wanted, 1), "prompt")
         fields["logprobs"] = self.logprobs
         fields["prompt_logprobs"] = self.logprobs if self.echo else None
@@ -66,14 +67,16 @@ class Completions(Call):
         progress = self._progress[self.index_of(prompt, sample)]
         if progress.finished:
             return []
-        is_first = progress.tokens == 0
         progress.finished = sample.finished()
         text, new = progress.text(sample.text), progress.token_range(sample)
         if self._is_echo_alone:
             text, new = "", slice(0, 0)
         has_news = text or progress.finished or (self.logprobs is not None and new.start < new.stop)
-        # The echo's logprobs are complete with the first token.
-        return [self._choice(prompt, output, sample, text, new, self.echo and is_first)] if has_news else []
+        if not has_news:
+            return []
+        # The echo's logprobs are complete with the first token, but that may show no text yet.
+        echoes, progress.echoed = self.echo and not progress.echoed, True
+        return [self._choice(prompt, output, sample, text, new, echoes)]
 
     def completion_tokens(self, sample: CompletionOutput) -> int:
         return 0 if self._is_echo_alone else super().completion_tokens(sample)

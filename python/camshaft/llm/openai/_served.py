@@ -37,9 +37,9 @@ class Served:
         ids = tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
         return {"prompt": text, "prompt_token_ids": ids}
 
-    def check_sequences(self, prompts: Sequence[Mapping[str, Any]], samples: int) -> None:
-        if len(prompts) * samples > self.most:
-            raise RequestError(f"{len(prompts)} prompts of {samples} texts each are more than {self.most}", "prompt")
+    def check_sequences(self, prompts: int, samples: int) -> None:
+        if prompts * samples > self.most:
+            raise RequestError(f"{prompts} prompts of {samples} texts each are more than {self.most}", "prompt")
 
     def max_tokens(self, prompts: Sequence[Mapping[str, Any]], wanted: int | None, param: str) -> int:
         """As many as are wanted, or as there is place for behind the longest prompt."""
