@@ -70,7 +70,9 @@ class Call:
 
 def check_sample(sample: CompletionOutput) -> None:
     if sample.finish_reason == "error":
-        raise RequestError(sample.error or "the model failed", status=500)
+        text = sample.error or "the model failed"
+        # A grammar that turns out too large while its text grows is the client's.
+        raise RequestError(text, status=400 if text.startswith("structured_outputs:") else 500)
 
 
 class Progress:
