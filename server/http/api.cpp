@@ -87,7 +87,12 @@ HttpApi::HttpApi(Server& server, HttpService& service)
       tokens_(service.options.token_file.empty() ? BearerTokens() : BearerTokens(service.options.token_file)) {}
 
 std::optional<HttpReply> HttpApi::gate(const HttpExchange& exchange) {
-  std::optional<HttpReply> refusal = refusal_of(exchange);
+  std::optional<HttpReply> refusal;
+  try {
+    refusal = refusal_of(exchange);
+  } catch (...) {  // a path that has no meaning
+    refusal = error_reply(current_exception_status());
+  }
   if (refusal && is_openai_path(exchange.target())) refusal = as_openai_error(std::move(*refusal));
   return refusal;
 }
