@@ -1,5 +1,7 @@
 #include "server/core/metrics.h"
 
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -144,22 +146,35 @@ void add_gpus(Exposition& out, const std::vector<GpuFigures>& gpus) {
       [](G g) { return real_text(g.energy); }, "counter");
 }
 
+// Counts are exact: of nine digits a counter would stand still from 10^9 on.
+std::string own_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  char text[32];
+  if (std::abs(value) < 0x1p53 && value == std::floor(value)) {
+    std::snprintf(text, sizeof text, "%.0f", value);
+    return text;
+  }
+  const char* end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, static_cast<size_t>(end - text)};
+}
+
 void add_own(Exposition& out, const OwnMetricFamilies& families) {
   for (const auto& [name, family] : families) {
     out.family(name.c_str(), family.kind.c_str(), family.description.c_str());
     for (const auto& [labels, metric] : family.metrics) {
       if (family.kind != "histogram") {
-        out.sample(name, labels, real_text(metric.value));
+        out.sample(name, labels, own_text(metric.value));
         continue;
       }
       const std::string front = labels.empty() ? "" : labels + ",";
       uint64_t count = 0;
       for (size_t i = 0; i < metric.counts.size(); ++i) {
         count += metric.counts[i];
-        const std::string bound = i < metric.bounds.size() ? real_text(metric.bounds[i]) : "+Inf";
+        const std::string bound = i < metric.bounds.size() ? own_text(metric.bounds[i]) : "+Inf";
         out.sample(name + "_bucket", front + "le=\"" + bound + "\"", std::to_string(count));
       }
-      out.sample(name + "_sum", labels, real_text(metric.sum));
+      out.sample(name + "_sum", labels, own_text(metric.sum));
       out.sample(name + "_count", labels, std::to_string(count));
     }
   }

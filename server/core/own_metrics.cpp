@@ -1,6 +1,7 @@
 #include "server/core/own_metrics.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "server/core/status.h"
@@ -25,6 +26,11 @@ std::string escaped(const std::string& text, bool quotes) {
     out += c == '\n' ? std::string("\\n") : std::string(1, c);
   }
   return out;
+}
+
+// A number, or the text of one that is not finite, which JSON has not.
+double number_of(const json& value) {
+  return value.is_string() ? std::strtod(value.get_ref<const std::string&>().c_str(), nullptr) : value.get<double>();
 }
 
 [[noreturn]] void refuse_metric(const std::string& name, const char* why) {
@@ -56,12 +62,12 @@ OwnMetricFamilies own_metrics_of(const json& families) {
     for (const json& one : given.at("metrics")) {
       OwnMetric& metric = family.metrics[labels_of_metric(name, one.at("labels"))];
       if (family.kind != "histogram") {
-        metric.value = one.at("value").get<double>();
+        metric.value = number_of(one.at("value"));
         continue;
       }
       metric.bounds = one.at("bounds").get<std::vector<double>>();
       metric.counts = one.at("counts").get<std::vector<uint64_t>>();
-      metric.sum = one.at("sum").get<double>();
+      metric.sum = number_of(one.at("sum"));
       if (metric.counts.size() != metric.bounds.size() + 1) refuse_metric(name, "whose buckets are not complete");
     }
   }
@@ -75,7 +81,11 @@ void add_own_metrics(OwnMetricFamilies& all, const OwnMetricFamilies& added) {
     for (const auto& [labels, metric] : family.metrics) {
       const auto [at, is_new] = into.metrics.try_emplace(labels, metric);
       if (is_new || at->second.bounds != metric.bounds) continue;
-      at->second.value += metric.value;
+      // What processes have counted adds up. What they show now does not: shares would be above 1.
+      if (family.kind == "gauge")
+        at->second.value = metric.value;
+      else
+        at->second.value += metric.value;
       at->second.sum += metric.sum;
       for (size_t i = 0; i < metric.counts.size(); ++i) at->second.counts[i] += metric.counts[i];
     }

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 
 METRICS_EVERY = 0.2  # seconds
 current = None  # the Worker of this process
@@ -20,23 +21,28 @@ class OwnMetrics:
     """Tells the server of the model's metrics: of many changes together, as each is a message."""
 
     def __init__(self, channel):
-        self._channel, self._families = channel, []
-        self._changed, self._lock, self._thread = threading.Event(), threading.Lock(), None
+        self._channel, self._families = channel, weakref.WeakSet()  # what a model drops is gone
+        # A queue that may be put to wherever Python collects garbage: metrics that are dropped are changes too.
+        self._changed, self._is_told = queue.SimpleQueue(), True
+        self._lock, self._thread = threading.Lock(), None
 
     def add(self, family):
         with self._lock:
-            self._families.append(family)
+            self._families.add(family)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._tell, daemon=True)
                 self._thread.start()
         self.changed()
 
     def changed(self):
-        self._changed.set()
+        if self._is_told:
+            self._is_told = False
+            self._changed.put(None)
 
     def _tell(self):
-        while self._changed.wait():
-            self._changed.clear()
+        while True:
+            self._changed.get()
+            self._is_told = True
             with self._lock:
                 families = list(self._families)
             self._channel.send({"op": "metrics", "families": [family.describe() for family in families]})

@@ -3,7 +3,10 @@
 import asyncio
 import bisect
 import json
+import math
+import re
 import threading
+import weakref
 
 import camshaft_worker as _worker
 import numpy as np
@@ -361,20 +364,30 @@ class MetricFamily:
     COUNTER, GAUGE, HISTOGRAM = range(3)
 
     def __init__(self, name, description, kind):
-        if kind not in (self.COUNTER, self.GAUGE, self.HISTOGRAM):
+        if not isinstance(kind, int) or kind not in (self.COUNTER, self.GAUGE, self.HISTOGRAM):
             raise TritonModelException(f"MetricFamily '{name}': kind is COUNTER, GAUGE or HISTOGRAM, not {kind!r}")
-        self._name, self._description, self._kind = str(name), str(description), kind
-        self._metrics = []
+        self._name, self._description, self._kind = str(name), str(description), int(kind)
+        if not re.fullmatch("[a-zA-Z_:][a-zA-Z0-9_:]*", self._name) or self._name.startswith("nv_"):
+            raise TritonModelException(
+                f"MetricFamily '{name}': a name has letters, digits, '_' and ':', no digit in front, and does not "
+                "begin with nv_, as the server's do"
+            )
+        self._metrics, self._lock = weakref.WeakSet(), threading.Lock()
         _worker.current.metrics.add(self)
 
     def Metric(self, labels=None, buckets=None):
         metric = Metric(self._kind, labels or {}, buckets)
-        self._metrics.append(metric)
+        metric._family = self  # which is there as long as one of its metrics
+        with self._lock:
+            self._metrics.add(metric)
+        weakref.finalize(metric, _worker.current.metrics.changed).atexit = False
         return metric
 
     def describe(self):
         kind = ("counter", "gauge", "histogram")[self._kind]
-        metrics = [metric._describe() for metric in list(self._metrics)]
+        with self._lock:
+            metrics = list(self._metrics)
+        metrics = [metric._describe() for metric in metrics]
         return {"name": self._name, "description": self._description, "kind": kind, "metrics": metrics}
 
 
@@ -386,13 +399,19 @@ class Metric:
             raise TritonModelException("buckets are what histograms have, and nothing else")
         self._kind, self._labels = kind, {str(name): str(value) for name, value in labels.items()}
         self._bounds = [float(bound) for bound in buckets or ()]
-        if self._bounds != sorted(set(self._bounds)):
+        for name in self._labels:
+            if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name):
+                raise TritonModelException(
+                    f"a label's name has letters, digits and '_', and no digit in front; '{name}' has others"
+                )
+        if self._bounds != sorted(set(self._bounds)) or not all(map(math.isfinite, self._bounds)):
             raise TritonModelException("buckets of a histogram must be ascending")
         self._value, self._counts = 0.0, [0] * (len(self._bounds) + 1)
         self._lock = threading.Lock()
 
     def increment(self, value):
-        if self._kind == MetricFamily.HISTOGRAM or (value < 0 and self._kind == MetricFamily.COUNTER):
+        value = float(value)
+        if self._kind == MetricFamily.HISTOGRAM or (not value >= 0 and self._kind == MetricFamily.COUNTER):
             raise TritonModelException("gauges are incremented, and counters by what is not negative")
         with self._lock:
             self._value += value
@@ -401,16 +420,20 @@ class Metric:
     def set(self, value):
         if self._kind != MetricFamily.GAUGE:
             raise TritonModelException("only gauges are set")
+        value = float(value)
         with self._lock:
-            self._value = float(value)
+            self._value = value
         _worker.current.metrics.changed()
 
     def observe(self, value):
         if self._kind != MetricFamily.HISTOGRAM:
             raise TritonModelException("only histograms observe values")
+        value = float(value)
+        # What is no number is in the last bucket alone, as it is below no bound.
+        place = len(self._bounds) if math.isnan(value) else bisect.bisect_left(self._bounds, value)
         with self._lock:
             self._value += value
-            self._counts[bisect.bisect_left(self._bounds, value)] += 1
+            self._counts[place] += 1
         _worker.current.metrics.changed()
 
     def value(self):
@@ -421,8 +444,14 @@ class Metric:
     def _describe(self):
         with self._lock:
             if self._kind != MetricFamily.HISTOGRAM:
-                return {"labels": self._labels, "value": self._value}
-            return {"labels": self._labels, "bounds": self._bounds, "counts": list(self._counts), "sum": self._value}
+                return {"labels": self._labels, "value": _as_json(self._value)}
+            counts, total = list(self._counts), _as_json(self._value)
+            return {"labels": self._labels, "bounds": self._bounds, "counts": counts, "sum": total}
+
+
+def _as_json(value):
+    """JSON has no numbers that are not finite: these are texts."""
+    return value if math.isfinite(value) else str(value)
 
 
 def get_input_tensor_by_name(request, name):
