@@ -56,12 +56,14 @@ def unspaced(llm):
     return {str(llm.tokenizer.token_to_id(word)): -100 for word in "ĉĊčĠ"}
 
 
-def test_models(client):
+def test_models(client, server):
     assert [model.id for model in client.models.list()] == ["tiny"]
     assert client.models.retrieve("tiny").object == "model"
     with pytest.raises(openai.NotFoundError) as caught:
         client.models.retrieve("other")
     assert caught.value.code == "model_not_found" and caught.value.param == "model"
+    status, _, body = server.request("GET", "/v1/models/%zz")
+    assert status == 400 and json.loads(body)["error"]["type"] == "invalid_request_error"
 
 
 def test_completions_are_the_models_own(client, llm):
@@ -307,6 +309,16 @@ def test_metrics(repository):
         assert found[f'vllm:e2e_request_latency_seconds_bucket{{{label},le="+Inf"}}'] == 3
         assert found[f"vllm:request_generation_tokens_sum{{{label}}}"] == 21
         assert found[f"vllm:num_requests_waiting{{{label}}}"] == 0
+        for _ in range(4):  # who leave in the middle are counted too
+            endless = {"max_tokens": LONGEST - 64, "stream": True, "extra_body": {"ignore_eos": True}}
+            stream = client.completions.create(model="tiny", prompt=[5, 9], **endless)
+            next(stream)
+            stream.close()
+        aborted = f'vllm:request_success_total{{finished_reason="abort",{label}}}'
+        end = time.monotonic() + 10
+        while (found := metrics_of(server))[aborted] < 4 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert found[aborted] == 4
 
 
 def test_keys(repository, tmp_path):

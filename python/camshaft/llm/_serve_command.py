@@ -55,7 +55,9 @@ def _run(options: argparse.Namespace) -> None:
     if not re.fullmatch(r"[^/\\\x00-\x1f\x7f]{1,200}", name) or name.startswith("."):
         raise InvalidArgumentError(f"--model-name {name!r}: no slashes, no control characters, no '.' in front")
     if len(os.fsencode(name)) > 255:
-        raise InvalidArgumentError(f"--model-name {name!r}: it has more than 255 bytes, which no folder's name may have")
+        raise InvalidArgumentError(
+            f"--model-name {name!r}: it has more than 255 bytes, which no folder's name may have"
+        )
     program = _program()
     repository = Path(tempfile.mkdtemp(prefix="camshaft-llm-"))
     try:

@@ -118,7 +118,15 @@ def _logprobs(body: Body) -> int | None:
 
 def _template_options(body: Body) -> dict[str, Any]:
     given = body.raw("chat_template_kwargs", {})
-    reserved = {"self", "messages", "tools", "chat_template", "documents", "add_generation_prompt", "continue_final_message"}
+    reserved = {
+        "self",
+        "messages",
+        "tools",
+        "chat_template",
+        "documents",
+        "add_generation_prompt",
+        "continue_final_message",
+    }
     if not isinstance(given, dict) or reserved & set(given):
         body.wrong("chat_template_kwargs", f"an object without {', '.join(sorted(reserved))}", given)
     return given
