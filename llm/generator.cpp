@@ -242,6 +242,7 @@ std::span<const GuidedRows> Generator::plan_step() {
   guided_.clear();
   failure_.clear();
   is_planned_ = true;
+  has_run_ = false;
   if (requests_.empty() || !scheduler_.plan()) return guided_;
   build_inputs();
   list_guided();
@@ -249,6 +250,7 @@ std::span<const GuidedRows> Generator::plan_step() {
 }
 
 void Generator::run_step() {
+  has_run_ = true;
   if (stepped_.empty()) return;
   try {
     if (!scheduler_.copies().empty()) model_.copy_blocks(scheduler_.copies());
@@ -261,6 +263,8 @@ void Generator::run_step() {
 
 std::span<const Event> Generator::finish_step() {
   is_planned_ = false;
+  // What the model gave before is no other step's.
+  if (!has_run_) failure_ = "the step that was planned was not run";
   if (failure_.empty()) {
     combine_masks();
     if (!stepped_.empty()) sample_all(outputs_);
@@ -449,7 +453,8 @@ void Generator::tell(Sequence& sequence) {
   event_logprobs_.insert(event_logprobs_.end(), sequence.drawn_logprobs.begin(), sequence.drawn_logprobs.end());
   statistics_.generated += std::ssize(sequence.drawn);
   statistics_.drafted += std::ssize(sequence.drafts);
-  if (!sequence.drawn.empty()) statistics_.accepted += std::ssize(sequence.drawn) - 1;
+  const auto [drawn, guessed] = std::ranges::mismatch(sequence.drawn, sequence.drafts);
+  statistics_.accepted += drawn - sequence.drawn.begin();
   if (failed) return fail(sequence, message_of(sequence.problem));
   if (!sequence.drawn.empty()) finish_or_commit(sequence, event);
 }

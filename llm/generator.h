@@ -163,7 +163,7 @@ class Generator {
   std::vector<Sequence*> stepped_;
 
   // Of the step that is under way.
-  bool is_planned_ = false;
+  bool is_planned_ = false, has_run_ = false;
   StepOutputs outputs_;
   std::string failure_;  ///< what the model has thrown
   std::vector<GuidedRows> guided_;

@@ -188,7 +188,10 @@ PyObject* plan(PyObject*, PyObject* capsule) {
       words = generator.mask_words();
     });
     const Reference guided(list_of(rows, described_rows));
-    if (!guided) throw PythonError();
+    if (!guided) {
+      alone(capsule, [](llm::Generator& generator) { generator.finish_step(); });
+      throw PythonError();
+    }
     return checked(Py_BuildValue("KnnO", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(masks.data())),
                                  static_cast<Py_ssize_t>(words * sizeof(uint32_t)),
                                  static_cast<Py_ssize_t>(masks.size() / words), guided.get()));

@@ -246,6 +246,21 @@ TEST(Generator, AllowedTokensOfTheParametersHoldWithAMaskToo) {
 
 // The guide's masks allow the tokens of a text of its own, which is not what the model would say, with guesses and
 // without.
+// A caller that fails between the parts of a step: what the model gave before is of other tokens.
+TEST(Generator, AStepThatWasNotRunFailsItsRequests) {
+  Served setup(small_config());
+  const RequestId request = setup.generator.add(request_of({1, 2}, greedy_params(8)));
+  for (int step = 0; step < 2; ++step) {
+    setup.generator.plan_step();
+    if (step == 0) setup.generator.run_step();
+    const std::span<const Event> events = setup.generator.finish_step();
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events[0].request, request);
+    EXPECT_EQ(events[0].finish, step == 0 ? FinishReason::none : FinishReason::error);
+  }
+  EXPECT_FALSE(setup.generator.has_work());
+}
+
 TEST(Generator, GuidesSayWhatMayComeBehindGuesses) {
   for (const int32_t guesses : {0, 3}) {
     GeneratorConfig config = small_config();

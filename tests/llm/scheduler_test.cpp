@@ -170,6 +170,7 @@ TEST(Scheduler, WhatDoesNotFitTogetherIsRefused) {
   };
   EXPECT_FALSE(refused([](SchedulerConfig&) {}));
   EXPECT_TRUE(refused([](SchedulerConfig& c) { c.max_num_seqs = 0; }));
+  EXPECT_TRUE(refused([](SchedulerConfig& c) { c.max_num_seqs = c.max_num_batched_tokens = 100'000'000; }));
   EXPECT_TRUE(refused([](SchedulerConfig& c) { c.max_num_batched_tokens = 3; }));
   EXPECT_TRUE(refused([](SchedulerConfig& c) { c.max_model_len = 1; }));
   EXPECT_TRUE(refused([](SchedulerConfig& c) { c.block_size = 0; }));

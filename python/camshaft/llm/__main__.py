@@ -16,12 +16,15 @@ from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, ENGINE
 from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
 from camshaft.llm._network import CACHE_TYPES
-from camshaft.llm._serve_command import add_serve
+from camshaft.llm._serve_command import add_serve, split_flags
 
 
 def main(arguments: Sequence[str]) -> int:
     """arguments: "llm", the command, and what is behind it. Returns the exit code."""
-    options = _parser().parse_args(arguments[1:])
+    given, flags = split_flags(arguments[1:])
+    options = _parser().parse_args(given)
+    if flags:
+        options.server_flags = flags
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # which leaves no half-written folder
     try:
         options.run(options)

@@ -75,6 +75,11 @@ def _run(options: argparse.Namespace) -> None:
     Chat(llm, params, options.system, options.chat_template).run()
 
 
+def as_text(line: str) -> str:
+    """Bytes that are not UTF-8, as Python reads them, become the sign for what cannot be shown."""
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 class Chat:
     def __init__(self, llm: LLM, params: SamplingParams, system: str | None, template: str | None) -> None:
         self._llm, self._params, self._template = llm, params, template
@@ -105,13 +110,13 @@ class Chat:
     def _lines(self) -> Iterator[str]:
         if not self._is_terminal:
             for line in sys.stdin:
-                yield line.rstrip("\n")
+                yield as_text(line.rstrip("\n"))
             return
         with contextlib.suppress(ImportError):
             importlib.import_module("readline")  # input() has a history then
         while True:
             try:
-                yield input("> ")
+                yield as_text(input("> "))
             except KeyboardInterrupt:
                 print()
             except EOFError:

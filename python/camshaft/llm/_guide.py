@@ -84,7 +84,7 @@ class MaskFiller:
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def start(self, matchers: list[tuple[Any, int, list[int]]], address: int, bytes_of_one: int, count: int) -> None:
@@ -96,7 +96,7 @@ class MaskFiller:
             self._thread.start()
         self._jobs.put((matchers, address, bytes_of_one, count))
 
-    def wait(self) -> Exception | None:
+    def wait(self) -> BaseException | None:
         """What went wrong: masks that are not filled are 0."""
         return self._results.get()
 
@@ -104,7 +104,7 @@ class MaskFiller:
         self._jobs.put(None)
 
 
-def _fill(jobs: queue.SimpleQueue[Any], results: queue.SimpleQueue[Exception | None]) -> None:
+def _fill(jobs: queue.SimpleQueue[Any], results: queue.SimpleQueue[BaseException | None]) -> None:
     executor = None
     while (job := jobs.get()) is not None:
         try:
@@ -118,7 +118,7 @@ def _fill(jobs: queue.SimpleQueue[Any], results: queue.SimpleQueue[Exception | N
             if guessed:
                 executor.unsafe_compute_mask_ptr_with_draft_token(guessed, address, bytes_of_one, count)
             results.put(None)
-        except Exception as error:
+        except BaseException as error:  # a panic of llguidance's is no Exception
             results.put(error)
 
 

@@ -423,7 +423,7 @@ class LLM:
     def _run_guided(self) -> list[Any]:
         """The events of a step. Masks of guided requests are computed while the model runs."""
         address, bytes_of_one, count, rows = _native.generator_plan(self._generator)
-        failed: Exception | None = None
+        failed: BaseException | None = None
         is_filling = False
         try:
             known = [each for each in rows if each[0] in self._requests]
@@ -433,9 +433,10 @@ class LLM:
                 ]
                 self._filler.start(matchers, address, bytes_of_one, count)
                 is_filling = True
-            _native.generator_run(self._generator)
-        except Exception as error:
+        except Exception as error:  # that of guided requests alone, whose masks stay 0
             failed = error
+        try:
+            _native.generator_run(self._generator)
         finally:
             if is_filling:
                 failed = self._filler.wait() or failed

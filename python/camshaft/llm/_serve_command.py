@@ -10,10 +10,13 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import FileError, InvalidArgumentError
 from camshaft.llm._folder import DESCRIPTION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SERVER = "camshaft-server"
 #: Options of the model: parameters of its configuration.
@@ -45,6 +48,15 @@ def add_serve(commands: Any) -> None:
         command.add_argument("--" + name, metavar="X", help=what)
     command.add_argument("server_flags", nargs="*", metavar="-- FLAG", help="of camshaft serve")
     command.set_defaults(run=_run)
+
+
+def split_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is in front of -- and what is behind it, of `serve`: argparse would take that directly behind DIR alone."""
+    given = list(arguments)
+    if given[:1] != ["serve"] or "--" not in given:
+        return given, []
+    at = given.index("--")
+    return given[:at], given[at + 1 :]
 
 
 def _run(options: argparse.Namespace) -> None:

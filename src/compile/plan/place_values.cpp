@@ -177,17 +177,37 @@ class ValuePlacer {
   std::map<int32_t, int32_t> outputs_;   // … which is not copied yet
 };
 
+// What a step on a GPU updates in place, and what it makes of it, has the caller's memory or the executor's for it (see
+// PlanValue::is_apart). That knows of one copy on a GPU for each input and output: where there are more, or the step
+// runs elsewhere, they stay in the arena.
+void set_apart(Plan& plan, int32_t input, int32_t output) {
+  const auto only_copy = [&](int32_t of) {
+    int32_t found = -1;
+    for (size_t v = 0; v < plan.values.size(); ++v) {
+      if (plan.values[v].storage != Storage::arena || plan.values[v].copy_of != of) continue;
+      if (found >= 0) return -1;
+      found = static_cast<int32_t>(v);
+    }
+    return found;
+  };
+  const int32_t read = only_copy(input), written = only_copy(output);
+  const auto has = [&](const std::vector<int32_t>& ids, int32_t root) {
+    return std::any_of(ids.begin(), ids.end(), [&](int32_t id) { return id >= 0 && plan.root(id) == root; });
+  };
+  if (read < 0 || written < 0 || std::none_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
+        return has(step.inputs, read) && has(step.outputs, written);
+      }))
+    return;
+  for (const int32_t id : {read, written}) plan.values[static_cast<size_t>(id)].is_apart = true;
+}
+
 }  // namespace
 
 void place_values(Plan& plan) {
   ValuePlacer(plan).run();
   const std::vector<int32_t> aliased = aliased_inputs(plan);
-  for (size_t o = 0; o < aliased.size(); ++o) {
-    if (aliased[o] < 0) continue;
-    const int32_t input = plan.inputs[static_cast<size_t>(aliased[o])], output = plan.root(plan.outputs[o]);
-    for (PlanValue& value : plan.values)
-      value.is_apart |= value.storage == Storage::arena && (value.copy_of == input || value.copy_of == output);
-  }
+  for (size_t o = 0; o < aliased.size(); ++o)
+    if (aliased[o] >= 0) set_apart(plan, plan.inputs[static_cast<size_t>(aliased[o])], plan.root(plan.outputs[o]));
 }
 
 void upload_constants(Plan& plan, DeviceQueue& queue) {

@@ -7,6 +7,7 @@
 
 #include "compile/fake_backend.h"
 #include "compile/lower.h"
+#include "compile/plan/aliased_inputs.h"
 #include "compile/plan/bound_plan.h"
 #include "ir/ops/operators.h"
 #include "ir/text.h"
@@ -61,6 +62,18 @@ TEST(PlaceValues, InputsAreCopiedBeforeTheFirstStepOnTheDevice) {
             "b (on the device): f32[6, n] = transpose[on_device](z (on the device): f32[n, 6])\n"
             "a: f32[6, n] = copy[copy_to_host](a (on the device): f32[6, n])\n"
             "b: f32[6, n] = copy[copy_to_host](b (on the device): f32[6, n])\n");
+}
+
+// What the host updates in place is copied to the device like anything else: the copy has room in the arena.
+TEST(PlaceValues, WhatTheHostUpdatesInPlaceHasACopyOnTheDevice) {
+  const Placed p(R"(graph (%x: f32[n, 6]) {
+    %y = pointwise {function=neg} (%x)
+    %z = transpose {permutation=[1, 0]} (%y)
+    return %y, %z
+  })");
+  EXPECT_EQ(aliased_inputs(p.plan), (std::vector<int32_t>{0, -1}));
+  EXPECT_EQ(p.value("y (on the device)").storage, Storage::arena);
+  EXPECT_FALSE(p.value("y (on the device)").is_apart);
 }
 
 TEST(PlaceValues, CopiesAreMadeOnceAndThroughViews) {

@@ -88,6 +88,18 @@ def test_what_is_wrong_ends_a_conversation_through_a_pipe(folder, tmp_path):
     assert "--temperature" in llm_command("chat", "--help").stdout
 
 
+def test_bytes_that_are_no_text_are_read_as_such(folder):
+    environment = {**os.environ, "CAMSHAFT_PYTHON": sys.executable}
+    command = [str(BINARY), "llm", "chat", str(folder), "--max-tokens", "2", "--threads", "1"]
+    ran = subprocess.run(command, input=b"\xff\xfe engine\n", capture_output=True, env=environment, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_flags_of_the_server_stand_behind_two_dashes(tmp_path):
+    ran = llm_command("serve", tmp_path, "--port", "0", "--", "--http-thread-count=2")
+    assert ran.returncode == 5 and "there is no llm.json" in ran.stderr, ran.stderr
+
+
 def test_an_interrupt_stops_the_answer_alone(folder):
     """In a terminal: the program goes on, with what was said."""
     master, slave = pty.openpty()
