@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ class ChatTemplate:
         self._sources = _sources_of(path, config)
         self._compiled: dict[str, tuple[Any, bool]] = {}
         self._sandbox: Any = None
+        self._lock = threading.Lock()  # of the two above
 
     @property
     def names(self) -> list[str]:
@@ -65,14 +67,15 @@ class ChatTemplate:
         if continue_final_message and add_generation_prompt:
             raise InvalidArgumentError("continue_final_message goes with add_generation_prompt=False alone")
         source = self._chosen(chat_template, tools)
-        compiled, reads_parts = self._template(source)
+        with self._lock:
+            compiled, reads_parts = self._template(source)
         conversation = [_message(message, reads_parts) for message in messages]
         if not conversation:
             raise InvalidArgumentError("a conversation has one message or more")
         last = _marked(conversation) if continue_final_message else ""
         values = {**self.special_tokens, **kwargs}
         try:
-            with self._sandbox.budget():
+            with compiled.environment.budget():
                 text: str = compiled.render(
                     messages=conversation,
                     tools=None if tools is None else [dict(tool) for tool in tools],

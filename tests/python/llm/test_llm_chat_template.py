@@ -298,13 +298,19 @@ def test_operations_within_the_budget(tmp_path):
 
 
 def test_threads_have_budgets_of_their_own(tmp_path):
-    template = ChatTemplate(folder_of(tmp_path, CHATML))
-    expected, results = template.render(CONVERSATIONS["system"]), []
-    threads = [
-        threading.Thread(target=lambda: results.append(template.render(CONVERSATIONS["system"]))) for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [expected] * 8
+    folder = folder_of(tmp_path, CHATML)
+    expected = ChatTemplate(folder).render(CONVERSATIONS["system"])
+    for _ in range(20):
+        template, results, start = ChatTemplate(folder), [], threading.Barrier(8)
+
+        def render(template=template, results=results, start=start):
+            start.wait()
+            results.append(template.render(CONVERSATIONS["system"]))
+
+        threads = [threading.Thread(target=render) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [expected] * 8
+        assert template.render(CONVERSATIONS["system"]) == expected, "what was compiled first is whole"
