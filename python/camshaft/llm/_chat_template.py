@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Message = Mapping[str, Any]
 
 _SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-_MOST_CHARACTERS = 1 << 20  # of a template; the longest known have 50,000
+_MOST_CHARACTERS = 1 << 17  # of a template: the longest known have 50,000, and a million take 25 s to read
 # What a text that is to be continued is followed by while it is rendered. The space shows whether the template cuts spaces.
 _END_OF_TEXT = "<camshaft: here it goes on> "
 
@@ -128,7 +128,8 @@ class ChatTemplate:
             self._sandbox = Sandbox()
         try:
             parsed = self._sandbox.parse(source)
-            made = self._sandbox.from_string(source), _reads_parts(parsed, jinja2.nodes)
+            reads_parts = _reads_parts(parsed, jinja2.nodes)
+            made = self._sandbox.from_string(parsed), reads_parts
         except jinja2.TemplateError as error:
             line = getattr(error, "lineno", None)
             where = "" if line is None else f", line {line}"

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 
 from camshaft import InvalidArgumentError, InvalidModelError  # noqa: E402
+from camshaft.llm import _sandbox  # noqa: E402
 from camshaft.llm._chat_template import ChatTemplate  # noqa: E402
 
 # In the styles of well-known models, with what these use: whitespace control, namespaces, macros, loops' variables, filters,
@@ -236,23 +237,71 @@ def test_forms_of_the_interface(tmp_path):
         "{{ '%2000000000d' | format(1) }}",
         "{{ '{:2000000000}'.format(1) }}",
         "{{ '{:{}}'.format(1, 2000000000) }}",
-        "{{ 'a'.ljust(2000000000) }}{{ 'a' | center(2000000000) }}",
-        "{{ 'a' | center(2000000000) }}",
+        "{{ 'a'.ljust(2000000000) }}",
         "{{ 'a\na' | indent(2000000000) }}",
         "{% set x = 'a' * 1000000 %}{{ x | replace('a', x) }}",
         "{% set x = 'a' * 1000000 %}{{ x.replace('a', x) }}",
         "{% set x = 'a' * 1000000 %}{{ x | list | join(x) }}",
         "{% set x = 'a' * 1000000 %}{{ x.join(x) }}",
-        "{{ [1] | batch(2000000000, 0) | list }}",
+        # Texts of many outputs.
+        "{% set a = 'x' * 16777216 %}{% for i in range(5000) %}{{ a }}{% endfor %}",
+        "{% set a = 'x' * 16777216 %}{% set b %}{% for i in range(5000) %}{{ a }}{% endfor %}{% endset %}",
+        "{% set a = 'x' * 16777216 %}{% macro f() %}{% for i in range(50) %}{{ a }}{% endfor %}{% endmacro %}{{ f() }}",
+        "{% set a = 'x' * 16777216 %}{% filter upper %}{% for i in range(50) %}{{ a }}{% endfor %}{% endfilter %}",
+        "{% set ns = namespace(x=[]) %}{% for i in range(9999) %}{% set ns.x = ns.x + ['x' * 16777216] %}{% endfor %}",
+        # Texts of lists, where one large text may be many items, and a list may be in itself.
+        "{% set x = (['x' * 16777216] * 1000) | join %}",
+        "{% set x = (['x' * 16777216] * 1000) | join('') %}{{ x | length }}",
+        "{% set x = ''.join(['x' * 16777216] * 1000) %}",
+        "{% set x = ['x' * 16777216] * 1000 %}{{ (x ~ '') | length }}",
+        "{{ ['x' * 16777216] * 1000 }}",
+        "{{ (['x' * 16777216] * 1000) | string | length }}",
+        "{{ (['x' * 16777216] * 1000) | tojson | length }}",
+        "{{ '%s' % (['x' * 16777216] * 1000) }}",
+        "{{ '{}'.format(['x' * 16777216] * 1000) }}",
+        "{% set ns = namespace(x=1) %}{% for a in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+        "{% set ns = namespace(x=1) %}{% for a in range(60) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}{{ {ns.x: 1} }}",
+        "{% set ns = namespace(x=1) %}{% for a in range(60) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}{{ {}[ns.x] }}",
+        "{% set ns = namespace(x=1, y=1) %}{% for a in range(60) %}{% set ns.x = [ns.x, ns.x] %}"
+        "{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
+        "{% set ns = namespace(x=1) %}{% for a in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns }}",
+        "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}",
+        "{% set ns = namespace(x=1) %}{% for a in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+        "{{ raise_exception(ns.x) }}",
+        "{{ ([[0] * 1000] * 1000000) | sum(start=[]) }}",
+        "{{ [1] * 16777216 }}",
+        "{% set x = ('a,' * 8000000).split(',') %}",
+        # Formats, and methods that grow a text.
+        "{% set x = ('{0:999999}' * 10000).format('x') %}",
+        "{% set x = ('%999999d' * 10000) % 1 %}",
+        "{% set x = '%%(a%999999999d' % 1 %}",
+        "{% set x = '%(a(b))999999999d' % {'a(b)': 1} %}",
+        "{{ '{:{}9999}'.format(1, 99999) }}",
+        "{% set x = ('\n' * 1000000) | indent(16000, blank=true) %}",
+        "{% set x = ('\t' * 16777216).expandtabs(1000) %}",
+        "{% set x = ('x' * 16777216).translate({120: 'x' * 1000}) %}",
+        "{% set x = [[[1]]] | tojson(indent=2000000000) %}",
+        # Time without turns.
+        "{{ ([range(100000)] * 16777216) | map('sum') | sum }}",
+        "{{ ([range(100000)] * 1000000) | map('sum') | sum }}",
+        "{% for a in range(100000) if ([range(100000)] * 1000) | map('sum') | sum == 1 %}{% endfor %}",
+        "{% for a in range(100000) if a < 0 %}{% else %}{% for b in range(99999) %}{% for c in range(99999) if c < 0 %}"
+        "{% endfor %}{% endfor %}{% endfor %}",
+        "{% set x = range(100) | map(attribute='a.' * 8000000, default=1) | list %}",
+        "{{ ('f' * 16777216) | int(0, 16) }}",
+        "{{ (('f' * 16777216) | int(0, 16)) // (('e' * 8388608) | int(0, 16)) }}",
+        "{{ 1.5 | round(1000000000, 'ceil') }}{{ 'x' | round(9, 'ceil') }}",
+        "{% set x = ('x' * 16777215 + 'y') %}" + "{% set y = x | upper | lower %}" * 2000,
         "{% set take_turn = 1 %}{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
     ],
 )
-def test_templates_that_do_not_end_are_stopped(tmp_path, endless):
+def test_templates_that_do_not_end_are_stopped(tmp_path, endless, monkeypatch):
+    monkeypatch.setattr(_sandbox, "MOST_SECONDS", 1.0)
     template = ChatTemplate(folder_of(tmp_path, endless))
     begin = time.monotonic()
-    with pytest.raises((InvalidArgumentError, InvalidModelError)):
+    with pytest.raises(InvalidArgumentError, match="the chat template (was stopped: it|has called itself too often)"):
         template.render(CONVERSATIONS["one"])
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 10
 
 
 @pytest.mark.parametrize(
@@ -264,6 +313,17 @@ def test_templates_that_do_not_end_are_stopped(tmp_path, endless):
         "{% include 'tokenizer_config.json' %}",
         "{% if %}",
         "{{ 1 / 0 }}",
+        "{{ lipsum(n=1000000000) }}",
+        "{{ 'a' | center(2000000000) }}",
+        "{{ 'a' | wordwrap(1, wrapstring='x' * 16777216) }}",
+        "{{ [1] | batch(2000000000, 0) | list }}",
+        "{{ ['a'] | map('center', 2000000000) | list }}",
+        "{{ (1).to_bytes(2000000000) }}",
+        "{{ {}.fromkeys(range(10)) }}",
+        "{{ '%2000000000d' is odd }}",
+        "{{ '%2000000000d' is divisibleby(1) }}",
+        "{% block a %}{{ self.a() }}{% endblock %}",
+        "{% autoescape true %}{{ '<' }}{% endautoescape %}",
     ],
 )
 def test_what_a_template_may_not_do(tmp_path, escape):
@@ -286,15 +346,39 @@ def test_operations_within_the_budget(tmp_path):
     template = ChatTemplate(
         folder_of(
             tmp_path,
-            "{{ '%05.1f|%s' % (1.5, 'a') }}{{ 7 % 4 }}{{ 'x' | center(5) }}{{ ['a', 'b'] | join(', ') }}"
+            "{{ '%05.1f|%s' % (1.5, 'a') }}{{ 7 % 4 }}{{ ['a', 'b'] | join(', ') }}"
             "{{ 'aXa' | replace('X', 'YY') }}{{ 'a b'.split(' ') | join('-') }}{{ '{}-{:>3} 12345678'.format(1, 2) }}"
             "{{ ', '.join(['a', 'b']) }}{{ 'ab'.replace('a', 'c') }}{{ 'a\nb' | indent(2) }}{{ messages | length }}"
-            "{{ messages | map(attribute='role') | join(';') }}{{ [1, 2, 3] | batch(2) | list }}{{ 'ab'.startswith('a') }}",
+            "{{ messages | map(attribute='role') | join(';') }}{{ 'ab'.startswith('a') }}"
+            "{{ none | map('upper') | list }}{{ {'a': [1]} }}{{ [1, 2.5] | sum }}{{ [[1], [2]] | sum(start=[]) }}"
+            "{{ '7' | int }}{{ 2.55 | round(1) }}{{ {'a': [1]} | tojson(indent=1) }}{{ '<' | safe }}{{ 2 ** 10 // 3 }}"
+            "{{ 3 in [1, 3] }}{{ [1, 2, 3][1:] }}{{ 'x' in 'yx' }}{{ [2, 1] | sort | first }}{{ 3 is odd }}"
+            "{{ [{'a': 1}, {'a': 2}] | selectattr('a', 'gt', 1) | list }}{{ {'b': 1, 'a': 2} | dictsort }}"
+            "{% for a in range(4) if a is even %}{{ a }}{{ loop.last }}{% endfor %}{{ [1, 1] | unique | list }}"
+            "{% for key, value in {'k': 'v'} | items %}{{ key }}{{ value }}{% endfor %}{{ '100 %%, %.2f' | format(2) }}"
+            "{% set c = cycler(1, 2) %}{{ c.next() }}{{ c.next() }}{{ [{'a': 'b'}] | join('', attribute='a') }}",
         )
     )
     assert template.render(CONVERSATIONS["one"]) == (
-        "001.5|a3  x  a, baYYaa-b1-  2 12345678a, bcba\n  b1user[[1, 2], [3]]True"
+        "001.5|a3a, baYYaa-b1-  2 12345678a, bcba\n  b1userTrue"
+        "[]{'a': [1]}3.5[1, 2]"
+        '72.5{\n "a": [\n  1\n ]\n}<341'
+        "True[2, 3]True1True"
+        "[{'a': 2}][('a', 2), ('b', 1)]"
+        "0False2True[1]"
+        "kv100 %, 2.00"
+        "12b"
     )
+
+
+def test_long_conversations_are_within_the_budget(tmp_path):
+    gathers = (
+        "{% set ns = namespace(rest=[]) %}{% for message in messages %}{% set ns.rest = ns.rest + [message] %}{% endfor %}"
+        "{% for message in ns.rest %}{{ message.role + ': ' + message.content | trim }}{% endfor %}"
+    )
+    messages = CONVERSATIONS["one"] * 10_000
+    expected = "user: Hello,\n world!" * 10_000
+    assert ChatTemplate(folder_of(tmp_path, gathers)).render(messages) == expected
 
 
 def test_threads_have_budgets_of_their_own(tmp_path):
