@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import random
 import threading
 import time
 
@@ -381,7 +382,10 @@ def test_long_conversations_are_within_the_budget(tmp_path):
     assert ChatTemplate(folder_of(tmp_path, gathers)).render(messages) == expected
 
 
-def test_threads_have_budgets_of_their_own(tmp_path):
+def test_threads_have_budgets_of_their_own(tmp_path, monkeypatch):
+    made = _sandbox.Sandbox.__init__
+    # Long enough that others come meanwhile.
+    monkeypatch.setattr(_sandbox.Sandbox, "__init__", lambda self: (time.sleep(0.01 * random.random()), made(self))[1])
     folder = folder_of(tmp_path, CHATML)
     expected = ChatTemplate(folder).render(CONVERSATIONS["system"])
     for _ in range(20):
