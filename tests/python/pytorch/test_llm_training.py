@@ -8,6 +8,7 @@ import sys
 import pytest
 from camshaft_cli import ROOT
 
+pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
 
