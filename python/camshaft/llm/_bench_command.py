@@ -11,8 +11,8 @@ from typing import Any
 
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
-from camshaft.llm._folder import ENGINE
-from camshaft.llm._llm import LLM, read_description
+from camshaft.llm._folder import ENGINE, read_description
+from camshaft.llm._llm import LLM
 from camshaft.llm._sampling_params import SamplingParams
 
 _COLUMNS = {

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from camshaft._errors import FileError, InvalidArgumentError
+from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._fields import Fields, read_json
 
@@ -110,6 +110,19 @@ def made_folder(output: Path) -> Iterator[Path]:
 
 def write_description(folder: Path, description: dict[str, Any]) -> None:
     (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n")
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    path = folder / DESCRIPTION
+    try:
+        description = json.loads(path.read_text())
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}: `camshaft llm build` makes the folder of a model") from None
+    except ValueError as error:
+        raise CorruptEngineError(f"{path}: {error}") from None
+    if not isinstance(description, dict):
+        raise CorruptEngineError(f"{path}: not an object")
+    return description
 
 
 def copy_tokenizer(source: Path, folder: Path) -> list[str]:

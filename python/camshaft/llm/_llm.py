@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import operator
 import os
 import queue
 import threading
@@ -17,19 +16,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
 from camshaft._engine import Engine, devices
-from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError
+from camshaft._errors import InvalidArgumentError
 from camshaft.llm._chat_template import ChatTemplate
+from camshaft.llm._folder import ENGINE, read_description
 from camshaft.llm._guide import Guides, MaskFiller, advance
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
+from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, tokens_of
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
-#: A text, the numbers of its tokens, or a dict of both: `prompt_token_ids`, and `prompt`, for what is given back.
-Prompt = Union[str, Sequence[int], Mapping[str, Any]]
 _T = TypeVar("_T")
 
 
@@ -74,7 +73,7 @@ class LLM:
         else:
             self._folder = Path(os.fspath(model))
             self.description = read_description(self._folder)
-            self.engine = Engine(self._folder / "model.engine", device)
+            self.engine = Engine(self._folder / ENGINE, device)
         known = self.description.get("max_length")
         longest = known if max_model_len is None else max_model_len
         if longest is None:
@@ -184,11 +183,11 @@ class LLM:
         model may call. chat_template_kwargs: what else the template knows, as {"enable_thinking": False}."""
         text = self._conversation_text(
             messages,
+            tools,
+            chat_template_kwargs,
             chat_template=chat_template,
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
-            tools=tools,
-            chat_template_kwargs=chat_template_kwargs,
         )
         # The template writes the special tokens, the first one, too.
         return {"prompt": text, "prompt_token_ids": self.tokenizer.encode(text, add_special_tokens=False).ids}
@@ -196,26 +195,17 @@ class LLM:
     def _conversation_text(
         self,
         messages: Sequence[Mapping[str, Any]],
-        *,
-        chat_template: str | None = None,
-        add_generation_prompt: bool = True,
-        continue_final_message: bool = False,
         tools: Sequence[Mapping[str, Any]] | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> str:
+        """options: of ChatTemplate.render()."""
         if self.tokenizer is None or self._folder is None:
             raise InvalidArgumentError("a conversation needs the model's tokenizer.json and chat template")
         with self._making:
             if self._chat_template is None:
                 self._chat_template = ChatTemplate(self._folder)
-        return self._chat_template.render(
-            messages,
-            tools,
-            add_generation_prompt,
-            chat_template=chat_template,
-            continue_final_message=continue_final_message,
-            **(chat_template_kwargs or {}),
-        )
+        return self._chat_template.render(messages, tools, **options, **(chat_template_kwargs or {}))
 
     def stream(
         self,
@@ -296,7 +286,7 @@ class LLM:
         self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool
     ) -> list[Request]:
         self._check_thread()
-        listed = _listed(prompts)
+        listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
         priorities = [0] * len(listed) if priority is None else list(priority)
         for what, given in (("sampling_params", chosen), ("priority", priorities)):
@@ -331,7 +321,7 @@ class LLM:
         guided = params.structured_outputs
         shown: str | None = None
         if isinstance(prompt, Mapping):
-            shown, prompt = _parts_of(prompt)
+            shown, prompt = parts_of(prompt)
         tokenizer = self.tokenizer if isinstance(prompt, str) or params.detokenize or guided else None
         text: str | None
         if isinstance(prompt, str):
@@ -341,7 +331,7 @@ class LLM:
                 )
             text, tokens = prompt, tokenizer.encode(prompt).ids
         else:
-            text, tokens = shown, _tokens_of(prompt)
+            text, tokens = shown, tokens_of(prompt)
         decode = None
         if tokenizer is not None:
 
@@ -535,23 +525,6 @@ def _mask_of(params: SamplingParams, tokens: list[int]) -> bytes:
     return data
 
 
-def _parts_of(prompt: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The text that is given back, and what is read: the tokens where they are there."""
-    if unknown := set(prompt) - {"prompt", "prompt_token_ids"}:
-        raise InvalidArgumentError(f"a prompt has no {sorted(unknown)[0]!r}: it has prompt and prompt_token_ids")
-    text, tokens = prompt.get("prompt"), prompt.get("prompt_token_ids")
-    if tokens is None and text is None:
-        raise InvalidArgumentError("a prompt is empty: it has prompt or prompt_token_ids")
-    return text, text if tokens is None else tokens
-
-
-def _tokens_of(prompt: Any) -> list[int]:
-    try:
-        return [operator.index(token) for token in prompt]
-    except TypeError:
-        raise InvalidArgumentError(f"a prompt is a text or a list of tokens' numbers, not {prompt!r}") from None
-
-
 _Result = Union[RequestOutput, BaseException]
 
 
@@ -563,33 +536,6 @@ def _checked(result: _Result) -> RequestOutput:
 
 def _result_of(request: Request) -> RequestOutput:
     return _checked(request.failed or request.output())
-
-
-def _listed(prompts: Any) -> list[Any]:
-    """A text and a list of numbers are one prompt each."""
-    if isinstance(prompts, (str, Mapping)):
-        return [prompts]
-    if not hasattr(prompts, "__iter__"):
-        raise InvalidArgumentError(f"prompts are texts or lists of tokens' numbers, not {prompts!r}")
-    listed = list(prompts)
-    return [listed] if listed and not isinstance(listed[0], (str, Sequence)) and _is_number(listed[0]) else listed
-
-
-def _is_number(value: Any) -> bool:
-    return hasattr(value, "__index__")
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    path = folder / "llm.json"
-    try:
-        description = json.loads(path.read_text())
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}: `camshaft llm build` makes the folder of a model") from None
-    except ValueError as error:
-        raise CorruptEngineError(f"{path}: {error}") from None
-    if not isinstance(description, dict):
-        raise CorruptEngineError(f"{path}: not an object")
-    return description
 
 
 def _speculation(config: dict[str, Any] | None) -> dict[str, int]:
