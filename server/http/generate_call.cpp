@@ -83,14 +83,7 @@ void call_generate(InferContext& context, const std::shared_ptr<HttpExchange>& e
   auto call = std::make_shared<GenerateCall>();
   call->stream = stream;
   exchange->watch(call->cancellation);
-  exchange->run_elsewhere([&context, exchange, route, call] {
-    try {
-      start_generate(context, exchange, route, call);
-    } catch (...) {
-      exchange->post(
-          [exchange, reply = error_reply(current_exception_status())]() mutable { exchange->send(std::move(reply)); });
-    }
-  });
+  start_elsewhere(exchange, [&context, exchange, route, call] { start_generate(context, exchange, route, call); });
 }
 
 }  // namespace camshaft::server

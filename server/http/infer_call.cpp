@@ -84,6 +84,18 @@ void start_infer(InferContext& context, const std::shared_ptr<HttpExchange>& exc
 
 }  // namespace
 
+void start_elsewhere(const std::shared_ptr<HttpExchange>& exchange, std::function<void()> start,
+                     HttpReply (*failed)(const Status&)) {
+  exchange->run_elsewhere([exchange, start = std::move(start), failed] {
+    try {
+      start();
+    } catch (...) {
+      exchange->post(
+          [exchange, reply = failed(current_exception_status())]() mutable { exchange->send(std::move(reply)); });
+    }
+  });
+}
+
 Bytes plain_body(InferContext& context, const HttpExchange& exchange) {
   const Encoding encoding = content_encoding(exchange.header("Content-Encoding"));
   if (encoding == Encoding::identity) return exchange.body();
@@ -121,14 +133,7 @@ void call_infer(InferContext& context, const std::shared_ptr<HttpExchange>& exch
   const bool compressed = !exchange->header("Content-Encoding").empty();
   if ((!is_text && !compressed) || exchange->body().span.size() < long_text)
     return start_infer(context, exchange, route, call);
-  exchange->run_elsewhere([&context, exchange, route, call] {
-    try {
-      start_infer(context, exchange, route, call);
-    } catch (...) {
-      exchange->post(
-          [exchange, reply = error_reply(current_exception_status())]() mutable { exchange->send(std::move(reply)); });
-    }
-  });
+  start_elsewhere(exchange, [&context, exchange, route, call] { start_infer(context, exchange, route, call); });
 }
 
 }  // namespace camshaft::server

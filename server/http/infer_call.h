@@ -1,12 +1,14 @@
 // Inferences over HTTP: infer, generate, generate_stream, and what OpenAI's interface has.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <regex>
 
 #include "server/http/body_pool.h"
 #include "server/http/exchange.h"
 #include "server/http/http_server.h"
+#include "server/http/http_status.h"
 #include "server/http/route.h"
 
 namespace camshaft::server {
@@ -27,6 +29,9 @@ void call_generate(InferContext& context, const std::shared_ptr<HttpExchange>& e
 /// The body as it is goes to the language model that it names, whose responses are the reply or the events of a stream.
 void call_openai(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route);
 
+/// Starts a call on another thread, beside the exchange's; what is thrown there is answered by `failed`.
+void start_elsewhere(const std::shared_ptr<HttpExchange>& exchange, std::function<void()> start,
+                     HttpReply (*failed)(const Status&) = error_reply);
 /// The body as it is after Content-Encoding.
 Bytes plain_body(InferContext& context, const HttpExchange& exchange);
 /// Puts headers that are to be forwarded into the parameters of a request.

@@ -1,9 +1,9 @@
 #include "server/http/infer_request.h"
 
 #include <charconv>
-#include <cstring>
 
 #include "server/core/data_type.h"
+#include "server/core/text_tensor.h"
 
 namespace camshaft::server {
 
@@ -166,11 +166,7 @@ void decode_raw_request(const Bytes& body, const ModelConfig& config, Request& r
     if (unknown != tensor.shape.size()) tensor.shape[unknown] = 1;
     if (known != 1)
       refuse_request("a raw binary request has one string, and '" + tensor.name + "' has " + std::to_string(known));
-    std::vector<std::byte> element(sizeof(uint32_t) + body.span.size());
-    const auto size = static_cast<uint32_t>(body.span.size());
-    std::memcpy(element.data(), &size, sizeof size);
-    if (size > 0) std::memcpy(element.data() + sizeof size, body.span.data(), size);
-    tensor.data = kept(std::move(element));
+    tensor.data = write_text({reinterpret_cast<const char*>(body.span.data()), body.span.size()});
     return;
   }
   if (unknown != tensor.shape.size()) {

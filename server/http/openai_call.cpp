@@ -1,5 +1,4 @@
-#include <cstring>
-
+#include "server/core/text_tensor.h"
 #include "server/http/compression.h"
 #include "server/http/http_status.h"
 #include "server/http/infer_call.h"
@@ -14,15 +13,6 @@ struct OpenAiCall {
   bool begun = false, sent = false;
   Cancellation cancellation;
 };
-
-// One text as the protocol has it: its length as u32, and then its bytes.
-Bytes text_tensor(std::string_view text) {
-  auto data = std::make_shared<std::vector<std::byte>>(sizeof(uint32_t) + text.size());
-  const auto length = static_cast<uint32_t>(text.size());
-  std::memcpy(data->data(), &length, sizeof(length));
-  std::memcpy(data->data() + sizeof(length), text.data(), text.size());
-  return {*data, data};
-}
 
 std::string text_of(const Response& response) {
   if (response.outputs.empty() || response.outputs.front().data.span.size() < sizeof(uint32_t)) return {};
@@ -81,7 +71,7 @@ void start_openai(InferContext& context, const std::shared_ptr<HttpExchange>& ex
   Request request = request_of(*exchange, route);
   request.model = model->name();
   request.cancellation = call->cancellation;
-  request.inputs.push_back({"request", DType::string, {1}, text_tensor(text)});
+  request.inputs.push_back({"request", DType::string, {1}, write_text(text)});
   forward_headers(context, *exchange, request);
   request.parameters["operation"] = route.action;
   context.server.infer(std::move(request), [exchange, call](Response response) {
@@ -94,14 +84,8 @@ void start_openai(InferContext& context, const std::shared_ptr<HttpExchange>& ex
 void call_openai(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route) {
   auto call = std::make_shared<OpenAiCall>();
   exchange->watch(call->cancellation);
-  exchange->run_elsewhere([&context, exchange, route, call] {
-    try {
-      start_openai(context, exchange, route, call);
-    } catch (...) {
-      exchange->post(
-          [exchange, reply = openai_error(current_exception_status())]() mutable { exchange->send(std::move(reply)); });
-    }
-  });
+  start_elsewhere(
+      exchange, [&context, exchange, route, call] { start_openai(context, exchange, route, call); }, openai_error);
 }
 
 }  // namespace camshaft::server
