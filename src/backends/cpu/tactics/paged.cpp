@@ -5,7 +5,7 @@
 #include "backends/cpu/kernels/attention/paged_attention.h"
 #include "backends/cpu/kernels/move/paged_store.h"
 #include "backends/cpu/tactics/simple_kernel.h"
-#include "compile/plan/shape_check.h"
+#include "compile/plan/paged_check.h"
 #include "ir/ops/paged.h"
 #include "ir/ops/strides.h"
 
@@ -29,8 +29,7 @@ std::shared_ptr<const Kernel> compile_paged_store(const RegionView&, PackedConst
   return simple_kernel(
       [](const KernelShapes& shapes) {
         const Dims &cache = shapes.inputs[0].dims, &rows = shapes.inputs[1].dims;
-        for (size_t d = 1; d < rows.size(); ++d) require_equal(rows[d], cache[d + 1], "an axis of the rows of a cache");
-        require_equal(shapes.inputs[2].dims[0], rows[0], "the number of slots of a cache");
+        check_paged_store(shapes);
         PagedStore store;
         store.places = cache[0] * cache[1];
         store.count = rows[0];
@@ -48,14 +47,8 @@ class PagedAttentionLaunch final : public Launch {
     using Op = ops::PagedAttention;
     const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
     const Dims &values = shapes.inputs[Op::in_values].dims, &table = shapes.inputs[Op::in_table].dims;
-    for (size_t d = 0; d < 3; ++d) require_equal(values[d], keys[d], "an axis of the caches of paged_attention");
-    if (keys[2] < 1 || op.heads % keys[2] != 0)
-      throw Error(ErrorCode::invalid_argument, "the heads of paged_attention cannot share those of the keys");
-    require_equal(query[1], op.heads * keys[3], "the width of the query of paged_attention");
-    require_equal(shapes.inputs[Op::in_past].dims[0], table[0], "the number of sequences of paged_attention");
-    require_equal(shapes.inputs[Op::in_starts].dims[0], table[0] + 1, "the number of starts of paged_attention");
-    has_sink_ = shapes.inputs.size() > Op::in_sink && !shapes.inputs[Op::in_sink].dims.empty();
-    if (has_sink_) require_equal(shapes.inputs[Op::in_sink].dims[0], op.heads, "the number of sinks");
+    check_paged_attention(op, shapes);
+    has_sink_ = has_sinks(shapes);
     args_.tokens = query[0];
     args_.sequences = table[0];
     args_.width = table[1];

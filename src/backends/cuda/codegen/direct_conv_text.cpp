@@ -40,7 +40,7 @@ bool can_take_lines(const DirectWindow& window) {
   // Its values and weights have registers and shared memory then.
   constexpr int64_t most_columns = 16, most_taps = 128;
   const auto& [kernel, stride, dilation] = window;
-  return kernel[0] > 1 && kernel[0] <= most_taps && kernel[0] * kernel[1] <= most_taps &&
+  return kernel[0] > 1 && kernel[0] * kernel[1] <= most_taps &&
          (depthwise_strip - 1) * stride[1] + (kernel[1] - 1) * dilation[1] < most_columns;
 }
 

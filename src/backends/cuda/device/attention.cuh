@@ -81,3 +81,9 @@ __device__ __forceinline__ void merge_splits(const Attention& a, u32 splits, con
     give(to + v * a.result.column, y);
   }
 }
+
+// Of tiles on tensor cores:
+constexpr f32 log2_e = 1.44269504f;
+/// Whether scores are exponents of e, and not of 2: where masks may have numbers near the largest.
+constexpr bool of_e = mask_count > 0 || capped;
+__device__ __forceinline__ f32 power(f32 x) { return exp2_approximate(of_e ? x * log2_e : x); }

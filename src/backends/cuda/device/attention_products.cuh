@@ -1,5 +1,6 @@
 // The products of attention of 16-bit floats on tensor cores, whose operands lie in shared memory. Fragments as in
-// device/intrinsics.cuh. The generated text defines Element, head_size, value_size and multiply() for the type.
+// device/intrinsics.cuh. The text before defines Element, head_size, value_size, multiply() and pack() for
+// the type, and power(), which exponentials of scores are.
 
 constexpr int head_padded = (head_size + 15) / 16 * 16, value_padded = (value_size + 15) / 16 * 16;
 
@@ -74,3 +75,43 @@ struct WarpProducts {
   }
   static __device__ __forceinline__ void finish_values(f32 (&)[value_padded / 8][4]) {}
 };
+
+/// Adds what a tile of keys brings to a warp's running sums. A lane has scores and sums of two rows; those of keys that a
+/// row does not see are -inf. `values`: the tile's.
+template <class Products, int score_count, int value_count>
+__device__ __forceinline__ void add_scores(Products& products, f32 (&scores)[score_count][4], const Element* values,
+                                           f32 (&largest)[2], f32 (&total)[2], f32 (&sums)[value_count][4]) {
+  f32 tops[2] = {-infinity(), -infinity()};
+#pragma unroll
+  for (int n = 0; n < score_count; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) tops[e / 2] = fmaxf(tops[e / 2], scores[n][e]);
+  f32 references[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    tops[r] = fmaxf(largest[r], combine_lanes(tops[r], 4, [](f32 x, f32 y) { return fmaxf(x, y); }));
+    references[r] = reference_of(tops[r]);
+    const f32 shrink = power(largest[r] - references[r]);
+    largest[r] = tops[r];
+    total[r] *= shrink;
+#pragma unroll
+    for (int v = 0; v < value_count; ++v) {
+      sums[v][2 * r] *= shrink;
+      sums[v][2 * r + 1] *= shrink;
+    }
+  }
+  products.begin_values(values);
+#pragma unroll
+  for (int n = 0; n < score_count / 2; ++n) {
+    u32 left[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      f32* const pair = &scores[2 * n + i / 2][i % 2 * 2];
+      const f32 low = power(pair[0] - references[i % 2]), high = power(pair[1] - references[i % 2]);
+      total[i % 2] += low + high;
+      left[i] = pack(low, high);
+    }
+    products.add_values(sums, n, left);
+  }
+  products.finish_values(sums);
+}

@@ -8,6 +8,14 @@ __device__ __forceinline__ constexpr i32 tap_of(i32 distance) {
              : distance / dilation_width;
 }
 
+/// Whether one of so many pixels has a tap in column j. Those between the taps of strided or dilated windows have none.
+template <int PIXELS>
+__device__ __forceinline__ constexpr bool is_read(i32 j) {
+  for (i32 q = 0; q < PIXELS; ++q)
+    if (tap_of(j - q * stride_width) >= 0) return true;
+  return false;
+}
+
 /// What a thread computes: PIXELS pixels of a row, of 8 channels.
 template <class T, int PIXELS>
 struct DepthwiseItem {
@@ -42,11 +50,7 @@ struct DepthwiseItem {
       load_channels<VECTOR>(weights + (r * kernel_width + k) * p.tap, count, ~0u, weight[k]);
 #pragma unroll
     for (i32 j = 0; j < columns; ++j) {
-      // Columns between the taps of strided or dilated windows are read by nobody.
-      bool is_read = false;
-#pragma unroll
-      for (i32 q = 0; q < PIXELS; ++q) is_read = is_read || tap_of(j - q * stride_width) >= 0;
-      if (!is_read) continue;
+      if (!is_read<PIXELS>(j)) continue;
       // Without branches, all loads of a row are under way at once: outside, the nearest pixel counts as zeros.
       const i32 in_x = left + j;
       const bool is_inside = row_is_inside && u32(in_x) <= last_x;
@@ -124,12 +128,6 @@ __device__ __forceinline__ void depthwise_by_lines(const DepthwiseParameters& p)
   constexpr i32 rows = (LINES - 1) * stride_height + (kernel_height - 1) * dilation_height + 1;
   constexpr i32 columns = (PIXELS - 1) * stride_width + (kernel_width - 1) * dilation_width + 1;
   static_assert(PIXELS % 2 == 0);
-  // Columns between the taps of strided or dilated windows are read by nobody.
-  const auto is_read = [](i32 j) constexpr {
-    for (i32 q = 0; q < PIXELS; ++q)
-      if (tap_of(j - q * stride_width) >= 0) return true;
-    return false;
-  };
   alignas(16) __shared__ f32 weights[kernel_height * kernel_width][block_channels];
   const u32 first_channel = blockIdx.y * block_channels;
   for (u32 e = threadIdx.x; e < kernel_height * kernel_width * block_channels; e += 128) {
@@ -156,7 +154,7 @@ __device__ __forceinline__ void depthwise_by_lines(const DepthwiseParameters& p)
     const T* row = from + i64(max(0, min(top + i, last_y))) * p.row;
 #pragma unroll
     for (i32 j = 0; j < columns; ++j)
-      if (is_read(j)) Held::get(row + u32(max(0, min(left + j, last_x))) * u32(p.pixel), next[j]);
+      if (is_read<PIXELS>(j)) Held::get(row + u32(max(0, min(left + j, last_x))) * u32(p.pixel), next[j]);
   };
   fetch(0);
   f32 sum[LINES][PIXELS][wide] = {};
@@ -166,7 +164,7 @@ __device__ __forceinline__ void depthwise_by_lines(const DepthwiseParameters& p)
     f32 value[columns][wide];
 #pragma unroll
     for (i32 j = 0; j < columns; ++j) {
-      if (!is_read(j)) continue;
+      if (!is_read<PIXELS>(j)) continue;
       // As in load_channels(): without branches.
       const u32 mask = row_is_inside && u32(left + j) <= u32(last_x) ? ~0u : 0;
       union {

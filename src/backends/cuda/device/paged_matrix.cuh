@@ -114,38 +114,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
           if (key < first[e / 2] || key >= last[e / 2]) scores[n][e] = -infinity();
         }
     }
-    f32 tops[2] = {-infinity(), -infinity()};
-#pragma unroll
-    for (int n = 0; n < warp_keys / 8; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) tops[e / 2] = fmaxf(tops[e / 2], scores[n][e]);
-    f32 references[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      tops[r] = fmaxf(largest[r], combine_lanes(tops[r], 4, [](f32 x, f32 y) { return fmaxf(x, y); }));
-      references[r] = reference_of(tops[r]);
-      const f32 shrink = power(largest[r] - references[r]);
-      largest[r] = tops[r];
-      total[r] *= shrink;
-#pragma unroll
-      for (int v = 0; v < value_padded / 8; ++v) {
-        sums[v][2 * r] *= shrink;
-        sums[v][2 * r + 1] *= shrink;
-      }
-    }
-    products.begin_values(values + piece % 2 * value_elements);
-#pragma unroll
-    for (int n = 0; n < warp_keys / 16; ++n) {
-      u32 left[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        f32* const pair = &scores[2 * n + i / 2][i % 2 * 2];
-        const f32 low = power(pair[0] - references[i % 2]), high = power(pair[1] - references[i % 2]);
-        total[i % 2] += low + high;
-        left[i] = pack(low, high);
-      }
-      products.add_values(sums, n, left);
-    }
+    add_scores(products, scores, values + piece % 2 * value_elements, largest, total, sums);
     __syncthreads();  // before the keys after the next ones take these ones' place
   }
 

@@ -122,7 +122,7 @@ class DepthwiseLaunch final : public Launch {
     c_can_be_vector_ = p_.c_row % channels_a_thread == 0;
     // By lines where there is enough to do, as at the optimum.
     const bool counts_in_32_bits = s.row < int64_t{1} << 32;
-    if (compiled.lines > 0 && x_can_be_vector_ && counts_in_32_bits &&
+    if (compiled.lines > 0 && !is_empty_ && x_can_be_vector_ && counts_in_32_bits &&
         (is_optimum || fills_by_lines(static_cast<double>(lines), static_cast<double>(s.out_w),
                                       static_cast<double>(channels), compiled.lines, device))) {
       by_lines_ = p_;
@@ -134,7 +134,7 @@ class DepthwiseLaunch final : public Launch {
 
   void run(const LaunchArguments& a) override {
     if (total_ == 0) return;
-    if (by_lines_ && is_aligned(a.inputs[x_]) && !is_empty_) {
+    if (by_lines_ && is_aligned(a.inputs[x_])) {
       bind(*by_lines_, a);
       void* const arguments[] = {&*by_lines_};
       compiled_.by_lines.launch(stream_of(a),

@@ -32,9 +32,8 @@ struct Form {
       : shape(given) {
     constexpr int64_t threads = column_threads, least_steps = 4, most_splits = 64;
     constexpr int64_t widest = 256;  // of a piece: a thread has a chunk of it
-    shape.pieces = narrow(divide_up(shape.width, widest));
-    shape.piece_width =
-        shape.pieces == 1 ? shape.width : narrow(round_up(divide_up(shape.width, shape.pieces), elements));
+    const int64_t pieces = divide_up(shape.width, widest);
+    shape.piece_width = pieces == 1 ? shape.width : narrow(round_up(divide_up(shape.width, pieces), elements));
     shape.pieces = narrow(divide_up(shape.width, shape.piece_width));
     const int64_t columns = int64_t{shape.tile_groups} * shape.piece_width;
     const int64_t tiles = divide_up(shape.groups, shape.tile_groups) * shape.pieces;

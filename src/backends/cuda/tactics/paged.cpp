@@ -15,7 +15,7 @@
 #include "base/divide_up.h"
 #include "compile/layer_name.h"
 #include "compile/optimum.h"
-#include "compile/plan/shape_check.h"
+#include "compile/plan/paged_check.h"
 #include "compile/region/move_view.h"
 #include "ir/ops/strides.h"
 
@@ -46,8 +46,7 @@ std::shared_ptr<const Kernel> compile_paged_store(const RegionView& region, cons
   const auto make = [kernels = std::make_shared<const StoreKernels>(workshop),
                      layer = layer_name(region)](const KernelShapes& shapes) {
     const Dims &cache = shapes.inputs[0].dims, &rows = shapes.inputs[1].dims;
-    for (size_t d = 1; d < rows.size(); ++d) require_equal(rows[d], cache[d + 1], "an axis of the rows of a cache");
-    require_equal(shapes.inputs[2].dims[0], rows[0], "the number of slots of a cache");
+    check_paged_store(shapes);
     const int64_t width = width_of(shapes.inputs[0]), row_bytes = ops::product(cache, 2, cache.size()) * width;
     check_elements(row_bytes, "a row of a cache");
     PagedStoreParameters p;
@@ -98,14 +97,8 @@ class PagedAttentionLaunch final : public Launch {
       : kernels_(std::move(kernels)) {
     const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
     const Dims &values = shapes.inputs[Op::in_values].dims, &table = shapes.inputs[Op::in_table].dims;
-    for (size_t d = 0; d < 3; ++d) require_equal(values[d], keys[d], "an axis of the caches of paged_attention");
-    if (keys[2] < 1 || op.heads % keys[2] != 0)
-      throw Error(ErrorCode::invalid_argument, "the heads of paged_attention cannot share those of the keys");
-    require_equal(query[1], op.heads * keys[3], "the width of the query of paged_attention");
-    require_equal(shapes.inputs[Op::in_past].dims[0], table[0], "the number of sequences of paged_attention");
-    require_equal(shapes.inputs[Op::in_starts].dims[0], table[0] + 1, "the number of starts of paged_attention");
-    has_sink_ = shapes.inputs.size() > Op::in_sink && !shapes.inputs[Op::in_sink].dims.empty();
-    if (has_sink_) require_equal(shapes.inputs[Op::in_sink].dims[0], op.heads, "the number of sinks");
+    check_paged_attention(op, shapes);
+    has_sink_ = has_sinks(shapes);
     p_.tokens = narrow(query[0], "the tokens of paged_attention");
     p_.sequences = narrow(table[0], "the sequences of paged_attention");
     p_.width = narrow(table[1], "the width of a block table");

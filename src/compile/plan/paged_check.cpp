@@ -1,0 +1,31 @@
+#include "compile/plan/paged_check.h"
+
+#include "compile/plan/shape_check.h"
+
+namespace camshaft {
+
+void check_paged_store(const KernelShapes& shapes) {
+  const Dims &cache = shapes.inputs[0].dims, &rows = shapes.inputs[1].dims;
+  for (size_t d = 1; d < rows.size(); ++d) require_equal(rows[d], cache[d + 1], "an axis of the rows of a cache");
+  require_equal(shapes.inputs[2].dims[0], rows[0], "the number of slots of a cache");
+}
+
+void check_paged_attention(const ops::PagedAttention& op, const KernelShapes& shapes) {
+  using Op = ops::PagedAttention;
+  const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
+  const Dims &values = shapes.inputs[Op::in_values].dims, &table = shapes.inputs[Op::in_table].dims;
+  for (size_t d = 0; d < 3; ++d) require_equal(values[d], keys[d], "an axis of the caches of paged_attention");
+  if (keys[2] < 1 || op.heads % keys[2] != 0)
+    throw Error(ErrorCode::invalid_argument, "the heads of paged_attention cannot share those of the keys");
+  require_equal(query[1], op.heads * keys[3], "the width of the query of paged_attention");
+  require_equal(shapes.inputs[Op::in_past].dims[0], table[0], "the number of sequences of paged_attention");
+  require_equal(shapes.inputs[Op::in_starts].dims[0], table[0] + 1, "the number of starts of paged_attention");
+  if (has_sinks(shapes)) require_equal(shapes.inputs[Op::in_sink].dims[0], op.heads, "the number of sinks");
+}
+
+bool has_sinks(const KernelShapes& shapes) {
+  constexpr size_t sink = ops::PagedAttention::in_sink;
+  return shapes.inputs.size() > sink && !shapes.inputs[sink].dims.empty();
+}
+
+}  // namespace camshaft

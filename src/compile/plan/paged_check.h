@@ -1,0 +1,16 @@
+// Checks of the concrete shapes of caches in blocks, which every backend's kernels trust (see shape_check.h).
+#pragma once
+
+#include "compile/backend.h"
+#include "ir/ops/paged.h"
+
+namespace camshaft {
+
+/// Of an ops::PagedStore. Throws Error(invalid_argument).
+void check_paged_store(const KernelShapes& shapes);
+/// Of an ops::PagedAttention. Throws Error(invalid_argument).
+void check_paged_attention(const ops::PagedAttention& op, const KernelShapes& shapes);
+/// Whether each head of an ops::PagedAttention has a sink.
+bool has_sinks(const KernelShapes& shapes);
+
+}  // namespace camshaft
