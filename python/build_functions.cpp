@@ -117,6 +117,19 @@ void run_beside(CallerThread& caller, const Record& report, const std::function<
   }
 }
 
+/// `sets`: a list of lists of names and tensors.
+void add_inputs(BuildOptions& options, PyObject* sets) {
+  const Py_ssize_t count = PyList_Size(sets);
+  if (count < 0) throw PythonError();
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const NamedTensors inputs = tensors_of(PyList_GetItem(sets, i), "input");
+    if (i == 0)
+      options.set_inputs(inputs);
+    else
+      options.add_inputs(inputs);
+  }
+}
+
 PyObject* build(PyObject*, PyObject* arguments) {
   PyObject *model = nullptr, *values = nullptr, *profiles = nullptr, *inputs = nullptr, *progress = nullptr;
   const char *name = nullptr, *folder = nullptr;
@@ -125,7 +138,7 @@ PyObject* build(PyObject*, PyObject* arguments) {
   return guarded([&] {
     CallerThread caller;
     auto options = options_of<BuildOptions>(values, profiles, progress, caller);
-    options.set_inputs(tensors_of(inputs, "input"));
+    add_inputs(options, inputs);
     char* bytes = nullptr;
     Py_ssize_t size = 0;
     const bool is_path = PyUnicode_Check(model) != 0;
@@ -199,7 +212,7 @@ PyObject* written(PyObject*, PyObject* arguments) {
   return guarded([&] {
     CallerThread caller;
     auto options = options_of<BuildOptions>(values, profiles, progress, caller);
-    options.set_inputs(tensors_of(inputs, "input"));
+    add_inputs(options, inputs);
     Record report;
     run_beside(caller, report, [&] {
       camshaft_record* record = nullptr;

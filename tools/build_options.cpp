@@ -77,8 +77,9 @@ void BuildArguments::add_verification_to(CLI::App& command, const char* shapes_h
       ->type_name("SECONDS")
       ->group("Verification");
   limits.add_to(command, "fold constants, measure and verify");
-  command.add_option("--inputs", inputs, "Inputs to verify on, as numpy.savez writes them (default: seeded values)")
+  command.add_option("--inputs", inputs, "Inputs to verify on, as numpy.savez writes them, or several such files (default: seeded values)")
       ->type_name("IN.npz")
+      ->allow_extra_args(false)
       ->group("Verification");
   command.add_option("--shapes", shapes, shapes_help)
       ->type_name("NAME:SHAPE[,NAME:SHAPE…]")
@@ -103,8 +104,19 @@ BuildOptions BuildArguments::options(Progress& progress) const {
   return options;
 }
 
-NamedTensors BuildArguments::read_inputs() const {
-  return inputs.empty() ? NamedTensors() : read_npz(inputs);
+std::vector<NamedTensors> BuildArguments::read_inputs() const {
+  std::vector<NamedTensors> sets;
+  for (const std::string& path : inputs) sets.push_back(read_npz(path));
+  return sets;
+}
+
+void BuildArguments::set_inputs(BuildOptions& options) const {
+  const std::vector<NamedTensors> sets = read_inputs();
+  for (size_t i = 0; i < sets.size(); ++i)
+    if (i == 0)
+      options.set_inputs(sets[i]);
+    else
+      options.add_inputs(sets[i]);
 }
 
 }  // namespace camshaft::tools

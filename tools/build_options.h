@@ -14,7 +14,8 @@
 namespace camshaft::tools {
 
 struct BuildArguments {
-  std::string device = "cpu", calibration, threads, tolerance, seed, verify_seconds, inputs;
+  std::string device = "cpu", calibration, threads, tolerance, seed, verify_seconds;
+  std::vector<std::string> inputs;
   LimitOptions limits;
   bool fp16 = false, bf16 = false, tf32 = false, int8 = false, fp8 = false, best = false, strongly_typed = false;
   std::string precision_constraints;
@@ -31,7 +32,8 @@ struct BuildArguments {
   /// With progress on the terminal and Ctrl-C wired up, without --inputs and --shapes. Throws Error(invalid_argument).
   BuildOptions options(Progress& progress) const;
   /// The arrays of --inputs.
-  NamedTensors read_inputs() const;
+  std::vector<NamedTensors> read_inputs() const;
+  void set_inputs(BuildOptions& options) const;
 };
 
 }  // namespace camshaft::tools

@@ -168,7 +168,7 @@ int build(const BuildCommandArguments& arguments) {
   for (const std::string& adapter : arguments.lora) options.set("lora", adapter);
   for (const std::string& name : arguments.debug_tensors) options.set("debug-tensors", name);
   options.set("stop-after-pass", parse_whole(arguments.stop_after, "stop-after-pass", 0, 1000, -1));
-  options.set_inputs(arguments.read_inputs());
+  arguments.set_inputs(options);
   const std::vector<Profile> profiles = parse_profiles(arguments.profiles);
   for (const Profile& profile : profiles) options.add_profile(profile);
   const NamedShapes shapes = parse_shapes(arguments.shapes);
@@ -182,14 +182,14 @@ int build(const BuildCommandArguments& arguments) {
     throw Error(ErrorCode::invalid_model,
                 fmt::format("'{}' is an engine already; build takes an ONNX model", arguments.model));
   check_output(arguments.model, output);
-  check_distinct(arguments.inputs, output);
+  for (const std::string& read : arguments.inputs) check_distinct(read, output);
   const TuningArguments& tuning = arguments.tuning;
   check_distinct(tuning.lock, output);
   check_distinct(arguments.calibration, output);
   check_distinct(tuning.lock, tuning.timing_cache);
   for (const std::string& written : {tuning.timing_cache, tuning.write_lock}) {
     check_distinct(arguments.model, written);
-    check_distinct(arguments.inputs, written);
+    for (const std::string& read : arguments.inputs) check_distinct(read, written);
     check_distinct(arguments.calibration, written);
     check_writable(written);
   }

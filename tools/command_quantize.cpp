@@ -207,15 +207,15 @@ int quantize_command(const QuantizeArguments& arguments) {
   Progress progress;
   BuildOptions options = arguments.build.options(progress);
   options.set("verify", !arguments.no_verify);
-  options.set_inputs(arguments.build.read_inputs());
+  arguments.build.set_inputs(options);
   const NamedShapes shapes = parse_shapes(arguments.build.shapes);
   if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
   if (Engine::is_engine_file(arguments.model))
     throw Error(ErrorCode::invalid_model,
                 fmt::format("'{}' is an engine; quantize takes an ONNX model", arguments.model));
-  for (const std::string& read :
-       {arguments.model, arguments.build.inputs, arguments.build.calibration, arguments.calibration.data})
-    check_distinct(read, arguments.output);
+  std::vector<std::string> all_read = arguments.build.inputs;
+  all_read.insert(all_read.end(), {arguments.model, arguments.build.calibration, arguments.calibration.data});
+  for (const std::string& read : all_read) check_distinct(read, arguments.output);
   check_writable(arguments.output);
   const Ranges ranges(arguments, shapes, progress);
   std::optional<Searched> searched;

@@ -37,7 +37,7 @@ int simplify_command(const SimplifyArguments& arguments) {
   Progress progress;
   BuildOptions options = arguments.options(progress);
   options.set("verify", !arguments.no_verify);
-  options.set_inputs(arguments.read_inputs());
+  arguments.set_inputs(options);
   const NamedShapes shapes = parse_shapes(arguments.shapes);
   if (!shapes.empty()) options.add_profile(fixed_profile(shapes));
   if (Engine::is_engine_file(arguments.model))
@@ -45,7 +45,7 @@ int simplify_command(const SimplifyArguments& arguments) {
                 fmt::format("'{}' is an engine; simplify takes an ONNX model", arguments.model));
   check_distinct(arguments.model, arguments.output);
   check_distinct(arguments.model, arguments.output + ".data");  // where its tensors may go
-  check_distinct(arguments.inputs, arguments.output);
+  for (const std::string& read : arguments.inputs) check_distinct(read, arguments.output);
   check_writable(arguments.output);
   const RewriteReport report = simplify(arguments.model, arguments.output, options, arguments.external_data);
   progress.clear();

@@ -36,7 +36,10 @@ int verify(const VerifyArguments& arguments) {
     throw Error(
         ErrorCode::invalid_model,
         fmt::format("'{}' is an engine; verify takes the ONNX model, which says what is right", arguments.model));
-  const JudgedInputs given{arguments.read_inputs(), &progress};
+  std::vector<NamedTensors> sets = arguments.read_inputs();
+  if (sets.size() > 1)
+    throw Error(ErrorCode::invalid_argument, "--inputs: verify judges on one file of inputs; run it once for each");
+  const JudgedInputs given{sets.empty() ? NamedTensors() : std::move(sets.front()), &progress};
   options.set_inputs(given.inputs);
   const double tolerance = options.get("tolerance").number();
   const Judge who = arguments.against == "reference" ? Judge::reference : Judge::onnxruntime;
@@ -54,7 +57,7 @@ int verify(const VerifyArguments& arguments) {
           fmt::format("--reduce: '{}' is the name of the inputs; the model's should end in .onnx", inputs_file));
     for (const std::string& written : {arguments.reduced, inputs_file}) {
       check_distinct(arguments.model, written);
-      check_distinct(arguments.inputs, written);
+      for (const std::string& read : arguments.inputs) check_distinct(read, written);
     }
     check_writable(arguments.reduced);
     const Reduction written = reduce(arguments.model, who, options, arguments.reduced);

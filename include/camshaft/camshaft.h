@@ -241,6 +241,8 @@ CAMSHAFT_API camshaft_status camshaft_options_clear_profiles(camshaft_options* o
 /* Of a build: inputs to verify the engine on; those left out are made from "seed". Memory of the caller's must stay
  * valid until the build is done. */
 CAMSHAFT_API camshaft_status camshaft_options_set_inputs(camshaft_options* options, const camshaft_tensors* inputs);
+/* One more set of them, of other sizes if need be: judged as long as "verify-seconds" is expected to suffice. */
+CAMSHAFT_API camshaft_status camshaft_options_add_inputs(camshaft_options* options, const camshaft_tensors* inputs);
 /* `stage` is what is being done ("optimising", "verifying", …), `fraction` how far it is, in [0, 1]. A result other
  * than 0 stops the build with CAMSHAFT_CANCELLED. */
 typedef int32_t (*camshaft_progress_function)(void* user, const char* stage, double fraction);

@@ -150,6 +150,11 @@ class Options {
     detail::check(camshaft_options_set_inputs(own(), detail::tensors_of(inputs).get()));
     return *this;
   }
+  /// One more set of them, of other sizes if need be: judged as long as "verify-seconds" is expected to suffice.
+  Options& add_inputs(const NamedTensors& inputs) {
+    detail::check(camshaft_options_add_inputs(own(), detail::tensors_of(inputs).get()));
+    return *this;
+  }
   /// Called with what is being done ("optimising", "verifying", …) and how far it is, in [0, 1]. What it throws ends
   /// the build. An empty function: nobody is told.
   Options& set_progress(std::function<void(std::string_view stage, double fraction)> progress) {

@@ -109,5 +109,6 @@ def _shape(name: str, shape: Shape) -> tuple[int, ...]:
         raise InvalidArgumentError(f"a shape of input '{name}' is a tuple of sizes, not {shape!r}") from None
 
 
-def list_of_inputs(inputs: Inputs | None) -> list[tuple[str, Capsule]]:
-    return [(name, capsule_of(array)) for name, array in (inputs or {}).items()]
+def list_of_inputs(inputs: Inputs | Sequence[Inputs] | None) -> list[list[tuple[str, Capsule]]]:
+    sets = [inputs] if isinstance(inputs, Mapping) else list(inputs or ())
+    return [[(name, capsule_of(array)) for name, array in each.items()] for each in sets]

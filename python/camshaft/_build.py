@@ -52,7 +52,7 @@ def build(
     shapes: Mapping[str, Shape] | None = None,
     precision: Precision | Sequence[Precision] = (),
     calibration: Calibration | AnyPath | None = None,
-    inputs: Inputs | None = None,
+    inputs: Inputs | Sequence[Inputs] | None = None,
     folder: AnyPath | None = None,
     progress: Progress | None = None,
     **options: Unpack[BuildOptions],
@@ -67,7 +67,8 @@ def build(
     precision: "fp16", "bf16", "tf32", "int8", "fp8", "best", or several: what may be used beside fp32; fp16=True is the
         same.
     calibration: what calibrate() gave, or the path of a file with ranges, for int8 and fp8.
-    inputs: {input: array} to verify the engine on; others are made from the option seed.
+    inputs: {input: array} to verify the engine on; others are made from the option seed. Or a list of these, whose further
+        ones are judged as long as the option verify_seconds is expected to suffice.
     progress: True for a bar on stderr, or a function of the stage ("tuning") and how far it is, from 0 to 1.
     options: the rest, by the names that `camshaft build --help` and options() list: tuning="heuristic", verify=False, …
 
@@ -95,7 +96,7 @@ def simplify(
     *,
     profiles: Profile | Sequence[Profile] | None = None,
     shapes: Mapping[str, Shape] | None = None,
-    inputs: Inputs | None = None,
+    inputs: Inputs | Sequence[Inputs] | None = None,
     external_data: bool = False,
     progress: Progress | None = None,
     **options: Unpack[BuildOptions],
@@ -115,7 +116,7 @@ def quantize(
     *,
     profiles: Profile | Sequence[Profile] | None = None,
     shapes: Mapping[str, Shape] | None = None,
-    inputs: Inputs | None = None,
+    inputs: Inputs | Sequence[Inputs] | None = None,
     external_data: bool = False,
     progress: Progress | None = None,
     **options: Unpack[BuildOptions],
@@ -134,7 +135,7 @@ def _write(
     output: AnyPath,
     profiles: Profile | Sequence[Profile] | None,
     shapes: Mapping[str, Shape] | None,
-    inputs: Inputs | None,
+    inputs: Inputs | Sequence[Inputs] | None,
     external_data: bool,
     progress: Progress | None,
     options: Mapping[str, Any],

@@ -173,15 +173,34 @@ camshaft_status camshaft_options_clear_profiles(camshaft_options* options) {
   return guarded([&] { building_options(options)->settings.build.profiles.clear(); });
 }
 
+namespace {
+
+// Views of inputs that the options keep.
+std::map<std::string, TensorView> keep_inputs(camshaft_options& options, const camshaft_tensors& inputs) {
+  std::map<std::string, TensorView> views;
+  for (const auto& [name, tensor] : inputs.items) {
+    // Where the reference evaluates them.
+    options.inputs.emplace_back(name, camshaft::api::host_tensor_of(tensor));
+    views[name] = options.inputs.back().second.view;
+  }
+  return views;
+}
+
+}  // namespace
+
 camshaft_status camshaft_options_set_inputs(camshaft_options* options, const camshaft_tensors* inputs) {
   return guarded([&] {
     camshaft_options* build = api::build_options(options);
-    build->inputs = given(inputs, "inputs")->items;
-    build->settings.build.verification_inputs.clear();
-    for (auto& [name, tensor] : build->inputs) {
-      tensor = api::host_tensor_of(tensor);  // where the reference evaluates them
-      build->settings.build.verification_inputs[name] = tensor.view;
-    }
+    build->inputs.clear();
+    build->settings.build.further_verification_inputs.clear();
+    build->settings.build.verification_inputs = keep_inputs(*build, *given(inputs, "inputs"));
+  });
+}
+
+camshaft_status camshaft_options_add_inputs(camshaft_options* options, const camshaft_tensors* inputs) {
+  return guarded([&] {
+    camshaft_options* build = api::build_options(options);
+    build->settings.build.further_verification_inputs.push_back(keep_inputs(*build, *given(inputs, "inputs")));
   });
 }
 

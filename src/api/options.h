@@ -22,7 +22,7 @@ struct camshaft_workers {
 struct camshaft_options {
   int32_t what = 0;  ///< CAMSHAFT_BUILD, …
   camshaft::api::Settings settings;
-  std::vector<std::pair<std::string, camshaft_tensor>> inputs;  ///< what settings.build.verification_inputs shows
+  std::vector<std::pair<std::string, camshaft_tensor>> inputs;  ///< what verification inputs of settings.build show
   camshaft_progress_function progress = nullptr;
   void* progress_user = nullptr;
 };

@@ -14,10 +14,16 @@ onnx::ImportOptions import_options(const std::vector<Profile>& profiles) {
   return import;
 }
 
+std::map<std::string, Tensor> copies_of(const std::map<std::string, TensorView>& inputs) {
+  std::map<std::string, Tensor> copies;
+  for (const auto& [name, view] : inputs) copies[name] = copy_of(view);
+  return copies;
+}
+
 SampleOptions sample_options(const BuildOptions& options) {
   SampleOptions sample;
   sample.seed = options.seed;
-  for (const auto& [name, view] : options.verification_inputs) sample.inputs[name] = copy_of(view);
+  sample.inputs = copies_of(options.verification_inputs);
   if (const std::string name(lora_input); !options.lora.empty() && !sample.inputs.contains(name))
     sample.settled.emplace(name, Tensor::of<int64_t>(DType::i64, {}, {1}));  // with none the updates are zeros
   sample.cancellation = options.cancellation;

@@ -10,6 +10,9 @@ namespace camshaft {
 /// The shapes of all profiles.
 onnx::ImportOptions import_options(const std::vector<Profile>& profiles);
 
+/// Copies of what a caller has given.
+std::map<std::string, Tensor> copies_of(const std::map<std::string, TensorView>& inputs);
+
 /// Seed and given inputs of a build's verification; the inputs are copies.
 SampleOptions sample_options(const BuildOptions& options);
 

@@ -65,9 +65,10 @@ std::optional<LayerPrecision> BuildTuning::low_precision(const std::vector<Layer
   return std::find(allowed.begin(), allowed.end(), wanted) != allowed.end() ? wanted : allowed.front();
 }
 
-std::vector<TacticDecision> BuildTuning::choose(const Graph& graph, const SymbolBindings& optimum, Deviation most) {
+std::vector<TacticDecision> BuildTuning::choose(const Graph& graph, const std::vector<SymbolBindings>& optima,
+                                                Deviation most) {
   const int64_t measured = tuner_->counts().measured;
-  std::vector<TacticDecision> decisions = tuner_->choose(graph, optimum, most);
+  std::vector<TacticDecision> decisions = tuner_->choose(graph, optima, most);
   if (!options_.timing_cache.empty() && tuner_->counts().measured > measured)
     tuner_->cache().write(options_.timing_cache);
   return decisions;

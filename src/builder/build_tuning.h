@@ -28,7 +28,7 @@ class BuildTuning {
   BuildTuning(const BuildOptions& options, const ModelIdentity& model, const Backend& backend, ThreadPool& pool);
 
   /// See Tuner::choose. What was measured is in the timing cache's file when this returns.
-  std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, Deviation most);
+  std::vector<TacticDecision> choose(const Graph& graph, const std::vector<SymbolBindings>& optima, Deviation most);
   /// Whether all tactics may be chosen, see Deviation. A lock file had them checked by the build that wrote it.
   bool is_locked() const { return options_.tuning == Tuning::locked; }
   /// The layers that a lock file leaves in floating point; none without one.

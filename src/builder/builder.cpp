@@ -228,10 +228,12 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     if (all_sizes) verified_plugins = std::move(lines);
     report_.seconds_verify += watch.lap();
   }
+  std::vector<SymbolBindings> optima = bind_further_profiles(imported.graph, options.profiles);
+  optima.insert(optima.begin(), optimum);
   std::vector<TacticDecision> decisions;
   const auto compiled = [&](const OptimizedModel& optimized, Deviation most) {
     progress("tuning", 0.3);
-    decisions = tuning.choose(optimized.graph, optimum, most);
+    decisions = tuning.choose(optimized.graph, optima, most);
     report_.seconds_tune += watch.lap();
     progress("compiling", 0.5);
     SettledGraph settled = settle_chains(optimized.graph, decisions);
@@ -302,6 +304,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     verify.known = &known;
     verify.cancellation = options.cancellation;
     verify.inputs = sample_options(options).inputs;
+    for (const auto& inputs : options.further_verification_inputs) verify.further_inputs.push_back(copies_of(inputs));
     verify.adapters = static_cast<int64_t>(adapters.size());
     const auto verified = [&] {
       progress("verifying", 0.6);

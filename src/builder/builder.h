@@ -133,6 +133,9 @@ struct BuildOptions {
   /// Inputs to verify on instead, by name; those left out are made from the seed. The memory must stay valid during the
   /// build.
   std::map<std::string, TensorView> verification_inputs;
+  /// Further sets of them, each of other sizes as it likes, judged as long as they are expected to fit into
+  /// `verify_seconds`.
+  std::vector<std::map<std::string, TensorView>> further_verification_inputs;
   /// The weights can be replaced in the built engine (Refitter). What passes would decide by the numbers of weights
   /// they do without, or it fixes the initializer, and BuildReport says so; kernels that round more than they must are
   /// not used (Deviation::rounding), as what is refitted is not verified. Not in fp16, nor in int8 or fp8 by a

@@ -122,7 +122,7 @@ WatchedEngine build_watched(const std::string& path, const BuildOptions& options
   BuildTuning tuning(options, model, *backend, pool);
   SymbolBindings optimum;
   if (!options.profiles.empty()) optimum = bind_profile(graph, options.profiles.front());
-  SettledGraph settled = settle_chains(graph, tuning.choose(graph, optimum, compile.most_deviation));
+  SettledGraph settled = settle_chains(graph, tuning.choose(graph, {optimum}, compile.most_deviation));
   compile.decisions = std::move(settled.decisions);
   return {compile_graph(std::move(settled.graph), backend, compile), std::move(values), std::move(channels)};
 }

@@ -17,7 +17,7 @@
 namespace camshaft {
 
 struct CompileOptions {
-  std::vector<Profile> profiles;  ///< tactics are chosen for the optimum of the first
+  std::vector<Profile> profiles;  ///< a tactic is chosen for the optimum of each
   std::map<std::string, std::string> metadata;
   /// Of each node; empty: the cheapest by estimate.
   std::vector<TacticDecision> decisions;

@@ -19,7 +19,7 @@ double seconds_by_estimate(const Graph& graph, const Backend& backend, const Sym
   TuneOptions options;
   options.mode = Tuning::heuristic;
   double nanoseconds = 0;
-  for (const TacticDecision& decision : Tuner(backend, pool, options).choose(graph, optimum, Deviation::rounding))
+  for (const TacticDecision& decision : Tuner(backend, pool, options).choose(graph, {optimum}, Deviation::rounding))
     for (const TacticTrial& trial : decision.tried)
       if (trial.tactic == decision.tactic) nanoseconds += static_cast<double>(trial.estimated_ns);
   return nanoseconds;

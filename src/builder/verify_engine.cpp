@@ -38,12 +38,13 @@ class Verification {
   VerifyResult run() {
     const SymbolBindings& optimum = engine_.impl()->optimum;
     const auto start = std::chrono::steady_clock::now();
-    const MadeSample first = make(optimum, options_.seed);
+    const std::string first_key = key_of(optimum, options_.seed);
+    const MadeSample first = make(first_key, options_.inputs, options_.shapes, optimum, options_.seed);
     if (const auto* refusal = std::get_if<std::string>(&first)) {
       result_.unverified = fmt::format("the reference evaluation refuses the inputs that were made up: {}", *refusal);
       return std::move(result_);
     }
-    judge(std::get<VerificationSample>(first), optimum, options_.seed);
+    judge(std::get<VerificationSample>(first), first_key, options_.seed);
     const std::vector<Dims> shapes = std::get<VerificationSample>(first).shapes;
     first_seconds_ = seconds_since(start);
     first_work_ = std::max(work_of(model_, shapes), 1.0);
@@ -54,6 +55,8 @@ class Verification {
     for (const SamplePoint& point :
          further_points(model_, engine_.impl()->profiles, optimum, shapes, options_.seed, adapters))
       if (result_.passed && !inputs_are_given() && (sizes_vary || point.seed != options_.seed)) judge(point);
+    for (size_t i = 0; i < options_.further_inputs.size() && result_.passed; ++i)
+      judge_given(options_.further_inputs[i], i + 1);
     return std::move(result_);
   }
 
@@ -73,14 +76,14 @@ class Verification {
     return key;
   }
 
-  MadeSample make(const SymbolBindings& symbols, uint64_t seed) const {
-    const std::string key = key_of(symbols, seed);
+  MadeSample make(const std::string& key, const std::map<std::string, Tensor>& inputs,
+                  const std::map<std::string, Dims>& shapes, const SymbolBindings& symbols, uint64_t seed) const {
     if (options_.known)
       if (const auto it = options_.known->samples.find(key); it != options_.known->samples.end()) return it->second;
     SampleOptions wanted;
     wanted.seed = seed;
-    wanted.shapes = options_.shapes;
-    wanted.inputs = options_.inputs;
+    wanted.shapes = shapes;
+    wanted.inputs = inputs;
     if (chooses_adapter()) wanted.settled.emplace(lora_input, Tensor::of<int64_t>(DType::i64, {}, {adapter_of(seed)}));
     wanted.symbols = symbols;
     wanted.cancellation = options_.cancellation;
@@ -90,8 +93,8 @@ class Verification {
   }
 
   // What a sample of these sizes is expected to take is measured by the first.
-  bool is_in_time(const SymbolBindings& symbols, double share) const {
-    const double work = work_of(model_, choose_input_shapes(model_, options_.shapes, symbols));
+  bool is_in_time(const std::vector<Dims>& shapes, double share) const {
+    const double work = work_of(model_, shapes);
     const double expected = first_seconds_ * work / first_work_;
     return expected <= share * options_.seconds && seconds_since(further_start_) + expected <= options_.seconds;
   }
@@ -103,14 +106,15 @@ class Verification {
       const std::vector<Dims> shapes = choose_input_shapes(model_, options_.shapes, symbols);
       if (tried_.contains({point.seed, shapes})) return;
       if (!point.is_promised && has_empty_output(model_, shapes)) continue;
-      if (!is_in_time(symbols, point.share)) {
+      if (!is_in_time(shapes, point.share)) {
         refusal = fmt::format("no time left of {} s", options_.seconds);
         continue;
       }
-      const MadeSample made = make(symbols, point.seed);
+      const std::string key = key_of(symbols, point.seed);
+      const MadeSample made = make(key, options_.inputs, options_.shapes, symbols, point.seed);
       refusal.clear();
       if (const auto* sample = std::get_if<VerificationSample>(&made)) {
-        if (tried_.insert({point.seed, sample->shapes}).second) refusal = judge(*sample, symbols, point.seed);
+        if (tried_.insert({point.seed, sample->shapes}).second) refusal = judge(*sample, key, point.seed);
         break;
       }
       refusal = std::get<std::string>(made);
@@ -118,13 +122,28 @@ class Verification {
     if (point.is_promised && !refusal.empty()) result_.left_out.push_back(fmt::format("{}: {}", point.name, refusal));
   }
 
+  // Further inputs of the caller's: number 1 and on.
+  void judge_given(const std::map<std::string, Tensor>& inputs, size_t number) {
+    std::map<std::string, Dims> shapes = options_.shapes;
+    for (const auto& [name, tensor] : inputs) shapes[name] = tensor.dims();
+    const SymbolBindings& optimum = engine_.impl()->optimum;
+    std::string refusal = fmt::format("no time left of {} s", options_.seconds);
+    if (is_in_time(choose_input_shapes(model_, shapes, optimum), 1)) {
+      const std::string key = fmt::format("further inputs {}", number);
+      const MadeSample made = make(key, inputs, options_.shapes, optimum, options_.seed);
+      const auto* sample = std::get_if<VerificationSample>(&made);
+      refusal = sample ? judge(*sample, key, options_.seed) : std::get<std::string>(made);
+    }
+    if (!refusal.empty()) result_.left_out.push_back(fmt::format("further inputs {}: {}", number, refusal));
+  }
+
   // Gives why the sample says nothing, if so: the first alone must say something.
-  std::string judge(const VerificationSample& sample, const SymbolBindings& symbols, uint64_t seed) {
+  std::string judge(const VerificationSample& sample, const std::string& key, uint64_t seed) {
     SampleRules rules{options_.tolerance,    options_.sensitivity_above, options_.rounding_noise, seed,
                       options_.cancellation, inputs_are_given(),         options_.excused};
     rules.names_culprit = options_.names_culprit;
     rules.usual_tolerance = options_.usual_tolerance;
-    if (options_.known) rules.known_noise = &options_.known->noise[key_of(symbols, seed)];
+    if (options_.known) rules.known_noise = &options_.known->noise[key];
     const bool is_first = result_.of_samples.empty();
     SampleVerdict verdict;
     try {

@@ -37,6 +37,8 @@ struct VerifyOptions {
   uint64_t seed = 0;
   std::map<std::string, Dims> shapes;    ///< of inputs; others as choose_input_shapes guesses
   std::map<std::string, Tensor> inputs;  ///< instead of seeded ones; their shapes need not be in `shapes`
+  /// Further sets of inputs, judged as further samples are.
+  std::vector<std::map<std::string, Tensor>> further_inputs = {};
   /// How many adapters the engine has (runtime/adapters.h): it is judged with each of them, and with none, on a seed of
   /// its own, unless `inputs` have the input that chooses one.
   int64_t adapters = 0;

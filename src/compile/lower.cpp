@@ -14,6 +14,7 @@
 #include "compile/plan/invariant_steps.h"
 #include "compile/plan/place_slices.h"
 #include "compile/plan/place_values.h"
+#include "compile/plan/sized_kernel.h"
 #include "ir/ops/control_flow.h"
 #include "ir/ops/move.h"
 #include "ir/ops/region.h"
@@ -74,8 +75,10 @@ class Lowering {
         backend_(backend),
         constants_(constants),
         options_(options),
-        symbols_(assume_sizes(graph, options.symbols)),
-        input_symbols_(options.bound) {}
+        input_symbols_(options.bound) {
+    symbols_.push_back(assume_sizes(graph, options.symbols));
+    for (const SymbolBindings& further : options.further_symbols) symbols_.push_back(assume_sizes(graph, further));
+  }
 
   Plan run() {
     make_values();
@@ -86,7 +89,7 @@ class Lowering {
     }
     say_what_is_missing();
     compile_for_device();
-    place_slices(plan_, graph_, symbols_);
+    place_slices(plan_, graph_, symbols_.front());
     add_outputs();
     if (plan_.devices() != std::vector{DeviceId::host}) place_values(plan_);
     set_lifetimes();
@@ -167,6 +170,34 @@ class Lowering {
     throw Error(ErrorCode::internal, "a region has no exact tactic");
   }
 
+  /// The different tactics of a layer, and which of them each profile has; one for all where `of_profile` is empty.
+  struct LayerTactics {
+    std::vector<Tactic> list;
+    std::vector<size_t> of_profile;
+  };
+
+  // What further profiles have of their own is used where it runs in the same place as the first one's.
+  LayerTactics with_further(const Node& node, Tactic first, const std::vector<std::string>& recorded,
+                            PlanStep& step) const {
+    LayerTactics tactics{{std::move(first)}, {}};
+    const size_t profiles = symbols_.size() - 1;
+    for (size_t p = 0; p < std::min(profiles, recorded.size()); ++p) {
+      if (recorded[p].empty() || recorded[p] == step.tactic) continue;
+      std::optional<Tactic> tactic = backend_.find_tactic({graph_, node, symbols_[p + 1]}, recorded[p]);
+      if (!tactic || tactic->place != tactics.list[0].place || tactic->deviation > options_.most_deviation) continue;
+      tactics.of_profile.resize(profiles + 1, 0);
+      size_t k = 1;
+      while (k < tactics.list.size() && tactics.list[k].str() != recorded[p]) ++k;
+      if (k == tactics.list.size()) tactics.list.push_back(*std::move(tactic));
+      tactics.of_profile[p + 1] = k;
+      step.further_tactics.resize(profiles);
+      step.further_tactics[p] = recorded[p];
+      step.deviation = std::max(step.deviation, tactics.list[k].deviation);
+      step.moves_steps = step.moves_steps || tactics.list[k].moves_steps;
+    }
+    return tactics;
+  }
+
   void say_what_is_missing() const {
     if (missing_.empty()) return;
     const std::set<std::string> kinds(missing_.begin(), missing_.end());
@@ -193,24 +224,26 @@ class Lowering {
     collect_late_symbols(node, step.late_symbols);
     step.inputs.assign(node.inputs.begin(), node.inputs.end());
     step.outputs.assign(node.outputs.begin(), node.outputs.end());
-    const RegionView region{graph_, node, symbols_};
+    const RegionView region{graph_, node, symbols_.front()};
     try {
       step.kernel = make_branch_kernel(region, backend_, input_symbols_, options_.cancellation);
       step.tactic = "branches";
       if (!step.kernel) {
-        const Tactic tactic = choose(region, n < options_.tactics.size() ? options_.tactics[n] : "");
+        const TacticChoice recorded = n < options_.tactics.size() ? options_.tactics[n] : TacticChoice();
+        const Tactic tactic = choose(region, recorded.first);
         step.tactic = tactic.str();
         step.deviation = tactic.deviation;
         step.moves_steps = tactic.moves_steps;
+        LayerTactics tactics = with_further(node, tactic, recorded.further, step);
         if (tactic.place == Place::device) {
           step.device = backend_.device().id;
-          for_device_.emplace_back(plan_.steps.size(), tactic);
+          for_device_.push_back({plan_.steps.size(), std::move(tactics)});
         } else {
           const bool is_ahead = ahead_[n].compiled.kernel && ahead_[n].tactic == step.tactic;
-          Compiled compiled = is_ahead ? std::move(ahead_[n].compiled) : compile(region, tactic);
-          step.kernel = std::move(compiled.kernel);
-          step.packed = std::move(compiled.packed);
-          step.on_device = std::move(compiled.on_device);
+          std::vector<Compiled> compiled;
+          compiled.push_back(is_ahead ? std::move(ahead_[n].compiled) : compile(region, tactic));
+          compile_further(node, tactics, compiled);
+          finish_step(step, tactics, std::move(compiled));
         }
       }
     } catch (const Error& e) {
@@ -230,11 +263,52 @@ class Lowering {
     std::vector<DeviceWeights> on_device;
   };
 
-  Compiled compile(const RegionView& region, const Tactic& tactic) {
+  Compiled compile(const RegionView& region, const Tactic& tactic, std::vector<DeviceWeights> known = {}) {
     PackedUses uses;
-    DeviceWeightUses on_device(options_.defers_weights);
+    DeviceWeightUses on_device(options_.defers_weights, std::move(known));
     std::shared_ptr<const Kernel> kernel = backend_.compile(region, tactic, constants_);
     return {std::move(kernel), std::move(uses.list), std::move(on_device.list)};
+  }
+
+  // Weights on a device are shared with the kernels before: the last one's list has them all.
+  void compile_further(const Node& node, const LayerTactics& tactics, std::vector<Compiled>& compiled) {
+    for (size_t k = 1; k < tactics.list.size(); ++k) {
+      const auto profile = std::find(tactics.of_profile.begin(), tactics.of_profile.end(), k);
+      const SymbolBindings& symbols = symbols_[static_cast<size_t>(profile - tactics.of_profile.begin())];
+      compiled.push_back(compile(RegionView{graph_, node, symbols}, tactics.list[k], compiled.back().on_device));
+    }
+  }
+
+  // Puts the kernels of all profiles into a step.
+  void finish_step(PlanStep& step, const LayerTactics& tactics, std::vector<Compiled> compiled) const {
+    step.kernel = compiled[0].kernel;
+    step.packed = compiled[0].packed;
+    step.on_device = compiled[0].on_device;
+    if (compiled.size() == 1) return;
+    if (std::any_of(compiled.begin(), compiled.end(),
+                    [](const Compiled& c) { return c.kernel->has_dynamic_outputs(); })) {
+      step.further_tactics.clear();
+      return;
+    }
+    std::vector<SizedChoice> choices;
+    for (size_t p = 0; p < symbols_.size(); ++p)
+      choices.push_back({symbols_[p], compiled[tactics.of_profile[p]].kernel});
+    step.on_device = std::move(compiled.back().on_device);
+    for (size_t k = 1; k < compiled.size(); ++k)
+      for (PackedUse& use : compiled[k].packed)
+        if (std::none_of(step.packed.begin(), step.packed.end(), [&](const PackedUse& known) {
+              return known.constant == use.constant && known.layout == use.layout;
+            }))
+          step.packed.push_back(std::move(use));
+    const Node& node = graph_.nodes[static_cast<size_t>(step.node)];
+    std::vector<std::string> names;
+    for (const auto* ids : {&node.inputs, &node.outputs})
+      for (const ValueId id : *ids)
+        if (id != no_value)
+          for (const Dim& d : graph_.shape(id)) d.collect_symbols(names);
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    step.kernel = make_sized_kernel(std::move(choices), std::move(names));
   }
 
   // Whether a recorded tactic may run is settled in order; nearly all may.
@@ -244,11 +318,11 @@ class Lowering {
     if (options_.cores < 2) return;
     for_each_parallel(options_.cores, count, [&](size_t n) {
       const Node& node = graph_.nodes[n];
-      if (is_view(node) || is_conditional(node) || options_.tactics[n].empty()) return;
+      if (is_view(node) || is_conditional(node) || options_.tactics[n].first.empty()) return;
       options_.cancellation.check("compiling kernels");
-      const RegionView region{graph_, node, symbols_};
+      const RegionView region{graph_, node, symbols_.front()};
       try {
-        const std::optional<Tactic> tactic = backend_.find_tactic(region, options_.tactics[n]);
+        const std::optional<Tactic> tactic = backend_.find_tactic(region, options_.tactics[n].first);
         if (!tactic || tactic->place == Place::device) return;
         ahead_[n] = {tactic->str(), compile(region, *tactic)};
       } catch (const Error&) {  // add_node() meets it again, and names the layer
@@ -264,18 +338,19 @@ class Lowering {
   void compile_for_device() {
     for_each_parallel(std::max(1, backend_.device().cores), for_device_.size(), [&](size_t i) {
       options_.cancellation.check("compiling kernels");
-      const auto& [s, tactic] = for_device_[i];
-      PlanStep& step = plan_.steps[s];
+      const ForDevice& layer = for_device_[i];
+      PlanStep& step = plan_.steps[layer.step];
+      const Node& node = graph_.nodes[static_cast<size_t>(step.node)];
       try {
-        Compiled compiled = compile({graph_, graph_.nodes[static_cast<size_t>(step.node)], symbols_}, tactic);
-        step.kernel = std::move(compiled.kernel);
-        step.packed = std::move(compiled.packed);
-        step.on_device = std::move(compiled.on_device);
+        std::vector<Compiled> compiled;
+        compiled.push_back(compile(RegionView{graph_, node, symbols_.front()}, layer.tactics.list[0]));
+        compile_further(node, layer.tactics, compiled);
+        finish_step(step, layer.tactics, std::move(compiled));
       } catch (const Error& e) {
         rethrow(step, e);
       }
     });
-    for (const auto& [s, tactic] : for_device_) need_inputs(plan_.steps[s]);
+    for (const ForDevice& layer : for_device_) need_inputs(plan_.steps[layer.step]);
   }
 
   void need_inputs(const PlanStep& step) {
@@ -386,7 +461,7 @@ class Lowering {
   const Backend& backend_;
   PackedConstants& constants_;
   const LowerOptions& options_;
-  SymbolBindings symbols_;
+  std::vector<SymbolBindings> symbols_;  // of each profile; of one that says nothing where there is none
   std::set<std::string, std::less<>> input_symbols_;
   struct Ahead {
     std::string tactic;
@@ -395,7 +470,11 @@ class Lowering {
   std::vector<Ahead> ahead_;  // of each node
   Plan plan_;
   std::vector<std::string> missing_;                   // recorded tactics that the backend does not have
-  std::vector<std::pair<size_t, Tactic>> for_device_;  // steps whose kernels are still to be compiled
+  struct ForDevice {
+    size_t step = 0;
+    LayerTactics tactics;
+  };
+  std::vector<ForDevice> for_device_;  // steps whose kernels are still to be compiled
 };
 
 }  // namespace

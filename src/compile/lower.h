@@ -25,8 +25,10 @@ struct LowerOptions {
   SymbolBindings symbols;
   /// Symbols that are bound before running, besides those of the graph's inputs (of a branch: those of the model's).
   std::set<std::string, std::less<>> bound;
-  /// One tactic a node, as an earlier build chose them; empty, or empty for a node: chosen here.
-  std::vector<std::string> tactics;
+  /// The same of further profiles, in their order: layers may have tactics of their own for these.
+  std::vector<SymbolBindings> further_symbols;
+  /// Those of a node, as an earlier build chose them; empty, or empty for a node: chosen here.
+  std::vector<TacticChoice> tactics;
   /// Tactics that deviate more are not chosen.
   Deviation most_deviation = Deviation::rounding;
   /// Whether kernels must run on the host, as those of branches do.

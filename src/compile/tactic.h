@@ -64,4 +64,12 @@ struct Tactic {
   std::string str() const { return parameters.empty() ? name : name + "(" + parameters.str() + ")"; }
 };
 
+/// What a layer was built for, as Tactic::str() has it: a tactic for the first profile's optimum, and those of further
+/// profiles that have another.
+struct TacticChoice {
+  std::string first;                 ///< empty: none was chosen
+  std::vector<std::string> further;  ///< of the second profile on; empty: the same. No element: all have the same
+  bool operator==(const TacticChoice&) const = default;
+};
+
 }  // namespace camshaft

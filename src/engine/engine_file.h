@@ -11,6 +11,7 @@
 #include "base/mapped_file.h"
 #include "compile/constants/packed_constants.h"
 #include "compile/explanation.h"
+#include "compile/tactic.h"
 #include "engine/keep.h"
 #include "engine/profile.h"
 #include "ir/graph.h"
@@ -23,7 +24,7 @@ namespace camshaft {
 struct EngineFile {
   std::string device_kind;           ///< "cpu", …
   Graph graph;                       ///< optimised, with regions
-  std::vector<std::string> tactics;  ///< of each node
+  std::vector<TacticChoice> tactics;  ///< of each node
   std::shared_ptr<PackedConstants> packed;
   std::vector<Profile> profiles;
   SymbolBindings optimum;

@@ -17,7 +17,7 @@ namespace camshaft {
 using StoreBytes = std::function<uint64_t(const Tensor&)>;
 /// `tactics` and `keep` are of the outermost graph's nodes and values; bodies have none.
 flatbuffers::Offset<format::Graph> encode_graph(flatbuffers::FlatBufferBuilder& builder, const Graph& graph,
-                                                const std::vector<std::string>* tactics, const std::vector<Keep>* keep,
+                                                const std::vector<TacticChoice>* tactics, const std::vector<Keep>* keep,
                                                 const StoreBytes& store, ProvenanceEncoder& provenances);
 
 /// Where constants' bytes come from: the weights section and what keeps it alive.
@@ -27,6 +27,6 @@ struct WeightBytes {
 };
 /// Checks every index, name and size, and runs every shape rule again: a graph that comes out is valid. Throws Error.
 Graph decode_graph(const format::Graph& graph, const WeightBytes& weights, const ProvenanceList& provenances,
-                   CopyBudget& budget, std::vector<std::string>* tactics);
+                   CopyBudget& budget, std::vector<TacticChoice>* tactics);
 
 }  // namespace camshaft

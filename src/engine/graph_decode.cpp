@@ -80,7 +80,7 @@ void CopyBudget::take(size_t bytes) {
 }
 
 Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, const ProvenanceList& provenances,
-                   CopyBudget& budget, std::vector<std::string>* tactics) {
+                   CopyBudget& budget, std::vector<TacticChoice>* tactics) {
   Graph graph;
   graph.name = decode_text(stored.name(), budget);
   std::unordered_set<std::string> names;
@@ -158,7 +158,7 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, cons
         graph.values[v].content = std::move(inferred[o].content);
       }
       graph.nodes.push_back(std::move(node));
-      if (tactics) tactics->push_back(decode_text(n->tactic(), budget));
+      if (tactics) tactics->push_back({decode_text(n->tactic(), budget), decode_texts(n->further_tactics(), budget)});
     }
   }
   graph.outputs = copy_numbers<ValueId>(stored.outputs(), budget);

@@ -58,7 +58,7 @@ flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, 
 
 }  // namespace
 
-flatbuffers::Offset<format::Graph> encode_graph(Builder& b, const Graph& graph, const std::vector<std::string>* tactics,
+flatbuffers::Offset<format::Graph> encode_graph(Builder& b, const Graph& graph, const std::vector<TacticChoice>* tactics,
                                                 const std::vector<Keep>* keep, const StoreBytes& store,
                                                 ProvenanceEncoder& provenances) {
   std::vector<flatbuffers::Offset<format::Value>> values;
@@ -72,9 +72,11 @@ flatbuffers::Offset<format::Graph> encode_graph(Builder& b, const Graph& graph, 
     std::vector<flatbuffers::Offset<format::Graph>> bodies;
     for (const Graph& body : node.bodies) bodies.push_back(encode_graph(b, body, nullptr, nullptr, store, provenances));
     const auto op = b.CreateString(std::string(node.op.name()));
-    const auto tactic = b.CreateString(tactics && n < tactics->size() ? (*tactics)[n] : "");
+    const TacticChoice tactic = tactics && n < tactics->size() ? (*tactics)[n] : TacticChoice();
+    const auto first = b.CreateString(tactic.first);
     nodes.push_back(format::CreateNode(b, op, fields, b.CreateVector(node.inputs), b.CreateVector(node.outputs),
-                                       b.CreateVector(bodies), encode_texts(b, node.sources), tactic));
+                                       b.CreateVector(bodies), encode_texts(b, node.sources), first,
+                                       encode_texts(b, tactic.further)));
   }
   return format::CreateGraph(b, b.CreateString(graph.name), b.CreateVector(values), b.CreateVector(nodes),
                              b.CreateVector(graph.inputs), b.CreateVector(graph.outputs),

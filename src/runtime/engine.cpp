@@ -47,9 +47,9 @@ const Value& input_value(const Graph& graph, const std::string& name) {
 }  // namespace
 
 void Engine::Impl::finish(bool defers_weights) {
-  tactics.assign(graph.nodes.size(), "");
+  tactics.assign(graph.nodes.size(), {});
   for (const PlanStep& step : plan.steps)
-    if (step.node >= 0) tactics[static_cast<size_t>(step.node)] = step.tactic;
+    if (step.node >= 0) tactics[static_cast<size_t>(step.node)] = {step.tactic, step.further_tactics};
   describe_borders();
   const std::vector<int32_t> aliased = aliased_inputs(plan);
   for (size_t o = 0; o < outputs.size(); ++o)
@@ -137,6 +137,12 @@ SymbolBindings bind_profile(const Graph& graph, const Profile& profile) {
   return bind_ranges(graph, profile, &ShapeRange::opt);
 }
 
+std::vector<SymbolBindings> bind_further_profiles(const Graph& graph, const std::vector<Profile>& profiles) {
+  std::vector<SymbolBindings> bound;
+  for (size_t p = 1; p < profiles.size(); ++p) bound.push_back(bind_profile(graph, profiles[p]));
+  return bound;
+}
+
 Engine Engine::load(const std::string& path, const LoadOptions& options) {
   return load_engine(MappedFile::open_with_descriptor(path), options);
 }
@@ -197,6 +203,7 @@ std::shared_ptr<Engine::Impl> with_device_budget(const Engine::Impl& before, con
   auto after = std::make_shared<Engine::Impl>(before);
   LowerOptions options;
   options.symbols = after->optimum;
+  options.further_symbols = bind_further_profiles(after->graph, after->profiles);
   options.tactics = after->tactics;
   options.cores = available_cores();
   options.defers_weights = !budget.is_none();
@@ -243,6 +250,7 @@ Engine load_engine(const std::shared_ptr<const MappedFile>& given, const LoadOpt
     }
     LowerOptions options;
     options.symbols = impl->optimum;
+    options.further_symbols = bind_further_profiles(impl->graph, impl->profiles);
     options.tactics = std::move(file.tactics);
     options.defers_weights = defers_weights;
     impl->plan = lower(impl->graph, *impl->backend, *impl->packed, options);

@@ -24,7 +24,7 @@ namespace camshaft {
 struct Engine::Impl {
   std::shared_ptr<const Backend> backend;
   Graph graph;                       ///< optimised, with regions
-  std::vector<std::string> tactics;  ///< of each node of the graph; empty for views
+  std::vector<TacticChoice> tactics;  ///< of each node of the graph; empty for views
   std::shared_ptr<PackedConstants> packed;
   Plan plan;
   std::vector<Profile> profiles;
@@ -90,6 +90,8 @@ std::vector<std::byte> engine_bytes_with(const Engine& engine, bool weights);
 
 /// The symbols of the graph's inputs bound to a profile's optimum. Inputs that the profile does not name are left out.
 SymbolBindings bind_profile(const Graph& graph, const Profile& profile);
+/// The same of each profile behind the first.
+std::vector<SymbolBindings> bind_further_profiles(const Graph& graph, const std::vector<Profile>& profiles);
 /// Throws Error(invalid_argument) when a profile names an unknown input, has a wrong rank, contradicts a fixed size, or
 /// is not ordered min <= opt <= max.
 void check_profile(const Graph& graph, const Profile& profile);

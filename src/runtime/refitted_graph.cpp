@@ -168,6 +168,7 @@ std::shared_ptr<const Engine::Impl> RefittedGraph::compiled(int threads) const {
     if (!names.contains(p->constant)) made->packed->add(*p);
   LowerOptions options;
   options.symbols = made->optimum;
+  options.further_symbols = bind_further_profiles(made->graph, made->profiles);
   options.tactics = engine_.tactics;
   options.cores = threads;
   made->plan = lower(made->graph, *made->backend, *made->packed, options);
@@ -177,7 +178,7 @@ std::shared_ptr<const Engine::Impl> RefittedGraph::compiled(int threads) const {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the layer '{}' is computed by '{}', which does not take the new weights: build the new "
                               "model",
-                              made->graph.value(made->graph.nodes[n].outputs[0]).name, engine_.tactics[n]));
+                              made->graph.value(made->graph.nodes[n].outputs[0]).name, engine_.tactics[n].first));
   elide(*made, affected);
   return made;
 }

@@ -12,7 +12,7 @@ namespace {
 
 LowerOptions with(std::vector<std::string> tactics, Cancellation cancellation = {}) {
   LowerOptions options;
-  options.tactics = std::move(tactics);
+  for (std::string& tactic : tactics) options.tactics.push_back({std::move(tactic), {}});
   options.cancellation = std::move(cancellation);
   return options;
 }

@@ -202,7 +202,13 @@ void EngineMutator::mutate_nodes(Graph& graph) {
 void EngineMutator::mutate_tables() {
   switch (below(4)) {
     case 0:
-      if (!engine_.tactics.empty()) any(engine_.tactics) = one_in(3) ? "reference" : std::string(any(engine_.tactics));
+      if (!engine_.tactics.empty()) {
+        const std::string tactic = one_in(3) ? "reference" : any(engine_.tactics).first;
+        if (one_in(2))
+          any(engine_.tactics).first = tactic;
+        else
+          any(engine_.tactics).further.push_back(tactic);
+      }
       break;
     case 1:
       engine_.optimum[one_in(2) ? "n" : "batch"] = integer();

@@ -106,15 +106,50 @@ TEST_F(Reload, WeightsAreRecoveredExactly) {
   expect_same_results(folder_.file("raw.engine"));
 }
 
+// The second profile's sizes run through the reference, which needs the weights that are there in packed form alone.
+TEST_F(Reload, TacticsOfProfiles) {
+  EngineFile file = read_engine_file(folder_.file("e.engine"));
+  Profile small, large;
+  for (const ValueId id : file.graph.inputs) {
+    Dims one, many;
+    for (const Dim& d : file.graph.shape(id)) {
+      one.push_back(d.as_constant().value_or(1));
+      many.push_back(d.as_constant().value_or(64));
+    }
+    const std::string& name = file.graph.value(id).name;
+    small.inputs[name] = {one, one, many};
+    large.inputs[name] = {one, many, many};
+  }
+  for (const bool reference_is_first : {false, true}) {
+    EngineFile changed = file;
+    changed.profiles = {reference_is_first ? large : small, reference_is_first ? small : large};
+    for (TacticChoice& tactic : changed.tactics)
+      if (!tactic.first.empty()) {
+        tactic.further = {"reference"};
+        if (reference_is_first) std::swap(tactic.first, tactic.further[0]);
+      }
+    write_engine_file(folder_.file("p.engine"), changed);
+    const Engine engine = Engine::load(folder_.file("p.engine"));
+    const std::vector<Tensor> actual = run_engine(engine, inputs_);
+    for (size_t o = 0; o < expected_.size(); ++o) {
+      const auto a = actual[o].to_doubles(), e = expected_[o].to_doubles();
+      ASSERT_EQ(a.size(), e.size());
+      for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], e[i], 1e-3);
+    }
+    engine.save(folder_.file("q.engine"));
+    EXPECT_EQ(read_engine_file(folder_.file("q.engine")).tactics, read_engine_file(folder_.file("p.engine")).tactics);
+  }
+}
+
 TEST_F(Reload, TacticsOfAnotherMachine) {
   EngineFile file = read_engine_file(folder_.file("e.engine"));
-  for (std::string& tactic : file.tactics)
-    if (!tactic.empty()) tactic = "amx_" + tactic;
+  for (TacticChoice& tactic : file.tactics)
+    if (!tactic.first.empty()) tactic.first = "amx_" + tactic.first;
   write_engine_file(folder_.file("f.engine"), file);
   expect_same_results(folder_.file("f.engine"));
   // All through the reference: the elided weights are recovered for it.
-  for (std::string& tactic : file.tactics)
-    if (!tactic.empty()) tactic = "reference";
+  for (TacticChoice& tactic : file.tactics)
+    if (!tactic.first.empty()) tactic.first = "reference";
   write_engine_file(folder_.file("r.engine"), file);
   const std::vector<Tensor> actual = run_engine(Engine::load(folder_.file("r.engine")), inputs_);
   for (size_t o = 0; o < expected_.size(); ++o) {
@@ -184,12 +219,12 @@ TEST(ReloadRounded, MovesToMachinesThatMultiplyF32Alone) {
   engine.save(folder.file("e.engine"));
   EngineFile file = read_engine_file(folder.file("e.engine"));
   ASSERT_EQ(file.tactics.size(), 1U);
-  EXPECT_EQ(file.tactics[0], "gemm_bf16");
+  EXPECT_EQ(file.tactics[0].first, "gemm_bf16");
   ASSERT_EQ(file.packed->all().size(), 1U);
   EXPECT_EQ(file.packed->all()[0]->bytes.size(), 256U * 512 * 2) << "half as much as of f32";
   const Tensor expected = run_engine(engine, inputs)[0];
   EXPECT_EQ(run_engine(Engine::load(folder.file("e.engine")), inputs)[0], expected);
-  file.tactics[0] = "gemm";
+  file.tactics[0].first = "gemm";
   write_engine_file(folder.file("f.engine"), file);
   const Tensor exact = run_engine(Engine::load(folder.file("f.engine")), inputs)[0];
   const auto a = exact.to_doubles(), e = expected.to_doubles();
@@ -234,7 +269,7 @@ class FallbackWeights : public ::testing::Test {
     EngineFile file;
     file.device_kind = "cpu";
     file.graph = std::move(graph);
-    file.tactics = {"winograd(tile=2)"};
+    file.tactics = {{"winograd(tile=2)", {}}};
     file.packed = std::make_shared<PackedConstants>();
     write_engine_file(folder_.file("plain.engine"), file);
     Engine::load(folder_.file("plain.engine")).save(path());
@@ -269,7 +304,7 @@ TEST_F(FallbackWeights, ComeBackExactly) {
   engine.save(path());
   EXPECT_EQ(bytes(), before);
   for (const char* tactic : {"conv", "reference", "winograd(tile=4)", "amx"}) {
-    file.tactics = {tactic};
+    file.tactics = {{tactic, {}}};
     write_engine_file(folder_.file("other.engine"), file);
     expect_results(Engine::load(folder_.file("other.engine")));
   }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,14 +34,17 @@ class DeviceWeights {
 /// The weights that the calling thread's kernels want on a device while this lives, of which there is one at a time.
 class DeviceWeightUses {
  public:
-  /// `defers`: they are noted alone, and somebody else places them; else they are brought at once.
-  explicit DeviceWeightUses(bool defers);
+  /// `defers`: they are noted alone, and somebody else places them; else they are brought at once. `known`: what other
+  /// kernels of the layer have, and `list` begins with.
+  explicit DeviceWeightUses(bool defers, std::vector<DeviceWeights> known = {});
   ~DeviceWeightUses();
   DeviceWeightUses(const DeviceWeightUses&) = delete;
   DeviceWeightUses& operator=(const DeviceWeightUses&) = delete;
 
   /// For who brings weights: whether they are to be left where they are.
   static bool note(const DeviceWeights& weights);
+  /// The handle in `list` that is of these bytes, if there is one.
+  static std::optional<DeviceWeights> find(std::span<const std::byte> bytes);
 
   std::vector<DeviceWeights> list;
 

@@ -46,6 +46,7 @@ struct PlanStep {
   std::string name;   ///< of its first output
   std::string op;     ///< operator or region kind, for reports
   std::string tactic;
+  std::vector<std::string> further_tactics;  ///< see TacticChoice
   Deviation deviation = Deviation::none;  ///< of its tactic
   bool moves_steps = false;               ///< its tactic does, see moved_by_steps
   bool is_invariant = false;              ///< see find_invariant_steps()

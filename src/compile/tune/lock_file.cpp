@@ -46,6 +46,7 @@ LockFile LockFile::read(const std::string& path) {
       layer.at("layer").get_to(l.name);
       layer.at("problem").get_to(l.problem);
       layer.at("tactic").get_to(l.tactic);
+      l.further = layer.value("of_further_profiles", std::vector<std::string>());
       for (const nlohmann::json& trial : layer.at("tried")) l.tried.push_back(trial_of(trial));
     }
   } catch (const nlohmann::json::exception& e) {
@@ -61,6 +62,7 @@ void LockFile::write(const std::string& path) const {
     for (const TacticTrial& trial : layer.tried) tried.push_back(to_json(trial));
     list.push_back(
         {{"layer", layer.name}, {"problem", layer.problem}, {"tactic", layer.tactic}, {"tried", std::move(tried)}});
+    if (!layer.further.empty()) list.back()["of_further_profiles"] = layer.further;
   }
   nlohmann::json json = {{"model", model},   {"model_xxh3", model_hash}, {"device", device},
                          {"tuning", tuning}, {"made_by", made_by},       {"layers", std::move(list)}};

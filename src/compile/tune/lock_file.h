@@ -13,6 +13,7 @@ struct LockedLayer {
   std::string problem;  ///< hash of its problem_text()
   std::string tactic;
   std::vector<TacticTrial> tried;
+  std::vector<std::string> further = {};  ///< see TacticChoice
   bool operator==(const LockedLayer&) const = default;
 };
 

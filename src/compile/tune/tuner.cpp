@@ -33,6 +33,9 @@ constexpr double tie = 1.02;
 // what the layers around find in the caches. (Of VGG-16's convolutions of 14 x 14 pixels F(2,3) takes 21 MB less each
 // than F(4,3), 63 of 760 in all, and 94 to 106 % of its time.)
 constexpr double frugal = 1.05;
+// By so much another tactic must be faster at a further profile's sizes: on the host it may want weights in a layout of
+// its own, which all profiles then carry; estimates alone say less.
+constexpr double gain_on_device = 0.97, gain_on_host = 0.9, gain_by_estimate = 0.8;
 
 int64_t nanoseconds(double seconds) {
   return static_cast<int64_t>(std::llround(std::clamp(seconds, 0.0, 1e6) * 1e9));
@@ -56,12 +59,19 @@ std::string hash_of(const RegionView& region) {
 
 }  // namespace
 
+TacticChoice TacticDecision::choice() const {
+  TacticChoice choice{tactic, {}};
+  for (const FurtherTactic& each : further) choice.further.push_back(each.tactic);
+  return choice;
+}
+
 struct Tuner::Layer {
   size_t node = 0;
   std::vector<Tactic> offered;            // without the reference evaluation where there is anything else
   std::vector<const Tactic*> candidates;  // worth measuring against each other
   std::vector<TacticDecision> parts;      // of a chain
   std::string problem;                    // of layers with several candidates
+  std::string kept;                       // a tactic that is a candidate in any case
 
   /// What one contest decides.
   std::string contest() const {
@@ -87,8 +97,9 @@ struct Tuner::Layer {
       }
     // The parts of a chain are measured whatever is estimated: sums of estimates do not know what lies in caches
     // between them. (A depthwise convolution of 32 x 56 x 56 between transposes: 405 us, it takes 66.)
-    std::erase_if(plausible_ones,
-                  [&](const Tactic* t) { return t->name != steps_tactic && t->estimated_seconds > plausible * least; });
+    std::erase_if(plausible_ones, [&](const Tactic* t) {
+      return t->name != steps_tactic && t->str() != kept && t->estimated_seconds > plausible * least;
+    });
     std::set<std::string_view> names;
     std::set<const Tactic*> chosen;
     for (const Tactic* t : plausible_ones)
@@ -97,7 +108,7 @@ struct Tuner::Layer {
     for (const Tactic* t : plausible_ones)
       if (chosen.size() < count) chosen.insert(t);
     for (const Tactic* t : plausible_ones)
-      if (chosen.count(t) != 0) candidates.push_back(t);
+      if (chosen.count(t) != 0 || t->str() == kept) candidates.push_back(t);
   }
 
   /// Whether it is told what came of it: of many variants only those that promised most are of interest.
@@ -111,7 +122,9 @@ struct Tuner::Layer {
 Tuner::Tuner(const Backend& backend, ThreadPool& pool, TuneOptions options, TimingCache cache)
     : backend_(backend), pool_(pool), options_(std::move(options)), cache_(std::move(cache)) {}
 
-std::vector<Tuner::Layer> Tuner::layers_of(const Graph& graph, const SymbolBindings& symbols, Deviation most) const {
+// `decided`: whose tactics are candidates in any case.
+std::vector<Tuner::Layer> Tuner::layers_of(const Graph& graph, const SymbolBindings& symbols, Deviation most,
+                                           const std::vector<TacticDecision>* decided) const {
   std::vector<Layer> layers;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!has_choice(graph.nodes[n])) continue;
@@ -119,6 +132,7 @@ std::vector<Tuner::Layer> Tuner::layers_of(const Graph& graph, const SymbolBindi
     const RegionView region{graph, graph.nodes[n], symbols, pool_.size()};
     Layer layer;
     layer.node = n;
+    if (decided) layer.kept = (*decided)[n].tactic;
     layer.offered = tactics_of(backend_, region);
     if (layer.offered.size() > 1) std::erase_if(layer.offered, [](const Tactic& t) { return t.name == "reference"; });
     layer.choose_candidates(most, most_candidates_on_device);
@@ -250,14 +264,81 @@ std::vector<int64_t> Tuner::measure_chain(Contest& contest, const RegionView& ch
   return ns;
 }
 
-std::vector<TacticDecision> Tuner::choose(const Graph& graph, const SymbolBindings& optimum, Deviation most) {
-  const SymbolBindings symbols = assume_sizes(graph, optimum);
+std::vector<TacticDecision> Tuner::choose(const Graph& graph, const std::vector<SymbolBindings>& optima,
+                                          Deviation most) {
+  const SymbolBindings symbols = assume_sizes(graph, optima.empty() ? SymbolBindings() : optima.front());
   if (options_.mode == Tuning::locked) return unlock(graph, symbols);
   if (options_.mode == Tuning::measure) {
     model_ = model_bytes(graph, symbols);
     place_ = machine_text(backend_.device(), pool_.size()) + ", " + cache_class(backend_, model_);
   }
-  return choose_layers(graph, symbols, most);
+  std::vector<TacticDecision> decisions = choose_layers(graph, symbols, most);
+  for (size_t p = 1; p < optima.size(); ++p)
+    choose_further(graph, assume_sizes(graph, optima[p]), most, p, decisions);
+  return decisions;
+}
+
+// -1 where it was not measured.
+int64_t Tuner::time_of(const Layer& layer, const Tactic& tactic) const {
+  if (layer.problem.empty() || options_.mode == Tuning::heuristic) return -1;
+  const TacticTimes* times = cache_.find(place_, layer.problem);
+  if (!times) return -1;
+  const auto known = times->find(tactic.str());
+  return known == times->end() ? -1 : known->second;
+}
+
+const Tactic* Tuner::fastest(const Layer& layer) const {
+  int64_t least = -1;
+  for (const Tactic* t : layer.candidates)
+    if (const int64_t ns = time_of(layer, *t); ns > 0 && (least < 0 || ns < least)) least = ns;
+  const auto is_within = [&](const Tactic& tactic, double factor) {
+    const int64_t ns = time_of(layer, tactic);
+    return ns > 0 && static_cast<double>(ns) <= factor * static_cast<double>(least);
+  };
+  const Tactic* chosen = *std::find_if(layer.candidates.begin(), layer.candidates.end(),
+                                       [&](const Tactic* t) { return least < 0 || is_within(*t, tie); });
+  for (const Tactic* t : layer.candidates)
+    if (least > 0 && is_within(*t, frugal) && t->more_weight_bytes < chosen->more_weight_bytes) chosen = t;
+  return chosen;
+}
+
+void Tuner::choose_further(const Graph& graph, const SymbolBindings& symbols, Deviation most, size_t profile,
+                           std::vector<TacticDecision>& decisions) {
+  std::vector<Layer> layers;
+  for (Layer& layer : layers_of(graph, symbols, most, &decisions)) {
+    TacticDecision& decision = decisions[layer.node];
+    if (is_chain(graph.nodes[layer.node])) {
+      if (decision.tactic != steps_tactic) continue;
+      const Graph parts = open_chain({graph, graph.nodes[layer.node], symbols});
+      choose_further(parts, assume_sizes(parts, symbols), std::min(most, Deviation::specials), profile, decision.parts);
+    } else if (layer.candidates.size() > 1) {
+      layers.push_back(std::move(layer));
+    }
+  }
+  if (options_.mode == Tuning::measure) {
+    share_time(layers, most);
+    measure(graph, symbols, layers);
+  }
+  for (const Layer& layer : layers) {
+    TacticDecision& decision = decisions[layer.node];
+    const auto first = std::find_if(layer.candidates.begin(), layer.candidates.end(),
+                                    [&](const Tactic* t) { return t->str() == decision.tactic; });
+    if (first == layer.candidates.end()) continue;  // not for these sizes
+    const Tactic* chosen = fastest(layer);
+    if (chosen == *first || chosen->place != (*first)->place) continue;
+    int64_t ns = time_of(layer, *chosen), with_first = time_of(layer, **first);
+    const bool is_measured = ns > 0 && with_first > 0;
+    if (!is_measured) {
+      ns = nanoseconds(chosen->estimated_seconds);
+      with_first = nanoseconds((*first)->estimated_seconds);
+    }
+    const double gain = !is_measured                       ? gain_by_estimate
+                        : chosen->place == Place::device ? gain_on_device
+                                                           : gain_on_host;
+    if (static_cast<double>(ns) > gain * static_cast<double>(with_first)) continue;
+    decision.further.resize(profile);
+    decision.further.back() = {chosen->str(), ns, with_first};
+  }
 }
 
 std::vector<TacticDecision> Tuner::choose_layers(const Graph& graph, const SymbolBindings& symbols, Deviation most) {
@@ -276,27 +357,10 @@ std::vector<TacticDecision> Tuner::choose_layers(const Graph& graph, const Symbo
   for (Layer& layer : layers) {
     TacticDecision& decision = decisions[layer.node];
     decision.parts = std::move(layer.parts);
-    const TacticTimes* times =
-        layer.problem.empty() || options_.mode == Tuning::heuristic ? nullptr : cache_.find(place_, layer.problem);
-    const auto time_of = [&](const Tactic& tactic) {
-      if (!times) return int64_t{-1};
-      const auto known = times->find(tactic.str());
-      return known == times->end() ? int64_t{-1} : known->second;
-    };
-    int64_t least = -1;
-    for (const Tactic* t : layer.candidates)
-      if (time_of(*t) > 0 && (least < 0 || time_of(*t) < least)) least = time_of(*t);
-    const auto is_within = [&](const Tactic& tactic, double factor) {
-      return time_of(tactic) > 0 && static_cast<double>(time_of(tactic)) <= factor * static_cast<double>(least);
-    };
-    const Tactic* chosen = *std::find_if(layer.candidates.begin(), layer.candidates.end(),
-                                         [&](const Tactic* t) { return least < 0 || is_within(*t, tie); });
-    for (const Tactic* t : layer.candidates)
-      if (least > 0 && is_within(*t, frugal) && t->more_weight_bytes < chosen->more_weight_bytes) chosen = t;
-    decision.tactic = chosen->str();
+    decision.tactic = fastest(layer)->str();
     for (const Tactic& t : layer.offered)
       if (layer.is_told(t))
-        decision.tried.push_back({t.str(), nanoseconds(t.estimated_seconds), time_of(t), t.deviation > most});
+        decision.tried.push_back({t.str(), nanoseconds(t.estimated_seconds), time_of(layer, t), t.deviation > most});
   }
   return decisions;
 }
@@ -321,8 +385,8 @@ std::vector<LockedLayer> Tuner::lock_layers(const Graph& graph, const SymbolBind
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!has_choice(graph.nodes[n])) continue;
     const RegionView region{graph, graph.nodes[n], symbols, pool_.size()};
-    layers.push_back(
-        {graph.value(region.node.outputs[0]).name, hash_of(region), decisions[n].tactic, decisions[n].tried});
+    layers.push_back({graph.value(region.node.outputs[0]).name, hash_of(region), decisions[n].tactic,
+                      decisions[n].tried, decisions[n].choice().further});
     if (decisions[n].tactic != steps_tactic) continue;
     std::vector<LockedLayer> parts = lock_layers(open_chain(region), symbols, decisions[n].parts);
     std::move(parts.begin(), parts.end(), std::back_inserter(layers));
@@ -365,6 +429,7 @@ std::vector<TacticDecision> Tuner::unlock_from(size_t& next, const Graph& graph,
     if (std::none_of(offered.begin(), offered.end(), [&](const Tactic& t) { return t.str() == layer.tactic; }))
       refuse(lock, fmt::format("there is no tactic '{}' for layer '{}'", layer.tactic, name));
     decisions[n] = {layer.tactic, layer.tried};
+    for (const std::string& tactic : layer.further) decisions[n].further.push_back({tactic});
     if (layer.tactic == steps_tactic) decisions[n].parts = unlock_from(next, open_chain(region), symbols);
   }
   return decisions;

@@ -14,12 +14,22 @@
 
 namespace camshaft {
 
+/// What a layer takes for a further profile's optimum.
+struct FurtherTactic {
+  std::string tactic;         ///< empty: that of the first profile
+  int64_t ns = -1;            ///< its time at this profile's optimum, as measured or else estimated
+  int64_t ns_with_first = 0;  ///< the time of the first profile's tactic there
+};
+
 /// Of one node.
 struct TacticDecision {
   std::string tactic;              ///< empty for nodes that have no choice: views, branches
   std::vector<TacticTrial> tried;  ///< what promised most, and the best variant of all else, the best guess first
   std::vector<TacticDecision> parts =
       {};  ///< of a chain's nodes (compile/chain.h), for the case that they run as steps
+  std::vector<FurtherTactic> further = {};  ///< of each profile behind the first; none where all have the same
+
+  TacticChoice choice() const;
 };
 
 struct TuneOptions {
@@ -41,11 +51,13 @@ class Tuner {
  public:
   Tuner(const Backend& backend, ThreadPool& pool, TuneOptions options, TimingCache cache = {});
 
-  /// One decision a node. `optimum`: the symbols of the graph's inputs, as far as a profile names them. Tactics that
-  /// tie within 2 % go to the cost model's favourite, so that noise does not flip them; smaller weights may take 5 %
-  /// longer. Chains (compile/chain.h) may be given "steps": settle_chains() then makes their parts nodes again. Throws
-  /// Error(invalid_argument) when the lock file does not fit this graph, Error(cancelled).
-  std::vector<TacticDecision> choose(const Graph& graph, const SymbolBindings& optimum, Deviation most);
+  /// One decision a node. `optima`: of each profile the symbols of the graph's inputs, as far as it names them; none
+  /// where there is no profile. Tactics that tie within 2 % go to the cost model's favourite, so that noise does not flip
+  /// them; smaller weights may take 5 % longer. Chains (compile/chain.h) may be given "steps": settle_chains() then
+  /// makes their parts nodes again. What is one kernel or several is decided for the first profile; for further ones a
+  /// layer has another tactic where that is faster by more than noise. Throws Error(invalid_argument) when the lock file
+  /// does not fit this graph, Error(cancelled).
+  std::vector<TacticDecision> choose(const Graph& graph, const std::vector<SymbolBindings>& optima, Deviation most);
 
   /// In words, for the engine's metadata.
   std::string summary() const;
@@ -60,7 +72,12 @@ class Tuner {
  private:
   struct Layer;
   std::vector<TacticDecision> choose_layers(const Graph& graph, const SymbolBindings& symbols, Deviation most);
-  std::vector<Layer> layers_of(const Graph& graph, const SymbolBindings& symbols, Deviation most) const;
+  void choose_further(const Graph& graph, const SymbolBindings& symbols, Deviation most, size_t profile,
+                      std::vector<TacticDecision>& decisions);
+  const Tactic* fastest(const Layer& layer) const;
+  int64_t time_of(const Layer& layer, const Tactic& tactic) const;
+  std::vector<Layer> layers_of(const Graph& graph, const SymbolBindings& symbols, Deviation most,
+                               const std::vector<TacticDecision>* decided = nullptr) const;
   /// Of layers that a device runs: takes as many candidates of each as there is time to compile.
   void share_time(std::vector<Layer>& layers, Deviation most) const;
   void measure(const Graph& graph, const SymbolBindings& symbols, const std::vector<Layer>& layers);

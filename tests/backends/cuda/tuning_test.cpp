@@ -30,12 +30,12 @@ TEST(CudaTuning, VariantsAreMeasuredOnTheDevice) {
   ThreadPool pool(1);
 
   Tuner guess(*device, pool, in_mode(Tuning::heuristic));
-  const TacticDecision guessed = guess.choose(graph, optimum, Deviation::rounding).at(0);
+  const TacticDecision guessed = guess.choose(graph, {optimum}, Deviation::rounding).at(0);
   EXPECT_EQ(guessed.tactic, guessed.tried.at(0).tactic);
   EXPECT_NE(guessed.tactic.find("cuda_contract(m="), std::string::npos) << guessed.tactic;
 
   Tuner tuner(*device, pool, in_mode(Tuning::measure));
-  const std::vector<TacticDecision> measured = tuner.choose(graph, optimum, Deviation::rounding);
+  const std::vector<TacticDecision> measured = tuner.choose(graph, {optimum}, Deviation::rounding);
   EXPECT_EQ(tuner.counts().measured, 1);
   int64_t least = -1, chosen = -1;
   for (const TacticTrial& trial : measured.at(0).tried) {
@@ -51,7 +51,7 @@ TEST(CudaTuning, VariantsAreMeasuredOnTheDevice) {
   for (const Tactic& tactic : device->tactics({graph, graph.nodes[0], optimum})) {
     lock.layers.at(0).tactic = tactic.str();
     EXPECT_EQ(
-        Tuner(*device, pool, in_mode(Tuning::locked, lock)).choose(graph, optimum, Deviation::rounding).at(0).tactic,
+        Tuner(*device, pool, in_mode(Tuning::locked, lock)).choose(graph, {optimum}, Deviation::rounding).at(0).tactic,
         tactic.str());
   }
 }

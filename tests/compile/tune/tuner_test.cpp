@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
+#include "compile/optimum.h"
 #include "compile/tune/problem.h"
 #include "ir/ops/operators.h"
 #include "ir/text.h"
@@ -47,7 +49,7 @@ class BusyKernel final : public Kernel {
 };
 
 /// Offers what a test says, with estimates in the order of the list, and kernels that take as long as it says.
-class BusyBackend final : public Backend {
+class BusyBackend : public Backend {
  public:
   struct Way {
     Tactic tactic;
@@ -107,6 +109,47 @@ TuneOptions mode(Tuning mode) {
   TuneOptions options;
   options.mode = mode;
   return options;
+}
+
+/// Whose "small" takes as many microseconds as there are elements, and whose "large" takes 300.
+class SizedBackend final : public BusyBackend {
+ public:
+  SizedBackend() : BusyBackend({{{"small", 1e-3}, 0}, {{"large", 2e-3}, 300}}) {}
+  std::vector<Tactic> tactics(const RegionView& region) const override {
+    std::vector<Tactic> list = BusyBackend::tactics(region);
+    list[0].estimated_seconds = 1e-6 * elements_at_optimum(region, region.node.outputs[0]);
+    list[1].estimated_seconds = 300e-6;
+    std::stable_sort(list.begin(), list.end(), [](const Tactic& a, const Tactic& b) {
+      return a.estimated_seconds < b.estimated_seconds;
+    });
+    return list;
+  }
+  std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
+                                        PackedConstants& constants) const override {
+    if (tactic.name != "small") return BusyBackend::compile(region, tactic, constants);
+    const auto elements = static_cast<int64_t>(elements_at_optimum(region, region.node.outputs[0]));
+    return std::make_shared<BusyKernel>(std::chrono::microseconds(elements), runs_);
+  }
+};
+
+TEST(Tuner, ProfilesHaveTacticsOfTheirOwn) {
+  const SizedBackend backend;
+  Tuned t;
+  for (const Tuning how : {Tuning::heuristic, Tuning::measure}) {
+    Tuner tuner(backend, t.pool, mode(how), {});
+    const auto decisions = tuner.choose(t.graph, {{{"n", 4}}, {{"n", 8}}, {{"n", 400}}}, Deviation::none);
+    const TacticChoice expected{"small", {"", "large"}};
+    for (const size_t n : {size_t{0}, size_t{1}, size_t{3}}) EXPECT_EQ(decisions[n].choice(), expected) << n;
+    EXPECT_EQ(decisions[2].choice(), TacticChoice()) << "a view has none";
+    EXPECT_GT(decisions[0].further[1].ns_with_first, 2 * decisions[0].further[1].ns);
+    // The lock file says the same, to a build of the same graph.
+    TuneOptions locked = mode(Tuning::locked);
+    locked.lock = LockFile{};
+    locked.lock->layers = tuner.lock_layers(t.graph, {{"n", 4}}, decisions);
+    const auto again = Tuner(backend, t.pool, locked, {}).choose(t.graph, {{{"n", 4}}, {{"n", 8}}, {{"n", 400}}},
+                                                                Deviation::none);
+    for (size_t n = 0; n < decisions.size(); ++n) EXPECT_EQ(again[n].choice(), decisions[n].choice()) << n;
+  }
 }
 
 TEST(Tuner, HeuristicTakesTheCheapestAllowedEstimateAndRunsNothing) {

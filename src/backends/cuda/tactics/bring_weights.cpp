@@ -5,6 +5,7 @@
 namespace camshaft::cuda {
 
 DeviceWeights bring_weights(const std::shared_ptr<const Device>& device, std::span<const std::byte> packed) {
+  if (auto known = DeviceWeightUses::find(packed)) return *std::move(known);
   DeviceWeights weights(packed);
   if (DeviceWeightUses::note(weights)) return weights;
   // The device first: it must be there when the buffer is freed.
