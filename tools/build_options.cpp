@@ -77,7 +77,9 @@ void BuildArguments::add_verification_to(CLI::App& command, const char* shapes_h
       ->type_name("SECONDS")
       ->group("Verification");
   limits.add_to(command, "fold constants, measure and verify");
-  command.add_option("--inputs", inputs, "Inputs to verify on, as numpy.savez writes them, or several such files (default: seeded values)")
+  command
+      .add_option("--inputs", inputs,
+                  "Inputs to verify on, as numpy.savez writes them, or several such files (default: seeded values)")
       ->type_name("IN.npz")
       ->allow_extra_args(false)
       ->group("Verification");

@@ -71,11 +71,7 @@ std::string kind_of(const Node& node) {
 class Lowering {
  public:
   Lowering(const Graph& graph, const Backend& backend, PackedConstants& constants, const LowerOptions& options)
-      : graph_(graph),
-        backend_(backend),
-        constants_(constants),
-        options_(options),
-        input_symbols_(options.bound) {
+      : graph_(graph), backend_(backend), constants_(constants), options_(options), input_symbols_(options.bound) {
     symbols_.push_back(assume_sizes(graph, options.symbols));
     for (const SymbolBindings& further : options.further_symbols) symbols_.push_back(assume_sizes(graph, further));
   }
@@ -469,7 +465,7 @@ class Lowering {
   };
   std::vector<Ahead> ahead_;  // of each node
   Plan plan_;
-  std::vector<std::string> missing_;                   // recorded tactics that the backend does not have
+  std::vector<std::string> missing_;  // recorded tactics that the backend does not have
   struct ForDevice {
     size_t step = 0;
     LayerTactics tactics;

@@ -97,7 +97,8 @@ EngineFile sample_engine(Random& random) {
   file.device_kind = "cpu";
   file.graph = sample_graph(random);
   add_provenances(file.graph);
-  file.tactics = {{"gather", {}}, {}, {"pad", {"", "reference"}}, {"layer_norm", {}}, {"reference", {}}, {"pointwise", {}}};
+  file.tactics = {{"gather", {}},   {}, {"pad", {"", "reference"}}, {"layer_norm", {}}, {"reference", {}},
+                  {"pointwise", {}}};
   file.packed = std::make_shared<PackedConstants>();
   const auto fill = [](const Tensor&, std::byte* out) { out[5] = std::byte{7}; };
   file.packed->get("matrix", "layout b=2", Tensor(DType::f32, {6, 40}), 1000, fill);

@@ -159,6 +159,9 @@ inline constexpr samples_detail::SampleText large_operators[] = {
     {"%q: f32[1048576, 1], %k: f32[1, 512, 1, 1], %v: f32[1, 512, 1, 1]",
      "const %s: i32[2] = [0, 512]\nconst %p: i32[1] = 0\nconst %t: i32[1, 1] = 0\n"
      "%y = paged_attention {} (%q, %k, %v, %s, %p, %t)"},
+    {"%q: f32[524288, 2], %k: f32[524288, 2], %v: f32[524288, 1], %c: f32[524288, 1], %s: f32[524288, 1], "
+     "%kc: f32[1, 2, 1, 2], %vc: f32[1, 2, 1, 1]",
+     "const %at: i64[524288] = 1\n%y, %ko, %vo = paged_update {rotated=2} (%q, %k, %v, %c, %s, %at, %kc, %vc)"},
     {"%x: f32[1048576, 1], %y: f32[2, 1]", "%d = pairwise_distance {} (%x, %y)"},
     {"%x: f32[1048576, 2]", "%y = score_transform {transform=softmax} (%x)"},
     {"%k: f32[524288, 3], %c: f32[1, 3], %r: f32[1]",

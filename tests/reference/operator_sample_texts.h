@@ -79,6 +79,10 @@ inline constexpr SampleText computing[] = {
     {"%q: f32[3, 4], %k: f32[4, 2, 1, 2], %v: f32[4, 2, 1, 3]",
      "const %s: i32[3] = [0, 2, 3]\nconst %p: i32[2] = [1, 0]\nconst %t: i32[2, 2] = [3, 1, 0, 0]\n"
      "%y = paged_attention {heads=2} (%q, %k, %v, %s, %p, %t)"},
+    {"%q: f32[2, 8], %k: f32[2, 4], %v: f32[2, 3], %c: f32[2, 1], %s: f32[2, 1], %kc: f32[2, 2, 1, 4], %vc: f32[2, 2, "
+     "1, 3]",
+     "const %at: i64[2] = [3, 0]\n"
+     "%y, %ko, %vo = paged_update {heads=2, rotated=2} (%q, %k, %v, %c, %s, %at, %kc, %vc)"},
     {"%x: f32[2, 3], %y: f32[4, 3]", "%d = pairwise_distance {} (%x, %y)"},
     {"%x: f32[2, 3]", "%y = score_transform {transform=softmax} (%x)"},
     {"%k: f32[2, 3], %c: f32[1, 3], %r: f32[1]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from camshaft._types import Path as AnyPath
-    from camshaft._types import Progress
+    from camshaft._types import Profile, Progress
     from camshaft.llm._layers import ActivationType, WeightType
+
+# Tokens and sequences of the steps that a GPU's kernels are measured for: decoding one, decoding many, prompts.
+_TUNED_FOR = ((1, 1), (32, 32), (512, 4))
+_MOST_TOKENS = 1 << 16  # of a step; there are no more sequences than these
+# New tokens of the sequences in steps that their kernels are verified on.
+_FURTHER_STEPS = ((1,), (150, *[1] * 12))
 
 
 def network(
@@ -67,8 +74,7 @@ def build(
 
     Raises what camshaft.build does: InvalidModelError and UnsupportedError name the field or the tensor."""
     source, target = Path(os.fspath(folder)), Path(os.fspath(output)).absolute()
-    # Verified on the step below alone: tables of random numbers would name blocks that there are not.
-    chosen: dict[str, Any] = {"verify_seconds": 0.0, **options}
+    chosen: dict[str, Any] = {**options}
     if source.resolve() == target.resolve():
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
     if weights in ("f16", "bf16", "int8", "int4") and str(chosen.get("device", "cpu")).startswith("cuda"):
@@ -80,8 +86,14 @@ def build(
     generation = read_generation(made_of.folder)
     description = description_of(decoder, made_of.config, generation, made_of.weights, cache, block_size)
     with made_folder(target) as made:
-        inputs = sample_step(decoder, cache, block_size)
-        engine = build_of_models.build(net, made / ENGINE, inputs=inputs, progress=progress, **chosen)
+        inputs, profiles = [sample_step(decoder, cache, block_size)], None
+        if str(chosen.get("device", "cpu")).startswith("cuda"):
+            # What is fast for one token reads weights again and again for many: kernels differ, and each is verified.
+            profiles = [_profile(*sizes) for sizes in _TUNED_FOR]
+            inputs += [sample_step(decoder, cache, block_size, new=new) for new in _FURTHER_STEPS]
+        engine = build_of_models.build(
+            net, made / ENGINE, profiles=profiles, inputs=inputs, progress=progress, **chosen
+        )
         try:
             copy_tokenizer(made_of.folder, made)
             write_description(made, description)
@@ -90,24 +102,35 @@ def build(
     return engine
 
 
-def sample_step(decoder: Decoder, cache: str, block_size: int, seed: int = 1) -> dict[str, numpy.ndarray[Any, Any]]:
-    """Inputs to verify on: one sequence that begins, two that have a past, and a token of padding."""
+def _profile(tokens: int, sequences: int) -> Profile:
+    def sizes(usual: int, least: int = 1) -> tuple[tuple[int], tuple[int], tuple[int]]:
+        return (least,), (usual,), (_MOST_TOKENS,)
+
+    return {"input_ids": sizes(tokens), "past_seqlens": sizes(sequences), "logits_indices": sizes(sequences, 0)}
+
+
+def sample_step(
+    decoder: Decoder, cache: str, block_size: int, seed: int = 1, new: Sequence[int] = (5, 1, 1)
+) -> dict[str, numpy.ndarray[Any, Any]]:
+    """Inputs to verify on: so many `new` tokens of each sequence, of which the first one begins and the others have a past
+    (where there is but one, it has), and a token of padding."""
     import numpy
 
     random = numpy.random.default_rng(seed)
-    longest = decoder.max_length
-    new = numpy.array([min(5, longest), 1, 1])
-    past = numpy.array([0, min(block_size + 2, longest - 1), min(3, longest - 1)])
+    longest, count = decoder.max_length, len(new)
+    new = numpy.minimum(new, longest)
+    pasts = [0, block_size + 2, 3] if count > 1 else [block_size + 2]
+    past = numpy.minimum([pasts[i] if i < len(pasts) else 5 * i for i in range(count)], longest - new)
     starts = numpy.concatenate([[0], numpy.cumsum(new)])
     width = int(-(-(new + past).max() // block_size))
-    blocks = 1 + 3 * width
-    positions = numpy.concatenate([past[i] + numpy.arange(new[i]) for i in range(3)] + [[0]])
+    blocks = 1 + count * width
+    positions = numpy.concatenate([past[i] + numpy.arange(new[i]) for i in range(count)] + [[0]])
     step: dict[str, numpy.ndarray[Any, Any]] = {
         "input_ids": random.integers(0, decoder.vocabulary, len(positions)).astype(numpy.int32),
         "positions": positions.astype(numpy.int32),
         "cumulative_sequence_length": starts.astype(numpy.int32),
         "past_seqlens": past.astype(numpy.int32),
-        "block_table": (random.permutation(blocks - 1) + 1).reshape(3, width).astype(numpy.int32),
+        "block_table": (random.permutation(blocks - 1) + 1).reshape(count, width).astype(numpy.int32),
         "logits_indices": (starts[1:] - 1).astype(numpy.int32),
     }
     shape = (blocks, block_size, decoder.kv_heads, decoder.head_size)

@@ -62,6 +62,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &scatter_nd_tactic,
     &scatter_elements_tactic,
     &paged_store_tactic,
+    &paged_update_tactic,
     // windows of images
     &pool_tactic,
     &pool_indices_tactic,

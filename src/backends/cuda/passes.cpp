@@ -10,6 +10,7 @@
 #include "backends/cuda/passes/steps_behind_attention.h"
 #include "backends/cuda/passes/steps_behind_norms.h"
 #include "backends/cuda/passes/steps_behind_products.h"
+#include "backends/cuda/passes/update_caches.h"
 #include "backends/cuda/passes/widen_images.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
@@ -64,6 +65,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
       recognize_rotary_embedding_pass,
       transposes_past_products_pass,
       recognize_attention_pass,
+      update_caches_pass,
       join_contractions_pass,
       compose_moves_pass,
       compose_transposes_pass,

@@ -10,6 +10,23 @@ void check_paged_store(const KernelShapes& shapes) {
   require_equal(shapes.inputs[2].dims[0], rows[0], "the number of slots of a cache");
 }
 
+void check_paged_update(const ops::PagedUpdate& op, const KernelShapes& shapes) {
+  using Op = ops::PagedUpdate;
+  const auto dims = [&](size_t i) -> const Dims& { return shapes.inputs[i].dims; };
+  const Dims &keys = dims(Op::in_keys), &values = dims(Op::in_values);
+  const int64_t tokens = dims(Op::in_query)[0];
+  for (size_t d = 0; d < 3; ++d) require_equal(values[d], keys[d], "an axis of the caches of an update");
+  require_equal(dims(Op::in_query)[1], op.heads * keys[3], "the width of the query of an update of caches");
+  require_equal(dims(Op::in_key)[1], keys[2] * keys[3], "the width of the keys of an update of caches");
+  require_equal(dims(Op::in_value)[1], values[2] * values[3], "the width of the values of an update of caches");
+  for (const size_t i : {Op::in_cosine, Op::in_sine})
+    require_equal(dims(i)[1], op.rotated / 2, "the angles of an update of caches");
+  for (const size_t i : {Op::in_key, Op::in_value, Op::in_cosine, Op::in_sine, Op::in_slots})
+    require_equal(dims(i)[0], tokens, "the tokens of an update of caches");
+  if (op.rotated > keys[3])
+    throw Error(ErrorCode::invalid_argument, "an update of caches cannot rotate more elements than a head has");
+}
+
 void check_paged_attention(const ops::PagedAttention& op, const KernelShapes& shapes) {
   using Op = ops::PagedAttention;
   const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;

@@ -3,11 +3,14 @@
 
 #include "compile/backend.h"
 #include "ir/ops/paged.h"
+#include "ir/ops/paged_update.h"
 
 namespace camshaft {
 
 /// Of an ops::PagedStore. Throws Error(invalid_argument).
 void check_paged_store(const KernelShapes& shapes);
+/// Of an ops::PagedUpdate. Throws Error(invalid_argument).
+void check_paged_update(const ops::PagedUpdate& op, const KernelShapes& shapes);
 /// Of an ops::PagedAttention. Throws Error(invalid_argument).
 void check_paged_attention(const ops::PagedAttention& op, const KernelShapes& shapes);
 /// Whether each head of an ops::PagedAttention has a sink.

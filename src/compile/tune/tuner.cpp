@@ -273,8 +273,7 @@ std::vector<TacticDecision> Tuner::choose(const Graph& graph, const std::vector<
     place_ = machine_text(backend_.device(), pool_.size()) + ", " + cache_class(backend_, model_);
   }
   std::vector<TacticDecision> decisions = choose_layers(graph, symbols, most);
-  for (size_t p = 1; p < optima.size(); ++p)
-    choose_further(graph, assume_sizes(graph, optima[p]), most, p, decisions);
+  for (size_t p = 1; p < optima.size(); ++p) choose_further(graph, assume_sizes(graph, optima[p]), most, p, decisions);
   return decisions;
 }
 
@@ -332,9 +331,9 @@ void Tuner::choose_further(const Graph& graph, const SymbolBindings& symbols, De
       ns = nanoseconds(chosen->estimated_seconds);
       with_first = nanoseconds((*first)->estimated_seconds);
     }
-    const double gain = !is_measured                       ? gain_by_estimate
+    const double gain = !is_measured                     ? gain_by_estimate
                         : chosen->place == Place::device ? gain_on_device
-                                                           : gain_on_host;
+                                                         : gain_on_host;
     if (static_cast<double>(ns) > gain * static_cast<double>(with_first)) continue;
     decision.further.resize(profile);
     decision.further.back() = {chosen->str(), ns, with_first};

@@ -52,11 +52,11 @@ class Tuner {
   Tuner(const Backend& backend, ThreadPool& pool, TuneOptions options, TimingCache cache = {});
 
   /// One decision a node. `optima`: of each profile the symbols of the graph's inputs, as far as it names them; none
-  /// where there is no profile. Tactics that tie within 2 % go to the cost model's favourite, so that noise does not flip
-  /// them; smaller weights may take 5 % longer. Chains (compile/chain.h) may be given "steps": settle_chains() then
-  /// makes their parts nodes again. What is one kernel or several is decided for the first profile; for further ones a
-  /// layer has another tactic where that is faster by more than noise. Throws Error(invalid_argument) when the lock file
-  /// does not fit this graph, Error(cancelled).
+  /// where there is no profile. Tactics that tie within 2 % go to the cost model's favourite, so that noise does not
+  /// flip them; smaller weights may take 5 % longer. Chains (compile/chain.h) may be given "steps": settle_chains()
+  /// then makes their parts nodes again. What is one kernel or several is decided for the first profile; for further
+  /// ones a layer has another tactic where that is faster by more than noise. Throws Error(invalid_argument) when the
+  /// lock file does not fit this graph, Error(cancelled).
   std::vector<TacticDecision> choose(const Graph& graph, const std::vector<SymbolBindings>& optima, Deviation most);
 
   /// In words, for the engine's metadata.

@@ -17,6 +17,7 @@
 #include "ir/ops/move.h"
 #include "ir/ops/optional.h"
 #include "ir/ops/paged.h"
+#include "ir/ops/paged_update.h"
 #include "ir/ops/plugin.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/quantize.h"
@@ -79,6 +80,7 @@ using AllOperators = OperatorList<      //
     If, Check, Loop, Scan,              //
     Recurrent, LinearAttention,         //
     PagedStore, PagedAttention,         //
+    PagedUpdate,                        //
     TreeEnsemble, SupportVectorVote,    //
     PairwiseDistance, ScoreTransform,   //
     FindKeys,                           //

@@ -87,6 +87,7 @@ void export_as(ExportContext& c, const ops::Recurrent& op);
 void export_as(ExportContext& c, const ops::LinearAttention& op);
 void export_as(ExportContext& c, const ops::PagedStore& op);
 void export_as(ExportContext& c, const ops::PagedAttention& op);
+void export_as(ExportContext& c, const ops::PagedUpdate& op);
 void export_as(ExportContext& c, const ops::TreeEnsemble& op);
 void export_as(ExportContext& c, const ops::SupportVectorVote& op);
 void export_as(ExportContext& c, const ops::PairwiseDistance& op);

@@ -3,6 +3,7 @@
 
 #include "ir/ops/linear_attention.h"
 #include "ir/ops/paged.h"
+#include "ir/ops/paged_update.h"
 #include "ir/ops/recurrent.h"
 #include "ir/ops/recurrent_activation.h"
 #include "ir/ops/recurrent_inputs.h"
@@ -75,6 +76,9 @@ void export_as(ExportContext& c, const ops::LinearAttention& op) {
 
 void export_as(ExportContext& c, const ops::PagedStore&) {
   c.unsupported("ONNX has it as a part of com.microsoft.PagedAttention alone");
+}
+void export_as(ExportContext& c, const ops::PagedUpdate&) {
+  c.unsupported("passes make it, and ONNX has it as a part of com.microsoft.PagedAttention alone");
 }
 void export_as(ExportContext& c, const ops::PagedAttention&) {
   c.unsupported("ONNX has it together with the storing of keys and values alone (com.microsoft.PagedAttention)");

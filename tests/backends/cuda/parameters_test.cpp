@@ -24,6 +24,7 @@
 #include "backends/cuda/device/group_columns_parameters.h"
 #include "backends/cuda/device/pad_parameters.h"
 #include "backends/cuda/device/paged_parameters.h"
+#include "backends/cuda/device/paged_update_parameters.h"
 #include "backends/cuda/device/pool_parameters.h"
 #include "backends/cuda/device/recurrent_parameters.h"
 #include "backends/cuda/device/reduce_parameters.h"
@@ -148,7 +149,8 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
       OF(ReduceShape) + OF(ReduceParameters<3>) + OF(ReduceSources<3>) + OF(ReduceBehind<3>) + OF(ReduceNothingBehind) +
       OF(ArgReduceParameters) + OF(RecurrentParameters) + OF(RotaryTable) + OF(RotaryParameters) + OF(TopKParameters) +
       OF(TopKMergeParameters) + OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>) +
-      OF(ExpandParameters) + OF(WeightOnlyParameters) + OF(PagedStoreParameters) + OF(PagedParameters);
+      OF(ExpandParameters) + OF(WeightOnlyParameters) + OF(PagedStoreParameters) + OF(PagedParameters) +
+      OF(PagedUpdateParameters);
   for (const std::string& name : shared_structs(sources()))
     EXPECT_TRUE(std::regex_search(assertions, std::regex("sizeof\\(" + name + "\\b"))) << name << " is not among them";
 
@@ -178,7 +180,8 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
                                         device::top_k_parameters_h,
                                         device::attention_parameters_h,
                                         device::weight_only_parameters_h,
-                                        device::paged_parameters_h});
+                                        device::paged_parameters_h,
+                                        device::paged_update_parameters_h});
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
   const std::string kernel = "extern \"C\" __global__ void nothing() {}\n";

@@ -58,8 +58,8 @@ TEST(SizedKernel, TakesTheNearestByTheRatioOfItsOwnSizes) {
 
 TEST(SizedKernel, SeveralSizesCountTogether) {
   const Kernels kernels = {std::make_shared<NotedKernel>(), std::make_shared<NotedKernel>()};
-  const auto kernel = make_sized_kernel({{{{"h", 10}, {"w", 10}}, kernels[0]}, {{{"h", 100}, {"w", 10}}, kernels[1]}},
-                                        {"h", "w"});
+  const auto kernel =
+      make_sized_kernel({{{{"h", 10}, {"w", 10}}, kernels[0]}, {{{"h", 100}, {"w", 10}}, kernels[1]}}, {"h", "w"});
   EXPECT_EQ(taken(*kernel, kernels, {{"h", 20}, {"w", 1000}}), 0U);
   EXPECT_EQ(taken(*kernel, kernels, {{"h", 50}, {"w", 1}}), 1U);
 }

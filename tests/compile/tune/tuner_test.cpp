@@ -119,9 +119,8 @@ class SizedBackend final : public BusyBackend {
     std::vector<Tactic> list = BusyBackend::tactics(region);
     list[0].estimated_seconds = 1e-6 * elements_at_optimum(region, region.node.outputs[0]);
     list[1].estimated_seconds = 300e-6;
-    std::stable_sort(list.begin(), list.end(), [](const Tactic& a, const Tactic& b) {
-      return a.estimated_seconds < b.estimated_seconds;
-    });
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Tactic& a, const Tactic& b) { return a.estimated_seconds < b.estimated_seconds; });
     return list;
   }
   std::shared_ptr<const Kernel> compile(const RegionView& region, const Tactic& tactic,
@@ -146,8 +145,8 @@ TEST(Tuner, ProfilesHaveTacticsOfTheirOwn) {
     TuneOptions locked = mode(Tuning::locked);
     locked.lock = LockFile{};
     locked.lock->layers = tuner.lock_layers(t.graph, {{"n", 4}}, decisions);
-    const auto again = Tuner(backend, t.pool, locked, {}).choose(t.graph, {{{"n", 4}}, {{"n", 8}}, {{"n", 400}}},
-                                                                Deviation::none);
+    const auto again =
+        Tuner(backend, t.pool, locked, {}).choose(t.graph, {{{"n", 4}}, {{"n", 8}}, {{"n", 400}}}, Deviation::none);
     for (size_t n = 0; n < decisions.size(); ++n) EXPECT_EQ(again[n].choice(), decisions[n].choice()) << n;
   }
 }
