@@ -154,7 +154,7 @@ void Tuner::share_time(std::vector<Layer>& layers, Deviation most) const {
   for (const Layer& layer : layers)
     if (!layer.problem.empty() && !all_known(layer)) problems.insert(layer.problem);
   if (problems.empty() || backend_.device().id == DeviceId::host) return;
-  const double kernels = std::max(options_.seconds - seconds_, 0.0) * backend_.device().cores / seconds_to_compile;
+  const double kernels = std::max(until_ - seconds_, 0.0) * backend_.device().cores / seconds_to_compile;
   const double of_each = std::clamp(kernels / static_cast<double>(problems.size()), double{least_candidates_on_device},
                                     double{most_candidates_on_device});
   for (Layer& layer : layers) {
@@ -204,7 +204,7 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
         {{graph, node, symbols}, is_chain(node) ? std::vector<const Tactic*>() : problem.layer->candidates});
   }
   constexpr double very_long = 1e6;
-  const auto left = std::chrono::duration<double>(std::clamp(options_.seconds - before, 0.0, very_long));
+  const auto left = std::chrono::duration<double>(std::clamp(until_ - before, 0.0, very_long));
   CompileAhead compiled(backend_, std::move(entries), pool_.size(),
                         start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(left),
                         options_.cancellation);
@@ -272,9 +272,19 @@ std::vector<TacticDecision> Tuner::choose(const Graph& graph, const std::vector<
     model_ = model_bytes(graph, symbols);
     place_ = machine_text(backend_.device(), pool_.size()) + ", " + cache_class(backend_, model_);
   }
+  const size_t profiles = std::max<size_t>(optima.size(), 1);
+  take_share(profiles);
   std::vector<TacticDecision> decisions = choose_layers(graph, symbols, most);
-  for (size_t p = 1; p < optima.size(); ++p) choose_further(graph, assume_sizes(graph, optima[p]), most, p, decisions);
+  for (size_t p = 1; p < profiles; ++p) {
+    take_share(profiles - p);
+    choose_further(graph, assume_sizes(graph, optima[p]), most, p, decisions);
+  }
   return decisions;
+}
+
+// Of what is left of the time for measuring, for the first of so many profiles.
+void Tuner::take_share(size_t profiles) {
+  until_ = seconds_ + std::max(options_.seconds - seconds_, 0.0) / static_cast<double>(profiles);
 }
 
 // -1 where it was not measured.

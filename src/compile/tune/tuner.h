@@ -72,6 +72,7 @@ class Tuner {
  private:
   struct Layer;
   std::vector<TacticDecision> choose_layers(const Graph& graph, const SymbolBindings& symbols, Deviation most);
+  void take_share(size_t profiles);
   void choose_further(const Graph& graph, const SymbolBindings& symbols, Deviation most, size_t profile,
                       std::vector<TacticDecision>& decisions);
   const Tactic* fastest(const Layer& layer) const;
@@ -94,6 +95,7 @@ class Tuner {
   std::string place_;  // where the cache has its times: machine, threads, how cold the model leaves its weights
   std::set<std::string> tried_;  // contests that were held, or need not be
   double seconds_ = 0;           // spent measuring
+  double until_ = 0;             // so long the profile in hand may take
   TuneCounts counts_;
 };
 

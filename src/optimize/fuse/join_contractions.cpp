@@ -114,10 +114,9 @@ class Joiner {
     return Candidate{m, real, hindrance(m)};
   }
 
-  // A product with weights of few bits of rows that are rounded to bytes, which is then done once.
+  // A product with weights of few bits. Rows that are rounded to bytes are so once then.
   std::optional<Candidate> as_candidate_of_steps(int32_t n) const {
     const Node& anchor = node(n);
-    if (anchor.op.as<ops::WeightOnlyMatMul>()->rounded_block == 0) return std::nullopt;
     ParallelContraction m{n, anchor.inputs[1], no_value, {}, 0, 0};
     m.scale = anchor.inputs[2];
     m.zero = anchor.inputs.size() > 3 ? anchor.inputs[3] : no_value;
@@ -218,6 +217,9 @@ class Joiner {
 
   // Whether pointwise operators alone read the two, and what they compute leaves one result.
   bool meet(const Candidate& a, const Candidate& b) const {
+    // The epilogue of one takes the other's result: that is two kernels, too, where nothing is rounded for both.
+    const auto* of_steps = node(a.member.node).op.as<ops::WeightOnlyMatMul>();
+    if (of_steps && of_steps->rounded_block == 0) return false;
     if (depth_of(a) < least_depth_to_meet || graph_.type(a.biased) != graph_.type(b.biased)) return false;
     std::map<ValueId, size_t> open;  // readers that are not inside
     std::set<int32_t> waiting;

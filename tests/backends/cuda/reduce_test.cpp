@@ -192,5 +192,18 @@ TEST(CudaReduce, IndicesOfExtremes) {
           }
 }
 
+// Whose blocks leave what they found to be merged.
+TEST(CudaReduce, IndicesOfExtremesOfLongRows) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const bool last : {false, true})
+    for (const DType dtype : {DType::f32, DType::f16, DType::f64, DType::i8})
+      for (const Dims& dims : {Dims{1, 128256}, Dims{3, 100003}}) {
+        Tensor in = random_tensor(random, dtype, dims);  // of i8 with many that are equal
+        if (dtype == DType::f16 && last) in = with(in, random, {nan, nan, infinity});
+        NodeTest(ops::ArgReduce{true, 1, true, last}, {in}, "cuda_arg_reduce").check();
+      }
+}
+
 }  // namespace
 }  // namespace camshaft::cuda::reduce_test

@@ -175,12 +175,16 @@ constexpr bool largest = {}, select_last = {};
                      reduce_threads, device_type(dtype), computing_type(dtype), op.largest, op.select_last) +
          std::string(device::arg_reduce_cuh) +
          fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) arg_reduce(const __grid_constant__ ArgReduceParameters shape, const Element* in, i64* out) {{
+extern "C" __global__ void __launch_bounds__({}) arg_reduce(const __grid_constant__ ArgReduceParameters shape, const Element* in, i64* out, Extreme* partial) {{
   take_turn();
-  arg_extreme(shape, in, out);
+  arg_extreme(shape, in, out, partial);
+}}
+extern "C" __global__ void __launch_bounds__({}) arg_merge(const __grid_constant__ ArgReduceParameters shape, const Element* in, i64* out, Extreme* partial) {{
+  take_turn();
+  merge_extremes(shape, partial, out);
 }}
 )",
-                     reduce_threads);
+                     reduce_threads, reduce_threads);
 }
 
 }  // namespace camshaft::cuda

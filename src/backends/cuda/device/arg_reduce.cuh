@@ -21,7 +21,9 @@ __device__ __forceinline__ Extreme better(const Extreme& a, const Extreme& b) {
   return (a.value > b.value) == largest ? a : b;
 }
 
-__device__ __forceinline__ void arg_extreme(const ArgReduceParameters& shape, const Element* in, i64* out) {
+// Of a row that several blocks share, each leaves what it found in `partial`: merge_extremes() does the rest.
+__device__ __forceinline__ void arg_extreme(const ArgReduceParameters& shape, const Element* in, i64* out,
+                                            Extreme* partial) {
   __shared__ Extreme scratch[most_warps];
   const u32 lane = threadIdx.x % shape.lanes;
   const u32 row = blockIdx.x * (blockDim.x / shape.lanes) + threadIdx.x / shape.lanes;
@@ -30,18 +32,35 @@ __device__ __forceinline__ void arg_extreme(const ArgReduceParameters& shape, co
     const u32 group = divide(row, shape.inner), inner = shape.inner.value;
     const Element* first = in + (u64(group) * shape.length * inner + (row - group * inner));
     const auto take = [&](Element x, u32 at) { best = better(best, {widen(x), at}); };
-    // Sixteen are asked for before the first one is looked at: a row of 128,256 that a block had alone took 60 us by fours.
+    // Sixteen are asked for before the first one is looked at: a row of 128,256 that a block had alone took 60 us by fours,
+    // and 27 so; several blocks share it.
     constexpr u32 together = 16;
-    u32 at = lane;
-    for (; at + (together - 1) * shape.lanes < shape.length; at += together * shape.lanes) {
+    u32 at = blockIdx.y * shape.part + lane;
+    const u32 end = shape.length - blockIdx.y * shape.part > shape.part ? (blockIdx.y + 1) * shape.part : shape.length;
+    for (; at + (together - 1) * shape.lanes < end; at += together * shape.lanes) {
       Element several[together];
 #pragma unroll
       for (u32 i = 0; i < together; ++i) several[i] = first[u64(at + i * shape.lanes) * inner];
 #pragma unroll
       for (u32 i = 0; i < together; ++i) take(several[i], at + i * shape.lanes);
     }
-    for (; at < shape.length; at += shape.lanes) take(first[u64(at) * inner], at);
+    for (; at < end; at += shape.lanes) take(first[u64(at) * inner], at);
   }
   best = combine_group(best, shape.lanes, scratch, [](const Extreme& a, const Extreme& b) { return better(a, b); });
+  if (row >= shape.rows || lane != 0) return;
+  if (shape.splits == 1)
+    out[row] = i64(best.index);
+  else
+    partial[u64(row) * shape.splits + blockIdx.y] = best;
+}
+
+/// A warp a row.
+__device__ __forceinline__ void merge_extremes(const ArgReduceParameters& shape, const Extreme* partial, i64* out) {
+  __shared__ Extreme scratch[most_warps];
+  const u32 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+  Extreme best = {Wide(0), no_index};
+  if (row < shape.rows)
+    for (u32 s = lane; s < shape.splits; s += 32) best = better(best, partial[u64(row) * shape.splits + s]);
+  best = combine_group(best, 32, scratch, [](const Extreme& a, const Extreme& b) { return better(a, b); });
   if (row < shape.rows && lane == 0) out[row] = i64(best.index);
 }

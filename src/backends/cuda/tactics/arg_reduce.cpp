@@ -1,4 +1,6 @@
 // Indices of extremes on a GPU.
+#include <algorithm>
+
 #include "backends/cuda/codegen/reduce_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
 #include "backends/cuda/device/arg_reduce_parameters.h"
@@ -6,6 +8,7 @@
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/row_launch.h"
+#include "base/divide_up.h"
 #include "compile/optimum.h"
 
 namespace camshaft::cuda {
@@ -13,9 +16,12 @@ namespace camshaft::cuda {
 namespace {
 
 struct ArgReduceKernel {
-  std::shared_ptr<const Device> device;  // outlives the function
-  Function function;
+  std::shared_ptr<const Device> device;  // outlives the functions
+  Function function, merge;
 };
+
+// An element of up to 8 bytes and its place, as the device lays them out.
+constexpr size_t extreme_bytes = 16;
 
 class ArgReduceLaunch final : public Launch {
  public:
@@ -37,14 +43,34 @@ class ArgReduceLaunch final : public Launch {
     shape_.lanes = launch.lanes;
     shape_.inner = Divisor(narrow(inner));
     size_ = launch.size;
+    // Elements of each thread of a part: what is asked for at once, twice.
+    constexpr int64_t least = 32, most_splits = 64;
+    const int64_t multiprocessors = kernel.device->facts().multiprocessors, blocks = int64_t{size_.blocks};
+    int64_t splits = 1;
+    if (shape_.lanes == size_.threads && blocks < multiprocessors)
+      splits =
+          std::min({divide_up(length, least * size_.threads), divide_up(2 * multiprocessors, blocks), most_splits});
+    shape_.part = narrow(divide_up(length, splits));
+    shape_.splits = narrow(divide_up(length, int64_t{shape_.part}));
+    size_.blocks_y = shape_.splits;
+  }
+
+  size_t workspace_bytes() const override {
+    return shape_.splits == 1 ? 0 : size_t{shape_.rows} * shape_.splits * extreme_bytes;
   }
 
   void run(const LaunchArguments& arguments) override {
     if (shape_.rows == 0) return;
     const auto* in = arguments.inputs[0];
     auto* out = arguments.outputs[0];
-    void* parameters[] = {&shape_, &in, &out};
+    std::byte* partial = arguments.workspace;
+    void* parameters[] = {&shape_, &in, &out, &partial};
     kernel_.function.launch(stream_of(arguments), size_, parameters);
+    if (shape_.splits == 1) return;
+    constexpr unsigned rows_of_block = reduce_threads / 32;
+    kernel_.merge.launch(stream_of(arguments),
+                         {.blocks = (shape_.rows + rows_of_block - 1) / rows_of_block, .threads = reduce_threads},
+                         parameters);
   }
 
  private:
@@ -63,7 +89,7 @@ std::shared_ptr<const Kernel> compile_arg_reduce(const RegionView& region, const
   const auto& op = *region.node.op.as<ops::ArgReduce>();
   const Module module =
       workshop.module("arg_reduce", arg_reduce_text(op, region.graph.type(region.node.inputs[0]).dtype));
-  const ArgReduceKernel kernel{workshop.device(), module.function("arg_reduce")};
+  const ArgReduceKernel kernel{workshop.device(), module.function("arg_reduce"), module.function("arg_merge")};
   return device_kernel(
       [op, kernel](const KernelShapes& shapes) { return std::make_unique<ArgReduceLaunch>(op, kernel, shapes); });
 }
