@@ -22,8 +22,8 @@ namespace camshaft {
 /// What is stored. The plan is not: it is laid out again from the graph and the recorded tactics when the file is
 /// loaded (a few milliseconds), so nothing in a file is ever trusted as an address or a size.
 struct EngineFile {
-  std::string device_kind;           ///< "cpu", …
-  Graph graph;                       ///< optimised, with regions
+  std::string device_kind;            ///< "cpu", …
+  Graph graph;                        ///< optimised, with regions
   std::vector<TacticChoice> tactics;  ///< of each node
   std::shared_ptr<PackedConstants> packed;
   std::vector<Profile> profiles;

@@ -58,9 +58,9 @@ flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, 
 
 }  // namespace
 
-flatbuffers::Offset<format::Graph> encode_graph(Builder& b, const Graph& graph, const std::vector<TacticChoice>* tactics,
-                                                const std::vector<Keep>* keep, const StoreBytes& store,
-                                                ProvenanceEncoder& provenances) {
+flatbuffers::Offset<format::Graph> encode_graph(Builder& b, const Graph& graph,
+                                                const std::vector<TacticChoice>* tactics, const std::vector<Keep>* keep,
+                                                const StoreBytes& store, ProvenanceEncoder& provenances) {
   std::vector<flatbuffers::Offset<format::Value>> values;
   for (size_t v = 0; v < graph.values.size(); ++v)
     values.push_back(

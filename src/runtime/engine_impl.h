@@ -23,7 +23,7 @@ namespace camshaft {
 /// An engine with one set of weights. Nothing of it changes once it is made.
 struct Engine::Impl {
   std::shared_ptr<const Backend> backend;
-  Graph graph;                       ///< optimised, with regions
+  Graph graph;                        ///< optimised, with regions
   std::vector<TacticChoice> tactics;  ///< of each node of the graph; empty for views
   std::shared_ptr<PackedConstants> packed;
   Plan plan;

@@ -240,5 +240,42 @@ TEST(VerifyEngine, WhatOnlyAmplifiedRoundingExplainsIsNoLayersFault) {
   EXPECT_NE(wrong.layers.culprit.find("layer 'y'"), std::string::npos) << wrong.layers.culprit;
 }
 
+// An engine that is right on some sizes and wrong on numbers that others have.
+TEST(VerifyEngine, FurtherInputsAreJudgedWhileThereIsTime) {
+  const TemporaryFolder folder;
+  const auto model = [&](const std::string& name, float most) {
+    const std::string path = folder.file(name);
+    const GraphWriter graph = GraphWriter()
+                                  .input("x", DType::f32, {any_dim})
+                                  .output("y", DType::f32, {any_dim})
+                                  .initializer(TensorWriter("least", {}, std::vector<float>{0}))
+                                  .initializer(TensorWriter("most", {}, std::vector<float>{most}))
+                                  .node("Clip", {"x", "least", "most"}, {"y"});
+    std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+    return path;
+  };
+  const Graph graph = onnx::import_model(model("right.onnx", 100)).graph;
+  BuildOptions unverified;
+  unverified.verify = false;
+  const Engine engine = Builder(unverified).build(model("wrong.onnx", 6));
+  ThreadPool pool(1);
+  VerifyOptions options;
+  options.inputs["x"] = Tensor::of<float>(DType::f32, {3}, {1, 5, -2});
+  EXPECT_TRUE(verify_engine(graph, engine, options, pool).passed);
+  options.further_inputs.push_back({{"x", Tensor::of<float>(DType::f32, {2}, {4, 2})}});
+  VerifyResult result = verify_engine(graph, engine, options, pool);
+  EXPECT_TRUE(result.passed);
+  EXPECT_EQ(result.samples.size(), 2U);
+  options.further_inputs.push_back({{"x", Tensor::of<float>(DType::f32, {4}, {4, 2, 10, 1})}});
+  EXPECT_FALSE(verify_engine(graph, engine, options, pool).passed);
+  options.seconds = 0;
+  result = verify_engine(graph, engine, options, pool);
+  EXPECT_TRUE(result.passed);
+  EXPECT_EQ(result.left_out.size(), 2U) << "there was no time for them, and that is said";
+  options.seconds = 10;
+  options.further_inputs[1]["z"] = options.inputs["x"];
+  EXPECT_THROW(verify_engine(graph, engine, options, pool), Error) << "there is no such input";
+}
+
 }  // namespace
 }  // namespace camshaft::verify_engine_test

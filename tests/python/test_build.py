@@ -1,5 +1,6 @@
 """Building, calibrating and rewriting models from Python."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -218,6 +219,33 @@ def test_layers_as_a_graph_and_by_time(tmp_path):
         assert sum(span["seconds"] for span in run["layers"]) <= run["seconds"]
     with pytest.raises(module.InvalidArgumentError, match="-1 runs to keep"):
         profiler.keep_runs(-1)
+
+
+def test_several_sets_of_inputs(model, tmp_path):
+    engine = module.build(model, inputs=[feed(2), feed(5, seed=1)], tuning="heuristic")
+    assert len(engine.report["samples"]) == 2
+    engine = module.build(model, inputs=[feed(2), feed(5)], tuning="heuristic", verify_seconds=0)
+    assert len(engine.report["samples"]) == 1
+    assert engine.report["not_verified"] == ["further inputs 1: no time left of 0 s"]
+    for i, batch in enumerate((2, 5)):
+        np.savez(tmp_path / f"{i}.npz", **feed(batch))
+    report = json.loads(
+        camshaft(
+            "build",
+            model,
+            "-o",
+            tmp_path / "e",
+            "--json",
+            "--inputs",
+            tmp_path / "0.npz",
+            "--inputs",
+            tmp_path / "1.npz",
+        ).stdout
+    )
+    assert len(report["samples"]) == 2
+    given = ("--inputs", tmp_path / "0.npz", "--inputs", tmp_path / "1.npz")
+    done = camshaft("verify", model, *given, check=False)
+    assert done.returncode == 2 and "one file of inputs" in done.stderr
 
 
 def test_progress(model):

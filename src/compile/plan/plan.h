@@ -47,10 +47,10 @@ struct PlanStep {
   std::string op;     ///< operator or region kind, for reports
   std::string tactic;
   std::vector<std::string> further_tactics;  ///< see TacticChoice
-  Deviation deviation = Deviation::none;  ///< of its tactic
-  bool moves_steps = false;               ///< its tactic does, see moved_by_steps
-  bool is_invariant = false;              ///< see find_invariant_steps()
-  DeviceId device = DeviceId::host;       ///< that runs it, and has its operands; of a copy the GPU whose work it is
+  Deviation deviation = Deviation::none;     ///< of its tactic
+  bool moves_steps = false;                  ///< its tactic does, see moved_by_steps
+  bool is_invariant = false;                 ///< see find_invariant_steps()
+  DeviceId device = DeviceId::host;          ///< that runs it, and has its operands; of a copy the GPU whose work it is
   std::shared_ptr<const Kernel> kernel;
   std::vector<int32_t> inputs;  ///< indices of plan values; -1 for omitted
   std::vector<int32_t> outputs;
