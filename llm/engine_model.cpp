@@ -25,16 +25,37 @@ const TensorInfo& named(const std::vector<TensorInfo>& infos, const std::string&
   return *found;
 }
 
-// Of keys or values: the sizes behind the first, which is the number of blocks.
+// What each layer keeps from step to step; scales where the caches have 8 bits.
+constexpr const char* kinds[] = {"key_cache", "value_cache", "key_scales", "value_scales"};
+
+bool is_of_scales(const std::string& name) {
+  return name.find("_scales.") != std::string::npos;
+}
+
+// Of one of these: the sizes behind the first, which is the number of blocks.
 Dims block_dims(const TensorInfo& cache) {
   Dims dims = cache.dims;
-  if (dims.size() != 4 || dims[0] >= 0 ||
+  const bool has_scales = is_of_scales(cache.name);
+  if (dims.size() != (has_scales ? 3 : 4) || dims[0] >= 0 ||
       std::ranges::any_of(dims.begin() + 1, dims.end(), [](int64_t d) { return d < 1; }))
-    refuse_engine("its input " + cache.name + " is " + cache.type +
-                  ", which should be [blocks, block_size, kv_heads, head_size] "
-                  "with the first size open");
+    refuse_engine("its input " + cache.name + " is " + cache.type + ", which should be [blocks, block_size, kv_heads" +
+                  (has_scales ? "]" : ", head_size]") + " with the first size open");
   dims.erase(dims.begin());
   return dims;
+}
+
+// The inputs of a layer that it keeps.
+std::vector<const TensorInfo*> kept_by(const Engine& engine, int32_t layer) {
+  std::vector<const TensorInfo*> kept;
+  const std::string number = "." + std::to_string(layer);
+  for (const char* kind : kinds) {
+    const std::string name = kind + number;
+    if (const auto found = std::ranges::find(engine.inputs(), name, &TensorInfo::name); found != engine.inputs().end())
+      kept.push_back(&*found);
+    else if (!is_of_scales(name))
+      refuse_engine("it has no input " + name);
+  }
+  return kept;
 }
 
 size_t block_bytes(const TensorInfo& cache) {
@@ -53,13 +74,13 @@ ContextOptions options_of(int threads) {
 
 EngineModel::Cache EngineModel::cache_of(const Engine& engine) {
   Cache cache;
-  for (const TensorInfo& input : engine.inputs()) {
-    if (input.name.rfind("key_cache.", 0) != 0) continue;
-    const TensorInfo& values = named(engine.inputs(), "value_cache." + input.name.substr(10), "input");
-    cache.block_bytes += block_bytes(input) + block_bytes(values);
-    cache.block_size = static_cast<int32_t>(block_dims(input)[0]);
-    ++cache.layers;
-  }
+  for (const TensorInfo& input : engine.inputs())
+    if (input.name.rfind("key_cache.", 0) == 0) ++cache.layers;
+  for (int32_t layer = 0; layer < cache.layers; ++layer)
+    for (const TensorInfo* kept : kept_by(engine, layer)) {
+      cache.block_bytes += block_bytes(*kept);
+      cache.block_size = static_cast<int32_t>(block_dims(*kept)[0]);
+    }
   if (cache.layers == 0) refuse_engine("it has no input key_cache.0");
   return cache;
 }
@@ -83,10 +104,10 @@ EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads)
   };
   has_likeliest_ = has_output("likeliest", DType::i64) && has_output("largest", DType::f32);
   for (int32_t layer = 0; layer < cache.layers; ++layer) {
-    for (const char* kind : {"key", "value"}) {
-      const std::string number = std::to_string(layer), input = kind + std::string("_cache.") + number;
-      const TensorInfo& info = named(engine.inputs(), input, "input");
-      const TensorInfo& output = named(engine.outputs(), kind + std::string("_cache_out.") + number, "output");
+    for (const TensorInfo* kept : kept_by(engine, layer)) {
+      const TensorInfo& info = *kept;
+      const std::string input = info.name, kind = input.substr(0, input.find('.'));
+      const TensorInfo& output = named(engine.outputs(), kind + "_out." + std::to_string(layer), "output");
       if (output.aliased_input != input)
         refuse_engine("its output " + output.name + " does not update " + input + " in place");
       Dims dims = block_dims(info);

@@ -14,8 +14,9 @@ namespace camshaft::llm {
 
 /// Binds a step's inputs by their names: input_ids, positions, cumulative_sequence_length, past_seqlens, block_table,
 /// logits_indices, and key_cache.I and value_cache.I of each layer, which key_cache_out.I and value_cache_out.I update
-/// in place; the outputs are logits and, where the engine has them, likeliest, the ArgMax of each row, and largest, its
-/// logit. Sizes that come again are bound as they were. On a GPU caches stay there, and logits that nobody reads.
+/// in place, as key_scales_out.I and value_scales_out.I do the scales of caches of 8 bits; the outputs are logits and,
+/// where the engine has them, likeliest, the ArgMax of each row, and largest, its logit. Sizes that come again are
+/// bound as they were. On a GPU caches stay there, and logits that nobody reads.
 class EngineModel : public StepModel {
  public:
   /// `threads`: of the context; 0 for one for each core. Throws Error(invalid_argument) for an engine that has not
@@ -37,7 +38,7 @@ class EngineModel : public StepModel {
   StepOutputs run(const StepInputs& inputs) override;
 
  private:
-  struct Layer {  // keys or values of one
+  struct Layer {  // keys or values of one, or their scales
     std::string input, output;
     Tensor memory;
     size_t block_bytes = 0;

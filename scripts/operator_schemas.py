@@ -51,6 +51,16 @@ TENSORRT = {
         "sampling_ratio:2 spatial_scale:1",
     ),
 }
+# Our own, of what nobody else has an operator for.
+CAMSHAFT = {
+    "PagedAttention": (
+        "query:T key:T value:T key_cache:T_CACHE value_cache:T_CACHE key_scales:tensor(float) "
+        "value_scales:tensor(float) cumulative_sequence_length:S past_seqlens:S block_table:S",
+        "output:T key_cache_out:T_CACHE value_cache_out:T_CACHE key_scales_out:tensor(float) "
+        "value_scales_out:tensor(float)",
+        "is_causal:2 kv_num_heads:2! local_window_size:2 num_heads:2! scale:1 softcap:1",
+    ),
+}
 MARKS = {"Single": "", "Optional": "?", "Variadic": "*"}
 
 
@@ -88,9 +98,10 @@ def lines():
     last, domain = None, ""
     for s in schemas():
         if domain == "" < s.domain:
-            for name, facts in TENSORRT.items():
-                quoted = ", ".join(f'"{text}"' for text in facts)
-                yield f'{{"TRT", "{name}", 1, {quoted}}},'
+            for domain, operators in (("TRT", TENSORRT), ("camshaft", CAMSHAFT)):
+                for name, facts in operators.items():
+                    quoted = ", ".join(f'"{text}"' for text in facts)
+                    yield f'{{"{domain}", "{name}", 1, {quoted}}},'
         domain = s.domain
         if s.deprecated:
             continue

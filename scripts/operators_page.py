@@ -38,6 +38,7 @@ TITLES = {
     "ai.onnx.preview": "ai.onnx.preview",
     "com.microsoft": "com.microsoft",
     "TRT": "TRT",
+    "camshaft": "camshaft",
 }
 
 

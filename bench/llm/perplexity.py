@@ -1,4 +1,4 @@
-"""What weights of few bits and a cache in f16 cost a language model: its perplexity on text that it has not seen, beside
+"""What weights and caches of few bits cost a language model: its perplexity on text that it has not seen, beside
 fp32; and how many tokens a step gives with guesses of n-grams, on text that repeats.
 
     python bench/llm/train.py build/llm/debian
@@ -25,7 +25,15 @@ import camshaft.llm
 from camshaft.llm import LLM, SamplingParams
 
 #: Weights, cache, and how much more than fp32's the perplexity may be, in percent.
-CASES = (("f32", "f32", 0.0), ("f32", "f16", 0.3), ("int8", "f16", 0.3), ("int4", "f16", 2.0))
+CASES = (
+    ("f32", "f32", 0.0),
+    ("f32", "f16", 0.3),
+    ("f32", "int8", 0.3),
+    ("f32", "fp8", 0.3),
+    ("int8", "f16", 0.3),
+    ("int8", "int8", 0.3),
+    ("int4", "f16", 2.0),
+)
 TOKENS_PER_STEP = 1.8
 
 

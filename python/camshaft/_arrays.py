@@ -87,8 +87,9 @@ class Memory:
     """Memory that a program has only the address of, on the host or on a GPU, as an array: row-major elements of a
     `dtype` ("f32", …), which stay there as long as this is used. np.from_dlpack(memory), context.set_input("x", memory)."""
 
-    def __init__(self, address: int, dtype: str, shape: Shape, device: str = "cpu") -> None:
-        """`device`: "cpu", "cuda" (the first GPU) or "cuda:1"."""
+    def __init__(self, address: int, dtype: str, shape: Shape, device: str = "cpu", owner: Any = None) -> None:
+        """`device`: "cpu", "cuda" (the first GPU) or "cuda:1". `owner`: what holds the memory, where it shall live as long."""
+        self._owner = owner
         self.address, self.dtype, self.device = int(address), dtype, str(device)
         self.shape = tuple(int(size) for size in shape)
         kind, _, number = self.device.partition(":")

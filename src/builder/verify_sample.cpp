@@ -11,6 +11,7 @@
 #include "builder/layer_error.h"
 #include "builder/local_error.h"
 #include "builder/rounded_steps.h"
+#include "optimize/precision/expand_paged_quantize.h"
 #include "optimize/precision/expand_quantization.h"
 #include "reference/evaluate.h"
 
@@ -43,6 +44,7 @@ class SampleJudge {
               ThreadPool& pool)
       : model_(model), engine_(engine), sample_(sample), rules_(rules), pool_(pool), expanded_(model) {
     // Noise moves quotients before they are rounded to steps.
+    expand_paged_quantize(expanded_, PassContext{.pool = pool});
     expand_quantization(expanded_, PassContext{.pool = pool});
     engine_noise_.emplace(expanded_, engine);
   }

@@ -176,6 +176,12 @@ ValueId ConvertContext::result_at(size_t i, Op op, Values inputs) {
   return append(std::move(op), std::move(inputs), output_name(i));
 }
 
+Values ConvertContext::results_at(const std::vector<size_t>& outputs, Op op, Values inputs) {
+  std::vector<std::string> names;
+  for (const size_t i : outputs) names.push_back(output_name(i));
+  return append_node(std::move(op), std::move(inputs), names, {});
+}
+
 Values ConvertContext::append_node(Op op, Values inputs, const std::vector<std::string>& names,
                                    std::vector<Graph> bodies) {
   try {

@@ -152,6 +152,8 @@ class ConvertContext {
   Values add_all(Op op, Values inputs, const std::vector<std::string>& names);
   /// Appends an operator that computes output i of the node, and has its name.
   ValueId result_at(size_t i, Op op, Values inputs);
+  /// … or these outputs, with several results.
+  Values results_at(const std::vector<size_t>& outputs, Op op, Values inputs);
   /// Appends an operator with all of the node's outputs, and with bodies.
   Values results(Op op, Values inputs, std::vector<Graph> bodies);
   /// The node that computes a value; null for inputs and constants. Valid until the next one is appended.

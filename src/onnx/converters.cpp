@@ -54,6 +54,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("com.microsoft", microsoft_fused_converters());
   add("com.microsoft", microsoft_other_converters());
   add("TRT", tensorrt_converters());
+  add("camshaft", camshaft_converters());
   return table;
 }
 

@@ -39,6 +39,7 @@ std::span<const Converter> microsoft_converters();                  ///< domain 
 std::span<const Converter> microsoft_fused_converters();            ///< domain com.microsoft
 std::span<const Converter> microsoft_other_converters();            ///< domain com.microsoft
 std::span<const Converter> microsoft_paged_converters();            ///< domain com.microsoft
+std::span<const Converter> camshaft_converters();                   ///< domain camshaft
 std::span<const Converter> microsoft_quantized_converters();        ///< domain com.microsoft
 std::span<const Converter> microsoft_quantized_layer_converters();  ///< domain com.microsoft
 std::span<const Converter> microsoft_string_converters();           ///< domain com.microsoft

@@ -1,4 +1,4 @@
-// PagedAttention of com.microsoft, against values computed by hand.
+// PagedAttention of com.microsoft and of camshaft, against values computed by hand.
 #include <cmath>
 
 #include "onnx/import_test_util.h"
@@ -78,6 +78,54 @@ TEST(ImportPaged, PackedRowsSlotsAndSinks) {
   expect_near(results[2], {1, 2, 1, 1}, {6, 9});
 }
 
+// Scales that all tokens share: one of the keys, and one for each channel of two heads of values.
+TEST(ImportPaged, QuantisedCachesWithScalesOfTheModel) {
+  GraphWriter graph;
+  graph.input("q", DType::f32, {"t", 8}).input("k", DType::f32, {"t", 4}).input("v", DType::f32, {"t", 4});
+  graph.input("kc", DType::i8, {"b", 2, 2, 2}).input("vc", DType::f8e4m3, {"b", 2, 2, 2});
+  graph.input("starts", DType::i32, {"n"}).input("past", DType::i32, {"s"}).input("table", DType::i32, {"s", "w"});
+  graph.input("ks", DType::f32, {1}).input("vs", DType::f32, {2, 1, 2});
+  graph.output("y", DType::f32).output("ko", DType::i8).output("vo", DType::f8e4m3);
+  graph.node("PagedAttention",
+             {"q", "k", "v", "kc", "vc", "starts", "past", "table", "", "", "", "", "", "", "ks", "vs"},
+             {"y", "ko", "vo"},
+             {attr("num_heads", 4), attr("kv_num_heads", 2), attr("scale", 1.0F), attr("k_quant_type", "PER_TENSOR"),
+              attr("v_quant_type", "PER_CHANNEL")},
+             "com.microsoft");
+  const Graph imported = import_graph(graph, 17);
+  Tensor values(DType::f8e4m3, {1, 2, 2, 2});
+  const auto results =
+      run(imported, {floats({1, 8}, {1, 0, 0, 0, 0, 0, 2, 0}), floats({1, 4}, {0.26F, -90, 1, 0}),
+                     floats({1, 4}, {1, 3, 8, 4}), Tensor(DType::i8, {1, 2, 2, 2}), values, i32({2}, {0, 1}),
+                     i32({1}, {1}), i32({1, 1}, {0}), floats({1}, {0.5F}), floats({2, 1, 2}, {1, 0.5F, 2, 0.25F})});
+  EXPECT_EQ(results[1].to_ints(), (std::vector<int64_t>{0, 0, 0, 0, 1, -128, 2, 0}));
+  EXPECT_EQ(results[2].to_doubles(), (std::vector<double>{0, 0, 0, 0, 1, 6, 4, 16}));
+  // The first key and value are 0; the second has scores of 0.5, 0, 0 and 2.
+  const double a = std::exp(0.5) / (1 + std::exp(0.5)), b = std::exp(2.0) / (1 + std::exp(2.0));
+  expect_near(results[0], {1, 8}, {a, 3 * a, 0.5, 1.5, 4, 2, 8 * b, 4 * b});
+}
+
+TEST(ImportPaged, ScalesOfTokensAndHeads) {
+  GraphWriter graph;
+  graph.input("q", DType::f32, {"t", 2}).input("k", DType::f32, {"t", 2}).input("v", DType::f32, {"t", 2});
+  for (const char* cache : {"kc", "vc"}) graph.input(cache, DType::i8, {"b", 2, 1, 2});
+  for (const char* scales : {"ks", "vs"}) graph.input(scales, DType::f32, {"b", 2, 1});
+  graph.input("starts", DType::i32, {"n"}).input("past", DType::i32, {"s"}).input("table", DType::i32, {"s", "w"});
+  graph.output("y", DType::f32).output("ko", DType::i8).output("vo", DType::i8);
+  graph.output("kso", DType::f32).output("vso", DType::f32);
+  graph.node("PagedAttention", {"q", "k", "v", "kc", "vc", "ks", "vs", "starts", "past", "table"},
+             {"y", "ko", "vo", "kso", "vso"}, {attr("num_heads", 1), attr("kv_num_heads", 1)}, "camshaft");
+  const Graph imported = import_bytes(ModelWriter().opset(17).opset(1, "camshaft").graph(graph).bytes()).graph;
+  const Tensor cache(DType::i8, {1, 2, 1, 2}), scales = floats({1, 2, 1}, {3, 3});
+  const auto results = run(imported, {floats({1, 2}, {0, 0}), floats({1, 2}, {254, 2}), floats({1, 2}, {0, -1.27F}),
+                                      cache, cache, scales, scales, i32({2}, {0, 1}), i32({1}, {0}), i32({1, 1}, {0})});
+  EXPECT_EQ(results[1].to_ints(), (std::vector<int64_t>{127, 1, 0, 0}));
+  EXPECT_EQ(results[2].to_ints(), (std::vector<int64_t>{0, -127, 0, 0}));
+  expect_near(results[3], {1, 2, 1}, {2, 3});
+  expect_near(results[4], {1, 2, 1}, {0.01, 3});
+  expect_near(results[0], {1, 2}, {0, -1.27});
+}
+
 TEST(ImportPaged, WhatIsNotThereYetIsNamed) {
   const auto error = [](std::vector<AttributeWriter> attributes) {
     const Error e = import_error(
@@ -85,7 +133,8 @@ TEST(ImportPaged, WhatIsNotThereYetIsNamed) {
     return std::string(e.what());
   };
   EXPECT_NE(error({attr("kv_cache_layout", "LATENT")}).find("LATENT"), std::string::npos);
-  EXPECT_NE(error({attr("k_quant_type", "PER_TENSOR")}).find("quantised cache"), std::string::npos);
+  EXPECT_NE(error({attr("k_quant_type", "PER_TENSOR")}).find("these alone, are quantised"), std::string::npos);
+  EXPECT_NE(error({attr("v_quant_type", "PER_TOKEN")}).find("PER_TOKEN"), std::string::npos);
   EXPECT_NE(error({attr("k_cache_dtype", "int4")}).find("int4"), std::string::npos);
 }
 

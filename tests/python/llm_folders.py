@@ -2,6 +2,7 @@
 
 import json
 
+import ml_dtypes
 import numpy as np
 from safetensors.numpy import save_file
 
@@ -125,6 +126,23 @@ def llama_logits(config, tensors, ids):
     return norm(x, "model.norm.weight") @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
 
 
+def _empty_caches(shape, cache_type):
+    """A cache, and its scales where it has some, of which nobody may read anything."""
+    if cache_type in ("f16", "f32"):
+        return [np.full(shape, np.nan, {"f16": np.float16, "f32": np.float32}[cache_type])]
+    codes = np.full(shape, 0x7F, np.uint8).view(np.int8 if cache_type == "int8" else ml_dtypes.float8_e4m3fn)
+    return [codes, np.full(shape[:3], np.nan, np.float32)]
+
+
+def as_given(array):
+    """NumPy exports no floats of 8 bits."""
+    if array.dtype != ml_dtypes.float8_e4m3fn:
+        return array
+    import camshaft  # which those who only write folders may not have
+
+    return camshaft.Memory(array.ctypes.data, "f8e4m3", array.shape, owner=array)
+
+
 class PagedDecoder:
     """Runs an engine on steps of several sequences: blocks of the cache are given out as they are needed, in any order."""
 
@@ -132,18 +150,17 @@ class PagedDecoder:
         self._context = engine.create_context()
         self._size = description["block_size"]
         shape = (blocks, self._size, description["kv_heads"], description["head_size"])
-        dtype = {"f16": np.float16, "f32": np.float32}[description["cache_type"]]
         self._free = np.random.default_rng(seed).permutation(blocks).tolist()
         self._rows, self._lengths = {}, {}
-        self._caches = {
-            f"{kind}_cache.{i}": np.full(shape, np.nan, dtype)
-            for i in range(description["layers"])
-            for kind in ("key", "value")
-        }
+        self.caches = {}
+        for i in range(description["layers"]):
+            for kind in ("key", "value"):
+                self.caches[f"{kind}_cache.{i}"], *scales = _empty_caches(shape, description["cache_type"])
+                self.caches.update({f"{kind}_scales.{i}": made for made in scales})
         for info in engine.outputs:  # which are updated in place
             if info.aliased_input:
-                self._context.bind_output(info.name, self._caches[info.aliased_input])
-        assert sum(bool(info.aliased_input) for info in engine.outputs) == len(self._caches)
+                self._context.bind_output(info.name, as_given(self.caches[info.aliased_input]))
+        assert sum(bool(info.aliased_input) for info in engine.outputs) == len(self.caches)
 
     def step(self, new, padding=0):
         """new: {sequence: its next tokens}. The logits of all these tokens, by sequence."""
@@ -165,6 +182,7 @@ class PagedDecoder:
             "block_table": np.array(table),
             "logits_indices": np.arange(sum(lengths)),
         }
-        outputs = self._context.run({**{name: a.astype(np.int32) for name, a in step.items()}, **self._caches})
+        caches = {name: as_given(cache) for name, cache in self.caches.items()}
+        outputs = self._context.run({**{name: a.astype(np.int32) for name, a in step.items()}, **caches})
         logits = np.array(outputs["logits"])
         return dict(zip(new, np.split(logits, np.cumsum(lengths)[:-1])))

@@ -3,6 +3,7 @@
 import math
 
 import camshaft
+import ml_dtypes
 import numpy as np
 
 LAYERS, HEADS, KV_HEADS, SIZE, BLOCK = 2, 4, 2, 8, 4
@@ -22,8 +23,8 @@ def weights_of(vocabulary, seed=0):
     return weights
 
 
-def engine_of(weights, finds_likeliest=False, **options):
-    """By the inputs and outputs that language models' engines have."""
+def engine_of(weights, finds_likeliest=False, cache="f32", **options):
+    """By the inputs and outputs that language models' engines have. cache: f32, or i8 or f8e4m3 with scales."""
     net = camshaft.Network()
     ids, positions = net.input("input_ids", "i32", ["tokens"]), net.input("positions", "i32", ["tokens"])
     starts = net.input("cumulative_sequence_length", "i32", ["boundaries"])
@@ -31,19 +32,22 @@ def engine_of(weights, finds_likeliest=False, **options):
     table = net.input("block_table", "i32", ["sequences", "table_width"])
     wanted = net.input("logits_indices", "i32", ["rows"])
     shape = ["blocks", BLOCK, KV_HEADS, SIZE]
-    caches = [
-        (net.input(f"key_cache.{i}", "f32", shape), net.input(f"value_cache.{i}", "f32", shape)) for i in range(LAYERS)
-    ]
+    kinds = _kinds(cache)
+    caches = [[net.input(f"{kind}.{i}", *_state(kind, cache, shape)) for kind in kinds] for i in range(LAYERS)]
+    operators = net.microsoft if cache == "f32" else net.domain("camshaft")
     angle = net.Mul(net.Unsqueeze(net.Cast(positions, to="f32"), np.array([1])), _frequencies())
     x = net.Gather(weights["embedding"], ids)
     x = net.Add(x, net.Concat(net.Sin(angle), net.Cos(angle), axis=1))
     for layer in range(LAYERS):
         query, key, value = (net.MatMul(x, weights[f"{kind}{layer}"]) for kind in "qkv")
-        attended, keys, values = net.microsoft.PagedAttention(
-            query, key, value, *caches[layer], starts, past, table, num_heads=HEADS, kv_num_heads=KV_HEADS, outputs=3
+        attended, *kept = operators.PagedAttention(
+            *(query, key, value, *caches[layer], starts, past, table),
+            num_heads=HEADS,
+            kv_num_heads=KV_HEADS,
+            outputs=1 + len(kinds),
         )
-        net.output(keys, f"key_cache_out.{layer}")
-        net.output(values, f"value_cache_out.{layer}")
+        for kind, value in zip(kinds, kept):
+            net.output(value, f"{kind}_out.{layer}")
         x = net.Add(x, net.MatMul(net.Tanh(attended), weights[f"o{layer}"]))
     logits = net.MatMul(net.Gather(x, wanted), weights["head"])
     net.output(logits, "logits")
@@ -51,10 +55,25 @@ def engine_of(weights, finds_likeliest=False, **options):
         likeliest = net.ArgMax(logits, axis=1, keepdims=1)
         net.output(net.Squeeze(likeliest, [1]), "likeliest")
         net.output(net.Squeeze(net.GatherElements(logits, likeliest, axis=1), [1]), "largest")
-    return camshaft.build(net, inputs=_step(), **{"tuning": "heuristic", "verify_seconds": 0.0, **options})
+    return camshaft.build(net, inputs=_step(cache), **{"tuning": "heuristic", "verify_seconds": 0.0, **options})
 
 
-def _step():
+def _kinds(cache):
+    return ("key_cache", "value_cache", *(() if cache == "f32" else ("key_scales", "value_scales")))
+
+
+def _state(kind, cache, shape):
+    """Type and shape."""
+    return ("f32", shape[:3]) if kind.endswith("scales") else (cache, shape)
+
+
+def narrow_array(x):
+    """In E4M3, which NumPy exports no arrays of."""
+    codes = x.astype(ml_dtypes.float8_e4m3fn)
+    return camshaft.Memory(codes.ctypes.data, "f8e4m3", codes.shape, owner=codes)
+
+
+def _step(cache_type):
     """Inputs to verify on: a sequence that begins, one with a past, and a token of padding."""
     cache = np.random.default_rng(1).standard_normal((5, BLOCK, KV_HEADS, SIZE), np.float32)
     step = {
@@ -66,7 +85,9 @@ def _step():
         "logits_indices": [2, 3],
     }
     made = {name: np.array(values, np.int32) for name, values in step.items()}
-    return made | {f"{kind}_cache.{i}": cache for kind in ("key", "value") for i in range(LAYERS)}
+    given = {"f32": cache, "i8": np.rint(cache * 40).astype(np.int8), "f8e4m3": narrow_array(cache)}
+    kept = {"cache": given[cache_type], "scales": np.full(cache.shape[:3], 1 / 40, np.float32)}
+    return made | {f"{kind}.{i}": kept[kind.split("_")[1]] for kind in _kinds(cache_type) for i in range(LAYERS)}
 
 
 def _frequencies():

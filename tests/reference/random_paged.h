@@ -24,6 +24,7 @@ struct PagedSizes {
 };
 
 /// Tokens of no sequence follow the last one now and then. Blocks that no sequence has are NaN: nothing may read them.
+/// Rows of a cache of 8 bits have scales, if not always.
 inline RandomPaged random_paged(Random& random, DType query, DType cache, const PagedSizes& sizes) {
   RandomPaged made;
   const int64_t block_size = sizes.block_size > 0 ? sizes.block_size : random.integer(1, 20);
@@ -74,6 +75,14 @@ inline RandomPaged random_paged(Random& random, DType query, DType cache, const 
     for (const int64_t block : free) ops::store_elements(cache, t.mutable_data(), block * count, 1, count, nan.data());
     return t;
   };
+  const bool has_scales = bit_width(cache) == 8 && random.integer(0, 4) != 0;
+  const auto scales_of = [&] {
+    Tensor t(DType::f32, {blocks, block_size, key_heads});
+    for (int64_t i = 0; i < t.size(); ++i) t.as_mutable<float>()[i] = static_cast<float>(random.uniform(0.01, 0.4));
+    for (const int64_t block : free)
+      std::fill_n(t.as_mutable<float>() + block * block_size * key_heads, block_size * key_heads, std::nanf(""));
+    return t;
+  };
   made.inputs = {random_tensor(random, query, {rows, made.op.heads * size}),
                  cache_of(size),
                  cache_of(value_size),
@@ -81,6 +90,11 @@ inline RandomPaged random_paged(Random& random, DType query, DType cache, const 
                  lengths,
                  table};
   if (random.integer(0, 2) == 0) made.inputs.push_back(random_tensor(random, DType::f32, {made.op.heads}));
+  if (has_scales) {
+    made.inputs.resize(ops::PagedAttention::in_key_scales);
+    made.inputs.push_back(random.integer(0, 5) ? scales_of() : Tensor());
+    made.inputs.push_back(made.inputs.back().defined() && !random.integer(0, 5) ? Tensor() : scales_of());
+  }
   return made;
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camshaft import _build as build_of_models
+from camshaft._arrays import Memory
 from camshaft._engine import Engine
 from camshaft._errors import FileError, InvalidArgumentError
 from camshaft._keywords import with_keywords_of
@@ -15,7 +16,8 @@ from camshaft._network import Network
 from camshaft._options import BuildOptions
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._folder import ENGINE, copy_tokenizer, description_of, made_folder, read_generation, write_description
-from camshaft.llm._network import network_of
+from camshaft.llm._network import SCALED_CACHES, network_of
+from camshaft.llm._optional import needed
 
 if TYPE_CHECKING:
     import numpy
@@ -67,7 +69,8 @@ def build(
     weights: what weights of products are stored as: "f32", "f16", "bf16", "int8" and "int4" in blocks of 32, or "stored", as
         the files have them. Without it f32, and "stored" of GGUF files.
     activations: what such weights of 4 and 8 bits are multiplied with on CPUs: "int8", rounded in blocks of 32, or "f32".
-    cache: what keys and values are stored as: "f16" or "f32".
+    cache: what keys and values are stored as: "f16", "f32", or in 8 bits, "int8" or "fp8" (E4M3), each head of each token
+        with a scale in f32.
     block_size: tokens in a block of the cache.
     max_length: the longest sequence, in tokens; that of config.json where it is None.
     options: of camshaft.build.
@@ -111,7 +114,7 @@ def _profile(tokens: int, sequences: int) -> Profile:
 
 def sample_step(
     decoder: Decoder, cache: str, block_size: int, seed: int = 1, new: Sequence[int] = (5, 1, 1)
-) -> dict[str, numpy.ndarray[Any, Any]]:
+) -> dict[str, Any]:
     """Inputs to verify on: so many `new` tokens of each sequence, of which the first one begins and the others have a past
     (where there is but one, it has), and a token of padding."""
     import numpy
@@ -125,7 +128,7 @@ def sample_step(
     width = int(-(-(new + past).max() // block_size))
     blocks = 1 + count * width
     positions = numpy.concatenate([past[i] + numpy.arange(new[i]) for i in range(count)] + [[0]])
-    step: dict[str, numpy.ndarray[Any, Any]] = {
+    step: dict[str, Any] = {
         "input_ids": random.integers(0, decoder.vocabulary, len(positions)).astype(numpy.int32),
         "positions": positions.astype(numpy.int32),
         "cumulative_sequence_length": starts.astype(numpy.int32),
@@ -136,6 +139,20 @@ def sample_step(
     shape = (blocks, block_size, decoder.kv_heads, decoder.head_size)
     for layer in range(len(decoder.layers)):
         for kind in ("key", "value"):
-            made = random.standard_normal(shape, numpy.float32)
-            step[f"{kind}_cache.{layer}"] = made.astype(numpy.float16 if cache == "f16" else numpy.float32)
+            made: Any = random.standard_normal(shape, numpy.float32)
+            if cache in SCALED_CACHES:
+                made, step[f"{kind}_scales.{layer}"] = _in_steps(made, cache)
+            step[f"{kind}_cache.{layer}"] = made.astype(numpy.float16) if cache == "f16" else made
     return step
+
+
+def _in_steps(x: numpy.ndarray[Any, Any], cache: str) -> tuple[Any, numpy.ndarray[Any, Any]]:
+    """In 8 bits, and the scales of rows."""
+    import numpy
+
+    scales = numpy.abs(x).max(-1) / (127 if cache == "int8" else 448)
+    steps = x / scales[..., None]
+    if cache == "int8":
+        return numpy.rint(steps).astype(numpy.int8), scales
+    codes = steps.astype(needed("ml_dtypes", "a cache in fp8").float8_e4m3fn)
+    return Memory(codes.ctypes.data, SCALED_CACHES[cache], codes.shape, owner=codes), scales  # DLPack of NumPy has none

@@ -205,8 +205,8 @@ class Parts:
         return self.linear(h, "down", layer, inner, width)
 
     def attention(
-        self, x: Value, index: int, layer: Layer, step: Step, caches: tuple[Value, Value]
-    ) -> tuple[Value, Value, Value]:
+        self, x: Value, index: int, layer: Layer, step: Step, caches: tuple[Value, ...]
+    ) -> tuple[Value, tuple[Value, ...]]:
         """The result, and the caches with what is new."""
         d = self.decoder
         query, key, value = self._heads(x, index)
@@ -214,13 +214,15 @@ class Parts:
         if layer.rope is not None:
             query = self._rotated(query, step.angles[layer.rope], layer.rope, d.heads)
             key = self._rotated(key, step.angles[layer.rope], layer.rope, d.kv_heads)
-        y, keys, values = self._paged(query, key, value, layer, step, caches)
-        return self.linear(y, "o", index, d.heads * d.head_size, d.width), keys, values
+        y, *new = self._paged(query, key, value, layer, step, caches)
+        return self.linear(y, "o", index, d.heads * d.head_size, d.width), tuple(new)
 
     def _paged(
-        self, query: Value, key: Value, value: Value, layer: Layer, step: Step, caches: tuple[Value, Value]
-    ) -> tuple[Value, Value, Value]:
-        y, keys, values = self.net.microsoft.PagedAttention(
+        self, query: Value, key: Value, value: Value, layer: Layer, step: Step, caches: tuple[Value, ...]
+    ) -> tuple[Value, ...]:
+        # Of caches with scales there is an operator of our own.
+        operators: Any = self.net.domain("camshaft") if len(caches) > 2 else self.net.microsoft
+        made: tuple[Value, ...] = operators.PagedAttention(
             query,
             key,
             value,
@@ -233,9 +235,9 @@ class Parts:
             scale=layer.scale,
             softcap=self.decoder.softcap,
             local_window_size=layer.window or -1,
-            outputs=3,
+            outputs=1 + len(caches),
         )
-        return y, keys, values
+        return made
 
     def _heads(self, x: Value, index: int) -> tuple[Value, Value, Value]:
         """Queries, keys and values: [tokens, heads · size]."""

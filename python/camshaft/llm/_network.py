@@ -29,7 +29,9 @@ from camshaft.llm._weights import Source, Weights
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
-CACHE_TYPES = ("f16", "f32")
+CACHE_TYPES = ("f16", "f32", "int8", "fp8")
+# Of those that have a scale for each head of each token, the elements.
+SCALED_CACHES = {"int8": "i8", "fp8": "f8e4m3"}
 
 
 class Import(NamedTuple):
@@ -88,8 +90,13 @@ def _add_decoder(net: Network, decoder: Decoder, parts: Parts, cache: str, block
     table = net.input("block_table", "i32", ["sequences", "table_width"])
     wanted = net.input("logits_indices", "i32", ["rows"])
     shape: list[int | str] = ["blocks", block_size, decoder.kv_heads, decoder.head_size]
+    kinds = cache_kinds(cache)
     caches = [
-        (net.input(f"key_cache.{i}", cache, shape), net.input(f"value_cache.{i}", cache, shape))
+        tuple(
+            net.input(f"{kind}.{i}", "f32" if kind.endswith("scales") else SCALED_CACHES.get(cache, cache), sizes)
+            for kind in kinds
+            for sizes in [shape[:3] if kind.endswith("scales") else shape]
+        )
         for i in range(len(decoder.layers))
     ]
 
@@ -104,7 +111,7 @@ def _add_decoder(net: Network, decoder: Decoder, parts: Parts, cache: str, block
         x = x + parts.positions(positions)
     after = []
     for index in range(len(decoder.layers)):
-        x, *new = _layer(parts, x, index, step, caches[index])
+        x, new = _layer(parts, x, index, step, caches[index])
         after.append(new)
 
     x = net.Gather(x, wanted)
@@ -116,13 +123,21 @@ def _add_decoder(net: Network, decoder: Decoder, parts: Parts, cache: str, block
     net.output(logits, "logits")
     likeliest = net.ArgMax(logits, axis=-1, keepdims=1)
     net.output(net.Squeeze(likeliest, [-1]), "likeliest")  # greedy decoding reads nothing else …
-    for index, (keys, values) in enumerate(after):
-        net.output(keys, f"key_cache_out.{index}")
-        net.output(values, f"value_cache_out.{index}")
+    for index, new in enumerate(after):
+        for kind, value in zip(kinds, new):
+            net.output(value, f"{kind}_out.{index}")
     net.output(net.Squeeze(net.GatherElements(logits, likeliest, axis=-1), [-1]), "largest")  # … but for this number
 
 
-def _layer(parts: Parts, x: Value, index: int, step: Step, caches: tuple[Value, Value]) -> tuple[Value, Value, Value]:
+def cache_kinds(cache: str) -> tuple[str, ...]:
+    """What each layer keeps from step to step, in the order of PagedAttention's inputs."""
+    kinds = ("key_cache", "value_cache")
+    return (*kinds, "key_scales", "value_scales") if cache in SCALED_CACHES else kinds
+
+
+def _layer(
+    parts: Parts, x: Value, index: int, step: Step, caches: tuple[Value, ...]
+) -> tuple[Value, tuple[Value, ...]]:
     decoder, names = parts.decoder, parts.decoder.family.names
     before, layer = decoder.family.norm_before, decoder.layers[index]
 
@@ -133,14 +148,14 @@ def _layer(parts: Parts, x: Value, index: int, step: Step, caches: tuple[Value, 
         return parts.mlp(y, index) if layer.experts is None else experts_of(parts, y, index, layer.experts)
 
     read = normed(x, "attention_norm") if before else x
-    y, keys, values = parts.attention(read, index, layer, step, caches)
+    y, new = parts.attention(read, index, layer, step, caches)
     if decoder.family.parallel:
-        return x + y + mlp(normed(x, "mlp_norm") if "mlp_norm" in names else read), keys, values
+        return x + y + mlp(normed(x, "mlp_norm") if "mlp_norm" in names else read), new
     x = x + normed(y, "attention_output_norm")
     if not before:
         x = normed(x, "attention_norm")
-        return normed(x + mlp(x), "mlp_norm"), keys, values
-    return x + normed(mlp(normed(x, "mlp_norm")), "mlp_output_norm"), keys, values
+        return normed(x + mlp(x), "mlp_norm"), new
+    return x + normed(mlp(normed(x, "mlp_norm")), "mlp_output_norm"), new
 
 
 def _logits(parts: Parts, x: Value, head: Head) -> Value:

@@ -88,6 +88,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &cumulative_tactic,
     &tensor_scatter_tactic,
     &paged_store_tactic,
+    &paged_quantize_tactic,
     &paged_attention_tactic,
     &reverse_sequence_tactic,
     &top_k_tactic,

@@ -63,6 +63,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &scatter_elements_tactic,
     &paged_store_tactic,
     &paged_update_tactic,
+    &paged_quantize_tactic,
     // windows of images
     &pool_tactic,
     &pool_indices_tactic,

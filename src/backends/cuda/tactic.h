@@ -93,6 +93,6 @@ extern const CudaTactic top_k_tactic;
 extern const CudaTactic grid_sample_tactic, col2im_tactic;
 extern const CudaTactic attention_tactic, dnn_attention_tactic, rotary_embedding_tactic, recurrent_tactic;
 extern const CudaTactic squeeze_excite_tactic;
-extern const CudaTactic paged_store_tactic, paged_attention_tactic, paged_update_tactic;
+extern const CudaTactic paged_store_tactic, paged_quantize_tactic, paged_attention_tactic, paged_update_tactic;
 
 }  // namespace camshaft::cuda

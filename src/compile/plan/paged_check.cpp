@@ -27,6 +27,15 @@ void check_paged_update(const ops::PagedUpdate& op, const KernelShapes& shapes) 
     throw Error(ErrorCode::invalid_argument, "an update of caches cannot rotate more elements than a head has");
 }
 
+void check_paged_quantize(const KernelShapes& shapes) {
+  using Op = ops::PagedQuantize;
+  const Dims &cache = shapes.inputs[Op::in_cache].dims, &scales = shapes.inputs[Op::in_scales].dims;
+  const Dims& rows = shapes.inputs[Op::in_rows].dims;
+  for (size_t d = 0; d < 3; ++d) require_equal(scales[d], cache[d], "an axis of the scales of a cache");
+  for (size_t d = 1; d < 3; ++d) require_equal(rows[d], cache[d + 1], "an axis of the rows of a cache");
+  require_equal(shapes.inputs[Op::in_slots].dims[0], rows[0], "the number of slots of a cache");
+}
+
 void check_paged_attention(const ops::PagedAttention& op, const KernelShapes& shapes) {
   using Op = ops::PagedAttention;
   const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
@@ -38,11 +47,17 @@ void check_paged_attention(const ops::PagedAttention& op, const KernelShapes& sh
   require_equal(shapes.inputs[Op::in_past].dims[0], table[0], "the number of sequences of paged_attention");
   require_equal(shapes.inputs[Op::in_starts].dims[0], table[0] + 1, "the number of starts of paged_attention");
   if (has_sinks(shapes)) require_equal(shapes.inputs[Op::in_sink].dims[0], op.heads, "the number of sinks");
+  for (const size_t i : {Op::in_key_scales, Op::in_value_scales})
+    for (size_t d = 0; has_scales(shapes, i) && d < 3; ++d)
+      require_equal(shapes.inputs[i].dims[d], keys[d], "an axis of the scales of paged_attention");
 }
 
 bool has_sinks(const KernelShapes& shapes) {
-  constexpr size_t sink = ops::PagedAttention::in_sink;
-  return shapes.inputs.size() > sink && !shapes.inputs[sink].dims.empty();
+  return has_scales(shapes, ops::PagedAttention::in_sink);
+}
+
+bool has_scales(const KernelShapes& shapes, size_t i) {
+  return shapes.inputs.size() > i && !shapes.inputs[i].dims.empty();
 }
 
 }  // namespace camshaft

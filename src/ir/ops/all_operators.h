@@ -79,8 +79,8 @@ using AllOperators = OperatorList<      //
     DynamicResize,                      //
     If, Check, Loop, Scan,              //
     Recurrent, LinearAttention,         //
-    PagedStore, PagedAttention,         //
-    PagedUpdate,                        //
+    PagedStore, PagedQuantize,          //
+    PagedAttention, PagedUpdate,        //
     TreeEnsemble, SupportVectorVote,    //
     PairwiseDistance, ScoreTransform,   //
     FindKeys,                           //

@@ -29,6 +29,22 @@ std::vector<Inferred> PagedStore::infer(const InferContext& context) const {
   return {Inferred{cache}};
 }
 
+std::vector<Inferred> PagedQuantize::infer(const InferContext& context) const {
+  const TensorType &cache = context.type(in_cache), &scales = context.type(in_scales), &rows = context.type(in_rows);
+  if (cache.shape.size() != 4 || (cache.dtype != DType::i8 && cache.dtype != DType::f8e4m3))
+    fail_rule("the cache is {}, one of i8 or f8e4m3 with 4 axes is needed", to_string(cache));
+  if (scales.shape.size() != 3 || scales.dtype != DType::f32)
+    fail_rule("the scales are {}, those of f32 with 3 axes are needed", to_string(scales));
+  if (rows.shape.size() != 3 || !is_floating(rows.dtype))
+    fail_rule("the rows are {}, floats with 3 axes are needed", to_string(rows));
+  for (size_t i = 0; i < 3; ++i) same_size(cache.shape[i], scales.shape[i], "cache and scales", i);
+  for (size_t i = 1; i < 3; ++i) same_size(cache.shape[i + 1], rows.shape[i], "cache and rows", i);
+  check_index_dtype(context.dtype(in_slots), "the slots");
+  if (context.rank(in_slots) != 1) fail_rule("the slots must have one axis, not {}", context.rank(in_slots));
+  same_size(rows.shape[0], context.shape(in_slots)[0], "rows and slots", 0);
+  return {Inferred{cache}, Inferred{scales}};
+}
+
 std::vector<Inferred> PagedAttention::infer(const InferContext& context) const {
   constexpr int64_t most_heads = int64_t{1} << 31;  // products with sizes stay in range
   if (heads < 1 || heads > most_heads) fail_rule("{} heads", heads);
@@ -40,8 +56,8 @@ std::vector<Inferred> PagedAttention::infer(const InferContext& context) const {
   for (const size_t i : {in_keys, in_values}) {
     const char* what = i == in_keys ? "the cache of keys" : "the cache of values";
     if (context.rank(i) != 4) fail_rule("{} has {} axes instead of 4", what, context.rank(i));
-    if (!is_floating(context.dtype(i)))
-      fail_rule("{} must be floating-point, not {}", what, to_string(context.dtype(i)));
+    if (!is_floating(context.dtype(i)) && context.dtype(i) != DType::i8)
+      fail_rule("{} must be floating-point or i8, not {}", what, to_string(context.dtype(i)));
     for (const size_t axis : {size_t{0}, size_t{1}, size_t{2}})
       same_size(context.shape(in_keys)[axis], context.shape(i)[axis], what, axis);
   }
@@ -58,6 +74,13 @@ std::vector<Inferred> PagedAttention::infer(const InferContext& context) const {
     if (context.rank(in_sink) != 1 || !is_floating(context.dtype(in_sink)))
       fail_rule("the sink is {}, a float for each head is needed", to_string(context.type(in_sink)));
     same_size(Dim(heads), context.shape(in_sink)[0], "the sink", 0);
+  }
+  for (const size_t i : {in_key_scales, in_value_scales}) {
+    if (!context.has(i)) continue;
+    const char* what = i == in_key_scales ? "the scales of keys" : "the scales of values";
+    if (context.rank(i) != 3 || !is_floating(context.dtype(i)))
+      fail_rule("{} are {}, a float for each row of the cache is needed", what, to_string(context.type(i)));
+    for (size_t axis = 0; axis < 3; ++axis) same_size(keys[axis], context.shape(i)[axis], what, axis);
   }
   return {{{context.dtype(in_query), {query[0], values[3] * Dim(heads)}}}};
 }

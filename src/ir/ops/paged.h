@@ -32,13 +32,34 @@ struct PagedStore {
   std::vector<Tensor> evaluate(const EvalContext&) const;
 };
 
+/// (cache[blocks, block size, heads, size], scales[blocks, block size, heads] f32, rows[count, heads, size],
+/// slots[count]) -> both caches, as PagedStore writes them, of rows in steps of a scale that each head's has: its
+/// largest magnitude, or `least` where that is less, over the largest number of the cache, which is i8 (127) or f8e4m3
+/// (448). Quotients are rounded to f32, then half to even. An infinity or a NaN makes its head's scale one.
+struct PagedQuantize {
+  static constexpr std::string_view name = "paged_quantize";
+  static constexpr Traits traits = opaque_traits;
+  enum Input : size_t { in_cache, in_scales, in_rows, in_slots };
+  /// The smallest magnitude that the largest one of a row counts as.
+  static constexpr float least = 0x1p-100F;
+  /// Of i8 or f8e4m3.
+  static constexpr float highest(DType cache) { return cache == DType::i8 ? 127.0F : 448.0F; }
+  template <class S, class V>
+  static void reflect(S&, V&&) {}
+  bool operator==(const PagedQuantize&) const = default;
+  std::vector<Inferred> infer(const InferContext&) const;
+  std::vector<Tensor> evaluate(const EvalContext&) const;
+};
+
 /// (query[tokens, heads·size], keys[blocks, block size, key heads, size], values[blocks, block size, key heads, value
-/// size], starts[sequences + 1], past[sequences], table[sequences, width], sink[heads]?) -> [tokens, heads·value size].
+/// size], starts[sequences + 1], past[sequences], table[sequences, width], sink[heads]?, key scales[blocks, block size,
+/// key heads]?, value scales[likewise]?) -> [tokens, heads·value size].
 ///
 /// Row t of the query is a token of sequence s where starts[s] <= t < starts[s + 1], at position past[s] + t -
 /// starts[s]. It sees the keys at positions 0 … of its sequence up to its own (all that the sequence has, unless
 /// `causal`), `window` of them at most. Position p lies in block table[s][p / block size]. The sink is the score of one
-/// more key, which has no value. Tokens of no sequence give 0.
+/// more key, which has no value. Tokens of no sequence give 0. Keys and values are floats or i8, each row times its
+/// scale where there are scales.
 struct PagedAttention {
   static constexpr std::string_view name = "paged_attention";
   static constexpr Traits traits{.kind = OpKind::contraction,
@@ -51,7 +72,17 @@ struct PagedAttention {
                                  .selects = Answer::no,
                                  .reads_slices = Answer::no,
                                  .strided_operands = 0};
-  enum Input : size_t { in_query, in_keys, in_values, in_starts, in_past, in_table, in_sink };
+  enum Input : size_t {
+    in_query,
+    in_keys,
+    in_values,
+    in_starts,
+    in_past,
+    in_table,
+    in_sink,
+    in_key_scales,
+    in_value_scales
+  };
   int64_t heads = 1;  ///< the key heads divide them: neighbours share a key
   double scale = 1;
   double softcap = 0;  ///< scores become softcap·tanh(score/softcap); 0: they stay

@@ -86,6 +86,7 @@ void export_as(ExportContext& c, const ops::Scan& op);
 void export_as(ExportContext& c, const ops::Recurrent& op);
 void export_as(ExportContext& c, const ops::LinearAttention& op);
 void export_as(ExportContext& c, const ops::PagedStore& op);
+void export_as(ExportContext& c, const ops::PagedQuantize& op);
 void export_as(ExportContext& c, const ops::PagedAttention& op);
 void export_as(ExportContext& c, const ops::PagedUpdate& op);
 void export_as(ExportContext& c, const ops::TreeEnsemble& op);

@@ -80,6 +80,9 @@ void export_as(ExportContext& c, const ops::PagedStore&) {
 void export_as(ExportContext& c, const ops::PagedUpdate&) {
   c.unsupported("passes make it, and ONNX has it as a part of com.microsoft.PagedAttention alone");
 }
+void export_as(ExportContext& c, const ops::PagedQuantize&) {
+  c.unsupported("ONNX has no caches whose rows have scales of their own");
+}
 void export_as(ExportContext& c, const ops::PagedAttention&) {
   c.unsupported("ONNX has it together with the storing of keys and values alone (com.microsoft.PagedAttention)");
 }

@@ -1,6 +1,8 @@
 #include "ir/ops/paged.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/run_node.h"
@@ -35,6 +37,61 @@ TEST(PagedAttention, NarrowQueriesAndCaches) {
   });
 }
 
+TEST(PagedAttention, CachesOf8Bits) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (const DType query : {DType::f32, DType::f16, DType::bf16})
+      for (const DType cache : {DType::i8, DType::f8e4m3})
+        for (int round = 0; round < 20; ++round) {
+          const RandomPaged made = random_paged(random, query, cache, {.most_size = round % 2 ? 40 : 130});
+          // Of narrow results one unit in the last place; scores of codes without scales are some hundreds, of which
+          // exponentials keep fewer digits.
+          const double rounding = query == DType::bf16 ? 8e-3 : query == DType::f16 ? 1e-3 : 5e-5;
+          NodeTest(made.op, made.inputs, {}, "paged_attention", rounding).check(1 + round % 3);
+          if (testing::Test::HasFailure()) return;
+        }
+  });
+}
+
+// Every code is the number that it is, whether a vector or a single element reads it; NaN among them.
+TEST(PagedAttention, CodesOf8Bits) {
+  for_each_target([&] {
+    for (const DType type : {DType::i8, DType::f8e4m3})
+      for (const int64_t size : {int64_t{256}, int64_t{1}}) {
+        const Tensor keys(type, {256 / size, 1, 1, size});
+        Tensor values(type, {256 / size, 1, 1, size});
+        for (int i = 0; i < 256; ++i) values.mutable_data()[i] = static_cast<std::byte>(i);
+        for (int64_t block = 0; block < 256 / size; ++block) {
+          const std::vector<Tensor> inputs{Tensor(DType::f32, {1, size}),
+                                           keys,
+                                           values,
+                                           Tensor::of<int32_t>(DType::i32, {2}, {0, 1}),
+                                           Tensor::of<int32_t>(DType::i32, {1}, {0}),
+                                           Tensor::of<int32_t>(DType::i32, {1, 1}, {static_cast<int32_t>(block)})};
+          NodeTest(ops::PagedAttention{}, inputs, {}, "paged_attention").check(1);
+        }
+      }
+  });
+}
+
+// A scale that is NaN reaches the tokens that see its row, and no others.
+TEST(PagedAttention, ScalesThatAreNoNumbers) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 24; ++round) {
+      RandomPaged made;
+      do made = random_paged(random, DType::f32, DType::i8, {.most_queries = 1, .block_size = 16});
+      while (made.inputs.size() <= ops::PagedAttention::in_key_scales);
+      const size_t changed = ops::PagedAttention::in_key_scales + static_cast<size_t>(round % 2);
+      if (!made.inputs[changed].defined() || made.inputs[changed].size() == 0) continue;
+      made.inputs[changed] = made.inputs[changed].copy();
+      for (int i = 0; i < 3; ++i)
+        made.inputs[changed].as_mutable<float>()[random.integer(0, made.inputs[changed].size() - 1)] = std::nanf("");
+      NodeTest(made.op, made.inputs, {}, "paged_attention", 1e-5).check(2);
+    }
+  });
+}
+
 // Several chunks of keys, blocks of rows, and parts of one token's keys.
 TEST(PagedAttention, LongSequences) {
   Random random = test_random();
@@ -42,8 +99,9 @@ TEST(PagedAttention, LongSequences) {
     for (int round = 0; round < 6; ++round) {
       const PagedSizes sizes{
           .sequences = 2, .most_queries = round % 2 ? 100 : 2, .most_past = 5000, .most_size = 70, .block_size = 16};
-      const RandomPaged made = random_paged(random, DType::f32, round % 3 ? DType::f16 : DType::f32, sizes);
-      NodeTest(made.op, made.inputs, {}, "paged_attention", 1e-5).check(2);
+      const DType caches[] = {DType::f32, DType::f16, DType::f16, DType::i8, DType::i8, DType::f8e4m3};
+      const RandomPaged made = random_paged(random, DType::f32, caches[round], sizes);
+      NodeTest(made.op, made.inputs, {}, "paged_attention", round < 3 ? 1e-5 : 5e-5).check(2);
       if (testing::Test::HasFailure()) return;
     }
   });
@@ -109,6 +167,49 @@ TEST(PagedStore, RowsAtTheirSlots) {
     test.check(1);
     if (testing::Test::HasFailure()) return;
   }
+}
+
+// Codes and scales are the reference's, bit by bit: of zeros, of what is tiny, infinite and no number, too.
+TEST(PagedQuantize, RowsAtTheirSlots) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 90; ++round) {
+      const DType type = std::vector{DType::f32, DType::f16, DType::bf16}[static_cast<size_t>(round % 3)];
+      const DType cache_type = round % 2 ? DType::i8 : DType::f8e4m3;
+      const Dims cache{random.integer(0, 5), random.integer(1, 4), random.integer(0, 3), random.integer(1, 70)};
+      const int64_t count = cache[0] == 0 ? 0 : random.integer(0, 8), places = cache[0] * cache[1];
+      Tensor slots(round % 4 ? DType::i64 : DType::i32, {count});
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t slot = random.integer(-1, places - 1);
+        if (slots.dtype() == DType::i64) slots.as_mutable<int64_t>()[i] = slot;
+        if (slots.dtype() == DType::i32) slots.as_mutable<int32_t>()[i] = static_cast<int32_t>(slot);
+      }
+      Tensor rows = random_tensor(random, type, {count, cache[2], cache[3]});
+      const double special[] = {0, 1e-38, -3e4, std::numeric_limits<double>::infinity(), std::nan("")};
+      for (int64_t i = 0; i < rows.size(); ++i)
+        if (round % 5 == 0 && random.integer(0, 30) == 0)
+          ops::store_elements(type, rows.mutable_data(), i, 1, 1, &special[random.integer(0, 4)]);
+      if (round % 7 == 0)  // a head of zeros
+        std::fill_n(rows.mutable_data(), std::min<size_t>(rows.bytes(), static_cast<size_t>(cache[3]) * 2),
+                    std::byte());
+      NodeTest test(ops::PagedQuantize{},
+                    {random_tensor(random, cache_type, cache),
+                     random_tensor(random, DType::f32, {cache[0], cache[1], cache[2]}), rows, slots},
+                    {}, "paged_quantize");
+      test.outputs = 2;
+      test.check(1 + round % 3);
+      test.over = 0;
+      test.check(1);
+      if (testing::Test::HasFailure()) return;
+    }
+  });
+}
+
+TEST(PagedQuantize, SlotsBeyondTheCacheAreRefused) {
+  const Tensor cache(DType::i8, {2, 3, 1, 4}), scales(DType::f32, {2, 3, 1}), rows(DType::f32, {1, 1, 4});
+  NodeTest test(ops::PagedQuantize{}, {cache, scales, rows, Tensor::from_ints({6})}, {}, "paged_quantize");
+  test.outputs = 2;
+  EXPECT_THROW(test.run(1), Error);
 }
 
 TEST(PagedStore, SlotsBeyondTheCacheAreRefused) {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "backends/cuda/run_node.h"
 #include "reference/random_paged.h"
 
@@ -33,6 +37,32 @@ TEST(CudaPagedAttention, QueriesAndCachesOfSeveralTypes) {
       const RandomPaged made = random_paged(random, query, cache, {.most_past = 40});
       NodeTest(made.op, made.inputs, "cuda_paged_attention", tolerance_of(query)).check();
     }
+}
+
+TEST(CudaPagedAttention, CachesOf8Bits) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType query : {DType::f32, DType::f16, DType::bf16})
+    for (const DType cache : {DType::i8, DType::f8e4m3})
+      for (const int64_t size : {20, 64}) {
+        const PagedSizes sizes{.sequences = 2, .most_queries = 30, .most_past = 90, .block_size = 16, .size = size};
+        const RandomPaged made = random_paged(random, query, cache, sizes);
+        NodeTest test(made.op, made.inputs, "cuda_paged_attention", std::max(tolerance_of(query), 5e-5));
+        test.check();
+        test.misaligned = true;
+        test.check();
+        if (testing::Test::HasFailure()) return;
+      }
+}
+
+TEST(CudaPagedAttention, LongPastsOf8Bits) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType cache : {DType::i8, DType::f8e4m3}) {
+    const PagedSizes sizes{.sequences = 2, .most_queries = 1, .most_past = 1500, .block_size = 16, .size = 64};
+    const RandomPaged made = random_paged(random, DType::f16, cache, sizes);
+    NodeTest(made.op, made.inputs, "cuda_paged_attention", tolerance_of(DType::f16)).check();
+  }
 }
 
 // Heads as they are, of few and of many tokens a sequence.
@@ -106,6 +136,30 @@ TEST(CudaPagedStore, RowsAtTheirSlots) {
              {random_tensor(random, dtype, cache), random_tensor(random, dtype, {rows, cache[2], cache[3]}), slots},
              "cuda_paged_store")
         .check();
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(CudaPagedQuantize, RowsAtTheirSlots) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (int round = 0; round < 40; ++round) {
+    const DType type = std::vector{DType::f32, DType::f16, DType::bf16}[static_cast<size_t>(round % 3)];
+    const DType cache_type = round % 2 ? DType::i8 : DType::f8e4m3;
+    const Dims cache{random.integer(0, 5), random.integer(1, 4), random.integer(0, 6), random.integer(1, 70)};
+    const int64_t count = cache[0] == 0 ? 0 : random.integer(0, 8), places = cache[0] * cache[1];
+    Tensor slots(DType::i64, {count}), rows = random_tensor(random, type, {count, cache[2], cache[3]});
+    for (int64_t i = 0; i < count; ++i) slots.as_mutable<int64_t>()[i] = random.integer(-1, places - 1);
+    const double special[] = {0, 1e-38, -3e4, std::numeric_limits<double>::infinity(), std::nan("")};
+    for (int64_t i = 0; i < rows.size(); ++i)
+      if (round % 5 == 0 && random.integer(0, 30) == 0)
+        ops::store_elements(type, rows.mutable_data(), i, 1, 1, &special[random.integer(0, 4)]);
+    NodeTest test(ops::PagedQuantize{},
+                  {random_tensor(random, cache_type, cache),
+                   random_tensor(random, DType::f32, {cache[0], cache[1], cache[2]}), rows, slots},
+                  "cuda_paged_quantize");
+    test.outputs = 2;
+    test.check();
     if (testing::Test::HasFailure()) return;
   }
 }

@@ -149,8 +149,8 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
       OF(ReduceShape) + OF(ReduceParameters<3>) + OF(ReduceSources<3>) + OF(ReduceBehind<3>) + OF(ReduceNothingBehind) +
       OF(ArgReduceParameters) + OF(RecurrentParameters) + OF(RotaryTable) + OF(RotaryParameters) + OF(TopKParameters) +
       OF(TopKMergeParameters) + OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>) +
-      OF(ExpandParameters) + OF(WeightOnlyParameters) + OF(PagedStoreParameters) + OF(PagedParameters) +
-      OF(PagedUpdateParameters);
+      OF(ExpandParameters) + OF(WeightOnlyParameters) + OF(PagedStoreParameters) + OF(PagedQuantizeParameters) +
+      OF(PagedParameters) + OF(PagedUpdateParameters);
   for (const std::string& name : shared_structs(sources()))
     EXPECT_TRUE(std::regex_search(assertions, std::regex("sizeof\\(" + name + "\\b"))) << name << " is not among them";
 

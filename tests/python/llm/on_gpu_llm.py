@@ -7,11 +7,12 @@ from pathlib import Path
 from camshaft.llm import LLM, SamplingParams, build
 from llm_folders import write_llama
 
-folder, weights = Path(sys.argv[1]), sys.argv[2]
+folder, weights, cache = Path(sys.argv[1]), *sys.argv[2:4]
 write_llama(folder / "hf", hidden_size=256, intermediate_size=256, num_hidden_layers=2)
 texts = {}
 for device in ("cpu", "cuda"):
-    build(folder / "hf", folder / device, weights=weights, device=device, tuning="heuristic", verify=device == "cuda")
+    options = {"weights": weights, "cache": cache, "tuning": "heuristic", "verify": device == "cuda"}
+    build(folder / "hf", folder / device, device=device, **options)
     llm = LLM(folder / device, device=device, max_num_seqs=3, max_num_batched_tokens=16, num_blocks=24)
     greedy = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
     drawn = SamplingParams(temperature=0.01, seed=1, max_tokens=6, ignore_eos=True)  # whose logits come to the host

@@ -36,7 +36,7 @@ def tensors():
     return llama_tensors(LLAMA, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("cache, most", [("f32", 1e-5), ("f16", 2e-3)])
+@pytest.mark.parametrize("cache, most", [("f32", 1e-5), ("f16", 2e-3), ("int8", 0.02), ("fp8", 0.1)])
 @pytest.mark.parametrize("block_size", [16, 1, 5])
 def test_logits(tmp_path, tensors, cache, most, block_size):
     engine = build(write_llama(tmp_path / "hf", tensors), tmp_path / "out", cache=cache, block_size=block_size)
@@ -51,6 +51,36 @@ def test_logits(tmp_path, tensors, cache, most, block_size):
         (second["a"], slice(17, 40)),
     ]:
         assert worst(got, wanted[place]) < most
+
+
+@pytest.mark.parametrize("cache", ["int8", "fp8"])
+def test_a_cache_of_8_bits_is_what_its_scales_say(tmp_path, cache):
+    engine = build(write_llama(tmp_path / "hf"), tmp_path / "out", cache=cache)
+    inputs = {info.name: (info.dtype, info.shape) for info in engine.inputs}
+    assert inputs["value_cache.1"] == ({"int8": "i8", "fp8": "f8e4m3"}[cache], (-1, 16, 2, 16))
+    assert inputs["value_scales.1"] == ("f32", (-1, 16, 2))
+    aliases = {info.name: info.aliased_input for info in engine.outputs if info.aliased_input}
+    assert aliases == {
+        f"{kind}_out.{i}": f"{kind}.{i}"
+        for kind in ("key_cache", "value_cache", "key_scales", "value_scales")
+        for i in range(2)
+    }
+    assert json.loads((tmp_path / "out/llm.json").read_text())["cache_type"] == cache
+    wide, decoders = {}, {}
+    for name, made in (("f32", build(tmp_path / "hf", tmp_path / "wide", cache="f32")), (cache, engine)):
+        folder = tmp_path / ("wide" if name == "f32" else "out")
+        decoders[name] = decoder_of(made, folder)
+        decoders[name].step({"a": IDS})
+        wide[name] = decoders[name].caches
+    for kind in ("key", "value"):  # of the first layer, whose keys and values no cache has touched
+        exact, codes = wide["f32"][f"{kind}_cache.0"], wide[cache][f"{kind}_cache.0"].astype(np.float32)
+        scales = wide[cache][f"{kind}_scales.0"]
+        written = ~np.isnan(scales)
+        assert written.sum() == 2 * len(IDS)
+        largest = np.abs(exact[written]).max(-1)
+        np.testing.assert_allclose(scales[written], largest / (127 if cache == "int8" else 448), rtol=1e-5)
+        error = np.abs(codes[written] * scales[written][:, None] - exact[written]).max(-1)
+        assert (error <= largest / (250 if cache == "int8" else 27)).all()
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -187,7 +217,7 @@ def test_values_that_halves_cannot_hold(tmp_path, tensors):
     "options, words",
     [
         ({"weights": "int3"}, "weights is 'int3'; f32, f16, bf16, int8, int4, stored are possible"),
-        ({"cache": "f8"}, "cache is 'f8'; f16, f32 are possible"),
+        ({"cache": "f8"}, "cache is 'f8'; f16, f32, int8, fp8 are possible"),
         ({"block_size": 0}, "block_size is 0"),
         ({"block_size": 2.5}, "block_size is 2.5"),
         ({"max_length": 129}, "max_length is 129"),

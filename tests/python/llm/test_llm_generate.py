@@ -88,6 +88,34 @@ def test_greedy_text_is_that_of_a_plain_computation(engine, weights, finds_likel
         assert [o.prompt_token_ids for o in outputs] == prompts
 
 
+@pytest.mark.parametrize("cache", ["i8", "f8e4m3"])
+def test_greedy_text_of_a_cache_of_8_bits_is_the_same_however_it_is_computed(weights, cache):
+    engine = tiny_decoder.engine_of(weights, True, cache=cache)
+    random = np.random.default_rng(3)
+    prompts = [random.integers(1, VOCABULARY, n).tolist() for n in (1, 3, 4, 5, 17, 40)]
+    expected = [LLM(engine, max_model_len=56).generate([p], greedy(12))[0].outputs[0].token_ids for p in prompts]
+    exact = [tiny_decoder.greedy_text(weights, prompt, 12) for prompt in prompts]
+    assert sum(a[0] == b[0] for a, b in zip(expected, exact)) >= 5
+    for setting in (
+        {},
+        {"max_num_seqs": 2, "max_num_batched_tokens": 7},
+        {"num_blocks": 14, "enable_prefix_caching": False},
+        {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1}},
+    ):
+        model = LLM(engine, max_model_len=56, **setting)
+        for _ in range(2):  # the second time beginnings of prompts are there
+            outputs = model.generate(prompts, greedy(12))
+            assert [o.outputs[0].token_ids for o in outputs] == expected, setting
+    # Samples of one prompt share its blocks, whose last one is copied, with its scales.
+    drawn = SamplingParams(n=3, seed=11, max_tokens=10, top_k=50, ignore_eos=True)
+    model = LLM(engine, max_model_len=56)
+    together = [o.token_ids for o in model.generate([prompts[3]], drawn)[0].outputs]
+    apart = (
+        LLM(engine, max_model_len=56, max_num_seqs=3, max_num_batched_tokens=4).generate([prompts[3]], drawn)[0].outputs
+    )
+    assert together == [o.token_ids for o in apart] and len({tuple(ids) for ids in together}) > 1
+
+
 def test_logprobs_are_those_of_a_plain_computation(engine, weights):
     prompt = [5, 9, 200, 31, 7]
     model = LLM(engine, max_model_len=56)

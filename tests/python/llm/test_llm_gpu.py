@@ -13,11 +13,11 @@ EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libnvrtc.so.
 
 
 @pytest.mark.skipif(not EMULATOR.exists(), reason="the emulated GPU was not built")
-@pytest.mark.parametrize("weights", ["f16", "int4"])
-def test_text_is_that_of_the_cpu(tmp_path, weights):
+@pytest.mark.parametrize("weights, cache", [("f16", "f16"), ("int4", "f16"), ("f16", "int8"), ("f32", "fp8")])
+def test_text_is_that_of_the_cpu(tmp_path, weights, cache):
     here = Path(__file__).parent
     path = os.pathsep.join([str(here.parent), *filter(None, sys.path)])
-    command = [ROOT / "scripts/emulate_gpu.sh", sys.executable, here / "on_gpu_llm.py", tmp_path, weights]
+    command = [ROOT / "scripts/emulate_gpu.sh", sys.executable, here / "on_gpu_llm.py", tmp_path, weights, cache]
     environment = {**os.environ, "CAMSHAFT_BUILD": str(BINARY.parent.parent), "PYTHONPATH": path}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr

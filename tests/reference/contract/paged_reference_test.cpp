@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
 #include "ir/ops/paged.h"
+#include "reference/element_io.h"
 #include "reference/single_op.h"
 
 namespace camshaft::ops::paged_reference_test {
@@ -48,6 +50,30 @@ TEST(PagedAttentionReference, CapsAndSinks) {
     const double weight = std::exp(2 * std::tanh((head + 1) * 0.75)), sink = head == 0 ? std::exp(1.0) : 0;
     EXPECT_NEAR(y.as<float>()[head], (1 + 2 * weight) / (1 + weight + sink), 1e-6);
   }
+}
+
+TEST(PagedQuantizeReference, HeadsHaveScales) {
+  Tensor cache(DType::i8, {1, 2, 2, 2});
+  const std::vector<Tensor> results =
+      run_op(PagedQuantize{}, {cache, f32({1, 2, 2}, {9, 9, 9, 9}), f32({1, 2, 2}, {-2, 0.5F, 0, 0}), i64({1}, {1})});
+  EXPECT_EQ(results[0].to_ints(), (std::vector<int64_t>{0, 0, 0, 0, -127, 32, 0, 0}));
+  EXPECT_EQ(results[1], f32({1, 2, 2}, {9, 9, 2 / 127.0F, PagedQuantize::least / 127}));
+}
+
+TEST(PagedAttentionReference, RowsOf8BitsAreTimesTheirScales) {
+  const Tensor query = f32({1, 2}, {1, 1}), scales = f32({1, 2, 1}, {0.5F, 0.25F});
+  Tensor keys(DType::i8, {1, 2, 1, 2}), values(DType::f8e4m3, {1, 2, 1, 1});
+  const int8_t codes[] = {2, -1, 4, 127};
+  std::copy_n(codes, 4, keys.as_mutable<int8_t>());
+  const double numbers[] = {-1.5, 448};
+  store_elements(DType::f8e4m3, values.mutable_data(), 0, 1, 2, numbers);
+  const Tensor starts = i32({2}, {0, 1}), past = i32({1}, {1}), table = i32({1, 1}, {0});
+  PagedAttention op;
+  op.scale = 0.01;
+  const Tensor y = run_op(op, {query, keys, values, starts, past, table, {}, scales, scales})[0];
+  const double a = std::exp(0.01 * 0.5), b = std::exp(0.01 * 0.25 * 131);
+  EXPECT_NEAR(y.as<float>()[0], (-0.75 * a + 112 * b) / (a + b), 1e-4);
+  EXPECT_THROW(run_op(op, {query, keys, values, starts, past, table, {}, f32({1, 2, 2}, {1, 1, 1, 1})}), Error);
 }
 
 TEST(PagedAttentionReference, RefusesTablesThatLie) {

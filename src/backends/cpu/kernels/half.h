@@ -1,14 +1,18 @@
-// f16 and bf16 as bit patterns: scalar conversions, for tails, constants and machines without the instructions.
+// f16, bf16 and f8e4m3 as bit patterns: scalar conversions, for tails, constants and machines without the
+// instructions.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
+#include "base/float_types.h"
+
 namespace camshaft::cpu {
 
-/// Element types of 16-bit floats in memory. Distinct types, so that templates can tell them from integers.
+/// Element types of narrow floats in memory. Distinct types, so that templates can tell them from integers.
 enum class Half : uint16_t {};
 enum class BFloat : uint16_t {};
+enum class Float8 : uint8_t {};  ///< E4M3
 
 inline float to_float(Half half) {
   const uint32_t bits = static_cast<uint16_t>(half);
@@ -38,6 +42,13 @@ inline Half to_half(float value) {
 
 inline float to_float(BFloat value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value) << 16);
+}
+
+inline float to_float(Float8 value) {
+  return f8e4m3_to_float(static_cast<uint8_t>(value));
+}
+inline float to_float(int8_t value) {
+  return static_cast<float>(value);
 }
 
 /// Rounds to nearest, ties to even; NaN stays NaN.

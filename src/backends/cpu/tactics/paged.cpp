@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/attention/paged_attention.h"
+#include "backends/cpu/kernels/move/paged_quantize.h"
 #include "backends/cpu/kernels/move/paged_store.h"
 #include "backends/cpu/tactics/simple_kernel.h"
 #include "compile/plan/paged_check.h"
@@ -41,6 +42,41 @@ std::shared_ptr<const Kernel> compile_paged_store(const RegionView&, PackedConst
       true);
 }
 
+class PagedQuantizeKernel final : public Kernel {
+ public:
+  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
+    using Op = ops::PagedQuantize;
+    check_paged_quantize(shapes);
+    const Dims& cache = shapes.inputs[Op::in_cache].dims;
+    PagedQuantize store;
+    store.places = cache[0] * cache[1];
+    store.count = shapes.inputs[Op::in_rows].dims[0];
+    store.heads = cache[2];
+    store.size = cache[3];
+    store.row_type = shapes.inputs[Op::in_rows].dtype;
+    store.cache_type = shapes.inputs[Op::in_cache].dtype;
+    const auto run = [store, type = shapes.inputs[Op::in_slots].dtype](const LaunchArguments& a) {
+      store.run(a.pool, {a.inputs[Op::in_cache], input<float>(a, Op::in_scales)}, a.inputs[Op::in_rows],
+                a.inputs[Op::in_slots], type, {a.outputs[0], output<float>(a, 1)});
+    };
+    return std::make_unique<SimpleLaunch<decltype(run)>>(run);
+  }
+  bool can_run_in_place(size_t i, size_t o) const override { return i == o; }
+};
+
+std::optional<double> estimate_paged_quantize(const RegionView& region) {
+  using Op = ops::PagedQuantize;
+  if (!region.node.op.as<Op>() || region.node.outputs.size() != 2) return std::nullopt;
+  const TensorType& rows = region.graph.type(region.node.inputs[Op::in_rows]);
+  if (!is_narrow_float(rows.dtype)) return std::nullopt;
+  const double elements = elements_at_optimum(region, region.node.inputs[Op::in_rows]);
+  return seconds_per_launch + elements * (bit_width(rows.dtype) / 8 + 1) * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_paged_quantize(const RegionView&, PackedConstants&) {
+  return std::make_shared<PagedQuantizeKernel>();
+}
+
 class PagedAttentionLaunch final : public Launch {
  public:
   PagedAttentionLaunch(const ops::PagedAttention& op, const KernelShapes& shapes) : threads_(shapes.threads) {
@@ -65,6 +101,8 @@ class PagedAttentionLaunch final : public Launch {
     args_.query_type = shapes.inputs[Op::in_query].dtype;
     args_.key_type = shapes.inputs[Op::in_keys].dtype;
     args_.value_type = shapes.inputs[Op::in_values].dtype;
+    args_.has_key_scales = has_scales(shapes, Op::in_key_scales);
+    args_.has_value_scales = has_scales(shapes, Op::in_value_scales);
   }
 
   size_t workspace_bytes() const override {
@@ -81,6 +119,8 @@ class PagedAttentionLaunch final : public Launch {
     a.past = input<int32_t>(arguments, Op::in_past);
     a.table = input<int32_t>(arguments, Op::in_table);
     a.sink = has_sink_ ? input<float>(arguments, Op::in_sink) : nullptr;
+    a.key_scales = a.has_key_scales ? input<float>(arguments, Op::in_key_scales) : nullptr;
+    a.value_scales = a.has_value_scales ? input<float>(arguments, Op::in_value_scales) : nullptr;
     a.result = arguments.outputs[0];
     ops::check_sequences({.starts = a.starts,
                           .past = a.past,
@@ -115,10 +155,11 @@ std::optional<double> estimate_paged_attention(const RegionView& region) {
   const auto* op = region.node.op.as<Op>();
   if (!op) return std::nullopt;
   const auto type = [&](size_t i) -> const TensorType& { return region.graph.type(region.node.inputs[i]); };
-  for (const size_t i : {size_t{Op::in_query}, size_t{Op::in_keys}, size_t{Op::in_values}})
-    if (!is_narrow_float(type(i).dtype)) return std::nullopt;
-  const bool has_sink = region.node.inputs.size() > Op::in_sink && region.node.inputs[Op::in_sink] != no_value;
-  if (has_sink && type(Op::in_sink).dtype != DType::f32) return std::nullopt;
+  if (!is_narrow_float(type(Op::in_query).dtype)) return std::nullopt;
+  for (const size_t i : {Op::in_keys, Op::in_values})
+    if (const DType t = type(i).dtype; !is_narrow_float(t) && t != DType::i8 && t != DType::f8e4m3) return std::nullopt;
+  for (size_t i = Op::in_sink; i < region.node.inputs.size(); ++i)
+    if (region.node.inputs[i] != no_value && type(i).dtype != DType::f32) return std::nullopt;
   const double length =
       size_at_optimum(region, type(Op::in_table).shape[1]) * size_at_optimum(region, type(Op::in_keys).shape[1]);
   const double flops = 4 * elements_at_optimum(region, region.node.inputs[Op::in_query]) * length;
@@ -132,6 +173,7 @@ std::shared_ptr<const Kernel> compile_paged_attention(const RegionView& region, 
 }  // namespace
 
 const CpuTactic paged_store_tactic{"paged_store", estimate_paged_store, compile_paged_store};
+const CpuTactic paged_quantize_tactic{"paged_quantize", estimate_paged_quantize, compile_paged_quantize};
 const CpuTactic paged_attention_tactic{"paged_attention", estimate_paged_attention, compile_paged_attention};
 
 }  // namespace camshaft::cpu

@@ -6,6 +6,7 @@
 namespace camshaft::cpu {
 
 extern const CpuTactic paged_store_tactic;
+extern const CpuTactic paged_quantize_tactic;
 extern const CpuTactic paged_attention_tactic;
 
 }  // namespace camshaft::cpu

@@ -46,9 +46,9 @@ PagedTileSize plain_tile(const PagedForm& form, const char* name) {
 
 std::string kernel(const std::string& name, unsigned threads, const std::string& call) {
   return fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ PagedParameters p, const Query* query, const Key* keys, const Value* values, const i32* starts, const i32* past, const i32* table, const f32* sink, Query* result, f32* partial, Complaint complaint) {{
+extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ PagedParameters p, const Query* query, const Key* keys, const Value* values, const i32* starts, const i32* past, const i32* table, const f32* sink, const f32* key_scales, const f32* value_scales, Query* result, f32* partial, Complaint complaint) {{
   take_turn();
-  const PagedPointers at = {{query, keys, values, starts, past, table, sink, result, partial}};
+  const PagedPointers at = {{query, keys, values, starts, past, table, sink, key_scales, value_scales, result, partial}};
   {};
 }}
 )",
@@ -59,7 +59,14 @@ extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Page
 
 std::string paged_store_text() {
   return device_text({device::wide_cuh, device::complaint_parameters_h, device::complaint_cuh,
-                      device::paged_parameters_h, device::paged_store_cuh});
+                      device::paged_parameters_h, device::paged_slot_cuh, device::paged_store_cuh});
+}
+
+std::string paged_quantize_text(DType rows, DType cache) {
+  return device_text({device::collective_cuh, device::complaint_parameters_h, device::complaint_cuh,
+                      device::paged_parameters_h, device::paged_slot_cuh}) +
+         fmt::format("typedef {} Row;\ntypedef {} Code;\n", device_type(rows), device_type(cache)) +
+         std::string(device::paged_quantize_cuh);
 }
 
 PagedTiles paged_tiles(const PagedForm& form) {
@@ -71,19 +78,21 @@ PagedTiles paged_tiles(const PagedForm& form) {
 
 std::string paged_attention_text(const PagedForm& form) {
   const PagedTiles tiles = paged_tiles(form);
-  std::string text = device_text({device::collective_cuh, device::running_sum_cuh, device::complaint_parameters_h,
-                                  device::complaint_cuh, device::paged_parameters_h}) +
-                     fmt::format(R"(
+  std::string text =
+      device_text({device::collective_cuh, device::running_sum_cuh, device::complaint_parameters_h,
+                   device::complaint_cuh, device::paged_parameters_h}) +
+      fmt::format(R"(
 typedef {} Query;
 typedef {} Key;
 typedef {} Value;
 constexpr int head_size = {}, value_size = {};
+constexpr bool key_scaled = {}, value_scaled = {};
 constexpr bool capped = {};
 constexpr bool approximate = {};  // exponentials, where results are rounded more than these
 )",
-                                 device_type(form.query), device_type(form.keys), device_type(form.values),
-                                 form.head_size, form.value_size, form.capped, form.query != DType::f32) +
-                     std::string(device::paged_attention_cuh);
+                  device_type(form.query), device_type(form.keys), device_type(form.values), form.head_size,
+                  form.value_size, form.key_scales, form.value_scales, form.capped, form.query != DType::f32) +
+      std::string(device::paged_attention_cuh);
   if (form.matrix_instructions) {
     text += fmt::format(R"(
 typedef Query Element;

@@ -11,12 +11,17 @@ namespace camshaft::cuda {
 std::string paged_store_text();
 constexpr unsigned paged_store_threads = 128;
 
+/// The kernel quantize_rows of device/paged_quantize.cuh, of rows of f32, f16 or bf16 for a cache of i8 or f8e4m3.
+std::string paged_quantize_text(DType rows, DType cache);
+
 /// What the text of an attention depends on.
 struct PagedForm {
-  DType query = DType::f32, keys = DType::f32, values = DType::f32;  ///< f32, f16 or bf16; the result's is the query's
-  int head_size = 1, value_size = 1;                                 ///< at most most_head_size
-  bool matrix_instructions = false;                                  ///< of f16 and bf16, all three the same
-  bool capped = false;                                               ///< scores are
+  DType query = DType::f32;                      ///< f32, f16 or bf16, and the result's
+  DType keys = DType::f32, values = DType::f32;  ///< likewise, or i8 or f8e4m3
+  bool key_scales = false, value_scales = false;
+  int head_size = 1, value_size = 1;  ///< at most most_head_size
+  bool matrix_instructions = false;   ///< of f16 and bf16, with caches of the same type or of 8 bits
+  bool capped = false;                ///< scores are
 };
 
 /// One kernel: the rows and keys of a tile, the threads of a block and its dynamic shared memory.
@@ -32,8 +37,9 @@ struct PagedTiles {
 };
 PagedTiles paged_tiles(const PagedForm& form);
 
-/// Those, with the parameters (PagedParameters, query, keys, values, starts, past, table, sink, result, partial,
-/// Complaint), and "merge" with the same, with paged_merge_threads threads: a warp for each token's head.
+/// Those, with the parameters (PagedParameters, query, keys, values, starts, past, table, sink, key scales, value
+/// scales, result, partial, Complaint), and "merge" with the same, with paged_merge_threads threads: a warp for each
+/// token's head.
 std::string paged_attention_text(const PagedForm& form);
 constexpr unsigned paged_merge_threads = 128;
 

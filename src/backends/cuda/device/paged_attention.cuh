@@ -2,7 +2,7 @@
 // tokens' queries of all heads that share it, token by token, so that keys and values are read once for the group. A
 // block takes a tile of such rows of one sequence, and one of `splits` parts of the keys that these see.
 //
-// The generated text defines Query, Key, Value, head_size, value_size, capped and approximate.
+// The generated text defines Query, Key, Value, head_size, value_size, key_scaled, value_scaled, capped and approximate.
 
 /// Where the data is.
 struct PagedPointers {
@@ -10,7 +10,8 @@ struct PagedPointers {
   const Key* keys;
   const Value* values;
   const i32 *starts, *past, *table;
-  const f32* sink;  ///< null: there is none
+  const f32* sink;                        ///< null: there is none
+  const f32 *key_scales, *value_scales;  ///< of each row, where there are some
   Query* result;
   f32* partial;
 };
@@ -101,6 +102,13 @@ __device__ __forceinline__ i64 slot_of(const PagedParameters& p, const PagedPoin
     return -1;
   }
   return i64(block) * p.block_size.value + (u32(position) - number * p.block_size.value);
+}
+
+/// An element of a row of a cache.
+template <bool is_scaled, class T>
+__device__ __forceinline__ f32 cached(T element, const f32* scales, i64 row) {
+  const f32 x = f32(widen(element));
+  return is_scaled ? x * scales[row] : x;
 }
 
 constexpr f32 log2_e = 1.44269504f;

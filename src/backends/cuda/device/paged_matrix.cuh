@@ -26,6 +26,58 @@ __device__ __forceinline__ void copy_found_rows(Element* tile, const Element* da
   }
 }
 
+/// Eight codes as numbers.
+__device__ __forceinline__ void widen_codes(f32 (&to)[8], uint2 codes, i8) {
+  const u32 words[2] = {codes.x ^ 0x80808080u, codes.y ^ 0x80808080u};
+#pragma unroll
+  for (int i = 0; i < 8; ++i)  // the last byte of 2^23
+    to[i] = __uint_as_float(__byte_perm(words[i / 4], 0x4b000000u, 0x7440u + i % 4)) - 8388736.0f;
+}
+__device__ __forceinline__ void widen_codes(f32 (&to)[8], uint2 codes, f8e4m3) {
+  const u32 words[2] = {codes.x, codes.y};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    f8e4m3 code;
+    code.bits = u8(words[i / 4] >> i % 4 * 8);
+    to[i] = widen(code);
+  }
+}
+
+/// Rows of a cache into shared memory as copy_found_rows() brings them: of the elements' type as they are, …
+template <class Layout, bool is_scaled, int rows, int size, int padded, int threads, class Find>
+__device__ __forceinline__ void bring_rows(Element* tile, const Element* data, const f32*, bool aligned, Find find) {
+  copy_found_rows<Layout, rows, size, padded, threads>(tile, data, aligned, find);
+}
+/// … and of codes, which are rounded once their scale is in them.
+template <class Layout, bool is_scaled, int rows, int size, int padded, int threads, class Code, class Find>
+__device__ __forceinline__ void bring_rows(Element* tile, const Code* data, const f32* scales, bool aligned, Find find) {
+  constexpr int chunks = padded / 8;
+  if (aligned) {
+#pragma unroll 4
+    for (int i = threadIdx.x; i < rows * chunks; i += threads) {
+      const int r = i / chunks, c = i % chunks * 8;
+      const i64 row = find(r);
+      uint4 packed = make_uint4(0, 0, 0, 0);
+      if (row >= 0 && c < size) {
+        f32 x[8];
+        widen_codes(x, *reinterpret_cast<const uint2*>(data + row * size + c), Code());
+        const f32 scale = is_scaled ? scales[row] : 1.0f;
+        packed = make_uint4(pack(x[0] * scale, x[1] * scale), pack(x[2] * scale, x[3] * scale),
+                            pack(x[4] * scale, x[5] * scale), pack(x[6] * scale, x[7] * scale));
+      }
+      *reinterpret_cast<uint4*>(tile + Layout::template at<rows, padded>(r, c)) = packed;
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int i = threadIdx.x; i < rows * padded; i += threads) {
+    const int r = i / padded, c = i % padded;
+    const i64 row = find(r);
+    const f32 x = row >= 0 && c < size ? cached<is_scaled>(data[row * size + c], scales, row) : 0.0f;
+    tile[Layout::template at<rows, padded>(r, c)] = Narrow<Element>::from(x);
+  }
+}
+
 template <int warps_q, int warps_k, int warp_keys>
 __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint) {
   constexpr int tile_rows = 16 * warps_q, tile_keys = warp_keys * warps_k, threads = 32 * warps_q * warps_k;
@@ -82,10 +134,10 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
         const i64 slot = slots[stage * tile_keys + r];
         return slot < 0 ? -1 : slot * p.key_heads + key_head;
       };
-      copy_found_rows<Layout, tile_keys, head_size, head_padded, threads>(keys + stage * key_elements, at.keys,
-                                                                          (p.aligned & 2) != 0, find);
-      copy_found_rows<Layout, tile_keys, value_size, value_padded, threads>(values + stage * value_elements, at.values,
-                                                                            (p.aligned & 4) != 0, find);
+      bring_rows<Layout, key_scaled, tile_keys, head_size, head_padded, threads>(
+          keys + stage * key_elements, at.keys, at.key_scales, (p.aligned & 2) != 0, find);
+      bring_rows<Layout, value_scaled, tile_keys, value_size, value_padded, threads>(
+          values + stage * value_elements, at.values, at.value_scales, (p.aligned & 4) != 0, find);
       if (coming + 1 < end) find_slots(coming + 1);
     }
     copy_async_commit();

@@ -12,6 +12,14 @@ struct PagedStoreParameters {
   i64 places = 0;           ///< rows of the cache
 };
 
+/// The same of rows that become steps of scales, one for each of their heads.
+struct PagedQuantizeParameters {
+  u32 count = 0, wide = 0;
+  u32 heads = 0, size = 0;  ///< of a row; of a head
+  f32 least = 0, highest = 1;
+  i64 places = 0;
+};
+
 /// Sizes alone: how long sequences are is data of the device, so that a recorded launch serves all steps of a shape.
 struct PagedParameters {
   u32 tokens = 0, sequences = 0, width = 0;

@@ -42,14 +42,16 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
 #pragma unroll 4
     for (int i = threadIdx.x; i < tile_keys * head_size; i += threads) {
       const int k = i / head_size, c = i % head_size;
-      const i64 slot = slots[k];
-      keys[k * head_pitch + c] = slot < 0 ? 0.0f : widen(at.keys[(slot * p.key_heads + key_head) * head_size + c]);
+      const i64 row = slots[k] * p.key_heads + key_head;
+      keys[k * head_pitch + c] =
+          slots[k] < 0 ? 0.0f : cached<key_scaled>(at.keys[row * head_size + c], at.key_scales, row);
     }
 #pragma unroll 4
     for (int i = threadIdx.x; i < tile_keys * value_size; i += threads) {
       const int k = i / value_size, c = i % value_size;
-      const i64 slot = slots[k];
-      values[k * value_pitch + c] = slot < 0 ? 0.0f : widen(at.values[(slot * p.key_heads + key_head) * value_size + c]);
+      const i64 row = slots[k] * p.key_heads + key_head;
+      values[k * value_pitch + c] =
+          slots[k] < 0 ? 0.0f : cached<value_scaled>(at.values[row * value_size + c], at.value_scales, row);
     }
     __syncthreads();
     f32 scores[thread_keys] = {};

@@ -1,22 +1,11 @@
-// Rows into the slots of a cache, of which the last one of a slot stays: a row is left out where a later one has its slot.
-// A block moves a row. Slots beyond the cache are left out with a complaint.
+// Rows into the slots of a cache: a block moves a row.
 
 template <class T>
 __device__ __forceinline__ void store_rows(const PagedStoreParameters& p, const T* __restrict__ rows,
                                            const void* __restrict__ slots, T* cache, const Complaint& complaint) {
   for (u32 row = blockIdx.x; row < p.count; row += gridDim.x) {
-    const i64 slot = index_at(slots, p.wide, row);
+    const i64 slot = taken_slot(p, slots, row, complaint);
     if (slot < 0) continue;
-    if (slot >= p.places) {
-      if (threadIdx.x == 0) complain(complaint, slot, p.places, 0);
-      continue;
-    }
-    // All slots behind it are looked at, though they hardly ever are the same: for 8,192 rows that is 64 KiB from the
-    // second level of cache for a row of some KiB.
-    bool comes_again = false;
-    for (u32 later = row + 1 + threadIdx.x; later < p.count; later += blockDim.x)
-      comes_again |= index_at(slots, p.wide, later) == slot;
-    if (__syncthreads_or(comes_again)) continue;
     for (u32 at = threadIdx.x; at < p.chunks; at += blockDim.x)
       cache[slot * p.chunks + at] = rows[i64(row) * p.chunks + at];
   }

@@ -14,7 +14,7 @@ namespace camshaft::cuda {
 struct OperandUse {
   size_t sliced_inputs = 0;       ///< the first so many may be slices of wider rows
   bool sliced_output = false;     ///< outputs may be
-  bool in_place = false;          ///< output 0 may be written over input 0
+  size_t in_place = 0;            ///< so many outputs may be written over the inputs of their numbers
   size_t read_inputs = SIZE_MAX;  ///< the first so many are looked at
 };
 
@@ -25,7 +25,7 @@ class DeviceKernel final : public Kernel {
   DeviceKernel(Make make, OperandUse use) : make_(std::move(make)), use_(use) {}
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override { return make_(shapes); }
-  bool can_run_in_place(size_t i, size_t) const override { return use_.in_place && i == 0; }
+  bool can_run_in_place(size_t i, size_t o) const override { return i < use_.in_place && i == o; }
   bool reads_slices(size_t i) const override { return i < use_.sliced_inputs; }
   bool writes_slices(size_t) const override { return use_.sliced_output; }
   bool reads_input(size_t i) const override { return i < use_.read_inputs; }
@@ -42,7 +42,7 @@ std::shared_ptr<const Kernel> device_kernel(Make make, OperandUse use) {
 /// `in_place`: output 0 may be written over input 0.
 template <class Make>
 std::shared_ptr<const Kernel> device_kernel(Make make, bool in_place = false) {
-  return device_kernel(std::move(make), OperandUse{.in_place = in_place});
+  return device_kernel(std::move(make), OperandUse{.in_place = in_place ? size_t{1} : 0});
 }
 
 /// A launch that calls `run(arguments, queue)`.

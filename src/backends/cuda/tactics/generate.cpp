@@ -160,7 +160,7 @@ std::shared_ptr<const Kernel> compile_cumulative(const RegionView& region, const
               arguments);
     });
   };
-  return device_kernel(make, {.in_place = true, .read_inputs = 1});
+  return device_kernel(make, {.in_place = 1, .read_inputs = 1});
 }
 
 }  // namespace

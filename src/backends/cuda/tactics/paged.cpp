@@ -74,6 +74,64 @@ std::shared_ptr<const Kernel> compile_paged_store(const RegionView& region, cons
   return device_kernel(make, true);
 }
 
+struct QuantizeKernels {
+  QuantizeKernels(DType rows, DType cache, const Workshop& workshop)
+      : device(workshop.device()), copies(std::make_shared<const CopyKernels>(workshop)) {
+    quantize = workshop.module("paged_quantize", paged_quantize_text(rows, cache)).function("quantize_rows");
+  }
+  std::shared_ptr<const Device> device;  // outlives the functions
+  std::shared_ptr<const CopyKernels> copies;
+  Function quantize;
+};
+
+bool is_computed_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+std::optional<double> estimate_paged_quantize(const RegionView& region, const DeviceFacts&) {
+  using Op = ops::PagedQuantize;
+  if (!region.node.op.as<Op>() || region.node.outputs.size() != 2) return std::nullopt;
+  const DType dtype = region.graph.type(region.node.inputs[Op::in_rows]).dtype;
+  if (!is_computed_float(dtype)) return std::nullopt;
+  const double elements = elements_at_optimum(region, region.node.inputs[Op::in_rows]);
+  return seconds_per_launch + elements * (bit_width(dtype) / 8 + 1) * seconds_per_byte;
+}
+
+std::shared_ptr<const Kernel> compile_paged_quantize(const RegionView& region, const Workshop& workshop) {
+  using Op = ops::PagedQuantize;
+  const auto type = [&](size_t i) { return region.graph.type(region.node.inputs[i]).dtype; };
+  const auto make = [kernels = std::make_shared<const QuantizeKernels>(type(Op::in_rows), type(Op::in_cache), workshop),
+                     layer = layer_name(region)](const KernelShapes& shapes) {
+    check_paged_quantize(shapes);
+    const Dims& cache = shapes.inputs[Op::in_cache].dims;
+    check_elements(cache[2] * cache[3], "a row of a cache");
+    PagedQuantizeParameters p;
+    p.count = narrow(shapes.inputs[Op::in_rows].dims[0], "the rows for a cache");
+    p.wide = shapes.inputs[Op::in_slots].dtype == DType::i64 ? 1 : 0;
+    p.heads = narrow(cache[2]);
+    p.size = narrow(cache[3]);
+    p.least = Op::least;
+    p.highest = Op::highest(shapes.inputs[Op::in_cache].dtype);
+    p.places = cache[0] * cache[1];
+    const StridedCopy codes(kernels->copies, 1, {{element_count(cache)}, {1}, {1}, 0});
+    const StridedCopy scales(kernels->copies, sizeof(float),
+                             {{element_count(shapes.inputs[Op::in_scales].dims)}, {1}, {1}, 0});
+    return function_launch([=](const LaunchArguments& a, Queue& queue) mutable {
+      if (a.inputs[Op::in_cache] != a.outputs[0]) codes.run(queue.stream(), a.inputs[Op::in_cache], a.outputs[0]);
+      if (a.inputs[Op::in_scales] != a.outputs[1]) scales.run(queue.stream(), a.inputs[Op::in_scales], a.outputs[1]);
+      if (p.count == 0 || p.heads == 0) return;
+      const std::byte *rows = a.inputs[Op::in_rows], *slots = a.inputs[Op::in_slots];
+      std::byte *to = a.outputs[0], *to_scales = a.outputs[1];
+      Complaint complaint = queue.complaints().of(layer);
+      void* const arguments[] = {&p, &rows, &slots, &to, &to_scales, &complaint};
+      constexpr uint32_t most_blocks = 1 << 16;
+      kernels->quantize.launch(queue.stream(),
+                               {.blocks = std::min(p.count, most_blocks), .threads = paged_store_threads}, arguments);
+    });
+  };
+  return device_kernel(make, OperandUse{.in_place = 2});
+}
+
 struct PagedAttentionKernels {
   PagedAttentionKernels(const PagedForm& form, std::string layer_of_form, const Workshop& workshop)
       : device(workshop.device()), tiles(paged_tiles(form)), layer(std::move(layer_of_form)) {
@@ -98,7 +156,7 @@ class PagedAttentionLaunch final : public Launch {
     const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
     const Dims &values = shapes.inputs[Op::in_values].dims, &table = shapes.inputs[Op::in_table].dims;
     check_paged_attention(op, shapes);
-    has_sink_ = has_sinks(shapes);
+    for (size_t i = Op::in_sink; i <= Op::in_value_scales; ++i) has_operand_[i - Op::in_sink] = has_scales(shapes, i);
     p_.tokens = narrow(query[0], "the tokens of paged_attention");
     p_.sequences = narrow(table[0], "the sequences of paged_attention");
     p_.width = narrow(table[1], "the width of a block table");
@@ -127,14 +185,15 @@ class PagedAttentionLaunch final : public Launch {
     p_.aligned = 0;
     for (const size_t i : {size_t{0}, size_t{1}, size_t{2}})
       if (is_aligned(a.inputs[i], 16)) p_.aligned |= can_be_aligned_ & (1U << i);
-    const std::byte* inputs[Op::in_sink + 1] = {};
+    const std::byte* inputs[Op::in_value_scales + 1] = {};
     for (size_t i = 0; i < Op::in_sink; ++i) inputs[i] = a.inputs[i];
-    if (has_sink_) inputs[Op::in_sink] = a.inputs[Op::in_sink];
+    for (size_t i = Op::in_sink; i <= Op::in_value_scales; ++i)
+      if (has_operand_[i - Op::in_sink]) inputs[i] = a.inputs[i];
     std::byte *result = a.outputs[0], *partial = a.workspace;
     Queue& queue = *static_cast<Queue*>(a.queue);
     Complaint complaint = queue.complaints().of(kernels_->layer);
-    void* const arguments[] = {&p_,        &inputs[0], &inputs[1], &inputs[2], &inputs[3], &inputs[4],
-                               &inputs[5], &inputs[6], &result,    &partial,   &complaint};
+    void* const arguments[] = {&p_,        &inputs[0], &inputs[1], &inputs[2], &inputs[3], &inputs[4], &inputs[5],
+                               &inputs[6], &inputs[7], &inputs[8], &result,    &partial,   &complaint};
     function_->launch(queue.stream(), size_, arguments);
     if (p_.splits == 1) return;
     constexpr unsigned warps = paged_merge_threads / 32;
@@ -175,7 +234,7 @@ class PagedAttentionLaunch final : public Launch {
   PagedParameters p_;
   LaunchSize size_;
   int64_t value_size_ = 0;
-  bool has_sink_ = false;
+  bool has_operand_[3] = {};  // the sink and the scales
   uint32_t can_be_aligned_ = 0;
 };
 
@@ -185,18 +244,30 @@ std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& de
   const auto* op = region.node.op.as<Op>();
   if (!op) return std::nullopt;
   const auto type = [&](size_t i) -> const TensorType& { return region.graph.type(region.node.inputs[i]); };
-  const auto is_known = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
+  const auto is_of_8_bits = [](DType t) { return t == DType::i8 || t == DType::f8e4m3; };
   const auto size = type(Op::in_keys).shape[3].as_constant(), value_size = type(Op::in_values).shape[3].as_constant();
   if (!size || !value_size || *size < 1 || *value_size < 1 || std::max(*size, *value_size) > most_head_size)
     return std::nullopt;
-  PagedForm form{type(Op::in_query).dtype, type(Op::in_keys).dtype, type(Op::in_values).dtype, static_cast<int>(*size),
-                 static_cast<int>(*value_size)};
-  if (!is_known(form.query) || !is_known(form.keys) || !is_known(form.values)) return std::nullopt;
-  const bool has_sink = region.node.inputs.size() > Op::in_sink && region.node.inputs[Op::in_sink] != no_value;
-  if (has_sink && type(Op::in_sink).dtype != DType::f32) return std::nullopt;
+  const auto has = [&](size_t i) { return i < region.node.inputs.size() && region.node.inputs[i] != no_value; };
+  PagedForm form{.query = type(Op::in_query).dtype,
+                 .keys = type(Op::in_keys).dtype,
+                 .values = type(Op::in_values).dtype,
+                 .key_scales = has(Op::in_key_scales),
+                 .value_scales = has(Op::in_value_scales),
+                 .head_size = static_cast<int>(*size),
+                 .value_size = static_cast<int>(*value_size)};
+  if (!is_computed_float(form.query)) return std::nullopt;
+  for (const DType t : {form.keys, form.values})
+    if (!is_computed_float(t) && !is_of_8_bits(t)) return std::nullopt;
+  for (size_t i = Op::in_sink; i <= Op::in_value_scales; ++i)
+    if (has(i) && type(i).dtype != DType::f32) return std::nullopt;
   form.capped = op->softcap > 0;
   const auto fits = [&] { return paged_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
-  form.matrix_instructions = form.query == form.keys && form.query == form.values &&
+  const auto becomes_query = [&](DType t, bool has_scales) {
+    return is_of_8_bits(t) || (t == form.query && !has_scales);
+  };
+  form.matrix_instructions = becomes_query(form.keys, form.key_scales) &&
+                             becomes_query(form.values, form.value_scales) &&
                              (form.query == DType::f16 || (form.query == DType::bf16 && device.features.bf16_products));
   if (form.matrix_instructions && fits()) return form;
   form.matrix_instructions = false;
@@ -225,6 +296,7 @@ std::shared_ptr<const Kernel> compile_paged_attention(const RegionView& region, 
 }  // namespace
 
 const CudaTactic paged_store_tactic{"cuda_paged_store", estimate_paged_store, compile_paged_store};
+const CudaTactic paged_quantize_tactic{"cuda_paged_quantize", estimate_paged_quantize, compile_paged_quantize};
 const CudaTactic paged_attention_tactic{"cuda_paged_attention", estimate_paged_attention, compile_paged_attention};
 
 }  // namespace camshaft::cuda

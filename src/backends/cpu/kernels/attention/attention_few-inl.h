@@ -28,11 +28,33 @@ namespace hn = hwy::HWY_NAMESPACE;
 HWY_INLINE PanelVec load_widened(const float* from) {
   return hn::LoadU(PanelTag(), from);
 }
+HWY_INLINE PanelVec load_widened(const int8_t* from) {
+  const PanelTag d;
+  const hn::Rebind<int8_t, PanelTag> narrow;
+  return hn::ConvertTo(d, hn::PromoteTo(hn::RebindToSigned<PanelTag>(), hn::LoadU(narrow, from)));
+}
+// Its bits at the places of an f16's are a number that is 256 times as small, denormal ones included; NaN's
+// become 1.875.
+HWY_INLINE PanelVec load_widened(const Float8* from) {
+  const PanelTag d;
+  const hn::Rebind<int8_t, PanelTag> narrow;
+  const hn::Rebind<int16_t, PanelTag> wide;
+  const hn::Rebind<hwy::float16_t, PanelTag> half;
+  const auto code = hn::PromoteTo(wide, hn::LoadU(narrow, reinterpret_cast<const int8_t*>(from)));
+  const auto bits = hn::And(hn::ShiftLeft<7>(code), hn::Set(wide, static_cast<int16_t>(0xbf80)));
+  const auto number = hn::PromoteTo(d, hn::BitCast(half, bits));
+  const auto is_nan = hn::Eq(hn::Abs(number), hn::Set(d, 1.875f));
+  return hn::IfThenElse(is_nan, hn::NaN(d), hn::Mul(number, hn::Set(d, 256.0f)));
+}
 template <class T>
 HWY_INLINE PanelVec load_widened(const T* from) {
+#if HWY_TARGET == HWY_SCALAR  // where Highway takes infinities and NaN of f16 for numbers
+  return hn::Set(PanelTag(), to_float(*from));
+#else
   using Lane = std::conditional_t<std::is_same_v<T, Half>, hwy::float16_t, hwy::bfloat16_t>;
   const hn::Rebind<Lane, PanelTag> narrow;
   return hn::PromoteTo(PanelTag(), hn::LoadU(narrow, reinterpret_cast<const Lane*>(from)));
+#endif
 }
 
 // The first `count` of them, and zeros.

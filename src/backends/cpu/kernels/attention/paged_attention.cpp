@@ -72,8 +72,8 @@ struct PagedUnits {
 
 /// One thread's.
 struct PagedScratch {
-  float *keys, *values, *dense, *scores, *sums, *queries, *vectors, *largest, *total, *factor;
-  int64_t* rows;  ///< of a chunk's keys: their offset in elements
+  float *keys, *values, *dense, *scores, *sums, *queries, *vectors, *largest, *total, *factor, *scales;
+  int64_t* rows;  ///< of a chunk's keys: which of the caches'
 
   static int64_t floats(const PagedAttentionArgs& a, int64_t lanes) {
     PagedScratch none(a, lanes, nullptr);
@@ -83,14 +83,18 @@ struct PagedScratch {
     const int64_t columns = AttentionBlocks::round_up(a.value_size, lanes);
     keys = place(4 * lanes * a.size);  // the widest panel
     values = place(kPagedChunk * columns);
-    dense = place(a.key_type == DType::f32 ? 0 : kPagedChunk * a.size);
+    dense = place(reads_keys_in_place(a) ? 0 : kPagedChunk * a.size);
     scores = place(kAttentionRows * kPagedChunk);
     sums = place(kAttentionRows * columns);
     queries = place(kAttentionRows * a.size);
     vectors = place(kAttentionRows * lanes);
     for (float** part : {&largest, &total, &factor}) *part = place(kAttentionRows);
+    scales = place(kPagedChunk);
     rows = reinterpret_cast<int64_t*>(place(2 * kPagedChunk));
   }
+
+  /// Whether keys can be packed from where they are.
+  static bool reads_keys_in_place(const PagedAttentionArgs& a) { return a.key_type == DType::f32 && !a.has_key_scales; }
 
  private:
   float* at_;
@@ -115,7 +119,9 @@ template <class F>
 HWY_INLINE void with_elements(DType type, const std::byte* data, F&& f) {
   if (type == DType::f32) return f(reinterpret_cast<const float*>(data));
   if (type == DType::f16) return f(reinterpret_cast<const Half*>(data));
-  f(reinterpret_cast<const BFloat*>(data));
+  if (type == DType::bf16) return f(reinterpret_cast<const BFloat*>(data));
+  if (type == DType::i8) return f(reinterpret_cast<const int8_t*>(data));
+  f(reinterpret_cast<const Float8*>(data));
 }
 
 template <class T>
@@ -183,6 +189,7 @@ class PagedRows {
       add_exponentials<FloatWords>(s_.scores, kPagedChunk, rows_, keys, 1, false, chunk == begin, tops,
                                    {s_.largest, s_.total, s_.factor, s_.vectors});
       if (is_few()) {
+        if (a_.has_value_scales) multiply_scores(a_.value_scales, keys);
         multiply_few_values(keys, chunk > begin);
       } else {
         bring_values(keys);
@@ -246,6 +253,20 @@ class PagedRows {
 
   bool is_few() const { return rows_ <= kPagedFewRows; }
 
+  // What there is for each of a chunk's keys times its scale.
+  void multiply_scores(const float* scales, int64_t keys) {
+    for (int64_t k = 0; k < keys; ++k) s_.scales[k] = scales[s_.rows[k]];
+    for (int64_t r = 0; r < rows_; ++r)
+      for (int64_t k = 0; k < keys; ++k) s_.scores[r * kPagedChunk + k] *= s_.scales[k];
+  }
+
+  // A row of a cache as f32.
+  void read_cached(DType type, const std::byte* cache, const float* scales, int64_t row, int64_t size, float* to) {
+    read_row(type, cache + row * size * bytes(type), size, to);
+    if (!scales) return;
+    for (int64_t i = 0; i < size; ++i) to[i] *= scales[row];
+  }
+
   // Where the rows of a cache begin, counted in its elements.
   const int64_t* element_rows(int64_t keys, int64_t size) {
     for (int64_t k = 0; k < keys; ++k) offsets_[k] = s_.rows[k] * size;
@@ -255,7 +276,8 @@ class PagedRows {
   void bring_values(int64_t keys) {
     for (int64_t k = 0; k < keys; ++k) {
       float* row = s_.values + k * columns_;
-      read_row(a_.value_type, a_.values + s_.rows[k] * a_.value_size * bytes(a_.value_type), a_.value_size, row);
+      read_cached(a_.value_type, a_.values, a_.has_value_scales ? a_.value_scales : nullptr, s_.rows[k], a_.value_size,
+                  row);
       for (int64_t i = a_.value_size; i < columns_; ++i) row[i] = 0;
     }
   }
@@ -269,11 +291,13 @@ class PagedRows {
       with_elements(a_.key_type, a_.keys, [&](const auto* base) HWY_ATTR {
         few_scores(queries_, rows_, base, key_rows, keys, a_.size, s_.scores, kPagedChunk);
       });
+      if (a_.has_key_scales) multiply_scores(a_.key_scales, keys);
     } else {
       const auto* base = reinterpret_cast<const float*>(a_.keys);
-      if (a_.key_type != DType::f32) {
+      if (!PagedScratch::reads_keys_in_place(a_)) {
         for (int64_t k = 0; k < keys; ++k) {
-          read_row(a_.key_type, a_.keys + offsets_[k] * bytes(a_.key_type), a_.size, s_.dense + k * a_.size);
+          read_cached(a_.key_type, a_.keys, a_.has_key_scales ? a_.key_scales : nullptr, s_.rows[k], a_.size,
+                      s_.dense + k * a_.size);
           offsets_[k] = k * a_.size;
         }
         base = s_.dense;

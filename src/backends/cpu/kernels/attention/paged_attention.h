@@ -27,17 +27,20 @@ struct PagedAttentionArgs {
   int64_t window = 0;  ///< keys that a token sees at most; 0: all
   bool causal = true;
   DType query_type = DType::f32;                         ///< and the result's: f32, f16 or bf16
-  DType key_type = DType::f32, value_type = DType::f32;  ///< likewise
+  DType key_type = DType::f32, value_type = DType::f32;  ///< likewise, or i8 or f8e4m3
+  bool has_key_scales = false, has_value_scales = false;
 
   // Data. The tables must name blocks of the cache for all that a sequence has (ops::check_sequences).
   const std::byte* query = nullptr;   ///< [tokens, heads, size]
   const std::byte* keys = nullptr;    ///< [blocks, block size, key heads, size]
   const std::byte* values = nullptr;  ///< [blocks, block size, key heads, value size]
-  const int32_t* starts = nullptr;    ///< [sequences + 1]
-  const int32_t* past = nullptr;      ///< [sequences]
-  const int32_t* table = nullptr;     ///< [sequences, width]
-  const float* sink = nullptr;        ///< [heads]: the score of a key without a value; null: there is none
-  std::byte* result = nullptr;        ///< [tokens, heads, value size]; must not overlap the operands
+  const float* key_scales = nullptr;  ///< [blocks, block size, key heads]: what a row's elements are times
+  const float* value_scales = nullptr;
+  const int32_t* starts = nullptr;  ///< [sequences + 1]
+  const int32_t* past = nullptr;    ///< [sequences]
+  const int32_t* table = nullptr;   ///< [sequences, width]
+  const float* sink = nullptr;      ///< [heads]: the score of a key without a value; null: there is none
+  std::byte* result = nullptr;      ///< [tokens, heads, value size]; must not overlap the operands
 };
 
 /// Bytes of scratch memory for `threads` threads and fewer, 64-byte aligned. Depends on what is known before running.
