@@ -151,6 +151,18 @@ def test_conversations(client, llm):
     assert longest.usage.total_tokens == LONGEST and longest.choices[0].finish_reason == "length"
 
 
+def test_a_message_that_calls_tools_may_have_no_content(server, llm):
+    calls = [{"id": "1", "type": "function", "function": {"name": "turn", "arguments": "{}"}}]
+    messages = [*HELLO, {"role": "assistant", "content": None, "tool_calls": calls}, *HELLO]
+    expected = llm.generate(llm.chat_prompt(messages), SamplingParams(temperature=0, max_tokens=4))[0]
+    given = {"model": "tiny", "messages": messages, "temperature": 0, "max_tokens": 4}
+    status, _, body = server.request("POST", "/v1/chat/completions", json.dumps(given))
+    assert status == 200, body
+    # The template has written "None": the key is there.
+    assert json.loads(body)["usage"]["prompt_tokens"] == len(expected.prompt_token_ids)
+    assert json.loads(body)["choices"][0]["message"]["content"] == expected.outputs[0].text
+
+
 def test_loglikelihoods_as_lm_eval_asks_for_them(client, llm):
     """The logprobs of an echo, of which the prompt's and the last token, which was generated, are cut off."""
     requests = [([5, 9, 40], [7, 100, 31]), ([1], [2, 3]), ([200, 201, 202, 203], [204])]
@@ -247,6 +259,12 @@ WRONG = [
     ({"messages": HELLO, "tools": [TOOL], "tool_choice": {"function": {"name": "no"}}}, "tool_choice"),
     ({"messages": HELLO, "top_logprobs": 2}, "top_logprobs"),
     ({"messages": HELLO, "chat_template": "{{ 1 }}"}, "chat_template"),
+    ({"messages": [{"role": "assistant", "content": None}]}, "messages[0].content"),
+    ({"prompt": "x", "temperature": -1}, "temperature"),
+    ({"prompt": "x", "min_tokens": 9, "max_tokens": 2}, "min_tokens"),
+    ({"prompt": "x", "logit_bias": {str(VOCABULARY): 1}}, "logit_bias"),
+    ({"prompt": "x", "stop_token_ids": [VOCABULARY]}, "stop_token_ids"),
+    ({"prompt": "x", "allowed_token_ids": [VOCABULARY]}, "allowed_token_ids"),
 ]
 
 

@@ -145,6 +145,19 @@ def test_schema_bombs(server):
     assert time.monotonic() - start < 120
 
 
+def test_slow_grammars_are_refused_by_their_own_calls(server):
+    pytest.importorskip("llguidance", reason="llguidance is not installed")
+    for regex in ("(((a{100}){100}){100}){100}", "(", "a{2,1}"):
+        for field, given in (
+            ("guided_regex", {"guided_regex": regex}),
+            ("structured_outputs", {"structured_outputs": {"regex": regex}}),
+        ):
+            status, answer = ask(server, {**PROMPT, **given})
+            assert status == 400 and answer["error"]["param"] == field, answer
+            assert "structured_outputs: " in answer["error"]["message"]
+    check_alive(server)
+
+
 def test_what_is_refused_before_it_is_worked_on(server):
     said = {"messages": [{"role": "user", "content": "x"}]}
     wide = "[" + "[]," * 70_000 + "[]]"

@@ -136,7 +136,12 @@ def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> 
         end, at_end = now, sum(counts.values())
         if output.finished:
             break
-    return (at_end - at_begin) / max(end - (begin or end), 1e-9)
+    if begin is None or at_end == at_begin:
+        raise InvalidArgumentError(
+            f"--output-len {params.max_tokens} is too little to measure: the first text has ended before all were written "
+            "at once, or in the same step"
+        )
+    return (at_end - at_begin) / (end - begin)
 
 
 def _served(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> dict[str, float]:

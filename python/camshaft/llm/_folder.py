@@ -9,11 +9,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._fields import Fields, read_json
+
+if TYPE_CHECKING:
+    from camshaft._engine import Engine
 
 ENGINE, DESCRIPTION = "model.engine", "llm.json"
 FORMAT = 1
@@ -123,6 +126,29 @@ def read_description(folder: Path) -> dict[str, Any]:
     if not isinstance(description, dict):
         raise CorruptEngineError(f"{path}: not an object")
     return description
+
+
+def check_description(description: dict[str, Any], engine: Engine, where: Path) -> None:
+    """That what runs believe of llm.json is true of the engine."""
+    inputs = {each.name: each for each in engine.inputs}
+    logits = next((each for each in engine.outputs if each.name == "logits"), None)
+    cache = inputs.get("key_cache.0")
+    if logits is None or cache is None:
+        raise CorruptEngineError(f"{where / ENGINE}: no engine of a language model: it has no logits, or no caches")
+    types = {"f8e4m3": "fp8", "i8": "int8"}
+    found = {
+        "layers": sum(name.startswith("key_cache.") for name in inputs),
+        "block_size": cache.shape[1],
+        "kv_heads": cache.shape[2],
+        "head_size": cache.shape[3],
+        "cache_type": types.get(cache.dtype, cache.dtype),
+        "vocabulary": logits.shape[-1],
+    }
+    for name, value in found.items():
+        if name in description and description[name] != value:
+            raise CorruptEngineError(
+                f"{where / DESCRIPTION}: '{name}' is {description[name]!r}, and {value!r} of the engine beside it"
+            )
 
 
 def copy_tokenizer(source: Path, folder: Path) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import threading
+import time
 from typing import Any
 
 from camshaft._errors import InvalidArgumentError
@@ -26,6 +27,8 @@ _LIMITS = {
     "verbose_errors": False,
 }
 
+_TRIED_MASKS, _QUICK_MASK = 8, 5e-3  # seconds: of a grammar whose masks take less no more are tried
+
 
 class Guides:
     """Of one model: its tokenizer as llguidance needs it. Made once, which takes about a second for 100,000 tokens."""
@@ -40,6 +43,9 @@ class Guides:
         except Exception as error:
             raise InvalidArgumentError(f"structured_outputs: llguidance cannot use the tokenizer: {error}") from None
         self._limits = self._library.LLParserLimits(**_LIMITS)
+        self._vocabulary = vocabulary
+        self._trying = threading.Lock()
+        self._executor: Any = None  # whose threads belong to the process that made it
 
     def matcher(self, params: StructuredOutputsParams) -> Any:
         """For a text that begins. Raises InvalidArgumentError with what is wrong with a schema, or that it is too large."""
@@ -51,9 +57,40 @@ class Guides:
             made = self._library.LLMatcher(self._tokenizer, grammar, log_level=0, limits=self._limits)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidArgumentError(f"structured_outputs: {kind}: {error}") from None
-        if made.is_error():
-            raise InvalidArgumentError(f"structured_outputs: {kind}: {made.get_error().strip()}")
-        return made
+        if not made.is_error():
+            self._try_masks(made.deep_copy())
+            return made
+        raise InvalidArgumentError(f"structured_outputs: {kind}: {made.get_error().strip()}")
+
+    def _try_masks(self, matcher: Any) -> None:
+        """Grammars that are beyond the limits in their first tokens, as (((a{100}){100}){100}){100}, of which a mask takes a
+        second, are refused here: in a step they would hold up all others. One after the other, so that many of them leave
+        cores to the steps."""
+        import numpy
+
+        words = -(-self._vocabulary // 32)
+        with self._trying:
+            if self._executor is None:
+                self._executor = self._library.LLExecutor(num_threads=1)
+            for _ in range(_TRIED_MASKS):
+                mask = numpy.zeros(words, numpy.uint32)
+                begin = time.perf_counter()
+                try:
+                    self._executor.unsafe_compute_mask_ptr([(matcher, 0)], mask.ctypes.data, mask.nbytes, 1)
+                except BaseException as error:  # a panic of llguidance's is no Exception
+                    raise InvalidArgumentError(f"structured_outputs: {error}") from None
+                took = time.perf_counter() - begin
+                is_empty = not mask.any()
+                if not is_empty and took >= _QUICK_MASK:
+                    place = int(mask.nonzero()[0][0])
+                    bits = int(mask[place])
+                    matcher.consume_token(32 * place + (bits & -bits).bit_length() - 1)
+                # The library empties masks, or notices with the next token.
+                if is_empty or matcher.is_error():
+                    reason = matcher.get_error().strip() or "finding the tokens that may begin it is beyond the limits"
+                    raise InvalidArgumentError(f"structured_outputs: {reason}")
+                if took < _QUICK_MASK or matcher.is_stopped():
+                    return
 
     def _grammar(self, params: StructuredOutputsParams) -> str:
         of = self._library.LLMatcher

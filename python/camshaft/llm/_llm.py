@@ -18,7 +18,7 @@ from camshaft import _native
 from camshaft._engine import Engine, devices
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._chat_template import ChatTemplate
-from camshaft.llm._folder import ENGINE, read_description
+from camshaft.llm._folder import ENGINE, check_description, read_description
 from camshaft.llm._guide import Guides, MaskFiller, advance
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
 _T = TypeVar("_T")
+_LONGEST_STEP = 60.0  # seconds that the end of a process waits for one
 
 
 class LLM:
@@ -74,6 +75,7 @@ class LLM:
             self._folder = Path(os.fspath(model))
             self.description = read_description(self._folder)
             self.engine = Engine(self._folder / ENGINE, device)
+            check_description(self.description, self.engine, self._folder)
         known = self.description.get("max_length")
         longest = known if max_model_len is None else max_model_len
         if longest is None:
@@ -84,12 +86,15 @@ class LLM:
             if given is not None and given < 1:
                 raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         _, block_size, block_bytes = _native.generator_cache(self.engine._engine)
+        per_sequence = -(-longest // block_size)
+        if num_blocks is not None and 0 < num_blocks < min(per_sequence, 2):
+            raise InvalidArgumentError(f"num_blocks is {num_blocks}: no text would have room behind its prompt")
         if num_blocks is None:
-            per_sequence = -(-longest // block_size)
             budget = kv_cache_memory_bytes or _memory_of(self.engine.device) // 4
-            num_blocks = max(min(per_sequence * max_num_seqs, budget // block_bytes), 1)
+            # A request is let in where a block more is left for each that runs.
+            num_blocks = max(min((per_sequence + 1) * max_num_seqs, budget // block_bytes), 1)
             if kv_cache_memory_bytes is None:
-                num_blocks = max(num_blocks, per_sequence)
+                num_blocks = max(num_blocks, per_sequence + 1)
         configuration = {
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
@@ -115,7 +120,9 @@ class LLM:
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when there are requests
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()  # of the thread
-        weakref.finalize(self, self._wakes.put, None)  # the thread sees that there is nobody any more
+        self._ended: list[None] = []  # an item when the process ends
+        self._threads: list[threading.Thread] = []  # the one that was started last
+        weakref.finalize(self, _end, self._ended, self._wakes, self._threads)
         weakref.finalize(self, self._filler.close)
 
     def generate(
@@ -292,10 +299,18 @@ class LLM:
         for what, given in (("sampling_params", chosen), ("priority", priorities)):
             if len(given) != len(listed):
                 raise InvalidArgumentError(f"{what} has {len(given)} items for {len(listed)} prompts")
+        ready = [
+            self._prepared(prompt, one, urgency, changed, streams)
+            for prompt, one, urgency in zip(listed, chosen, priorities)
+        ]
         requests: list[Request] = []
+
+        def add_all() -> None:  # between two steps, so that all begin together
+            for add in ready:
+                requests.append(add())
+
         try:
-            for prompt, one, urgency in zip(listed, chosen, priorities):
-                requests.append(self._add(prompt, one, urgency, changed, streams))
+            self._between_steps(add_all)
         except BaseException:
             self._abort(requests)
             raise
@@ -307,7 +322,11 @@ class LLM:
                 "a token_mask cannot use its own LLM: the step that called it would wait for itself"
             )
 
-    def _add(
+    def _add(self, *arguments: Any) -> Request:
+        """arguments: of _prepared()."""
+        return self._between_steps(self._prepared(*arguments))
+
+    def _prepared(
         self,
         prompt: Prompt,
         params: SamplingParams,
@@ -315,7 +334,8 @@ class LLM:
         changed: Any,
         streams: bool,
         name: str | None = None,
-    ) -> Request:
+    ) -> Callable[[], Request]:
+        """What adds the request, to be called between steps."""
         if not isinstance(params, SamplingParams):
             raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {params!r}")
         guided = params.structured_outputs
@@ -360,7 +380,7 @@ class LLM:
             self._wakes.put(None)
             return request
 
-        return self._between_steps(add)
+        return add
 
     def _guides_of(self, tokenizer: Any) -> Guides:
         if tokenizer is None:
@@ -482,6 +502,7 @@ class LLM:
             if self._thread is None or not self._thread.is_alive():  # a forked child has none
                 arguments = (weakref.ref(self), self._wakes)
                 self._thread = threading.Thread(target=_serve, args=arguments, name="camshaft.llm", daemon=True)
+                self._threads[:] = [self._thread]
                 self._thread.start()
 
     def _retire(self) -> bool:
@@ -492,7 +513,7 @@ class LLM:
             return self._thread is None
 
     def _run(self) -> None:
-        while self._requests:
+        while self._requests and not self._ended:
             try:
                 self._step()
             except BaseException as error:  # nobody else would hear of it
@@ -508,10 +529,20 @@ def _serve(reference: weakref.ref[LLM], wakes: queue.SimpleQueue[None]) -> None:
         except queue.Empty:
             is_idle = True
         llm = reference()
-        if llm is None or (is_idle and llm._retire()):
+        if llm is None or llm._ended or (is_idle and llm._retire()):
             return
         llm._run()
         del llm
+
+
+def _end(ended: list[None], wakes: queue.SimpleQueue[None], threads: list[threading.Thread]) -> None:
+    """The thread sees that there is nobody any more. When the process ends it is waited for: a step that still ran while the
+    library's own threads were taken down ended the process with SIGABRT."""
+    ended.append(None)
+    wakes.put(None)
+    for thread in threads:
+        if thread is not threading.current_thread():
+            thread.join(_LONGEST_STEP)
 
 
 def _mask_of(params: SamplingParams, tokens: list[int]) -> bytes:

@@ -160,6 +160,28 @@ def test_speed_is_measured(folder):
         assert ran.returncode == 2 and "camshaft: error" in ran.stderr and "Traceback" not in ran.stderr
 
 
+def test_an_answer_that_cannot_be_written_ends_the_command(folder):
+    environment = {**os.environ, "CAMSHAFT_PYTHON": sys.executable}
+    for _ in range(4):  # a step that still ran while the process ended had it abort, now and then
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [str(BINARY), "llm", "chat", str(folder), "--max-tokens", "40"],
+                input="the engine\n",
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+                timeout=120,
+            )
+        assert done.returncode > 0 and "space" in done.stderr, done
+        assert "Traceback" not in done.stderr and done.stderr.count("camshaft: error: ") == 1, done.stderr
+
+
+def test_texts_that_are_too_short_are_not_measured(folder):
+    done = llm_command("bench", folder, "--output-len", "2", "--max-num-seqs", "40", "--num-prompts", "1")
+    assert done.returncode == 2 and "--output-len 2 is too little to measure" in done.stderr, done
+
+
 def test_code_of_the_page(folder, monkeypatch):
     """docs/llm_chat.md: each block runs on a model that is there."""
     pytest.importorskip("llguidance", reason="llguidance is not installed")

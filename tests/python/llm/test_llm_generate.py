@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -393,6 +394,15 @@ def test_what_is_wrong_is_named(llm, engine, folder, tmp_path):
         LLM(folder, max_model_len=129)
     with pytest.raises(camshaft.InvalidArgumentError, match="num_blocks is -1"):
         LLM(folder, num_blocks=-1)
+    for name, value in (("layers", 9), ("kv_heads", 0), ("vocabulary", "many"), ("cache_type", "int8")):
+        other = tmp_path / name
+        shutil.copytree(folder, other)
+        description = json.loads((other / "llm.json").read_text())
+        (other / "llm.json").write_text(json.dumps({**description, name: value}))
+        with pytest.raises(camshaft.CorruptEngineError, match=f"llm.json: '{name}' is {value!r}, and .* of the engine"):
+            LLM(other)
+    with pytest.raises(camshaft.InvalidArgumentError, match="num_blocks is 1: no text would have room"):
+        LLM(folder, num_blocks=1)
     with pytest.raises(camshaft.InvalidArgumentError, match="threads is -1"):
         LLM(folder, threads=-1)
     with pytest.raises(ValueError, match="detokenize must be True"):

@@ -23,6 +23,7 @@ class Call:
         self.created = int(time.time())
         self.prompts: list[dict[str, Any]] = []
         self.params = SamplingParams()
+        self.guide_field = "structured_outputs"  # of the body, that says what the text is to be
         self.priority = 0
         self.is_stream = self.include_usage = False
 

@@ -34,7 +34,8 @@ class ChatCompletions(Call):
         self.priority = body.integer("priority", 0, -(1 << 31), (1 << 31) - 1)
         self.is_stream, self.include_usage = stream_options(body)
         fields = sampling_fields(body)
-        guide, forced = structured_outputs(body), self._tools.structured_outputs()
+        guide, self.guide_field = structured_outputs(body)
+        forced = self._tools.structured_outputs()
         if guide is not None and forced is not None:
             raise RequestError("'tool_choice' and 'response_format' both say what the text is: give one", "tool_choice")
         fields["structured_outputs"] = guide or forced

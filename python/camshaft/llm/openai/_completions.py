@@ -33,7 +33,7 @@ class Completions(Call):
         self.priority = body.integer("priority", 0, -(1 << 31), (1 << 31) - 1)
         self.is_stream, self.include_usage = stream_options(body)
         fields = sampling_fields(body)
-        fields["structured_outputs"] = structured_outputs(body)
+        fields["structured_outputs"], self.guide_field = structured_outputs(body)
         self.logprobs = body.integer("logprobs", None, 0, MOST_LOGPROBS)
         self._names = TokenNames(served.texts, body.flag("return_tokens_as_token_ids"))
         best_of = body.integer("best_of", fields["n"], 1)

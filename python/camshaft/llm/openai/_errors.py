@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from typing import Any
+
+from camshaft.llm._sampling_params import SamplingParams
+
+_FIELDS = frozenset(field.name for field in dataclasses.fields(SamplingParams))
 
 
 class RequestError(Exception):
@@ -15,3 +21,9 @@ class RequestError(Exception):
         self.document: dict[str, Any] = {
             "error": {"message": message, "type": kind, "param": param, "code": code},
         }
+
+
+def param_of(message: str) -> str | None:
+    """The field of SamplingParams that a refusal of the model's begins with."""
+    found = re.match(r"[a-z_]+", message)
+    return found[0] if found is not None and found[0] in _FIELDS else None

@@ -24,7 +24,9 @@ def read_messages(body: Body) -> tuple[list[dict[str, Any]], int]:
             raise RequestError(
                 f"'{where}' has a field that no message has: '{unknown[:80]}'", f"{where}.{unknown[:80]}"
             )
-        message = {name: value for name, value in values.items() if value is not None and name != "refusal"}
+        # Templates ask whether the content is none: of a message that calls tools it may be.
+        kept = {name for name, value in values.items() if value is not None or name == "content"} - {"refusal"}
+        message = {name: value for name, value in values.items() if name in kept}
         role = message.get("role")
         if role not in _ROLES:
             raise RequestError(f"'{where}.role' is one of {', '.join(_ROLES)}", f"{where}.role")
@@ -32,7 +34,7 @@ def read_messages(body: Body) -> tuple[list[dict[str, Any]], int]:
             message["role"] = "system"
         if "tool_calls" in message:
             characters += _check_tool_calls(message["tool_calls"], f"{where}.tool_calls")
-        if "content" in message:
+        if message.get("content") is not None:
             message["content"], count = _content(message["content"], f"{where}.content")
             characters += count
         elif "tool_calls" not in message:

@@ -17,13 +17,14 @@ from camshaft.llm.openai._call import Call, check_sample
 from camshaft.llm.openai._chat import ChatCompletions
 from camshaft.llm.openai._completions import Completions
 from camshaft.llm.openai._embeddings import refuse_embeddings
-from camshaft.llm.openai._errors import RequestError
+from camshaft.llm.openai._errors import RequestError, param_of
 from camshaft.llm.openai._metrics import Metrics
 from camshaft.llm.openai._running import Running
 from camshaft.llm.openai._served import Served
 
 _LOOK = 0.1  # seconds between two looks for clients that are gone
-_READERS = 4  # threads that read bodies: templates, tokenizers, grammars
+_READERS = 4  # threads that read bodies: templates, tokenizers
+_GRAMMARS = 1  # and those that try grammars, which may take a second each: other calls do not wait for them
 _INTEGERS = (
     "max_model_len",
     "max_num_seqs",
@@ -49,6 +50,7 @@ class TritonPythonModel:
         self._sequences = 0  # that calls have asked for and that are not done; on the loop
         self._calls: dict[Any, asyncio.Task[None]] = {}
         self._pool = concurrent.futures.ThreadPoolExecutor(_READERS, "camshaft.llm.read")
+        self._grammars = concurrent.futures.ThreadPoolExecutor(_GRAMMARS, "camshaft.llm.grammars")
         self._loop = asyncio.new_event_loop()
         self._ending = threading.Event()
         self._threads = [
@@ -77,24 +79,29 @@ class TritonPythonModel:
     async def _answer(self, request: Any, answer: _Answer) -> None:
         running, began = Running(self._served.llm, self._loop), time.monotonic()
         held = 1  # until its body is read
+        call: Call | None = None
         self._sequences += held
         try:
             if self._sequences > self._most_queued:
                 raise _overloaded()
-            call: Call = await self._loop.run_in_executor(self._pool, self._read, request)
+            call = await self._loop.run_in_executor(self._pool, self._read, request)
             wanted = len(call.prompts) * call.params.n
             if self._sequences - held + wanted > self._most_queued:
                 raise _overloaded()
             self._sequences += wanted - held
             held = wanted
-            await self._loop.run_in_executor(self._pool, self._start, running, call)
+            pool = self._pool if call.params.structured_outputs is None else self._grammars
+            await self._loop.run_in_executor(pool, self._start, running, call)
             await (self._stream(call, running, answer) if call.is_stream else self._reply(call, running, answer))
         except asyncio.CancelledError:
             answer.end()
         except RequestError as error:
             answer.fail(error)
         except (InvalidArgumentError, ValueError) as error:
-            answer.fail(RequestError(str(error)))
+            param = param_of(str(error))
+            if param == "structured_outputs" and call is not None:
+                param = call.guide_field
+            answer.fail(RequestError(str(error), param))
         except Exception as error:
             if not isinstance(error, Error):
                 self._utils.Logger.log_error(traceback.format_exc())
@@ -208,6 +215,8 @@ def _parameters(config: dict[str, Any]) -> dict[str, Any]:
         for name in (*_INTEGERS, "max_queued", "seed"):
             if name in given:
                 made[name] = int(given.pop(name))
+        if made.get("max_queued", 1) < 1:
+            raise ValueError(f"max_queued is {made['max_queued']}: every call would be refused; give 1 or more")
         if "enable_prefix_caching" in given:
             made["enable_prefix_caching"] = {"true": True, "false": False}[given.pop("enable_prefix_caching")]
         if "num_speculative_tokens" in given:

@@ -7,7 +7,7 @@ from typing import Any
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._structured_outputs import StructuredOutputsParams
 from camshaft.llm.openai._body import Body
-from camshaft.llm.openai._errors import RequestError
+from camshaft.llm.openai._errors import RequestError, param_of
 
 MOST_SAMPLES = 128
 MOST_LOGPROBS = 20
@@ -55,8 +55,8 @@ def sampling_fields(body: Body) -> dict[str, Any]:
     return fields
 
 
-def structured_outputs(body: Body) -> StructuredOutputsParams | None:
-    """What the text must be like, in OpenAI's words or in vLLM's."""
+def structured_outputs(body: Body) -> tuple[StructuredOutputsParams | None, str]:
+    """What the text must be like, in OpenAI's words or in vLLM's, and the field that says so."""
     found: list[tuple[str, dict[str, Any]]] = []
     form = body.within("response_format")
     if form is not None:
@@ -87,10 +87,10 @@ def structured_outputs(body: Body) -> StructuredOutputsParams | None:
     if len(found) > 1:
         raise RequestError(f"'{found[0][0]}' and '{found[1][0]}' both say what the text is: give one", found[1][0])
     if not found:
-        return None
+        return None, "structured_outputs"
     name, given = found[0]
     try:
-        return StructuredOutputsParams(**given)
+        return StructuredOutputsParams(**given), name
     except (TypeError, ValueError) as error:
         raise RequestError(f"'{name}': {error}", name) from None
 
@@ -99,7 +99,7 @@ def make_params(fields: dict[str, Any]) -> SamplingParams:
     try:
         return SamplingParams(**fields)
     except ValueError as error:
-        raise RequestError(str(error)) from None
+        raise RequestError(str(error), param_of(str(error))) from None
 
 
 def stream_options(body: Body) -> tuple[bool, bool]:
