@@ -74,8 +74,9 @@ struct Traits {
   Required<Layout> layout;
   /// So many operands share their order of axes with the result; 0 with Layout::fixed.
   Required<size_t> layout_operands;
-  /// So many operands may be stored in f16 or bf16 in place of f32, with results of that type
-  /// (optimize/precision/lower_precision.h); a pointwise operator computes in f32 between conversions all the same.
+  /// So many operands may be stored in f16 or bf16 in place of f32, with results of that type but for those that
+  /// another operand becomes, as caches do (optimize/precision/lower_precision.h); a pointwise operator computes in f32
+  /// between conversions all the same.
   Required<size_t> narrowed_operands;
   Required<Widening> widening;
   Required<Products> products;

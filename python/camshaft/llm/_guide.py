@@ -27,7 +27,8 @@ _LIMITS = {
     "verbose_errors": False,
 }
 
-_TRIED_MASKS, _QUICK_MASK = 8, 5e-3  # seconds: of a grammar whose masks take less no more are tried
+# Of a grammar whose masks take less than _QUICK_MASK seconds no more are tried; one that has taken _SLOW_GRAMMAR is refused.
+_TRIED_MASKS, _QUICK_MASK, _SLOW_GRAMMAR = 8, 5e-3, 4.0
 
 
 class Guides:
@@ -72,7 +73,8 @@ class Guides:
         with self._trying:
             if self._executor is None:
                 self._executor = self._library.LLExecutor(num_threads=1)
-            for _ in range(_TRIED_MASKS):
+            start = time.perf_counter()
+            for tried in range(1, _TRIED_MASKS + 1):
                 mask = numpy.zeros(words, numpy.uint32)
                 begin = time.perf_counter()
                 try:
@@ -91,6 +93,10 @@ class Guides:
                     raise InvalidArgumentError(f"structured_outputs: {reason}")
                 if took < _QUICK_MASK or matcher.is_stopped():
                     return
+                if (total := time.perf_counter() - start) > _SLOW_GRAMMAR:
+                    raise InvalidArgumentError(
+                        f"structured_outputs: {tried} tokens of the grammar take {total:.1f} s, which is too slow"
+                    )
 
     def _grammar(self, params: StructuredOutputsParams) -> str:
         of = self._library.LLMatcher
