@@ -121,13 +121,13 @@ def sample_step(
 
     random = numpy.random.default_rng(seed)
     longest, count = decoder.max_length, len(new)
-    new = numpy.minimum(new, longest)
+    tokens = numpy.minimum(numpy.asarray(new), longest)
     pasts = [0, block_size + 2, 3] if count > 1 else [block_size + 2]
-    past = numpy.minimum([pasts[i] if i < len(pasts) else 5 * i for i in range(count)], longest - new)
-    starts = numpy.concatenate([[0], numpy.cumsum(new)])
-    width = int(-(-(new + past).max() // block_size))
+    past = numpy.minimum([pasts[i] if i < len(pasts) else 5 * i for i in range(count)], longest - tokens)
+    starts = numpy.concatenate([[0], numpy.cumsum(tokens)])
+    width = int(-(-(tokens + past).max() // block_size))
     blocks = 1 + count * width
-    positions = numpy.concatenate([past[i] + numpy.arange(new[i]) for i in range(count)] + [[0]])
+    positions = numpy.concatenate([past[i] + numpy.arange(tokens[i]) for i in range(count)] + [[0]])
     step: dict[str, Any] = {
         "input_ids": random.integers(0, decoder.vocabulary, len(positions)).astype(numpy.int32),
         "positions": positions.astype(numpy.int32),
