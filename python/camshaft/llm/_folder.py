@@ -145,10 +145,16 @@ def check_description(description: dict[str, Any], engine: Engine, where: Path) 
         "vocabulary": logits.shape[-1],
     }
     for name, value in found.items():
-        if name in description and description[name] != value:
+        # Types too: 300.0 is 300 to Python, and no vocabulary.
+        if name in description and (description[name] != value or type(description[name]) is not type(value)):
             raise CorruptEngineError(
                 f"{where / DESCRIPTION}: '{name}' is {description[name]!r}, and {value!r} of the engine beside it"
             )
+    longest = description.get("max_length")
+    if longest is not None and (type(longest) is not int or longest < 2):
+        raise CorruptEngineError(
+            f"{where / DESCRIPTION}: 'max_length' is {longest!r}, not a number of tokens from 2 on"
+        )
 
 
 def copy_tokenizer(source: Path, folder: Path) -> list[str]:

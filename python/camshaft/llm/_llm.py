@@ -87,8 +87,14 @@ class LLM:
                 raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         _, block_size, block_bytes = _native.generator_cache(self.engine._engine)
         per_sequence = -(-longest // block_size)
-        if num_blocks is not None and 0 < num_blocks < min(per_sequence, 2):
+        fewest = min(per_sequence, 2)
+        if num_blocks is not None and 0 < num_blocks < fewest:
             raise InvalidArgumentError(f"num_blocks is {num_blocks}: no text would have room behind its prompt")
+        if kv_cache_memory_bytes is not None and num_blocks is None and kv_cache_memory_bytes < fewest * block_bytes:
+            raise InvalidArgumentError(
+                f"kv_cache_memory_bytes is {kv_cache_memory_bytes}: no text would have room behind its prompt, for which "
+                f"{fewest * block_bytes} bytes are needed"
+            )
         if num_blocks is None:
             budget = kv_cache_memory_bytes or _memory_of(self.engine.device) // 4
             # A request is let in where a block more is left for each that runs.

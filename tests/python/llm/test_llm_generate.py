@@ -394,8 +394,14 @@ def test_what_is_wrong_is_named(llm, engine, folder, tmp_path):
         LLM(folder, max_model_len=129)
     with pytest.raises(camshaft.InvalidArgumentError, match="num_blocks is -1"):
         LLM(folder, num_blocks=-1)
-    for name, value in (("layers", 9), ("kv_heads", 0), ("vocabulary", "many"), ("cache_type", "int8")):
-        other = tmp_path / name
+    for name, value in (
+        ("layers", 9),
+        ("kv_heads", 0),
+        ("vocabulary", "many"),
+        ("vocabulary", 300.0),
+        ("cache_type", "int8"),
+    ):
+        other = tmp_path / f"{name} {value}"
         shutil.copytree(folder, other)
         description = json.loads((other / "llm.json").read_text())
         (other / "llm.json").write_text(json.dumps({**description, name: value}))
@@ -403,6 +409,16 @@ def test_what_is_wrong_is_named(llm, engine, folder, tmp_path):
             LLM(other)
     with pytest.raises(camshaft.InvalidArgumentError, match="num_blocks is 1: no text would have room"):
         LLM(folder, num_blocks=1)
+    with pytest.raises(camshaft.InvalidArgumentError, match="kv_cache_memory_bytes is 2047: .* 2048 bytes are needed"):
+        LLM(folder, kv_cache_memory_bytes=2047)
+    least = LLM(folder, kv_cache_memory_bytes=2048)  # two blocks, for a text a token longer than one
+    assert len(least.generate({"prompt_token_ids": [5]}, greedy(4))[0].outputs[0].token_ids) == 4
+    for longest in ("many", 1, 128.0, True, [128]):
+        other = tmp_path / f"longest {longest}"
+        shutil.copytree(folder, other)
+        (other / "llm.json").write_text(json.dumps({**description, "max_length": longest}))
+        with pytest.raises(camshaft.CorruptEngineError, match="llm.json: 'max_length' is .*, not a number of tokens"):
+            LLM(other)
     with pytest.raises(camshaft.InvalidArgumentError, match="threads is -1"):
         LLM(folder, threads=-1)
     with pytest.raises(ValueError, match="detokenize must be True"):
