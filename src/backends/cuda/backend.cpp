@@ -23,6 +23,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &pointwise_tactic,
     &fill_tactic,
     &contract_tactic,
+    &few_rows_tactic,
     &blas_tactic,
     &blas_sums_tactic,
     &float8_blas_tactic,
@@ -35,6 +36,14 @@ constexpr const CudaTactic* all_tactics[] = {
     &expanded_contract_tactic,
     &expanded_blas_tactic,
     &expanded_blas_sums_tactic,
+    // pointwise layers and their products
+    &chained_contract_tactic,
+    &chained_blas_tactic,
+    &chained_blas_sums_tactic,
+    &chained_weight_only_tile_tactic,
+    &chained_expanded_contract_tactic,
+    &chained_expanded_blas_tactic,
+    &chained_expanded_blas_sums_tactic,
     // reductions and norms
     &reduce_tactic,
     &arg_reduce_tactic,

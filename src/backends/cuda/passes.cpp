@@ -1,6 +1,7 @@
 #include "backends/cuda/passes.h"
 
 #include "backends/cuda/passes/byte_products.h"
+#include "backends/cuda/passes/chain_prologues.h"
 #include "backends/cuda/passes/chain_squeeze_excite.h"
 #include "backends/cuda/passes/defer_layer_norms.h"
 #include "backends/cuda/passes/float8_products.h"
@@ -86,6 +87,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
     passes.precision.emplace_back(steps_behind_attention_pass);
   }
   if (rounding != ops::Rounding::none) passes.precision.emplace_back(allow_rounding_pass);
+  passes.precision.emplace_back(chain_prologues_pass);
   passes.precision.emplace_back(chain_squeeze_excite_pass);
   return passes;
 }

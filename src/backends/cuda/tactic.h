@@ -82,8 +82,12 @@ extern const CudaTactic reduce_tactic, arg_reduce_tactic;
 extern const CudaTactic softmax_tactic, layer_norm_tactic, group_norm_tactic, group_columns_tactic;
 extern const CudaTactic contract_tactic, blas_tactic, blas_sums_tactic, float8_blas_tactic, dnn_tactic,
     depthwise_tactic, conv_transpose_tactic;
+extern const CudaTactic few_rows_tactic;
 extern const CudaTactic weight_only_tactic, weight_only_tile_tactic;
 extern const CudaTactic expanded_contract_tactic, expanded_blas_tactic, expanded_blas_sums_tactic;
+extern const CudaTactic chained_contract_tactic, chained_blas_tactic, chained_blas_sums_tactic,
+    chained_weight_only_tile_tactic, chained_expanded_contract_tactic, chained_expanded_blas_tactic,
+    chained_expanded_blas_sums_tactic;
 extern const CudaTactic transpose_tactic, expand_tactic, slice_tactic, concat_tactic, pad_tactic, index_map_tactic;
 extern const CudaTactic gather_tactic, gather_elements_tactic, gather_nd_tactic;
 extern const CudaTactic scatter_nd_tactic, scatter_elements_tactic;

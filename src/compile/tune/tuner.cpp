@@ -80,6 +80,11 @@ struct Tuner::Layer {
     return text;
   }
 
+  /// Whether one is that the parts of a chain run one by one.
+  bool has_steps() const {
+    return std::any_of(candidates.begin(), candidates.end(), [](const Tactic* t) { return t->name == steps_tactic; });
+  }
+
   /// The best guess of every tactic that is plausible at all, then further variants, `most_on_device` in all if they
   /// are a device's.
   void choose_candidates(Deviation most, size_t most_on_device) {
@@ -199,9 +204,9 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
   std::vector<CompileAhead::Entry> entries;
   for (const Problem& problem : problems) {
     const Node& node = graph.nodes[problem.layer->node];
-    // Chains are compiled turn by turn, with their parts.
-    entries.push_back(
-        {{graph, node, symbols}, is_chain(node) ? std::vector<const Tactic*>() : problem.layer->candidates});
+    // Those with parts are compiled turn by turn.
+    entries.push_back({{graph, node, symbols},
+                       problem.layer->has_steps() ? std::vector<const Tactic*>() : problem.layer->candidates});
   }
   constexpr double very_long = 1e6;
   const auto left = std::chrono::duration<double>(std::clamp(until_ - before, 0.0, very_long));
@@ -214,13 +219,13 @@ void Tuner::measure(const Graph& graph, const SymbolBindings& symbols, const std
     const Layer& layer = *problems[p].layer;
     const RegionView region{graph, graph.nodes[layer.node], symbols, pool_.size()};
     std::vector<Contestant> contestants;
-    if (!is_over() && !is_chain(region.node)) contestants = compiled.take(p);
+    if (!is_over() && !layer.has_steps()) contestants = compiled.take(p);
     if (is_over()) {  // maybe before all of these were compiled
       counts_.out_of_time += static_cast<int64_t>(problems.size() - p);
       break;
     }
     const std::vector<int64_t> ns =
-        is_chain(region.node) ? measure_chain(contest, region, layer) : contest.measure(region, std::move(contestants));
+        layer.has_steps() ? measure_chain(contest, region, layer) : contest.measure(region, std::move(contestants));
     tried_.insert(layer.contest());
     TacticTimes times;
     if (const TacticTimes* known = cache_.find(place_, layer.problem)) times = *known;
@@ -316,13 +321,14 @@ void Tuner::choose_further(const Graph& graph, const SymbolBindings& symbols, De
   std::vector<Layer> layers;
   for (Layer& layer : layers_of(graph, symbols, most, &decisions)) {
     TacticDecision& decision = decisions[layer.node];
-    if (is_chain(graph.nodes[layer.node])) {
-      if (decision.tactic != steps_tactic) continue;
+    if (decision.tactic == steps_tactic) {
       const Graph parts = open_chain({graph, graph.nodes[layer.node], symbols});
       choose_further(parts, assume_sizes(parts, symbols), std::min(most, Deviation::specials), profile, decision.parts);
-    } else if (layer.candidates.size() > 1) {
-      layers.push_back(std::move(layer));
+      continue;
     }
+    // A chain stays one.
+    std::erase_if(layer.candidates, [](const Tactic* t) { return t->name == steps_tactic; });
+    if (layer.candidates.size() > 1) layers.push_back(std::move(layer));
   }
   if (options_.mode == Tuning::measure) {
     share_time(layers, most);

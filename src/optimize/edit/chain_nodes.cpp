@@ -17,8 +17,7 @@ Node make_chain(Graph& graph, const std::vector<int32_t>& members) {
     chain.copy_node(graph, at(n), inner);
     sources.insert(sources.end(), at(n).sources.begin(), at(n).sources.end());
   }
-  const ValueId result = at(members.back()).outputs[0];
-  chain.add_result(result, inner.at(result));
+  for (const ValueId result : at(members.back()).outputs) chain.add_result(result, inner.at(result));
   chain.set_sources(std::move(sources));
   return chain.finish();
 }

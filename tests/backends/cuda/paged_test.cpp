@@ -87,7 +87,25 @@ TEST(CudaPagedAttention, LongPasts) {
       const PagedSizes sizes{
           .sequences = 2, .most_queries = round == 0 ? 1 : 60, .most_past = 1500, .block_size = 16, .size = 64};
       const RandomPaged made = random_paged(random, type, type, sizes);
-      NodeTest(made.op, made.inputs, "cuda_paged_attention", tolerance_of(type)).check();
+      NodeTest test(made.op, made.inputs, "cuda_paged_attention", tolerance_of(type));
+      test.check();
+      test.computed = {ops::PagedAttention::in_query};  // tables are read before the kernel's turn
+      test.check();
+    }
+}
+
+// Tiles of several sequences, some without tokens or keys, of which tables are read before the kernel's turn.
+TEST(CudaPagedAttention, EarlyTables) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType type : types_of_products())
+    for (int round = 0; round < 6; ++round) {
+      const PagedSizes sizes{.sequences = round, .most_past = round % 2 ? 300 : 20, .size = 20};
+      const RandomPaged made = random_paged(random, type, type, sizes);
+      NodeTest test(made.op, made.inputs, "cuda_paged_attention", tolerance_of(type));
+      test.computed = {ops::PagedAttention::in_query};
+      test.check();
+      if (testing::Test::HasFailure()) return;
     }
 }
 

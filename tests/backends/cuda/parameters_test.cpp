@@ -19,6 +19,7 @@
 #include "backends/cuda/device/conv_transpose_parameters.h"
 #include "backends/cuda/device/copy_parameters.h"
 #include "backends/cuda/device/depthwise_parameters.h"
+#include "backends/cuda/device/few_rows_parameters.h"
 #include "backends/cuda/device/gather_parameters.h"
 #include "backends/cuda/device/generate_parameters.h"
 #include "backends/cuda/device/group_columns_parameters.h"
@@ -149,8 +150,8 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
       OF(ReduceShape) + OF(ReduceParameters<3>) + OF(ReduceSources<3>) + OF(ReduceBehind<3>) + OF(ReduceNothingBehind) +
       OF(ArgReduceParameters) + OF(RecurrentParameters) + OF(RotaryTable) + OF(RotaryParameters) + OF(TopKParameters) +
       OF(TopKMergeParameters) + OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>) +
-      OF(ExpandParameters) + OF(WeightOnlyParameters) + OF(PagedStoreParameters) + OF(PagedQuantizeParameters) +
-      OF(PagedParameters) + OF(PagedUpdateParameters);
+      OF(ExpandParameters) + OF(FewRowsParameters) + OF(WeightOnlyParameters) + OF(PagedStoreParameters) +
+      OF(PagedQuantizeParameters) + OF(PagedParameters) + OF(PagedUpdateParameters);
   for (const std::string& name : shared_structs(sources()))
     EXPECT_TRUE(std::regex_search(assertions, std::regex("sizeof\\(" + name + "\\b"))) << name << " is not among them";
 
@@ -179,6 +180,7 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
                                         device::rotary_embedding_parameters_h,
                                         device::top_k_parameters_h,
                                         device::attention_parameters_h,
+                                        device::few_rows_parameters_h,
                                         device::weight_only_parameters_h,
                                         device::paged_parameters_h,
                                         device::paged_update_parameters_h});

@@ -38,6 +38,8 @@ Graph body(const std::string& inputs, const std::string& nodes, DType dtype, con
   return parse_graph(text, operators());
 }
 
+constexpr const char* tactics[] = {"cuda_contract", "cuda_few_rows"};
+
 double tolerance(DType dtype) {
   return dtype == DType::f16 ? 4e-3 : 3e-2;
 }
@@ -50,7 +52,7 @@ TEST(CudaRowNorm, MomentsBesideTheRows) {
       NodeTest test(ops::Region{ops::RegionKind::contract},
                     {random_tensor(random, dtype, {s.m, s.k}), random_tensor(random, dtype, {s.k, s.n}),
                      random_tensor(random, dtype, {s.m, s.n})},
-                    "cuda_contract", tolerance(dtype));
+                    "", tolerance(dtype));
       test.bodies = {
           body("%x: TYPE[M, K], %w: TYPE[K, N], %r: TYPE[M, N]",
                "%a = matmul (%x, %w)\n%y = pointwise {function=add} (%a, %r)\n%m = row_moments {width=32} (%y)\n"
@@ -58,7 +60,16 @@ TEST(CudaRowNorm, MomentsBesideTheRows) {
                dtype, s)};
       test.constants = {1};
       test.outputs = 2;
-      test.check();
+      for (const char* tactic : tactics) {
+        test.tactic = tactic;
+        test.check();
+      }
+      if (s.k > 128) continue;
+      for (const std::string& variant : test.variants()) {  // of the last one: clusters of every size
+        test.variant = variant;
+        test.check();
+      }
+      test.variant.clear();
     }
 }
 
@@ -77,7 +88,7 @@ TEST(CudaRowNorm, NormedResults) {
         NodeTest test(ops::Region{ops::RegionKind::contract},
                       {random_tensor(random, dtype, {s.m, s.k}), random_tensor(random, dtype, {s.k, s.n}),
                        moments_of(random, s), random_tensor(random, DType::f32, {s.n})},
-                      "cuda_contract", tolerance(dtype));
+                      "", tolerance(dtype));
         test.bodies = {body("%x: TYPE[M, K], %w: TYPE[K, N], %t: f32[M, PARTS, 2], %u: f32[N]",
                             "%a = matmul (%x, %w)\n%c = cast {to=f32} (%a)\n%mean, %factor = row_norm {epsilon=0.001, "
                             "root_mean_square=" +
@@ -87,7 +98,10 @@ TEST(CudaRowNorm, NormedResults) {
                                 "{to=TYPE} (%e)\nreturn y=%y",
                             dtype, s)};
         test.constants = {1};
-        test.check();
+        for (const char* tactic : tactics) {
+          test.tactic = tactic;
+          test.check();
+        }
       }
 }
 

@@ -13,6 +13,7 @@
 #include "backends/cuda/libraries/libraries.h"
 #include "base/error.h"
 #include "ir/graph.h"
+#include "ir/ops/pointwise.h"
 #include "reference/element_io.h"
 #include "reference/evaluate.h"
 
@@ -65,7 +66,8 @@ class NodeTest {
   std::string tactic;        ///< its name, or with the parameters of a variant
   std::string variant = {};  ///< a part of the tactic's name with its parameters; empty: the first
   std::vector<size_t> constants = {};
-  std::vector<Graph> bodies = {};  ///< of a region
+  std::vector<size_t> computed = {};  ///< operands that are no inputs of the model
+  std::vector<Graph> bodies = {};     ///< of a region
   size_t outputs = 1;
   double tolerance = 0;  ///< of the largest finite magnitude of an output, or of least_scale; 0: equal, or both NaN
   double least_scale = 1;
@@ -195,6 +197,8 @@ class NodeTest {
         ids.push_back(graph.add_constant(name, t));
       else
         ids.push_back(graph.add_input(name, {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
+      if (std::find(computed.begin(), computed.end(), i) != computed.end())
+        ids.back() = graph.add(ops::Pointwise{ScalarFunction::neg}, {ids.back()}, name + "_computed");
     }
     std::vector<std::string> names{"y"};
     for (size_t o = 1; o < outputs; ++o) names.push_back("y" + std::to_string(o));

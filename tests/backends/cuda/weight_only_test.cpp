@@ -9,6 +9,8 @@
 #include "backends/cuda/run_product.h"
 #include "backends/cuda/run_region.h"
 #include "compile/constants/step_fragments.h"
+#include "ir/ops/operators.h"
+#include "ir/text.h"
 
 namespace camshaft::cuda::weight_only_test {
 namespace {
@@ -192,6 +194,33 @@ TEST(WeightOnly, InfinitiesAndNaN) {
                           &odd[random.integer(0, 2)]);
       product(s, inputs, rows_tactic).check();
       product(s, inputs, tile_tactic).check();
+    }
+  }
+}
+
+// A layer before the product: computed where its rows are read, or in a kernel of its own.
+TEST(WeightOnly, LayersBeforeThem) {
+  SKIP_WITHOUT_GPU();
+  RandomData random;
+  for (const DType x : types_of_products()) {
+    if (!multiplies(x)) continue;
+    for (int round = 0; round < 4; ++round) {
+      const Sizes s{random.integer(1, round < 2 ? 8 : 40), random.integer(1, 80), random.integer(1, 500), 32, true};
+      const std::vector<Tensor> all = operands(random, s, x, DType::u4, 0);
+      const std::string type(to_string(x)),
+          rows = type + "[" + std::to_string(s.m) + ", " + std::to_string(s.k) + "]",
+          steps = "u4[" + std::to_string(s.n) + ", " + std::to_string(s.k) + "]",
+          scales = "f32[" + std::to_string(s.n) + ", " + std::to_string((s.k + 31) / 32) + "]";
+      for (const char* tactic : {rows_tactic, "cuda_chained_weight_only_tile", "cuda_chained_expanded_contract"}) {
+        NodeTest test(ops::Region{ops::RegionKind::chain}, {all[0], floats(random, x, {s.m, s.k}), all[1], all[2]},
+                      tactic, std::max(2 * tolerance_of(x, tactic), tolerance(x)));
+        test.bodies = {parse_graph("graph \"b\" (%g: " + rows + ", %u: " + rows + ", %w: " + steps + ", %c: " + scales +
+                                       ") {\n%h = pointwise {function=mul} (%g, %u)\n"
+                                       "%y = weight_only_matmul {block=32, transposed=true} (%h, %w, %c)\nreturn %y\n}",
+                                   operators())};
+        test.constants = {2, 3};
+        test.check();
+      }
     }
   }
 }

@@ -46,9 +46,8 @@ PagedTileSize plain_tile(const PagedForm& form, const char* name) {
 
 std::string kernel(const std::string& name, unsigned threads, const std::string& call) {
   return fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ PagedParameters p, const Query* query, const Key* keys, const Value* values, const i32* starts, const i32* past, const i32* table, const f32* sink, const f32* key_scales, const f32* value_scales, Query* result, f32* partial, Complaint complaint) {{
-  take_turn();
-  const PagedPointers at = {{query, keys, values, starts, past, table, sink, key_scales, value_scales, result, partial}};
+extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ PagedParameters p, const Query* query, const Key* keys, const Value* values, const i32* starts, const i32* past, const i32* table, const f32* sink, const f32* key_scales, const f32* value_scales, Query* result, f32* partial, u32* counters, Complaint complaint) {{
+  const PagedPointers at = {{query, keys, values, starts, past, table, sink, key_scales, value_scales, result, partial, counters}};
   {};
 }}
 )",
@@ -78,21 +77,22 @@ PagedTiles paged_tiles(const PagedForm& form) {
 
 std::string paged_attention_text(const PagedForm& form) {
   const PagedTiles tiles = paged_tiles(form);
-  std::string text =
-      device_text({device::collective_cuh, device::running_sum_cuh, device::complaint_parameters_h,
-                   device::complaint_cuh, device::paged_parameters_h}) +
-      fmt::format(R"(
+  std::string text = device_text({device::collective_cuh, device::running_sum_cuh, device::complaint_parameters_h,
+                                  device::complaint_cuh, device::paged_parameters_h}) +
+                     fmt::format(R"(
 typedef {} Query;
 typedef {} Key;
 typedef {} Value;
 constexpr int head_size = {}, value_size = {};
 constexpr bool key_scaled = {}, value_scaled = {};
 constexpr bool capped = {};
+constexpr bool tables_are_early = {};
 constexpr bool approximate = {};  // exponentials, where results are rounded more than these
 )",
-                  device_type(form.query), device_type(form.keys), device_type(form.values), form.head_size,
-                  form.value_size, form.key_scales, form.value_scales, form.capped, form.query != DType::f32) +
-      std::string(device::paged_attention_cuh);
+                                 device_type(form.query), device_type(form.keys), device_type(form.values),
+                                 form.head_size, form.value_size, form.key_scales, form.value_scales, form.capped,
+                                 form.tables_are_early, form.query != DType::f32) +
+                     std::string(device::paged_attention_cuh);
   if (form.matrix_instructions) {
     text += fmt::format(R"(
 typedef Query Element;
@@ -110,7 +110,7 @@ __device__ __forceinline__ u32 pack(f32 low, f32 high) {{ return f32_to_{0}_pair
         std::string(device::paged_plain_cuh) + kernel(tiles.narrow.kernel, tiles.narrow.threads,
                                                       fmt::format("attend<{}>(p, at, complaint)", plain_keys(form)));
   }
-  return text + kernel("merge", paged_merge_threads, "merge_parts(p, at)");
+  return text;
 }
 
 }  // namespace camshaft::cuda

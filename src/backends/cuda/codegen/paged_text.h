@@ -22,6 +22,7 @@ struct PagedForm {
   int head_size = 1, value_size = 1;  ///< at most most_head_size
   bool matrix_instructions = false;   ///< of f16 and bf16, with caches of the same type or of 8 bits
   bool capped = false;                ///< scores are
+  bool tables_are_early = false;      ///< starts, past and table are there before the kernel before has ended
 };
 
 /// One kernel: the rows and keys of a tile, the threads of a block and its dynamic shared memory.
@@ -38,9 +39,7 @@ struct PagedTiles {
 PagedTiles paged_tiles(const PagedForm& form);
 
 /// Those, with the parameters (PagedParameters, query, keys, values, starts, past, table, sink, key scales, value
-/// scales, result, partial, Complaint), and "merge" with the same, with paged_merge_threads threads: a warp for each
-/// token's head.
+/// scales, result, partial, counters, Complaint).
 std::string paged_attention_text(const PagedForm& form);
-constexpr unsigned paged_merge_threads = 128;
 
 }  // namespace camshaft::cuda

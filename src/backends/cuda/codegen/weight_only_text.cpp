@@ -17,17 +17,18 @@ int WeightOnlyForm::shared_bytes(int slab, int rows) const {
   return std::max(of_rows, of_sums);
 }
 
-std::string weight_only_text(const WeightOnlyForm& form, const std::string& finish) {
+std::string weight_only_text(const WeightOnlyForm& form, const std::string& finish, const std::string& rows) {
   return device_text({device::contract_parameters_h, device::weight_only_parameters_h, device::contract_columns_cuh,
-                      device::step_fragments_cuh, device::weight_only_cuh}) +
-         finish +
+                      device::row_sums_cuh, device::step_fragments_cuh, device::weight_only_cuh}) +
+         (rows.empty() ? std::string(device::row_source_cuh) : rows) + finish +
          fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}, {}) weight_only(const __grid_constant__ WeightOnlyParameters p) {{
-  WeightOnly<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Finish>::run(p);
+  WeightOnly<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, Finish>::run(p);
 }}
 )",
-                     form.threads(), form.least_blocks(), device_type(form.x), device_type(form.scale), form.bits,
-                     form.group, form.dense, form.one_block, form.has_zeros, form.tiles, form.warps, form.depth);
+                     form.threads(), form.least_blocks(), device_type(form.x),
+                     rows.empty() ? "StoredRows" : "ComputedRows", device_type(form.scale), form.bits, form.group,
+                     form.dense, form.one_block, form.has_zeros, form.tiles, form.warps, form.depth);
 }
 
 std::string expand_text(const ExpandForm& form) {

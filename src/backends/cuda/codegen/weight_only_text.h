@@ -35,8 +35,9 @@ struct WeightOnlyForm {
   int shared_bytes(int slab, int rows) const;
 };
 
-/// The kernel "weight_only", whose parameter is WeightOnlyParameters. `finish`: see finish_text().
-std::string weight_only_text(const WeightOnlyForm& form, const std::string& finish);
+/// The kernel "weight_only", whose parameter is WeightOnlyParameters. `finish`: see finish_text(); `rows`: see
+/// rows_text(), empty where they lie in memory.
+std::string weight_only_text(const WeightOnlyForm& form, const std::string& finish, const std::string& rows = {});
 
 /// Zero points of an ExpandForm.
 enum class ExpandZeros : uint8_t { one, bytes, floats };

@@ -22,6 +22,7 @@ struct EpilogueOperand {
 };
 
 constexpr int most_epilogue_operands = 12;
+constexpr int most_prologue_operands = 4;
 
 /// The order of tiles: some rows of them make a panel, through which blocks go by columns.
 struct TilePanels {

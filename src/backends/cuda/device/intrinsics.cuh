@@ -585,6 +585,14 @@ __device__ __forceinline__ void fetch_all_to_shared_cache(const void* global, u3
 /// Before this a kernel that may start early touches only what no other kernel writes, and writes nothing.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
+  // ptxas moves the wait before loads that stand before it, but not across the way out that a grid without blocks has.
+  // (Weights that were to come meanwhile came behind: on an H200 2,048 columns of 2,048 took 4.9 us, and take 3.0.)
+  asm volatile(
+      "{\n\t.reg .pred none;\n\t.reg .u32 blocks;\n\tmov.u32 blocks, %nctaid.x;\n\tsetp.eq.u32 none, blocks, 0;\n\t"
+      "@none exit;\n\t}"
+      :
+      :
+      : "memory");
   asm volatile("griddepcontrol.wait;" : : : "memory");
 #endif
 }

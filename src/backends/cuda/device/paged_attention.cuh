@@ -1,8 +1,10 @@
 // Attention over caches in blocks: what its kernels share. The rows of a sequence for one head of the keys are its
 // tokens' queries of all heads that share it, token by token, so that keys and values are read once for the group. A
-// block takes a tile of such rows of one sequence, and one of `splits` parts of the keys that these see.
+// block takes a tile of such rows of one sequence, and one of `splits` parts of the keys that these see; of a tile's blocks
+// the last one merges what they found.
 //
-// The generated text defines Query, Key, Value, head_size, value_size, key_scaled, value_scaled, capped and approximate.
+// The generated text defines Query, Key, Value, head_size, value_size, key_scaled, value_scaled, capped, approximate and
+// tables_are_early.
 
 /// Where the data is.
 struct PagedPointers {
@@ -14,6 +16,7 @@ struct PagedPointers {
   const f32 *key_scales, *value_scales;  ///< of each row, where there are some
   Query* result;
   f32* partial;
+  u32* counters;  ///< of tiles and heads of the keys: how many parts are done; 0 between launches
 };
 
 /// A tile: rows [first_row, end_row) of a sequence, and the keys [low, high) that they see.
@@ -141,36 +144,74 @@ __device__ __forceinline__ void clear_padding_tokens(const PagedParameters& p, c
   }
 }
 
-/// Merges the parts of each token's heads in their order: a warp for each.
-__device__ __forceinline__ void merge_parts(const PagedParameters& p, const PagedPointers& at) {
+/// Merges the parts of a row in their order, by one warp, of which each lane looks after some.
+__device__ __forceinline__ void merge_row(const PagedParameters& p, const PagedPointers& at, i64 place) {
+  constexpr u32 of_lane = most_parts / 32, at_once = 8;
   const u32 lane = threadIdx.x % 32;
-  const i64 place = i64(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
-  if (place >= i64(p.tokens) * p.heads) return;
-  Query* const to = at.result + place * value_size;
-  const bool is_used = place < i64(used_tokens(p, at)) * p.heads;
-  f32 largest = -infinity(), total = 0;
   const f32* const first = partial_of(p, at, place, 0);
-#pragma unroll 4
-  for (u32 part = 0; is_used && part < p.splits; ++part)
-    largest = fmaxf(largest, first[u64(part) * (value_size + 2) + value_size]);
-  const f32 reference = reference_of(largest);
-#pragma unroll 4
-  for (u32 part = 0; is_used && part < p.splits; ++part) {
+  f32 top[of_lane], total = 0, weight[of_lane];
+  u32 live[of_lane];  // of a part without keys there are no sums
+#pragma unroll
+  for (u32 j = 0; j < of_lane; ++j) {
+    const u32 part = lane + 32 * j;
     const f32* const figures = first + u64(part) * (value_size + 2) + value_size;
-    total += figures[1] * power(figures[0] - reference);
+    top[j] = part < p.splits ? figures[0] : -infinity();
+    weight[j] = part < p.splits ? figures[1] : 0;
+    live[j] = __ballot_sync(full_warp, top[j] != -infinity() || weight[j] != 0);
   }
-  const f32 factor = is_used ? factor_of(at, u32(place % p.heads), largest, total) : 0;
+  f32 largest = top[0];
+#pragma unroll
+  for (u32 j = 1; j < of_lane; ++j) largest = fmaxf(largest, top[j]);
+  largest = combine_lanes(largest, 32, [](f32 x, f32 y) { return fmaxf(x, y); });
+  const f32 reference = reference_of(largest);
+#pragma unroll
+  for (u32 j = 0; j < of_lane; ++j) {
+    const f32 factor = power(top[j] - reference);
+    total += weight[j] * factor;
+    weight[j] = factor;
+  }
+  total = combine_lanes(total, 32, [](f32 x, f32 y) { return x + y; });
+  const f32 factor = factor_of(at, u32(place % p.heads), largest, total);
+  Query* const to = at.result + place * value_size;
 #pragma unroll 1
-  for (u32 v = lane; v < value_size; v += 32) {
+  for (u32 from = 0; from < value_size; from += 32) {
+    const u32 v = from + lane;
     f32 all = 0;
-#pragma unroll 4
-    for (u32 part = 0; is_used && part < p.splits; ++part) {
-      const f32* const sums = first + u64(part) * (value_size + 2);
-      // Of a part without keys there are no sums.
-      if (sums[value_size] != -infinity() || sums[value_size + 1] != 0) all += sums[v] * power(sums[value_size] - reference);
+#pragma unroll
+    for (u32 j = 0; j < of_lane; ++j) {
+#pragma unroll 1
+      for (u32 rest = live[j]; rest != 0;) {
+        f32 sums[at_once], weights[at_once];  // asked for together
+#pragma unroll
+        for (u32 i = 0; i < at_once; ++i) {
+          const bool exists = rest != 0;
+          const u32 part = exists ? u32(__ffs(int(rest))) - 1 : 0;
+          rest &= rest - 1;
+          weights[i] = __shfl_sync(full_warp, weight[j], int(part));
+          sums[i] = exists && v < value_size ? first[u64(part + 32 * j) * (value_size + 2) + v] : 0;
+          if (!exists) weights[i] = 0;
+        }
+#pragma unroll
+        for (u32 i = 0; i < at_once; ++i) all = fmaf(sums[i], weights[i], all);
+      }
     }
-    to[v] = Narrow<Query>::from(is_used ? all * factor : 0.0f);
+    if (v < value_size) to[v] = Narrow<Query>::from(all * factor);
   }
+}
+
+/// Behind a part, by all threads: the block that comes last merges the tile's. `before` is shared, and free.
+__device__ __forceinline__ void merge_behind_last(const PagedParameters& p, const PagedPointers& at, const PagedTile& tile,
+                                                  u32 key_head, u32* before) {
+  __threadfence();
+  __syncthreads();
+  u32* const counter = at.counters + blockIdx.x * p.key_heads + key_head;
+  if (threadIdx.x == 0) *before = atomicAdd(counter, 1u);
+  __syncthreads();
+  if (*before + 1 != p.splits) return;
+  __threadfence();
+  if (threadIdx.x == 0) *counter = 0;
+  for (u32 row = tile.first_row + threadIdx.x / 32; row < tile.end_row; row += blockDim.x / 32)
+    merge_row(p, at, place_of(p, tile, key_head, row));
 }
 
 /// Of the tile's keys the part that a block takes: pieces of `keys` from low on.
@@ -189,4 +230,44 @@ __device__ __forceinline__ void leave_no_part(const PagedParameters& p, const Pa
     figures[0] = -infinity();
     figures[1] = 0;
   }
+}
+
+/// Asks for the rows of the cache at a slot: they come from memory to the second level of cache, whoever writes the other
+/// rows meanwhile.
+template <class T, int size>
+__device__ __forceinline__ void fetch_row(const PagedParameters& p, const T* data, i64 slot, u32 key_head) {
+  constexpr int line = 128 / sizeof(T);
+  const T* const row = data + (slot * p.key_heads + key_head) * size;
+#pragma unroll
+  for (int i = 0; i < size; i += line) fetch_to_shared_cache(row + i);
+}
+
+/// What the block is to do, and where the first of its keys are: those of piece `begin`, which go to `slots`. Where the
+/// tables are the model's inputs, and the queries are not, this is known before the kernel before has ended: that one waited
+/// for who wrote them. Includes take_turn(). False where there is nothing to do.
+template <int tile_rows, int tile_keys>
+__device__ __forceinline__ bool begin_part(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
+                                           PagedTile& tile, u32& begin, u32& end, i64* slots) {
+  const u32 key_head = blockIdx.y, part = blockIdx.z;
+  if (!tables_are_early) take_turn();
+  tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
+  const bool exists = tile.first_row < tile.end_row;
+  if (exists) {
+    take_part<tile_keys>(p, tile, part, begin, end);
+    for (u32 k = threadIdx.x; k < tile_keys && begin < end; k += blockDim.x) {
+      const i64 slot = slot_of(p, at, tile, tile.low + i64(begin) * tile_keys + k, complaint);
+      slots[k] = slot;
+      if (tables_are_early && slot >= 0) {
+        fetch_row<Key, head_size>(p, at.keys, slot, key_head);
+        fetch_row<Value, value_size>(p, at.values, slot, key_head);
+      }
+    }
+  }
+  if (tables_are_early) take_turn();
+  if (part == 0) clear_padding_tokens(p, at, key_head);
+  if (exists && begin == end && p.splits > 1) {
+    leave_no_part(p, at, tile, key_head, part);
+    merge_behind_last(p, at, tile, key_head, reinterpret_cast<u32*>(slots));
+  }
+  return exists && (begin < end || p.splits == 1);
 }

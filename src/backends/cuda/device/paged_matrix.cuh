@@ -92,18 +92,14 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   i64* const slots = reinterpret_cast<i64*>(values + 2 * value_elements);  // [2][tile_keys]
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_q = warp / warps_k, warp_k = warp % warps_k;
   const u32 key_head = blockIdx.y, part = blockIdx.z;
-  if (p.splits == 1) clear_padding_tokens(p, at, key_head);
-  const PagedTile tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
-  if (tile.first_row >= tile.end_row) return;
-  u32 begin, end;
-  take_part<tile_keys>(p, tile, part, begin, end);
-  if (begin == end && p.splits > 1) return leave_no_part(p, at, tile, key_head, part);
-
+  PagedTile tile;
+  u32 begin = 0, end = 0;
+  // The slots of piece i are in half i - begin of `slots`, those of keys and values likewise.
+  if (!begin_part<tile_rows, tile_keys>(p, at, complaint, tile, begin, end, slots)) return;
   const auto find_slots = [&](u32 piece) {
     for (u32 k = threadIdx.x; k < tile_keys; k += threads)
-      slots[piece % 2 * tile_keys + k] = slot_of(p, at, tile, tile.low + i64(piece) * tile_keys + k, complaint);
+      slots[(piece - begin) % 2 * tile_keys + k] = slot_of(p, at, tile, tile.low + i64(piece) * tile_keys + k, complaint);
   };
-  find_slots(begin);
   copy_found_rows<Layout, tile_rows, head_size, head_padded, threads>(queries, at.query, (p.aligned & 1) != 0, [&](int r) {
     const u32 row = tile.first_row + r;
     return row < tile.end_row ? place_of(p, tile, key_head, row) : -1;
@@ -129,7 +125,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
 #pragma unroll 1
   for (u32 coming = begin; coming <= end; ++coming) {
     if (coming < end) {
-      const u32 stage = coming % 2;
+      const u32 stage = (coming - begin) % 2;
       const auto find = [&](int r) {
         const i64 slot = slots[stage * tile_keys + r];
         return slot < 0 ? -1 : slot * p.key_heads + key_head;
@@ -150,7 +146,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
     __syncthreads();
     products.take_queries(queries, piece == begin);
     f32 scores[warp_keys / 8][4];
-    products.multiply_keys(scores, keys + piece % 2 * key_elements);
+    products.multiply_keys(scores, keys + (piece - begin) % 2 * key_elements);
 #pragma unroll
     for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll
@@ -166,7 +162,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
           if (key < first[e / 2] || key >= last[e / 2]) scores[n][e] = -infinity();
         }
     }
-    add_scores(products, scores, values + piece % 2 * value_elements, largest, total, sums);
+    add_scores(products, scores, values + (piece - begin) % 2 * value_elements, largest, total, sums);
     __syncthreads();  // before the keys after the next ones take these ones' place
   }
 
@@ -223,4 +219,5 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
       at.result[place * value_size + v] = Narrow<Element>::from(sum * factor);
     }
   }
+  if (p.splits > 1) merge_behind_last(p, at, tile, key_head, reinterpret_cast<u32*>(slots));
 }

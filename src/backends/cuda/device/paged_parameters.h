@@ -20,6 +20,8 @@ struct PagedQuantizeParameters {
   i64 places = 0;
 };
 
+constexpr u32 most_parts = 64;  ///< of a tile's keys
+
 /// Sizes alone: how long sequences are is data of the device, so that a recorded launch serves all steps of a shape.
 struct PagedParameters {
   u32 tokens = 0, sequences = 0, width = 0;

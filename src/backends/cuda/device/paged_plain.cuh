@@ -14,12 +14,9 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   f32* const values = keys + tile_keys * head_pitch;
   f32* const probabilities = values + tile_keys * value_pitch;
   const u32 x = threadIdx.x % 8, y = threadIdx.x / 8, key_head = blockIdx.y, part = blockIdx.z;
-  if (p.splits == 1) clear_padding_tokens(p, at, key_head);
-  const PagedTile tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
-  if (tile.first_row >= tile.end_row) return;
-  u32 begin, end;
-  take_part<tile_keys>(p, tile, part, begin, end);
-  if (begin == end && p.splits > 1) return leave_no_part(p, at, tile, key_head, part);
+  PagedTile tile;
+  u32 begin = 0, end = 0;
+  if (!begin_part<tile_rows, tile_keys>(p, at, complaint, tile, begin, end, slots)) return;
 
   for (int i = threadIdx.x; i < tile_rows * head_size; i += threads) {
     const int r = i / head_size, c = i % head_size;
@@ -37,7 +34,8 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   for (u32 piece = begin; piece < end; ++piece) {
     const i64 first_key = tile.low + i64(piece) * tile_keys;
     __syncthreads();  // the piece before has been used
-    for (u32 k = threadIdx.x; k < tile_keys; k += threads) slots[k] = slot_of(p, at, tile, first_key + k, complaint);
+    if (piece > begin)
+      for (u32 k = threadIdx.x; k < tile_keys; k += threads) slots[k] = slot_of(p, at, tile, first_key + k, complaint);
     __syncthreads();
 #pragma unroll 4
     for (int i = threadIdx.x; i < tile_keys * head_size; i += threads) {
@@ -91,19 +89,22 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   }
 
   total = combine_lanes(total, 8, [](f32 a, f32 b) { return a + b; });
-  if (own >= tile.end_row) return;
   const i64 place = place_of(p, tile, key_head, own);
   if (p.splits > 1) {
-    f32* const to = partial_of(p, at, place, part);
+    if (own < tile.end_row) {
+      f32* const to = partial_of(p, at, place, part);
 #pragma unroll
-    for (int v = 0; v < thread_values; ++v)
-      if (x + 8 * v < value_size) to[x + 8 * v] = sums[v];
-    if (x == 0) {
-      to[value_size] = largest;
-      to[value_size + 1] = total;
+      for (int v = 0; v < thread_values; ++v)
+        if (x + 8 * v < value_size) to[x + 8 * v] = sums[v];
+      if (x == 0) {
+        to[value_size] = largest;
+        to[value_size + 1] = total;
+      }
     }
+    merge_behind_last(p, at, tile, key_head, reinterpret_cast<u32*>(slots));
     return;
   }
+  if (own >= tile.end_row) return;
   const f32 factor = factor_of(at, u32(place % p.heads), largest, total);
 #pragma unroll
   for (int v = 0; v < thread_values; ++v)

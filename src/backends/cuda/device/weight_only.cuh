@@ -37,10 +37,10 @@ struct RowParts<f32> {
   }
 };
 
-/// GROUP: matrices of a chunk that share a scale. DENSE: each of these groups has a scale of its own. ONE_BLOCK: all of a
+/// Rows: where those of X come from. GROUP: matrices of a chunk that share a scale. DENSE: each of these groups has a scale of its own. ONE_BLOCK: all of a
 /// column share it, which then comes behind the sums. TILES: of 8 rows of X, or of their parts. DEPTH: chunks that a warp
 /// has on their way.
-template <class X, class SCALE, int BITS, int GROUP, bool DENSE, bool ONE_BLOCK, bool HAS_ZEROS, int TILES, int WARPS,
+template <class X, class Rows, class SCALE, int BITS, int GROUP, bool DENSE, bool ONE_BLOCK, bool HAS_ZEROS, int TILES, int WARPS,
           int DEPTH, class Finish>
 struct WeightOnly {
   typedef RowParts<X> Parts;
@@ -49,8 +49,7 @@ struct WeightOnly {
   typedef WeightOnlyParameters Parameters;
   static constexpr u32 threads = 32 * WARPS, columns = 16, matrices = Fragments::matrices, chunk = 16 * matrices;
   static constexpr u32 groups = ONE_BLOCK ? 1 : matrices / GROUP;
-  static constexpr u32 sum_pitch = 20;  ///< of the sums of one row, in shared memory: lanes meet in no bank
-  static constexpr u32 warp_sums = TILES * 8 * sum_pitch;
+  typedef RowSums<16, TILES, WARPS, Parts::parts, Finish> Ends;
 
   struct StepChunk {
     u32 word[4];
@@ -76,17 +75,10 @@ struct WeightOnly {
                                                    u32 pitch) {
 #pragma unroll 1
     for (u32 r = 0; r < rows; ++r) {
-      const X* from = static_cast<const X*>(p.x) + u64(first_row + r) * p.x_row;
 #pragma unroll 1
       for (u32 i = threadIdx.x * 8; i < count; i += threads * 8) {
-        const u32 k = k0 + i;
         X x[8];
-        if (p.x_vector && k + 8 <= p.k) {
-          load(from + k, x);
-        } else {
-#pragma unroll
-          for (u32 e = 0; e < 8; ++e) x[e] = k + e < p.k ? from[k + e] : X{};
-        }
+        Rows::get(p, first_row + r, k0 + i, x);
         T part[Parts::parts][8];
         Parts::split(x, part);
 #pragma unroll
@@ -129,6 +121,7 @@ struct WeightOnly {
 
   static __device__ __forceinline__ void run(const Parameters& p) {
     DYNAMIC_SHARED(shared);
+    Ends::begin(p);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const u32 first = blockIdx.y * p.chunks_of_split;
     const u32 end = first + p.chunks_of_split < p.chunks ? first + p.chunks_of_split : p.chunks;
@@ -143,6 +136,8 @@ struct WeightOnly {
     for (u32 d = 0; d < DEPTH; ++d)
       if (first + warp + d * WARPS < end) load_chunk(p, first + warp + d * WARPS, ring[d]);
     take_turn();
+    typename Finish::OfBlock of_block;
+    of_block.load(p, first_row, first_row + rows);
     const StepZeros zeros = Fragments::zeros(p.zero, p.zero);
     const u32 pitch = p.slab * chunk + 8, all = rows * Parts::parts;
     T* staged = reinterpret_cast<T*>(shared);
@@ -152,7 +147,8 @@ struct WeightOnly {
       const u32 row = t * 8 + lane % 8;  // those that are not there do not count: others stand in their place
       of_lane[t] = shared_address(shared) + ((row < all ? row : all - 1) * pitch + lane / 8 * 8) * u32(sizeof(T));
     }
-    f32 sum[TILES][4] = {};
+    typename Ends::Sums sums = {};
+    f32(&sum)[TILES][4] = sums[0];
 #pragma unroll 1
     for (u32 slab = first; slab < end; slab += p.slab) {
       const u32 slab_end = slab + p.slab < end ? slab + p.slab : end;
@@ -182,60 +178,6 @@ struct WeightOnly {
         for (int e = 0; e < 4; ++e) sum[t][e] *= widen(scale[e / 2]);
     }
     __syncthreads();
-    finish(p, sum, reinterpret_cast<f32*>(shared), first_row, rows);
-  }
-
- private:
-  /// Adds up the warps' sums, and those of blocks that share columns, always in the same order, and does what comes
-  /// behind.
-  static __device__ __forceinline__ void finish(const Parameters& p, const f32 (&sum)[TILES][4], f32* shared,
-                                                u32 first_row, u32 rows) {
-    const u32 lane = threadIdx.x % 32;
-    f32* of_warp = shared + threadIdx.x / 32 * warp_sums;
-#pragma unroll
-    for (int t = 0; t < TILES; ++t)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        of_warp[(t * 8 + lane % 4 * 2 + e % 2) * sum_pitch + lane / 4 + e / 2 * 8] = sum[t][e];
-    __syncthreads();
-    f32* result = shared + WARPS * warp_sums;
-    const u32 splits = gridDim.y, share = (blockIdx.x * gridDim.z + blockIdx.z), size = p.rows * columns;
-    f32* partial = p.partial + u64(share) * splits * size;
-#pragma unroll 1
-    for (u32 e = threadIdx.x; e < rows * columns; e += threads) {
-      f32 total = 0;
-#pragma unroll
-      for (u32 j = 0; j < Parts::parts; ++j) {
-        const f32* here = shared + (e / columns * Parts::parts + j) * sum_pitch + e % columns;
-        f32 part = 0;
-#pragma unroll
-        for (u32 w = 0; w < WARPS; ++w) part += here[w * warp_sums];
-        total += part;
-      }
-      (splits == 1 ? result : partial + blockIdx.y * size)[e] = total;
-    }
-    if (splits > 1) {
-      __threadfence();
-      __syncthreads();
-      u32* turn = reinterpret_cast<u32*>(shared);
-      if (threadIdx.x == 0) *turn = atomicAdd(p.counters + share, 1u);
-      __syncthreads();
-      if (*turn + 1 != splits) return;
-      __threadfence();
-      if (threadIdx.x == 0) p.counters[share] = 0;
-#pragma unroll 1
-      for (u32 e = threadIdx.x; e < rows * columns; e += threads) {
-        f32 total = 0;
-        for (u32 s = 0; s < splits; ++s) total += partial[s * size + e];
-        result[e] = total;
-      }
-    }
-    __syncthreads();
-    const u32 row = threadIdx.x / 2, column = blockIdx.x * columns + threadIdx.x % 2 * 8;
-    if (row >= rows || column >= p.n) return;
-    f32 v[columns_at_once];
-    load(result + row * columns + threadIdx.x % 2 * 8, v);
-    finish_columns<Finish>(p, v, first_row + row, column,
-                           Finish::aligned || p.n - column > columns_at_once ? columns_at_once : p.n - column);
+    Ends::finish(p, sums, shared, first_row, rows, of_block);
   }
 };

@@ -25,9 +25,12 @@ struct WeightOnlyParameters {
   u32 rows;                   ///< of X that a block takes
   Divisor matrices_of_block;  ///< 16 elements of k each, that have a scale of their own
   u32 blocks;                 ///< of scales, from one tile of columns to the next
+  u32 is_cluster;             ///< the blocks that share columns see each other's shared memory, …
+  u32 parts;                  ///< … where they leave sums for the first of them, so many bytes from its beginning on
   u32 c_row;                  ///< elements between rows of C
   u32 c_vector;
 
+  EpilogueOperand before[most_prologue_operands];  ///< what the rows of X are computed from, where they are
   EpilogueOperand operand[most_epilogue_operands];
 };
 

@@ -139,13 +139,12 @@ struct PagedAttentionKernels {
     narrow = module.function(tiles.narrow.kernel, tiles.narrow.shared_bytes);
     has_wide = form.matrix_instructions && tiles.wide.shared_bytes <= device->facts().shared_bytes_per_block;
     if (has_wide) wide = module.function(tiles.wide.kernel, tiles.wide.shared_bytes);
-    merge = module.function("merge");
   }
   std::shared_ptr<const Device> device;  // outlives the functions
   PagedTiles tiles;
   std::string layer;
   bool has_wide = false;
-  Function wide, narrow, merge;
+  Function wide, narrow;
 };
 
 class PagedAttentionLaunch final : public Launch {
@@ -189,17 +188,12 @@ class PagedAttentionLaunch final : public Launch {
     for (size_t i = 0; i < Op::in_sink; ++i) inputs[i] = a.inputs[i];
     for (size_t i = Op::in_sink; i <= Op::in_value_scales; ++i)
       if (has_operand_[i - Op::in_sink]) inputs[i] = a.inputs[i];
-    std::byte *result = a.outputs[0], *partial = a.workspace;
+    std::byte *result = a.outputs[0], *partial = a.workspace, *counters = counters_.data();
     Queue& queue = *static_cast<Queue*>(a.queue);
     Complaint complaint = queue.complaints().of(kernels_->layer);
     void* const arguments[] = {&p_,        &inputs[0], &inputs[1], &inputs[2], &inputs[3], &inputs[4], &inputs[5],
-                               &inputs[6], &inputs[7], &inputs[8], &result,    &partial,   &complaint};
+                               &inputs[6], &inputs[7], &inputs[8], &result,    &partial,   &counters,  &complaint};
     function_->launch(queue.stream(), size_, arguments);
-    if (p_.splits == 1) return;
-    constexpr unsigned warps = paged_merge_threads / 32;
-    kernels_->merge.launch(queue.stream(),
-                           {.blocks = (p_.tokens * p_.heads + warps - 1) / warps, .threads = paged_merge_threads},
-                           arguments);
   }
 
  private:
@@ -214,10 +208,10 @@ class PagedAttentionLaunch final : public Launch {
     const int64_t number = rows / tile.rows + sequences, multiprocessors = kernels_->device->facts().multiprocessors;
     const int64_t pieces = std::max<int64_t>(divide_up(longest, int64_t{tile.keys}), 1);
     const int64_t blocks = std::max<int64_t>(number, 1) * key_heads;
-    constexpr int64_t worth_a_launch = 4, most_splits = 64;
+    constexpr int64_t worth_merging = 2;
     int64_t splits = 1;
-    if (blocks < multiprocessors && pieces >= worth_a_launch)
-      splits = std::min({pieces, divide_up(2 * multiprocessors, blocks), most_splits});
+    if (blocks < multiprocessors && pieces >= worth_merging)
+      splits = std::min({pieces, divide_up(2 * multiprocessors, blocks), int64_t{most_parts}});
     constexpr int64_t most_heads = 65535;  // of the second axis of a grid
     if (key_heads > most_heads) throw Error(ErrorCode::unsupported, "paged_attention of 2^16 heads of keys, or more");
     p_.splits = narrow(splits);
@@ -227,12 +221,16 @@ class PagedAttentionLaunch final : public Launch {
     size_.blocks_y = narrow(key_heads);
     size_.blocks_z = narrow(splits);
     narrow(rows * key_heads, "the rows of paged_attention");
+    if (splits > 1)
+      counters_ = upload(*kernels_->device, std::vector<std::byte>(static_cast<size_t>(blocks) * sizeof(uint32_t)),
+                         "a layer's counters");
   }
 
   std::shared_ptr<const PagedAttentionKernels> kernels_;
   const Function* function_ = nullptr;
   PagedParameters p_;
   LaunchSize size_;
+  DeviceBuffer counters_;
   int64_t value_size_ = 0;
   bool has_operand_[3] = {};  // the sink and the scales
   uint32_t can_be_aligned_ = 0;
@@ -262,6 +260,12 @@ std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& de
   for (size_t i = Op::in_sink; i <= Op::in_value_scales; ++i)
     if (has(i) && type(i).dtype != DType::f32) return std::nullopt;
   form.capped = op->softcap > 0;
+  const auto is_model_input = [&](size_t i) {
+    const auto& inputs = region.graph.inputs;
+    return std::find(inputs.begin(), inputs.end(), region.node.inputs[i]) != inputs.end();
+  };
+  form.tables_are_early = !is_model_input(Op::in_query) && is_model_input(Op::in_starts) &&
+                          is_model_input(Op::in_past) && is_model_input(Op::in_table);
   const auto fits = [&] { return paged_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
   const auto becomes_query = [&](DType t, bool has_scales) {
     return is_of_8_bits(t) || (t == form.query && !has_scales);

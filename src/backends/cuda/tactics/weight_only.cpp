@@ -20,13 +20,15 @@ class RowsKernel final : public Kernel {
       : compiled_(workshop, view, choice, std::move(steps)) {
     ContractView contract = view.contract;
     for (int32_t i = 0; i < static_cast<int32_t>(region.node.inputs.size()); ++i)
-      can_overwrite_.push_back(can_overwrite(region, contract, view.epilogue, i));
+      can_overwrite_.push_back(can_overwrite(region, contract, view.epilogue, i) &&
+                               !(view.before && view.before->reads(static_cast<size_t>(i))));
   }
   Place place() const override { return Place::device; }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override { return compiled_.prepare(shapes); }
   bool can_run_in_place(size_t i, size_t o) const override { return o == 0 && can_overwrite_[i]; }
   bool reads_slices(size_t i) const override {
-    return static_cast<int32_t>(i) == compiled_.view().x || compiled_.view().epilogue.reads(i);
+    const WeightOnlyView& view = compiled_.view();
+    return static_cast<int32_t>(i) == view.x || view.epilogue.reads(i) || (view.before && view.before->reads(i));
   }
   bool writes_slices(size_t o) const override { return o == 0; }
   bool reads_input(size_t i) const override { return compiled_.view().reads_input(i); }
@@ -36,8 +38,12 @@ class RowsKernel final : public Kernel {
   std::vector<bool> can_overwrite_;
 };
 
+std::optional<WeightOnlyView> view_rows(const RegionView& region) {
+  return is_chain(region.node) ? view_chained_weight_only(region) : view_weight_only(region);
+}
+
 std::vector<TacticOffer> offer_rows(const RegionView& region, const Workshop& workshop) {
-  const auto view = view_weight_only(region);
+  const auto view = view_rows(region);
   if (!view) return {};
   std::vector<TacticOffer> offers;
   for (const RowsChoice& choice : rows_choices(*view, rows_at_optimum(region, *view), workshop.device()->facts()))
@@ -48,7 +54,7 @@ std::vector<TacticOffer> offer_rows(const RegionView& region, const Workshop& wo
 
 std::shared_ptr<const Kernel> compile_rows(const RegionView& region, const TacticParameters& parameters,
                                            const Workshop& workshop, PackedConstants& constants) {
-  const WeightOnlyView view = *view_weight_only(region);
+  const WeightOnlyView view = *view_rows(region);
   const RowsChoice choice{static_cast<int>(parameters["warps"]), static_cast<int>(parameters["splits"])};
   return std::make_shared<RowsKernel>(region, workshop, view, choice, bring_steps(region, view, workshop, constants));
 }

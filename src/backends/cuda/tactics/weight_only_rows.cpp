@@ -6,6 +6,7 @@
 #include "backends/cuda/device/weight_only_parameters.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/narrow.h"
+#include "backends/cuda/tactics/split_sums.h"
 #include "compile/plan/shape_check.h"
 
 namespace camshaft::cuda {
@@ -46,16 +47,25 @@ class RowsLaunch final : public Launch {
   RowsLaunch(const CompiledRows& compiled, const KernelShapes& shapes)
       : compiled_(compiled), operands_(compiled.view().epilogue, shapes) {
     const WeightOnlyView& view = compiled.view();
-    const OperandShape &x = shapes.inputs[static_cast<size_t>(view.x)], &c = shapes.outputs[0];
-    require_equal(x.dims.back(), view.k, "the size that a product sums over");
-    const int64_t rows = element_count(Dims(x.dims.begin(), x.dims.end() - 1));
+    const OperandShape& c = shapes.outputs[0];
+    int64_t rows = 0;
+    if (view.before) {
+      Dims between = c.dims;
+      between.back() = view.k;
+      before_.emplace(*view.before, shapes, between);
+      rows = element_count(Dims(c.dims.begin(), c.dims.end() - 1));
+    } else {
+      const OperandShape& x = shapes.inputs[static_cast<size_t>(view.x)];
+      require_equal(x.dims.back(), view.k, "the size that a product sums over");
+      rows = element_count(Dims(x.dims.begin(), x.dims.end() - 1));
+      p_.x_row = narrow(x.pitch(), "a row of an operand");
+      x_can_be_vector_ = int64_t{p_.x_row} * bit_width(view.x_dtype) % 128 == 0;
+    }
     if (rows == 0) return;
     form_ = compiled.form(rows);
     p_.m = narrow(rows, "a number of rows");
     p_.n = narrow(view.n);
     p_.k = narrow(view.k);
-    p_.x_row = narrow(x.pitch(), "a row of an operand");
-    x_can_be_vector_ = int64_t{p_.x_row} * bit_width(view.x_dtype) % 128 == 0;
     p_.zero = view.one_zero ? static_cast<uint32_t>(*view.one_zero) : 0;
     p_.chunks = (p_.k + static_cast<uint32_t>(form_.chunk()) - 1) / static_cast<uint32_t>(form_.chunk());
     const auto wanted = static_cast<uint32_t>(compiled.splits()),
@@ -80,20 +90,18 @@ class RowsLaunch final : public Launch {
     size_.threads = static_cast<unsigned>(form_.threads());
     size_.shared_bytes =
         static_cast<unsigned>(form_.shared_bytes(static_cast<int>(p_.slab), static_cast<int>(p_.rows)));
-    if (size_.blocks_y > 1) {
-      const size_t shares = size_t{size_.blocks} * size_.blocks_z;
-      counters_ = upload(compiled.device(), std::vector<std::byte>(shares * sizeof(uint32_t)), "a layer's counters");
-      p_.counters = reinterpret_cast<uint32_t*>(counters_.data());
-      partial_bytes_ = shares * size_.blocks_y * p_.rows * WeightOnlyForm::columns * sizeof(float);
-    }
+    splits_.prepare(compiled.device(), WeightOnlyForm::columns, size_, p_);
   }
 
-  size_t workspace_bytes() const override { return partial_bytes_; }
+  size_t workspace_bytes() const override { return splits_.workspace_bytes(); }
 
   void run(const LaunchArguments& arguments) override {
     if (p_.m == 0) return;
     const WeightOnlyView& view = compiled_.view();
-    p_.x = arguments.inputs[static_cast<size_t>(view.x)];
+    if (before_)
+      before_->bind(arguments, p_.before);
+    else
+      p_.x = arguments.inputs[static_cast<size_t>(view.x)];
     p_.steps = compiled_.steps().steps.data();
     p_.scales = compiled_.steps().scales.data();
     p_.zeros = compiled_.steps().zeros.data();
@@ -118,13 +126,13 @@ class RowsLaunch final : public Launch {
 
   const CompiledRows& compiled_;
   EpilogueOperands operands_;
+  std::optional<PrologueOperands> before_;
   WeightOnlyForm form_;
   WeightOnlyParameters p_ = {};
   LaunchSize size_;
   bool x_can_be_vector_ = false, c_can_be_vector_ = false, can_be_aligned_ = false;
   uintptr_t c_alignment_ = 16;
-  size_t partial_bytes_ = 0;
-  DeviceBuffer counters_;
+  SplitSums splits_;
 };
 
 }  // namespace
@@ -178,7 +186,8 @@ const Function& CompiledRows::function(const WeightOnlyForm& form, bool aligned)
   const auto key = std::pair(form.tiles, aligned);
   const auto found = functions_.find(key);
   if (found != functions_.end()) return found->second;
-  const std::string text = weight_only_text(form, finish_text(view_.epilogue, aligned));
+  const std::string text = weight_only_text(form, finish_text(view_.epilogue, aligned),
+                                            view_.before ? rows_text(*view_.before) : std::string());
   const auto most = static_cast<unsigned>(device_->facts().shared_bytes_per_block);
   return functions_.emplace(key, workshop_.module("weight_only", text).function("weight_only", most)).first->second;
 }

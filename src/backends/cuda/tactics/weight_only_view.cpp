@@ -50,6 +50,21 @@ std::optional<WeightOnlyView> view_weight_only(const RegionView& region) {
   return view;
 }
 
+std::optional<WeightOnlyView> view_chained_weight_only(const RegionView& chain) {
+  const auto chained = ChainedProduct::of(chain);
+  if (!chained) return std::nullopt;
+  auto view = view_weight_only(chained->product());
+  if (!view || view->x != 0 || view->epilogue.reads(0)) return std::nullopt;
+  view->before = view_prologue(*chained);
+  if (!view->before) return std::nullopt;
+  const std::vector<int32_t>& inputs = chained->inputs_of_product();
+  use_inputs_of_chain(view->contract, view->epilogue, inputs);
+  view->x = -1;
+  for (int32_t* input : {&view->steps, &view->scale, &view->zero})
+    if (*input >= 0) *input = inputs[static_cast<size_t>(*input)];
+  return view;
+}
+
 double rows_at_optimum(const RegionView& region, const WeightOnlyView& view) {
   return elements_at_optimum(region, region.node.outputs[0]) / static_cast<double>(view.n);
 }

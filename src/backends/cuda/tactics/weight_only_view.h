@@ -6,6 +6,7 @@
 
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/epilogue.h"
+#include "backends/cuda/tactics/prologue.h"
 #include "compile/constants/device_weights.h"
 #include "compile/region/contract_view.h"
 #include "ir/ops/weight_only.h"
@@ -21,7 +22,8 @@ struct WeightOnlyView {
   int64_t k = 0, n = 0;
   /// Where all weights have one zero point, it; as steps are stored, those of signed types moved up.
   std::optional<double> one_zero = std::nullopt;
-  bool has_real_zeros = false;  ///< floats that are one for each block and column
+  bool has_real_zeros = false;                    ///< floats that are one for each block and column
+  std::optional<Prologue> before = std::nullopt;  ///< what computes the rows of x, which is -1 then
 
   int bits() const { return bit_width(step_dtype); }
   /// By how much steps are moved up.
@@ -37,7 +39,7 @@ struct WeightOnlyView {
   bool reads_input(size_t i) const {
     const auto input = static_cast<int32_t>(i);
     const bool is_laid_out = input == steps || input == scale || (input == zero && !one_zero);
-    return !is_laid_out || epilogue.reads(i);
+    return !is_laid_out || epilogue.reads(i) || (before && before->reads(i));
   }
   /// Whether the tensor cores can multiply steps: zero points are among them.
   bool has_whole_zeros() const;
@@ -46,6 +48,9 @@ struct WeightOnlyView {
 /// Products with constant weights in blocks of a multiple of 16, or in one a column, and an epilogue that can be
 /// generated; nullopt for others.
 std::optional<WeightOnlyView> view_weight_only(const RegionView& region);
+
+/// The same of a chain of a pointwise layer and such a product, with both.
+std::optional<WeightOnlyView> view_chained_weight_only(const RegionView& chain);
 
 /// Rows of X at the shapes that tactics are chosen for.
 double rows_at_optimum(const RegionView& region, const WeightOnlyView& view);
