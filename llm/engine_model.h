@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "camshaft/context.hpp"
@@ -15,23 +16,31 @@ namespace camshaft::llm {
 /// Binds a step's inputs by their names: input_ids, positions, cumulative_sequence_length, past_seqlens, block_table,
 /// logits_indices, and key_cache.I and value_cache.I of each layer, which key_cache_out.I and value_cache_out.I update
 /// in place, as key_scales_out.I and value_scales_out.I do the scales of caches of 8 bits; the outputs are logits and,
-/// where the engine has them, likeliest, the ArgMax of each row, and largest, its logit. Sizes that come again are
-/// bound as they were. On a GPU caches stay there, and logits that nobody reads.
+/// where the engine has them, likeliest, the ArgMax of each row, and largest, its logit. Engines with cross attention
+/// also have cross_seqlens, cross_block_table, and cross_key_cache.I and the like of each layer, which an encoder
+/// fills. Sizes that come again are bound as they were. On a GPU caches stay there, and logits that nobody reads.
 class EngineModel : public StepModel {
  public:
   /// `threads`: of the context; 0 for one for each core. Throws Error(invalid_argument) for an engine that has not
   /// these inputs and outputs, naming what is amiss, and Error(out_of_memory) where the blocks do not fit.
-  EngineModel(const Engine& engine, int32_t num_blocks, int threads = 0);
+  /// `num_cross_blocks`: of an encoder's keys and values, where the engine has cross attention.
+  EngineModel(const Engine& engine, int32_t num_blocks, int threads = 0, int32_t num_cross_blocks = 0);
+
+  /// Memory of cross_key_cache.I, …, by these names, which an encoder's engine writes into.
+  std::vector<std::pair<std::string, const Tensor*>> cross_memory() const;
 
   /// What an engine's inputs say of its cache: the tokens of a block, and the bytes of one in all layers.
   struct Cache {
     int32_t layers = 0, block_size = 0;
     size_t block_bytes = 0;
+    CrossSizes cross;  ///< without the number of blocks
+    size_t cross_block_bytes = 0;
   };
   /// Throws as the constructor does.
   static Cache cache_of(const Engine& engine);
 
   int32_t vocabulary() const override { return vocabulary_; }
+  CrossSizes cross_sizes() const override { return cross_; }
   /// Of the host's memory alone.
   bool can_copy_blocks() const override { return device_.is_host(); }
   void copy_blocks(std::span<const BlockCopy> copies) override;
@@ -54,7 +63,10 @@ class EngineModel : public StepModel {
   Context context_;
   int32_t vocabulary_ = 0;
   std::vector<Layer> layers_;
+  std::vector<Layer> cross_layers_;  // which runs read
+  CrossSizes cross_;
   std::vector<Input> inputs_;
+  Tensor bound_memory(const TensorInfo& info, int32_t blocks);
   void bind_outputs(size_t rows, bool reads_logits);
   std::vector<float> logits_;
   Tensor logits_there_;  // on a GPU, of steps whose logits nobody reads

@@ -38,7 +38,7 @@ constexpr size_t logits_worth_threads = 500'000;
 bool reads_logits(const Sequence& sequence) {
   const SamplingParams& params = *sequence.params;
   return !params.is_greedy() || params.is_guided || params.logprobs || sequence.wants_prompt_logprobs() ||
-         !sequence.allowed.empty() || !params.logit_bias.empty() || params.min_tokens > 0 || params.has_penalties();
+         !sequence.allowed.empty() || !params.logit_bias.empty() || params.excludes_tokens() || params.has_penalties();
 }
 
 const char* message_of(Sampler::Problem problem) {
@@ -72,6 +72,7 @@ GeneratorConfig parse_generator_config(std::string_view json) {
   fields.read("prompt_lookup_max", config.prompt_lookup_max);
   fields.read("max_step_shapes", config.max_step_shapes);
   fields.read("sampling_threads", config.sampling_threads);
+  fields.read("num_cross_blocks", config.num_cross_blocks);
   fields.finish();
   return config;
 }
@@ -100,6 +101,11 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config)
   past_.resize(static_cast<size_t>(largest.sequences));
   block_table_.resize(static_cast<size_t>(largest.sequences) * static_cast<size_t>(table_width_));
   logits_indices_.resize(static_cast<size_t>(largest.rows));
+  cross_ = model.cross_sizes();
+  if (cross_.table_width > 0) {
+    cross_seqlens_.resize(static_cast<size_t>(largest.sequences));
+    cross_block_table_.resize(static_cast<size_t>(largest.sequences) * static_cast<size_t>(cross_.table_width));
+  }
   stepped_.reserve(static_cast<size_t>(largest.sequences));
   for (size_t worker = 0; worker < workers_.count(); ++worker) samplers_.emplace_back(model.vocabulary());
 }
@@ -110,8 +116,27 @@ void Generator::check_between_steps() const {
   if (is_planned_) throw Error(ErrorCode::invalid_argument, "a step is under way: finish_step() comes first");
 }
 
+void Generator::check_cross(const CrossKeys& cross) const {
+  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_argument, what); };
+  if (cross_.table_width == 0) {
+    if (cross.length != 0 || !cross.blocks.empty())
+      refuse("a request brings keys of an encoder, and the model has no cross attention");
+    return;
+  }
+  const auto blocks = static_cast<int32_t>(std::min<size_t>(cross.blocks.size(), INT32_MAX));
+  if (cross.length < 1 || blocks > cross_.table_width || cross.length > int64_t{blocks} * cross_.block_size)
+    refuse("a request sees " + std::to_string(cross.length) + " keys of an encoder in " + std::to_string(blocks) +
+           " blocks of " + std::to_string(cross_.block_size) + "; 1 to " + std::to_string(cross_.table_width) +
+           " blocks with a key or more are needed");
+  for (const int32_t block : cross.blocks)
+    if (block < 0 || block >= cross_.blocks)
+      refuse("a request names block " + std::to_string(block) + " of an encoder's keys, of which there are " +
+             std::to_string(cross_.blocks));
+}
+
 RequestId Generator::add(Request request) {
   check_between_steps();
+  check_cross(request.cross);
   const auto vocabulary = static_cast<int32_t>(vocabulary_);
   check(request.params, vocabulary);
   for (size_t i = 0; i < request.prompt.size(); ++i)
@@ -125,10 +150,14 @@ RequestId Generator::add(Request request) {
   scheduler_.check_fits(length, longest, request.params.n);
 
   const auto params = std::make_shared<const SamplingParams>(std::move(request.params));
+  std::shared_ptr<const CrossKeys> cross;
+  if (cross_.table_width > 0) cross = std::make_shared<const CrossKeys>(std::move(request.cross));
   const RequestId id = ++last_request_;
   Entry entry;
-  for (int32_t sample = 0; sample < params->n; ++sample)
+  for (int32_t sample = 0; sample < params->n; ++sample) {
     entry.samples.push_back(make_sequence(request, params, sample, longest));
+    entry.samples.back()->cross = cross;
+  }
   entry.alive = params->n;
   Sequence& first = *entry.samples.front();
   first.forks = params->n - 1;
@@ -307,6 +336,12 @@ void Generator::build_inputs() {
     past_[slot] = sequence->computed;
     std::ranges::copy(sequence->blocks,
                       block_table_.begin() + static_cast<std::ptrdiff_t>(slot * static_cast<size_t>(table_width_)));
+    if (cross_.table_width > 0) {
+      cross_seqlens_[slot] = sequence->cross->length;
+      std::ranges::copy(
+          sequence->cross->blocks,
+          cross_block_table_.begin() + static_cast<std::ptrdiff_t>(slot * static_cast<size_t>(cross_.table_width)));
+    }
     ++slot;
     if (sequence->scheduled == 0) continue;
     stepped_.push_back(sequence);
@@ -332,7 +367,10 @@ void Generator::build_inputs() {
   }
   const StepShape shape = shapes_.fit(tokens, static_cast<int32_t>(slot), rows);
   const auto sequences = static_cast<size_t>(shape.sequences);
-  for (; slot < sequences; ++slot) cumulative_[slot] = tokens, past_[slot] = 0;
+  for (; slot < sequences; ++slot) {
+    cumulative_[slot] = tokens, past_[slot] = 0;
+    if (cross_.table_width > 0) cross_seqlens_[slot] = 0;
+  }
   cumulative_[sequences] = tokens;
   std::fill(input_ids_.begin() + tokens, input_ids_.begin() + shape.tokens, 0);
   std::fill(positions_.begin() + tokens, positions_.begin() + shape.tokens, 0);
@@ -344,6 +382,10 @@ void Generator::build_inputs() {
   inputs_.past = first(past_, sequences);
   inputs_.block_table = first(block_table_, sequences * static_cast<size_t>(table_width_));
   inputs_.table_width = table_width_;
+  if (cross_.table_width > 0) {
+    inputs_.cross_seqlens = first(cross_seqlens_, sequences);
+    inputs_.cross_block_table = first(cross_block_table_, sequences * static_cast<size_t>(cross_.table_width));
+  }
   inputs_.logits_indices = first(logits_indices_, static_cast<size_t>(shape.rows));
   inputs_.reads_logits = std::ranges::any_of(stepped_, [](const Sequence* s) { return reads_logits(*s); });
   ++statistics_.steps;
@@ -530,8 +572,9 @@ std::span<const uint32_t> Generator::mask_of(const Sequence& sequence, size_t ro
 
 // `row`: 0, or how many guesses have come true.
 SamplingState Generator::state_of(const Sequence& sequence, size_t row) const {
-  return {sequence.params.get(), sequence.counts.get(), mask_of(sequence, row), config_.eos_token_ids,
-          sequence.generated()};
+  return {sequence.params.get(),  sequence.counts.get(),
+          mask_of(sequence, row), config_.eos_token_ids,
+          sequence.generated(),   std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.prompt_length))};
 }
 
 void Generator::finish_events() {

@@ -25,6 +25,7 @@ struct GeneratorConfig {
   int32_t prompt_lookup_max = 4;  ///< the longest
   int32_t max_step_shapes = 16;   ///< sizes of steps that are padded to; 0: steps are not padded
   int32_t sampling_threads = 0;   ///< 0: one for each core, 8 at most
+  int32_t num_cross_blocks = 0;   ///< of an encoder's keys and values, which the model's maker gives it room for
 };
 
 /// Of JSON: an object of the names of GeneratorConfig and SchedulerConfig. Throws Error(invalid_argument).
@@ -35,6 +36,9 @@ struct Request {
   SamplingParams params;
   int32_t priority = 0;  ///< lower runs first
   uint64_t salt = 0;     ///< requests of different salts share no keys and values
+  /// Of models with cross attention: the encoder's keys, which stay as they are until the request has ended. Requests
+  /// with other keys need another salt where prefixes are cached.
+  CrossKeys cross;
 };
 
 enum class FinishReason {
@@ -127,6 +131,7 @@ class Generator {
   std::unique_ptr<Sequence> make_sequence(const Request& request, std::shared_ptr<const SamplingParams> params,
                                           int32_t sample, int32_t longest);
   void check_between_steps() const;
+  void check_cross(const CrossKeys& cross) const;
   void build_inputs();
   void list_guided();
   void combine_masks();
@@ -159,6 +164,8 @@ class Generator {
   // Inputs of a step, for the largest.
   int32_t table_width_;
   std::vector<int32_t> input_ids_, positions_, cumulative_, past_, block_table_, logits_indices_;
+  CrossSizes cross_;
+  std::vector<int32_t> cross_seqlens_, cross_block_table_;
   StepInputs inputs_;
   std::vector<Sequence*> stepped_;
 

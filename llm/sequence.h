@@ -16,6 +16,12 @@ namespace camshaft::llm {
 
 using RequestId = uint64_t;
 
+/// The keys of an encoder that a sequence sees, and the blocks that they lie in.
+struct CrossKeys {
+  std::vector<int32_t> blocks;
+  int32_t length = 0;
+};
+
 /// Its vectors have room for the longest that it may become: nothing is allocated per token.
 struct Sequence {
   RequestId request = 0;
@@ -33,6 +39,8 @@ struct Sequence {
   int32_t computed = 0;   ///< tokens whose keys and values are in the cache
   int32_t published = 0;  ///< full blocks that others may find
   std::vector<BlockId> blocks;
+
+  std::shared_ptr<const CrossKeys> cross;  ///< of a model with cross attention
 
   int32_t slot = -1;                 ///< row of the block table while it runs
   int32_t scheduled = 0;             ///< tokens of this step, drafts included

@@ -17,7 +17,10 @@ struct StepInputs {
   std::span<const int32_t> block_table;  ///< [sequences, table_width]; what is behind a sequence's blocks is anything
   int32_t table_width = 0;
   std::span<const int32_t> logits_indices;  ///< [rows] tokens whose logits are wanted
-  bool reads_logits = true;                 ///< else what is likeliest suffices, where the model looks for that
+  /// Of models with cross attention: [sequences] keys of an encoder that each sees, and [sequences, cross_table_width]
+  /// their blocks.
+  std::span<const int32_t> cross_seqlens, cross_block_table;
+  bool reads_logits = true;  ///< else what is likeliest suffices, where the model looks for that
 };
 
 struct StepOutputs {
@@ -28,9 +31,19 @@ struct StepOutputs {
   const float* largest = nullptr;
 };
 
+/// The blocks of an encoder's keys and values, of which decoders with cross attention read those of each sequence. All
+/// 0 of a model without.
+struct CrossSizes {
+  int32_t blocks = 0;       ///< that there are
+  int32_t block_size = 0;   ///< keys of one
+  int32_t table_width = 0;  ///< blocks of a sequence, at most
+};
+
 class StepModel {
  public:
   virtual ~StepModel() = default;
+
+  virtual CrossSizes cross_sizes() const { return {}; }
 
   virtual int32_t vocabulary() const = 0;
   /// Whether copy_blocks() can be called.

@@ -2,6 +2,7 @@
 #include <Python.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -22,7 +23,8 @@ constexpr const char* generator_name = "camshaft.generator";
 /// Threads of Python may add requests while another one runs a step: they wait, without Python's lock.
 struct HeldGenerator {
   HeldGenerator(const Engine& engine, const llm::GeneratorConfig& config, int threads)
-      : model(engine, llm::checked(config.scheduler).num_blocks, threads), generator(model, config) {}
+      : model(engine, llm::checked(config.scheduler).num_blocks, threads, config.num_cross_blocks),
+        generator(model, config) {}
   std::mutex mutex;
   llm::EngineModel model;
   llm::Generator generator;
@@ -48,6 +50,30 @@ PyObject* cache_of(PyObject*, PyObject* capsule) {
     const llm::EngineModel::Cache cache = llm::EngineModel::cache_of(engine_of(capsule));
     return checked(Py_BuildValue("iiK", static_cast<int>(cache.layers), static_cast<int>(cache.block_size),
                                  static_cast<unsigned long long>(cache.block_bytes)));
+  });
+}
+
+PyObject* cross_cache_of(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const llm::EngineModel::Cache cache = llm::EngineModel::cache_of(engine_of(capsule));
+    return checked(Py_BuildValue("iiK", static_cast<int>(cache.cross.table_width),
+                                 static_cast<int>(cache.cross.block_size),
+                                 static_cast<unsigned long long>(cache.cross_block_bytes)));
+  });
+}
+
+// The memory stays where it is as long as the generator is there.
+PyObject* cross_memory(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const auto memory = held_of(capsule).model.cross_memory();
+    return list_of(memory, [](const std::pair<std::string, const Tensor*>& each) {
+      const Tensor& tensor = *each.second;
+      const Reference dims(list_of(tensor.dims(), [](int64_t size) { return PyLong_FromLongLong(size); }));
+      if (!dims) return static_cast<PyObject*>(nullptr);
+      return Py_BuildValue(
+          "sKsOs", each.first.c_str(), static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(tensor.data())),
+          std::string(to_string(tensor.dtype())).c_str(), dims.get(), to_string(tensor.device()).c_str());
+    });
   });
 }
 
@@ -78,7 +104,11 @@ PyObject* add(PyObject*, PyObject* arguments) {
   const char* params = nullptr;
   int priority = 0;
   unsigned long long salt = 0;
-  if (PyArg_ParseTuple(arguments, "OOsiK", &capsule, &prompt, &params, &priority, &salt) == 0) return nullptr;
+  PyObject* cross_blocks = nullptr;
+  int cross_length = 0;
+  if (PyArg_ParseTuple(arguments, "OOsiK|Oi", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
+                       &cross_length) == 0)
+    return nullptr;
   return guarded([&] {
     llm::Request request;
     request.params = llm::parse_sampling_params(params);
@@ -89,6 +119,10 @@ PyObject* add(PyObject*, PyObject* arguments) {
         throw Error(ErrorCode::invalid_argument, fmt::format("the prompt has a token {}", token));
       request.prompt.push_back(static_cast<int32_t>(token));
     }
+    if (cross_blocks != nullptr)
+      for (const int64_t block : numbers_of(cross_blocks))
+        request.cross.blocks.push_back(static_cast<int32_t>(std::clamp<int64_t>(block, -1, INT32_MAX)));
+    request.cross.length = cross_length;
     const llm::RequestId id =
         alone(capsule, [&](llm::Generator& generator) { return generator.add(std::move(request)); });
     return checked(PyLong_FromUnsignedLongLong(id));
@@ -242,9 +276,15 @@ PyObject* statistics(PyObject*, PyObject* capsule) {
 
 PyMethodDef llm_functions[] = {
     {"generator_cache", cache_of, METH_O, "generator_cache(engine) -> (layers, block_size, bytes of a block)"},
+    {"generator_cross_cache", cross_cache_of, METH_O,
+     "generator_cross_cache(engine) -> (most blocks of a sequence, block_size, bytes of a block); 0s without one"},
+    {"generator_cross_memory", cross_memory, METH_O,
+     "generator_cross_memory(generator) -> [(input, address, type, sizes, device)]"},
     {"create_generator", create_generator, METH_VARARGS,
      "create_generator(engine, configuration, threads) -> generator"},
-    {"generator_add", add, METH_VARARGS, "generator_add(generator, prompt, parameters, priority, salt) -> request"},
+    {"generator_add", add, METH_VARARGS,
+     "generator_add(generator, prompt, parameters, priority, salt, blocks of an encoder's keys = (), number of these "
+     "keys = 0) -> request"},
     {"generator_abort", abort, METH_VARARGS,
      "generator_abort(generator, request, sample or -1) -> whether there was one"},
     {"generator_set_allowed_tokens", set_allowed_tokens, METH_VARARGS,

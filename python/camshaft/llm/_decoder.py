@@ -54,6 +54,7 @@ class Decoder:
     softcap: float  # of scores; 0: none
     logits_softcap: float
     tied: bool
+    cross_keys: int = 0  # of an encoder, which its layers see at most; 0: there is none
 
 
 def read_config(folder: Path) -> Fields:
@@ -72,12 +73,14 @@ def decoder_of(config: Fields, max_length: int | None = None) -> Decoder:
             raise UnsupportedError(f"{config.where}: field '{name}' is set, which is not supported")
     family = family_of(config)
     width, heads = (
-        config.integer("hidden_size", "n_embd"),
-        config.integer("num_attention_heads", "n_head", high=1 << 14),
+        config.integer("hidden_size", "n_embd", "d_model"),
+        config.integer("decoder_attention_heads", "num_attention_heads", "n_head", high=1 << 14),
     )
     head_size = _head_size(config, family, width, heads)
     kv_heads = _kv_heads(config, heads)
-    trained = config.integer("max_position_embeddings", "n_positions", default=2048, high=1 << 30)
+    trained = config.integer(
+        "max_target_positions", "max_position_embeddings", "n_positions", default=2048, high=1 << 30
+    )
     layers, longest = _layers(config, family, head_size, trained, max_length)
     activation = config.text("hidden_activation", default=None) if config.has("hidden_activation") else None
     if activation is None and family.activation is not None:
@@ -92,7 +95,13 @@ def decoder_of(config: Fields, max_length: int | None = None) -> Decoder:
         width=width,
         embedding_width=config.integer("word_embed_proj_dim", default=width),
         mlp_width=config.integer(
-            "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", default=4 * width, high=1 << 24
+            "decoder_ffn_dim",
+            "intermediate_size",
+            "ffn_dim",
+            "n_inner",
+            "ffn_hidden_size",
+            default=4 * width,
+            high=1 << 24,
         ),
         heads=heads,
         kv_heads=kv_heads,
@@ -107,14 +116,27 @@ def decoder_of(config: Fields, max_length: int | None = None) -> Decoder:
         softcap=_optional_number(config, "attn_logit_softcapping"),
         logits_softcap=_optional_number(config, "final_logit_softcapping"),
         tied=config.flag("tie_word_embeddings", default=family.tied),
+        cross_keys=_cross_keys(config, longest) if "cross_q" in family.names else 0,
     )
+
+
+def _cross_keys(config: Fields, longest: int) -> int:
+    keys = config.integer("max_source_positions", high=1 << 16)
+    if keys < longest:  # attention over the encoder's keys is of no more tokens than these
+        raise UnsupportedError(
+            f"{config.where}: field 'max_source_positions' is {keys}, fewer than the {longest} tokens of the longest text; "
+            "such a decoder is not supported"
+        )
+    return keys
 
 
 def _head_size(config: Fields, family: Family, width: int, heads: int) -> int:
     if family.head_size_is_own and config.has("head_dim"):
         return config.integer("head_dim", high=1 << 12)
     if width % heads != 0:
-        config.wrong(("num_attention_heads", "n_head"), f"a divisor of hidden_size ({width})", heads)
+        config.wrong(
+            ("decoder_attention_heads", "num_attention_heads", "n_head"), f"a divisor of hidden_size ({width})", heads
+        )
     return width // heads
 
 
@@ -138,7 +160,7 @@ def _layers(
     config: Fields, family: Family, head_size: int, trained: int, max_length: int | None
 ) -> tuple[tuple[Layer, ...], int]:
     """The layers, and the longest sequence."""
-    count = config.integer("num_hidden_layers", "n_layer", high=1 << 12)
+    count = config.integer("decoder_layers", "num_hidden_layers", "n_layer", high=1 << 12)
     windows = _windows(config, family, count)
     given = config.raw("rope_parameters", "rope_scaling", default={})
     scaling = Fields(given, f"{config.where}, 'rope_scaling'").values

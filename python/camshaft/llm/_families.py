@@ -35,7 +35,8 @@ _FOUR_NORMS: Names = {
 class Family:
     """How a decoder is made. The roles of `names`: embedding, positions, final_norm, head, project_in, project_out; and of
     each layer attention_norm, q, k, v or qkv, q_norm, k_norm, o, attention_output_norm, mlp_norm, gate and up or gate_up or
-    up alone, down, mlp_output_norm. A norm that has no name is left out."""
+    up alone, down, mlp_output_norm; and of those that see an encoder cross_norm, cross_q, cross_k, cross_v, cross_o. A norm
+    that has no name is left out."""
 
     names: Names
     prefixes: tuple[str, ...] = ("model.", "")  # of all but the head, the first that the embedding is found with
@@ -94,6 +95,10 @@ def _falcon(family: Family, config: Fields) -> Family:
     return replace(family, names={**family.names, **norms}, parallel=parallel)
 
 
+def _whisper(family: Family, config: Fields) -> Family:
+    return replace(family, scales_embedding=config.flag("scale_embedding", default=False))
+
+
 def _opt(family: Family, config: Fields) -> Family:
     if not config.flag("layer_norm_elementwise_affine", default=True):
         raise UnsupportedError(
@@ -119,6 +124,15 @@ _GEMMA = Family(
     tied=True,
     scales_embedding=True,
 )
+#: Of both halves of Whisper.
+_WHISPER_LAYER = {
+    "attention_norm": "self_attn_layer_norm",
+    **_ATTENTION,
+    "o": "self_attn.out_proj",
+    "mlp_norm": "final_layer_norm",
+    "up": "fc1",
+    "down": "fc2",
+}
 _QWEN_EXPERTS = {
     "router": "mlp.gate",
     **{name: f"mlp.experts.{{}}.{name}_proj" for name in ("gate", "up", "down")},
@@ -234,6 +248,24 @@ FAMILIES: dict[str, Family] = {
         head_size_is_own=False,
         variant=_opt,
     ),
+    "whisper": Family(
+        {
+            "embedding": "embed_tokens",
+            "positions": "embed_positions",
+            "final_norm": "layer_norm",
+            "head": "proj_out",
+            **_WHISPER_LAYER,
+            "cross_norm": "encoder_attn_layer_norm",
+            **{f"cross_{name}": f"encoder_attn.{name}_proj" for name in "qkv"},
+            "cross_o": "encoder_attn.out_proj",
+        },
+        prefixes=("model.decoder.",),
+        norm="layer",
+        biases=_biases("q v o up down cross_q cross_v cross_o"),
+        tied=True,
+        head_size_is_own=False,
+        variant=_whisper,
+    ),
     "mixtral": Family(
         _LLAMA,
         windows="all",
@@ -263,6 +295,22 @@ FAMILIES: dict[str, Family] = {
         experts=_QWEN_EXPERTS,
     ),
 }
+
+
+#: What turns sound into the states that Whisper's decoder sees; its features come from convolutions (_encoder.py).
+WHISPER_ENCODER = Family(
+    {
+        "embedding": "conv1",
+        "conv2": "conv2",
+        "positions": "embed_positions",
+        "final_norm": "layer_norm",
+        **_WHISPER_LAYER,
+    },
+    prefixes=("model.encoder.",),
+    norm="layer",
+    biases=_biases("q v o up down"),
+    head_size_is_own=False,
+)
 
 
 def family_of(config: Fields) -> Family:

@@ -37,6 +37,8 @@ class Step:
     past: Value
     table: Value
     angles: dict[Rope, tuple[Value, Value]]  # cosines and sines, [1, tokens, rotated / 2]
+    cross_lengths: Value | None = None
+    cross_table: Value | None = None
 
 
 class Parts:
@@ -238,6 +240,23 @@ class Parts:
             outputs=1 + len(caches),
         )
         return made
+
+    def cross_attention(self, x: Value, index: int, step: Step, caches: tuple[Value, ...]) -> Value:
+        """Over all keys of an encoder that a token's sequence has; caches: of keys, of values, and their scales."""
+        d = self.decoder
+        query = self.linear(x, "cross_q", index, d.width, d.heads * d.head_size)
+        y = self.net.domain("camshaft").PagedCrossAttention(
+            query,
+            *caches[:2],
+            step.starts,
+            step.cross_lengths,
+            step.cross_table,
+            *caches[2:],
+            num_heads=d.heads,
+            kv_num_heads=d.kv_heads,
+            scale=d.layers[index].scale,
+        )
+        return self.linear(y, "cross_o", index, d.heads * d.head_size, d.width)
 
     def _heads(self, x: Value, index: int) -> tuple[Value, Value, Value]:
         """Queries, keys and values: [tokens, heads · size]."""

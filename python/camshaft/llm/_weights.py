@@ -33,11 +33,13 @@ class Source(Protocol):
 
 
 class Weights:
-    def __init__(self, source: Source, decoder: Decoder, where: str) -> None:
+    """beside: of another part of the same model, with which this one shares what has been read."""
+
+    def __init__(self, source: Source, decoder: Decoder, where: str, beside: Weights | None = None) -> None:
         self._source = source
         self._decoder = decoder
         self._where = where
-        self._read: set[str] = set()
+        self._read: set[str] = set() if beside is None else beside._read
         names, prefixes = decoder.family.names, decoder.family.prefixes
         embedding = f"{names['embedding']}.weight"
         found = [prefix for prefix in prefixes if prefix + embedding in source.entries]
