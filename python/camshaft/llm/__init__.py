@@ -4,7 +4,10 @@
     llm = camshaft.llm.LLM("llama")
     outputs = llm.generate(["Once upon a time"], camshaft.llm.SamplingParams(temperature=0, max_tokens=64))
 
-docs/llm.md says what is read, and what the engine takes and gives in each step."""
+docs/llm.md says what is read, and what the engine takes and gives in each step.
+
+    camshaft.llm.build("whisper-small", "whisper")
+    [result] = camshaft.llm.Whisper("whisper").transcribe("talk.wav")    # docs/llm_speech.md"""
 
 from camshaft.llm._build import build, network
 from camshaft.llm._llm import LLM
@@ -12,6 +15,8 @@ from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._structured_outputs import StructuredOutputsParams
 from camshaft.llm._tool_calls import ToolCallStream, parse_tool_calls, tool_choice_schema
+from camshaft.llm._transcript import Segment, Transcription
+from camshaft.llm._whisper import Whisper
 
 __all__ = [
     "LLM",
@@ -19,8 +24,11 @@ __all__ = [
     "Logprob",
     "RequestOutput",
     "SamplingParams",
+    "Segment",
     "StructuredOutputsParams",
     "ToolCallStream",
+    "Transcription",
+    "Whisper",
     "build",
     "network",
     "parse_tool_calls",

@@ -1,4 +1,4 @@
-"""`camshaft llm build | chat | bench | serve`, and `python -m camshaft.llm` with the same arguments."""
+"""`camshaft llm build | chat | bench | serve | transcribe`, and `python -m camshaft.llm` with the same arguments."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from camshaft.llm._build import build
 from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, ENGINE
 from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
-from camshaft.llm._network import CACHE_TYPES
+from camshaft.llm._caches import CACHE_TYPES
 from camshaft.llm._serve_command import add_serve, split_flags
+from camshaft.llm._transcribe_command import add_transcribe
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -94,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     add_chat(commands)
     add_bench(commands)
     add_serve(commands)
+    add_transcribe(commands)
     return parser
 
 

@@ -124,8 +124,10 @@ def _attention(parts: Parts, x: Value, index: int, shape: Value) -> Value:
 
 def _slots(parts: Parts, table: Value, length: Value, block_size: int) -> Value:
     """i64 [batch · length]: where each state's keys and values go, counted over the positions of all blocks."""
+    import numpy
+
     net = parts.net
-    places = net.Range(net.Cast(0, to="i64"), length, net.Cast(1, to="i64"))
+    places = net.Range(numpy.int64(0), length, numpy.int64(1))
     blocks = net.Cast(net.Gather(table, places / block_size, axis=1), to="i64")
     return net.Reshape(blocks * block_size + net.Mod(places, block_size), [-1])
 

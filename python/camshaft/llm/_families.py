@@ -95,10 +95,6 @@ def _falcon(family: Family, config: Fields) -> Family:
     return replace(family, names={**family.names, **norms}, parallel=parallel)
 
 
-def _whisper(family: Family, config: Fields) -> Family:
-    return replace(family, scales_embedding=config.flag("scale_embedding", default=False))
-
-
 def _opt(family: Family, config: Fields) -> Family:
     if not config.flag("layer_norm_elementwise_affine", default=True):
         raise UnsupportedError(
@@ -264,7 +260,6 @@ FAMILIES: dict[str, Family] = {
         biases=_biases("q v o up down cross_q cross_v cross_o"),
         tied=True,
         head_size_is_own=False,
-        variant=_whisper,
     ),
     "mixtral": Family(
         _LLAMA,

@@ -18,7 +18,7 @@ from camshaft.llm._fields import Fields, read_json
 if TYPE_CHECKING:
     from camshaft._engine import Engine
 
-ENGINE, DESCRIPTION = "model.engine", "llm.json"
+ENGINE, ENCODER_ENGINE, DESCRIPTION = "model.engine", "encoder.engine", "llm.json"
 FORMAT = 1
 # Whatever of these is there.
 _TOKENIZER_FILES = (
@@ -33,6 +33,7 @@ _TOKENIZER_FILES = (
     "chat_template.jinja",
     "chat_template.json",
     "generation_config.json",
+    "preprocessor_config.json",
 )
 _NAMED_TEMPLATES = "additional_chat_templates"
 

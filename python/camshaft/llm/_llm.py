@@ -49,6 +49,7 @@ class LLM:
     speculative_config: {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}.
     seed: of requests that have none.
     threads: of the engine; one for each core without it.
+    max_encoder_seqs: sounds whose keys and values an encoder may have ready, where the engine reads such: see Whisper.
 
     May be used from several threads, and from event loops (generate_async); all requests run together."""
 
@@ -67,6 +68,7 @@ class LLM:
         speculative_config: dict[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
+        max_encoder_seqs: int = 0,
     ) -> None:
         self._folder: Path | None = None
         if isinstance(model, Engine):
@@ -109,6 +111,7 @@ class LLM:
             "enable_prefix_caching": enable_prefix_caching,
             "eos_token_ids": list(self.description.get("eos_ids") or ()),
             "seed": seed,
+            "num_cross_blocks": self._cross_blocks(max_encoder_seqs),
             **_speculation(speculative_config),
         }
         self._generator = _native.create_generator(self.engine._engine, json.dumps(configuration), threads or 0)
@@ -130,6 +133,13 @@ class LLM:
         self._threads: list[threading.Thread] = []  # the one that was started last
         weakref.finalize(self, _end, self._ended, self._wakes, self._threads)
         weakref.finalize(self, self._filler.close)
+
+    def _cross_blocks(self, sequences: int) -> int:
+        of_one, _, _ = _native.generator_cross_cache(self.engine._engine)
+        if of_one > 0 and sequences < 1:
+            where = "the engine" if self._folder is None else str(self._folder)
+            raise InvalidArgumentError(f"{where}: a model of speech, which camshaft.llm.Whisper runs")
+        return of_one * sequences
 
     def generate(
         self,
@@ -340,8 +350,9 @@ class LLM:
         changed: Any,
         streams: bool,
         name: str | None = None,
+        cross: tuple[Sequence[int], int] = ((), 0),
     ) -> Callable[[], Request]:
-        """What adds the request, to be called between steps."""
+        """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these."""
         if not isinstance(params, SamplingParams):
             raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {params!r}")
         guided = params.structured_outputs
@@ -373,7 +384,7 @@ class LLM:
         masks = [_mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
         def add() -> Request:
-            number = _native.generator_add(self._generator, tokens, params._json(), priority, 0)
+            number = _native.generator_add(self._generator, tokens, params._json(), priority, 0, *cross)
             try:
                 request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
                 request.number, request.matchers = number, matchers
