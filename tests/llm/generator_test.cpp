@@ -449,5 +449,71 @@ TEST(Generator, ConfigurationsAreReadAndChecked) {
   EXPECT_THROW(Generator(model, wrong), Error);
 }
 
+TEST(Generator, EachSequenceSeesTheKeysOfAnEncoderThatItsRequestBrought) {
+  GeneratorConfig config = small_config(40);  // too few for all: some are preempted, and computed again
+  FakeModel model(config.scheduler.num_blocks, config.scheduler.block_size, vocabulary);
+  model.cross = {.blocks = 30, .block_size = 4, .table_width = 3};
+  model.logits = counting;
+  std::map<int32_t, CrossKeys> keys;  // by the first token of the sequence
+  int64_t seen = 0;
+  model.looked = [&](const StepInputs& inputs) {
+    ASSERT_EQ(inputs.cross_seqlens.size(), inputs.past.size());
+    ASSERT_EQ(inputs.cross_block_table.size(), 3 * inputs.past.size());
+    for (size_t s = 0; s < inputs.past.size(); ++s) {
+      const auto begin = static_cast<size_t>(inputs.cumulative[s]), end = static_cast<size_t>(inputs.cumulative[s + 1]);
+      if (begin == end) continue;
+      const int32_t first = (inputs.input_ids[begin] - inputs.positions[begin] + 400) % vocabulary;
+      const CrossKeys& wanted = keys.at(first);
+      EXPECT_EQ(inputs.cross_seqlens[s], wanted.length);
+      EXPECT_TRUE(std::equal(wanted.blocks.begin(), wanted.blocks.end(),
+                             inputs.cross_block_table.begin() + static_cast<std::ptrdiff_t>(3 * s)));
+      ++seen;
+    }
+  };
+  Generator generator(model, config);
+  std::map<RequestId, int32_t> firsts;
+  for (int32_t i = 0; i < 10; ++i) {
+    // Prompts that count up, so that a token and its position tell whose it is.
+    std::vector<int32_t> prompt;
+    for (int32_t t = 0; t < 5 + i; ++t) prompt.push_back((4 * i + t) % vocabulary);
+    Request request = request_of(prompt, greedy_params(20));
+    request.params.ignore_eos = true;
+    request.salt = static_cast<uint64_t>(i);
+    for (int32_t b = 0; b <= i % 3; ++b) request.cross.blocks.push_back((7 * i + b) % 30);
+    request.cross.length = 4 * (i % 3) + 1 + i % 4;
+    keys[4 * i] = request.cross;
+    firsts[generator.add(std::move(request))] = 4 * i;
+  }
+  for (const auto& [of, text] : finish_all(generator)) {
+    EXPECT_EQ(text.finish, FinishReason::length);
+    EXPECT_EQ(text.tokens.size(), 20U);
+  }
+  EXPECT_GT(generator.statistics().preemptions, 0);
+  EXPECT_GT(seen, 10 * 20);
+}
+
+TEST(Generator, KeysOfAnEncoderThatDoNotFitAreRefused) {
+  Served without;
+  Request request = request_of({1}, greedy_params(3));
+  request.cross = {{0}, 1};
+  EXPECT_NE(message_of_adding(without.generator, request).find("no cross attention"), std::string::npos);
+
+  const GeneratorConfig config = small_config();
+  FakeModel model(config.scheduler.num_blocks, config.scheduler.block_size, vocabulary);
+  model.cross = {.blocks = 6, .block_size = 4, .table_width = 2};
+  Generator generator(model, config);
+  for (const auto& [cross, words] : std::vector<std::pair<CrossKeys, std::string>>{
+           {{}, "0 keys of an encoder in 0 blocks"},
+           {{{0, 1}, 9}, "9 keys of an encoder in 2 blocks of 4"},
+           {{{0, 1, 2}, 9}, "in 3 blocks"},
+           {{{0, 6}, 8}, "block 6 of an encoder's keys, of which there are 6"},
+           {{{-1}, 1}, "block -1"}}) {
+    request.cross = cross;
+    EXPECT_NE(message_of_adding(generator, request).find(words), std::string::npos) << words;
+  }
+  request.cross = {{5, 0}, 8};
+  EXPECT_EQ(message_of_adding(generator, request), "");
+}
+
 }  // namespace
 }  // namespace camshaft::llm::generator_test

@@ -12,10 +12,10 @@ from camshaft._build_option import add_build_option, build_options
 from camshaft._exit_codes import exit_code
 from camshaft.llm._bench_command import add_bench
 from camshaft.llm._build import build
+from camshaft.llm._caches import CACHE_TYPES
 from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, ENGINE
 from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
-from camshaft.llm._caches import CACHE_TYPES
 from camshaft.llm._serve_command import add_serve, split_flags
 from camshaft.llm._transcribe_command import add_transcribe
 

@@ -208,4 +208,3 @@ def _for_encoder(options: dict[str, Any]) -> dict[str, Any]:
         if made.get(name):
             made[name] = f"{os.fspath(made[name])}.encoder"
     return made
-

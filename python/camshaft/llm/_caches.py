@@ -39,9 +39,7 @@ class Caches:
     def inputs(self, net: Network, prefix: str, blocks: str, layer: int) -> tuple[Value, ...]:
         """The inputs of a layer; blocks: the name of their number."""
         shape: list[int | str] = [blocks, self.block_size, self.decoder.kv_heads, self.decoder.head_size]
-        return tuple(
-            net.input(f"{prefix}{kind}.{layer}", *self._typed(kind, shape)) for kind in self.kinds
-        )
+        return tuple(net.input(f"{prefix}{kind}.{layer}", *self._typed(kind, shape)) for kind in self.kinds)
 
     def blocks_for(self, tokens: int) -> int:
         return -(-tokens // self.block_size)

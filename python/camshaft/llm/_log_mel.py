@@ -61,7 +61,11 @@ def read_log_mel(fields: Fields, bins: int) -> LogMel:
     if made.window % 2 != 0 or made.hop > made.window:
         fields.wrong(("n_fft",), f"an even number, not less than hop_length ({made.hop})", made.window)
     if made.samples <= made.window or made.samples % (2 * hop) != 0:
-        fields.wrong(("chunk_length",), f"a time of more than n_fft ({made.window}) samples, in pairs of hop_length ({hop})", made.samples / rate)
+        fields.wrong(
+            ("chunk_length",),
+            f"a time of more than n_fft ({made.window}) samples, in pairs of hop_length ({hop})",
+            made.samples / rate,
+        )
     for name, usual in (("dither", 0.0), ("padding_value", 0.0)):
         if fields.number(name, default=usual, low=-1e9) != usual:
             raise UnsupportedError(f"{fields.where}: field '{name}' is {fields.raw(name)}; {usual:g} is supported")

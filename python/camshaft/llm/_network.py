@@ -32,6 +32,7 @@ from camshaft.llm._weights import Source, Weights
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
+
 class Import(NamedTuple):
     """The networks of a model, and what they were made by."""
 
@@ -76,7 +77,9 @@ def network_of(
     if decoder.cross_keys:
         encoder, encoder_net = encoder_of(config, path), Network(f"{decoder.model_type} encoder")
         add_encoder(
-            Parts(encoder_net, encoder.stack, Weights(source, encoder.stack, str(path), found), weight_type, activations),
+            Parts(
+                encoder_net, encoder.stack, Weights(source, encoder.stack, str(path), found), weight_type, activations
+            ),
             Parts(encoder_net, decoder, found, weight_type, activations),
             encoder,
             caches,

@@ -44,7 +44,9 @@ def _as_samples(given: Any) -> Sound:
             f"a sound is a path, an array [samples], or a pair of such an array and its rate, not {array.dtype}{list(array.shape)}"
         )
     if array.dtype.kind != "f":
-        raise InvalidArgumentError(f"samples of a sound are floats from -1 to 1, not {array.dtype}: divide by the largest")
+        raise InvalidArgumentError(
+            f"samples of a sound are floats from -1 to 1, not {array.dtype}: divide by the largest"
+        )
     samples = numpy.ascontiguousarray(array, numpy.float32)
     if not numpy.isfinite(samples).all():
         raise InvalidArgumentError("a sound has samples that are NaN or infinite")

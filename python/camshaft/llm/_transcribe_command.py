@@ -15,7 +15,9 @@ def add_transcribe(commands: Any) -> None:
     text = "Write down what is said in WAV files, by a built Whisper."
     command = commands.add_parser("transcribe", help=text, description=text, allow_abbrev=False)
     command.add_argument("folder", metavar="DIR", help="that `camshaft llm build` made")
-    command.add_argument("files", metavar="FILE", nargs="+", help="a WAV file of the model's rate, 16,000 samples a second")
+    command.add_argument(
+        "files", metavar="FILE", nargs="+", help="a WAV file of the model's rate, 16,000 samples a second"
+    )
     command.add_argument("--language", metavar="X", help="a code as en; without it the model tells")
     command.add_argument(
         "--task", default="transcribe", metavar="X", help="transcribe, or translate into English (default: transcribe)"
@@ -37,9 +39,7 @@ def add_transcribe(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    whisper = Whisper(
-        options.folder, device=options.device, max_num_seqs=options.max_num_seqs, threads=options.threads
-    )
+    whisper = Whisper(options.folder, device=options.device, max_num_seqs=options.max_num_seqs, threads=options.threads)
     results = whisper.transcribe(
         list(options.files),
         language=options.language,
@@ -67,7 +67,9 @@ def _as_srt(result: Transcription) -> str:
 def _as_vtt(result: Transcription) -> str:
     def cue(segment: Segment) -> str:
         # A line with --> would be taken for another cue's times.
-        return f"{_time(segment.start, '.')} --> {_time(segment.end, '.')}\n{segment.text.strip().replace('-->', '->')}\n"
+        return (
+            f"{_time(segment.start, '.')} --> {_time(segment.end, '.')}\n{segment.text.strip().replace('-->', '->')}\n"
+        )
 
     return "\n".join(["WEBVTT\n", *map(cue, result.segments)])
 

@@ -61,7 +61,6 @@ class _Window:
     request: Request | None = None
 
 
-
 class Whisper:
     """The model of speech of a folder that `camshaft llm build` made.
 
@@ -138,7 +137,9 @@ class Whisper:
         at once. Raises UnsupportedError for files that are no WAV files of the model's rate."""
         params = self._params(timestamps, temperature, max_tokens)
         self._check_words(language, task)
-        sounds = [read_sound(each, self._speech.sampling_rate) for each in (audio if isinstance(audio, list) else [audio])]
+        sounds = [
+            read_sound(each, self._speech.sampling_rate) for each in (audio if isinstance(audio, list) else [audio])
+        ]
         before, after = self._prompt_parts(prompt, task, timestamps)
         tasks = [_Task(sound, language) for sound in sounds]
         run = _Run(self, params, before, after, timestamps)
@@ -175,7 +176,9 @@ class Whisper:
         speech, before = self._speech, []
         if prompt is not None:
             if speech.previous_id is None:
-                raise InvalidArgumentError("prompt: the model has no token for what was said before (prev_sot_token_id)")
+                raise InvalidArgumentError(
+                    "prompt: the model has no token for what was said before (prev_sot_token_id)"
+                )
             words = self._llm.tokenizer.encode(" " + prompt.strip(), add_special_tokens=False).ids
             # The half of the longest text, as Whisper was trained.
             before = [speech.previous_id, *words[-(int(self.description["max_length"]) // 2 - 1) :]]
@@ -198,7 +201,9 @@ class Whisper:
         names = {info.name for info in engine.inputs}
         for name, address, dtype, sizes, device in _native.generator_cross_memory(self._llm._generator):
             if name not in names:
-                raise CorruptEngineError(f"{folder / ENCODER_ENGINE}: no encoder of the engine beside it: it has no {name}")
+                raise CorruptEngineError(
+                    f"{folder / ENCODER_ENGINE}: no encoder of the engine beside it: it has no {name}"
+                )
             memory = Memory(address, dtype, sizes, device, owner=self._llm)
             kind, _, layer = name.rpartition(".")
             context.set_input(name, memory)
