@@ -89,7 +89,9 @@ def whisper_tensors(config, random):
     made = {}
     for name, shape in shapes.items():
         values = random.standard_normal(shape, np.float32)
-        made[name] = 0.1 * values if len(shape) == 1 else values * np.float32(1.5 / np.sqrt(np.prod(shape[1:])))
+        # The head is the table of tokens: where its rows do not lead, texts are of one token.
+        scale = 0.5 if "embed_tokens" in name else 6.0 if "embed_positions" in name else 2.5
+        made[name] = 0.1 * values if len(shape) == 1 else values * np.float32(scale / np.sqrt(np.prod(shape[1:])))
     for name in norms:
         made[f"{name}.weight"] = 1 + 0.1 * random.standard_normal(width, np.float32)
         made[f"{name}.bias"] = 0.1 * random.standard_normal(width, np.float32)

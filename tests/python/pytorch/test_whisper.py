@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
 llm = pytest.importorskip("camshaft.llm", reason="the Python module was not built: no Python headers")
 from camshaft.llm._log_mel import LogMel, log_mel  # noqa: E402
+from camshaft.llm._transcript import stretches_of  # noqa: E402
 from llm_folders import PagedDecoder, as_given  # noqa: E402
 from whisper_folders import FIRST_TIME, GENERATION, RATE, VOCABULARY, WHISPER, sound, write_whisper  # noqa: E402
 
@@ -159,35 +160,61 @@ def texts_of(model, features, **options):
     """Tokens of each sound, without the forced ones in front and what is behind the end."""
     made = model.generate(torch.tensor(features), do_sample=False, num_beams=1, **options)
     made = made if isinstance(made, torch.Tensor) else made["sequences"]
-    texts = []
-    for row in made.tolist():
-        row = row[next((i + 1 for i in range(len(row)) if row[i] in (260, 261)), 0) :]
-        row = row[1:] if row[:1] == [264] else row
-        texts.append(row[: row.index(EOS)] if EOS in row else row)
-    return texts
+    return [row[: row.index(EOS)] if EOS in row else row for row in made.tolist()]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("task, language", [("transcribe", "en"), ("translate", "de")])
 def test_greedy_texts(tmp_path, seed, task, language):
     folder = write_whisper(tmp_path / "hf", seed)
     model = loaded(folder)
     built(folder, tmp_path / "out")
     sounds = [sound(1, 10 + seed), sound(0.3, 20 + seed), sound(0.8, 30 + seed), sound(1, 40 + seed)]
-    features = features_of(folder, sounds)
-    whisper = llm.Whisper(tmp_path / "out", max_num_seqs=3)
-    for timestamps in (False, True):
-        wanted = texts_of(
-            model, features, language=language, task=task, return_timestamps=timestamps, max_new_tokens=25
-        )
-        results = whisper.transcribe(sounds, language=language, task=task, timestamps=timestamps, max_tokens=25)
-        actual = [[token for segment in result.segments for token in segment.tokens] for result in results]
-        if timestamps:  # a text that ends within a sentence is cut there, and heard again
-            assert all(len(tokens) > 0 and tokens[0] >= FIRST_TIME for tokens in actual)
-            assert all(text[: len(tokens)] == tokens[: len(text)] for text, tokens in zip(wanted, actual))
-        else:
-            assert actual == wanted
-            assert len({tuple(text) for text in wanted}) > 1  # sounds matter
+    wanted = texts_of(model, features_of(folder, sounds), language=language, task=task, max_new_tokens=25)
+    results = llm.Whisper(tmp_path / "out", max_num_seqs=3).transcribe(
+        sounds, language=language, task=task, max_tokens=25
+    )
+    assert [[token for segment in result.segments for token in segment.tokens] for result in results] == wanted
+    assert len({tuple(text) for text in wanted}) > 1  # sounds matter
+
+
+def text_with_times(model, features, prompt, count):
+    """The likeliest tokens of a window by Transformers' rules."""
+    config = model.generation_config
+    rules = transformers.WhisperTimeStampLogitsProcessor(config, begin_index=len(prompt))
+    states, ids = states_of(model, features[None]), list(prompt)
+    while len(ids) < len(prompt) + count:
+        with torch.no_grad():
+            scores = model(encoder_outputs=(states,), decoder_input_ids=torch.tensor([ids])).logits[:, -1]
+        scores[:, GENERATION["suppress_tokens"]] = -torch.inf
+        if len(ids) == len(prompt):
+            scores[:, GENERATION["begin_suppress_tokens"]] = -torch.inf
+        ids.append(int(rules(torch.tensor([ids]), scores).argmax()))
+        if ids[-1] == EOS:
+            return ids[len(prompt) : -1]
+    return ids[len(prompt) :]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_texts_with_times(tmp_path, monkeypatch, seed):
+    folder = write_whisper(tmp_path / "hf", seed)
+    model = loaded(folder)
+    built(folder, tmp_path / "out")
+    windows = []
+
+    def recorded(tokens, *arguments):
+        windows.append(list(tokens))
+        return stretches_of(tokens, *arguments)
+
+    monkeypatch.setattr("camshaft.llm._whisper.stretches_of", recorded)
+    whisper = llm.Whisper(tmp_path / "out")
+    sounds = [sound(1, 60 + i) for i in range(5)]
+    for samples, features in zip(sounds, features_of(folder, sounds)):
+        windows.clear()
+        [result] = whisper.transcribe(samples, language="en", timestamps=True, max_tokens=30)
+        assert windows[0] == text_with_times(model, features, [257, 258, 261], 30)
+        assert windows[0][0] >= FIRST_TIME
+        assert result.segments
 
 
 def test_detected_languages(tmp_path):
