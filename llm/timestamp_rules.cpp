@@ -8,13 +8,13 @@ namespace camshaft::llm {
 
 namespace {
 
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+constexpr float excluded = -std::numeric_limits<float>::infinity();
 
 // Whether the weights of the times add up to more than the largest of the others.
 bool are_times_likelier(std::span<const float> others, std::span<const float> times) {
   const float top = std::ranges::max(times);
-  if (top == minus_infinity) return false;
-  const float other = others.empty() ? minus_infinity : std::ranges::max(others);
+  if (top == excluded) return false;
+  const float other = others.empty() ? excluded : std::ranges::max(others);
   double sum = 0;
   for (const float logit : times) sum += std::exp(static_cast<double>(logit - top));
   return static_cast<double>(top) + std::log(sum) > static_cast<double>(other);
@@ -27,9 +27,9 @@ void apply_timestamp_rules(const TimestampRules& rules, std::span<const int32_t>
   const auto begin = static_cast<size_t>(rules.begin);
   const std::span<float> others = logits.first(begin), times = logits.subspan(begin);
   if (times.empty()) return;
-  const auto exclude = [](std::span<float> tokens) { std::ranges::fill(tokens, minus_infinity); };
+  const auto exclude = [](std::span<float> tokens) { std::ranges::fill(tokens, excluded); };
   const auto is_time = [&](int32_t token) { return token >= rules.begin; };
-  if (rules.no_timestamps >= 0) logits[static_cast<size_t>(rules.no_timestamps)] = minus_infinity;
+  if (rules.no_timestamps >= 0) logits[static_cast<size_t>(rules.no_timestamps)] = excluded;
 
   if (text.empty()) {
     exclude(others);

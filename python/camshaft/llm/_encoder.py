@@ -128,7 +128,7 @@ def _slots(parts: Parts, table: Value, length: Value, block_size: int) -> Value:
 
     net = parts.net
     places = net.Range(numpy.int64(0), length, numpy.int64(1))
-    blocks = net.Cast(net.Gather(table, places / block_size, axis=1), to="i64")
+    blocks = net.Cast(net.Gather(table, net.Div(places, block_size), axis=1), to="i64")
     return net.Reshape(blocks * block_size + net.Mod(places, block_size), [-1])
 
 

@@ -5,6 +5,7 @@ Auditory Toolbox (1998), each of the same area, as librosa and Transformers' Whi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +89,7 @@ def log_mel(net: Network, sound: Value, of: LogMel) -> Value:
     frames = net.Slice(waves, [0], [-1], [1])  # Whisper leaves the last one out
     power = net.ReduceSumSquare(frames, [-1], keepdims=0)
     mel = net.MatMul(power, of.filters())
-    levels = net.Log(net.Max(mel, _QUIETEST)) * (1 / numpy.log(10.0))
+    levels = net.Log(net.Max(mel, _QUIETEST)) * (1 / math.log(10.0))
     loudest = net.ReduceMax(levels, [1, 2], keepdims=1)
     scaled = (net.Max(levels, loudest - _RANGE) + 4.0) / 4.0
     return net.Transpose(scaled, perm=[0, 2, 1])

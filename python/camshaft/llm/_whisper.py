@@ -20,12 +20,13 @@ from camshaft.llm._llm import LLM
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
-from camshaft.llm._sound import Audio, Sound, read_sound
+from camshaft.llm._sound import Audio, read_sound
 from camshaft.llm._speech_description import read_speech
 from camshaft.llm._transcript import Segment, Stretch, Transcription, stretches_of
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
+    from camshaft.llm._sound import Sound
 
 
 @dataclasses.dataclass
@@ -100,12 +101,8 @@ class Whisper:
         self._speech = read_speech(self.description, folder / DESCRIPTION)
         if self._llm.tokenizer is None:
             raise InvalidArgumentError(f"{folder}: text of sounds needs the model's tokenizer.json")
-        self._blocks_of_one, block_size, _ = _native.generator_cross_cache(self._llm.engine._engine)
-        if self._blocks_of_one * block_size < self._speech.states:
-            raise CorruptEngineError(
-                f"{folder / DESCRIPTION}: 'states' is {self._speech.states}, and the engine beside it has room for "
-                f"{self._blocks_of_one * block_size}"
-            )
+        self._where = folder / DESCRIPTION
+        self._blocks_of_one, _, _ = _native.generator_cross_cache(self._llm.engine._engine)
         self._encoder = self._encoder_context(Engine(folder / ENCODER_ENGINE, device), threads or 0, folder)
         self._encoding = threading.Lock()
         self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -218,7 +215,12 @@ class Whisper:
         samples[0, : len(sound)] = sound
         table = numpy.array([self._blocks_of(slot)], numpy.int32)
         with self._encoding:
-            self._encoder.run({"audio": samples, "block_table": table})
+            outputs = self._encoder.run({"audio": samples, "block_table": table})
+            [states] = numpy.from_dlpack(outputs["cross_seqlens"]).tolist()
+        if states != self._speech.states:
+            raise CorruptEngineError(
+                f"{self._where}: 'states' is {self._speech.states}, and {states} of the encoder beside it"
+            )
 
     def _blocks_of(self, slot: int) -> range:
         return range(slot * self._blocks_of_one, (slot + 1) * self._blocks_of_one)
@@ -328,7 +330,7 @@ class _Run:
     def _segments(self, window: _Window, stretches: list[Stretch], logprob: float) -> list[Segment]:
         rate, end = self._speech.sampling_rate, len(window.task.sound)
         step = self._speech.samples // self._speech.states
-        first_time = self._speech.timestamp_begin if self._timestamps else None
+        first_time = self._speech.timestamp_begin
         made = []
         for stretch in stretches:
             start, stop = (min(window.begin + at * step, end) / rate for at in (stretch.start, stretch.end))

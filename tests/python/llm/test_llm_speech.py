@@ -124,7 +124,7 @@ def test_windows_of_a_long_sound(whisper, reference):
 def check_times(tokens):
     """Times stand in pairs around words, and do not decrease."""
     times = [token for token in tokens if token >= FIRST_TIME]
-    assert tokens[0] >= FIRST_TIME and tokens[0] <= FIRST_TIME + GENERATION["max_initial_timestamp_index"]
+    assert tokens[0] >= FIRST_TIME
     assert times == sorted(times)
     assert NO_TIMES not in tokens
 
@@ -348,7 +348,8 @@ def test_a_failure_gives_its_slots_back(built, monkeypatch):
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"states": 51}, "'states' is 51|'states'.*room"),
+        ({"states": 51}, "'states' is 51, and 50 of the encoder beside it"),
+        ({"samples": 8000}, "'states' is 50, and 25 of the encoder beside it"),
         ({"states": "many"}, "'states' is \"many\""),
         ({"samples": 0}, "'samples' is 0"),
         ({"start_id": VOCABULARY}, "'start_id'"),
@@ -368,7 +369,7 @@ def test_descriptions_that_lie(tmp_path, built, changes, words):
     (out / "llm.json").unlink()
     (out / "llm.json").write_text(json.dumps(described))
     with pytest.raises(CorruptEngineError, match=words) as error:
-        camshaft.llm.Whisper(out)
+        camshaft.llm.Whisper(out).transcribe(sound(0.2))
     assert "\n" not in str(error.value)
 
 

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
 llm = pytest.importorskip("camshaft.llm", reason="the Python module was not built: no Python headers")
+from camshaft.llm._blocks import in_blocks  # noqa: E402
 from camshaft.llm._log_mel import LogMel, log_mel  # noqa: E402
 from camshaft.llm._transcript import stretches_of  # noqa: E402
 from llm_folders import PagedDecoder, as_given  # noqa: E402
@@ -66,7 +67,7 @@ def test_features(bins, seconds):
     np.testing.assert_allclose(of.filters(), extractor.mel_filters, atol=1e-9, rtol=1e-5)
     net = camshaft.Network()
     net.output(log_mel(net, net.input("audio", "f32", ["batch", "samples"]), of), "features")
-    engine = camshaft.build(net, shapes={"audio": (2, of.samples)}, tuning="heuristic", verify=False)
+    engine = camshaft.build(net, shapes={"audio": (len(SOUNDS), of.samples)}, tuning="heuristic", verify=False)
     sounds = np.stack([make(of.samples).astype(np.float32) for make in SOUNDS.values()])
     actual = engine.run({"audio": sounds})["features"]
     for name, each, features in zip(SOUNDS, sounds, actual):
@@ -96,6 +97,19 @@ def encoded(folder, engine, sounds, states=STATES, block_size=16, seed=0):
     return caches, {place: (row.tolist(), states) for place, row in enumerate(table)}
 
 
+def rounded(folder):
+    """The model with the weights that blocks of 8 bits stand for."""
+    model = loaded(folder)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            values = parameter.numpy()
+            if name == "model.decoder.embed_positions.weight":
+                parameter.copy_(torch.tensor(values.astype(np.float16)))
+            elif parameter.ndim == 2 and "embed_positions" not in name:
+                parameter.copy_(torch.tensor(in_blocks(values, 8).values(values.shape[1])))
+    return model
+
+
 def states_of(model, features):
     with torch.no_grad():
         return model.model.encoder(torch.tensor(features)).last_hidden_state
@@ -120,10 +134,12 @@ def test_keys_of_the_encoder(tmp_path, folder, model, block_size):
 
 
 @pytest.mark.parametrize("options, most", [({}, 1e-4), ({"block_size": 5}, 1e-4), ({"cache": "f16"}, 5e-3),
-                                           ({"weights": "int8", "activations": "f32"}, 0.03)])  # fmt: skip
+                                           ({"weights": "int8", "activations": "f32"}, 1e-4)])  # fmt: skip
 def test_logits(tmp_path, folder, model, options, most):
     """Of three sounds in one batch, prefilled in chunks or whole, then token by token to the longest text."""
     engine = built(folder, tmp_path / "out", **options)
+    if "weights" in options:
+        model = rounded(folder)
     description = json.loads((tmp_path / "out/llm.json").read_text())
     sounds = [sound(1, 3), sound(0.5, 4), sound(1, 5)]
     caches, keys = encoded(tmp_path / "out", engine, sounds, block_size=description["block_size"])
@@ -166,7 +182,9 @@ def texts_of(model, features, **options):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("task, language", [("transcribe", "en"), ("translate", "de")])
 def test_greedy_texts(tmp_path, seed, task, language):
-    folder = write_whisper(tmp_path / "hf", seed)
+    # Transformers begins a window anew where two times follow each other, whatever it was asked for.
+    never = [*GENERATION["suppress_tokens"], *range(FIRST_TIME, VOCABULARY)]
+    folder = write_whisper(tmp_path / "hf", seed, generation={"suppress_tokens": never})
     model = loaded(folder)
     built(folder, tmp_path / "out")
     sounds = [sound(1, 10 + seed), sound(0.3, 20 + seed), sound(0.8, 30 + seed), sound(1, 40 + seed)]
