@@ -29,13 +29,14 @@ class Speech:
     max_initial_timestamp: int  # the largest step that a text may begin with; -1: any
 
     @property
+    def no_speech_id(self) -> int | None:
+        """The token of silence, which is in front of that of no timestamps in all of Whisper's vocabularies."""
+        return self.no_timestamps_id - 1 if self.no_timestamps_id else None
+
+    @property
     def timestamp_begin(self) -> int | None:
         """The token of 0.00 s; those of later times, in steps of a state's length, are behind it."""
         return None if self.no_timestamps_id is None else self.no_timestamps_id + 1
-
-    @property
-    def seconds_of_state(self) -> float:
-        return self.samples / self.states / self.sampling_rate
 
 
 def speech_of(encoder: Encoder, decoder: Decoder, config: Fields, generation: Fields | None) -> Speech:

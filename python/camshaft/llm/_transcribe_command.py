@@ -24,7 +24,17 @@ def add_transcribe(commands: Any) -> None:
     )
     command.add_argument("--timestamps", action="store_true", help="segments as the model hears them, not of 30 s")
     command.add_argument("--prompt", metavar="TEXT", help="words that come before, or may come")
-    command.add_argument("--temperature", type=float, default=0.0, metavar="X", help="0: the likeliest (default: 0)")
+    command.add_argument(
+        "--temperature",
+        type=float,
+        nargs="+",
+        default=[0.0],
+        metavar="X",
+        help="0: the likeliest token (default); of several the next one where a text repeats itself or is unlikely",
+    )
+    command.add_argument(
+        "--condition-on-previous-text", action="store_true", help="windows know what was said in those before"
+    )
     command.add_argument("--max-tokens", type=int, metavar="N", help="of 30 s; without it as many as there is room for")
     command.add_argument(
         "--format",
@@ -46,6 +56,7 @@ def _run(options: argparse.Namespace) -> None:
         task=options.task,
         timestamps=options.timestamps,
         prompt=options.prompt,
+        condition_on_previous_text=options.condition_on_previous_text,
         temperature=options.temperature,
         max_tokens=options.max_tokens,
     )

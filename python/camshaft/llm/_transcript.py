@@ -11,14 +11,18 @@ from collections.abc import Sequence
 @dataclasses.dataclass
 class Segment:
     """What is said from `start` to `end`, in seconds of the sound. avg_logprob: the mean logarithm of its window's tokens'
-    probabilities, as the model gives them."""
+    probabilities, as the model gives them; temperature: that they were drawn at; compression_ratio: of the text's bytes by
+    zlib; no_speech_prob: of silence, None where nobody asked."""
 
     id: int
     start: float
     end: float
     text: str
     tokens: list[int]
+    temperature: float = 0.0
     avg_logprob: float = 0.0
+    compression_ratio: float = 0.0
+    no_speech_prob: float | None = None
 
 
 @dataclasses.dataclass

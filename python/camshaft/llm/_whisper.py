@@ -2,64 +2,29 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import os
 import queue
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from camshaft import _native
 from camshaft._arrays import Memory
 from camshaft._engine import Engine
-from camshaft._errors import CorruptEngineError, Error, InvalidArgumentError
+from camshaft._errors import CorruptEngineError, InvalidArgumentError
 from camshaft.llm._folder import DESCRIPTION, ENCODER_ENGINE
 from camshaft.llm._llm import LLM
-from camshaft.llm._outputs import RequestOutput
-from camshaft.llm._requests import Request
-from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._sound import Audio, read_sound
 from camshaft.llm._speech_description import read_speech
-from camshaft.llm._transcript import Segment, Stretch, Transcription, stretches_of
+from camshaft.llm._transcript import Transcription
+from camshaft.llm._windows import SpeechParams, Task, Windows, Wishes
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
     from camshaft.llm._sound import Sound
 
-
-@dataclasses.dataclass
-class _SpeechParams(SamplingParams):
-    """With what Whisper's decoding has beside. timestamps: the token of 0 s, that of none, and the largest first step."""
-
-    suppress_tokens: Sequence[int] = ()
-    begin_suppress_tokens: Sequence[int] = ()
-    timestamps: tuple[int, int, int] | None = None
-
-    def _native(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("suppress_tokens", "begin_suppress_tokens", "timestamps")}
-        return {**super()._native(), **own}
-
-
-@dataclasses.dataclass(eq=False)
-class _Task:
-    """A sound on its way."""
-
-    sound: Sound
-    language: str | None
-    segments: list[Segment] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass(eq=False)
-class _Window:
-    """A part of a sound, from the sample `begin` on. slot: where the encoder's keys and values of it are; -1: nowhere."""
-
-    task: _Task
-    begin: int
-    slot: int = -1
-    detects_language: bool = False
-    request: Request | None = None
+_NO_PREVIOUS = "the model has no token for what was said before (prev_sot_token_id)"
 
 
 class Whisper:
@@ -102,6 +67,8 @@ class Whisper:
         if self._llm.tokenizer is None:
             raise InvalidArgumentError(f"{folder}: text of sounds needs the model's tokenizer.json")
         self._where = folder / DESCRIPTION
+        # The half of the longest text, with the token in front, as Whisper was trained.
+        self._most_before = max(self._llm.description["max_length"] // 2 - 1, 1)
         self._blocks_of_one, _, _ = _native.generator_cross_cache(self._llm.engine._engine)
         self._encoder = self._encoder_context(Engine(folder / ENCODER_ENGINE, device), threads or 0, folder)
         self._encoding = threading.Lock()
@@ -117,7 +84,11 @@ class Whisper:
         task: str = "transcribe",
         timestamps: bool = False,
         prompt: str | None = None,
-        temperature: float = 0.0,
+        condition_on_previous_text: bool = False,
+        temperature: float | Sequence[float] = 0.0,
+        compression_ratio_threshold: float | None = 2.4,
+        logprob_threshold: float | None = -1.0,
+        no_speech_threshold: float | None = 0.6,
         max_tokens: int | None = None,
     ) -> list[Transcription]:
         """What is said in sounds, in their order.
@@ -128,30 +99,46 @@ class Whisper:
         task: "transcribe", or "translate", which is into English.
         timestamps: whether segments are as the model hears them; without they are the windows of 30 s.
         prompt: words that come before, or may come, for names and spelling.
-        temperature: 0 takes the likeliest token. max_tokens: of a window's text; without it as many as there is room for.
+        condition_on_previous_text: whether a window knows what was said in those before, instead of the prompt.
+        temperature: 0 takes the likeliest token. Of several the next one is taken where a text compresses by more than
+            compression_ratio_threshold, as it says the same again and again, or has a mean logarithm of its tokens'
+            probabilities below logprob_threshold.
+        no_speech_threshold: where a text is that unlikely, and silence likelier than this, nothing was said.
+        max_tokens: of a window's text; without it as many as there is room for.
 
-        Windows of one sound run one after the other with timestamps, as the text says where the next one begins, else all
-        at once. Raises UnsupportedError for files that are no WAV files of the model's rate."""
-        params = self._params(timestamps, temperature, max_tokens)
+        Windows of one sound run one after the other with timestamps, as the text says where the next one begins, and with
+        condition_on_previous_text, else all at once. Thresholds are openai/whisper's; None: there is none. Raises
+        UnsupportedError for files that are no WAV files of the model's rate."""
+        temperatures = tuple(temperature) if isinstance(temperature, Sequence) else (temperature,)
+        if not temperatures:
+            raise InvalidArgumentError("temperature is an empty list: one or more are needed")
         self._check_words(language, task)
-        sounds = [
-            read_sound(each, self._speech.sampling_rate) for each in (audio if isinstance(audio, list) else [audio])
-        ]
+        if condition_on_previous_text and self._speech.previous_id is None:
+            raise InvalidArgumentError(f"condition_on_previous_text: {_NO_PREVIOUS}")
         before, after = self._prompt_parts(prompt, task, timestamps)
-        tasks = [_Task(sound, language) for sound in sounds]
-        run = _Run(self, params, before, after, timestamps)
-        run.finish(tasks)
+        wishes = Wishes(
+            self._params(timestamps, max_tokens),
+            temperatures,
+            before,
+            after,
+            compression_ratio_threshold,
+            logprob_threshold,
+            no_speech_threshold,
+            condition_on_previous_text,
+        )
+        rate = self._speech.sampling_rate
+        given = audio if isinstance(audio, list) else [audio]
+        tasks = [Task(read_sound(each, rate), language) for each in given]
+        Windows(self, self._speech, wishes).finish(tasks)
         return [self._transcription(each) for each in tasks]
 
-    def _params(self, timestamps: bool, temperature: float, max_tokens: int | None) -> _SpeechParams:
-        speech = self._speech
-        rules = None
+    def _params(self, timestamps: bool, max_tokens: int | None) -> SpeechParams:
+        speech, rules = self._speech, None
         if timestamps:
             if speech.no_timestamps_id is None or speech.timestamp_begin is None:
                 raise InvalidArgumentError("timestamps: the model has no tokens for them (no_timestamps_token_id)")
             rules = speech.timestamp_begin, speech.no_timestamps_id, speech.max_initial_timestamp
-        return _SpeechParams(
-            temperature=temperature,
+        return SpeechParams(
             max_tokens=max_tokens,
             logprobs=0,
             detokenize=False,
@@ -173,19 +160,16 @@ class Whisper:
         speech, before = self._speech, []
         if prompt is not None:
             if speech.previous_id is None:
-                raise InvalidArgumentError(
-                    "prompt: the model has no token for what was said before (prev_sot_token_id)"
-                )
+                raise InvalidArgumentError(f"prompt: {_NO_PREVIOUS}")
             words = self._llm.tokenizer.encode(" " + prompt.strip(), add_special_tokens=False).ids
-            # The half of the longest text, as Whisper was trained.
-            before = [speech.previous_id, *words[-(int(self.description["max_length"]) // 2 - 1) :]]
+            before = [speech.previous_id, *words[-self._most_before :]]
         before.append(speech.start_id)
         after = [speech.tasks[task]] if speech.tasks else []
         if not timestamps and speech.no_timestamps_id is not None:
             after.append(speech.no_timestamps_id)
         return before, after
 
-    def _transcription(self, task: _Task) -> Transcription:
+    def _transcription(self, task: Task) -> Transcription:
         segments = sorted(task.segments, key=lambda segment: segment.start)
         for number, segment in enumerate(segments):
             segment.id = number
@@ -224,117 +208,3 @@ class Whisper:
 
     def _blocks_of(self, slot: int) -> range:
         return range(slot * self._blocks_of_one, (slot + 1) * self._blocks_of_one)
-
-
-class _Run:
-    """The sounds of one call."""
-
-    def __init__(
-        self, whisper: Whisper, params: _SpeechParams, before: list[int], after: list[int], timestamps: bool
-    ) -> None:
-        self._of, self._speech = whisper, whisper._speech
-        self._params, self._before, self._after = params, before, after
-        self._timestamps = timestamps
-        self._waiting: collections.deque[_Window] = collections.deque()
-        self._running: list[_Window] = []
-        self._results: queue.SimpleQueue[tuple[_Window, Union[RequestOutput, BaseException]]] = queue.SimpleQueue()
-
-    def finish(self, tasks: list[_Task]) -> None:
-        for task in tasks:
-            self._wait_for(task, 0)
-        try:
-            while self._waiting or self._running:
-                self._begin_all()
-                window, result = self._results.get()
-                if isinstance(result, BaseException):
-                    raise result
-                self._take(window, result)
-        finally:
-            self._of._llm._abort([window.request for window in self._running if window.request is not None])
-            for window in self._running:
-                self._of._slots.put(window.slot)
-
-    def _wait_for(self, task: _Task, begin: int) -> None:
-        if begin >= len(task.sound):
-            return
-        self._waiting.append(_Window(task, begin))
-        if begin == 0 and self._is_known(task):
-            self._wait_for_others(task)
-
-    def _is_known(self, task: _Task) -> bool:
-        return task.language is not None or not self._speech.languages
-
-    def _wait_for_others(self, task: _Task) -> None:
-        """The windows behind the first one, where no text says where they begin."""
-        if not self._timestamps:
-            starts = range(self._speech.samples, len(task.sound), self._speech.samples)
-            self._waiting.extend(_Window(task, begin) for begin in starts)
-
-    def _begin_all(self) -> None:
-        """As many windows as there are slots for: where none runs it waits for one, of another call."""
-        while self._waiting:
-            try:
-                slot = self._of._slots.get(block=not self._running)
-            except queue.Empty:
-                return
-            window = self._waiting.popleft()
-            window.slot = slot
-            self._running.append(window)
-            self._of._encode(window.task.sound[window.begin : window.begin + self._speech.samples], slot)
-            self._decode(window)
-
-    def _decode(self, window: _Window) -> None:
-        languages, task, llm = self._speech.languages, window.task, self._of._llm
-        params: SamplingParams = self._params
-        window.detects_language = not self._is_known(task)
-        if window.detects_language:
-            allowed = list(languages.values())
-            params = SamplingParams(
-                temperature=0, max_tokens=1, ignore_eos=True, allowed_token_ids=allowed, detokenize=False
-            )
-            tokens = [self._speech.start_id]
-        else:
-            spoken = [] if task.language is None else [languages[task.language]]
-            tokens = [*self._before, *spoken, *self._after]
-
-        def changed(result: RequestOutput | BaseException) -> None:
-            self._results.put((window, result))
-
-        cross = self._of._blocks_of(window.slot), self._speech.states
-        window.request = llm._between_steps(llm._prepared(tokens, params, 0, changed, False, cross=cross))
-        llm._start_thread()
-
-    def _take(self, window: _Window, result: RequestOutput) -> None:
-        output = result.outputs[0]
-        if output.finish_reason == "error":
-            raise Error(output.error)
-        task = window.task
-        if window.detects_language:
-            [token] = output.token_ids
-            task.language = next(name for name, each in self._speech.languages.items() if each == token)
-            self._wait_for_others(task)
-            self._decode(window)
-            return
-        self._running.remove(window)
-        self._of._slots.put(window.slot)
-        tokens = [token for token in output.token_ids if token not in self._of.description["eos_ids"]]
-        logprob = (output.cumulative_logprob or 0.0) / max(len(output.token_ids), 1)
-        states = self._speech.states
-        stretches, heard = [Stretch(0, states, tokens)], states
-        if self._timestamps:
-            stretches, heard = stretches_of(tokens, self._speech.timestamp_begin or 0, states)
-        task.segments += self._segments(window, stretches, logprob)
-        if self._timestamps:
-            self._wait_for(task, window.begin + heard * (self._speech.samples // states))
-
-    def _segments(self, window: _Window, stretches: list[Stretch], logprob: float) -> list[Segment]:
-        rate, end = self._speech.sampling_rate, len(window.task.sound)
-        step = self._speech.samples // self._speech.states
-        first_time = self._speech.timestamp_begin
-        made = []
-        for stretch in stretches:
-            start, stop = (min(window.begin + at * step, end) / rate for at in (stretch.start, stretch.end))
-            words = [token for token in stretch.tokens if first_time is None or token < first_time]
-            text = self._of._llm.tokenizer.decode(words, skip_special_tokens=True)
-            made.append(Segment(0, start, stop, text, stretch.tokens, logprob))
-        return made

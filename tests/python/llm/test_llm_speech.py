@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import zlib
 
 import camshaft
 import camshaft.llm
@@ -195,6 +196,67 @@ def test_draws_are_of_the_seed(built):
     assert not set(made[0]) & set(GENERATION["suppress_tokens"])
 
 
+def compression(text):
+    return len(text.encode()) / len(zlib.compress(text.encode()))
+
+
+def test_unlikely_texts_are_written_again(whisper):
+    samples = sound(1, 3)
+    [first] = whisper.transcribe(samples, language="en", max_tokens=10)
+    segment = first.segments[0]
+    assert segment.temperature == 0
+    assert segment.compression_ratio == pytest.approx(compression(segment.text))
+    assert 0 < segment.no_speech_prob < 0.6  # asked, as the text is unlikely
+    limit = segment.avg_logprob
+
+    def temperature_of(**options):
+        [result] = whisper.transcribe(samples, language="en", max_tokens=10, temperature=(0, 0, 0.5), **options)
+        return result.segments[0].temperature, result.segments[0].no_speech_prob
+
+    assert temperature_of(logprob_threshold=limit + 0.01)[0] == 0.5  # no second attempt at 0 is better
+    assert temperature_of(logprob_threshold=limit - 0.01) == (0, None)
+    assert temperature_of(logprob_threshold=None) == (0, None)
+    repeated = compression(segment.text)
+    assert temperature_of(logprob_threshold=None, compression_ratio_threshold=repeated - 0.01)[0] == 0.5
+    assert temperature_of(logprob_threshold=None, compression_ratio_threshold=repeated + 0.01)[0] == 0
+    # The last one stays, however it is.
+    [last] = whisper.transcribe(samples, language="en", max_tokens=10, temperature=[0.0, 0.1], logprob_threshold=-0.01)
+    assert last.segments[0].temperature == 0.1
+
+
+def test_silence_is_what_the_model_says(whisper, reference):
+    samples = sound(1, 3)
+    row = reference.logits(states_of(reference, samples), [START])[-1]
+    silence = np.exp(row[NO_TIMES - 1] - row.max()) / np.exp(row - row.max()).sum()
+    [result] = whisper.transcribe(samples, language="en", max_tokens=4, no_speech_threshold=silence * 1.01)
+    assert result.segments[0].no_speech_prob == pytest.approx(silence, rel=1e-3)
+    [result] = whisper.transcribe(samples, language="en", max_tokens=4, no_speech_threshold=silence * 0.99)
+    assert (result.text, result.segments) == ("", [])
+    [result] = whisper.transcribe(
+        samples, language="en", max_tokens=4, no_speech_threshold=silence * 0.99, logprob_threshold=None
+    )
+    assert result.segments
+    long = np.concatenate([samples, sound(1, 4), samples])  # what is around silence is heard
+    results = [
+        whisper.transcribe(long, language="en", max_tokens=4, no_speech_threshold=silence * 0.999, timestamps=timed)[0]
+        for timed in (False, True)
+    ]
+    for result in results:
+        assert all(segment.end - segment.start <= 1 for segment in result.segments)
+
+
+def test_windows_know_what_was_said(whisper, reference):
+    samples = np.concatenate([sound(1, 1), sound(1, 2), sound(0.5, 3)])
+    [result] = whisper.transcribe(samples, language="en", max_tokens=9, condition_on_previous_text=True, prompt="x")
+    said = []
+    for i, segment in enumerate(result.segments):
+        before = [PREVIOUS, *said[-19:]] if said else [PREVIOUS, *(whisper._llm.tokenizer.token_to_id(c) for c in "Ġx")]
+        states = states_of(reference, samples[i * RATE : (i + 1) * RATE])
+        assert segment.tokens == greedy(reference, states, [*before, START, EN, TRANSCRIBE, NO_TIMES], 9)
+        said += segment.tokens
+    assert len(result.segments) == 3 and len(said) > 19
+
+
 @pytest.mark.parametrize("cache", ["f16", "int8", "fp8"])
 @pytest.mark.parametrize("block_size", [16, 3])
 def test_narrow_caches_and_odd_blocks(tmp_path, tensors, reference, cache, block_size):
@@ -314,6 +376,7 @@ def test_wishes_that_are_wrong(whisper, built, tmp_path):
         ({"task": "sing"}, "task is 'sing'; the model has translate, transcribe"),
         ({"temperature": -1}, "temperature is -1"),
         ({"max_tokens": 0}, "max_tokens is 0"),
+        ({"temperature": ()}, "temperature is an empty list"),
     ]:
         with pytest.raises(InvalidArgumentError, match=words):
             whisper.transcribe(samples, **{"language": "en", **options})
@@ -424,8 +487,15 @@ def test_the_command(tmp_path, built, whisper):
     [wanted] = whisper.transcribe(path, language="en", max_tokens=5)
     done = command("transcribe", built, path, path, "--language", "en", "--max-tokens", "5", "--format", "json")
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert [json.loads(line) for line in lines] == [dataclasses.asdict(wanted)] * 2
+    written = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(written) == 2
+    for each in written:
+        assert each.keys() == dataclasses.asdict(wanted).keys()
+        assert (each["text"], each["language"], each["duration"]) == (wanted.text, "en", 1.5)
+        for segment, other in zip(each["segments"], wanted.segments):
+            other = dataclasses.asdict(other)
+            assert segment.pop("tokens") == other.pop("tokens")
+            assert segment == pytest.approx(other, rel=1e-4)
     done = command("transcribe", built, path, "--language", "en", "--max-tokens", "5", "--format", "srt")
     assert done.stdout.startswith("1\n00:00:00,000 --> 00:00:01,000\n")
     assert "\n2\n00:00:01,000 --> 00:00:01,500\n" in done.stdout

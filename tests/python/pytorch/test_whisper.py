@@ -224,7 +224,7 @@ def test_texts_with_times(tmp_path, monkeypatch, seed):
         windows.append(list(tokens))
         return stretches_of(tokens, *arguments)
 
-    monkeypatch.setattr("camshaft.llm._whisper.stretches_of", recorded)
+    monkeypatch.setattr("camshaft.llm._windows.stretches_of", recorded)
     whisper = llm.Whisper(tmp_path / "out")
     sounds = [sound(1, 60 + i) for i in range(5)]
     for samples, features in zip(sounds, features_of(folder, sounds)):
