@@ -15,7 +15,6 @@ from camshaft._keywords import with_keywords_of
 from camshaft._network import Network
 from camshaft._options import BuildOptions
 from camshaft.llm._caches import CROSS, Caches
-from camshaft.llm._encoder import Encoder
 from camshaft.llm._folder import (
     ENCODER_ENGINE,
     ENGINE,
@@ -27,6 +26,7 @@ from camshaft.llm._folder import (
 )
 from camshaft.llm._network import network_of
 from camshaft.llm._speech_description import speech_of
+from camshaft.llm._speech_encoder import SpeechEncoder
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -171,7 +171,7 @@ def sample_step(caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1)) -
 _VERIFIED_STATES = 48  # of a sound: the reference takes some seconds for a large model's
 
 
-def sample_sounds(encoder: Encoder, caches: Caches, seed: int = 1) -> dict[str, Any]:
+def sample_sounds(encoder: SpeechEncoder, caches: Caches, seed: int = 1) -> dict[str, Any]:
     """Inputs to verify an encoder on: two short sounds, a tone in noise and one that fades away."""
     import numpy
 
@@ -191,7 +191,7 @@ def sample_sounds(encoder: Encoder, caches: Caches, seed: int = 1) -> dict[str, 
     return made | caches.samples(CROSS, 2 * width + 1, random)
 
 
-def _encoder_profile(encoder: Encoder, caches: Caches) -> Profile:
+def _encoder_profile(encoder: SpeechEncoder, caches: Caches) -> Profile:
     """Whole windows, one at a time most often."""
     least, most = 2 * encoder.features.hop, encoder.features.samples
     width = caches.blocks_for(encoder.stack.max_length)

@@ -292,7 +292,7 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-#: What turns sound into the states that Whisper's decoder sees; its features come from convolutions (_encoder.py).
+#: What turns sound into the states that Whisper's decoder sees; its features come from convolutions (_speech_encoder.py).
 WHISPER_ENCODER = Family(
     {
         "embedding": "conv1",

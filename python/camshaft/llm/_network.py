@@ -12,7 +12,6 @@ from camshaft._network import Network
 from camshaft._values import Value
 from camshaft.llm._caches import CACHE_TYPES, CROSS, Caches
 from camshaft.llm._decoder import Decoder, decoder_of, read_config
-from camshaft.llm._encoder import Encoder, add_encoder, encoder_of
 from camshaft.llm._experts import experts_of
 from camshaft.llm._fields import Fields
 from camshaft.llm._gguf_model import GgufModel
@@ -27,6 +26,7 @@ from camshaft.llm._layers import (
 )
 from camshaft.llm._quantized import QuantizedFolder
 from camshaft.llm._safetensors import SafetensorsFolder
+from camshaft.llm._speech_encoder import SpeechEncoder, add_encoder, encoder_of
 from camshaft.llm._weights import Source, Weights
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Import(NamedTuple):
 
     net: Network
     decoder: Decoder
-    encoder: tuple[Network, Encoder] | None  # of a decoder with cross attention
+    encoder: tuple[Network, SpeechEncoder] | None  # of a decoder with cross attention
     config: Fields
     folder: Path  # where the tokenizer's files are
     weights: WeightType

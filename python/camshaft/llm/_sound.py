@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import wave
 from typing import TYPE_CHECKING, Any, Union
 
 from camshaft._errors import FileError, InvalidArgumentError, UnsupportedError
+from camshaft.llm._resample import resampled
 
 if TYPE_CHECKING:
     import numpy
@@ -17,22 +19,22 @@ if TYPE_CHECKING:
 Audio = Union[str, "os.PathLike[str]", Any]
 
 _LONGEST = 1 << 30  # samples
+_FASTEST = 1 << 20  # samples a second
 
 
 def read_sound(audio: Audio, rate: int) -> Sound:
-    """f32 [samples] of one channel, the mean of several. rate: of samples in a second, which the sound must have."""
+    """f32 [samples] of one channel, the mean of several, at `rate` samples a second."""
     if isinstance(audio, (str, os.PathLike)):
         samples, given = _read_wav(os.fspath(audio))
-        where = os.fspath(audio)
     else:
         pair = isinstance(audio, tuple) and len(audio) == 2
-        samples, given, where = _as_samples(audio[0] if pair else audio), audio[1] if pair else rate, "a sound"
-    if given != rate:
-        raise UnsupportedError(
-            f"{where}: {given} samples a second, and the model takes {rate}: convert it, as by "
-            f"`ffmpeg -i IN -ar {rate} OUT.wav` or scipy.signal.resample_poly"
-        )
-    return samples
+        samples, given = _as_samples(audio[0] if pair else audio), audio[1] if pair else rate
+    if isinstance(given, bool) or not hasattr(given, "__index__") or not 1 <= given <= _FASTEST:
+        raise InvalidArgumentError(f"a sound has {given!r} samples a second; 1 to {_FASTEST} are possible")
+    given = operator.index(given)
+    if len(samples) * rate > _LONGEST * given:
+        raise InvalidArgumentError(f"a sound of {len(samples) / given:.0f} s is longer than what can be held: cut it")
+    return resampled(samples, given, rate)
 
 
 def _as_samples(given: Any) -> Sound:

@@ -8,8 +8,8 @@ from typing import Any
 
 from camshaft._errors import CorruptEngineError, InvalidModelError
 from camshaft.llm._decoder import Decoder
-from camshaft.llm._encoder import Encoder
 from camshaft.llm._fields import Fields
+from camshaft.llm._speech_encoder import SpeechEncoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Speech:
         return None if self.no_timestamps_id is None else self.no_timestamps_id + 1
 
 
-def speech_of(encoder: Encoder, decoder: Decoder, config: Fields, generation: Fields | None) -> Speech:
+def speech_of(encoder: SpeechEncoder, decoder: Decoder, config: Fields, generation: Fields | None) -> Speech:
     """generation: of generation_config.json, whose fields go before those of the configuration."""
     features = encoder.features
     fields = config if generation is None else Fields({**config.values, **generation.values}, generation.where)

@@ -15,9 +15,7 @@ def add_transcribe(commands: Any) -> None:
     text = "Write down what is said in WAV files, by a built Whisper."
     command = commands.add_parser("transcribe", help=text, description=text, allow_abbrev=False)
     command.add_argument("folder", metavar="DIR", help="that `camshaft llm build` made")
-    command.add_argument(
-        "files", metavar="FILE", nargs="+", help="a WAV file of the model's rate, 16,000 samples a second"
-    )
+    command.add_argument("files", metavar="FILE", nargs="+", help="a WAV file")
     command.add_argument("--language", metavar="X", help="a code as en; without it the model tells")
     command.add_argument(
         "--task", default="transcribe", metavar="X", help="transcribe, or translate into English (default: transcribe)"

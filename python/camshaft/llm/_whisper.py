@@ -94,7 +94,7 @@ class Whisper:
         """What is said in sounds, in their order.
 
         audio: the path of a WAV file, an array f32 [samples] from -1 to 1 at the model's rate (16,000 a second), a pair of
-            such an array and its rate, or a list of these.
+            such an array and its rate, or a list of these. Other rates are resampled.
         language: a code as "en"; without it the model tells by the beginning of each sound.
         task: "transcribe", or "translate", which is into English.
         timestamps: whether segments are as the model hears them; without they are the windows of 30 s.
@@ -108,7 +108,7 @@ class Whisper:
 
         Windows of one sound run one after the other with timestamps, as the text says where the next one begins, and with
         condition_on_previous_text, else all at once. Thresholds are openai/whisper's; None: there is none. Raises
-        UnsupportedError for files that are no WAV files of the model's rate."""
+        UnsupportedError for files that are no WAV files of PCM."""
         temperatures = tuple(temperature) if isinstance(temperature, Sequence) else (temperature,)
         if not temperatures:
             raise InvalidArgumentError("temperature is an empty list: one or more are needed")

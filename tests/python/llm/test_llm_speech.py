@@ -342,13 +342,44 @@ def test_wav_files(tmp_path, whisper, width, channels):
     assert of_file == of_array
 
 
+@pytest.mark.parametrize("rate", [8000, 11025, 15999, 22050, 44100, 48000, 96000])
+def test_other_rates(rate):
+    """Tones that both rates hold stay as they are, and others are gone."""
+    from camshaft.llm._resample import resampled
+
+    def tones(frequencies, times):
+        return sum(0.2 * np.sin(2 * np.pi * f * times + f) for f in frequencies)
+
+    times, wanted_times = np.arange(3 * rate + 7) / rate, np.arange(-(-(3 * rate + 7) * RATE // rate)) / RATE
+    kept = [f for f in (90, 1000, 3300, 5000, 6600) if f < 0.42 * min(rate, RATE)]
+    lost = [f for f in (9000, 13000, 17000, 30000) if f < 0.5 * rate]
+    made = resampled(tones([*kept, *lost], times).astype(np.float32), rate, RATE)
+    assert made.shape == wanted_times.shape
+    inside = slice(2000, -2000)
+    assert np.abs(made - tones(kept, wanted_times))[inside].max() < 1e-4
+    constant = resampled(np.ones(rate, np.float32), rate, RATE)
+    np.testing.assert_allclose(constant[1000:-1000], 1, atol=1e-4)
+
+
+def test_other_rates_are_heard_as_the_models(whisper, tmp_path):
+    fast = np.interp(np.arange(3 * RATE) / 3, np.arange(RATE), sound(1, 6)).astype(np.float32)
+    path = write_wav(tmp_path / "fast.wav", fast, rate=3 * RATE, width=4)
+    [of_file], [of_pair] = (whisper.transcribe(each, language="en", max_tokens=6) for each in (path, (fast, 3 * RATE)))
+    assert of_file.duration == of_pair.duration == 1
+    assert tokens_of(of_file) == tokens_of(of_pair)
+    from camshaft.llm._resample import resampled
+
+    assert tokens_of(of_file) == tokens_of(
+        whisper.transcribe(resampled(fast, 3 * RATE, RATE), language="en", max_tokens=6)[0]
+    )
+
+
 def test_sounds_that_are_none(tmp_path, whisper):
-    path = write_wav(tmp_path / "fast.wav", sound(0.2), rate=44100)
-    with pytest.raises(UnsupportedError, match=r"fast.wav: 44100 samples a second, and the model takes 16000: convert"):
-        whisper.transcribe(path)
-    with pytest.raises(UnsupportedError, match="a sound: 8000 samples a second"):
-        whisper.transcribe((sound(0.2), 8000))
-    assert whisper.transcribe((sound(0.2), 16000), language="en", max_tokens=1)
+    for rate in (0, -1, 16000.5, 1 << 21, True, None):
+        with pytest.raises(InvalidArgumentError, match=f"a sound has {rate} samples a second"):
+            whisper.transcribe((sound(0.2), rate))
+    with pytest.raises(InvalidArgumentError, match="a sound of 70000 s is longer than what can be held"):
+        whisper.transcribe((np.zeros(70000, np.float32), 1))
     with pytest.raises(FileError, match="gone.wav: No such file"):
         whisper.transcribe(tmp_path / "gone.wav")
     for content in (b"", b"RIFF", b"RIFF\x10\0\0\0WAVEfmt ", b"ID3 no wave", os.urandom(300)):

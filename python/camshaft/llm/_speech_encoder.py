@@ -20,14 +20,14 @@ _KERNEL = 3  # frames that a convolution reads
 
 
 @dataclass(frozen=True)
-class Encoder:
+class SpeechEncoder:
     """stack: its layers, which are made as a decoder's are; max_length is the number of its states."""
 
     stack: Decoder
     features: LogMel
 
 
-def encoder_of(config: Fields, folder: Path) -> Encoder:
+def encoder_of(config: Fields, folder: Path) -> SpeechEncoder:
     width = config.integer("d_model")
     heads = config.integer("encoder_attention_heads", high=1 << 14)
     if width % heads != 0:
@@ -63,10 +63,10 @@ def encoder_of(config: Fields, folder: Path) -> Encoder:
             f"{path}: sounds of {features.samples} samples have {features.samples // (2 * features.hop)} states, and "
             f"'max_source_positions' of {config.where} is {positions}"
         )
-    return Encoder(stack, features)
+    return SpeechEncoder(stack, features)
 
 
-def add_encoder(parts: Parts, of_decoder: Parts, encoder: Encoder, caches: Caches) -> None:
+def add_encoder(parts: Parts, of_decoder: Parts, encoder: SpeechEncoder, caches: Caches) -> None:
     """parts: the encoder's; of_decoder: parts of the same network with the decoder's weights."""
     net, stack, decoder = parts.net, parts.decoder, of_decoder.decoder
     sound = net.input("audio", "f32", ["batch", "samples"])
