@@ -9,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "llm/draft_proposer.h"
 #include "llm/sampler.h"
 #include "llm/scheduler.h"
+#include "llm/step_batch.h"
 #include "llm/step_model.h"
 #include "llm/step_shapes.h"
 #include "llm/workers.h"
@@ -25,6 +27,7 @@ struct GeneratorConfig {
   int32_t prompt_lookup_max = 4;  ///< the longest
   int32_t max_step_shapes = 16;   ///< sizes of steps that are padded to; 0: steps are not padded
   int32_t sampling_threads = 0;   ///< 0: one for each core, 8 at most
+  DraftConfig draft;              ///< of a draft model, which then guesses instead of n-grams
 };
 
 /// Of JSON: an object of the names of GeneratorConfig and SchedulerConfig. Throws Error(invalid_argument).
@@ -69,8 +72,9 @@ struct GuidedRows {
 
 struct GeneratorStatistics {
   int64_t steps = 0, tokens = 0,
-          padding = 0;  ///< tokens that were computed; those of padding
-  int64_t generated = 0, drafted = 0, accepted = 0;
+          padding = 0;                               ///< tokens that were computed; those of padding
+  int64_t generated = 0, drafted = 0, accepted = 0;  ///< tokens; those that were guessed, and that came true
+  int64_t draft_steps = 0, draft_blocks = 0, draft_free_blocks = 0;  ///< of a draft model
   int64_t preemptions = 0, running = 0, waiting = 0;
   int64_t blocks = 0, free_blocks = 0, prefix_queried = 0, prefix_hit = 0, evictions = 0;
 };
@@ -80,8 +84,8 @@ struct GeneratorStatistics {
 /// the steady state, without logprobs that grow, a step allocates nothing. Not safe from several threads.
 class Generator {
  public:
-  /// `model` must outlive it. Throws Error(invalid_argument).
-  Generator(StepModel& model, const GeneratorConfig& config);
+  /// `model`, and `draft` where there is one, must outlive it. Throws Error(invalid_argument).
+  Generator(StepModel& model, const GeneratorConfig& config, StepModel* draft = nullptr);
   ~Generator();
 
   /// Throws Error(invalid_argument), saying what must be changed, for a request that could never run.
@@ -127,6 +131,7 @@ class Generator {
   std::unique_ptr<Sequence> make_sequence(const Request& request, std::shared_ptr<const SamplingParams> params,
                                           int32_t sample, int32_t longest);
   void check_between_steps() const;
+  void propose();
   void build_inputs();
   void list_guided();
   void combine_masks();
@@ -149,23 +154,22 @@ class Generator {
   GeneratorConfig config_;
   Scheduler scheduler_;
   StepShapes shapes_;
+  StepBatch batch_;
   std::vector<Sampler> samplers_;  ///< one for each worker
   Workers workers_;
   size_t vocabulary_;
+  std::unique_ptr<DraftProposer> draft_;  // outlives what its sequences have
   std::map<RequestId, Entry> requests_;
   RequestId last_request_ = 0;
   std::vector<Ended> ended_;  // by abort()
 
-  // Inputs of a step, for the largest.
-  int32_t table_width_;
-  std::vector<int32_t> input_ids_, positions_, cumulative_, past_, block_table_, logits_indices_;
   StepInputs inputs_;
   std::vector<Sequence*> stepped_;
 
   // Of the step that is under way.
   bool is_planned_ = false, has_run_ = false;
   StepOutputs outputs_;
-  std::string failure_;  ///< what the model has thrown
+  std::string failure_;  ///< what the model, or the draft, has thrown
   std::vector<GuidedRows> guided_;
   std::vector<uint32_t> guide_masks_;
 
