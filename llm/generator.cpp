@@ -451,6 +451,7 @@ void Generator::tell(Sequence& sequence) {
   event_tokens_.insert(event_tokens_.end(), sequence.drawn.begin(), sequence.drawn.end());
   event_logprobs_.insert(event_logprobs_.end(), sequence.drawn_logprobs.begin(), sequence.drawn_logprobs.end());
   statistics_.generated += std::ssize(sequence.drawn);
+  statistics_.drafts += !sequence.drafts.empty();
   statistics_.drafted += std::ssize(sequence.drafts);
   const auto [drawn, guessed] = std::ranges::mismatch(sequence.drawn, sequence.drafts);
   statistics_.accepted += drawn - sequence.drawn.begin();

@@ -74,6 +74,7 @@ struct GeneratorStatistics {
   int64_t steps = 0, tokens = 0,
           padding = 0;                               ///< tokens that were computed; those of padding
   int64_t generated = 0, drafted = 0, accepted = 0;  ///< tokens; those that were guessed, and that came true
+  int64_t drafts = 0;                                ///< how often a sequence was guessed
   int64_t draft_steps = 0, draft_blocks = 0, draft_free_blocks = 0;  ///< of a draft model
   int64_t preemptions = 0, running = 0, waiting = 0;
   int64_t blocks = 0, free_blocks = 0, prefix_queried = 0, prefix_hit = 0, evictions = 0;

@@ -28,6 +28,11 @@ const SchedulerConfig& checked(const SchedulerConfig& config) {
     refuse(
         "num_speculative_tokens must be 0 or more, prompt_logprob_rows 1 or "
         "more");
+  // Memory for a step of all with their guesses is taken at once, too.
+  constexpr int32_t most_guesses = 1024;
+  if (config.num_speculative_tokens > most_guesses)
+    refuse("num_speculative_tokens is " + std::to_string(config.num_speculative_tokens) + ", at most " +
+           std::to_string(most_guesses) + " are guessed in a step");
   if (config.num_blocks < 1) refuse("num_blocks is " + std::to_string(config.num_blocks) + ", it must be 1 or more");
   return config;
 }
