@@ -55,9 +55,8 @@ std::unique_ptr<DraftState> DraftProposer::make_state() {
 }
 
 void DraftProposer::propose(std::span<Sequence* const> served) {
-  const auto running = static_cast<int32_t>(served.size());
   // What a step of the large model has room for: whoever is served first has all its guesses.
-  int32_t room = std::max(tokens_of_step_ - running, 0);
+  int32_t room = std::max(tokens_of_step_ - static_cast<int32_t>(served.size()), 0);
   RequestId reading = 0;
   batch_.clear();
   behind_.clear();
@@ -75,7 +74,7 @@ void DraftProposer::propose(std::span<Sequence* const> served) {
     room -= state.wanted;
     if (decodes && state.wanted == 0) continue;
     // Samples of one request read their prompt once: the others find it in the cache, a step later.
-    if (state.blocks.empty() && (reading == sequence->request || !begin(*sequence, running))) continue;
+    if (state.blocks.empty() && (reading == sequence->request || !begin(*sequence))) continue;
     const int32_t unread = sequence->length() - state.computed;
     if (config_.enable_prefix_caching && unread >= draft_.block_size) reading = sequence->request;
     if (unread > tokens_of_a_step) {
@@ -110,15 +109,13 @@ int32_t DraftProposer::most_guesses(const Sequence& sequence) const {
   return std::min(most_proposed_, longest - sequence.length());
 }
 
-// Keys and values of the guesses that became the text are right; those behind them are written over. The last token is
-// read once more where they are known, as what comes next is asked of it.
+// A step adds the guesses that came true and one token more: of what was proposed, the keys and values of all but the
+// last token of the text are right, and those behind them are written over. That token is read, perhaps once more, as
+// what comes next is asked of it.
 void DraftProposer::keep_what_came_true(Sequence& sequence) {
   DraftState& state = *sequence.draft;
   const std::span<const int32_t> tokens = sequence.tokens;
-  for (size_t i = 0; i + 1 < state.proposed.size(); ++i) {
-    if (state.computed >= sequence.length() || tokens[static_cast<size_t>(state.computed)] != state.proposed[i]) break;
-    ++state.computed;
-  }
+  if (!state.proposed.empty()) state.computed += static_cast<int32_t>(state.proposed.size()) - 1;
   state.proposed.clear();
   state.computed = std::min(state.computed, sequence.length() - 1);
   const int32_t size = draft_.block_size;
@@ -129,9 +126,9 @@ void DraftProposer::keep_what_came_true(Sequence& sequence) {
   }
 }
 
-// Like Scheduler::admit(): with room for all that is known, and a block more for each that runs, so that nobody begins
-// again and again only to lose what was read.
-bool DraftProposer::begin(Sequence& sequence, int32_t spare) {
+// With room for all that is known and the guesses behind it: whoever has just given its blocks up, for want of one
+// more, begins again when others have given up some, too.
+bool DraftProposer::begin(Sequence& sequence) {
   DraftState& state = *sequence.draft;
   const std::span<const int32_t> tokens = sequence.tokens;
   pool_.find_prefix(tokens.first(tokens.size() - 1), sequence.salt, state.blocks);
@@ -139,7 +136,7 @@ bool DraftProposer::begin(Sequence& sequence, int32_t spare) {
   state.computed = state.published * draft_.block_size;
   const int32_t rest =
       blocks_for(std::min(sequence.length() + most_proposed_, config_.max_model_len)) - state.published;
-  if (rest + spare <= pool_.available()) return true;
+  if (rest <= pool_.available()) return true;
   state.release();
   return false;
 }

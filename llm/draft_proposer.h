@@ -44,7 +44,7 @@ class DraftProposer {
   int32_t blocks_for(int32_t tokens) const { return (tokens + draft_.block_size - 1) / draft_.block_size; }
   int32_t most_guesses(const Sequence& sequence) const;
   void keep_what_came_true(Sequence& sequence);
-  bool begin(Sequence& sequence, int32_t spare);
+  bool begin(Sequence& sequence);
   bool take_blocks(DraftState& state, int32_t end);
   void read(Sequence& sequence);
   void run();

@@ -41,6 +41,12 @@ struct Served {
   int64_t draft_tokens = 0;
 };
 
+std::vector<int32_t> long_prompt(size_t length) {
+  std::vector<int32_t> prompt(length);
+  for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>(i * i % 59 + 1);
+  return prompt;
+}
+
 int32_t likeliest_by(const FakeModel::Logits& logits, std::span<const int32_t> visible) {
   std::vector<float> row(random_vocabulary);
   logits(visible, row);
@@ -126,9 +132,7 @@ TEST(DraftProposer, TheModelItselfGuessesRight) {
 
 TEST(DraftProposer, WhatWasRejectedAloneIsReadAgain) {
   Served served;
-  std::vector<int32_t> prompt(100);
-  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i * i % 59 + 1);
-  Request request = request_of(prompt, greedy_params(50));
+  Request request = request_of(long_prompt(100), greedy_params(50));
   request.params.ignore_eos = true;
   for (int i = 0; i < 4; ++i) served.generator.add(request);
   finish_all(served.generator);
@@ -138,9 +142,7 @@ TEST(DraftProposer, WhatWasRejectedAloneIsReadAgain) {
 }
 
 TEST(DraftProposer, SamplesOfARequestReadItsPromptOnce) {
-  std::vector<int32_t> prompt(101);
-  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i * i % 59 + 1);
-  Request request = request_of(prompt, greedy_params(12));
+  Request request = request_of(long_prompt(101), greedy_params(12));
   request.params.temperature = 1.5f;
   request.params.n = 6;
   request.params.seed = 3;
@@ -154,31 +156,91 @@ TEST(DraftProposer, SamplesOfARequestReadItsPromptOnce) {
 }
 
 TEST(DraftProposer, LongPromptsAreReadInPartsBesideThoseThatDecode) {
-  GeneratorConfig config = drafted_config();
-  config.scheduler.max_num_batched_tokens = 24;
-  config.scheduler.max_num_seqs = 4;
-  Served served(config, repeating_logits);
-  served.draft.looked = [&](const StepInputs& inputs) { EXPECT_LE(inputs.cumulative.back(), 24); };
-  Request first = request_of({5, 9, 2}, greedy_params(60));
-  first.params.ignore_eos = true;
-  const RequestId one = served.generator.add(first);
-  for (int i = 0; i < 3; ++i) served.generator.step();
-  std::vector<int32_t> prompt(130);
-  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i * i % 59 + 1);
-  Request second = request_of(prompt, greedy_params(12));
-  second.params.ignore_eos = true;
-  const RequestId two = served.generator.add(second);
-  Texts texts;
-  int64_t steps = 0;
-  for (; texts[{two, 0}].tokens.empty(); ++steps) {
-    const int64_t before = served.generator.statistics().accepted;
-    collect(served.generator.step(), texts);
-    EXPECT_EQ(served.generator.statistics().accepted - before, guesses) << "the first goes on";
+  for (const int32_t priority : {0, -1}) {
+    GeneratorConfig config = drafted_config();
+    config.scheduler.max_num_batched_tokens = 24;
+    config.scheduler.max_num_seqs = 4;
+    Served served(config, repeating_logits);
+    served.draft.looked = [&](const StepInputs& inputs) { EXPECT_LE(inputs.cumulative.back(), 24); };
+    Request first = request_of({5, 9, 2}, greedy_params(60));
+    first.params.ignore_eos = true;
+    const RequestId one = served.generator.add(first);
+    for (int i = 0; i < 3; ++i) served.generator.step();
+    Request second = request_of(long_prompt(130), greedy_params(12));
+    second.params.ignore_eos = true;
+    second.priority = priority;
+    const RequestId two = served.generator.add(second);
+    Texts texts;
+    int64_t steps = 0;
+    for (; texts[{two, 0}].tokens.empty(); ++steps) {
+      const int64_t before = served.generator.statistics().accepted;
+      collect(served.generator.step(), texts);
+      EXPECT_EQ(served.generator.statistics().accepted - before, guesses) << "the first goes on";
+    }
+    EXPECT_GE(steps, 130 / (24 - 1 - guesses));
+    while (served.generator.has_work()) collect(served.generator.step(), texts);
+    EXPECT_EQ(texts.at({two, 0}).tokens.size(), 12U);
+    EXPECT_EQ(texts.at({one, 0}).finish, FinishReason::length);
   }
-  EXPECT_GE(steps, 130 / (24 - 1 - guesses));
-  while (served.generator.has_work()) collect(served.generator.step(), texts);
-  EXPECT_EQ(texts.at({two, 0}).tokens.size(), 12U);
-  EXPECT_EQ(texts.at({one, 0}).finish, FinishReason::length);
+}
+
+// Of 8 that decode the first has all its guesses, where there are 12 tokens in a step.
+TEST(DraftProposer, NothingIsGuessedThatAStepHasNoRoomFor) {
+  for (const int32_t tokens : {8, 8 + guesses}) {
+    GeneratorConfig config = drafted_config();
+    config.scheduler.max_num_batched_tokens = tokens;
+    Served served(config, repeating_logits);
+    Request request = request_of({5}, greedy_params(120));
+    request.params.ignore_eos = true;
+    for (int i = 0; i < 8; ++i) served.generator.add(request);
+    for (int i = 0; i < 4; ++i) served.generator.step();
+    const int64_t before = served.draft_tokens, drafted_before = served.generator.statistics().drafted;
+    for (int i = 0; i < 15; ++i) served.generator.step();
+    EXPECT_EQ(served.generator.statistics().running, 8);
+    const int64_t drafted = served.generator.statistics().drafted - drafted_before;
+    EXPECT_EQ(drafted, tokens == 8 ? 0 : 15 * guesses);
+    EXPECT_LE(served.draft_tokens - before, drafted + 16) << "a token more each step, of one sequence";
+    for (RequestId id = 2; id <= 7; ++id) served.generator.abort(id);
+    for (int i = 0; i < 4; ++i) served.generator.step();
+    EXPECT_GT(served.generator.statistics().drafted, drafted_before + drafted);
+  }
+}
+
+TEST(DraftProposer, WhoeverIsPreemptedGivesItsBlocksBack) {
+  GeneratorConfig config = drafted_config();
+  config.scheduler.num_blocks = 41;
+  config.scheduler.enable_prefix_caching = false;
+  Served served(config);
+  Request request = request_of({5, 9, 2}, greedy_params(150));
+  request.params.ignore_eos = true;
+  for (int i = 0; i < 2; ++i) served.generator.add(request);
+  Texts texts;
+  int64_t alone = 0;
+  while (served.generator.has_work()) {
+    collect(served.generator.step(), texts);
+    const GeneratorStatistics found = served.generator.statistics();
+    if (found.running != 1 || found.waiting != 1) continue;
+    ++alone;
+    const auto length = static_cast<int64_t>(3 + texts[{1, 0}].tokens.size());
+    EXPECT_LE(found.draft_blocks - found.draft_free_blocks, (length + guesses + 3) / 4);
+  }
+  EXPECT_GT(alone, 5);
+}
+
+TEST(DraftProposer, RequestsOfDifferentSaltsShareNothing) {
+  for (const uint64_t salt : {0, 1}) {
+    Served served;
+    Request request = request_of(long_prompt(101), greedy_params(8));
+    request.params.ignore_eos = true;
+    served.generator.add(request);
+    finish_all(served.generator);
+    const int64_t before = served.draft_tokens;
+    EXPECT_GE(before, 101);
+    request.salt = salt;
+    served.generator.add(request);
+    finish_all(served.generator);
+    EXPECT_EQ(served.draft_tokens - before >= 101, salt == 1) << served.draft_tokens - before;
+  }
 }
 
 TEST(DraftProposer, WithoutBlocksThereAreNoGuessesAndTheTextIsTheSame) {
@@ -197,6 +259,7 @@ TEST(DraftProposer, WithoutBlocksThereAreNoGuessesAndTheTextIsTheSame) {
     const GeneratorStatistics found = served.generator.statistics();
     EXPECT_TRUE(last == 0 || found.drafted < last) << blocks;
     EXPECT_EQ(found.drafted > 0, blocks > 1) << blocks;
+    EXPECT_LE(served.draft_tokens, 3 * found.drafted) << "nobody begins again and again";
     EXPECT_EQ(found.draft_free_blocks, blocks);
     last = found.drafted;
   }

@@ -353,7 +353,9 @@ def test_a_draft_model(repository, llm):
         assert got.choices[0].text == expected
         label = '{model_name="tiny"}'
         end = time.monotonic() + 10
-        while (found := metrics_of(server))["vllm:spec_decode_num_drafts_total" + label] < 6 and time.monotonic() < end:
+        while (found := metrics_of(server)).get(
+            "vllm:spec_decode_num_drafts_total" + label, 0
+        ) < 6 and time.monotonic() < end:
             time.sleep(0.05)
         assert found["vllm:spec_decode_num_drafts_total" + label] == 6
         assert found["vllm:spec_decode_num_draft_tokens_total" + label] == 24
