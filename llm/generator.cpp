@@ -216,7 +216,7 @@ void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<
                                                  " needs " + std::to_string(words));
   Sequence& sequence = *found->second.samples[static_cast<size_t>(sample)];
   sequence.allowed.assign(mask.begin(), mask.end());
-  sequence.has_changing_mask = !mask.empty();
+  sequence.has_changing_mask = true;
   if (sequence.params->allowed_token_ids.empty()) return;
   std::vector<uint32_t> both(words, 0);
   for (const int32_t token : sequence.params->allowed_token_ids) {
@@ -268,6 +268,8 @@ void Generator::propose() {
     draft_->propose(scheduler_.served());
   } catch (const std::exception& error) {
     failure_ = std::string("the draft model has failed: ") + error.what();
+    for (Sequence* const sequence : scheduler_.served())
+      sequence->draft->release();  // of which nobody knows what it holds
   }
 }
 

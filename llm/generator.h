@@ -95,8 +95,9 @@ class Generator {
   /// is none.
   bool abort(RequestId request, int32_t sample = -1);
   /// Which tokens may come next in a sample: a bit for each, lowest first, as many words as the vocabulary needs; stays
-  /// until it is replaced, and empty ends it. Its text is not guessed ahead then. Throws Error(invalid_argument) for a
-  /// request that has ended, and a mask of another size.
+  /// until it is replaced, and empty allows all. Its text is not guessed ahead from then on, as nobody knows which
+  /// tokens may come behind a guess. Throws Error(invalid_argument) for a request that has ended, and a mask of another
+  /// size.
   void set_allowed_tokens(RequestId request, int32_t sample, std::span<const uint32_t> mask);
   bool has_work() const { return !requests_.empty() || !ended_.empty(); }
   /// Runs one step for those whose turn it is. What the model throws ends their requests, each with an event.

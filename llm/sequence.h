@@ -47,7 +47,7 @@ struct Sequence {
   std::unique_ptr<NgramIndex> ngrams;   ///< where n-grams guess
   std::unique_ptr<DraftState> draft;    ///< where a draft model does
   std::vector<uint32_t> allowed;        ///< bit mask of tokens that may come next; empty: all
-  bool has_changing_mask = false;       ///< the mask is another one for each token
+  bool has_changing_mask = false;       ///< the caller gives one for each token
   size_t guide_row = 0;                 ///< of a guided request: its first mask in this step
 
   // What sampling found in this step.
