@@ -18,6 +18,10 @@ SchedulerConfig scheduler_config(const GeneratorConfig& config, const StepModel&
   return made;
 }
 
+int32_t blocks_of_longest(const SchedulerConfig& config) {
+  return (config.max_model_len + config.block_size - 1) / config.block_size;
+}
+
 // Seeds of requests that have none: as different as the finaliser of SplitMix64 makes neighbours.
 uint64_t mixed_seed(uint64_t seed, uint64_t request) {
   uint64_t x = seed + request * 0x9E3779B97F4A7C15u;
@@ -73,15 +77,19 @@ GeneratorConfig parse_generator_config(std::string_view json) {
   fields.read("max_step_shapes", config.max_step_shapes);
   fields.read("sampling_threads", config.sampling_threads);
   fields.read("num_cross_blocks", config.num_cross_blocks);
+  fields.read("draft_num_blocks", config.draft.num_blocks);
+  fields.read("draft_max_model_len", config.draft.max_model_len);
   fields.finish();
   return config;
 }
 
-Generator::Generator(StepModel& model, const GeneratorConfig& config)
+Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel* draft)
     : model_(model),
       config_(config),
       scheduler_(scheduler_config(config, model)),
       shapes_(scheduler_.config(), config.max_step_shapes),
+      cross_(model.cross_sizes()),
+      batch_(shapes_.largest(), blocks_of_longest(scheduler_.config()), cross_.table_width),
       workers_(sampling_threads(config)),
       vocabulary_(static_cast<size_t>(model.vocabulary())) {
   if (config.prompt_lookup_min < 1 || config.prompt_lookup_max < config.prompt_lookup_min)
@@ -92,21 +100,14 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config)
     if (token < 0 || token >= model.vocabulary())
       throw Error(ErrorCode::invalid_argument, "eos_token_ids names token " + std::to_string(token) +
                                                    ", the vocabulary has " + std::to_string(vocabulary_));
-  const StepShape largest = shapes_.largest();
-  const int32_t block = scheduler_.config().block_size;
-  table_width_ = (scheduler_.config().max_model_len + block - 1) / block;
-  input_ids_.resize(static_cast<size_t>(largest.tokens));
-  positions_.resize(static_cast<size_t>(largest.tokens));
-  cumulative_.resize(static_cast<size_t>(largest.sequences) + 1);
-  past_.resize(static_cast<size_t>(largest.sequences));
-  block_table_.resize(static_cast<size_t>(largest.sequences) * static_cast<size_t>(table_width_));
-  logits_indices_.resize(static_cast<size_t>(largest.rows));
-  cross_ = model.cross_sizes();
-  if (cross_.table_width > 0) {
-    cross_seqlens_.resize(static_cast<size_t>(largest.sequences));
-    cross_block_table_.resize(static_cast<size_t>(largest.sequences) * static_cast<size_t>(cross_.table_width));
-  }
-  stepped_.reserve(static_cast<size_t>(largest.sequences));
+  if (draft != nullptr && draft->vocabulary() != model.vocabulary())
+    throw Error(ErrorCode::invalid_argument, "the draft model has a vocabulary of " +
+                                                 std::to_string(draft->vocabulary()) + " tokens, the model one of " +
+                                                 std::to_string(vocabulary_) +
+                                                 ": what it guesses would be other words; take a draft of the same");
+  if (draft != nullptr)
+    draft_ = std::make_unique<DraftProposer>(*draft, config.draft, scheduler_.config(), config.max_step_shapes);
+  stepped_.reserve(static_cast<size_t>(shapes_.largest().sequences));
   for (size_t worker = 0; worker < workers_.count(); ++worker) samplers_.emplace_back(model.vocabulary());
 }
 
@@ -178,7 +179,7 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
   sequence->prompt_length = static_cast<int32_t>(request.prompt.size());
   sequence->tokens.reserve(static_cast<size_t>(longest));
   sequence->tokens.assign(request.prompt.begin(), request.prompt.end());
-  sequence->blocks.reserve(static_cast<size_t>(table_width_));
+  sequence->blocks.reserve(static_cast<size_t>(batch_.table_width()));
   if (params->has_penalties()) {
     sequence->counts = std::make_unique<TokenCounts>(std::min(vocabulary_, static_cast<size_t>(longest)));
     for (const int32_t token : request.prompt) sequence->counts->add_prompt(token);
@@ -186,8 +187,13 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
   const int32_t drafts = scheduler_.config().num_speculative_tokens;
   if (drafts > 0) {
     sequence->drafts.reserve(static_cast<size_t>(drafts));
-    sequence->ngrams = std::make_unique<NgramIndex>(config_.prompt_lookup_min, config_.prompt_lookup_max,
-                                                    static_cast<size_t>(longest));
+    sequence->drawn.reserve(static_cast<size_t>(drafts) + 1);
+    if (draft_ != nullptr) {
+      sequence->draft = draft_->make_state();
+    } else {
+      sequence->ngrams = std::make_unique<NgramIndex>(config_.prompt_lookup_min, config_.prompt_lookup_max,
+                                                      static_cast<size_t>(longest));
+    }
   }
   if (!params->allowed_token_ids.empty()) {
     sequence->allowed.assign(mask_words(), 0);
@@ -235,7 +241,7 @@ void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<
                                                  " needs " + std::to_string(words));
   Sequence& sequence = *found->second.samples[static_cast<size_t>(sample)];
   sequence.allowed.assign(mask.begin(), mask.end());
-  sequence.has_changing_mask = !mask.empty();
+  sequence.has_changing_mask = true;
   if (sequence.params->allowed_token_ids.empty()) return;
   std::vector<uint32_t> both(words, 0);
   for (const int32_t token : sequence.params->allowed_token_ids) {
@@ -272,15 +278,29 @@ std::span<const GuidedRows> Generator::plan_step() {
   failure_.clear();
   is_planned_ = true;
   has_run_ = false;
-  if (requests_.empty() || !scheduler_.plan()) return guided_;
+  if (requests_.empty()) return guided_;
+  propose();
+  if (!scheduler_.plan()) return guided_;
   build_inputs();
   list_guided();
   return guided_;
 }
 
+// What the draft throws ends the step's requests, as what the model throws does.
+void Generator::propose() {
+  if (draft_ == nullptr) return;
+  try {
+    draft_->propose(scheduler_.served());
+  } catch (const std::exception& error) {
+    failure_ = std::string("the draft model has failed: ") + error.what();
+    for (Sequence* const sequence : scheduler_.served())
+      sequence->draft->release();  // of which nobody knows what it holds
+  }
+}
+
 void Generator::run_step() {
   has_run_ = true;
-  if (stepped_.empty()) return;
+  if (stepped_.empty() || !failure_.empty()) return;
   try {
     if (!scheduler_.copies().empty()) model_.copy_blocks(scheduler_.copies());
     outputs_ = model_.run(inputs_);
@@ -329,68 +349,32 @@ void Generator::combine_masks() {
 }
 
 void Generator::build_inputs() {
-  int32_t tokens = 0, rows = 0;
-  size_t slot = 0;
+  batch_.clear();
   for (Sequence* const sequence : scheduler_.running()) {
-    cumulative_[slot] = tokens;
-    past_[slot] = sequence->computed;
-    std::ranges::copy(sequence->blocks,
-                      block_table_.begin() + static_cast<std::ptrdiff_t>(slot * static_cast<size_t>(table_width_)));
-    if (cross_.table_width > 0) {
-      cross_seqlens_[slot] = sequence->cross->length;
-      std::ranges::copy(
-          sequence->cross->blocks,
-          cross_block_table_.begin() + static_cast<std::ptrdiff_t>(slot * static_cast<size_t>(cross_.table_width)));
-    }
-    ++slot;
+    batch_.begin_sequence(sequence->computed, sequence->blocks, sequence->cross.get());
     if (sequence->scheduled == 0) continue;
     stepped_.push_back(sequence);
-    const auto drafts = static_cast<int32_t>(sequence->drafts.size());
-    const int32_t known = sequence->scheduled - drafts, end = sequence->computed + known;
-    const auto from = sequence->tokens.begin() + sequence->computed;
-    std::copy(from, from + known, input_ids_.begin() + tokens);
-    std::ranges::copy(sequence->drafts, input_ids_.begin() + tokens + known);
-    for (int32_t i = 0; i < sequence->scheduled; ++i)
-      positions_[static_cast<size_t>(tokens + i)] = sequence->computed + i;
+    const int32_t known = sequence->scheduled - static_cast<int32_t>(sequence->drafts.size());
+    const int32_t end = sequence->computed + known;
+    batch_.add_tokens(
+        std::span(sequence->tokens).subspan(static_cast<size_t>(sequence->computed), static_cast<size_t>(known)));
+    batch_.add_tokens(sequence->drafts);
     // Of the prompt's tokens, and of the text's last one with all guesses.
-    sequence->first_row = rows;
+    sequence->first_row = batch_.rows();
     if (sequence->wants_prompt_logprobs()) {
       const int32_t last = std::min(end, sequence->prompt_length - 1);
       for (int32_t p = std::max(sequence->computed, sequence->prompt_logprobs_from - 1); p < last; ++p)
-        logits_indices_[static_cast<size_t>(rows++)] = tokens + p - sequence->computed;
+        batch_.add_row(p - sequence->computed);
     }
     if (end == sequence->length())
-      for (int32_t i = known - 1; i < sequence->scheduled; ++i)
-        logits_indices_[static_cast<size_t>(rows++)] = tokens + i;
-    sequence->rows = rows - sequence->first_row;
-    tokens += sequence->scheduled;
+      for (int32_t i = known - 1; i < sequence->scheduled; ++i) batch_.add_row(i);
+    sequence->rows = batch_.rows() - sequence->first_row;
   }
-  const StepShape shape = shapes_.fit(tokens, static_cast<int32_t>(slot), rows);
-  const auto sequences = static_cast<size_t>(shape.sequences);
-  for (; slot < sequences; ++slot) {
-    cumulative_[slot] = tokens, past_[slot] = 0;
-    if (cross_.table_width > 0) cross_seqlens_[slot] = 0;
-  }
-  cumulative_[sequences] = tokens;
-  std::fill(input_ids_.begin() + tokens, input_ids_.begin() + shape.tokens, 0);
-  std::fill(positions_.begin() + tokens, positions_.begin() + shape.tokens, 0);
-  std::fill(logits_indices_.begin() + rows, logits_indices_.begin() + shape.rows, 0);
-  const auto first = [](const std::vector<int32_t>& values, size_t count) { return std::span(values).first(count); };
-  inputs_.input_ids = first(input_ids_, static_cast<size_t>(shape.tokens));
-  inputs_.positions = first(positions_, static_cast<size_t>(shape.tokens));
-  inputs_.cumulative = first(cumulative_, sequences + 1);
-  inputs_.past = first(past_, sequences);
-  inputs_.block_table = first(block_table_, sequences * static_cast<size_t>(table_width_));
-  inputs_.table_width = table_width_;
-  if (cross_.table_width > 0) {
-    inputs_.cross_seqlens = first(cross_seqlens_, sequences);
-    inputs_.cross_block_table = first(cross_block_table_, sequences * static_cast<size_t>(cross_.table_width));
-  }
-  inputs_.logits_indices = first(logits_indices_, static_cast<size_t>(shape.rows));
+  inputs_ = batch_.padded_to(shapes_.fit(batch_.tokens(), batch_.sequences(), batch_.rows()));
   inputs_.reads_logits = std::ranges::any_of(stepped_, [](const Sequence* s) { return reads_logits(*s); });
   ++statistics_.steps;
-  statistics_.tokens += tokens;
-  statistics_.padding += shape.tokens - tokens;
+  statistics_.tokens += batch_.tokens();
+  statistics_.padding += std::ssize(inputs_.input_ids) - batch_.tokens();
 }
 
 Event& Generator::begin_event(const Sequence& sequence) {
@@ -494,6 +478,7 @@ void Generator::tell(Sequence& sequence) {
   event_tokens_.insert(event_tokens_.end(), sequence.drawn.begin(), sequence.drawn.end());
   event_logprobs_.insert(event_logprobs_.end(), sequence.drawn_logprobs.begin(), sequence.drawn_logprobs.end());
   statistics_.generated += std::ssize(sequence.drawn);
+  statistics_.drafts += !sequence.drafts.empty();
   statistics_.drafted += std::ssize(sequence.drafts);
   const auto [drawn, guessed] = std::ranges::mismatch(sequence.drawn, sequence.drafts);
   statistics_.accepted += drawn - sequence.drawn.begin();
@@ -601,6 +586,10 @@ GeneratorStatistics Generator::statistics() const {
   made.prefix_queried = scheduler_.prefix_queried();
   made.prefix_hit = scheduler_.prefix_hit();
   made.evictions = pool.evictions();
+  if (draft_ == nullptr) return made;
+  made.draft_steps = draft_->steps();
+  made.draft_blocks = draft_->pool().size();
+  made.draft_free_blocks = draft_->pool().available();
   return made;
 }
 

@@ -9,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "llm/draft_proposer.h"
 #include "llm/sampler.h"
 #include "llm/scheduler.h"
+#include "llm/step_batch.h"
 #include "llm/step_model.h"
 #include "llm/step_shapes.h"
 #include "llm/workers.h"
@@ -26,6 +28,7 @@ struct GeneratorConfig {
   int32_t max_step_shapes = 16;   ///< sizes of steps that are padded to; 0: steps are not padded
   int32_t sampling_threads = 0;   ///< 0: one for each core, 8 at most
   int32_t num_cross_blocks = 0;   ///< of an encoder's keys and values, which the model's maker gives it room for
+  DraftConfig draft;              ///< of a draft model, which then guesses instead of n-grams
 };
 
 /// Of JSON: an object of the names of GeneratorConfig and SchedulerConfig. Throws Error(invalid_argument).
@@ -73,8 +76,10 @@ struct GuidedRows {
 
 struct GeneratorStatistics {
   int64_t steps = 0, tokens = 0,
-          padding = 0;  ///< tokens that were computed; those of padding
-  int64_t generated = 0, drafted = 0, accepted = 0;
+          padding = 0;                               ///< tokens that were computed; those of padding
+  int64_t generated = 0, drafted = 0, accepted = 0;  ///< tokens; those that were guessed, and that came true
+  int64_t drafts = 0;                                ///< how often a sequence was guessed
+  int64_t draft_steps = 0, draft_blocks = 0, draft_free_blocks = 0;  ///< of a draft model
   int64_t preemptions = 0, running = 0, waiting = 0;
   int64_t blocks = 0, free_blocks = 0, prefix_queried = 0, prefix_hit = 0, evictions = 0;
 };
@@ -84,8 +89,8 @@ struct GeneratorStatistics {
 /// the steady state, without logprobs that grow, a step allocates nothing. Not safe from several threads.
 class Generator {
  public:
-  /// `model` must outlive it. Throws Error(invalid_argument).
-  Generator(StepModel& model, const GeneratorConfig& config);
+  /// `model`, and `draft` where there is one, must outlive it. Throws Error(invalid_argument).
+  Generator(StepModel& model, const GeneratorConfig& config, StepModel* draft = nullptr);
   ~Generator();
 
   /// Throws Error(invalid_argument), saying what must be changed, for a request that could never run.
@@ -94,8 +99,9 @@ class Generator {
   /// is none.
   bool abort(RequestId request, int32_t sample = -1);
   /// Which tokens may come next in a sample: a bit for each, lowest first, as many words as the vocabulary needs; stays
-  /// until it is replaced, and empty ends it. Its text is not guessed ahead then. Throws Error(invalid_argument) for a
-  /// request that has ended, and a mask of another size.
+  /// until it is replaced, and empty allows all. Its text is not guessed ahead from then on, as nobody knows which
+  /// tokens may come behind a guess. Throws Error(invalid_argument) for a request that has ended, and a mask of another
+  /// size.
   void set_allowed_tokens(RequestId request, int32_t sample, std::span<const uint32_t> mask);
   bool has_work() const { return !requests_.empty() || !ended_.empty(); }
   /// Runs one step for those whose turn it is. What the model throws ends their requests, each with an event.
@@ -132,6 +138,7 @@ class Generator {
                                           int32_t sample, int32_t longest);
   void check_between_steps() const;
   void check_cross(const CrossKeys& cross) const;
+  void propose();
   void build_inputs();
   void list_guided();
   void combine_masks();
@@ -154,25 +161,23 @@ class Generator {
   GeneratorConfig config_;
   Scheduler scheduler_;
   StepShapes shapes_;
+  CrossSizes cross_;
+  StepBatch batch_;
   std::vector<Sampler> samplers_;  ///< one for each worker
   Workers workers_;
   size_t vocabulary_;
+  std::unique_ptr<DraftProposer> draft_;  // outlives what its sequences have
   std::map<RequestId, Entry> requests_;
   RequestId last_request_ = 0;
   std::vector<Ended> ended_;  // by abort()
 
-  // Inputs of a step, for the largest.
-  int32_t table_width_;
-  std::vector<int32_t> input_ids_, positions_, cumulative_, past_, block_table_, logits_indices_;
-  CrossSizes cross_;
-  std::vector<int32_t> cross_seqlens_, cross_block_table_;
   StepInputs inputs_;
   std::vector<Sequence*> stepped_;
 
   // Of the step that is under way.
   bool is_planned_ = false, has_run_ = false;
   StepOutputs outputs_;
-  std::string failure_;  ///< what the model has thrown
+  std::string failure_;  ///< what the model, or the draft, has thrown
   std::vector<GuidedRows> guided_;
   std::vector<uint32_t> guide_masks_;
 

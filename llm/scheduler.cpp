@@ -28,6 +28,11 @@ const SchedulerConfig& checked(const SchedulerConfig& config) {
     refuse(
         "num_speculative_tokens must be 0 or more, prompt_logprob_rows 1 or "
         "more");
+  // Memory for a step of all with their guesses is taken at once, too.
+  constexpr int32_t most_guesses = 1024;
+  if (config.num_speculative_tokens > most_guesses)
+    refuse("num_speculative_tokens is " + std::to_string(config.num_speculative_tokens) + ", at most " +
+           std::to_string(most_guesses) + " are guessed in a step");
   if (config.num_blocks < 1) refuse("num_blocks is " + std::to_string(config.num_blocks) + ", it must be 1 or more");
   return config;
 }
@@ -92,13 +97,22 @@ bool Scheduler::plan() {
   return tokens_left_ < config_.max_num_batched_tokens;
 }
 
+void Scheduler::guess(Sequence& sequence, int32_t most) const {
+  if (sequence.ngrams != nullptr) {
+    sequence.ngrams->extend(sequence.tokens);
+    sequence.ngrams->propose(sequence.tokens, most, sequence.drafts);
+  } else if (sequence.draft != nullptr && most > 0) {
+    const std::vector<int32_t>& proposed = sequence.draft->proposed;
+    const auto end = proposed.begin() + std::min<std::ptrdiff_t>(most, std::ssize(proposed));
+    sequence.drafts.assign(proposed.begin(), end);
+  }
+}
+
 // `behind`: sequences that are served later and decode, too.
 void Scheduler::decode(Sequence& sequence, int32_t behind) {
-  if (sequence.ngrams != nullptr && !sequence.has_changing_mask && sequence.forks == 0) {
-    sequence.ngrams->extend(sequence.tokens);
-    const int32_t most =
-        std::min({config_.num_speculative_tokens, tokens_left_ - 1 - behind, sequence.longest - sequence.length() - 1});
-    sequence.ngrams->propose(sequence.tokens, most, sequence.drafts);
+  if (sequence.takes_guesses()) {
+    guess(sequence, std::min({config_.num_speculative_tokens, tokens_left_ - 1 - behind,
+                              sequence.longest - sequence.length() - 1}));
     // Guesses are not worth another sequence's blocks.
     const auto end = sequence.length() + static_cast<int32_t>(sequence.drafts.size());
     if (!sequence.drafts.empty() && !take_blocks(sequence, end, 0)) sequence.drafts.clear();
@@ -259,6 +273,7 @@ void Scheduler::free_blocks(Sequence& sequence) {
   for (size_t i = sequence.blocks.size(); i-- > 0;) pool_.release(sequence.blocks[i]);
   sequence.blocks.clear();
   sequence.computed = sequence.published = 0;
+  if (sequence.draft != nullptr) sequence.draft->release();
 }
 
 }  // namespace camshaft::llm

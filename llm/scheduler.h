@@ -44,6 +44,8 @@ class Scheduler {
   void add(Sequence& sequence);
   /// Decides the next step: `scheduled` and `drafts` of each running sequence. False when nothing can run.
   bool plan();
+  /// Those that run, by what is served first.
+  std::span<Sequence* const> served() const { return order_; }
   /// By slot.
   std::span<Sequence* const> running() const { return slots_; }
   size_t waiting() const { return waiting_.size(); }
@@ -66,6 +68,7 @@ class Scheduler {
   int32_t blocks_for(int32_t tokens) const { return (tokens + config_.block_size - 1) / config_.block_size; }
   bool take_blocks(Sequence& sequence, int32_t end, int32_t spare);
   bool schedule(Sequence& sequence, int32_t tokens);
+  void guess(Sequence& sequence, int32_t most) const;
   void decode(Sequence& sequence, int32_t behind);
   void prefill(Sequence& sequence);
   void admit();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "llm/block_pool.h"
 
@@ -37,6 +38,12 @@ struct CrossSizes {
   int32_t blocks = 0;       ///< that there are
   int32_t block_size = 0;   ///< keys of one
   int32_t table_width = 0;  ///< blocks of a sequence, at most
+};
+
+/// The keys of an encoder that a sequence sees, and the blocks that they lie in.
+struct CrossKeys {
+  std::vector<int32_t> blocks;
+  int32_t length = 0;
 };
 
 class StepModel {

@@ -22,11 +22,15 @@ constexpr const char* generator_name = "camshaft.generator";
 
 /// Threads of Python may add requests while another one runs a step: they wait, without Python's lock.
 struct HeldGenerator {
-  HeldGenerator(const Engine& engine, const llm::GeneratorConfig& config, int threads)
+  /// `drafter`: the engine of a draft model, or null.
+  HeldGenerator(const Engine& engine, const Engine* drafter, const llm::GeneratorConfig& config, int threads)
       : model(engine, llm::checked(config.scheduler).num_blocks, threads, config.num_cross_blocks),
-        generator(model, config) {}
+        draft(drafter == nullptr ? nullptr
+                                 : std::make_unique<llm::EngineModel>(*drafter, config.draft.num_blocks, threads)),
+        generator(model, config, draft.get()) {}
   std::mutex mutex;
   llm::EngineModel model;
+  std::unique_ptr<llm::EngineModel> draft;
   llm::Generator generator;
 };
 
@@ -78,18 +82,20 @@ PyObject* cross_memory(PyObject*, PyObject* capsule) {
 }
 
 PyObject* create_generator(PyObject*, PyObject* arguments) {
-  PyObject* capsule = nullptr;
+  PyObject *capsule = nullptr, *draft = nullptr;
   const char* json = nullptr;
   int threads = 0;
-  if (PyArg_ParseTuple(arguments, "Osi", &capsule, &json, &threads) == 0) return nullptr;
+  if (PyArg_ParseTuple(arguments, "OOsi", &capsule, &draft, &json, &threads) == 0) return nullptr;
   return guarded([&] {
     Engine& engine = engine_of(capsule);
+    const Engine* const drafter = draft == Py_None ? nullptr : &engine_of(draft);
     llm::GeneratorConfig config = llm::parse_generator_config(json);
     config.scheduler.block_size = llm::EngineModel::cache_of(engine).block_size;
+    if (drafter != nullptr) config.draft.block_size = llm::EngineModel::cache_of(*drafter).block_size;
     std::unique_ptr<HeldGenerator> held;
     {
       const Unlocked unlocked;
-      held = std::make_unique<HeldGenerator>(engine, config, threads);
+      held = std::make_unique<HeldGenerator>(engine, drafter, config, threads);
     }
     PyObject* const made = checked(PyCapsule_New(held.get(), generator_name, [](PyObject* object) {
       delete static_cast<HeldGenerator*>(PyCapsule_GetPointer(object, generator_name));
@@ -261,10 +267,11 @@ PyObject* statistics(PyObject*, PyObject* capsule) {
     for (const auto& [name, value] :
          {std::pair("steps", s.steps), std::pair("tokens", s.tokens), std::pair("padding", s.padding),
           std::pair("generated", s.generated), std::pair("drafted", s.drafted), std::pair("accepted", s.accepted),
-          std::pair("preemptions", s.preemptions), std::pair("running", s.running), std::pair("waiting", s.waiting),
-          std::pair("blocks", s.blocks), std::pair("free_blocks", s.free_blocks),
+          std::pair("drafts", s.drafts), std::pair("preemptions", s.preemptions), std::pair("running", s.running),
+          std::pair("waiting", s.waiting), std::pair("blocks", s.blocks), std::pair("free_blocks", s.free_blocks),
           std::pair("prefix_queried", s.prefix_queried), std::pair("prefix_hit", s.prefix_hit),
-          std::pair("evictions", s.evictions)}) {
+          std::pair("evictions", s.evictions), std::pair("draft_steps", s.draft_steps),
+          std::pair("draft_blocks", s.draft_blocks), std::pair("draft_free_blocks", s.draft_free_blocks)}) {
       const Reference number(checked(PyLong_FromLongLong(value)));
       if (PyDict_SetItemString(made.get(), name, number.get()) != 0) throw PythonError();
     }
@@ -281,7 +288,7 @@ PyMethodDef llm_functions[] = {
     {"generator_cross_memory", cross_memory, METH_O,
      "generator_cross_memory(generator) -> [(input, address, type, sizes, device)]"},
     {"create_generator", create_generator, METH_VARARGS,
-     "create_generator(engine, configuration, threads) -> generator"},
+     "create_generator(engine, engine of a draft or None, configuration, threads) -> generator"},
     {"generator_add", add, METH_VARARGS,
      "generator_add(generator, prompt, parameters, priority, salt, blocks of an encoder's keys = (), number of these "
      "keys = 0) -> request"},

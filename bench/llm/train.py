@@ -4,7 +4,10 @@ download, whose perplexity and text mean something.
     python bench/llm/train.py build/llm/debian      # needs torch, tokenizers, safetensors; some minutes of two cores
     camshaft llm build build/llm/debian -o build/llm/debian-int8 --weights int8
 
-It writes config.json, model.safetensors, tokenizer.json, a chat template, and held_out.txt for perplexity.py."""
+It writes config.json, model.safetensors, tokenizer.json, a chat template, and held_out.txt for perplexity.py. A smaller
+one with the same tokens, which guesses what that one says (draft.py):
+
+    python bench/llm/train.py build/llm/debian-draft --tokenizer build/llm/debian --layers 1 --width 128"""
 
 import argparse
 import json
@@ -44,6 +47,12 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|role|>' + message.role + '\\n' + message.content + '<|end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|role|>assistant\\n' }}{% endif %}"
 )
+
+
+def set_size(layers, width):
+    """Of the model that is made next."""
+    CONFIG["num_hidden_layers"], CONFIG["hidden_size"], CONFIG["intermediate_size"] = layers, width, width * 5 // 2
+    CONFIG["num_attention_heads"], CONFIG["num_key_value_heads"] = width // 64, width // 128
 
 
 class Norm(nn.Module):
@@ -172,18 +181,28 @@ def main():
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--megabytes", type=float, default=8, help="of text, at most")
+    parser.add_argument("--layers", type=int, default=CONFIG["num_hidden_layers"])
+    parser.add_argument(
+        "--width", type=int, default=CONFIG["hidden_size"], help="a multiple of 128: two heads of 64 each"
+    )
+    parser.add_argument("--tokenizer", type=Path, metavar="FOLDER", help="whose tokens it has, instead of its own")
     parser.add_argument("--resume", action="store_true", help="go on with the folder's model; with another --seed")
     options = parser.parse_args()
     texts, held_out = documents(int(options.megabytes * 1e6))
     folder = options.folder
+    if options.width % 128 or options.width < 128 or options.layers < 1:
+        parser.error("--width must be a multiple of 128, --layers 1 or more")
+    if options.resume:
+        CONFIG.update(json.loads((folder / "config.json").read_text()))
+    else:
+        set_size(options.layers, options.width)
     torch.manual_seed(options.seed)
     model = Model()
+    source = folder if options.resume else options.tokenizer
+    tokenizer = tokenizers.Tokenizer.from_file(str(source / "tokenizer.json")) if source else tokenizer_of(texts)
     if options.resume:
-        tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         weights = load_file(folder / "model.safetensors")
         model.load_state_dict({name.removeprefix("model."): weight for name, weight in weights.items()})
-    else:
-        tokenizer = tokenizer_of(texts)
     ids = np.concatenate([[0, *encoding.ids] for encoding in tokenizer.encode_batch(texts)]).astype(np.int32)
     train(model, ids, options.steps, options.batch, options.length, options.rate, options.seed)
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
-from camshaft._engine import Engine, devices
+from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
 from camshaft.llm._folder import ENGINE, check_description, read_description
 from camshaft.llm._guide import Guides, MaskFiller, advance
@@ -25,6 +26,7 @@ from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, tokens_of
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
+from camshaft.llm._speculative import speculation_of
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
@@ -43,10 +45,12 @@ class LLM:
     model: the folder, or an engine, of which `description` is what its llm.json would say.
     max_model_len: tokens of the longest sequence; the model's without it.
     max_num_seqs: sequences that are decoded at once; max_num_batched_tokens: tokens of a step, with parts of prompts.
-    num_blocks: blocks of the cache; kv_cache_memory_bytes: its bytes. Without either as many as all sequences may need, and
-        a quarter of the device's memory at most.
+    num_blocks: blocks of the cache; kv_cache_memory_bytes: its bytes, with those of a draft model's. Without either as many
+        as all sequences may need, and a quarter of the device's memory at most.
     enable_prefix_caching: whether beginnings of prompts that were computed are used again.
-    speculative_config: {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}.
+    speculative_config: {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}, or
+        {"method": "draft_model", "model": FOLDER, "num_speculative_tokens": 4} for guesses of a smaller built model (or an
+        Engine) of the same vocabulary. Texts are those without guesses.
     seed: of requests that have none.
     threads: of the engine; one for each core without it.
     max_encoder_seqs: sounds whose keys and values an encoder may have ready, where the engine reads such: see Whisper.
@@ -87,22 +91,11 @@ class LLM:
         for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
             if given is not None and given < 1:
                 raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
-        _, block_size, block_bytes = _native.generator_cache(self.engine._engine)
-        per_sequence = -(-longest // block_size)
-        fewest = min(per_sequence, 2)
-        if num_blocks is not None and 0 < num_blocks < fewest:
-            raise InvalidArgumentError(f"num_blocks is {num_blocks}: no text would have room behind its prompt")
-        if kv_cache_memory_bytes is not None and num_blocks is None and kv_cache_memory_bytes < fewest * block_bytes:
-            raise InvalidArgumentError(
-                f"kv_cache_memory_bytes is {kv_cache_memory_bytes}: no text would have room behind its prompt, for which "
-                f"{fewest * block_bytes} bytes are needed"
-            )
-        if num_blocks is None:
-            budget = kv_cache_memory_bytes or _memory_of(self.engine.device) // 4
-            # A request is let in where a block more is left for each that runs.
-            num_blocks = max(min((per_sequence + 1) * max_num_seqs, budget // block_bytes), 1)
-            if kv_cache_memory_bytes is None:
-                num_blocks = max(num_blocks, per_sequence + 1)
+        speculation = speculation_of(speculative_config, self._folder, device)
+        self.draft_engine = speculation.draft
+        num_blocks, draft_num_blocks = blocks_of_caches(
+            self.engine, speculation.draft, longest, max_num_seqs, num_blocks, kv_cache_memory_bytes
+        )
         configuration = {
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
@@ -112,9 +105,13 @@ class LLM:
             "eos_token_ids": list(self.description.get("eos_ids") or ()),
             "seed": seed,
             "num_cross_blocks": self._cross_blocks(max_encoder_seqs),
-            **_speculation(speculative_config),
+            "draft_num_blocks": draft_num_blocks,
+            **speculation.settings,
         }
-        self._generator = _native.create_generator(self.engine._engine, json.dumps(configuration), threads or 0)
+        drafter = None if self.draft_engine is None else self.draft_engine._engine
+        self._generator = _native.create_generator(
+            self.engine._engine, drafter, json.dumps(configuration), threads or 0
+        )
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
@@ -301,8 +298,9 @@ class LLM:
         return self._tokenizer
 
     def statistics(self) -> dict[str, int]:
-        """Counts since the start: steps, tokens that were computed, generated, guessed and accepted, preemptions, and blocks
-        of the cache; requests that run and wait."""
+        """Counts since the start: steps, tokens that were computed, generated, guessed (drafted) and accepted, how often a
+        sequence was guessed (drafts), preemptions, passes of a draft model, and blocks of the caches; requests that run and
+        wait."""
         return _native.generator_statistics(self._generator)
 
     def _add_all(
@@ -584,27 +582,3 @@ def _checked(result: _Result) -> RequestOutput:
 
 def _result_of(request: Request) -> RequestOutput:
     return _checked(request.failed or request.output())
-
-
-def _speculation(config: dict[str, Any] | None) -> dict[str, int]:
-    if config is None:
-        return {}
-    known = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"}
-    if unknown := set(config) - known:
-        raise InvalidArgumentError(f"speculative_config has no {sorted(unknown)[0]}; it has {', '.join(sorted(known))}")
-    if config.get("method", "ngram") != "ngram":
-        raise InvalidArgumentError(f"speculative_config: the method {config['method']!r} is none; ngram is one")
-    most = config.get("prompt_lookup_max", 4)
-    return {
-        "num_speculative_tokens": config.get("num_speculative_tokens", 4),
-        "prompt_lookup_max": most,
-        "prompt_lookup_min": config.get("prompt_lookup_min", min(2, most)),
-    }
-
-
-def _memory_of(device: str) -> int:
-    """Bytes."""
-    for each in devices():
-        if each.get("device", each.get("name")) == device and each.get("memory_bytes"):
-            return int(each["memory_bytes"])
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -212,6 +212,19 @@ def test_a_mask_guides_the_text(llm):
     assert llm.statistics()["running"] == 0
 
 
+def test_masks_of_some_tokens_alone_hold_where_the_text_is_guessed(engine):
+    """A text that repeats itself, so that guesses come true where there is no mask."""
+    mask = np.zeros((VOCABULARY + 31) // 32, np.uint32)
+    mask[0] = 1 << 9
+    every_third = greedy(24, token_mask=lambda tokens: mask if len(tokens) % 3 == 2 else None)
+    bias = {5: 100.0}  # what comes where nothing is excluded
+    every_third.logit_bias = bias
+    guesses = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1}
+    model = LLM(engine, max_model_len=56, speculative_config=guesses)
+    [output] = model.generate([[5, 5, 9] * 3], every_third)
+    assert output.outputs[0].token_ids == [5, 5, 9] * 8
+
+
 def test_streams_grow(llm):
     seen = {}
     for output in llm.stream([[1, 2, 3], [4, 5]], [greedy(6), greedy(9)]):

@@ -8,10 +8,12 @@ import json
 import threading
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 from camshaft._errors import Error, InvalidArgumentError
 from camshaft.llm._llm import LLM
+from camshaft.llm._speculative import config_of_flags
 from camshaft.llm.openai._body import read_body
 from camshaft.llm.openai._call import Call, check_sample
 from camshaft.llm.openai._chat import ChatCompletions
@@ -41,7 +43,7 @@ class TritonPythonModel:
         import triton_python_backend_utils as pb_utils
 
         self._worker, self._utils = camshaft_worker.current, pb_utils
-        parameters = _parameters(json.loads(args["model_config"]))
+        parameters = _parameters(json.loads(args["model_config"]), Path(self._worker.version_folder))
         self._most_queued = parameters.pop("max_queued", 1024)
         llm = LLM(self._worker.version_folder, **parameters)
         longest = parameters.get("max_model_len") or llm.description["max_length"]
@@ -207,8 +209,8 @@ def _overloaded() -> RequestError:
     return RequestError("The server is overloaded: try again later", status=503, code="overloaded")
 
 
-def _parameters(config: dict[str, Any]) -> dict[str, Any]:
-    """Of LLM, from `parameters` of the configuration."""
+def _parameters(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Of LLM, from `parameters` of the configuration; folder: of the version, from which paths go on."""
     given = {name: value.get("string_value", "") for name, value in config.get("parameters", {}).items()}
     made: dict[str, Any] = {}
     try:
@@ -219,11 +221,11 @@ def _parameters(config: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"max_queued is {made['max_queued']}: every call would be refused; give 1 or more")
         if "enable_prefix_caching" in given:
             made["enable_prefix_caching"] = {"true": True, "false": False}[given.pop("enable_prefix_caching")]
-        if "num_speculative_tokens" in given:
-            guesses = int(given.pop("num_speculative_tokens"))
-            made["speculative_config"] = {"num_speculative_tokens": guesses} if guesses > 0 else None
+        guesses = int(given.pop("num_speculative_tokens")) if "num_speculative_tokens" in given else None
     except (KeyError, ValueError) as error:
         raise InvalidArgumentError(f"parameters of the configuration: {error}") from None
+    draft = given.pop("speculative_model", None)
+    made["speculative_config"] = config_of_flags(draft and str(folder / draft), guesses)
     if "device" in given:
         made["device"] = given.pop("device")
     given.pop("EXECUTION_ENV_PATH", None)
