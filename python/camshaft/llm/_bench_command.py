@@ -103,6 +103,7 @@ def _measured(
         enable_prefix_caching=False,
         threads=threads or None,
     )
+    llm._check_task("generate")
     random = numpy.random.default_rng(options.seed)
     count = max(options.num_prompts, seqs)
     prompts = random.integers(0, description["vocabulary"], (count, options.input_len)).tolist()

@@ -15,9 +15,18 @@ from camshaft._keywords import with_keywords_of
 from camshaft._network import Network
 from camshaft._options import BuildOptions
 from camshaft.llm._decoder import Decoder
-from camshaft.llm._folder import ENGINE, copy_tokenizer, description_of, made_folder, read_generation, write_description
-from camshaft.llm._network import SCALED_CACHES, network_of
+from camshaft.llm._folder import (
+    ENGINE,
+    copy_tokenizer,
+    description_of,
+    embedding_description,
+    made_folder,
+    read_generation,
+    write_description,
+)
+from camshaft.llm._network import SCALED_CACHES, Import, Task, network_of
 from camshaft.llm._optional import needed
+from camshaft.llm._sentence_transformers import PoolingType, check_pooling_type
 
 if TYPE_CHECKING:
     import numpy
@@ -42,10 +51,17 @@ def network(
     cache: str = "f16",
     block_size: int = 16,
     max_length: int | None = None,
+    task: Task = "generate",
 ) -> Network:
-    """The decoder of a Hugging Face folder as a network; arguments are build()'s, docs/llm.md has its inputs."""
+    """The model of a Hugging Face folder as a network; arguments are build()'s, docs/llm.md has its inputs."""
     return network_of(
-        folder, weights=weights, activations=activations, cache=cache, block_size=block_size, max_length=max_length
+        folder,
+        weights=weights,
+        activations=activations,
+        cache=cache,
+        block_size=block_size,
+        max_length=max_length,
+        task=task,
     ).net
 
 
@@ -59,6 +75,9 @@ def build(
     cache: str = "f16",
     block_size: int = 16,
     max_length: int | None = None,
+    task: Task = "generate",
+    pooling_type: PoolingType | None = None,
+    normalize: bool | None = None,
     progress: Progress | None = None,
     **options: Unpack[BuildOptions],
 ) -> Engine:
@@ -73,6 +92,10 @@ def build(
         with a scale in f32.
     block_size: tokens in a block of the cache.
     max_length: the longest sequence, in tokens; that of config.json where it is None.
+    task: "generate", or "embed" for a model that gives embeddings of prompts, as encoders (BERT) do alone.
+    pooling_type: whose hidden state an embedding is: the "last" token's, that of the first ("cls"), or the "mean" of all.
+        Without it what the folder's modules.json (sentence-transformers) says, else "last" of decoders, "mean" of encoders.
+    normalize: whether an embedding's length is 1. Without it what modules.json says, else true.
     options: of camshaft.build.
 
     Raises what camshaft.build does: InvalidModelError and UnsupportedError name the field or the tensor."""
@@ -80,19 +103,29 @@ def build(
     chosen: dict[str, Any] = {**options}
     if source.resolve() == target.resolve():
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
-    if weights in ("f16", "bf16", "int8", "int4") and str(chosen.get("device", "cpu")).startswith("cuda"):
+    is_on_gpu = str(chosen.get("device", "cpu")).startswith("cuda")
+    if weights in ("f16", "bf16", "int8", "int4") and is_on_gpu:
         chosen.setdefault("bf16" if weights == "bf16" else "fp16", True)
+    narrow = [name for name in ("fp16", "bf16") if is_on_gpu and chosen.get(name) is True]
     made_of = network_of(
-        source, weights=weights, activations=activations, cache=cache, block_size=block_size, max_length=max_length
+        source,
+        weights=weights,
+        activations=activations,
+        cache=cache,
+        block_size=block_size,
+        max_length=max_length,
+        task=task,
+        heads_type={"fp16": "f16", "bf16": "bf16"}[narrow[0]] if narrow else "f32",
     )
     net, decoder = made_of.net, made_of.decoder
     generation = read_generation(made_of.folder)
     description = description_of(decoder, made_of.config, generation, made_of.weights, cache, block_size)
+    description |= _pooling_of(made_of, task, pooling_type, normalize)
     with made_folder(target) as made:
         inputs, profiles = [sample_step(decoder, cache, block_size)], None
-        if str(chosen.get("device", "cpu")).startswith("cuda"):
+        if is_on_gpu:
             # What is fast for one token reads weights again and again for many: kernels differ, and each is verified.
-            profiles = [_profile(*sizes) for sizes in _TUNED_FOR]
+            profiles = [_profile(*sizes, causal=decoder.family.causal) for sizes in _TUNED_FOR]
             inputs += [sample_step(decoder, cache, block_size, new=new) for new in _FURTHER_STEPS]
         engine = build_of_models.build(
             net, made / ENGINE, profiles=profiles, inputs=inputs, progress=progress, **chosen
@@ -105,24 +138,45 @@ def build(
     return engine
 
 
-def _profile(tokens: int, sequences: int) -> Profile:
+def _pooling_of(made_of: Import, task: Task, pooling_type: str | None, normalize: bool | None) -> dict[str, Any]:
+    """What llm.json says of embeddings."""
+    if task != "embed":
+        for name, given in (("pooling_type", pooling_type), ("normalize", normalize)):
+            if given is not None:
+                raise InvalidArgumentError(f"{name} is for task='embed' (--task embed) alone")
+        return {}
+    if normalize is not None and not isinstance(normalize, bool):
+        raise InvalidArgumentError(f"normalize is {normalize!r}; true and false are possible")
+    known = made_of.modules
+    usual = "last" if made_of.decoder.family.causal else "mean"
+    chosen = check_pooling_type(known.pooling_type or usual if pooling_type is None else pooling_type)
+    normalizes = normalize if normalize is not None else known.normalize is not False
+    return embedding_description(made_of.decoder, chosen, normalizes)
+
+
+def _profile(tokens: int, sequences: int, *, causal: bool) -> Profile:
     def sizes(usual: int, least: int = 1) -> tuple[tuple[int], tuple[int], tuple[int]]:
         return (least,), (usual,), (_MOST_TOKENS,)
 
-    return {"input_ids": sizes(tokens), "past_seqlens": sizes(sequences), "logits_indices": sizes(sequences, 0)}
+    made = {"input_ids": sizes(tokens), "logits_indices": sizes(sequences, 0)}
+    if causal:
+        return {**made, "past_seqlens": sizes(sequences)}
+    boundaries = ((2,), (sequences + 1,), (_MOST_TOKENS + 1,))
+    return {**made, "cumulative_sequence_length": boundaries}
 
 
 def sample_step(
     decoder: Decoder, cache: str, block_size: int, seed: int = 1, new: Sequence[int] = (5, 1, 1)
 ) -> dict[str, Any]:
     """Inputs to verify on: so many `new` tokens of each sequence, of which the first one begins and the others have a past
-    (where there is but one, it has), and a token of padding."""
+    (where there is but one, it has), and a token of padding. Of an encoder all begin."""
     import numpy
 
     random = numpy.random.default_rng(seed)
     longest, count = decoder.max_length, len(new)
     tokens = numpy.minimum(numpy.asarray(new), longest)
-    pasts = [0, block_size + 2, 3] if count > 1 else [block_size + 2]
+    causal = decoder.family.causal
+    pasts = ([0, block_size + 2, 3] if count > 1 else [block_size + 2]) if causal else [0] * count
     past = numpy.minimum([pasts[i] if i < len(pasts) else 5 * i for i in range(count)], longest - tokens)
     starts = numpy.concatenate([[0], numpy.cumsum(tokens)])
     width = int(-(-(tokens + past).max() // block_size))
@@ -132,10 +186,12 @@ def sample_step(
         "input_ids": random.integers(0, decoder.vocabulary, len(positions)).astype(numpy.int32),
         "positions": positions.astype(numpy.int32),
         "cumulative_sequence_length": starts.astype(numpy.int32),
-        "past_seqlens": past.astype(numpy.int32),
-        "block_table": (random.permutation(blocks - 1) + 1).reshape(count, width).astype(numpy.int32),
         "logits_indices": (starts[1:] - 1).astype(numpy.int32),
     }
+    if not causal:
+        return step
+    step["past_seqlens"] = past.astype(numpy.int32)
+    step["block_table"] = (random.permutation(blocks - 1) + 1).reshape(count, width).astype(numpy.int32)
     shape = (blocks, block_size, decoder.kv_heads, decoder.head_size)
     for layer in range(len(decoder.layers)):
         for kind in ("key", "value"):

@@ -1,4 +1,4 @@
-"""Text by a built language model, for many requests at once."""
+"""Text or embeddings by a built language model, for many requests at once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
-from camshaft._engine import Engine, devices
+from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._cache_blocks import cache_blocks
 from camshaft.llm._chat_template import ChatTemplate
-from camshaft.llm._folder import ENGINE, check_description, read_description
+from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
 from camshaft.llm._guide import Guides, MaskFiller, advance
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
+from camshaft.llm._pooling import (
+    EmbeddingRequest,
+    EmbeddingRequestOutput,
+    PoolingParams,
+    pooling_configuration,
+)
 from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, tokens_of
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
 _T = TypeVar("_T")
+_AnyRequest = Union[Request, EmbeddingRequest]
 _LONGEST_STEP = 60.0  # seconds that the end of a process waits for one
 
 
@@ -39,6 +47,8 @@ class LLM:
     llm = LLM("llama")
     for output in llm.generate(["Once upon a time", "The answer is"], SamplingParams(max_tokens=64)):
         print(output.outputs[0].text)
+
+    A model that was built with task="embed" has embed(), others generate() and what is like it.
 
     model: the folder, or an engine, of which `description` is what its llm.json would say.
     max_model_len: tokens of the longest sequence; the model's without it.
@@ -85,22 +95,11 @@ class LLM:
         for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
             if given is not None and given < 1:
                 raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
-        _, block_size, block_bytes = _native.generator_cache(self.engine._engine)
-        per_sequence = -(-longest // block_size)
-        fewest = min(per_sequence, 2)
-        if num_blocks is not None and 0 < num_blocks < fewest:
-            raise InvalidArgumentError(f"num_blocks is {num_blocks}: no text would have room behind its prompt")
-        if kv_cache_memory_bytes is not None and num_blocks is None and kv_cache_memory_bytes < fewest * block_bytes:
-            raise InvalidArgumentError(
-                f"kv_cache_memory_bytes is {kv_cache_memory_bytes}: no text would have room behind its prompt, for which "
-                f"{fewest * block_bytes} bytes are needed"
-            )
-        if num_blocks is None:
-            budget = kv_cache_memory_bytes or _memory_of(self.engine.device) // 4
-            # A request is let in where a block more is left for each that runs.
-            num_blocks = max(min((per_sequence + 1) * max_num_seqs, budget // block_bytes), 1)
-            if kv_cache_memory_bytes is None:
-                num_blocks = max(num_blocks, per_sequence + 1)
+        self._hidden_size = hidden_size_of(self.engine)
+        self.task = "embed" if self._hidden_size else "generate"
+        num_blocks = cache_blocks(
+            self.engine, longest, max_num_seqs, num_blocks, kv_cache_memory_bytes, spare=int(self.task == "generate")
+        )
         configuration = {
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
@@ -111,13 +110,17 @@ class LLM:
             "seed": seed,
             **_speculation(speculative_config),
         }
+        if self.task == "embed":
+            if speculative_config is not None:
+                raise InvalidArgumentError("speculative_config: the model gives embeddings, of which nothing is guessed")
+            configuration |= pooling_configuration(self.engine, self.description, longest, max_num_batched_tokens)
         self._generator = _native.create_generator(self.engine._engine, json.dumps(configuration), threads or 0)
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
         self._filler = MaskFiller()
         self._making = threading.Lock()  # of what is made when it is needed
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, _AnyRequest] = {}
         self._numbers = itertools.count()
         # Of what is above, and of steps. Signals leave neither `with` of a lock nor SimpleQueue half done; they do so with
         # what threading has in Python, as Event and Condition.
@@ -145,6 +148,26 @@ class LLM:
         the output's `error`."""
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         requests = self._add_all(prompts, sampling_params, priority, results.put, streams=False)
+        try:
+            self._start_thread()
+            for _ in requests:
+                results.get()
+        finally:
+            self._abort(requests)
+        return [_result_of(request) for request in requests]
+
+    def embed(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+    ) -> list[EmbeddingRequestOutput]:
+        """The embeddings of prompts, in their order; of a model that was built with task="embed". A prompt is a text, whose
+        special tokens are added as its tokenizer has them, or a list of tokens' numbers; pooling_params one for all, or one
+        for each.
+
+        Raises InvalidArgumentError for what could never run, and Error for an embedding that is not finite."""
+        results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
+        requests = self._add_all(prompts, pooling_params or PoolingParams(), None, results.put, streams=False)
         try:
             self._start_thread()
             for _ in requests:
@@ -213,6 +236,7 @@ class LLM:
         **options: Any,
     ) -> str:
         """options: of ChatTemplate.render()."""
+        self._check_task("generate")
         if self.tokenizer is None or self._folder is None:
             raise InvalidArgumentError("a conversation needs the model's tokenizer.json and chat template")
         with self._making:
@@ -287,7 +311,11 @@ class LLM:
         """Of the package `tokenizers`; None where the folder has no tokenizer.json."""
         if self._tokenizer is None and self._folder is not None and (self._folder / "tokenizer.json").exists():
             tokenizers = needed("tokenizers", f"{self._folder}: text needs a tokenizer")
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+            made = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+            # What the file says of these is of batches of old: prompts are as long as they are, and held to max_model_len.
+            made.no_padding()
+            made.no_truncation()
+            self._tokenizer = made
         return self._tokenizer
 
     def statistics(self) -> dict[str, int]:
@@ -297,7 +325,7 @@ class LLM:
 
     def _add_all(
         self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool
-    ) -> list[Request]:
+    ) -> list[Any]:
         self._check_thread()
         listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
@@ -309,7 +337,7 @@ class LLM:
             self._prepared(prompt, one, urgency, changed, streams)
             for prompt, one, urgency in zip(listed, chosen, priorities)
         ]
-        requests: list[Request] = []
+        requests: list[_AnyRequest] = []
 
         def add_all() -> None:  # between two steps, so that all begin together
             for add in ready:
@@ -335,29 +363,21 @@ class LLM:
     def _prepared(
         self,
         prompt: Prompt,
-        params: SamplingParams,
+        params: SamplingParams | PoolingParams,
         priority: int,
         changed: Any,
         streams: bool,
         name: str | None = None,
-    ) -> Callable[[], Request]:
+    ) -> Callable[[], Any]:
         """What adds the request, to be called between steps."""
+        if isinstance(params, PoolingParams):
+            return self._prepared_embedding(prompt, params, priority, changed, name)
         if not isinstance(params, SamplingParams):
             raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {params!r}")
+        self._check_task("generate")
         guided = params.structured_outputs
-        shown: str | None = None
-        if isinstance(prompt, Mapping):
-            shown, prompt = parts_of(prompt)
-        tokenizer = self.tokenizer if isinstance(prompt, str) or params.detokenize or guided else None
-        text: str | None
-        if isinstance(prompt, str):
-            if tokenizer is None:
-                raise InvalidArgumentError(
-                    "the model has no tokenizer.json: give the prompt as a list of tokens' numbers"
-                )
-            text, tokens = prompt, tokenizer.encode(prompt).ids
-        else:
-            text, tokens = shown, tokens_of(prompt)
+        text, tokens = self._text_and_tokens(prompt)
+        tokenizer = self.tokenizer if text is not None or params.detokenize or guided else None
         decode = None
         if tokenizer is not None:
 
@@ -388,6 +408,43 @@ class LLM:
 
         return add
 
+    def _text_and_tokens(self, prompt: Prompt) -> tuple[str | None, list[int]]:
+        shown: str | None = None
+        if isinstance(prompt, Mapping):
+            shown, prompt = parts_of(prompt)
+        if not isinstance(prompt, str):
+            return shown, tokens_of(prompt)
+        if self.tokenizer is None:
+            raise InvalidArgumentError("the model has no tokenizer.json: give the prompt as a list of tokens' numbers")
+        return prompt, self.tokenizer.encode(prompt).ids
+
+    def _prepared_embedding(
+        self, prompt: Prompt, params: PoolingParams, priority: int, changed: Any, name: str | None
+    ) -> Callable[[], EmbeddingRequest]:
+        self._check_task("embed")
+        params.check_fits(self._hidden_size)
+        _, tokens = self._text_and_tokens(prompt)
+
+        def add() -> EmbeddingRequest:
+            number = _native.generator_add(self._generator, tokens, "{}", priority, 0)
+            normalizes = bool(self.description.get("normalize"))
+            request = EmbeddingRequest(name or str(next(self._numbers)), tokens, params, normalizes, changed)
+            request.number = number
+            self._requests[number] = request
+            self._wakes.put(None)
+            return request
+
+        return add
+
+    def _check_task(self, task: str) -> None:
+        if task == self.task:
+            return
+        if task == "embed":
+            raise InvalidArgumentError("the model generates text: embeddings are of one that was built with task='embed'")
+        raise InvalidArgumentError(
+            "the model gives embeddings, by embed(): text is of one that was built with task='generate'"
+        )
+
     def _guides_of(self, tokenizer: Any) -> Guides:
         if tokenizer is None:
             raise InvalidArgumentError("structured_outputs are of text, and the model has no tokenizer.json")
@@ -412,7 +469,7 @@ class LLM:
         if self._waiting:
             time.sleep(1e-4)
         with self._lock:
-            told: dict[int, Request] = {}
+            told: dict[int, _AnyRequest] = {}
             for event in self._run_guided():
                 request = self._requests.get(event[0])
                 if request is None:  # whose caller was interrupted before it was known here
@@ -424,7 +481,7 @@ class LLM:
                         self._take_guided(request, event)
                     elif request.take(event):
                         _native.generator_abort(self._generator, request.number, event[1])
-                    elif event[6] is None and request.params.token_mask is not None:
+                    elif isinstance(request, Request) and event[6] is None and request.params.token_mask is not None:
                         mask = _mask_of(request.params, list(request.outputs[event[1]].token_ids))
                         _native.generator_set_allowed_tokens(self._generator, request.number, event[1], mask)
                 except BaseException as error:  # of the tokenizer or the caller's mask: its request's alone
@@ -465,7 +522,7 @@ class LLM:
         return events
 
     def _take_guided(self, request: Request, event: Any) -> None:
-        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error = event
+        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error, embedding = event
         matcher = request.matchers[sample]
         if request.outputs[sample].finished():
             return
@@ -478,16 +535,15 @@ class LLM:
         if finish is None:
             kept, error = advance(matcher, tokens)
         width = len(logprobs) // max(len(tokens), 1)
-        is_ended = request.take(
-            (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs, finish, stop_token, error)
-        )
+        known = (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs)
+        is_ended = request.take((*known, finish, stop_token, error, embedding))
         if finish is None and not is_ended and (error or matcher.is_stopped()):
             request.finish(sample, "error" if error else "stop", error)
             is_ended = True
         if is_ended:
             _native.generator_abort(self._generator, number, sample)
 
-    def _abort(self, requests: Sequence[Request]) -> None:
+    def _abort(self, requests: Sequence[_AnyRequest]) -> None:
         def end() -> None:
             for request in requests:
                 if self._requests.pop(request.number, None) is not None:
@@ -562,16 +618,16 @@ def _mask_of(params: SamplingParams, tokens: list[int]) -> bytes:
     return data
 
 
-_Result = Union[RequestOutput, BaseException]
+_Result = Union[Any, BaseException]
 
 
-def _checked(result: _Result) -> RequestOutput:
+def _checked(result: _Result) -> Any:
     if isinstance(result, BaseException):
         raise result
     return result
 
 
-def _result_of(request: Request) -> RequestOutput:
+def _result_of(request: _AnyRequest) -> Any:
     return _checked(request.failed or request.output())
 
 
@@ -590,10 +646,3 @@ def _speculation(config: dict[str, Any] | None) -> dict[str, int]:
         "prompt_lookup_min": config.get("prompt_lookup_min", min(2, most)),
     }
 
-
-def _memory_of(device: str) -> int:
-    """Bytes."""
-    for each in devices():
-        if each.get("device", each.get("name")) == device and each.get("memory_bytes"):
-            return int(each["memory_bytes"])
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
