@@ -19,7 +19,10 @@ StepShapes::StepShapes(const SchedulerConfig& config, int32_t most, bool reads_a
   if (most < 8)
     throw Error(ErrorCode::invalid_argument, "max_step_shapes is " + std::to_string(most) +
                                                  ", it must be 8 or more, or 0 for steps without padding");
-  if (!config.generates) return add_prompts(most, reads_all);
+  if (!config.generates) {
+    add_prompts(most);
+    return;
+  }
   const int32_t kinds = drafts > 1 ? 2 : 1;
   int32_t factor = 2;
   const auto decoding_shapes = [&] {
@@ -51,12 +54,12 @@ StepShapes::StepShapes(const SchedulerConfig& config, int32_t most, bool reads_a
 }
 
 // All sequences, as empty ones cost nothing.
-void StepShapes::add_prompts(int32_t most, bool reads_all) {
+void StepShapes::add_prompts(int32_t most) {
   const double ratio = std::max(std::pow(largest_.tokens / 16.0, 1.0 / (most - 1)), 1.2);
   double size = largest_.tokens;
   for (int32_t i = 0; i < most && size >= 1; ++i, size /= ratio) {
     const int32_t rounded = std::min(largest_.tokens, (static_cast<int32_t>(size) + 15) / 16 * 16);
-    shapes_.push_back({rounded, largest_.sequences, reads_all ? rounded : largest_.rows});
+    shapes_.push_back({rounded, largest_.sequences, std::min(rounded, largest_.rows)});
   }
   std::ranges::reverse(shapes_);
   shapes_.erase(std::unique(shapes_.begin(), shapes_.end()), shapes_.end());

@@ -29,7 +29,7 @@ class StepShapes {
   StepShape largest() const { return largest_; }
 
  private:
-  void add_prompts(int32_t most, bool reads_all);
+  void add_prompts(int32_t most);
 
   std::vector<StepShape> shapes_;
   StepShape largest_;
