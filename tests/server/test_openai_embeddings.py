@@ -139,7 +139,14 @@ def test_malformed_bodies(server):
     seed = int(os.environ.get("CAMSHAFT_TEST_SEED", 0)) or random.randrange(1 << 32)
     print(f"CAMSHAFT_TEST_SEED={seed}")
     dice = random.Random(seed)
-    call = {"model": "tiny", "input": ["a", "b c"], "encoding_format": "float", "dimensions": 4, "user": "x", "priority": 1}
+    call = {
+        "model": "tiny",
+        "input": ["a", "b c"],
+        "encoding_format": "float",
+        "dimensions": 4,
+        "user": "x",
+        "priority": 1,
+    }
     odd = (None, True, -1, 1e300, 1 << 70, "", "é\u0000", [], {}, [[]], {"": {}}, [None], "x" * 1000, [["a"]], [{}])
     for _ in range(100):
         if dice.random() < 0.5:  # text that is broken
@@ -160,7 +167,9 @@ def test_each_model_has_its_own_routes(server, client, repository, tmp_path):
         lambda: client.completions.create(model="tiny", prompt="x"),
         lambda: client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "x"}]),
     ):
-        with pytest.raises(openai.BadRequestError, match="gives embeddings, and no text: ask for them at /v1/embeddings"):
+        with pytest.raises(
+            openai.BadRequestError, match="gives embeddings, and no text: ask for them at /v1/embeddings"
+        ):
             attempt()
     # By Triton's protocol, too: the same body as a tensor.
     status, answer = ask(server, {"request": json.dumps({"input": "x"})}, "/v2/models/tiny/generate")

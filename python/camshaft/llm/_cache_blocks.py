@@ -10,7 +10,13 @@ from camshaft._errors import InvalidArgumentError
 
 
 def cache_blocks(
-    engine: Engine, longest: int, max_num_seqs: int, num_blocks: int | None, kv_cache_memory_bytes: int | None, *, spare: int
+    engine: Engine,
+    longest: int,
+    max_num_seqs: int,
+    num_blocks: int | None,
+    kv_cache_memory_bytes: int | None,
+    *,
+    spare: int,
 ) -> int:
     """So many as are asked for, or as all sequences of `longest` tokens may need, with a quarter of the memory as the most.
     spare: tokens that must have room behind a prompt."""

@@ -90,7 +90,9 @@ def decoder_of(config: Fields, max_length: int | None = None, task: str = "gener
     head_size = _head_size(config, family, width, heads)
     kv_heads = _kv_heads(config, heads)
     within = family.position_offset if family.offset_is_within else 0
-    trained = config.integer("max_position_embeddings", "n_positions", default=2048, low=1 + within, high=1 << 30) - within
+    trained = (
+        config.integer("max_position_embeddings", "n_positions", default=2048, low=1 + within, high=1 << 30) - within
+    )
     layers, longest = _layers(config, family, head_size, trained, max_length)
     activation = config.text("hidden_activation", default=None) if config.has("hidden_activation") else None
     if activation is None and family.activation is not None:
@@ -115,7 +117,12 @@ def decoder_of(config: Fields, max_length: int | None = None, task: str = "gener
         learned_positions=trained if "positions" in family.names else 0,
         activation=activation,
         epsilon=config.number(
-            "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", default=family.epsilon, high=1.0
+            "rms_norm_eps",
+            "layer_norm_eps",
+            "layer_norm_epsilon",
+            "layernorm_epsilon",
+            default=family.epsilon,
+            high=1.0,
         ),
         softcap=_optional_number(config, "attn_logit_softcapping"),
         logits_softcap=_optional_number(config, "final_logit_softcapping"),

@@ -184,13 +184,13 @@ def check_description(description: dict[str, Any], engine: Engine, where: Path) 
 
 
 def _check_pooling(description: dict[str, Any], where: Path) -> None:
-    for name, is_right, wanted in (
-        ("vocabulary", lambda value: type(value) is int and value >= 1, "a number of tokens"),
-        ("pooling_type", lambda value: value in POOLING_TYPES, f"one of {', '.join(POOLING_TYPES)}"),
-        ("normalize", lambda value: type(value) is bool, "true or false"),
-    ):
-        if not is_right(description.get(name)):
-            raise CorruptEngineError(f"{where}: '{name}' is {description.get(name)!r}, not {wanted}")
+    vocabulary, pooling_type, normalize = (description.get(n) for n in ("vocabulary", "pooling_type", "normalize"))
+    if type(vocabulary) is not int or vocabulary < 1:
+        raise CorruptEngineError(f"{where}: 'vocabulary' is {vocabulary!r}, not a number of tokens")
+    if pooling_type not in POOLING_TYPES:
+        raise CorruptEngineError(f"{where}: 'pooling_type' is {pooling_type!r}, not one of {', '.join(POOLING_TYPES)}")
+    if type(normalize) is not bool:
+        raise CorruptEngineError(f"{where}: 'normalize' is {normalize!r}, not true or false")
 
 
 def copy_tokenizer(source: Path, folder: Path) -> list[str]:

@@ -112,7 +112,9 @@ class LLM:
         }
         if self.task == "embed":
             if speculative_config is not None:
-                raise InvalidArgumentError("speculative_config: the model gives embeddings, of which nothing is guessed")
+                raise InvalidArgumentError(
+                    "speculative_config: the model gives embeddings, of which nothing is guessed"
+                )
             configuration |= pooling_configuration(self.engine, self.description, longest, max_num_batched_tokens)
         self._generator = _native.create_generator(self.engine._engine, json.dumps(configuration), threads or 0)
         self._tokenizer: Any = None
@@ -120,7 +122,7 @@ class LLM:
         self._guides: Guides | None = None
         self._filler = MaskFiller()
         self._making = threading.Lock()  # of what is made when it is needed
-        self._requests: dict[int, _AnyRequest] = {}
+        self._requests: dict[int, Any] = {}  # of Request or EmbeddingRequest
         self._numbers = itertools.count()
         # Of what is above, and of steps. Signals leave neither `with` of a lock nor SimpleQueue half done; they do so with
         # what threading has in Python, as Event and Condition.
@@ -422,7 +424,7 @@ class LLM:
         self, prompt: Prompt, params: PoolingParams, priority: int, changed: Any, name: str | None
     ) -> Callable[[], EmbeddingRequest]:
         self._check_task("embed")
-        params.check_fits(self._hidden_size)
+        params.check_fits(self._hidden_size or 0)
         _, tokens = self._text_and_tokens(prompt)
 
         def add() -> EmbeddingRequest:
@@ -440,7 +442,9 @@ class LLM:
         if task == self.task:
             return
         if task == "embed":
-            raise InvalidArgumentError("the model generates text: embeddings are of one that was built with task='embed'")
+            raise InvalidArgumentError(
+                "the model generates text: embeddings are of one that was built with task='embed'"
+            )
         raise InvalidArgumentError(
             "the model gives embeddings, by embed(): text is of one that was built with task='generate'"
         )
@@ -469,7 +473,7 @@ class LLM:
         if self._waiting:
             time.sleep(1e-4)
         with self._lock:
-            told: dict[int, _AnyRequest] = {}
+            told: dict[int, Any] = {}
             for event in self._run_guided():
                 request = self._requests.get(event[0])
                 if request is None:  # whose caller was interrupted before it was known here
@@ -645,4 +649,3 @@ def _speculation(config: dict[str, Any] | None) -> dict[str, int]:
         "prompt_lookup_max": most,
         "prompt_lookup_min": config.get("prompt_lookup_min", min(2, most)),
     }
-

@@ -89,5 +89,7 @@ def _max_length(folder: Path) -> int | None:
         return None
     fields = Fields(read_json(path), str(path))
     if fields.flag("do_lower_case", default=False):
-        raise UnsupportedError(f"{path}: texts in small letters (do_lower_case) are not supported: let the tokenizer do it")
+        raise UnsupportedError(
+            f"{path}: texts in small letters (do_lower_case) are not supported: let the tokenizer do it"
+        )
     return fields.integer("max_seq_length", high=1 << 30) if fields.has("max_seq_length") else None

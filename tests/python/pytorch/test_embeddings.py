@@ -10,7 +10,14 @@ llm = pytest.importorskip("camshaft.llm", reason="the Python module was not buil
 from llm_encoders import pooled, write_modules  # noqa: E402
 from test_language_models import GPT2, GROUPED, HEADS_OF_24, OPT, USUAL, VOCABULARY, worst  # noqa: E402
 
-DISTILBERT = {"vocab_size": VOCABULARY, "dim": 64, "hidden_dim": 96, "n_layers": 3, "n_heads": 4, "max_position_embeddings": 256}
+DISTILBERT = {
+    "vocab_size": VOCABULARY,
+    "dim": 64,
+    "hidden_dim": 96,
+    "n_layers": 3,
+    "n_heads": 4,
+    "max_position_embeddings": 256,
+}
 ROBERTA = {**USUAL, "max_position_embeddings": 258, "type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0}
 # name: (class of the configuration, its fields, pooling)
 MODELS = {
@@ -80,6 +87,7 @@ def test_embeddings_are_transformers(tmp_path, name):
 def test_what_is_over_the_hidden_states_is_left_out(tmp_path, kind):
     made = getattr(transformers, kind)
     fields = {"GPT2LMHeadModel": GPT2, "DistilBertForMaskedLM": DISTILBERT, "RobertaForMaskedLM": ROBERTA}
+    fields["Qwen3ForCausalLM"] = GROUPED
     model = randomize(made(made.config_class(**fields.get(kind, USUAL))))
     model.save_pretrained(tmp_path / "hf")
     prompts = prompts_of(100)
@@ -87,9 +95,13 @@ def test_what_is_over_the_hidden_states_is_left_out(tmp_path, kind):
     check(tmp_path / "hf", tmp_path, wanted, prompts, pooling_type="mean")
 
 
-@pytest.mark.parametrize("kind, fields, pooling", [("BertConfig", USUAL, "mean"), ("Qwen3Config", HEADS_OF_24, "lasttoken")])
+@pytest.mark.parametrize(
+    "kind, fields, pooling", [("BertConfig", USUAL, "mean"), ("Qwen3Config", HEADS_OF_24, "lasttoken")]
+)
 def test_embeddings_are_those_of_sentence_transformers(tmp_path, kind, fields, pooling):
-    sentence_transformers = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    sentence_transformers = pytest.importorskip(
+        "sentence_transformers", reason="sentence-transformers is not installed"
+    )
     models = sentence_transformers.models
     from tokenizers import Tokenizer, processors
     from tokenizers.models import WordLevel
@@ -101,7 +113,9 @@ def test_embeddings_are_those_of_sentence_transformers(tmp_path, kind, fields, p
     made = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, "<unk>"))
     made.pre_tokenizer = Whitespace()
     made.post_processor = processors.TemplateProcessing("<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)])
-    transformers.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", unk_token="<unk>").save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", unk_token="<unk>").save_pretrained(
+        folder
+    )
     transformer = models.Transformer(str(folder), max_seq_length=40)
     pooler = models.Pooling(transformer.get_word_embedding_dimension(), pooling_mode=pooling)
     theirs = sentence_transformers.SentenceTransformer(modules=[transformer, pooler, models.Normalize()], device="cpu")

@@ -50,7 +50,7 @@ class Call:
     def index_of(self, prompt: int, sample: CompletionOutput) -> int:
         return prompt * self.params.n + sample.index
 
-    def reply(self, outputs: Sequence[RequestOutput]) -> dict[str, Any]:
+    def reply(self, outputs: Sequence[Any]) -> dict[str, Any]:
         choices = []
         for prompt, output in enumerate(outputs):
             for sample in output.outputs:

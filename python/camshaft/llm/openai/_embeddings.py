@@ -34,7 +34,7 @@ class Embeddings(Call):
         body.finish()
         self.params = PoolingParams(dimensions, normalize)
         try:
-            self.params.check_fits(served.llm._hidden_size)
+            self.params.check_fits(served.llm._hidden_size or 0)
         except InvalidArgumentError as error:
             raise RequestError(str(error), "dimensions") from None
         prompts = listed_prompts(given, "input")
