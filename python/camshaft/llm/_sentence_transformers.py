@@ -18,6 +18,7 @@ _MODES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
 }
+_LONGEST = 1 << 30  # tokens
 _NAMED_MODES = {"lasttoken": "last", "last": "last", "cls": "cls", "mean": "mean"}
 
 
@@ -70,7 +71,8 @@ def _pooling_type(path: Path) -> str:
     if not fields.flag("include_prompt", default=True):
         raise UnsupportedError(f"{path}: pooling without the prompt's tokens (include_prompt) is not supported")
     if fields.has("pooling_mode"):  # of later versions
-        chosen = [fields.text("pooling_mode")]
+        mode = fields.raw("pooling_mode")
+        chosen = [str(each) for each in mode] if isinstance(mode, list) else [fields.text("pooling_mode")]
         known = _NAMED_MODES
     else:
         names = [name for name in fields.values if name.startswith("pooling_mode_")]
@@ -84,12 +86,16 @@ def _pooling_type(path: Path) -> str:
 
 
 def _max_length(folder: Path) -> int | None:
+    """What texts are cut to: in files of sentence-transformers before version 6, else as the tokenizer says."""
     path = folder / "sentence_bert_config.json"
-    if not path.is_file():
-        return None
-    fields = Fields(read_json(path), str(path))
+    fields = Fields(read_json(path) if path.is_file() else {}, str(path))
     if fields.flag("do_lower_case", default=False):
         raise UnsupportedError(
             f"{path}: texts in small letters (do_lower_case) are not supported: let the tokenizer do it"
         )
-    return fields.integer("max_seq_length", high=1 << 30) if fields.has("max_seq_length") else None
+    if fields.has("max_seq_length"):
+        return fields.integer("max_seq_length", high=_LONGEST)
+    path = folder / "tokenizer_config.json"
+    fields = Fields(read_json(path) if path.is_file() else {}, str(path))
+    known = fields.raw("model_max_length", default=None)  # which may be 1e30: there is no limit
+    return int(known) if isinstance(known, (int, float)) and 1 <= known <= _LONGEST else None

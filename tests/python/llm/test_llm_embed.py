@@ -264,6 +264,14 @@ def test_modules_of_sentence_transformers(tmp_path, pooling, normalize, wanted):
     llm = LLM(tmp_path / "out")
     hidden = bert_hidden_states(BERT, bert_tensors(BERT, np.random.default_rng(0)), [5, 6, 7])
     assert worst(llm.embed([5, 6, 7])[0].outputs.embedding, pooled(hidden, wanted[0], normalize)) < 1e-5
+    # Since version 6 the mode has a name, and the length is the tokenizer's.
+    (folder / "1_Pooling/config.json").write_text(json.dumps({"embedding_dimension": 48, "pooling_mode": pooling}))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"transformer_task": "feature-extraction"}))
+    for length, longest in ((30, 30), (1 << 20, 64), (10**30, 64), (1e30, 64), (None, 64)):
+        (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": length}))
+        build(folder, tmp_path / "out", task="embed")
+        described = json.loads((tmp_path / "out/llm.json").read_text())
+        assert (described["pooling_type"], described["normalize"], described["max_length"]) == (*wanted, longest)
     build(folder, tmp_path / "other", task="embed", pooling_type="mean", normalize=True, max_length=50)
     described = json.loads((tmp_path / "other/llm.json").read_text())
     assert (described["pooling_type"], described["normalize"], described["max_length"]) == ("mean", True, 50)
@@ -298,6 +306,8 @@ def test_a_transformer_in_a_folder_of_its_own(tmp_path):
          "pooling by pooling_mode_max_tokens is not supported"),
         (lambda m, p: p.update(pooling_mode_mean_tokens="yes"), InvalidModelError, "field 'pooling_mode_mean_tokens'"),
         (lambda m, p: p.update(pooling_mode="max"), UnsupportedError, "pooling by max"),
+        (lambda m, p: p.update(pooling_mode=["mean", "cls"]), UnsupportedError, "pooling by mean and cls"),
+        (lambda m, p: p.update(pooling_mode=5), InvalidModelError, "field 'pooling_mode' is 5"),
         (lambda m, p: p.update(include_prompt=False), UnsupportedError, "include_prompt"),
     ],
 )  # fmt: skip
