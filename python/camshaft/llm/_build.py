@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # Tokens and sequences of the steps that a GPU's kernels are measured for: decoding one, decoding many, prompts.
 _TUNED_FOR = ((1, 1), (32, 32), (512, 4))
+# The same of the steps that embeddings on a CPU are of.
+_TUNED_FOR_PROMPTS = (256, 8)
 _MOST_TOKENS = 1 << 16  # of a step; there are no more sequences than these
 # New tokens of the sequences in steps that their kernels are verified on.
 _FURTHER_STEPS = ((1,), (150, *[1] * 12))
@@ -127,6 +129,8 @@ def build(
             # What is fast for one token reads weights again and again for many: kernels differ, and each is verified.
             profiles = [_profile(*sizes, causal=decoder.family.causal) for sizes in _TUNED_FOR]
             inputs += [sample_step(decoder, cache, block_size, new=new) for new in _FURTHER_STEPS]
+        elif task == "embed":
+            profiles = [_profile(*_TUNED_FOR_PROMPTS, causal=decoder.family.causal)]
         engine = build_of_models.build(
             net, made / ENGINE, profiles=profiles, inputs=inputs, progress=progress, **chosen
         )
