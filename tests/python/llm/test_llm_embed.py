@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from camshaft import CorruptEngineError, Error, InvalidArgumentError, InvalidModelError, UnsupportedError
 from camshaft.llm import LLM, PoolingParams, SamplingParams, build
-from camshaft_cli import BINARY
+from camshaft_cli import BINARY, ROOT
 from llm_encoders import BERT, bert_hidden_states, bert_tensors, pooled, write_bert, write_modules
 from llm_folders import LLAMA, llama_logits, llama_tensors, write_llama
 
@@ -390,6 +391,18 @@ def test_texts(tmp_path):
     assert llm.embed("a b c d e")[0].outputs == llm.embed([2, 4, 5, 6, 7, 8, 3])[0].outputs
     with pytest.raises(InvalidArgumentError, match="the prompt has 102 tokens"):
         llm.embed("a " * 100)
+
+
+def test_the_documentations_python_runs(tmp_path, monkeypatch, capsys):
+    (block,) = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs/llm_embeddings.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    monkeypatch.chdir(tmp_path)
+    build(write_bert(tmp_path / "hf", pooling="mean"), tmp_path / "build/bert", task="embed")
+    names = {}
+    exec(block, names)
+    assert capsys.readouterr().out == "48 [5, 9, 7]\n48 [1]\n"
+    assert names["short"].outputs.hidden_size == 8
 
 
 def command(*arguments):
