@@ -15,11 +15,26 @@ namespace {
 SchedulerConfig scheduler_config(const GeneratorConfig& config, const StepModel& model) {
   SchedulerConfig made = config.scheduler;
   made.can_copy_blocks = made.can_copy_blocks && model.can_copy_blocks();
+  made.generates = config.pooling == Pooling::none;
+  // What the cache of prefixes has is not computed, and gives no rows.
+  if (!made.generates && config.pooling != Pooling::last) made.enable_prefix_caching = false;
   return made;
 }
 
 int32_t blocks_of_longest(const SchedulerConfig& config) {
   return (config.max_model_len + config.block_size - 1) / config.block_size;
+}
+
+size_t vocabulary_of(const GeneratorConfig& config, const StepModel& model) {
+  const auto refuse = [](const char* message) { throw Error(ErrorCode::invalid_argument, message); };
+  if (config.pooling == Pooling::none) {
+    if (model.hidden_size() > 0)
+      refuse("the engine gives hidden states, of which pooling_type says what becomes an embedding: last, cls or mean");
+    return static_cast<size_t>(model.vocabulary());
+  }
+  if (model.hidden_size() == 0) refuse("the engine gives logits: it generates text, and there is nothing to pool");
+  if (config.vocab_size < 1) refuse("vocab_size is needed for an engine that gives hidden states");
+  return static_cast<size_t>(config.vocab_size);
 }
 
 // Seeds of requests that have none: as different as the finaliser of SplitMix64 makes neighbours.
@@ -44,6 +59,11 @@ bool reads_logits(const Sequence& sequence) {
   return !params.is_greedy() || params.is_guided || params.logprobs || sequence.wants_prompt_logprobs() ||
          !sequence.allowed.empty() || !params.logit_bias.empty() || params.excludes_tokens() || params.has_penalties();
 }
+
+constexpr const char* embedding_is_not_finite =
+    "the model's embedding has a NaN or an infinity: its weights or its precision do not fit this prompt (build it "
+    "with "
+    "a wider type, or verify it)";
 
 const char* message_of(Sampler::Problem problem) {
   if (problem == Sampler::Problem::not_finite)
@@ -79,6 +99,10 @@ GeneratorConfig parse_generator_config(std::string_view json) {
   fields.read("num_cross_blocks", config.num_cross_blocks);
   fields.read("draft_num_blocks", config.draft.num_blocks);
   fields.read("draft_max_model_len", config.draft.max_model_len);
+  fields.read("enable_chunked_prefill", scheduler.enable_chunked_prefill);
+  fields.read("vocab_size", config.vocab_size);
+  fields.take("pooling_type",
+              [&](const nlohmann::json& name) { config.pooling = parse_pooling(name.get<std::string>()); });
   fields.finish();
   return config;
 }
@@ -87,17 +111,17 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
     : model_(model),
       config_(config),
       scheduler_(scheduler_config(config, model)),
-      shapes_(scheduler_.config(), config.max_step_shapes),
+      shapes_(scheduler_.config(), config.max_step_shapes, config.pooling == Pooling::mean),
       cross_(model.cross_sizes()),
       batch_(shapes_.largest(), blocks_of_longest(scheduler_.config()), cross_.table_width),
-      workers_(sampling_threads(config)),
-      vocabulary_(static_cast<size_t>(model.vocabulary())) {
+      workers_(config.pooling == Pooling::none ? sampling_threads(config) : 1),
+      vocabulary_(vocabulary_of(config, model)) {
   if (config.prompt_lookup_min < 1 || config.prompt_lookup_max < config.prompt_lookup_min)
     throw Error(ErrorCode::invalid_argument, "prompt_lookup_min is " + std::to_string(config.prompt_lookup_min) +
                                                  " and prompt_lookup_max " + std::to_string(config.prompt_lookup_max) +
                                                  ": the first must be 1 or more, the second not below it");
   for (const int32_t token : config.eos_token_ids)
-    if (token < 0 || token >= model.vocabulary())
+    if (token < 0 || static_cast<size_t>(token) >= vocabulary_)
       throw Error(ErrorCode::invalid_argument, "eos_token_ids names token " + std::to_string(token) +
                                                    ", the vocabulary has " + std::to_string(vocabulary_));
   if (draft != nullptr && draft->vocabulary() != model.vocabulary())
@@ -108,7 +132,8 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
   if (draft != nullptr)
     draft_ = std::make_unique<DraftProposer>(*draft, config.draft, scheduler_.config(), config.max_step_shapes);
   stepped_.reserve(static_cast<size_t>(shapes_.largest().sequences));
-  for (size_t worker = 0; worker < workers_.count(); ++worker) samplers_.emplace_back(model.vocabulary());
+  for (size_t worker = 0; config.pooling == Pooling::none && worker < workers_.count(); ++worker)
+    samplers_.emplace_back(model.vocabulary());
 }
 
 Generator::~Generator() = default;
@@ -147,7 +172,11 @@ RequestId Generator::add(Request request) {
                       ", the vocabulary has tokens 0 to " + std::to_string(vocabulary - 1));
   const auto length = static_cast<int32_t>(std::min<size_t>(request.prompt.size(), INT32_MAX / 2));
   const int32_t room = scheduler_.config().max_model_len - length;
-  const int32_t longest = length + std::min(room, request.params.max_tokens.value_or(room));
+  const bool generates = scheduler_.config().generates;
+  if (!generates && request.params.n != 1)
+    throw Error(ErrorCode::invalid_argument,
+                "n is " + std::to_string(request.params.n) + ": a prompt has one embedding");
+  const int32_t longest = length + (generates ? std::min(room, request.params.max_tokens.value_or(room)) : 0);
   scheduler_.check_fits(length, longest, request.params.n);
 
   const auto params = std::make_shared<const SamplingParams>(std::move(request.params));
@@ -180,6 +209,7 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
   sequence->tokens.reserve(static_cast<size_t>(longest));
   sequence->tokens.assign(request.prompt.begin(), request.prompt.end());
   sequence->blocks.reserve(static_cast<size_t>(batch_.table_width()));
+  sequence->pooled.resize(static_cast<size_t>(model_.hidden_size()));
   if (params->has_penalties()) {
     sequence->counts = std::make_unique<TokenCounts>(std::min(vocabulary_, static_cast<size_t>(longest)));
     for (const int32_t token : request.prompt) sequence->counts->add_prompt(token);
@@ -265,6 +295,7 @@ std::span<const GuidedRows> Generator::plan_step() {
   event_tokens_.clear();
   event_logprobs_.clear();
   event_prompt_logprobs_.clear();
+  event_embeddings_.clear();
   for (const Ended& ended : ended_) {
     Event& event = events_.emplace_back();
     extents_.push_back({});
@@ -314,7 +345,9 @@ std::span<const Event> Generator::finish_step() {
   is_planned_ = false;
   // What the model gave before is no other step's.
   if (!has_run_) failure_ = "the step that was planned was not run";
-  if (failure_.empty()) {
+  if (failure_.empty() && config_.pooling != Pooling::none) {
+    for (Sequence* const sequence : stepped_) pool(*sequence, outputs_.hidden_states);
+  } else if (failure_.empty()) {
     combine_masks();
     if (!stepped_.empty()) sample_all(outputs_);
     for (Sequence* const sequence : stepped_) tell(*sequence);
@@ -366,7 +399,9 @@ void Generator::build_inputs() {
       for (int32_t p = std::max(sequence->computed, sequence->prompt_logprobs_from - 1); p < last; ++p)
         batch_.add_row(p - sequence->computed);
     }
-    if (end == sequence->length())
+    const PooledTokens pooled = pooled_tokens(config_.pooling, {sequence->computed, end}, sequence->length());
+    for (int32_t p = pooled.begin; p < pooled.end; ++p) batch_.add_row(p - sequence->computed);
+    if (end == sequence->length() && config_.pooling == Pooling::none)
       for (int32_t i = known - 1; i < sequence->scheduled; ++i) batch_.add_row(i);
     sequence->rows = batch_.rows() - sequence->first_row;
   }
@@ -378,7 +413,8 @@ void Generator::build_inputs() {
 }
 
 Event& Generator::begin_event(const Sequence& sequence) {
-  extents_.push_back({event_tokens_.size(), event_logprobs_.size(), event_prompt_logprobs_.size()});
+  extents_.push_back(
+      {event_tokens_.size(), event_logprobs_.size(), event_prompt_logprobs_.size(), event_embeddings_.size()});
   Event& event = events_.emplace_back();
   event.request = sequence.request;
   event.sample = sequence.sample;
@@ -486,6 +522,26 @@ void Generator::tell(Sequence& sequence) {
   if (!sequence.drawn.empty()) finish_or_commit(sequence, event);
 }
 
+// What the step has computed of a prompt, and with its last part the embedding.
+void Generator::pool(Sequence& sequence, const float* hidden_states) {
+  const auto width = sequence.pooled.size(), row = static_cast<size_t>(sequence.first_row);
+  // Of one that was preempted all is computed again.
+  if (sequence.computed == 0) std::ranges::fill(sequence.pooled, 0.0);
+  add_rows({hidden_states + row * width, static_cast<size_t>(sequence.rows) * width}, sequence.pooled);
+  scheduler_.commit(sequence, sequence.computed + sequence.scheduled);
+  if (sequence.missing() > 0) return;
+  Event& event = begin_event(sequence);
+  const size_t at = event_embeddings_.size();
+  event_embeddings_.resize(at + width);
+  if (!finish_embedding(config_.pooling, sequence.pooled, sequence.prompt_length,
+                        std::span(event_embeddings_).subspan(at))) {
+    event_embeddings_.resize(at);
+    return fail(sequence, embedding_is_not_finite);
+  }
+  event.finish = FinishReason::stop;
+  end(sequence);
+}
+
 // All samples begin where the prompt ends, each with a token of its own from the same logits.
 void Generator::begin_samples(Sequence& parent) {
   const RequestId request = parent.request;
@@ -565,11 +621,12 @@ SamplingState Generator::state_of(const Sequence& sequence, size_t row) const {
 void Generator::finish_events() {
   for (size_t i = 0; i < events_.size(); ++i) {
     const Extent begin = extents_[i];
-    const Extent end = i + 1 < events_.size()
-                           ? extents_[i + 1]
-                           : Extent{event_tokens_.size(), event_logprobs_.size(), event_prompt_logprobs_.size()};
+    const Extent end = i + 1 < events_.size() ? extents_[i + 1]
+                                              : Extent{event_tokens_.size(), event_logprobs_.size(),
+                                                       event_prompt_logprobs_.size(), event_embeddings_.size()};
     events_[i].tokens = std::span(event_tokens_).subspan(begin.tokens, end.tokens - begin.tokens);
     events_[i].logprobs = std::span(event_logprobs_).subspan(begin.logprobs, end.logprobs - begin.logprobs);
+    events_[i].embedding = std::span(event_embeddings_).subspan(begin.embedding, end.embedding - begin.embedding);
     events_[i].prompt_logprobs =
         std::span(event_prompt_logprobs_).subspan(begin.prompt_logprobs, end.prompt_logprobs - begin.prompt_logprobs);
   }

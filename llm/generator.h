@@ -1,4 +1,4 @@
-// Text for many requests at once.
+// Text, or embeddings, for many requests at once.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "llm/draft_proposer.h"
+#include "llm/pooling.h"
 #include "llm/sampler.h"
 #include "llm/scheduler.h"
 #include "llm/step_batch.h"
@@ -22,13 +23,15 @@ namespace camshaft::llm {
 struct GeneratorConfig {
   SchedulerConfig scheduler;
   std::vector<int32_t> eos_token_ids;
-  uint64_t seed = 0;              ///< of requests that have none of their own
-  int32_t prompt_lookup_min = 2;  ///< the shortest n-gram that speculation looks for
-  int32_t prompt_lookup_max = 4;  ///< the longest
-  int32_t max_step_shapes = 16;   ///< sizes of steps that are padded to; 0: steps are not padded
-  int32_t sampling_threads = 0;   ///< 0: one for each core, 8 at most
-  int32_t num_cross_blocks = 0;   ///< of an encoder's keys and values, which the model's maker gives it room for
-  DraftConfig draft;              ///< of a draft model, which then guesses instead of n-grams
+  uint64_t seed = 0;                ///< of requests that have none of their own
+  int32_t prompt_lookup_min = 2;    ///< the shortest n-gram that speculation looks for
+  int32_t prompt_lookup_max = 4;    ///< the longest
+  int32_t max_step_shapes = 16;     ///< sizes of steps that are padded to; 0: steps are not padded
+  int32_t sampling_threads = 0;     ///< 0: one for each core, 8 at most
+  DraftConfig draft;                ///< of a draft model, which then guesses instead of n-grams
+  int32_t num_cross_blocks = 0;     ///< of an encoder's keys and values, which the model's maker gives it room for
+  Pooling pooling = Pooling::none;  ///< of a model whose rows are hidden states: requests are prompts alone
+  int32_t vocab_size = 0;           ///< of such a model, which says itself only how wide its rows are
 };
 
 /// Of JSON: an object of the names of GeneratorConfig and SchedulerConfig. Throws Error(invalid_argument).
@@ -61,6 +64,7 @@ struct Event {
   std::span<const TokenLogprob> logprobs;
   int32_t first_prompt_token = 0;                 ///< whose logprobs these are, and those behind it
   std::span<const TokenLogprob> prompt_logprobs;  ///< 1 + params.prompt_logprobs for each
+  std::span<const float> embedding;               ///< of a request that is pooled, with FinishReason::stop
   FinishReason finish = FinishReason::none;
   int32_t stop_token = -1;  ///< of stop_token_ids, that ended it
   std::string error;        ///< with FinishReason::error: what went wrong, and what to do about it
@@ -131,7 +135,7 @@ class Generator {
     int32_t sample = 0;
   };
   struct Extent {  // of an event's spans, while what they are in still grows
-    size_t tokens = 0, logprobs = 0, prompt_logprobs = 0;
+    size_t tokens = 0, logprobs = 0, prompt_logprobs = 0, embedding = 0;
   };
 
   std::unique_ptr<Sequence> make_sequence(const Request& request, std::shared_ptr<const SamplingParams> params,
@@ -149,6 +153,7 @@ class Generator {
   bool has_text(const Sequence& sequence) const;
   FinishReason reason_to_finish(const Sequence& sequence) const;
   void tell(Sequence& sequence);
+  void pool(Sequence& sequence, const float* hidden_states);
   void begin_samples(Sequence& parent);
   void finish_or_commit(Sequence& sequence, Event& event);
   void fail(Sequence& sequence, const std::string& message);
@@ -187,6 +192,7 @@ class Generator {
   std::vector<Extent> extents_;
   std::vector<int32_t> event_tokens_;
   std::vector<TokenLogprob> event_logprobs_, event_prompt_logprobs_;
+  std::vector<float> event_embeddings_;
   GeneratorStatistics statistics_;
 };
 

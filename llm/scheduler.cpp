@@ -16,9 +16,14 @@ const SchedulerConfig& checked(const SchedulerConfig& config) {
   if (config.max_num_seqs > most_seqs)
     refuse("max_num_seqs is " + std::to_string(config.max_num_seqs) + ", at most " + std::to_string(most_seqs) +
            " sequences are decoded at once");
-  if (config.max_model_len < 2)
+  if (config.max_model_len < 1 + config.generates)
     refuse("max_model_len is " + std::to_string(config.max_model_len) +
-           ", a sequence has at least a token of prompt and one of text");
+           (config.generates ? ", a sequence has at least a token of prompt and one of text"
+                             : ", a prompt has at least a token"));
+  if (!config.enable_chunked_prefill && config.max_num_batched_tokens < config.max_model_len)
+    refuse("max_num_batched_tokens, " + std::to_string(config.max_num_batched_tokens) + ", is below max_model_len, " +
+           std::to_string(config.max_model_len) +
+           ": prompts of this model are computed in one step; raise the first or lower the second");
   if (config.max_num_batched_tokens < config.max_num_seqs)
     refuse("max_num_batched_tokens, " + std::to_string(config.max_num_batched_tokens) + ", is below max_num_seqs, " +
            std::to_string(config.max_num_seqs) +
@@ -60,11 +65,12 @@ void Scheduler::check_fits(int32_t prompt_length, int32_t longest, int32_t sampl
     throw Error(ErrorCode::invalid_argument,
                 "the prompt is empty: it must have a token at least, the "
                 "model's first one");
-  if (prompt_length >= config_.max_model_len)
+  if (prompt_length + config_.generates > config_.max_model_len)
     throw Error(ErrorCode::invalid_argument, "the prompt has " + std::to_string(prompt_length) +
                                                  " tokens, max_model_len is " + std::to_string(config_.max_model_len) +
-                                                 " with at least one of text: shorten the prompt, or raise "
-                                                 "max_model_len where the model allows it");
+                                                 (config_.generates ? " with at least one of text" : "") +
+                                                 ": shorten the prompt, or raise max_model_len where the model "
+                                                 "allows it");
   if (blocks_for(longest) > pool_.size())
     throw Error(ErrorCode::invalid_argument, "a sequence of up to " + std::to_string(longest) + " tokens needs " +
                                                  std::to_string(blocks_for(longest)) +
@@ -127,6 +133,7 @@ void Scheduler::prefill(Sequence& sequence) {
 
 int32_t Scheduler::chunk(const Sequence& sequence) const {
   int32_t tokens = std::min(sequence.missing(), tokens_left_);
+  if (!config_.enable_chunked_prefill && tokens < sequence.missing()) return 0;
   const int32_t excess = prompt_rows(sequence, sequence.computed + tokens) - prompt_rows_left_;
   if (excess <= 0) return tokens;
   // Its last row is of the last token but one of the prompt: what is behind has none.

@@ -20,6 +20,8 @@ struct SchedulerConfig {
   bool enable_prefix_caching = true;
   int32_t num_speculative_tokens = 0;  ///< that are guessed for a sequence and step; 0: none
   int32_t prompt_logprob_rows = 64;    ///< of a step: the memory of their logits
+  bool enable_chunked_prefill = true;  ///< else a prompt is computed in one step
+  bool generates = true;               ///< else prompts are computed, and nothing follows
   bool can_copy_blocks = true;         ///< else samples share full blocks alone
 };
 

@@ -58,6 +58,8 @@ struct Sequence {
   std::vector<int32_t> drawn;  ///< tokens of the text; where it forks, the first one of each sample
   std::vector<TokenLogprob> drawn_logprobs, prompt_logprobs;
 
+  std::vector<double> pooled;  ///< of an embedding: the sums of the rows so far
+
   int32_t length() const { return static_cast<int32_t>(tokens.size()); }
   int32_t generated() const { return length() - prompt_length; }
   /// Tokens that are known and not computed; 1 while it decodes.

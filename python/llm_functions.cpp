@@ -90,7 +90,9 @@ PyObject* create_generator(PyObject*, PyObject* arguments) {
     Engine& engine = engine_of(capsule);
     const Engine* const drafter = draft == Py_None ? nullptr : &engine_of(draft);
     llm::GeneratorConfig config = llm::parse_generator_config(json);
-    config.scheduler.block_size = llm::EngineModel::cache_of(engine).block_size;
+    const int32_t block_size = llm::EngineModel::cache_of(engine).block_size;
+    // Without a cache a block is what a sequence takes of nothing.
+    config.scheduler.block_size = block_size > 0 ? block_size : std::max(config.scheduler.max_model_len, 1);
     if (drafter != nullptr) config.draft.block_size = llm::EngineModel::cache_of(*drafter).block_size;
     std::unique_ptr<HeldGenerator> held;
     {
@@ -175,6 +177,7 @@ struct HeldEvent {
   llm::Event event;
   std::vector<int32_t> tokens;
   std::vector<llm::TokenLogprob> logprobs, prompt_logprobs;
+  std::vector<float> embedding;
 };
 
 PyObject* list_of_logprobs(const std::vector<llm::TokenLogprob>& logprobs) {
@@ -205,9 +208,11 @@ PyObject* described_event(const HeldEvent& held) {
   const Reference logprobs(list_of_logprobs(held.logprobs)), prompt(list_of_logprobs(held.prompt_logprobs));
   if (!tokens || !logprobs || !prompt) return nullptr;
   const llm::Event& event = held.event;
-  return Py_BuildValue("KiOOiOzis", static_cast<unsigned long long>(event.request), static_cast<int>(event.sample),
+  const auto* const embedding = held.embedding.empty() ? nullptr : reinterpret_cast<const char*>(held.embedding.data());
+  return Py_BuildValue("KiOOiOzisy#", static_cast<unsigned long long>(event.request), static_cast<int>(event.sample),
                        tokens.get(), logprobs.get(), static_cast<int>(event.first_prompt_token), prompt.get(),
-                       name_of(event.finish), static_cast<int>(event.stop_token), event.error.c_str());
+                       name_of(event.finish), static_cast<int>(event.stop_token), event.error.c_str(), embedding,
+                       static_cast<Py_ssize_t>(held.embedding.size() * sizeof(float)));
 }
 
 PyObject* described_rows(const llm::GuidedRows& rows) {
@@ -253,7 +258,8 @@ PyObject* finish(PyObject*, PyObject* capsule) {
         held.push_back({event,
                         {event.tokens.begin(), event.tokens.end()},
                         {event.logprobs.begin(), event.logprobs.end()},
-                        {event.prompt_logprobs.begin(), event.prompt_logprobs.end()}});
+                        {event.prompt_logprobs.begin(), event.prompt_logprobs.end()},
+                        {event.embedding.begin(), event.embedding.end()}});
     });
     return list_of(held, described_event);
   });
@@ -302,7 +308,7 @@ PyMethodDef llm_functions[] = {
     {"generator_run", run_planned, METH_O, "generator_run(generator): the model, of the step that was planned"},
     {"generator_finish", finish, METH_O,
      "generator_finish(generator) -> [(request, sample, tokens, logprobs, first token of the prompt, its logprobs, "
-     "finish reason or None, stop token or -1, error)]"},
+     "finish reason or None, stop token or -1, error, bytes of the embedding in f32 or None)]"},
     {"generator_statistics", statistics, METH_O, "generator_statistics(generator) -> {name: number}"},
     {nullptr, nullptr, 0, nullptr}};
 

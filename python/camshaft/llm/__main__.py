@@ -16,6 +16,8 @@ from camshaft.llm._caches import CACHE_TYPES
 from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, ENGINE
 from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
+from camshaft.llm._network import TASKS
+from camshaft.llm._sentence_transformers import POOLING_TYPES
 from camshaft.llm._serve_command import add_serve, split_flags
 from camshaft.llm._transcribe_command import add_transcribe
 
@@ -50,6 +52,9 @@ def _build(options: argparse.Namespace) -> None:
         cache=options.cache,
         block_size=options.block_size,
         max_length=options.max_length,
+        task=options.task,
+        pooling_type=options.pooling_type,
+        normalize=options.normalize,
         device=options.device,
         threads=options.threads,
         progress=sys.stderr.isatty() or None,
@@ -87,6 +92,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--max-length", type=int, metavar="N", help="the longest sequence; that of config.json without it"
+    )
+    command.add_argument(
+        "--task", choices=TASKS, default="generate", help="text, or embeddings of prompts (default: generate)"
+    )
+    command.add_argument(
+        "--pooling-type",
+        choices=POOLING_TYPES,
+        help="whose hidden state an embedding is; as modules.json says, else last of decoders, mean of encoders",
+    )
+    command.add_argument(
+        "--normalize",
+        action=argparse.BooleanOptionalAction,
+        help="embeddings to a length of 1; as modules.json says, else so",
     )
     command.add_argument("--device", metavar="X", help="cpu, cuda or cuda:N (default: cpu)")
     command.add_argument("--threads", type=int, metavar="N", help="to build with; one for each core without it")

@@ -11,7 +11,7 @@ from typing import Any
 
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
-from camshaft.llm._folder import ENGINE, read_description
+from camshaft.llm._folder import ENGINE, hidden_size_of, read_description
 from camshaft.llm._llm import LLM
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
@@ -75,6 +75,8 @@ def _run(options: argparse.Namespace) -> None:
     folder = Path(options.folder)
     description = read_description(folder)
     engine = Engine(folder / ENGINE, options.device)
+    if hidden_size_of(engine) is not None:
+        raise InvalidArgumentError(f"{folder}: the model gives embeddings, and what is measured is text")
     results = []
     for threads in options.threads:
         for seqs in options.max_num_seqs:

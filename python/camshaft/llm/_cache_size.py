@@ -16,16 +16,24 @@ def blocks_of_caches(
     sequences: int,
     num_blocks: int | None,
     kv_cache_memory_bytes: int | None,
+    *,
+    spare: int,
 ) -> tuple[int, int]:
     """Of the model, and of the draft (0 without one), whose cache has room for as many tokens. kv_cache_memory_bytes: of
-    both together; without it and num_blocks a quarter of the device's memory at most."""
-    _, block_size, block_bytes = _native.generator_cache(engine._engine)
+    both together; without it and num_blocks a quarter of the device's memory at most. spare: tokens that must have room
+    behind a prompt."""
+    layers, block_size, block_bytes = _native.generator_cache(engine._engine)
+    if layers == 0:
+        for name, given in (("num_blocks", num_blocks), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
+            if given is not None:
+                raise InvalidArgumentError(f"{name} is {given}: this model keeps no keys and values, and has no cache")
+        return 2 * sequences, 0  # one for each sequence, and as many that admission leaves free
     draft_size = 1
     if draft is not None:
         _, draft_size, draft_bytes = _native.generator_cache(draft._engine)
         block_bytes += -(-draft_bytes * block_size // draft_size)
     per_sequence = -(-longest // block_size)
-    fewest = min(per_sequence, 2)
+    fewest = min(per_sequence, 1 + spare)
     if num_blocks is not None and 0 < num_blocks < fewest:
         raise InvalidArgumentError(f"num_blocks is {num_blocks}: no text would have room behind its prompt")
     if kv_cache_memory_bytes is not None and num_blocks is None and kv_cache_memory_bytes < fewest * block_bytes:

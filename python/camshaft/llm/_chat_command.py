@@ -66,6 +66,7 @@ def _run(options: argparse.Namespace) -> None:
         speculative_config=config_of_flags(options.speculative_model, options.num_speculative_tokens),
         threads=options.threads,
     )
+    llm._check_task("generate")
     given: dict[str, Any] = {name: value for name in _SAMPLING if (value := getattr(options, name)) is not None}
     params = SamplingParams(**{"temperature": 0.7, "max_tokens": None, **given}, stop=options.stop)
     if hasattr(sys.stdout, "reconfigure"):  # what a locale cannot write is no end of a conversation

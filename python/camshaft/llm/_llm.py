@@ -1,4 +1,4 @@
-"""Text by a built language model, for many requests at once."""
+"""Text or embeddings by a built language model, for many requests at once."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
-from camshaft.llm._folder import ENGINE, check_description, read_description
+from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
 from camshaft.llm._guide import Guides, MaskFiller, advance
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
+from camshaft.llm._pooling import (
+    EmbeddingRequest,
+    EmbeddingRequestOutput,
+    PoolingParams,
+    pooling_configuration,
+)
 from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, tokens_of
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
 _T = TypeVar("_T")
+_AnyRequest = Union[Request, EmbeddingRequest]
 _LONGEST_STEP = 60.0  # seconds that the end of a process waits for one
 
 
@@ -41,6 +48,8 @@ class LLM:
     llm = LLM("llama")
     for output in llm.generate(["Once upon a time", "The answer is"], SamplingParams(max_tokens=64)):
         print(output.outputs[0].text)
+
+    A model that was built with task="embed" has embed(), others generate() and what is like it.
 
     model: the folder, or an engine, of which `description` is what its llm.json would say.
     max_model_len: tokens of the longest sequence; the model's without it.
@@ -93,8 +102,18 @@ class LLM:
                 raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         speculation = speculation_of(speculative_config, self._folder, device)
         self.draft_engine = speculation.draft
+        self._hidden_size = hidden_size_of(self.engine)
+        self.task = "embed" if self._hidden_size else "generate"
+        if self.task == "embed" and speculative_config is not None:
+            raise InvalidArgumentError("speculative_config: the model gives embeddings, of which nothing is guessed")
         num_blocks, draft_num_blocks = blocks_of_caches(
-            self.engine, speculation.draft, longest, max_num_seqs, num_blocks, kv_cache_memory_bytes
+            self.engine,
+            speculation.draft,
+            longest,
+            max_num_seqs,
+            num_blocks,
+            kv_cache_memory_bytes,
+            spare=int(self.task == "generate"),
         )
         configuration = {
             "max_num_seqs": max_num_seqs,
@@ -108,6 +127,8 @@ class LLM:
             "draft_num_blocks": draft_num_blocks,
             **speculation.settings,
         }
+        if self.task == "embed":
+            configuration |= pooling_configuration(self.engine, self.description, longest, max_num_batched_tokens)
         drafter = None if self.draft_engine is None else self.draft_engine._engine
         self._generator = _native.create_generator(
             self.engine._engine, drafter, json.dumps(configuration), threads or 0
@@ -117,7 +138,7 @@ class LLM:
         self._guides: Guides | None = None
         self._filler = MaskFiller()
         self._making = threading.Lock()  # of what is made when it is needed
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, Any] = {}  # of Request or EmbeddingRequest
         self._numbers = itertools.count()
         # Of what is above, and of steps. Signals leave neither `with` of a lock nor SimpleQueue half done; they do so with
         # what threading has in Python, as Event and Condition.
@@ -152,6 +173,26 @@ class LLM:
         the output's `error`."""
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         requests = self._add_all(prompts, sampling_params, priority, results.put, streams=False)
+        try:
+            self._start_thread()
+            for _ in requests:
+                results.get()
+        finally:
+            self._abort(requests)
+        return [_result_of(request) for request in requests]
+
+    def embed(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+    ) -> list[EmbeddingRequestOutput]:
+        """The embeddings of prompts, in their order; of a model that was built with task="embed". A prompt is a text, whose
+        special tokens are added as its tokenizer has them, or a list of tokens' numbers; pooling_params one for all, or one
+        for each.
+
+        Raises InvalidArgumentError for what could never run, and Error for an embedding that is not finite."""
+        results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
+        requests = self._add_all(prompts, pooling_params or PoolingParams(), None, results.put, streams=False)
         try:
             self._start_thread()
             for _ in requests:
@@ -220,6 +261,7 @@ class LLM:
         **options: Any,
     ) -> str:
         """options: of ChatTemplate.render()."""
+        self._check_task("generate")
         if self.tokenizer is None or self._folder is None:
             raise InvalidArgumentError("a conversation needs the model's tokenizer.json and chat template")
         with self._making:
@@ -294,7 +336,11 @@ class LLM:
         """Of the package `tokenizers`; None where the folder has no tokenizer.json."""
         if self._tokenizer is None and self._folder is not None and (self._folder / "tokenizer.json").exists():
             tokenizers = needed("tokenizers", f"{self._folder}: text needs a tokenizer")
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+            made = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+            # What the file says of these is of batches of old: prompts are as long as they are, and held to max_model_len.
+            made.no_padding()
+            made.no_truncation()
+            self._tokenizer = made
         return self._tokenizer
 
     def statistics(self) -> dict[str, int]:
@@ -305,7 +351,7 @@ class LLM:
 
     def _add_all(
         self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool
-    ) -> list[Request]:
+    ) -> list[Any]:
         self._check_thread()
         listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
@@ -317,7 +363,7 @@ class LLM:
             self._prepared(prompt, one, urgency, changed, streams)
             for prompt, one, urgency in zip(listed, chosen, priorities)
         ]
-        requests: list[Request] = []
+        requests: list[_AnyRequest] = []
 
         def add_all() -> None:  # between two steps, so that all begin together
             for add in ready:
@@ -343,30 +389,22 @@ class LLM:
     def _prepared(
         self,
         prompt: Prompt,
-        params: SamplingParams,
+        params: SamplingParams | PoolingParams,
         priority: int,
         changed: Any,
         streams: bool,
         name: str | None = None,
         cross: tuple[Sequence[int], int] = ((), 0),
-    ) -> Callable[[], Request]:
+    ) -> Callable[[], Any]:
         """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these."""
+        if isinstance(params, PoolingParams):
+            return self._prepared_embedding(prompt, params, priority, changed, name)
         if not isinstance(params, SamplingParams):
             raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {params!r}")
+        self._check_task("generate")
         guided = params.structured_outputs
-        shown: str | None = None
-        if isinstance(prompt, Mapping):
-            shown, prompt = parts_of(prompt)
-        tokenizer = self.tokenizer if isinstance(prompt, str) or params.detokenize or guided else None
-        text: str | None
-        if isinstance(prompt, str):
-            if tokenizer is None:
-                raise InvalidArgumentError(
-                    "the model has no tokenizer.json: give the prompt as a list of tokens' numbers"
-                )
-            text, tokens = prompt, tokenizer.encode(prompt).ids
-        else:
-            text, tokens = shown, tokens_of(prompt)
+        text, tokens = self._text_and_tokens(prompt)
+        tokenizer = self.tokenizer if text is not None or params.detokenize or guided else None
         decode = None
         if tokenizer is not None:
 
@@ -397,6 +435,45 @@ class LLM:
 
         return add
 
+    def _text_and_tokens(self, prompt: Prompt) -> tuple[str | None, list[int]]:
+        shown: str | None = None
+        if isinstance(prompt, Mapping):
+            shown, prompt = parts_of(prompt)
+        if not isinstance(prompt, str):
+            return shown, tokens_of(prompt)
+        if self.tokenizer is None:
+            raise InvalidArgumentError("the model has no tokenizer.json: give the prompt as a list of tokens' numbers")
+        return prompt, self.tokenizer.encode(prompt).ids
+
+    def _prepared_embedding(
+        self, prompt: Prompt, params: PoolingParams, priority: int, changed: Any, name: str | None
+    ) -> Callable[[], EmbeddingRequest]:
+        self._check_task("embed")
+        params.check_fits(self._hidden_size or 0)
+        _, tokens = self._text_and_tokens(prompt)
+
+        def add() -> EmbeddingRequest:
+            number = _native.generator_add(self._generator, tokens, "{}", priority, 0)
+            normalizes = bool(self.description.get("normalize"))
+            request = EmbeddingRequest(name or str(next(self._numbers)), tokens, params, normalizes, changed)
+            request.number = number
+            self._requests[number] = request
+            self._wakes.put(None)
+            return request
+
+        return add
+
+    def _check_task(self, task: str) -> None:
+        if task == self.task:
+            return
+        if task == "embed":
+            raise InvalidArgumentError(
+                "the model generates text: embeddings are of one that was built with task='embed'"
+            )
+        raise InvalidArgumentError(
+            "the model gives embeddings, by embed(): text is of one that was built with task='generate'"
+        )
+
     def _guides_of(self, tokenizer: Any) -> Guides:
         if tokenizer is None:
             raise InvalidArgumentError("structured_outputs are of text, and the model has no tokenizer.json")
@@ -421,7 +498,7 @@ class LLM:
         if self._waiting:
             time.sleep(1e-4)
         with self._lock:
-            told: dict[int, Request] = {}
+            told: dict[int, Any] = {}
             for event in self._run_guided():
                 request = self._requests.get(event[0])
                 if request is None:  # whose caller was interrupted before it was known here
@@ -433,7 +510,7 @@ class LLM:
                         self._take_guided(request, event)
                     elif request.take(event):
                         _native.generator_abort(self._generator, request.number, event[1])
-                    elif event[6] is None and request.params.token_mask is not None:
+                    elif isinstance(request, Request) and event[6] is None and request.params.token_mask is not None:
                         mask = _mask_of(request.params, list(request.outputs[event[1]].token_ids))
                         _native.generator_set_allowed_tokens(self._generator, request.number, event[1], mask)
                 except BaseException as error:  # of the tokenizer or the caller's mask: its request's alone
@@ -474,7 +551,7 @@ class LLM:
         return events
 
     def _take_guided(self, request: Request, event: Any) -> None:
-        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error = event
+        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error, embedding = event
         matcher = request.matchers[sample]
         if request.outputs[sample].finished():
             return
@@ -487,16 +564,15 @@ class LLM:
         if finish is None:
             kept, error = advance(matcher, tokens)
         width = len(logprobs) // max(len(tokens), 1)
-        is_ended = request.take(
-            (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs, finish, stop_token, error)
-        )
+        known = (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs)
+        is_ended = request.take((*known, finish, stop_token, error, embedding))
         if finish is None and not is_ended and (error or matcher.is_stopped()):
             request.finish(sample, "error" if error else "stop", error)
             is_ended = True
         if is_ended:
             _native.generator_abort(self._generator, number, sample)
 
-    def _abort(self, requests: Sequence[Request]) -> None:
+    def _abort(self, requests: Sequence[_AnyRequest]) -> None:
         def end() -> None:
             for request in requests:
                 if self._requests.pop(request.number, None) is not None:
@@ -571,14 +647,14 @@ def _mask_of(params: SamplingParams, tokens: list[int]) -> bytes:
     return data
 
 
-_Result = Union[RequestOutput, BaseException]
+_Result = Union[Any, BaseException]
 
 
-def _checked(result: _Result) -> RequestOutput:
+def _checked(result: _Result) -> Any:
     if isinstance(result, BaseException):
         raise result
     return result
 
 
-def _result_of(request: Request) -> RequestOutput:
+def _result_of(request: _AnyRequest) -> Any:
     return _checked(request.failed or request.output())

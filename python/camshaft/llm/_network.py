@@ -1,13 +1,13 @@
-"""The decoder of a Hugging Face folder or a GGUF file as a network, with the inputs and outputs that docs/llm.md lists, and
+"""The model of a Hugging Face folder or a GGUF file as a network, with the inputs and outputs that docs/llm.md lists, and
 the encoder beside it, where it sees one (docs/llm_speech.md)."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from camshaft._errors import FileError, InvalidArgumentError
+from camshaft._errors import FileError, InvalidArgumentError, UnsupportedError
 from camshaft._network import Network
 from camshaft._values import Value
 from camshaft.llm._caches import CACHE_TYPES, CROSS, Caches
@@ -26,11 +26,15 @@ from camshaft.llm._layers import (
 )
 from camshaft.llm._quantized import QuantizedFolder
 from camshaft.llm._safetensors import SafetensorsFolder
+from camshaft.llm._sentence_transformers import Modules, read_modules
 from camshaft.llm._speech_encoder import SpeechEncoder, add_encoder, encoder_of
 from camshaft.llm._weights import Source, Weights
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
+
+Task = Literal["generate", "embed"]
+TASKS = ("generate", "embed")
 
 
 class Import(NamedTuple):
@@ -42,6 +46,7 @@ class Import(NamedTuple):
     config: Fields
     folder: Path  # where the tokenizer's files are
     weights: WeightType
+    modules: Modules
 
 
 def network_of(
@@ -52,8 +57,13 @@ def network_of(
     cache: str = "f16",
     block_size: int = 16,
     max_length: int | None = None,
+    task: Task = "generate",
+    heads_type: str = "f32",
 ) -> Import:
+    """heads_type: of the queries, keys and values of encoders."""
     path = Path(os.fspath(model))
+    if task not in TASKS:
+        raise InvalidArgumentError(f"task is {task!r}; {' and '.join(TASKS)} are possible")
     if cache not in CACHE_TYPES:
         raise InvalidArgumentError(f"cache is {cache!r}; {', '.join(CACHE_TYPES)} are possible")
     if isinstance(block_size, bool) or not isinstance(block_size, int) or not 1 <= block_size <= 1024:
@@ -65,14 +75,21 @@ def network_of(
     if not is_gguf and not path.is_dir():
         raise FileError(f"{path}: no folder with a model, and no .gguf file")
     gguf = GgufModel(path) if is_gguf else None
+    modules = read_modules(path) if task == "embed" and gguf is None else Modules(path)
+    path = modules.folder
     config = read_config(path) if gguf is None else gguf.config
-    decoder = decoder_of(config, max_length)
+    decoder = decoder_of(config, max_length, task)
+    if max_length is None and modules.max_length is not None and modules.max_length < decoder.max_length:
+        decoder = decoder_of(config, modules.max_length, task)
+    if decoder.cross_keys and task != "generate":
+        raise UnsupportedError(f"{config.where}: a model of speech writes text; build it with task='generate'")
     source = _source_in(path, config) if gguf is None else gguf
     weight_type = weights or ("f32" if isinstance(source, SafetensorsFolder) else "stored")
     found = Weights(source, decoder, str(path))
     caches = Caches(cache, block_size, decoder)
     net = Network(decoder.model_type)
-    _add_decoder(net, decoder, Parts(net, decoder, found, weight_type, activations), caches)
+    parts = Parts(net, decoder, found, weight_type, activations, heads_type)
+    _add_model(net, decoder, parts, caches, task)
     beside = None
     if decoder.cross_keys:
         encoder, encoder_net = encoder_of(config, path), Network(f"{decoder.model_type} encoder")
@@ -85,8 +102,8 @@ def network_of(
             caches,
         )
         beside = encoder_net, encoder
-    found.check_all_read()
-    return Import(net, decoder, beside, config, path.parent if is_gguf else path, weight_type)
+    found.check_all_read(reads_head=task == "generate")
+    return Import(net, decoder, beside, config, path.parent if is_gguf else path, weight_type, modules)
 
 
 def _source_in(folder: Path, config: Fields) -> Source:
@@ -96,13 +113,14 @@ def _source_in(folder: Path, config: Fields) -> Source:
     return QuantizedFolder(files, config.within("quantization_config"), str(folder))
 
 
-def _add_decoder(net: Network, decoder: Decoder, parts: Parts, memory: Caches) -> None:
+def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, task: Task) -> None:
     ids, positions = net.input("input_ids", "i32", ["tokens"]), net.input("positions", "i32", ["tokens"])
     starts = net.input("cumulative_sequence_length", "i32", ["boundaries"])
-    past = net.input("past_seqlens", "i32", ["sequences"])
-    table = net.input("block_table", "i32", ["sequences", "table_width"])
+    causal = decoder.family.causal
+    past = net.input("past_seqlens", "i32", ["sequences"]) if causal else None
+    table = net.input("block_table", "i32", ["sequences", "table_width"]) if causal else None
     wanted = net.input("logits_indices", "i32", ["rows"])
-    caches = [memory.inputs(net, "", "blocks", i) for i in range(len(decoder.layers))]
+    caches = [memory.inputs(net, "", "blocks", i) if causal else () for i in range(len(decoder.layers))]
     cross_caches: list[tuple[Value, ...]] = []
     cross_lengths, cross_table = None, None
     if decoder.cross_keys:
@@ -112,14 +130,19 @@ def _add_decoder(net: Network, decoder: Decoder, parts: Parts, memory: Caches) -
 
     ropes = dict.fromkeys(layer.rope for layer in decoder.layers if layer.rope is not None)  # in one order each time
     angles = {rope: parts.angles(rope, positions) for rope in ropes}
-    step = Step(starts, past, table, angles, cross_lengths, cross_table)
+    offsets = None if causal else _offsets(net, starts, decoder.max_length)
+    step = Step(starts, angles, past, table, offsets, cross_lengths, cross_table)
     x, head = parts.embedding(ids, decoder.embedding_width)
     if decoder.family.scales_embedding:
         x = x * decoder.width**0.5
     if "project_in" in decoder.family.names:
         x = parts.linear(x, "project_in", None, decoder.embedding_width, decoder.width)
+    if decoder.token_types:
+        x = x + parts.first_token_type()
     if decoder.learned_positions:
         x = x + parts.positions(positions)
+    if "embedding_norm" in decoder.family.names:
+        x = parts.norm(x, "embedding_norm", None, decoder.width)
     after = []
     for index in range(len(decoder.layers)):
         x, new = _layer(parts, x, index, step, caches[index], cross_caches[index] if cross_caches else ())
@@ -130,14 +153,31 @@ def _add_decoder(net: Network, decoder: Decoder, parts: Parts, memory: Caches) -
         x = parts.norm(x, "final_norm", None, decoder.width)
     if "project_out" in decoder.family.names:
         x = parts.linear(x, "project_out", None, decoder.width, decoder.embedding_width)
+    if task == "embed":
+        net.output(x, "hidden_states")
+        _cache_outputs(net, memory, after)
+        return
     logits = _logits(parts, x, head)
     net.output(logits, "logits")
     likeliest = net.ArgMax(logits, axis=-1, keepdims=1)
     net.output(net.Squeeze(likeliest, [-1]), "likeliest")  # greedy decoding reads nothing else …
+    _cache_outputs(net, memory, after)
+    net.output(net.Squeeze(net.GatherElements(logits, likeliest, axis=-1), [-1]), "largest")  # … but for this number
+
+
+def _cache_outputs(net: Network, memory: Caches, after: list[tuple[Value, ...]]) -> None:
     for index, new in enumerate(after):
         for kind, value in zip(memory.kinds, new):
             net.output(value, f"{kind}_out.{index}")
-    net.output(net.Squeeze(net.GatherElements(logits, likeliest, axis=-1), [-1]), "largest")  # … but for this number
+
+
+def _offsets(net: Network, starts: Value, longest: int) -> Value:
+    """PackedMultiHeadAttention's token_offset, [sequences, longest], which says how many sequences there are, and how long
+    one may be; what it holds is for operators with padding."""
+    import numpy
+
+    sizes = net.Concat(net.Shape(starts) - 1, [longest], axis=0)
+    return net.Expand(numpy.zeros((1, 1), numpy.int32), sizes)
 
 
 def _layer(

@@ -1,4 +1,4 @@
-"""The weights of a decoder: by roles of its family, of the shapes that its configuration says, in the type that is asked for."""
+"""The weights of a model: by roles of its family, of the shapes that its configuration says, in the type that is asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What older versions of Transformers saved beside the weights: masks and frequencies, which are made anew.
 _BUFFERS = re.compile(
-    r"rotary_emb\.inv_freq$|\.(attn|attention|self_attention)\.(bias|masked_bias)$|embed_positions\.position_ids$"
+    r"rotary_emb\.inv_freq$|\.(attn|attention|self_attention)\.(bias|masked_bias)$|(embed_positions|embeddings)\.position_ids$"
 )
 
 
@@ -119,13 +119,17 @@ class Weights:
             )
         return made
 
-    def check_all_read(self) -> None:
-        """Refuses a folder with weights that the decoder does not know: it would compute something else."""
-        head, ignored = self.name("head"), self._decoder.family.ignored
+    def check_all_read(self, reads_head: bool) -> None:
+        """Refuses a folder with weights that the decoder does not know: it would compute something else. reads_head: unless
+        it is tied."""
+        family = self._decoder.family
+        unread = []
+        if "head" in family.names and (self._decoder.tied or not reads_head):
+            unread = [self.name("head")] if reads_head else [self.name("head"), self.name("head", kind="bias")]
         for name in self._source.entries:
-            if name in self._read or _BUFFERS.search(name) or (self._decoder.tied and name == head):
+            if name in self._read or _BUFFERS.search(name) or name in unread:
                 continue
-            if not name.startswith(ignored or ("\0",)):
+            if not name.startswith(family.ignored or ("\0",)):
                 raise UnsupportedError(
-                    f"{self._where}: tensor '{name}' is of no part that decoders of '{self._decoder.model_type}' have"
+                    f"{self._where}: tensor '{name}' is of no part that models of '{self._decoder.model_type}' have"
                 )

@@ -448,6 +448,8 @@ def test_what_is_wrong_is_named(llm, engine, folder, tmp_path):
     net = camshaft.Network()
     net.output(net.Relu(net.input("x", np.float32, [3])), "y")
     other = camshaft.build(net, tuning="heuristic")
-    with pytest.raises(camshaft.InvalidArgumentError, match="the engine is no decoder: it has no input key_cache.0"):
+    with pytest.raises(
+        camshaft.InvalidArgumentError, match="the engine is no language model: it has no input key_cache.0"
+    ):
         LLM(other, max_model_len=56)
     assert llm.statistics()["running"] == llm.statistics()["waiting"] == 0

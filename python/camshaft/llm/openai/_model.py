@@ -18,12 +18,13 @@ from camshaft.llm.openai._body import read_body
 from camshaft.llm.openai._call import Call, check_sample
 from camshaft.llm.openai._chat import ChatCompletions
 from camshaft.llm.openai._completions import Completions
-from camshaft.llm.openai._embeddings import refuse_embeddings
+from camshaft.llm.openai._embeddings import Embeddings
 from camshaft.llm.openai._errors import RequestError, param_of
 from camshaft.llm.openai._metrics import Metrics
 from camshaft.llm.openai._running import Running
 from camshaft.llm.openai._served import Served
 
+_CALLS: dict[str, Any] = {"chat/completions": ChatCompletions, "embeddings": Embeddings}
 _LOOK = 0.1  # seconds between two looks for clients that are gone
 _READERS = 4  # threads that read bodies: templates, tokenizers
 _GRAMMARS = 1  # and those that try grammars, which may take a second each: other calls do not wait for them
@@ -87,12 +88,12 @@ class TritonPythonModel:
             if self._sequences > self._most_queued:
                 raise _overloaded()
             call = await self._loop.run_in_executor(self._pool, self._read, request)
-            wanted = len(call.prompts) * call.params.n
+            wanted = call.sequences
             if self._sequences - held + wanted > self._most_queued:
                 raise _overloaded()
             self._sequences += wanted - held
             held = wanted
-            pool = self._pool if call.params.structured_outputs is None else self._grammars
+            pool = self._grammars if call.is_guided else self._pool
             await self._loop.run_in_executor(pool, self._start, running, call)
             await (self._stream(call, running, answer) if call.is_stream else self._reply(call, running, answer))
         except asyncio.CancelledError:
@@ -118,11 +119,10 @@ class TritonPythonModel:
     def _read(self, request: Any) -> Call:
         body = read_body(self._utils.get_input_tensor_by_name(request, "request").as_numpy().flat[0])
         operation = json.loads(request.parameters()).get("operation")
-        if operation == "embeddings":
-            refuse_embeddings(self._served)
         if operation is None:  # of other doors of the server than OpenAI's
-            operation = "chat/completions" if body.has("messages") else "completions"
-        return (ChatCompletions if operation == "chat/completions" else Completions)(self._served, body)
+            usual = "embeddings" if body.has("input") else "completions"
+            operation = "chat/completions" if body.has("messages") else usual
+        return _CALLS.get(operation, Completions)(self._served, body)
 
     def _start(self, running: Running, call: Call) -> None:
         running.start(call)

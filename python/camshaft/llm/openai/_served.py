@@ -37,9 +37,26 @@ class Served:
         ids = tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
         return {"prompt": text, "prompt_token_ids": ids}
 
-    def check_sequences(self, prompts: int, samples: int) -> None:
+    def check_sequences(self, prompts: int, samples: int, param: str = "prompt") -> None:
         if prompts * samples > self.most:
-            raise RequestError(f"{prompts} prompts of {samples} texts each are more than {self.most}", "prompt")
+            of_each = f" of {samples} texts each" if param == "prompt" else ""
+            raise RequestError(f"{prompts} prompts{of_each} are more than {self.most}", param)
+
+    def check_task(self, task: str) -> None:
+        if task == self.llm.task:
+            return
+        if task == "embed":
+            what = "generates text, and has no embeddings: build it with --task embed for these"
+        else:
+            what = "gives embeddings, and no text: ask for them at /v1/embeddings"
+        raise RequestError(f"The model '{self.name}' {what}", "model")
+
+    def check_prompt(self, length: int, param: str) -> None:
+        """Of one that nothing follows."""
+        if length == 0:
+            raise RequestError(f"'{param}' has a prompt without a token", param)
+        if length > self.longest:
+            raise self.too_long(f"you requested {length} tokens in the {param}", param)
 
     def max_tokens(self, prompts: Sequence[Mapping[str, Any]], wanted: int | None, param: str) -> int:
         """As many as are wanted, or as there is place for behind the longest prompt."""
