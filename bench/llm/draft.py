@@ -2,7 +2,7 @@
 model alone and guesses of n-grams. Greedy texts must be the same.
 
     python bench/llm/train.py build/llm/debian
-    python bench/llm/train.py build/llm/debian-draft --tokenizer build/llm/debian --layers 1 --width 128
+    python bench/llm/train.py build/llm/debian-draft --teacher build/llm/debian --layers 1 --steps 300
     python bench/llm/draft.py build/llm/debian build/llm/debian-draft             # exits with 1 where a text differs
     python bench/llm/draft.py build/llm/debian build/llm/debian-draft --depth 32
 

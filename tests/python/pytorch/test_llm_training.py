@@ -56,13 +56,13 @@ def test_a_smaller_model_guesses_for_it(tmp_path):
     small = ("--steps", "2", "--batch", "2", "--length", "64", "--megabytes", "0.4")
     for name, size in (
         ("model", ()),
-        ("draft", ("--layers", "1", "--width", "128", "--tokenizer", tmp_path / "model")),
+        ("draft", ("--layers", "1", "--teacher", tmp_path / "model")),
     ):
         trained = run(ROOT / "bench/llm/train.py", tmp_path / name, *small, *size)
         assert trained.returncode == 0, trained.stderr
     (tmp_path / "model/held_out.txt").write_text((ROOT / "docs/limits.md").read_text())
-    wide = run(ROOT / "bench/llm/train.py", tmp_path / "other", "--width", "200")
-    assert wide.returncode == 2 and "--width must be a multiple of 128" in wide.stderr
+    deep = run(ROOT / "bench/llm/train.py", tmp_path / "other", "--layers", "5")
+    assert deep.returncode == 2 and "--layers is 5, it must be from 1 to 4" in deep.stderr
     fast = ("--prompts", "2", "--rounds", "1", "--depth", "6", "--json", tmp_path / "found.json")
     said = run(ROOT / "bench/llm/draft.py", tmp_path / "model", tmp_path / "draft", *fast)
     assert said.returncode == 0, said.stderr
