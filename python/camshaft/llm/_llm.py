@@ -168,6 +168,7 @@ class LLM:
         for each.
 
         Raises InvalidArgumentError for what could never run, and Error for an embedding that is not finite."""
+        self._check_task("embed")
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         requests = self._add_all(prompts, pooling_params or PoolingParams(), None, results.put, streams=False)
         try:

@@ -104,6 +104,10 @@ class EmbeddingRequest:
         return EmbeddingRequestOutput(self.id, EmbeddingOutput(self._embedding.tolist()), list(self.tokens))
 
 
+# Tokens that see those behind them are computed together, and leave nothing for others.
+_OF_ENCODERS = {"enable_chunked_prefill": False, "enable_prefix_caching": False}
+
+
 def pooling_configuration(
     engine: Engine, description: dict[str, Any], longest: int, max_num_batched_tokens: int
 ) -> dict[str, Any]:
@@ -116,9 +120,7 @@ def pooling_configuration(
         "pooling_type": description["pooling_type"],
         "vocab_size": description["vocabulary"],
         "eos_token_ids": [],
-        # Tokens that see those behind them are computed together.
-        "enable_chunked_prefill": has_cache,
-        **({} if has_cache else {"max_num_batched_tokens": max(max_num_batched_tokens, longest)}),
+        **({} if has_cache else _OF_ENCODERS | {"max_num_batched_tokens": max(max_num_batched_tokens, longest)}),
     }
 
 
