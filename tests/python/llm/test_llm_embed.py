@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from camshaft import CorruptEngineError, Error, InvalidArgumentError, InvalidModelError, UnsupportedError
 from camshaft.llm import LLM, PoolingParams, SamplingParams, build
+from camshaft.llm._decoder import decoder_of
+from camshaft.llm._fields import Fields
 from camshaft_cli import BINARY, ROOT
 from llm_encoders import BERT, bert_hidden_states, bert_tensors, pooled, write_bert, write_modules
 from llm_folders import LLAMA, llama_logits, llama_tensors, write_llama
@@ -343,7 +345,16 @@ def test_other_files_that_are_refused(tmp_path):
     [
         ({"is_decoder": True}, UnsupportedError, "field 'is_decoder' is true"),
         ({"position_embedding_type": "relative_key"}, UnsupportedError, "'relative_key' is not supported"),
-        ({"is_causal": False}, UnsupportedError, "field 'is_causal' is false"),
+        ({"is_causal": "no"}, InvalidModelError, "field 'is_causal' is \"no\""),
+        (
+            {"model_type": "mistral", "is_causal": False, "sliding_window": 9, "rms_norm_eps": 1e-5},
+            UnsupportedError,
+            "windows of attention in both",
+        ),
+        ({"model_type": "nomic_bert", "prenorm": True}, UnsupportedError, "field 'prenorm' is True"),
+        ({"model_type": "nomic_bert", "rotary_emb_fraction": 0.5}, UnsupportedError, "a part of a head"),
+        ({"model_type": "nomic_bert", "rotary_scaling_factor": 2}, UnsupportedError, "'rotary_scaling_factor' is set"),
+        ({"model_type": "nomic_bert", "num_experts": 8}, UnsupportedError, "encoders with experts"),
         ({"type_vocab_size": 0}, InvalidModelError, "field 'type_vocab_size'"),
         ({"model_type": "xlm-roberta", "pad_token_id": 63}, InvalidModelError, "field 'max_position_embeddings' is 64"),
         ({"model_type": "modernbert"}, UnsupportedError, "'modernbert' is not supported; .*bert, roberta, xlm-roberta"),
@@ -354,6 +365,24 @@ def test_other_files_that_are_refused(tmp_path):
 def test_configurations_that_are_refused(tmp_path, changes, kind, words):
     with pytest.raises(kind, match=words):
         build(write_bert(tmp_path / "hf", **changes), tmp_path / "out", task="embed")
+
+
+def test_nomics_own_configuration_is_that_of_transformers(tmp_path):
+    """Of nomic-embed-text-v1.5, as far as it is read."""
+    own = {
+        "n_embd": 48, "n_head": 3, "n_inner": 80, "n_layer": 2, "n_positions": 8192, "layer_norm_epsilon": 1e-12,
+        "activation_function": "swiglu", "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "prenorm": False,
+        "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_scaling_factor": None,
+        "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "use_rms_norm": False,
+    }  # fmt: skip
+    theirs = {
+        "hidden_size": 48, "num_attention_heads": 3, "intermediate_size": 80, "num_hidden_layers": 2,
+        "max_position_embeddings": 8192, "layer_norm_eps": 1e-12, "hidden_act": "swiglu",
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0},
+    }  # fmt: skip
+    shared = {"model_type": "nomic_bert", "vocab_size": 90, "type_vocab_size": 2}
+    read = [decoder_of(Fields({**shared, **each}, "config.json"), None, "embed") for each in (own, theirs)]
+    assert read[0] == read[1] and not read[0].biased and read[0].layers[0].rope.theta == 1000
 
 
 @pytest.mark.parametrize(
