@@ -13,7 +13,9 @@ import pytest
 from camshaft import CorruptEngineError, Error, InvalidArgumentError, InvalidModelError, UnsupportedError
 from camshaft.llm import LLM, PoolingParams, SamplingParams, build
 from camshaft.llm._decoder import decoder_of
+from camshaft.llm._encoders import ENCODERS
 from camshaft.llm._fields import Fields
+from camshaft.llm._sentence_transformers import read_modules
 from camshaft_cli import BINARY, ROOT
 from llm_encoders import BERT, bert_hidden_states, bert_tensors, pooled, write_bert, write_modules
 from llm_folders import LLAMA, llama_logits, llama_tensors, write_llama
@@ -365,6 +367,45 @@ def test_other_files_that_are_refused(tmp_path):
 def test_configurations_that_are_refused(tmp_path, changes, kind, words):
     with pytest.raises(kind, match=words):
         build(write_bert(tmp_path / "hf", **changes), tmp_path / "out", task="embed")
+
+
+ODD = [None, True, -1, 0, 1, 3, 1 << 62, 1e300, -0.5, "", "x", [], [1], {}, {"a": 1}]
+
+
+@pytest.mark.parametrize("family", [*ENCODERS, "qwen3"])
+def test_fields_of_any_value_raise_errors_of_ours(family):
+    shared = {**BERT, "model_type": family, "rms_norm_eps": 1e-5, "type_vocab_size": 2}
+    decoder_of(Fields(shared, "config.json"), None, "embed")
+    fields = ["is_causal", "is_decoder", "position_embedding_type", "prenorm", "rotary_emb_fraction", "num_experts"]
+    for field in [*shared, *fields, "rotary_scaling_factor", "rope_parameters", "head_dim", "num_key_value_heads"]:
+        for value in ODD:
+            try:
+                decoder_of(Fields({**shared, field: value}, "config.json"), None, "embed")
+            except Error as error:
+                assert len(str(error)) < 600
+
+
+def test_modules_of_any_value_raise_errors_of_ours(tmp_path):
+    folder = write_modules(write_bert(tmp_path / "hf"), "mean", max_seq_length=20)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 30}))
+    names = ["modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "tokenizer_config.json"]
+    for name in names:
+        whole = json.loads((folder / name).read_text())
+        places = (
+            [(place, key) for place, each in enumerate(whole) for key in each] if isinstance(whole, list) else whole
+        )
+        for place in places:
+            for value in ODD:
+                changed = json.loads((folder / name).read_text())
+                inner, key = (changed[place[0]], place[1]) if isinstance(changed, list) else (changed, place)
+                inner[key] = value
+                for text in (json.dumps(changed), json.dumps(value)):
+                    (folder / name).write_text(text)
+                    try:
+                        read_modules(folder)
+                    except Error as error:
+                        assert len(str(error)) < 600
+                (folder / name).write_text(json.dumps(whole))
 
 
 def test_nomics_own_configuration_is_that_of_transformers(tmp_path):
