@@ -29,7 +29,7 @@ from camshaft.llm._pooling import (
     PoolingParams,
     pooling_configuration,
 )
-from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, tokens_of
+from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, text_tokens, tokens_of
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
 
@@ -95,7 +95,7 @@ class LLM:
         for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
             if given is not None and given < 1:
                 raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
-        self._hidden_size = hidden_size_of(self.engine)
+        self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
         self.task = "embed" if self._hidden_size else "generate"
         num_blocks = cache_blocks(
             self.engine, longest, max_num_seqs, num_blocks, kv_cache_memory_bytes, spare=int(self.task == "generate")
@@ -411,22 +411,24 @@ class LLM:
 
         return add
 
-    def _text_and_tokens(self, prompt: Prompt) -> tuple[str | None, list[int]]:
+    def _text_and_tokens(self, prompt: Prompt, most: int | None = None) -> tuple[str | None, list[int]]:
+        """most: that are kept."""
         shown: str | None = None
         if isinstance(prompt, Mapping):
             shown, prompt = parts_of(prompt)
         if not isinstance(prompt, str):
-            return shown, tokens_of(prompt)
+            tokens = tokens_of(prompt)
+            return shown, tokens if most is None else tokens[-most:]
         if self.tokenizer is None:
             raise InvalidArgumentError("the model has no tokenizer.json: give the prompt as a list of tokens' numbers")
-        return prompt, self.tokenizer.encode(prompt).ids
+        return prompt, text_tokens(self.tokenizer, prompt, most)
 
     def _prepared_embedding(
         self, prompt: Prompt, params: PoolingParams, priority: int, changed: Any, name: str | None
     ) -> Callable[[], EmbeddingRequest]:
         self._check_task("embed")
         params.check_fits(self._hidden_size or 0)
-        _, tokens = self._text_and_tokens(prompt)
+        _, tokens = self._text_and_tokens(prompt, params.most_tokens(self._longest))
 
         def add() -> EmbeddingRequest:
             number = _native.generator_add(self._generator, tokens, "{}", priority, 0)

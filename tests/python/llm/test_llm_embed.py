@@ -462,6 +462,22 @@ def test_texts(tmp_path):
     with pytest.raises(InvalidArgumentError, match="the prompt has 102 tokens"):
         llm.embed("a " * 100)
 
+    def read(prompt, most):
+        return llm.embed(prompt, PoolingParams(truncate_prompt_tokens=most))[0].prompt_token_ids
+
+    assert read("a b c d e", 4) == [2, 4, 5, 3] and read("a b c d e", 2) == [2, 3] and read("a", 60) == [2, 4, 3]
+    assert read("a " * 100, -1) == [2, *[4] * 62, 3]
+    assert read([7, 8, 9], 2) == [8, 9] and read([5] * 100, -1) == [5] * 64 and read([5], 9) == [5]
+    for most, words in (
+        (1, "truncate_prompt_tokens is 1: the special tokens of a text are 2"),
+        (65, "truncate_prompt_tokens is 65; max_model_len is 64"),
+        (0, "truncate_prompt_tokens is 0"),
+        (-2, "truncate_prompt_tokens is -2"),
+        (2.5, "truncate_prompt_tokens is 2.5"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            read("a b", most)
+
 
 def test_the_documentations_python_runs(tmp_path, monkeypatch, capsys):
     (block,) = re.findall(
