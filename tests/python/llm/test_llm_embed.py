@@ -1,5 +1,6 @@
 """Embeddings: those of decoders and encoders beside a plain computation in NumPy, however they are computed."""
 
+import functools
 import json
 import os
 import re
@@ -255,6 +256,36 @@ def test_descriptions_that_lie_are_refused(model, tmp_path):
     with pytest.raises(Error, match="index|out of"):
         llm.embed([[1 << 19]])
     assert len(llm.embed([[1]])[0].outputs.embedding) == model.width
+
+
+def test_engines_that_are_none_are_named():
+    def engine(output="hidden_states", dtype="f32", width=3, without=""):
+        net = camshaft.Network()
+        names = ("input_ids", "positions", "cumulative_sequence_length", "logits_indices")
+        given = {
+            name: net.input(name, "i32", ["boundaries" if "cumulative" in name else "tokens"])
+            for name in names
+            if name != without
+        }
+        used = functools.reduce(
+            net.Add, [net.Cast(net.ReduceMax(each, keepdims=1), to="f32") for each in given.values()]
+        )
+        rows = net.Cast(net.Mul(used, np.ones((2, 3) if width else 2, np.float32)), to=dtype)
+        net.output(rows, output)
+        return camshaft.build(net, verify=False)
+
+    known = {"vocabulary": 9, "pooling_type": "last", "normalize": False, "max_length": 4}
+    for changes, words in (
+        ({"without": "logits_indices"}, "it has no input logits_indices"),
+        ({"dtype": "f64"}, r"its output hidden_states is f64.*, which should be f32\[rows, size\]"),
+        ({"output": "states"}, "it has no input key_cache.0"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"the engine is no language model: {words}"):
+            LLM(engine(**changes), description=known)
+    for name in ("vocabulary", "pooling_type"):
+        with pytest.raises(InvalidArgumentError, match=f"the description has no '{name}'"):
+            LLM(engine(), description={key: value for key, value in known.items() if key != name})
+    assert LLM(engine(), description=known).task == "embed"
 
 
 @pytest.mark.parametrize(
