@@ -62,8 +62,7 @@ bool reads_logits(const Sequence& sequence) {
 
 constexpr const char* embedding_is_not_finite =
     "the model's embedding has a NaN or an infinity: its weights or its precision do not fit this prompt (build it "
-    "with "
-    "a wider type, or verify it)";
+    "with a wider type, or verify it)";
 
 const char* message_of(Sampler::Problem problem) {
   if (problem == Sampler::Problem::not_finite)

@@ -20,7 +20,6 @@ Pooling parse_pooling(std::string_view name);
 /// Tokens [begin, end) of a prompt.
 struct PooledTokens {
   int32_t begin = 0, end = 0;
-  int32_t count() const { return end - begin; }
 };
 
 /// Of tokens [begin, end) of a prompt of `length`, which are computed in a step, those whose rows are pooled.

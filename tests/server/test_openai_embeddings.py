@@ -112,6 +112,10 @@ def test_what_is_wrong_is_named(server, llm):
         ({"input": "x", "messages": []}, "messages"),
         ({"input": "x", "temperature": 1}, "temperature"),
         ({"input": "x", "normalize": "yes"}, "normalize"),
+        ({"input": "x", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
+        ({"input": "x", "truncate_prompt_tokens": 1 << 20}, "truncate_prompt_tokens"),
+        ({"input": "x", "truncate_prompt_tokens": "all"}, "truncate_prompt_tokens"),
+        ({"input": [[], [5]], "truncate_prompt_tokens": 3}, "input"),
         ({"input": ["x"] * (QUEUED + 1)}, "input"),
     ):
         status, answer = ask(server, {"model": "tiny", **fields})
@@ -131,6 +135,11 @@ def test_prompts_that_are_too_long(server, llm):
         status, answer = ask(server, {"model": "tiny", "input": given})
         assert status == 400 and answer["error"]["code"] == "context_length_exceeded", answer
         assert answer["error"]["param"] == "input" and str(longest) in answer["error"]["message"]
+    cut = {"model": "tiny", "input": ["x " * 1_000_000, [7] * 1_000_000, "y"], "truncate_prompt_tokens": -1}
+    status, answer = ask(server, cut)
+    assert status == 200 and answer["usage"]["prompt_tokens"] == 2 * longest + len(llm.tokenizer.encode("y").ids)
+    known = wanted(llm, ["x " * 2 * longest, [7] * longest, "y"], truncate_prompt_tokens=-1)
+    check_near([each["embedding"] for each in answer["data"]], known)
     status, answer = ask(server, {"model": "tiny", "input": [5] * longest})
     assert status == 200 and answer["usage"]["prompt_tokens"] == longest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +76,18 @@ def decoder_of(config: Fields, max_length: int | None = None, task: str = "gener
     for name in ("add_cross_attention", "use_bidirectional_attention"):
         if config.has(name) and config.raw(name) is not False:
             raise UnsupportedError(f"{config.where}: field '{name}' is set, which is not supported")
-    if not config.flag("is_causal", default=True):
-        raise UnsupportedError(f"{config.where}: field 'is_causal' is false, which is not supported")
+    is_causal = config.flag("is_causal", default=True)
+    if task == "generate" and not is_causal:
+        raise UnsupportedError(
+            f"{config.where}: field 'is_causal' is false: the model generates no text; build it with task='embed'"
+        )
     if task == "generate" and config.text("model_type") in ENCODERS:
         raise UnsupportedError(
             f"{config.where}: model_type '{config.text('model_type')}' is an encoder, which generates no text: "
             "build it with task='embed' (--task embed)"
         )
     family = family_of(config, FAMILIES if task == "generate" else {**FAMILIES, **ENCODERS})
+    family = replace(family, causal=family.causal and is_causal)
     width, heads = (
         config.integer("hidden_size", "n_embd", "d_model", "dim"),
         config.integer("decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", high=1 << 14),
@@ -103,6 +107,8 @@ def decoder_of(config: Fields, max_length: int | None = None, task: str = "gener
         - within
     )
     layers, longest = _layers(config, family, head_size, trained, max_length)
+    if not family.causal and any(layer.window for layer in layers):
+        raise UnsupportedError(f"{config.where}: sliding windows of attention in both directions are not supported")
     activation = config.text("hidden_activation", default=None) if config.has("hidden_activation") else None
     if activation is None and family.activation is not None:
         activation = config.text("activation", default=family.activation)

@@ -196,7 +196,7 @@ class Parts:
 
     def activation(self, x: Value) -> Value:
         net, name = self.net, self.decoder.activation
-        if name in ("silu", "swish"):
+        if name in ("silu", "swish", "swiglu"):
             return net.Swish(x)
         if name in ("gelu_new", "gelu_pytorch_tanh", "gelu_fast"):
             return net.Gelu(x, approximate="tanh")
@@ -281,8 +281,8 @@ class Parts:
             query, key, value = (self.net.Cast(x, to=self._heads_type) for x in (query, key, value))
         made: Value = self.net.microsoft.PackedMultiHeadAttention(
             query,
-            key,
-            value,
+            self._for_all_heads(key),
+            self._for_all_heads(value),
             None,
             step.offsets,
             step.starts,
@@ -290,6 +290,15 @@ class Parts:
             scale=layer.scale,
         )
         return self._widened(made)
+
+    def _for_all_heads(self, x: Value) -> Value:
+        """Keys or values that several heads share, once for each."""
+        d = self.decoder
+        if d.kv_heads == d.heads:
+            return x
+        shared = d.heads // d.kv_heads
+        apart = self.net.Reshape(x, [0, d.kv_heads, 1, d.head_size])
+        return self.net.Reshape(self.net.Concat(*[apart] * shared, axis=2), [0, d.heads * d.head_size])
 
     def _heads(self, x: Value, index: int) -> tuple[Value, Value, Value]:
         """Queries, keys and values: [tokens, heads · size]."""

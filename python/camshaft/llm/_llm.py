@@ -29,7 +29,7 @@ from camshaft.llm._pooling import (
     PoolingParams,
     pooling_configuration,
 )
-from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, tokens_of
+from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, text_tokens, tokens_of
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import speculation_of
@@ -102,7 +102,7 @@ class LLM:
                 raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         speculation = speculation_of(speculative_config, self._folder, device)
         self.draft_engine = speculation.draft
-        self._hidden_size = hidden_size_of(self.engine)
+        self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
         self.task = "embed" if self._hidden_size else "generate"
         if self.task == "embed" and speculative_config is not None:
             raise InvalidArgumentError("speculative_config: the model gives embeddings, of which nothing is guessed")
@@ -191,6 +191,7 @@ class LLM:
         for each.
 
         Raises InvalidArgumentError for what could never run, and Error for an embedding that is not finite."""
+        self._check_task("embed")
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         requests = self._add_all(prompts, pooling_params or PoolingParams(), None, results.put, streams=False)
         try:
@@ -435,22 +436,24 @@ class LLM:
 
         return add
 
-    def _text_and_tokens(self, prompt: Prompt) -> tuple[str | None, list[int]]:
+    def _text_and_tokens(self, prompt: Prompt, most: int | None = None) -> tuple[str | None, list[int]]:
+        """most: that are kept."""
         shown: str | None = None
         if isinstance(prompt, Mapping):
             shown, prompt = parts_of(prompt)
         if not isinstance(prompt, str):
-            return shown, tokens_of(prompt)
+            tokens = tokens_of(prompt)
+            return shown, tokens if most is None else tokens[-most:]
         if self.tokenizer is None:
             raise InvalidArgumentError("the model has no tokenizer.json: give the prompt as a list of tokens' numbers")
-        return prompt, self.tokenizer.encode(prompt).ids
+        return prompt, text_tokens(self.tokenizer, prompt, most)
 
     def _prepared_embedding(
         self, prompt: Prompt, params: PoolingParams, priority: int, changed: Any, name: str | None
     ) -> Callable[[], EmbeddingRequest]:
         self._check_task("embed")
         params.check_fits(self._hidden_size or 0)
-        _, tokens = self._text_and_tokens(prompt)
+        _, tokens = self._text_and_tokens(prompt, params.most_tokens(self._longest))
 
         def add() -> EmbeddingRequest:
             number = _native.generator_add(self._generator, tokens, "{}", priority, 0)

@@ -18,15 +18,29 @@ if TYPE_CHECKING:
 @dataclasses.dataclass
 class PoolingParams:
     """dimensions: so many of an embedding's first elements (Matryoshka; Kusupati et al., 2022), all without it; what is
-    left is normalized anew where the model's are. normalize: to a length of 1; as the model was built without it."""
+    left is normalized anew where the model's are. normalize: to a length of 1; as the model was built without it.
+    truncate_prompt_tokens: the most that prompts are cut to, -1 for max_model_len; those that are longer are refused
+    without it. Texts keep their beginning and the special tokens, lists of tokens their end."""
 
     dimensions: int | None = None
     normalize: bool | None = None
+    truncate_prompt_tokens: int | None = None
 
     def __post_init__(self) -> None:
         known = self.dimensions
         if known is not None and (isinstance(known, bool) or not isinstance(known, int) or known < 1):
             raise InvalidArgumentError(f"dimensions is {known!r}, it must be a number of elements, 1 or more")
+
+        most = self.truncate_prompt_tokens
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or (most < 1 and most != -1)):
+            raise InvalidArgumentError(f"truncate_prompt_tokens is {most!r}, it must be 1 or more, or -1")
+
+    def most_tokens(self, longest: int) -> int | None:
+        """What prompts are cut to."""
+        most = self.truncate_prompt_tokens
+        if most is not None and most > longest:
+            raise InvalidArgumentError(f"truncate_prompt_tokens is {most}; max_model_len is {longest}")
+        return longest if most == -1 else most
 
     def check_fits(self, size: int) -> None:
         if self.dimensions is not None and self.dimensions > size:
@@ -104,6 +118,10 @@ class EmbeddingRequest:
         return EmbeddingRequestOutput(self.id, EmbeddingOutput(self._embedding.tolist()), list(self.tokens))
 
 
+# Tokens that see those behind them are computed together, and leave nothing for others.
+_OF_ENCODERS = {"enable_chunked_prefill": False, "enable_prefix_caching": False}
+
+
 def pooling_configuration(
     engine: Engine, description: dict[str, Any], longest: int, max_num_batched_tokens: int
 ) -> dict[str, Any]:
@@ -116,9 +134,7 @@ def pooling_configuration(
         "pooling_type": description["pooling_type"],
         "vocab_size": description["vocabulary"],
         "eos_token_ids": [],
-        # Tokens that see those behind them are computed together.
-        "enable_chunked_prefill": has_cache,
-        **({} if has_cache else {"max_num_batched_tokens": max(max_num_batched_tokens, longest)}),
+        **({} if has_cache else _OF_ENCODERS | {"max_num_batched_tokens": max(max_num_batched_tokens, longest)}),
     }
 
 

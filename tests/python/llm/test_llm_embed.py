@@ -1,5 +1,6 @@
 """Embeddings: those of decoders and encoders beside a plain computation in NumPy, however they are computed."""
 
+import functools
 import json
 import os
 import re
@@ -12,6 +13,10 @@ import numpy as np
 import pytest
 from camshaft import CorruptEngineError, Error, InvalidArgumentError, InvalidModelError, UnsupportedError
 from camshaft.llm import LLM, PoolingParams, SamplingParams, build
+from camshaft.llm._decoder import decoder_of
+from camshaft.llm._encoders import ENCODERS
+from camshaft.llm._fields import Fields
+from camshaft.llm._sentence_transformers import read_modules
 from camshaft_cli import BINARY, ROOT
 from llm_encoders import BERT, bert_hidden_states, bert_tensors, pooled, write_bert, write_modules
 from llm_folders import LLAMA, llama_logits, llama_tensors, write_llama
@@ -253,6 +258,36 @@ def test_descriptions_that_lie_are_refused(model, tmp_path):
     assert len(llm.embed([[1]])[0].outputs.embedding) == model.width
 
 
+def test_engines_that_are_none_are_named():
+    def engine(output="hidden_states", dtype="f32", width=3, without=""):
+        net = camshaft.Network()
+        names = ("input_ids", "positions", "cumulative_sequence_length", "logits_indices")
+        given = {
+            name: net.input(name, "i32", ["boundaries" if "cumulative" in name else "tokens"])
+            for name in names
+            if name != without
+        }
+        used = functools.reduce(
+            net.Add, [net.Cast(net.ReduceMax(each, keepdims=1), to="f32") for each in given.values()]
+        )
+        rows = net.Cast(net.Mul(used, np.ones((2, 3) if width else 2, np.float32)), to=dtype)
+        net.output(rows, output)
+        return camshaft.build(net, verify=False)
+
+    known = {"vocabulary": 9, "pooling_type": "last", "normalize": False, "max_length": 4}
+    for changes, words in (
+        ({"without": "logits_indices"}, "it has no input logits_indices"),
+        ({"dtype": "f64"}, r"its output hidden_states is f64.*, which should be f32\[rows, size\]"),
+        ({"output": "states"}, "it has no input key_cache.0"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"the engine is no language model: {words}"):
+            LLM(engine(**changes), description=known)
+    for name in ("vocabulary", "pooling_type"):
+        with pytest.raises(InvalidArgumentError, match=f"the description has no '{name}'"):
+            LLM(engine(), description={key: value for key, value in known.items() if key != name})
+    assert LLM(engine(), description=known).task == "embed"
+
+
 @pytest.mark.parametrize(
     "pooling, normalize, wanted",
     [("cls", True, ("cls", True)), ("mean", False, ("mean", False)), ("lasttoken", True, ("last", True))],
@@ -343,7 +378,16 @@ def test_other_files_that_are_refused(tmp_path):
     [
         ({"is_decoder": True}, UnsupportedError, "field 'is_decoder' is true"),
         ({"position_embedding_type": "relative_key"}, UnsupportedError, "'relative_key' is not supported"),
-        ({"is_causal": False}, UnsupportedError, "field 'is_causal' is false"),
+        ({"is_causal": "no"}, InvalidModelError, "field 'is_causal' is \"no\""),
+        (
+            {"model_type": "mistral", "is_causal": False, "sliding_window": 9, "rms_norm_eps": 1e-5},
+            UnsupportedError,
+            "windows of attention in both",
+        ),
+        ({"model_type": "nomic_bert", "prenorm": True}, UnsupportedError, "field 'prenorm' is True"),
+        ({"model_type": "nomic_bert", "rotary_emb_fraction": 0.5}, UnsupportedError, "a part of a head"),
+        ({"model_type": "nomic_bert", "rotary_scaling_factor": 2}, UnsupportedError, "'rotary_scaling_factor' is set"),
+        ({"model_type": "nomic_bert", "num_experts": 8}, UnsupportedError, "encoders with experts"),
         ({"type_vocab_size": 0}, InvalidModelError, "field 'type_vocab_size'"),
         ({"model_type": "xlm-roberta", "pad_token_id": 63}, InvalidModelError, "field 'max_position_embeddings' is 64"),
         ({"model_type": "modernbert"}, UnsupportedError, "'modernbert' is not supported; .*bert, roberta, xlm-roberta"),
@@ -354,6 +398,63 @@ def test_other_files_that_are_refused(tmp_path):
 def test_configurations_that_are_refused(tmp_path, changes, kind, words):
     with pytest.raises(kind, match=words):
         build(write_bert(tmp_path / "hf", **changes), tmp_path / "out", task="embed")
+
+
+ODD = [None, True, -1, 0, 1, 3, 1 << 62, 1e300, -0.5, "", "x", [], [1], {}, {"a": 1}]
+
+
+@pytest.mark.parametrize("family", [*ENCODERS, "qwen3"])
+def test_fields_of_any_value_raise_errors_of_ours(family):
+    shared = {**BERT, "model_type": family, "rms_norm_eps": 1e-5, "type_vocab_size": 2}
+    decoder_of(Fields(shared, "config.json"), None, "embed")
+    fields = ["is_causal", "is_decoder", "position_embedding_type", "prenorm", "rotary_emb_fraction", "num_experts"]
+    for field in [*shared, *fields, "rotary_scaling_factor", "rope_parameters", "head_dim", "num_key_value_heads"]:
+        for value in ODD:
+            try:
+                decoder_of(Fields({**shared, field: value}, "config.json"), None, "embed")
+            except Error as error:
+                assert len(str(error)) < 600
+
+
+def test_modules_of_any_value_raise_errors_of_ours(tmp_path):
+    folder = write_modules(write_bert(tmp_path / "hf"), "mean", max_seq_length=20)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 30}))
+    names = ["modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "tokenizer_config.json"]
+    for name in names:
+        whole = json.loads((folder / name).read_text())
+        places = (
+            [(place, key) for place, each in enumerate(whole) for key in each] if isinstance(whole, list) else whole
+        )
+        for place in places:
+            for value in ODD:
+                changed = json.loads((folder / name).read_text())
+                inner, key = (changed[place[0]], place[1]) if isinstance(changed, list) else (changed, place)
+                inner[key] = value
+                for text in (json.dumps(changed), json.dumps(value)):
+                    (folder / name).write_text(text)
+                    try:
+                        read_modules(folder)
+                    except Error as error:
+                        assert len(str(error)) < 600
+                (folder / name).write_text(json.dumps(whole))
+
+
+def test_nomics_own_configuration_is_that_of_transformers(tmp_path):
+    """Of nomic-embed-text-v1.5, as far as it is read."""
+    own = {
+        "n_embd": 48, "n_head": 3, "n_inner": 80, "n_layer": 2, "n_positions": 8192, "layer_norm_epsilon": 1e-12,
+        "activation_function": "swiglu", "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "prenorm": False,
+        "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_scaling_factor": None,
+        "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "use_rms_norm": False,
+    }  # fmt: skip
+    theirs = {
+        "hidden_size": 48, "num_attention_heads": 3, "intermediate_size": 80, "num_hidden_layers": 2,
+        "max_position_embeddings": 8192, "layer_norm_eps": 1e-12, "hidden_act": "swiglu",
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0},
+    }  # fmt: skip
+    shared = {"model_type": "nomic_bert", "vocab_size": 90, "type_vocab_size": 2}
+    read = [decoder_of(Fields({**shared, **each}, "config.json"), None, "embed") for each in (own, theirs)]
+    assert read[0] == read[1] and not read[0].biased and read[0].layers[0].rope.theta == 1000
 
 
 @pytest.mark.parametrize(
@@ -391,6 +492,22 @@ def test_texts(tmp_path):
     assert llm.embed("a b c d e")[0].outputs == llm.embed([2, 4, 5, 6, 7, 8, 3])[0].outputs
     with pytest.raises(InvalidArgumentError, match="the prompt has 102 tokens"):
         llm.embed("a " * 100)
+
+    def read(prompt, most):
+        return llm.embed(prompt, PoolingParams(truncate_prompt_tokens=most))[0].prompt_token_ids
+
+    assert read("a b c d e", 4) == [2, 4, 5, 3] and read("a b c d e", 2) == [2, 3] and read("a", 60) == [2, 4, 3]
+    assert read("a " * 100, -1) == [2, *[4] * 62, 3]
+    assert read([7, 8, 9], 2) == [8, 9] and read([5] * 100, -1) == [5] * 64 and read([5], 9) == [5]
+    for most, words in (
+        (1, "truncate_prompt_tokens is 1: the special tokens of a text are 2"),
+        (65, "truncate_prompt_tokens is 65; max_model_len is 64"),
+        (0, "truncate_prompt_tokens is 0"),
+        (-2, "truncate_prompt_tokens is -2"),
+        (2.5, "truncate_prompt_tokens is 2.5"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            read("a b", most)
 
 
 def test_the_documentations_python_runs(tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
 llm = pytest.importorskip("camshaft.llm", reason="the Python module was not built: no Python headers")
 from llm_encoders import pooled, write_modules  # noqa: E402
-from test_language_models import GPT2, GROUPED, HEADS_OF_24, OPT, USUAL, VOCABULARY, worst  # noqa: E402
+from test_language_models import GPT2, GROUPED, HEADS_OF_24, OPT, USUAL, VOCABULARY, rope, worst  # noqa: E402
 
 DISTILBERT = {
     "vocab_size": VOCABULARY,
@@ -29,6 +29,10 @@ MODELS = {
     "xlm-roberta padding 0": ("XLMRobertaConfig", {**ROBERTA, "pad_token_id": 0}, "mean"),
     "camembert": ("CamembertConfig", ROBERTA, "mean"),
     "distilbert": ("DistilBertConfig", DISTILBERT, "mean"),
+    "nomic_bert": ("NomicBertConfig", {**USUAL, **rope("default")}, "mean"),
+    "eurobert": ("EuroBertConfig", {**GROUPED, "mlp_bias": True}, "mean"),
+    "qwen2 both directions": ("Qwen2Config", {**GROUPED, "is_causal": False}, "lasttoken"),
+    "llama both directions": ("LlamaConfig", {**USUAL, "num_key_value_heads": 1, "is_causal": False}, "mean"),
     "qwen3": ("Qwen3Config", HEADS_OF_24, "lasttoken"),
     "qwen2 mean": ("Qwen2Config", GROUPED, "mean"),
     "mistral": ("MistralConfig", {**GROUPED, "sliding_window": 9}, "lasttoken"),

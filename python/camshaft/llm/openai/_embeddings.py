@@ -31,15 +31,20 @@ class Embeddings(Call):
         dimensions = body.integer("dimensions", None, 1, 1 << 31)
         normalize = body.flag("normalize") if body.has("normalize") else None
         add_special_tokens = body.flag("add_special_tokens", True)
+        truncate = body.integer("truncate_prompt_tokens", None, -1, 1 << 31)
         body.finish()
-        self.params = PoolingParams(dimensions, normalize)
         try:
+            self.params = PoolingParams(dimensions, normalize, truncate)
             self.params.check_fits(served.llm._hidden_size or 0)
+            most = self.params.most_tokens(served.longest)
         except InvalidArgumentError as error:
-            raise RequestError(str(error), "dimensions") from None
+            raise RequestError(str(error), str(error).split(" ", 1)[0]) from None
         prompts = listed_prompts(given, "input")
         served.check_sequences(len(prompts), 1, "input")  # before all are cut into tokens
-        self.prompts = [prompt_of(served, each, add_special_tokens, "input") for each in prompts]
+        try:
+            self.prompts = [prompt_of(served, each, add_special_tokens, "input", most) for each in prompts]
+        except InvalidArgumentError as error:
+            raise RequestError(str(error), "truncate_prompt_tokens") from None
         for prompt in self.prompts:
             served.check_prompt(len(prompt["prompt_token_ids"]), "input")
 

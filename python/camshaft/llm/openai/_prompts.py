@@ -20,9 +20,14 @@ def listed_prompts(given: Any, param: str) -> list[Any]:
     return given if isinstance(given[0], (str, list)) else [given]
 
 
-def prompt_of(served: Served, prompt: Any, add_special_tokens: bool, param: str) -> dict[str, Any]:
+def prompt_of(
+    served: Served, prompt: Any, add_special_tokens: bool, param: str, most: int | None = None
+) -> dict[str, Any]:
+    """most: tokens that it is cut to."""
     if isinstance(prompt, str):
-        return served.tokens_of(prompt, add_special_tokens, param)
+        return served.tokens_of(prompt, add_special_tokens, param, most)
+    if isinstance(prompt, list) and most is not None:
+        prompt = prompt[-most:]
     if isinstance(prompt, list) and len(prompt) > served.longest:
         raise served.too_long(f"you requested {len(prompt)} tokens in the {param}", param)
     if not isinstance(prompt, list) or not all(is_token(each) for each in prompt):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from camshaft.llm._llm import LLM
+from camshaft.llm._prompts import text_tokens
 from camshaft.llm.openai._errors import RequestError
 from camshaft.llm.openai._logprobs import TokenTexts
 
@@ -29,13 +30,15 @@ class Served:
         if self.llm.tokenizer is not None and characters > self._most_characters:
             raise self.too_long(f"your {param} has {characters} characters, which are more tokens than that", param)
 
-    def tokens_of(self, text: str, add_special_tokens: bool, param: str) -> dict[str, Any]:
+    def tokens_of(self, text: str, add_special_tokens: bool, param: str, most: int | None = None) -> dict[str, Any]:
+        """most: tokens that a text is cut to."""
         tokenizer = self.llm.tokenizer
         if tokenizer is None:
             raise RequestError(f"The model '{self.name}' has no tokenizer: give '{param}' as tokens' numbers", param)
-        self.check_text(len(text), param)
-        ids = tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
-        return {"prompt": text, "prompt_token_ids": ids}
+        if most is None:
+            self.check_text(len(text), param)
+        read = text if most is None else text[: self._most_characters]
+        return {"prompt": text, "prompt_token_ids": text_tokens(tokenizer, read, most, add_special_tokens)}
 
     def check_sequences(self, prompts: int, samples: int, param: str = "prompt") -> None:
         if prompts * samples > self.most:
