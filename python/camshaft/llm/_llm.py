@@ -156,7 +156,9 @@ class LLM:
         of_one, _, _ = _native.generator_cross_cache(self.engine._engine)
         if of_one > 0 and sequences < 1:
             where = "the engine" if self._folder is None else str(self._folder)
-            raise InvalidArgumentError(f"{where}: a model of speech, which camshaft.llm.Whisper runs")
+            raise InvalidArgumentError(
+                f"{where}: a model of speech: camshaft.llm.Whisper or `camshaft llm transcribe` runs it"
+            )
         return of_one * sequences
 
     def generate(

@@ -15,7 +15,10 @@ import camshaft.llm
 import numpy as np
 import pytest
 from camshaft import CorruptEngineError, FileError, InvalidArgumentError, InvalidModelError, UnsupportedError
+from camshaft.llm._folder import read_generation
 from camshaft.llm._log_mel import LogMel
+from camshaft.llm._network import network_of
+from camshaft.llm._speech_description import speech_of
 from camshaft.llm._transcript import Stretch, stretches_of
 from camshaft_cli import BINARY, ROOT
 from llm_folders import write_llama
@@ -411,7 +414,7 @@ def test_wishes_that_are_wrong(whisper, built, tmp_path):
     ]:
         with pytest.raises(InvalidArgumentError, match=words):
             whisper.transcribe(samples, **{"language": "en", **options})
-    with pytest.raises(InvalidArgumentError, match="a model of speech, which camshaft.llm.Whisper runs"):
+    with pytest.raises(InvalidArgumentError, match="a model of speech: camshaft.llm.Whisper or"):
         camshaft.llm.LLM(built)
     camshaft.llm.build(write_llama(tmp_path / "llama"), tmp_path / "text", tuning="heuristic")
     with pytest.raises(InvalidArgumentError, match="no model of speech; camshaft.llm.LLM runs it"):
@@ -488,6 +491,28 @@ def test_folders_that_are_wrong(tmp_path, options, kind, words):
         build(write_whisper(tmp_path / "hf", **options), tmp_path / "out")
     assert "\n" not in str(error.value)
     assert sorted(os.listdir(tmp_path)) == ["hf"]
+
+
+ANY = [None, -1, 0, 10**20, 1e300, 1.5, True, "x", [], ["a"], {}, {"b": "x"}]
+
+
+def test_any_value_of_any_field_is_read_or_refused(tmp_path):
+    folder = write_whisper(tmp_path / "hf")
+    read = 0
+    for name in ("config.json", "preprocessor_config.json", "generation_config.json"):
+        fields = json.loads((folder / name).read_text())
+        for field in [*fields, "n_samples", "dither", "do_normalize"]:
+            for value in ANY:
+                (folder / name).write_text(json.dumps({**fields, field: value}))
+                try:
+                    made = network_of(folder)
+                    assert made.encoder is not None
+                    speech_of(made.encoder[1], made.decoder, made.config, read_generation(folder))
+                    read += 1
+                except camshaft.Error as error:
+                    assert "\n" not in str(error)
+        (folder / name).write_text(json.dumps(fields))
+    assert read > 100
 
 
 @pytest.mark.parametrize(
