@@ -182,6 +182,9 @@ def check_description(description: dict[str, Any], engine: Engine, where: Path) 
         raise CorruptEngineError(
             f"{where / DESCRIPTION}: 'max_length' is {longest!r}, not a number of tokens from {least} on"
         )
+    ids = description.get("eos_ids")
+    if ids is not None and (not isinstance(ids, list) or not all(type(each) is int for each in ids)):
+        raise CorruptEngineError(f"{where / DESCRIPTION}: 'eos_ids' is {ids!r}, not a list of tokens' numbers")
 
 
 def _check_pooling(description: dict[str, Any], where: Path) -> None:

@@ -69,7 +69,10 @@ class Whisper:
         self._where = folder / DESCRIPTION
         # The half of the longest text, with the token in front, as Whisper was trained.
         self._most_before = max(self._llm.description["max_length"] // 2 - 1, 1)
+        self._end_ids = frozenset(self.description.get("eos_ids") or ())
         self._blocks_of_one, _, _ = _native.generator_cross_cache(self._llm.engine._engine)
+        if self._blocks_of_one == 0:
+            raise CorruptEngineError(f"{self._where}: 'speech' is there, and the engine beside it sees no encoder")
         self._encoder = self._encoder_context(Engine(folder / ENCODER_ENGINE, device), threads or 0, folder)
         self._encoding = threading.Lock()
         self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -158,7 +161,7 @@ class Whisper:
     def _prompt_parts(self, prompt: str | None, task: str, timestamps: bool) -> tuple[list[int], list[int]]:
         """The tokens before that of the language, and behind it."""
         speech, before = self._speech, []
-        if prompt is not None:
+        if prompt is not None and prompt.strip():
             if speech.previous_id is None:
                 raise InvalidArgumentError(f"prompt: {_NO_PREVIOUS}")
             words = self._llm.tokenizer.encode(" " + prompt.strip(), add_special_tokens=False).ids

@@ -235,7 +235,7 @@ class Windows:
 
     def _spoken(self, output: CompletionOutput) -> list[int]:
         """Without the token that ends the text."""
-        return [token for token in output.token_ids if token not in self._of.description["eos_ids"]]
+        return [token for token in output.token_ids if token not in self._of._end_ids]
 
     def _text_of(self, tokens: Sequence[int]) -> str:
         first_time = self._speech.timestamp_begin

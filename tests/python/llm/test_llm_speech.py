@@ -35,6 +35,7 @@ from whisper_folders import (
 )
 from whisper_reference import Reference, log_mel
 
+ANY = [None, -1, 0, 10**20, 1e300, 1.5, True, "x", [], ["a"], {}, {"b": "x"}]
 CONFIG = {**WHISPER, "vocab_size": VOCABULARY}
 EN, TRANSCRIBE, START, PREVIOUS, NO_TIMES, END = 258, 261, 257, 262, 264, 256
 
@@ -470,6 +471,29 @@ def test_descriptions_that_lie(tmp_path, built, changes, words):
     assert "\n" not in str(error.value)
 
 
+def test_any_value_of_any_field_of_a_built_model_is_read_or_refused(tmp_path, built):
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in os.listdir(built):
+        if name != "llm.json":
+            (out / name).symlink_to(built / name)
+    described = json.loads((built / "llm.json").read_text())
+    speech = described["speech"]
+    changed = [{**described, field: value} for field in described for value in ANY]
+    changed += [{**described, "speech": {**speech, field: value}} for field in speech for value in ANY]
+    changed += [{**described, "speech": {n: v for n, v in speech.items() if n != field}} for field in speech]
+    changed += [{name: value for name, value in described.items() if name != field} for field in described]
+    heard = 0
+    for each in changed:
+        (out / "llm.json").write_text(json.dumps(each))
+        try:
+            camshaft.llm.Whisper(out, max_num_seqs=1, threads=1).transcribe(sound(0.1), max_tokens=1)
+            heard += 1
+        except camshaft.Error as error:
+            assert "\n" not in str(error)
+    assert 50 < heard < len(changed)
+
+
 @pytest.mark.parametrize(
     "options, kind, words",
     [
@@ -491,9 +515,6 @@ def test_folders_that_are_wrong(tmp_path, options, kind, words):
         build(write_whisper(tmp_path / "hf", **options), tmp_path / "out")
     assert "\n" not in str(error.value)
     assert sorted(os.listdir(tmp_path)) == ["hf"]
-
-
-ANY = [None, -1, 0, 10**20, 1e300, 1.5, True, "x", [], ["a"], {}, {"b": "x"}]
 
 
 def test_any_value_of_any_field_is_read_or_refused(tmp_path):
