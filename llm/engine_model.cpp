@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
 #include "camshaft/error.hpp"
@@ -13,16 +14,22 @@ namespace {
 // In the order of run().
 constexpr const char* step_inputs[] = {"input_ids",    "positions",   "cumulative_sequence_length",
                                        "past_seqlens", "block_table", "logits_indices"};
+// Behind them, of engines with cross attention.
+constexpr const char* cross_inputs[] = {"cross_seqlens", "cross_block_table"};
 
 [[noreturn]] void refuse_engine(const std::string& what) {
   throw Error(ErrorCode::invalid_argument,
-              "the engine is no decoder: " + what + "; `camshaft llm build` makes engines that are");
+              "the engine is no language model: " + what + "; `camshaft llm build` makes engines that are");
 }
 
 const TensorInfo& named(const std::vector<TensorInfo>& infos, const std::string& name, const char* kind) {
   const auto found = std::ranges::find(infos, name, &TensorInfo::name);
   if (found == infos.end()) refuse_engine("it has no " + std::string(kind) + " " + name);
   return *found;
+}
+
+bool has_hidden_states(const Engine& engine) {
+  return std::ranges::any_of(engine.outputs(), [](const TensorInfo& info) { return info.name == "hidden_states"; });
 }
 
 // What each layer keeps from step to step; scales where the caches have 8 bits.
@@ -44,12 +51,14 @@ Dims block_dims(const TensorInfo& cache) {
   return dims;
 }
 
-// The inputs of a layer that it keeps.
-std::vector<const TensorInfo*> kept_by(const Engine& engine, int32_t layer) {
+constexpr const char *own = "", *cross = "cross_";
+
+// The inputs of a layer that it keeps, `of` its own or the cross attention's.
+std::vector<const TensorInfo*> kept_by(const Engine& engine, int32_t layer, const char* of) {
   std::vector<const TensorInfo*> kept;
   const std::string number = "." + std::to_string(layer);
   for (const char* kind : kinds) {
-    const std::string name = kind + number;
+    const std::string name = std::string(of) + kind + number;
     if (const auto found = std::ranges::find(engine.inputs(), name, &TensorInfo::name); found != engine.inputs().end())
       kept.push_back(&*found);
     else if (!is_of_scales(name))
@@ -77,50 +86,99 @@ EngineModel::Cache EngineModel::cache_of(const Engine& engine) {
   for (const TensorInfo& input : engine.inputs())
     if (input.name.rfind("key_cache.", 0) == 0) ++cache.layers;
   for (int32_t layer = 0; layer < cache.layers; ++layer)
-    for (const TensorInfo* kept : kept_by(engine, layer)) {
+    for (const TensorInfo* kept : kept_by(engine, layer, own)) {
       cache.block_bytes += block_bytes(*kept);
       cache.block_size = static_cast<int32_t>(block_dims(*kept)[0]);
     }
-  if (cache.layers == 0) refuse_engine("it has no input key_cache.0");
+  if (cache.layers == 0 && !has_hidden_states(engine)) refuse_engine("it has no input key_cache.0");
+  const auto table = std::ranges::find(engine.inputs(), cross_inputs[1], &TensorInfo::name);
+  if (table == engine.inputs().end()) return cache;
+  if (table->dims.size() != 2 || table->dims[1] < 1 || table->dims[1] > std::numeric_limits<int32_t>::max())
+    refuse_engine("its input " + table->name + " is " + table->type + ", which should be [sequences, blocks of one]");
+  cache.cross.table_width = static_cast<int32_t>(table->dims[1]);
+  for (int32_t layer = 0; layer < cache.layers; ++layer)
+    for (const TensorInfo* kept : kept_by(engine, layer, cross)) {
+      cache.cross_block_bytes += block_bytes(*kept);
+      cache.cross.block_size = static_cast<int32_t>(block_dims(*kept)[0]);
+    }
   return cache;
 }
 
-EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads)
+EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads, int32_t num_cross_blocks)
     : device_(engine.device()), context_(engine.create_context(options_of(threads))) {
   const Cache cache = cache_of(engine);
-  for (const char* name : step_inputs) {
+  const auto add_input = [&](const char* name) {
+    const bool is_of_caches = name == std::string_view("past_seqlens") || name == std::string_view("block_table");
+    if (is_of_caches && cache.layers == 0) {
+      inputs_.push_back({});
+      return;
+    }
     if (named(engine.inputs(), name, "input").dtype != DType::i32)
       refuse_engine("its input " + std::string(name) + " is not of i32");
     inputs_.push_back({name, nullptr, {}});
+  };
+  for (const char* name : step_inputs) add_input(name);
+  cross_ = cache.cross;
+  if (cross_.table_width > 0) {
+    for (const char* name : cross_inputs) add_input(name);
+    cross_.blocks = num_cross_blocks;
+    if (num_cross_blocks < 1)
+      throw Error(ErrorCode::invalid_argument, "num_cross_blocks is " + std::to_string(num_cross_blocks) +
+                                                   ", and the engine's cross attention needs 1 or more");
   }
-  const TensorInfo& logits = named(engine.outputs(), "logits", "output");
-  if (logits.dtype != DType::f32 || logits.dims.size() != 2 || logits.dims[1] < 1)
-    refuse_engine("its output logits is " + logits.type + ", which should be f32[rows, vocabulary]");
-  vocabulary_ = static_cast<int32_t>(logits.dims[1]);
+  find_outputs(engine);
+  for (int32_t layer = 0; layer < cache.layers; ++layer) {
+    for (const TensorInfo* kept : kept_by(engine, layer, own)) {
+      const std::string input = kept->name, kind = input.substr(0, input.find('.'));
+      const TensorInfo& output = named(engine.outputs(), kind + "_out." + std::to_string(layer), "output");
+      if (output.aliased_input != input)
+        refuse_engine("its output " + output.name + " does not update " + input + " in place");
+      Tensor memory = bound_memory(*kept, num_blocks);
+      context_.bind_output(output.name, const_cast<std::byte*>(memory.data()), memory.bytes(), memory.device());
+      layers_.push_back({input, output.name, std::move(memory), block_bytes(*kept)});
+    }
+    if (cross_.table_width == 0) continue;
+    for (const TensorInfo* kept : kept_by(engine, layer, cross))
+      cross_layers_.push_back({kept->name, {}, bound_memory(*kept, num_cross_blocks), block_bytes(*kept)});
+  }
+}
+
+// Of so many blocks, as an input.
+Tensor EngineModel::bound_memory(const TensorInfo& info, int32_t blocks) {
+  Dims dims = block_dims(info);
+  dims.insert(dims.begin(), blocks);
+  // Zeros: attention may multiply what nobody has written by weights of 0.
+  Tensor memory(info.dtype, dims);
+  if (!device_.is_host()) memory = memory.copy(to_string(device_));
+  context_.set_input_shape(info.name, dims);
+  context_.bind_input(info.name, memory.data(), memory.bytes(), memory.device());
+  return memory;
+}
+
+std::vector<std::pair<std::string, const Tensor*>> EngineModel::cross_memory() const {
+  std::vector<std::pair<std::string, const Tensor*>> memory;
+  for (const Layer& layer : cross_layers_) memory.emplace_back(layer.input, &layer.memory);
+  return memory;
+}
+
+void EngineModel::find_outputs(const Engine& engine) {
+  const auto width_of = [&](const char* name, const char* what) {
+    const TensorInfo& rows = named(engine.outputs(), name, "output");
+    if (rows.dtype != DType::f32 || rows.dims.size() != 2 || rows.dims[1] < 1)
+      refuse_engine("its output " + rows.name + " is " + rows.type + ", which should be f32[rows, " + what + "]");
+    return static_cast<int32_t>(rows.dims[1]);
+  };
+  if (has_hidden_states(engine)) {
+    hidden_size_ = width_of("hidden_states", "size");
+    return;
+  }
+  vocabulary_ = width_of("logits", "vocabulary");
   const auto has_output = [&](std::string_view name, DType dtype) {
     return std::ranges::any_of(engine.outputs(), [&](const TensorInfo& output) {
       return output.name == name && output.dtype == dtype && output.dims.size() == 1;
     });
   };
   has_likeliest_ = has_output("likeliest", DType::i64) && has_output("largest", DType::f32);
-  for (int32_t layer = 0; layer < cache.layers; ++layer) {
-    for (const TensorInfo* kept : kept_by(engine, layer)) {
-      const TensorInfo& info = *kept;
-      const std::string input = info.name, kind = input.substr(0, input.find('.'));
-      const TensorInfo& output = named(engine.outputs(), kind + "_out." + std::to_string(layer), "output");
-      if (output.aliased_input != input)
-        refuse_engine("its output " + output.name + " does not update " + input + " in place");
-      Dims dims = block_dims(info);
-      dims.insert(dims.begin(), num_blocks);
-      // Zeros: attention may multiply what nobody has written by weights of 0.
-      Tensor memory(info.dtype, dims);
-      if (!device_.is_host()) memory = memory.copy(to_string(device_));
-      context_.set_input_shape(input, dims);
-      context_.bind_input(input, memory.data(), memory.bytes(), memory.device());
-      context_.bind_output(output.name, const_cast<std::byte*>(memory.data()), memory.bytes(), memory.device());
-      layers_.push_back({input, output.name, std::move(memory), block_bytes(info)});
-    }
-  }
 }
 
 void EngineModel::copy_blocks(std::span<const BlockCopy> copies) {
@@ -135,6 +193,7 @@ void EngineModel::copy_blocks(std::span<const BlockCopy> copies) {
 // `columns`: 0 for a vector.
 void EngineModel::bind(size_t place, std::span<const int32_t> values, size_t rows, size_t columns) {
   Input& input = inputs_[place];
+  if (input.name == nullptr) return;
   const bool is_same = !input.dims.empty() && input.data == values.data() &&
                        input.dims[0] == static_cast<int64_t>(rows) &&
                        (columns == 0 || input.dims[1] == static_cast<int64_t>(columns));
@@ -153,9 +212,17 @@ StepOutputs EngineModel::run(const StepInputs& inputs) {
   bind(3, inputs.past, inputs.past.size(), 0);
   bind(4, inputs.block_table, inputs.past.size(), static_cast<size_t>(inputs.table_width));
   bind(5, inputs.logits_indices, inputs.logits_indices.size(), 0);
+  if (cross_.table_width > 0) {
+    bind(6, inputs.cross_seqlens, inputs.cross_seqlens.size(), 0);
+    bind(7, inputs.cross_block_table, inputs.cross_seqlens.size(), static_cast<size_t>(cross_.table_width));
+  }
   bind_outputs(inputs.logits_indices.size(), inputs.reads_logits);
   context_.run();
   StepOutputs outputs;
+  if (hidden_size_ > 0) {
+    outputs.hidden_states = hidden_states_.data();
+    return outputs;
+  }
   if (bound_logits_ == logits_.data()) outputs.logits = logits_.data();
   if (has_likeliest_) outputs.likeliest = likeliest_.data(), outputs.largest = largest_.data();
   return outputs;
@@ -164,6 +231,13 @@ StepOutputs EngineModel::run(const StepInputs& inputs) {
 // Memory is bound anew only where it is too small, or where logits go elsewhere: a GPU repeats what it has recorded of
 // either. On the host they are where they are computed.
 void EngineModel::bind_outputs(size_t rows, bool reads_logits) {
+  if (hidden_size_ > 0) {
+    const size_t size = rows * static_cast<size_t>(hidden_size_);
+    if (hidden_states_.size() >= size) return;
+    hidden_states_.resize(size);
+    context_.bind_output("hidden_states", hidden_states_.data(), size * sizeof(float));
+    return;
+  }
   const size_t wanted = rows * static_cast<size_t>(vocabulary_);
   if (reads_logits || device_.is_host() || !has_likeliest_) {
     if (logits_.size() < wanted) logits_.resize(wanted), bound_logits_ = nullptr;

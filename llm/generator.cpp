@@ -15,7 +15,26 @@ namespace {
 SchedulerConfig scheduler_config(const GeneratorConfig& config, const StepModel& model) {
   SchedulerConfig made = config.scheduler;
   made.can_copy_blocks = made.can_copy_blocks && model.can_copy_blocks();
+  made.generates = config.pooling == Pooling::none;
+  // What the cache of prefixes has is not computed, and gives no rows.
+  if (!made.generates && config.pooling != Pooling::last) made.enable_prefix_caching = false;
   return made;
+}
+
+int32_t blocks_of_longest(const SchedulerConfig& config) {
+  return (config.max_model_len + config.block_size - 1) / config.block_size;
+}
+
+size_t vocabulary_of(const GeneratorConfig& config, const StepModel& model) {
+  const auto refuse = [](const char* message) { throw Error(ErrorCode::invalid_argument, message); };
+  if (config.pooling == Pooling::none) {
+    if (model.hidden_size() > 0)
+      refuse("the engine gives hidden states, of which pooling_type says what becomes an embedding: last, cls or mean");
+    return static_cast<size_t>(model.vocabulary());
+  }
+  if (model.hidden_size() == 0) refuse("the engine gives logits: it generates text, and there is nothing to pool");
+  if (config.vocab_size < 1) refuse("vocab_size is needed for an engine that gives hidden states");
+  return static_cast<size_t>(config.vocab_size);
 }
 
 // Seeds of requests that have none: as different as the finaliser of SplitMix64 makes neighbours.
@@ -38,8 +57,12 @@ constexpr size_t logits_worth_threads = 500'000;
 bool reads_logits(const Sequence& sequence) {
   const SamplingParams& params = *sequence.params;
   return !params.is_greedy() || params.is_guided || params.logprobs || sequence.wants_prompt_logprobs() ||
-         !sequence.allowed.empty() || !params.logit_bias.empty() || params.min_tokens > 0 || params.has_penalties();
+         !sequence.allowed.empty() || !params.logit_bias.empty() || params.excludes_tokens() || params.has_penalties();
 }
+
+constexpr const char* embedding_is_not_finite =
+    "the model's embedding has a NaN or an infinity: its weights or its precision do not fit this prompt (build it "
+    "with a wider type, or verify it)";
 
 const char* message_of(Sampler::Problem problem) {
   if (problem == Sampler::Problem::not_finite)
@@ -72,36 +95,44 @@ GeneratorConfig parse_generator_config(std::string_view json) {
   fields.read("prompt_lookup_max", config.prompt_lookup_max);
   fields.read("max_step_shapes", config.max_step_shapes);
   fields.read("sampling_threads", config.sampling_threads);
+  fields.read("num_cross_blocks", config.num_cross_blocks);
+  fields.read("draft_num_blocks", config.draft.num_blocks);
+  fields.read("draft_max_model_len", config.draft.max_model_len);
+  fields.read("enable_chunked_prefill", scheduler.enable_chunked_prefill);
+  fields.read("vocab_size", config.vocab_size);
+  fields.take("pooling_type",
+              [&](const nlohmann::json& name) { config.pooling = parse_pooling(name.get<std::string>()); });
   fields.finish();
   return config;
 }
 
-Generator::Generator(StepModel& model, const GeneratorConfig& config)
+Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel* draft)
     : model_(model),
       config_(config),
       scheduler_(scheduler_config(config, model)),
-      shapes_(scheduler_.config(), config.max_step_shapes),
-      workers_(sampling_threads(config)),
-      vocabulary_(static_cast<size_t>(model.vocabulary())) {
+      shapes_(scheduler_.config(), config.max_step_shapes, config.pooling == Pooling::mean),
+      cross_(model.cross_sizes()),
+      batch_(shapes_.largest(), blocks_of_longest(scheduler_.config()), cross_.table_width),
+      workers_(config.pooling == Pooling::none ? sampling_threads(config) : 1),
+      vocabulary_(vocabulary_of(config, model)) {
   if (config.prompt_lookup_min < 1 || config.prompt_lookup_max < config.prompt_lookup_min)
     throw Error(ErrorCode::invalid_argument, "prompt_lookup_min is " + std::to_string(config.prompt_lookup_min) +
                                                  " and prompt_lookup_max " + std::to_string(config.prompt_lookup_max) +
                                                  ": the first must be 1 or more, the second not below it");
   for (const int32_t token : config.eos_token_ids)
-    if (token < 0 || token >= model.vocabulary())
+    if (token < 0 || static_cast<size_t>(token) >= vocabulary_)
       throw Error(ErrorCode::invalid_argument, "eos_token_ids names token " + std::to_string(token) +
                                                    ", the vocabulary has " + std::to_string(vocabulary_));
-  const StepShape largest = shapes_.largest();
-  const int32_t block = scheduler_.config().block_size;
-  table_width_ = (scheduler_.config().max_model_len + block - 1) / block;
-  input_ids_.resize(static_cast<size_t>(largest.tokens));
-  positions_.resize(static_cast<size_t>(largest.tokens));
-  cumulative_.resize(static_cast<size_t>(largest.sequences) + 1);
-  past_.resize(static_cast<size_t>(largest.sequences));
-  block_table_.resize(static_cast<size_t>(largest.sequences) * static_cast<size_t>(table_width_));
-  logits_indices_.resize(static_cast<size_t>(largest.rows));
-  stepped_.reserve(static_cast<size_t>(largest.sequences));
-  for (size_t worker = 0; worker < workers_.count(); ++worker) samplers_.emplace_back(model.vocabulary());
+  if (draft != nullptr && draft->vocabulary() != model.vocabulary())
+    throw Error(ErrorCode::invalid_argument, "the draft model has a vocabulary of " +
+                                                 std::to_string(draft->vocabulary()) + " tokens, the model one of " +
+                                                 std::to_string(vocabulary_) +
+                                                 ": what it guesses would be other words; take a draft of the same");
+  if (draft != nullptr)
+    draft_ = std::make_unique<DraftProposer>(*draft, config.draft, scheduler_.config(), config.max_step_shapes);
+  stepped_.reserve(static_cast<size_t>(shapes_.largest().sequences));
+  for (size_t worker = 0; config.pooling == Pooling::none && worker < workers_.count(); ++worker)
+    samplers_.emplace_back(model.vocabulary());
 }
 
 Generator::~Generator() = default;
@@ -110,8 +141,27 @@ void Generator::check_between_steps() const {
   if (is_planned_) throw Error(ErrorCode::invalid_argument, "a step is under way: finish_step() comes first");
 }
 
+void Generator::check_cross(const CrossKeys& cross) const {
+  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_argument, what); };
+  if (cross_.table_width == 0) {
+    if (cross.length != 0 || !cross.blocks.empty())
+      refuse("a request brings keys of an encoder, and the model has no cross attention");
+    return;
+  }
+  const auto blocks = static_cast<int32_t>(std::min<size_t>(cross.blocks.size(), INT32_MAX));
+  if (cross.length < 1 || blocks > cross_.table_width || cross.length > int64_t{blocks} * cross_.block_size)
+    refuse("a request sees " + std::to_string(cross.length) + " keys of an encoder in " + std::to_string(blocks) +
+           " blocks of " + std::to_string(cross_.block_size) + "; 1 to " + std::to_string(cross_.table_width) +
+           " blocks with a key or more are needed");
+  for (const int32_t block : cross.blocks)
+    if (block < 0 || block >= cross_.blocks)
+      refuse("a request names block " + std::to_string(block) + " of an encoder's keys, of which there are " +
+             std::to_string(cross_.blocks));
+}
+
 RequestId Generator::add(Request request) {
   check_between_steps();
+  check_cross(request.cross);
   const auto vocabulary = static_cast<int32_t>(vocabulary_);
   check(request.params, vocabulary);
   for (size_t i = 0; i < request.prompt.size(); ++i)
@@ -121,14 +171,22 @@ RequestId Generator::add(Request request) {
                       ", the vocabulary has tokens 0 to " + std::to_string(vocabulary - 1));
   const auto length = static_cast<int32_t>(std::min<size_t>(request.prompt.size(), INT32_MAX / 2));
   const int32_t room = scheduler_.config().max_model_len - length;
-  const int32_t longest = length + std::min(room, request.params.max_tokens.value_or(room));
+  const bool generates = scheduler_.config().generates;
+  if (!generates && request.params.n != 1)
+    throw Error(ErrorCode::invalid_argument,
+                "n is " + std::to_string(request.params.n) + ": a prompt has one embedding");
+  const int32_t longest = length + (generates ? std::min(room, request.params.max_tokens.value_or(room)) : 0);
   scheduler_.check_fits(length, longest, request.params.n);
 
   const auto params = std::make_shared<const SamplingParams>(std::move(request.params));
+  std::shared_ptr<const CrossKeys> cross;
+  if (cross_.table_width > 0) cross = std::make_shared<const CrossKeys>(std::move(request.cross));
   const RequestId id = ++last_request_;
   Entry entry;
-  for (int32_t sample = 0; sample < params->n; ++sample)
+  for (int32_t sample = 0; sample < params->n; ++sample) {
     entry.samples.push_back(make_sequence(request, params, sample, longest));
+    entry.samples.back()->cross = cross;
+  }
   entry.alive = params->n;
   Sequence& first = *entry.samples.front();
   first.forks = params->n - 1;
@@ -149,7 +207,8 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
   sequence->prompt_length = static_cast<int32_t>(request.prompt.size());
   sequence->tokens.reserve(static_cast<size_t>(longest));
   sequence->tokens.assign(request.prompt.begin(), request.prompt.end());
-  sequence->blocks.reserve(static_cast<size_t>(table_width_));
+  sequence->blocks.reserve(static_cast<size_t>(batch_.table_width()));
+  sequence->pooled.resize(static_cast<size_t>(model_.hidden_size()));
   if (params->has_penalties()) {
     sequence->counts = std::make_unique<TokenCounts>(std::min(vocabulary_, static_cast<size_t>(longest)));
     for (const int32_t token : request.prompt) sequence->counts->add_prompt(token);
@@ -157,8 +216,13 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
   const int32_t drafts = scheduler_.config().num_speculative_tokens;
   if (drafts > 0) {
     sequence->drafts.reserve(static_cast<size_t>(drafts));
-    sequence->ngrams = std::make_unique<NgramIndex>(config_.prompt_lookup_min, config_.prompt_lookup_max,
-                                                    static_cast<size_t>(longest));
+    sequence->drawn.reserve(static_cast<size_t>(drafts) + 1);
+    if (draft_ != nullptr) {
+      sequence->draft = draft_->make_state();
+    } else {
+      sequence->ngrams = std::make_unique<NgramIndex>(config_.prompt_lookup_min, config_.prompt_lookup_max,
+                                                      static_cast<size_t>(longest));
+    }
   }
   if (!params->allowed_token_ids.empty()) {
     sequence->allowed.assign(mask_words(), 0);
@@ -206,7 +270,7 @@ void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<
                                                  " needs " + std::to_string(words));
   Sequence& sequence = *found->second.samples[static_cast<size_t>(sample)];
   sequence.allowed.assign(mask.begin(), mask.end());
-  sequence.has_changing_mask = !mask.empty();
+  sequence.has_changing_mask = true;
   if (sequence.params->allowed_token_ids.empty()) return;
   std::vector<uint32_t> both(words, 0);
   for (const int32_t token : sequence.params->allowed_token_ids) {
@@ -230,6 +294,7 @@ std::span<const GuidedRows> Generator::plan_step() {
   event_tokens_.clear();
   event_logprobs_.clear();
   event_prompt_logprobs_.clear();
+  event_embeddings_.clear();
   for (const Ended& ended : ended_) {
     Event& event = events_.emplace_back();
     extents_.push_back({});
@@ -243,15 +308,29 @@ std::span<const GuidedRows> Generator::plan_step() {
   failure_.clear();
   is_planned_ = true;
   has_run_ = false;
-  if (requests_.empty() || !scheduler_.plan()) return guided_;
+  if (requests_.empty()) return guided_;
+  propose();
+  if (!scheduler_.plan()) return guided_;
   build_inputs();
   list_guided();
   return guided_;
 }
 
+// What the draft throws ends the step's requests, as what the model throws does.
+void Generator::propose() {
+  if (draft_ == nullptr) return;
+  try {
+    draft_->propose(scheduler_.served());
+  } catch (const std::exception& error) {
+    failure_ = std::string("the draft model has failed: ") + error.what();
+    for (Sequence* const sequence : scheduler_.served())
+      sequence->draft->release();  // of which nobody knows what it holds
+  }
+}
+
 void Generator::run_step() {
   has_run_ = true;
-  if (stepped_.empty()) return;
+  if (stepped_.empty() || !failure_.empty()) return;
   try {
     if (!scheduler_.copies().empty()) model_.copy_blocks(scheduler_.copies());
     outputs_ = model_.run(inputs_);
@@ -265,7 +344,9 @@ std::span<const Event> Generator::finish_step() {
   is_planned_ = false;
   // What the model gave before is no other step's.
   if (!has_run_) failure_ = "the step that was planned was not run";
-  if (failure_.empty()) {
+  if (failure_.empty() && config_.pooling != Pooling::none) {
+    for (Sequence* const sequence : stepped_) pool(*sequence, outputs_.hidden_states);
+  } else if (failure_.empty()) {
     combine_masks();
     if (!stepped_.empty()) sample_all(outputs_);
     for (Sequence* const sequence : stepped_) tell(*sequence);
@@ -300,59 +381,39 @@ void Generator::combine_masks() {
 }
 
 void Generator::build_inputs() {
-  int32_t tokens = 0, rows = 0;
-  size_t slot = 0;
+  batch_.clear();
   for (Sequence* const sequence : scheduler_.running()) {
-    cumulative_[slot] = tokens;
-    past_[slot] = sequence->computed;
-    std::ranges::copy(sequence->blocks,
-                      block_table_.begin() + static_cast<std::ptrdiff_t>(slot * static_cast<size_t>(table_width_)));
-    ++slot;
+    batch_.begin_sequence(sequence->computed, sequence->blocks, sequence->cross.get());
     if (sequence->scheduled == 0) continue;
     stepped_.push_back(sequence);
-    const auto drafts = static_cast<int32_t>(sequence->drafts.size());
-    const int32_t known = sequence->scheduled - drafts, end = sequence->computed + known;
-    const auto from = sequence->tokens.begin() + sequence->computed;
-    std::copy(from, from + known, input_ids_.begin() + tokens);
-    std::ranges::copy(sequence->drafts, input_ids_.begin() + tokens + known);
-    for (int32_t i = 0; i < sequence->scheduled; ++i)
-      positions_[static_cast<size_t>(tokens + i)] = sequence->computed + i;
+    const int32_t known = sequence->scheduled - static_cast<int32_t>(sequence->drafts.size());
+    const int32_t end = sequence->computed + known;
+    batch_.add_tokens(
+        std::span(sequence->tokens).subspan(static_cast<size_t>(sequence->computed), static_cast<size_t>(known)));
+    batch_.add_tokens(sequence->drafts);
     // Of the prompt's tokens, and of the text's last one with all guesses.
-    sequence->first_row = rows;
+    sequence->first_row = batch_.rows();
     if (sequence->wants_prompt_logprobs()) {
       const int32_t last = std::min(end, sequence->prompt_length - 1);
       for (int32_t p = std::max(sequence->computed, sequence->prompt_logprobs_from - 1); p < last; ++p)
-        logits_indices_[static_cast<size_t>(rows++)] = tokens + p - sequence->computed;
+        batch_.add_row(p - sequence->computed);
     }
-    if (end == sequence->length())
-      for (int32_t i = known - 1; i < sequence->scheduled; ++i)
-        logits_indices_[static_cast<size_t>(rows++)] = tokens + i;
-    sequence->rows = rows - sequence->first_row;
-    tokens += sequence->scheduled;
+    const PooledTokens pooled = pooled_tokens(config_.pooling, {sequence->computed, end}, sequence->length());
+    for (int32_t p = pooled.begin; p < pooled.end; ++p) batch_.add_row(p - sequence->computed);
+    if (end == sequence->length() && config_.pooling == Pooling::none)
+      for (int32_t i = known - 1; i < sequence->scheduled; ++i) batch_.add_row(i);
+    sequence->rows = batch_.rows() - sequence->first_row;
   }
-  const StepShape shape = shapes_.fit(tokens, static_cast<int32_t>(slot), rows);
-  const auto sequences = static_cast<size_t>(shape.sequences);
-  for (; slot < sequences; ++slot) cumulative_[slot] = tokens, past_[slot] = 0;
-  cumulative_[sequences] = tokens;
-  std::fill(input_ids_.begin() + tokens, input_ids_.begin() + shape.tokens, 0);
-  std::fill(positions_.begin() + tokens, positions_.begin() + shape.tokens, 0);
-  std::fill(logits_indices_.begin() + rows, logits_indices_.begin() + shape.rows, 0);
-  const auto first = [](const std::vector<int32_t>& values, size_t count) { return std::span(values).first(count); };
-  inputs_.input_ids = first(input_ids_, static_cast<size_t>(shape.tokens));
-  inputs_.positions = first(positions_, static_cast<size_t>(shape.tokens));
-  inputs_.cumulative = first(cumulative_, sequences + 1);
-  inputs_.past = first(past_, sequences);
-  inputs_.block_table = first(block_table_, sequences * static_cast<size_t>(table_width_));
-  inputs_.table_width = table_width_;
-  inputs_.logits_indices = first(logits_indices_, static_cast<size_t>(shape.rows));
+  inputs_ = batch_.padded_to(shapes_.fit(batch_.tokens(), batch_.sequences(), batch_.rows()));
   inputs_.reads_logits = std::ranges::any_of(stepped_, [](const Sequence* s) { return reads_logits(*s); });
   ++statistics_.steps;
-  statistics_.tokens += tokens;
-  statistics_.padding += shape.tokens - tokens;
+  statistics_.tokens += batch_.tokens();
+  statistics_.padding += std::ssize(inputs_.input_ids) - batch_.tokens();
 }
 
 Event& Generator::begin_event(const Sequence& sequence) {
-  extents_.push_back({event_tokens_.size(), event_logprobs_.size(), event_prompt_logprobs_.size()});
+  extents_.push_back(
+      {event_tokens_.size(), event_logprobs_.size(), event_prompt_logprobs_.size(), event_embeddings_.size()});
   Event& event = events_.emplace_back();
   event.request = sequence.request;
   event.sample = sequence.sample;
@@ -452,11 +513,32 @@ void Generator::tell(Sequence& sequence) {
   event_tokens_.insert(event_tokens_.end(), sequence.drawn.begin(), sequence.drawn.end());
   event_logprobs_.insert(event_logprobs_.end(), sequence.drawn_logprobs.begin(), sequence.drawn_logprobs.end());
   statistics_.generated += std::ssize(sequence.drawn);
+  statistics_.drafts += !sequence.drafts.empty();
   statistics_.drafted += std::ssize(sequence.drafts);
   const auto [drawn, guessed] = std::ranges::mismatch(sequence.drawn, sequence.drafts);
   statistics_.accepted += drawn - sequence.drawn.begin();
   if (failed) return fail(sequence, message_of(sequence.problem));
   if (!sequence.drawn.empty()) finish_or_commit(sequence, event);
+}
+
+// What the step has computed of a prompt, and with its last part the embedding.
+void Generator::pool(Sequence& sequence, const float* hidden_states) {
+  const auto width = sequence.pooled.size(), row = static_cast<size_t>(sequence.first_row);
+  // Of one that was preempted all is computed again.
+  if (sequence.computed == 0) std::ranges::fill(sequence.pooled, 0.0);
+  add_rows({hidden_states + row * width, static_cast<size_t>(sequence.rows) * width}, sequence.pooled);
+  scheduler_.commit(sequence, sequence.computed + sequence.scheduled);
+  if (sequence.missing() > 0) return;
+  Event& event = begin_event(sequence);
+  const size_t at = event_embeddings_.size();
+  event_embeddings_.resize(at + width);
+  if (!finish_embedding(config_.pooling, sequence.pooled, sequence.prompt_length,
+                        std::span(event_embeddings_).subspan(at))) {
+    event_embeddings_.resize(at);
+    return fail(sequence, embedding_is_not_finite);
+  }
+  event.finish = FinishReason::stop;
+  end(sequence);
 }
 
 // All samples begin where the prompt ends, each with a token of its own from the same logits.
@@ -530,18 +612,20 @@ std::span<const uint32_t> Generator::mask_of(const Sequence& sequence, size_t ro
 
 // `row`: 0, or how many guesses have come true.
 SamplingState Generator::state_of(const Sequence& sequence, size_t row) const {
-  return {sequence.params.get(), sequence.counts.get(), mask_of(sequence, row), config_.eos_token_ids,
-          sequence.generated()};
+  return {sequence.params.get(),  sequence.counts.get(),
+          mask_of(sequence, row), config_.eos_token_ids,
+          sequence.generated(),   std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.prompt_length))};
 }
 
 void Generator::finish_events() {
   for (size_t i = 0; i < events_.size(); ++i) {
     const Extent begin = extents_[i];
-    const Extent end = i + 1 < events_.size()
-                           ? extents_[i + 1]
-                           : Extent{event_tokens_.size(), event_logprobs_.size(), event_prompt_logprobs_.size()};
+    const Extent end = i + 1 < events_.size() ? extents_[i + 1]
+                                              : Extent{event_tokens_.size(), event_logprobs_.size(),
+                                                       event_prompt_logprobs_.size(), event_embeddings_.size()};
     events_[i].tokens = std::span(event_tokens_).subspan(begin.tokens, end.tokens - begin.tokens);
     events_[i].logprobs = std::span(event_logprobs_).subspan(begin.logprobs, end.logprobs - begin.logprobs);
+    events_[i].embedding = std::span(event_embeddings_).subspan(begin.embedding, end.embedding - begin.embedding);
     events_[i].prompt_logprobs =
         std::span(event_prompt_logprobs_).subspan(begin.prompt_logprobs, end.prompt_logprobs - begin.prompt_logprobs);
   }
@@ -558,6 +642,10 @@ GeneratorStatistics Generator::statistics() const {
   made.prefix_queried = scheduler_.prefix_queried();
   made.prefix_hit = scheduler_.prefix_hit();
   made.evictions = pool.evictions();
+  if (draft_ == nullptr) return made;
+  made.draft_steps = draft_->steps();
+  made.draft_blocks = draft_->pool().size();
+  made.draft_free_blocks = draft_->pool().available();
   return made;
 }
 

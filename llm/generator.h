@@ -1,4 +1,4 @@
-// Text for many requests at once.
+// Text, or embeddings, for many requests at once.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "llm/draft_proposer.h"
+#include "llm/pooling.h"
 #include "llm/sampler.h"
 #include "llm/scheduler.h"
+#include "llm/step_batch.h"
 #include "llm/step_model.h"
 #include "llm/step_shapes.h"
 #include "llm/workers.h"
@@ -20,11 +23,15 @@ namespace camshaft::llm {
 struct GeneratorConfig {
   SchedulerConfig scheduler;
   std::vector<int32_t> eos_token_ids;
-  uint64_t seed = 0;              ///< of requests that have none of their own
-  int32_t prompt_lookup_min = 2;  ///< the shortest n-gram that speculation looks for
-  int32_t prompt_lookup_max = 4;  ///< the longest
-  int32_t max_step_shapes = 16;   ///< sizes of steps that are padded to; 0: steps are not padded
-  int32_t sampling_threads = 0;   ///< 0: one for each core, 8 at most
+  uint64_t seed = 0;                ///< of requests that have none of their own
+  int32_t prompt_lookup_min = 2;    ///< the shortest n-gram that speculation looks for
+  int32_t prompt_lookup_max = 4;    ///< the longest
+  int32_t max_step_shapes = 16;     ///< sizes of steps that are padded to; 0: steps are not padded
+  int32_t sampling_threads = 0;     ///< 0: one for each core, 8 at most
+  DraftConfig draft;                ///< of a draft model, which then guesses instead of n-grams
+  int32_t num_cross_blocks = 0;     ///< of an encoder's keys and values, which the model's maker gives it room for
+  Pooling pooling = Pooling::none;  ///< of a model whose rows are hidden states: requests are prompts alone
+  int32_t vocab_size = 0;           ///< of such a model, which says itself only how wide its rows are
 };
 
 /// Of JSON: an object of the names of GeneratorConfig and SchedulerConfig. Throws Error(invalid_argument).
@@ -35,6 +42,9 @@ struct Request {
   SamplingParams params;
   int32_t priority = 0;  ///< lower runs first
   uint64_t salt = 0;     ///< requests of different salts share no keys and values
+  /// Of models with cross attention: the encoder's keys, which stay as they are until the request has ended. Requests
+  /// with other keys need another salt where prefixes are cached.
+  CrossKeys cross;
 };
 
 enum class FinishReason {
@@ -54,6 +64,7 @@ struct Event {
   std::span<const TokenLogprob> logprobs;
   int32_t first_prompt_token = 0;                 ///< whose logprobs these are, and those behind it
   std::span<const TokenLogprob> prompt_logprobs;  ///< 1 + params.prompt_logprobs for each
+  std::span<const float> embedding;               ///< of a request that is pooled, with FinishReason::stop
   FinishReason finish = FinishReason::none;
   int32_t stop_token = -1;  ///< of stop_token_ids, that ended it
   std::string error;        ///< with FinishReason::error: what went wrong, and what to do about it
@@ -69,8 +80,10 @@ struct GuidedRows {
 
 struct GeneratorStatistics {
   int64_t steps = 0, tokens = 0,
-          padding = 0;  ///< tokens that were computed; those of padding
-  int64_t generated = 0, drafted = 0, accepted = 0;
+          padding = 0;                               ///< tokens that were computed; those of padding
+  int64_t generated = 0, drafted = 0, accepted = 0;  ///< tokens; those that were guessed, and that came true
+  int64_t drafts = 0;                                ///< how often a sequence was guessed
+  int64_t draft_steps = 0, draft_blocks = 0, draft_free_blocks = 0;  ///< of a draft model
   int64_t preemptions = 0, running = 0, waiting = 0;
   int64_t blocks = 0, free_blocks = 0, prefix_queried = 0, prefix_hit = 0, evictions = 0;
 };
@@ -80,8 +93,8 @@ struct GeneratorStatistics {
 /// the steady state, without logprobs that grow, a step allocates nothing. Not safe from several threads.
 class Generator {
  public:
-  /// `model` must outlive it. Throws Error(invalid_argument).
-  Generator(StepModel& model, const GeneratorConfig& config);
+  /// `model`, and `draft` where there is one, must outlive it. Throws Error(invalid_argument).
+  Generator(StepModel& model, const GeneratorConfig& config, StepModel* draft = nullptr);
   ~Generator();
 
   /// Throws Error(invalid_argument), saying what must be changed, for a request that could never run.
@@ -90,8 +103,9 @@ class Generator {
   /// is none.
   bool abort(RequestId request, int32_t sample = -1);
   /// Which tokens may come next in a sample: a bit for each, lowest first, as many words as the vocabulary needs; stays
-  /// until it is replaced, and empty ends it. Its text is not guessed ahead then. Throws Error(invalid_argument) for a
-  /// request that has ended, and a mask of another size.
+  /// until it is replaced, and empty allows all. Its text is not guessed ahead from then on, as nobody knows which
+  /// tokens may come behind a guess. Throws Error(invalid_argument) for a request that has ended, and a mask of another
+  /// size.
   void set_allowed_tokens(RequestId request, int32_t sample, std::span<const uint32_t> mask);
   bool has_work() const { return !requests_.empty() || !ended_.empty(); }
   /// Runs one step for those whose turn it is. What the model throws ends their requests, each with an event.
@@ -121,12 +135,14 @@ class Generator {
     int32_t sample = 0;
   };
   struct Extent {  // of an event's spans, while what they are in still grows
-    size_t tokens = 0, logprobs = 0, prompt_logprobs = 0;
+    size_t tokens = 0, logprobs = 0, prompt_logprobs = 0, embedding = 0;
   };
 
   std::unique_ptr<Sequence> make_sequence(const Request& request, std::shared_ptr<const SamplingParams> params,
                                           int32_t sample, int32_t longest);
   void check_between_steps() const;
+  void check_cross(const CrossKeys& cross) const;
+  void propose();
   void build_inputs();
   void list_guided();
   void combine_masks();
@@ -137,6 +153,7 @@ class Generator {
   bool has_text(const Sequence& sequence) const;
   FinishReason reason_to_finish(const Sequence& sequence) const;
   void tell(Sequence& sequence);
+  void pool(Sequence& sequence, const float* hidden_states);
   void begin_samples(Sequence& parent);
   void finish_or_commit(Sequence& sequence, Event& event);
   void fail(Sequence& sequence, const std::string& message);
@@ -149,23 +166,23 @@ class Generator {
   GeneratorConfig config_;
   Scheduler scheduler_;
   StepShapes shapes_;
+  CrossSizes cross_;
+  StepBatch batch_;
   std::vector<Sampler> samplers_;  ///< one for each worker
   Workers workers_;
   size_t vocabulary_;
+  std::unique_ptr<DraftProposer> draft_;  // outlives what its sequences have
   std::map<RequestId, Entry> requests_;
   RequestId last_request_ = 0;
   std::vector<Ended> ended_;  // by abort()
 
-  // Inputs of a step, for the largest.
-  int32_t table_width_;
-  std::vector<int32_t> input_ids_, positions_, cumulative_, past_, block_table_, logits_indices_;
   StepInputs inputs_;
   std::vector<Sequence*> stepped_;
 
   // Of the step that is under way.
   bool is_planned_ = false, has_run_ = false;
   StepOutputs outputs_;
-  std::string failure_;  ///< what the model has thrown
+  std::string failure_;  ///< what the model, or the draft, has thrown
   std::vector<GuidedRows> guided_;
   std::vector<uint32_t> guide_masks_;
 
@@ -175,6 +192,7 @@ class Generator {
   std::vector<Extent> extents_;
   std::vector<int32_t> event_tokens_;
   std::vector<TokenLogprob> event_logprobs_, event_prompt_logprobs_;
+  std::vector<float> event_embeddings_;
   GeneratorStatistics statistics_;
 };
 

@@ -86,7 +86,8 @@ Sampler::Problem Sampler::prepare(float* logits, const SamplingState& state, con
 bool Sampler::changes(const SamplingState& state) const {
   const SamplingParams& params = *state.params;
   return !state.allowed.empty() || !params.logit_bias.empty() || state.generated < params.min_tokens ||
-         (params.has_penalties() && state.counts != nullptr);
+         !params.suppress_tokens.empty() || (state.generated == 0 && !params.begin_suppress_tokens.empty()) ||
+         params.timestamps.has_value() || (params.has_penalties() && state.counts != nullptr);
 }
 
 void Sampler::change(float* logits, const SamplingState& state) const {
@@ -106,6 +107,13 @@ void Sampler::change(float* logits, const SamplingState& state) const {
   if (state.generated < params.min_tokens) {
     for (const int32_t token : state.eos_token_ids) logits[token] = minus_infinity;
     for (const int32_t token : params.stop_token_ids) logits[token] = minus_infinity;
+  }
+  for (const int32_t token : params.suppress_tokens) logits[token] = minus_infinity;
+  if (state.generated == 0)
+    for (const int32_t token : params.begin_suppress_tokens) logits[token] = minus_infinity;
+  if (params.timestamps) {
+    const int32_t end = state.eos_token_ids.empty() ? params.timestamps->begin : std::ranges::min(state.eos_token_ids);
+    apply_timestamp_rules(*params.timestamps, state.text, end, {logits, size_});
   }
   for (const auto& [token, bias] : params.logit_bias) logits[token] += bias;
   if (state.counts == nullptr || !params.has_penalties()) return;

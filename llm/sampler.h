@@ -24,7 +24,8 @@ struct SamplingState {
   const TokenCounts* counts = nullptr;  ///< where there are penalties
   std::span<const uint32_t> allowed;    ///< bit mask of tokens; empty: all
   std::span<const int32_t> eos_token_ids;
-  int32_t generated = 0;  ///< tokens of the text so far
+  int32_t generated = 0;          ///< tokens of the text so far
+  std::span<const int32_t> text;  ///< these
 };
 
 /// What is known of a row beforehand: the first of the largest logits, or of the NaNs (-1: it is not known), and that

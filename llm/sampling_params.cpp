@@ -69,6 +69,14 @@ void check(const SamplingParams& p, int32_t vocabulary) {
   }
   for (const int32_t token : p.allowed_token_ids) check_token("allowed_token_ids", token, vocabulary);
   for (const int32_t token : p.stop_token_ids) check_token("stop_token_ids", token, vocabulary);
+  for (const int32_t token : p.suppress_tokens) check_token("suppress_tokens", token, vocabulary);
+  for (const int32_t token : p.begin_suppress_tokens) check_token("begin_suppress_tokens", token, vocabulary);
+  if (!p.timestamps) return;
+  check_token("timestamps: begin", p.timestamps->begin, vocabulary);
+  if (p.timestamps->no_timestamps != -1)
+    check_token("timestamps: no_timestamps", p.timestamps->no_timestamps, vocabulary);
+  check_range("timestamps: max_initial", p.timestamps->max_initial, p.timestamps->max_initial >= -1,
+              "0 or more, or -1 for any");
 }
 
 SamplingParams parse_sampling_params(std::string_view json) {
@@ -91,6 +99,14 @@ SamplingParams parse_sampling_params(std::string_view json) {
   fields.read("min_tokens", p.min_tokens);
   fields.read("ignore_eos", p.ignore_eos);
   fields.read("is_guided", p.is_guided);
+  fields.read("suppress_tokens", p.suppress_tokens);
+  fields.read("begin_suppress_tokens", p.begin_suppress_tokens);
+  fields.take("timestamps", [&](const nlohmann::json& rules) {
+    if (!rules.is_array() || rules.size() != 3)
+      throw std::runtime_error("the numbers of begin, no_timestamps and max_initial are needed");
+    p.timestamps = TimestampRules{JsonFields::get<int32_t>(rules[0]), JsonFields::get<int32_t>(rules[1]),
+                                  JsonFields::get<int32_t>(rules[2])};
+  });
   fields.take("logit_bias", [&](const nlohmann::json& bias) {
     if (bias.is_object()) {
       for (const auto& [token, value] : bias.items()) p.logit_bias.emplace_back(token_of(token), value.get<float>());

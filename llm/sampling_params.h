@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "llm/timestamp_rules.h"
+
 namespace camshaft::llm {
 
 struct SamplingParams {
@@ -27,9 +29,16 @@ struct SamplingParams {
   std::optional<int32_t> max_tokens = 16;  ///< none: as many as the model's longest sequence has place for
   int32_t min_tokens = 0;
   bool ignore_eos = false;
+  std::vector<int32_t> suppress_tokens;        ///< that never come
+  std::vector<int32_t> begin_suppress_tokens;  ///< that the text does not begin with
+  std::optional<TimestampRules> timestamps;
   bool is_guided = false;  ///< the caller says in each step which tokens may come next: Generator::plan_step()
 
   bool is_greedy() const { return temperature < 1e-5f; }
+  /// Whether logits of some tokens become −inf by the parameters alone.
+  bool excludes_tokens() const {
+    return min_tokens > 0 || !suppress_tokens.empty() || !begin_suppress_tokens.empty() || timestamps.has_value();
+  }
   bool has_penalties() const { return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0; }
 };
 

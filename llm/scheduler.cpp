@@ -16,9 +16,14 @@ const SchedulerConfig& checked(const SchedulerConfig& config) {
   if (config.max_num_seqs > most_seqs)
     refuse("max_num_seqs is " + std::to_string(config.max_num_seqs) + ", at most " + std::to_string(most_seqs) +
            " sequences are decoded at once");
-  if (config.max_model_len < 2)
+  if (config.max_model_len < 1 + config.generates)
     refuse("max_model_len is " + std::to_string(config.max_model_len) +
-           ", a sequence has at least a token of prompt and one of text");
+           (config.generates ? ", a sequence has at least a token of prompt and one of text"
+                             : ", a prompt has at least a token"));
+  if (!config.enable_chunked_prefill && config.max_num_batched_tokens < config.max_model_len)
+    refuse("max_num_batched_tokens, " + std::to_string(config.max_num_batched_tokens) + ", is below max_model_len, " +
+           std::to_string(config.max_model_len) +
+           ": prompts of this model are computed in one step; raise the first or lower the second");
   if (config.max_num_batched_tokens < config.max_num_seqs)
     refuse("max_num_batched_tokens, " + std::to_string(config.max_num_batched_tokens) + ", is below max_num_seqs, " +
            std::to_string(config.max_num_seqs) +
@@ -28,6 +33,11 @@ const SchedulerConfig& checked(const SchedulerConfig& config) {
     refuse(
         "num_speculative_tokens must be 0 or more, prompt_logprob_rows 1 or "
         "more");
+  // Memory for a step of all with their guesses is taken at once, too.
+  constexpr int32_t most_guesses = 1024;
+  if (config.num_speculative_tokens > most_guesses)
+    refuse("num_speculative_tokens is " + std::to_string(config.num_speculative_tokens) + ", at most " +
+           std::to_string(most_guesses) + " are guessed in a step");
   if (config.num_blocks < 1) refuse("num_blocks is " + std::to_string(config.num_blocks) + ", it must be 1 or more");
   return config;
 }
@@ -55,11 +65,12 @@ void Scheduler::check_fits(int32_t prompt_length, int32_t longest, int32_t sampl
     throw Error(ErrorCode::invalid_argument,
                 "the prompt is empty: it must have a token at least, the "
                 "model's first one");
-  if (prompt_length >= config_.max_model_len)
+  if (prompt_length + config_.generates > config_.max_model_len)
     throw Error(ErrorCode::invalid_argument, "the prompt has " + std::to_string(prompt_length) +
                                                  " tokens, max_model_len is " + std::to_string(config_.max_model_len) +
-                                                 " with at least one of text: shorten the prompt, or raise "
-                                                 "max_model_len where the model allows it");
+                                                 (config_.generates ? " with at least one of text" : "") +
+                                                 ": shorten the prompt, or raise max_model_len where the model "
+                                                 "allows it");
   if (blocks_for(longest) > pool_.size())
     throw Error(ErrorCode::invalid_argument, "a sequence of up to " + std::to_string(longest) + " tokens needs " +
                                                  std::to_string(blocks_for(longest)) +
@@ -92,13 +103,22 @@ bool Scheduler::plan() {
   return tokens_left_ < config_.max_num_batched_tokens;
 }
 
+void Scheduler::guess(Sequence& sequence, int32_t most) const {
+  if (sequence.ngrams != nullptr) {
+    sequence.ngrams->extend(sequence.tokens);
+    sequence.ngrams->propose(sequence.tokens, most, sequence.drafts);
+  } else if (sequence.draft != nullptr && most > 0) {
+    const std::vector<int32_t>& proposed = sequence.draft->proposed;
+    const auto end = proposed.begin() + std::min<std::ptrdiff_t>(most, std::ssize(proposed));
+    sequence.drafts.assign(proposed.begin(), end);
+  }
+}
+
 // `behind`: sequences that are served later and decode, too.
 void Scheduler::decode(Sequence& sequence, int32_t behind) {
-  if (sequence.ngrams != nullptr && !sequence.has_changing_mask && sequence.forks == 0) {
-    sequence.ngrams->extend(sequence.tokens);
-    const int32_t most =
-        std::min({config_.num_speculative_tokens, tokens_left_ - 1 - behind, sequence.longest - sequence.length() - 1});
-    sequence.ngrams->propose(sequence.tokens, most, sequence.drafts);
+  if (sequence.takes_guesses()) {
+    guess(sequence, std::min({config_.num_speculative_tokens, tokens_left_ - 1 - behind,
+                              sequence.longest - sequence.length() - 1}));
     // Guesses are not worth another sequence's blocks.
     const auto end = sequence.length() + static_cast<int32_t>(sequence.drafts.size());
     if (!sequence.drafts.empty() && !take_blocks(sequence, end, 0)) sequence.drafts.clear();
@@ -113,6 +133,7 @@ void Scheduler::prefill(Sequence& sequence) {
 
 int32_t Scheduler::chunk(const Sequence& sequence) const {
   int32_t tokens = std::min(sequence.missing(), tokens_left_);
+  if (!config_.enable_chunked_prefill && tokens < sequence.missing()) return 0;
   const int32_t excess = prompt_rows(sequence, sequence.computed + tokens) - prompt_rows_left_;
   if (excess <= 0) return tokens;
   // Its last row is of the last token but one of the prompt: what is behind has none.
@@ -259,6 +280,7 @@ void Scheduler::free_blocks(Sequence& sequence) {
   for (size_t i = sequence.blocks.size(); i-- > 0;) pool_.release(sequence.blocks[i]);
   sequence.blocks.clear();
   sequence.computed = sequence.published = 0;
+  if (sequence.draft != nullptr) sequence.draft->release();
 }
 
 }  // namespace camshaft::llm

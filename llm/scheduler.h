@@ -20,6 +20,8 @@ struct SchedulerConfig {
   bool enable_prefix_caching = true;
   int32_t num_speculative_tokens = 0;  ///< that are guessed for a sequence and step; 0: none
   int32_t prompt_logprob_rows = 64;    ///< of a step: the memory of their logits
+  bool enable_chunked_prefill = true;  ///< else a prompt is computed in one step
+  bool generates = true;               ///< else prompts are computed, and nothing follows
   bool can_copy_blocks = true;         ///< else samples share full blocks alone
 };
 
@@ -44,6 +46,8 @@ class Scheduler {
   void add(Sequence& sequence);
   /// Decides the next step: `scheduled` and `drafts` of each running sequence. False when nothing can run.
   bool plan();
+  /// Those that run, by what is served first.
+  std::span<Sequence* const> served() const { return order_; }
   /// By slot.
   std::span<Sequence* const> running() const { return slots_; }
   size_t waiting() const { return waiting_.size(); }
@@ -66,6 +70,7 @@ class Scheduler {
   int32_t blocks_for(int32_t tokens) const { return (tokens + config_.block_size - 1) / config_.block_size; }
   bool take_blocks(Sequence& sequence, int32_t end, int32_t spare);
   bool schedule(Sequence& sequence, int32_t tokens);
+  void guess(Sequence& sequence, int32_t most) const;
   void decode(Sequence& sequence, int32_t behind);
   void prefill(Sequence& sequence);
   void admit();

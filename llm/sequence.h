@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "llm/block_pool.h"
+#include "llm/draft_state.h"
 #include "llm/ngram_index.h"
 #include "llm/sampler.h"
 #include "llm/sampling_params.h"
+#include "llm/step_model.h"
 #include "llm/token_counts.h"
 
 namespace camshaft::llm {
@@ -34,6 +36,8 @@ struct Sequence {
   int32_t published = 0;  ///< full blocks that others may find
   std::vector<BlockId> blocks;
 
+  std::shared_ptr<const CrossKeys> cross;  ///< of a model with cross attention
+
   int32_t slot = -1;                 ///< row of the block table while it runs
   int32_t scheduled = 0;             ///< tokens of this step, drafts included
   int32_t first_row = 0;             ///< of its logits in this step
@@ -43,9 +47,10 @@ struct Sequence {
   int32_t prompt_logprobs_from = 1;  ///< the first token of the prompt whose logprobs were not given yet
 
   std::unique_ptr<TokenCounts> counts;  ///< where there are penalties
-  std::unique_ptr<NgramIndex> ngrams;   ///< where there is speculation
+  std::unique_ptr<NgramIndex> ngrams;   ///< where n-grams guess
+  std::unique_ptr<DraftState> draft;    ///< where a draft model does
   std::vector<uint32_t> allowed;        ///< bit mask of tokens that may come next; empty: all
-  bool has_changing_mask = false;       ///< the mask is another one for each token
+  bool has_changing_mask = false;       ///< the caller gives one for each token
   size_t guide_row = 0;                 ///< of a guided request: its first mask in this step
 
   // What sampling found in this step.
@@ -53,10 +58,14 @@ struct Sequence {
   std::vector<int32_t> drawn;  ///< tokens of the text; where it forks, the first one of each sample
   std::vector<TokenLogprob> drawn_logprobs, prompt_logprobs;
 
+  std::vector<double> pooled;  ///< of an embedding: the sums of the rows so far
+
   int32_t length() const { return static_cast<int32_t>(tokens.size()); }
   int32_t generated() const { return length() - prompt_length; }
   /// Tokens that are known and not computed; 1 while it decodes.
   int32_t missing() const { return length() - computed; }
+  /// Not with a mask for the next token alone, nor before its samples are apart.
+  bool takes_guesses() const { return !has_changing_mask && forks == 0; }
   bool wants_prompt_logprobs() const { return params->prompt_logprobs && prompt_logprobs_from < prompt_length; }
 };
 

@@ -1,8 +1,9 @@
-// What computes the logits of a step: an engine, or a test's own.
+// What computes the logits or hidden states of a step: an engine, or a test's own.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "llm/block_pool.h"
 
@@ -16,8 +17,11 @@ struct StepInputs {
   std::span<const int32_t> past;         ///< [sequences] tokens of each that are in the cache
   std::span<const int32_t> block_table;  ///< [sequences, table_width]; what is behind a sequence's blocks is anything
   int32_t table_width = 0;
-  std::span<const int32_t> logits_indices;  ///< [rows] tokens whose logits are wanted
-  bool reads_logits = true;                 ///< else what is likeliest suffices, where the model looks for that
+  std::span<const int32_t> logits_indices;  ///< [rows] tokens whose logits or hidden states are wanted
+  /// Of models with cross attention: [sequences] keys of an encoder that each sees, and [sequences, cross_table_width]
+  /// their blocks.
+  std::span<const int32_t> cross_seqlens, cross_block_table;
+  bool reads_logits = true;  ///< else what is likeliest suffices, where the model looks for that
 };
 
 struct StepOutputs {
@@ -26,13 +30,33 @@ struct StepOutputs {
   /// look for them. With them greedy decoding does not read the logits.
   const int64_t* likeliest = nullptr;
   const float* largest = nullptr;
+  const float* hidden_states = nullptr;  ///< [rows, hidden_size()], of models that have no logits
+};
+
+/// The blocks of an encoder's keys and values, of which decoders with cross attention read those of each sequence. All
+/// 0 of a model without.
+struct CrossSizes {
+  int32_t blocks = 0;       ///< that there are
+  int32_t block_size = 0;   ///< keys of one
+  int32_t table_width = 0;  ///< blocks of a sequence, at most
+};
+
+/// The keys of an encoder that a sequence sees, and the blocks that they lie in.
+struct CrossKeys {
+  std::vector<int32_t> blocks;
+  int32_t length = 0;
 };
 
 class StepModel {
  public:
   virtual ~StepModel() = default;
 
+  virtual CrossSizes cross_sizes() const { return {}; }
+
+  /// 0 of a model whose rows are hidden states.
   virtual int32_t vocabulary() const = 0;
+  /// 0 of a model whose rows are logits.
+  virtual int32_t hidden_size() const { return 0; }
   /// Whether copy_blocks() can be called.
   virtual bool can_copy_blocks() const = 0;
   /// Copies the keys and values of blocks, one after the other. Throws Error.

@@ -8,16 +8,21 @@
 
 namespace camshaft::llm {
 
-StepShapes::StepShapes(const SchedulerConfig& config, int32_t most) {
+StepShapes::StepShapes(const SchedulerConfig& config, int32_t most, bool reads_all) {
   const int32_t sequences = config.max_num_seqs, drafts = 1 + config.num_speculative_tokens;
   const int32_t tokens = config.max_num_batched_tokens;
   // Every sequence has a row for its last token, and for each guess that the step has room for.
   const int32_t rows = std::min(sequences * drafts, tokens);
   largest_ = {tokens, sequences, std::min(rows + config.prompt_logprob_rows, tokens)};
+  if (!config.generates) largest_.rows = reads_all ? tokens : std::min(sequences, tokens);
   if (most == 0) return;
   if (most < 8)
     throw Error(ErrorCode::invalid_argument, "max_step_shapes is " + std::to_string(most) +
                                                  ", it must be 8 or more, or 0 for steps without padding");
+  if (!config.generates) {
+    add_prompts(most);
+    return;
+  }
   const int32_t kinds = drafts > 1 ? 2 : 1;
   int32_t factor = 2;
   const auto decoding_shapes = [&] {
@@ -45,6 +50,18 @@ StepShapes::StepShapes(const SchedulerConfig& config, int32_t most) {
   std::ranges::stable_sort(shapes_, {}, [](const StepShape& shape) {
     return 4 * int64_t{shape.tokens} + int64_t{shape.rows} + int64_t{shape.sequences};
   });
+  shapes_.erase(std::unique(shapes_.begin(), shapes_.end()), shapes_.end());
+}
+
+// All sequences, as empty ones cost nothing.
+void StepShapes::add_prompts(int32_t most) {
+  const double ratio = std::max(std::pow(largest_.tokens / 16.0, 1.0 / (most - 1)), 1.2);
+  double size = largest_.tokens;
+  for (int32_t i = 0; i < most && size >= 1; ++i, size /= ratio) {
+    const int32_t rounded = std::min(largest_.tokens, (static_cast<int32_t>(size) + 15) / 16 * 16);
+    shapes_.push_back({rounded, largest_.sequences, std::min(rounded, largest_.rows)});
+  }
+  std::ranges::reverse(shapes_);
   shapes_.erase(std::unique(shapes_.begin(), shapes_.end()), shapes_.end());
 }
 

@@ -18,8 +18,9 @@ struct StepShape {
 /// empty, and a number of tokens out of a geometric row.
 class StepShapes {
  public:
-  /// `most`: 0 for the sizes as they are. Throws Error(invalid_argument) for fewer than 8.
-  StepShapes(const SchedulerConfig& config, int32_t most);
+  /// `most`: 0 for the sizes as they are. `reads_all`: of prompts alone (SchedulerConfig::generates), whether rows of
+  /// all tokens are read, else one of each. Throws Error(invalid_argument) for fewer than 8.
+  StepShapes(const SchedulerConfig& config, int32_t most, bool reads_all = false);
 
   /// The cheapest one that has room.
   StepShape fit(int32_t tokens, int32_t sequences, int32_t rows) const;
@@ -28,6 +29,8 @@ class StepShapes {
   StepShape largest() const { return largest_; }
 
  private:
+  void add_prompts(int32_t most);
+
   std::vector<StepShape> shapes_;
   StepShape largest_;
 };

@@ -2,6 +2,7 @@
 #include <Python.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -21,10 +22,15 @@ constexpr const char* generator_name = "camshaft.generator";
 
 /// Threads of Python may add requests while another one runs a step: they wait, without Python's lock.
 struct HeldGenerator {
-  HeldGenerator(const Engine& engine, const llm::GeneratorConfig& config, int threads)
-      : model(engine, llm::checked(config.scheduler).num_blocks, threads), generator(model, config) {}
+  /// `drafter`: the engine of a draft model, or null.
+  HeldGenerator(const Engine& engine, const Engine* drafter, const llm::GeneratorConfig& config, int threads)
+      : model(engine, llm::checked(config.scheduler).num_blocks, threads, config.num_cross_blocks),
+        draft(drafter == nullptr ? nullptr
+                                 : std::make_unique<llm::EngineModel>(*drafter, config.draft.num_blocks, threads)),
+        generator(model, config, draft.get()) {}
   std::mutex mutex;
   llm::EngineModel model;
+  std::unique_ptr<llm::EngineModel> draft;
   llm::Generator generator;
 };
 
@@ -51,19 +57,47 @@ PyObject* cache_of(PyObject*, PyObject* capsule) {
   });
 }
 
+PyObject* cross_cache_of(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const llm::EngineModel::Cache cache = llm::EngineModel::cache_of(engine_of(capsule));
+    return checked(Py_BuildValue("iiK", static_cast<int>(cache.cross.table_width),
+                                 static_cast<int>(cache.cross.block_size),
+                                 static_cast<unsigned long long>(cache.cross_block_bytes)));
+  });
+}
+
+// The memory stays where it is as long as the generator is there.
+PyObject* cross_memory(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const auto memory = held_of(capsule).model.cross_memory();
+    return list_of(memory, [](const std::pair<std::string, const Tensor*>& each) {
+      const Tensor& tensor = *each.second;
+      const Reference dims(list_of(tensor.dims(), [](int64_t size) { return PyLong_FromLongLong(size); }));
+      if (!dims) return static_cast<PyObject*>(nullptr);
+      return Py_BuildValue(
+          "sKsOs", each.first.c_str(), static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(tensor.data())),
+          std::string(to_string(tensor.dtype())).c_str(), dims.get(), to_string(tensor.device()).c_str());
+    });
+  });
+}
+
 PyObject* create_generator(PyObject*, PyObject* arguments) {
-  PyObject* capsule = nullptr;
+  PyObject *capsule = nullptr, *draft = nullptr;
   const char* json = nullptr;
   int threads = 0;
-  if (PyArg_ParseTuple(arguments, "Osi", &capsule, &json, &threads) == 0) return nullptr;
+  if (PyArg_ParseTuple(arguments, "OOsi", &capsule, &draft, &json, &threads) == 0) return nullptr;
   return guarded([&] {
     Engine& engine = engine_of(capsule);
+    const Engine* const drafter = draft == Py_None ? nullptr : &engine_of(draft);
     llm::GeneratorConfig config = llm::parse_generator_config(json);
-    config.scheduler.block_size = llm::EngineModel::cache_of(engine).block_size;
+    const int32_t block_size = llm::EngineModel::cache_of(engine).block_size;
+    // Without a cache a block is what a sequence takes of nothing.
+    config.scheduler.block_size = block_size > 0 ? block_size : std::max(config.scheduler.max_model_len, 1);
+    if (drafter != nullptr) config.draft.block_size = llm::EngineModel::cache_of(*drafter).block_size;
     std::unique_ptr<HeldGenerator> held;
     {
       const Unlocked unlocked;
-      held = std::make_unique<HeldGenerator>(engine, config, threads);
+      held = std::make_unique<HeldGenerator>(engine, drafter, config, threads);
     }
     PyObject* const made = checked(PyCapsule_New(held.get(), generator_name, [](PyObject* object) {
       delete static_cast<HeldGenerator*>(PyCapsule_GetPointer(object, generator_name));
@@ -78,7 +112,11 @@ PyObject* add(PyObject*, PyObject* arguments) {
   const char* params = nullptr;
   int priority = 0;
   unsigned long long salt = 0;
-  if (PyArg_ParseTuple(arguments, "OOsiK", &capsule, &prompt, &params, &priority, &salt) == 0) return nullptr;
+  PyObject* cross_blocks = nullptr;
+  int cross_length = 0;
+  if (PyArg_ParseTuple(arguments, "OOsiK|Oi", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
+                       &cross_length) == 0)
+    return nullptr;
   return guarded([&] {
     llm::Request request;
     request.params = llm::parse_sampling_params(params);
@@ -89,6 +127,10 @@ PyObject* add(PyObject*, PyObject* arguments) {
         throw Error(ErrorCode::invalid_argument, fmt::format("the prompt has a token {}", token));
       request.prompt.push_back(static_cast<int32_t>(token));
     }
+    if (cross_blocks != nullptr)
+      for (const int64_t block : numbers_of(cross_blocks))
+        request.cross.blocks.push_back(static_cast<int32_t>(std::clamp<int64_t>(block, -1, INT32_MAX)));
+    request.cross.length = cross_length;
     const llm::RequestId id =
         alone(capsule, [&](llm::Generator& generator) { return generator.add(std::move(request)); });
     return checked(PyLong_FromUnsignedLongLong(id));
@@ -135,6 +177,7 @@ struct HeldEvent {
   llm::Event event;
   std::vector<int32_t> tokens;
   std::vector<llm::TokenLogprob> logprobs, prompt_logprobs;
+  std::vector<float> embedding;
 };
 
 PyObject* list_of_logprobs(const std::vector<llm::TokenLogprob>& logprobs) {
@@ -165,9 +208,11 @@ PyObject* described_event(const HeldEvent& held) {
   const Reference logprobs(list_of_logprobs(held.logprobs)), prompt(list_of_logprobs(held.prompt_logprobs));
   if (!tokens || !logprobs || !prompt) return nullptr;
   const llm::Event& event = held.event;
-  return Py_BuildValue("KiOOiOzis", static_cast<unsigned long long>(event.request), static_cast<int>(event.sample),
+  const auto* const embedding = held.embedding.empty() ? nullptr : reinterpret_cast<const char*>(held.embedding.data());
+  return Py_BuildValue("KiOOiOzisy#", static_cast<unsigned long long>(event.request), static_cast<int>(event.sample),
                        tokens.get(), logprobs.get(), static_cast<int>(event.first_prompt_token), prompt.get(),
-                       name_of(event.finish), static_cast<int>(event.stop_token), event.error.c_str());
+                       name_of(event.finish), static_cast<int>(event.stop_token), event.error.c_str(), embedding,
+                       static_cast<Py_ssize_t>(held.embedding.size() * sizeof(float)));
 }
 
 PyObject* described_rows(const llm::GuidedRows& rows) {
@@ -213,7 +258,8 @@ PyObject* finish(PyObject*, PyObject* capsule) {
         held.push_back({event,
                         {event.tokens.begin(), event.tokens.end()},
                         {event.logprobs.begin(), event.logprobs.end()},
-                        {event.prompt_logprobs.begin(), event.prompt_logprobs.end()}});
+                        {event.prompt_logprobs.begin(), event.prompt_logprobs.end()},
+                        {event.embedding.begin(), event.embedding.end()}});
     });
     return list_of(held, described_event);
   });
@@ -227,10 +273,11 @@ PyObject* statistics(PyObject*, PyObject* capsule) {
     for (const auto& [name, value] :
          {std::pair("steps", s.steps), std::pair("tokens", s.tokens), std::pair("padding", s.padding),
           std::pair("generated", s.generated), std::pair("drafted", s.drafted), std::pair("accepted", s.accepted),
-          std::pair("preemptions", s.preemptions), std::pair("running", s.running), std::pair("waiting", s.waiting),
-          std::pair("blocks", s.blocks), std::pair("free_blocks", s.free_blocks),
+          std::pair("drafts", s.drafts), std::pair("preemptions", s.preemptions), std::pair("running", s.running),
+          std::pair("waiting", s.waiting), std::pair("blocks", s.blocks), std::pair("free_blocks", s.free_blocks),
           std::pair("prefix_queried", s.prefix_queried), std::pair("prefix_hit", s.prefix_hit),
-          std::pair("evictions", s.evictions)}) {
+          std::pair("evictions", s.evictions), std::pair("draft_steps", s.draft_steps),
+          std::pair("draft_blocks", s.draft_blocks), std::pair("draft_free_blocks", s.draft_free_blocks)}) {
       const Reference number(checked(PyLong_FromLongLong(value)));
       if (PyDict_SetItemString(made.get(), name, number.get()) != 0) throw PythonError();
     }
@@ -242,9 +289,15 @@ PyObject* statistics(PyObject*, PyObject* capsule) {
 
 PyMethodDef llm_functions[] = {
     {"generator_cache", cache_of, METH_O, "generator_cache(engine) -> (layers, block_size, bytes of a block)"},
+    {"generator_cross_cache", cross_cache_of, METH_O,
+     "generator_cross_cache(engine) -> (most blocks of a sequence, block_size, bytes of a block); 0s without one"},
+    {"generator_cross_memory", cross_memory, METH_O,
+     "generator_cross_memory(generator) -> [(input, address, type, sizes, device)]"},
     {"create_generator", create_generator, METH_VARARGS,
-     "create_generator(engine, configuration, threads) -> generator"},
-    {"generator_add", add, METH_VARARGS, "generator_add(generator, prompt, parameters, priority, salt) -> request"},
+     "create_generator(engine, engine of a draft or None, configuration, threads) -> generator"},
+    {"generator_add", add, METH_VARARGS,
+     "generator_add(generator, prompt, parameters, priority, salt, blocks of an encoder's keys = (), number of these "
+     "keys = 0) -> request"},
     {"generator_abort", abort, METH_VARARGS,
      "generator_abort(generator, request, sample or -1) -> whether there was one"},
     {"generator_set_allowed_tokens", set_allowed_tokens, METH_VARARGS,
@@ -255,7 +308,7 @@ PyMethodDef llm_functions[] = {
     {"generator_run", run_planned, METH_O, "generator_run(generator): the model, of the step that was planned"},
     {"generator_finish", finish, METH_O,
      "generator_finish(generator) -> [(request, sample, tokens, logprobs, first token of the prompt, its logprobs, "
-     "finish reason or None, stop token or -1, error)]"},
+     "finish reason or None, stop token or -1, error, bytes of the embedding in f32 or None)]"},
     {"generator_statistics", statistics, METH_O, "generator_statistics(generator) -> {name: number}"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -60,6 +60,18 @@ CAMSHAFT = {
         "value_scales_out:tensor(float)",
         "is_causal:2 kv_num_heads:2! local_window_size:2 num_heads:2! scale:1 softcap:1",
     ),
+    "PagedCrossAttention": (
+        "query:T key_cache:T_CACHE value_cache:T_CACHE cumulative_sequence_length:S key_seqlens:S block_table:S "
+        "key_scales:tensor(float)? value_scales:tensor(float)?",
+        "output:T",
+        "kv_num_heads:2! num_heads:2! scale:1 softcap:1",
+    ),
+    "PagedQuantize": (
+        "cache:T_CACHE scales:tensor(float) rows:T slots:S",
+        "cache_out:T_CACHE scales_out:tensor(float)",
+        "",
+    ),
+    "PagedStore": ("cache:T_CACHE rows:T slots:S", "cache_out:T_CACHE", ""),
 }
 MARKS = {"Single": "", "Optional": "?", "Variadic": "*"}
 

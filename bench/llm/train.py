@@ -4,7 +4,10 @@ download, whose perplexity and text mean something.
     python bench/llm/train.py build/llm/debian      # needs torch, tokenizers, safetensors; some minutes of two cores
     camshaft llm build build/llm/debian -o build/llm/debian-int8 --weights int8
 
-It writes config.json, model.safetensors, tokenizer.json, a chat template, and held_out.txt for perplexity.py."""
+It writes config.json, model.safetensors, tokenizer.json, a chat template, and held_out.txt for perplexity.py. A smaller
+one, which begins as its first layer and is taught to say what it says, guesses for it (draft.py):
+
+    python bench/llm/train.py build/llm/debian-draft --teacher build/llm/debian --layers 1 --steps 300"""
 
 import argparse
 import json
@@ -136,8 +139,16 @@ def tokenizer_of(texts):
     return made
 
 
-def train(model, ids, steps, batch, length, rate, seed):
-    """By a text that lies one behind the other; prints the loss on the way."""
+def load(model, folder):
+    """Of a model with as many layers or more."""
+    weights = load_file(folder / "model.safetensors")
+    model.load_state_dict({name: weights[f"model.{name}"] for name, _ in model.named_parameters()})
+    return model
+
+
+def train(model, ids, steps, batch, length, rate, seed, teacher=None):
+    """By a text that lies one behind the other; prints the loss on the way. With a teacher towards its probabilities of
+    what comes next, instead of what comes next."""
     random = np.random.default_rng(seed)
     print(
         f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} million weights, {len(ids) / 1e6:.2f} million tokens"
@@ -153,7 +164,11 @@ def train(model, ids, steps, batch, length, rate, seed):
             group["lr"] = rate * min(1, (step + 1) / warm) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
         starts = random.integers(0, len(ids) - length - 1, batch)
         rows = torch.from_numpy(np.stack([ids[at : at + length + 1] for at in starts]).astype(np.int64))
-        loss = functional.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+        wanted = rows[:, 1:].flatten()
+        if teacher is not None:
+            with torch.no_grad():
+                wanted = teacher(rows[:, :-1]).flatten(0, 1).softmax(-1)
+        loss = functional.cross_entropy(model(rows[:, :-1]).flatten(0, 1), wanted)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -172,20 +187,26 @@ def main():
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--megabytes", type=float, default=8, help="of text, at most")
+    parser.add_argument("--layers", type=int, default=CONFIG["num_hidden_layers"])
+    parser.add_argument("--teacher", type=Path, metavar="FOLDER", help="whose first layers and tokens the model has")
     parser.add_argument("--resume", action="store_true", help="go on with the folder's model; with another --seed")
     options = parser.parse_args()
     texts, held_out = documents(int(options.megabytes * 1e6))
     folder = options.folder
     torch.manual_seed(options.seed)
+    teacher = None if options.teacher is None else load(Model(), options.teacher)
+    if not 1 <= options.layers <= CONFIG["num_hidden_layers"]:
+        parser.error(f"--layers is {options.layers}, it must be from 1 to {CONFIG['num_hidden_layers']}")
+    CONFIG["num_hidden_layers"] = options.layers
     model = Model()
-    if options.resume:
-        tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-        weights = load_file(folder / "model.safetensors")
-        model.load_state_dict({name.removeprefix("model."): weight for name, weight in weights.items()})
-    else:
-        tokenizer = tokenizer_of(texts)
+    source = folder if options.resume else options.teacher
+    if source is not None:
+        load(model, source)
+    tokenizer = (
+        tokenizer_of(texts) if source is None else tokenizers.Tokenizer.from_file(str(source / "tokenizer.json"))
+    )
     ids = np.concatenate([[0, *encoding.ids] for encoding in tokenizer.encode_batch(texts)]).astype(np.int32)
-    train(model, ids, options.steps, options.batch, options.length, options.rate, options.seed)
+    train(model, ids, options.steps, options.batch, options.length, options.rate, options.seed, teacher)
     folder.mkdir(parents=True, exist_ok=True)
     save_file(
         {f"model.{name}": p.detach().contiguous() for name, p in model.named_parameters()}, folder / "model.safetensors"

@@ -2284,6 +2284,24 @@ class MicrosoftOperators:
         outputs: Names = None,
     ) -> Value:
         """NhwcMaxPool(x: T) -> (y: T)"""
+    def PackedMultiHeadAttention(
+        self,
+        query: Operand,
+        key: Operand | None = None,
+        value: Operand | None = None,
+        bias: Operand | None = None,
+        token_offset: Operand | None = None,
+        cumulative_sequence_length: Operand | None = None,
+        attention_bias: Operand | None = None,
+        *,
+        mask_filter_value: float | None = None,
+        num_heads: SupportsIndex,
+        scale: float | None = None,
+        name: str | None = None,
+        outputs: Names = None,
+    ) -> Value:
+        """PackedMultiHeadAttention(query: T, key?: T, value?: T, bias?: T, token_offset: M, cumulative_sequence_length:
+        M, attention_bias?: T) -> (output: T)"""
     def PagedAttention(
         self,
         query: Operand,

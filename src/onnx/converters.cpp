@@ -40,6 +40,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("", vision_converters());
   add("ai.onnx.preview", preview_converters());
   add("com.microsoft", microsoft_attention_converters());
+  add("com.microsoft", microsoft_packed_converters());
   add("com.microsoft", microsoft_paged_converters());
   add("com.microsoft", microsoft_converters());
   add("com.microsoft", microsoft_quantized_converters());

@@ -38,6 +38,7 @@ std::span<const Converter> microsoft_attention_converters();        ///< domain 
 std::span<const Converter> microsoft_converters();                  ///< domain com.microsoft
 std::span<const Converter> microsoft_fused_converters();            ///< domain com.microsoft
 std::span<const Converter> microsoft_other_converters();            ///< domain com.microsoft
+std::span<const Converter> microsoft_packed_converters();           ///< domain com.microsoft
 std::span<const Converter> microsoft_paged_converters();            ///< domain com.microsoft
 std::span<const Converter> camshaft_converters();                   ///< domain camshaft
 std::span<const Converter> microsoft_quantized_converters();        ///< domain com.microsoft

@@ -1,5 +1,6 @@
 // PagedAttention of com.microsoft: attention of sequences whose keys and values lie in blocks of a cache; and our own
 // of the domain camshaft, whose caches of 8 bits have a scale for each head of each token, beside them in blocks.
+// Beside it, what encoders and decoders that share such a cache need: stores into it, and attention that only reads it.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 #include <fmt/format.h>
 
@@ -252,11 +253,47 @@ Values scaled_paged_attention(ConvertContext& c) {
   return {result, keys[0], values[0], keys[1], values[1]};
 }
 
+// (cache, rows, slots) -> the cache.
+Values paged_store(ConvertContext& c) {
+  return {c.result_at(0, ops::PagedStore{}, {c.input(0), c.cast(c.input(1), c.dtype(c.input(0))), c.input(2)})};
+}
+
+// (cache, scales, rows, slots) -> both.
+Values paged_quantize(ConvertContext& c) {
+  return c.results_at({0, 1}, ops::PagedQuantize{}, {c.input(0), c.input(1), c.input(2), c.input(3)});
+}
+
+// (query, key_cache, value_cache, cumulative_sequence_length, key_seqlens, block_table, key_scales?, value_scales?) ->
+// output. Every token of a sequence sees all of its keys, and nothing is stored.
+Values paged_cross_attention(ConvertContext& c) {
+  const HeadCounts counts = head_counts(c);
+  const PagedNode node{.key_cache = c.input(1),
+                       .value_cache = c.input(2),
+                       .starts = c.input(3),
+                       .past = c.input(4),
+                       .table = c.input(5)};
+  ops::PagedAttention op = attention_of(c, node, counts);
+  op.causal = false;
+  op.window = 0;
+  // A sequence that is not causal has its past and as many keys as tokens: the past is what is left of its keys.
+  const Dim sequences = c.dim(node.past, 0);
+  const ValueId begins = slice_axis(c, node.starts, 0, 0, sequences),
+                ends = slice_axis(c, node.starts, 0, 1, sequences);
+  const ValueId past = c.add(F::sub, {node.past, c.add(F::sub, {ends, begins})});
+  Values operands{c.input(0), node.key_cache, node.value_cache, node.starts, past, node.table};
+  if (c.has(6) != c.has(7)) c.invalid("key_scales and value_scales must be given together");
+  if (c.has(6)) operands.insert(operands.end(), {no_value, c.input(6), c.input(7)});
+  return {c.result_at(0, op, std::move(operands))};
+}
+
 constexpr Converter microsoft_paged_table[] = {
     {"PagedAttention", paged_attention},
 };
 constexpr Converter camshaft_table[] = {
     {"PagedAttention", scaled_paged_attention},
+    {"PagedCrossAttention", paged_cross_attention},
+    {"PagedQuantize", paged_quantize},
+    {"PagedStore", paged_store},
 };
 
 }  // namespace

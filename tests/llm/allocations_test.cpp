@@ -24,12 +24,13 @@ class QuietModel : public StepModel {
 };
 
 TEST(Allocations, AStepOfDecodingMakesNone) {
-  for (const int32_t drafts : {0, 3}) {
+  for (const auto& [drafts, has_draft] : {std::pair(0, false), std::pair(3, false), std::pair(3, true)}) {
     GeneratorConfig config = small_config(2000);
     config.scheduler.num_speculative_tokens = drafts;
     config.scheduler.max_model_len = 600;
-    QuietModel model(64 * 2);
-    Generator generator(model, config);
+    config.draft = {2000, 4, 0};
+    QuietModel model(64 * 2), draft(64);
+    Generator generator(model, config, has_draft ? &draft : nullptr);
     for (int i = 0; i < 8; ++i) {
       Request request = request_of({1 + i, 2, 3, 1 + i, 2});
       request.params.max_tokens = 500;
@@ -43,7 +44,8 @@ TEST(Allocations, AStepOfDecodingMakesNone) {
     for (int i = 0; i < 20; ++i) generator.step();
     const int64_t before = allocation_count();
     for (int i = 0; i < 80; ++i) generator.step();
-    EXPECT_EQ(allocation_count(), before) << "with " << drafts << " guesses";
+    EXPECT_EQ(allocation_count(), before) << "with " << drafts << " guesses" << (has_draft ? " of a draft" : "");
+    EXPECT_EQ(generator.statistics().draft_steps > 0, has_draft);
   }
 }
 

@@ -29,6 +29,7 @@ class FakeModel : public StepModel {
 
   using Logits = std::function<void(std::span<const int32_t> visible, std::span<float> row)>;
   Logits logits;
+  CrossSizes cross;  ///< of an encoder's keys, which it does not read
   bool copies_blocks = true;
   bool gives_likeliest = false;
   int64_t runs = 0, copied = 0;
@@ -37,6 +38,7 @@ class FakeModel : public StepModel {
   std::function<void(const StepInputs&)> looked;  ///< before each run
 
   int32_t vocabulary() const override { return vocabulary_; }
+  CrossSizes cross_sizes() const override { return cross; }
   bool can_copy_blocks() const override { return copies_blocks; }
   void copy_blocks(std::span<const BlockCopy> copies) override {
     for (const BlockCopy& copy : copies) {

@@ -1,75 +1,35 @@
 // The text of a request is the same whatever runs beside it, and however it is computed.
 #include <gtest/gtest.h>
 
-#include "llm/decode_requests.h"
+#include "llm/random_requests.h"
 #include "test_random.h"
 
 namespace camshaft::llm::generator_equality_test {
 namespace {
-
-constexpr int32_t vocabulary = 61;
-
-// Prompts with common beginnings and repeated parts, and of all lengths; texts that end early, or are cut.
-std::vector<Request> random_requests(Random& random, size_t count, bool sampled) {
-  std::vector<std::vector<int32_t>> beginnings;
-  for (int i = 0; i < 6; ++i) {
-    std::vector<int32_t>& beginning = beginnings.emplace_back();
-    for (int64_t n = random.integer(0, 40); n > 0; --n)
-      beginning.push_back(static_cast<int32_t>(random.integer(1, vocabulary - 1)));
-  }
-  std::vector<Request> requests;
-  for (size_t i = 0; i < count; ++i) {
-    Request& request = requests.emplace_back();
-    request.prompt = beginnings[static_cast<size_t>(random.integer(0, 5))];
-    for (int64_t n = random.integer(1, 30); n > 0; --n)
-      request.prompt.push_back(static_cast<int32_t>(random.integer(1, random.integer(2, vocabulary - 1))));
-    request.priority = static_cast<int32_t>(random.integer(0, 2));
-    SamplingParams& params = request.params;
-    params.max_tokens = static_cast<int32_t>(random.integer(1, 50));
-    params.temperature = 0;
-    if (random.uniform() < 0.2) params.min_tokens = static_cast<int32_t>(random.integer(0, *params.max_tokens));
-    if (random.uniform() < 0.2) params.ignore_eos = true;
-    if (random.uniform() < 0.2) params.stop_token_ids = {static_cast<int32_t>(random.integer(1, vocabulary - 1))};
-    if (random.uniform() < 0.2) params.logit_bias = {{static_cast<int32_t>(random.integer(0, vocabulary - 1)), 3.f}};
-    if (random.uniform() < 0.2) params.repetition_penalty = 1.3f;
-    if (random.uniform() < 0.2) params.presence_penalty = 0.7f;
-    if (random.uniform() < 0.2) params.frequency_penalty = 0.4f;
-    if (random.uniform() < 0.2) params.logprobs = static_cast<int32_t>(random.integer(0, 5));
-    if (random.uniform() < 0.1) params.prompt_logprobs = static_cast<int32_t>(random.integer(0, 3));
-    if (!sampled || random.uniform() < 0.3) continue;
-    params.temperature = static_cast<float>(random.uniform(0.2, 2));
-    params.seed = random.next();
-    params.n = static_cast<int32_t>(random.integer(1, 4));
-    if (random.uniform() < 0.5) params.top_k = static_cast<int32_t>(random.integer(1, vocabulary));
-    if (random.uniform() < 0.5) params.top_p = static_cast<float>(random.uniform(0.3, 1));
-    if (random.uniform() < 0.3) params.min_p = static_cast<float>(random.uniform(0, 0.5));
-  }
-  return requests;
-}
-
-// Half of the logits repeat what the text had, so that guesses come true.
-void repeating_logits(std::span<const int32_t> visible, std::span<float> row) {
-  FakeModel::random_logits(visible, row);
-  const int32_t last = visible.back();
-  for (size_t i = visible.size() - 1; i-- > 0;) {
-    if (visible[i] != last) continue;
-    if ((visible.size() * 7 + static_cast<size_t>(last)) % 4 != 0) row[static_cast<size_t>(visible[i + 1])] += 8;
-    break;
-  }
-}
 
 struct Run {
   Texts texts;
   GeneratorStatistics statistics;
 };
 
+// The model's, but in two of seven places.
+void drafted_logits(std::span<const int32_t> visible, std::span<float> row) {
+  repeating_logits(visible, row);
+  if (visible.size() % 7 < 2) row[visible.size() % row.size()] += 20;
+}
+
+// With a draft where the configuration has blocks for one.
 Run decode(const std::vector<Request>& requests, const GeneratorConfig& config, uint64_t arrival_seed = 0,
            bool copies_blocks = true) {
-  FakeModel model(config.scheduler.num_blocks, config.scheduler.block_size, vocabulary);
+  FakeModel model(config.scheduler.num_blocks, config.scheduler.block_size, random_vocabulary);
   model.logits = repeating_logits;
   model.copies_blocks = copies_blocks;
   model.gives_likeliest = arrival_seed % 2 == 0;
-  Generator generator(model, config);
+  const bool has_draft = config.draft.num_blocks > 0;
+  FakeModel draft(std::max(config.draft.num_blocks, 1), config.draft.block_size, random_vocabulary);
+  draft.logits = drafted_logits;
+  draft.gives_likeliest = arrival_seed % 4 < 2;
+  Generator generator(model, config, has_draft ? &draft : nullptr);
   Random random(arrival_seed);
   Run run;
   // They come while others are decoded; numbers of requests are those of their order.
@@ -88,7 +48,10 @@ Run decode(const std::vector<Request>& requests, const GeneratorConfig& config, 
   }
   run.statistics = generator.statistics();
   EXPECT_EQ(run.statistics.free_blocks, run.statistics.blocks);
+  EXPECT_EQ(run.statistics.draft_free_blocks, run.statistics.draft_blocks);
   EXPECT_LE(model.shapes.size(), 16U);
+  EXPECT_LE(draft.shapes.size(), 16U);
+  EXPECT_EQ(draft.runs, run.statistics.draft_steps);
   return run;
 }
 
@@ -107,6 +70,32 @@ void expect_same(const Run& expected, const Run& actual, const std::string& what
   EXPECT_EQ(different, 0U) << what;
 }
 
+void expect_equal_with_draft(const std::vector<Request>& requests, const Run& expected, Random& random) {
+  GeneratorConfig config = small_config();
+  config.scheduler.num_speculative_tokens = 3;
+  config.draft = {512, 4, 0};
+  const Run guessed = decode(requests, config, random.next());
+  expect_same(expected, guessed, "a draft model");
+  EXPECT_GT(8 * guessed.statistics.accepted, guessed.statistics.drafted);
+  EXPECT_LT(guessed.statistics.accepted, guessed.statistics.drafted);
+  config.draft = {300, 3, 0};
+  config.scheduler.enable_prefix_caching = false;
+  config.scheduler.max_num_batched_tokens = 11;
+  expect_same(expected, decode(requests, config, random.next()), "a draft model, chunks, other blocks, nothing cached");
+  config = small_config(41);
+  config.scheduler.num_speculative_tokens = 5;
+  config.draft = {41, 4, 0};
+  const Run preempted = decode(requests, config, random.next());
+  expect_same(expected, preempted, "a draft model, preemption");
+  EXPECT_GT(preempted.statistics.preemptions, 0);
+  EXPECT_GT(preempted.statistics.accepted, 0);
+  config.draft = {15, 8, 50};
+  config.scheduler.max_num_batched_tokens = 23;
+  const Run everything = decode(requests, config, random.next(), false);
+  expect_same(expected, everything, "a short draft model with few blocks, preemption, without copies of blocks");
+  EXPECT_GT(everything.statistics.accepted, 0);
+}
+
 void expect_equal_texts(bool sampled, size_t count) {
   Random random = test_random();
   const std::vector<Request> requests = random_requests(random, count, sampled);
@@ -117,7 +106,7 @@ void expect_equal_texts(bool sampled, size_t count) {
   alone.scheduler.prompt_logprob_rows = 512;
   alone.scheduler.enable_prefix_caching = false;
   alone.max_step_shapes = 0;
-  FakeModel model(512, 4, vocabulary);
+  FakeModel model(512, 4, random_vocabulary);
   model.logits = repeating_logits;
   Generator one(model, alone);
   Run expected;
@@ -158,6 +147,7 @@ void expect_equal_texts(bool sampled, size_t count) {
   expect_same(expected, everything, "all at once");
   EXPECT_GT(everything.statistics.preemptions, 0);
   expect_same(expected, decode(requests, config, random.next(), false), "without copies of blocks");
+  expect_equal_with_draft(requests, expected, random);
 }
 
 TEST(GeneratorEquality, GreedyTextsAreTheSameBatchedChunkedCachedPreemptedAndSpeculated) {

@@ -22,11 +22,14 @@ void counting(std::span<const int32_t> visible, std::span<float> row) {
 }
 
 struct Served {
-  explicit Served(const GeneratorConfig& config = small_config(), FakeModel::Logits logits = counting)
-      : model(config.scheduler.num_blocks, config.scheduler.block_size, vocabulary), generator(model, config) {
+  explicit Served(const GeneratorConfig& config = small_config(), FakeModel::Logits logits = counting,
+                  bool has_draft = false)
+      : model(config.scheduler.num_blocks, config.scheduler.block_size, vocabulary),
+        draft(std::max(config.draft.num_blocks, 1), config.draft.block_size, vocabulary),
+        generator(model, config, has_draft ? &draft : nullptr) {
     model.logits = std::move(logits);
   }
-  FakeModel model;
+  FakeModel model, draft;
   Generator generator;
 };
 
@@ -262,13 +265,18 @@ TEST(Generator, AStepThatWasNotRunFailsItsRequests) {
 }
 
 TEST(Generator, GuidesSayWhatMayComeBehindGuesses) {
-  for (const int32_t guesses : {0, 3}) {
+  for (const auto& [guesses, has_draft] : {std::pair(0, false), std::pair(3, false), std::pair(3, true)}) {
     GeneratorConfig config = small_config();
     config.scheduler.num_speculative_tokens = guesses;
     config.prompt_lookup_min = 1;
-    Served setup(config);
+    config.draft = {512, 4, 0};
+    Served setup(config, counting, has_draft);
+    setup.draft.logits = [](std::span<const int32_t> visible, std::span<float> row) {  // 7, 3, and 9 or 11
+      std::ranges::fill(row, 0.f);
+      row[visible.back() == 7 ? 3 : visible.back() != 3 ? 7 : visible.size() % 2 == 0 ? 9 : 11] = 1;
+    };
     std::vector<int32_t> prompt, text;
-    for (int32_t i = 0; i < 4; ++i)
+    for (int32_t i = 0; i < 6; ++i)
       for (const int32_t token : {7, 3, 9}) (i < 2 ? prompt : text).push_back(token);
     Request request = request_of(prompt, greedy_params(static_cast<int32_t>(text.size())));
     request.params.is_guided = true;
@@ -302,6 +310,7 @@ TEST(Generator, GuidesSayWhatMayComeBehindGuesses) {
     EXPECT_EQ(ends[refused], FinishReason::error) << "the mask and allowed_token_ids have no token together";
     EXPECT_EQ(tokens[free], std::vector<int32_t>({2, 3, 4}));
     EXPECT_EQ(setup.generator.statistics().accepted > 0, guesses > 0);
+    EXPECT_EQ(setup.generator.statistics().draft_steps > 0, has_draft);
   }
 }
 
@@ -341,9 +350,8 @@ TEST(Generator, SpeculationTakesFewerSteps) {
   EXPECT_EQ(guessing.generator.statistics().steps, 6) << "the prompt's, then 5 tokens a step";
 }
 
-// The distribution of pairs of tokens, each drawn by the model's logits of the text before it, with guesses and
-// without.
-TEST(Generator, SpeculationKeepsTheDistribution) {
+// The distribution of pairs of tokens, each drawn by the model's logits of the text before it, with guesses.
+void expect_distribution(bool has_draft) {
   const uint64_t seed = test_seed();
   GeneratorConfig config = small_config(4096);
   config.scheduler.max_num_seqs = 64;
@@ -358,7 +366,12 @@ TEST(Generator, SpeculationKeepsTheDistribution) {
       row[static_cast<size_t>(token)] =
           0.4f * static_cast<float>((visible.back() * 3 + visible[visible.size() - 2] * 5 + token * 2) % 7);
   };
-  Served setup(config, few);
+  config.draft = {4096, 4, 0};
+  Served setup(config, few, has_draft);
+  setup.draft.logits = [&](std::span<const int32_t> visible, std::span<float> row) {
+    few(visible, row);
+    if (visible.size() % 3 == 0) row[static_cast<size_t>(1 + visible.back() % 4)] = 3;  // wrong in some places
+  };
   constexpr int requests = 10'000, length = 10;  // 100,000 draws
   SamplingParams params;
   params.max_tokens = length;
@@ -409,6 +422,14 @@ TEST(Generator, SpeculationKeepsTheDistribution) {
   EXPECT_LT(sum, freedom + 5 * std::sqrt(2 * freedom));
 }
 
+TEST(Generator, SpeculationKeepsTheDistribution) {
+  expect_distribution(false);
+}
+
+TEST(Generator, ADraftModelKeepsTheDistribution) {
+  expect_distribution(true);
+}
+
 TEST(Generator, UrgentRequestsAreServedFirst) {
   GeneratorConfig config = small_config();
   config.scheduler.max_num_seqs = 2;
@@ -447,6 +468,72 @@ TEST(Generator, ConfigurationsAreReadAndChecked) {
   wrong = small_config(8);
   wrong.prompt_lookup_min = 0;
   EXPECT_THROW(Generator(model, wrong), Error);
+}
+
+TEST(Generator, EachSequenceSeesTheKeysOfAnEncoderThatItsRequestBrought) {
+  GeneratorConfig config = small_config(40);  // too few for all: some are preempted, and computed again
+  FakeModel model(config.scheduler.num_blocks, config.scheduler.block_size, vocabulary);
+  model.cross = {.blocks = 30, .block_size = 4, .table_width = 3};
+  model.logits = counting;
+  std::map<int32_t, CrossKeys> keys;  // by the first token of the sequence
+  int64_t seen = 0;
+  model.looked = [&](const StepInputs& inputs) {
+    ASSERT_EQ(inputs.cross_seqlens.size(), inputs.past.size());
+    ASSERT_EQ(inputs.cross_block_table.size(), 3 * inputs.past.size());
+    for (size_t s = 0; s < inputs.past.size(); ++s) {
+      const auto begin = static_cast<size_t>(inputs.cumulative[s]), end = static_cast<size_t>(inputs.cumulative[s + 1]);
+      if (begin == end) continue;
+      const int32_t first = (inputs.input_ids[begin] - inputs.positions[begin] + 400) % vocabulary;
+      const CrossKeys& wanted = keys.at(first);
+      EXPECT_EQ(inputs.cross_seqlens[s], wanted.length);
+      EXPECT_TRUE(std::equal(wanted.blocks.begin(), wanted.blocks.end(),
+                             inputs.cross_block_table.begin() + static_cast<std::ptrdiff_t>(3 * s)));
+      ++seen;
+    }
+  };
+  Generator generator(model, config);
+  std::map<RequestId, int32_t> firsts;
+  for (int32_t i = 0; i < 10; ++i) {
+    // Prompts that count up, so that a token and its position tell whose it is.
+    std::vector<int32_t> prompt;
+    for (int32_t t = 0; t < 5 + i; ++t) prompt.push_back((4 * i + t) % vocabulary);
+    Request request = request_of(prompt, greedy_params(20));
+    request.params.ignore_eos = true;
+    request.salt = static_cast<uint64_t>(i);
+    for (int32_t b = 0; b <= i % 3; ++b) request.cross.blocks.push_back((7 * i + b) % 30);
+    request.cross.length = 4 * (i % 3) + 1 + i % 4;
+    keys[4 * i] = request.cross;
+    firsts[generator.add(std::move(request))] = 4 * i;
+  }
+  for (const auto& [of, text] : finish_all(generator)) {
+    EXPECT_EQ(text.finish, FinishReason::length);
+    EXPECT_EQ(text.tokens.size(), 20U);
+  }
+  EXPECT_GT(generator.statistics().preemptions, 0);
+  EXPECT_GT(seen, 10 * 20);
+}
+
+TEST(Generator, KeysOfAnEncoderThatDoNotFitAreRefused) {
+  Served without;
+  Request request = request_of({1}, greedy_params(3));
+  request.cross = {{0}, 1};
+  EXPECT_NE(message_of_adding(without.generator, request).find("no cross attention"), std::string::npos);
+
+  const GeneratorConfig config = small_config();
+  FakeModel model(config.scheduler.num_blocks, config.scheduler.block_size, vocabulary);
+  model.cross = {.blocks = 6, .block_size = 4, .table_width = 2};
+  Generator generator(model, config);
+  for (const auto& [cross, words] : std::vector<std::pair<CrossKeys, std::string>>{
+           {{}, "0 keys of an encoder in 0 blocks"},
+           {{{0, 1}, 9}, "9 keys of an encoder in 2 blocks of 4"},
+           {{{0, 1, 2}, 9}, "in 3 blocks"},
+           {{{0, 6}, 8}, "block 6 of an encoder's keys, of which there are 6"},
+           {{{-1}, 1}, "block -1"}}) {
+    request.cross = cross;
+    EXPECT_NE(message_of_adding(generator, request).find(words), std::string::npos) << words;
+  }
+  request.cross = {{5, 0}, 8};
+  EXPECT_EQ(message_of_adding(generator, request), "");
 }
 
 }  // namespace

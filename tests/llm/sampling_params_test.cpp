@@ -20,6 +20,21 @@ std::string message_of(const std::string& json) {
   }
 }
 
+TEST(SamplingParams, WhatSpeechHasBeside) {
+  const SamplingParams p =
+      parse_sampling_params(R"({"suppress_tokens": [1, 2], "begin_suppress_tokens": [3], "timestamps": [90, 89, -1]})");
+  EXPECT_EQ(p.suppress_tokens, std::vector<int32_t>({1, 2}));
+  EXPECT_EQ(p.begin_suppress_tokens, std::vector<int32_t>({3}));
+  EXPECT_EQ(p.timestamps, (TimestampRules{.begin = 90, .no_timestamps = 89, .max_initial = -1}));
+  EXPECT_TRUE(p.excludes_tokens());
+  EXPECT_FALSE(parse_sampling_params(R"({"timestamps": null})").excludes_tokens());
+  EXPECT_NE(message_of(R"({"timestamps": [90]})").find("begin, no_timestamps and max_initial"), std::string::npos);
+  EXPECT_NE(message_of(R"({"timestamps": [100, 1, 0]})").find("token 100"), std::string::npos);
+  EXPECT_NE(message_of(R"({"timestamps": [90, 100, 0]})").find("token 100"), std::string::npos);
+  EXPECT_NE(message_of(R"({"timestamps": [90, 89, -2]})").find("max_initial is -2"), std::string::npos);
+  EXPECT_NE(message_of(R"({"suppress_tokens": [100]})").find("suppress_tokens names token 100"), std::string::npos);
+}
+
 TEST(SamplingParams, AreReadByVllmsNames) {
   const SamplingParams p = parse_sampling_params(R"({"n": 2, "temperature": 0.5, "top_k": 7, "top_p": 0.9, "min_p": 0.1,
     "repetition_penalty": 1.1, "presence_penalty": 0.2, "frequency_penalty": 0.3, "logit_bias": {"5": -1.5},

@@ -176,6 +176,7 @@ TEST(Scheduler, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_TRUE(refused([](SchedulerConfig& c) { c.block_size = 0; }));
   EXPECT_TRUE(refused([](SchedulerConfig& c) { c.num_blocks = 0; }));
   EXPECT_TRUE(refused([](SchedulerConfig& c) { c.num_speculative_tokens = -1; }));
+  EXPECT_TRUE(refused([](SchedulerConfig& c) { c.num_speculative_tokens = 1025; }));
 }
 
 }  // namespace

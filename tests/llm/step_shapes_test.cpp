@@ -17,8 +17,9 @@ TEST(StepShapes, FewShapesHaveRoomForEveryStep) {
     config.max_num_seqs = static_cast<int32_t>(random.integer(1, 300));
     config.max_num_batched_tokens = config.max_num_seqs + static_cast<int32_t>(random.integer(0, 4000));
     config.num_speculative_tokens = static_cast<int32_t>(random.integer(0, 5));
+    config.generates = round % 3 != 0;
     const auto most = static_cast<int32_t>(random.integer(8, 24));
-    const StepShapes shapes(config, most);
+    const StepShapes shapes(config, most, random.uniform() < 0.5);
     ASSERT_LE(shapes.all().size(), static_cast<size_t>(most))
         << config.max_num_seqs << " " << config.max_num_batched_tokens << " " << config.num_speculative_tokens;
     const StepShape largest = shapes.largest();
@@ -42,6 +43,16 @@ TEST(StepShapes, DecodingIsPaddedToThePowerOfTwoAbove) {
   EXPECT_EQ(shapes.fit(3, 3, 3), (StepShape{4, 4, 4}));
   EXPECT_EQ(shapes.fit(32, 32, 32), (StepShape{32, 32, 32}));
   EXPECT_EQ(shapes.fit(500, 1, 1), (StepShape{512, 32, 1}));
+}
+
+TEST(StepShapes, PromptsAloneArePaddedByTheirTokens) {
+  SchedulerConfig config;  // 32 sequences, 512 tokens
+  config.generates = false;
+  EXPECT_EQ(StepShapes(config, 16).fit(17, 2, 1), (StepShape{32, 32, 32}));
+  const StepShapes all(config, 16, true);
+  EXPECT_EQ(all.fit(17, 2, 17), (StepShape{32, 32, 32}));
+  EXPECT_EQ(all.fit(500, 2, 500), (StepShape{512, 32, 512}));
+  EXPECT_EQ(all.largest(), (StepShape{512, 32, 512}));
 }
 
 TEST(StepShapes, WithoutPaddingTheyAreAsTheyAre) {

@@ -126,6 +126,50 @@ TEST(ImportPaged, ScalesOfTokensAndHeads) {
   expect_near(results[0], {1, 2}, {0, -1.27});
 }
 
+// Rows of an encoder go to their slots, and every token of a decoder sees all keys of its sequence.
+TEST(ImportPaged, CrossAttentionReadsWhatWasStored) {
+  GraphWriter graph;
+  graph.input("q", DType::f32, {"t", 1}).input("rows", DType::f32, {"r", 1, 1}).input("slots", DType::i64, {"r"});
+  for (const char* cache : {"kc", "vc"}) graph.input(cache, DType::f32, {"b", 2, 1, 1});
+  graph.input("starts", DType::i32, {"n"}).input("lengths", DType::i32, {"s"}).input("table", DType::i32, {"s", "w"});
+  graph.output("y", DType::f32).output("vo", DType::f32);
+  graph.node("PagedStore", {"vc", "rows", "slots"}, {"vo"}, {}, "camshaft");
+  graph.node("PagedCrossAttention", {"q", "kc", "vo", "starts", "lengths", "table"}, {"y"},
+             {attr("num_heads", 1), attr("kv_num_heads", 1)}, "camshaft");
+  const Graph imported = import_bytes(ModelWriter().opset(17).opset(1, "camshaft").graph(graph).bytes()).graph;
+  // Keys are 0: each token gets the mean of its sequence's values. The first sequence has three in blocks 2 and 0, the
+  // second, with more room in its row than keys, one in block 1.
+  const auto results =
+      run(imported,
+          {floats({3, 1}, {1, 2, 3}), floats({3, 1, 1}, {1, 2, 6}), Tensor::of<int64_t>(DType::i64, {3}, {4, 5, 0}),
+           floats({3, 2, 1, 1}, {0, 0, 0, 0, 0, 0}), floats({3, 2, 1, 1}, {9, 9, 7, 9, 9, 9}), i32({3}, {0, 2, 3}),
+           i32({2}, {3, 1}), i32({2, 2}, {2, 0, 1, -1})});
+  expect_near(results[0], {3, 1}, {3, 3, 7});
+  expect_near(results[1], {3, 2, 1, 1}, {6, 9, 7, 9, 1, 2});
+}
+
+TEST(ImportPaged, CrossAttentionOverKeysWithScales) {
+  GraphWriter graph;
+  graph.input("q", DType::f32, {"t", 2}).input("rows", DType::f32, {"r", 1, 2}).input("slots", DType::i64, {"r"});
+  for (const char* cache : {"kc", "vc"}) graph.input(cache, DType::i8, {"b", 2, 1, 2});
+  for (const char* scales : {"ks", "vs"}) graph.input(scales, DType::f32, {"b", 2, 1});
+  graph.input("starts", DType::i32, {"n"}).input("lengths", DType::i32, {"s"}).input("table", DType::i32, {"s", "w"});
+  graph.output("y", DType::f32).output("vo", DType::i8).output("vso", DType::f32);
+  graph.node("PagedQuantize", {"vc", "vs", "rows", "slots"}, {"vo", "vso"}, {}, "camshaft");
+  graph.node("PagedCrossAttention", {"q", "kc", "vo", "starts", "lengths", "table", "ks", "vso"}, {"y"},
+             {attr("num_heads", 1), attr("kv_num_heads", 1), attr("scale", 1.0F)}, "camshaft");
+  const Graph imported = import_bytes(ModelWriter().opset(17).opset(1, "camshaft").graph(graph).bytes()).graph;
+  const Tensor keys = Tensor::of<int8_t>(DType::i8, {1, 2, 1, 2}, {2, 0, 0, 2});
+  const auto results = run(imported, {floats({1, 2}, {1, 0}), floats({2, 1, 2}, {254, 0, 0, 127}),
+                                      Tensor::of<int64_t>(DType::i64, {2}, {0, 1}), keys,
+                                      Tensor(DType::i8, {1, 2, 1, 2}), floats({1, 2, 1}, {0.5F, 0.5F}),
+                                      floats({1, 2, 1}, {3, 3}), i32({2}, {0, 1}), i32({1}, {2}), i32({1, 1}, {0})});
+  EXPECT_EQ(results[1].to_ints(), (std::vector<int64_t>{127, 0, 0, 127}));
+  expect_near(results[2], {1, 2, 1}, {2, 1});
+  const double a = std::exp(1.0) / (1 + std::exp(1.0));  // scores of 1 and 0
+  expect_near(results[0], {1, 2}, {254 * a, 127 * (1 - a)});
+}
+
 TEST(ImportPaged, WhatIsNotThereYetIsNamed) {
   const auto error = [](std::vector<AttributeWriter> attributes) {
     const Error e = import_error(

@@ -146,12 +146,14 @@ def as_given(array):
 class PagedDecoder:
     """Runs an engine on steps of several sequences: blocks of the cache are given out as they are needed, in any order."""
 
-    def __init__(self, engine, description, blocks=64, seed=0):
+    def __init__(self, engine, description, blocks=64, seed=0, cross=None):
+        """cross: of decoders that see an encoder its caches by their names, and {sequence: (blocks, number of keys)}."""
         self._context = engine.create_context()
         self._size = description["block_size"]
         shape = (blocks, self._size, description["kv_heads"], description["head_size"])
         self._free = np.random.default_rng(seed).permutation(blocks).tolist()
         self._rows, self._lengths = {}, {}
+        self._cross = cross
         self.caches = {}
         for i in range(description["layers"]):
             for kind in ("key", "value"):
@@ -183,6 +185,11 @@ class PagedDecoder:
             "logits_indices": np.arange(sum(lengths)),
         }
         caches = {name: as_given(cache) for name, cache in self.caches.items()}
+        if self._cross is not None:
+            cross_caches, keys = self._cross
+            caches |= {name: as_given(cache) for name, cache in cross_caches.items()}
+            step["cross_seqlens"] = np.array([keys[name][1] for name in new])
+            step["cross_block_table"] = np.array([keys[name][0] for name in new])
         outputs = self._context.run({**{name: a.astype(np.int32) for name, a in step.items()}, **caches})
         logits = np.array(outputs["logits"])
         return dict(zip(new, np.split(logits, np.cumsum(lengths)[:-1])))

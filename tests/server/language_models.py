@@ -1,8 +1,9 @@
-"""A small language model in a model repository, and a server of it."""
+"""Small language models in a model repository, and a server of one."""
 
 import contextlib
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from unittest import mock
@@ -10,6 +11,8 @@ from unittest import mock
 import camshaft
 import pytest
 import tiny_decoder
+from llm_encoders import write_bert
+from llm_folders import write_llama
 from serving import serving
 
 VOCABULARY, LONGEST = 300, 1024
@@ -27,9 +30,36 @@ TEMPLATE = (
 
 def write_language_model(folder):
     """As `camshaft llm build` makes it, with a tokenizer of bytes and their pairs."""
-    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     folder.mkdir(parents=True)
     tiny_decoder.engine_of(tiny_decoder.weights_of(VOCABULARY), finds_likeliest=True).save(folder / "model.engine")
+    tokenizer_of_bytes().save(str(folder / "tokenizer.json"))
+    description = {"max_length": LONGEST, "eos_ids": [0], "vocabulary": VOCABULARY}
+    (folder / "llm.json").write_text(json.dumps(description))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>", "chat_template": TEMPLATE}))
+    return folder
+
+
+def write_embedding_model(folder, kind):
+    """The same of embeddings, of an encoder ("bert") or a decoder ("llama"); texts end with a token of their own."""
+    import camshaft.llm
+
+    write = {"bert": write_bert, "llama": write_llama}[kind]
+    made_of = write(folder.parent / "hf", vocab_size=VOCABULARY)
+    tokenizer = tokenizer_of_bytes()
+    ending = tokenizers_module().processors.TemplateProcessing("$A <end>", special_tokens=[("<end>", 0)])
+    tokenizer.post_processor = ending
+    tokenizer.save(str(made_of / "tokenizer.json"))
+    camshaft.llm.build(made_of, folder, task="embed", cache="f32")
+    shutil.rmtree(made_of)
+    return folder
+
+
+def tokenizers_module():
+    return pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+
+
+def tokenizer_of_bytes():
+    tokenizers = tokenizers_module()
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
@@ -40,11 +70,7 @@ def write_language_model(folder):
         show_progress=False,
     )
     made.train_from_iterator(TEXTS, trainer)
-    made.save(str(folder / "tokenizer.json"))
-    description = {"max_length": LONGEST, "eos_ids": [0], "vocabulary": VOCABULARY}
-    (folder / "llm.json").write_text(json.dumps(description))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>", "chat_template": TEMPLATE}))
-    return folder
+    return made
 
 
 @contextlib.contextmanager

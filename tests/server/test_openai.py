@@ -327,6 +327,7 @@ def test_metrics(repository):
         assert found[f'vllm:e2e_request_latency_seconds_bucket{{{label},le="+Inf"}}'] == 3
         assert found[f"vllm:request_generation_tokens_sum{{{label}}}"] == 21
         assert found[f"vllm:num_requests_waiting{{{label}}}"] == 0
+        assert found[f"vllm:spec_decode_num_drafts_total{{{label}}}"] == 0
         for _ in range(4):  # who leave in the middle are counted too
             endless = {"max_tokens": LONGEST - 64, "stream": True, "extra_body": {"ignore_eos": True}}
             stream = client.completions.create(model="tiny", prompt=[5, 9], **endless)
@@ -337,6 +338,28 @@ def test_metrics(repository):
         while (found := metrics_of(server))[aborted] < 4 and time.monotonic() < end:
             time.sleep(0.05)
         assert found[aborted] == 4
+
+
+def test_a_draft_model(repository, llm):
+    """The model itself, by a path from its folder on: the text is the same, and guesses are counted."""
+    expected = llm.generate([[5, 9]], SamplingParams(temperature=0, max_tokens=31, ignore_eos=True))[0].outputs[0].text
+    with (
+        serving_language_model(repository, speculative_model=".", num_speculative_tokens=4) as server,
+        openai.OpenAI(base_url=f"http://{server.http}/v1", api_key="none") as client,
+    ):
+        got = client.completions.create(
+            model="tiny", prompt=[5, 9], max_tokens=31, temperature=0, extra_body={"ignore_eos": True}
+        )
+        assert got.choices[0].text == expected
+        label = '{model_name="tiny"}'
+        end = time.monotonic() + 10
+        while (found := metrics_of(server)).get(
+            "vllm:spec_decode_num_drafts_total" + label, 0
+        ) < 6 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert found["vllm:spec_decode_num_drafts_total" + label] == 6
+        assert found["vllm:spec_decode_num_draft_tokens_total" + label] == 24
+        assert found["vllm:spec_decode_num_accepted_tokens_total" + label] == 24
 
 
 def test_keys(repository, tmp_path):

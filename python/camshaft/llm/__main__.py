@@ -1,4 +1,4 @@
-"""`camshaft llm build | chat | bench | serve`, and `python -m camshaft.llm` with the same arguments."""
+"""`camshaft llm build | chat | bench | serve | transcribe`, and `python -m camshaft.llm` with the same arguments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from camshaft._build_option import add_build_option, build_options
 from camshaft._exit_codes import exit_code
 from camshaft.llm._bench_command import add_bench
 from camshaft.llm._build import build
+from camshaft.llm._caches import CACHE_TYPES
 from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, ENGINE
 from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
-from camshaft.llm._network import CACHE_TYPES
+from camshaft.llm._network import TASKS
+from camshaft.llm._sentence_transformers import POOLING_TYPES
 from camshaft.llm._serve_command import add_serve, split_flags
+from camshaft.llm._transcribe_command import add_transcribe
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,6 +52,9 @@ def _build(options: argparse.Namespace) -> None:
         cache=options.cache,
         block_size=options.block_size,
         max_length=options.max_length,
+        task=options.task,
+        pooling_type=options.pooling_type,
+        normalize=options.normalize,
         device=options.device,
         threads=options.threads,
         progress=sys.stderr.isatty() or None,
@@ -87,6 +93,19 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--max-length", type=int, metavar="N", help="the longest sequence; that of config.json without it"
     )
+    command.add_argument(
+        "--task", choices=TASKS, default="generate", help="text, or embeddings of prompts (default: generate)"
+    )
+    command.add_argument(
+        "--pooling-type",
+        choices=POOLING_TYPES,
+        help="whose hidden state an embedding is; as modules.json says, else last of decoders, mean of encoders",
+    )
+    command.add_argument(
+        "--normalize",
+        action=argparse.BooleanOptionalAction,
+        help="embeddings to a length of 1; as modules.json says, else so",
+    )
     command.add_argument("--device", metavar="X", help="cpu, cuda or cuda:N (default: cpu)")
     command.add_argument("--threads", type=int, metavar="N", help="to build with; one for each core without it")
     add_build_option(command)
@@ -94,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     add_chat(commands)
     add_bench(commands)
     add_serve(commands)
+    add_transcribe(commands)
     return parser
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
-from camshaft.llm._folder import ENGINE, read_description
+from camshaft.llm._folder import ENGINE, hidden_size_of, read_description
 from camshaft.llm._llm import LLM
 from camshaft.llm._sampling_params import SamplingParams
+from camshaft.llm._speculative import add_speculation, config_of_flags
 
 _COLUMNS = {
     "threads": "threads",
@@ -22,6 +23,7 @@ _COLUMNS = {
     "decode_tokens_per_second": "decode tok/s",
     "output_tokens_per_second": "output tok/s",
     "requests_per_second": "req/s",
+    "acceptance_length": "tok/guess",
     "ttft_ms_p50": "first p50",
     "ttft_ms_p99": "p99 ms",
     "itl_ms_p50": "between p50",
@@ -34,7 +36,8 @@ def add_bench(commands: Any) -> None:
     about = """
 prefill: prompts alone, so many at once as there is place for. decode: max-num-seqs sequences, once all of them write.
 The rest is of num-prompts requests that come at once: tokens written in a second from the first to the last, the time to
-the first token of a request, which waiting for others is part of, and the time between its tokens."""
+the first token of a request, which waiting for others is part of, and the time between its tokens. Where tokens are guessed
+ahead tok/guess is how many a text grew by in a step that had guesses, of prompts that are random."""
     command = commands.add_parser("bench", help=text, description=text, epilog=about, allow_abbrev=False)
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("folder", metavar="DIR", help="that `camshaft llm build` made")
@@ -55,6 +58,7 @@ the first token of a request, which waiting for others is part of, and the time 
     command.add_argument(
         "--max-num-batched-tokens", type=int, default=512, metavar="N", help="of a step (default: 512)"
     )
+    add_speculation(command)
     command.add_argument("--repetitions", type=int, default=1, metavar="N", help="of which the fastest counts")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of the prompts, which are random tokens")
     command.add_argument("--device", metavar="X", help="cuda:N, where the engine is for GPUs")
@@ -71,6 +75,8 @@ def _run(options: argparse.Namespace) -> None:
     folder = Path(options.folder)
     description = read_description(folder)
     engine = Engine(folder / ENGINE, options.device)
+    if hidden_size_of(engine) is not None:
+        raise InvalidArgumentError(f"{folder}: the model gives embeddings, and what is measured is text")
     results = []
     for threads in options.threads:
         for seqs in options.max_num_seqs:
@@ -101,6 +107,7 @@ def _measured(
         max_num_seqs=seqs,
         max_num_batched_tokens=options.max_num_batched_tokens,
         enable_prefix_caching=False,
+        speculative_config=config_of_flags(options.speculative_model, options.num_speculative_tokens),
         threads=threads or None,
     )
     random = numpy.random.default_rng(options.seed)
@@ -121,6 +128,8 @@ def _measured(
         for name, value in {"prefill_tokens_per_second": prefill, "decode_tokens_per_second": decode, **served}.items():
             better = min if name.endswith(("p50", "p99")) else max
             best[name] = better(best.get(name, value), value)
+    found = llm.statistics()
+    best["acceptance_length"] = 1 + found["accepted"] / max(found["drafts"], 1)
     return {"threads": threads, "max_num_seqs": seqs, **{name: round(value, 3) for name, value in best.items()}}
 
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camshaft import _build as build_of_models
-from camshaft._arrays import Memory
 from camshaft._engine import Engine
 from camshaft._errors import FileError, InvalidArgumentError
 from camshaft._keywords import with_keywords_of
 from camshaft._network import Network
 from camshaft._options import BuildOptions
-from camshaft.llm._decoder import Decoder
-from camshaft.llm._folder import ENGINE, copy_tokenizer, description_of, made_folder, read_generation, write_description
-from camshaft.llm._network import SCALED_CACHES, network_of
-from camshaft.llm._optional import needed
+from camshaft.llm._caches import CROSS, Caches
+from camshaft.llm._folder import (
+    ENCODER_ENGINE,
+    ENGINE,
+    copy_tokenizer,
+    description_of,
+    embedding_description,
+    made_folder,
+    read_generation,
+    write_description,
+)
+from camshaft.llm._network import Import, Task, network_of
+from camshaft.llm._sentence_transformers import PoolingType, check_pooling_type
+from camshaft.llm._speech_description import speech_of
+from camshaft.llm._speech_encoder import SpeechEncoder
 
 if TYPE_CHECKING:
-    import numpy
     from typing_extensions import Unpack
 
     from camshaft._types import Path as AnyPath
@@ -29,6 +39,9 @@ if TYPE_CHECKING:
 
 # Tokens and sequences of the steps that a GPU's kernels are measured for: decoding one, decoding many, prompts.
 _TUNED_FOR = ((1, 1), (32, 32), (512, 4))
+# The same of the steps that embeddings on a CPU are of.
+_TUNED_FOR_PROMPTS = (256, 8)
+_MOST_SOUNDS = 64  # of a run of an encoder
 _MOST_TOKENS = 1 << 16  # of a step; there are no more sequences than these
 # New tokens of the sequences in steps that their kernels are verified on.
 _FURTHER_STEPS = ((1,), (150, *[1] * 12))
@@ -42,10 +55,18 @@ def network(
     cache: str = "f16",
     block_size: int = 16,
     max_length: int | None = None,
+    task: Task = "generate",
 ) -> Network:
-    """The decoder of a Hugging Face folder as a network; arguments are build()'s, docs/llm.md has its inputs."""
+    """The model of a Hugging Face folder as a network; arguments are build()'s, docs/llm.md has its inputs, and
+    docs/llm_speech.md those of Whisper's decoder."""
     return network_of(
-        folder, weights=weights, activations=activations, cache=cache, block_size=block_size, max_length=max_length
+        folder,
+        weights=weights,
+        activations=activations,
+        cache=cache,
+        block_size=block_size,
+        max_length=max_length,
+        task=task,
     ).net
 
 
@@ -59,11 +80,14 @@ def build(
     cache: str = "f16",
     block_size: int = 16,
     max_length: int | None = None,
+    task: Task = "generate",
+    pooling_type: PoolingType | None = None,
+    normalize: bool | None = None,
     progress: Progress | None = None,
     **options: Unpack[BuildOptions],
 ) -> Engine:
     """Builds the language model of a Hugging Face folder, and writes the folder `output`: model.engine, llm.json and the
-    tokenizer's files. Gives the engine.
+    tokenizer's files; of Whisper encoder.engine beside them. Gives the engine, of Whisper the decoder's.
 
     folder: with config.json, *.safetensors, and the tokenizer's files; or a .gguf file, which has these beside it.
     weights: what weights of products are stored as: "f32", "f16", "bf16", "int8" and "int4" in blocks of 32, or "stored", as
@@ -73,6 +97,10 @@ def build(
         with a scale in f32.
     block_size: tokens in a block of the cache.
     max_length: the longest sequence, in tokens; that of config.json where it is None.
+    task: "generate", or "embed" for a model that gives embeddings of prompts, as encoders (BERT) do alone.
+    pooling_type: whose hidden state an embedding is: the "last" token's, that of the first ("cls"), or the "mean" of all.
+        Without it what the folder's modules.json (sentence-transformers) says, else "last" of decoders, "mean" of encoders.
+    normalize: whether an embedding's length is 1. Without it what modules.json says, else true.
     options: of camshaft.build.
 
     Raises what camshaft.build does: InvalidModelError and UnsupportedError name the field or the tensor."""
@@ -80,20 +108,44 @@ def build(
     chosen: dict[str, Any] = {**options}
     if source.resolve() == target.resolve():
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
-    if weights in ("f16", "bf16", "int8", "int4") and str(chosen.get("device", "cpu")).startswith("cuda"):
+    is_on_gpu = str(chosen.get("device", "cpu")).startswith("cuda")
+    if weights in ("f16", "bf16", "int8", "int4") and is_on_gpu:
         chosen.setdefault("bf16" if weights == "bf16" else "fp16", True)
+    narrow = [name for name in ("fp16", "bf16") if is_on_gpu and chosen.get(name) is True]
     made_of = network_of(
-        source, weights=weights, activations=activations, cache=cache, block_size=block_size, max_length=max_length
+        source,
+        weights=weights,
+        activations=activations,
+        cache=cache,
+        block_size=block_size,
+        max_length=max_length,
+        task=task,
+        heads_type={"fp16": "f16", "bf16": "bf16"}[narrow[0]] if narrow else "f32",
     )
     net, decoder = made_of.net, made_of.decoder
     generation = read_generation(made_of.folder)
     description = description_of(decoder, made_of.config, generation, made_of.weights, cache, block_size)
+    description |= _pooling_of(made_of, task, pooling_type, normalize)
+    caches = Caches(cache, block_size, decoder)
     with made_folder(target) as made:
-        inputs, profiles = [sample_step(decoder, cache, block_size)], None
-        if str(chosen.get("device", "cpu")).startswith("cuda"):
+        inputs, profiles = [sample_step(caches)], None
+        if is_on_gpu:
             # What is fast for one token reads weights again and again for many: kernels differ, and each is verified.
-            profiles = [_profile(*sizes) for sizes in _TUNED_FOR]
-            inputs += [sample_step(decoder, cache, block_size, new=new) for new in _FURTHER_STEPS]
+            profiles = [_profile(*sizes, causal=decoder.family.causal) for sizes in _TUNED_FOR]
+            inputs += [sample_step(caches, new=new) for new in _FURTHER_STEPS]
+        elif task == "embed":
+            profiles = [_profile(*_TUNED_FOR_PROMPTS, causal=decoder.family.causal)]
+        if made_of.encoder is not None:
+            encoder_net, encoder = made_of.encoder
+            description["speech"] = dataclasses.asdict(speech_of(encoder, decoder, made_of.config, generation))
+            build_of_models.build(
+                encoder_net,
+                made / ENCODER_ENGINE,
+                profiles=_encoder_profile(encoder, caches),
+                inputs=sample_sounds(encoder, caches),
+                progress=progress,
+                **_for_encoder(chosen),
+            )
         engine = build_of_models.build(
             net, made / ENGINE, profiles=profiles, inputs=inputs, progress=progress, **chosen
         )
@@ -105,24 +157,44 @@ def build(
     return engine
 
 
-def _profile(tokens: int, sequences: int) -> Profile:
+def _pooling_of(made_of: Import, task: Task, pooling_type: str | None, normalize: bool | None) -> dict[str, Any]:
+    """What llm.json says of embeddings."""
+    if task != "embed":
+        for name, given in (("pooling_type", pooling_type), ("normalize", normalize)):
+            if given is not None:
+                raise InvalidArgumentError(f"{name} is for task='embed' (--task embed) alone")
+        return {}
+    if normalize is not None and not isinstance(normalize, bool):
+        raise InvalidArgumentError(f"normalize is {normalize!r}; true and false are possible")
+    known = made_of.modules
+    usual = "last" if made_of.decoder.family.causal else "mean"
+    chosen = check_pooling_type(known.pooling_type or usual if pooling_type is None else pooling_type)
+    normalizes = normalize if normalize is not None else known.normalize is not False
+    return embedding_description(made_of.decoder, chosen, normalizes)
+
+
+def _profile(tokens: int, sequences: int, *, causal: bool) -> Profile:
     def sizes(usual: int, least: int = 1) -> tuple[tuple[int], tuple[int], tuple[int]]:
         return (least,), (usual,), (_MOST_TOKENS,)
 
-    return {"input_ids": sizes(tokens), "past_seqlens": sizes(sequences), "logits_indices": sizes(sequences, 0)}
+    made = {"input_ids": sizes(tokens), "logits_indices": sizes(sequences, 0)}
+    if causal:
+        return {**made, "past_seqlens": sizes(sequences)}
+    boundaries = ((2,), (sequences + 1,), (_MOST_TOKENS + 1,))
+    return {**made, "cumulative_sequence_length": boundaries}
 
 
-def sample_step(
-    decoder: Decoder, cache: str, block_size: int, seed: int = 1, new: Sequence[int] = (5, 1, 1)
-) -> dict[str, Any]:
+def sample_step(caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1)) -> dict[str, Any]:
     """Inputs to verify on: so many `new` tokens of each sequence, of which the first one begins and the others have a past
-    (where there is but one, it has), and a token of padding."""
+    (where there is but one, it has), and a token of padding. Of an encoder all begin."""
     import numpy
 
     random = numpy.random.default_rng(seed)
+    decoder, block_size = caches.decoder, caches.block_size
     longest, count = decoder.max_length, len(new)
     tokens = numpy.minimum(numpy.asarray(new), longest)
-    pasts = [0, block_size + 2, 3] if count > 1 else [block_size + 2]
+    causal = decoder.family.causal
+    pasts = ([0, block_size + 2, 3] if count > 1 else [block_size + 2]) if causal else [0] * count
     past = numpy.minimum([pasts[i] if i < len(pasts) else 5 * i for i in range(count)], longest - tokens)
     starts = numpy.concatenate([[0], numpy.cumsum(tokens)])
     width = int(-(-(tokens + past).max() // block_size))
@@ -132,27 +204,60 @@ def sample_step(
         "input_ids": random.integers(0, decoder.vocabulary, len(positions)).astype(numpy.int32),
         "positions": positions.astype(numpy.int32),
         "cumulative_sequence_length": starts.astype(numpy.int32),
-        "past_seqlens": past.astype(numpy.int32),
-        "block_table": (random.permutation(blocks - 1) + 1).reshape(count, width).astype(numpy.int32),
         "logits_indices": (starts[1:] - 1).astype(numpy.int32),
     }
-    shape = (blocks, block_size, decoder.kv_heads, decoder.head_size)
-    for layer in range(len(decoder.layers)):
-        for kind in ("key", "value"):
-            made: Any = random.standard_normal(shape, numpy.float32)
-            if cache in SCALED_CACHES:
-                made, step[f"{kind}_scales.{layer}"] = _in_steps(made, cache)
-            step[f"{kind}_cache.{layer}"] = made.astype(numpy.float16) if cache == "f16" else made
+    if not causal:
+        return step
+    step["past_seqlens"] = past.astype(numpy.int32)
+    step["block_table"] = (random.permutation(blocks - 1) + 1).reshape(count, width).astype(numpy.int32)
+    step |= caches.samples("", blocks, random)
+    if decoder.cross_keys:
+        # Of different numbers of keys, so that blocks are left over behind some.
+        most = caches.blocks_for(decoder.cross_keys)
+        table = random.permutation(count * most).reshape(count, most)
+        lengths = numpy.maximum(decoder.cross_keys - numpy.arange(count) * block_size, tokens)
+        step |= {"cross_seqlens": lengths.astype(numpy.int32), "cross_block_table": table.astype(numpy.int32)}
+        step |= caches.samples(CROSS, count * most, random)
     return step
 
 
-def _in_steps(x: numpy.ndarray[Any, Any], cache: str) -> tuple[Any, numpy.ndarray[Any, Any]]:
-    """In 8 bits, and the scales of rows."""
+_VERIFIED_STATES = 48  # of a sound: the reference takes some seconds for a large model's
+
+
+def sample_sounds(encoder: SpeechEncoder, caches: Caches, seed: int = 1) -> dict[str, Any]:
+    """Inputs to verify an encoder on: two short sounds, a tone in noise and one that fades away."""
     import numpy
 
-    scales = numpy.abs(x).max(-1) / (127 if cache == "int8" else 448)
-    steps = x / scales[..., None]
-    if cache == "int8":
-        return numpy.rint(steps).astype(numpy.int8), scales
-    codes = steps.astype(needed("ml_dtypes", "a cache in fp8").float8_e4m3fn)
-    return Memory(codes.ctypes.data, SCALED_CACHES[cache], codes.shape, owner=codes), scales  # DLPack of NumPy has none
+    random = numpy.random.default_rng(seed)
+    features = encoder.features
+    states = min(_VERIFIED_STATES, encoder.stack.max_length)
+    samples = max(2 * features.hop * states, 2 * features.window)
+    samples -= samples % (2 * features.hop)
+    times = numpy.arange(samples) / samples
+    sounds = 0.1 * random.standard_normal((2, samples)) + 0.5 * numpy.sin(2 * numpy.pi * 40 * times)
+    sounds[1] *= numpy.exp(-5 * times)
+    width = caches.blocks_for(samples // (2 * features.hop))
+    made: dict[str, Any] = {
+        "audio": sounds.astype(numpy.float32),
+        "block_table": random.permutation(2 * width + 1)[: 2 * width].reshape(2, width).astype(numpy.int32),
+    }
+    return made | caches.samples(CROSS, 2 * width + 1, random)
+
+
+def _encoder_profile(encoder: SpeechEncoder, caches: Caches) -> Profile:
+    """Whole windows, one at a time most often."""
+    least, most = 2 * encoder.features.hop, encoder.features.samples
+    width = caches.blocks_for(encoder.stack.max_length)
+    return {
+        "audio": ((1, max(least, encoder.features.window)), (1, most), (_MOST_SOUNDS, most)),
+        "block_table": ((1, 1), (1, width), (_MOST_SOUNDS, width)),
+    }
+
+
+def _for_encoder(options: dict[str, Any]) -> dict[str, Any]:
+    """Files that a build writes or takes its choices from are of one engine: the encoder's have names of their own."""
+    made = dict(options)
+    for name in ("lock", "write_lock"):
+        if made.get(name):
+            made[name] = f"{os.fspath(made[name])}.encoder"
+    return made

@@ -14,6 +14,7 @@ from typing import Any
 from camshaft._errors import Error, InvalidArgumentError
 from camshaft.llm._llm import LLM
 from camshaft.llm._sampling_params import SamplingParams
+from camshaft.llm._speculative import add_speculation, config_of_flags
 
 _HELP = """/help            this text
 /reset           begins anew
@@ -50,24 +51,22 @@ def add_chat(commands: Any) -> None:
     command.add_argument("--stop", action="append", metavar="TEXT", help="ends an answer; may be given several times")
     command.add_argument("--chat-template", metavar="NAME", help="of the model's templates")
     command.add_argument("--max-model-len", type=int, metavar="N", help="tokens of a conversation")
-    command.add_argument(
-        "--num-speculative-tokens", type=int, default=0, metavar="N", help="guessed ahead of n-grams (default: 0)"
-    )
+    add_speculation(command)
     command.add_argument("--device", metavar="X", help="cuda:N, where the engine is for GPUs")
     command.add_argument("--threads", type=int, metavar="N", help="one for each core without it")
     command.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> None:
-    guesses = options.num_speculative_tokens
     llm = LLM(
         options.folder,
         device=options.device,
         max_model_len=options.max_model_len,
         max_num_seqs=1,
-        speculative_config={"num_speculative_tokens": guesses} if guesses else None,
+        speculative_config=config_of_flags(options.speculative_model, options.num_speculative_tokens),
         threads=options.threads,
     )
+    llm._check_task("generate")
     given: dict[str, Any] = {name: value for name in _SAMPLING if (value := getattr(options, name)) is not None}
     params = SamplingParams(**{"temperature": 0.7, "max_tokens": None, **given}, stop=options.stop)
     if hasattr(sys.stdout, "reconfigure"):  # what a locale cannot write is no end of a conversation

@@ -1,14 +1,15 @@
-"""What a decoder is: read from a Hugging Face folder's config.json, with every field checked."""
+"""What a decoder or an encoder is: read from a Hugging Face folder's config.json, with every field checked."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from camshaft._errors import InvalidArgumentError, UnsupportedError
-from camshaft.llm._families import Family, family_of, has_bias
+from camshaft.llm._encoders import ENCODERS
+from camshaft.llm._families import FAMILIES, Family, family_of, has_bias
 from camshaft.llm._fields import Fields, read_json
 from camshaft.llm._rope import Rope, read_rope
 
@@ -36,6 +37,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Decoder:
+    """Encoders, too: `family.causal` tells them apart."""
+
     model_type: str
     family: Family
     biased: frozenset[str]  # roles
@@ -54,6 +57,8 @@ class Decoder:
     softcap: float  # of scores; 0: none
     logits_softcap: float
     tied: bool
+    cross_keys: int = 0  # of an encoder, which its layers see at most; 0: there is none
+    token_types: int = 0  # rows that there are
 
 
 def read_config(folder: Path) -> Fields:
@@ -65,25 +70,50 @@ def read_config(folder: Path) -> Fields:
     return config
 
 
-def decoder_of(config: Fields, max_length: int | None = None) -> Decoder:
-    """max_length: the longest sequence, that of the configuration where it is None."""
+def decoder_of(config: Fields, max_length: int | None = None, task: str = "generate") -> Decoder:
+    """max_length: the longest sequence, that of the configuration where it is None. task: "generate", or "embed", which
+    encoders do, too."""
     for name in ("add_cross_attention", "use_bidirectional_attention"):
         if config.has(name) and config.raw(name) is not False:
             raise UnsupportedError(f"{config.where}: field '{name}' is set, which is not supported")
-    family = family_of(config)
+    is_causal = config.flag("is_causal", default=True)
+    if task == "generate" and not is_causal:
+        raise UnsupportedError(
+            f"{config.where}: field 'is_causal' is false: the model generates no text; build it with task='embed'"
+        )
+    if task == "generate" and config.text("model_type") in ENCODERS:
+        raise UnsupportedError(
+            f"{config.where}: model_type '{config.text('model_type')}' is an encoder, which generates no text: "
+            "build it with task='embed' (--task embed)"
+        )
+    family = family_of(config, FAMILIES if task == "generate" else {**FAMILIES, **ENCODERS})
+    family = replace(family, causal=family.causal and is_causal)
     width, heads = (
-        config.integer("hidden_size", "n_embd"),
-        config.integer("num_attention_heads", "n_head", high=1 << 14),
+        config.integer("hidden_size", "n_embd", "d_model", "dim"),
+        config.integer("decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", high=1 << 14),
     )
     head_size = _head_size(config, family, width, heads)
     kv_heads = _kv_heads(config, heads)
-    trained = config.integer("max_position_embeddings", "n_positions", default=2048, high=1 << 30)
+    within = family.position_offset if family.offset_is_within else 0
+    trained = (
+        config.integer(
+            "max_target_positions",
+            "max_position_embeddings",
+            "n_positions",
+            default=2048,
+            low=1 + within,
+            high=1 << 30,
+        )
+        - within
+    )
     layers, longest = _layers(config, family, head_size, trained, max_length)
+    if not family.causal and any(layer.window for layer in layers):
+        raise UnsupportedError(f"{config.where}: sliding windows of attention in both directions are not supported")
     activation = config.text("hidden_activation", default=None) if config.has("hidden_activation") else None
     if activation is None and family.activation is not None:
         activation = config.text("activation", default=family.activation)
     elif activation is None:
-        activation = config.text("hidden_act", "activation_function")
+        activation = config.text("hidden_act", "activation_function", "activation")
     return Decoder(
         model_type=config.text("model_type"),
         family=family,
@@ -92,7 +122,14 @@ def decoder_of(config: Fields, max_length: int | None = None) -> Decoder:
         width=width,
         embedding_width=config.integer("word_embed_proj_dim", default=width),
         mlp_width=config.integer(
-            "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", default=4 * width, high=1 << 24
+            "decoder_ffn_dim",
+            "intermediate_size",
+            "ffn_dim",
+            "n_inner",
+            "ffn_hidden_size",
+            "hidden_dim",
+            default=4 * width,
+            high=1 << 24,
         ),
         heads=heads,
         kv_heads=kv_heads,
@@ -102,19 +139,38 @@ def decoder_of(config: Fields, max_length: int | None = None) -> Decoder:
         learned_positions=trained if "positions" in family.names else 0,
         activation=activation,
         epsilon=config.number(
-            "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", default=1e-5, high=1.0
+            "rms_norm_eps",
+            "layer_norm_eps",
+            "layer_norm_epsilon",
+            "layernorm_epsilon",
+            default=family.epsilon,
+            high=1.0,
         ),
         softcap=_optional_number(config, "attn_logit_softcapping"),
         logits_softcap=_optional_number(config, "final_logit_softcapping"),
         tied=config.flag("tie_word_embeddings", default=family.tied),
+        cross_keys=_cross_keys(config, longest) if "cross_q" in family.names else 0,
+        token_types=config.integer("type_vocab_size", default=2) if "token_types" in family.names else 0,
     )
+
+
+def _cross_keys(config: Fields, longest: int) -> int:
+    keys = config.integer("max_source_positions", high=1 << 16)
+    if keys < longest:  # attention over the encoder's keys is of no more tokens than these
+        raise UnsupportedError(
+            f"{config.where}: field 'max_source_positions' is {keys}, fewer than the {longest} tokens of the longest text; "
+            "such a decoder is not supported"
+        )
+    return keys
 
 
 def _head_size(config: Fields, family: Family, width: int, heads: int) -> int:
     if family.head_size_is_own and config.has("head_dim"):
         return config.integer("head_dim", high=1 << 12)
     if width % heads != 0:
-        config.wrong(("num_attention_heads", "n_head"), f"a divisor of hidden_size ({width})", heads)
+        config.wrong(
+            ("decoder_attention_heads", "num_attention_heads", "n_head"), f"a divisor of hidden_size ({width})", heads
+        )
     return width // heads
 
 
@@ -138,7 +194,7 @@ def _layers(
     config: Fields, family: Family, head_size: int, trained: int, max_length: int | None
 ) -> tuple[tuple[Layer, ...], int]:
     """The layers, and the longest sequence."""
-    count = config.integer("num_hidden_layers", "n_layer", high=1 << 12)
+    count = config.integer("decoder_layers", "num_hidden_layers", "n_layer", "n_layers", high=1 << 12)
     windows = _windows(config, family, count)
     given = config.raw("rope_parameters", "rope_scaling", default={})
     scaling = Fields(given, f"{config.where}, 'rope_scaling'").values

@@ -1,4 +1,4 @@
-"""The families of decoders: how their tensors are called, and where they differ.
+"""What families of models are tables of, and those of decoders: how their tensors are called, and where they differ.
 
 A family is a table. What a configuration decides of it (Falcon's norms, for one) is in the function `variant` of the family."""
 
@@ -33,9 +33,10 @@ _FOUR_NORMS: Names = {
 
 @dataclass(frozen=True)
 class Family:
-    """How a decoder is made. The roles of `names`: embedding, positions, final_norm, head, project_in, project_out; and of
-    each layer attention_norm, q, k, v or qkv, q_norm, k_norm, o, attention_output_norm, mlp_norm, gate and up or gate_up or
-    up alone, down, mlp_output_norm. A norm that has no name is left out."""
+    """How a model is made. The roles of `names`: embedding, positions, token_types, embedding_norm, final_norm, head,
+    project_in, project_out; and of each layer attention_norm, q, k, v or qkv, q_norm, k_norm, o, attention_output_norm,
+    mlp_norm, gate and up or gate_up or up alone, down, mlp_output_norm; and of those that see an encoder cross_norm, cross_q,
+    cross_k, cross_v, cross_o. A norm that has no name is left out."""
 
     names: Names
     prefixes: tuple[str, ...] = ("model.", "")  # of all but the head, the first that the embedding is found with
@@ -43,11 +44,13 @@ class Family:
     norm: Literal["rms", "layer"] = "rms"
     norm_offset: float = 0.0  # that is added to a norm's weights
     norm_before: bool = True  # or behind the sum with the residual
+    causal: bool = True  # or tokens see those behind them, too
     parallel: bool = False  # attention and MLP read the same input, and are summed with it
     qkv: Literal["stacked", "grouped"] = "stacked"  # all of q, k and v; or for each key head its queries, k and v
     transposed: bool = False  # weights are [inputs, outputs]
     biases: Mapping[str, bool | tuple[str, bool]] = field(default_factory=dict)
     position_offset: int = 0  # of learned positions
+    offset_is_within: bool = False  # max_position_embeddings counts the rows in front of the offset
     rotary_share: float = 1.0  # of a head's elements, where the configuration does not say
     windows: Literal["none", "all", "alternate", "pattern", "late"] = (
         "none"  # which layers have one, without layer_types
@@ -58,6 +61,7 @@ class Family:
     query_scale: str | None = None  # the field whose root divides scores, instead of the head's size
     head_size_is_own: bool = True  # the configuration may have a head_dim
     theta: float = 10000.0  # where the configuration does not say
+    epsilon: float = 1e-5  # where the configuration does not say
     experts: Names = field(default_factory=dict)  # router, gate, up, down, and shared_gate, shared_up, …
     normalizes_experts: bool = False  # where the configuration does not say
     ignored: tuple[str, ...] = ()  # what tensors begin with that the text model does not have
@@ -119,6 +123,15 @@ _GEMMA = Family(
     tied=True,
     scales_embedding=True,
 )
+#: Of both halves of Whisper.
+_WHISPER_LAYER = {
+    "attention_norm": "self_attn_layer_norm",
+    **_ATTENTION,
+    "o": "self_attn.out_proj",
+    "mlp_norm": "final_layer_norm",
+    "up": "fc1",
+    "down": "fc2",
+}
 _QWEN_EXPERTS = {
     "router": "mlp.gate",
     **{name: f"mlp.experts.{{}}.{name}_proj" for name in ("gate", "up", "down")},
@@ -234,6 +247,23 @@ FAMILIES: dict[str, Family] = {
         head_size_is_own=False,
         variant=_opt,
     ),
+    "whisper": Family(
+        {
+            "embedding": "embed_tokens",
+            "positions": "embed_positions",
+            "final_norm": "layer_norm",
+            "head": "proj_out",
+            **_WHISPER_LAYER,
+            "cross_norm": "encoder_attn_layer_norm",
+            **{f"cross_{name}": f"encoder_attn.{name}_proj" for name in "qkv"},
+            "cross_o": "encoder_attn.out_proj",
+        },
+        prefixes=("model.decoder.",),
+        norm="layer",
+        biases=_biases("q v o up down cross_q cross_v cross_o"),
+        tied=True,
+        head_size_is_own=False,
+    ),
     "mixtral": Family(
         _LLAMA,
         windows="all",
@@ -265,12 +295,28 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def family_of(config: Fields) -> Family:
+#: What turns sound into the states that Whisper's decoder sees; its features come from convolutions (_speech_encoder.py).
+WHISPER_ENCODER = Family(
+    {
+        "embedding": "conv1",
+        "conv2": "conv2",
+        "positions": "embed_positions",
+        "final_norm": "layer_norm",
+        **_WHISPER_LAYER,
+    },
+    prefixes=("model.encoder.",),
+    norm="layer",
+    biases=_biases("q v o up down"),
+    head_size_is_own=False,
+)
+
+
+def family_of(config: Fields, families: Mapping[str, Family] = FAMILIES) -> Family:
     """The family that a configuration's model_type names, as the configuration decides it."""
     name = config.text("model_type")
-    if name not in FAMILIES:
-        raise UnsupportedError(f"{config.where}: model_type '{name}' is not supported; {', '.join(FAMILIES)} are")
-    family = FAMILIES[name]
+    if name not in families:
+        raise UnsupportedError(f"{config.where}: model_type '{name}' is not supported; {', '.join(families)} are")
+    family = families[name]
     return family if family.variant is None else family.variant(family, config)
 
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._fields import Fields, read_json
+from camshaft.llm._sentence_transformers import POOLING_TYPES
 
 if TYPE_CHECKING:
     from camshaft._engine import Engine
 
-ENGINE, DESCRIPTION = "model.engine", "llm.json"
+ENGINE, ENCODER_ENGINE, DESCRIPTION = "model.engine", "encoder.engine", "llm.json"
 FORMAT = 1
 # Whatever of these is there.
 _TOKENIZER_FILES = (
@@ -33,6 +34,7 @@ _TOKENIZER_FILES = (
     "chat_template.jinja",
     "chat_template.json",
     "generation_config.json",
+    "preprocessor_config.json",
 )
 _NAMED_TEMPLATES = "additional_chat_templates"
 
@@ -40,21 +42,34 @@ _NAMED_TEMPLATES = "additional_chat_templates"
 def description_of(
     decoder: Decoder, config: Fields, generation: Fields | None, weights: str, cache: str, block_size: int
 ) -> dict[str, Any]:
-    """What llm.json says. generation: of generation_config.json, where there is one."""
+    """What llm.json says of any model. generation: of generation_config.json, where there is one."""
+    attention = {
+        "kv_heads": decoder.kv_heads,
+        "head_size": decoder.head_size,
+        "windows": [layer.window for layer in decoder.layers],
+    }
+    stored = {"cache_type": cache, "block_size": block_size}
     return {
         "format": FORMAT,
         "model_type": decoder.model_type,
         "layers": len(decoder.layers),
         "heads": decoder.heads,
-        "kv_heads": decoder.kv_heads,
-        "head_size": decoder.head_size,
-        "windows": [layer.window for layer in decoder.layers],
+        **(attention if decoder.family.causal else {}),
         "vocabulary": decoder.vocabulary,
         "max_length": decoder.max_length,
         "weights": weights,
-        "cache_type": cache,
-        "block_size": block_size,
+        **(stored if decoder.family.causal else {}),
         **_special_tokens([config] if generation is None else [config, generation], decoder.vocabulary),
+    }
+
+
+def embedding_description(decoder: Decoder, pooling_type: str, normalize: bool) -> dict[str, Any]:
+    """What it says of embeddings beside."""
+    return {
+        "task": "embed",
+        "embedding_size": decoder.embedding_width if "project_out" in decoder.family.names else decoder.width,
+        "pooling_type": pooling_type,
+        "normalize": normalize,
     }
 
 
@@ -128,22 +143,33 @@ def read_description(folder: Path) -> dict[str, Any]:
     return description
 
 
+def hidden_size_of(engine: Engine) -> int | None:
+    """Elements of an engine's embeddings; None of one that gives logits."""
+    return next((each.shape[-1] for each in engine.outputs if each.name == "hidden_states" and each.shape), None)
+
+
 def check_description(description: dict[str, Any], engine: Engine, where: Path) -> None:
     """That what runs believe of llm.json is true of the engine."""
     inputs = {each.name: each for each in engine.inputs}
-    logits = next((each for each in engine.outputs if each.name == "logits"), None)
-    cache = inputs.get("key_cache.0")
-    if logits is None or cache is None:
+    logits = next((each for each in engine.outputs if each.name == "logits" and each.shape), None)
+    cache, hidden_size = inputs.get("key_cache.0"), hidden_size_of(engine)
+    if hidden_size is None and (logits is None or cache is None):
         raise CorruptEngineError(f"{where / ENGINE}: no engine of a language model: it has no logits, or no caches")
     types = {"f8e4m3": "fp8", "i8": "int8"}
-    found = {
-        "layers": sum(name.startswith("key_cache.") for name in inputs),
-        "block_size": cache.shape[1],
-        "kv_heads": cache.shape[2],
-        "head_size": cache.shape[3],
-        "cache_type": types.get(cache.dtype, cache.dtype),
-        "vocabulary": logits.shape[-1],
-    }
+    found: dict[str, Any] = {"task": "generate" if hidden_size is None else "embed"}
+    if cache is not None:
+        found |= {
+            "layers": sum(name.startswith("key_cache.") for name in inputs),
+            "block_size": cache.shape[1],
+            "kv_heads": cache.shape[2],
+            "head_size": cache.shape[3],
+            "cache_type": types.get(cache.dtype, cache.dtype),
+        }
+    if hidden_size is not None:
+        found["embedding_size"] = hidden_size
+        _check_pooling(description, where / DESCRIPTION)
+    elif logits is not None:
+        found["vocabulary"] = logits.shape[-1]
     for name, value in found.items():
         # Types too: 300.0 is 300 to Python, and no vocabulary.
         if name in description and (description[name] != value or type(description[name]) is not type(value)):
@@ -151,10 +177,24 @@ def check_description(description: dict[str, Any], engine: Engine, where: Path) 
                 f"{where / DESCRIPTION}: '{name}' is {description[name]!r}, and {value!r} of the engine beside it"
             )
     longest = description.get("max_length")
-    if longest is not None and (type(longest) is not int or longest < 2):
+    least = 2 if hidden_size is None else 1
+    if longest is not None and (type(longest) is not int or longest < least):
         raise CorruptEngineError(
-            f"{where / DESCRIPTION}: 'max_length' is {longest!r}, not a number of tokens from 2 on"
+            f"{where / DESCRIPTION}: 'max_length' is {longest!r}, not a number of tokens from {least} on"
         )
+    ids = description.get("eos_ids")
+    if ids is not None and (not isinstance(ids, list) or not all(type(each) is int for each in ids)):
+        raise CorruptEngineError(f"{where / DESCRIPTION}: 'eos_ids' is {ids!r}, not a list of tokens' numbers")
+
+
+def _check_pooling(description: dict[str, Any], where: Path) -> None:
+    vocabulary, pooling_type, normalize = (description.get(n) for n in ("vocabulary", "pooling_type", "normalize"))
+    if type(vocabulary) is not int or vocabulary < 1:
+        raise CorruptEngineError(f"{where}: 'vocabulary' is {vocabulary!r}, not a number of tokens")
+    if pooling_type not in POOLING_TYPES:
+        raise CorruptEngineError(f"{where}: 'pooling_type' is {pooling_type!r}, not one of {', '.join(POOLING_TYPES)}")
+    if type(normalize) is not bool:
+        raise CorruptEngineError(f"{where}: 'normalize' is {normalize!r}, not true or false")
 
 
 def copy_tokenizer(source: Path, folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The parts of a decoder, as nodes of a network."""
+"""The parts of a decoder or an encoder, as nodes of a network."""
 
 from __future__ import annotations
 
@@ -31,25 +31,36 @@ _NARROW = {"F16": "f16", "BF16": "bf16"}
 
 @dataclass(frozen=True)
 class Step:
-    """What all layers read of a step: see camshaft.llm.network."""
+    """What all layers read of a step: see camshaft.llm.network. past and table: of decoders; offsets: of encoders."""
 
     starts: Value
-    past: Value
-    table: Value
     angles: dict[Rope, tuple[Value, Value]]  # cosines and sines, [1, tokens, rotated / 2]
+    past: Value | None = None
+    table: Value | None = None
+    offsets: Value | None = None  # [sequences, longest], of which only the sizes count
+    cross_lengths: Value | None = None
+    cross_table: Value | None = None
 
 
 class Parts:
-    """Adds the parts of a decoder to a network. Activations are f32 [tokens, …]."""
+    """Adds the parts of a model to a network. Activations are f32 [tokens, …]. heads_type: of the queries, keys and values
+    of encoders."""
 
     def __init__(
-        self, net: Network, decoder: Decoder, weights: Weights, weight_type: WeightType, activations: ActivationType
+        self,
+        net: Network,
+        decoder: Decoder,
+        weights: Weights,
+        weight_type: WeightType,
+        activations: ActivationType,
+        heads_type: str = "f32",
     ) -> None:
         self.net = net
         self.decoder = decoder
         self.weights = weights
         self._type = weight_type
         self._activations = activations
+        self._heads_type = heads_type
 
     def embedding(self, ids: Value, width: int) -> tuple[Value, Head]:
         """The rows of the table, and the table as the head takes it."""
@@ -70,6 +81,12 @@ class Parts:
         table = self._constant(self.weights.name("positions"), shape)
         moved = positions + offset if offset else positions
         return self._widened(self.net.Gather(table, moved))
+
+    def first_token_type(self) -> Value:
+        """The row of the first of two texts, which all tokens are of: [width]."""
+        decoder = self.decoder
+        table = self.weights.f32(self.weights.name("token_types"), (decoder.token_types, decoder.width))
+        return self.net.constant(table[0])
 
     def angles(self, rope: Rope, positions: Value) -> tuple[Value, Value]:
         """Computed from the positions in each step, once for all layers: tables of 131,072 positions would take 64 MB."""
@@ -179,7 +196,7 @@ class Parts:
 
     def activation(self, x: Value) -> Value:
         net, name = self.net, self.decoder.activation
-        if name in ("silu", "swish"):
+        if name in ("silu", "swish", "swiglu"):
             return net.Swish(x)
         if name in ("gelu_new", "gelu_pytorch_tanh", "gelu_fast"):
             return net.Gelu(x, approximate="tanh")
@@ -220,6 +237,8 @@ class Parts:
     def _paged(
         self, query: Value, key: Value, value: Value, layer: Layer, step: Step, caches: tuple[Value, ...]
     ) -> tuple[Value, ...]:
+        if not self.decoder.family.causal:
+            return (self._packed(query, key, value, layer, step),)
         # Of caches with scales there is an operator of our own.
         operators: Any = self.net.domain("camshaft") if len(caches) > 2 else self.net.microsoft
         made: tuple[Value, ...] = operators.PagedAttention(
@@ -238,6 +257,48 @@ class Parts:
             outputs=1 + len(caches),
         )
         return made
+
+    def cross_attention(self, x: Value, index: int, step: Step, caches: tuple[Value, ...]) -> Value:
+        """Over all keys of an encoder that a token's sequence has; caches: of keys, of values, and their scales."""
+        d = self.decoder
+        query = self.linear(x, "cross_q", index, d.width, d.heads * d.head_size)
+        y = self.net.domain("camshaft").PagedCrossAttention(
+            query,
+            *caches[:2],
+            step.starts,
+            step.cross_lengths,
+            step.cross_table,
+            *caches[2:],
+            num_heads=d.heads,
+            kv_num_heads=d.kv_heads,
+            scale=d.layers[index].scale,
+        )
+        return self.linear(y, "cross_o", index, d.heads * d.head_size, d.width)
+
+    def _packed(self, query: Value, key: Value, value: Value, layer: Layer, step: Step) -> Value:
+        """Of tokens that all see each other, and keep nothing for later steps."""
+        if self._heads_type != "f32":
+            query, key, value = (self.net.Cast(x, to=self._heads_type) for x in (query, key, value))
+        made: Value = self.net.microsoft.PackedMultiHeadAttention(
+            query,
+            self._for_all_heads(key),
+            self._for_all_heads(value),
+            None,
+            step.offsets,
+            step.starts,
+            num_heads=self.decoder.heads,
+            scale=layer.scale,
+        )
+        return self._widened(made)
+
+    def _for_all_heads(self, x: Value) -> Value:
+        """Keys or values that several heads share, once for each."""
+        d = self.decoder
+        if d.kv_heads == d.heads:
+            return x
+        shared = d.heads // d.kv_heads
+        apart = self.net.Reshape(x, [0, d.kv_heads, 1, d.head_size])
+        return self.net.Reshape(self.net.Concat(*[apart] * shared, axis=2), [0, d.heads * d.head_size])
 
     def _heads(self, x: Value, index: int) -> tuple[Value, Value, Value]:
         """Queries, keys and values: [tokens, heads · size]."""

@@ -1,4 +1,4 @@
-"""Text by a built language model, for many requests at once."""
+"""Text or embeddings by a built language model, for many requests at once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
-from camshaft._engine import Engine, devices
+from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
-from camshaft.llm._folder import ENGINE, check_description, read_description
+from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
 from camshaft.llm._guide import Guides, MaskFiller, advance
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
-from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, tokens_of
+from camshaft.llm._pooling import (
+    EmbeddingRequest,
+    EmbeddingRequestOutput,
+    PoolingParams,
+    pooling_configuration,
+)
+from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, text_tokens, tokens_of
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
+from camshaft.llm._speculative import speculation_of
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
 _T = TypeVar("_T")
+_AnyRequest = Union[Request, EmbeddingRequest]
 _LONGEST_STEP = 60.0  # seconds that the end of a process waits for one
 
 
@@ -40,15 +49,20 @@ class LLM:
     for output in llm.generate(["Once upon a time", "The answer is"], SamplingParams(max_tokens=64)):
         print(output.outputs[0].text)
 
+    A model that was built with task="embed" has embed(), others generate() and what is like it.
+
     model: the folder, or an engine, of which `description` is what its llm.json would say.
     max_model_len: tokens of the longest sequence; the model's without it.
     max_num_seqs: sequences that are decoded at once; max_num_batched_tokens: tokens of a step, with parts of prompts.
-    num_blocks: blocks of the cache; kv_cache_memory_bytes: its bytes. Without either as many as all sequences may need, and
-        a quarter of the device's memory at most.
+    num_blocks: blocks of the cache; kv_cache_memory_bytes: its bytes, with those of a draft model's. Without either as many
+        as all sequences may need, and a quarter of the device's memory at most.
     enable_prefix_caching: whether beginnings of prompts that were computed are used again.
-    speculative_config: {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}.
+    speculative_config: {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}, or
+        {"method": "draft_model", "model": FOLDER, "num_speculative_tokens": 4} for guesses of a smaller built model (or an
+        Engine) of the same vocabulary. Texts are those without guesses.
     seed: of requests that have none.
     threads: of the engine; one for each core without it.
+    max_encoder_seqs: sounds whose keys and values an encoder may have ready, where the engine reads such: see Whisper.
 
     May be used from several threads, and from event loops (generate_async); all requests run together."""
 
@@ -67,6 +81,7 @@ class LLM:
         speculative_config: dict[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
+        max_encoder_seqs: int = 0,
     ) -> None:
         self._folder: Path | None = None
         if isinstance(model, Engine):
@@ -85,22 +100,21 @@ class LLM:
         for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
             if given is not None and given < 1:
                 raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
-        _, block_size, block_bytes = _native.generator_cache(self.engine._engine)
-        per_sequence = -(-longest // block_size)
-        fewest = min(per_sequence, 2)
-        if num_blocks is not None and 0 < num_blocks < fewest:
-            raise InvalidArgumentError(f"num_blocks is {num_blocks}: no text would have room behind its prompt")
-        if kv_cache_memory_bytes is not None and num_blocks is None and kv_cache_memory_bytes < fewest * block_bytes:
-            raise InvalidArgumentError(
-                f"kv_cache_memory_bytes is {kv_cache_memory_bytes}: no text would have room behind its prompt, for which "
-                f"{fewest * block_bytes} bytes are needed"
-            )
-        if num_blocks is None:
-            budget = kv_cache_memory_bytes or _memory_of(self.engine.device) // 4
-            # A request is let in where a block more is left for each that runs.
-            num_blocks = max(min((per_sequence + 1) * max_num_seqs, budget // block_bytes), 1)
-            if kv_cache_memory_bytes is None:
-                num_blocks = max(num_blocks, per_sequence + 1)
+        speculation = speculation_of(speculative_config, self._folder, device)
+        self.draft_engine = speculation.draft
+        self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
+        self.task = "embed" if self._hidden_size else "generate"
+        if self.task == "embed" and speculative_config is not None:
+            raise InvalidArgumentError("speculative_config: the model gives embeddings, of which nothing is guessed")
+        num_blocks, draft_num_blocks = blocks_of_caches(
+            self.engine,
+            speculation.draft,
+            longest,
+            max_num_seqs,
+            num_blocks,
+            kv_cache_memory_bytes,
+            spare=int(self.task == "generate"),
+        )
         configuration = {
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
@@ -109,15 +123,22 @@ class LLM:
             "enable_prefix_caching": enable_prefix_caching,
             "eos_token_ids": list(self.description.get("eos_ids") or ()),
             "seed": seed,
-            **_speculation(speculative_config),
+            "num_cross_blocks": self._cross_blocks(max_encoder_seqs),
+            "draft_num_blocks": draft_num_blocks,
+            **speculation.settings,
         }
-        self._generator = _native.create_generator(self.engine._engine, json.dumps(configuration), threads or 0)
+        if self.task == "embed":
+            configuration |= pooling_configuration(self.engine, self.description, longest, max_num_batched_tokens)
+        drafter = None if self.draft_engine is None else self.draft_engine._engine
+        self._generator = _native.create_generator(
+            self.engine._engine, drafter, json.dumps(configuration), threads or 0
+        )
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
         self._filler = MaskFiller()
         self._making = threading.Lock()  # of what is made when it is needed
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, Any] = {}  # of Request or EmbeddingRequest
         self._numbers = itertools.count()
         # Of what is above, and of steps. Signals leave neither `with` of a lock nor SimpleQueue half done; they do so with
         # what threading has in Python, as Event and Condition.
@@ -130,6 +151,15 @@ class LLM:
         self._threads: list[threading.Thread] = []  # the one that was started last
         weakref.finalize(self, _end, self._ended, self._wakes, self._threads)
         weakref.finalize(self, self._filler.close)
+
+    def _cross_blocks(self, sequences: int) -> int:
+        of_one, _, _ = _native.generator_cross_cache(self.engine._engine)
+        if of_one > 0 and sequences < 1:
+            where = "the engine" if self._folder is None else str(self._folder)
+            raise InvalidArgumentError(
+                f"{where}: a model of speech: camshaft.llm.Whisper or `camshaft llm transcribe` runs it"
+            )
+        return of_one * sequences
 
     def generate(
         self,
@@ -145,6 +175,27 @@ class LLM:
         the output's `error`."""
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         requests = self._add_all(prompts, sampling_params, priority, results.put, streams=False)
+        try:
+            self._start_thread()
+            for _ in requests:
+                results.get()
+        finally:
+            self._abort(requests)
+        return [_result_of(request) for request in requests]
+
+    def embed(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+    ) -> list[EmbeddingRequestOutput]:
+        """The embeddings of prompts, in their order; of a model that was built with task="embed". A prompt is a text, whose
+        special tokens are added as its tokenizer has them, or a list of tokens' numbers; pooling_params one for all, or one
+        for each.
+
+        Raises InvalidArgumentError for what could never run, and Error for an embedding that is not finite."""
+        self._check_task("embed")
+        results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
+        requests = self._add_all(prompts, pooling_params or PoolingParams(), None, results.put, streams=False)
         try:
             self._start_thread()
             for _ in requests:
@@ -213,6 +264,7 @@ class LLM:
         **options: Any,
     ) -> str:
         """options: of ChatTemplate.render()."""
+        self._check_task("generate")
         if self.tokenizer is None or self._folder is None:
             raise InvalidArgumentError("a conversation needs the model's tokenizer.json and chat template")
         with self._making:
@@ -287,17 +339,22 @@ class LLM:
         """Of the package `tokenizers`; None where the folder has no tokenizer.json."""
         if self._tokenizer is None and self._folder is not None and (self._folder / "tokenizer.json").exists():
             tokenizers = needed("tokenizers", f"{self._folder}: text needs a tokenizer")
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+            made = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+            # What the file says of these is of batches of old: prompts are as long as they are, and held to max_model_len.
+            made.no_padding()
+            made.no_truncation()
+            self._tokenizer = made
         return self._tokenizer
 
     def statistics(self) -> dict[str, int]:
-        """Counts since the start: steps, tokens that were computed, generated, guessed and accepted, preemptions, and blocks
-        of the cache; requests that run and wait."""
+        """Counts since the start: steps, tokens that were computed, generated, guessed (drafted) and accepted, how often a
+        sequence was guessed (drafts), preemptions, passes of a draft model, and blocks of the caches; requests that run and
+        wait."""
         return _native.generator_statistics(self._generator)
 
     def _add_all(
         self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool
-    ) -> list[Request]:
+    ) -> list[Any]:
         self._check_thread()
         listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
@@ -309,7 +366,7 @@ class LLM:
             self._prepared(prompt, one, urgency, changed, streams)
             for prompt, one, urgency in zip(listed, chosen, priorities)
         ]
-        requests: list[Request] = []
+        requests: list[_AnyRequest] = []
 
         def add_all() -> None:  # between two steps, so that all begin together
             for add in ready:
@@ -335,29 +392,22 @@ class LLM:
     def _prepared(
         self,
         prompt: Prompt,
-        params: SamplingParams,
+        params: SamplingParams | PoolingParams,
         priority: int,
         changed: Any,
         streams: bool,
         name: str | None = None,
-    ) -> Callable[[], Request]:
-        """What adds the request, to be called between steps."""
+        cross: tuple[Sequence[int], int] = ((), 0),
+    ) -> Callable[[], Any]:
+        """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these."""
+        if isinstance(params, PoolingParams):
+            return self._prepared_embedding(prompt, params, priority, changed, name)
         if not isinstance(params, SamplingParams):
             raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {params!r}")
+        self._check_task("generate")
         guided = params.structured_outputs
-        shown: str | None = None
-        if isinstance(prompt, Mapping):
-            shown, prompt = parts_of(prompt)
-        tokenizer = self.tokenizer if isinstance(prompt, str) or params.detokenize or guided else None
-        text: str | None
-        if isinstance(prompt, str):
-            if tokenizer is None:
-                raise InvalidArgumentError(
-                    "the model has no tokenizer.json: give the prompt as a list of tokens' numbers"
-                )
-            text, tokens = prompt, tokenizer.encode(prompt).ids
-        else:
-            text, tokens = shown, tokens_of(prompt)
+        text, tokens = self._text_and_tokens(prompt)
+        tokenizer = self.tokenizer if text is not None or params.detokenize or guided else None
         decode = None
         if tokenizer is not None:
 
@@ -373,7 +423,7 @@ class LLM:
         masks = [_mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
         def add() -> Request:
-            number = _native.generator_add(self._generator, tokens, params._json(), priority, 0)
+            number = _native.generator_add(self._generator, tokens, params._json(), priority, 0, *cross)
             try:
                 request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
                 request.number, request.matchers = number, matchers
@@ -387,6 +437,47 @@ class LLM:
             return request
 
         return add
+
+    def _text_and_tokens(self, prompt: Prompt, most: int | None = None) -> tuple[str | None, list[int]]:
+        """most: that are kept."""
+        shown: str | None = None
+        if isinstance(prompt, Mapping):
+            shown, prompt = parts_of(prompt)
+        if not isinstance(prompt, str):
+            tokens = tokens_of(prompt)
+            return shown, tokens if most is None else tokens[-most:]
+        if self.tokenizer is None:
+            raise InvalidArgumentError("the model has no tokenizer.json: give the prompt as a list of tokens' numbers")
+        return prompt, text_tokens(self.tokenizer, prompt, most)
+
+    def _prepared_embedding(
+        self, prompt: Prompt, params: PoolingParams, priority: int, changed: Any, name: str | None
+    ) -> Callable[[], EmbeddingRequest]:
+        self._check_task("embed")
+        params.check_fits(self._hidden_size or 0)
+        _, tokens = self._text_and_tokens(prompt, params.most_tokens(self._longest))
+
+        def add() -> EmbeddingRequest:
+            number = _native.generator_add(self._generator, tokens, "{}", priority, 0)
+            normalizes = bool(self.description.get("normalize"))
+            request = EmbeddingRequest(name or str(next(self._numbers)), tokens, params, normalizes, changed)
+            request.number = number
+            self._requests[number] = request
+            self._wakes.put(None)
+            return request
+
+        return add
+
+    def _check_task(self, task: str) -> None:
+        if task == self.task:
+            return
+        if task == "embed":
+            raise InvalidArgumentError(
+                "the model generates text: embeddings are of one that was built with task='embed'"
+            )
+        raise InvalidArgumentError(
+            "the model gives embeddings, by embed(): text is of one that was built with task='generate'"
+        )
 
     def _guides_of(self, tokenizer: Any) -> Guides:
         if tokenizer is None:
@@ -412,7 +503,7 @@ class LLM:
         if self._waiting:
             time.sleep(1e-4)
         with self._lock:
-            told: dict[int, Request] = {}
+            told: dict[int, Any] = {}
             for event in self._run_guided():
                 request = self._requests.get(event[0])
                 if request is None:  # whose caller was interrupted before it was known here
@@ -424,7 +515,7 @@ class LLM:
                         self._take_guided(request, event)
                     elif request.take(event):
                         _native.generator_abort(self._generator, request.number, event[1])
-                    elif event[6] is None and request.params.token_mask is not None:
+                    elif isinstance(request, Request) and event[6] is None and request.params.token_mask is not None:
                         mask = _mask_of(request.params, list(request.outputs[event[1]].token_ids))
                         _native.generator_set_allowed_tokens(self._generator, request.number, event[1], mask)
                 except BaseException as error:  # of the tokenizer or the caller's mask: its request's alone
@@ -465,7 +556,7 @@ class LLM:
         return events
 
     def _take_guided(self, request: Request, event: Any) -> None:
-        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error = event
+        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error, embedding = event
         matcher = request.matchers[sample]
         if request.outputs[sample].finished():
             return
@@ -478,16 +569,15 @@ class LLM:
         if finish is None:
             kept, error = advance(matcher, tokens)
         width = len(logprobs) // max(len(tokens), 1)
-        is_ended = request.take(
-            (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs, finish, stop_token, error)
-        )
+        known = (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs)
+        is_ended = request.take((*known, finish, stop_token, error, embedding))
         if finish is None and not is_ended and (error or matcher.is_stopped()):
             request.finish(sample, "error" if error else "stop", error)
             is_ended = True
         if is_ended:
             _native.generator_abort(self._generator, number, sample)
 
-    def _abort(self, requests: Sequence[Request]) -> None:
+    def _abort(self, requests: Sequence[_AnyRequest]) -> None:
         def end() -> None:
             for request in requests:
                 if self._requests.pop(request.number, None) is not None:
@@ -562,38 +652,14 @@ def _mask_of(params: SamplingParams, tokens: list[int]) -> bytes:
     return data
 
 
-_Result = Union[RequestOutput, BaseException]
+_Result = Union[Any, BaseException]
 
 
-def _checked(result: _Result) -> RequestOutput:
+def _checked(result: _Result) -> Any:
     if isinstance(result, BaseException):
         raise result
     return result
 
 
-def _result_of(request: Request) -> RequestOutput:
+def _result_of(request: _AnyRequest) -> Any:
     return _checked(request.failed or request.output())
-
-
-def _speculation(config: dict[str, Any] | None) -> dict[str, int]:
-    if config is None:
-        return {}
-    known = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"}
-    if unknown := set(config) - known:
-        raise InvalidArgumentError(f"speculative_config has no {sorted(unknown)[0]}; it has {', '.join(sorted(known))}")
-    if config.get("method", "ngram") != "ngram":
-        raise InvalidArgumentError(f"speculative_config: the method {config['method']!r} is none; ngram is one")
-    most = config.get("prompt_lookup_max", 4)
-    return {
-        "num_speculative_tokens": config.get("num_speculative_tokens", 4),
-        "prompt_lookup_max": most,
-        "prompt_lookup_min": config.get("prompt_lookup_min", min(2, most)),
-    }
-
-
-def _memory_of(device: str) -> int:
-    """Bytes."""
-    for each in devices():
-        if each.get("device", each.get("name")) == device and each.get("memory_bytes"):
-            return int(each["memory_bytes"])
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

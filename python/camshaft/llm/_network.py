@@ -1,14 +1,16 @@
-"""The decoder of a Hugging Face folder or a GGUF file as a network, with the inputs and outputs that docs/llm.md lists."""
+"""The model of a Hugging Face folder or a GGUF file as a network, with the inputs and outputs that docs/llm.md lists, and
+the encoder beside it, where it sees one (docs/llm_speech.md)."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from camshaft._errors import FileError, InvalidArgumentError
+from camshaft._errors import FileError, InvalidArgumentError, UnsupportedError
 from camshaft._network import Network
 from camshaft._values import Value
+from camshaft.llm._caches import CACHE_TYPES, CROSS, Caches
 from camshaft.llm._decoder import Decoder, decoder_of, read_config
 from camshaft.llm._experts import experts_of
 from camshaft.llm._fields import Fields
@@ -24,24 +26,27 @@ from camshaft.llm._layers import (
 )
 from camshaft.llm._quantized import QuantizedFolder
 from camshaft.llm._safetensors import SafetensorsFolder
+from camshaft.llm._sentence_transformers import Modules, read_modules
+from camshaft.llm._speech_encoder import SpeechEncoder, add_encoder, encoder_of
 from camshaft.llm._weights import Source, Weights
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
-CACHE_TYPES = ("f16", "f32", "int8", "fp8")
-# Of those that have a scale for each head of each token, the elements.
-SCALED_CACHES = {"int8": "i8", "fp8": "f8e4m3"}
+Task = Literal["generate", "embed"]
+TASKS = ("generate", "embed")
 
 
 class Import(NamedTuple):
-    """A network, and what it was made by."""
+    """The networks of a model, and what they were made by."""
 
     net: Network
     decoder: Decoder
+    encoder: tuple[Network, SpeechEncoder] | None  # of a decoder with cross attention
     config: Fields
     folder: Path  # where the tokenizer's files are
     weights: WeightType
+    modules: Modules
 
 
 def network_of(
@@ -52,8 +57,13 @@ def network_of(
     cache: str = "f16",
     block_size: int = 16,
     max_length: int | None = None,
+    task: Task = "generate",
+    heads_type: str = "f32",
 ) -> Import:
+    """heads_type: of the queries, keys and values of encoders."""
     path = Path(os.fspath(model))
+    if task not in TASKS:
+        raise InvalidArgumentError(f"task is {task!r}; {' and '.join(TASKS)} are possible")
     if cache not in CACHE_TYPES:
         raise InvalidArgumentError(f"cache is {cache!r}; {', '.join(CACHE_TYPES)} are possible")
     if isinstance(block_size, bool) or not isinstance(block_size, int) or not 1 <= block_size <= 1024:
@@ -65,15 +75,35 @@ def network_of(
     if not is_gguf and not path.is_dir():
         raise FileError(f"{path}: no folder with a model, and no .gguf file")
     gguf = GgufModel(path) if is_gguf else None
+    modules = read_modules(path) if task == "embed" and gguf is None else Modules(path)
+    path = modules.folder
     config = read_config(path) if gguf is None else gguf.config
-    decoder = decoder_of(config, max_length)
+    decoder = decoder_of(config, max_length, task)
+    if max_length is None and modules.max_length is not None and modules.max_length < decoder.max_length:
+        decoder = decoder_of(config, modules.max_length, task)
+    if decoder.cross_keys and task != "generate":
+        raise UnsupportedError(f"{config.where}: a model of speech writes text; build it with task='generate'")
     source = _source_in(path, config) if gguf is None else gguf
     weight_type = weights or ("f32" if isinstance(source, SafetensorsFolder) else "stored")
     found = Weights(source, decoder, str(path))
+    caches = Caches(cache, block_size, decoder)
     net = Network(decoder.model_type)
-    _add_decoder(net, decoder, Parts(net, decoder, found, weight_type, activations), cache, block_size)
-    found.check_all_read()
-    return Import(net, decoder, config, path.parent if is_gguf else path, weight_type)
+    parts = Parts(net, decoder, found, weight_type, activations, heads_type)
+    _add_model(net, decoder, parts, caches, task)
+    beside = None
+    if decoder.cross_keys:
+        encoder, encoder_net = encoder_of(config, path), Network(f"{decoder.model_type} encoder")
+        add_encoder(
+            Parts(
+                encoder_net, encoder.stack, Weights(source, encoder.stack, str(path), found), weight_type, activations
+            ),
+            Parts(encoder_net, decoder, found, weight_type, activations),
+            encoder,
+            caches,
+        )
+        beside = encoder_net, encoder
+    found.check_all_read(reads_head=task == "generate")
+    return Import(net, decoder, beside, config, path.parent if is_gguf else path, weight_type, modules)
 
 
 def _source_in(folder: Path, config: Fields) -> Source:
@@ -83,35 +113,39 @@ def _source_in(folder: Path, config: Fields) -> Source:
     return QuantizedFolder(files, config.within("quantization_config"), str(folder))
 
 
-def _add_decoder(net: Network, decoder: Decoder, parts: Parts, cache: str, block_size: int) -> None:
+def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, task: Task) -> None:
     ids, positions = net.input("input_ids", "i32", ["tokens"]), net.input("positions", "i32", ["tokens"])
     starts = net.input("cumulative_sequence_length", "i32", ["boundaries"])
-    past = net.input("past_seqlens", "i32", ["sequences"])
-    table = net.input("block_table", "i32", ["sequences", "table_width"])
+    causal = decoder.family.causal
+    past = net.input("past_seqlens", "i32", ["sequences"]) if causal else None
+    table = net.input("block_table", "i32", ["sequences", "table_width"]) if causal else None
     wanted = net.input("logits_indices", "i32", ["rows"])
-    shape: list[int | str] = ["blocks", block_size, decoder.kv_heads, decoder.head_size]
-    kinds = cache_kinds(cache)
-    caches = [
-        tuple(
-            net.input(f"{kind}.{i}", "f32" if kind.endswith("scales") else SCALED_CACHES.get(cache, cache), sizes)
-            for kind in kinds
-            for sizes in [shape[:3] if kind.endswith("scales") else shape]
-        )
-        for i in range(len(decoder.layers))
-    ]
+    caches = [memory.inputs(net, "", "blocks", i) if causal else () for i in range(len(decoder.layers))]
+    cross_caches: list[tuple[Value, ...]] = []
+    cross_lengths, cross_table = None, None
+    if decoder.cross_keys:
+        cross_lengths = net.input("cross_seqlens", "i32", ["sequences"])
+        cross_table = net.input("cross_block_table", "i32", ["sequences", memory.blocks_for(decoder.cross_keys)])
+        cross_caches = [memory.inputs(net, CROSS, "cross_blocks", i) for i in range(len(decoder.layers))]
 
     ropes = dict.fromkeys(layer.rope for layer in decoder.layers if layer.rope is not None)  # in one order each time
-    step = Step(starts, past, table, {rope: parts.angles(rope, positions) for rope in ropes})
+    angles = {rope: parts.angles(rope, positions) for rope in ropes}
+    offsets = None if causal else _offsets(net, starts, decoder.max_length)
+    step = Step(starts, angles, past, table, offsets, cross_lengths, cross_table)
     x, head = parts.embedding(ids, decoder.embedding_width)
     if decoder.family.scales_embedding:
         x = x * decoder.width**0.5
     if "project_in" in decoder.family.names:
         x = parts.linear(x, "project_in", None, decoder.embedding_width, decoder.width)
+    if decoder.token_types:
+        x = x + parts.first_token_type()
     if decoder.learned_positions:
         x = x + parts.positions(positions)
+    if "embedding_norm" in decoder.family.names:
+        x = parts.norm(x, "embedding_norm", None, decoder.width)
     after = []
     for index in range(len(decoder.layers)):
-        x, new = _layer(parts, x, index, step, caches[index])
+        x, new = _layer(parts, x, index, step, caches[index], cross_caches[index] if cross_caches else ())
         after.append(new)
 
     x = net.Gather(x, wanted)
@@ -119,24 +153,35 @@ def _add_decoder(net: Network, decoder: Decoder, parts: Parts, cache: str, block
         x = parts.norm(x, "final_norm", None, decoder.width)
     if "project_out" in decoder.family.names:
         x = parts.linear(x, "project_out", None, decoder.width, decoder.embedding_width)
+    if task == "embed":
+        net.output(x, "hidden_states")
+        _cache_outputs(net, memory, after)
+        return
     logits = _logits(parts, x, head)
     net.output(logits, "logits")
     likeliest = net.ArgMax(logits, axis=-1, keepdims=1)
     net.output(net.Squeeze(likeliest, [-1]), "likeliest")  # greedy decoding reads nothing else …
-    for index, new in enumerate(after):
-        for kind, value in zip(kinds, new):
-            net.output(value, f"{kind}_out.{index}")
+    _cache_outputs(net, memory, after)
     net.output(net.Squeeze(net.GatherElements(logits, likeliest, axis=-1), [-1]), "largest")  # … but for this number
 
 
-def cache_kinds(cache: str) -> tuple[str, ...]:
-    """What each layer keeps from step to step, in the order of PagedAttention's inputs."""
-    kinds = ("key_cache", "value_cache")
-    return (*kinds, "key_scales", "value_scales") if cache in SCALED_CACHES else kinds
+def _cache_outputs(net: Network, memory: Caches, after: list[tuple[Value, ...]]) -> None:
+    for index, new in enumerate(after):
+        for kind, value in zip(memory.kinds, new):
+            net.output(value, f"{kind}_out.{index}")
+
+
+def _offsets(net: Network, starts: Value, longest: int) -> Value:
+    """PackedMultiHeadAttention's token_offset, [sequences, longest], which says how many sequences there are, and how long
+    one may be; what it holds is for operators with padding."""
+    import numpy
+
+    sizes = net.Concat(net.Shape(starts) - 1, [longest], axis=0)
+    return net.Expand(numpy.zeros((1, 1), numpy.int32), sizes)
 
 
 def _layer(
-    parts: Parts, x: Value, index: int, step: Step, caches: tuple[Value, ...]
+    parts: Parts, x: Value, index: int, step: Step, caches: tuple[Value, ...], cross_caches: tuple[Value, ...]
 ) -> tuple[Value, tuple[Value, ...]]:
     decoder, names = parts.decoder, parts.decoder.family.names
     before, layer = decoder.family.norm_before, decoder.layers[index]
@@ -152,6 +197,8 @@ def _layer(
     if decoder.family.parallel:
         return x + y + mlp(normed(x, "mlp_norm") if "mlp_norm" in names else read), new
     x = x + normed(y, "attention_output_norm")
+    if cross_caches:
+        x = x + parts.cross_attention(normed(x, "cross_norm"), index, step, cross_caches)
     if not before:
         x = normed(x, "attention_norm")
         return normed(x + mlp(x), "mlp_norm"), new

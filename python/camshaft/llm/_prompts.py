@@ -36,6 +36,18 @@ def parts_of(prompt: Mapping[str, Any]) -> tuple[Any, Any]:
     return text, text if tokens is None else tokens
 
 
+def text_tokens(tokenizer: Any, text: str, most: int | None, add_special_tokens: bool = True) -> list[int]:
+    """Of a text; `most`: of its beginning so many, with the special tokens, which stay."""
+    if most is None:
+        return list(tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
+    special = tokenizer.num_special_tokens_to_add(False) if add_special_tokens else 0
+    if most < special:
+        raise InvalidArgumentError(f"truncate_prompt_tokens is {most}: the special tokens of a text are {special}")
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    encoding.truncate(most - special)
+    return list(tokenizer.post_process(encoding, None, add_special_tokens).ids)
+
+
 def tokens_of(prompt: Any) -> list[int]:
     try:
         return [operator.index(token) for token in prompt]

@@ -62,6 +62,13 @@ class SamplingParams:
 
     def _json(self) -> str:
         """What the generator reads."""
+        native = self._native()
+        try:
+            return json.dumps(native, allow_nan=False)
+        except ValueError:
+            raise InvalidArgumentError(f"sampling parameters: a number is NaN or infinite: {native}") from None
+
+    def _native(self) -> dict[str, Any]:
         native = {
             name: getattr(self, name)
             for name in (
@@ -73,7 +80,4 @@ class SamplingParams:
         native["stop_token_ids"] = list(self.stop_token_ids or ())
         native["allowed_token_ids"] = list(self.allowed_token_ids or ())
         native["logit_bias"] = [[int(token), float(bias)] for token, bias in (self.logit_bias or {}).items()]
-        try:
-            return json.dumps(native, allow_nan=False)
-        except ValueError:
-            raise InvalidArgumentError(f"sampling parameters: a number is NaN or infinite: {native}") from None
+        return native

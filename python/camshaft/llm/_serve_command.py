@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import FileError, InvalidArgumentError
 from camshaft.llm._folder import DESCRIPTION
+from camshaft.llm._speculative import SPECULATION_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ _PARAMETERS = {
     "num-blocks": "blocks of the cache; else by what all sequences may need, and a quarter of the memory at most",
     "kv-cache-memory-bytes": "the same in bytes",
     "max-queued": "texts that may be under way and wait together, beyond which calls get 503 (default: 1024)",
-    "num-speculative-tokens": "guessed ahead of n-grams (default: 0)",
+    **SPECULATION_FLAGS,
     "seed": "of calls that have none",
     "threads": "of the engine; one for each core without it",
     "device": "cuda:N, where the engine is for GPUs",
@@ -61,8 +62,11 @@ def split_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _run(options: argparse.Namespace) -> None:
     folder = Path(options.folder).resolve()
-    if not (folder / DESCRIPTION).is_file():
-        raise FileError(f"{folder}: there is no {DESCRIPTION}: `camshaft llm build` makes the folder of a model")
+    if options.speculative_model is not None:  # the server looks for it from the model's folder on
+        options.speculative_model = str(Path(options.speculative_model).resolve())
+    for each in (folder, *filter(None, [options.speculative_model])):
+        if not (Path(each) / DESCRIPTION).is_file():
+            raise FileError(f"{each}: there is no {DESCRIPTION}: `camshaft llm build` makes the folder of a model")
     name = options.model_name or folder.name
     if not re.fullmatch(r"[^/\\\x00-\x1f\x7f]{1,200}", name) or name.startswith("."):
         raise InvalidArgumentError(f"--model-name {name!r}: no slashes, no control characters, no '.' in front")

@@ -1,4 +1,4 @@
-"""The weights of a decoder: by roles of its family, of the shapes that its configuration says, in the type that is asked for."""
+"""The weights of a model: by roles of its family, of the shapes that its configuration says, in the type that is asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What older versions of Transformers saved beside the weights: masks and frequencies, which are made anew.
 _BUFFERS = re.compile(
-    r"rotary_emb\.inv_freq$|\.(attn|attention|self_attention)\.(bias|masked_bias)$|embed_positions\.position_ids$"
+    r"rotary_emb\.inv_freq$|\.(attn|attention|self_attention)\.(bias|masked_bias)$|(embed_positions|embeddings)\.position_ids$"
 )
 
 
@@ -33,11 +33,13 @@ class Source(Protocol):
 
 
 class Weights:
-    def __init__(self, source: Source, decoder: Decoder, where: str) -> None:
+    """beside: of another part of the same model, with which this one shares what has been read."""
+
+    def __init__(self, source: Source, decoder: Decoder, where: str, beside: Weights | None = None) -> None:
         self._source = source
         self._decoder = decoder
         self._where = where
-        self._read: set[str] = set()
+        self._read: set[str] = set() if beside is None else beside._read
         names, prefixes = decoder.family.names, decoder.family.prefixes
         embedding = f"{names['embedding']}.weight"
         found = [prefix for prefix in prefixes if prefix + embedding in source.entries]
@@ -117,13 +119,17 @@ class Weights:
             )
         return made
 
-    def check_all_read(self) -> None:
-        """Refuses a folder with weights that the decoder does not know: it would compute something else."""
-        head, ignored = self.name("head"), self._decoder.family.ignored
+    def check_all_read(self, reads_head: bool) -> None:
+        """Refuses a folder with weights that the decoder does not know: it would compute something else. reads_head: unless
+        it is tied."""
+        family = self._decoder.family
+        unread = []
+        if "head" in family.names and (self._decoder.tied or not reads_head):
+            unread = [self.name("head")] if reads_head else [self.name("head"), self.name("head", kind="bias")]
         for name in self._source.entries:
-            if name in self._read or _BUFFERS.search(name) or (self._decoder.tied and name == head):
+            if name in self._read or _BUFFERS.search(name) or name in unread:
                 continue
-            if not name.startswith(ignored or ("\0",)):
+            if not name.startswith(family.ignored or ("\0",)):
                 raise UnsupportedError(
-                    f"{self._where}: tensor '{name}' is of no part that decoders of '{self._decoder.model_type}' have"
+                    f"{self._where}: tensor '{name}' is of no part that models of '{self._decoder.model_type}' have"
                 )

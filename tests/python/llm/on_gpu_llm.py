@@ -20,4 +20,10 @@ for device in ("cpu", "cuda"):
     outputs = llm.generate(prompts, greedy) + llm.generate(prompts, drawn)
     texts[device] = [output.outputs[0].token_ids for output in outputs]
     assert all(output.outputs[0].finish_reason == "length" for output in outputs), outputs
+    # Itself as a draft, on the same device: two contexts of one engine, each with its caches.
+    guesses = {"model": folder / device, "num_speculative_tokens": 3}
+    drafted = LLM(folder / device, device=device, max_num_seqs=3, num_blocks=24, speculative_config=guesses)
+    guessed = drafted.generate(prompts, greedy)
+    assert [output.outputs[0].token_ids for output in guessed] == texts[device][: len(prompts)], device
+    assert drafted.statistics()["accepted"] == drafted.statistics()["drafted"] > 0, drafted.statistics()
 print(json.dumps(texts))

@@ -160,6 +160,30 @@ def test_speed_is_measured(folder):
         assert ran.returncode == 2 and "camshaft: error" in ran.stderr and "Traceback" not in ran.stderr
 
 
+def test_a_draft_model_guesses_ahead(folder, tmp_path):
+    """The model itself: all that it guesses comes true."""
+    plain = ("chat", folder, "--temperature", "0", "--max-tokens", "30", "--threads", "1")
+    answers = [
+        llm_command(*plain, *more, input="the engine\n")
+        for more in (
+            (),
+            ("--speculative-model", folder),
+            ("--speculative-model", folder, "--num-speculative-tokens", "2"),
+        )
+    ]
+    assert [ran.returncode for ran in answers] == [0, 0, 0], answers
+    assert answers[0].stdout == answers[1].stdout == answers[2].stdout
+    short = ("--input-len", "20", "--output-len", "31", "--num-prompts", "3", "--threads", "1", "--max-num-seqs", "2")
+    ran = llm_command("bench", folder, *short, "--speculative-model", folder, "--num-speculative-tokens", "5", "--json")
+    assert ran.returncode == 0, ran.stderr
+    # But for the last tokens of a text, of which there are fewer than 6.
+    assert 5 < json.loads(ran.stdout)["results"][0]["acceptance_length"] <= 6
+    for command in (("chat", folder), ("bench", folder, *short), ("serve", folder, "--port", "0")):
+        ran = llm_command(*command, "--speculative-model", tmp_path / "nowhere", input="")
+        assert ran.returncode == 5 and "nowhere" in ran.stderr and "camshaft llm build" in ran.stderr, ran
+        assert "Traceback" not in ran.stderr
+
+
 def test_an_answer_that_cannot_be_written_ends_the_command(folder):
     environment = {**os.environ, "CAMSHAFT_PYTHON": sys.executable}
     for _ in range(4):  # a step that still ran while the process ended had it abort, now and then

@@ -61,7 +61,11 @@ def test_fields_that_are_wrong(read, changes, words):
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"model_type": "bert"}, "model_type 'bert' is not supported; llama, "),
+        ({"model_type": "t5"}, "model_type 't5' is not supported; llama, "),
+        (
+            {"model_type": "bert"},
+            "model_type 'bert' is an encoder, which generates no text: build it with task='embed'",
+        ),
         ({"rope_scaling": {"rope_type": "spiral"}}, "'rope_type' is 'spiral'"),
         ({"layer_types": ["linear_attention"] * 2}, "layer_types has 'linear_attention'"),
         ({"model_type": "falcon", "alibi": True}, "'alibi' is true"),

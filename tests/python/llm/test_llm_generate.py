@@ -212,6 +212,19 @@ def test_a_mask_guides_the_text(llm):
     assert llm.statistics()["running"] == 0
 
 
+def test_masks_of_some_tokens_alone_hold_where_the_text_is_guessed(engine):
+    """A text that repeats itself, so that guesses come true where there is no mask."""
+    mask = np.zeros((VOCABULARY + 31) // 32, np.uint32)
+    mask[0] = 1 << 9
+    every_third = greedy(24, token_mask=lambda tokens: mask if len(tokens) % 3 == 2 else None)
+    bias = {5: 100.0}  # what comes where nothing is excluded
+    every_third.logit_bias = bias
+    guesses = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1}
+    model = LLM(engine, max_model_len=56, speculative_config=guesses)
+    [output] = model.generate([[5, 5, 9] * 3], every_third)
+    assert output.outputs[0].token_ids == [5, 5, 9] * 8
+
+
 def test_streams_grow(llm):
     seen = {}
     for output in llm.stream([[1, 2, 3], [4, 5]], [greedy(6), greedy(9)]):
@@ -435,6 +448,8 @@ def test_what_is_wrong_is_named(llm, engine, folder, tmp_path):
     net = camshaft.Network()
     net.output(net.Relu(net.input("x", np.float32, [3])), "y")
     other = camshaft.build(net, tuning="heuristic")
-    with pytest.raises(camshaft.InvalidArgumentError, match="the engine is no decoder: it has no input key_cache.0"):
+    with pytest.raises(
+        camshaft.InvalidArgumentError, match="the engine is no language model: it has no input key_cache.0"
+    ):
         LLM(other, max_model_len=56)
     assert llm.statistics()["running"] == llm.statistics()["waiting"] == 0

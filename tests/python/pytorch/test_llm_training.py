@@ -1,5 +1,6 @@
 """bench/llm: a decoder that is trained for two steps becomes an engine whose perplexity is that of the trained weights."""
 
+import json
 import os
 import re
 import subprocess
@@ -49,3 +50,22 @@ def test_a_trained_model_is_measured(tmp_path):
     assert said.returncode == 0, said.stderr
     ours, theirs = (float(re.search(rf"{name} \(?([\d.]+)", said.stdout)[1]) for name in ("ours", "theirs"))
     assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+def test_a_smaller_model_guesses_for_it(tmp_path):
+    small = ("--steps", "2", "--batch", "2", "--length", "64", "--megabytes", "0.4")
+    for name, size in (
+        ("model", ()),
+        ("draft", ("--layers", "1", "--teacher", tmp_path / "model")),
+    ):
+        trained = run(ROOT / "bench/llm/train.py", tmp_path / name, *small, *size)
+        assert trained.returncode == 0, trained.stderr
+    (tmp_path / "model/held_out.txt").write_text((ROOT / "docs/limits.md").read_text())
+    deep = run(ROOT / "bench/llm/train.py", tmp_path / "other", "--layers", "5")
+    assert deep.returncode == 2 and "--layers is 5, it must be from 1 to 4" in deep.stderr
+    fast = ("--prompts", "2", "--rounds", "1", "--depth", "6", "--json", tmp_path / "found.json")
+    said = run(ROOT / "bench/llm/draft.py", tmp_path / "model", tmp_path / "draft", *fast)
+    assert said.returncode == 0, said.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert len(found) == 2 * 5 and all(1 <= each["tokens_per_step"] <= 7 for each in found)
+    assert all(each["tokens_per_step"] == 1 for each in found if each["way"] == "the model alone")

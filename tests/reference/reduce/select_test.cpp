@@ -145,7 +145,7 @@ TEST(ReverseSequence, EachItsLength) {
 
 // Against the definition, at lengths with and without large prime factors, and back again.
 TEST(Dft, AnyLength) {
-  for (const int64_t n : {1, 2, 3, 7, 8, 12, 61, 100}) {
+  for (const int64_t n : {1, 2, 3, 5, 7, 8, 9, 11, 12, 22, 25, 30, 49, 61, 100, 343, 400, 420, 442}) {
     Tensor x(DType::f64, {n, 2});
     for (int64_t i = 0; i < 2 * n; ++i) x.as_mutable<double>()[i] = std::sin(static_cast<double>(i * i + 1));
     const Tensor y = run_op(Dft{0}, {x})[0];

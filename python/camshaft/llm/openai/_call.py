@@ -22,10 +22,18 @@ class Call:
         self.id = self.prefix + uuid.uuid4().hex
         self.created = int(time.time())
         self.prompts: list[dict[str, Any]] = []
-        self.params = SamplingParams()
+        self.params: Any = SamplingParams()  # or PoolingParams, of embeddings
         self.guide_field = "structured_outputs"  # of the body, that says what the text is to be
         self.priority = 0
         self.is_stream = self.include_usage = False
+
+    @property
+    def sequences(self) -> int:
+        return len(self.prompts) * (self.params.n if isinstance(self.params, SamplingParams) else 1)
+
+    @property
+    def is_guided(self) -> bool:
+        return isinstance(self.params, SamplingParams) and self.params.structured_outputs is not None
 
     def choice(self, prompt: int, output: RequestOutput, sample: CompletionOutput) -> dict[str, Any]:
         """Of a reply."""
@@ -42,7 +50,7 @@ class Call:
     def index_of(self, prompt: int, sample: CompletionOutput) -> int:
         return prompt * self.params.n + sample.index
 
-    def reply(self, outputs: Sequence[RequestOutput]) -> dict[str, Any]:
+    def reply(self, outputs: Sequence[Any]) -> dict[str, Any]:
         choices = []
         for prompt, output in enumerate(outputs):
             for sample in output.outputs:

@@ -28,6 +28,7 @@ class ChatCompletions(Call):
 
     def __init__(self, served: Served, body: Body) -> None:
         super().__init__(served.name)
+        served.check_task("generate")
         take_idle(body)
         messages, characters = read_messages(body)
         self._tools = ToolChoice(body)

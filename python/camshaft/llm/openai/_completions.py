@@ -10,9 +10,9 @@ from camshaft.llm.openai._body import Body
 from camshaft.llm.openai._call import Call, Progress
 from camshaft.llm.openai._errors import RequestError
 from camshaft.llm.openai._logprobs import TokenNames, completion_logprobs
+from camshaft.llm.openai._prompts import listed_prompts, prompt_of
 from camshaft.llm.openai._sampling import (
     MOST_LOGPROBS,
-    is_token,
     make_params,
     sampling_fields,
     stream_options,
@@ -27,6 +27,7 @@ class Completions(Call):
 
     def __init__(self, served: Served, body: Body) -> None:
         super().__init__(served.name)
+        served.check_task("generate")
         take_idle(body)
         prompt = body.raw("prompt")
         self.echo = body.flag("echo")
@@ -46,9 +47,9 @@ class Completions(Call):
         if wanted == 0 and not self.echo:
             raise RequestError("'max_tokens' is 0, which goes with 'echo' alone", "max_tokens")
         body.finish()
-        prompts = _listed(prompt)
+        prompts = listed_prompts(prompt, "prompt")
         served.check_sequences(len(prompts), fields["n"])  # before all are cut into tokens
-        self.prompts = [_prompt(served, each, add_special_tokens) for each in prompts]
+        self.prompts = [prompt_of(served, each, add_special_tokens, "prompt") for each in prompts]
         fields["max_tokens"] = served.max_tokens(self.prompts, max(wanted, 1), "prompt")
         fields["logprobs"] = self.logprobs
         fields["prompt_logprobs"] = self.logprobs if self.echo else None
@@ -107,24 +108,3 @@ class Completions(Call):
             "finish_reason": sample.finish_reason,
             "stop_reason": sample.stop_reason,
         }
-
-
-def _listed(prompt: Any) -> list[Any]:
-    """A text and a list of tokens are one prompt, lists of these are several."""
-    if prompt is None:
-        raise RequestError("you must provide a 'prompt'", "prompt")
-    if isinstance(prompt, str):
-        return [prompt]
-    if not isinstance(prompt, list) or not prompt:
-        raise RequestError("'prompt' is a text, a list of tokens' numbers, or a list of these", "prompt")
-    return prompt if isinstance(prompt[0], (str, list)) else [prompt]
-
-
-def _prompt(served: Served, prompt: Any, add_special_tokens: bool) -> dict[str, Any]:
-    if isinstance(prompt, str):
-        return served.tokens_of(prompt, add_special_tokens, "prompt")
-    if isinstance(prompt, list) and len(prompt) > served.longest:
-        raise served.too_long(f"you requested {len(prompt)} tokens in the prompt", "prompt")
-    if not isinstance(prompt, list) or not all(is_token(each) for each in prompt):
-        raise RequestError("'prompt' is a text, a list of tokens' numbers, or a list of these", "prompt")
-    return {"prompt": None, "prompt_token_ids": prompt}

@@ -19,6 +19,16 @@ _COUNTERS = {
     "prompt_tokens_total": "Number of prefill tokens processed.",
     "generation_tokens_total": "Number of generation tokens processed.",
     "num_preemptions_total": "Cumulative number of preemption from the engine.",
+    "spec_decode_num_drafts_total": "Number of spec decoding drafts.",
+    "spec_decode_num_draft_tokens_total": "Number of draft tokens.",
+    "spec_decode_num_accepted_tokens_total": "Number of accepted tokens.",
+}
+#: Counters that are told what the model counts.
+_COUNTED = {
+    "num_preemptions_total": "preemptions",
+    "spec_decode_num_drafts_total": "drafts",
+    "spec_decode_num_draft_tokens_total": "drafted",
+    "spec_decode_num_accepted_tokens_total": "accepted",
 }
 _HISTOGRAMS = {
     "time_to_first_token_seconds": ("Histogram of time to first token in seconds.", _SECONDS),
@@ -59,9 +69,10 @@ class Metrics:
         ):
             if self._gauges[name].value() != value:
                 self._gauges[name].set(value)
-        counter = self._counters["num_preemptions_total"]
-        if (more := now["preemptions"] - counter.value()) > 0:
-            counter.increment(more)
+        for name, counted in _COUNTED.items():
+            counter = self._counters[name]
+            if (more := now[counted] - counter.value()) > 0:
+                counter.increment(more)
 
     def ended(self, request: Request, began: float) -> None:
         """began: when its call came, by time.monotonic()."""

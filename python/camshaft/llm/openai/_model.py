@@ -8,20 +8,23 @@ import json
 import threading
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 from camshaft._errors import Error, InvalidArgumentError
 from camshaft.llm._llm import LLM
+from camshaft.llm._speculative import config_of_flags
 from camshaft.llm.openai._body import read_body
 from camshaft.llm.openai._call import Call, check_sample
 from camshaft.llm.openai._chat import ChatCompletions
 from camshaft.llm.openai._completions import Completions
-from camshaft.llm.openai._embeddings import refuse_embeddings
+from camshaft.llm.openai._embeddings import Embeddings
 from camshaft.llm.openai._errors import RequestError, param_of
 from camshaft.llm.openai._metrics import Metrics
 from camshaft.llm.openai._running import Running
 from camshaft.llm.openai._served import Served
 
+_CALLS: dict[str, Any] = {"chat/completions": ChatCompletions, "embeddings": Embeddings}
 _LOOK = 0.1  # seconds between two looks for clients that are gone
 _READERS = 4  # threads that read bodies: templates, tokenizers
 _GRAMMARS = 1  # and those that try grammars, which may take a second each: other calls do not wait for them
@@ -41,7 +44,7 @@ class TritonPythonModel:
         import triton_python_backend_utils as pb_utils
 
         self._worker, self._utils = camshaft_worker.current, pb_utils
-        parameters = _parameters(json.loads(args["model_config"]))
+        parameters = _parameters(json.loads(args["model_config"]), Path(self._worker.version_folder))
         self._most_queued = parameters.pop("max_queued", 1024)
         llm = LLM(self._worker.version_folder, **parameters)
         longest = parameters.get("max_model_len") or llm.description["max_length"]
@@ -85,12 +88,12 @@ class TritonPythonModel:
             if self._sequences > self._most_queued:
                 raise _overloaded()
             call = await self._loop.run_in_executor(self._pool, self._read, request)
-            wanted = len(call.prompts) * call.params.n
+            wanted = call.sequences
             if self._sequences - held + wanted > self._most_queued:
                 raise _overloaded()
             self._sequences += wanted - held
             held = wanted
-            pool = self._pool if call.params.structured_outputs is None else self._grammars
+            pool = self._grammars if call.is_guided else self._pool
             await self._loop.run_in_executor(pool, self._start, running, call)
             await (self._stream(call, running, answer) if call.is_stream else self._reply(call, running, answer))
         except asyncio.CancelledError:
@@ -116,11 +119,10 @@ class TritonPythonModel:
     def _read(self, request: Any) -> Call:
         body = read_body(self._utils.get_input_tensor_by_name(request, "request").as_numpy().flat[0])
         operation = json.loads(request.parameters()).get("operation")
-        if operation == "embeddings":
-            refuse_embeddings(self._served)
         if operation is None:  # of other doors of the server than OpenAI's
-            operation = "chat/completions" if body.has("messages") else "completions"
-        return (ChatCompletions if operation == "chat/completions" else Completions)(self._served, body)
+            usual = "embeddings" if body.has("input") else "completions"
+            operation = "chat/completions" if body.has("messages") else usual
+        return _CALLS.get(operation, Completions)(self._served, body)
 
     def _start(self, running: Running, call: Call) -> None:
         running.start(call)
@@ -207,8 +209,8 @@ def _overloaded() -> RequestError:
     return RequestError("The server is overloaded: try again later", status=503, code="overloaded")
 
 
-def _parameters(config: dict[str, Any]) -> dict[str, Any]:
-    """Of LLM, from `parameters` of the configuration."""
+def _parameters(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Of LLM, from `parameters` of the configuration; folder: of the version, from which paths go on."""
     given = {name: value.get("string_value", "") for name, value in config.get("parameters", {}).items()}
     made: dict[str, Any] = {}
     try:
@@ -219,11 +221,11 @@ def _parameters(config: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"max_queued is {made['max_queued']}: every call would be refused; give 1 or more")
         if "enable_prefix_caching" in given:
             made["enable_prefix_caching"] = {"true": True, "false": False}[given.pop("enable_prefix_caching")]
-        if "num_speculative_tokens" in given:
-            guesses = int(given.pop("num_speculative_tokens"))
-            made["speculative_config"] = {"num_speculative_tokens": guesses} if guesses > 0 else None
+        guesses = int(given.pop("num_speculative_tokens")) if "num_speculative_tokens" in given else None
     except (KeyError, ValueError) as error:
         raise InvalidArgumentError(f"parameters of the configuration: {error}") from None
+    draft = given.pop("speculative_model", None)
+    made["speculative_config"] = config_of_flags(draft and str(folder / draft), guesses)
     if "device" in given:
         made["device"] = given.pop("device")
     given.pop("EXECUTION_ENV_PATH", None)

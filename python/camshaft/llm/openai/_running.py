@@ -26,15 +26,21 @@ class Running:
         self._is_ended = False  # maybe before all of it was begun
 
     def start(self, call: Call) -> None:
-        """Not on the loop: it may wait for a step. Raises what is wrong with the call."""
-        for place, prompt in enumerate(call.prompts):
-            with self._lock:
-                if self._is_ended:
-                    return
-                self.requests.append(
-                    self._llm._add(prompt, call.params, call.priority, self._callback(place), call.is_stream, call.id)
-                )
-            self._llm._start_thread()
+        """Not on the loop: it may wait for a step. Raises what is wrong with the call. All of its prompts begin together."""
+        ready = [
+            self._llm._prepared(prompt, call.params, call.priority, self._callback(place), call.is_stream, call.id)
+            for place, prompt in enumerate(call.prompts)
+        ]
+
+        def add_all() -> None:
+            for add in ready:
+                self.requests.append(add())
+
+        with self._lock:
+            if self._is_ended:
+                return
+            self._llm._between_steps(add_all)
+        self._llm._start_thread()
 
     def end(self) -> None:
         """Likewise: what runs of it ends."""

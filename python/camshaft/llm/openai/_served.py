@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from camshaft.llm._llm import LLM
+from camshaft.llm._prompts import text_tokens
 from camshaft.llm.openai._errors import RequestError
 from camshaft.llm.openai._logprobs import TokenTexts
 
@@ -29,17 +30,36 @@ class Served:
         if self.llm.tokenizer is not None and characters > self._most_characters:
             raise self.too_long(f"your {param} has {characters} characters, which are more tokens than that", param)
 
-    def tokens_of(self, text: str, add_special_tokens: bool, param: str) -> dict[str, Any]:
+    def tokens_of(self, text: str, add_special_tokens: bool, param: str, most: int | None = None) -> dict[str, Any]:
+        """most: tokens that a text is cut to."""
         tokenizer = self.llm.tokenizer
         if tokenizer is None:
             raise RequestError(f"The model '{self.name}' has no tokenizer: give '{param}' as tokens' numbers", param)
-        self.check_text(len(text), param)
-        ids = tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
-        return {"prompt": text, "prompt_token_ids": ids}
+        if most is None:
+            self.check_text(len(text), param)
+        read = text if most is None else text[: self._most_characters]
+        return {"prompt": text, "prompt_token_ids": text_tokens(tokenizer, read, most, add_special_tokens)}
 
-    def check_sequences(self, prompts: int, samples: int) -> None:
+    def check_sequences(self, prompts: int, samples: int, param: str = "prompt") -> None:
         if prompts * samples > self.most:
-            raise RequestError(f"{prompts} prompts of {samples} texts each are more than {self.most}", "prompt")
+            of_each = f" of {samples} texts each" if param == "prompt" else ""
+            raise RequestError(f"{prompts} prompts{of_each} are more than {self.most}", param)
+
+    def check_task(self, task: str) -> None:
+        if task == self.llm.task:
+            return
+        if task == "embed":
+            what = "generates text, and has no embeddings: build it with --task embed for these"
+        else:
+            what = "gives embeddings, and no text: ask for them at /v1/embeddings"
+        raise RequestError(f"The model '{self.name}' {what}", "model")
+
+    def check_prompt(self, length: int, param: str) -> None:
+        """Of one that nothing follows."""
+        if length == 0:
+            raise RequestError(f"'{param}' has a prompt without a token", param)
+        if length > self.longest:
+            raise self.too_long(f"you requested {length} tokens in the {param}", param)
 
     def max_tokens(self, prompts: Sequence[Mapping[str, Any]], wanted: int | None, param: str) -> int:
         """As many as are wanted, or as there is place for behind the longest prompt."""

@@ -1,0 +1,120 @@
+"""speculative_config: who guesses the tokens that come next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from camshaft._engine import Engine
+from camshaft._errors import InvalidArgumentError
+from camshaft.llm._folder import ENGINE, check_description, read_description
+from camshaft.llm._optional import needed
+
+if TYPE_CHECKING:
+    import argparse
+
+_NGRAM = {"prompt_lookup_max", "prompt_lookup_min"}
+_KNOWN = {"method", "model", "num_speculative_tokens", *_NGRAM}
+_GUESSES = 4
+_TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """settings: of a generator's configuration. draft: the engine of a draft model, if there is one."""
+
+    settings: dict[str, Any]
+    draft: Engine | None = None
+
+
+def speculation_of(
+    config: Mapping[str, Any] | None, folder: Path | None = None, device: str | None = None
+) -> Speculation:
+    """folder: of the model whose text is guessed, where it has one; device: what a draft model is to run on.
+
+    Raises InvalidArgumentError for what does not go together, or for a draft model of other tokens, and FileError where
+    there is none."""
+    if config is None:
+        return Speculation({})
+    if unknown := set(config) - _KNOWN:
+        raise InvalidArgumentError(
+            f"speculative_config has no {min(unknown, key=str)}; it has {', '.join(sorted(_KNOWN))}"
+        )
+    model = config.get("model")
+    method = config.get("method", "ngram" if model is None else "draft_model")
+    settings: dict[str, Any] = {"num_speculative_tokens": config.get("num_speculative_tokens", _GUESSES)}
+    if method == "ngram":
+        if model is not None:
+            raise InvalidArgumentError("speculative_config: the method ngram has no model; draft_model has one")
+        most = config.get("prompt_lookup_max", 4)
+        least = config.get("prompt_lookup_min", min(2, most) if isinstance(most, int) else 2)
+        return Speculation({**settings, "prompt_lookup_max": most, "prompt_lookup_min": least})
+    if method != "draft_model":
+        raise InvalidArgumentError(
+            f"speculative_config: the method {method!r} is none; ngram and draft_model are what there is"
+        )
+    if model is None:
+        raise InvalidArgumentError(
+            "speculative_config: the method draft_model needs the key model, the folder of a smaller model that "
+            "`camshaft llm build` made"
+        )
+    if ngram := _NGRAM & set(config):
+        raise InvalidArgumentError(f"speculative_config: {min(ngram)} is of the method ngram, not of draft_model")
+    if isinstance(model, Engine):
+        return Speculation(settings, model)
+    try:
+        place = Path(os.fspath(model))
+    except TypeError:
+        raise InvalidArgumentError(
+            f"speculative_config: model is {model!r}, not the folder of a built model or an Engine"
+        ) from None
+    description = read_description(place)
+    draft = Engine(place / ENGINE, device)
+    check_description(description, draft, place)
+    if folder is not None:
+        _check_tokens(folder, place)
+    return Speculation({**settings, "draft_max_model_len": description.get("max_length")}, draft)
+
+
+def _check_tokens(folder: Path, draft: Path) -> None:
+    """That both have the same tokens by the same numbers, where both have a tokenizer: guesses would be other words."""
+    files = (folder / _TOKENIZER, draft / _TOKENIZER)
+    if not all(each.is_file() for each in files) or files[0].read_bytes() == files[1].read_bytes():
+        return
+    tokenizers = needed("tokenizers", f"{draft}: its tokenizer is compared with the model's")
+    vocabularies = []
+    for each in files:
+        try:
+            vocabularies.append(tokenizers.Tokenizer.from_file(str(each)).get_vocab(with_added_tokens=True))
+        except Exception as error:  # the library's own are of no other type
+            raise InvalidArgumentError(f"{each}: {error}") from None
+    ours, theirs = vocabularies
+    if different := [token for token in ours.keys() | theirs.keys() if ours.get(token) != theirs.get(token)]:
+        token = min(different, key=lambda each: min(ours.get(each, len(ours)), theirs.get(each, len(theirs))))
+        raise InvalidArgumentError(
+            f"speculative_config: {draft} has other tokens than {folder}: {token!r} is number {theirs.get(token)} there, "
+            f"{ours.get(token)} here, and {len(different) - 1} more differ; a draft model must have the same vocabulary"
+        )
+
+
+def add_speculation(command: argparse.ArgumentParser) -> None:
+    """The flags of a command that makes an LLM."""
+    for name, what in SPECULATION_FLAGS.items():
+        kind = int if name.startswith("num-") else str
+        command.add_argument("--" + name, type=kind, metavar="N" if kind is int else "DIR", help=what)
+
+
+SPECULATION_FLAGS = {
+    "speculative-model": "a smaller built model of the same vocabulary that guesses ahead, instead of n-grams",
+    "num-speculative-tokens": f"guessed ahead in a step (default: {_GUESSES} of a model, 0 of n-grams)",
+}
+
+
+def config_of_flags(model: str | None, guesses: int | None) -> dict[str, Any] | None:
+    """speculative_config by these flags."""
+    if model is None:
+        return {"num_speculative_tokens": guesses} if guesses else None
+    return {"model": model, "num_speculative_tokens": _GUESSES if guesses is None else guesses}

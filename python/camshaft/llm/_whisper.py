@@ -1,0 +1,213 @@
+"""Text of sounds by a built Whisper, for many sounds at once."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from camshaft import _native
+from camshaft._arrays import Memory
+from camshaft._engine import Engine
+from camshaft._errors import CorruptEngineError, InvalidArgumentError
+from camshaft.llm._folder import DESCRIPTION, ENCODER_ENGINE
+from camshaft.llm._llm import LLM
+from camshaft.llm._sound import Audio, read_sound
+from camshaft.llm._speech_description import read_speech
+from camshaft.llm._transcript import Transcription
+from camshaft.llm._windows import SpeechParams, Task, Windows, Wishes
+
+if TYPE_CHECKING:
+    from camshaft._types import Path as AnyPath
+    from camshaft.llm._sound import Sound
+
+_NO_PREVIOUS = "the model has no token for what was said before (prev_sot_token_id)"
+
+
+class Whisper:
+    """The model of speech of a folder that `camshaft llm build` made.
+
+    [result] = Whisper("whisper-small").transcribe("talk.wav", timestamps=True)
+    for segment in result.segments:
+        print(segment.start, segment.end, segment.text)
+
+    max_num_seqs: windows of sound that are decoded at once, each of which has memory for the encoder's keys and values.
+    seed: of draws; threads: of the engines, one for each core without it; device: where these are for GPUs.
+
+    May be used from several threads, whose sounds run together."""
+
+    def __init__(
+        self,
+        model: AnyPath,
+        *,
+        device: str | None = None,
+        max_num_seqs: int = 8,
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        folder = Path(os.fspath(model))
+        if max_num_seqs < 1:
+            raise InvalidArgumentError(f"max_num_seqs is {max_num_seqs}, it must be 1 or more")
+        self._llm = LLM(
+            folder,
+            device=device,
+            max_num_seqs=max_num_seqs,
+            enable_prefix_caching=False,  # what is said after the same words is another thing with each sound
+            seed=seed,
+            threads=threads,
+            max_encoder_seqs=max_num_seqs,
+        )
+        self.description = self._llm.description
+        if "speech" not in self.description:
+            raise InvalidArgumentError(f"{folder}: no model of speech; camshaft.llm.LLM runs it")
+        self._speech = read_speech(self.description, folder / DESCRIPTION)
+        if self._llm.tokenizer is None:
+            raise InvalidArgumentError(f"{folder}: text of sounds needs the model's tokenizer.json")
+        self._where = folder / DESCRIPTION
+        # The half of the longest text, with the token in front, as Whisper was trained.
+        self._most_before = max(self._llm.description["max_length"] // 2 - 1, 1)
+        self._end_ids = frozenset(self.description.get("eos_ids") or ())
+        self._blocks_of_one, _, _ = _native.generator_cross_cache(self._llm.engine._engine)
+        if self._blocks_of_one == 0:
+            raise CorruptEngineError(f"{self._where}: 'speech' is there, and the engine beside it sees no encoder")
+        self._encoder = self._encoder_context(Engine(folder / ENCODER_ENGINE, device), threads or 0, folder)
+        self._encoding = threading.Lock()
+        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for slot in range(max_num_seqs):
+            self._slots.put(slot)
+
+    def transcribe(
+        self,
+        audio: Audio | list[Audio],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        timestamps: bool = False,
+        prompt: str | None = None,
+        condition_on_previous_text: bool = False,
+        temperature: float | Sequence[float] = 0.0,
+        compression_ratio_threshold: float | None = 2.4,
+        logprob_threshold: float | None = -1.0,
+        no_speech_threshold: float | None = 0.6,
+        max_tokens: int | None = None,
+    ) -> list[Transcription]:
+        """What is said in sounds, in their order.
+
+        audio: the path of a WAV file, an array f32 [samples] from -1 to 1 at the model's rate (16,000 a second), a pair of
+            such an array and its rate, or a list of these. Other rates are resampled.
+        language: a code as "en"; without it the model tells by the beginning of each sound.
+        task: "transcribe", or "translate", which is into English.
+        timestamps: whether segments are as the model hears them; without they are the windows of 30 s.
+        prompt: words that come before, or may come, for names and spelling.
+        condition_on_previous_text: whether a window knows what was said in those before, instead of the prompt.
+        temperature: 0 takes the likeliest token. Of several the next one is taken where a text compresses by more than
+            compression_ratio_threshold, as it says the same again and again, or has a mean logarithm of its tokens'
+            probabilities below logprob_threshold.
+        no_speech_threshold: where a text is that unlikely, and silence likelier than this, nothing was said.
+        max_tokens: of a window's text; without it as many as there is room for.
+
+        Windows of one sound run one after the other with timestamps, as the text says where the next one begins, and with
+        condition_on_previous_text, else all at once. Thresholds are openai/whisper's; None: there is none. Raises
+        UnsupportedError for files that are no WAV files of PCM."""
+        temperatures = tuple(temperature) if isinstance(temperature, Sequence) else (temperature,)
+        if not temperatures:
+            raise InvalidArgumentError("temperature is an empty list: one or more are needed")
+        self._check_words(language, task)
+        if condition_on_previous_text and self._speech.previous_id is None:
+            raise InvalidArgumentError(f"condition_on_previous_text: {_NO_PREVIOUS}")
+        before, after = self._prompt_parts(prompt, task, timestamps)
+        wishes = Wishes(
+            self._params(timestamps, max_tokens),
+            temperatures,
+            before,
+            after,
+            compression_ratio_threshold,
+            logprob_threshold,
+            no_speech_threshold,
+            condition_on_previous_text,
+        )
+        rate = self._speech.sampling_rate
+        given = audio if isinstance(audio, list) else [audio]
+        tasks = [Task(read_sound(each, rate), language) for each in given]
+        Windows(self, self._speech, wishes).finish(tasks)
+        return [self._transcription(each) for each in tasks]
+
+    def _params(self, timestamps: bool, max_tokens: int | None) -> SpeechParams:
+        speech, rules = self._speech, None
+        if timestamps:
+            if speech.no_timestamps_id is None or speech.timestamp_begin is None:
+                raise InvalidArgumentError("timestamps: the model has no tokens for them (no_timestamps_token_id)")
+            rules = speech.timestamp_begin, speech.no_timestamps_id, speech.max_initial_timestamp
+        return SpeechParams(
+            max_tokens=max_tokens,
+            logprobs=0,
+            detokenize=False,
+            suppress_tokens=speech.suppress_tokens,
+            begin_suppress_tokens=speech.begin_suppress_tokens,
+            timestamps=rules,
+        )
+
+    def _check_words(self, language: str | None, task: str) -> None:
+        languages, tasks = self._speech.languages, self._speech.tasks or {"transcribe": -1}
+        if task not in tasks:
+            raise InvalidArgumentError(f"task is {task!r}; the model has {', '.join(tasks)}")
+        if language is not None and language not in languages:
+            known = ", ".join(languages) or "none, as it is of one language"
+            raise InvalidArgumentError(f"language is {language!r}; the model has {known}")
+
+    def _prompt_parts(self, prompt: str | None, task: str, timestamps: bool) -> tuple[list[int], list[int]]:
+        """The tokens before that of the language, and behind it."""
+        speech, before = self._speech, []
+        if prompt is not None and prompt.strip():
+            if speech.previous_id is None:
+                raise InvalidArgumentError(f"prompt: {_NO_PREVIOUS}")
+            words = self._llm.tokenizer.encode(" " + prompt.strip(), add_special_tokens=False).ids
+            before = [speech.previous_id, *words[-self._most_before :]]
+        before.append(speech.start_id)
+        after = [speech.tasks[task]] if speech.tasks else []
+        if not timestamps and speech.no_timestamps_id is not None:
+            after.append(speech.no_timestamps_id)
+        return before, after
+
+    def _transcription(self, task: Task) -> Transcription:
+        segments = sorted(task.segments, key=lambda segment: segment.start)
+        for number, segment in enumerate(segments):
+            segment.id = number
+        text = "".join(segment.text for segment in segments).strip()
+        return Transcription(text, task.language, len(task.sound) / self._speech.sampling_rate, segments)
+
+    def _encoder_context(self, engine: Engine, threads: int, folder: Path) -> Any:
+        """Of an encoder that writes into the memory which the decoder reads."""
+        context = engine.create_context(threads)
+        names = {info.name for info in engine.inputs}
+        for name, address, dtype, sizes, device in _native.generator_cross_memory(self._llm._generator):
+            if name not in names:
+                raise CorruptEngineError(
+                    f"{folder / ENCODER_ENGINE}: no encoder of the engine beside it: it has no {name}"
+                )
+            memory = Memory(address, dtype, sizes, device, owner=self._llm)
+            kind, _, layer = name.rpartition(".")
+            context.set_input(name, memory)
+            context.bind_output(f"{kind}_out.{layer}", memory)
+        return context
+
+    def _encode(self, sound: Sound, slot: int) -> None:
+        """sound: of a window at most, which silence fills."""
+        import numpy
+
+        samples = numpy.zeros((1, self._speech.samples), numpy.float32)
+        samples[0, : len(sound)] = sound
+        table = numpy.array([self._blocks_of(slot)], numpy.int32)
+        with self._encoding:
+            outputs = self._encoder.run({"audio": samples, "block_table": table})
+            [states] = numpy.from_dlpack(outputs["cross_seqlens"]).tolist()
+        if states != self._speech.states:
+            raise CorruptEngineError(
+                f"{self._where}: 'states' is {self._speech.states}, and {states} of the encoder beside it"
+            )
+
+    def _blocks_of(self, slot: int) -> range:
+        return range(slot * self._blocks_of_one, (slot + 1) * self._blocks_of_one)

@@ -1,0 +1,253 @@
+"""The windows of the sounds of one call: which are decoded when, again where a text is no good, and what they say."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import queue
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Union
+
+from camshaft._errors import Error
+from camshaft.llm._outputs import CompletionOutput, RequestOutput
+from camshaft.llm._requests import Request
+from camshaft.llm._sampling_params import SamplingParams
+from camshaft.llm._speech_description import Speech
+from camshaft.llm._transcript import Segment, Stretch, stretches_of
+
+if TYPE_CHECKING:
+    from camshaft.llm._sound import Sound
+    from camshaft.llm._whisper import Whisper
+
+
+@dataclasses.dataclass
+class SpeechParams(SamplingParams):
+    """With what Whisper's decoding has beside. timestamps: the token of 0 s, that of none, and the largest first step."""
+
+    suppress_tokens: Sequence[int] = ()
+    begin_suppress_tokens: Sequence[int] = ()
+    timestamps: tuple[int, int, int] | None = None
+
+    def _native(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("suppress_tokens", "begin_suppress_tokens", "timestamps")}
+        return {**super()._native(), **own}
+
+
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """Of a call. before: the tokens in front of that of the language; after: those behind it."""
+
+    params: SpeechParams
+    temperatures: Sequence[float]
+    before: Sequence[int]
+    after: Sequence[int]
+    compression_ratio_threshold: float | None
+    logprob_threshold: float | None
+    no_speech_threshold: float | None
+    condition_on_previous_text: bool
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether a window waits for what is said in the one before."""
+        return self.params.timestamps is not None or self.condition_on_previous_text
+
+
+@dataclasses.dataclass(eq=False)
+class Task:
+    """A sound on its way."""
+
+    sound: Sound
+    language: str | None
+    segments: list[Segment] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(eq=False)
+class _Window:
+    """A part of a sound, from the sample `begin` on. slot: where the encoder's keys and values of it are."""
+
+    task: Task
+    begin: int
+    slot: int = -1
+    asked: Literal["language", "text", "silence"] = "text"
+    attempt: int = 0  # which of the temperatures
+    request: Request | None = None
+    text: CompletionOutput | None = None
+    no_speech: float | None = None
+
+
+class Windows:
+    def __init__(self, whisper: Whisper, speech: Speech, wishes: Wishes) -> None:
+        self._of, self._speech, self._wishes = whisper, speech, wishes
+        self._waiting: collections.deque[_Window] = collections.deque()
+        self._running: list[_Window] = []
+        self._results: queue.SimpleQueue[tuple[_Window, Union[RequestOutput, BaseException]]] = queue.SimpleQueue()
+
+    def finish(self, tasks: Sequence[Task]) -> None:
+        """Gives all sounds their segments."""
+        for task in tasks:
+            self._wait_for(task, 0)
+        try:
+            while self._waiting or self._running:
+                self._begin_all()
+                window, result = self._results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                self._take(window, result.outputs[0])
+        finally:
+            self._of._llm._abort([window.request for window in self._running if window.request is not None])
+            for window in self._running:
+                self._of._slots.put(window.slot)
+
+    def _wait_for(self, task: Task, begin: int) -> None:
+        if begin >= len(task.sound):
+            return
+        self._waiting.append(_Window(task, begin))
+        if begin == 0 and self._is_known(task):
+            self._wait_for_others(task)
+
+    def _is_known(self, task: Task) -> bool:
+        return task.language is not None or not self._speech.languages
+
+    def _wait_for_others(self, task: Task) -> None:
+        """The windows behind the first one, where no text says where they begin, or what was said before."""
+        if not self._wishes.is_sequential:
+            starts = range(self._speech.samples, len(task.sound), self._speech.samples)
+            self._waiting.extend(_Window(task, begin) for begin in starts)
+
+    def _begin_all(self) -> None:
+        """As many windows as there are slots for: where none runs it waits for one, of another call."""
+        while self._waiting:
+            try:
+                slot = self._of._slots.get(block=not self._running)
+            except queue.Empty:
+                return
+            window = self._waiting.popleft()
+            window.slot = slot
+            self._running.append(window)
+            self._of._encode(window.task.sound[window.begin : window.begin + self._speech.samples], slot)
+            self._ask(window, "text" if self._is_known(window.task) else "language")
+
+    def _ask(self, window: _Window, what: Literal["language", "text", "silence"]) -> None:
+        window.asked = what
+        tokens, params = self._question(window)
+        llm = self._of._llm
+
+        def changed(result: RequestOutput | BaseException) -> None:
+            self._results.put((window, result))
+
+        cross = self._of._blocks_of(window.slot), self._speech.states
+        window.request = llm._between_steps(llm._prepared(tokens, params, 0, changed, False, cross=cross))
+        llm._start_thread()
+
+    def _question(self, window: _Window) -> tuple[list[int], SamplingParams]:
+        speech, wishes, task = self._speech, self._wishes, window.task
+        if window.asked != "text":
+            # One token, of the languages, or that of silence, whose probability is what is asked for.
+            allowed = list(speech.languages.values())
+            if window.asked == "silence":
+                allowed = [speech.no_speech_id or 0]
+            one = SamplingParams(
+                temperature=0, max_tokens=1, ignore_eos=True, allowed_token_ids=allowed, logprobs=0, detokenize=False
+            )
+            return [speech.start_id], one
+        before = list(wishes.before)
+        if wishes.condition_on_previous_text and task.segments and speech.previous_id is not None:
+            said = [token for segment in task.segments for token in segment.tokens]
+            before = [speech.previous_id, *said[-self._of._most_before :], speech.start_id]
+        spoken = [] if task.language is None else [speech.languages[task.language]]
+        params = dataclasses.replace(wishes.params, temperature=wishes.temperatures[window.attempt])
+        return [*before, *spoken, *wishes.after], params
+
+    def _take(self, window: _Window, output: CompletionOutput) -> None:
+        if output.finish_reason == "error":
+            raise Error(output.error)
+        if window.asked == "language":
+            [token] = output.token_ids
+            names = {number: name for name, number in self._speech.languages.items()}
+            window.task.language = names[token]
+            self._wait_for_others(window.task)
+            self._ask(window, "text")
+            return
+        if window.asked == "silence":
+            window.no_speech = math.exp(output.cumulative_logprob or 0.0)
+        else:
+            window.text = output
+        self._judge(window)
+
+    def _judge(self, window: _Window) -> None:
+        """By openai/whisper's rules: an unlikely text is none where silence is likely, and else written again, as is one that
+        says the same again and again, at the next temperature."""
+        wishes, output = self._wishes, window.text
+        assert output is not None
+        is_unlikely = wishes.logprob_threshold is not None and _mean_logprob(output) < wishes.logprob_threshold
+        if is_unlikely and wishes.no_speech_threshold is not None and self._speech.no_speech_id is not None:
+            if window.no_speech is None:
+                self._ask(window, "silence")
+                return
+            if window.no_speech > wishes.no_speech_threshold:
+                self._end(window, [], self._speech.states)
+                return
+        repeats = wishes.compression_ratio_threshold is not None and (
+            _compression_ratio(self._text_of(self._spoken(output))) > wishes.compression_ratio_threshold
+        )
+        if (is_unlikely or repeats) and window.attempt + 1 < len(wishes.temperatures):
+            window.attempt += 1
+            self._ask(window, "text")
+            return
+        tokens = self._spoken(output)
+        if wishes.params.timestamps is None:
+            self._end(window, [Stretch(0, self._speech.states, tokens)], self._speech.states)
+        else:
+            self._end(window, *stretches_of(tokens, wishes.params.timestamps[0], self._speech.states))
+
+    def _end(self, window: _Window, stretches: Sequence[Stretch], heard: int) -> None:
+        """heard: states that the window is done with."""
+        self._running.remove(window)
+        self._of._slots.put(window.slot)
+        window.task.segments += self._segments(window, stretches)
+        if self._wishes.is_sequential:
+            self._wait_for(window.task, window.begin + heard * (self._speech.samples // self._speech.states))
+
+    def _segments(self, window: _Window, stretches: Sequence[Stretch]) -> list[Segment]:
+        rate, end = self._speech.sampling_rate, len(window.task.sound)
+        step = self._speech.samples // self._speech.states
+        output, made = window.text, []
+        assert output is not None
+        for stretch in stretches:
+            start, stop = (min(window.begin + at * step, end) / rate for at in (stretch.start, stretch.end))
+            text = self._text_of(stretch.tokens)
+            made.append(
+                Segment(
+                    id=0,
+                    start=start,
+                    end=stop,
+                    text=text,
+                    tokens=stretch.tokens,
+                    temperature=self._wishes.temperatures[window.attempt],
+                    avg_logprob=_mean_logprob(output),
+                    compression_ratio=_compression_ratio(text),
+                    no_speech_prob=window.no_speech,
+                )
+            )
+        return made
+
+    def _spoken(self, output: CompletionOutput) -> list[int]:
+        """Without the token that ends the text."""
+        return [token for token in output.token_ids if token not in self._of._end_ids]
+
+    def _text_of(self, tokens: Sequence[int]) -> str:
+        first_time = self._speech.timestamp_begin
+        words = [token for token in tokens if first_time is None or token < first_time]
+        text: str = self._of._llm.tokenizer.decode(words, skip_special_tokens=True)
+        return text
+
+
+def _mean_logprob(output: CompletionOutput) -> float:
+    return (output.cumulative_logprob or 0.0) / max(len(output.token_ids), 1)
+
+
+def _compression_ratio(text: str) -> float:
+    data = text.encode()
+    return len(data) / len(zlib.compress(data))
