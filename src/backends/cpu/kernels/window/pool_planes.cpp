@@ -13,13 +13,13 @@ constexpr int64_t longest_line = 1024, widest_window = 256;  // floats; a window
 // Combined rows, which are to stay in L1 beside what they are made of.
 constexpr int64_t most_combined = 3072;
 
-// Maxima of so few columns are taken with a mask for each of them where windows reach over the ends of lines in more
-// than a few places: one by one these took two thirds of the time (3 x 3 taps two apart over 20 x 20 pixels).
+// So few columns are combined with a mask for each of them where windows reach over the ends of lines in more than a
+// few places: one by one these took two thirds of the time (3 x 3 taps two apart over 20 x 20 pixels).
 constexpr int64_t most_masked_taps = 8;
 bool are_ends_masked(const SpatialPool& p) {
   const IndexRange whole = whole_windows(p.width);
   const int64_t ends = p.width.out - std::max<int64_t>(whole.past - whole.first, 0);
-  return !p.average && p.width.kernel <= most_masked_taps && 8 * ends >= p.width.out;
+  return p.width.kernel <= most_masked_taps && 8 * ends >= p.width.out;
 }
 }  // namespace
 }  // namespace camshaft::cpu
@@ -130,26 +130,32 @@ class ColumnMasks {
   uint8_t bits_[most_masked_taps][most_combined / 8 + 8] = {};  // Highway reads eight bytes of them
 };
 
-// to[i] = the largest from[i * S + k * step] of those k < taps that lie inside. Reads two vectors beyond the last tap.
-template <int S>
-HWY_INLINE void largest_inside(const float* from, int64_t taps, int64_t step, int64_t count, const ColumnMasks& masks,
-                               float* to) {
+// to[i] = from[i * S + k * step] combined over those k < taps that lie inside; an average is divided by `others` times
+// counted[i], or 0 where that is. Reads two vectors beyond the last tap.
+template <bool kAverage, int S>
+HWY_INLINE void combine_inside(const float* from, int64_t taps, int64_t step, int64_t count, const ColumnMasks& masks,
+                               const float* counted, float others, float* to) {
   const Tag d;
   constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
   for (int64_t i = 0; i < count; i += lanes, from += S * lanes) {
-    auto most = hn::Set(d, pool_neutral<false>());
+    auto sum = hn::Set(d, pool_neutral<kAverage>());
     for (int64_t k = 0; k < taps; ++k) {
       auto tap = hn::LoadU(d, from + k * step);
       if (S == 2) tap = every_second(false, tap, hn::LoadU(d, from + k * step + lanes));
       // A vector of fewer lanes than a byte has bits begins within one.
       const uint8_t within[8] = {static_cast<uint8_t>(*masks.of(k, i) >> (i % 8))};
       const auto inside = hn::LoadMaskBits(d, lanes >= 8 ? masks.of(k, i) : within);
-      most = hn::IfThenElse(inside, combine<false>(most, tap), most);
+      sum = hn::IfThenElse(inside, combine<kAverage>(sum, tap), sum);
+    }
+    if (kAverage) {
+      const auto number = hn::Mul(hn::LoadU(d, counted + i), hn::Set(d, others));
+      const auto scale = hn::Div(hn::Set(d, 1.0f), number);
+      sum = hn::IfThenElseZero(hn::Gt(number, hn::Zero(d)), hn::Mul(sum, scale));
     }
     if (i + lanes <= count) {
-      hn::StoreU(most, d, to + i);
+      hn::StoreU(sum, d, to + i);
     } else {
-      masked_store(most, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
+      masked_store(sum, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
     }
   }
 }
@@ -167,10 +173,15 @@ void planes(const SpatialPool& p, int64_t begin, int64_t end, const float* in, f
   float* const combined = buffer + margin;
   const IndexRange whole = whole_windows(w);
   const auto scale_of = [](int64_t counted) { return counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f; };
-  // As many outputs a line as its columns have: lines follow each other here and there.
-  const bool is_flat = w.out * w.stride == w.in, is_masked = !kAverage && are_ends_masked(p);
+  // As many outputs a line as its columns have: lines follow each other here and there. Averages at the ends are of
+  // fewer, and each line's by themselves.
+  const bool is_masked = are_ends_masked(p), is_flat = w.out * w.stride == w.in && !(kAverage && is_masked);
   const int64_t most_lines = std::min({most_combined / w.in, p.height.out, end - begin});
   const ColumnMasks masks(w, is_masked ? (is_flat ? most_lines : 1) * w.out : 0);
+  constexpr int64_t most_outputs = longest_line + 2 * widest_window;
+  HWY_ALIGN float counted[most_outputs + HWY_LANES(float)];  // columns of each window of a line
+  for (int64_t x = 0; kAverage && is_masked && x < w.out; ++x)
+    counted[x] = static_cast<float>(window_at(w, x, p.count_include_pad).counted);
   // The divisions of the windows' rows took as long as all the rest of 5 x 5 pixels.
   constexpr int64_t most_listed = 256;
   Window listed[most_listed];
@@ -209,8 +220,9 @@ void planes(const SpatialPool& p, int64_t begin, int64_t end, const float* in, f
     for (int64_t i = 0; i < pieces; ++i) {
       const float* from = combined + i * w.in - w.pad_before;
       if (is_masked)
-        w.stride == 1 ? largest_inside<1>(from, w.kernel, w.dilation, length, masks, to + i * w.out)
-                      : largest_inside<2>(from, w.kernel, w.dilation, length, masks, to + i * w.out);
+        (w.stride == 1 ? combine_inside<kAverage, 1>
+                       : combine_inside<kAverage, 2>)(from, w.kernel, w.dilation, length, masks, counted,
+                                                      static_cast<float>(others), to + i * w.out);
       else if (w.stride == 1)
         combine_columns<kAverage, 1>(from, w.kernel, w.dilation, length, scale, to + i * w.out);
       else
