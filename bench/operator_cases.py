@@ -261,6 +261,8 @@ def transpose(m, op):
     yield m.case("to channels first", [m.array([m.image[i] for i in (0, 2, 3, 1)])], perm=[0, 3, 1, 2])
     yield m.case("heads", [m.array([1, max(1, m.n // 256), 4, 64])], perm=[0, 2, 1, 3])
     yield m.case("reversed", [m.array(m.cube)], perm=[2, 1, 0])
+    yield m.case("to rows of 5", [m.array([5, m.n // 5])], perm=[1, 0])
+    yield m.case("from rows of 5", [m.array([m.n // 5, 5])], perm=[1, 0])
 
 
 @operator("Concat", types=list(NUMPY))
@@ -500,6 +502,10 @@ def top_k(m, op):
                                                ints(k)], outputs=2)  # fmt: skip
     yield m.case("smallest, first axis", [m.array(), ints(min(5, m.rows[0]))], outputs=2, axis=0, largest=0)
     yield m.case("2 of 13", [m.array(m.short), ints(2)], outputs=2)
+    half = m.rows[1] // 2
+    yield m.case("k as input", [m.array(), np.array([10], np.int64)], outputs=2)
+    yield m.case("half in any order", [m.array(), ints(half)], outputs=2, sorted=0)
+    yield m.case("all in any order", [m.array(), ints(m.rows[1])], outputs=2, sorted=0)
     if m.n >= 1e5:
         yield m.case("100 of all", [m.array([m.n]), ints(100)], outputs=2)
 
@@ -512,6 +518,7 @@ def unique(m, op):
         yield m.case(label + " all outputs", [m.array()], outputs=4, sorted=sorted_)
     if m.n < 1e6:
         yield m.case("axis", [m.array(None, None, 0, 4)], axis=0)
+        yield m.case("last axis", [m.array([m.rows[0] // 10, m.rows[1] * 10], None, 0, 4)], axis=1, sorted=0)
 
 
 @operator("LayerNormalization", types=["f32", "f64", "f16"])
@@ -520,7 +527,7 @@ def layer_norm(m, op):
     yield m.case("", [m.array(), *parameters], axis=-1)
 
 
-@operator("RMSNormalization", types=["f32", "f16"])
+@operator("RMSNormalization", types=["f32", "f64", "f16"])
 def rms_norm(m, op):
     yield m.case("", [m.array(), (m.array(m.rows[1:]),)], axis=-1, opset=23)
 
@@ -616,7 +623,12 @@ def conv(m, op):
     yield m.case("3x3", [x, (m.array([32, 32, 3, 3]),), (m.array([32]),)], pads=[1] * 4)
     yield m.case("1x1", [x, (m.array([64, 32, 1, 1]),), (m.array([64]),)])
     yield m.case("depthwise", [x, (m.array([32, 1, 3, 3]),)], pads=[1] * 4, group=32)
+    yield m.case("scale", [x, (m.array([32, 1, 1, 1]),), (m.array([32]),)], group=32)
     yield m.case("activations", [x, m.array([32, 32, 3, 3])], pads=[1] * 4)
+    yield m.case("activations depthwise", [x, m.array([32, 1, 3, 3])], pads=[1] * 4, group=32)
+    yield m.case("activations 1x1", [x, m.array([16, 32, 1, 1])])
+    few = max(6, round(math.sqrt(min(m.n, 1_000_000) / 4)))
+    yield m.case("activations few channels", [m.array([1, 4, few, few]), m.array([8, 4, 3, 3])], pads=[1] * 4)
     yield m.case("1d", [m.array([1, 32, max(8, m.n // 32)]), (m.array([32, 32, 3]),)], pads=[1] * 2)
     if side >= 16:
         cube = max(4, round((m.n / 8) ** (1 / 3)))
@@ -632,6 +644,7 @@ def conv_transpose(m, op):
         yield m.case(f"{channels} channels 4x4", [x, (m.array([channels, channels, 4, 4]),)], strides=[2, 2],
                      pads=[1] * 4)  # fmt: skip
         yield m.case(f"{channels} channels 3x3", [x, (m.array([channels, channels, 3, 3]),)], pads=[1] * 4)
+        yield m.case(f"activations {channels} channels 2x2", [x, m.array([channels, channels, 2, 2])], strides=[2, 2])
     yield m.case("grouped", [x, (m.array([32, 8, 3, 3]),)], group=4, strides=[2, 2])
     yield m.case("depthwise", [x, (m.array([32, 1, 4, 4]),)], group=32, strides=[2, 2])
     yield m.case("1d", [m.array([1, 32, side * side]), (m.array([32, 16, 4]),)], strides=[2])
@@ -647,6 +660,8 @@ def pool(m, op):
     x = m.array(m.image)
     yield m.case("2x2", [x], kernel_shape=[2, 2], strides=[2, 2])
     yield m.case("3x3", [x], kernel_shape=[3, 3], pads=[1] * 4)
+    side = max(5, round(math.sqrt(m.n / 256)))
+    yield m.case("dilated", [m.array([1, 256, side, side])], kernel_shape=[3, 3], pads=[2] * 4, dilations=[2, 2])
     yield m.case("1d", [m.array([1, 16, m.n // 16])], kernel_shape=[3])
     cube = max(3, round((m.n / 8) ** (1 / 3)))
     yield m.case("3d", [m.array([1, 8, cube, cube, cube])], kernel_shape=[2] * 3, strides=[2] * 3)

@@ -66,8 +66,23 @@ Term summed(ConvertContext& c, const Term& term, const Indices& kept) {
   return {c.add(std::move(op), {term.value}), rest};
 }
 
-// Of axes with the same index, those elements stay whose positions along them are the same: all others are zeroed, and
-// one of the axes summed away.
+// The elements of `first` and `second`, axes of n elements each, whose positions along both are the same: as one axis
+// they are every n + 1-th.
+ValueId evenly_spaced_diagonal(ConvertContext& c, ValueId value, size_t first, size_t second, int64_t n) {
+  Shape shape = c.shape(value);
+  std::vector<int64_t> side_by_side;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (axis != second) side_by_side.push_back(static_cast<int64_t>(axis));
+    if (axis == first) side_by_side.push_back(static_cast<int64_t>(second));
+  }
+  if (second != first + 1) value = c.add(ops::Transpose{std::move(side_by_side)}, {value});
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(second));
+  shape[first] = Dim(n) * Dim(n);
+  return c.add(ops::Slice{{static_cast<int64_t>(first)}, {Dim(0)}, {Dim(n)}, {n + 1}}, {c.reshape(value, shape)});
+}
+
+// Of axes with the same index, those elements stay whose positions along them are the same. Where their number is not
+// known all others are zeroed, and one of the axes is summed away.
 Term diagonal(ConvertContext& c, Term term) {
   for (size_t first = 0; first < term.indices.size(); ++first) {
     for (size_t second; (second = term.indices.find(term.indices[first], first + 1)) != Indices::npos;) {
@@ -76,6 +91,12 @@ Term diagonal(ConvertContext& c, Term term) {
       if (const auto gap = (rows - columns).as_constant(); gap && *gap != 0)
         c.invalid(
             fmt::format("index '{}' names axes of {} and {} elements", term.indices[first], rows.str(), columns.str()));
+      const auto known = rows == columns ? rows.as_constant() : std::nullopt;
+      if (known && *known > 0) {
+        term.value = evenly_spaced_diagonal(c, term.value, first, second, *known);
+        term.indices.erase(second, 1);
+        continue;
+      }
       Shape down(shape.size() - first, Dim(1)), across(shape.size() - second, Dim(1));
       down[0] = rows;
       across[0] = columns;

@@ -8,6 +8,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/select.h"
 #include "onnx/converters.h"
+#include "onnx/generators.h"
 
 namespace camshaft::onnx {
 
@@ -19,6 +20,16 @@ Values top_k(ConvertContext& c) {
   op.axis = c.axis(c.int_attribute("axis", -1), c.rank(x));
   op.largest = c.int_attribute("largest", 1) != 0;
   const ValueId k = c.opset() < 10 ? c.add_constant(Tensor::from_ints({c.int_attribute("k")})) : c.input(1);
+  // Whole lines in any order are the lines as they are.
+  const Dim size = c.dim(x, op.axis);
+  const bool takes = c.dtype(x) != DType::boolean && c.dtype(x) != DType::string;
+  if (takes && c.int_attribute("sorted", 1) == 0 && c.content(k) == Shape{size}) {
+    if (!c.uses_output(1)) return {x};
+    Shape of_line(c.shape(x).size(), Dim(1));
+    of_line[static_cast<size_t>(op.axis)] = size;
+    const ValueId places = c.reshape(iota(c, size), of_line);
+    return {x, c.result_at(1, ops::Expand{c.shape(x)}, {places})};
+  }
   return c.results(op, {x, k}, {});
 }
 

@@ -14,6 +14,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/ops/region.h"
 #include "ir/ops/resize.h"
+#include "optimize/canonicalize/conv_to_scale.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_affine_into_contract.h"
 #include "optimize/canonicalize/fold_constants.h"
@@ -125,8 +126,9 @@ class Generator {
     const size_t spatial = rank(x) - 2;
     const bool padded = pick(2) == 0;
     const int64_t out = 2 * (1 + static_cast<int64_t>(pick(2)));
-    const int64_t groups = size(x, 1) % 2 == 0 && pick(3) == 0 ? 2 : 1;
+    int64_t groups = size(x, 1) % 2 == 0 && pick(3) == 0 ? 2 : 1;
     const bool transposed = pick(5) == 0;
+    if (!padded && out == size(x, 1) && pick(2) == 0) groups = out;  // that scales each channel
     Dims weights = transposed ? Dims{size(x, 1), out / groups} : Dims{out, size(x, 1) / groups};
     for (size_t i = 0; i < spatial; ++i) weights.push_back(padded ? 3 : 1);
     std::vector<ValueId> inputs{x, constant(weights, -0.3, 0.3)};
@@ -393,6 +395,7 @@ constexpr NamedPass all_passes[] = {
     {"simplify_moves", simplify_moves},
     {"simplify_algebra", simplify_algebra},
     {"unstack_reductions", unstack_reductions},
+    {"conv_to_scale", conv_to_scale},
     {"share_gather_indices", share_gather_indices},
     {"recognize_group_norm", recognize_group_norm},
     {"recognize_layer_norm", recognize_layer_norm},

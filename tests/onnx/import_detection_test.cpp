@@ -38,6 +38,27 @@ TEST(ImportDetection, NothingAndMany) {
   EXPECT_EQ(detect(0.95F).dims(), (Dims{1, 0, 4}));
 }
 
+// The standard leaves the order open.
+TEST(ImportDetection, TopKOfWholeLinesInAnyOrder) {
+  const auto of_lines = [](int64_t k, int sorted) {
+    GraphWriter graph;
+    graph.input("x", DType::f32, {2, 3}).initializer(TensorWriter("k", {1}, std::vector<int64_t>{k}));
+    graph.node("TopK", {"x", "k"}, {"best", "which"}, {attr("axis", 1), attr("sorted", sorted)});
+    graph.output("best", DType::f32).output("which", DType::i64);
+    return import_graph(graph, 13);
+  };
+  const Tensor x = floats({2, 3}, {1, 3, 2, 6, 4, 5});
+  const Graph whole = of_lines(3, 0);
+  for (const Node& node : whole.nodes) EXPECT_NE(node.op.name(), "top_k");
+  const std::vector<Tensor> lines = run(whole, {x});
+  EXPECT_EQ(lines.at(0), x);
+  EXPECT_EQ(lines.at(1), Tensor::of<int64_t>(DType::i64, {2, 3}, {0, 1, 2, 0, 1, 2}));
+  const std::vector<Tensor> sorted = run(of_lines(3, 1), {x});
+  EXPECT_EQ(sorted.at(0), floats({2, 3}, {3, 2, 1, 6, 5, 4}));
+  EXPECT_EQ(sorted.at(1), Tensor::of<int64_t>(DType::i64, {2, 3}, {1, 2, 0, 0, 2, 1}));
+  EXPECT_EQ(run(of_lines(2, 0), {x}).at(0).dims(), (Dims{2, 2}));
+}
+
 TEST(ImportDetection, Compress) {
   const Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
   const auto bits = [](const std::vector<uint8_t>& v) {

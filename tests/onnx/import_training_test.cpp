@@ -147,6 +147,10 @@ TEST(Einsum, DiagonalsTracesAndScalars) {
   const Tensor x = floats({2, 2, 2}, {1, INFINITY, 3, 4, 5, 6, NAN, 8});
   expect_near(run_node("Einsum", 12, {x}, {attr("equation", "...ii->...i")}), {2, 2}, {1, 4, 5, 8});
   expect_near(run_node("Einsum", 12, {x}, {attr("equation", "bii")}), {2}, {5, 13});
+  expect_near(run_node("Einsum", 12, {x}, {attr("equation", "iji->ij")}), {2, 2}, {1, 3, 6, 8});
+  expect_near(run_node("Einsum", 12, {x}, {attr("equation", "iji->ji")}), {2, 2}, {1, 6, 3, 8});
+  expect_near(run_node("Einsum", 12, {x}, {attr("equation", "iii->i")}), {2}, {1, 8});
+  EXPECT_EQ(run_node("Einsum", 12, {floats({0, 0}, {})}, {attr("equation", "ii->i")}).dims(), Dims{0});
   expect_near(run_node("Einsum", 12, {floats({2, 2}, {1, 2, 3, 4})}, {attr("equation", "ii")}), {}, {5});
   expect_near(run_node("Einsum", 12, {floats({}, {3}), floats({2}, {1, 2})}, {attr("equation", ",i->i")}), {2}, {3, 6});
   const Tensor m = Tensor::of<int32_t>(DType::i32, {2, 2}, {1, 2, 3, 4});

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
-from camshaft.llm._folder import ENGINE, check_description, read_description
+from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
 from camshaft.llm._optional import needed
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def speculation_of(
     if ngram := _NGRAM & set(config):
         raise InvalidArgumentError(f"speculative_config: {min(ngram)} is of the method ngram, not of draft_model")
     if isinstance(model, Engine):
+        _check_generates(model, "it")
         return Speculation(settings, model)
     try:
         place = Path(os.fspath(model))
@@ -74,9 +75,17 @@ def speculation_of(
     description = read_description(place)
     draft = Engine(place / ENGINE, device)
     check_description(description, draft, place)
+    _check_generates(draft, str(place))
     if folder is not None:
         _check_tokens(folder, place)
     return Speculation({**settings, "draft_max_model_len": description.get("max_length")}, draft)
+
+
+def _check_generates(draft: Engine, what: str) -> None:
+    if hidden_size_of(draft) is not None:
+        raise InvalidArgumentError(
+            f"speculative_config: {what} gives embeddings, not text: build the draft model without --task embed"
+        )
 
 
 def _check_tokens(folder: Path, draft: Path) -> None:

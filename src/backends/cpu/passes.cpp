@@ -6,6 +6,7 @@
 #include "backends/cpu/passes/chain_rotary_tables.h"
 #include "backends/cpu/passes/narrow_exact_scales.h"
 #include "optimize/canonicalize/canonicalization.h"
+#include "optimize/canonicalize/conv_to_scale.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_constants.h"
 #include "optimize/canonicalize/simplify_moves.h"
@@ -39,6 +40,7 @@ BackendPasses passes(ops::Rounding rounding) {
       integer_products_pass,
       weight_only_products_pass,
       expand_quantization_pass,
+      conv_to_scale_pass,
       canonicalization(),
 
       to_channels_last_pass,

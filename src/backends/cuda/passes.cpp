@@ -14,6 +14,7 @@
 #include "backends/cuda/passes/update_caches.h"
 #include "backends/cuda/passes/widen_images.h"
 #include "optimize/canonicalize/canonicalization.h"
+#include "optimize/canonicalize/conv_to_scale.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_constants.h"
 #include "optimize/canonicalize/simplify_moves.h"
@@ -54,6 +55,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
   const PassList others = {
       weight_only_products_pass,
       expand_quantization_pass,
+      conv_to_scale_pass,
       canonicalization(),
 
       to_channels_last_pass,

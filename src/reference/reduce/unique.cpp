@@ -1,8 +1,11 @@
 // The reference evaluation of non_zero and unique.
 #include <algorithm>
 #include <cstring>
-#include <numeric>
+#include <limits>
+#include <span>
+#include <string_view>
 
+#include "base/hash.h"
 #include "base/work_scope.h"
 #include "ir/ops/select.h"
 #include "ir/ops/strides.h"
@@ -104,45 +107,111 @@ struct Groups {
   std::vector<int64_t> counts;   // of each unique slice
 };
 
-// Single numbers, by a table of those found so far: 10^5 of 100 different ones took 10 ms when all were sorted.
+// Numbers that are equal get the same bits: the zeros become one, and so do all NaN.
 template <class T>
-Groups group_numbers(const std::vector<T>& values, bool sorted) {
+void make_canonical(std::vector<T>& values) {
+  if constexpr (std::is_floating_point_v<T>)
+    for (T& v : values) v = v == v ? v + T{0} : std::numeric_limits<T>::quiet_NaN();
+}
+
+// count × length elements, canonical ones where they are numbers.
+template <class T>
+class Slices {
+ public:
+  Slices(const T* values, int64_t count, int64_t length) : values_(values), count_(count), length_(length) {}
+
+  int64_t count() const { return count_; }
+  int64_t length() const { return length_; }
+  const T* at(int64_t s) const { return values_ + s * length_; }
+
+  uint64_t hash(int64_t s) const {
+    if constexpr (std::is_arithmetic_v<T>) {
+      if (length_ != 1) return hash64(std::as_bytes(std::span(at(s), static_cast<size_t>(length_))));
+      uint64_t bits = 0;
+      std::memcpy(&bits, at(s), sizeof(T));
+      return bits * 0x9e3779b97f4a7c15U;  // an odd factor: no two numbers have one hash
+    } else {
+      Hasher hasher;
+      for (int64_t i = 0; i < length_; ++i) {
+        const uint64_t size = at(s)[i].size();
+        hasher.add(std::as_bytes(std::span(&size, 1)));
+        hasher.add(at(s)[i]);
+      }
+      return hasher.hash64();
+    }
+  }
+
+  // Of two slices with one hash.
+  bool same(int64_t a, int64_t b) const {
+    if constexpr (std::is_arithmetic_v<T>)
+      return length_ == 1 || std::memcmp(at(a), at(b), static_cast<size_t>(length_) * sizeof(T)) == 0;
+    return std::equal(at(a), at(a) + length_, at(b));
+  }
+
+  bool less(int64_t a, int64_t b) const {
+    for (int64_t i = 0; i < length_; ++i)
+      if (const int c = compare(at(a)[i], at(b)[i])) return c < 0;
+    return false;
+  }
+
+ private:
+  const T* values_;
+  int64_t count_, length_;
+};
+
+// By a table of the slices found so far, in the order in which they occur: 10^5 numbers of which 100 differ took 10 ms
+// when all were sorted.
+template <class T>
+Groups group_by_occurrence(const Slices<T>& slices) {
   Groups groups;
-  groups.inverse.reserve(values.size());
-  std::vector<int64_t> table(256, -1);  // groups, at the place of their value or behind it
-  const auto place_of = [&](const T& value) {
-    uint64_t bits = 0;
-    if (value == value && value != T{0}) std::memcpy(&bits, &value, sizeof(T));  // the zeros are equal, and all NaN
-    if (value != value) bits = 1;
-    size_t at = (bits * 0x9e3779b97f4a7c15u) >> 32;
-    for (at &= table.size() - 1;; at = (at + 1) & (table.size() - 1))
-      if (table[at] < 0 ||
-          compare(values[static_cast<size_t>(groups.first[static_cast<size_t>(table[at])])], value) == 0)
-        return at;
+  groups.inverse.reserve(static_cast<size_t>(slices.count()));
+  std::vector<uint64_t> hashes;  // of each group
+  int bits = 8;
+  std::vector<int64_t> table(size_t{1} << bits, -1);  // groups, at the place of their hash or behind it
+  const auto place_of = [&](uint64_t hash, auto&& is_it) {
+    for (size_t at = hash >> (64 - bits);; at = (at + 1) & (table.size() - 1))
+      if (table[at] < 0 || is_it(static_cast<size_t>(table[at]))) return at;
   };
   PacedCancellation cancellation;
-  for (size_t i = 0; i < values.size(); ++i) {
-    cancellation.did(1);
-    size_t at = place_of(values[i]);
+  for (int64_t s = 0; s < slices.count(); ++s) {
+    cancellation.did(1 + slices.length());
+    const uint64_t hash = slices.hash(s);
+    const auto is_it = [&](size_t g) { return hashes[g] == hash && slices.same(groups.first[g], s); };
+    size_t at = place_of(hash, is_it);
     if (table[at] < 0) {
       if (2 * groups.first.size() >= table.size()) {
-        table.assign(4 * table.size(), -1);
-        for (size_t g = 0; g < groups.first.size(); ++g)
-          table[place_of(values[static_cast<size_t>(groups.first[g])])] = static_cast<int64_t>(g);
-        at = place_of(values[i]);
+        bits += 2;
+        table.assign(size_t{1} << bits, -1);
+        for (size_t g = 0; g < hashes.size(); ++g)
+          table[place_of(hashes[g], [](size_t) { return false; })] = static_cast<int64_t>(g);
+        at = place_of(hash, [](size_t) { return false; });
       }
       table[at] = static_cast<int64_t>(groups.first.size());
-      groups.first.push_back(static_cast<int64_t>(i));
+      groups.first.push_back(s);
       groups.counts.push_back(0);
+      hashes.push_back(hash);
     }
     ++groups.counts[static_cast<size_t>(table[at])];
     groups.inverse.push_back(table[at]);
   }
-  if (!sorted) return groups;
-  const auto value_of = [&](int64_t g) { return values[static_cast<size_t>(groups.first[static_cast<size_t>(g)])]; };
-  std::vector<std::pair<T, int64_t>> order;
-  for (size_t g = 0; g < groups.first.size(); ++g) order.emplace_back(value_of(static_cast<int64_t>(g)), g);
-  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return compare(a.first, b.first) < 0; });
+  return groups;
+}
+
+// The groups by their slices, ascending.
+template <class T>
+Groups in_order(Groups groups, const Slices<T>& slices) {
+  // Most slices differ in their first elements, which lie beside each other here.
+  using First = std::conditional_t<std::is_arithmetic_v<T>, T, std::string_view>;
+  std::vector<std::pair<First, int64_t>> order;
+  order.reserve(groups.first.size());
+  for (size_t g = 0; g < groups.first.size(); ++g)
+    order.emplace_back(slices.length() == 0 ? First{} : First(*slices.at(groups.first[g])), static_cast<int64_t>(g));
+  PacedCancellation cancellation;
+  std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    cancellation.did(1);
+    if (const int c = compare(a.first, b.first)) return c < 0;
+    return slices.less(groups.first[static_cast<size_t>(a.second)], groups.first[static_cast<size_t>(b.second)]);
+  });
   Groups out;
   std::vector<int64_t> place(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
@@ -156,51 +225,86 @@ Groups group_numbers(const std::vector<T>& values, bool sorted) {
   return out;
 }
 
-// `slices` holds count × length elements.
 template <class T>
-Groups group_slices(const std::vector<T>& slices, int64_t count, int64_t length, bool sorted) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    if (length == 1) return group_numbers(slices, sorted);
+Groups group_slices(const T* values, int64_t count, int64_t length, bool sorted) {
+  const Slices<T> slices(values, count, length);
+  Groups groups = group_by_occurrence(slices);
+  return sorted ? in_order(std::move(groups), slices) : groups;
+}
+
+// Calls f(T{}) with the type in which the elements are stored, or else with a wider one of numbers.
+template <class F>
+Groups with_number_type(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(float{});
+    case DType::i8:
+      return f(int8_t{});
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::i16:
+      return f(int16_t{});
+    case DType::u16:
+      return f(uint16_t{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::u32:
+      return f(uint32_t{});
+    default:
+      return with_wide_type(dtype, f);
   }
-  PacedCancellation cancellation;
-  const auto three_way = [&](int64_t a, int64_t b) {
-    cancellation.did(1);
-    for (int64_t i = 0; i < length; ++i)
-      if (const int c =
-              compare(slices[static_cast<size_t>(a * length + i)], slices[static_cast<size_t>(b * length + i)]))
-        return c;
-    return 0;
-  };
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    const int c = three_way(a, b);
-    return c != 0 ? c < 0 : a < b;
-  });
-  Groups groups;
-  groups.inverse.resize(static_cast<size_t>(count));
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 || three_way(order[i - 1], order[i]) != 0) {
-      groups.first.push_back(order[i]);
-      groups.counts.push_back(0);
+}
+
+// Of T, which is as wide as the elements or what with_wide_type() gives.
+template <class T>
+void load_numbers(const Tensor& x, int64_t first, int64_t count, T* to) {
+  if constexpr (sizeof(T) == 8) {
+    load_elements(x.dtype(), x.data(), first, 1, count, to);
+  } else {
+    copy_elements(x.as<T>() + first, to, count);
+  }
+}
+
+// x[outer, count, inner] as values[count, outer, inner]. Some rows of some slices at a time: with one element a row, of
+// 316 × 316, each load of a single element took as long as hashing 30.
+template <class T>
+void load_slices(const Tensor& x, int64_t outer, int64_t count, int64_t inner, T* values) {
+  if (outer == 1 || inner == 0) return load_numbers(x, 0, outer * count * inner, values);
+  constexpr int64_t most_rows = 8, row_elements = 512;
+  const int64_t most_slices = std::max<int64_t>(1, row_elements / inner);
+  std::vector<T> rows(static_cast<size_t>(most_rows * std::min(most_slices, count) * inner));
+  for (int64_t s = 0; s < count; s += most_slices)
+    for (int64_t o = 0; o < outer; o += most_rows) {
+      cancellation_point();
+      const int64_t some_slices = std::min(most_slices, count - s), some_rows = std::min(most_rows, outer - o);
+      for (int64_t r = 0; r < some_rows; ++r)
+        load_numbers(x, ((o + r) * count + s) * inner, some_slices * inner, rows.data() + r * some_slices * inner);
+      for (int64_t i = 0; i < some_slices; ++i)
+        for (int64_t r = 0; r < some_rows; ++r)
+          std::copy_n(rows.data() + (r * some_slices + i) * inner, inner, values + ((s + i) * outer + o + r) * inner);
     }
-    ++groups.counts.back();
-    groups.inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(groups.first.size()) - 1;
-  }
-  if (sorted) return groups;
-  std::vector<size_t> by_occurrence(groups.first.size());
-  std::iota(by_occurrence.begin(), by_occurrence.end(), size_t{0});
-  std::sort(by_occurrence.begin(), by_occurrence.end(),
-            [&](size_t a, size_t b) { return groups.first[a] < groups.first[b]; });
-  Groups out;
-  std::vector<int64_t> place(groups.first.size());
-  for (size_t i = 0; i < by_occurrence.size(); ++i) {
-    out.first.push_back(groups.first[by_occurrence[i]]);
-    out.counts.push_back(groups.counts[by_occurrence[i]]);
-    place[by_occurrence[i]] = static_cast<int64_t>(i);
-  }
-  for (const int64_t g : groups.inverse) out.inverse.push_back(place[static_cast<size_t>(g)]);
-  return out;
+}
+
+// The groups of x[outer, count, inner] along the middle axis.
+Groups group_numbers(const Tensor& x, int64_t outer, int64_t count, int64_t inner, bool sorted) {
+  return with_number_type(x.dtype(), [&]<class T>(const T&) {
+    const bool is_stored_so = std::is_integral_v<T> && bit_width(x.dtype()) == 8 * sizeof(T);
+    if (is_stored_so && outer == 1) return group_slices(x.as<T>(), count, inner, sorted);
+    std::vector<T> values(static_cast<size_t>(count * outer * inner));
+    load_slices(x, outer, count, inner, values.data());
+    make_canonical(values);
+    return group_slices(values.data(), count, outer * inner, sorted);
+  });
+}
+
+Groups group_strings(const Tensor& x, int64_t outer, int64_t count, int64_t inner, bool sorted) {
+  const auto* strings = x.as<std::string>();
+  if (outer == 1) return group_slices(strings, count, inner, sorted);
+  std::vector<std::string> values(static_cast<size_t>(count * outer * inner));
+  for (int64_t s = 0; s < count; ++s)
+    for (int64_t o = 0; o < outer; ++o)
+      copy_elements(strings + (o * count + s) * inner, values.data() + (s * outer + o) * inner, inner);
+  return group_slices(values.data(), count, outer * inner, sorted);
 }
 
 }  // namespace
@@ -212,29 +316,9 @@ std::vector<Tensor> Unique::evaluate(const EvalContext& context) const {
   const int64_t count = flat ? x.size() : x.dims().at(at);
   const int64_t outer = flat ? 1 : product(x.dims(), 0, at);
   const int64_t inner = flat ? 1 : product(x.dims(), at + 1, x.dims().size());
-  const int64_t length = outer * inner;
   check_fits_memory(DType::i64, {count});  // of the slices, which may be empty
-  const auto group = [&]<class T>(const T&) {
-    std::vector<T> slices(static_cast<size_t>(count * length));
-    if constexpr (!std::is_same_v<T, std::string>) {
-      if (flat) {
-        load_elements(x.dtype(), x.data(), 0, 1, count, slices.data());
-        return group_slices(slices, count, length, sorted);
-      }
-    }
-    for (int64_t s = 0; s < count && length > 0; ++s)
-      for (int64_t o = 0; o < outer; ++o) {
-        T* to = slices.data() + s * length + o * inner;
-        const int64_t from = (o * count + s) * inner;
-        if constexpr (std::is_same_v<T, std::string>) {
-          copy_elements(x.as<std::string>() + from, to, inner);
-        } else {
-          load_elements(x.dtype(), x.data(), from, 1, inner, to);
-        }
-      }
-    return group_slices(slices, count, length, sorted);
-  };
-  const Groups groups = x.dtype() == DType::string ? group(std::string()) : with_wide_type(x.dtype(), group);
+  const Groups groups = x.dtype() == DType::string ? group_strings(x, outer, count, inner, sorted)
+                                                   : group_numbers(x, outer, count, inner, sorted);
   const auto found = static_cast<int64_t>(groups.first.size());
   const Tensor source = unpack_subbyte(x);
   Dims dims = x.dims();

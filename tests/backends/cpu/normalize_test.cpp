@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/random_data.h"
+#include "backends/cpu/run_node.h"
+#include "ir/ops/reduce.h"
+#include "reference/random_tensor.h"
 
 namespace camshaft::cpu::normalize_test {
 namespace {
@@ -86,6 +90,40 @@ TEST(RmsNorm, RandomShapes) {
               << got << " for " << wanted;
         }
       }
+    }
+  });
+}
+
+// Norms of f64, some of them in place, with rows below the least mean square, of zeros, and with NaN and infinities.
+TEST(NormF64, AsTheReferenceHasThem) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 120; ++round) {
+      const int64_t rank = random.integer(1, 3);
+      ops::LayerNorm op{random.integer(0, rank - 1), 1e-5, random.integer(0, 1) == 1};
+      op.clamped = op.root_mean_square && random.integer(0, 1) == 1;
+      if (op.clamped) op.epsilon = 0.5;
+      Dims dims, row;
+      for (int64_t d = 0; d < rank; ++d) {
+        const bool is_long = round % 3 == 0 && d + 1 == rank;
+        dims.push_back(round % 17 == 5 ? random.integer(0, 2) : random.integer(1, is_long ? 6000 : 40));
+        if (d >= op.axis) row.push_back(dims.back());
+      }
+      const bool has_scale = random.integer(0, 3) > 0, has_bias = !op.root_mean_square && random.integer(0, 1) == 1;
+      std::vector<Tensor> operands{random_tensor(random, DType::f64, dims)};
+      auto* x = operands[0].as_mutable<double>();
+      const bool far = round % 4 == 1;  // from zero, where sums one after the other lose digits, the reference's
+      for (int64_t i = 0; i < operands[0].size(); ++i) x[i] += far ? 1000 : 0;
+      if (round % 5 == 0 && operands[0].size() > 0) {
+        const double special[] = {std::nan(""), std::numeric_limits<double>::infinity(), -0.0, 1e200};
+        x[random.integer(0, operands[0].size() - 1)] = special[random.integer(0, 3)];
+      }
+      if (has_scale || has_bias) operands.push_back(has_scale ? random_tensor(random, DType::f64, row) : Tensor());
+      if (has_bias) operands.push_back(random_tensor(random, DType::f64, row));
+      NodeTest test(op, operands, {}, "layer_norm", far ? 1e-9 : 1e-12);
+      if (round % 2) test.over = 0;
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFailure()) return;
     }
   });
 }

@@ -142,6 +142,38 @@ TEST(Pool, MaximaPassOverNan) {
   });
 }
 
+// Small images, many of which see beyond an end of their lines: as one line with masks where the result has as many
+// pixels, else with masks of the columns; what they stand beside is not read.
+TEST(Pool, MaximaOfSmallImages) {
+  Random random = test_random();
+  constexpr float special[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                               -std::numeric_limits<float>::infinity(), -0.0F};
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      ops::Pool op;
+      op.kind = ops::PoolKind::max;
+      Dims x{random.integer(round % 20 ? 1 : 0, 2), random.integer(1, 9)};
+      const bool keeps_size = round % 3 != 0;
+      for (int axis = 0; axis < 2; ++axis) {
+        op.kernel.push_back(random.integer(1, axis == 1 && round % 7 == 0 ? 9 : 5));
+        op.dilations.push_back(random.integer(1, 3));
+        op.strides.push_back(keeps_size ? 1 : random.integer(1, 3));
+        x.push_back(random.integer(1, round % 4 ? 16 : 40));
+      }
+      for (int end = 0; end < 2; ++end)
+        for (size_t axis = 0; axis < 2; ++axis) {
+          const int64_t reach = (op.kernel[axis] - 1) * op.dilations[axis];
+          op.pads.emplace_back(keeps_size ? (end ? reach - reach / 2 : reach / 2) : random.integer(reach / 2, reach));
+        }
+      Tensor image = random_tensor(random, DType::f32, x);
+      for (int64_t i = 0; i < image.size() && round % 2; ++i)
+        if (random.integer(0, 4) == 0) image.as_mutable<float>()[i] = special[random.integer(0, 3)];
+      NodeTest{op, {image}, {}, "pool"}.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 // Whatever bits there are: of f64 NaN and infinities are among them.
 Tensor random_bits(Random& random, DType dtype, const Dims& dims) {
   Tensor x(dtype, dims);

@@ -7,8 +7,10 @@
 #include <numeric>
 
 #include "backends/cpu/each_target.h"
+#include "backends/cpu/guarded.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "backends/cpu/random_data.h"
+#include "test_random.h"
 
 namespace camshaft::cpu::strided_copy_test {
 namespace {
@@ -213,6 +215,34 @@ TEST(StridedCopy, NarrowTransposes) {
                 << rows << " x " << columns << ", element " << i;
           }
         }
+      }
+    }
+  });
+}
+
+// To and from dense rows of a few elements, whose vectors end in the next row: nothing is read or written behind the
+// matrices.
+TEST(StridedCopy, TransposesToAndFromShortRows) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 600; ++round) {
+      const int64_t width = int64_t{1} << random.integer(0, 3), narrow = random.integer(2, 18);
+      const int64_t length = random.integer(1, round % 20 == 0 ? 30000 : 100);
+      const bool narrow_last = random.integer(0, 1) == 1;
+      const int64_t rows = narrow_last ? length : narrow, columns = narrow_last ? narrow : length, count = 3;
+      const int64_t size = count * rows * columns;
+      Tensor numbers(DType::u8, {size * width});
+      for (int64_t i = 0; i < numbers.size(); ++i)
+        numbers.as_mutable<uint8_t>()[i] = static_cast<uint8_t>(random.integer(0, 255));
+      const Tensor in = guarded(numbers), out = guarded(Tensor(DType::u8, {size * width}));
+      auto* to = const_cast<std::byte*>(out.data());
+      ThreadPool pool(static_cast<int>(random.integer(1, 3)));
+      StridedCopy(width, {count, rows, columns}, {rows * columns, 1, rows}).run(pool, in.data(), to);
+      for (int64_t i = 0; i < size; ++i) {
+        const int64_t matrix = i / (rows * columns), r = i / columns % rows, c = i % columns;
+        const int64_t from = matrix * rows * columns + c * rows + r;
+        ASSERT_EQ(std::memcmp(to + i * width, in.data() + from * width, static_cast<size_t>(width)), 0)
+            << rows << " x " << columns << " of " << width << " bytes, element " << i;
       }
     }
   });

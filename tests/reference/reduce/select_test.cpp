@@ -4,9 +4,14 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "ir/ops/index.h"
 #include "ir/ops/signal.h"
+#include "ir/ops/strides.h"
+#include "reference/element_io.h"
 #include "reference/single_op.h"
 #include "test_random.h"
 
@@ -48,6 +53,88 @@ TEST(Unique, SortedAndByOccurrence) {
   EXPECT_EQ(columns[0], f32({2, 2}, {1, 2, 5, 0}));
   EXPECT_EQ(columns[3], i64({2}, {1, 2}));
   EXPECT_EQ(run_op(Unique{}, {f32({0}, {})})[0].dims(), (Dims{0}));
+}
+
+// NaN behind all numbers, and equal to itself.
+bool comes_before(double a, double b) {
+  return std::isnan(b) ? !std::isnan(a) : a < b;
+}
+
+// Numbers as elements of a type; of strings as many letters.
+Tensor elements_of(DType dtype, const Dims& dims, const std::vector<double>& numbers) {
+  Tensor x(dtype, dims);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (dtype == DType::string) {
+      x.as_mutable<std::string>()[i] = std::string(static_cast<size_t>(numbers[i]), 'a');
+    } else if (is_floating(dtype)) {
+      store_elements(dtype, x.mutable_data(), static_cast<int64_t>(i), 1, 1, &numbers[i]);
+    } else {
+      const auto whole = static_cast<int64_t>(numbers[i]);
+      store_elements(dtype, x.mutable_data(), static_cast<int64_t>(i), 1, 1, &whole);
+    }
+  }
+  return x;
+}
+
+// Slices of every type and axis beside a sorted map of them, among which are many, equal ones, empty ones, both zeros
+// and NaN.
+TEST(Unique, AsASortedMapHasThem) {
+  Random random = test_random();
+  const double special[] = {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::quiet_NaN(), 0.0,
+                            -0.0, std::numeric_limits<double>::infinity()};
+  const DType dtypes[] = {DType::f32, DType::f64, DType::f16,     DType::i8,    DType::u16,
+                          DType::i64, DType::i4,  DType::boolean, DType::string};
+  for (int round = 0; round < 400; ++round) {
+    const DType dtype = dtypes[round % std::size(dtypes)];
+    const int64_t rank = random.integer(1, 3), axis = random.integer(-1, rank - 1);
+    Dims dims;
+    for (int64_t d = 0; d < rank; ++d) dims.push_back(random.integer(random.integer(0, 9) == 0 ? 0 : 1, 11));
+    if (round % 8 == 0) dims[static_cast<size_t>(random.integer(0, rank - 1))] = random.integer(500, 1100);
+    const int64_t most = dtype == DType::boolean ? 1 : round % 3 == 0 ? 7 : 2;
+    std::vector<double> numbers(static_cast<size_t>(element_count(dims)));
+    for (double& v : numbers)
+      v = is_floating(dtype) && random.integer(0, 19) == 0 ? special[random.integer(0, 4)]
+                                                           : static_cast<double>(random.integer(0, most));
+    const auto at = static_cast<size_t>(std::max<int64_t>(axis, 0));
+    const int64_t count = axis < 0 ? element_count(dims) : dims[at];
+    const int64_t outer = axis < 0 ? 1 : product(dims, 0, at);
+    const int64_t inner = axis < 0 ? 1 : product(dims, at + 1, dims.size());
+    const auto slice = [&](int64_t s) {
+      std::vector<double> elements;
+      for (int64_t o = 0; o < outer; ++o)
+        for (int64_t i = 0; i < inner; ++i)
+          elements.push_back(numbers[static_cast<size_t>((o * count + s) * inner + i)]);
+      return elements;
+    };
+    const auto less = [](const std::vector<double>& a, const std::vector<double>& b) {
+      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), comes_before);
+    };
+    std::map<std::vector<double>, std::vector<int64_t>, decltype(less)> found(less);  // slices and where they are
+    for (int64_t s = 0; s < count; ++s) found[slice(s)].push_back(s);
+    for (const bool sorted : {true, false}) {
+      std::vector<std::vector<int64_t>> groups;
+      for (const auto& [key, places] : found) groups.push_back(places);
+      if (!sorted) std::sort(groups.begin(), groups.end());  // by the first of each
+      std::vector<int64_t> first, inverse(static_cast<size_t>(count)), counts;
+      std::vector<double> kept;
+      for (size_t g = 0; g < groups.size(); ++g) {
+        first.push_back(groups[g][0]);
+        counts.push_back(std::ssize(groups[g]));
+        for (const int64_t s : groups[g]) inverse[static_cast<size_t>(s)] = static_cast<int64_t>(g);
+      }
+      for (int64_t o = 0; o < outer; ++o)
+        for (const int64_t s : first)
+          for (int64_t i = 0; i < inner; ++i) kept.push_back(numbers[static_cast<size_t>((o * count + s) * inner + i)]);
+      Dims kept_dims = axis < 0 ? Dims{std::ssize(first)} : dims;
+      if (axis >= 0) kept_dims[at] = std::ssize(first);
+      SCOPED_TRACE(testing::Message() << "round " << round << " axis " << axis << " sorted " << sorted);
+      const auto results = run_op(Unique{axis, sorted}, {elements_of(dtype, dims, numbers)});
+      ASSERT_EQ(results[0], elements_of(dtype, kept_dims, kept));
+      ASSERT_EQ(results[1], Tensor::from_ints(first));
+      ASSERT_EQ(results[2], Tensor::from_ints(inverse));
+      ASSERT_EQ(results[3], Tensor::from_ints(counts));
+    }
+  }
 }
 
 TEST(NonMaxSuppression, OverlapsScoresAndLimits) {

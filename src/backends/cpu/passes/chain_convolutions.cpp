@@ -32,7 +32,7 @@ constexpr int64_t most_plane_terms = 128;
 struct Part {
   Role role = Role::other;
   ValueId x = no_value, weights = no_value;  // of a gate: the image, and what it is multiplied by
-  bool has_few_terms = false;                // of a convolution over one or two axes with constant weights
+  bool has_few_terms = false;                // of a convolution over one or two axes
   bool one_in = false, one_out = false;      // whether its image, its result has one channel: first and last at once
 };
 
@@ -86,7 +86,7 @@ Part view_part(const Graph& graph, const Node& node) {
   const bool channels_last = op ? op->channels_last : transposed && transposed->channels_last;
   if (!channels_last || conv.inputs.size() < 2) return {};
   Part part{Role::other, sole_operand(node, 0), sole_operand(node, 1)};
-  if (part.x == no_value || !graph.is_constant(part.weights)) return {};
+  if (part.x == no_value || part.weights == no_value || part.weights == part.x) return {};
   const Shape& w = graph.shape(part.weights);
   const auto is_f32 = [&](ValueId id) { return graph.type(id).dtype == DType::f32; };
   if (w.size() < 3 || w.size() > 4 || graph.shape(part.x).size() != w.size() || !is_f32(part.x) ||
@@ -105,14 +105,16 @@ Part view_part(const Graph& graph, const Node& node) {
                          *channels * *taps <= most_plane_terms;
     return part;
   }
+  const bool is_constant = graph.is_constant(part.weights);  // others may stand alone, and nothing else
   if (transposed) {
-    if (channels && *channels <= most_plane_channels) part.role = Role::transposed;
+    if (channels && *channels <= most_plane_channels && is_constant) part.role = Role::transposed;
     part.has_few_terms = channels && part.role == Role::other && has_few_terms(*transposed, w);
     return part;
   }
   const std::optional<int64_t> lines = w[2].as_constant(), columns = w[3].as_constant();
   part.has_few_terms = channels && lines && columns && *lines <= most_plane_terms && *columns <= most_plane_terms &&
                        *channels <= most_plane_terms && *channels * *lines * *columns <= most_plane_terms;
+  if (!is_constant) return part;
   const bool one_by_one = w[2] == Dim(1) && w[3] == Dim(1);
   const bool unmoved = std::all_of(op->strides.begin(), op->strides.end(), [](int64_t s) { return s == 1; }) &&
                        std::all_of(op->pads.begin(), op->pads.end(), [](const Dim& pad) { return pad == Dim(0); });

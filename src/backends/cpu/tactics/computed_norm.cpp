@@ -34,7 +34,7 @@ std::optional<ComputedNormView> view_computed_norm(const RegionView& region) {
   const Node &part = body.nodes[0], &norm = body.nodes[1];
   const RegionView part_view{body, part, region.symbols, region.threads};
   if (part.outputs.size() != 1 || norm.inputs[0] != part.outputs[0] || body.outputs[0] != norm.outputs[0] ||
-      pointwise_tactic.offers(part_view).empty() ||
+      body.type(norm.inputs[0]).dtype != DType::f32 || pointwise_tactic.offers(part_view).empty() ||
       layer_norm_tactic.offers({body, norm, region.symbols, region.threads}).empty())
     return std::nullopt;
   auto computed = view_pointwise(part_view);

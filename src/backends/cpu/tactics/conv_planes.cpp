@@ -17,6 +17,11 @@ namespace {
 // Runtime, whose channels lie in blocks).
 constexpr int64_t most_terms = 128;
 
+PlaneConvWeights plane_weights_of(const ConvView& view) {
+  const Dims& w = view.spatial.weight_dims;
+  return {w[0], w[1], view.op.groups, view.spatial.kernel_h(), view.spatial.kernel_w()};
+}
+
 struct PlaneConvView {
   PlaneChain chain;  // the views point into its body
   ConvView conv;
@@ -26,6 +31,8 @@ struct PlaneConvView {
     return shapes_as_last(inputs, conv.spatial, chain.first_in, chain.first_out, region);
   }
   PlaneConvPlan plan(const KernelShapes& shapes) const { return PlaneConvPlan(conv_shape(conv, shapes)); }
+  int64_t packed_floats() const { return plane_weights_of(conv).floats(); }
+  void pack(const float* oihw, float* packed) const { pack_plane_conv_weights(plane_weights_of(conv), oihw, packed); }
   RegionView part(const RegionView& region) const { return {*chain.body, *chain.node, region.symbols, region.threads}; }
 };
 
@@ -46,7 +53,7 @@ std::optional<PlaneConvView> view_planes(const RegionView& region) {
   std::optional<PlaneChain> chain = view_plane_chain(region);
   if (!chain) return std::nullopt;
   std::optional<ConvView> conv = view_conv({*chain->body, *chain->node, region.symbols});
-  if (!conv || conv->spatial.weight_dims.size() > 4 || !conv->spatial.constant_weights) return std::nullopt;
+  if (!conv || conv->spatial.weight_dims.size() > 4) return std::nullopt;
   const ConvShape s = known_shape(*conv);
   // One channel is first and last at once.
   if (!(chain->first_in || s.in_channels == 1) || !(chain->first_out || s.out_channels == 1)) return std::nullopt;
@@ -57,11 +64,6 @@ std::optional<PlaneConvView> view_planes(const RegionView& region) {
   std::optional<PartInputs> inputs = chain->inputs(conv->spatial);
   if (!inputs) return std::nullopt;
   return PlaneConvView{std::move(*chain), std::move(*conv), std::move(*inputs)};
-}
-
-PlaneConvWeights plane_weights_of(const ConvView& view) {
-  const Dims& w = view.spatial.weight_dims;
-  return {w[0], w[1], view.op.groups, view.spatial.kernel_h(), view.spatial.kernel_w()};
 }
 
 constexpr auto plane_numbers = [](auto& weights, auto&& number) {
@@ -85,16 +87,15 @@ std::optional<double> estimate_conv_planes(const RegionView& region) {
 
 std::shared_ptr<const Kernel> compile_conv_planes(const RegionView& region, PackedConstants& constants) {
   PlaneConvView view = *view_planes(region);
+  using Planes = PlaneKernel<PlaneConvView, plane_conv>;
+  if (!view.conv.spatial.constant_weights) return std::make_shared<Planes>(std::move(view), nullptr);
   const RegionView part = view.part(region);
   const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
   const PlaneConvWeights weights = plane_weights_of(view.conv);
-  const auto bytes =
-      constants.get(w.name, layout_text(plane_numbers, weights), *w.constant,
-                    static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
-                      pack_plane_conv_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
-                    });
-  return std::make_shared<PlaneKernel<PlaneConvView, plane_conv>>(std::move(view),
-                                                                  reinterpret_cast<const float*>(bytes.data()));
+  const auto bytes = constants.get(
+      w.name, layout_text(plane_numbers, weights), *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
+      [&](const Tensor& raw, std::byte* out) { view.pack(raw.as<float>(), reinterpret_cast<float*>(out)); });
+  return std::make_shared<Planes>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
 }
 
 }  // namespace

@@ -20,6 +20,13 @@ constexpr int64_t most_plane_channels = 16;
 // 32 channels of 56 x 56 pixels, 2x2 by 2, took 500 us on a Zen 3, 180 of them to transpose.
 constexpr int64_t most_transposed_terms = 128;
 
+PlaneTransposeWeights transposed_plane_weights_of(const TransposeView& view) {
+  const ConvTransposeShape s = known_transpose_shape(view);
+  return {
+      s.in_channels, s.out_channels / s.groups, s.groups, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h,
+      s.dilation_w};
+}
+
 struct PlaneTransposeView {
   std::shared_ptr<const Graph> body;  // of a chain: the views point into it
   TransposeView conv;
@@ -32,6 +39,10 @@ struct PlaneTransposeView {
   }
   PlaneTransposePlan plan(const KernelShapes& shapes) const {
     return {transpose_shape(conv, shapes), first_in, first_out};
+  }
+  int64_t packed_floats() const { return transposed_plane_weights_of(conv).floats(); }
+  void pack(const float* iohw, float* packed) const {
+    pack_plane_transpose_weights(transposed_plane_weights_of(conv), iohw, packed);
   }
 };
 
@@ -46,7 +57,7 @@ bool has_few_transposed_terms(const ConvTransposeShape& s) {
 }
 
 std::optional<TransposeView> view_part(const RegionView& region, bool stands_alone) {
-  std::optional<TransposeView> view = view_transpose(region);
+  std::optional<TransposeView> view = view_transpose(region, true);
   if (!view || view->spatial.weight_dims.size() > 4 || !view->spatial.epilogue.is_plain()) return std::nullopt;
   const ConvTransposeShape known = known_transpose_shape(*view);
   const bool is_small = has_few_group_outputs(known) && !known.is_depthwise();
@@ -68,7 +79,7 @@ std::optional<PlaneTransposeView> view_transpose_chain(const RegionView& region)
   const std::optional<PlaneChain> chain = view_plane_chain(region);
   if (!chain) return std::nullopt;
   const RegionView part{*chain->body, *chain->node, region.symbols};
-  std::optional<TransposeView> conv = view_transpose(part);
+  std::optional<TransposeView> conv = view_transpose(part, true);
   if (!conv) return std::nullopt;
   // One channel is first and last at once.
   const ConvTransposeShape known = known_transpose_shape(*conv);
@@ -88,13 +99,6 @@ std::optional<PlaneTransposeView> view_transpose_planes(const RegionView& region
 
 RegionView part_of(const PlaneTransposeView& view, const RegionView& region) {
   return {view.body ? *view.body : region.graph, *view.node, region.symbols, region.threads};
-}
-
-PlaneTransposeWeights transposed_plane_weights_of(const TransposeView& view) {
-  const ConvTransposeShape s = known_transpose_shape(view);
-  return {
-      s.in_channels, s.out_channels / s.groups, s.groups, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h,
-      s.dilation_w};
 }
 
 constexpr auto transposed_plane_numbers = [](auto& weights, auto&& number) {
@@ -120,16 +124,16 @@ std::optional<double> estimate_conv_transpose_planes(const RegionView& region) {
 
 std::shared_ptr<const Kernel> compile_conv_transpose_planes(const RegionView& region, PackedConstants& constants) {
   PlaneTransposeView view = *view_transpose_planes(region);
+  using Planes = PlaneKernel<PlaneTransposeView, plane_conv_transpose>;
+  if (!view.conv.spatial.constant_weights) return std::make_shared<Planes>(std::move(view), nullptr);
   const RegionView part = part_of(view, region);
   const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
   const PlaneTransposeWeights weights = transposed_plane_weights_of(view.conv);
-  const auto bytes =
-      constants.get(w.name, layout_text(transposed_plane_numbers, weights), *w.constant,
-                    static_cast<size_t>(weights.floats()) * sizeof(float), [&](const Tensor& raw, std::byte* out) {
-                      pack_plane_transpose_weights(weights, raw.as<float>(), reinterpret_cast<float*>(out));
-                    });
-  return std::make_shared<PlaneKernel<PlaneTransposeView, plane_conv_transpose>>(
-      std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  const auto bytes = constants.get(
+      w.name, layout_text(transposed_plane_numbers, weights), *w.constant,
+      static_cast<size_t>(weights.floats()) * sizeof(float),
+      [&](const Tensor& raw, std::byte* out) { view.pack(raw.as<float>(), reinterpret_cast<float*>(out)); });
+  return std::make_shared<Planes>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/reduce/narrow_rows.h"
 #include "backends/cpu/kernels/reduce/normalize.h"
+#include "backends/cpu/kernels/reduce/normalize_f64.h"
 #include "backends/cpu/kernels/reduce/softmax.h"
 #include "backends/cpu/tactics/simple_kernel.h"
 #include "compile/plan/shape_check.h"
@@ -49,7 +50,7 @@ std::shared_ptr<const Kernel> compile_softmax(const RegionView& region, PackedCo
       true);
 }
 
-/// A layer or RMS norm of f32, or a chain of it between casts (passes/chain_norms.h).
+/// A layer or RMS norm of f32 or f64, or a chain of one of f32 between casts (passes/chain_norms.h).
 struct NormView {
   const Graph* graph;  ///< that has the norm
   const Node* node;
@@ -58,6 +59,7 @@ struct NormView {
   NarrowRows rows{DType::f32, DType::f32};
 
   bool is_narrow() const { return rows.from != DType::f32 || rows.to != DType::f32; }
+  DType computed_in() const { return graph->type(node->inputs[0]).dtype; }
 };
 
 std::optional<NormView> view_norm(const RegionView& region) {
@@ -96,22 +98,45 @@ std::optional<NormView> view_norm(const RegionView& region) {
   return known ? std::optional(view) : std::nullopt;
 }
 
+struct RowsAndLength {
+  int64_t rows = 1, length = 1;
+};
+
+RowsAndLength rows_and_length(const Dims& dims, int64_t axis) {
+  RowsAndLength sizes;
+  for (size_t d = 0; d < dims.size(); ++d) (static_cast<int64_t>(d) < axis ? sizes.rows : sizes.length) *= dims[d];
+  return sizes;
+}
+
+std::shared_ptr<const Kernel> compile_norm_f64(const NormView& view) {
+  return simple_kernel(
+      [op = view.op, scale = view.scale, bias = view.bias](const KernelShapes& shapes) {
+        const RowsAndLength sizes = rows_and_length(shapes.inputs[0].dims, op.axis);
+        const NormF64 norm{sizes.rows, sizes.length, op.clamped ? 0 : op.epsilon, op.clamped ? op.epsilon : 0,
+                           !op.root_mean_square};
+        return [=](const LaunchArguments& a) {
+          const auto parameter = [&](int32_t i) { return i < 0 ? nullptr : input<double>(a, static_cast<size_t>(i)); };
+          norm.run(a.pool, input<double>(a, 0), parameter(scale), parameter(bias), output<double>(a, 0));
+        };
+      },
+      true);
+}
+
 std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, PackedConstants&) {
   const NormView view = *view_norm(region);
+  if (view.computed_in() == DType::f64) return compile_norm_f64(view);
   return simple_kernel(
       [op = view.op, operands = std::array{view.x, view.scale, view.bias}, narrow = view.rows,
        is_narrow = view.is_narrow()](const KernelShapes& shapes) {
-        int64_t rows = 1, length = 1;
-        const Dims& dims = shapes.inputs[static_cast<size_t>(operands[0])].dims;
-        for (size_t d = 0; d < dims.size(); ++d) (static_cast<int64_t>(d) < op.axis ? rows : length) *= dims[d];
+        const RowsAndLength sizes = rows_and_length(shapes.inputs[static_cast<size_t>(operands[0])].dims, op.axis);
         const auto epsilon = static_cast<float>(op.epsilon), added = op.clamped ? 0 : epsilon;
         const float least = op.clamped ? epsilon : 0;
         return [=, rms = op.root_mean_square](const LaunchArguments& a) {
           const auto parameter = [&](int32_t i) { return i < 0 ? nullptr : input<float>(a, static_cast<size_t>(i)); };
           const float *scale = parameter(operands[1]), *bias = parameter(operands[2]);
           const auto* x = a.inputs[static_cast<size_t>(operands[0])];
-          const LayerNorm layer{rows, length, epsilon};
-          const RmsNorm root{rows, length, added, least};
+          const LayerNorm layer{sizes.rows, sizes.length, epsilon};
+          const RmsNorm root{sizes.rows, sizes.length, added, least};
           if (is_narrow)
             return rms ? narrow.run(root, a.pool, x, scale, a.outputs[0])
                        : narrow.run(layer, a.pool, x, scale, bias, a.outputs[0]);
@@ -128,8 +153,10 @@ std::optional<double> estimate_layer_norm(const RegionView& region) {
   const auto view = view_norm(region);
   if (!view || region.node.outputs.size() != 1) return std::nullopt;
   const Node& norm = *view->node;
+  const DType dtype = view->computed_in();
+  if (dtype != DType::f32 && !(dtype == DType::f64 && &norm == &region.node)) return std::nullopt;
   for (const ValueId id : norm.inputs)
-    if (id != no_value && view->graph->type(id).dtype != DType::f32) return std::nullopt;
+    if (id != no_value && view->graph->type(id).dtype != dtype) return std::nullopt;
   if (view->op.root_mean_square && view->bias >= 0) return std::nullopt;
   const Shape& x = view->graph->shape(norm.inputs[0]);
   const Shape row(x.begin() + view->op.axis, x.end());

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "backends/cpu/tactics/part_inputs.h"
+#include "base/divide_up.h"
 
 namespace camshaft::cpu {
 
 /// `View` has the convolution (`conv`), its inputs in the region (`inputs`), its shapes with the channels last by those
-/// of the region (`shapes()`), and makes the plan for these (`plan()`). `compute`: the function that runs the plan.
+/// of the region (`shapes()`), makes the plan for these (`plan()`) and packs weights (`packed_floats()`, `pack()`).
+/// `compute`: the function that runs the plan. Without `packed` the weights, which are few, are packed in each run.
 template <class View, auto compute>
 class PlaneKernel final : public Kernel {
  public:
@@ -20,8 +22,9 @@ class PlaneKernel final : public Kernel {
   }
   bool reads_input(size_t i) const override {
     const SpatialView& spatial = view_.conv.spatial;
-    return !view_.inputs.all_uses(
-        i, [&](size_t own) { return static_cast<int32_t>(own) == spatial.weights && !spatial.epilogue.reads(own); });
+    return !packed_ || !view_.inputs.all_uses(i, [&](size_t own) {
+      return static_cast<int32_t>(own) == spatial.weights && !spatial.epilogue.reads(own);
+    });
   }
 
  private:
@@ -34,17 +37,30 @@ class PlaneKernel final : public Kernel {
           pointers_(view.inputs.size()),
           plan_(view.plan(shapes)),
           epilogue_(view.conv.spatial.epilogue, shapes, shapes.outputs[0].dims.back()) {}
-    size_t workspace_bytes() const override { return static_cast<size_t>(plan_.workspace_bytes(threads_)); }
+    size_t workspace_bytes() const override {
+      return packing_bytes() + static_cast<size_t>(plan_.workspace_bytes(threads_));
+    }
     void run(const LaunchArguments& arguments) override {
       auto* y = reinterpret_cast<float*>(arguments.outputs[0]);
       view_.inputs.bind(arguments.inputs, pointers_);
       const Epilogue epilogue =
           epilogue_.bind({pointers_, arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, y);
-      const auto* x = reinterpret_cast<const float*>(pointers_[static_cast<size_t>(view_.conv.spatial.x)]);
-      compute(plan_, x, packed_, y, epilogue, arguments.pool, arguments.workspace);
+      const auto operand = [&](int32_t i) { return reinterpret_cast<const float*>(pointers_[static_cast<size_t>(i)]); };
+      const float* packed = packed_;
+      if (!packed) {
+        auto* to = reinterpret_cast<float*>(arguments.workspace);
+        view_.pack(operand(view_.conv.spatial.weights), to);
+        packed = to;
+      }
+      compute(plan_, operand(view_.conv.spatial.x), packed, y, epilogue, arguments.pool,
+              arguments.workspace + packing_bytes());
     }
 
    private:
+    size_t packing_bytes() const {
+      return packed_ ? 0 : static_cast<size_t>(round_up(view_.packed_floats() * int64_t{sizeof(float)}, 64));
+    }
+
     const View& view_;
     const float* packed_;
     int threads_;

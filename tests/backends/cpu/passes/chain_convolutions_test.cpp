@@ -313,5 +313,35 @@ TEST(ChainConvolutions, AConvolutionOfOneChannelThatStandsAlone) {
             "chain(conv_transpose, transpose)");
 }
 
+// Weights that are no constants are packed in each run where a convolution stands alone, and nowhere else.
+TEST(ChainConvolutions, WeightsThatAreInputs) {
+  const auto chained_with = [](const std::string& inputs, const std::string& body) {
+    Graph graph = graph_of("%x: f32[n, 4, 20, 50], " + inputs,
+                           "%t = transpose {permutation=[0, 2, 3, 1]} (%x)\n" + body + "\nreturn %y");
+    fuse_and_chain(graph, test_context());
+    verify(graph, "the pass under test");
+    return outline(graph);
+  };
+  const std::string back = "\n%y = transpose {permutation=[0, 3, 1, 2]} (%d)", grouped = "groups=4, ";
+  const auto conv = [](const std::string& more, const std::string& operands) {
+    return "conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], " + more + "channels_last=true} " +
+           operands;
+  };
+  EXPECT_EQ(chained_with("%w: f32[8, 4, 3, 3]", "%d = " + conv("", "(%t, %w)") + back),
+            "chain(transpose, conv, transpose)");
+  EXPECT_EQ(chained_with("%w: f32[8, 4, 6, 6]", "%d = " + conv("", "(%t, %w)") + back), "transpose, conv, transpose");
+  EXPECT_EQ(chained_with("%w: f32[4, 8, 2, 2]",
+                         "%d = conv_transpose {strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1], "
+                         "output_padding=shape(0, 0), channels_last=true} (%t, %w)" +
+                             back),
+            "chain(transpose, conv_transpose, transpose)");
+  // An inverted bottleneck's parts have constant ones.
+  EXPECT_EQ(chained_with("%we: f32[4, 4, 1, 1], %w: f32[4, 1, 3, 3]",
+                         "%e = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true} "
+                         "(%t, %we)\n%d = " +
+                             conv(grouped, "(%e, %w)") + back),
+            "transpose, conv, conv, transpose");
+}
+
 }  // namespace
 }  // namespace camshaft::chain_convolutions_test

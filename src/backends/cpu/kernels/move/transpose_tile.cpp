@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // clang-format on
+#include "backends/cpu/kernels/move/transpose_short_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
@@ -38,8 +39,8 @@ template <class D>
 HWY_INLINE int64_t deinterleave(D, int64_t, int64_t, const char*, char*, int64_t) {
   return 0;
 }
-HWY_INLINE void transpose_fours(int64_t, int64_t, const char*, int64_t, char*, int64_t) {}
-HWY_INLINE void transpose_8x8_16bit(const char*, int64_t, char*, int64_t) {}
+template <class T>
+HWY_INLINE void transpose_units(int64_t, int64_t, const char*, int64_t, char*, int64_t) {}
 HWY_INLINE void transpose_16x16_8bit(const char*, int64_t, char*, int64_t) {}
 #else
 constexpr bool has_vectors = true;
@@ -100,75 +101,21 @@ HWY_INLINE int64_t deinterleave(D d, int64_t rows, int64_t columns, const char* 
   return c;
 }
 
-// Four columns of as many rows as a vector has lanes: block b of vector k is of row 4 b + k, so that interleaving
-// inside of blocks, of elements and then of pairs, gives whole vectors of the result.
-template <class D>
-HWY_INLINE hn::Vec<D> blocks_of_rows(D d, const char* in, int64_t in_step) {
-  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
-  if constexpr (lanes <= 4) {
-    return hn::LoadU(d, reinterpret_cast<const uint32_t*>(in));
-  } else {
-    const hn::Half<D> half;
-    return hn::Combine(d, blocks_of_rows(half, in + lanes / 2 * in_step, in_step), blocks_of_rows(half, in, in_step));
-  }
-}
-
-template <class D>
-HWY_INLINE void transpose_4_columns(D d, const char* in, int64_t in_step, char* out, int64_t out_step) {
-  const hn::Repartition<uint64_t, D> d64;
-  const auto a = blocks_of_rows(d, in, in_step), b = blocks_of_rows(d, in + in_step, in_step);
-  const auto c = blocks_of_rows(d, in + 2 * in_step, in_step), e = blocks_of_rows(d, in + 3 * in_step, in_step);
-  const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
-  const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
-  const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
-  const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
-  const auto put = [&](int64_t k, hn::Vec<decltype(d64)> v)
-                       HWY_ATTR { hn::StoreU(v, d64, reinterpret_cast<uint64_t*>(out + k * out_step)); };
-  put(0, hn::InterleaveLower(d64, ab_low, ce_low));
-  put(1, hn::InterleaveUpper(d64, ab_low, ce_low));
-  put(2, hn::InterleaveLower(d64, ab_high, ce_high));
-  put(3, hn::InterleaveUpper(d64, ab_high, ce_high));
-}
-
-// Of `rows` x `columns`, both whole fours.
-HWY_INLINE void transpose_fours(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
-                                int64_t out_step) {
-  const hn::ScalableTag<uint32_t> d;
-  const hn::Full128<uint32_t> d4;
+// Of `rows` x `columns`, both whole units.
+template <class T>
+HWY_NOINLINE void transpose_units(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
+                                  int64_t out_step) {
+  constexpr int64_t unit = kUnit<T>, width = sizeof(T);
+  const hn::ScalableTag<T> d;
+  const hn::Full128<T> narrow;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
   for (; c + lanes <= columns; c += lanes)
-    for (int64_t r = 0; r < rows; r += 4)
-      transpose_4_columns(d, in + c * in_step + r * 4, in_step, out + r * out_step + c * 4, out_step);
-  for (; c < columns; c += 4)
-    for (int64_t r = 0; r < rows; r += 4)
-      transpose_4_columns(d4, in + c * in_step + r * 4, in_step, out + r * out_step + c * 4, out_step);
-}
-
-// Eight vectors of eight 16-bit elements: three rounds.
-HWY_INLINE void transpose_8x8_16bit(const char* in, int64_t in_step, char* out, int64_t out_step) {
-  const hn::Full128<uint16_t> d;
-  const hn::Full128<uint32_t> d32;
-  const hn::Full128<uint64_t> d64;
-  hn::Vec<hn::Full128<uint32_t> > pairs[8];
-  for (int k = 0; k < 4; ++k) {
-    const auto a = hn::LoadU(d, reinterpret_cast<const uint16_t*>(in + 2 * k * in_step));
-    const auto b = hn::LoadU(d, reinterpret_cast<const uint16_t*>(in + (2 * k + 1) * in_step));
-    pairs[k] = hn::BitCast(d32, hn::InterleaveLower(d, a, b));
-    pairs[k + 4] = hn::BitCast(d32, hn::InterleaveUpper(d, a, b));
-  }
-  for (int half = 0; half < 2; ++half) {
-    const auto* p = pairs + 4 * half;
-    const auto low0 = hn::BitCast(d64, hn::InterleaveLower(d32, p[0], p[1]));
-    const auto high0 = hn::BitCast(d64, hn::InterleaveUpper(d32, p[0], p[1]));
-    const auto low1 = hn::BitCast(d64, hn::InterleaveLower(d32, p[2], p[3]));
-    const auto high1 = hn::BitCast(d64, hn::InterleaveUpper(d32, p[2], p[3]));
-    char* to = out + 4 * half * out_step;
-    hn::StoreU(hn::InterleaveLower(d64, low0, low1), d64, reinterpret_cast<uint64_t*>(to));
-    hn::StoreU(hn::InterleaveUpper(d64, low0, low1), d64, reinterpret_cast<uint64_t*>(to + out_step));
-    hn::StoreU(hn::InterleaveLower(d64, high0, high1), d64, reinterpret_cast<uint64_t*>(to + 2 * out_step));
-    hn::StoreU(hn::InterleaveUpper(d64, high0, high1), d64, reinterpret_cast<uint64_t*>(to + 3 * out_step));
-  }
+    for (int64_t r = 0; r < rows; r += unit)
+      rows_to_lines<unit>(d, in + c * in_step + r * width, in_step, out + r * out_step + c * width, out_step);
+  for (; c < columns; c += unit)
+    for (int64_t r = 0; r < rows; r += unit)
+      rows_to_lines<unit>(narrow, in + c * in_step + r * width, in_step, out + r * out_step + c * width, out_step);
 }
 
 // Sixteen vectors of sixteen bytes: four times the elements of two halves take turns. A byte at a time 10^5 took 66 us.
@@ -199,13 +146,12 @@ HWY_INLINE void transpose_block(int64_t rows, int64_t columns, const char* in, i
     transpose_plain<kWidth>(rows, columns, in, in_step, out, out_step);
   } else {
     const int64_t whole_rows = rows / unit * unit, whole_columns = columns / unit * unit;
-    if constexpr (kWidth == 4) {
-      transpose_fours(whole_rows, whole_columns, in, in_step, out, out_step);
+    if constexpr (kWidth > 1) {
+      transpose_units<hwy::UnsignedFromSize<kWidth> >(whole_rows, whole_columns, in, in_step, out, out_step);
     } else {
       for (int64_t r = 0; r < whole_rows; r += unit)
         for (int64_t c = 0; c < whole_columns; c += unit)
-          (kWidth == 2 ? transpose_8x8_16bit : transpose_16x16_8bit)(in + c * in_step + r * kWidth, in_step,
-                                                                     out + r * out_step + c * kWidth, out_step);
+          transpose_16x16_8bit(in + c * in_step + r * kWidth, in_step, out + r * out_step + c * kWidth, out_step);
     }
     transpose_plain<kWidth>(whole_rows, columns - whole_columns, in + whole_columns * in_step, in_step,
                             out + whole_columns * kWidth, out_step);
@@ -239,6 +185,17 @@ void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, c
     if (rows <= 4 && rows > 1 && in_step == rows * kWidth) {
       int64_t done = deinterleave(d, rows, columns, in, out, out_step);
       if (done == 0) done = deinterleave(narrow, rows, columns, in, out, out_step);
+      return transpose_plain<kWidth>(rows, columns - done, in + done * in_step, in_step, out + done * kWidth, out_step);
+    }
+  }
+  if constexpr (most_short_rows < kWidth >> 0) {
+    if (columns >= 5 && columns <= most_short_rows<kWidth> && out_step == columns * kWidth) {
+      const int64_t done = lines_to_short_rows<kWidth>(columns, rows, in, in_step, out);
+      return transpose_plain<kWidth>(rows - done, columns, in + done * kWidth, in_step, out + done * out_step,
+                                     out_step);
+    }
+    if (rows >= 5 && rows <= most_short_rows<kWidth> && in_step == rows * kWidth) {
+      const int64_t done = short_rows_to_lines<kWidth>(rows, columns, in, out, out_step);
       return transpose_plain<kWidth>(rows, columns - done, in + done * in_step, in_step, out + done * kWidth, out_step);
     }
   }

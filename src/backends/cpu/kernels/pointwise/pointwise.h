@@ -63,6 +63,7 @@ class Pointwise {
   bool can_stream(const void* const* inputs, void* const* outputs) const;
   void run_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, bool streams) const;
   void run_staged(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, bool streams) const;
+  void walk_rows(int64_t row, int64_t past, const void* const* inputs, void* const* outputs) const;
   void walk_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, char* stage,
                  bool streams) const;
   void run_tiles(Cursor& cursor, int64_t begin, int64_t count) const;
@@ -72,6 +73,7 @@ class Pointwise {
   int64_t total_ = 0, rows_ = 0, row_ = 0;  // elements, rows, elements a row
   bool flat_ = false;                       // a row is the whole space
   bool staged_ = false;                     // some operand is staged
+  bool one_loop_ = false;                   // rows are a loop each, and nothing is staged
   bool streams_ = false;                    // dense outputs are written past the caches
   int64_t tile_ = 0;
   TileProgram program_;

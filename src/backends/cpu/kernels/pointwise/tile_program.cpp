@@ -268,21 +268,30 @@ bool TileProgram::is_one_loop(int64_t count) const {
   return tile_ == unbounded_tile && count <= longest_row && uniform_steps_.empty();
 }
 
-void TileProgram::run_loop(int64_t count, const void* const* inputs, void* const* outputs) const {
+void TileProgram::run_loops(int64_t count, int64_t rows, const void* const* inputs, void* const* outputs,
+                            const int64_t* steps) const {
   const Step& step = steps_.front();
   const int first_constant = inputs_ + this->outputs();
   const void* in[most_operands] = {};
+  int64_t in_steps[most_operands] = {};
   for (int k = 0; k < step.operands; ++k) {
     const int slot = step.in[k];
     in[k] = slot < inputs_          ? inputs[slot]
             : slot < first_constant ? outputs[slot - inputs_]
                                     : &constants_[static_cast<size_t>(slot - first_constant)];
+    in_steps[k] = steps && slot < first_constant ? steps[slot] : 0;
   }
-  step.kernel(in, outputs[step.out - inputs_], count, step.uniform);
+  auto* out = static_cast<std::byte*>(outputs[step.out - inputs_]);
+  for (int64_t r = 1;; ++r) {
+    step.kernel(in, out, count, step.uniform);
+    if (r == rows) return;
+    out += steps[step.out];
+    for (int k = 0; k < step.operands; ++k) in[k] = static_cast<const std::byte*>(in[k]) + in_steps[k];
+  }
 }
 
 void TileProgram::run_row(int64_t count, const void* const* inputs, void* const* outputs) const {
-  if (is_one_loop(count)) return run_loop(count, inputs, outputs);
+  if (is_one_loop(count)) return run_loops(count, 1, inputs, outputs, nullptr);
   const auto body = [&](std::byte* scratch) { run_in(scratch, count, inputs, outputs); };
   if (scratch_bytes_ <= table_scratch) {
     with_scratch<table_scratch>(body);

@@ -37,6 +37,13 @@ class TileProgram {
   /// programs with hundreds of intermediates).
   void run_row(int64_t count, const void* const* inputs, void* const* outputs) const;
 
+  /// Whether a row of so many elements is one loop, with nothing written down for it.
+  bool is_one_loop(int64_t count) const;
+  /// One row of `count` elements or more, of which each is_one_loop(): as run_row() for each, between which every
+  /// pointer goes on by its step in bytes. `steps`: of the inputs, then of the outputs; not read for one row.
+  void run_loops(int64_t count, int64_t rows, const void* const* inputs, void* const* outputs,
+                 const int64_t* steps) const;
+
   int inputs() const { return inputs_; }
   int outputs() const { return static_cast<int>(output_types_.size()); }
   /// The type an input is loaded as; f32 for an input that the program never loads.
@@ -60,8 +67,6 @@ class TileProgram {
   };
   struct Builder;
 
-  bool is_one_loop(int64_t count) const;
-  void run_loop(int64_t count, const void* const* inputs, void* const* outputs) const;
   int64_t first_tile(int64_t count, const void* anchor) const;
   bool fetches_ahead(int64_t count) const;
   void fetch_next_tile(void* const* slots, int64_t n) const;

@@ -14,6 +14,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/join_lanes-inl.h"
 #include "backends/cpu/kernels/reduce/row_reduce-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -463,6 +464,39 @@ void products_beside_each_other(const float* x, int64_t rows, int64_t n, double*
   short_rows<ReduceKind::prod>(x, rows - r, n, totals + r);
 }
 
+template <ReduceKind kKind>
+struct Extreme {
+  template <class D, class V>
+  static HWY_INLINE V join(D, V a, V b) {
+    return with_vector<kKind>(a, b);
+  }
+};
+
+// Extremes of rows of up to some vectors, whose lanes are joined for several rows at once: how many rows were done. One
+// row by one, 5000 rows of 20 took 28 us.
+constexpr int64_t longest_joined = 128;
+template <ReduceKind kKind>
+int64_t joined_extremes(const float* x, int64_t rows, int64_t n, double* totals) {
+  const hn::ScalableTag<float> d;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+  constexpr int64_t together = 16;
+  HWY_ALIGN float vectors[together * lanes], extremes[together];
+  const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n)));
+  const auto start = hn::Set(d, static_cast<float>(identity<float>(kKind)));
+  int64_t r = 0;
+  for (; r + together <= rows; r += together) {
+    for (int64_t k = 0; k < together; ++k, x += n) {
+      // The last vector first: what it shares with the one before counts once all the same.
+      auto best = n >= lanes ? hn::LoadU(d, x + n - lanes) : hn::IfThenElse(some, masked_load(some, d, x), start);
+      for (int64_t i = 0; i + lanes < n; i += lanes) best = with_vector<kKind>(best, hn::LoadU(d, x + i));
+      hn::Store(best, d, vectors + k * lanes);
+    }
+    join_lanes<Extreme<kKind>>(vectors, together, extremes);
+    for (int64_t k = 0; k < together; ++k) totals[r + k] = combine<double>(kKind, totals[r + k], extremes[k]);
+  }
+  return r;
+}
+
 void rows_f32(ReduceKind kind, const float* x, int64_t rows, int64_t n, double* totals) {
   constexpr int64_t few = 8;  // elements, that take longer to be made a vector
   if (n < few && rows >= 8) {
@@ -483,6 +517,11 @@ void rows_f32(ReduceKind kind, const float* x, int64_t rows, int64_t n, double* 
     }
   }
   if (n < few) CAMSHAFT_BY_KIND(CAMSHAFT_SHORT_ROWS)
+  if (n <= longest_joined && (kind == ReduceKind::max || kind == ReduceKind::min)) {
+    const auto joined = kind == ReduceKind::max ? joined_extremes<ReduceKind::max> : joined_extremes<ReduceKind::min>;
+    const int64_t done = joined(x, rows, n, totals);
+    x += done * n, rows -= done, totals += done;
+  }
   const auto each_row = [&](auto take) HWY_ATTR {
     for (int64_t r = 0; r < rows; ++r, x += n) totals[r] = take(totals[r]);
   };

@@ -1,8 +1,8 @@
 // Elements become integer keys that order as they do, with the index in the low half: one comparison of 64 bits decides
 // everything. A line is filtered against the k-th best so far, which few elements pass; those are kept in a buffer that
-// is cut back to the k best when it is full. Where they are much of a line of 8 or 16 bits, all are counted instead
-// (narrow_top_k.h, rank_top_k.h); a few of lines side by side are found in all of them at once (top_k_columns.h), as
-// are those of short lines (few_top_k.h).
+// is cut back to the k best when it is full. Where they are much of a line all are sorted instead: of 8 or 16 bits by
+// counts (narrow_top_k.h, rank_top_k.h), of more by digits (radix_top_k.h). A few of lines side by side are found in
+// all of them at once (top_k_columns.h), as are those of short lines (few_top_k.h).
 #include "backends/cpu/kernels/reduce/top_k.h"
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/move/transpose_tile.h"
 #include "backends/cpu/kernels/reduce/few_top_k.h"
 #include "backends/cpu/kernels/reduce/narrow_top_k.h"
+#include "backends/cpu/kernels/reduce/radix_top_k.h"
 #include "backends/cpu/kernels/reduce/rank_top_k.h"
 #include "backends/cpu/kernels/reduce/top_k_candidates.h"
 #include "backends/cpu/kernels/reduce/top_k_columns.h"
@@ -171,13 +172,24 @@ int64_t TopK::candidates() const {
 bool TopK::side_by_side() const {
   return inner >= 16 && k <= Candidates32::most_sorted;
 }
+// Lines of which much is wanted are sorted, or the places of all elements counted where there are few of those.
+bool TopK::ranks_lines(int64_t width) const {
+  return width == 4 && k > Candidates32::most_sorted && 4 * k >= axis && axis <= most_ranked;
+}
+bool TopK::sorts_lines(int64_t width) const {
+  return width >= 4 && k > Candidates32::most_sorted && 4 * k >= axis && axis >= least_radix && axis <= most_radix &&
+         !ranks_lines(width);
+}
 int64_t TopK::columns(int64_t width) const {
   return inner == 1 ? 0 : std::min<int64_t>(inner, side_by_side() ? 256 : std::max<int64_t>(16, 64 / width));
+}
+int64_t TopK::entries(int64_t width) const {
+  return sorts_lines(width) ? 2 * axis : candidates();
 }
 int64_t TopK::thread_bytes(int64_t width) const {
   const int64_t entry = width < 8 ? 8 : 16;
   if (side_by_side()) return round_up(columns(width) * k * entry, 64) + round_up(columns(width) * width, 64);
-  return round_up(candidates() * entry, 64) + round_up(columns(width) * axis * width, 64);
+  return round_up(entries(width) * entry, 64) + round_up(columns(width) * axis * width, 64);
 }
 int64_t TopK::workspace_bytes(DType dtype, int threads) const {
   return threads * thread_bytes(bit_width(dtype) / 8);
@@ -199,7 +211,7 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
   const auto part = [&](int thread) {
     char* own = static_cast<char*>(workspace) + thread * thread_bytes(width);
     auto* list = reinterpret_cast<Entry*>(own);
-    const int64_t kept = side_by_side() ? block * k : candidates();
+    const int64_t kept = side_by_side() ? block * k : entries(width);
     auto* lines = reinterpret_cast<T*>(own + round_up(kept * static_cast<int64_t>(sizeof(Entry)), 64));
     PacedCancellation cancellation;
     for (int64_t item = items * thread / threads; item < items * (thread + 1) / threads; ++item) {
@@ -256,6 +268,22 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
             }
             if (!is_ranked) narrow_top_k(line, axis, k, largest, order, cancellation);
             write([&](int64_t i) { return static_cast<int64_t>(order[i]); });
+            continue;
+          }
+        }
+        if constexpr (sizeof(T) >= 4) {
+          static_assert(sizeof(RadixEntry<T>) == sizeof(Entry));
+          if constexpr (sizeof(T) == 4) {
+            if (ranks_lines(width)) {
+              auto* order = reinterpret_cast<uint32_t*>(own);
+              rank_top_k(line, axis, k, largest, order);
+              write([&](int64_t i) { return static_cast<int64_t>(order[i]); });
+              continue;
+            }
+          }
+          if (sorts_lines(width)) {
+            const auto* sorted = radix_top_k(line, axis, largest, reinterpret_cast<RadixEntry<T>*>(own), cancellation);
+            write([&](int64_t i) { return static_cast<int64_t>(sorted[i].index); });
             continue;
           }
         }

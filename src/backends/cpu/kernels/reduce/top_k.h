@@ -21,6 +21,9 @@ struct TopK {
 
  private:
   int64_t candidates() const;
+  bool ranks_lines(int64_t width) const;
+  bool sorts_lines(int64_t width) const;
+  int64_t entries(int64_t width) const;
   bool side_by_side() const;
   int64_t columns(int64_t width) const;
   int64_t thread_bytes(int64_t width) const;

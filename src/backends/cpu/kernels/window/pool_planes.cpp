@@ -10,6 +10,17 @@
 namespace camshaft::cpu {
 namespace {
 constexpr int64_t longest_line = 1024, widest_window = 256;  // floats; a window from its first tap to its last
+// Combined rows, which are to stay in L1 beside what they are made of.
+constexpr int64_t most_combined = 3072;
+
+// So few columns are combined with a mask for each of them where windows reach over the ends of lines in more than a
+// few places: one by one these took two thirds of the time (3 x 3 taps two apart over 20 x 20 pixels).
+constexpr int64_t most_masked_taps = 8;
+bool are_ends_masked(const SpatialPool& p) {
+  const IndexRange whole = whole_windows(p.width);
+  const int64_t ends = p.width.out - std::max<int64_t>(whole.past - whole.first, 0);
+  return p.width.kernel <= most_masked_taps && 8 * ends >= p.width.out;
+}
 }  // namespace
 }  // namespace camshaft::cpu
 #endif
@@ -28,9 +39,6 @@ namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
-
-// Combined rows, which are to stay in L1 beside what they are made of.
-constexpr int64_t most_combined = 3072;
 
 // to[i] = from[i + a * outer_step + b * inner_step] combined over `outer` times `inner` taps. Four vectors at a time,
 // so that a tap's address is made once for all.
@@ -103,6 +111,55 @@ HWY_INLINE void combine_columns(const float* from, int64_t taps, int64_t step, i
   }
 }
 
+// Which columns of a window lie inside the image, for each output of a line and of the lines that follow it: a bit
+// each, for each tap.
+class ColumnMasks {
+ public:
+  ColumnMasks(const PoolAxis& w, int64_t outputs) {
+    for (int64_t c = 0; c < w.kernel; ++c) {
+      int64_t column = c * w.dilation - w.pad_before, x = 0;
+      for (int64_t i = 0; i < outputs; ++i, ++x, column += w.stride) {
+        if (x == w.out) x = 0, column = c * w.dilation - w.pad_before;
+        if (column >= 0 && column < w.in) bits_[c][i / 8] |= static_cast<uint8_t>(1U << (i % 8));
+      }
+    }
+  }
+  const uint8_t* of(int64_t tap, int64_t output) const { return bits_[tap] + output / 8; }
+
+ private:
+  uint8_t bits_[most_masked_taps][most_combined / 8 + 8] = {};  // Highway reads eight bytes of them
+};
+
+// to[i] = from[i * S + k * step] combined over those k < taps that lie inside; an average is divided by `others` times
+// counted[i], or 0 where that is. Reads two vectors beyond the last tap.
+template <bool kAverage, int S>
+HWY_INLINE void combine_inside(const float* from, int64_t taps, int64_t step, int64_t count, const ColumnMasks& masks,
+                               const float* counted, float others, float* to) {
+  const Tag d;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+  for (int64_t i = 0; i < count; i += lanes, from += S * lanes) {
+    auto sum = hn::Set(d, pool_neutral<kAverage>());
+    for (int64_t k = 0; k < taps; ++k) {
+      auto tap = hn::LoadU(d, from + k * step);
+      if (S == 2) tap = every_second(false, tap, hn::LoadU(d, from + k * step + lanes));
+      // A vector of fewer lanes than a byte has bits begins within one.
+      const uint8_t within[8] = {static_cast<uint8_t>(*masks.of(k, i) >> (i % 8))};
+      const auto inside = hn::LoadMaskBits(d, lanes >= 8 ? masks.of(k, i) : within);
+      sum = hn::IfThenElse(inside, combine<kAverage>(sum, tap), sum);
+    }
+    if (kAverage) {
+      const auto number = hn::Mul(hn::LoadU(d, counted + i), hn::Set(d, others));
+      const auto scale = hn::Div(hn::Set(d, 1.0f), number);
+      sum = hn::IfThenElseZero(hn::Gt(number, hn::Zero(d)), hn::Mul(sum, scale));
+    }
+    if (i + lanes <= count) {
+      hn::StoreU(sum, d, to + i);
+    } else {
+      masked_store(sum, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
+    }
+  }
+}
+
 // Lines [begin, end) of [batch, channels, out depth, out height].
 template <bool kAverage>
 void planes(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
@@ -116,16 +173,32 @@ void planes(const SpatialPool& p, int64_t begin, int64_t end, const float* in, f
   float* const combined = buffer + margin;
   const IndexRange whole = whole_windows(w);
   const auto scale_of = [](int64_t counted) { return counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f; };
+  // As many outputs a line as its columns have: lines follow each other here and there. Averages at the ends are of
+  // fewer, and each line's by themselves.
+  const bool is_masked = are_ends_masked(p), is_flat = w.out * w.stride == w.in && !(kAverage && is_masked);
+  const int64_t most_lines = std::min({most_combined / w.in, p.height.out, end - begin});
+  const ColumnMasks masks(w, is_masked ? (is_flat ? most_lines : 1) * w.out : 0);
+  constexpr int64_t most_outputs = longest_line + 2 * widest_window;
+  HWY_ALIGN float counted[most_outputs + HWY_LANES(float)];  // columns of each window of a line
+  for (int64_t x = 0; kAverage && is_masked && x < w.out; ++x)
+    counted[x] = static_cast<float>(window_at(w, x, p.count_include_pad).counted);
+  // The divisions of the windows' rows took as long as all the rest of 5 x 5 pixels.
+  constexpr int64_t most_listed = 256;
+  Window listed[most_listed];
+  const bool is_listed = p.height.out <= most_listed && end - begin >= p.height.out;
+  for (int64_t i = 0; is_listed && i < p.height.out; ++i) listed[i] = window_at(p.height, i, p.count_include_pad);
+  const auto rows_of = [&](int64_t y) { return is_listed ? listed[y] : window_at(p.height, y, p.count_include_pad); };
+  int64_t y0 = begin % p.height.out, depth = begin / p.height.out % p.depth.out,
+          image = begin / (p.depth.out * p.height.out);
+  Window z = window_at(p.depth, depth, p.count_include_pad);
 
   for (int64_t line = begin; line < end;) {
-    const int64_t y0 = line % p.height.out, image = line / (p.depth.out * p.height.out);
-    const Window z = window_at(p.depth, line / p.height.out % p.depth.out, p.count_include_pad);
-    const Window y = window_at(p.height, y0, p.count_include_pad);
+    const Window y = rows_of(y0);
     // How many lines from here on see as many rows of the image.
-    const int64_t most = std::min({most_combined / w.in, p.height.out - y0, end - line});
+    const int64_t most = std::min({most_lines, p.height.out - y0, end - line});
     int64_t lines = 1;
     for (; lines < most; ++lines) {
-      const Window next = window_at(p.height, y0 + lines, p.count_include_pad);
+      const Window next = rows_of(y0 + lines);
       if (next.first != y.first || next.past != y.past || next.counted != y.counted) break;
     }
     const float* top = in + (image * p.depth.in + z.start + z.first * p.depth.dilation) * plane +
@@ -142,13 +215,15 @@ void planes(const SpatialPool& p, int64_t begin, int64_t end, const float* in, f
 
     float* to = out + line * w.out;
     const int64_t others = z.counted * y.counted;
-    const float scale = scale_of(others * w.kernel);
-    // As many outputs a line as its columns have: lines follow each other here and there.
-    const bool is_flat = w.out * w.stride == w.in;
+    const float scale = kAverage ? scale_of(others * w.kernel) : 1;
     const int64_t pieces = is_flat ? 1 : lines, length = lines / pieces * w.out;
     for (int64_t i = 0; i < pieces; ++i) {
       const float* from = combined + i * w.in - w.pad_before;
-      if (w.stride == 1)
+      if (is_masked)
+        (w.stride == 1 ? combine_inside<kAverage, 1>
+                       : combine_inside<kAverage, 2>)(from, w.kernel, w.dilation, length, masks, counted,
+                                                      static_cast<float>(others), to + i * w.out);
+      else if (w.stride == 1)
         combine_columns<kAverage, 1>(from, w.kernel, w.dilation, length, scale, to + i * w.out);
       else
         combine_columns<kAverage, 2>(from, w.kernel, w.dilation, length, scale, to + i * w.out);
@@ -164,9 +239,17 @@ void planes(const SpatialPool& p, int64_t begin, int64_t end, const float* in, f
         hn::StoreU(kAverage ? hn::Mul(sum, scales) : sum, one, to + i * w.out + x);
       }
     };
-    for (int64_t x = 0; x < whole.first; ++x) at_end(x);
-    for (int64_t x = whole.past; x < w.out; ++x) at_end(x);
+    for (int64_t x = 0; x < whole.first && !is_masked; ++x) at_end(x);
+    for (int64_t x = whole.past; x < w.out && !is_masked; ++x) at_end(x);
     line += lines;
+    if ((y0 += lines) < p.height.out || line == end) continue;
+    y0 = 0;
+    if (p.depth.out == 1) {
+      ++image;
+      continue;
+    }
+    if (++depth == p.depth.out) depth = 0, ++image;
+    z = window_at(p.depth, depth, p.count_include_pad);
   }
 }
 
@@ -191,7 +274,7 @@ bool can_pool_planes(const SpatialPool& p) {
     return false;
   const IndexRange whole = whole_windows(w);
   return (w.out - 1) * w.stride - w.pad_before + w.kernel * w.dilation < w.in + widest_window &&
-         whole.past - whole.first >= w.out / 2;
+         (whole.past - whole.first >= w.out / 2 || are_ends_masked(p));
 }
 
 void pool_planes(const SpatialPool& problem, int64_t begin, int64_t end, const float* in, float* out) {
