@@ -522,9 +522,10 @@ class LLM:
                     request.failed = error
                     _native.generator_abort(self._generator, request.number, -1)
             for request in told.values():
-                if request.finished:
+                is_finished = request.finished
+                if is_finished:
                     self._requests.pop(request.number, None)
-                if request.streams or request.finished:
+                if is_finished or request.streams:
                     request.changed(request.failed or request.output())
 
     def _run_guided(self) -> list[Any]:

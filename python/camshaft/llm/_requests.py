@@ -34,6 +34,7 @@ class Request:
         self.last_token_at: float | None = None
         self.matchers: list[Any] = []  #: of each sample, where the text is guided
         self.outputs = [CompletionOutput(index) for index in range(params.n)]
+        self._open = params.n  # samples that go on
         self.prompt_logprobs: list[dict[int, Logprob] | None] | None = None
         if params.prompt_logprobs is not None:
             self.prompt_logprobs = [None]
@@ -55,7 +56,7 @@ class Request:
 
     @property
     def finished(self) -> bool:
-        return self.failed is not None or all(output.finished() for output in self.outputs)
+        return self.failed is not None or self._open == 0
 
     def take(self, event: Any) -> bool:
         """An event of the generator. True where a stop string has ended the sample, of which the generator knows nothing."""
@@ -66,7 +67,10 @@ class Request:
             self.first_token_at = self.first_token_at or self.last_token_at
         if self.prompt_logprobs is not None and prompt_logprobs:
             self.prompt_logprobs += self._by_token(prompt_logprobs, 1 + (self.params.prompt_logprobs or 0))
-        if output.finished():  # by a stop string, in a step before
+        if output.finish_reason is not None:  # by a stop string, in a step before
+            return False
+        if finish is None and self._texts is None and output.logprobs is None:  # most of what 32 requests take of a step
+            output.token_ids += tokens
             return False
         by_token = self._by_token(logprobs, 1 + (self.params.logprobs or 0))
         text = None if self._texts is None else self._texts[sample]
@@ -82,11 +86,13 @@ class Request:
             found = text.add(token, len(output.token_ids) > self.params.min_tokens)
             if found is not None:
                 output.text, output.finish_reason, output.stop_reason = text.text, "stop", found
+                self._open -= 1
                 return finish is None
         if finish is not None:
             if text is not None:
                 text.finish()
             output.finish_reason = finish
+            self._open -= 1
             output.stop_reason = stop_token if stop_token >= 0 else None
             output.error = error or None
         if text is not None:
@@ -99,6 +105,8 @@ class Request:
         if self._texts is not None:
             self._texts[sample].finish()
             output.text = self._texts[sample].text
+        if output.finish_reason is None:
+            self._open -= 1
         output.finish_reason, output.error = reason, error
 
     def output(self) -> RequestOutput:
