@@ -89,7 +89,7 @@ struct FewRows {
     DYNAMIC_SHARED(shared);
     const bool is_cluster = gridDim.y > 1;
     const u32 warp = threadIdx.x / 32, share = warp % SHARES;
-    const u32 first_row = blockIdx.z * M, rows = p.m - first_row < M ? p.m - first_row : M;
+    const u32 first_row = p.first_row + blockIdx.z * M, rows = p.m - first_row < M ? p.m - first_row : M;
     const u32 column = first_column() + warp / SHARES * of_warp, left = column < p.n ? p.n - column : 0;
     const T* const row = static_cast<const T*>(p.b) + u64(column) * p.b_row;
     // Weights are on their way before the kernel before has ended, for nobody writes them.

@@ -11,6 +11,7 @@ struct FewRowsParameters {
   const void* b;  ///< rows of 16 aligned bytes, with zeros behind k
   void* c;
   u32 m, n, k;
+  u32 first_row;     ///< of the launch: a grid has no room for all of very many
   u32 x_row, b_row;  ///< elements between rows
   u32 x_vector;      ///< whether 16 bytes from a multiple of 8 elements on are aligned, and there as a whole
   u32 pieces;        ///< along k, of 512 bytes

@@ -201,10 +201,6 @@ class FewRowsLaunch final : public Launch {
     kernel.function(form_, false);
     size_.blocks = count(p_.n, int64_t{form_.columns()} * form_.cluster);
     size_.blocks_y = size_.cluster_y = static_cast<unsigned>(form_.cluster);
-    size_.blocks_z = count(p_.m, form_.rows);
-    constexpr unsigned most_blocks_z = 65535;
-    if (size_.blocks_z > most_blocks_z)
-      throw Error(ErrorCode::unsupported, "a product of more rows than GPU kernels count; split the batch");
     size_.threads = static_cast<unsigned>(form_.threads());
     size_.shared_bytes = static_cast<unsigned>(form_.shared_bytes(static_cast<int>(p_.slab)));
   }
@@ -220,8 +216,14 @@ class FewRowsLaunch final : public Launch {
     p_.x_vector = x_can_be_vector_ && is_aligned(p_.x);
     p_.c_vector = c_can_be_vector_ && reinterpret_cast<uintptr_t>(p_.c) % c_alignment_ == 0;
     const bool aligned = operands_.bind(arguments, p_.operand) && can_be_aligned_ && p_.c_vector;
-    void* argument = &p_;
-    kernel_.function(form_, aligned).launch(stream_of(arguments), size_, {&argument, 1});
+    const Function& function = kernel_.function(form_, aligned);
+    constexpr uint32_t most_blocks_z = 65535;
+    const uint32_t most_rows = most_blocks_z * static_cast<uint32_t>(form_.rows);
+    for (p_.first_row = 0; p_.first_row < p_.m; p_.first_row += most_rows) {
+      size_.blocks_z = count(std::min(p_.m - p_.first_row, most_rows), form_.rows);
+      void* argument = &p_;
+      function.launch(stream_of(arguments), size_, {&argument, 1});
+    }
   }
 
  private:

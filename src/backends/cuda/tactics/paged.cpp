@@ -236,6 +236,21 @@ class PagedAttentionLaunch final : public Launch {
   uint32_t can_be_aligned_ = 0;
 };
 
+// Whether a layer computes a value from the model's inputs: then a kernel, or a copy, that waits for whoever wrote
+// these comes before all that read the value.
+bool follows_a_kernel(const Graph& graph, ValueId id) {
+  std::vector<bool> is_computed(graph.values.size());  // of inputs, by layers
+  const auto depends = [&](ValueId input) {
+    return input != no_value && (is_computed[static_cast<size_t>(input)] ||
+                                 std::find(graph.inputs.begin(), graph.inputs.end(), input) != graph.inputs.end());
+  };
+  for (const Node& node : graph.nodes) {
+    if (!std::any_of(node.inputs.begin(), node.inputs.end(), depends)) continue;
+    for (const ValueId output : node.outputs) is_computed[static_cast<size_t>(output)] = true;
+  }
+  return is_computed[static_cast<size_t>(id)];
+}
+
 // The form that runs on the device; nullopt for what no kernel takes.
 std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& device) {
   using Op = ops::PagedAttention;
@@ -264,8 +279,8 @@ std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& de
     const auto& inputs = region.graph.inputs;
     return std::find(inputs.begin(), inputs.end(), region.node.inputs[i]) != inputs.end();
   };
-  form.tables_are_early = !is_model_input(Op::in_query) && is_model_input(Op::in_starts) &&
-                          is_model_input(Op::in_past) && is_model_input(Op::in_table);
+  form.tables_are_early = follows_a_kernel(region.graph, region.node.inputs[Op::in_query]) &&
+                          is_model_input(Op::in_starts) && is_model_input(Op::in_past) && is_model_input(Op::in_table);
   const auto fits = [&] { return paged_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
   const auto becomes_query = [&](DType t, bool has_scales) {
     return is_of_8_bits(t) || (t == form.query && !has_scales);
