@@ -69,7 +69,9 @@ class Request:
             self.prompt_logprobs += self._by_token(prompt_logprobs, 1 + (self.params.prompt_logprobs or 0))
         if output.finish_reason is not None:  # by a stop string, in a step before
             return False
-        if finish is None and self._texts is None and output.logprobs is None:  # most of what 32 requests take of a step
+        if (
+            finish is None and self._texts is None and output.logprobs is None
+        ):  # most of what 32 requests take of a step
             output.token_ids += tokens
             return False
         by_token = self._by_token(logprobs, 1 + (self.params.logprobs or 0))

@@ -64,7 +64,7 @@ TEST(CudaRowNorm, MomentsBesideTheRows) {
         test.tactic = tactic;
         test.check();
       }
-      if (s.k > 128) continue;
+      if (s.k > 128 || s.m > 64 || dtype != half_types()[0]) continue;
       for (const std::string& variant : test.variants()) {  // of the last one: clusters of every size
         test.variant = variant;
         test.check();

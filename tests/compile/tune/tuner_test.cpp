@@ -151,6 +151,31 @@ TEST(Tuner, ProfilesHaveTacticsOfTheirOwn) {
   }
 }
 
+TEST(Tuner, AChainThatStaysOneHasTacticsForItsProfiles) {
+  const SizedBackend backend;
+  Tuned t;
+  t.graph = parse_graph(R"(graph (%x: f32[n, 6]) {
+    %y = region {kind=chain} (%x) graph (%x: f32[n, 6]) {
+      %a = softmax {axis=1} (%x)
+      %y = softmax {axis=1} (%a)
+      return %y
+    }
+    return %y
+  })",
+                        operators());
+  for (const Tuning how : {Tuning::heuristic, Tuning::measure}) {
+    const auto decisions =
+        Tuner(backend, t.pool, mode(how), {}).choose(t.graph, {{{"n", 4}}, {{"n", 8}}, {{"n", 400}}}, Deviation::none);
+    EXPECT_EQ(decisions[0].choice(), (TacticChoice{"small", {"", "large"}}));
+  }
+  // What the first profile has need not be the fastest for others.
+  for (const Tuning how : {Tuning::heuristic, Tuning::measure}) {
+    const auto decisions =
+        Tuner(backend, t.pool, mode(how), {}).choose(t.graph, {{{"n", 400}}, {{"n", 4}}}, Deviation::none);
+    EXPECT_EQ(decisions[0].choice(), (TacticChoice{"large", {"small"}}));
+  }
+}
+
 TEST(Tuner, HeuristicTakesTheCheapestAllowedEstimateAndRunsNothing) {
   const BusyBackend backend(three_ways);
   Tuned t;
