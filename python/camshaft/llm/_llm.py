@@ -8,8 +8,6 @@ import json
 import os
 import queue
 import threading
-import time
-import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
@@ -20,7 +18,7 @@ from camshaft._errors import InvalidArgumentError
 from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
 from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
-from camshaft.llm._guide import Guides, MaskFiller, advance
+from camshaft.llm._guide import Guides
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
@@ -33,13 +31,13 @@ from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, text_tokens,
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import speculation_of
+from camshaft.llm._step_loop import StepLoop, mask_of
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
 _T = TypeVar("_T")
 _AnyRequest = Union[Request, EmbeddingRequest]
-_LONGEST_STEP = 60.0  # seconds that the end of a process waits for one
 
 
 class LLM:
@@ -130,27 +128,14 @@ class LLM:
         if self.task == "embed":
             configuration |= pooling_configuration(self.engine, self.description, longest, max_num_batched_tokens)
         drafter = None if self.draft_engine is None else self.draft_engine._engine
-        self._generator = _native.create_generator(
-            self.engine._engine, drafter, json.dumps(configuration), threads or 0
+        self._steps = StepLoop(
+            _native.create_generator(self.engine._engine, drafter, json.dumps(configuration), threads or 0)
         )
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
-        self._filler = MaskFiller()
         self._making = threading.Lock()  # of what is made when it is needed
-        self._requests: dict[int, Any] = {}  # of Request or EmbeddingRequest
         self._numbers = itertools.count()
-        # Of what is above, and of steps. Signals leave neither `with` of a lock nor SimpleQueue half done; they do so with
-        # what threading has in Python, as Event and Condition.
-        self._lock = threading.Lock()
-        self._waiting: list[None] = []  # an item for each thread that waits for it, whom steps let go first
-        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when there are requests
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()  # of the thread
-        self._ended: list[None] = []  # an item when the process ends
-        self._threads: list[threading.Thread] = []  # the one that was started last
-        weakref.finalize(self, _end, self._ended, self._wakes, self._threads)
-        weakref.finalize(self, self._filler.close)
 
     def _cross_blocks(self, sequences: int) -> int:
         of_one, _, _ = _native.generator_cross_cache(self.engine._engine)
@@ -176,11 +161,11 @@ class LLM:
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         requests = self._add_all(prompts, sampling_params, priority, results.put, streams=False)
         try:
-            self._start_thread()
+            self._steps.start_thread()
             for _ in requests:
                 results.get()
         finally:
-            self._abort(requests)
+            self._steps.abort(requests)
         return [_result_of(request) for request in requests]
 
     def embed(
@@ -197,11 +182,11 @@ class LLM:
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         requests = self._add_all(prompts, pooling_params or PoolingParams(), None, results.put, streams=False)
         try:
-            self._start_thread()
+            self._steps.start_thread()
             for _ in requests:
                 results.get()
         finally:
-            self._abort(requests)
+            self._steps.abort(requests)
         return [_result_of(request) for request in requests]
 
     def chat(
@@ -283,14 +268,14 @@ class LLM:
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         requests = self._add_all(prompts, sampling_params, priority, results.put, streams=True)
         try:
-            self._start_thread()
+            self._steps.start_thread()
             left = len(requests)
             while left > 0:
                 result = _checked(results.get())
                 left -= result.finished
                 yield result
         finally:
-            self._abort(requests)
+            self._steps.abort(requests)
 
     async def generate_async(
         self,
@@ -312,7 +297,7 @@ class LLM:
         params = sampling_params or SamplingParams()
         request = await loop.run_in_executor(None, self._add, prompt, params, priority, changed, True, request_id)
         try:
-            self._start_thread()
+            self._steps.start_thread()
             finished = False
             while not finished:
                 result = _checked(await results.get())
@@ -320,19 +305,13 @@ class LLM:
                 yield result
         finally:
             if not request.finished:
-                await asyncio.shield(loop.run_in_executor(None, self._abort, [request]))
+                await asyncio.shield(loop.run_in_executor(None, self._steps.abort, [request]))
 
     def abort(self, request_id: str) -> bool:
         """Ends the requests of this name, whose outputs end with the finish reason "abort". False where there is none."""
-        self._check_thread()
+        self._steps.check_thread()
 
-        def end() -> bool:
-            found = [request for request in self._requests.values() if request.id == request_id]
-            for request in found:
-                _native.generator_abort(self._generator, request.number, -1)
-            return bool(found)
-
-        return self._between_steps(end)
+        return self._steps.abort_named(request_id)
 
     @property
     def tokenizer(self) -> Any:
@@ -350,12 +329,12 @@ class LLM:
         """Counts since the start: steps, tokens that were computed, generated, guessed (drafted) and accepted, how often a
         sequence was guessed (drafts), preemptions, passes of a draft model, and blocks of the caches; requests that run and
         wait."""
-        return _native.generator_statistics(self._generator)
+        return _native.generator_statistics(self._steps.generator)
 
     def _add_all(
         self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool
     ) -> list[Any]:
-        self._check_thread()
+        self._steps.check_thread()
         listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
         priorities = [0] * len(listed) if priority is None else list(priority)
@@ -373,21 +352,15 @@ class LLM:
                 requests.append(add())
 
         try:
-            self._between_steps(add_all)
+            self._steps.between_steps(add_all)
         except BaseException:
-            self._abort(requests)
+            self._steps.abort(requests)
             raise
         return requests
 
-    def _check_thread(self) -> None:
-        if threading.current_thread() is self._thread:
-            raise InvalidArgumentError(
-                "a token_mask cannot use its own LLM: the step that called it would wait for itself"
-            )
-
     def _add(self, *arguments: Any) -> Request:
         """arguments: of _prepared()."""
-        return self._between_steps(self._prepared(*arguments))
+        return self._steps.between_steps(self._prepared(*arguments))
 
     def _prepared(
         self,
@@ -420,20 +393,19 @@ class LLM:
         if guided is not None:
             first = self._guides_of(tokenizer).matcher(guided)
             matchers = [first, *(first.deep_copy() for _ in range(params.n - 1))]
-        masks = [_mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
+        masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
         def add() -> Request:
-            number = _native.generator_add(self._generator, tokens, params._json(), priority, 0, *cross)
+            number = _native.generator_add(self._steps.generator, tokens, params._json(), priority, 0, *cross)
             try:
                 request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
-                request.number, request.matchers = number, matchers
+                request.matchers = matchers
                 for sample, mask in enumerate(masks):
-                    _native.generator_set_allowed_tokens(self._generator, number, sample, mask)
+                    _native.generator_set_allowed_tokens(self._steps.generator, number, sample, mask)
             except BaseException:
-                _native.generator_abort(self._generator, number, -1)
+                _native.generator_abort(self._steps.generator, number, -1)
                 raise
-            self._requests[number] = request
-            self._wakes.put(None)
+            self._steps.add(number, request)
             return request
 
         return add
@@ -458,12 +430,10 @@ class LLM:
         _, tokens = self._text_and_tokens(prompt, params.most_tokens(self._longest))
 
         def add() -> EmbeddingRequest:
-            number = _native.generator_add(self._generator, tokens, "{}", priority, 0)
+            number = _native.generator_add(self._steps.generator, tokens, "{}", priority, 0)
             normalizes = bool(self.description.get("normalize"))
             request = EmbeddingRequest(name or str(next(self._numbers)), tokens, params, normalizes, changed)
-            request.number = number
-            self._requests[number] = request
-            self._wakes.put(None)
+            self._steps.add(number, request)
             return request
 
         return add
@@ -487,170 +457,6 @@ class LLM:
                 eos_ids = list(self.description.get("eos_ids") or ())
                 self._guides = Guides(tokenizer, self.description["vocabulary"], eos_ids)
             return self._guides
-
-    def _between_steps(self, use: Callable[[], _T]) -> _T:
-        """`use` while no step runs; the thread, which takes the lock again and again, lets it go first."""
-        self._waiting.append(None)
-        try:
-            with self._lock:
-                return use()
-        finally:
-            self._waiting.pop()
-
-    def _step(self) -> None:
-        """One step for all, and what it gave to those whom it belongs to. On the thread: signals interrupt the main one, where
-        events would be lost."""
-        if self._waiting:
-            time.sleep(1e-4)
-        with self._lock:
-            told: dict[int, Any] = {}
-            for event in self._run_guided():
-                request = self._requests.get(event[0])
-                if request is None:  # whose caller was interrupted before it was known here
-                    _native.generator_abort(self._generator, event[0], -1)
-                    continue
-                told[request.number] = request
-                try:
-                    if request.matchers:
-                        self._take_guided(request, event)
-                    elif request.take(event):
-                        _native.generator_abort(self._generator, request.number, event[1])
-                    elif isinstance(request, Request) and event[6] is None and request.params.token_mask is not None:
-                        mask = _mask_of(request.params, list(request.outputs[event[1]].token_ids))
-                        _native.generator_set_allowed_tokens(self._generator, request.number, event[1], mask)
-                except BaseException as error:  # of the tokenizer or the caller's mask: its request's alone
-                    request.failed = error
-                    _native.generator_abort(self._generator, request.number, -1)
-            for request in told.values():
-                is_finished = request.finished
-                if is_finished:
-                    self._requests.pop(request.number, None)
-                if is_finished or request.streams:
-                    request.changed(request.failed or request.output())
-
-    def _run_guided(self) -> list[Any]:
-        """The events of a step. Masks of guided requests are computed while the model runs."""
-        address, bytes_of_one, count, rows = _native.generator_plan(self._generator)
-        failed: BaseException | None = None
-        is_filling = False
-        try:
-            known = [each for each in rows if each[0] in self._requests]
-            if known:
-                matchers = [
-                    (self._requests[number].matchers[sample], row, guesses) for number, sample, guesses, row in known
-                ]
-                self._filler.start(matchers, address, bytes_of_one, count)
-                is_filling = True
-        except Exception as error:  # that of guided requests alone, whose masks stay 0
-            failed = error
-        try:
-            _native.generator_run(self._generator)
-        finally:
-            if is_filling:
-                failed = self._filler.wait() or failed
-            events = _native.generator_finish(self._generator)
-        if failed is not None:
-            for number, *_ in rows:
-                if number in self._requests:
-                    self._requests[number].failed = failed
-                    _native.generator_abort(self._generator, number, -1)
-        return events
-
-    def _take_guided(self, request: Request, event: Any) -> None:
-        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error, embedding = event
-        matcher = request.matchers[sample]
-        if request.outputs[sample].finished():
-            return
-        if matcher.is_error():
-            error = f"structured_outputs: {matcher.get_error().strip()}"
-            request.finish(sample, "error", error)
-            _native.generator_abort(self._generator, number, sample)
-            return
-        kept = len(tokens)
-        if finish is None:
-            kept, error = advance(matcher, tokens)
-        width = len(logprobs) // max(len(tokens), 1)
-        known = (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs)
-        is_ended = request.take((*known, finish, stop_token, error, embedding))
-        if finish is None and not is_ended and (error or matcher.is_stopped()):
-            request.finish(sample, "error" if error else "stop", error)
-            is_ended = True
-        if is_ended:
-            _native.generator_abort(self._generator, number, sample)
-
-    def _abort(self, requests: Sequence[_AnyRequest]) -> None:
-        def end() -> None:
-            for request in requests:
-                if self._requests.pop(request.number, None) is not None:
-                    _native.generator_abort(self._generator, request.number, -1)
-
-        self._between_steps(end)
-
-    def _fail_all(self, error: BaseException) -> None:
-        with self._lock:
-            for request in self._requests.values():
-                _native.generator_abort(self._generator, request.number, -1)
-                request.failed = error
-                request.changed(error)
-            self._requests.clear()
-
-    def _start_thread(self) -> None:
-        with self._starting:
-            if self._thread is None or not self._thread.is_alive():  # a forked child has none
-                arguments = (weakref.ref(self), self._wakes)
-                self._thread = threading.Thread(target=_serve, args=arguments, name="camshaft.llm", daemon=True)
-                self._threads[:] = [self._thread]
-                self._thread.start()
-
-    def _retire(self) -> bool:
-        """Whether the thread may end, as there is nothing to do."""
-        with self._starting:
-            if not self._requests and self._wakes.empty():
-                self._thread = None
-            return self._thread is None
-
-    def _run(self) -> None:
-        while self._requests and not self._ended:
-            try:
-                self._step()
-            except BaseException as error:  # nobody else would hear of it
-                self._fail_all(error)
-
-
-def _serve(reference: weakref.ref[LLM], wakes: queue.SimpleQueue[None]) -> None:
-    """Steps, until there was nothing to do for a while, or nobody has the model any more."""
-    while True:
-        is_idle = False
-        try:
-            wakes.get(timeout=10)
-        except queue.Empty:
-            is_idle = True
-        llm = reference()
-        if llm is None or llm._ended or (is_idle and llm._retire()):
-            return
-        llm._run()
-        del llm
-
-
-def _end(ended: list[None], wakes: queue.SimpleQueue[None], threads: list[threading.Thread]) -> None:
-    """The thread sees that there is nobody any more. When the process ends it is waited for: a step that still ran while the
-    library's own threads were taken down ended the process with SIGABRT."""
-    ended.append(None)
-    wakes.put(None)
-    for thread in threads:
-        if thread is not threading.current_thread():
-            thread.join(_LONGEST_STEP)
-
-
-def _mask_of(params: SamplingParams, tokens: list[int]) -> bytes:
-    assert params.token_mask is not None
-    mask = params.token_mask(tokens)
-    if mask is None or isinstance(mask, bytes):
-        return mask or b""
-    if not hasattr(mask, "tobytes"):
-        raise InvalidArgumentError(f"a token_mask gives bytes, an array or None, not {type(mask).__name__}")
-    data: bytes = mask.tobytes()
-    return data
 
 
 _Result = Union[Any, BaseException]

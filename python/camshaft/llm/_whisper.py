@@ -183,7 +183,7 @@ class Whisper:
         """Of an encoder that writes into the memory which the decoder reads."""
         context = engine.create_context(threads)
         names = {info.name for info in engine.inputs}
-        for name, address, dtype, sizes, device in _native.generator_cross_memory(self._llm._generator):
+        for name, address, dtype, sizes, device in _native.generator_cross_memory(self._llm._steps.generator):
             if name not in names:
                 raise CorruptEngineError(
                     f"{folder / ENCODER_ENGINE}: no encoder of the engine beside it: it has no {name}"

@@ -96,7 +96,7 @@ class Windows:
                     raise result
                 self._take(window, result.outputs[0])
         finally:
-            self._of._llm._abort([window.request for window in self._running if window.request is not None])
+            self._of._llm._steps.abort([window.request for window in self._running if window.request is not None])
             for window in self._running:
                 self._of._slots.put(window.slot)
 
@@ -138,8 +138,8 @@ class Windows:
             self._results.put((window, result))
 
         cross = self._of._blocks_of(window.slot), self._speech.states
-        window.request = llm._between_steps(llm._prepared(tokens, params, 0, changed, False, cross=cross))
-        llm._start_thread()
+        window.request = llm._steps.between_steps(llm._prepared(tokens, params, 0, changed, False, cross=cross))
+        llm._steps.start_thread()
 
     def _question(self, window: _Window) -> tuple[list[int], SamplingParams]:
         speech, wishes, task = self._speech, self._wishes, window.task

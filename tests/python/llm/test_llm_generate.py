@@ -369,7 +369,7 @@ def test_interrupts_leave_nothing_behind(folder):
 def test_a_model_that_nobody_has_is_freed(folder):
     llm = LLM(folder)
     list(llm.stream([[1, 2]], greedy(3)))
-    thread, reference = llm._thread, weakref.ref(llm)
+    thread, reference = llm._steps._thread, weakref.ref(llm)
     assert thread is not None
     del llm
     gc.collect()

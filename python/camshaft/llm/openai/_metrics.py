@@ -60,7 +60,7 @@ class Metrics:
 
     def look(self) -> None:
         """What the model says of itself; where nothing changes nothing is told."""
-        now = self._llm._between_steps(self._llm.statistics)
+        now = self._llm._steps.between_steps(self._llm.statistics)
         blocks = max(now["blocks"], 1)
         for name, value in (
             ("num_requests_running", now["running"]),

@@ -39,14 +39,14 @@ class Running:
         with self._lock:
             if self._is_ended:
                 return
-            self._llm._between_steps(add_all)
-        self._llm._start_thread()
+            self._llm._steps.between_steps(add_all)
+        self._llm._steps.start_thread()
 
     def end(self) -> None:
         """Likewise: what runs of it ends."""
         with self._lock:
             self._is_ended = True
-            self._llm._abort([request for request in self.requests if not request.finished])
+            self._llm._steps.abort([request for request in self.requests if not request.finished])
 
     async def outputs(self) -> AsyncIterator[tuple[int, RequestOutput]]:
         left = len(self.requests)
