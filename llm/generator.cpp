@@ -103,6 +103,7 @@ GeneratorConfig parse_generator_config(std::string_view json) {
   fields.take("pooling_type",
               [&](const nlohmann::json& name) { config.pooling = parse_pooling(name.get<std::string>()); });
   fields.finish();
+  scheduler.generates = config.pooling == Pooling::none;
   return config;
 }
 

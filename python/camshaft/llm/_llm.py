@@ -126,7 +126,9 @@ class LLM:
             **speculation.settings,
         }
         if self.task == "embed":
-            configuration |= pooling_configuration(self.engine, self.description, longest, max_num_batched_tokens)
+            configuration |= pooling_configuration(
+                self.engine, self.description, longest, configuration["max_num_batched_tokens"]
+            )
         drafter = None if self.draft_engine is None else self.draft_engine._engine
         self._steps = StepLoop(
             _native.create_generator(self.engine._engine, drafter, json.dumps(configuration), threads or 0)

@@ -98,4 +98,5 @@ def _max_length(folder: Path) -> int | None:
     path = folder / "tokenizer_config.json"
     fields = Fields(read_json(path) if path.is_file() else {}, str(path))
     known = fields.raw("model_max_length", default=None)  # which may be 1e30: there is no limit
-    return int(known) if isinstance(known, (int, float)) and 1 <= known <= _LONGEST else None
+    is_number = isinstance(known, (int, float)) and not isinstance(known, bool)
+    return int(known) if is_number and 1 <= known <= _LONGEST else None

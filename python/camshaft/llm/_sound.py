@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Audio = Union[str, "os.PathLike[str]", Any]
 
 _LONGEST = 1 << 30  # samples
-_FASTEST = 1 << 20  # samples a second
+_SLOWEST, _FASTEST = 1000, 384_000  # samples a second
 
 
 def read_sound(audio: Audio, rate: int) -> Sound:
@@ -29,8 +29,8 @@ def read_sound(audio: Audio, rate: int) -> Sound:
     else:
         pair = isinstance(audio, tuple) and len(audio) == 2
         samples, given = _as_samples(audio[0] if pair else audio), audio[1] if pair else rate
-    if isinstance(given, bool) or not hasattr(given, "__index__") or not 1 <= given <= _FASTEST:
-        raise InvalidArgumentError(f"a sound has {given!r} samples a second; 1 to {_FASTEST} are possible")
+    if isinstance(given, bool) or not hasattr(given, "__index__") or not _SLOWEST <= given <= _FASTEST:
+        raise InvalidArgumentError(f"a sound has {given!r} samples a second; {_SLOWEST} to {_FASTEST} are possible")
     given = operator.index(given)
     if len(samples) * rate > _LONGEST * given:
         raise InvalidArgumentError(f"a sound of {len(samples) / given:.0f} s is longer than what can be held: cut it")
@@ -40,7 +40,12 @@ def read_sound(audio: Audio, rate: int) -> Sound:
 def _as_samples(given: Any) -> Sound:
     import numpy
 
-    array = numpy.asarray(given)
+    try:
+        array = numpy.asarray(given)
+    except (TypeError, ValueError):  # of lists of several lengths
+        raise InvalidArgumentError(
+            f"a sound is a path, an array [samples], or a pair of such an array and its rate, not a {type(given).__name__}"
+        ) from None
     if array.ndim != 1 or array.dtype.kind not in "fiu" or array.size > _LONGEST:
         raise InvalidArgumentError(
             f"a sound is a path, an array [samples], or a pair of such an array and its rate, not {array.dtype}{list(array.shape)}"
@@ -64,7 +69,7 @@ def _read_wav(path: str) -> tuple[Sound, int]:
             data = file.readframes(min(file.getnframes(), _LONGEST // max(channels, 1)))
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from None
-    except (wave.Error, EOFError, RuntimeError, ZeroDivisionError) as error:
+    except (wave.Error, EOFError, RuntimeError, ValueError, ZeroDivisionError) as error:
         raise UnsupportedError(f"{path}: no WAV file of PCM ({error or 'it ends too early'})") from None
     if width not in (1, 2, 3, 4) or channels < 1:
         raise UnsupportedError(f"{path}: {channels} channels of {8 * width} bits; 8, 16, 24 and 32 bits are read")

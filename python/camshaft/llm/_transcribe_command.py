@@ -7,6 +7,7 @@ import dataclasses
 import json
 from typing import Any
 
+from camshaft._errors import InvalidArgumentError
 from camshaft.llm._transcript import Segment, Transcription
 from camshaft.llm._whisper import Whisper
 
@@ -47,6 +48,11 @@ def add_transcribe(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    if options.format in ("srt", "vtt") and len(options.files) > 1:
+        raise InvalidArgumentError(
+            f"--format {options.format}: a file of subtitles is of one sound, not of {len(options.files)}; "
+            "call it for each, or take json"
+        )
     whisper = Whisper(options.folder, device=options.device, max_num_seqs=options.max_num_seqs, threads=options.threads)
     results = whisper.transcribe(
         list(options.files),
@@ -68,7 +74,7 @@ def _as_json(result: Transcription) -> str:
 
 def _as_srt(result: Transcription) -> str:
     return "\n".join(
-        f"{segment.id + 1}\n{_time(segment.start, ',')} --> {_time(segment.end, ',')}\n{segment.text.strip()}\n"
+        f"{segment.id + 1}\n{_time(segment.start, ',')} --> {_time(segment.end, ',')}\n{_line(segment)}\n"
         for segment in result.segments
     )
 
@@ -76,11 +82,14 @@ def _as_srt(result: Transcription) -> str:
 def _as_vtt(result: Transcription) -> str:
     def cue(segment: Segment) -> str:
         # A line with --> would be taken for another cue's times.
-        return (
-            f"{_time(segment.start, '.')} --> {_time(segment.end, '.')}\n{segment.text.strip().replace('-->', '->')}\n"
-        )
+        return f"{_time(segment.start, '.')} --> {_time(segment.end, '.')}\n{_line(segment).replace('-->', '->')}\n"
 
     return "\n".join(["WEBVTT\n", *map(cue, result.segments)])
+
+
+def _line(segment: Segment) -> str:
+    """An empty line would end the cue."""
+    return " ".join(segment.text.split())
 
 
 def _time(seconds: float, point: str) -> str:

@@ -35,7 +35,7 @@ class Whisper:
         print(segment.start, segment.end, segment.text)
 
     max_num_seqs: windows of sound that are decoded at once, each of which has memory for the encoder's keys and values.
-    seed: of draws; threads: of the engines, one for each core without it; device: where these are for GPUs.
+    seed: of draws, which are the same for a sound at the same place of a call; threads: of the engines, one for each core without it; device: where these are for GPUs.
 
     May be used from several threads, whose sounds run together."""
 
@@ -56,10 +56,10 @@ class Whisper:
             device=device,
             max_num_seqs=max_num_seqs,
             enable_prefix_caching=False,  # what is said after the same words is another thing with each sound
-            seed=seed,
             threads=threads,
             max_encoder_seqs=max_num_seqs,
         )
+        self._seed = seed
         self.description = self._llm.description
         if "speech" not in self.description:
             raise InvalidArgumentError(f"{folder}: no model of speech; camshaft.llm.LLM runs it")
@@ -131,7 +131,7 @@ class Whisper:
         )
         rate = self._speech.sampling_rate
         given = audio if isinstance(audio, list) else [audio]
-        tasks = [Task(read_sound(each, rate), language) for each in given]
+        tasks = [Task(number, read_sound(each, rate), language) for number, each in enumerate(given)]
         Windows(self, self._speech, wishes).finish(tasks)
         return [self._transcription(each) for each in tasks]
 

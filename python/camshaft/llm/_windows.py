@@ -56,8 +56,9 @@ class Wishes:
 
 @dataclasses.dataclass(eq=False)
 class Task:
-    """A sound on its way."""
+    """A sound on its way, of that number in its call."""
 
+    number: int
     sound: Sound
     language: str | None
     segments: list[Segment] = dataclasses.field(default_factory=list)
@@ -104,8 +105,6 @@ class Windows:
         if begin >= len(task.sound):
             return
         self._waiting.append(_Window(task, begin))
-        if begin == 0 and self._is_known(task):
-            self._wait_for_others(task)
 
     def _is_known(self, task: Task) -> bool:
         return task.language is not None or not self._speech.languages
@@ -127,7 +126,10 @@ class Windows:
             window.slot = slot
             self._running.append(window)
             self._of._encode(window.task.sound[window.begin : window.begin + self._speech.samples], slot)
-            self._ask(window, "text" if self._is_known(window.task) else "language")
+            is_known = self._is_known(window.task)
+            if window.begin == 0 and is_known:
+                self._wait_for_others(window.task)
+            self._ask(window, "text" if is_known else "language")
 
     def _ask(self, window: _Window, what: Literal["language", "text", "silence"]) -> None:
         window.asked = what
@@ -157,7 +159,11 @@ class Windows:
             said = [token for segment in task.segments for token in segment.tokens]
             before = [speech.previous_id, *said[-self._of._most_before :], speech.start_id]
         spoken = [] if task.language is None else [speech.languages[task.language]]
-        params = dataclasses.replace(wishes.params, temperature=wishes.temperatures[window.attempt])
+        # Draws do not depend on what else runs, or ends first.
+        place = f"{self._of._seed} {task.number} {window.begin} {window.attempt}"
+        params = dataclasses.replace(
+            wishes.params, temperature=wishes.temperatures[window.attempt], seed=zlib.crc32(place.encode())
+        )
         return [*before, *spoken, *wishes.after], params
 
     def _take(self, window: _Window, output: CompletionOutput) -> None:

@@ -40,6 +40,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &chained_contract_tactic,
     &chained_blas_tactic,
     &chained_blas_sums_tactic,
+    &chained_dnn_tactic,
     &chained_weight_only_tile_tactic,
     &chained_expanded_contract_tactic,
     &chained_expanded_blas_tactic,

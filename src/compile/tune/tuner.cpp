@@ -359,7 +359,7 @@ void Tuner::choose_further(const Graph& graph, const SymbolBindings& symbols, De
 std::vector<TacticDecision> Tuner::choose_layers(const Graph& graph, const SymbolBindings& symbols, Deviation most) {
   std::vector<Layer> layers = layers_of(graph, symbols, most);
   for (Layer& layer : layers)
-    if (is_chain(graph.nodes[layer.node])) {
+    if (layer.has_steps()) {
       const Graph parts = open_chain({graph, graph.nodes[layer.node], symbols});
       layer.parts = choose_layers(parts, assume_sizes(parts, symbols), std::min(most, Deviation::specials));
     }

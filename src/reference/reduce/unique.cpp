@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <span>
 #include <string_view>
 
@@ -129,7 +130,8 @@ class Slices {
       if (length_ != 1) return hash64(std::as_bytes(std::span(at(s), static_cast<size_t>(length_))));
       uint64_t bits = 0;
       std::memcpy(&bits, at(s), sizeof(T));
-      return bits * 0x9e3779b97f4a7c15U;  // an odd factor: no two numbers have one hash
+      // An odd factor: no two numbers have one hash. Nor does a file know which of them begin at one place.
+      return (bits ^ seed_) * 0x9e3779b97f4a7c15U;
     } else {
       Hasher hasher;
       for (int64_t i = 0; i < length_; ++i) {
@@ -157,6 +159,7 @@ class Slices {
  private:
   const T* values_;
   int64_t count_, length_;
+  uint64_t seed_ = std::random_device()();
 };
 
 // By a table of the slices found so far, in the order in which they occur: 10^5 numbers of which 100 differ took 10 ms
@@ -167,12 +170,14 @@ Groups group_by_occurrence(const Slices<T>& slices) {
   groups.inverse.reserve(static_cast<size_t>(slices.count()));
   std::vector<uint64_t> hashes;  // of each group
   int bits = 8;
+  PacedCancellation cancellation;
   std::vector<int64_t> table(size_t{1} << bits, -1);  // groups, at the place of their hash or behind it
   const auto place_of = [&](uint64_t hash, auto&& is_it) {
-    for (size_t at = hash >> (64 - bits);; at = (at + 1) & (table.size() - 1))
+    for (size_t at = hash >> (64 - bits);; at = (at + 1) & (table.size() - 1)) {
+      cancellation.did(1);
       if (table[at] < 0 || is_it(static_cast<size_t>(table[at]))) return at;
+    }
   };
-  PacedCancellation cancellation;
   for (int64_t s = 0; s < slices.count(); ++s) {
     cancellation.did(1 + slices.length());
     const uint64_t hash = slices.hash(s);

@@ -155,6 +155,7 @@ def test_what_cannot_be_a_prompt(model):
     assert len(shorter.embed([1, 2, 3])) == 1
     with pytest.raises(InvalidArgumentError, match="max_model_len is 3"):
         shorter.embed([1, 2, 3, 4])
+    assert len(LLM(model.built(pooling_type="last"), max_model_len=1).embed([1])) == 1
 
 
 def test_each_engine_does_its_own_task(model, tmp_path):

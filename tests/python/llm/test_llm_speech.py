@@ -148,6 +148,7 @@ def test_timestamps(whisper):
     first = [segment for segment in result.segments if segment.start < 1]
     [alone] = whisper.transcribe(samples[:RATE], language="en", timestamps=True)
     same = min(len(first), len(alone.segments))
+    assert same > 0
     assert [segment.tokens for segment in first[:same]] == [segment.tokens for segment in alone.segments[:same]]
 
 
@@ -245,6 +246,7 @@ def test_silence_is_what_the_model_says(whisper, reference):
         whisper.transcribe(long, language="en", max_tokens=4, no_speech_threshold=silence * 0.999, timestamps=timed)[0]
         for timed in (False, True)
     ]
+    assert [segment.start for segment in results[0].segments] == [1]
     for result in results:
         assert all(segment.end - segment.start <= 1 for segment in result.segments)
 
@@ -379,11 +381,13 @@ def test_other_rates_are_heard_as_the_models(whisper, tmp_path):
 
 
 def test_sounds_that_are_none(tmp_path, whisper):
-    for rate in (0, -1, 16000.5, 1 << 21, True, None):
+    for rate in (0, -1, 16000.5, 999, 1 << 21, True, None):
         with pytest.raises(InvalidArgumentError, match=f"a sound has {rate} samples a second"):
             whisper.transcribe((sound(0.2), rate))
     with pytest.raises(InvalidArgumentError, match="a sound of 70000 s is longer than what can be held"):
-        whisper.transcribe((np.zeros(70000, np.float32), 1))
+        whisper.transcribe((np.broadcast_to(np.float32(0), 70_000_000), 1000))
+    with pytest.raises(UnsupportedError, match="no WAV file of PCM"):
+        whisper.transcribe("a\0b.wav")
     with pytest.raises(FileError, match="gone.wav: No such file"):
         whisper.transcribe(tmp_path / "gone.wav")
     for content in (b"", b"RIFF", b"RIFF\x10\0\0\0WAVEfmt ", b"ID3 no wave", os.urandom(300)):
@@ -399,6 +403,7 @@ def test_sounds_that_are_none(tmp_path, whisper):
         (np.array([0, np.nan]), "NaN or infinite"),
         (np.array(["a"]), "not <U1"),
         (None, "not object"),
+        ([[[0.0], [0.0, 1.0]]], "not a list"),
     ]:
         with pytest.raises(InvalidArgumentError, match=words):
             whisper.transcribe(wrong)
@@ -579,6 +584,8 @@ def test_the_command(tmp_path, built, whisper):
     assert "\n2\n00:00:01,000 --> 00:00:01,500\n" in done.stdout
     done = command("transcribe", built, path, "--language", "en", "--timestamps", "--format", "vtt")
     assert done.stdout.startswith("WEBVTT\n\n00:00:0")
+    done = command("transcribe", built, path, path, "--format", "vtt")
+    assert done.returncode == 2 and "a file of subtitles is of one sound, not of 2" in done.stderr, done
     done = command("transcribe", built, tmp_path / "gone.wav")
     assert (done.returncode, done.stderr) == (5, f"camshaft: error: {tmp_path}/gone.wav: No such file or directory\n")
 

@@ -582,7 +582,8 @@ __device__ __forceinline__ void fetch_all_to_shared_cache(const void* global, u3
 
 // ---- kernels that overlap, and blocks that see each other's shared memory; from compute capability 9.0 on
 
-/// Before this a kernel that may start early touches only what no other kernel writes, and writes nothing.
+/// Before this a kernel that may start early touches only what the kernel before does not write (that one has waited for
+/// all others), asks for lines of memory at most, and writes nothing but complaints.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
   // ptxas moves the wait before loads that stand before it, but not across the way out that a grid without blocks has.

@@ -1,4 +1,4 @@
-// The ends of products of few rows: what the warps of a block have summed, each over a part of k, and the blocks that share
+// The ends of products of few rows with weights of few bits: what the warps of a block have summed, each over a part of k, and the blocks that share
 // columns, becomes the result.
 
 /// COLUMNS of the result, a multiple of 16. TILES: of 8 rows, or of their PARTS: row r has rows r · PARTS + j of the tiles.

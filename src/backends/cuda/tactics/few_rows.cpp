@@ -76,6 +76,12 @@ FewRowsForm form_of(const FewRowsView& view, const FewRowsChoice& choice, int64_
   return form;
 }
 
+// Of dynamic shared memory, beside what an epilogue takes.
+int64_t most_shared_bytes(const DeviceFacts& device) {
+  constexpr int64_t static_bytes = 4096;
+  return device.shared_bytes_per_block - static_bytes;
+}
+
 // So many bytes of weights are under way on each multiprocessor where memory is busy (an H200, measured).
 constexpr double bytes_under_way = 96 << 10;
 
@@ -101,6 +107,9 @@ std::vector<FewRowsChoice> few_rows_choices(const FewRowsView& view, const Devic
   for (const auto& [warps, shares] : {std::pair(8, 4), {16, 8}, {8, 2}, {16, 4}, {8, 1}, {16, 2}}) {
     FewRowsChoice choice{warps, shares};
     if (form_of(view, choice, 1).cluster > 1 && !device.features.clusters) continue;
+    // A turn of the warps' pieces, of as many rows as there may be, has to fit.
+    const FewRowsForm largest = form_of(view, choice, FewRowsForm::most_rows);
+    if (largest.shared_bytes(choice.shares * FewRowsForm::depth) > most_shared_bytes(device)) continue;
     choice.seconds = seconds_of_few_rows(view, choice, device);
     choices.push_back(choice);
   }
@@ -147,16 +156,12 @@ class FewRowsKernel final : public Kernel {
     const std::string text =
         few_rows_text(form, finish_text(view().epilogue, aligned), before() ? rows_text(*before()) : std::string());
     const Module module = workshop_.module("few_rows", text);
-    return functions_.emplace(key, module.function("few_rows", static_cast<unsigned>(most_shared_bytes())))
+    return functions_
+        .emplace(key, module.function("few_rows", static_cast<unsigned>(most_shared_bytes(device_->facts()))))
         .first->second;
   }
 
  private:
-  int64_t most_shared_bytes() const {
-    constexpr int64_t static_bytes = 4096;  // more than an epilogue takes
-    return device_->facts().shared_bytes_per_block - static_bytes;
-  }
-
   std::shared_ptr<const Device> device_;  // outlives the functions
   const Workshop& workshop_;              // the backend's
   FewRowsView view_;

@@ -17,6 +17,7 @@
 #include "compile/optimum.h"
 #include "compile/plan/paged_check.h"
 #include "compile/region/move_view.h"
+#include "ir/ops/move.h"
 #include "ir/ops/strides.h"
 
 namespace camshaft::cuda {
@@ -236,8 +237,8 @@ class PagedAttentionLaunch final : public Launch {
   uint32_t can_be_aligned_ = 0;
 };
 
-// Whether a layer computes a value from the model's inputs: then a kernel, or a copy, that waits for whoever wrote
-// these comes before all that read the value.
+// Whether a layer computes a value from the model's inputs, and does not only give them another shape: then a kernel,
+// or a copy, that waits for whoever wrote these comes before all that read the value.
 bool follows_a_kernel(const Graph& graph, ValueId id) {
   std::vector<bool> is_computed(graph.values.size());  // of inputs, by layers
   const auto depends = [&](ValueId input) {
@@ -245,7 +246,10 @@ bool follows_a_kernel(const Graph& graph, ValueId id) {
                                  std::find(graph.inputs.begin(), graph.inputs.end(), input) != graph.inputs.end());
   };
   for (const Node& node : graph.nodes) {
-    if (!std::any_of(node.inputs.begin(), node.inputs.end(), depends)) continue;
+    const bool is_view = node.op.as<ops::Reshape>() != nullptr;
+    if (is_view ? !is_computed[static_cast<size_t>(node.inputs[0])]
+                : !std::any_of(node.inputs.begin(), node.inputs.end(), depends))
+      continue;
     for (const ValueId output : node.outputs) is_computed[static_cast<size_t>(output)] = true;
   }
   return is_computed[static_cast<size_t>(id)];

@@ -1,4 +1,5 @@
-// Blocks that share the columns of a product of few rows: how their sums meet (device/row_sums.cuh).
+// Blocks that share the columns of a product of few rows with weights of few bits: how their sums meet
+// (device/row_sums.cuh).
 #pragma once
 
 #include <vector>
