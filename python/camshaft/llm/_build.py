@@ -152,6 +152,8 @@ def build(
         try:
             copy_tokenizer(made_of.folder, made)
             write_description(made, description)
+        except FileError:
+            raise
         except OSError as error:
             raise FileError(f"{error.filename}: {error.strerror}") from None
     return engine

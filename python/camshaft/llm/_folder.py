@@ -120,6 +120,8 @@ def made_folder(output: Path) -> Iterator[Path]:
             shutil.rmtree(old, ignore_errors=True)
         else:
             made.rename(output)
+    except FileError:  # which names the file already
+        raise
     except OSError as error:
         raise FileError(f"{error.filename}: {error.strerror}") from None
     finally:

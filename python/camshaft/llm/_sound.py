@@ -70,7 +70,10 @@ def _read_wav(path: str) -> tuple[Sound, int]:
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from None
     except (wave.Error, EOFError, RuntimeError, ValueError, ZeroDivisionError) as error:
-        raise UnsupportedError(f"{path}: no WAV file of PCM ({error or 'it ends too early'})") from None
+        raise UnsupportedError(
+            f"{path}: no WAV file of PCM ({error or 'it ends too early'}): convert it, as by "
+            "`ffmpeg -i FILE -c:a pcm_s16le NEW.wav`"
+        ) from None
     if width not in (1, 2, 3, 4) or channels < 1:
         raise UnsupportedError(f"{path}: {channels} channels of {8 * width} bits; 8, 16, 24 and 32 bits are read")
     data = data[: len(data) // (width * channels) * width * channels]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from camshaft import _native
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
@@ -86,6 +87,8 @@ def _check_generates(draft: Engine, what: str) -> None:
         raise InvalidArgumentError(
             f"speculative_config: {what} gives embeddings, not text: build the draft model without --task embed"
         )
+    if _native.generator_cross_cache(draft._engine)[0] > 0:
+        raise InvalidArgumentError(f"speculative_config: {what} hears sounds: a draft model is a decoder of text")
 
 
 def _check_tokens(folder: Path, draft: Path) -> None:

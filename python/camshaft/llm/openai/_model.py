@@ -46,7 +46,7 @@ class TritonPythonModel:
         self._worker, self._utils = camshaft_worker.current, pb_utils
         parameters = _parameters(json.loads(args["model_config"]), Path(self._worker.version_folder))
         self._most_queued = parameters.pop("max_queued", 1024)
-        llm = LLM(self._worker.version_folder, **parameters)
+        llm = LLM(Path(self._worker.version_folder).resolve(), **parameters)  # messages name what the user has
         longest = parameters.get("max_model_len") or llm.description["max_length"]
         self._served = Served(llm, args["model_name"], longest, self._most_queued)
         self._metrics = Metrics(pb_utils, llm, args["model_name"])

@@ -305,9 +305,17 @@ class Worker:
 
 
 def describe(error):
-    """The exception, and where in the model's files it came from."""
+    """The exception, and where in the model's files it came from: of an error of Camshaft's own, which says what is wrong, the
+    lines of that package are left out."""
     own = os.path.dirname(os.path.abspath(__file__))
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) != own]
+    package = sys.modules.get("camshaft")
+    is_ours = package is not None and isinstance(error, getattr(package, "Error", ()))
+    ours = os.path.join(os.path.dirname(package.__file__), "") if is_ours else None
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if os.path.dirname(frame.filename) != own and not (ours and frame.filename.startswith(ours))
+    ]
     places = "".join(f"\n  {frame.filename}({frame.lineno}): {frame.name}" for frame in frames)
     return f"{type(error).__name__}: {error}" + (f"\n\nAt:{places}" if places else "")
 
