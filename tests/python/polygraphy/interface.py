@@ -63,11 +63,11 @@ np.testing.assert_allclose(outputs["probabilities"].sum(1), 1, rtol=1e-2)
 # Int8 with a calibrator, whose cache serves the second build.
 batches = [{"x": np.random.default_rng(k).standard_normal((2, 3, 32, 32)).astype(np.float32)} for k in range(4)]
 for data in (batches, []):
-    calibrator = Calibrator(data_loader=data, cache="calibration.cache")
+    calibrator = Calibrator(data_loader=data, cache="interface.cache")
     config = CreateConfig(int8=True, calibrator=calibrator, profiles=[PROFILE])
     with TrtRunner(EngineFromNetwork(NetworkFromOnnxPath("model.onnx"), config)) as runner:
         np.testing.assert_allclose(runner.infer({"x": x})["y"], first, atol=0.1)
-assert open("calibration.cache", "rb").read(4) == b"TRT-"
+assert open("interface.cache", "rb").read(4) == b"TRT-"
 
 
 # A network that is made by hand.
