@@ -99,7 +99,10 @@ double seconds_of_few_rows(const FewRowsView& view, const FewRowsChoice& choice,
   // A lane multiplies, and widens, one element at a time.
   constexpr double lanes = 128, clock = 1.5e9;
   const double of_sums = size.n * size.k * (form.rows + 1) / (lanes * clock * device.multiprocessors);
-  return seconds_per_launch + (form.cluster > 1 ? 0.5e-6 : 0) + passes * std::max(of_memory, of_sums);
+  // Blocks of further rows begin and end, too, where kernels for many rows have one for all.
+  constexpr double seconds_a_pass = 2e-6;
+  return seconds_per_launch + (form.cluster > 1 ? 0.5e-6 : 0) + (passes - 1) * seconds_a_pass +
+         passes * std::max(of_memory, of_sums);
 }
 
 std::vector<FewRowsChoice> few_rows_choices(const FewRowsView& view, const DeviceFacts& device) {
