@@ -17,6 +17,7 @@
 #include "camshaft/system.hpp"
 #include "server/core/log.h"
 #include "server/core/server.h"
+#include "server/core/temporary_folder.h"
 #include "server/grpc/grpc_server.h"
 #include "server/http/http_server.h"
 #include "server/options/serve_options.h"
@@ -148,7 +149,10 @@ int serve(const ServeOptions& options) {
     if (http) http->stop();
     // A model that is still being built cannot be left in the middle; nothing of it is needed, and nothing half
     // written.
-    if (!loading.done()) std::_Exit(0);
+    if (!loading.done()) {
+      TemporaryFolder::end_all();
+      std::_Exit(0);
+    }
   }
   return asked ? 0 : exit_failure;
 }

@@ -19,6 +19,9 @@ class TemporaryFolder {
   /// ServerError(resource_exhausted) for a disk that is full.
   void write(const std::string& relative, const std::string& bytes) const;
 
+  /// Removes all that are there, for a process that ends without waiting for their owners. None is made after that.
+  static void end_all();
+
  private:
   std::filesystem::path path_;
 };

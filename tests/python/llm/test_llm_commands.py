@@ -100,6 +100,21 @@ def test_flags_of_the_server_stand_behind_two_dashes(tmp_path):
     assert ran.returncode == 5 and "there is no llm.json" in ran.stderr, ran.stderr
 
 
+@pytest.mark.parametrize("after", [0.3, 0.5])
+def test_a_server_that_ends_while_it_loads_leaves_nothing(folder, tmp_path, after):
+    environment = {**os.environ, "CAMSHAFT_PYTHON": sys.executable, "TMPDIR": str(tmp_path)}
+    server = subprocess.Popen(
+        [str(BINARY), "llm", "serve", str(folder), "--port", "0"], env=environment, stderr=subprocess.DEVNULL
+    )
+    time.sleep(after)  # some time while the model is loaded, or before
+    server.terminate()
+    assert server.wait(60) in (0, -signal.SIGTERM)
+    end = time.monotonic() + 30  # whose folder a process of its own removes
+    while list(tmp_path.iterdir()) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_interrupt_stops_the_answer_alone(folder):
     """In a terminal: the program goes on, with what was said."""
     master, slave = pty.openpty()
