@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -98,6 +99,16 @@ def test_bytes_that_are_no_text_are_read_as_such(folder):
 def test_flags_of_the_server_stand_behind_two_dashes(tmp_path):
     ran = llm_command("serve", tmp_path, "--port", "0", "--", "--http-thread-count=2")
     assert ran.returncode == 5 and "there is no llm.json" in ran.stderr, ran.stderr
+
+
+def test_a_full_disk_is_named(tmp_path):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    source = write_chat_llama(tmp_path / "hf")
+    ran = llm_command("build", source, "-o", tmp_path / "made", preexec_fn=small_files)
+    assert ran.returncode == 5 and "model.engine: could not be written" in ran.stderr, ran
+    assert [path.name for path in tmp_path.iterdir()] == ["hf"]
 
 
 @pytest.mark.parametrize("after", [0.3, 0.5])
