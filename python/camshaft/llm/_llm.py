@@ -160,15 +160,7 @@ class LLM:
 
         Raises InvalidArgumentError for what could never run, and what a token_mask raises; what else goes wrong later is in
         the output's `error`."""
-        results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
-        requests = self._add_all(prompts, sampling_params, priority, results.put, streams=False)
-        try:
-            self._steps.start_thread()
-            for _ in requests:
-                results.get()
-        finally:
-            self._steps.abort(requests)
-        return [_result_of(request) for request in requests]
+        return self._results_of_all(prompts, sampling_params, priority)
 
     def embed(
         self,
@@ -181,15 +173,7 @@ class LLM:
 
         Raises InvalidArgumentError for what could never run, and Error for an embedding that is not finite."""
         self._check_task("embed")
-        results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
-        requests = self._add_all(prompts, pooling_params or PoolingParams(), None, results.put, streams=False)
-        try:
-            self._steps.start_thread()
-            for _ in requests:
-                results.get()
-        finally:
-            self._steps.abort(requests)
-        return [_result_of(request) for request in requests]
+        return self._results_of_all(prompts, pooling_params or PoolingParams(), None)
 
     def chat(
         self,
@@ -332,6 +316,18 @@ class LLM:
         sequence was guessed (drafts), preemptions, passes of a draft model, and blocks of the caches; requests that run and
         wait."""
         return _native.generator_statistics(self._steps.generator)
+
+    def _results_of_all(self, prompts: Any, params: Any, priority: Any) -> list[Any]:
+        """arguments: of _add_all(). What became of the requests, when all have ended; all end with an interrupt."""
+        results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
+        requests = self._add_all(prompts, params, priority, results.put, streams=False)
+        try:
+            self._steps.start_thread()
+            for _ in requests:
+                results.get()
+        finally:
+            self._steps.abort(requests)
+        return [_result_of(request) for request in requests]
 
     def _add_all(
         self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool

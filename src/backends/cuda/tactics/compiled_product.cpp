@@ -54,9 +54,9 @@ int64_t CompiledProduct::bytes_of_few() const {
 }
 
 bool CompiledProduct::can_be_cluster(int splits) const {
-  constexpr int static_bytes = 4096;  // more than an epilogue takes
   return splits > 1 && splits <= most_of_a_cluster && device->facts().features.clusters &&
-         tile.shared_bytes() + tile.cluster_bytes(splits) + static_bytes <= device->facts().shared_bytes_per_block;
+         tile.shared_bytes() + tile.cluster_bytes(splits) + most_epilogue_shared_bytes <=
+             device->facts().shared_bytes_per_block;
 }
 
 int CompiledProduct::splits(const ContractSize& size) const {

@@ -10,6 +10,9 @@
 
 namespace camshaft::cuda {
 
+/// Of static shared memory, more than what finish_text() makes takes.
+constexpr int64_t most_epilogue_shared_bytes = 4096;
+
 /// What follows the sum of a contraction (see view_epilogue()); nullopt for types or numbers of operands that kernels
 /// do not take. Layouts are those of device/contract_columns.cuh.
 std::optional<EpilogueView> device_epilogue(const RegionView& region, const ContractView& view, int32_t bias);

@@ -78,8 +78,7 @@ FewRowsForm form_of(const FewRowsView& view, const FewRowsChoice& choice, int64_
 
 // Of dynamic shared memory, beside what an epilogue takes.
 int64_t most_shared_bytes(const DeviceFacts& device) {
-  constexpr int64_t static_bytes = 4096;
-  return device.shared_bytes_per_block - static_bytes;
+  return device.shared_bytes_per_block - most_epilogue_shared_bytes;
 }
 
 // So many bytes of weights are under way on each multiprocessor where memory is busy (an H200, measured).

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/driver/module.h"
+#include "backends/cuda/tactics/epilogue.h"
 #include "base/divide_up.h"
 
 namespace camshaft::cuda {
@@ -18,12 +19,12 @@ class SplitSums {
   void prepare(const Device& device, uint32_t columns, LaunchSize& size, Parameters& parameters) {
     if (size.blocks_y <= 1) return;
     constexpr unsigned most_of_a_cluster = 8;
-    constexpr int64_t alignment = 16, static_bytes = 4096;  // more than an epilogue takes
+    constexpr int64_t alignment = 16;
     const size_t block_bytes = size_t{parameters.rows} * columns * sizeof(float);
     const int64_t own = round_up(size.shared_bytes, alignment),
                   all = own + static_cast<int64_t>(size.blocks_y * block_bytes);
     if (device.facts().features.clusters && size.blocks_y <= most_of_a_cluster &&
-        all + static_bytes <= device.facts().shared_bytes_per_block) {
+        all + most_epilogue_shared_bytes <= device.facts().shared_bytes_per_block) {
       parameters.is_cluster = 1;
       parameters.parts = static_cast<uint32_t>(own);
       size.shared_bytes = static_cast<unsigned>(all);
