@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <system_error>
 #include <tuple>
 #include <vector>
@@ -20,7 +21,12 @@ std::string user_cache_folder() {
 }
 
 void note_use(const std::filesystem::path& file) {
-  const timespec times[] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW}, {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
+  timespec times[] = {{}, {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
+  // UTIME_NOW is the time of the kernel's last tick, up to 10 ms ago: two uses within a tick would have no order. Only
+  // who owns a file may give it another time.
+  clock_gettime(CLOCK_REALTIME, times);
+  if (utimensat(AT_FDCWD, file.c_str(), times, 0) == 0) return;
+  times[0] = {.tv_sec = 0, .tv_nsec = UTIME_NOW};
   utimensat(AT_FDCWD, file.c_str(), times, 0);
 }
 

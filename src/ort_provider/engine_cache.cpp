@@ -81,7 +81,9 @@ Engine EngineCache::keep(const std::string& key, Engine engine, const onnx::Mode
   try {
     std::error_code failed;
     std::filesystem::create_directories(options_.cache_folder, failed);
-    engine.save(path_of(key));
+    const std::string path = path_of(key);
+    engine.save(path);
+    note_use(path);
     if (options_.cache_bytes > 0)
       trim_cache(options_.cache_folder, options_.cache_prefix + "_", ".engine", options_.cache_bytes);
   } catch (const Error& e) {

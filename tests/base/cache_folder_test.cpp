@@ -73,6 +73,20 @@ TEST_F(Cache, FilesOfOthersAreLeft) {
   EXPECT_NO_THROW(trim_cache(fs::path(folder_.path()) / "none", "", "", 0));
 }
 
+TEST_F(Cache, UsesThatFollowAtOnceHaveAnOrder) {
+  add("a_1.engine", 10, 1000);
+  add("a_2.engine", 10, 1000);
+  const fs::path first = fs::path(folder_.path()) / "a_1.engine", second = fs::path(folder_.path()) / "a_2.engine";
+  for (int i = 0; i < 100; ++i) {
+    note_use(i % 2 ? first : second);
+    note_use(i % 2 ? second : first);
+    add("a_3.engine", 10, 500);
+    trim(10);
+    EXPECT_EQ(names(), (std::set<std::string>{i % 2 ? "a_2.engine" : "a_1.engine"}));
+    add(i % 2 ? "a_1.engine" : "a_2.engine", 10, 1000);
+  }
+}
+
 TEST_F(Cache, UseIsNoChange) {
   add("a_1.engine", 10, 1000);
   const auto before = fs::last_write_time(fs::path(folder_.path()) / "a_1.engine");

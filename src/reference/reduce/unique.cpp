@@ -143,10 +143,10 @@ class Slices {
     }
   }
 
-  // Of two slices with one hash.
+  // Of two slices with one hash, which those of one number have alone.
   bool same(int64_t a, int64_t b) const {
     if constexpr (std::is_arithmetic_v<T>)
-      return length_ == 1 || std::memcmp(at(a), at(b), static_cast<size_t>(length_) * sizeof(T)) == 0;
+      return length_ <= 1 || std::memcmp(at(a), at(b), static_cast<size_t>(length_) * sizeof(T)) == 0;
     return std::equal(at(a), at(a) + length_, at(b));
   }
 
