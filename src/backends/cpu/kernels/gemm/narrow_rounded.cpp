@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/tile_traits.h"
+#include "base/divide_up.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/gemm/narrow_rounded.cpp"
@@ -19,6 +21,10 @@
 #include "backends/cpu/kernels/gemm/int8_gemm.h"
 #include "backends/cpu/kernels/gemm/narrow_parameters-inl.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
+
+#ifndef CAMSHAFT_INLINE_LAMBDA
+#define CAMSHAFT_INLINE_LAMBDA HWY_ATTR __attribute__((always_inline))
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
@@ -35,10 +41,9 @@ using IntVec = hn::Vec<IntTag>;
 using ShortVec = hn::Vec<ShortTag>;
 
 constexpr int64_t kLanes = HWY_LANES(float);
-constexpr int kMostVectors = kTiles.byte_product.vectors;
-// Beside the sums there are codes, a mask, a quad of a row and a product.
-template <int NV>
-constexpr int kMostRows = std::min(8, (kTiles.registers - NV - 3) / NV);
+constexpr int kPanelVectors = kTiles.byte_product.vectors;
+// Their sums of a segment are in registers, beside codes, a mask, a quad of a row and a product.
+constexpr int kMostRows = std::min(8, (kTiles.registers - kPanelVectors - 3) / kPanelVectors);
 
 // --- rows ---
 
@@ -100,6 +105,16 @@ void round_rows_target(const NarrowGemm& args, const RoundedRows& rows, int64_t 
 
 // --- products ---
 
+// f(0), …, f(N - 1) as constants: what arrays hold that only these index stays in registers. Of loops that are unrolled
+// later GCC 12 leaves it in memory too, which took 1.2 times as long.
+template <int N, class F>
+HWY_INLINE void for_each_of(const F& f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) CAMSHAFT_INLINE_LAMBDA {
+    (f(std::integral_constant<int, i>()), ...);
+  }
+  (std::make_integer_sequence<int, N>());
+}
+
 // The sums of one segment. Of bytes that a machine multiplies by pairs they have 16 bits, see above.
 template <bool kDots>
 using Sum = std::conditional_t<kDots, IntVec, ShortVec>;
@@ -130,29 +145,27 @@ template <int kBits, int kShift, bool kFirst, int MR, int NV, bool kDots>
 HWY_INLINE void add_quad(const IntVec (&words)[NV], const int8_t* steps, int64_t row_bytes, Sum<kDots> (&sum)[MR][NV]) {
   const IntTag di;
   IntVec codes[NV];
-#pragma GCC unroll 4
-  for (int v = 0; v < NV; ++v) codes[v] = bits_of<kBits, kShift>(words[v]);
-#pragma GCC unroll 16
-  for (int r = 0; r < MR; ++r) {
+  for_each_of<NV>([&](auto v) CAMSHAFT_INLINE_LAMBDA { codes[v] = bits_of<kBits, kShift>(words[v]); });
+  for_each_of<MR>([&](auto r) CAMSHAFT_INLINE_LAMBDA {
     int32_t quad;
     std::memcpy(&quad, steps + r * row_bytes, sizeof(quad));
     const IntVec of_row = hn::Set(di, quad);
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) {
+    for_each_of<NV>([&](auto v) CAMSHAFT_INLINE_LAMBDA {
       add_products<kFirst, kDots>(codes[v], of_row, sum[r][v]);
       // Or GCC adds up products of several quads first, for which there are no registers: 120 GOP/s in place of 200.
       keep_in_register(sum[r][v]);
-    }
-  }
+    });
+  });
 }
 
-// One word of each column. kShift: of codes of 8 bits that are taken by halves, which half.
+// One word of each of the tile's columns. kShift: of codes of 8 bits that are taken by halves, which half.
 template <int kBits, int kShift, bool kFirst, int MR, int NV, bool kDots>
 HWY_INLINE void add_word(const uint32_t* words, const int8_t* steps, int64_t row_bytes, Sum<kDots> (&sum)[MR][NV]) {
   const IntTag di;
   IntVec of_word[NV];
-#pragma GCC unroll 4
-  for (int v = 0; v < NV; ++v) of_word[v] = hn::LoadU(di, reinterpret_cast<const int32_t*>(words) + v * kLanes);
+  for_each_of<NV>([&](auto v) CAMSHAFT_INLINE_LAMBDA {
+    of_word[v] = hn::LoadU(di, reinterpret_cast<const int32_t*>(words) + v * kLanes);
+  });
   if constexpr (kBits == 8 && !kDots) {
     add_quad<4, kShift, kFirst, MR, NV, kDots>(of_word, steps, row_bytes, sum);
   } else {
@@ -165,13 +178,14 @@ HWY_INLINE void add_word(const uint32_t* words, const int8_t* steps, int64_t row
   }
 }
 
-// Words of a segment, of which there is one at least.
-template <int kBits, int kShift, int MR, int NV, bool kDots>
-HWY_INLINE void segment_sums(const uint32_t* words, int64_t count, const int8_t* steps, int64_t row_bytes,
-                             Sum<kDots> (&sum)[MR][NV]) {
-  constexpr int64_t in_word = 32 / kBits, stored = NV * kLanes, whole = kRoundedBlock / in_word;
+// The sums of a segment, of `count` words a column: one at least, and a constant where that is all of them. stored:
+// columns of the panel.
+template <int kBits, int kShift, bool kWhole, int MR, int NV, bool kDots>
+HWY_INLINE void segment_sums(const uint32_t* words, int64_t stored, int64_t count, const int8_t* steps,
+                             int64_t row_bytes, Sum<kDots> (&sum)[MR][NV]) {
+  constexpr int64_t in_word = 32 / kBits, whole = kRoundedBlock / in_word;
   add_word<kBits, kShift, true, MR, NV, kDots>(words, steps, row_bytes, sum);
-  if (count == whole) {
+  if constexpr (kWhole) {
 #pragma GCC unroll 8
     for (int64_t w = 1; w < whole; ++w)
       add_word<kBits, kShift, false, MR, NV, kDots>(words + w * stored, steps + w * in_word, row_bytes, sum);
@@ -182,114 +196,144 @@ HWY_INLINE void segment_sums(const uint32_t* words, int64_t count, const int8_t*
   }
 }
 
-// Rows [row, row + MR) of a panel.
-template <int kBits, int MR, int NV, bool kDots>
-HWY_NOINLINE void tile(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end,
-                       int64_t row, float* sums, int64_t ld) {
+// What the rows of a segment are multiplied with beside their steps: units of rows, and the sums of their steps.
+struct SegmentRows {
+  const float *units, *sums;
+  int64_t units_stride, sums_stride;
+};
+
+// A segment's products, in the totals' scale.
+template <int kBits, bool kWhole, int MR, int NV, bool kDots>
+HWY_INLINE void add_segment(const uint32_t* words, int64_t stored, int64_t count, const int8_t* steps,
+                            int64_t row_bytes, const SegmentRows& of_rows, const FloatVec (&zero)[NV],
+                            const FloatVec (&scale)[NV], FloatVec (&total)[MR][NV]) {
   const FloatTag d;
   const IntTag di;
   const ShortTag d16;
+  Sum<kDots> sum[MR][NV];
+  IntVec upper[MR][NV];
+  if constexpr (kBits == 8 && !kDots) {
+    segment_sums<kBits, 4, kWhole, MR, NV, kDots>(words, stored, count, steps, row_bytes, sum);
+    for_each_of<MR>([&](auto r) CAMSHAFT_INLINE_LAMBDA {
+      for_each_of<NV>([&](auto v) CAMSHAFT_INLINE_LAMBDA {
+        upper[r][v] = hn::ShiftLeft<4>(add_word_pairs(hn::Zero(di), sum[r][v], hn::Set(d16, 1)));
+      });
+    });
+  }
+  segment_sums<kBits, 0, kWhole, MR, NV, kDots>(words, stored, count, steps, row_bytes, sum);
+  for_each_of<MR>([&](auto r) CAMSHAFT_INLINE_LAMBDA {
+    const FloatVec unit = hn::Set(d, of_rows.units[r * of_rows.units_stride]);
+    const FloatVec of_row = hn::Set(d, of_rows.sums[r * of_rows.sums_stride]);
+    for_each_of<NV>([&](auto v) CAMSHAFT_INLINE_LAMBDA {
+      IntVec whole;
+      if constexpr (kDots) {
+        whole = sum[r][v];
+      } else if constexpr (kBits == 8) {
+        whole = add_word_pairs(upper[r][v], sum[r][v], hn::Set(d16, 1));
+      } else {
+        whole = add_word_pairs(hn::Zero(di), sum[r][v], hn::Set(d16, 1));
+      }
+      const FloatVec moved = hn::NegMulAdd(zero[v], of_row, hn::ConvertTo(d, whole));
+      total[r][v] = hn::MulAdd(moved, hn::Mul(scale[v], unit), total[r][v]);
+    });
+  });
+}
+
+// What a tile is of: `rows`, and of a panel the columns from `column` on.
+struct TilePlace {
+  int64_t row = 0, panel = 0, column = 0;
+};
+
+// Sums over the segments [begin, end), of which the first `columns` are stored. Totals may be in memory: tiles of half
+// as many columns, whose totals are in registers, are as fast on weights in cache, but read memory at a third of the
+// speed.
+template <int kBits, int MR, int NV, bool kDots>
+HWY_NOINLINE void tile(const NarrowGemm& args, const RoundedRows& rows, const TilePlace& place, int64_t begin,
+                       int64_t end, int64_t columns, float* to, int64_t ld) {
+  const FloatTag d;
   const NarrowWeights& w = *args.weights;
-  constexpr int64_t in_word = 32 / kBits, stored = NV * kLanes;
+  constexpr int64_t in_word = 32 / kBits;
+  const int64_t stored = w.words.columns(place.panel);
   const int64_t segment = RoundedRows::segment(w), of_segment = segment / in_word;
   const int64_t of_block = w.blocks() == 1 ? end : w.block / segment, in_unit = segment == kRoundedBlock ? 0 : 1;
-  const PackedLayout parameters = w.parameters();
-  const uint32_t* words = reinterpret_cast<const uint32_t*>(args.packed) + w.words.offset(panel);
-  const int8_t* steps = rows.steps + row * rows.row_bytes;
-  const float* units = rows.units + row * rows.row_units;
-  const float* of_rows = rows.sums + row * rows.row_sums;
-  const int64_t row_bytes = rows.row_bytes;
+  const int64_t first_parameter = w.parameters().offset(place.panel) + place.column;
+  const uint32_t* words = reinterpret_cast<const uint32_t*>(args.packed) + w.words.offset(place.panel) + place.column;
+  const int8_t* steps = rows.steps + place.row * rows.row_bytes;
+  const float* units = rows.units + place.row * rows.row_units;
+  const float* sums = rows.sums + place.row * rows.row_sums;
 
   FloatVec total[MR][NV];
-#pragma GCC unroll 16
-  for (int r = 0; r < MR; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) total[r][v] = hn::Zero(d);
-  }
-  int64_t block = begin / of_block, left = (block + 1) * of_block - begin;
-  FloatVec zero[NV], scale[NV];
-  const auto read_block = [&]() HWY_ATTR {
-    const int64_t at = parameters.offset(panel) + block * stored;
-    block_zeros<NV>(args.zeros, at, zero);
-    block_scales<NV>(args, at, scale);
-  };
-  if (begin < end) read_block();
-  for (int64_t i = begin; i < end; ++i) {
-    if (left == 0) {
-      ++block;
-      left = of_block;
-      read_block();
-    }
-    --left;
-    const int64_t word0 = i * of_segment, count = std::min(of_segment, w.words.k - word0);
-    const uint32_t* from = words + word0 * stored;
-    Sum<kDots> sum[MR][NV];
-    IntVec upper[MR][NV];
-    if constexpr (kBits == 8 && !kDots) {
-      segment_sums<kBits, 4, MR, NV, kDots>(from, count, steps + i * segment, row_bytes, sum);
-#pragma GCC unroll 16
-      for (int r = 0; r < MR; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v)
-          upper[r][v] = hn::ShiftLeft<4>(add_word_pairs(hn::Zero(di), sum[r][v], hn::Set(d16, 1)));
-      }
-    }
-    segment_sums<kBits, 0, MR, NV, kDots>(from, count, steps + i * segment, row_bytes, sum);
-#pragma GCC unroll 16
-    for (int r = 0; r < MR; ++r) {
-      const FloatVec unit = hn::Set(d, units[r * rows.row_units + (i >> in_unit)]);
-      const FloatVec of_row = hn::Set(d, of_rows[r * rows.row_sums + i]);
-#pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) {
-        IntVec whole;
-        if constexpr (kDots) {
-          whole = sum[r][v];
-        } else if constexpr (kBits == 8) {
-          whole = add_word_pairs(upper[r][v], sum[r][v], hn::Set(d16, 1));
-        } else {
-          whole = add_word_pairs(hn::Zero(di), sum[r][v], hn::Set(d16, 1));
-        }
-        const FloatVec moved = hn::NegMulAdd(zero[v], of_row, hn::ConvertTo(d, whole));
-        total[r][v] = hn::MulAdd(moved, hn::Mul(scale[v], unit), total[r][v]);
-      }
+  for_each_of<MR>([&](auto r) CAMSHAFT_INLINE_LAMBDA {
+    for_each_of<NV>([&](auto v) CAMSHAFT_INLINE_LAMBDA { total[r][v] = hn::Zero(d); });
+  });
+  // Segments of whole blocks of rows come first: in one loop with the others GCC kept their sums in memory.
+  const int64_t whole = segment == kRoundedBlock ? std::clamp(w.words.k / of_segment, begin, end) : begin;
+  int64_t i = begin;
+  while (i < end) {
+    const int64_t block = i / of_block, past = std::min(i < whole ? whole : end, (block + 1) * of_block);
+    FloatVec zero[NV], scale[NV];
+    block_zeros<NV>(args.zeros, first_parameter + block * stored, zero);
+    block_scales<NV>(args, first_parameter + block * stored, scale);
+    const auto of_rows = [&](int64_t at) {
+      return SegmentRows{units + (at >> in_unit), sums + at, rows.row_units, rows.row_sums};
+    };
+    if (i < whole) {
+      for (; i < past; ++i)
+        add_segment<kBits, true, MR, NV, kDots>(words + i * of_segment * stored, stored, of_segment,
+                                                steps + i * segment, rows.row_bytes, of_rows(i), zero, scale, total);
+    } else {
+      for (; i < past; ++i)
+        add_segment<kBits, false, MR, NV, kDots>(words + i * of_segment * stored, stored,
+                                                 std::min(of_segment, w.words.k - i * of_segment), steps + i * segment,
+                                                 rows.row_bytes, of_rows(i), zero, scale, total);
     }
   }
-  const int64_t columns = std::min<int64_t>(stored, w.words.n - panel * w.words.width);
-  for (int r = 0; r < MR; ++r) {
-    float* to = sums + r * ld;
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) {
+  for_each_of<MR>([&](auto r) CAMSHAFT_INLINE_LAMBDA {
+    for_each_of<NV>([&](auto v) CAMSHAFT_INLINE_LAMBDA {
       const int64_t count = columns - v * kLanes;
       if (count >= kLanes) {
-        hn::StoreU(total[r][v], d, to + v * kLanes);
+        hn::StoreU(total[r][v], d, to + r * ld + v * kLanes);
       } else if (count > 0) {
-        masked_store(total[r][v], hn::FirstN(d, static_cast<size_t>(count)), d, to + v * kLanes);
+        masked_store(total[r][v], hn::FirstN(d, static_cast<size_t>(count)), d, to + r * ld + v * kLanes);
       }
+    });
+  });
+}
+
+// Rows [row, row + MR) of a panel: at once, or, of the last one where it is narrower, a vector of columns after the
+// other.
+template <int kBits, int MR, bool kDots>
+void panel_rows(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end, int64_t row,
+                float* sums, int64_t ld) {
+  const PackedLayout& layout = args.weights->words;
+  const int64_t stored = layout.columns(panel), columns = std::min<int64_t>(stored, layout.n - panel * layout.width);
+  if (stored == kPanelVectors * kLanes)
+    return tile<kBits, MR, kPanelVectors, kDots>(args, rows, {row, panel, 0}, begin, end, columns, sums, ld);
+  for (int64_t column = 0; column < stored; column += kLanes)
+    tile<kBits, MR, 1, kDots>(args, rows, {row, panel, column}, begin, end, columns - column, sums + column, ld);
+}
+
+// Of as many rows each as nearly as may be: a panel is read for each of them.
+template <int kBits, bool kDots, int MR = kMostRows>
+void panel_rows_by_tiles(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end,
+                         int64_t row0, int64_t row1, float* sums, int64_t ld) {
+  while (row0 < row1) {
+    if constexpr (MR > 1) {
+      if (divide_up(row1 - row0, divide_up(row1 - row0, int64_t{kMostRows})) < MR)
+        return panel_rows_by_tiles<kBits, kDots, MR - 1>(args, rows, panel, begin, end, row0, row1, sums, ld);
     }
+    panel_rows<kBits, MR, kDots>(args, rows, panel, begin, end, row0, sums, ld);
+    row0 += MR, sums += MR * ld;
   }
 }
 
-template <int kBits, int MR, int NV, bool kDots>
-void tiles(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end, int64_t row0,
-           int64_t row1, float* sums, int64_t ld) {
-  for (; row0 + MR <= row1; row0 += MR, sums += MR * ld)
-    tile<kBits, MR, NV, kDots>(args, rows, panel, begin, end, row0, sums, ld);
-  if constexpr (MR > 1) {
-    if (row0 < row1) tiles<kBits, MR / 2, NV, kDots>(args, rows, panel, begin, end, row0, row1, sums, ld);
-  }
-}
-
-template <int kBits, int NV = kMostVectors>
+template <int kBits>
 void panel_sums_of(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end,
                    int64_t row0, int64_t row1, float* sums, int64_t ld) {
-  if constexpr (NV > 1) {
-    if (args.weights->words.columns(panel) < NV * kLanes)
-      return panel_sums_of<kBits, NV - 1>(args, rows, panel, begin, end, row0, row1, sums, ld);
-  }
   if (has_int8_dots()) {
-    tiles<kBits, kMostRows<NV>, NV, true>(args, rows, panel, begin, end, row0, row1, sums, ld);
+    panel_rows_by_tiles<kBits, true>(args, rows, panel, begin, end, row0, row1, sums, ld);
   } else {
-    tiles<kBits, kMostRows<NV>, NV, false>(args, rows, panel, begin, end, row0, row1, sums, ld);
+    panel_rows_by_tiles<kBits, false>(args, rows, panel, begin, end, row0, row1, sums, ld);
   }
 }
 
