@@ -1,8 +1,11 @@
 // Products of f32 rows with weights of few bits, and what is fused behind them, against the reference.
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "backends/cpu/each_target.h"
+#include "backends/cpu/kernels/gemm/narrow_rounded.h"
 #include "backends/cpu/kernels/gemm/narrow_weights.h"
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
@@ -249,6 +252,27 @@ TEST(WeightOnlyMatMul, RoundedTheSameBitsOnAnyNumberOfThreads) {
       const NodeTest test = product(s, operands(random, s, DType::u4, 2), 32);
       const Tensor one = test.run(1)[0];
       for (const int threads : {2, 3, 5}) EXPECT_TRUE(test.run(threads)[0] == one) << m << " rows, " << threads;
+    }
+  });
+}
+
+// Tiles have from one row to as many as registers hold, and threads share K where rows are few.
+TEST(WeightOnlyMatMul, RoundedRowsHaveTheSameBitsBesideAnyOthers) {
+  RandomData random;
+  for_each_target([&] {
+    if (!has_byte_products()) return;  // rows are floats then
+    for (const DType dtype : {DType::u2, DType::u4, DType::u8}) {
+      const Sizes s{25, 200, 300, 32, true};
+      const std::vector<Tensor> inputs = operands(random, s, dtype, 2);
+      const Tensor all = product(s, inputs, 32).run(1)[0];
+      for (int64_t m = 1; m < s.m; ++m) {
+        std::vector<Tensor> fewer = inputs;
+        fewer[0] = Tensor(DType::f32, {m, s.k});
+        std::copy_n(inputs[0].as<float>(), m * s.k, fewer[0].as_mutable<float>());
+        const Tensor y = product({m, s.n, s.k, s.block, s.transposed}, fewer, 32).run(1)[0];
+        EXPECT_EQ(std::memcmp(y.as<float>(), all.as<float>(), static_cast<size_t>(m * s.n) * sizeof(float)), 0)
+            << m << " rows";
+      }
     }
   });
 }

@@ -106,7 +106,7 @@ void multiply_few_rows(const NarrowGemm& args, ThreadPool& pool, char* workspace
       const RoundedRows rows(w, args.m, workspace + own * thread);
       round_rows(args, rows, 0, args.m);
       multiply([&](int64_t panel, int64_t begin, int64_t end, float* to) {
-        rounded_panel_sums(args, rows, panel, begin, end, 0, args.m, to + panel * w.words.width, n);
+        rounded_panel_sums(args, rows, panel, {begin, end}, 0, args.m, to + panel * w.words.width, n);
       });
     } else if (in_digits) {
       const NarrowDigits digits(w, args.m, workspace + own * thread);
@@ -120,7 +120,7 @@ void multiply_few_rows(const NarrowGemm& args, ThreadPool& pool, char* workspace
       });
     }
   });
-  if (parts > 1) finish_sums(problem, {sums, parts, of_part}, pool);
+  if (parts > 1) finish_sums(problem, {sums, parts, of_part, args.rounded}, pool);
 }
 
 // Of many rounded rows a thread takes so many at a time, with panels that stay in its L2 beside them while all of its
@@ -153,7 +153,7 @@ void multiply_rounded(const NarrowGemm& args, ThreadPool& pool, char* workspace)
   // A thread is woken for 16 KiB of them at least.
   pool.parallel_for(args.m, 4096 / w.k + 1, [&](int64_t begin, int64_t end) { round_rows(args, rows, begin, end); });
   const int threads = pool.size();
-  const int64_t group = panels_at_once(w), segments = RoundedRows::segments(w);
+  const int64_t group = panels_at_once(w), segments = RoundedRows::segments(w), parts = row_parts(w, true);
   pool.run(threads, [&](int thread) {
     auto* sums = reinterpret_cast<float*>(scratch + thread * block_sums_bytes(w));
     const Share share = rounded_share(args, threads, thread);
@@ -163,8 +163,12 @@ void multiply_rounded(const NarrowGemm& args, ThreadPool& pool, char* workspace)
       for (int64_t m0 = share.m0; m0 < share.m1; m0 += kRowsAtOnce) {
         cancellation_point();
         const int64_t m1 = std::min(share.m1, m0 + kRowsAtOnce);
+        // By the parts that few rows have, which are added up in the same order: a row has the same bits beside few
+        // and many others.
         for (int64_t panel = p0; panel < p1; ++panel)
-          rounded_panel_sums(args, rows, panel, 0, segments, m0, m1, sums + (panel - p0) * w.words.width, columns);
+          for (int64_t part = 0; part < parts; ++part)
+            rounded_panel_sums(args, rows, panel, {segments * part / parts, segments * (part + 1) / parts, part > 0},
+                               m0, m1, sums + (panel - p0) * w.words.width, columns);
         const CoreProblem block = of_rows(of_columns(problem, first, columns), m0, m1);
         finish_panels(block, {sums, 1, 0}, 0, (m1 - m0) * (p1 - p0));
       }

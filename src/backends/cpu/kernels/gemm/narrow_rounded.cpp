@@ -244,12 +244,12 @@ struct TilePlace {
   int64_t row = 0, panel = 0, column = 0;
 };
 
-// Sums over the segments [begin, end), of which the first `columns` are stored. Totals may be in memory: tiles of half
-// as many columns, whose totals are in registers, are as fast on weights in cache, but read memory at a third of the
-// speed.
+// Sums over a part of K, of which the first `columns` are stored. Totals may be in memory: tiles of half as many
+// columns, whose totals are in registers, are as fast on weights in cache, but read memory at a third of the speed.
 template <int kBits, int MR, int NV, bool kDots>
-HWY_NOINLINE void tile(const NarrowGemm& args, const RoundedRows& rows, const TilePlace& place, int64_t begin,
-                       int64_t end, int64_t columns, float* to, int64_t ld) {
+HWY_NOINLINE void tile(const NarrowGemm& args, const RoundedRows& rows, const TilePlace& place, const RoundedPart& part,
+                       int64_t columns, float* to, int64_t ld) {
+  const int64_t begin = part.begin, end = part.end;
   const FloatTag d;
   const NarrowWeights& w = *args.weights;
   constexpr int64_t in_word = 32 / kBits;
@@ -291,10 +291,12 @@ HWY_NOINLINE void tile(const NarrowGemm& args, const RoundedRows& rows, const Ti
   for_each_of<MR>([&](auto r) CAMSHAFT_INLINE_LAMBDA {
     for_each_of<NV>([&](auto v) CAMSHAFT_INLINE_LAMBDA {
       const int64_t count = columns - v * kLanes;
+      float* const at = to + r * ld + v * kLanes;
+      if (part.add) total[r][v] = hn::Add(load_some(at, count), total[r][v]);
       if (count >= kLanes) {
-        hn::StoreU(total[r][v], d, to + r * ld + v * kLanes);
+        hn::StoreU(total[r][v], d, at);
       } else if (count > 0) {
-        masked_store(total[r][v], hn::FirstN(d, static_cast<size_t>(count)), d, to + r * ld + v * kLanes);
+        masked_store(total[r][v], hn::FirstN(d, static_cast<size_t>(count)), d, at);
       }
     });
   });
@@ -303,52 +305,52 @@ HWY_NOINLINE void tile(const NarrowGemm& args, const RoundedRows& rows, const Ti
 // Rows [row, row + MR) of a panel: at once, or, of the last one where it is narrower, a vector of columns after the
 // other.
 template <int kBits, int MR, bool kDots>
-void panel_rows(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end, int64_t row,
+void panel_rows(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, const RoundedPart& part, int64_t row,
                 float* sums, int64_t ld) {
   const PackedLayout& layout = args.weights->words;
   const int64_t stored = layout.columns(panel), columns = std::min<int64_t>(stored, layout.n - panel * layout.width);
   if (stored == kPanelVectors * kLanes)
-    return tile<kBits, MR, kPanelVectors, kDots>(args, rows, {row, panel, 0}, begin, end, columns, sums, ld);
+    return tile<kBits, MR, kPanelVectors, kDots>(args, rows, {row, panel, 0}, part, columns, sums, ld);
   for (int64_t column = 0; column < stored; column += kLanes)
-    tile<kBits, MR, 1, kDots>(args, rows, {row, panel, column}, begin, end, columns - column, sums + column, ld);
+    tile<kBits, MR, 1, kDots>(args, rows, {row, panel, column}, part, columns - column, sums + column, ld);
 }
 
 // Of as many rows each as nearly as may be: a panel is read for each of them.
 template <int kBits, bool kDots, int MR = kMostRows>
-void panel_rows_by_tiles(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end,
+void panel_rows_by_tiles(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, const RoundedPart& part,
                          int64_t row0, int64_t row1, float* sums, int64_t ld) {
   while (row0 < row1) {
     if constexpr (MR > 1) {
       if (divide_up(row1 - row0, divide_up(row1 - row0, int64_t{kMostRows})) < MR)
-        return panel_rows_by_tiles<kBits, kDots, MR - 1>(args, rows, panel, begin, end, row0, row1, sums, ld);
+        return panel_rows_by_tiles<kBits, kDots, MR - 1>(args, rows, panel, part, row0, row1, sums, ld);
     }
-    panel_rows<kBits, MR, kDots>(args, rows, panel, begin, end, row0, sums, ld);
+    panel_rows<kBits, MR, kDots>(args, rows, panel, part, row0, sums, ld);
     row0 += MR, sums += MR * ld;
   }
 }
 
 template <int kBits>
-void panel_sums_of(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end,
+void panel_sums_of(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, const RoundedPart& part,
                    int64_t row0, int64_t row1, float* sums, int64_t ld) {
   if (has_int8_dots()) {
-    panel_rows_by_tiles<kBits, true>(args, rows, panel, begin, end, row0, row1, sums, ld);
+    panel_rows_by_tiles<kBits, true>(args, rows, panel, part, row0, row1, sums, ld);
   } else {
-    panel_rows_by_tiles<kBits, false>(args, rows, panel, begin, end, row0, row1, sums, ld);
+    panel_rows_by_tiles<kBits, false>(args, rows, panel, part, row0, row1, sums, ld);
   }
 }
 
-void rounded_panel_sums_target(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin,
-                               int64_t end, int64_t row0, int64_t row1, float* sums, int64_t ld) {
+void rounded_panel_sums_target(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, const RoundedPart& part,
+                               int64_t row0, int64_t row1, float* sums, int64_t ld) {
   const int bits = args.weights->bits;
-  if (bits == 2) return panel_sums_of<2>(args, rows, panel, begin, end, row0, row1, sums, ld);
-  if (bits == 4) return panel_sums_of<4>(args, rows, panel, begin, end, row0, row1, sums, ld);
-  panel_sums_of<8>(args, rows, panel, begin, end, row0, row1, sums, ld);
+  if (bits == 2) return panel_sums_of<2>(args, rows, panel, part, row0, row1, sums, ld);
+  if (bits == 4) return panel_sums_of<4>(args, rows, panel, part, row0, row1, sums, ld);
+  panel_sums_of<8>(args, rows, panel, part, row0, row1, sums, ld);
 }
 
 #else
 
 void round_rows_target(const NarrowGemm&, const RoundedRows&, int64_t, int64_t) {}
-void rounded_panel_sums_target(const NarrowGemm&, const RoundedRows&, int64_t, int64_t, int64_t, int64_t, int64_t,
+void rounded_panel_sums_target(const NarrowGemm&, const RoundedRows&, int64_t, const RoundedPart&, int64_t, int64_t,
                                float*, int64_t) {}
 
 #endif
@@ -392,9 +394,9 @@ void round_rows(const NarrowGemm& args, const RoundedRows& rows, int64_t begin, 
   HWY_DYNAMIC_DISPATCH(round_rows_target)(args, rows, begin, end);
 }
 
-void rounded_panel_sums(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end,
+void rounded_panel_sums(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, const RoundedPart& part,
                         int64_t row0, int64_t row1, float* sums, int64_t ld) {
-  HWY_DYNAMIC_DISPATCH(rounded_panel_sums_target)(args, rows, panel, begin, end, row0, row1, sums, ld);
+  HWY_DYNAMIC_DISPATCH(rounded_panel_sums_target)(args, rows, panel, part, row0, row1, sums, ld);
 }
 
 void round_rows_to_floats(const NarrowGemm& args, float* to, int64_t begin, int64_t end) {

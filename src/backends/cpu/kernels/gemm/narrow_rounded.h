@@ -37,9 +37,15 @@ struct RoundedRows {
 /// Rows [begin, end).
 void round_rows(const NarrowGemm& args, const RoundedRows& rows, int64_t begin, int64_t end);
 
-/// Sums over the segments [begin, end) of a panel's columns for rows [row0, row1), to
-/// sums[(row - row0) * ld + column within the panel].
-void rounded_panel_sums(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, int64_t begin, int64_t end,
+/// The segments [begin, end) of K.
+struct RoundedPart {
+  int64_t begin = 0, end = 0;
+  bool add = false;  ///< to the sums that are there
+};
+
+/// Sums over a part of K of a panel's columns for rows [row0, row1), to sums[(row - row0) * ld + column within the
+/// panel]. A row's do not depend on the rows beside it.
+void rounded_panel_sums(const NarrowGemm& args, const RoundedRows& rows, int64_t panel, const RoundedPart& part,
                         int64_t row0, int64_t row1, float* sums, int64_t ld);
 
 /// Rows [begin, end) rounded, as floats: rows of K.

@@ -36,11 +36,12 @@ void finish_row(const CoreProblem& p, const PartialSums& sums, int64_t row, int6
     };
     const float* part = sums.data + row * p.n;
     auto sum = load(part);
-    if (in_place) sum = hn::Add(sum, load(c));
+    if (in_place && !sums.adds_c_last) sum = hn::Add(sum, load(c));
     for (int64_t i = 1; i < sums.parts; ++i) {
       part += sums.stride;
       sum = hn::Add(load(part), sum);
     }
+    if (in_place && sums.adds_c_last) sum = hn::Add(sum, load(c));
     if (e.bias) sum = hn::Add(sum, load(e.bias));
     if (e.residual && !in_place) sum = hn::Add(sum, load(e.residual + row * e.residual_ld));
     for (const Residual& more : e.more_residuals)

@@ -13,6 +13,7 @@ struct PartialSums {
   const float* data = nullptr;
   int64_t parts = 0;
   int64_t stride = 0;
+  bool adds_c_last = false;  ///< a residual that is C itself, behind the parts, not behind the first
 };
 
 /// C = epilogue(the parts' sums, added in order) for panels [begin, end) of those of all rows, one row after the other.
