@@ -100,20 +100,17 @@ HWY_INLINE void few_score_tile(const float* const* queries, const T* base, const
       for (int r = 0; r < MR; ++r) sum[r][k] = hn::MulAdd(load_some_widened(queries[r] + whole, rest), key, sum[r][k]);
     }
   }
-  HWY_ALIGN float vectors[MR * KR * hn::MaxLanes(PanelTag())];
-  HWY_ALIGN float sums[MR * KR + 4];
-  if constexpr (MR * KR % 4 == 0) {
+  // Of whole fours: attention_lane_scores-inl.h has lanes added up in that order.
+  constexpr int joined = (MR * KR + 3) / 4 * 4;
+  HWY_ALIGN float vectors[joined * hn::MaxLanes(PanelTag())];
+  HWY_ALIGN float sums[joined];
 #pragma GCC unroll 16
-    for (int r = 0; r < MR; ++r)
+  for (int r = 0; r < MR; ++r)
 #pragma GCC unroll 16
-      for (int k = 0; k < KR; ++k) hn::Store(sum[r][k], d, vectors + (r * KR + k) * panel_lanes());
-    join_lanes<Sum>(vectors, MR * KR, sums);
-  } else {
-#pragma GCC unroll 16
-    for (int r = 0; r < MR; ++r)
-#pragma GCC unroll 16
-      for (int k = 0; k < KR; ++k) sums[r * KR + k] = hn::GetLane(hn::SumOfLanes(d, sum[r][k]));
-  }
+    for (int k = 0; k < KR; ++k) hn::Store(sum[r][k], d, vectors + (r * KR + k) * panel_lanes());
+#pragma GCC unroll 4
+  for (int i = MR * KR; i < joined; ++i) hn::Store(hn::Zero(d), d, vectors + i * panel_lanes());
+  join_lanes<Sum>(vectors, joined, sums);
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r)
 #pragma GCC unroll 16

@@ -173,7 +173,7 @@ inline constexpr float kMostExponent = 1 << 20;
 template <class Word>
 HWY_INLINE void add_exponentials(float* scores, int64_t stride, int64_t rows, int64_t keys, float scale, bool scaled,
                                  bool first, float* tops, const RowTotals& t) {
-  HWY_ALIGN float shifts[kAttentionRows], sums[kAttentionRows];
+  HWY_ALIGN float shifts[kAttentionRows] = {}, sums[kAttentionRows];
   const float factor = scale * 1.442695041f;
   bool multiplies_first = scaled;
   for (int64_t r = 0; r < rows; ++r) {

@@ -12,6 +12,7 @@
 #include "backends/cpu/kernels/attention/attention_blocks.h"
 #include "backends/cpu/kernels/half.h"
 #include "backends/cpu/kernels/targets.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
 
@@ -23,6 +24,7 @@
 // clang-format on
 
 #include "backends/cpu/kernels/attention/attention_few-inl.h"
+#include "backends/cpu/kernels/attention/attention_lane_scores-inl.h"
 #include "backends/cpu/kernels/attention/attention_pack-inl.h"
 #include "backends/cpu/kernels/attention/attention_softmax-inl.h"
 #include "backends/cpu/kernels/attention/attention_tile-inl.h"
@@ -34,10 +36,12 @@ namespace camshaft::cpu {
 /// Keys of a chunk: of 128 elements they and their values take 256 KiB, half of the smallest L2. Chunks begin at
 /// multiples of it in each sequence, so that a row's sums are cut at the same places in whatever steps it came there.
 inline constexpr int64_t kPagedChunk = 256;
+/// Floats from row to row of a chunk's scores: vectors may end behind it.
+inline constexpr int64_t kPagedScores = kPagedChunk + 16;
 /// Rows that read keys and values where they are, as at most one token of a sequence has: packing them repays itself
 /// beyond.
 inline constexpr int64_t kPagedFewRows = 8;
-/// A part of a sequence's keys has so many at least.
+/// Keys of a part, by which a row's sums are cut wherever they are computed: a whole number of chunks.
 inline constexpr int64_t kPagedPart = 1024;
 
 /// The units of a step (attention_blocks.h says what parts are for; the length of a sequence is data here, so the most
@@ -48,17 +52,25 @@ struct PagedUnits {
 
   explicit PagedUnits(const PagedAttentionArgs& args)
       : a(args), group(args.heads / std::max<int64_t>(1, args.key_heads)), most_parts(1) {
-    constexpr int64_t few_tokens = 64, most = 16;
-    if (a.tokens <= few_tokens) most_parts = std::clamp<int64_t>(a.width * a.block_size / kPagedPart, 1, most);
+    // Where there are few tokens, parts are units of their own, which leave their sums in memory: up to 16 MiB.
+    constexpr int64_t few_tokens = 64, most_floats = int64_t{1} << 22;
+    const int64_t parts = divide_up(a.width * a.block_size, kPagedPart);
+    if (a.tokens <= few_tokens && a.tokens * a.heads * parts * part_floats() <= most_floats)
+      most_parts = std::max<int64_t>(1, parts);
   }
   int64_t queries(int64_t s) const { return int64_t{a.starts[s + 1]} - a.starts[s]; }
   int64_t rows(int64_t s) const { return queries(s) * group; }
   int64_t row_blocks(int64_t s) const { return (rows(s) + kAttentionRows - 1) / kAttentionRows; }
   int64_t length(int64_t s) const { return a.past[s] + queries(s); }
   int64_t chunks(int64_t s) const { return (length(s) + kPagedChunk - 1) / kPagedChunk; }
+  /// Part in which the first key lies that a token sees.
+  int64_t first_part(int64_t s) const {
+    return a.window > 0 ? std::max<int64_t>(0, a.past[s] + 1 - a.window) / kPagedPart : 0;
+  }
+  /// Of them that are units of their own.
   int64_t parts(int64_t s) const {
-    if (row_blocks(s) != 1) return 1;
-    return std::clamp<int64_t>(chunks(s) / (kPagedPart / kPagedChunk), 1, most_parts);
+    if (row_blocks(s) != 1 || most_parts == 1) return 1;
+    return std::max<int64_t>(1, divide_up(length(s), kPagedPart) - first_part(s));
   }
   int64_t units(int64_t s) const { return a.key_heads * row_blocks(s) * parts(s); }
   /// Of what a part leaves behind for one row.
@@ -72,8 +84,10 @@ struct PagedUnits {
 
 /// One thread's.
 struct PagedScratch {
-  float *keys, *values, *dense, *scores, *sums, *queries, *vectors, *largest, *total, *factor, *scales;
-  int64_t* rows;  ///< of a chunk's keys: which of the caches'
+  float *keys, *values, *dense, *scores, *queries, *vectors, *factor, *scales;
+  float *sums, *largest, *total;                 // of the part that is being read …
+  float *kept_sums, *kept_largest, *kept_total;  // … and of those before it
+  int64_t* rows;                                 ///< of a chunk's keys: which of the caches'
 
   static int64_t floats(const PagedAttentionArgs& a, int64_t lanes) {
     PagedScratch none(a, lanes, nullptr);
@@ -84,17 +98,17 @@ struct PagedScratch {
     keys = place(4 * lanes * a.size);  // the widest panel
     values = place(kPagedChunk * columns);
     dense = place(reads_keys_in_place(a) ? 0 : kPagedChunk * a.size);
-    scores = place(kAttentionRows * kPagedChunk);
-    sums = place(kAttentionRows * columns);
+    scores = place(kAttentionRows * kPagedScores);
+    for (float** part : {&sums, &kept_sums}) *part = place(kAttentionRows * columns);
     queries = place(kAttentionRows * a.size);
     vectors = place(kAttentionRows * lanes);
-    for (float** part : {&largest, &total, &factor}) *part = place(kAttentionRows);
+    for (float** part : {&largest, &total, &kept_largest, &kept_total, &factor}) *part = place(kAttentionRows);
     scales = place(kPagedChunk);
     rows = reinterpret_cast<int64_t*>(place(2 * kPagedChunk));
   }
 
   /// Whether keys can be packed from where they are.
-  static bool reads_keys_in_place(const PagedAttentionArgs& a) { return a.key_type == DType::f32 && !a.has_key_scales; }
+  static bool reads_keys_in_place(const PagedAttentionArgs& a) { return a.key_type == DType::f32; }
 
  private:
   float* at_;
@@ -150,10 +164,48 @@ HWY_INLINE void write_row(DType type, const float* from, int64_t n, std::byte* t
   }
 }
 
+// What is known of a row after some of its keys: the largest score, the sum of exponentials, and of values by them.
+struct PagedState {
+  float *largest, *total, *sums;
+};
+
+// Adds another part's to a row's, of `n` values each.
+void add_part(const PagedState& row, const PagedState& part, int64_t n) {
+  const auto is_empty = [](const PagedState& s) { return *s.largest == kLowest && *s.total == 0; };
+  if (is_empty(part)) return;
+  if (is_empty(row)) {
+    *row.largest = *part.largest;
+    *row.total = *part.total;
+    std::copy_n(part.sums, n, row.sums);
+    return;
+  }
+  const float top = *part.largest > *row.largest || std::isnan(*part.largest) ? *part.largest : *row.largest;
+  const auto factor_of = [&](float largest) {
+    return largest == top ? 1.0F : std::exp2((largest - top) * 1.442695041F);
+  };
+  const float of_row = factor_of(*row.largest), of_part = factor_of(*part.largest);
+  *row.largest = top;
+  *row.total = *row.total * of_row + *part.total * of_part;
+  for (int64_t i = 0; i < n; ++i) row.sums[i] = row.sums[i] * of_row + part.sums[i] * of_part;
+}
+
+// The result of head `head` of a token from all of its keys, to row `at` of the results.
+void store_row(const PagedAttentionArgs& a, int64_t at, const PagedState& row) {
+  float factor = 1, total = *row.total;
+  if (a.sink) {
+    const float sink = a.sink[at % a.heads], top = std::max(sink, *row.largest);
+    factor = std::exp(*row.largest - top);
+    total = total * factor + std::exp(sink - top);
+  }
+  const float inverse = factor / total;
+  for (int64_t i = 0; i < a.value_size; ++i) row.sums[i] *= inverse;
+  write_row(a.query_type, row.sums, a.value_size, a.result + at * a.value_size * (bit_width(a.query_type) / 8));
+}
+
 // The rows of one unit.
 class PagedRows {
  public:
-  PagedRows(const PagedUnits& units, const PagedScratch& scratch, int64_t s, int64_t key_head, int64_t first_row,
+  PagedRows(const PagedUnits& units, PagedScratch& scratch, int64_t s, int64_t key_head, int64_t first_row,
             int64_t rows)
       : units_(units),
         a_(units.a),
@@ -176,26 +228,32 @@ class PagedRows {
   int64_t first_chunk() const { return seen(0).first / kPagedChunk; }
   int64_t end_chunk() const { return (seen(rows_ - 1).second + kPagedChunk - 1) / kPagedChunk; }
 
-  void run(int64_t begin, int64_t end) {
-    const int64_t last = seen(rows_ - 1).second;
+  /// All of them, by parts.
+  void run_all() {
+    const int64_t first = first_chunk() / part_chunks, end = divide_up(end_chunk(), part_chunks);
+    run_part(first);
+    if (end <= first + 1) return;
+    std::fill_n(s_.kept_largest, rows_, kLowest);
+    std::fill_n(s_.kept_total, rows_, 0.0F);
+    keep();
+    for (int64_t part = first + 1; part < end; ++part) {
+      run_part(part);
+      keep();
+    }
+    std::swap(s_.sums, s_.kept_sums);
+    std::swap(s_.largest, s_.kept_largest);
+    std::swap(s_.total, s_.kept_total);
+  }
+
+  /// Those of part `part`; returns whether there are any.
+  bool run_part(int64_t part) {
+    const int64_t begin = std::max(first_chunk(), part * part_chunks),
+                  end = std::min(end_chunk(), (part + 1) * part_chunks);
     for (int64_t chunk = begin; chunk < end; ++chunk) {
       cancellation_point();
-      // Before what the first row sees there may be blocks of anybody by now.
-      const int64_t first = std::max(chunk * kPagedChunk, seen(0).first);
-      const int64_t keys = std::min((chunk + 1) * kPagedChunk, last) - first;
-      find_rows(first, keys);
-      HWY_ALIGN float tops[kAttentionRows];
-      multiply_keys(first, keys, tops);
-      add_exponentials<FloatWords>(s_.scores, kPagedChunk, rows_, keys, 1, false, chunk == begin, tops,
-                                   {s_.largest, s_.total, s_.factor, s_.vectors});
-      if (is_few()) {
-        if (a_.has_value_scales) multiply_scores(a_.value_scales, keys);
-        multiply_few_values(keys, chunk > begin);
-      } else {
-        bring_values(keys);
-        multiply_values(keys, chunk > begin);
-      }
+      add_chunk(chunk, chunk == begin);
     }
+    return begin < end;
   }
 
   /// What has been computed, as the part `part` of each row.
@@ -209,22 +267,45 @@ class PagedRows {
   }
 
   void store() const {
-    for (int64_t r = 0; r < rows_; ++r) {
-      const int64_t at = place(r);
-      float* sums = s_.sums + r * columns_;
-      float factor = 1, total = s_.total[r];
-      if (a_.sink) {
-        const float sink = a_.sink[at % a_.heads], top = std::max(sink, s_.largest[r]);
-        factor = std::exp(s_.largest[r] - top);
-        total = total * factor + std::exp(sink - top);
-      }
-      const float inverse = factor / total;
-      for (int64_t i = 0; i < a_.value_size; ++i) sums[i] *= inverse;
-      write_row(a_.query_type, sums, a_.value_size, a_.result + at * a_.value_size * bytes(a_.query_type));
-    }
+    for (int64_t r = 0; r < rows_; ++r) store_row(a_, place(r), state(r));
   }
 
  private:
+  static constexpr int64_t part_chunks = kPagedPart / kPagedChunk;
+
+  PagedState state(int64_t r) const { return {s_.largest + r, s_.total + r, s_.sums + r * columns_}; }
+
+  // Adds the part that was read to those before it.
+  void keep() {
+    for (int64_t r = 0; r < rows_; ++r)
+      add_part({s_.kept_largest + r, s_.kept_total + r, s_.kept_sums + r * columns_}, state(r), a_.value_size);
+  }
+
+  void add_chunk(int64_t chunk, bool is_first) {
+    // Before what the first row sees there may be blocks of anybody by now. Scores have the places of all of a chunk's
+    // keys, so that totals are added up alike in whatever rows a row is among.
+    const int64_t chunk_first = chunk * kPagedChunk, first = std::max(chunk_first, seen(0).first);
+    const int64_t keys = std::min(chunk_first + kPagedChunk, seen(rows_ - 1).second) - first,
+                  skipped = first - chunk_first;
+    scores_ = s_.scores + skipped;
+    find_rows(first, keys);
+    HWY_ALIGN float tops[kAttentionRows];
+    multiply_keys(keys);
+    for (int64_t r = 0; r < rows_; ++r) {
+      const auto [begin, end] = seen(r);
+      tops[r] = mask_row(s_.scores + r * kPagedScores, skipped + keys, begin - chunk_first, end - chunk_first);
+    }
+    add_exponentials<FloatWords>(s_.scores, kPagedScores, rows_, skipped + keys, 1, false, is_first, tops,
+                                 {s_.largest, s_.total, s_.factor, s_.vectors});
+    if (a_.has_value_scales) multiply_scores(a_.value_scales, keys);
+    if (is_few()) {
+      multiply_few_values(keys, !is_first);
+    } else {
+      bring_values(keys);
+      multiply_values(keys, !is_first);
+    }
+  }
+
   static int64_t bytes(DType type) { return bit_width(type) / 8; }
 
   // The row among all tokens' heads.
@@ -257,14 +338,7 @@ class PagedRows {
   void multiply_scores(const float* scales, int64_t keys) {
     for (int64_t k = 0; k < keys; ++k) s_.scales[k] = scales[s_.rows[k]];
     for (int64_t r = 0; r < rows_; ++r)
-      for (int64_t k = 0; k < keys; ++k) s_.scores[r * kPagedChunk + k] *= s_.scales[k];
-  }
-
-  // A row of a cache as f32.
-  void read_cached(DType type, const std::byte* cache, const float* scales, int64_t row, int64_t size, float* to) {
-    read_row(type, cache + row * size * bytes(type), size, to);
-    if (!scales) return;
-    for (int64_t i = 0; i < size; ++i) to[i] *= scales[row];
+      for (int64_t k = 0; k < keys; ++k) scores_[r * kPagedScores + k] *= s_.scales[k];
   }
 
   // Where the rows of a cache begin, counted in its elements.
@@ -276,57 +350,39 @@ class PagedRows {
   void bring_values(int64_t keys) {
     for (int64_t k = 0; k < keys; ++k) {
       float* row = s_.values + k * columns_;
-      read_cached(a_.value_type, a_.values, a_.has_value_scales ? a_.value_scales : nullptr, s_.rows[k], a_.value_size,
-                  row);
+      read_row(a_.value_type, a_.values + s_.rows[k] * a_.value_size * bytes(a_.value_type), a_.value_size, row);
       for (int64_t i = a_.value_size; i < columns_; ++i) row[i] = 0;
     }
   }
 
-  void multiply_keys(int64_t first, int64_t keys, float* tops) {
-    const auto [low, high] = std::pair{seen(rows_ - 1).first, seen(0).second};
-    const bool all_are_seen = low <= first && high >= first + keys;
-    const bool finishes = all_are_seen && a_.softcap == 0 && !is_few();
+  void multiply_keys(int64_t keys) {
     const int64_t* key_rows = element_rows(keys, a_.size);
     if (is_few()) {
       with_elements(a_.key_type, a_.keys, [&](const auto* base) HWY_ATTR {
-        few_scores(queries_, rows_, base, key_rows, keys, a_.size, s_.scores, kPagedChunk);
+        few_scores(queries_, rows_, base, key_rows, keys, a_.size, scores_, kPagedScores);
       });
-      if (a_.has_key_scales) multiply_scores(a_.key_scales, keys);
     } else {
       const auto* base = reinterpret_cast<const float*>(a_.keys);
       if (!PagedScratch::reads_keys_in_place(a_)) {
         for (int64_t k = 0; k < keys; ++k) {
-          read_cached(a_.key_type, a_.keys, a_.has_key_scales ? a_.key_scales : nullptr, s_.rows[k], a_.size,
-                      s_.dense + k * a_.size);
+          read_row(a_.key_type, a_.keys + key_rows[k] * bytes(a_.key_type), a_.size, s_.dense + k * a_.size);
           offsets_[k] = k * a_.size;
         }
         base = s_.dense;
       }
       const int64_t width = panel_width(), lanes = panel_lanes();
-      Ahead ahead;
-      ScoreTiles t;
-      t.queries = queries_;
-      t.size = a_.size;
-      t.out_stride = kPagedChunk;
-      t.finish.tops = finishes ? s_.vectors : nullptr;
       for (int64_t k = 0; k < keys; k += width) {
-        const int64_t count = std::min(width, keys - k), vectors = (count + lanes - 1) / lanes;
-        pack_key_rows(base, key_rows + k, count, vectors * lanes, s_.keys);
-        t.panel = s_.keys;
-        t.out = s_.scores + k;
-        t.last_keys = count - (vectors - 1) * lanes;
-        t.finish.first = k == 0;
-        score_tiles<FloatWords>(vectors, rows_, t, ahead);
+        const int64_t count = std::min(width, keys - k), stored = round_up(count, lanes);
+        pack_key_rows(base, key_rows + k, count, stored, s_.keys);
+        lane_scores(rows_, {.queries = queries_,
+                            .panel = s_.keys,
+                            .stored = stored,
+                            .size = a_.size,
+                            .out = scores_ + k,
+                            .out_stride = kPagedScores});
       }
     }
-    if (finishes) {
-      join_lanes<Largest>(s_.vectors, rows_, tops);
-      return;
-    }
-    for (int64_t r = 0; r < rows_; ++r) {
-      const auto [begin, end] = seen(r);
-      tops[r] = mask_row(s_.scores + r * kPagedChunk, keys, begin - first, end - first);
-    }
+    if (a_.has_key_scales) multiply_scores(a_.key_scales, keys);
   }
 
   // Scores outside of [begin, end) become -inf; the largest of the others.
@@ -354,8 +410,8 @@ class PagedRows {
   void multiply_few_values(int64_t keys, bool add) {
     const int64_t* value_rows = element_rows(keys, a_.value_size);
     with_elements(a_.value_type, a_.values, [&]<class T>(const T* base) HWY_ATTR {
-      few_values(rows_, FewValues<T>{.p = s_.scores,
-                                     .p_stride = kPagedChunk,
+      few_values(rows_, FewValues<T>{.p = scores_,
+                                     .p_stride = kPagedScores,
                                      .base = base,
                                      .rows = value_rows,
                                      .keys = keys,
@@ -371,8 +427,8 @@ class PagedRows {
     Ahead ahead;
     for (int64_t k = 0; k < keys; k += kAttentionDepth) {
       ValueTile tile;
-      tile.p = s_.scores + k;
-      tile.p_stride = kPagedChunk;
+      tile.p = scores_ + k;
+      tile.p_stride = kPagedScores;
       tile.v_stride = columns_;
       tile.sums_stride = columns_;
       tile.depth = std::min(kAttentionDepth, keys - k);
@@ -389,8 +445,9 @@ class PagedRows {
 
   const PagedUnits& units_;
   const PagedAttentionArgs& a_;
-  const PagedScratch& s_;
+  PagedScratch& s_;
   const int64_t columns_, sequence_, key_head_, first_row_, rows_;
+  float* scores_ = nullptr;  // of the keys of a chunk that are read
   const float* queries_[kAttentionRows];
   int64_t offsets_[kPagedChunk];
 };
@@ -398,43 +455,30 @@ class PagedRows {
 // Unit `unit` of a sequence.
 void run_unit(const PagedAttentionArgs& a, int64_t s, int64_t unit, float* memory, float* parts) {
   const PagedUnits units(a);
-  const PagedScratch scratch(a, panel_lanes(), memory);
+  PagedScratch scratch(a, panel_lanes(), memory);
   const int64_t count = units.parts(s), part = unit % count, block = unit / count % units.row_blocks(s);
   const int64_t first = block * kAttentionRows;
   PagedRows rows(units, scratch, s, unit / count / units.row_blocks(s), first,
                  std::min(kAttentionRows, units.rows(s) - first));
-  const int64_t low = rows.first_chunk(), chunks = rows.end_chunk() - low;
-  const int64_t begin = low + chunks * part / count, end = low + chunks * (part + 1) / count;
-  rows.run(begin, end);
-  if (count == 1) return rows.store();
-  rows.leave_part(part, begin == end, parts);
+  if (count == 1) {
+    rows.run_all();
+    rows.store();
+  } else {
+    const bool any = rows.run_part(units.first_part(s) + part);
+    rows.leave_part(part, !any, parts);
+  }
 }
 
 // The rows of token `token` of sequence `s` from their parts.
 void join_parts(const PagedAttentionArgs& a, int64_t s, int64_t token, float* parts) {
   const PagedUnits units(a);
-  const int64_t count = units.parts(s), step = units.part_floats();
   for (int64_t head = 0; head < a.heads; ++head) {
-    float* const first = units.part_of(parts, token, head, 0);
-    float top = a.sink ? a.sink[head] : kLowest;
-    for (int64_t i = 0; i < count; ++i)
-      top = first[i * step] > top || std::isnan(first[i * step]) ? first[i * step] : top;
-    float total = a.sink ? std::exp(a.sink[head] - top) : 0;
-    float* const sums = first + AttentionParts::head_floats;
-    for (int64_t i = 0; i < count; ++i) {
-      const float* part = first + i * step;
-      const float factor = part[0] == top ? 1 : std::exp2((part[0] - top) * 1.442695041f);
-      const float* values = part + AttentionParts::head_floats;
-      const bool is_empty = part[0] == kLowest && part[1] == 0;
-      total += part[1] * factor;
-      for (int64_t v = 0; v < a.value_size; ++v) {
-        const float added = is_empty ? 0 : values[v] * factor;
-        sums[v] = i == 0 ? added : sums[v] + added;
-      }
-    }
-    for (int64_t v = 0; v < a.value_size; ++v) sums[v] /= total;
-    const int64_t bytes = bit_width(a.query_type) / 8;
-    write_row(a.query_type, sums, a.value_size, a.result + (token * a.heads + head) * a.value_size * bytes);
+    const auto part = [&](int64_t i) {
+      float* const at = units.part_of(parts, token, head, i);
+      return PagedState{at, at + 1, at + AttentionParts::head_floats};
+    };
+    for (int64_t i = 1; i < units.parts(s); ++i) add_part(part(0), part(i), a.value_size);
+    store_row(a, token * a.heads + head, part(0));
   }
 }
 

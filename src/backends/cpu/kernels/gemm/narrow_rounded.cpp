@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/tile_traits.h"
@@ -18,13 +17,10 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/for_each_of-inl.h"
 #include "backends/cpu/kernels/gemm/int8_gemm.h"
 #include "backends/cpu/kernels/gemm/narrow_parameters-inl.h"
 #include "backends/cpu/kernels/masked_load-inl.h"
-
-#ifndef CAMSHAFT_INLINE_LAMBDA
-#define CAMSHAFT_INLINE_LAMBDA HWY_ATTR __attribute__((always_inline))
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
@@ -104,16 +100,6 @@ void round_rows_target(const NarrowGemm& args, const RoundedRows& rows, int64_t 
 }
 
 // --- products ---
-
-// f(0), …, f(N - 1) as constants: what arrays hold that only these index stays in registers. Of loops that are unrolled
-// later GCC 12 leaves it in memory too, which took 1.2 times as long.
-template <int N, class F>
-HWY_INLINE void for_each_of(const F& f) {
-  [&]<int... i>(std::integer_sequence<int, i...>) CAMSHAFT_INLINE_LAMBDA {
-    (f(std::integral_constant<int, i>()), ...);
-  }
-  (std::make_integer_sequence<int, N>());
-}
 
 // The sums of one segment. Of bytes that a machine multiplies by pairs they have 16 bits, see above.
 template <bool kDots>
