@@ -107,26 +107,45 @@ TEST(PagedAttention, LongSequences) {
   });
 }
 
-// What others compute beside it, in however many steps, leaves a token's result as it is, bit by bit.
-TEST(PagedAttention, ATokenDoesNotDependOnOtherSequences) {
+// What others compute beside it, and which of its own tokens are in its step, leave a token's result as it is, bit by
+// bit: few rows and many, one part of keys and several, windows that begin anywhere.
+TEST(PagedAttention, ATokenHasTheSameBitsInAnyStep) {
   Random random = test_random();
-  for (int round = 0; round < 20; ++round) {
-    const RandomPaged both =
-        random_paged(random, DType::f32, DType::f32, {.sequences = 2, .most_past = 1500, .block_size = 16});
-    const std::vector<Tensor> together = NodeTest(both.op, both.inputs, {}, "paged_attention").run(2);
-    RandomPaged one = both;
-    const int32_t* starts = both.inputs[3].as<int32_t>();
-    const int64_t tokens = starts[1], width = both.inputs[5].dims()[1];
-    one.inputs[0] = Tensor(DType::f32, {tokens, both.inputs[0].dims()[1]});
-    std::copy_n(both.inputs[0].data(), one.inputs[0].bytes(), one.inputs[0].mutable_data());
-    one.inputs[3] = Tensor::of<int32_t>(DType::i32, {2}, {0, static_cast<int32_t>(tokens)});
-    one.inputs[4] = Tensor::of<int32_t>(DType::i32, {1}, {both.inputs[4].as<int32_t>()[0]});
-    one.inputs[5] = Tensor(DType::i32, {1, width});
-    std::copy_n(both.inputs[5].data(), one.inputs[5].bytes(), one.inputs[5].mutable_data());
-    const std::vector<Tensor> alone = NodeTest(one.op, one.inputs, {}, "paged_attention").run(1);
-    ASSERT_EQ(alone.size(), 1u);
-    EXPECT_TRUE(std::equal(alone[0].data(), alone[0].data() + alone[0].bytes(), together[0].data())) << round;
-  }
+  using Op = ops::PagedAttention;
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const DType cache = std::vector{DType::f32, DType::f16, DType::i8}[static_cast<size_t>(round % 3)];
+      RandomPaged both;
+      do
+        both = random_paged(random, DType::f32, cache,
+                            {.sequences = 2,
+                             .most_queries = round % 4 ? 20 : 90,
+                             .most_past = round % 2 ? 300 : 5000,
+                             .most_size = 70,
+                             .block_size = 16});
+      while (both.inputs[Op::in_starts].as<int32_t>()[1] == 0);
+      if (!both.op.causal) continue;  // where tokens see those behind them
+      const Tensor together = NodeTest(both.op, both.inputs, {}, "paged_attention").run(2)[0];
+      const int64_t tokens = both.inputs[Op::in_starts].as<int32_t>()[1];
+      const int64_t first = random.integer(0, tokens - 1), end = random.integer(first + 1, tokens);
+      RandomPaged part = both;
+      const int64_t width = both.inputs[Op::in_table].dims()[1], more = random.integer(0, 80);
+      part.inputs[Op::in_query] = Tensor(DType::f32, {end - first, both.inputs[Op::in_query].dims()[1]});
+      const size_t row = part.inputs[Op::in_query].bytes() / static_cast<size_t>(end - first);
+      std::copy_n(both.inputs[Op::in_query].data() + static_cast<size_t>(first) * row,
+                  part.inputs[Op::in_query].bytes(), part.inputs[Op::in_query].mutable_data());
+      part.inputs[Op::in_starts] = Tensor::of<int32_t>(DType::i32, {2}, {0, static_cast<int32_t>(end - first)});
+      part.inputs[Op::in_past] = Tensor::of<int32_t>(
+          DType::i32, {1}, {both.inputs[Op::in_past].as<int32_t>()[0] + static_cast<int32_t>(first)});
+      part.inputs[Op::in_table] = Tensor(DType::i32, {1, width + more});
+      std::copy_n(both.inputs[Op::in_table].as<int32_t>(), width, part.inputs[Op::in_table].as_mutable<int32_t>());
+      const Tensor alone = NodeTest(part.op, part.inputs, {}, "paged_attention").run(1)[0];
+      const size_t result_row = alone.bytes() / static_cast<size_t>(end - first);
+      EXPECT_TRUE(std::equal(alone.data(), alone.data() + alone.bytes(),
+                             together.data() + static_cast<size_t>(first) * result_row))
+          << "round " << round << ", tokens " << first << " to " << end << " of " << tokens;
+    }
+  });
 }
 
 TEST(PagedAttention, TablesThatLieAreRefused) {
