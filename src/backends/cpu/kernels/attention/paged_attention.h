@@ -1,7 +1,7 @@
 // Attention whose keys and values lie in blocks of caches that sequences of any length share, on raw pointers.
 //
-// A unit of work is a block of a sequence's query rows for one key head, over a part of its keys. It goes over these in
-// chunks with a running maximum and sum for each row, as attention.h does.
+// A unit of work is a block of a sequence's query rows for one key head, over all keys or a part of them. It goes over
+// these in chunks with a running maximum and sum for each row, as attention.h does.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ struct PagedAttentionArgs {
 
 /// Bytes of scratch memory for `threads` threads and fewer, 64-byte aligned. Depends on what is known before running.
 int64_t paged_attention_workspace_bytes(const PagedAttentionArgs& args, int threads);
-/// Runs on the threads of the pool that have something to do. Results do not depend on their number. Of other sequences
-/// they depend on how many tokens these have together: in a step of few, keys are cut into parts whose sums are joined.
+/// Runs on the threads of the pool that have something to do. A token's result has the same bits whatever their number
+/// and the other tokens of the step are, of its own sequence and of others.
 void paged_attention(const PagedAttentionArgs& args, ThreadPool& pool, void* workspace);
 
 }  // namespace camshaft::cpu
