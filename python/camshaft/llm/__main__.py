@@ -19,27 +19,38 @@ from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
 from camshaft.llm._network import TASKS
 from camshaft.llm._sentence_transformers import POOLING_TYPES
 from camshaft.llm._serve_command import add_serve, split_flags
+from camshaft.llm._standard_streams import complain, flush_output, open_standard_streams, say
 from camshaft.llm._transcribe_command import add_transcribe
 
 
 def main(arguments: Sequence[str]) -> int:
     """arguments: "llm", the command, and what is behind it. Returns the exit code."""
-    given, flags = split_flags(arguments[1:])
-    options = _parser().parse_args(given)
-    if flags:
-        options.server_flags = flags
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # which leaves no half-written folder
+    open_standard_streams()
     try:
-        options.run(options)
-        sys.stdout.flush()
-        return 0
+        options = _parsed(arguments[1:])
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # which leaves no half-written folder
+        code: int | None = options.run(options)
+        flush_output()
+        return code or 0
     except KeyboardInterrupt:
-        print("camshaft: error: interrupted", file=sys.stderr)
+        complain("camshaft: error: interrupted")
         return 130
     except Exception as error:
         for line in (str(error) or type(error).__name__).splitlines():
-            print(f"camshaft: error: {line}", file=sys.stderr)
+            complain(f"camshaft: error: {line}")
         return exit_code(error)
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    given, flags = split_flags(arguments)
+    try:
+        options = _parser().parse_args(given)
+    except SystemExit:  # with its help, or with what is wrong
+        flush_output()
+        raise
+    if flags:
+        options.server_flags = flags
+    return options
 
 
 def _build(options: argparse.Namespace) -> None:
@@ -61,7 +72,7 @@ def _build(options: argparse.Namespace) -> None:
         **given,
     )
     output = Path(options.output)
-    print(f"{output / ENGINE} ({(output / ENGINE).stat().st_size / 2**20:.2f} MiB), {output / DESCRIPTION}")
+    say(f"{output / ENGINE} ({(output / ENGINE).stat().st_size / 2**20:.2f} MiB), {output / DESCRIPTION}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,11 +96,9 @@ def _parser() -> argparse.ArgumentParser:
         help="what weights of 4 and 8 bits are multiplied with on CPUs: int8, rounded in blocks of 32, or f32 (default: int8)",
     )
     command.add_argument(
-        "--cache", choices=CACHE_TYPES, default="f16", help="what keys and values are stored as (default: f16)"
+        "--cache", choices=CACHE_TYPES, help="what keys and values of decoders are stored as (default: f16)"
     )
-    command.add_argument(
-        "--block-size", type=int, default=16, metavar="N", help="tokens in a block of the cache (default: 16)"
-    )
+    command.add_argument("--block-size", type=int, metavar="N", help="tokens in a block of the cache (default: 16)")
     command.add_argument(
         "--max-length", type=int, metavar="N", help="the longest sequence; that of config.json without it"
     )

@@ -17,7 +17,14 @@ from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
-from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
+from camshaft.llm._folder import (
+    ENGINE,
+    TOKENIZER,
+    check_description,
+    hidden_size_of,
+    read_description,
+    read_tokenizer,
+)
 from camshaft.llm._guide import Guides
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
@@ -302,9 +309,8 @@ class LLM:
     @property
     def tokenizer(self) -> Any:
         """Of the package `tokenizers`; None where the folder has no tokenizer.json."""
-        if self._tokenizer is None and self._folder is not None and (self._folder / "tokenizer.json").exists():
-            tokenizers = needed("tokenizers", f"{self._folder}: text needs a tokenizer")
-            made = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+        if self._tokenizer is None and self._folder is not None and (self._folder / TOKENIZER).exists():
+            made = read_tokenizer(self._folder, needed("tokenizers", f"{self._folder}: text needs a tokenizer"))
             # What the file says of these is of batches of old: prompts are as long as they are, and held to max_model_len.
             made.no_padding()
             made.no_truncation()
