@@ -136,11 +136,11 @@ def _measured(
 
 
 class _Written(NamedTuple):
-    """What a step gave a request. at: by time.perf_counter(); count: its tokens so far."""
+    """What a step gave a request. at: by time.perf_counter(); tokens: that it has then."""
 
     at: float
     request: str
-    count: int
+    tokens: int
     finished: bool
 
 
@@ -184,7 +184,7 @@ def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> 
         if not seen and len(counts) == len(prompts):
             steps.append((last, sum(counts.values())))
         seen.add(each.request)
-        counts[each.request], last, has_ended = each.count, each.at, has_ended or each.finished
+        counts[each.request], last, has_ended = each.tokens, each.at, has_ended or each.finished
     steps.append((last, sum(counts.values())))
     (begin, at_begin), (end, at_end) = steps[0], steps[-1]
     if at_end == at_begin or end <= begin:
@@ -206,9 +206,9 @@ def _served(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> dict[
         known = seen.get(each.request)
         if known is None:
             first.append(each.at - begin)
-        elif each.count > known[0]:  # of a step that gave several tokens each has its part
-            between += [(each.at - known[1]) / (each.count - known[0])] * (each.count - known[0])
-        seen[each.request] = (each.count, each.at)
+        elif each.tokens > known[0]:  # of a step that gave several tokens each has its part
+            between += [(each.at - known[1]) / (each.tokens - known[0])] * (each.tokens - known[0])
+        seen[each.request] = (each.tokens, each.at)
     took = time.perf_counter() - begin
     written = sum(count for count, _ in seen.values())
     made = {"output_tokens_per_second": written / took, "requests_per_second": len(prompts) / took}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any
 
 from camshaft._errors import InvalidArgumentError
@@ -89,7 +90,7 @@ def _as_json(result: Transcription, file: str) -> str:
     return json.dumps({"file": file, **dataclasses.asdict(result)}, ensure_ascii=False)
 
 
-_WRITERS = {
+_WRITERS: dict[str, Callable[[Transcription, str], str]] = {
     "text": lambda result, file: result.text,
     "json": _as_json,
     "srt": lambda result, file: as_srt(result),

@@ -177,8 +177,9 @@ class Whisper:
         sampling: Mapping[str, Any] | None = None,
     ) -> Wishes:
         """sampling: what else SamplingParams has for draws. Raises InvalidArgumentError, which begins with the option's name."""
-        listed = isinstance(temperature, Sequence) and not isinstance(temperature, str)
-        temperatures = tuple(temperature) if listed else (temperature,)  # type: ignore[arg-type]
+        temperatures: tuple[Any, ...] = (temperature,)
+        if isinstance(temperature, Sequence) and not isinstance(temperature, str):
+            temperatures = tuple(temperature)
         if not temperatures:
             raise InvalidArgumentError("temperature is an empty list: one or more are needed")
         limits = {

@@ -2,12 +2,15 @@
 Transformers."""
 
 import dataclasses
+import itertools
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import threading
+import time
 import zlib
 
 import camshaft
@@ -348,6 +351,145 @@ def test_wav_files(tmp_path, whisper, width, channels):
     assert of_file == of_array
 
 
+def wav_of(tag, channels, bits, data, rate=RATE, extensible=False, chunks=b"", size=None):
+    """The bytes of a WAV file."""
+    block = channels * bits // 8
+    said = struct.pack("<HHIIHH", 0xFFFE if extensible else tag, channels, rate, rate * block, block, bits)
+    if extensible:
+        said += struct.pack("<HHIH", 22, bits, 0, tag) + bytes.fromhex("000000001000800000aa00389b71")
+    body = b"WAVE" + chunks + b"fmt " + struct.pack("<I", len(said)) + said
+    body += b"data" + struct.pack("<I", len(data) if size is None else size) + data
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+@pytest.mark.parametrize("extensible", [False, True])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("kind", ["<f4", "<f8", "<i2", "<i4", "i3"])
+def test_wav_files_of_other_numbers(tmp_path, kind, channels, extensible):
+    from camshaft.llm._sound import read_sound
+
+    samples = np.stack([sound(0.1, 20 + c) for c in range(channels)], axis=1)
+    bits, tag = 8 * int(kind[-1]), 3 if "f" in kind else 1
+    if tag == 3:
+        data, atol = samples.astype(kind).tobytes(), 1e-7
+    else:
+        whole = np.rint(samples * 2.0 ** (bits - 1)).astype("<i4")
+        data = whole.view(np.uint8).reshape(*whole.shape, 4)[..., : bits // 8].tobytes()
+        atol = 2.0 ** (1 - bits) + 1e-6
+    # A chunk of an odd size stands in front, and a length that nobody knew yet.
+    chunks = b"LIST" + struct.pack("<I", 5) + b"INFOx\0"
+    whole = wav_of(tag, channels, bits, data, extensible=extensible, chunks=chunks, size=0xFFFFFFFF)
+    for given in (whole, bytearray(whole), memoryview(whole)):
+        np.testing.assert_allclose(read_sound(given, RATE), samples.mean(axis=1), atol=atol)
+    (tmp_path / "x.wav").write_bytes(whole)
+    np.testing.assert_array_equal(read_sound(tmp_path / "x.wav", RATE), read_sound(whole, RATE))
+    cut = read_sound(whole[:-1], RATE)
+    assert len(cut) == len(samples) - 1, "a sample of which a part is missing is none"
+
+
+def test_telephone_sounds():
+    """A-law and \u00b5-law, by the numbers that G.711 has for some codes, and by each code's neighbours."""
+    from camshaft.llm._sound import read_sound
+
+    for tag, known in (
+        (6, {0xD5: 8, 0x55: -8, 0xAA: 32256, 0x2A: -32256, 0x80: 5504, 0xC5: 264}),
+        (7, {0xFF: 0, 0x7F: 0, 0x80: 32124, 0x00: -32124, 0xEF: 132, 0xF0: 120}),
+    ):
+        values = read_sound(wav_of(tag, 1, 8, bytes(range(256)), rate=RATE), RATE) * 32768
+        assert {code: values[code] for code in known} == known
+        assert len(np.unique(values)) == (256 if tag == 6 else 255)  # two zeros
+        np.testing.assert_array_equal(values[:128], -values[128:])
+    audioop = pytest.importorskip("audioop", reason="this Python has no audioop")
+    for tag, decoded in ((6, audioop.alaw2lin), (7, audioop.ulaw2lin)):
+        values = read_sound(wav_of(tag, 1, 8, bytes(range(256))), RATE) * 32768
+        np.testing.assert_array_equal(values, np.frombuffer(decoded(bytes(range(256)), 2), "<i2"))
+
+
+def test_other_files_are_called_by_their_names():
+    from camshaft.llm._sound import read_sound
+
+    for given, words in [
+        (b"", "it is empty"),
+        (b"\xff\xfb\x90" + bytes(99), "an MP3"),
+        (b"fLaC" + bytes(99), "a FLAC"),
+        (b"OggS" + bytes(99), "an Ogg"),
+        (b"\0\0\0\x20ftypM4A " + bytes(99), "an MP4 or M4A"),
+        (wav_of(2, 1, 4, bytes(8)), "the format 0x0002"),
+        (wav_of(3, 1, 16, bytes(8)), "1 channels of floats in 16 bits; of 32, 64 bits"),
+        (wav_of(1, 0, 16, bytes(8)), "0 channels of PCM"),
+        (wav_of(1, 1, 64, bytes(8)), "PCM in 64 bits"),
+        (wav_of(1, 1, 16, bytes(8), extensible=True).replace(b"\x9b\x71", b"\x9b\x70"), "a format that has no number"),
+        (b"RIFF\0\0\0\0WAVE" + b"junk\0\0\0\0" * 1025, "within its first 1024 chunks"),
+        (b"RIFF\0\0\0\0WAVEdata\4\0\0\0abcd", "before its samples"),
+        (b"RIFF\0\0\0\0WAVEfmt \4\0\0\0abcddata\0\0\0\0", "what its samples are is cut off"),
+        (b"RIFF\0\0\0\0WAVEjunk\xff\xff\xff\xff", "before its samples"),
+    ]:
+        with pytest.raises(UnsupportedError, match=words) as caught:
+            read_sound(given, RATE, "talk")
+        assert str(caught.value).startswith("talk: no WAV file") and "ffmpeg" in str(caught.value)
+    for values in ([0.0, np.nan], [np.inf], [1e300]):
+        with pytest.raises(InvalidArgumentError, match="talk has samples that are NaN or infinite"):
+            read_sound(wav_of(3, 1, 64, np.array(values, "<f8").tobytes()), RATE, "talk")
+    assert read_sound(wav_of(1, 1, 16, b""), RATE).shape == (0,)
+
+
+def test_any_bytes_are_a_sound_or_refused():
+    from camshaft.llm._sound import read_sound
+
+    seed = int(os.environ.get("CAMSHAFT_TEST_SEED", time.time_ns() % 2**32))
+    print(f"CAMSHAFT_TEST_SEED={seed}")
+    random = np.random.default_rng(seed)
+    whole = wav_of(1, 2, 16, bytes(64), extensible=True)
+    read = 0
+    for _ in range(3000):
+        given = bytearray(whole)
+        for _ in range(random.integers(1, 4)):
+            given[random.integers(len(given))] = random.integers(256)
+        try:
+            read += read_sound(bytes(given[: random.integers(len(given) + 1)]), RATE).ndim
+        except (UnsupportedError, InvalidArgumentError):
+            pass
+    assert read > 0
+
+
+def test_texts_come_as_windows_are_done(whisper):
+    samples = np.concatenate([sound(1, seed) for seed in range(5)])
+    for options in ({}, {"timestamps": True}, {"condition_on_previous_text": True}):
+        [whole] = whisper.transcribe(samples, max_tokens=8, **options)
+        texts = [each.text for each in whisper.stream(samples, max_tokens=8, **options)]
+        assert texts[-1] == whole.text and len(texts) >= 4
+        assert all(later.startswith(text) for text, later in itertools.pairwise(texts))
+        assert len(set(texts)) > 2
+    assert [each.text for each in whisper.stream(np.zeros(0, np.float32))] == [""]
+    # One that is left ends what it has begun.
+    stream = whisper.stream(samples, max_tokens=8)
+    next(stream)
+    stream.close()
+    assert len(whisper._slots._free) == len(set(whisper._slots._free)) and not whisper._slots._waiting
+    assert whisper.transcribe(samples, max_tokens=8)[0].text
+
+
+def test_long_sounds_do_not_hold_up_short_ones(built):
+    """There is one slot, of which a long sound has the first turn: a short one has the next."""
+    whisper = camshaft.llm.Whisper(built, max_num_seqs=1)
+    ended, begun = [], threading.Event()
+
+    def hear(seconds):
+        for _ in whisper.stream(sound(seconds, 1), language="en", max_tokens=4, temperature=0):
+            begun.set()
+        ended.append(seconds)
+
+    threads = [threading.Thread(target=hear, args=[30])]
+    threads[0].start()
+    begun.wait(60)
+    threads.append(threading.Thread(target=hear, args=[0.5]))
+    threads[1].start()
+    for thread in threads:
+        thread.join(120)
+    assert ended == [0.5, 30]
+    assert whisper._slots._free == [0]
+
+
 @pytest.mark.parametrize("rate", [8000, 11025, 15999, 22050, 44100, 48000, 96000])
 def test_other_rates(rate):
     """Tones that both rates hold stay as they are, and others are gone."""
@@ -386,13 +528,13 @@ def test_sounds_that_are_none(tmp_path, whisper):
             whisper.transcribe((sound(0.2), rate))
     with pytest.raises(InvalidArgumentError, match="a sound of 70000 s is longer than what can be held"):
         whisper.transcribe((np.broadcast_to(np.float32(0), 70_000_000), 1000))
-    with pytest.raises(UnsupportedError, match="no WAV file of PCM"):
+    with pytest.raises(FileError, match="no path"):
         whisper.transcribe("a\0b.wav")
     with pytest.raises(FileError, match="gone.wav: No such file"):
         whisper.transcribe(tmp_path / "gone.wav")
     for content in (b"", b"RIFF", b"RIFF\x10\0\0\0WAVEfmt ", b"ID3 no wave", os.urandom(300)):
         (tmp_path / "bad.wav").write_bytes(content)
-        with pytest.raises(UnsupportedError, match="bad.wav: no WAV file of PCM"):
+        with pytest.raises(UnsupportedError, match="bad.wav: no WAV file .*: convert it, as by `ffmpeg"):
             whisper.transcribe(tmp_path / "bad.wav")
     whole = write_wav(tmp_path / "cut.wav", sound(0.2)).read_bytes()
     (tmp_path / "cut.wav").write_bytes(whole[:1001])  # its header says more: what is there is heard
@@ -417,6 +559,13 @@ def test_wishes_that_are_wrong(whisper, built, tmp_path):
         ({"temperature": -1}, "temperature is -1"),
         ({"max_tokens": 0}, "max_tokens is 0"),
         ({"temperature": ()}, "temperature is an empty list"),
+        ({"temperature": "hot"}, "temperature is 'hot'; a number is needed"),
+        ({"temperature": [0, None]}, "temperature is None; a number is needed"),
+        ({"logprob_threshold": float("nan")}, "logprob_threshold is nan; a number is needed"),
+        ({"language": ["en"]}, r"language is \['en'\]; a text is needed"),
+        ({"task": {}}, "task is {}; a text is needed"),
+        ({"prompt": 3}, "prompt is 3; a text is needed"),
+        ({"max_tokens": "3"}, "max_tokens is '3'; a whole number is needed"),
     ]:
         with pytest.raises(InvalidArgumentError, match=words):
             whisper.transcribe(samples, **{"language": "en", **options})
@@ -447,7 +596,7 @@ def test_a_failure_gives_its_slots_back(built, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         whisper.transcribe([sound(1, seed) for seed in range(5)], language="en")
     assert len(whisper.transcribe([sound(1, seed) for seed in range(5)], language="en", max_tokens=3)) == 5
-    assert whisper._slots.qsize() == 2
+    assert sorted(whisper._slots._free) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -574,7 +723,7 @@ def test_the_command(tmp_path, built, whisper):
     written = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(written) == 2
     for each in written:
-        assert each.keys() == dataclasses.asdict(wanted).keys()
+        assert list(each) == ["file", *dataclasses.asdict(wanted)] and each["file"] == str(path)
         assert (each["text"], each["language"], each["duration"]) == (wanted.text, "en", 1.5)
         for segment, other in zip(each["segments"], wanted.segments):
             other = dataclasses.asdict(other)
@@ -588,6 +737,14 @@ def test_the_command(tmp_path, built, whisper):
     assert done.stdout.startswith("WEBVTT\n\n00:00:0")
     done = command("transcribe", built, path, path, "--format", "vtt")
     assert done.returncode == 2 and "a file of subtitles is of one sound, not of 2" in done.stderr, done
+    # What is wrong with a file is told of, and the others are written.
+    (tmp_path / "talk.mp3").write_bytes(b"ID3\3" + bytes(100))
+    files = [tmp_path / "gone.wav", path, tmp_path / "talk.mp3", path]
+    done = command("transcribe", built, *files, "--language", "en", "--max-tokens", "5")
+    assert done.stdout == f"{wanted.text}\n" * 2 and done.returncode == 5
+    gone, other = done.stderr.splitlines()
+    assert gone == f"camshaft: error: {tmp_path}/gone.wav: No such file or directory"
+    assert f"{tmp_path}/talk.mp3: no WAV file that is read, as it is an MP3 file: convert it, as by `ffmpeg" in other
     done = command("transcribe", built, tmp_path / "gone.wav")
     assert (done.returncode, done.stderr) == (5, f"camshaft: error: {tmp_path}/gone.wav: No such file or directory\n")
 

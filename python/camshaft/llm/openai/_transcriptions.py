@@ -88,9 +88,9 @@ class Transcriptions(Call):
     def events(self, place: int, output: Heard) -> list[dict[str, Any]]:
         text = output.transcription.text
         new, self._shown = text[self._shown :], max(self._shown, len(text))
-        made = [{"type": "transcript.text.delta", "delta": new}] if new else []
+        made: list[dict[str, Any]] = [{"type": "transcript.text.delta", "delta": new}] if new else []
         if output.finished:
-            usage = {
+            usage: dict[str, Any] = {
                 "type": "tokens",
                 "input_tokens": output.prompt_tokens + output.states,
                 "input_token_details": {"audio_tokens": output.states, "text_tokens": output.prompt_tokens},
