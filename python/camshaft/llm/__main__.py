@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from camshaft._build_option import add_build_option, build_options
 from camshaft._exit_codes import exit_code
@@ -43,11 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     given, flags = split_flags(arguments)
-    try:
-        options = _parser().parse_args(given)
-    except SystemExit:  # with its help, or with what is wrong
-        flush_output()
-        raise
+    options = _parser().parse_args(given)
     if flags:
         options.server_flags = flags
     return options
@@ -75,8 +72,17 @@ def _build(options: argparse.Namespace) -> None:
     say(f"{output / ENGINE} ({(output / ENGINE).stat().st_size / 2**20:.2f} MiB), {output / DESCRIPTION}")
 
 
+class _Parser(argparse.ArgumentParser):
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Of its help: argparse itself says nothing where the output cannot be written."""
+        if file is sys.stdout:
+            say(message, end="")
+        elif message:
+            complain(message.rstrip("\n"))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="camshaft llm", description="Language models.", allow_abbrev=False)
+    parser = _Parser(prog="camshaft llm", description="Language models.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     text = "Build an engine of the language model in a Hugging Face folder."
     command = commands.add_parser("build", help=text, description=text, allow_abbrev=False)

@@ -8,7 +8,7 @@ import json
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
@@ -17,6 +17,7 @@ from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
+from camshaft.llm._checks import check_whole
 from camshaft.llm._folder import (
     ENGINE,
     TOKENIZER,
@@ -88,7 +89,23 @@ class LLM:
         threads: int | None = None,
         max_encoder_seqs: int = 0,
     ) -> None:
+        for name, given in (
+            ("max_num_seqs", max_num_seqs),
+            ("max_num_batched_tokens", max_num_batched_tokens),
+            ("seed", seed),
+            ("max_encoder_seqs", max_encoder_seqs),
+        ):
+            check_whole(name, given)
+        for name, given in (
+            ("max_model_len", max_model_len),
+            ("num_blocks", num_blocks),
+            ("kv_cache_memory_bytes", kv_cache_memory_bytes),
+            ("threads", threads),
+        ):
+            check_whole(name, given, may_be_none=True)
         self._folder: Path | None = None
+        if not isinstance(model, (str, os.PathLike, Engine)):
+            raise InvalidArgumentError(f"model is {model!r}; the folder of a built model or an Engine is needed")
         if isinstance(model, Engine):
             self.engine, self.description = model, dict(description or {})
         else:
@@ -341,7 +358,11 @@ class LLM:
         self._steps.check_thread()
         listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
+        if priority is not None and (isinstance(priority, str) or not isinstance(priority, Iterable)):
+            raise InvalidArgumentError(f"priority is {priority!r}; a list of whole numbers is needed")
         priorities = [0] * len(listed) if priority is None else list(priority)
+        for one in priorities:
+            check_whole("priority", one)
         for what, given in (("sampling_params", chosen), ("priority", priorities)):
             if len(given) != len(listed):
                 raise InvalidArgumentError(f"{what} has {len(given)} items for {len(listed)} prompts")

@@ -14,6 +14,7 @@ from camshaft import _native
 from camshaft._arrays import Memory
 from camshaft._engine import Engine
 from camshaft._errors import CorruptEngineError, InvalidArgumentError
+from camshaft.llm._checks import check_whole
 from camshaft.llm._folder import DESCRIPTION, ENCODER_ENGINE
 from camshaft.llm._llm import LLM
 from camshaft.llm._slots import Slots
@@ -51,6 +52,7 @@ class Whisper:
         threads: int | None = None,
     ) -> None:
         folder = Path(os.fspath(model))
+        check_whole("max_num_seqs", max_num_seqs)
         if max_num_seqs < 1:
             raise InvalidArgumentError(f"max_num_seqs is {max_num_seqs}, it must be 1 or more")
         self._llm = LLM(
@@ -189,8 +191,7 @@ class Whisper:
         }
         for name, value in (*(("temperature", each) for each in temperatures), *limits.items()):
             _check_number(name, value, may_be_none=name != "temperature")
-        if max_tokens is not None and (isinstance(max_tokens, bool) or not hasattr(max_tokens, "__index__")):
-            raise InvalidArgumentError(f"max_tokens is {max_tokens!r}; a whole number is needed")
+        check_whole("max_tokens", max_tokens, may_be_none=True)
         self._check_words(language, task, prompt)
         if condition_on_previous_text and self._speech.previous_id is None:
             raise InvalidArgumentError(f"condition_on_previous_text: {_NO_PREVIOUS}")

@@ -15,9 +15,10 @@ from camshaft.llm.openai._running import Running
 
 
 class Call:
-    """prefix, kind, chunk_kind: of the reply's id and of its "object"."""
+    """prefix, kind, chunk_kind: of the reply's id and of its "object"; prompt_field: of the body, that has the prompts."""
 
     prefix, kind, chunk_kind = "", "", ""
+    prompt_field = "prompt"
 
     def __init__(self, model: str) -> None:
         self.model = model

@@ -25,6 +25,7 @@ from camshaft.llm.openai._tools import ToolChoice, ToolDeltas
 
 class ChatCompletions(Call):
     prefix, kind, chunk_kind = "chatcmpl-", "chat.completion", "chat.completion.chunk"
+    prompt_field = "messages"
 
     def __init__(self, served: Served, body: Body) -> None:
         super().__init__(served.name)

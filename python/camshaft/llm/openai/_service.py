@@ -90,7 +90,7 @@ class Service:
         except RequestError as error:
             answer.fail(error)
         except (InvalidArgumentError, ValueError) as error:
-            param = param_of(str(error))
+            param = param_of(str(error), call.prompt_field if call is not None else None)
             if param == "structured_outputs" and call is not None:
                 param = call.guide_field
             answer.fail(RequestError(str(error), param))
