@@ -21,7 +21,7 @@ _INTEGERS = (
     "kv_cache_memory_bytes",
     "threads",
 )
-_MOST_QUEUED = 1024
+MOST_QUEUED = 1024
 #: Of models of speech, and how many windows of sounds they decode at once.
 _OF_SPEECH = ("max_num_seqs", "seed", "threads", "device")
 _WINDOWS = 8
@@ -31,17 +31,22 @@ def load(folder: Path, name: str, given: Mapping[str, str], base: Path) -> tuple
     """What is served, and how many sequences may run and wait. given: parameters by their names; base: the folder from which
     paths in them go on."""
     parameters = _read(dict(given), base)
-    most_queued = parameters.pop("max_queued", _MOST_QUEUED)
+    most_queued = parameters.pop("max_queued", MOST_QUEUED)
+    return serve_folder(folder, name, parameters, most_queued), most_queued
+
+
+def serve_folder(folder: Path, name: str, parameters: dict[str, Any], most: int) -> Union[Served, ServedSpeech]:
+    """parameters: arguments of LLM or Whisper; most: sequences of a call."""
     if "speech" in read_description(folder):
         if unknown := sorted(parameters.keys() - set(_OF_SPEECH)):
             raise InvalidArgumentError(
                 f"{folder}: a model of speech has no {unknown[0]}: it has {', '.join(_OF_SPEECH)}"
             )
-        parameters.setdefault("max_num_seqs", _WINDOWS)
-        return ServedSpeech(Whisper(folder, **parameters), name, parameters["max_num_seqs"]), most_queued
+        parameters = {"max_num_seqs": _WINDOWS, **parameters}
+        return ServedSpeech(Whisper(folder, **parameters), name, parameters["max_num_seqs"])
     llm = LLM(folder, **parameters)
     longest = parameters.get("max_model_len") or llm.description["max_length"]
-    return Served(llm, name, longest, most_queued), most_queued
+    return Served(llm, name, longest, most)
 
 
 def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
