@@ -51,7 +51,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _build(options: argparse.Namespace) -> None:
-    given = {name.replace("-", "_"): value for name, value in build_options(options.build_option).items()}
+    given: dict[str, Any] = {
+        name.replace("-", "_"): value for name, value in build_options(options.build_option).items()
+    }
     build(
         options.folder,
         options.output,

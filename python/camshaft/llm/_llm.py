@@ -89,20 +89,19 @@ class LLM:
         threads: int | None = None,
         max_encoder_seqs: int = 0,
     ) -> None:
-        for name, given in (
-            ("max_num_seqs", max_num_seqs),
-            ("max_num_batched_tokens", max_num_batched_tokens),
-            ("seed", seed),
-            ("max_encoder_seqs", max_encoder_seqs),
-        ):
-            check_whole(name, given)
-        for name, given in (
-            ("max_model_len", max_model_len),
-            ("num_blocks", num_blocks),
-            ("kv_cache_memory_bytes", kv_cache_memory_bytes),
-            ("threads", threads),
-        ):
-            check_whole(name, given, may_be_none=True)
+        numbers: dict[str, int | None] = {
+            "max_num_seqs": max_num_seqs,
+            "max_num_batched_tokens": max_num_batched_tokens,
+            "seed": seed,
+            "max_encoder_seqs": max_encoder_seqs,
+            "max_model_len": max_model_len,
+            "num_blocks": num_blocks,
+            "kv_cache_memory_bytes": kv_cache_memory_bytes,
+            "threads": threads,
+        }
+        for name, number in numbers.items():
+            usual = ("max_model_len", "num_blocks", "kv_cache_memory_bytes", "threads")
+            check_whole(name, number, may_be_none=name in usual)
         self._folder: Path | None = None
         if not isinstance(model, (str, os.PathLike, Engine)):
             raise InvalidArgumentError(f"model is {model!r}; the folder of a built model or an Engine is needed")

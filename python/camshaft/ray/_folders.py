@@ -38,7 +38,7 @@ def put_folder(folder: Path) -> StoredFolder:
     files = []
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         data = numpy.fromfile(path, numpy.uint8)
-        files.append((path.relative_to(folder).as_posix(), ray.put(data), hashlib.sha256(data).hexdigest()))
+        files.append((path.relative_to(folder).as_posix(), ray.put(data), hashlib.sha256(data.data).hexdigest()))
     return StoredFolder(folder.name, tuple(files))
 
 
@@ -51,7 +51,7 @@ def local_folder(stored: StoredFolder) -> Path:
     try:
         for name, reference, digest in stored.files:
             data = ray.get(reference)
-            if hashlib.sha256(data).hexdigest() != digest:
+            if hashlib.sha256(data.data).hexdigest() != digest:
                 raise InvalidArgumentError(f"{stored.name}/{name} in the object store is not what was put there")
             (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
             data.tofile(unfinished / name)

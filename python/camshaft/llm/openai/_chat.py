@@ -49,7 +49,7 @@ class ChatCompletions(Call):
         modalities = body.raw("modalities", ["text"])
         if modalities != ["text"]:
             body.wrong("modalities", '["text"]', modalities)
-        options = {
+        options: dict[str, Any] = {
             "add_generation_prompt": body.flag("add_generation_prompt", True),
             "continue_final_message": body.flag("continue_final_message"),
             "tools": self._tools.shown,
