@@ -4,8 +4,10 @@ import concurrent.futures
 import http.client
 import json
 import os
+import re
 import struct
 import time
+from pathlib import Path
 
 import camshaft
 import numpy as np
@@ -278,6 +280,30 @@ def test_hostile_bodies(server):
             body[random.integers(len(NAMED) + 150)] = random.integers(256)
         assert post(server, bytes(body))[0] in (200, 400, 404)
     assert post(server, whole)[0] == 200
+
+
+def test_large_bodies_leave_nothing(server):
+    """Of 25 MiB each, refused or heard to their end, which is soon where nothing but a header is of another kind."""
+    refused = NAMED + part("file", b"ID3" + bytes(24 << 20), '; filename="a.mp3"') + b"--b--"
+    short = NAMED + part("file", wav(bytes(3200)) + bytes(24 << 20), '; filename="a.wav"') + b"--b--"
+
+    def all_of_them(count):
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            return {status for status, _ in pool.map(lambda n: post(server, (refused, short)[n % 2]), range(count))}
+
+    assert all_of_them(24) <= {200, 400, 503}
+    before = memory_of(server)
+    assert all_of_them(48) <= {200, 400, 503}
+    assert memory_of(server) < before + (200 << 20)  # eight bodies; 48 have 1.2 GB
+
+
+def memory_of(server):
+    """Bytes resident in the server and in the processes of its models."""
+    listed = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    total = 0
+    for number in {server.process.pid, *(int(each) for path in listed for each in path.read_text().split())}:
+        total += 1024 * int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{number}/status").read_text())[1])
+    return total
 
 
 def test_clients_that_vanish(server, client):
