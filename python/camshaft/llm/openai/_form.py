@@ -42,10 +42,13 @@ class Form(Body):
 
     def texts(self, name: str) -> list[str]:
         """Of a list, whose name may end with []; empty where it is not there."""
-        values = [self.raw(each) for each in (name, f"{name}[]")]
-        return [
-            text for value in values if value is not None for text in (value if isinstance(value, list) else [value])
-        ]
+        made: list[str] = []
+        for value in (self.raw(name), self.raw(f"{name}[]")):
+            for each in value if isinstance(value, list) else [] if value is None else [value]:
+                if not isinstance(each, str):
+                    self.wrong(name, "a text", each)
+                made.append(each)
+        return made
 
     def file(self, name: str) -> File:
         value = self.raw(name)
