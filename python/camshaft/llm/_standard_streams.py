@@ -24,6 +24,7 @@ def open_standard_streams() -> None:
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
+            os.set_inheritable(number, True)  # of the server, too, which takes this process's place
             setattr(sys, name, open(number, mode, closefd=False))
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")

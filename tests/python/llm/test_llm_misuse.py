@@ -4,8 +4,11 @@ one clear message."""
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 
 import camshaft
 import pytest
@@ -90,6 +93,37 @@ def test_other_streams_may_be_closed(places, tmp_path, command):
     # What is wrong is no part of the output, where nobody hears of it.
     wrong = shell('"$@" 2>&-', [arguments[0], tmp_path / "gone", *arguments[2:]])
     assert wrong.returncode == 5 and wrong.stdout == ""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-", ">/dev/full 2>/dev/full"])
+def test_a_server_needs_no_streams(places, closed, tmp_path):
+    """Sockets would take the numbers of those that are closed, and what is written there would go to clients."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    said = tmp_path / "said"
+    line = f"trap '' HUP; exec \"$@\" 2>{said} {closed}"
+    environment = {**os.environ, "CAMSHAFT_PYTHON": sys.executable}
+    port = url.rpartition(":")[2]
+    command = ["bash", "-c", line, "bash", str(BINARY), "llm", "serve", str(places / "model"), "--port", port]
+    server = subprocess.Popen(command, env=environment)
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                with urllib.request.urlopen(url + "/v2/health/ready", timeout=5):
+                    break
+            except OSError:
+                assert server.poll() is None and time.monotonic() < end
+                time.sleep(0.1)
+        for _ in range(3):
+            body = json.dumps({"prompt": "the engine", "max_tokens": 3, "ignore_eos": True}).encode()
+            with urllib.request.urlopen(url + "/v1/completions", body, timeout=60) as response:
+                assert json.load(response)["usage"]["completion_tokens"] == 3
+    finally:
+        server.terminate()
+        assert server.wait(60) == 0
+    assert not said.exists() or "Traceback" not in said.read_text()
 
 
 @pytest.mark.parametrize(
