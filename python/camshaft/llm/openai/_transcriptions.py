@@ -38,6 +38,7 @@ class Transcriptions(Call):
         self.held_bytes = len(self.sound.content)
         self._format = form.text("response_format", "json", options=_FORMATS)
         self.is_stream = form.flag("stream")
+        form.flag("stream_include_usage")  # of vLLM: here the last event always has it
         if self.is_stream and self._format in _WITH_TIMES:
             raise RequestError(f"'stream' gives text, and not '{self._format}': take json or text", "stream")
         temperature = form.number("temperature", 0.0, 0.0, 2.0)
