@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from ray import serve
+from ray.exceptions import RayError
 
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm.openai._answer import JSON, Answer
@@ -148,15 +149,18 @@ class OpenAiIngress:
             status, kind, text = await pieces.__anext__()
         except StopAsyncIteration:
             raise RequestError("the model gave no answer", status=500) from None
+        except RayError as error:
+            raise _lost(error) from None
         if kind != _EVENTS:
-            headers = {"Retry-After": "1"} if status == 503 else {}
-            return Response(text, status, headers, kind)
+            return Response(text, status, _retry(status), kind)
 
         async def events() -> AsyncIterator[str]:
             try:
                 yield f"data: {text}\n\n"
                 async for _, _, more in pieces:
                     yield f"data: {more}\n\n"
+            except RayError as error:
+                yield f"data: {json.dumps(_lost(error).document)}\n\ndata: [DONE]\n\n"
             finally:
                 pieces.cancel()
 
@@ -217,7 +221,17 @@ def _model_of(operation: str, body: bytes, content_type: str) -> str | None:
     return named
 
 
+def _lost(error: RayError) -> RequestError:
+    """A replica that has died is started again; one of the others may answer."""
+    logging.getLogger("ray.serve").error(str(error))
+    return RequestError("A replica of the model has failed: try again", status=503, code="replica_failed")
+
+
 def _reply(document: dict[str, Any], status: int = 200) -> Any:
     from starlette.responses import Response
 
-    return Response(json.dumps(document), status, media_type=JSON)
+    return Response(json.dumps(document), status, _retry(status), JSON)
+
+
+def _retry(status: int) -> dict[str, str]:
+    return {"Retry-After": "1"} if status == 503 else {}

@@ -3,12 +3,15 @@ without."""
 
 import asyncio
 import concurrent.futures
+import contextlib
 import json
 import os
+import signal
 import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from camshaft_cli import BINARY
@@ -184,6 +187,47 @@ def test_clients_that_vanish_end_their_texts(client):
         if all(each.result()[0] == 200 for each in asked):
             return
     pytest.fail("texts that nobody waits for go on")
+
+
+def replicas():
+    """Processes of the deployment of org/text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes().startswith(b"ray::ServeReplica:llm:LLMServer:org--text"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_replica_that_dies_is_replaced(client, llm):
+    """What it had fails with an error that says to try again, and the other answers meanwhile."""
+    expected = llm.generate("the engine", SamplingParams(temperature=0, max_tokens=6))[0].outputs[0].text
+    given = {"model": "org/text", "prompt": "the engine", "temperature": 0, "max_tokens": 6}
+    endless = {"model": "org/text", "prompt": "the engine", "max_tokens": 4000, "extra_body": {"ignore_eos": True}}
+    before = replicas()
+    assert len(before) == 2
+    streams = [client.completions.create(**endless, stream=True) for _ in range(6)]
+    for stream in streams:
+        next(iter(stream))
+    os.kill(before[0], signal.SIGKILL)
+    lost = 0
+    for stream in streams:
+        try:
+            for _ in stream:
+                pass
+        except openai.APIError as error:
+            assert "try again" in str(error)
+            lost += 1
+    assert 0 < lost <= 6
+    end, right = time.monotonic() + 60, 0
+    while time.monotonic() < end and (right < 20 or len(replicas()) < 2):
+        try:
+            assert client.completions.create(**given).choices[0].text == expected
+            right += 1
+        except openai.InternalServerError as error:
+            assert error.status_code == 503 and "try again" in str(error)
+        time.sleep(0.05)
+    assert right >= 20 and before[0] not in replicas() and len(replicas()) == 2
 
 
 def test_a_handle_without_http(served):
