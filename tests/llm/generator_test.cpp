@@ -436,6 +436,8 @@ TEST(Generator, SaysHowMuchOfAPromptWasCached) {
   const auto cached = [&](std::vector<int32_t> tokens, int32_t n = 1) {
     Request request = request_of(std::move(tokens), greedy_params(3));
     request.params.n = n;
+    request.params.temperature = n > 1 ? 1 : 0;
+    request.params.ignore_eos = true;
     setup.generator.add(request);
     std::map<int32_t, int32_t> found;
     while (setup.generator.has_work()) {
