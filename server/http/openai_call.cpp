@@ -69,6 +69,12 @@ void start_openai(InferContext& context, const std::shared_ptr<HttpExchange>& ex
   const Bytes body = plain_body(context, *exchange);
   const std::string_view text(reinterpret_cast<const char*>(body.span.data()), body.span.size());
   const bool has_sound = route.action.starts_with("audio/");
+  if (has_sound && text.size() > longest_openai_form) {
+    const std::string message = "the body has " + std::to_string(text.size()) + " bytes; " +
+                                std::to_string(longest_openai_form) + " are the most of one with a sound";
+    return exchange->post(
+        [exchange, call, message] { send_once(*exchange, *call, openai_error(400, message, "file")); });
+  }
   const std::string content_type(exchange->header("Content-Type"));
   const std::shared_ptr<Model> model =
       find_language_model(context.server, has_sound ? model_of_form(text, content_type) : model_of_openai(text));

@@ -83,9 +83,6 @@ std::optional<std::string> model_of_openai(std::string_view text) {
 }
 
 std::optional<std::string> model_of_form(std::string_view body, std::string_view content_type) {
-  if (body.size() > longest_openai_form)
-    refuse_openai("the body has " + std::to_string(body.size()) + " bytes; " + std::to_string(longest_openai_form) +
-                  " are the most of one with a sound");
   for (const FormPart& part : form_parts(body, content_type))
     if (part.name == "model") return std::string(part.content);
   return std::nullopt;

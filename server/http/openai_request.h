@@ -20,7 +20,7 @@ std::optional<std::string> model_of_openai(std::string_view json);
 inline constexpr size_t longest_openai_form = 26u << 20;
 
 /// The part "model" of a body of multipart/form-data; nothing where there is none. Throws
-/// ServerError(invalid_argument) for what form_parts() refuses, and for a body that is too long.
+/// ServerError(invalid_argument) for what form_parts() refuses.
 std::optional<std::string> model_of_form(std::string_view body, std::string_view content_type);
 
 }  // namespace camshaft::server

@@ -341,8 +341,8 @@ def main():
         os._exit(1)
     current = Worker(descriptor)
     current.run()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # those that are closed are none
+        stream.flush()
     os._exit(0)  # threads that the model left running do not keep the process
 
 
