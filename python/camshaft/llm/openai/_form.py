@@ -19,8 +19,10 @@ _WHOLE, _NUMBER = re.compile(r"[+-]?[0-9]{1,18}\Z"), re.compile(r"[+-]?[0-9]{0,1
 
 
 class File(NamedTuple):
+    """content: a part of the body, which is not copied."""
+
     name: str
-    content: bytes
+    content: memoryview
 
 
 class Form(Body):
@@ -86,11 +88,11 @@ def read_form(data: bytes, content_type: str) -> Form:
     return Form(values)
 
 
-def _text(name: str, content: bytes) -> str:
+def _text(name: str, content: memoryview) -> str:
     if len(content) > _LONGEST_TEXT:
         raise RequestError(f"'{name}' has {len(content)} bytes; {_LONGEST_TEXT} are the most of a text", name)
     try:
-        return content.decode("utf-8")
+        return bytes(content).decode("utf-8")
     except UnicodeDecodeError:
         raise RequestError(f"'{name}' is no text in UTF-8", name) from None
 
@@ -106,7 +108,7 @@ def _boundary(content_type: str) -> bytes:
     return boundary.encode()
 
 
-def _parts(data: bytes, boundary: bytes) -> list[tuple[str, str | None, bytes]]:
+def _parts(data: bytes, boundary: bytes) -> list[tuple[str, str | None, memoryview]]:
     """Names, file names and contents."""
     delimiter = b"\r\n--" + boundary
     first = delimiter[2:]
@@ -114,7 +116,7 @@ def _parts(data: bytes, boundary: bytes) -> list[tuple[str, str | None, bytes]]:
     if found < 0:
         raise _none("its boundary is not in it")
     at = len(first) if data.startswith(first) else found + len(delimiter)
-    parts: list[tuple[str, str | None, bytes]] = []
+    parts: list[tuple[str, str | None, memoryview]] = []
     while not data.startswith(b"--", at):
         while data[at : at + 1] in (b" ", b"\t"):
             at += 1
@@ -131,7 +133,7 @@ def _parts(data: bytes, boundary: bytes) -> list[tuple[str, str | None, bytes]]:
         if len(parts) == _MOST_PARTS:
             raise _none(f"it has more than {_MOST_PARTS} parts")
         name, file = _names(data[begin:end])
-        parts.append((name, file, data[end + 4 : following]))
+        parts.append((name, file, memoryview(data)[end + 4 : following]))
         at = following + len(delimiter)
     return parts
 

@@ -91,7 +91,7 @@ class Listening:
             return
         name = f"'file' ({sound.name[:80]})" if sound.name else "'file'"
         [task] = whisper._tasks([sound.content], wishes, raises=True, name=name, most=self._served.longest)
-        self._call.sound = sound._replace(content=b"")
+        self._call.sound = sound._replace(content=memoryview(b""))
         self._task = task
         with self._lock:
             if self._is_ended:
