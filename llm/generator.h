@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "llm/draft_proposer.h"
+#include "llm/pictures.h"
 #include "llm/pooling.h"
 #include "llm/sampler.h"
 #include "llm/scheduler.h"
@@ -45,6 +46,8 @@ struct Request {
   /// Of models with cross attention: the encoder's keys, which stay as they are until the request has ended. Requests
   /// with other keys need another salt where prefixes are cached.
   CrossKeys cross;
+  /// Of models that read pictures, by their places in the prompt, whose tokens there are placeholders.
+  std::vector<Picture> pictures;
 };
 
 enum class FinishReason {
@@ -142,6 +145,7 @@ class Generator {
                                           int32_t sample, int32_t longest);
   void check_between_steps() const;
   void check_cross(const CrossKeys& cross) const;
+  void check_pictures(const Request& request) const;
   void propose();
   void build_inputs();
   void list_guided();

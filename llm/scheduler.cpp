@@ -194,7 +194,7 @@ bool Scheduler::admit(Sequence& sequence) {
   if (pool_.available() <= spare) return false;
   if (!sequence.wants_prompt_logprobs()) {
     const std::span<const int32_t> tokens = sequence.tokens;
-    pool_.find_prefix(tokens.first(tokens.size() - 1), sequence.salt,
+    pool_.find_prefix(tokens.first(tokens.size() - 1), sequence.salts(),
                       sequence.blocks);  // one is left to compute
   }
   sequence.published = static_cast<int32_t>(sequence.blocks.size());
@@ -218,9 +218,10 @@ void Scheduler::commit(Sequence& sequence, int32_t computed) {
   sequence.computed = computed;
   const std::span<const int32_t> tokens = sequence.tokens;
   const int32_t size = config_.block_size;
+  const BlockSalts salts = sequence.salts();
   for (; (sequence.published + 1) * size <= computed; ++sequence.published) {
     const auto at = static_cast<size_t>(sequence.published);
-    sequence.blocks[at] = pool_.publish(sequence.blocks[at], at == 0 ? -1 : sequence.blocks[at - 1], sequence.salt,
+    sequence.blocks[at] = pool_.publish(sequence.blocks[at], at == 0 ? -1 : sequence.blocks[at - 1], salts.of(at),
                                         tokens.subspan(at * static_cast<size_t>(size), static_cast<size_t>(size)));
   }
 }

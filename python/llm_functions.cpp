@@ -19,6 +19,8 @@ namespace camshaft::python {
 namespace {
 
 constexpr const char* generator_name = "camshaft.generator";
+constexpr const char* rows_name = "camshaft.image_embeddings";
+using SharedRows = std::shared_ptr<const std::vector<float>>;
 
 /// Threads of Python may add requests while another one runs a step: they wait, without Python's lock.
 struct HeldGenerator {
@@ -107,15 +109,49 @@ PyObject* create_generator(PyObject*, PyObject* arguments) {
   });
 }
 
+// A capsule of these, which requests share.
+PyObject* image_embeddings(PyObject*, PyObject* arguments) {
+  unsigned long long address = 0;
+  Py_ssize_t count = 0;
+  if (PyArg_ParseTuple(arguments, "Kn", &address, &count) == 0) return nullptr;
+  return guarded([&] {
+    const auto* const values = reinterpret_cast<const float*>(static_cast<uintptr_t>(address));
+    auto made = std::make_unique<SharedRows>(std::make_shared<const std::vector<float>>(values, values + count));
+    PyObject* const capsule = checked(PyCapsule_New(made.get(), rows_name, [](PyObject* object) {
+      delete static_cast<SharedRows*>(PyCapsule_GetPointer(object, rows_name));
+    }));
+    static_cast<void>(made.release());
+    return capsule;
+  });
+}
+
+// Of (first token, rows, height, width, digest of 16 bytes, capsule of image_embeddings()).
+llm::Picture picture_of(PyObject* tuple) {
+  llm::Picture picture;
+  const char* digest = nullptr;
+  Py_ssize_t size = 0;
+  PyObject* rows = nullptr;
+  if (PyArg_ParseTuple(tuple, "iiiiy#O", &picture.begin, &picture.rows, &picture.height, &picture.width, &digest, &size,
+                       &rows) == 0)
+    throw PythonError();
+  if (size != sizeof picture.digest)
+    throw Error(ErrorCode::invalid_argument, fmt::format("the digest of a picture has {} bytes, not 16", size));
+  std::memcpy(picture.digest.data(), digest, sizeof picture.digest);
+  const auto* const shared = static_cast<SharedRows*>(PyCapsule_GetPointer(rows, rows_name));
+  if (shared == nullptr) throw PythonError();
+  picture.embeddings = *shared;
+  return picture;
+}
+
 PyObject* add(PyObject*, PyObject* arguments) {
   PyObject *capsule = nullptr, *prompt = nullptr;
   const char* params = nullptr;
   int priority = 0;
   unsigned long long salt = 0;
-  PyObject* cross_blocks = nullptr;
+  PyObject *cross_blocks = nullptr, *pictures = nullptr;
   int cross_length = 0;
-  if (PyArg_ParseTuple(arguments, "OOsiK|Oi", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
-                       &cross_length) == 0)
+  if (PyArg_ParseTuple(arguments, "OOsiK|OiO!", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
+                       &cross_length, &PyList_Type, &pictures) == 0)
     return nullptr;
   return guarded([&] {
     llm::Request request;
@@ -131,6 +167,8 @@ PyObject* add(PyObject*, PyObject* arguments) {
       for (const int64_t block : numbers_of(cross_blocks))
         request.cross.blocks.push_back(static_cast<int32_t>(std::clamp<int64_t>(block, -1, INT32_MAX)));
     request.cross.length = cross_length;
+    for (Py_ssize_t i = 0; pictures != nullptr && i < PyList_Size(pictures); ++i)
+      request.pictures.push_back(picture_of(PyList_GetItem(pictures, i)));
     const llm::RequestId id =
         alone(capsule, [&](llm::Generator& generator) { return generator.add(std::move(request)); });
     return checked(PyLong_FromUnsignedLongLong(id));
@@ -297,7 +335,10 @@ PyMethodDef llm_functions[] = {
      "create_generator(engine, engine of a draft or None, configuration, threads) -> generator"},
     {"generator_add", add, METH_VARARGS,
      "generator_add(generator, prompt, parameters, priority, salt, blocks of an encoder's keys = (), number of these "
-     "keys = 0) -> request"},
+     "keys = 0, pictures = []) -> request; a picture is (first token, rows, height, width, digest, "
+     "image_embeddings())"},
+    {"image_embeddings", image_embeddings, METH_VARARGS,
+     "image_embeddings(address of f32, number of them) -> a copy, which requests share"},
     {"generator_abort", abort, METH_VARARGS,
      "generator_abort(generator, request, sample or -1) -> whether there was one"},
     {"generator_set_allowed_tokens", set_allowed_tokens, METH_VARARGS,
