@@ -69,7 +69,9 @@ class FakeModel : public StepModel {
       EXPECT_LE(begin, end);
       for (int32_t token = begin; token < end; ++token) {
         const int32_t position = inputs.past[sequence] + token - begin;
-        if (!mrope) EXPECT_EQ(inputs.positions[static_cast<size_t>(token)], position);
+        if (!mrope) {
+          EXPECT_EQ(inputs.positions[static_cast<size_t>(token)], position);
+        }
         const size_t slot = slot_of(inputs, sequence, position);
         EXPECT_TRUE(written.insert(slot).second) << "two tokens of a step share a place";
         cache_[slot] = {seen_[static_cast<size_t>(token)], position};

@@ -56,17 +56,18 @@ std::vector<Request> random_prompts(Random& random, size_t count) {
   return requests;
 }
 
-struct Run {
+struct Outcome {
   Texts texts;
   GeneratorStatistics statistics;
 };
 
-Run decode(const std::vector<Request>& requests, const GeneratorConfig& config, bool mrope, bool one_by_one = false) {
+Outcome decode(const std::vector<Request>& requests, const GeneratorConfig& config, bool mrope,
+               bool one_by_one = false) {
   FakeModel model(config.scheduler.num_blocks, config.scheduler.block_size, vocabulary);
   model.width_of_images = width;
   model.mrope = mrope;
   Generator generator(model, config);
-  Run run;
+  Outcome run;
   for (const Request& request : requests) {
     generator.add(request);
     if (one_by_one) run.texts.merge(finish_all(generator));
@@ -74,7 +75,9 @@ Run decode(const std::vector<Request>& requests, const GeneratorConfig& config, 
   run.texts.merge(finish_all(generator));
   run.statistics = generator.statistics();
   EXPECT_EQ(run.statistics.free_blocks, run.statistics.blocks);
-  if (config.max_step_shapes > 0) EXPECT_LE(model.shapes.size(), static_cast<size_t>(config.max_step_shapes));
+  if (config.max_step_shapes > 0) {
+    EXPECT_LE(model.shapes.size(), static_cast<size_t>(config.max_step_shapes));
+  }
   return run;
 }
 
@@ -117,24 +120,24 @@ TEST(Pictures, DoNotChangeTextsHoweverTheyAreComputed) {
     alone.scheduler.prompt_logprob_rows = 512;
     alone.scheduler.enable_prefix_caching = false;
     alone.max_step_shapes = 0;
-    const Run expected = decode(requests, alone, mrope, true);
+    const Outcome expected = decode(requests, alone, mrope, true);
     GeneratorConfig config = small_config();
     config.scheduler.enable_prefix_caching = false;
     EXPECT_EQ(decode(requests, config, mrope).texts, expected.texts) << "a batch";
     config.scheduler.max_num_batched_tokens = 9;
     EXPECT_EQ(decode(requests, config, mrope).texts, expected.texts) << "chunks that split pictures";
     config.scheduler.enable_prefix_caching = true;
-    const Run cached = decode(requests, config, mrope);
+    const Outcome cached = decode(requests, config, mrope);
     EXPECT_EQ(cached.texts, expected.texts) << "a prefix cache";
     EXPECT_GT(cached.statistics.prefix_hit, 0);
     config.scheduler.num_blocks = 41;
     config.scheduler.max_num_batched_tokens = 37;
-    const Run preempted = decode(requests, config, mrope);
+    const Outcome preempted = decode(requests, config, mrope);
     EXPECT_EQ(preempted.texts, expected.texts) << "preemption";
     EXPECT_GT(preempted.statistics.preemptions, 0);
     config.scheduler.num_speculative_tokens = 3;
     config.prompt_lookup_min = 1;
-    const Run guessed = decode(requests, config, mrope);
+    const Outcome guessed = decode(requests, config, mrope);
     EXPECT_EQ(guessed.texts, expected.texts) << "guesses, and all else";
     EXPECT_GT(guessed.statistics.drafted, 0);
   }

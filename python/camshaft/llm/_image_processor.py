@@ -269,7 +269,9 @@ def read_processor(fields: Fields, tower: VisionTower) -> tuple[ImageProcessor, 
         tile=side,
         keeps_class=tower.keeps_class,
     )
-    if made.grid_pinpoints and (not resizes or size not in ((side, 0), (side, side)) or crop not in (None, (side, side))):
+    if made.grid_pinpoints and (
+        not resizes or size not in ((side, 0), (side, side)) or crop not in (None, (side, side))
+    ):
         fields.wrong(("size", "crop_size"), f"{side}, as the tower's image_size is", fields.raw("size", default=None))
     return made, fields
 

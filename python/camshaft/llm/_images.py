@@ -105,7 +105,9 @@ def _data_of(rest: str) -> bytes:
 
 def _allowed_path(url: str, allowed: str) -> Path:
     if not allowed:
-        raise InvalidArgumentError("file: URLs are not read: allowed_local_media_path names the folder of those that are")
+        raise InvalidArgumentError(
+            "file: URLs are not read: allowed_local_media_path names the folder of those that are"
+        )
     parts = urllib.parse.urlsplit(url)
     if parts.netloc not in ("", "localhost"):
         raise InvalidArgumentError(f"the file: URL of a picture names the host {parts.netloc[:80]!r}")

@@ -16,9 +16,12 @@ from camshaft import _native
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._cache_size import blocks_of_caches
+from camshaft.llm._chat_images import without_images
 from camshaft.llm._chat_template import ChatTemplate
 from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
 from camshaft.llm._guide import Guides
+from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, images_of
+from camshaft.llm._images import read_url
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
@@ -60,6 +63,8 @@ class LLM:
         Engine) of the same vocabulary. Texts are those without guesses.
     seed: of requests that have none.
     threads: of the engine; one for each core without it.
+    limit_mm_per_prompt: {"image": N}: pictures of a prompt, 999 without it.
+    allowed_local_media_path: a folder whose pictures "file:" URLs of conversations may name; none without it.
     max_encoder_seqs: sounds whose keys and values an encoder may have ready, where the engine reads such: see Whisper.
 
     May be used from several threads, and from event loops (generate_async); all requests run together."""
@@ -79,6 +84,8 @@ class LLM:
         speculative_config: dict[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
+        limit_mm_per_prompt: Mapping[str, int] | None = None,
+        allowed_local_media_path: str = "",
         max_encoder_seqs: int = 0,
     ) -> None:
         self._folder: Path | None = None
@@ -133,6 +140,18 @@ class LLM:
         self._steps = StepLoop(
             _native.create_generator(self.engine._engine, drafter, json.dumps(configuration), threads or 0)
         )
+        self.image_encoder: ImageEncoder | None = None  #: of a model that reads pictures
+        if self._folder is not None and "vision" in self.description:
+            self.image_encoder = ImageEncoder(
+                self._folder,
+                self.description,
+                self.engine,
+                device=device,
+                threads=threads or 0,
+                longest=longest,
+                limit_mm_per_prompt=limit_mm_per_prompt,
+            )
+        self._media_path = os.fspath(allowed_local_media_path)
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
@@ -155,8 +174,10 @@ class LLM:
         *,
         priority: Sequence[int] | None = None,
     ) -> list[RequestOutput]:
-        """The texts of prompts, in their order. A prompt is a text or a list of tokens' numbers; sampling_params one for
-        all, or one for each; priority, where lower ones run first, one for each.
+        """The texts of prompts, in their order. A prompt is a text or a list of tokens' numbers, or a dict with pictures:
+        {"prompt": "What is <image>?", "multi_modal_data": {"image": picture}}, of PIL or arrays u8 [height, width, 3], one
+        for each placeholder. sampling_params are one for all, or one for each; priority, where lower ones run first, one
+        for each.
 
         Raises InvalidArgumentError for what could never run, and what a token_mask raises; what else goes wrong later is in
         the output's `error`."""
@@ -212,10 +233,14 @@ class LLM:
         tools: Sequence[Mapping[str, Any]] | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The prompt of a conversation, for generate(), stream() and generate_async().
+        """The prompt of a conversation, for generate(), stream() and generate_async(). Of a model that reads pictures contents
+        may have these as parts: {"type": "image_url", "image_url": {"url": "data:image/png;base64,…"}}, or {"type":
+        "image", "image": a picture}.
 
         chat_template: the name of one of the model's templates, or a template. tools: JSON schemas of functions that the
         model may call. chat_template_kwargs: what else the template knows, as {"enable_thinking": False}."""
+        images: list[PreparedImage] = []
+        messages = without_images(messages, lambda image, where: images.append(self.prepared_image(image, images)))
         text = self._conversation_text(
             messages,
             tools,
@@ -225,7 +250,31 @@ class LLM:
             continue_final_message=continue_final_message,
         )
         # The template writes the special tokens, the first one, too.
-        return {"prompt": text, "prompt_token_ids": self.tokenizer.encode(text, add_special_tokens=False).ids}
+        tokens = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return self._with_images({"prompt": text, "prompt_token_ids": tokens}, images)
+
+    def prepared_image(self, image: Any, beside: Sequence[PreparedImage] = ()) -> PreparedImage:
+        """A picture of a conversation, for its messages: of PIL, an array, or a URL ("data:", and "file:" within
+        allowed_local_media_path). beside: those in front of it."""
+        if self.image_encoder is None:
+            raise InvalidArgumentError("the model reads text alone: it was built from no model of pictures")
+        self.image_encoder.check_count(len(beside) + 1)
+        if isinstance(image, str):
+            image = read_url(image, self._media_path)
+        made = self.image_encoder.prepare(image)
+        rows = made.inputs.rows + sum(each.inputs.rows for each in beside)
+        if rows > self._longest:
+            raise InvalidArgumentError(
+                f"the pictures of a conversation have {rows} tokens or more, and max_model_len is {self._longest}"
+            )
+        return made
+
+    def _with_images(self, prompt: dict[str, Any], images: Sequence[PreparedImage]) -> dict[str, Any]:
+        """The prompt with as many placeholders as these have rows."""
+        if self.image_encoder is None:
+            return prompt
+        tokens = self.image_encoder.expanded(prompt["prompt_token_ids"], images)
+        return {**prompt, "prompt_token_ids": tokens, "multi_modal_data": {"image": list(images)}}
 
     def _conversation_text(
         self,
@@ -241,7 +290,17 @@ class LLM:
         with self._making:
             if self._chat_template is None:
                 self._chat_template = ChatTemplate(self._folder)
-        return self._chat_template.render(messages, tools, **options, **(chat_template_kwargs or {}))
+            placeholder = self._placeholder()
+        return self._chat_template.render(
+            messages, tools, image_placeholder=placeholder, **options, **(chat_template_kwargs or {})
+        )
+
+    def _placeholder(self) -> str | None:
+        """A picture's in text, for templates that know none."""
+        if self.image_encoder is None:
+            return None
+        ids = self.image_encoder.vision.placeholder_ids
+        return "".join(self.tokenizer.id_to_token(token) or "" for token in ids)
 
     def stream(
         self,
@@ -378,6 +437,7 @@ class LLM:
         self._check_task("generate")
         guided = params.structured_outputs
         text, tokens = self._text_and_tokens(prompt)
+        tokens, pictures = self._pictures_of(prompt, tokens)
         tokenizer = self.tokenizer if text is not None or params.detokenize or guided else None
         decode = None
         if tokenizer is not None:
@@ -394,7 +454,7 @@ class LLM:
         masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
         def add() -> Request:
-            number = _native.generator_add(self._steps.generator, tokens, params._json(), priority, 0, *cross)
+            number = _native.generator_add(self._steps.generator, tokens, params._json(), priority, 0, *cross, pictures)
             try:
                 request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
                 request.matchers = matchers
@@ -407,6 +467,25 @@ class LLM:
             return request
 
         return add
+
+    def _pictures_of(self, prompt: Prompt, tokens: list[int]) -> tuple[list[int], list[Any]]:
+        """The tokens with placeholders for all rows of the prompt's pictures, and these as generators take them."""
+        given = images_of(prompt) if isinstance(prompt, Mapping) else None
+        encoder = self.image_encoder
+        if encoder is None:
+            if given is not None:
+                raise InvalidArgumentError("a prompt brings pictures, and the model reads text alone")
+            return tokens, []
+        images = [] if given is None else encoder.prepare_all(given)
+        if not images and encoder.vision.image_token_id not in tokens:
+            return tokens, []
+        tokens = encoder.expanded(tokens, images)
+        if len(tokens) >= self._longest:  # before the tower is asked
+            raise InvalidArgumentError(
+                f"the prompt has {len(tokens)} tokens with those of its pictures, max_model_len is {self._longest} with at "
+                "least one of text: shorten the prompt, or raise max_model_len where the model allows it"
+            )
+        return tokens, encoder.pictures(tokens, images)
 
     def _text_and_tokens(self, prompt: Prompt, most: int | None = None) -> tuple[str | None, list[int]]:
         """most: that are kept."""

@@ -159,9 +159,7 @@ def _source_in(folder: Path, config: Fields) -> Source:
     return QuantizedFolder(files, config.within("quantization_config"), str(folder))
 
 
-def _add_model(
-    net: Network, decoder: Decoder, parts: Parts, memory: Caches, task: Task, reads_images: bool
-) -> None:
+def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, task: Task, reads_images: bool) -> None:
     ids = net.input("input_ids", "i32", ["tokens"])
     positions = net.input("positions", "i32", ["tokens", 3] if decoder.has_mrope else ["tokens"])
     starts = net.input("cumulative_sequence_length", "i32", ["boundaries"])

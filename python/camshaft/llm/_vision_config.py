@@ -93,6 +93,7 @@ class VisionTower:
 
     model_type: str  # of VISION_MODELS
     image_token_id: int  # of the placeholders
+    placeholder_ids: tuple[int, ...]  # of a picture in a text: the token, and what stands around it
     stack: Decoder  # its layers, which are made as a decoder's are
     projector: Decoder | None  # LLaVA's; Qwen merges patches within the tower
     depth: int  # layers that the file has: those behind the last feature are not read
@@ -144,7 +145,9 @@ def vision_tower_of(config: Fields, decoder: Decoder) -> VisionTower:
     make = _qwen if kind in ("qwen2_vl", "qwen2_5_vl") else _llava
     made = make(kind, config, vision, decoder)
     if made.image_token_id >= decoder.vocabulary:
-        config.wrong(("image_token_id", "image_token_index"), f"one of {decoder.vocabulary} tokens", made.image_token_id)
+        config.wrong(
+            ("image_token_id", "image_token_index"), f"one of {decoder.vocabulary} tokens", made.image_token_id
+        )
     return made
 
 
@@ -198,9 +201,11 @@ def _llava(kind: str, config: Fields, vision: Fields, decoder: Decoder) -> Visio
     pinpoints: tuple[tuple[int, int], ...] = ()
     if kind == "llava_next":
         pinpoints = _pinpoints(config, image_size)
+    token = config.integer("image_token_index", "image_token_id", default=32000, low=0, high=1 << 24)
     return VisionTower(
         kind,
-        config.integer("image_token_index", "image_token_id", default=32000, low=0, high=1 << 24),
+        token,
+        (token,),
         stack,
         projector,
         layers,
@@ -225,10 +230,14 @@ def _qwen(kind: str, config: Fields, vision: Fields, decoder: Decoder) -> Vision
         )
     heads = fields.integer("num_heads", high=1 << 14)
     if width % heads != 0 or width // heads % 4 != 0:
-        fields.wrong(("num_heads",), f"a divisor of {width} with four elements of a head, or a multiple of these", heads)
-    theta = fields.within("rope_parameters").number("rope_theta", default=10000.0, low=1.0) if fields.has(
-        "rope_parameters"
-    ) else 10000.0
+        fields.wrong(
+            ("num_heads",), f"a divisor of {width} with four elements of a head, or a multiple of these", heads
+        )
+    theta = (
+        fields.within("rope_parameters").number("rope_theta", default=10000.0, low=1.0)
+        if fields.has("rope_parameters")
+        else 10000.0
+    )
     depth = fields.integer("depth", high=1 << 12)
     rope = Rope(theta, width // heads, "axial", sections=(width // heads // 4,) * 2)
     patch, merge = fields.integer("patch_size", high=1 << 10), fields.integer("spatial_merge_size", high=16)
@@ -249,9 +258,13 @@ def _qwen(kind: str, config: Fields, vision: Fields, decoder: Decoder) -> Vision
         positions=0,
         epsilon=1e-6,
     )
+    token = config.integer("image_token_id", default=151655, low=0, high=1 << 24)
+    start = config.integer("vision_start_token_id", default=151652, low=0, high=1 << 24)
+    end = config.integer("vision_end_token_id", default=151653, low=0, high=1 << 24)
     return VisionTower(
         kind,
-        config.integer("image_token_id", default=151655, low=0, high=1 << 24),
+        token,
+        (start, token, end) if max(start, end) < decoder.vocabulary else (token,),
         stack,
         None,
         depth,
@@ -346,7 +359,9 @@ def _pinpoints(config: Fields, image_size: int) -> tuple[tuple[int, int], ...]:
     is_good = isinstance(given, list) and 0 < len(given) <= 256
     for pair in given if is_good else []:
         is_good &= isinstance(pair, list) and len(pair) == 2
-        is_good &= is_good and all(type(side) is int and 0 < side <= 1 << 14 and side % image_size == 0 for side in pair)
+        is_good &= is_good and all(
+            type(side) is int and 0 < side <= 1 << 14 and side % image_size == 0 for side in pair
+        )
     if not is_good:
         config.wrong(("image_grid_pinpoints",), f"a list of pairs of multiples of image_size ({image_size})", given)
     return tuple((height, width) for height, width in given)

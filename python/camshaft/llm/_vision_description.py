@@ -16,6 +16,7 @@ from camshaft.llm._vision_config import VISION_MODELS, VisionTower
 class Vision:
     model_type: str
     image_token_id: int
+    placeholder_ids: list[int]  # of a picture in a text: the token, and what may be around it
     processor: ImageProcessor
 
 
@@ -23,6 +24,7 @@ def vision_of(tower: VisionTower, processor: ImageProcessor) -> dict[str, Any]:
     return {
         "model_type": tower.model_type,
         "image_token_id": tower.image_token_id,
+        "placeholder_ids": list(tower.placeholder_ids),
         "processor": dataclasses.asdict(processor),
     }
 
@@ -37,7 +39,13 @@ def read_vision(description: dict[str, Any], where: Path) -> Vision:
         if kind not in VISION_MODELS:
             fields.wrong(("model_type",), f"one of {', '.join(VISION_MODELS)}", kind)
         given = fields.within("processor")
-        made = Vision(kind, fields.integer("image_token_id", low=0, high=most), _processor(given))
+        token = fields.integer("image_token_id", low=0, high=most)
+        around: Any = fields.raw("placeholder_ids", default=[token])
+        if not isinstance(around, list) or around.count(token) != 1 or not all(type(each) is int for each in around):
+            fields.wrong(("placeholder_ids",), "a list of tokens with image_token_id", around)
+        if not all(0 <= each <= most for each in around):
+            fields.wrong(("placeholder_ids",), f"a list of tokens from 0 to {most}", around)
+        made = Vision(kind, token, around, _processor(given))
         is_whole = made.processor.max_pixels or made.processor.tile
         if not is_whole or made.processor.window % made.processor.merge_size:
             given.wrong(("max_pixels", "tile", "window"), "a size that the model reads", made.processor.window)

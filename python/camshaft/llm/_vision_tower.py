@@ -49,9 +49,7 @@ def read_normalization(fields: Fields, tower: VisionTower) -> Normalization:
         std = tuple(fields.numbers("image_std", _COLOURS))  # type: ignore[assignment]
     if min(std) <= 0:
         fields.wrong(("image_std",), "a list of positive numbers", list(std))
-    return Normalization(
-        tuple(factor / each for each in std), tuple(middle / each for middle, each in zip(mean, std))
-    )
+    return Normalization(tuple(factor / each for each in std), tuple(middle / each for middle, each in zip(mean, std)))
 
 
 def add_llava_tower(parts: Parts, projector: Parts, tower: VisionTower, normalization: Normalization) -> None:

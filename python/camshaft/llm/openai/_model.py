@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from camshaft._errors import Error, InvalidArgumentError
+from camshaft.llm._image_encoder import limits_of
 from camshaft.llm._llm import LLM
 from camshaft.llm._speculative import config_of_flags
 from camshaft.llm.openai._body import read_body
@@ -224,6 +225,11 @@ def _parameters(config: dict[str, Any], folder: Path) -> dict[str, Any]:
         guesses = int(given.pop("num_speculative_tokens")) if "num_speculative_tokens" in given else None
     except (KeyError, ValueError) as error:
         raise InvalidArgumentError(f"parameters of the configuration: {error}") from None
+    limits, media = given.pop("limit_mm_per_prompt", None), given.pop("allowed_local_media_path", None)
+    if limits is not None:
+        made["limit_mm_per_prompt"] = limits_of(limits)
+    if media is not None:
+        made["allowed_local_media_path"] = str(folder / media)
     draft = given.pop("speculative_model", None)
     made["speculative_config"] = config_of_flags(draft and str(folder / draft), guesses)
     if "device" in given:

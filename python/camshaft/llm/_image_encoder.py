@@ -1,0 +1,200 @@
+"""The pictures of prompts: their rows by the tower's engine, and the placeholders that they stand in for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from camshaft import _native
+from camshaft._engine import Engine
+from camshaft._errors import CorruptEngineError, Error, InvalidArgumentError
+from camshaft.llm._folder import DESCRIPTION, ENCODER_ENGINE
+from camshaft.llm._image_processor import ImageInputs
+from camshaft.llm._images import as_rgb
+from camshaft.llm._vision_description import Vision, read_vision
+
+if TYPE_CHECKING:
+    from camshaft._types import Capsule
+
+    Picture = tuple[int, int, int, int, bytes, Capsule]
+
+_MOST_IMAGES = 999  # of a prompt, where nobody says, as in vLLM
+_KEPT_BYTES = 256 << 20  # of rows of pictures that were seen last
+
+
+@dataclass(frozen=True)
+class PreparedImage:
+    """A picture as the tower reads it, and what tells it from all others."""
+
+    inputs: ImageInputs
+    digest: bytes
+
+
+class ImageEncoder:
+    """May be used from several threads: one picture is resized, and one goes through the tower, at a time. longest: tokens of
+    a sequence. Rows that were computed last are kept."""
+
+    def __init__(
+        self,
+        folder: Path,
+        description: dict[str, Any],
+        decoder: Engine,
+        *,
+        device: str | None,
+        threads: int,
+        longest: int,
+        limit_mm_per_prompt: Mapping[str, int] | None,
+    ) -> None:
+        self.vision: Vision = read_vision(description, folder / DESCRIPTION)
+        self._where, self._longest = folder / ENCODER_ENGINE, longest
+        rows = next((each for each in decoder.inputs if each.name == "image_embeddings" and each.shape), None)
+        engine = Engine(self._where, device)
+        made = next((each for each in engine.outputs if each.name == "image_embeddings" and each.shape), None)
+        if rows is None or made is None or rows.shape[-1] != made.shape[-1]:
+            raise CorruptEngineError(
+                f"{folder / DESCRIPTION}: 'vision' is there, and the engines beside it do not read pictures together"
+            )
+        self._context = engine.create_context(threads)
+        self.limit = limit_of(limit_mm_per_prompt)
+        self._preparing, self._encoding = threading.Lock(), threading.Lock()
+        self._key = os.urandom(32)  # nobody can look for two pictures of one digest
+        self._kept: OrderedDict[bytes, tuple[Capsule, int]] = OrderedDict()
+        self._kept_bytes = 0
+        self.runs = 0  #: of the tower
+
+    def prepare(self, image: Any) -> PreparedImage:
+        """image: of PIL, or an array; what is prepared already stays as it is."""
+        if isinstance(image, PreparedImage):
+            return image
+        with self._preparing:
+            picture = as_rgb(image)
+            rows = self.vision.processor.rows(picture.height, picture.width)
+            if rows > self._longest:
+                raise InvalidArgumentError(
+                    f"a picture of {picture.width} x {picture.height} pixels has {rows} tokens, and max_model_len is "
+                    f"{self._longest}: make it smaller, or raise max_model_len where the model allows it"
+                )
+            inputs = self.vision.processor.inputs(picture)
+        digest = hashlib.blake2b(key=self._key, digest_size=16)
+        for name, array in sorted(inputs.arrays.items()):
+            digest.update(f"{name} {array.shape} ".encode())
+            digest.update(array.data)
+        return PreparedImage(inputs, digest.digest())
+
+    def prepare_all(self, images: Any) -> list[PreparedImage]:
+        """images: one, or a list."""
+        listed = list(images) if isinstance(images, (list, tuple)) else [images]
+        self.check_count(len(listed))
+        return [self.prepare(image) for image in listed]
+
+    def check_count(self, count: int) -> None:
+        if count > self.limit:
+            raise InvalidArgumentError(f"a prompt has {count} pictures; limit_mm_per_prompt allows {self.limit}")
+
+    def expanded(self, tokens: Sequence[int], images: Sequence[PreparedImage]) -> list[int]:
+        """With as many placeholders for each picture as it has rows. A prompt has one for each, or as many already."""
+        placeholder = self.vision.image_token_id
+        count = sum(token == placeholder for token in tokens)
+        if count == sum(image.inputs.rows for image in images) and count != len(images):
+            self._beginnings(tokens, images)  # or refuses what is no such prompt
+            return list(tokens)
+        if count != len(images):
+            raise InvalidArgumentError(
+                f"a prompt has {count} placeholders of pictures (token {placeholder}), and {len(images)} pictures: one "
+                "stands for each"
+            )
+        left, made = iter(images), []
+        for token in tokens:
+            made += [token] * next(left).inputs.rows if token == placeholder else [token]
+        return made
+
+    def pictures(self, tokens: Sequence[int], images: Sequence[PreparedImage]) -> list[Picture]:
+        """What a generator takes. tokens: expanded ones."""
+        return [
+            (begin, image.inputs.rows, image.inputs.height, image.inputs.width, image.digest, self._rows_of(image))
+            for begin, image in zip(self._beginnings(tokens, images), images)
+        ]
+
+    def _beginnings(self, tokens: Sequence[int], images: Sequence[PreparedImage]) -> list[int]:
+        placeholder = self.vision.image_token_id
+        at, made = 0, []
+        for image in images:
+            while tokens[at] != placeholder:
+                at += 1
+            made.append(at)
+            if any(token != placeholder for token in tokens[at : at + image.inputs.rows]):
+                raise InvalidArgumentError(
+                    f"a prompt has placeholders for pictures of other sizes: {image.inputs.rows} are needed at token {at}"
+                )
+            at += image.inputs.rows
+        return made
+
+    def _rows_of(self, image: PreparedImage) -> Capsule:
+        import numpy
+
+        with self._encoding:
+            known = self._kept.get(image.digest)
+            if known is not None:
+                self._kept.move_to_end(image.digest)
+                return known[0]
+            outputs = self._context.run(image.inputs.arrays)
+            self.runs += 1
+            rows = numpy.ascontiguousarray(numpy.from_dlpack(outputs["image_embeddings"]), numpy.float32)
+            if rows.shape[0] != image.inputs.rows:
+                raise CorruptEngineError(f"{self._where}: {rows.shape[0]} rows for {image.inputs.rows} placeholders")
+            if not numpy.isfinite(rows).all():
+                raise Error(
+                    "the tower's rows of a picture have a NaN or an infinity: its weights or its precision do not fit it "
+                    "(build it with a wider type, or verify it)"
+                )
+            made = _native.image_embeddings(rows.ctypes.data, rows.size)
+            self._keep(image.digest, made, rows.nbytes)
+            return made
+
+    def _keep(self, digest: bytes, rows: Capsule, count: int) -> None:
+        self._kept[digest] = rows, count
+        self._kept_bytes += count
+        while self._kept_bytes > _KEPT_BYTES:
+            _, (_, dropped) = self._kept.popitem(last=False)
+            self._kept_bytes -= dropped
+
+
+def limits_of(text: str) -> dict[str, int]:
+    """Of JSON, as options of programs have it."""
+    try:
+        limits = json.loads(text)
+    except (ValueError, RecursionError):
+        limits = None
+    if not isinstance(limits, dict):
+        raise InvalidArgumentError(f'limit_mm_per_prompt is {text[:80]!r}; JSON as {{"image": 4}} is needed')
+    limit_of(limits)
+    return limits
+
+
+def limit_of(limit_mm_per_prompt: Mapping[str, int] | None) -> int:
+    """Pictures of a prompt."""
+    limits = dict(limit_mm_per_prompt or {})
+    limit = limits.pop("image", _MOST_IMAGES)
+    if limits:
+        raise InvalidArgumentError(f"limit_mm_per_prompt has {sorted(limits)[0]!r}: models read 'image' alone")
+    if type(limit) is not int or limit < 0:
+        raise InvalidArgumentError(f"limit_mm_per_prompt: 'image' is {limit!r}, it must be 0 or more")
+    return limit
+
+
+def images_of(prompt: Mapping[str, Any]) -> Any:
+    """What a prompt brings as multi_modal_data; None without."""
+    data = prompt.get("multi_modal_data")
+    if data is None:
+        return None
+    if not isinstance(data, Mapping) or set(data) - {"image"}:
+        raise InvalidArgumentError('multi_modal_data is {"image": a picture, or a list of these}')
+    images = data.get("image")
+    return None if images is None or (isinstance(images, (list, tuple)) and not images) else images
