@@ -69,16 +69,16 @@ QWEN2_5_VISION = {
     "fullatt_block_indexes": [1, 3],
 }
 LLAVA_TEMPLATE = (
-    "{% for m in messages %}{{ m.role }}: {% for c in m.content if c.type == 'image' %}<image>\n{% endfor %}"
+    "{% for m in messages %}{{ m.role }}: {% for c in m.content if c.type == 'image' %}<image>{{ '\\n' }}{% endfor %}"
     "{% if m.content is string %}{{ m.content }}{% else %}"
-    "{% for c in m.content if c.type == 'text' %}{{ c.text }}{% endfor %}{% endif %}\n{% endfor %}"
+    "{% for c in m.content if c.type == 'text' %}{{ c.text }}{% endfor %}{% endif %}{{ '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
 )
 QWEN_TEMPLATE = (
     "{% for m in messages %}{{ m.role }}: {% if m.content is string %}{{ m.content }}{% else %}"
     "{% for content in m.content %}{% if content.type == 'image' or 'image_url' in content %}"
     "<|vision_start|><image><|vision_end|>{% elif 'text' in content %}{{ content.text }}{% endif %}{% endfor %}"
-    "{% endif %}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+    "{% endif %}{{ '\\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
 )
 
 
