@@ -138,7 +138,9 @@ class FakeModel : public StepModel {
       seen_.at(static_cast<size_t>(inputs.image_indices[row])) = static_cast<int32_t>(sum);
     }
     for (size_t token = 0; mrope && token < seen_.size(); ++token)
-      for (size_t axis = 0; axis < 3; ++axis) seen_[token] = seen_[token] * 41 + inputs.positions[3 * token + axis];
+      for (size_t axis = 0; axis < 3; ++axis)
+        seen_[token] = static_cast<int32_t>(static_cast<uint32_t>(seen_[token]) * 41 +
+                                            static_cast<uint32_t>(inputs.positions[3 * token + axis]));
   }
   size_t slot_of(const StepInputs& inputs, size_t sequence, int32_t position) const {
     const auto at = static_cast<size_t>(position / block_size_);

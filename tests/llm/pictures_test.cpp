@@ -50,7 +50,7 @@ std::vector<Request> random_prompts(Random& random, size_t count) {
     request.params.max_tokens = static_cast<int32_t>(random.integer(1, 20));
     request.params.temperature = random.uniform() < 0.5 ? 0 : 1;
     request.params.seed = random.next();
-    request.params.n = static_cast<int32_t>(random.integer(1, 3));
+    if (!request.params.is_greedy()) request.params.n = static_cast<int32_t>(random.integer(1, 3));
     if (random.uniform() < 0.2) request.params.prompt_logprobs = 1;
   }
   return requests;
@@ -123,22 +123,22 @@ TEST(Pictures, DoNotChangeTextsHoweverTheyAreComputed) {
     const Outcome expected = decode(requests, alone, mrope, true);
     GeneratorConfig config = small_config();
     config.scheduler.enable_prefix_caching = false;
-    EXPECT_EQ(decode(requests, config, mrope).texts, expected.texts) << "a batch";
+    EXPECT_TRUE(decode(requests, config, mrope).texts == expected.texts) << "a batch";
     config.scheduler.max_num_batched_tokens = 9;
-    EXPECT_EQ(decode(requests, config, mrope).texts, expected.texts) << "chunks that split pictures";
+    EXPECT_TRUE(decode(requests, config, mrope).texts == expected.texts) << "chunks that split pictures";
     config.scheduler.enable_prefix_caching = true;
     const Outcome cached = decode(requests, config, mrope);
-    EXPECT_EQ(cached.texts, expected.texts) << "a prefix cache";
+    EXPECT_TRUE(cached.texts == expected.texts) << "a prefix cache";
     EXPECT_GT(cached.statistics.prefix_hit, 0);
     config.scheduler.num_blocks = 41;
     config.scheduler.max_num_batched_tokens = 37;
     const Outcome preempted = decode(requests, config, mrope);
-    EXPECT_EQ(preempted.texts, expected.texts) << "preemption";
+    EXPECT_TRUE(preempted.texts == expected.texts) << "preemption";
     EXPECT_GT(preempted.statistics.preemptions, 0);
     config.scheduler.num_speculative_tokens = 3;
     config.prompt_lookup_min = 1;
     const Outcome guessed = decode(requests, config, mrope);
-    EXPECT_EQ(guessed.texts, expected.texts) << "guesses, and all else";
+    EXPECT_TRUE(guessed.texts == expected.texts) << "guesses, and all else";
     EXPECT_GT(guessed.statistics.drafted, 0);
   }
 }

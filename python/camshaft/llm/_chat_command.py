@@ -14,7 +14,6 @@ from typing import Any
 
 from camshaft._errors import Error, InvalidArgumentError
 from camshaft.llm._image_encoder import PreparedImage
-from camshaft.llm._images import read_file
 from camshaft.llm._llm import LLM
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
@@ -179,7 +178,7 @@ class Chat:
         self._messages: list[dict[str, Any]] = [] if system is None else [{"role": "system", "content": system}]
 
     def _show(self, path: str) -> None:
-        self._images.append(self._llm.prepared_image(read_file(Path(path)), self._images))
+        self._images.append(self._llm.prepared_image(Path(path), self._images))
 
     def _prompt(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
         return self._llm.chat_prompt(messages, chat_template=self._template)

@@ -69,18 +69,25 @@ class ImageEncoder:
         self._kept_bytes = 0
         self.runs = 0  #: of the tower
 
-    def prepare(self, image: Any) -> PreparedImage:
-        """image: of PIL, or an array; what is prepared already stays as it is."""
+    def prepare(self, image: Any, before: Sequence[PreparedImage] = ()) -> PreparedImage:
+        """image: of PIL, an array, or what gives one of PIL when it is called with a check of its size; what is prepared
+        already stays as it is. before: pictures of the same prompt, with which it must have room."""
+        self.check_count(len(before) + 1)
         if isinstance(image, PreparedImage):
             return image
-        with self._preparing:
-            picture = as_rgb(image)
-            rows = self.vision.processor.rows(picture.height, picture.width)
-            if rows > self._longest:
+        used = sum(each.inputs.rows for each in before)
+
+        def check(height: int, width: int) -> None:
+            rows = self.vision.processor.rows(height, width)
+            if used + rows > self._longest:
+                others = f" behind {used} of others" if used else ""
                 raise InvalidArgumentError(
-                    f"a picture of {picture.width} x {picture.height} pixels has {rows} tokens, and max_model_len is "
+                    f"a picture of {width} x {height} pixels has {rows} tokens{others}, and max_model_len is "
                     f"{self._longest}: make it smaller, or raise max_model_len where the model allows it"
                 )
+
+        with self._preparing:
+            picture = image(check) if callable(image) else as_rgb(image, check)
             inputs = self.vision.processor.inputs(picture)
         digest = hashlib.blake2b(key=self._key, digest_size=16)
         for name, array in sorted(inputs.arrays.items()):
@@ -92,7 +99,10 @@ class ImageEncoder:
         """images: one, or a list."""
         listed = list(images) if isinstance(images, (list, tuple)) else [images]
         self.check_count(len(listed))
-        return [self.prepare(image) for image in listed]
+        made: list[PreparedImage] = []
+        for image in listed:
+            made.append(self.prepare(image, made))
+        return made
 
     def check_count(self, count: int) -> None:
         if count > self.limit:

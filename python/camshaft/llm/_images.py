@@ -9,6 +9,7 @@ import io
 import os
 import urllib.parse
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,16 @@ _LONGEST_FILE = 64 << 20  # bytes
 _NEEDS = "pictures"
 
 
-def as_rgb(image: Any) -> Any:
+#: What refuses a picture by its height and width, before it is decoded.
+Check = Callable[[int, int], None]
+
+
+def as_rgb(image: Any, check: Check) -> Any:
     """A picture of PIL, in RGB, of one of PIL or an array u8 [height, width, 3] or [height, width]."""
     pil = needed("PIL.Image", _NEEDS)
     if isinstance(image, pil.Image):
         _check_size(*image.size)
+        check(image.height, image.width)
         return _converted(image)
     shape, dtype = getattr(image, "shape", None), getattr(image, "dtype", None)
     if shape is None or str(dtype) != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)):
@@ -37,10 +43,11 @@ def as_rgb(image: Any) -> Any:
     import numpy
 
     _check_size(shape[1], shape[0])
+    check(shape[0], shape[1])
     return _converted(pil.fromarray(numpy.ascontiguousarray(image)))
 
 
-def read_image(data: bytes, what: str) -> Any:
+def read_image(data: bytes, what: str, check: Check) -> Any:
     """In RGB, of a file's bytes; what is transparent lies on white. what: of the file, in errors."""
     pil = needed("PIL.Image", _NEEDS)
     try:
@@ -48,6 +55,7 @@ def read_image(data: bytes, what: str) -> Any:
             warnings.simplefilter("ignore")  # of its own limit, above ours
             with pil.open(io.BytesIO(data), formats=_FORMATS) as image:
                 _check_size(*image.size)
+                check(image.height, image.width)
                 image.load()
                 if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
                     layer = image.convert("RGBA")
@@ -59,36 +67,39 @@ def read_image(data: bytes, what: str) -> Any:
         raise InvalidArgumentError(f"{what}: {error}") from None
     except pil.UnidentifiedImageError:
         raise InvalidArgumentError(f"{what}: no picture in {', '.join(_FORMATS)}") from None
+    except pil.DecompressionBombError:  # far above ours
+        raise InvalidArgumentError(f"{what}: a picture with too many pixels; {MOST_PIXELS} are the most") from None
     except MemoryError:
         raise
     except Exception as error:  # of Pillow's decoders: SyntaxError, struct.error, EOFError, OSError, ValueError, …
         raise InvalidArgumentError(f"{what}: the picture cannot be read: {str(error)[:200]}") from None
 
 
-def read_url(url: str, allowed_local_media_path: str = "") -> Any:
+def read_url(url: str, allowed_local_media_path: str, check: Check) -> Any:
     """In RGB, of "data:image/…;base64,…", and of "file:///…" within a folder that is allowed. No others are fetched."""
     scheme, separator, rest = url.partition(":")
     scheme = scheme.lower()
     if scheme == "data" and separator:
-        return read_image(_data_of(rest), "data: URL")
+        return read_image(_data_of(rest), "data: URL", check)
     if scheme == "file" and separator:
-        return read_file(_allowed_path(url, allowed_local_media_path))
+        return read_file(_allowed_path(url, allowed_local_media_path), check)
     shown = url if len(url) <= 80 else url[:77] + "…"
     raise InvalidArgumentError(
         f"the URL of a picture is {shown!r}: it must be data:image/…;base64,…; nothing is fetched from elsewhere"
     )
 
 
-def read_file(path: Path) -> Any:
+def read_file(path: Path, check: Check) -> Any:
+    if not path.is_file():
+        raise FileError(f"{path}: there is no such file")
     try:
-        if not path.is_file():
-            raise FileError(f"{path}: there is no such file")
         size = os.stat(path).st_size
         if size > _LONGEST_FILE:
             raise InvalidArgumentError(f"{path}: {size} bytes, more than the {_LONGEST_FILE} of a picture")
-        return read_image(path.read_bytes(), str(path))
+        data = path.read_bytes()
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from None
+    return read_image(data, str(path), check)
 
 
 def _data_of(rest: str) -> bytes:

@@ -21,7 +21,7 @@ from camshaft.llm._chat_template import ChatTemplate
 from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
 from camshaft.llm._guide import Guides
 from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, images_of
-from camshaft.llm._images import read_url
+from camshaft.llm._images import Check, read_file, read_url
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
@@ -254,20 +254,20 @@ class LLM:
         return self._with_images({"prompt": text, "prompt_token_ids": tokens}, images)
 
     def prepared_image(self, image: Any, beside: Sequence[PreparedImage] = ()) -> PreparedImage:
-        """A picture of a conversation, for its messages: of PIL, an array, or a URL ("data:", and "file:" within
+        """A picture of a conversation, for its messages: of PIL, an array, a Path, or a URL ("data:", and "file:" within
         allowed_local_media_path). beside: those in front of it."""
         if self.image_encoder is None:
             raise InvalidArgumentError("the model reads text alone: it was built from no model of pictures")
-        self.image_encoder.check_count(len(beside) + 1)
-        if isinstance(image, str):
-            image = read_url(image, self._media_path)
-        made = self.image_encoder.prepare(image)
-        rows = made.inputs.rows + sum(each.inputs.rows for each in beside)
-        if rows > self._longest:
-            raise InvalidArgumentError(
-                f"the pictures of a conversation have {rows} tokens or more, and max_model_len is {self._longest}"
-            )
-        return made
+        given = image
+
+        def read(check: Check) -> Any:
+            if isinstance(given, str):
+                return read_url(given, self._media_path, check)
+            return read_file(given, check)
+
+        if isinstance(image, (str, Path)):
+            image = read
+        return self.image_encoder.prepare(image, beside)
 
     def _with_images(self, prompt: dict[str, Any], images: Sequence[PreparedImage]) -> dict[str, Any]:
         """The prompt with as many placeholders as these have rows."""
