@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from camshaft._errors import InvalidArgumentError, UnsupportedError
-from camshaft.llm._fields import Fields
+from camshaft.llm._fields import Fields, read_json
 from camshaft.llm._optional import needed
 
 if TYPE_CHECKING:
@@ -238,6 +239,18 @@ class ImageProcessor:
                 made.append(tile * side * side + y % side * side + x % side)
             made.append(newline)
         return made
+
+
+def preprocessor_fields(folder: Path) -> Fields:
+    """Of preprocessor_config.json, or of what Transformers 5 writes instead; none where neither is there."""
+    path = folder / "preprocessor_config.json"
+    if path.is_file():
+        return Fields(read_json(path), str(path))
+    path = folder / "processor_config.json"
+    if not path.is_file():
+        return Fields({}, str(folder / "preprocessor_config.json"))
+    around = Fields(read_json(path), str(path))
+    return around.within("image_processor") if around.has("image_processor") else Fields({}, str(path))
 
 
 def read_processor(fields: Fields, tower: VisionTower) -> tuple[ImageProcessor, Fields]:

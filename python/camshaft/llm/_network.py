@@ -13,9 +13,9 @@ from camshaft._values import Value
 from camshaft.llm._caches import CACHE_TYPES, CROSS, Caches
 from camshaft.llm._decoder import Decoder, decoder_of, read_config, text_model_of
 from camshaft.llm._experts import experts_of
-from camshaft.llm._fields import Fields, read_json
+from camshaft.llm._fields import Fields
 from camshaft.llm._gguf_model import GgufModel
-from camshaft.llm._image_processor import ImageProcessor, read_processor
+from camshaft.llm._image_processor import ImageProcessor, preprocessor_fields, read_processor
 from camshaft.llm._layers import (
     ActivationType,
     Head,
@@ -28,7 +28,7 @@ from camshaft.llm._layers import (
 from camshaft.llm._quantized import QuantizedFolder
 from camshaft.llm._safetensors import SafetensorsFolder
 from camshaft.llm._sentence_transformers import Modules, read_modules
-from camshaft.llm._speech_encoder import PREPROCESSOR, SpeechEncoder, add_encoder, encoder_of
+from camshaft.llm._speech_encoder import SpeechEncoder, add_encoder, encoder_of
 from camshaft.llm._vision_config import VISION_MODELS, VisionTower, text_config, vision_tower_of
 from camshaft.llm._vision_tower import add_llava_tower, add_qwen_tower, read_normalization
 from camshaft.llm._weights import Source, Weights
@@ -129,8 +129,7 @@ def _vision_of(
 ) -> tuple[Network, VisionTower, ImageProcessor]:
     """found: the decoder's weights."""
     tower = vision_tower_of(config, decoder)
-    path = folder / PREPROCESSOR
-    processor, fields = read_processor(Fields(read_json(path) if path.is_file() else {}, str(path)), tower)
+    processor, fields = read_processor(preprocessor_fields(folder), tower)
     net = Network(f"{tower.model_type} tower")
     # A picture has many rows, and errors in them reach all of the text: 8 bits where the decoder's products have 4.
     kind: WeightType = "int8" if weight_type == "int4" else weight_type
