@@ -79,10 +79,10 @@ def text_model_of(config: Fields) -> Fields:
 
 
 def decoder_of(
-    config: Fields, max_length: int | None = None, task: str = "generate", *, within: bool = False
+    config: Fields, max_length: int | None = None, task: str = "generate", *, is_part: bool = False
 ) -> Decoder:
     """max_length: the longest sequence, that of the configuration where it is None. task: "generate", or "embed", which
-    encoders do, too. within: whether it is a part of a model that reads pictures."""
+    encoders do, too. is_part: whether it is a part of a model that reads pictures."""
     for name in ("add_cross_attention", "use_bidirectional_attention"):
         if config.has(name) and config.raw(name) is not False:
             raise UnsupportedError(f"{config.where}: field '{name}' is set, which is not supported")
@@ -98,7 +98,7 @@ def decoder_of(
         )
     family = family_of(config, FAMILIES if task == "generate" else {**FAMILIES, **ENCODERS})
     family = replace(family, causal=family.causal and is_causal)
-    if within:
+    if is_part:
         family = replace(family, prefixes=("language_model.model.", "model.language_model.", *family.prefixes))
     width, heads = (
         config.integer("hidden_size", "n_embd", "d_model", "dim"),

@@ -86,7 +86,7 @@ def network_of(
     if reads_images and task != "generate":
         raise UnsupportedError(f"{whole.where}: a model that reads pictures writes text; build it with task='generate'")
     config = text_config(whole) if reads_images else text_model_of(whole)
-    decoder = decoder_of(config, max_length, task, within=reads_images)
+    decoder = decoder_of(config, max_length, task, is_part=reads_images)
     if max_length is None and modules.max_length is not None and modules.max_length < decoder.max_length:
         decoder = decoder_of(config, modules.max_length, task)
     if decoder.cross_keys and task != "generate":
