@@ -175,7 +175,8 @@ void Generator::check_pictures(const Request& request) const {
       refuse(which + " lies on another one, or ends behind the prompt, which has " +
              std::to_string(request.prompt.size()) + " tokens");
     end = picture.begin + int64_t{picture.rows};
-    if (picture.embeddings == nullptr || std::ssize(*picture.embeddings) != picture.rows * int64_t{width})
+    if (picture.embeddings == nullptr ||
+        picture.embeddings->count != static_cast<size_t>(picture.rows) * static_cast<size_t>(width))
       refuse(which + " has not so many embeddings of " + std::to_string(width) + " elements");
     if (model_.has_mrope() && (picture.height < 1 || int64_t{picture.height} * picture.width != picture.rows))
       refuse(which + " is " + std::to_string(picture.height) + " rows high and " + std::to_string(picture.width) +
@@ -309,6 +310,12 @@ void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<
     both[word] |= mask.empty() ? bit : mask[word] & bit;
   }
   sequence.allowed = std::move(both);
+}
+
+RequestId Generator::wants_images() const {
+  check_between_steps();
+  const Sequence* const sequence = scheduler_.wants_images();
+  return sequence == nullptr ? 0 : sequence->request;
 }
 
 std::span<const Event> Generator::step() {

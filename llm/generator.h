@@ -110,6 +110,9 @@ class Generator {
   /// tokens may come behind a guess. Throws Error(invalid_argument) for a request that has ended, and a mask of another
   /// size.
   void set_allowed_tokens(RequestId request, int32_t sample, std::span<const uint32_t> mask);
+  /// A request that would run in the next step, were the rows of its pictures known; 0 where there is none. To be asked
+  /// between steps.
+  RequestId wants_images() const;
   bool has_work() const { return !requests_.empty() || !ended_.empty(); }
   /// Runs one step for those whose turn it is. What the model throws ends their requests, each with an event.
   std::span<const Event> step();

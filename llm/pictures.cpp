@@ -25,6 +25,10 @@ Pictures::Pictures(std::vector<Picture> pictures, int32_t block_size, uint64_t s
   }
 }
 
+bool Pictures::are_ready() const {
+  return std::ranges::all_of(pictures_, [](const Picture& each) { return each.embeddings->values != nullptr; });
+}
+
 Position Pictures::position(int32_t token) const {
   const auto behind = std::ranges::upper_bound(pictures_, token, {}, &Picture::begin);  // the next one
   const auto before = static_cast<size_t>(behind - pictures_.begin());

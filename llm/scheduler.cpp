@@ -178,11 +178,20 @@ bool Scheduler::take_blocks(Sequence& sequence, int32_t end, int32_t spare) {
 void Scheduler::admit() {
   while (!waiting_.empty()) {
     Sequence& sequence = **waiting_.begin();
+    if (sequence.waits_for_images()) return;
     if (admit(sequence)) continue;
     // It may take the place of one that is less urgent, but of none that came before it.
     if (tokens_left_ <= 0 || order_.empty() || order_.back()->priority <= sequence.priority) return;
     preempt(*order_.back());
   }
+}
+
+const Sequence* Scheduler::wants_images() const {
+  if (waiting_.empty() || !(*waiting_.begin())->waits_for_images()) return nullptr;
+  const Sequence* const sequence = *waiting_.begin();
+  const auto wanted = static_cast<int32_t>(order_.size()) + reserved_ + 1 + sequence->forks;
+  const bool has_place = wanted <= config_.max_num_seqs || order_.back()->priority > sequence->priority;
+  return has_place ? sequence : nullptr;
 }
 
 bool Scheduler::admit(Sequence& sequence) {

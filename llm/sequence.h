@@ -64,6 +64,8 @@ struct Sequence {
 
   int32_t length() const { return static_cast<int32_t>(tokens.size()); }
   BlockSalts salts() const { return pictures == nullptr ? BlockSalts(salt) : pictures->salts(); }
+  /// It cannot run before somebody has computed their rows.
+  bool waits_for_images() const { return pictures != nullptr && !pictures->are_ready(); }
   int32_t generated() const { return length() - prompt_length; }
   /// Tokens that are known and not computed; 1 while it decodes.
   int32_t missing() const { return length() - computed; }

@@ -72,7 +72,7 @@ void StepBatch::add_image_rows(int32_t begin, int32_t end) {
     const int32_t from = std::max(begin, picture.begin), to = std::min(end, picture.begin + picture.rows);
     if (from >= to) continue;
     const std::span<const float> rows =
-        std::span(*picture.embeddings)
+        std::span(*picture.embeddings->values)
             .subspan(static_cast<size_t>(from - picture.begin) * width, static_cast<size_t>(to - from) * width);
     std::ranges::copy(
         rows, image_embeddings_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(image_rows_) * width));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -20,7 +21,7 @@ namespace {
 
 constexpr const char* generator_name = "camshaft.generator";
 constexpr const char* rows_name = "camshaft.image_embeddings";
-using SharedRows = std::shared_ptr<const std::vector<float>>;
+constexpr const char* slot_name = "camshaft.image_slot";
 
 /// Threads of Python may add requests while another one runs a step: they wait, without Python's lock.
 struct HeldGenerator {
@@ -109,23 +110,82 @@ PyObject* create_generator(PyObject*, PyObject* arguments) {
   });
 }
 
-// A capsule of these, which requests share.
+// Rows of pictures that somebody holds.
+std::atomic<int64_t> bytes_of_images{0};
+
+struct CountedRows {
+  explicit CountedRows(std::vector<float> rows) : values(std::move(rows)) { bytes_of_images += bytes(); }
+  ~CountedRows() { bytes_of_images -= bytes(); }
+  CountedRows(const CountedRows&) = delete;
+  CountedRows& operator=(const CountedRows&) = delete;
+  int64_t bytes() const { return static_cast<int64_t>(values.size() * sizeof(float)); }
+  std::vector<float> values;
+};
+
+template <class T>
+PyObject* shared_capsule(std::shared_ptr<T> shared, const char* name) {
+  auto held = std::make_unique<std::shared_ptr<T>>(std::move(shared));
+  PyObject* const capsule = checked(PyCapsule_New(held.get(), name, [](PyObject* object) {
+    delete static_cast<std::shared_ptr<T>*>(PyCapsule_GetPointer(object, PyCapsule_GetName(object)));
+  }));
+  static_cast<void>(held.release());
+  return capsule;
+}
+
+template <class T>
+const std::shared_ptr<T>& shared_of(PyObject* capsule, const char* name) {
+  const auto* const held = static_cast<const std::shared_ptr<T>*>(PyCapsule_GetPointer(capsule, name));
+  if (held == nullptr) throw PythonError();
+  return *held;
+}
+
 PyObject* image_embeddings(PyObject*, PyObject* arguments) {
   unsigned long long address = 0;
   Py_ssize_t count = 0;
   if (PyArg_ParseTuple(arguments, "Kn", &address, &count) == 0) return nullptr;
   return guarded([&] {
     const auto* const values = reinterpret_cast<const float*>(static_cast<uintptr_t>(address));
-    auto made = std::make_unique<SharedRows>(std::make_shared<const std::vector<float>>(values, values + count));
-    PyObject* const capsule = checked(PyCapsule_New(made.get(), rows_name, [](PyObject* object) {
-      delete static_cast<SharedRows*>(PyCapsule_GetPointer(object, rows_name));
-    }));
-    static_cast<void>(made.release());
-    return capsule;
+    return shared_capsule(std::make_shared<const CountedRows>(std::vector<float>(values, values + count)), rows_name);
   });
 }
 
-// Of (first token, rows, height, width, digest of 16 bytes, capsule of image_embeddings()).
+PyObject* image_slot(PyObject*, PyObject* count) {
+  const Py_ssize_t elements = PyLong_AsSsize_t(count);
+  if (elements == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  return guarded([&] {
+    auto slot = std::make_shared<llm::ImageRows>();
+    slot->count = static_cast<size_t>(elements);
+    return shared_capsule(std::move(slot), slot_name);
+  });
+}
+
+// Before the request is added, or between two steps.
+PyObject* fill_image(PyObject*, PyObject* arguments) {
+  PyObject *slot = nullptr, *rows = nullptr;
+  if (PyArg_ParseTuple(arguments, "OO", &slot, &rows) == 0) return nullptr;
+  return guarded([&] {
+    const auto& counted = shared_of<const CountedRows>(rows, rows_name);
+    llm::ImageRows& filled = *shared_of<llm::ImageRows>(slot, slot_name);
+    if (counted->values.size() != filled.count)
+      throw Error(ErrorCode::invalid_argument, fmt::format("a picture has {} elements of embeddings, {} are wanted",
+                                                           counted->values.size(), filled.count));
+    filled.values = {counted, &counted->values};
+    return none();
+  });
+}
+
+PyObject* image_bytes(PyObject*, PyObject*) {
+  return PyLong_FromLongLong(bytes_of_images);
+}
+
+PyObject* wants_images(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const llm::RequestId id = alone(capsule, [](const llm::Generator& generator) { return generator.wants_images(); });
+    return checked(PyLong_FromUnsignedLongLong(id));
+  });
+}
+
+// Of (first token, rows, height, width, digest of 16 bytes, capsule of image_slot()).
 llm::Picture picture_of(PyObject* tuple) {
   llm::Picture picture;
   const char* digest = nullptr;
@@ -137,9 +197,7 @@ llm::Picture picture_of(PyObject* tuple) {
   if (size != sizeof picture.digest)
     throw Error(ErrorCode::invalid_argument, fmt::format("the digest of a picture has {} bytes, not 16", size));
   std::memcpy(picture.digest.data(), digest, sizeof picture.digest);
-  const auto* const shared = static_cast<SharedRows*>(PyCapsule_GetPointer(rows, rows_name));
-  if (shared == nullptr) throw PythonError();
-  picture.embeddings = *shared;
+  picture.embeddings = shared_of<llm::ImageRows>(rows, slot_name);
   return picture;
 }
 
@@ -339,6 +397,12 @@ PyMethodDef llm_functions[] = {
      "image_embeddings())"},
     {"image_embeddings", image_embeddings, METH_VARARGS,
      "image_embeddings(address of f32, number of them) -> a copy, which requests share"},
+    {"image_slot", image_slot, METH_O, "image_slot(number of f32) -> where fill_image() puts such a copy"},
+    {"fill_image", fill_image, METH_VARARGS,
+     "fill_image(slot, image_embeddings()): before its request is added, or between two steps"},
+    {"image_bytes", image_bytes, METH_NOARGS, "image_bytes() -> of all such copies"},
+    {"generator_wants_images", wants_images, METH_O,
+     "generator_wants_images(generator) -> a request that would run if its slots were filled, or 0"},
     {"generator_abort", abort, METH_VARARGS,
      "generator_abort(generator, request, sample or -1) -> whether there was one"},
     {"generator_set_allowed_tokens", set_allowed_tokens, METH_VARARGS,

@@ -21,7 +21,8 @@ Picture picture(int32_t begin, int32_t height, int32_t across, int32_t content) 
   std::vector<float> rows;
   for (int32_t row = 0; row < made.rows; ++row)
     for (int32_t i = 0; i < width; ++i) rows.push_back(static_cast<float>((content + 1) * 100 + row * width + i));
-  made.embeddings = std::make_shared<const std::vector<float>>(std::move(rows));
+  ImageRows known{rows.size(), std::make_shared<const std::vector<float>>(std::move(rows))};
+  made.embeddings = std::make_shared<const ImageRows>(std::move(known));
   return made;
 }
 
@@ -164,6 +165,56 @@ TEST(Pictures, ShareNothingWithOthersOfTheSameTokens) {
   EXPECT_EQ(hits_of(1), 4) << "what is in front of the picture";
   EXPECT_EQ(hits_of(0), 16);
   EXPECT_EQ(hits_of(1), 16);
+}
+
+TEST(Pictures, MayBecomeKnownWhenTheirTurnComes) {
+  GeneratorConfig config = small_config();
+  config.scheduler.max_num_seqs = 2;
+  FakeModel model(512, 4, vocabulary);
+  model.width_of_images = width;
+  Generator generator(model, config);
+  std::vector<std::shared_ptr<ImageRows>> slots;
+  std::vector<RequestId> ids;
+  Texts texts, expected;
+  for (int32_t content = 0; content < 3; ++content) {
+    Request request;
+    request.prompt = {1, 2};
+    append(request, 2, 2, content);
+    request.prompt.push_back(3);
+    request.params.max_tokens = 4;
+    request.params.temperature = 0;
+    request.params.ignore_eos = true;
+    FakeModel other(512, 4, vocabulary);
+    other.width_of_images = width;
+    Generator alone(other, config);
+    alone.add(request);
+    expected[{static_cast<RequestId>(content + 2), 0}] = finish_all(alone).begin()->second;
+    slots.push_back(std::make_shared<ImageRows>(*request.pictures[0].embeddings));
+    slots.back()->values = nullptr;
+    request.pictures[0].embeddings = slots.back();
+    if (content == 0) {  // one of text is served before them, and none behind
+      Request text;
+      text.prompt = {5};
+      text.params.max_tokens = 6;
+      text.params.temperature = 0;
+      text.params.ignore_eos = true;
+      generator.add(text);
+    }
+    ids.push_back(generator.add(request));
+  }
+  for (int32_t content = 0; content < 3; ++content) {
+    for (int i = 0; i < 3; ++i) collect(generator.step(), texts);
+    for (size_t each = static_cast<size_t>(content); each < ids.size(); ++each)
+      EXPECT_EQ(texts.count({ids[each], 0}), 0U) << "it has run without its rows";
+    for (int i = 0; i < 20 && generator.wants_images() == 0; ++i) collect(generator.step(), texts);
+    EXPECT_EQ(generator.wants_images(), ids[static_cast<size_t>(content)]);
+    slots[static_cast<size_t>(content)]->values = picture(0, 2, 2, content).embeddings->values;
+    EXPECT_EQ(generator.wants_images(), 0U);
+    collect(generator.step(), texts);
+  }
+  while (generator.has_work()) collect(generator.step(), texts);
+  texts.erase({1, 0});
+  EXPECT_TRUE(texts == expected);
 }
 
 TEST(Pictures, AreRefusedWhereTheyDoNotFit) {
