@@ -19,16 +19,22 @@ from camshaft._engine import Engine
 from camshaft._errors import CorruptEngineError, Error, InvalidArgumentError
 from camshaft.llm._folder import DESCRIPTION, ENCODER_ENGINE
 from camshaft.llm._image_processor import ImageInputs
-from camshaft.llm._images import as_rgb
+from camshaft.llm._images import as_rgb, read_file, read_url
 from camshaft.llm._vision_description import Vision, read_vision
 
 if TYPE_CHECKING:
     from camshaft._types import Capsule
+    from camshaft._types import Path as AnyPath
+    from camshaft.llm._prompts import Prompt
 
     Picture = tuple[int, int, int, int, bytes, Capsule]
+    # A slot of a picture's rows, and the picture whose rows it waits for.
+    Waiting = tuple[Capsule, "PreparedImage"]
 
 _MOST_IMAGES = 999  # of a prompt, where nobody says, as in vLLM
 _WORTH_TRIMMING = 1 << 23  # pixels
+# Rows that are computed ahead, by the caller's thread. Beyond they come when the request's turn does, between two steps.
+_AHEAD_BYTES = 1 << 30
 _KEPT_BYTES = 256 << 20  # of rows of pictures that were seen last
 
 
@@ -54,6 +60,7 @@ class ImageEncoder:
         threads: int,
         longest: int,
         limit_mm_per_prompt: Mapping[str, int] | None,
+        allowed_local_media_path: AnyPath,
     ) -> None:
         self.vision: Vision = read_vision(description, folder / DESCRIPTION)
         self._where, self._longest = folder / ENCODER_ENGINE, longest
@@ -64,7 +71,9 @@ class ImageEncoder:
             raise CorruptEngineError(
                 f"{folder / DESCRIPTION}: 'vision' is there, and the engines beside it do not read pictures together"
             )
+        self._width = rows.shape[-1]
         self._context = engine.create_context(threads)
+        self._media_path = os.fspath(allowed_local_media_path)
         self.limit = limit_of(limit_mm_per_prompt)
         self._preparing, self._encoding = threading.Lock(), threading.Lock()
         self._key = os.urandom(32)  # nobody can look for two pictures of one digest
@@ -73,7 +82,7 @@ class ImageEncoder:
         self.runs = 0  #: of the tower
 
     def prepare(self, image: Any, before: Sequence[PreparedImage] = ()) -> PreparedImage:
-        """image: of PIL, an array, or what gives one of PIL when it is called with a check of its size; what is prepared
+        """image: of PIL, an array, a URL ("data:", and "file:" within allowed_local_media_path), or a Path; what is prepared
         already stays as it is. before: pictures of the same prompt, with which it must have room."""
         self.check_count(len(before) + 1)
         if isinstance(image, PreparedImage):
@@ -90,7 +99,10 @@ class ImageEncoder:
                 )
 
         with self._preparing:
-            picture = image(check) if callable(image) else as_rgb(image, check)
+            if isinstance(image, str):
+                picture = read_url(image, self._media_path, check)
+            else:
+                picture = read_file(image, check) if isinstance(image, Path) else as_rgb(image, check)
             inputs = self.vision.processor.inputs(picture)
             is_large = picture.width * picture.height > _WORTH_TRIMMING
             del picture
@@ -115,6 +127,24 @@ class ImageEncoder:
         if count > self.limit:
             raise InvalidArgumentError(f"a prompt has {count} pictures; limit_mm_per_prompt allows {self.limit}")
 
+    def placeholder(self, tokenizer: Any) -> str:
+        """A picture's in text, for templates that know none."""
+        return "".join(tokenizer.id_to_token(token) or "" for token in self.vision.placeholder_ids)
+
+    def of_prompt(
+        self, tokens: list[int], images: Sequence[PreparedImage]
+    ) -> tuple[list[int], list[Picture], list[Waiting]]:
+        """The tokens with placeholders for all rows, and pictures() of these."""
+        if not images and self.vision.image_token_id not in tokens:
+            return tokens, [], []
+        tokens = self.expanded(tokens, images)
+        if len(tokens) >= self._longest:  # before the tower is asked
+            raise InvalidArgumentError(
+                f"the prompt has {len(tokens)} tokens with those of its pictures, max_model_len is {self._longest} with at "
+                "least one of text: shorten the prompt, or raise max_model_len where the model allows it"
+            )
+        return tokens, *self.pictures(tokens, images)
+
     def expanded(self, tokens: Sequence[int], images: Sequence[PreparedImage]) -> list[int]:
         """With as many placeholders for each picture as it has rows. A prompt has one for each, or as many already."""
         placeholder = self.vision.image_token_id
@@ -132,12 +162,24 @@ class ImageEncoder:
             made += [token] * next(left).inputs.rows if token == placeholder else [token]
         return made
 
-    def pictures(self, tokens: Sequence[int], images: Sequence[PreparedImage]) -> list[Picture]:
-        """What a generator takes. tokens: expanded ones."""
-        return [
-            (begin, image.inputs.rows, image.inputs.height, image.inputs.width, image.digest, self._rows_of(image))
-            for begin, image in zip(self._beginnings(tokens, images), images)
-        ]
+    def pictures(self, tokens: Sequence[int], images: Sequence[PreparedImage]) -> tuple[list[Picture], list[Waiting]]:
+        """What a generator takes, and what fill() is to be called with when the request's turn comes: nothing where there was
+        room to compute rows now. tokens: expanded ones."""
+        made, waiting = [], []
+        ahead = _native.image_bytes() + 4 * self._width * sum(image.inputs.rows for image in images) <= _AHEAD_BYTES
+        for begin, image in zip(self._beginnings(tokens, images), images):
+            rows, height, width = image.inputs.rows, image.inputs.height, image.inputs.width
+            slot = _native.image_slot(rows * self._width)
+            made.append((begin, rows, height, width, image.digest, slot))
+            waiting.append((slot, image))
+        if ahead:
+            self.fill(waiting)
+        return made, [] if ahead else waiting
+
+    def fill(self, waiting: Sequence[Waiting]) -> None:
+        """Raises what goes wrong with a picture."""
+        for slot, image in waiting:
+            _native.fill_image(slot, self._rows_of(image))
 
     def _beginnings(self, tokens: Sequence[int], images: Sequence[PreparedImage]) -> list[int]:
         placeholder = self.vision.image_token_id
@@ -212,7 +254,19 @@ def limit_of(limit_mm_per_prompt: Mapping[str, int] | None) -> int:
     return limit
 
 
-def images_of(prompt: Mapping[str, Any]) -> Any:
+def pictures_of(
+    encoder: ImageEncoder | None, prompt: Prompt, tokens: list[int]
+) -> tuple[list[int], list[Picture], list[Waiting]]:
+    """ImageEncoder.of_prompt() of what a prompt brings as multi_modal_data. encoder: None of a model of text."""
+    images = _images_of(prompt) if isinstance(prompt, Mapping) else None
+    if encoder is not None:
+        return encoder.of_prompt(tokens, [] if images is None else encoder.prepare_all(images))
+    if images is not None:
+        raise InvalidArgumentError("a prompt brings pictures, and the model reads text alone")
+    return tokens, [], []
+
+
+def _images_of(prompt: Mapping[str, Any]) -> Any:
     """What a prompt brings as multi_modal_data; None without."""
     data = prompt.get("multi_modal_data")
     if data is None:

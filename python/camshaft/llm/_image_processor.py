@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     Array = numpy.ndarray[Any, Any]
     from camshaft.llm._vision_config import VisionTower
 
-_LARGEST_SIDE = 1 << 14  # of what becomes patches
+_LARGEST_SIDE = 1 << 14  # of what becomes patches, and of squares
+_LONGEST_SIDE = 1 << 16  # of what is cut
 _MOST_STRETCHED = 200  # Qwen: one side over the other
 
 
@@ -95,12 +96,18 @@ class ImageProcessor:
         return (longer, self.shortest_edge) if width <= height else (self.shortest_edge, longer)
 
     def _final_size(self, height: int, width: int) -> tuple[int, int]:
+        given = f"a picture of {width} x {height} pixels"
         if self.square is not None:
             height = width = max(height, width)
-        high, wide = self.crop or self._resized_size(height, width) or (height, width)
+        between = self._resized_size(height, width) or (height, width)
+        if max(between) > _LONGEST_SIDE or (self.square is not None and height > _LARGEST_SIDE):
+            raise InvalidArgumentError(
+                f"{given} would become one of {between[1]} x {between[0]} before it is cut: crop it"
+            )
+        high, wide = self.crop or between
         if self.tile and (high, wide) != (self.tile, self.tile):
             raise InvalidArgumentError(
-                f"a picture of {width} x {height} pixels becomes one of {wide} x {high}, and the model reads "
+                f"{given} becomes one of {wide} x {high}, and the model reads "
                 f"{self.tile} x {self.tile}: resize or crop it"
             )
         return high, wide
@@ -125,10 +132,6 @@ class ImageProcessor:
     def _resized(self, picture: Any, size: tuple[int, int] | None) -> Any:
         if size is None or (size[1], size[0]) == picture.size:
             return picture
-        if max(size) > 4 * _LARGEST_SIDE:
-            raise InvalidArgumentError(
-                f"a picture of {picture.width} x {picture.height} pixels would become one of {size[1]} x {size[0]}"
-            )
         return picture.resize((size[1], size[0]), resample=self.resample)
 
     def _squared(self, picture: Any) -> Any:
@@ -253,15 +256,15 @@ def preprocessor_fields(folder: Path) -> Fields:
     return around.within("image_processor") if around.has("image_processor") else Fields({}, str(path))
 
 
-def read_processor(fields: Fields, tower: VisionTower) -> tuple[ImageProcessor, Fields]:
-    """fields: of preprocessor_config.json. Gives them, too, for what the engine does with bytes."""
+def read_processor(fields: Fields, tower: VisionTower) -> ImageProcessor:
+    """fields: of preprocessor_fields()."""
     if not fields.flag("do_convert_rgb", default=True):
         raise UnsupportedError(f"{fields.where}: field 'do_convert_rgb' is false: pictures become RGB here")
     is_qwen = tower.projector is None
     resample = fields.integer("resample", default=3, low=0, high=5)
     resizes = fields.flag("do_resize", default=True)
     if is_qwen:
-        return _read_qwen(fields, tower, resample, resizes), fields
+        return _read_qwen(fields, tower, resample, resizes)
     side = tower.image_size
     size = _size_of(fields, "size", {"shortest_edge": side})
     crops = fields.flag("do_center_crop", default="crop_size" in fields.values)
@@ -286,7 +289,7 @@ def read_processor(fields: Fields, tower: VisionTower) -> tuple[ImageProcessor, 
         not resizes or size not in ((side, 0), (side, side)) or crop not in (None, (side, side))
     ):
         fields.wrong(("size", "crop_size"), f"{side}, as the tower's image_size is", fields.raw("size", default=None))
-    return made, fields
+    return made
 
 
 def _read_qwen(fields: Fields, tower: VisionTower, resample: int, resizes: bool) -> ImageProcessor:

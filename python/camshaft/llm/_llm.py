@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import json
 import os
@@ -20,8 +21,7 @@ from camshaft.llm._chat_images import without_images
 from camshaft.llm._chat_template import ChatTemplate
 from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
 from camshaft.llm._guide import Guides
-from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, images_of
-from camshaft.llm._images import Check, read_file, read_url
+from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, pictures_of
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
@@ -150,8 +150,8 @@ class LLM:
                 threads=threads or 0,
                 longest=longest,
                 limit_mm_per_prompt=limit_mm_per_prompt,
+                allowed_local_media_path=allowed_local_media_path,
             )
-        self._media_path = os.fspath(allowed_local_media_path)
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
@@ -258,15 +258,6 @@ class LLM:
         allowed_local_media_path). beside: those in front of it."""
         if self.image_encoder is None:
             raise InvalidArgumentError("the model reads text alone: it was built from no model of pictures")
-        given = image
-
-        def read(check: Check) -> Any:
-            if isinstance(given, str):
-                return read_url(given, self._media_path, check)
-            return read_file(given, check)
-
-        if isinstance(image, (str, Path)):
-            image = read
         return self.image_encoder.prepare(image, beside)
 
     def _with_images(self, prompt: dict[str, Any], images: Sequence[PreparedImage]) -> dict[str, Any]:
@@ -290,17 +281,10 @@ class LLM:
         with self._making:
             if self._chat_template is None:
                 self._chat_template = ChatTemplate(self._folder)
-            placeholder = self._placeholder()
+        placeholder = None if self.image_encoder is None else self.image_encoder.placeholder(self.tokenizer)
         return self._chat_template.render(
             messages, tools, image_placeholder=placeholder, **options, **(chat_template_kwargs or {})
         )
-
-    def _placeholder(self) -> str | None:
-        """A picture's in text, for templates that know none."""
-        if self.image_encoder is None:
-            return None
-        ids = self.image_encoder.vision.placeholder_ids
-        return "".join(self.tokenizer.id_to_token(token) or "" for token in ids)
 
     def stream(
         self,
@@ -437,7 +421,7 @@ class LLM:
         self._check_task("generate")
         guided = params.structured_outputs
         text, tokens = self._text_and_tokens(prompt)
-        tokens, pictures = self._pictures_of(prompt, tokens)
+        tokens, pictures, waiting = pictures_of(self.image_encoder, prompt, tokens)
         tokenizer = self.tokenizer if text is not None or params.detokenize or guided else None
         decode = None
         if tokenizer is not None:
@@ -447,6 +431,7 @@ class LLM:
 
         elif params.stop_strings:
             raise InvalidArgumentError("stop strings are looked for in text, and the model has no tokenizer.json")
+        encode = None if self.image_encoder is None else self.image_encoder.fill
         matchers = []
         if guided is not None:
             first = self._guides_of(tokenizer).matcher(guided)
@@ -458,6 +443,8 @@ class LLM:
             try:
                 request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
                 request.matchers = matchers
+                if waiting:
+                    request.encode = functools.partial(encode, waiting)
                 for sample, mask in enumerate(masks):
                     _native.generator_set_allowed_tokens(self._steps.generator, number, sample, mask)
             except BaseException:
@@ -467,25 +454,6 @@ class LLM:
             return request
 
         return add
-
-    def _pictures_of(self, prompt: Prompt, tokens: list[int]) -> tuple[list[int], list[Any]]:
-        """The tokens with placeholders for all rows of the prompt's pictures, and these as generators take them."""
-        given = images_of(prompt) if isinstance(prompt, Mapping) else None
-        encoder = self.image_encoder
-        if encoder is None:
-            if given is not None:
-                raise InvalidArgumentError("a prompt brings pictures, and the model reads text alone")
-            return tokens, []
-        images = [] if given is None else encoder.prepare_all(given)
-        if not images and encoder.vision.image_token_id not in tokens:
-            return tokens, []
-        tokens = encoder.expanded(tokens, images)
-        if len(tokens) >= self._longest:  # before the tower is asked
-            raise InvalidArgumentError(
-                f"the prompt has {len(tokens)} tokens with those of its pictures, max_model_len is {self._longest} with at "
-                "least one of text: shorten the prompt, or raise max_model_len where the model allows it"
-            )
-        return tokens, encoder.pictures(tokens, images)
 
     def _text_and_tokens(self, prompt: Prompt, most: int | None = None) -> tuple[str | None, list[int]]:
         """most: that are kept."""

@@ -129,7 +129,8 @@ def _vision_of(
 ) -> tuple[Network, VisionTower, ImageProcessor]:
     """found: the decoder's weights."""
     tower = vision_tower_of(config, decoder)
-    processor, fields = read_processor(preprocessor_fields(folder), tower)
+    fields = preprocessor_fields(folder)
+    processor = read_processor(fields, tower)
     net = Network(f"{tower.model_type} tower")
     # A picture has many rows, and errors in them reach all of the text: 8 bits where the decoder's products have 4.
     kind: WeightType = "int8" if weight_type == "int4" else weight_type

@@ -281,4 +281,6 @@ def test_rows_are_those_of_inputs(name):
 def test_pictures_that_would_grow_without_end():
     with pytest.raises(InvalidArgumentError, match="would become one of"):
         PROCESSORS["clip"].inputs(as_rgb(np.zeros((1, 100_000), np.uint8), allow))
+    with pytest.raises(InvalidArgumentError, match="would become one of"):
+        PROCESSORS["square"].rows(1, 20_000)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 << 20

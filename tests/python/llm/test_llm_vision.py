@@ -3,6 +3,7 @@ Transformers."""
 
 import json
 import threading
+import types
 
 import camshaft
 import camshaft.llm
@@ -10,8 +11,8 @@ import numpy as np
 import PIL.Image
 import pytest
 import vision_folders as folders
-from camshaft import CorruptEngineError, InvalidArgumentError, InvalidModelError, UnsupportedError
-from camshaft.llm import LLM, SamplingParams
+from camshaft import CorruptEngineError, InvalidArgumentError, InvalidModelError, UnsupportedError, _native
+from camshaft.llm import LLM, SamplingParams, _image_encoder
 from llm_folders import write_llama
 from safetensors.numpy import load_file, save_file
 from vision_folders import IMAGE_ID, picture
@@ -124,6 +125,43 @@ def test_texts_do_not_depend_on_how_they_are_computed(folder, expected, options)
     assert llm.image_encoder.runs == len(PICTURES)
 
 
+def test_rows_may_come_when_a_requests_turn_does(folder, expected, monkeypatch):
+    monkeypatch.setattr(_image_encoder, "_AHEAD_BYTES", 0)
+    monkeypatch.setattr(_image_encoder, "_KEPT_BYTES", 0)
+    llm = LLM(folder / "out", max_num_seqs=2, max_num_batched_tokens=24, num_blocks=30)
+    before = _native.image_bytes()
+    assert texts_of(llm) == expected
+    assert llm.image_encoder.runs == sum(len(set(images)) or 0 for _, images in PROMPTS) + 1  # one has a picture twice
+    assert texts_of(llm, prompts=PROMPTS * 3) == expected * 3
+    assert _native.image_bytes() == before
+
+
+def test_a_picture_that_fails_at_its_turn_ends_its_request_alone(folder, expected, monkeypatch):
+    monkeypatch.setattr(_image_encoder, "_AHEAD_BYTES", 0)
+    llm = LLM(folder / "out", max_num_seqs=2)
+    run = llm.image_encoder._context.run
+
+    def failing(arrays):
+        if arrays["patches"].size == broken.inputs.arrays["patches"].size:
+            raise camshaft.Error("the tower is out of order")
+        return run(arrays)
+
+    broken = llm.image_encoder.prepare(PICTURES[1])
+    monkeypatch.setattr(llm.image_encoder, "_context", types.SimpleNamespace(run=failing))
+    llm.image_encoder._kept.clear()
+    if broken.inputs.arrays["patches"].shape != llm.image_encoder.prepare(PICTURES[0]).inputs.arrays["patches"].shape:
+        with pytest.raises(camshaft.Error, match="out of order"):
+            texts_of(llm)
+        assert texts_of(llm, prompts=PROMPTS[:2]) == expected[:2]
+    else:  # all pictures have one size
+        with pytest.raises(camshaft.Error, match="out of order"):
+            texts_of(llm)
+        assert texts_of(llm, prompts=PROMPTS[1:2]) == expected[1:2]
+    statistics = llm.statistics()
+    assert statistics["running"] == statistics["waiting"] == 0
+    assert statistics["free_blocks"] == statistics["blocks"]
+
+
 def test_samples_of_a_prompt_are_those_of_one_by_one(llm, folder):
     params = SamplingParams(temperature=1, seed=5, n=3, max_tokens=8, ignore_eos=True, detokenize=False)
     together = texts_of(llm, params)
@@ -191,7 +229,7 @@ def test_prompts_may_have_all_placeholders(llm, expected):
         ({"prompt_token_ids": [65], "multi_modal_data": {"video": 1}}, "multi_modal_data is"),
         ({"prompt_token_ids": [65], "multi_modal_data": [1]}, "multi_modal_data is"),
         ({"prompt_token_ids": [65], "images": [1]}, "a prompt has no 'images'"),
-        ({"prompt_token_ids": [65, IMAGE_ID], "multi_modal_data": {"image": "cat.png"}}, "a picture is one of PIL"),
+        ({"prompt_token_ids": [65, IMAGE_ID], "multi_modal_data": {"image": "cat.png"}}, "nothing is fetched"),
         ({"prompt_token_ids": [65, IMAGE_ID], "multi_modal_data": {"image": np.zeros((4, 4, 4), np.uint8)}}, "u8"),
         ({"prompt_token_ids": [65, IMAGE_ID], "multi_modal_data": {"image": np.zeros((4, 4, 3))}}, "u8"),
         ({"prompt_token_ids": [65, IMAGE_ID], "multi_modal_data": {"image": np.zeros((0, 4, 3), np.uint8)}}, "nothing"),
