@@ -68,10 +68,11 @@ QWEN2_5_VISION = {
     "out_hidden_size": 64,
     "fullatt_block_indexes": [1, 3],
 }
+# That of LLaVA reads lists of parts alone.
 LLAVA_TEMPLATE = (
-    "{% for m in messages %}{{ m.role }}: {% for c in m.content if c.type == 'image' %}<image>{{ '\\n' }}{% endfor %}"
-    "{% if m.content is string %}{{ m.content }}{% else %}"
-    "{% for c in m.content if c.type == 'text' %}{{ c.text }}{% endfor %}{% endif %}{{ '\\n' }}{% endfor %}"
+    "{% for m in messages %}{{ m.role }}: "
+    "{% for c in m['content'] | selectattr('type', 'equalto', 'image') %}<image>{{ '\\n' }}{% endfor %}"
+    "{% for c in m['content'] | selectattr('type', 'equalto', 'text') %}{{ c.text }}{% endfor %}{{ '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
 )
 QWEN_TEMPLATE = (

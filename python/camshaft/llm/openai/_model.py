@@ -27,6 +27,7 @@ from camshaft.llm.openai._served import Served
 
 _CALLS: dict[str, Any] = {"chat/completions": ChatCompletions, "embeddings": Embeddings}
 _LOOK = 0.1  # seconds between two looks for clients that are gone
+_TOWERS = 1  # threads that take pictures through a tower, which is one at a time
 _READERS = 4  # threads that read bodies: templates, tokenizers
 _GRAMMARS = 1  # and those that try grammars, which may take a second each: other calls do not wait for them
 _INTEGERS = (
@@ -54,6 +55,7 @@ class TritonPythonModel:
         self._sequences = 0  # that calls have asked for and that are not done; on the loop
         self._calls: dict[Any, asyncio.Task[None]] = {}
         self._pool = concurrent.futures.ThreadPoolExecutor(_READERS, "camshaft.llm.read")
+        self._towers = concurrent.futures.ThreadPoolExecutor(_TOWERS, "camshaft.llm.towers")
         self._grammars = concurrent.futures.ThreadPoolExecutor(_GRAMMARS, "camshaft.llm.grammars")
         self._loop = asyncio.new_event_loop()
         self._ending = threading.Event()
@@ -94,8 +96,7 @@ class TritonPythonModel:
                 raise _overloaded()
             self._sequences += wanted - held
             held = wanted
-            pool = self._grammars if call.is_guided else self._pool
-            await self._loop.run_in_executor(pool, self._start, running, call)
+            await self._loop.run_in_executor(self._pool_of(call), self._start, running, call)
             await (self._stream(call, running, answer) if call.is_stream else self._reply(call, running, answer))
         except asyncio.CancelledError:
             answer.end()
@@ -116,6 +117,12 @@ class TritonPythonModel:
                 await asyncio.shield(self._loop.run_in_executor(None, running.end))
             for each in running.requests:
                 self._metrics.ended(each, began)
+
+    def _pool_of(self, call: Call) -> concurrent.futures.Executor:
+        """Those that take long keep others from being read otherwise."""
+        if call.has_images:
+            return self._towers
+        return self._grammars if call.is_guided else self._pool
 
     def _read(self, request: Any) -> Call:
         body = read_body(self._utils.get_input_tensor_by_name(request, "request").as_numpy().flat[0])
