@@ -473,6 +473,7 @@ class LLM:
         self._check_task("embed")
         params.check_fits(self._hidden_size or 0)
         _, tokens = self._text_and_tokens(prompt, params.most_tokens(self._longest))
+        pictures_of(None, prompt, tokens)  # of which there are no embeddings
 
         def add() -> EmbeddingRequest:
             number = _native.generator_add(self._steps.generator, tokens, "{}", priority, 0)

@@ -293,6 +293,13 @@ def test_models_of_text_see_no_pictures(tmp_path):
         llm.chat([{"role": "user", "content": [{"type": "image", "image": PICTURES[0]}]}])
 
 
+def test_embeddings_see_no_pictures(tmp_path):
+    write_llama(tmp_path / "hf")
+    build(tmp_path / "hf", tmp_path / "out", task="embed")
+    with pytest.raises(InvalidArgumentError, match="reads text alone"):
+        LLM(tmp_path / "out").embed({"prompt_token_ids": [1], "multi_modal_data": {"image": PICTURES[0]}})
+
+
 def test_drafts_are_of_text_alone(folder):
     with pytest.raises(InvalidArgumentError, match="draft"):
         LLM(folder / "out", speculative_config={"method": "draft_model", "model": folder / "out"})

@@ -125,6 +125,7 @@ def _template_options(body: Body) -> dict[str, Any]:
         "messages",
         "tools",
         "chat_template",
+        "image_placeholder",
         "documents",
         "add_generation_prompt",
         "continue_final_message",
