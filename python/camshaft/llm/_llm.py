@@ -431,7 +431,7 @@ class LLM:
 
         elif params.stop_strings:
             raise InvalidArgumentError("stop strings are looked for in text, and the model has no tokenizer.json")
-        encode = None if self.image_encoder is None else self.image_encoder.fill
+        encoder = self.image_encoder
         matchers = []
         if guided is not None:
             first = self._guides_of(tokenizer).matcher(guided)
@@ -443,8 +443,8 @@ class LLM:
             try:
                 request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
                 request.matchers = matchers
-                if waiting:
-                    request.encode = functools.partial(encode, waiting)
+                if waiting and encoder is not None:
+                    request.encode = functools.partial(encoder.fill, waiting)
                 for sample, mask in enumerate(masks):
                     _native.generator_set_allowed_tokens(self._steps.generator, number, sample, mask)
             except BaseException:
