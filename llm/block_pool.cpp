@@ -71,12 +71,13 @@ void BlockPool::release(BlockId block) {
   }
 }
 
-void BlockPool::find_prefix(std::span<const int32_t> tokens, uint64_t salt, std::vector<BlockId>& found) {
+void BlockPool::find_prefix(std::span<const int32_t> tokens, BlockSalts salts, std::vector<BlockId>& found) {
   if (!caching_) return;
   const auto size = static_cast<size_t>(block_size_);
   uint64_t parent = 0;
   for (size_t at_token = 0; at_token + size <= tokens.size(); at_token += size) {
     const std::span<const int32_t> wanted = tokens.subspan(at_token, size);
+    const uint64_t salt = salts.of(at_token / size);
     const int32_t block = lookup(hash_(parent, salt, wanted), parent, salt, wanted);
     if (block == none) return;
     retain(block);

@@ -14,6 +14,16 @@ struct BlockCopy {
   BlockId from = 0, to = 0;
 };
 
+/// What keys and values depend on beside tokens (adapters, tenants, pictures): one number for all blocks of a sequence,
+/// but where `first` has others for those that it begins with.
+struct BlockSalts {
+  BlockSalts(uint64_t all, std::span<const uint64_t> first = {}) : all(all), first(first) {}  // NOLINT: a salt is one
+  uint64_t of(size_t block) const { return block < first.size() ? first[block] : all; }
+
+  uint64_t all;
+  std::span<const uint64_t> first;
+};
+
 /// A fixed number of blocks of `block_size` tokens each. Sequences hold references; full blocks are found again by the
 /// tokens in them and in front of them, by whatever sequence they were computed, and stay so without a reference until
 /// their memory is needed: the one that was not used for longest goes first. Allocates nothing after it was made. Not
@@ -45,7 +55,7 @@ class BlockPool {
   void release(BlockId block);
 
   /// Appends the longest chain of known full blocks that `tokens` begin with, with a reference to each.
-  void find_prefix(std::span<const int32_t> tokens, uint64_t salt, std::vector<BlockId>& found);
+  void find_prefix(std::span<const int32_t> tokens, BlockSalts salts, std::vector<BlockId>& found);
   /// Says that the keys and values of `tokens`, a block of them, are in `block`, whose caller holds a reference.
   /// `parent`: the published block in front of it, or -1. Keys and values that depend on more than tokens (adapters,
   /// tenants) differ in `salt`. Returns the block to use from now on: another one, in exchange for the reference, where

@@ -42,7 +42,7 @@ DraftProposer::DraftProposer(StepModel& model, const DraftConfig& draft, const S
       tokens_of_step_(config.max_num_batched_tokens),
       pool_(draft.num_blocks, draft.block_size, config.enable_prefix_caching),
       shapes_(config_, max_step_shapes),
-      batch_(shapes_.largest(), blocks_for(config_.max_model_len)),
+      batch_(shapes_.largest(), blocks_for(config_.max_model_len), model),
       sampler_(model.vocabulary()) {
   likeliest_.temperature = 0;
   behind_.reserve(static_cast<size_t>(config.max_num_seqs));

@@ -126,6 +126,7 @@ EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads, 
       throw Error(ErrorCode::invalid_argument, "num_cross_blocks is " + std::to_string(num_cross_blocks) +
                                                    ", and the engine's cross attention needs 1 or more");
   }
+  find_image_inputs(engine);
   find_outputs(engine);
   for (int32_t layer = 0; layer < cache.layers; ++layer) {
     for (const TensorInfo* kept : kept_by(engine, layer, own)) {
@@ -161,6 +162,22 @@ std::vector<std::pair<std::string, const Tensor*>> EngineModel::cross_memory() c
   return memory;
 }
 
+void EngineModel::find_image_inputs(const Engine& engine) {
+  const TensorInfo& positions = named(engine.inputs(), "positions", "input");
+  has_mrope_ = positions.dims.size() == 2;
+  if (has_mrope_ && positions.dims[1] != 3)
+    refuse_engine("its input positions is " + positions.type + ", which should be i32[tokens], or [tokens, 3]");
+  const auto rows = std::ranges::find(engine.inputs(), "image_embeddings", &TensorInfo::name);
+  if (rows == engine.inputs().end()) return;
+  if (rows->dtype != DType::f32 || rows->dims.size() != 2 || rows->dims[1] < 1)
+    refuse_engine("its input image_embeddings is " + rows->type + ", which should be f32[image rows, width]");
+  if (named(engine.inputs(), "image_indices", "input").dtype != DType::i32)
+    refuse_engine("its input image_indices is not of i32");
+  image_width_ = static_cast<int32_t>(rows->dims[1]);
+  image_embeddings_.name = "image_embeddings";
+  image_indices_.name = "image_indices";
+}
+
 void EngineModel::find_outputs(const Engine& engine) {
   const auto width_of = [&](const char* name, const char* what) {
     const TensorInfo& rows = named(engine.outputs(), name, "output");
@@ -191,8 +208,8 @@ void EngineModel::copy_blocks(std::span<const BlockCopy> copies) {
 }
 
 // `columns`: 0 for a vector.
-void EngineModel::bind(size_t place, std::span<const int32_t> values, size_t rows, size_t columns) {
-  Input& input = inputs_[place];
+template <class T>
+void EngineModel::bind(Input& input, std::span<const T> values, size_t rows, size_t columns) {
   if (input.name == nullptr) return;
   const bool is_same = !input.dims.empty() && input.data == values.data() &&
                        input.dims[0] == static_cast<int64_t>(rows) &&
@@ -206,15 +223,20 @@ void EngineModel::bind(size_t place, std::span<const int32_t> values, size_t row
 }
 
 StepOutputs EngineModel::run(const StepInputs& inputs) {
-  bind(0, inputs.input_ids, inputs.input_ids.size(), 0);
-  bind(1, inputs.positions, inputs.positions.size(), 0);
-  bind(2, inputs.cumulative, inputs.cumulative.size(), 0);
-  bind(3, inputs.past, inputs.past.size(), 0);
-  bind(4, inputs.block_table, inputs.past.size(), static_cast<size_t>(inputs.table_width));
-  bind(5, inputs.logits_indices, inputs.logits_indices.size(), 0);
+  bind(inputs_[0], inputs.input_ids, inputs.input_ids.size(), 0);
+  bind(inputs_[1], inputs.positions, inputs.input_ids.size(), has_mrope_ ? 3 : 0);
+  bind(inputs_[2], inputs.cumulative, inputs.cumulative.size(), 0);
+  bind(inputs_[3], inputs.past, inputs.past.size(), 0);
+  bind(inputs_[4], inputs.block_table, inputs.past.size(), static_cast<size_t>(inputs.table_width));
+  bind(inputs_[5], inputs.logits_indices, inputs.logits_indices.size(), 0);
   if (cross_.table_width > 0) {
-    bind(6, inputs.cross_seqlens, inputs.cross_seqlens.size(), 0);
-    bind(7, inputs.cross_block_table, inputs.cross_seqlens.size(), static_cast<size_t>(cross_.table_width));
+    bind(inputs_[6], inputs.cross_seqlens, inputs.cross_seqlens.size(), 0);
+    bind(inputs_[7], inputs.cross_block_table, inputs.cross_seqlens.size(), static_cast<size_t>(cross_.table_width));
+  }
+  if (image_width_ > 0) {
+    const size_t rows = inputs.image_indices.size();
+    bind(image_embeddings_, inputs.image_embeddings, rows, static_cast<size_t>(image_width_));
+    bind(image_indices_, inputs.image_indices, rows, 0);
   }
   bind_outputs(inputs.logits_indices.size(), inputs.reads_logits);
   context_.run();

@@ -18,9 +18,10 @@ namespace camshaft::llm {
 /// in place, as key_scales_out.I and value_scales_out.I do the scales of caches of 8 bits; the outputs are logits and,
 /// where the engine has them, likeliest, the ArgMax of each row, and largest, its logit. Engines with cross attention
 /// also have cross_seqlens, cross_block_table, and cross_key_cache.I and the like of each layer, which an encoder
-/// fills. An engine that is to give embeddings has the output hidden_states instead, f32 [rows, size]; it may have no
-/// caches, and then neither past_seqlens nor block_table. Sizes that come again are bound as they were. On a GPU caches
-/// stay there, and logits that nobody reads.
+/// fills; those that read pictures have image_embeddings, f32 [image rows, width], and image_indices, and with M-RoPE
+/// positions of i32 [tokens, 3]. An engine that is to give embeddings has the output hidden_states instead, f32 [rows,
+/// size]; it may have no caches, and then neither past_seqlens nor block_table. Sizes that come again are bound as they
+/// were. On a GPU caches stay there, and logits that nobody reads.
 class EngineModel : public StepModel {
  public:
   /// `threads`: of the context; 0 for one for each core. Throws Error(invalid_argument) for an engine that has not
@@ -45,6 +46,8 @@ class EngineModel : public StepModel {
   int32_t vocabulary() const override { return vocabulary_; }
   CrossSizes cross_sizes() const override { return cross_; }
   int32_t hidden_size() const override { return hidden_size_; }
+  int32_t image_width() const override { return image_width_; }
+  bool has_mrope() const override { return has_mrope_; }
   /// Of the host's memory alone.
   bool can_copy_blocks() const override { return device_.is_host(); }
   void copy_blocks(std::span<const BlockCopy> copies) override;
@@ -58,18 +61,22 @@ class EngineModel : public StepModel {
   };
   struct Input {
     const char* name = nullptr;
-    const int32_t* data = nullptr;
+    const void* data = nullptr;
     Dims dims;
   };
-  void bind(size_t place, std::span<const int32_t> values, size_t rows, size_t columns);
+  template <class T>
+  void bind(Input& input, std::span<const T> values, size_t rows, size_t columns);
+  void find_image_inputs(const Engine& engine);
 
   Device device_;
   Context context_;
-  int32_t vocabulary_ = 0, hidden_size_ = 0;
+  int32_t vocabulary_ = 0, hidden_size_ = 0, image_width_ = 0;
+  bool has_mrope_ = false;
   std::vector<Layer> layers_;
   std::vector<Layer> cross_layers_;  // which runs read
   CrossSizes cross_;
   std::vector<Input> inputs_;
+  Input image_embeddings_, image_indices_;
   Tensor bound_memory(const TensorInfo& info, int32_t blocks);
   void find_outputs(const Engine& engine);
   void bind_outputs(size_t rows, bool reads_logits);

@@ -111,9 +111,9 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
     : model_(model),
       config_(config),
       scheduler_(scheduler_config(config, model)),
-      shapes_(scheduler_.config(), config.max_step_shapes, config.pooling == Pooling::mean),
+      shapes_(scheduler_.config(), config.max_step_shapes, config.pooling == Pooling::mean, model.image_width() > 0),
       cross_(model.cross_sizes()),
-      batch_(shapes_.largest(), blocks_of_longest(scheduler_.config()), cross_.table_width),
+      batch_(shapes_.largest(), blocks_of_longest(scheduler_.config()), model),
       workers_(config.pooling == Pooling::none ? sampling_threads(config) : 1),
       vocabulary_(vocabulary_of(config, model)) {
   if (config.prompt_lookup_min < 1 || config.prompt_lookup_max < config.prompt_lookup_min)
@@ -129,6 +129,9 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
                                                  std::to_string(draft->vocabulary()) + " tokens, the model one of " +
                                                  std::to_string(vocabulary_) +
                                                  ": what it guesses would be other words; take a draft of the same");
+  if (draft != nullptr && (draft->image_width() > 0 || draft->has_mrope()))
+    throw Error(ErrorCode::invalid_argument,
+                "the draft model reads pictures, of which it would be shown none: take one of text alone");
   if (draft != nullptr)
     draft_ = std::make_unique<DraftProposer>(*draft, config.draft, scheduler_.config(), config.max_step_shapes);
   stepped_.reserve(static_cast<size_t>(shapes_.largest().sequences));
@@ -160,9 +163,31 @@ void Generator::check_cross(const CrossKeys& cross) const {
              std::to_string(cross_.blocks));
 }
 
+void Generator::check_pictures(const Request& request) const {
+  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_argument, what); };
+  const int32_t width = model_.image_width();
+  if (width == 0 && !request.pictures.empty()) refuse("a request brings pictures, and the model reads text alone");
+  int64_t end = 0;
+  for (const Picture& picture : request.pictures) {
+    const std::string which = "a picture of " + std::to_string(picture.rows) + " rows at token " +
+                              std::to_string(picture.begin) + " of the prompt";
+    if (picture.rows < 1 || picture.begin < end || picture.begin + int64_t{picture.rows} > std::ssize(request.prompt))
+      refuse(which + " lies on another one, or ends behind the prompt, which has " +
+             std::to_string(request.prompt.size()) + " tokens");
+    end = picture.begin + int64_t{picture.rows};
+    if (picture.embeddings == nullptr ||
+        picture.embeddings->count != static_cast<size_t>(picture.rows) * static_cast<size_t>(width))
+      refuse(which + " has not so many embeddings of " + std::to_string(width) + " elements");
+    if (model_.has_mrope() && (picture.height < 1 || int64_t{picture.height} * picture.width != picture.rows))
+      refuse(which + " is " + std::to_string(picture.height) + " rows high and " + std::to_string(picture.width) +
+             " wide; the model's positions need a size that these fill");
+  }
+}
+
 RequestId Generator::add(Request request) {
   check_between_steps();
   check_cross(request.cross);
+  check_pictures(request);
   const auto vocabulary = static_cast<int32_t>(vocabulary_);
   check(request.params, vocabulary);
   for (size_t i = 0; i < request.prompt.size(); ++i)
@@ -182,11 +207,16 @@ RequestId Generator::add(Request request) {
   const auto params = std::make_shared<const SamplingParams>(std::move(request.params));
   std::shared_ptr<const CrossKeys> cross;
   if (cross_.table_width > 0) cross = std::make_shared<const CrossKeys>(std::move(request.cross));
+  std::shared_ptr<const Pictures> pictures;
+  if (!request.pictures.empty())
+    pictures =
+        std::make_shared<const Pictures>(std::move(request.pictures), scheduler_.config().block_size, request.salt);
   const RequestId id = ++last_request_;
   Entry entry;
   for (int32_t sample = 0; sample < params->n; ++sample) {
     entry.samples.push_back(make_sequence(request, params, sample, longest));
     entry.samples.back()->cross = cross;
+    entry.samples.back()->pictures = pictures;
   }
   entry.alive = params->n;
   Sequence& first = *entry.samples.front();
@@ -280,6 +310,12 @@ void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<
     both[word] |= mask.empty() ? bit : mask[word] & bit;
   }
   sequence.allowed = std::move(both);
+}
+
+RequestId Generator::wants_images() const {
+  check_between_steps();
+  const Sequence* const sequence = scheduler_.wants_images();
+  return sequence == nullptr ? 0 : sequence->request;
 }
 
 std::span<const Event> Generator::step() {
@@ -384,7 +420,7 @@ void Generator::combine_masks() {
 void Generator::build_inputs() {
   batch_.clear();
   for (Sequence* const sequence : scheduler_.running()) {
-    batch_.begin_sequence(sequence->computed, sequence->blocks, sequence->cross.get());
+    batch_.begin_sequence(sequence->computed, sequence->blocks, sequence->cross.get(), sequence->pictures.get());
     if (sequence->scheduled == 0) continue;
     stepped_.push_back(sequence);
     const int32_t known = sequence->scheduled - static_cast<int32_t>(sequence->drafts.size());
@@ -405,7 +441,8 @@ void Generator::build_inputs() {
       for (int32_t i = known - 1; i < sequence->scheduled; ++i) batch_.add_row(i);
     sequence->rows = batch_.rows() - sequence->first_row;
   }
-  inputs_ = batch_.padded_to(shapes_.fit(batch_.tokens(), batch_.sequences(), batch_.rows()));
+  const bool has_images = batch_.image_rows() > 0;
+  inputs_ = batch_.padded_to(shapes_.fit(batch_.tokens(), batch_.sequences(), batch_.rows(), has_images));
   inputs_.reads_logits = std::ranges::any_of(stepped_, [](const Sequence* s) { return reads_logits(*s); });
   ++statistics_.steps;
   statistics_.tokens += batch_.tokens();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "llm/draft_proposer.h"
+#include "llm/pictures.h"
 #include "llm/pooling.h"
 #include "llm/sampler.h"
 #include "llm/scheduler.h"
@@ -45,6 +46,8 @@ struct Request {
   /// Of models with cross attention: the encoder's keys, which stay as they are until the request has ended. Requests
   /// with other keys need another salt where prefixes are cached.
   CrossKeys cross;
+  /// Of models that read pictures, by their places in the prompt, whose tokens there are placeholders.
+  std::vector<Picture> pictures;
 };
 
 enum class FinishReason {
@@ -108,6 +111,9 @@ class Generator {
   /// tokens may come behind a guess. Throws Error(invalid_argument) for a request that has ended, and a mask of another
   /// size.
   void set_allowed_tokens(RequestId request, int32_t sample, std::span<const uint32_t> mask);
+  /// A request that would run in the next step, were the rows of its pictures known; 0 where there is none. To be asked
+  /// between steps.
+  RequestId wants_images() const;
   bool has_work() const { return !requests_.empty() || !ended_.empty(); }
   /// Runs one step for those whose turn it is. What the model throws ends their requests, each with an event.
   std::span<const Event> step();
@@ -143,6 +149,7 @@ class Generator {
                                           int32_t sample, int32_t longest);
   void check_between_steps() const;
   void check_cross(const CrossKeys& cross) const;
+  void check_pictures(const Request& request) const;
   void propose();
   void build_inputs();
   void list_guided();

@@ -178,11 +178,20 @@ bool Scheduler::take_blocks(Sequence& sequence, int32_t end, int32_t spare) {
 void Scheduler::admit() {
   while (!waiting_.empty()) {
     Sequence& sequence = **waiting_.begin();
+    if (sequence.waits_for_images()) return;
     if (admit(sequence)) continue;
     // It may take the place of one that is less urgent, but of none that came before it.
     if (tokens_left_ <= 0 || order_.empty() || order_.back()->priority <= sequence.priority) return;
     preempt(*order_.back());
   }
+}
+
+const Sequence* Scheduler::wants_images() const {
+  if (waiting_.empty() || !(*waiting_.begin())->waits_for_images()) return nullptr;
+  const Sequence* const sequence = *waiting_.begin();
+  const auto wanted = static_cast<int32_t>(order_.size()) + reserved_ + 1 + sequence->forks;
+  const bool has_place = wanted <= config_.max_num_seqs || order_.back()->priority > sequence->priority;
+  return has_place ? sequence : nullptr;
 }
 
 bool Scheduler::admit(Sequence& sequence) {
@@ -194,7 +203,7 @@ bool Scheduler::admit(Sequence& sequence) {
   if (pool_.available() <= spare) return false;
   if (!sequence.wants_prompt_logprobs()) {
     const std::span<const int32_t> tokens = sequence.tokens;
-    pool_.find_prefix(tokens.first(tokens.size() - 1), sequence.salt,
+    pool_.find_prefix(tokens.first(tokens.size() - 1), sequence.salts(),
                       sequence.blocks);  // one is left to compute
   }
   sequence.published = static_cast<int32_t>(sequence.blocks.size());
@@ -219,9 +228,10 @@ void Scheduler::commit(Sequence& sequence, int32_t computed) {
   sequence.computed = computed;
   const std::span<const int32_t> tokens = sequence.tokens;
   const int32_t size = config_.block_size;
+  const BlockSalts salts = sequence.salts();
   for (; (sequence.published + 1) * size <= computed; ++sequence.published) {
     const auto at = static_cast<size_t>(sequence.published);
-    sequence.blocks[at] = pool_.publish(sequence.blocks[at], at == 0 ? -1 : sequence.blocks[at - 1], sequence.salt,
+    sequence.blocks[at] = pool_.publish(sequence.blocks[at], at == 0 ? -1 : sequence.blocks[at - 1], salts.of(at),
                                         tokens.subspan(at * static_cast<size_t>(size), static_cast<size_t>(size)));
   }
 }

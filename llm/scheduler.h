@@ -51,6 +51,8 @@ class Scheduler {
   /// By slot.
   std::span<Sequence* const> running() const { return slots_; }
   size_t waiting() const { return waiting_.size(); }
+  /// Who would run next, and waits for the rows of its pictures; null where there is none.
+  const Sequence* wants_images() const;
   /// To be done before the step, in this order.
   std::span<const BlockCopy> copies() const { return copies_; }
   /// Says that `computed` tokens of the sequence are right and in the cache: its full blocks can be found from now on.

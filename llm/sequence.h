@@ -9,6 +9,7 @@
 #include "llm/block_pool.h"
 #include "llm/draft_state.h"
 #include "llm/ngram_index.h"
+#include "llm/pictures.h"
 #include "llm/sampler.h"
 #include "llm/sampling_params.h"
 #include "llm/step_model.h"
@@ -37,7 +38,8 @@ struct Sequence {
   int32_t cached = -1;    ///< tokens of the prompt that the cache had when it first ran; -1: it has not
   std::vector<BlockId> blocks;
 
-  std::shared_ptr<const CrossKeys> cross;  ///< of a model with cross attention
+  std::shared_ptr<const CrossKeys> cross;    ///< of a model with cross attention
+  std::shared_ptr<const Pictures> pictures;  ///< where the prompt has some
 
   int32_t slot = -1;                 ///< row of the block table while it runs
   int32_t scheduled = 0;             ///< tokens of this step, drafts included
@@ -62,6 +64,9 @@ struct Sequence {
   std::vector<double> pooled;  ///< of an embedding: the sums of the rows so far
 
   int32_t length() const { return static_cast<int32_t>(tokens.size()); }
+  BlockSalts salts() const { return pictures == nullptr ? BlockSalts(salt) : pictures->salts(); }
+  /// It cannot run before somebody has computed their rows.
+  bool waits_for_images() const { return pictures != nullptr && !pictures->are_ready(); }
   int32_t generated() const { return length() - prompt_length; }
   /// Tokens that are known and not computed; 1 while it decodes.
   int32_t missing() const { return length() - computed; }

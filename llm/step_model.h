@@ -12,7 +12,7 @@ namespace camshaft::llm {
 /// The inputs of a step; sizes are those of the shape that was chosen, which may be more than there is to compute.
 struct StepInputs {
   std::span<const int32_t> input_ids;    ///< [tokens] of all sequences, one behind the other
-  std::span<const int32_t> positions;    ///< [tokens] of each in its sequence
+  std::span<const int32_t> positions;    ///< [tokens] of each in its sequence, or [tokens, 3] with M-RoPE
   std::span<const int32_t> cumulative;   ///< [sequences + 1] where each one's tokens begin; behind the last: padding
   std::span<const int32_t> past;         ///< [sequences] tokens of each that are in the cache
   std::span<const int32_t> block_table;  ///< [sequences, table_width]; what is behind a sequence's blocks is anything
@@ -21,6 +21,10 @@ struct StepInputs {
   /// Of models with cross attention: [sequences] keys of an encoder that each sees, and [sequences, cross_table_width]
   /// their blocks.
   std::span<const int32_t> cross_seqlens, cross_block_table;
+  /// Of models that read pictures: [image rows, image_width()] that stand in for the embeddings of tokens, and which
+  /// of the step's tokens these are. Where there are more than 0, the last one comes again and again up to [tokens].
+  std::span<const float> image_embeddings;
+  std::span<const int32_t> image_indices;
   bool reads_logits = true;  ///< else what is likeliest suffices, where the model looks for that
 };
 
@@ -52,6 +56,10 @@ class StepModel {
   virtual ~StepModel() = default;
 
   virtual CrossSizes cross_sizes() const { return {}; }
+  /// Elements of a row that stands in for a token's embedding; 0 of a model that reads no pictures.
+  virtual int32_t image_width() const { return 0; }
+  /// Whether positions are three for each token: M-RoPE.
+  virtual bool has_mrope() const { return false; }
 
   /// 0 of a model whose rows are hidden states.
   virtual int32_t vocabulary() const = 0;

@@ -8,7 +8,7 @@
 
 namespace camshaft::llm {
 
-StepShapes::StepShapes(const SchedulerConfig& config, int32_t most, bool reads_all) {
+StepShapes::StepShapes(const SchedulerConfig& config, int32_t most, bool reads_all, bool reads_images) {
   const int32_t sequences = config.max_num_seqs, drafts = 1 + config.num_speculative_tokens;
   const int32_t tokens = config.max_num_batched_tokens;
   // Every sequence has a row for its last token, and for each guess that the step has room for.
@@ -23,6 +23,7 @@ StepShapes::StepShapes(const SchedulerConfig& config, int32_t most, bool reads_a
     add_prompts(most);
     return;
   }
+  if (reads_images) most -= most / 4;
   const int32_t kinds = drafts > 1 ? 2 : 1;
   int32_t factor = 2;
   const auto decoding_shapes = [&] {
@@ -44,8 +45,11 @@ StepShapes::StepShapes(const SchedulerConfig& config, int32_t most, bool reads_a
     const int32_t rounded = std::min(tokens, (static_cast<int32_t>(size) + 15) / 16 * 16);
     shapes_.push_back({rounded, sequences, 1});
     if (std::min(rows, rounded) > 1) shapes_.push_back({rounded, sequences, std::min(rows, rounded)});
+    if (reads_images) image_shapes_.push_back(shapes_.back());
   }
   shapes_.push_back(largest_);
+  if (reads_images) image_shapes_.push_back(largest_);
+  std::ranges::stable_sort(image_shapes_, {}, &StepShape::tokens);
   // The products of tokens are most of a step; those with the vocabulary are of rows.
   std::ranges::stable_sort(shapes_, {}, [](const StepShape& shape) {
     return 4 * int64_t{shape.tokens} + int64_t{shape.rows} + int64_t{shape.sequences};
@@ -65,8 +69,8 @@ void StepShapes::add_prompts(int32_t most) {
   shapes_.erase(std::unique(shapes_.begin(), shapes_.end()), shapes_.end());
 }
 
-StepShape StepShapes::fit(int32_t tokens, int32_t sequences, int32_t rows) const {
-  for (const StepShape& shape : shapes_)
+StepShape StepShapes::fit(int32_t tokens, int32_t sequences, int32_t rows, bool has_images) const {
+  for (const StepShape& shape : has_images ? image_shapes_ : shapes_)
     if (shape.tokens >= tokens && shape.sequences >= sequences && shape.rows >= rows) return shape;
   return {tokens, sequences, std::max(rows, 1)};
 }

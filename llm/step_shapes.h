@@ -19,11 +19,13 @@ struct StepShape {
 class StepShapes {
  public:
   /// `most`: 0 for the sizes as they are. `reads_all`: of prompts alone (SchedulerConfig::generates), whether rows of
-  /// all tokens are read, else one of each. Throws Error(invalid_argument) for fewer than 8.
-  StepShapes(const SchedulerConfig& config, int32_t most, bool reads_all = false);
+  /// all tokens are read, else one of each. `reads_images`: whether steps may have images, which are plans of their
+  /// own: these have sizes of parts of prompts alone, and all together are `most`. Throws Error(invalid_argument) for
+  /// fewer than 8.
+  StepShapes(const SchedulerConfig& config, int32_t most, bool reads_all = false, bool reads_images = false);
 
   /// The cheapest one that has room.
-  StepShape fit(int32_t tokens, int32_t sequences, int32_t rows) const;
+  StepShape fit(int32_t tokens, int32_t sequences, int32_t rows, bool has_images = false) const;
   const std::vector<StepShape>& all() const { return shapes_; }
   /// What the largest have.
   StepShape largest() const { return largest_; }
@@ -32,6 +34,7 @@ class StepShapes {
   void add_prompts(int32_t most);
 
   std::vector<StepShape> shapes_;
+  std::vector<StepShape> image_shapes_;  ///< those of them that steps with images have
   StepShape largest_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -19,6 +20,8 @@ namespace camshaft::python {
 namespace {
 
 constexpr const char* generator_name = "camshaft.generator";
+constexpr const char* rows_name = "camshaft.image_embeddings";
+constexpr const char* slot_name = "camshaft.image_slot";
 
 /// Threads of Python may add requests while another one runs a step: they wait, without Python's lock.
 struct HeldGenerator {
@@ -107,15 +110,106 @@ PyObject* create_generator(PyObject*, PyObject* arguments) {
   });
 }
 
+// Rows of pictures that somebody holds.
+std::atomic<int64_t> bytes_of_images{0};
+
+struct CountedRows {
+  explicit CountedRows(std::vector<float> rows) : values(std::move(rows)) { bytes_of_images += bytes(); }
+  ~CountedRows() { bytes_of_images -= bytes(); }
+  CountedRows(const CountedRows&) = delete;
+  CountedRows& operator=(const CountedRows&) = delete;
+  int64_t bytes() const { return static_cast<int64_t>(values.size() * sizeof(float)); }
+  std::vector<float> values;
+};
+
+template <class T>
+PyObject* shared_capsule(std::shared_ptr<T> shared, const char* name) {
+  auto held = std::make_unique<std::shared_ptr<T>>(std::move(shared));
+  PyObject* const capsule = checked(PyCapsule_New(held.get(), name, [](PyObject* object) {
+    delete static_cast<std::shared_ptr<T>*>(PyCapsule_GetPointer(object, PyCapsule_GetName(object)));
+  }));
+  static_cast<void>(held.release());
+  return capsule;
+}
+
+template <class T>
+const std::shared_ptr<T>& shared_of(PyObject* capsule, const char* name) {
+  const auto* const held = static_cast<const std::shared_ptr<T>*>(PyCapsule_GetPointer(capsule, name));
+  if (held == nullptr) throw PythonError();
+  return *held;
+}
+
+PyObject* image_embeddings(PyObject*, PyObject* arguments) {
+  unsigned long long address = 0;
+  Py_ssize_t count = 0;
+  if (PyArg_ParseTuple(arguments, "Kn", &address, &count) == 0) return nullptr;
+  return guarded([&] {
+    const auto* const values = reinterpret_cast<const float*>(static_cast<uintptr_t>(address));
+    return shared_capsule(std::make_shared<const CountedRows>(std::vector<float>(values, values + count)), rows_name);
+  });
+}
+
+PyObject* image_slot(PyObject*, PyObject* count) {
+  const Py_ssize_t elements = PyLong_AsSsize_t(count);
+  if (elements == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  return guarded([&] {
+    auto slot = std::make_shared<llm::ImageRows>();
+    slot->count = static_cast<size_t>(elements);
+    return shared_capsule(std::move(slot), slot_name);
+  });
+}
+
+// Before the request is added, or between two steps.
+PyObject* fill_image(PyObject*, PyObject* arguments) {
+  PyObject *slot = nullptr, *rows = nullptr;
+  if (PyArg_ParseTuple(arguments, "OO", &slot, &rows) == 0) return nullptr;
+  return guarded([&] {
+    const auto& counted = shared_of<const CountedRows>(rows, rows_name);
+    llm::ImageRows& filled = *shared_of<llm::ImageRows>(slot, slot_name);
+    if (counted->values.size() != filled.count)
+      throw Error(ErrorCode::invalid_argument, fmt::format("a picture has {} elements of embeddings, {} are wanted",
+                                                           counted->values.size(), filled.count));
+    filled.values = {counted, &counted->values};
+    return none();
+  });
+}
+
+PyObject* image_bytes(PyObject*, PyObject*) {
+  return PyLong_FromLongLong(bytes_of_images);
+}
+
+PyObject* wants_images(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const llm::RequestId id = alone(capsule, [](const llm::Generator& generator) { return generator.wants_images(); });
+    return checked(PyLong_FromUnsignedLongLong(id));
+  });
+}
+
+// Of (first token, rows, height, width, digest of 16 bytes, capsule of image_slot()).
+llm::Picture picture_of(PyObject* tuple) {
+  llm::Picture picture;
+  const char* digest = nullptr;
+  Py_ssize_t size = 0;
+  PyObject* rows = nullptr;
+  if (PyArg_ParseTuple(tuple, "iiiiy#O", &picture.begin, &picture.rows, &picture.height, &picture.width, &digest, &size,
+                       &rows) == 0)
+    throw PythonError();
+  if (size != sizeof picture.digest)
+    throw Error(ErrorCode::invalid_argument, fmt::format("the digest of a picture has {} bytes, not 16", size));
+  std::memcpy(picture.digest.data(), digest, sizeof picture.digest);
+  picture.embeddings = shared_of<llm::ImageRows>(rows, slot_name);
+  return picture;
+}
+
 PyObject* add(PyObject*, PyObject* arguments) {
   PyObject *capsule = nullptr, *prompt = nullptr;
   const char* params = nullptr;
   int priority = 0;
   unsigned long long salt = 0;
-  PyObject* cross_blocks = nullptr;
+  PyObject *cross_blocks = nullptr, *pictures = nullptr;
   int cross_length = 0;
-  if (PyArg_ParseTuple(arguments, "OOsiK|Oi", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
-                       &cross_length) == 0)
+  if (PyArg_ParseTuple(arguments, "OOsiK|OiO!", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
+                       &cross_length, &PyList_Type, &pictures) == 0)
     return nullptr;
   return guarded([&] {
     llm::Request request;
@@ -131,6 +225,8 @@ PyObject* add(PyObject*, PyObject* arguments) {
       for (const int64_t block : numbers_of(cross_blocks))
         request.cross.blocks.push_back(static_cast<int32_t>(std::clamp<int64_t>(block, -1, INT32_MAX)));
     request.cross.length = cross_length;
+    for (Py_ssize_t i = 0; pictures != nullptr && i < PyList_Size(pictures); ++i)
+      request.pictures.push_back(picture_of(PyList_GetItem(pictures, i)));
     const llm::RequestId id =
         alone(capsule, [&](llm::Generator& generator) { return generator.add(std::move(request)); });
     return checked(PyLong_FromUnsignedLongLong(id));
@@ -298,7 +394,16 @@ PyMethodDef llm_functions[] = {
      "create_generator(engine, engine of a draft or None, configuration, threads) -> generator"},
     {"generator_add", add, METH_VARARGS,
      "generator_add(generator, prompt, parameters, priority, salt, blocks of an encoder's keys = (), number of these "
-     "keys = 0) -> request"},
+     "keys = 0, pictures = []) -> request; a picture is (first token, rows, height, width, digest, "
+     "image_embeddings())"},
+    {"image_embeddings", image_embeddings, METH_VARARGS,
+     "image_embeddings(address of f32, number of them) -> a copy, which requests share"},
+    {"image_slot", image_slot, METH_O, "image_slot(number of f32) -> where fill_image() puts such a copy"},
+    {"fill_image", fill_image, METH_VARARGS,
+     "fill_image(slot, image_embeddings()): before its request is added, or between two steps"},
+    {"image_bytes", image_bytes, METH_NOARGS, "image_bytes() -> of all such copies"},
+    {"generator_wants_images", wants_images, METH_O,
+     "generator_wants_images(generator) -> a request that would run if its slots were filled, or 0"},
     {"generator_abort", abort, METH_VARARGS,
      "generator_abort(generator, request, sample or -1) -> whether there was one"},
     {"generator_set_allowed_tokens", set_allowed_tokens, METH_VARARGS,

@@ -30,6 +30,10 @@ class FakeModel : public StepModel {
   using Logits = std::function<void(std::span<const int32_t> visible, std::span<float> row)>;
   Logits logits;
   CrossSizes cross;  ///< of an encoder's keys, which it does not read
+  /// Of pictures' rows, whose elements are whole numbers: a token that has one is seen as their sum, and 1000. With
+  /// `mrope` all are seen by their positions, too.
+  int32_t width_of_images = 0;
+  bool mrope = false;
   bool copies_blocks = true;
   bool gives_likeliest = false;
   int64_t runs = 0, copied = 0;
@@ -39,6 +43,8 @@ class FakeModel : public StepModel {
 
   int32_t vocabulary() const override { return vocabulary_; }
   CrossSizes cross_sizes() const override { return cross; }
+  int32_t image_width() const override { return width_of_images; }
+  bool has_mrope() const override { return mrope; }
   bool can_copy_blocks() const override { return copies_blocks; }
   void copy_blocks(std::span<const BlockCopy> copies) override {
     for (const BlockCopy& copy : copies) {
@@ -50,9 +56,11 @@ class FakeModel : public StepModel {
   }
   StepOutputs run(const StepInputs& inputs) override {
     if (looked) looked(inputs);
-    shapes.insert({inputs.input_ids.size(), inputs.past.size(), inputs.logits_indices.size()});
+    shapes.insert(
+        {inputs.input_ids.size(), inputs.past.size(), inputs.logits_indices.size(), inputs.image_indices.size()});
     if (runs++ == throw_at) throw std::runtime_error("the model is out of order");
-    EXPECT_EQ(inputs.positions.size(), inputs.input_ids.size());
+    EXPECT_EQ(inputs.positions.size(), inputs.input_ids.size() * (mrope ? 3 : 1));
+    see_tokens(inputs);
     EXPECT_EQ(inputs.cumulative.size(), inputs.past.size() + 1);
     EXPECT_EQ(inputs.block_table.size(), inputs.past.size() * static_cast<size_t>(inputs.table_width));
     std::set<size_t> written;
@@ -61,10 +69,12 @@ class FakeModel : public StepModel {
       EXPECT_LE(begin, end);
       for (int32_t token = begin; token < end; ++token) {
         const int32_t position = inputs.past[sequence] + token - begin;
-        EXPECT_EQ(inputs.positions[static_cast<size_t>(token)], position);
+        if (!mrope) {
+          EXPECT_EQ(inputs.positions[static_cast<size_t>(token)], position);
+        }
         const size_t slot = slot_of(inputs, sequence, position);
         EXPECT_TRUE(written.insert(slot).second) << "two tokens of a step share a place";
-        cache_[slot] = {inputs.input_ids[static_cast<size_t>(token)], position};
+        cache_[slot] = {seen_[static_cast<size_t>(token)], position};
       }
     }
     EXPECT_LE(static_cast<size_t>(inputs.cumulative.back()), inputs.input_ids.size());
@@ -116,6 +126,22 @@ class FakeModel : public StepModel {
   struct Slot {
     int32_t token = 0, position = 0;
   };
+
+  // What each token of the step stands for.
+  void see_tokens(const StepInputs& inputs) {
+    seen_.assign(inputs.input_ids.begin(), inputs.input_ids.end());
+    const auto width = static_cast<size_t>(width_of_images);
+    EXPECT_EQ(inputs.image_embeddings.size(), inputs.image_indices.size() * width);
+    for (size_t row = 0; row < inputs.image_indices.size(); ++row) {
+      float sum = 1000;
+      for (size_t i = 0; i < width; ++i) sum += inputs.image_embeddings[row * width + i];
+      seen_.at(static_cast<size_t>(inputs.image_indices[row])) = static_cast<int32_t>(sum);
+    }
+    for (size_t token = 0; mrope && token < seen_.size(); ++token)
+      for (size_t axis = 0; axis < 3; ++axis)
+        seen_[token] = static_cast<int32_t>(static_cast<uint32_t>(seen_[token]) * 41 +
+                                            static_cast<uint32_t>(inputs.positions[3 * token + axis]));
+  }
   size_t slot_of(const StepInputs& inputs, size_t sequence, int32_t position) const {
     const auto at = static_cast<size_t>(position / block_size_);
     EXPECT_LT(at, static_cast<size_t>(inputs.table_width));
@@ -134,6 +160,7 @@ class FakeModel : public StepModel {
 
   int32_t block_size_, blocks_, vocabulary_;
   std::vector<Slot> cache_;
+  std::vector<int32_t> seen_;
   std::vector<float> logits_;
   std::vector<int64_t> likeliest_;
   std::vector<float> largest_;

@@ -171,6 +171,7 @@ def test_what_is_refused_before_it_is_worked_on(server):
         ("completions", {"prompt": "x", "guided_json": wide}),
         ("chat/completions", {"messages": [{"role": "x" * 10, "content": "x"}]}),
         ("chat/completions", {**said, "chat_template_kwargs": {"self": 1}}),
+        ("chat/completions", {**said, "chat_template_kwargs": {"image_placeholder": "x"}}),
         ("chat/completions", {**said, "tools": [tool], "tool_choice": {"type": "function", "function": {"name": []}}}),
         ("chat/completions", {"messages": [*said["messages"], long]}),
     ):

@@ -15,6 +15,7 @@ from camshaft._keywords import with_keywords_of
 from camshaft._network import Network
 from camshaft._options import BuildOptions
 from camshaft.llm._caches import CROSS, Caches
+from camshaft.llm._decoder import Decoder
 from camshaft.llm._folder import (
     ENCODER_ENGINE,
     ENGINE,
@@ -29,6 +30,8 @@ from camshaft.llm._network import Import, Task, network_of
 from camshaft.llm._sentence_transformers import PoolingType, check_pooling_type
 from camshaft.llm._speech_description import speech_of
 from camshaft.llm._speech_encoder import SpeechEncoder
+from camshaft.llm._vision_description import vision_of
+from camshaft.llm._vision_samples import sample_patches, tower_profile
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -87,7 +90,7 @@ def build(
     **options: Unpack[BuildOptions],
 ) -> Engine:
     """Builds the language model of a Hugging Face folder, and writes the folder `output`: model.engine, llm.json and the
-    tokenizer's files; of Whisper encoder.engine beside them. Gives the engine, of Whisper the decoder's.
+    tokenizer's files; of Whisper, and of models that read pictures, encoder.engine beside them. Gives the decoder's engine.
 
     folder: with config.json, *.safetensors, and the tokenizer's files; or a .gguf file, which has these beside it.
     weights: what weights of products are stored as: "f32", "f16", "bf16", "int8" and "int4" in blocks of 32, or "stored", as
@@ -128,13 +131,28 @@ def build(
     description = description_of(decoder, made_of.config, generation, made_of.weights, caches.type, caches.block_size)
     description |= _pooling_of(made_of, task, pooling_type, normalize)
     with made_folder(target) as made:
-        inputs, profiles = [sample_step(caches)], None
+        reads_images = made_of.vision is not None
+        inputs, profiles = [sample_step(caches, reads_images=reads_images)], None
         if is_on_gpu:
             # What is fast for one token reads weights again and again for many: kernels differ, and each is verified.
-            profiles = [_profile(*sizes, causal=decoder.family.causal) for sizes in _TUNED_FOR]
-            inputs += [sample_step(caches, new=new) for new in _FURTHER_STEPS]
+            profiles = [
+                _profile(*sizes, causal=decoder.family.causal, decoder=decoder if reads_images else None)
+                for sizes in _TUNED_FOR
+            ]
+            inputs += [sample_step(caches, new=new, reads_images=reads_images) for new in _FURTHER_STEPS]
         elif task == "embed":
             profiles = [_profile(*_TUNED_FOR_PROMPTS, causal=decoder.family.causal)]
+        if made_of.vision is not None:
+            tower_net, tower, processor = made_of.vision
+            description["vision"] = vision_of(tower, processor)
+            build_of_models.build(
+                tower_net,
+                made / ENCODER_ENGINE,
+                profiles=[tower_profile(tower, processor, decoder.max_length)],
+                inputs=sample_patches(tower),
+                progress=progress,
+                **_for_encoder(chosen),
+            )
         if made_of.encoder is not None:
             encoder_net, encoder = made_of.encoder
             description["speech"] = dataclasses.asdict(speech_of(encoder, decoder, made_of.config, generation))
@@ -175,18 +193,27 @@ def _pooling_of(made_of: Import, task: Task, pooling_type: str | None, normalize
     return embedding_description(made_of.decoder, chosen, normalizes)
 
 
-def _profile(tokens: int, sequences: int, *, causal: bool) -> Profile:
+def _profile(tokens: int, sequences: int, *, causal: bool, decoder: Decoder | None = None) -> Profile:
+    """decoder: of a model that reads pictures."""
+
     def sizes(usual: int, least: int = 1) -> tuple[tuple[int], tuple[int], tuple[int]]:
         return (least,), (usual,), (_MOST_TOKENS,)
 
-    made = {"input_ids": sizes(tokens), "logits_indices": sizes(sequences, 0)}
+    made: Any = {"input_ids": sizes(tokens), "logits_indices": sizes(sequences, 0)}
+    if decoder is not None:
+        made["image_indices"] = sizes(0, 0)
+        made["image_embeddings"] = (0, decoder.width), (0, decoder.width), (_MOST_TOKENS, decoder.width)
+    if decoder is not None and decoder.has_mrope:
+        made["positions"] = (1, 3), (tokens, 3), (_MOST_TOKENS, 3)
     if causal:
         return {**made, "past_seqlens": sizes(sequences)}
     boundaries = ((2,), (sequences + 1,), (_MOST_TOKENS + 1,))
     return {**made, "cumulative_sequence_length": boundaries}
 
 
-def sample_step(caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1)) -> dict[str, Any]:
+def sample_step(
+    caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1), *, reads_images: bool = False
+) -> dict[str, Any]:
     """Inputs to verify on: so many `new` tokens of each sequence, of which the first one begins and the others have a past
     (where there is but one, it has), and a token of padding. Of an encoder all begin."""
     import numpy
@@ -210,6 +237,13 @@ def sample_step(caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1)) -
     }
     if not causal:
         return step
+    if decoder.has_mrope:
+        step["positions"] = positions.astype(numpy.int32)[:, None] // [1, 2, 3]
+        step["positions"] = step["positions"].astype(numpy.int32)
+    if reads_images:  # the first tokens are a picture's
+        step["image_indices"] = numpy.arange(max(len(positions) // 3, 1), dtype=numpy.int32)
+        sizes = len(step["image_indices"]), decoder.width
+        step["image_embeddings"] = random.standard_normal(sizes, numpy.float32)
     step["past_seqlens"] = past.astype(numpy.int32)
     step["block_table"] = (random.permutation(blocks - 1) + 1).reshape(count, width).astype(numpy.int32)
     step |= caches.samples("", blocks, random)

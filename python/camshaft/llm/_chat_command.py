@@ -8,10 +8,12 @@ import dataclasses
 import importlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from camshaft._errors import Error, InvalidArgumentError
+from camshaft.llm._image_encoder import PreparedImage
 from camshaft.llm._llm import LLM
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
@@ -20,6 +22,7 @@ from camshaft.llm._standard_streams import OutputError, complain, say
 _HELP = """/help            this text
 /reset           begins anew
 /system TEXT     begins anew with other instructions; without a text with none
+/image FILE      shows a picture with the next question
 /undo            takes the last question and its answer back
 /set NAME=VALUE  sets an option of sampling, by the names of the command's options
 /stats           what the last answer took
@@ -49,6 +52,9 @@ def add_chat(commands: Any) -> None:
     command.add_argument("--system", metavar="TEXT", help="instructions that stand before the conversation")
     for name, (kind, what) in _SAMPLING.items():
         command.add_argument("--" + name.replace("_", "-"), type=kind, metavar="X", help=what)
+    command.add_argument(
+        "--image", action="append", metavar="FILE", help="shown with the first question; may be given several times"
+    )
     command.add_argument("--stop", action="append", metavar="TEXT", help="ends an answer; may be given several times")
     command.add_argument("--chat-template", metavar="NAME", help="of the model's templates")
     command.add_argument("--max-model-len", type=int, metavar="N", help="tokens of a conversation")
@@ -70,7 +76,7 @@ def _run(options: argparse.Namespace) -> None:
     llm._check_task("generate")
     given: dict[str, Any] = {name: value for name in _SAMPLING if (value := getattr(options, name)) is not None}
     params = SamplingParams(**{"temperature": 0.7, "max_tokens": None, **given}, stop=options.stop)
-    Chat(llm, params, options.system, options.chat_template).run()
+    Chat(llm, params, options.system, options.chat_template, options.image or ()).run()
 
 
 def as_text(line: str) -> str:
@@ -79,8 +85,19 @@ def as_text(line: str) -> str:
 
 
 class Chat:
-    def __init__(self, llm: LLM, params: SamplingParams, system: str | None, template: str | None) -> None:
+    def __init__(
+        self,
+        llm: LLM,
+        params: SamplingParams,
+        system: str | None,
+        template: str | None,
+        images: Sequence[str] = (),
+    ) -> None:
+        """images: files of pictures, shown with the first question."""
         self._llm, self._params, self._template = llm, params, template
+        self._images: list[PreparedImage] = []
+        for path in images:
+            self._show(path)
         self._is_terminal = sys.stdin.isatty()
         self._last = "nothing was said yet"
         self._begin(system)
@@ -135,6 +152,8 @@ class Chat:
             self._begin(self._system)
         elif name == "system":
             self._begin(rest or None)
+        elif name == "image":
+            self._show(rest)
         elif name == "undo":
             kept = 1 if self._system is not None else 0
             del self._messages[max(kept, len(self._messages) - 2) :]
@@ -157,14 +176,21 @@ class Chat:
 
     def _begin(self, system: str | None) -> None:
         self._system = system
-        self._messages: list[dict[str, str]] = [] if system is None else [{"role": "system", "content": system}]
+        self._messages: list[dict[str, Any]] = [] if system is None else [{"role": "system", "content": system}]
 
-    def _prompt(self, messages: list[dict[str, str]]) -> dict[str, Any]:
+    def _show(self, path: str) -> None:
+        self._images.append(self._llm.prepared_image(Path(path), self._images))
+
+    def _prompt(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
         return self._llm.chat_prompt(messages, chat_template=self._template)
 
     def _answer(self, text: str) -> None:
-        conversation = [*self._messages, {"role": "user", "content": text}]
+        content: Any = text
+        if self._images:
+            content = [*({"type": "image", "image": image} for image in self._images), {"type": "text", "text": text}]
+        conversation = [*self._messages, {"role": "user", "content": content}]
         prompt = self._prompt(conversation)
+        self._images = []
         shown, count, begin, first = "", 0, time.monotonic(), None
         stream = self._llm.stream(prompt, self._params)
         error = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import FileError, InvalidArgumentError, InvalidModelError
+from camshaft.llm._chat_images import IMAGE_PART
 from camshaft.llm._json_size import check_size
 from camshaft.llm._optional import needed
 
@@ -56,11 +57,13 @@ class ChatTemplate:
         *,
         chat_template: str | None = None,
         continue_final_message: bool = False,
+        image_placeholder: str | None = None,
         documents: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> str:
         """messages: dicts of `role`, `content` and whatever else the template knows. tools: JSON schemas of functions.
-        chat_template: the name of a template, or a template itself. kwargs: the template's own, as enable_thinking.
+        chat_template: the name of a template, or a template itself. image_placeholder: of models that read pictures, what one
+        is in a text where the template has no place for lists. kwargs: the template's own, as enable_thinking.
 
         Raises InvalidArgumentError with what the template says about a conversation, or when it does too much."""
         import_jinja = needed("jinja2", f"{self._folder}: a chat template")
@@ -69,7 +72,7 @@ class ChatTemplate:
         source = self._chosen(chat_template, tools)
         with self._lock:
             compiled, reads_parts = self._template(source)
-        conversation = [_message(message, reads_parts) for message in messages]
+        conversation = [_message(message, reads_parts, image_placeholder) for message in messages]
         if not conversation:
             raise InvalidArgumentError("a conversation has one message or more")
         last = _marked(conversation) if continue_final_message else ""
@@ -193,7 +196,7 @@ def _text_of(token: Any) -> str | None:
     return token if isinstance(token, str) else None
 
 
-def _message(message: Message, reads_parts: bool) -> dict[str, Any]:
+def _message(message: Message, reads_parts: bool, image_placeholder: str | None) -> dict[str, Any]:
     """As templates expect it. What is None is left out, as by Transformers: templates would print it."""
     if not isinstance(message, Mapping):
         raise InvalidArgumentError(f"messages are dicts of `role` and `content`, not {message!r}")
@@ -203,7 +206,12 @@ def _message(message: Message, reads_parts: bool) -> dict[str, Any]:
         made = {"thinking": reasoning, **made, "reasoning_content": reasoning}
     content = made.get("content")
     if isinstance(content, (list, tuple)) and not reads_parts:
-        made["content"] = "\n".join(_text_of_part(part) for part in content)
+        # Pictures first, as vLLM has it.
+        texts = [part for part in content if image_placeholder is None or part != IMAGE_PART]
+        images = [image_placeholder or ""] * (len(content) - len(texts))
+        made["content"] = "\n".join([*images, *(_text_of_part(part) for part in texts)])
+    elif isinstance(content, str) and reads_parts and image_placeholder is not None:
+        made["content"] = [{"type": "text", "text": content}]  # templates of such models may read lists alone
     if isinstance(made.get("tool_calls"), (list, tuple)):
         made["tool_calls"] = [_tool_call(call) for call in made["tool_calls"]]
     return made
@@ -236,6 +244,8 @@ def _reads_parts(parsed: Any, nodes: Any) -> bool:
     `message["content"]`."""
     for loop in parsed.find_all(nodes.For):
         over = loop.iter
+        while isinstance(over, nodes.Filter):  # as selectattr("type", "equalto", "image")
+            over = over.node
         name = None
         if isinstance(over, nodes.Name):
             name = over.name

@@ -60,19 +60,29 @@ class Decoder:
     cross_keys: int = 0  # of an encoder, which its layers see at most; 0: there is none
     token_types: int = 0  # rows that there are
 
+    @property
+    def has_mrope(self) -> bool:
+        """Whether a token has three positions: in time, down and across a picture."""
+        return any(layer.rope is not None and layer.rope.sections for layer in self.layers)
+
 
 def read_config(folder: Path) -> Fields:
-    """Of the text model, where the folder has one of text and pictures."""
-    config = Fields(read_json(folder / "config.json"), str(folder / "config.json"))
+    return Fields(read_json(folder / "config.json"), str(folder / "config.json"))
+
+
+def text_model_of(config: Fields) -> Fields:
+    """Of Gemma 3, which has one of text and pictures, and is read as one of text."""
     if config.raw("model_type", default="") == "gemma3":
         text = config.within("text_config")
         return Fields({"model_type": "gemma3_text", **config.values, **text.values}, text.where)
     return config
 
 
-def decoder_of(config: Fields, max_length: int | None = None, task: str = "generate") -> Decoder:
+def decoder_of(
+    config: Fields, max_length: int | None = None, task: str = "generate", *, is_part: bool = False
+) -> Decoder:
     """max_length: the longest sequence, that of the configuration where it is None. task: "generate", or "embed", which
-    encoders do, too."""
+    encoders do, too. is_part: whether it is a part of a model that reads pictures."""
     for name in ("add_cross_attention", "use_bidirectional_attention"):
         if config.has(name) and config.raw(name) is not False:
             raise UnsupportedError(f"{config.where}: field '{name}' is set, which is not supported")
@@ -88,6 +98,8 @@ def decoder_of(config: Fields, max_length: int | None = None, task: str = "gener
         )
     family = family_of(config, FAMILIES if task == "generate" else {**FAMILIES, **ENCODERS})
     family = replace(family, causal=family.causal and is_causal)
+    if is_part:
+        family = replace(family, prefixes=("language_model.model.", "model.language_model.", *family.prefixes))
     width, heads = (
         config.integer("hidden_size", "n_embd", "d_model", "dim"),
         config.integer("decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", high=1 << 14),

@@ -144,6 +144,9 @@ FAMILIES: dict[str, Family] = {
     "mistral": Family(_LLAMA, windows="all"),
     "qwen2": Family(_LLAMA, biases=_biases("q k v"), windows="late"),
     "qwen3": Family({**_LLAMA, **_QK_NORMS}, biases=_biases("q k v o", ("attention_bias", False)), windows="late"),
+    "qwen2_vl": Family(
+        _LLAMA, prefixes=("model.language_model.", "model."), biases=_biases("q k v"), windows="late", theta=1e6
+    ),
     "gemma": _GEMMA,
     "gemma2": replace(
         _GEMMA, names={**_LLAMA, **_FOUR_NORMS}, windows="alternate", query_scale="query_pre_attn_scalar"
@@ -308,6 +311,69 @@ WHISPER_ENCODER = Family(
     norm="layer",
     biases=_biases("q v o up down"),
     head_size_is_own=False,
+)
+
+_CLIP_NAMES = {
+    "embedding": "embeddings.patch_embedding",
+    "positions": "embeddings.position_embedding",
+    "attention_norm": "layer_norm1",
+    **_ATTENTION,
+    "o": "self_attn.out_proj",
+    "mlp_norm": "layer_norm2",
+    "up": "mlp.fc1",
+    "down": "mlp.fc2",
+}
+#: Towers of vision: patches of a picture become states, which become rows that decoders see (_vision_tower.py).
+SIGLIP_VISION = Family(
+    _CLIP_NAMES,
+    prefixes=(
+        "vision_tower.vision_model.",
+        "model.vision_tower.vision_model.",
+        "vision_tower.",
+        "model.vision_tower.",
+    ),
+    layer="encoder.layers.{}.",
+    norm="layer",
+    causal=False,
+    biases=_biases("q k v o up down embedding"),
+    head_size_is_own=False,
+)
+CLIP_VISION = replace(
+    SIGLIP_VISION,
+    names={**_CLIP_NAMES, "class": "embeddings", "embedding_norm": "pre_layrnorm"},
+    biases=_biases("q k v o up down"),
+)
+#: Two layers between LLaVA's tower and its decoder.
+PROJECTOR = Family(
+    {"embedding": "linear_1", "linear_2": "linear_2"},
+    prefixes=("multi_modal_projector.", "model.multi_modal_projector."),
+    biases=_biases("embedding linear_2", ("multimodal_projector_bias", True)),
+)
+QWEN2_VISION = Family(
+    {
+        "embedding": "patch_embed.proj",
+        "attention_norm": "norm1",
+        "qkv": "attn.qkv",
+        "o": "attn.proj",
+        "mlp_norm": "norm2",
+        "up": "mlp.fc1",
+        "down": "mlp.fc2",
+        "merger_norm": "merger.ln_q",
+        "merger_up": "merger.mlp.0",
+        "merger_down": "merger.mlp.2",
+    },
+    prefixes=("visual.", "model.visual."),
+    layer="blocks.{}.",
+    norm="layer",
+    causal=False,
+    biases=_biases("qkv o up down merger_up merger_down"),
+    head_size_is_own=False,
+)
+QWEN2_5_VISION = replace(
+    QWEN2_VISION,
+    names={**QWEN2_VISION.names, **{name: f"mlp.{name}_proj" for name in ("gate", "up", "down")}},
+    norm="rms",
+    biases=_biases("qkv o gate up down merger_up merger_down"),
 )
 
 

@@ -89,9 +89,11 @@ class Parts:
         return self.net.constant(table[0])
 
     def angles(self, rope: Rope, positions: Value) -> tuple[Value, Value]:
-        """Computed from the positions in each step, once for all layers: tables of 131,072 positions would take 64 MB."""
+        """Computed from the positions in each step, once for all layers: tables of 131,072 positions would take 64 MB.
+        positions: [tokens], or [tokens, axes] where the frequencies are in sections."""
         net = self.net
-        at = net.Unsqueeze(net.Cast(positions, to="f32"), [-1])
+        at = net.Cast(positions, to="f32")
+        at = net.Gather(at, rope.axes(), axis=1) if rope.sections else net.Unsqueeze(at, [-1])
         frequencies: Any = rope.frequencies().reshape(1, -1)
         if rope.kind == "dynamic":
             # Transformers' base for a sequence that ends with the token: what it has in decoding, token by token.
@@ -202,12 +204,14 @@ class Parts:
             return net.Gelu(x, approximate="tanh")
         if name in ("gelu", "gelu_python"):
             return net.Gelu(x)
+        if name == "quick_gelu":
+            return net.Swish(x, alpha=1.702)
         if name == "relu":
             return net.Relu(x)
         if name == "relu2":
             return net.Pow(net.Relu(x), 2.0)
         raise UnsupportedError(
-            f"activation '{name}' of {self.decoder.model_type}; silu, gelu, gelu_new, relu and relu2 are known"
+            f"activation '{name}' of {self.decoder.model_type}; silu, gelu, gelu_new, quick_gelu, relu and relu2 are known"
         )
 
     def mlp(self, x: Value, layer: int) -> Value:

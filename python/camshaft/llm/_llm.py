@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ from camshaft import _native
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._cache_size import blocks_of_caches
+from camshaft.llm._chat_images import without_images
 from camshaft.llm._chat_template import ChatTemplate
 from camshaft.llm._checks import check_whole
 from camshaft.llm._folder import (
@@ -27,6 +29,7 @@ from camshaft.llm._folder import (
     read_tokenizer,
 )
 from camshaft.llm._guide import Guides
+from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, pictures_of
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
@@ -68,6 +71,8 @@ class LLM:
         Engine) of the same vocabulary. Texts are those without guesses.
     seed: of requests that have none.
     threads: of the engine; one for each core without it.
+    limit_mm_per_prompt: {"image": N}: pictures of a prompt, 999 without it.
+    allowed_local_media_path: a folder whose pictures "file:" URLs of conversations may name; none without it.
     max_encoder_seqs: sounds whose keys and values an encoder may have ready, where the engine reads such: see Whisper.
 
     May be used from several threads, and from event loops (generate_async); all requests run together."""
@@ -87,6 +92,8 @@ class LLM:
         speculative_config: dict[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
+        limit_mm_per_prompt: Mapping[str, int] | None = None,
+        allowed_local_media_path: str = "",
         max_encoder_seqs: int = 0,
     ) -> None:
         numbers: dict[str, int | None] = {
@@ -156,6 +163,18 @@ class LLM:
         self._steps = StepLoop(
             _native.create_generator(self.engine._engine, drafter, json.dumps(configuration), threads or 0)
         )
+        self.image_encoder: ImageEncoder | None = None  #: of a model that reads pictures
+        if self._folder is not None and "vision" in self.description:
+            self.image_encoder = ImageEncoder(
+                self._folder,
+                self.description,
+                self.engine,
+                device=device,
+                threads=threads or 0,
+                longest=longest,
+                limit_mm_per_prompt=limit_mm_per_prompt,
+                allowed_local_media_path=allowed_local_media_path,
+            )
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
@@ -178,8 +197,10 @@ class LLM:
         *,
         priority: Sequence[int] | None = None,
     ) -> list[RequestOutput]:
-        """The texts of prompts, in their order. A prompt is a text or a list of tokens' numbers; sampling_params one for
-        all, or one for each; priority, where lower ones run first, one for each.
+        """The texts of prompts, in their order. A prompt is a text or a list of tokens' numbers, or a dict with pictures:
+        {"prompt": "What is <image>?", "multi_modal_data": {"image": picture}}, of PIL or arrays u8 [height, width, 3], one
+        for each placeholder. sampling_params are one for all, or one for each; priority, where lower ones run first, one
+        for each.
 
         Raises InvalidArgumentError for what could never run, and what a token_mask raises; what else goes wrong later is in
         the output's `error`."""
@@ -235,10 +256,14 @@ class LLM:
         tools: Sequence[Mapping[str, Any]] | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The prompt of a conversation, for generate(), stream() and generate_async().
+        """The prompt of a conversation, for generate(), stream() and generate_async(). Of a model that reads pictures contents
+        may have these as parts: {"type": "image_url", "image_url": {"url": "data:image/png;base64,…"}}, or {"type":
+        "image", "image": a picture}.
 
         chat_template: the name of one of the model's templates, or a template. tools: JSON schemas of functions that the
         model may call. chat_template_kwargs: what else the template knows, as {"enable_thinking": False}."""
+        images: list[PreparedImage] = []
+        messages = without_images(messages, lambda image, where: images.append(self.prepared_image(image, images)))
         text = self._conversation_text(
             messages,
             tools,
@@ -248,7 +273,22 @@ class LLM:
             continue_final_message=continue_final_message,
         )
         # The template writes the special tokens, the first one, too.
-        return {"prompt": text, "prompt_token_ids": self.tokenizer.encode(text, add_special_tokens=False).ids}
+        tokens = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return self._with_images({"prompt": text, "prompt_token_ids": tokens}, images)
+
+    def prepared_image(self, image: Any, beside: Sequence[PreparedImage] = ()) -> PreparedImage:
+        """A picture of a conversation, for its messages: of PIL, an array, a Path, or a URL ("data:", and "file:" within
+        allowed_local_media_path). beside: those in front of it."""
+        if self.image_encoder is None:
+            raise InvalidArgumentError("the model reads text alone: it was built from no model of pictures")
+        return self.image_encoder.prepare(image, beside)
+
+    def _with_images(self, prompt: dict[str, Any], images: Sequence[PreparedImage]) -> dict[str, Any]:
+        """The prompt with as many placeholders as these have rows."""
+        if self.image_encoder is None:
+            return prompt
+        tokens = self.image_encoder.expanded(prompt["prompt_token_ids"], images)
+        return {**prompt, "prompt_token_ids": tokens, "multi_modal_data": {"image": list(images)}}
 
     def _conversation_text(
         self,
@@ -264,7 +304,10 @@ class LLM:
         with self._making:
             if self._chat_template is None:
                 self._chat_template = ChatTemplate(self._folder)
-        return self._chat_template.render(messages, tools, **options, **(chat_template_kwargs or {}))
+        placeholder = None if self.image_encoder is None else self.image_encoder.placeholder(self.tokenizer)
+        return self._chat_template.render(
+            messages, tools, image_placeholder=placeholder, **options, **(chat_template_kwargs or {})
+        )
 
     def stream(
         self,
@@ -404,6 +447,7 @@ class LLM:
         self._check_task("generate")
         guided = params.structured_outputs
         text, tokens = self._text_and_tokens(prompt)
+        tokens, pictures, waiting = pictures_of(self.image_encoder, prompt, tokens)
         tokenizer = self.tokenizer if text is not None or params.detokenize or guided else None
         decode = None
         if tokenizer is not None:
@@ -413,6 +457,7 @@ class LLM:
 
         elif params.stop_strings:
             raise InvalidArgumentError("stop strings are looked for in text, and the model has no tokenizer.json")
+        encoder = self.image_encoder
         matchers = []
         if guided is not None:
             first = self._guides_of(tokenizer).matcher(guided)
@@ -420,10 +465,12 @@ class LLM:
         masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
         def add() -> Request:
-            number = _native.generator_add(self._steps.generator, tokens, params._json(), priority, 0, *cross)
+            number = _native.generator_add(self._steps.generator, tokens, params._json(), priority, 0, *cross, pictures)
             try:
                 request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
                 request.matchers = matchers
+                if waiting and encoder is not None:
+                    request.encode = functools.partial(encoder.fill, waiting)
                 for sample, mask in enumerate(masks):
                     _native.generator_set_allowed_tokens(self._steps.generator, number, sample, mask)
             except BaseException:
@@ -452,6 +499,7 @@ class LLM:
         self._check_task("embed")
         params.check_fits(self._hidden_size or 0)
         _, tokens = self._text_and_tokens(prompt, params.most_tokens(self._longest))
+        pictures_of(None, prompt, tokens)  # of which there are no embeddings
 
         def add() -> EmbeddingRequest:
             number = _native.generator_add(self._steps.generator, tokens, "{}", priority, 0)

@@ -11,10 +11,11 @@ from camshaft._errors import FileError, InvalidArgumentError, UnsupportedError
 from camshaft._network import Network
 from camshaft._values import Value
 from camshaft.llm._caches import CACHE_TYPES, CROSS, Caches
-from camshaft.llm._decoder import Decoder, decoder_of, read_config
+from camshaft.llm._decoder import Decoder, decoder_of, read_config, text_model_of
 from camshaft.llm._experts import experts_of
 from camshaft.llm._fields import Fields
 from camshaft.llm._gguf_model import GgufModel
+from camshaft.llm._image_processor import ImageProcessor, preprocessor_fields, read_processor
 from camshaft.llm._layers import (
     ActivationType,
     Head,
@@ -28,6 +29,8 @@ from camshaft.llm._quantized import QuantizedFolder
 from camshaft.llm._safetensors import SafetensorsFolder
 from camshaft.llm._sentence_transformers import Modules, read_modules
 from camshaft.llm._speech_encoder import SpeechEncoder, add_encoder, encoder_of
+from camshaft.llm._vision_config import VISION_MODELS, VisionTower, text_config, vision_tower_of
+from camshaft.llm._vision_tower import add_llava_tower, add_qwen_tower, read_normalization
 from camshaft.llm._weights import Source, Weights
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class Import(NamedTuple):
     decoder: Decoder
     caches: Caches
     encoder: tuple[Network, SpeechEncoder] | None  # of a decoder with cross attention
+    vision: tuple[Network, VisionTower, ImageProcessor] | None  # of one that reads pictures
     config: Fields
     folder: Path  # where the tokenizer's files are
     weights: WeightType
@@ -80,8 +84,12 @@ def network_of(
     gguf = GgufModel(path) if is_gguf else None
     modules = read_modules(path) if task == "embed" and gguf is None else Modules(path)
     path = modules.folder
-    config = read_config(path) if gguf is None else gguf.config
-    decoder = decoder_of(config, max_length, task)
+    whole = read_config(path) if gguf is None else gguf.config
+    reads_images = gguf is None and whole.raw("model_type", default="") in VISION_MODELS
+    if reads_images and task != "generate":
+        raise UnsupportedError(f"{whole.where}: a model that reads pictures writes text; build it with task='generate'")
+    config = text_config(whole) if reads_images else text_model_of(whole)
+    decoder = decoder_of(config, max_length, task, is_part=reads_images)
     if max_length is None and modules.max_length is not None and modules.max_length < decoder.max_length:
         decoder = decoder_of(config, modules.max_length, task)
     if decoder.cross_keys and task != "generate":
@@ -97,8 +105,11 @@ def network_of(
     caches = Caches(cache_type, size, decoder)
     net = Network(decoder.model_type)
     parts = Parts(net, decoder, found, weight_type, activations, heads_type)
-    _add_model(net, decoder, parts, caches, task)
+    _add_model(net, decoder, parts, caches, task, reads_images)
     beside = None
+    vision = None
+    if reads_images:
+        vision = _vision_of(whole, decoder, path, found, source, weight_type, activations, heads_type)
     if decoder.cross_keys:
         encoder, encoder_net = encoder_of(config, path), Network(f"{decoder.model_type} encoder")
         add_encoder(
@@ -111,7 +122,42 @@ def network_of(
         )
         beside = encoder_net, encoder
     found.check_all_read(reads_head=task == "generate")
-    return Import(net, decoder, caches, beside, config, path.parent if is_gguf else path, weight_type, modules)
+    return Import(net, decoder, caches, beside, vision, config, path.parent if is_gguf else path, weight_type, modules)
+
+
+def _vision_of(
+    config: Fields,
+    decoder: Decoder,
+    folder: Path,
+    found: Weights,
+    source: Source,
+    weight_type: WeightType,
+    activations: ActivationType,
+    heads_type: str,
+) -> tuple[Network, VisionTower, ImageProcessor]:
+    """found: the decoder's weights."""
+    tower = vision_tower_of(config, decoder)
+    fields = preprocessor_fields(folder)
+    processor = read_processor(fields, tower)
+    net = Network(f"{tower.model_type} tower")
+    # A picture has many rows, and errors in them reach all of the text: 8 bits where the decoder's products have 4.
+    kind: WeightType = "int8" if weight_type == "int4" else weight_type
+
+    def parts_of(stack: Decoder) -> Parts:
+        return Parts(net, stack, Weights(source, stack, str(folder), found), kind, activations, heads_type)
+
+    parts, normalization = parts_of(tower.stack), read_normalization(fields, tower)
+    if tower.projector is None:
+        add_qwen_tower(parts, tower, normalization, decoder.width)
+    else:
+        add_llava_tower(parts, parts_of(tower.projector), tower, normalization)
+        for beginning in (
+            "post_layernorm.",
+            "head.",
+            *(f"encoder.layers.{index}." for index in range(len(tower.stack.layers), tower.depth)),
+        ):
+            parts.weights.leave_out(beginning)
+    return net, tower, processor
 
 
 def _source_in(folder: Path, config: Fields) -> Source:
@@ -121,8 +167,9 @@ def _source_in(folder: Path, config: Fields) -> Source:
     return QuantizedFolder(files, config.within("quantization_config"), str(folder))
 
 
-def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, task: Task) -> None:
-    ids, positions = net.input("input_ids", "i32", ["tokens"]), net.input("positions", "i32", ["tokens"])
+def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, task: Task, reads_images: bool) -> None:
+    ids = net.input("input_ids", "i32", ["tokens"])
+    positions = net.input("positions", "i32", ["tokens", 3] if decoder.has_mrope else ["tokens"])
     starts = net.input("cumulative_sequence_length", "i32", ["boundaries"])
     causal = decoder.family.causal
     past = net.input("past_seqlens", "i32", ["sequences"]) if causal else None
@@ -143,6 +190,10 @@ def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, tas
     x, head = parts.embedding(ids, decoder.embedding_width)
     if decoder.family.scales_embedding:
         x = x * decoder.width**0.5
+    if reads_images:  # in place: of no rows it costs nothing
+        rows = net.input("image_embeddings", "f32", ["image_rows", decoder.width])
+        places = net.Cast(net.input("image_indices", "i32", ["image_rows"]), to="i64")
+        x = net.ScatterND(x, net.Unsqueeze(places, [-1]), rows)
     if "project_in" in decoder.family.names:
         x = parts.linear(x, "project_in", None, decoder.embedding_width, decoder.width)
     if decoder.token_types:

@@ -10,7 +10,8 @@ from camshaft._errors import InvalidArgumentError
 
 _LARGEST = 1 << 31  # of 32 bits; whether the model has a token it says itself
 
-#: A text, the numbers of its tokens, or a dict of both: `prompt_token_ids`, and `prompt`, for what is given back.
+#: A text, the numbers of its tokens, or a dict of both: `prompt_token_ids`, and `prompt`, for what is given back. A dict may
+#: have `multi_modal_data`, too: {"image": a picture, or a list of these}.
 Prompt = Union[str, Sequence[int], Mapping[str, Any]]
 
 
@@ -30,8 +31,10 @@ def _is_number(value: Any) -> bool:
 
 def parts_of(prompt: Mapping[str, Any]) -> tuple[Any, Any]:
     """The text that is given back, and what is read: the tokens where they are there."""
-    if unknown := set(prompt) - {"prompt", "prompt_token_ids"}:
-        raise InvalidArgumentError(f"a prompt has no {sorted(unknown)[0]!r}: it has prompt and prompt_token_ids")
+    if unknown := set(prompt) - {"prompt", "prompt_token_ids", "multi_modal_data"}:
+        raise InvalidArgumentError(
+            f"a prompt has no {sorted(unknown)[0]!r}: it has prompt, prompt_token_ids and multi_modal_data"
+        )
     text, tokens = prompt.get("prompt"), prompt.get("prompt_token_ids")
     if tokens is None and text is None:
         raise InvalidArgumentError("a prompt is empty: it has prompt or prompt_token_ids")

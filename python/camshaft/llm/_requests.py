@@ -34,6 +34,9 @@ class Request:
         self.last_token_at: float | None = None
         self.num_cached_tokens: int | None = None  #: of the prompt
         self.matchers: list[Any] = []  #: of each sample, where the text is guided
+        self.encode: Callable[[], None] | None = (
+            None  #: computes the rows of its pictures, where these wait for its turn
+        )
         self.outputs = [CompletionOutput(index) for index in range(params.n)]
         self._open = params.n  # samples that go on
         self.prompt_logprobs: list[dict[int, Logprob] | None] | None = None

@@ -7,7 +7,7 @@ Interpolation", 2023; yarn: Peng et al., 2023; longrope: Ding et al., 2024; dyna
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import UnsupportedError
@@ -35,11 +35,15 @@ class Rope:
     truncated: bool = True  # yarn: the ramp begins and ends at whole numbers
     factors: tuple[float, ...] = ()  # longrope: of each frequency
     attention_factor: float = 1.0  # of cosines and sines
+    sections: tuple[int, ...] = ()  # of the frequencies: each turns by another of a token's positions (M-RoPE)
 
     def frequencies(self) -> Frequencies:
-        """[rotated / 2] in fp32, as Transformers computes them; of "dynamic" those up to the original length."""
+        """[rotated / 2] in fp32, as Transformers computes them; of "dynamic" those up to the original length, of "axial" the
+        same ones for each of two positions."""
         import numpy
 
+        if self.kind == "axial":
+            return numpy.tile(Rope(self.theta, self.rotated // 2).frequencies(), 2)
         exponents = numpy.arange(0, self.rotated, 2, dtype=numpy.float32) / numpy.float32(self.rotated)
         powers = numpy.power(numpy.float32(self.theta), exponents, dtype=numpy.float32)
         if self.kind == "longrope":
@@ -50,6 +54,12 @@ class Rope:
         if self.kind == "llama3":
             return self._llama3(plain)
         return self._yarn(plain) if self.kind == "yarn" else plain
+
+    def axes(self) -> Any:
+        """i64 [rotated / 2]: which of a token's positions each frequency turns by."""
+        import numpy
+
+        return numpy.repeat(numpy.arange(len(self.sections)) % 3, self.sections)
 
     def _llama3(self, plain: Frequencies) -> Frequencies:
         """Long waves are slowed down by the factor, short ones kept, and between them is a ramp."""
@@ -81,6 +91,13 @@ def read_rope(
     """parameters: "rope_scaling" or "rope_parameters" of a configuration, {} without scaling. length: its
     max_position_embeddings. longest: what the engine is to take, which decides between longrope's factors."""
     fields = Fields(parameters or _NO_SCALING, f"{config.where}, the scaling of RoPE")
+    if fields.has("mrope_section"):
+        plain = {name: value for name, value in fields.values.items() if name != "mrope_section"}
+        for name in ("rope_type", "type"):  # the older name of what has sections
+            if plain.get(name) == "mrope":
+                plain[name] = "default"
+        made = read_rope(config, plain, theta, rotated, length, longest)
+        return replace(made, sections=_sections(fields, rotated // 2))
     kind = {"su": "longrope"}.get(name := fields.text("rope_type", "type", default="default"), name)
     theta = fields.number("rope_theta", default=theta, low=1.0)
     if kind == "default":
@@ -118,6 +135,14 @@ def read_rope(
     raise UnsupportedError(
         f"{fields.where}: field 'rope_type' is '{kind}'; default, linear, dynamic, llama3, yarn and longrope are known"
     )
+
+
+def _sections(fields: Fields, count: int) -> tuple[int, ...]:
+    sections: Any = fields.raw("mrope_section")
+    is_list = isinstance(sections, list) and all(type(each) is int and each >= 0 for each in sections)
+    if not is_list or sum(sections) != count:
+        fields.wrong(("mrope_section",), f"a list of numbers of frequencies, which are {count} together", sections)
+    return tuple(sections)
 
 
 def _yarn_attention(fields: Fields, factor: float) -> float:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import FileError, InvalidArgumentError
 from camshaft.llm._folder import DESCRIPTION
+from camshaft.llm._image_encoder import limits_of
 from camshaft.llm._speculative import SPECULATION_FLAGS
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _PARAMETERS = {
     "kv-cache-memory-bytes": "the same in bytes",
     "max-queued": "texts that may be under way and wait together, beyond which calls get 503 (default: 1024)",
     **SPECULATION_FLAGS,
+    "limit-mm-per-prompt": 'pictures of a prompt, as {"image": 4} (default: 999)',
+    "allowed-local-media-path": "folder whose pictures file: URLs may name; none without it",
     "seed": "of calls that have none",
     "threads": "of the engine; one for each core without it",
     "device": "cuda:N, where the engine is for GPUs",
@@ -64,6 +67,12 @@ def _run(options: argparse.Namespace) -> None:
     folder = Path(options.folder).resolve()
     if options.speculative_model is not None:  # the server looks for it from the model's folder on
         options.speculative_model = str(Path(options.speculative_model).resolve())
+    if options.allowed_local_media_path is not None:
+        options.allowed_local_media_path = str(Path(options.allowed_local_media_path).resolve())
+        if not Path(options.allowed_local_media_path).is_dir():
+            raise FileError(f"--allowed-local-media-path {options.allowed_local_media_path}: there is no such folder")
+    if options.limit_mm_per_prompt is not None:
+        limits_of(options.limit_mm_per_prompt)
     for each in (folder, *filter(None, [options.speculative_model])):
         if not (Path(each) / DESCRIPTION).is_file():
             raise FileError(f"{each}: there is no {DESCRIPTION}: `camshaft llm build` makes the folder of a model")

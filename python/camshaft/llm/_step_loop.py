@@ -72,6 +72,7 @@ class StepLoop:
             time.sleep(1e-4)
         with self._lock:
             told: dict[int, Any] = {}
+            self._encode_next(told)
             for event in self._run_guided():
                 request = self._requests.get(event[0])
                 if request is None:  # whose caller was interrupted before it was known here
@@ -95,6 +96,21 @@ class StepLoop:
                     self._requests.pop(request.number, None)
                 if is_finished or request.streams:
                     request.changed(request.failed or request.output())
+
+    def _encode_next(self, told: dict[int, Any]) -> None:
+        """Rows of the pictures of whose turn it is: a request's in a step, so that others go on between them."""
+        number = _native.generator_wants_images(self.generator)
+        request = self._requests.get(number)
+        if request is None:
+            if number != 0:  # whose caller was interrupted before it was known here
+                _native.generator_abort(self.generator, number, -1)
+            return
+        try:
+            request.encode()
+        except Exception as error:  # of its pictures
+            request.failed = error
+            told[number] = request
+            _native.generator_abort(self.generator, number, -1)
 
     def _run_guided(self) -> list[Any]:
         """The events of a step. Masks of guided requests are computed while the model runs."""

@@ -119,6 +119,15 @@ class Weights:
             )
         return made
 
+    def beside(self, name: str) -> str:
+        """A tensor of the model that this is a part of."""
+        around, _, _ = self._prefix.removesuffix(".").rpartition(".")
+        return f"{around}.{name}" if around else name
+
+    def leave_out(self, beginning: str) -> None:
+        """What is called so in this part is there, and nobody needs it."""
+        self._read.update(name for name in self._source.entries if name.startswith(self._prefix + beginning))
+
     def check_all_read(self, reads_head: bool) -> None:
         """Refuses a folder with weights that the decoder does not know: it would compute something else. reads_head: unless
         it is tied."""

@@ -17,6 +17,7 @@ import pytest
 from camshaft.llm import LLM, SamplingParams
 from camshaft_cli import BINARY, ROOT
 from llm_folders import write_chat_llama
+from vision_folders import encoded, picture, write_llava
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
@@ -243,3 +244,41 @@ def test_code_of_the_page(folder, monkeypatch):
     names = {}
     for block in blocks:
         exec(block, names)
+
+
+def test_pictures_are_shown_in_the_terminal(tmp_path, folder):
+    pytest.importorskip("PIL", reason="Pillow is not installed")
+    model = tmp_path / "model"
+    camshaft.llm.build(write_llava(tmp_path / "hf"), model, cache="f32", tuning="heuristic")
+    pixels = [picture(33, 47, 1), picture(20, 20, 2)]
+    for number, each in enumerate(pixels):
+        (tmp_path / f"{number}.png").write_bytes(encoded(each))
+    options = ("--image", tmp_path / "0.png", "--temperature", "0", "--max-tokens", "6", "--threads", "1")
+    lines = f"What?\nAnd?\n/reset\n/image {tmp_path / '1.png'}\nWhat?\n/undo\nWhat?\n"
+    ran = llm_command("chat", model, *options, input=lines)
+    assert ran.returncode == 0, ran.stderr
+    llm, params = LLM(model), SamplingParams(temperature=0, max_tokens=6)
+
+    def answer(talk):
+        text = llm.chat(talk, params)[0].outputs[0].text
+        talk.append({"role": "assistant", "content": text})
+        return "".join("\ufffd" if ord(c) < 32 and c not in "\n\t" or 127 <= ord(c) < 160 else c for c in text) + "\n"
+
+    first = [{"role": "user", "content": [{"type": "image", "image": pixels[0]}, {"type": "text", "text": "What?"}]}]
+    second = [{"role": "user", "content": [{"type": "image", "image": pixels[1]}, {"type": "text", "text": "What?"}]}]
+    expected = answer(first)
+    first.append({"role": "user", "content": "And?"})
+    expected += answer(first) + answer(second) + answer([{"role": "user", "content": "What?"}])
+    assert ran.stdout == expected
+    for arguments, lines, code, what in (
+        (("chat", model, "--image", tmp_path / "none.png"), "", 5, "no such file"),
+        (("chat", model, "--image", tmp_path / "hf/config.json"), "", 2, "no picture in PNG"),
+        (("chat", folder, "--image", tmp_path / "0.png"), "", 2, "reads text alone"),
+        (("chat", model), "/image\n", 2, "no such file|ends here"),
+        (("serve", model, "--limit-mm-per-prompt", "3"), "", 2, "limit_mm_per_prompt"),
+        (("serve", model, "--limit-mm-per-prompt", '{"video": 1}'), "", 2, "'video'"),
+        (("serve", model, "--allowed-local-media-path", tmp_path / "none"), "", 5, "no such folder"),
+    ):
+        ran = llm_command(*arguments, input=lines)
+        assert ran.returncode == code and re.search(what, ran.stderr), (arguments, ran)
+        assert "Traceback" not in ran.stderr

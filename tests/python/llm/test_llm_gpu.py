@@ -38,6 +38,13 @@ def test_text_of_sounds_is_that_of_the_cpu(tmp_path, weights, cache):
     assert texts["cuda"] == texts["cpu"]
 
 
+@pytest.mark.parametrize("weights, cache", [("f32", "f32"), ("f16", "f16")])
+@pytest.mark.parametrize("kind", ["llava", "qwen2_5_vl"])
+def test_text_of_pictures_is_that_of_the_cpu(tmp_path, kind, weights, cache):
+    texts = json.loads(last_line("on_gpu_vision.py", tmp_path, kind, weights, cache))
+    assert texts["cuda"] == texts["cpu"]
+
+
 @pytest.mark.parametrize("weights, most", [("f32", 1e-4), ("f16", 0.02), ("bf16", 0.1), ("int8", 0.1)])
 @pytest.mark.parametrize("kind", ["bert", "llama"])
 def test_embeddings_are_those_of_the_cpu(tmp_path, kind, weights, most):

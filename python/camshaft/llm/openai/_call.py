@@ -37,6 +37,10 @@ class Call:
         return len(self.prompts) * (self.params.n if isinstance(self.params, SamplingParams) else 1)
 
     @property
+    def has_images(self) -> bool:
+        return any(prompt.get("multi_modal_data", {}).get("image") for prompt in self.prompts)
+
+    @property
     def is_guided(self) -> bool:
         return isinstance(self.params, SamplingParams) and self.params.structured_outputs is not None
 

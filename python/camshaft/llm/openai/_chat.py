@@ -31,7 +31,7 @@ class ChatCompletions(Call):
         super().__init__(served.name)
         served.check_task("generate")
         take_idle(body)
-        messages, characters = read_messages(body)
+        messages, characters, images = read_messages(body, served.llm)
         self._tools = ToolChoice(body)
         self.priority = body.integer("priority", 0, -(1 << 31), (1 << 31) - 1)
         self.is_stream, self.include_usage = stream_options(body)
@@ -61,7 +61,7 @@ class ChatCompletions(Call):
         if served.llm.tokenizer is None:
             raise RequestError(f"The model '{served.name}' has no tokenizer, and so no conversations", "messages")
         text = served.llm._conversation_text(messages, **options)  # the template may write whatever it is given
-        self.prompts = [served.tokens_of(text, False, "messages")]
+        self.prompts = [served.llm._with_images(served.tokens_of(text, False, "messages"), images)]
         fields["max_tokens"] = served.max_tokens(self.prompts, wanted, "messages")
         fields["logprobs"] = self._logprobs
         self.params = make_params(fields)
@@ -126,6 +126,7 @@ def _template_options(body: Body) -> dict[str, Any]:
         "messages",
         "tools",
         "chat_template",
+        "image_placeholder",
         "documents",
         "add_generation_prompt",
         "continue_final_message",

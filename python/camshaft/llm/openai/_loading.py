@@ -8,6 +8,7 @@ from typing import Any, Union
 
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._folder import read_description
+from camshaft.llm._image_encoder import limits_of
 from camshaft.llm._llm import LLM
 from camshaft.llm._speculative import config_of_flags
 from camshaft.llm._whisper import Whisper
@@ -63,6 +64,11 @@ def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
         guesses = int(given.pop("num_speculative_tokens")) if "num_speculative_tokens" in given else None
     except (KeyError, ValueError) as error:
         raise InvalidArgumentError(f"parameters of the configuration: {error}") from None
+    limits, media = given.pop("limit_mm_per_prompt", None), given.pop("allowed_local_media_path", None)
+    if limits is not None:
+        made["limit_mm_per_prompt"] = limits_of(limits)
+    if media is not None:
+        made["allowed_local_media_path"] = str(base / media)
     draft = given.pop("speculative_model", None)
     if (speculation := config_of_flags(draft and str(base / draft), guesses)) is not None:
         made["speculative_config"] = speculation

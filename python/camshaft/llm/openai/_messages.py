@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from camshaft._errors import FileError, InvalidArgumentError
+from camshaft.llm._chat_images import IMAGE_PART
+from camshaft.llm._image_encoder import PreparedImage
+from camshaft.llm._llm import LLM
 from camshaft.llm.openai._body import Body
 from camshaft.llm.openai._errors import RequestError
 
@@ -11,13 +15,14 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content", "reasoning")
 
 
-def read_messages(body: Body) -> tuple[list[dict[str, Any]], int]:
-    """For the chat template, and how many characters they have."""
+def read_messages(body: Body, llm: LLM) -> tuple[list[dict[str, Any]], int, list[PreparedImage]]:
+    """For the chat template, how many characters they have, and their pictures."""
     given = body.objects("messages")
     if not given:
         raise RequestError("'messages' has one message or more", "messages")
     characters = 0
     messages = []
+    images: list[PreparedImage] = []
     for place, values in enumerate(given):
         where = f"messages[{place}]"
         if unknown := next((name for name in values if name not in _FIELDS and values[name] is not None), None):
@@ -35,32 +40,55 @@ def read_messages(body: Body) -> tuple[list[dict[str, Any]], int]:
         if "tool_calls" in message:
             characters += _check_tool_calls(message["tool_calls"], f"{where}.tool_calls")
         if message.get("content") is not None:
-            message["content"], count = _content(message["content"], f"{where}.content")
+            message["content"], count = _content(message["content"], f"{where}.content", llm, images)
             characters += count
         elif "tool_calls" not in message:
             raise RequestError(f"'{where}' has no content", f"{where}.content")
         messages.append(message)
-    return messages, characters
+    return messages, characters, images
 
 
-def _content(content: Any, where: str) -> tuple[Any, int]:
+def _content(content: Any, where: str, llm: LLM, images: list[PreparedImage]) -> tuple[Any, int]:
     if isinstance(content, str):
         return content, len(content)
     if not isinstance(content, list):
         raise RequestError(f"'{where}' is a text or a list of parts", where)
-    parts = []
+    parts: list[dict[str, str]] = []
+    characters = 0
     for place, part in enumerate(content):
         kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "image_url" and llm.image_encoder is not None:
+            images.append(_image(part, f"{where}[{place}]", llm, images))
+            parts.append(IMAGE_PART)
+            continue
         if kind not in ("text", "refusal"):
             shown = str(kind)[:40]
+            reads = "text alone" if llm.image_encoder is None else "text and pictures ('image_url')"
             raise RequestError(
-                f"'{where}[{place}]' is of the type '{shown}': this model reads text alone", f"{where}[{place}]"
+                f"'{where}[{place}]' is of the type '{shown}': this model reads {reads}", f"{where}[{place}]"
             )
         text = part.get(kind)
         if not isinstance(text, str):
             raise RequestError(f"'{where}[{place}].{kind}' is no text", f"{where}[{place}].{kind}")
         parts.append({"type": "text", "text": text})
-    return parts, sum(len(part["text"]) for part in parts)
+        characters += len(text)
+    return parts, characters
+
+
+def _image(part: dict[str, Any], where: str, llm: LLM, before: list[PreparedImage]) -> PreparedImage:
+    given = part.get("image_url")
+    url = given.get("url") if isinstance(given, dict) else given
+    if not isinstance(url, str):
+        raise RequestError(f"'{where}.image_url' is an object with a 'url', which is a text", f"{where}.image_url")
+    if isinstance(given, dict):
+        if unknown := next((name for name in given if name not in ("url", "detail")), None):
+            raise RequestError(f"'{where}.image_url' has no field '{unknown[:80]}'", f"{where}.image_url")
+        if given.get("detail") not in (None, "auto", "low", "high"):  # pictures have one size here
+            raise RequestError(f"'{where}.image_url.detail' is auto, low or high", f"{where}.image_url.detail")
+    try:
+        return llm.prepared_image(url, before)
+    except (InvalidArgumentError, FileError) as error:
+        raise RequestError(f"'{where}': {error}", f"{where}.image_url") from None
 
 
 def _check_tool_calls(calls: Any, where: str) -> int:

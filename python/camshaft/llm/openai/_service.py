@@ -32,6 +32,7 @@ _CALLS: dict[str, Any] = {
 }
 OPERATIONS = tuple(_CALLS)
 _READERS = 4  # threads that read bodies: templates, tokenizers
+_TOWERS = 1  # threads that take pictures through a tower, which is one at a time
 _GRAMMARS = 1  # and those that try grammars, which may take a second each: other calls do not wait for them
 _MOST_HELD = 1 << 29  # bytes of sounds that wait
 
@@ -50,6 +51,7 @@ class Service:
         self._sequences = 0  # that calls have asked for and that are not done; on the loop
         self._held = 0  # bytes of their bodies, of sounds; likewise
         self._pool = concurrent.futures.ThreadPoolExecutor(_READERS, "camshaft.llm.read")
+        self._towers = concurrent.futures.ThreadPoolExecutor(_TOWERS, "camshaft.llm.towers")
         self._grammars = concurrent.futures.ThreadPoolExecutor(_GRAMMARS, "camshaft.llm.grammars")
 
     def look(self) -> None:
@@ -83,7 +85,7 @@ class Service:
             self._sequences += wanted - held
             held = wanted
             running = call.running(self._served, loop)
-            await loop.run_in_executor(self._grammars if call.is_guided else self._pool, running.start)
+            await loop.run_in_executor(self._pool_of(call), running.start)
             await (self._stream(call, running, answer) if call.is_stream else self._reply(call, running, answer))
         except asyncio.CancelledError:
             answer.end()
@@ -106,6 +108,12 @@ class Service:
                     await asyncio.shield(loop.run_in_executor(None, running.end))
                 for work in running.work():
                     self._metrics.ended(work, began)
+
+    def _pool_of(self, call: Call) -> concurrent.futures.Executor:
+        """Those that take long keep others from being read otherwise."""
+        if call.has_images:
+            return self._towers
+        return self._grammars if call.is_guided else self._pool
 
     def _read(self, operation: str | None, data: Callable[[], bytes], content_type: str) -> Call:
         if operation in ("audio/transcriptions", "audio/translations"):
