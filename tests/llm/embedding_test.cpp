@@ -72,7 +72,7 @@ TEST(Embeddings, AreTheSameHoweverTheyAreComputed) {
   Random random = test_random();
   const std::vector<std::vector<int32_t>> prompts = random_prompts(random, 300, 100);
   for (const Pooling pooling : {Pooling::last, Pooling::cls, Pooling::mean}) {
-    GeneratorConfig alone = embedding_config(pooling), chunked = alone, scarce = embedding_config(pooling, 40),
+    GeneratorConfig alone = embedding_config(pooling), chunked = alone, scarce = embedding_config(pooling, 30),
                     whole = alone, exact = alone;
     alone.scheduler.max_num_seqs = 1;
     chunked.scheduler.max_num_batched_tokens = 9;
@@ -97,7 +97,7 @@ TEST(Embeddings, AreTheSameHoweverTheyAreComputed) {
         Request request = request_of(prompt);
         request.priority = static_cast<int32_t>(random.integer(0, 2));
         ids.push_back(generator.add(request));
-        while (random.uniform() < 0.3 && generator.has_work()) collect_embeddings(generator.step(), embeddings);
+        while (random.uniform() < 0.5 && generator.has_work()) collect_embeddings(generator.step(), embeddings);
       }
       while (generator.has_work()) collect_embeddings(generator.step(), embeddings);
       ASSERT_EQ(embeddings.size(), prompts.size());
