@@ -17,7 +17,7 @@ from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
-from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
+from camshaft.llm._folder import hidden_size_of, read_description
 from camshaft.llm._guide import Guides
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
@@ -28,6 +28,7 @@ from camshaft.llm._pooling import (
     pooling_configuration,
 )
 from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, text_tokens, tokens_of
+from camshaft.llm._rank_start import Started, start_ranks
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import speculation_of
@@ -60,6 +61,9 @@ class LLM:
         Engine) of the same vocabulary. Texts are those without guesses.
     seed: of requests that have none.
     threads: of the engine; one for each core without it.
+    tensor_parallel_size: ranks that the model was built for, which the folder says, too. distributed_executor_backend: where
+        ranks but the first run: "threads" of this process (what it is without it), "mp", processes of their own, or
+        "external_launcher", those that torchrun has started, which call camshaft.llm.run_rank(). See docs/tensor_parallel.md.
     max_encoder_seqs: sounds whose keys and values an encoder may have ready, where the engine reads such: see Whisper.
 
     May be used from several threads, and from event loops (generate_async); all requests run together."""
@@ -79,25 +83,30 @@ class LLM:
         speculative_config: dict[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
+        tensor_parallel_size: int | None = None,
+        distributed_executor_backend: str | None = None,
         max_encoder_seqs: int = 0,
     ) -> None:
+        for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
+            if given is not None and given < 1:
+                raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         self._folder: Path | None = None
         if isinstance(model, Engine):
             self.engine, self.description = model, dict(description or {})
+            ranks = Started(model, [], None)
         else:
             self._folder = Path(os.fspath(model))
             self.description = read_description(self._folder)
-            self.engine = Engine(self._folder / ENGINE, device)
-            check_description(self.description, self.engine, self._folder)
+            ranks = start_ranks(
+                self._folder, self.description, device, tensor_parallel_size, distributed_executor_backend, threads
+            )
+            self.engine = ranks.engine
         known = self.description.get("max_length")
         longest = known if max_model_len is None else max_model_len
         if longest is None:
             raise InvalidArgumentError("max_model_len is needed for an engine without a description")
         if known is not None and longest > known:
             raise InvalidArgumentError(f"max_model_len is {longest}; the model was built for {known} tokens at most")
-        for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
-            if given is not None and given < 1:
-                raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         speculation = speculation_of(speculative_config, self._folder, device)
         self.draft_engine = speculation.draft
         self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
@@ -131,7 +140,14 @@ class LLM:
             )
         drafter = None if self.draft_engine is None else self.draft_engine._engine
         self._steps = StepLoop(
-            _native.create_generator(self.engine._engine, drafter, json.dumps(configuration), threads or 0)
+            _native.create_generator(
+                self.engine._engine,
+                drafter,
+                json.dumps(configuration),
+                threads or 0,
+                [each._engine for each in ranks.others],
+                ranks.communicator,
+            )
         )
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
