@@ -1,0 +1,344 @@
+"""Models in several ranks: the same text as in one, token for token, however the requests run together; and ranks that do
+not fit, fail or die."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import camshaft
+import camshaft.llm
+import numpy as np
+import pytest
+from camshaft import FileError, InvalidArgumentError, UnsupportedError
+from camshaft.llm import LLM, PoolingParams, SamplingParams
+from camshaft_cli import BINARY
+from llm_folders import LLAMA, llama_tensors, write_llama
+
+MODULE = BINARY.parents[1] / "python"
+SEED = int(os.environ.get("CAMSHAFT_TEST_SEED", "20251129"))
+
+
+def build(folder, output, ranks, **options):
+    camshaft.llm.build(folder, output, tensor_parallel_size=ranks, **{"tuning": "heuristic", **options})
+    return output
+
+
+def requests_of(count, seed, vocabulary, longest=90):
+    """Prompts of which some begin alike, and parameters of all kinds."""
+    print(f"CAMSHAFT_TEST_SEED={seed}")
+    random = np.random.default_rng(seed)
+    beginnings = [random.integers(3, vocabulary, random.integers(1, 40)).tolist() for _ in range(6)]
+    prompts, params = [], []
+    for i in range(count):
+        prompt = beginnings[random.integers(len(beginnings))] if random.random() < 0.4 else []
+        prompt = prompt + random.integers(3, vocabulary, random.integers(1, 30)).tolist()
+        given = {"max_tokens": int(random.integers(1, min(24, longest - len(prompt)))), "detokenize": False}
+        if random.random() < 0.6:
+            given["temperature"] = 0
+        else:
+            given |= {"temperature": float(random.uniform(0.3, 1.5)), "seed": i, "top_k": int(random.integers(0, 9))}
+            given["n"] = int(random.integers(1, 3))
+        if random.random() < 0.2:
+            given["logprobs"] = 3
+        if random.random() < 0.2:
+            given["repetition_penalty"] = 1.2
+        prompts.append(prompt)
+        params.append(SamplingParams(**given))
+    return prompts, params
+
+
+def texts_of(outputs):
+    return [[list(each.token_ids) for each in output.outputs] for output in outputs]
+
+
+def logprobs_of(outputs):
+    return [
+        {token: logprob.logprob for token, logprob in step.items()}
+        for output in outputs
+        for each in output.outputs
+        for step in each.logprobs or ()
+    ]
+
+
+@pytest.fixture(scope="module")
+def hf(tmp_path_factory):
+    """Four heads of queries and two of keys, widths that two and four ranks share out evenly and three do not."""
+    return write_llama(tmp_path_factory.mktemp("ranks") / "hf", eos_token_id=None)
+
+
+@pytest.fixture(scope="module")
+def models(hf, tmp_path_factory):
+    where = tmp_path_factory.mktemp("ranks")
+    return {ranks: build(hf, where / f"of{ranks}", ranks) for ranks in (1, 2, 4)}
+
+
+def test_mixed_requests_have_the_same_text_on_one_rank_two_and_four(models):
+    prompts, params = requests_of(1000, SEED, LLAMA["vocab_size"])
+    # Few blocks: sequences are preempted, and blocks of samples copied.
+    made = {}
+    for ranks, folder in models.items():
+        llm = LLM(folder, max_model_len=90, max_num_seqs=16, max_num_batched_tokens=48, num_blocks=24, threads=1)
+        made[ranks] = llm.generate(prompts, params)
+        assert all(each.finish_reason == "length" for output in made[ranks] for each in output.outputs)
+    for ranks in (2, 4):
+        assert texts_of(made[ranks]) == texts_of(made[1])
+        assert logprobs_of(made[ranks]) == logprobs_of(made[1])  # bit by bit
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_batches_and_speculation_change_nothing(models, alone):
+    prompts, params = requests_of(40, SEED + 1, LLAMA["vocab_size"])
+    wanted = texts_of(LLM(models[1], max_model_len=90).generate(prompts, params))
+    llm = LLM(models[2], max_model_len=90, speculative_config={"method": "ngram", "num_speculative_tokens": 3})
+    if alone:
+        assert [texts_of(llm.generate([p], [q]))[0] for p, q in zip(prompts, params)] == wanted
+    else:
+        assert texts_of(llm.generate(prompts, params)) == wanted
+        assert llm.statistics()["drafted"] > 0
+
+
+@pytest.mark.parametrize(
+    "changes, options, ranks",
+    [
+        ({"num_key_value_heads": 1}, {}, 4),  # ranks share the key head
+        ({}, {"weights": "int8", "cache": "int8"}, 2),
+        ({"tie_word_embeddings": True}, {"weights": "int4", "cache": "fp8"}, 2),
+        ({"tie_word_embeddings": True}, {"weights": "f16"}, 2),
+        ({"tie_word_embeddings": True, "vocab_size": 81}, {"block_size": 4}, 4),
+        ({"vocab_size": 83, "intermediate_size": 97}, {"weights": "int8"}, 2),  # no multiples of the ranks
+    ],
+)
+def test_other_heads_weights_and_caches(tmp_path, changes, options, ranks):
+    config = {**LLAMA, "eos_token_id": None, **changes}
+    tensors = llama_tensors(config, np.random.default_rng(5))
+    if changes.get("num_key_value_heads") == 1:
+        tensors = {n: x[:16] if ".k_proj" in n or ".v_proj" in n else x for n, x in tensors.items()}
+    folder = write_llama(tmp_path / "hf", tensors, **{"eos_token_id": None, **changes})
+    prompts, params = requests_of(60, SEED + 2, config["vocab_size"])
+    made = [
+        LLM(build(folder, tmp_path / str(n), n, **options), max_model_len=90, max_num_seqs=8).generate(prompts, params)
+        for n in (1, ranks)
+    ]
+    assert texts_of(made[1]) == texts_of(made[0])
+    assert logprobs_of(made[1]) == logprobs_of(made[0])
+
+
+def test_three_ranks_share_three_heads(tmp_path):
+    """Of a width, an MLP and a vocabulary that three ranks do not share out evenly."""
+    folder = write_llama(tmp_path / "hf", _with_three_heads(), eos_token_id=None, **THREE_HEADS)
+    prompts, params = requests_of(40, SEED + 3, LLAMA["vocab_size"])
+    made = [LLM(build(folder, tmp_path / str(n), n), max_model_len=90).generate(prompts, params) for n in (1, 3)]
+    assert texts_of(made[1]) == texts_of(made[0])
+
+
+THREE_HEADS = {"num_attention_heads": 3, "num_key_value_heads": 3, "head_dim": 16}
+
+
+def _with_three_heads():
+    made = llama_tensors(LLAMA, np.random.default_rng(6))
+    random = np.random.default_rng(7)
+    for name in made:
+        if "_proj" in name and "self_attn" in name:
+            shape = (64, 48) if ".o_proj" in name else (48, 64)
+            made[name] = random.standard_normal(shape, np.float32) / np.float32(8)
+    return made
+
+
+def test_each_rank_has_its_part(models):
+    alone = camshaft.Engine(models[1] / "model.engine")
+    ranks = [camshaft.Engine(models[2] / f"model.rank{rank}.engine") for rank in range(2)]
+    shapes = {info.name: info.shape for info in ranks[0].inputs}
+    assert shapes["key_cache.1"] == (-1, 16, 1, 16)
+    assert json.loads((models[2] / "llm.json").read_text())["tensor_parallel_size"] == 2
+    assert sorted(os.listdir(models[2])) == ["llm.json", "model.rank0.engine", "model.rank1.engine"]
+    # The table of embeddings is on all of them, all else in parts.
+    table = 4 * LLAMA["vocab_size"] * LLAMA["hidden_size"]
+    whole = alone.memory()["weight_bytes"] - table
+    for rank in ranks:
+        assert rank.memory()["weight_bytes"] - table < 0.55 * whole
+        assert rank.inspect()["ranks"] == 2
+    with pytest.raises(InvalidArgumentError, match="one of 2 ranks, and its context has no communicator"):
+        ranks[0].run(
+            {info.name: np.zeros([max(d, 1) for d in info.shape], _TYPES[info.dtype]) for info in ranks[0].inputs}
+        )
+
+
+_TYPES = {"i32": np.int32, "f16": np.float16}
+
+
+def test_embeddings_of_ranks_are_those_of_one(hf, tmp_path):
+    random = np.random.default_rng(8)
+    prompts = [random.integers(3, LLAMA["vocab_size"], length).tolist() for length in (1, 7, 40)]
+    vectors = []
+    for ranks in (1, 2):
+        llm = LLM(build(hf, tmp_path / str(ranks), ranks, task="embed"))
+        vectors.append([each.outputs.embedding for each in llm.embed(prompts, PoolingParams())])
+    assert vectors[0] == vectors[1]
+
+
+def test_what_does_not_fit_is_named(hf, models, tmp_path):
+    for ranks, error in [(3, InvalidArgumentError), (0, InvalidArgumentError), (True, InvalidArgumentError)]:
+        with pytest.raises(error, match="tensor_parallel_size is"):
+            build(hf, tmp_path / "out", ranks)
+    with pytest.raises(InvalidArgumentError, match="tensor_parallel_size is 2; .* was built for 1"):
+        LLM(models[1], tensor_parallel_size=2)
+    with pytest.raises(InvalidArgumentError, match="distributed_executor_backend is 'ray'"):
+        LLM(models[2], distributed_executor_backend="ray")
+    with pytest.raises(InvalidArgumentError, match="was built for one rank"):
+        LLM(models[1], distributed_executor_backend="mp")
+    from whisper_folders import write_whisper
+
+    with pytest.raises(UnsupportedError, match="run in one rank"):
+        build(write_whisper(tmp_path / "whisper"), tmp_path / "out", 2)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "llm.json").write_bytes((models[2] / "llm.json").read_bytes())
+    (broken / "model.rank0.engine").write_bytes((models[2] / "model.rank0.engine").read_bytes())
+    with pytest.raises(FileError, match=r"model\.rank1\.engine"):
+        LLM(broken)
+    (broken / "model.rank1.engine").write_bytes((models[1] / "model.engine").read_bytes())
+    with pytest.raises(InvalidArgumentError, match="of no rank"):
+        LLM(broken).generate([[5, 6]], SamplingParams(max_tokens=2, detokenize=False))
+
+
+def processes_of(parent):
+    """Those that it has started and that live."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent and fields[0] != "Z":
+            found.append(int(status.parent.name))
+    return found
+
+
+def rank_processes():
+    return [
+        each for each in processes_of(os.getpid()) if b"_rank_process" in Path(f"/proc/{each}/cmdline").read_bytes()
+    ]
+
+
+def wait_for(what, seconds=20):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_ranks_in_processes(models):
+    prompts, params = requests_of(100, SEED + 4, LLAMA["vocab_size"])
+    wanted = texts_of(LLM(models[1], max_model_len=90).generate(prompts, params))
+    llm = LLM(models[4], max_model_len=90, distributed_executor_backend="mp")
+    assert len(rank_processes()) == 3
+    assert texts_of(llm.generate(prompts, params)) == wanted
+    del llm
+    wait_for(lambda: not rank_processes())  # they end with it
+
+
+def test_a_rank_that_dies_ends_the_requests(models):
+    llm = LLM(models[2], max_model_len=90, distributed_executor_backend="mp")
+    llm.generate([[5, 6]], SamplingParams(max_tokens=2, detokenize=False))
+    [other] = rank_processes()
+    began = time.monotonic()
+    stream = llm.stream([[5, 6, 7]], SamplingParams(max_tokens=80, ignore_eos=True, detokenize=False))
+    next(stream)
+    os.kill(other, signal.SIGKILL)
+    with pytest.raises(camshaft.Error, match="rank 1 has died"):
+        for _ in range(200):
+            list(stream)
+            stream = llm.stream([[5, 6, 7]], SamplingParams(max_tokens=80, ignore_eos=True, detokenize=False))
+    assert time.monotonic() - began < 20
+    with pytest.raises(camshaft.Error, match="rank 1 has died"):
+        llm.generate([[5, 6]], SamplingParams(max_tokens=2, detokenize=False))
+
+
+def test_ranks_end_with_a_killed_rank_0(models):
+    script = textwrap.dedent(f"""
+        import time
+        from camshaft.llm import LLM
+        llm = LLM({str(models[2])!r}, max_model_len=90, distributed_executor_backend="mp")
+        print("here", flush=True)
+        time.sleep(600)
+    """)
+    environment = {**os.environ, "PYTHONPATH": str(MODULE)}
+    first = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert first.stdout.readline() == "here\n"
+        [other] = processes_of(first.pid)
+        first.kill()
+        wait_for(lambda: not Path(f"/proc/{other}").exists())
+    finally:
+        first.kill()
+        first.wait()
+        first.stdout.close()
+
+
+SPMD = """
+import json, os, sys
+import camshaft.llm
+folder = sys.argv[1]
+if int(os.environ["RANK"]) > 0:
+    camshaft.llm.run_rank(folder)
+else:
+    llm = camshaft.llm.LLM(folder, max_model_len=90, distributed_executor_backend="external_launcher")
+    prompts, params = json.loads(sys.argv[2]), camshaft.llm.SamplingParams(temperature=0, max_tokens=9, detokenize=False)
+    print(json.dumps([list(each.outputs[0].token_ids) for each in llm.generate(prompts, params)]))
+"""
+
+
+def started(rank, size, port, *arguments, script=SPMD):
+    """As torchrun starts a rank."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(MODULE),
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_ranks_that_torchrun_has_started(models):
+    prompts = [[5, 6, 7], [8], list(range(3, 40))]
+    params = SamplingParams(temperature=0, max_tokens=9, detokenize=False)
+    wanted = [each[0] for each in texts_of(LLM(models[1], max_model_len=90).generate(prompts, params))]
+    ranks = [started(rank, 2, 100000 + os.getpid(), models[2], json.dumps(prompts)) for rank in range(2)]
+    outputs = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    assert json.loads(outputs[0][0]) == wanted
+
+
+def test_ranks_that_are_started_wrongly_are_told(models, monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidArgumentError, match="the environment has no RANK: start the ranks by torchrun"):
+        LLM(models[2], distributed_executor_backend="external_launcher")
+    with pytest.raises(InvalidArgumentError, match="the environment has no RANK"):
+        camshaft.llm.run_rank(models[2])
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(InvalidArgumentError, match="rank 0 has the LLM"):
+        LLM(models[2], distributed_executor_backend="external_launcher")
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(InvalidArgumentError, match="RANK is 0"):
+        camshaft.llm.run_rank(models[2])
+
+
+def test_the_command_builds_ranks(hf, tmp_path):
+    command = [str(BINARY), "llm", "build", str(hf), "-o", str(tmp_path / "out"), "--tensor-parallel-size", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(MODULE), "VIRTUAL_ENV": sys.prefix}
+    done = subprocess.run([*command, "--build-option", "tuning=heuristic"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "model.rank0.engine" in done.stdout
+    assert "model.rank1.engine" in done.stdout
+    LLM(tmp_path / "out", max_model_len=90).generate([[5, 6]], SamplingParams(max_tokens=2, detokenize=False))
