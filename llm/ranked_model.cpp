@@ -38,11 +38,10 @@ size_t whole_size(const MessageHeader& header) {
 
 void check_ranks(const Engine& engine, int size) {
   if (engine.ranks() == size) return;
-  throw Error(ErrorCode::invalid_argument,
-              engine.ranks() == 0
-                  ? "the engine is of no rank: it was built without --tensor-parallel-size"
-                  : "the engine is one of " + std::to_string(engine.ranks()) + " ranks, of which " +
-                        std::to_string(size) + " are there");
+  throw Error(ErrorCode::invalid_argument, engine.ranks() == 0
+                                               ? "the engine is of no rank: it was built without --tensor-parallel-size"
+                                               : "the engine is one of " + std::to_string(engine.ranks()) +
+                                                     " ranks, of which " + std::to_string(size) + " are there");
 }
 
 StepInputs inputs_of(const MessageHeader& header, const std::vector<int32_t>& message) {

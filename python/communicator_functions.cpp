@@ -28,7 +28,8 @@ PyObject* local_communicators(PyObject*, PyObject* arguments) {
   double timeout = 0;
   if (PyArg_ParseTuple(arguments, "id", &size, &timeout) == 0) return nullptr;
   return guarded([&] {
-    return list_of(Communicator::local(size, timeout), [](const Communicator& each) { return communicator_capsule(each); });
+    return list_of(Communicator::local(size, timeout),
+                   [](const Communicator& each) { return communicator_capsule(each); });
   });
 }
 

@@ -109,8 +109,7 @@ camshaft_status camshaft_context_set_cancellation(camshaft_context* context,
 
 camshaft_status camshaft_context_set_communicator(camshaft_context* context,
                                                   const camshaft_communicator* communicator) {
-  return guarded(
-      [&] { of(context).set_communicator(communicator == nullptr ? nullptr : communicator->communicator); });
+  return guarded([&] { of(context).set_communicator(communicator == nullptr ? nullptr : communicator->communicator); });
 }
 
 camshaft_status camshaft_context_output(const camshaft_context* context, const char* name, camshaft_tensor** output) {

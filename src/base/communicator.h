@@ -20,9 +20,9 @@ class Communicator {
   using Take = std::function<void(int rank, size_t offset, std::span<const std::byte> part)>;
   /// Each rank brings `bytes` bytes, `mine`, or nothing where that is empty, and is given what every rank has brought,
   /// its own too: part by part, of each part first that of rank 0. `call` is the same text on all ranks: Error
-  /// (invalid_argument) on all of them where it is not. `waits`: as long as the others live; else, and where one of them
-  /// fails, leaves or dies, Error(communication) after the communicator's timeout at the latest. After an error there
-  /// is no further exchange.
+  /// (invalid_argument) on all of them where it is not. `waits`: as long as the others live; else, and where one of
+  /// them fails, leaves or dies, Error(communication) after the communicator's timeout at the latest. After an error
+  /// there is no further exchange.
   virtual void exchange(std::string_view call, std::span<const std::byte> mine, size_t bytes, const Take& take,
                         bool waits = false) = 0;
   /// Ends the exchanges of all ranks, now and from now on, with an Error that says why. Any thread may call it.

@@ -1,11 +1,10 @@
 // Collectives: those of the domain camshaft, and TensorRT's DistCollective, which Polygraphy writes
 // (polygraphy multi-device shard).
-#include "ir/ops/collective.h"
-
 #include <fmt/format.h>
 
 #include <numeric>
 
+#include "ir/ops/collective.h"
 #include "onnx/converters.h"
 
 namespace camshaft::onnx {
@@ -71,8 +70,10 @@ Values dist_collective(ConvertContext& c) {
 }
 
 constexpr Converter collective_table[] = {
-    {"AllGather", collective<CollectiveKind::all_gather>}, {"AllReduce", collective<CollectiveKind::all_reduce>},
-    {"AllToAll", collective<CollectiveKind::all_to_all>},  {"Broadcast", collective<CollectiveKind::broadcast>},
+    {"AllGather", collective<CollectiveKind::all_gather>},
+    {"AllReduce", collective<CollectiveKind::all_reduce>},
+    {"AllToAll", collective<CollectiveKind::all_to_all>},
+    {"Broadcast", collective<CollectiveKind::broadcast>},
     {"ReduceScatter", collective<CollectiveKind::reduce_scatter>},
 };
 constexpr Converter tensorrt_collective_table[] = {

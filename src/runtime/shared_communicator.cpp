@@ -243,7 +243,8 @@ class SharedCommunicator final : public Communicator {
     for (int r = 1; r < size(); ++r) {
       const char* const other = region_->slot(r).call[buffer];
       if (std::strncmp(first, other, most_call_text) == 0) continue;
-      const std::string what = fmt::format("ranks do different things: rank 0 is at {}; rank {} at {}", first, r, other);
+      const std::string what =
+          fmt::format("ranks do different things: rank 0 is at {}; rank {} at {}", first, r, other);
       abort(what);
       throw Error(ErrorCode::invalid_argument, what);
     }
@@ -369,8 +370,9 @@ std::shared_ptr<Communicator> join_communicator(const std::string& name, int ran
       uint32_t others = 0;
       if (::pread(file.fd(), &others, sizeof(others), offsetof(Header, size)) != sizeof(others)) fail_system(name);
       if (others != static_cast<uint32_t>(size))
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("rank {} joins '{}' as one of {} ranks, and others are of {}", rank, name, size, others));
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("rank {} joins '{}' as one of {} ranks, and others are of {}", rank, name, size, others));
     }
     if (!take_lock(file.fd(), rank_locks + rank, false))
       throw Error(ErrorCode::invalid_argument,
@@ -378,7 +380,8 @@ std::shared_ptr<Communicator> join_communicator(const std::string& name, int ran
     const auto region = std::make_shared<Region>(size, file.duplicate());
     if (is_new) region->reset();
     if (region->slot(rank).joined.load() != 0)
-      throw Error(ErrorCode::io, fmt::format("rank {} of '{}' was there and has gone: start all ranks again", rank, name));
+      throw Error(ErrorCode::io,
+                  fmt::format("rank {} of '{}' was there and has gone: start all ranks again", rank, name));
     made = std::make_shared<SharedCommunicator>(region, rank, timeout);
     bool are_all_there = true;
     for (int r = 0; r < size; ++r) are_all_there = are_all_there && region->slot(r).joined.load() != 0;

@@ -1,4 +1,5 @@
-// Collectives of the domain camshaft, and TensorRT's DistCollective. A rank alone takes the others to hold what it does.
+// Collectives of the domain camshaft, and TensorRT's DistCollective. A rank alone takes the others to hold what it
+// does.
 #include "ir/ops/collective.h"
 #include "onnx/import_test_util.h"
 
@@ -36,9 +37,8 @@ TEST(ImportCollective, EachOfOurOwn) {
   expect_near(run(gather, {floats({1, 4}, {1, 2, 3, 4})})[0], {1, 8}, {1, 2, 3, 4, 1, 2, 3, 4});
 
   const Graph reduce = imported("AllReduce", {attr("group_size", 3), attr("reduce_op", "max")}, "camshaft");
-  EXPECT_EQ(op_of(reduce), (Collective{.kind = CollectiveKind::all_reduce,
-                                       .ranks = 3,
-                                       .reduction = ops::CollectiveReduction::max}));
+  EXPECT_EQ(op_of(reduce),
+            (Collective{.kind = CollectiveKind::all_reduce, .ranks = 3, .reduction = ops::CollectiveReduction::max}));
   const Graph sum = imported("AllReduce", {attr("group_size", 3)}, "camshaft");
   expect_near(run(sum, {floats({1, 4}, {1, 2, 3, 4})})[0], {1, 4}, {3, 6, 9, 12});
 

@@ -68,11 +68,13 @@ double reduced(const Case& c, const std::vector<std::vector<double>>& all, size_
     }
   }
   if (c.op.reduction != CollectiveReduction::avg) return sum;
-  return is_floating(c.dtype) ? sum / static_cast<double>(c.op.ranks) : std::trunc(sum / static_cast<double>(c.op.ranks));
+  return is_floating(c.dtype) ? sum / static_cast<double>(c.op.ranks)
+                              : std::trunc(sum / static_cast<double>(c.op.ranks));
 }
 
 // The definition, element by element: of `rank`'s result.
-std::vector<double> defined(const Case& c, const std::vector<std::vector<double>>& all, const Dims& result, size_t rank) {
+std::vector<double> defined(const Case& c, const std::vector<std::vector<double>>& all, const Dims& result,
+                            size_t rank) {
   const auto axis = static_cast<size_t>(c.op.axis);
   std::vector<double> y(static_cast<size_t>(element_count(result)));
   for (size_t i = 0; i < y.size(); ++i) {
@@ -258,8 +260,9 @@ TEST(Collective, WithoutACommunicatorNothingRuns) {
   set_inputs(context, engine, {x});
   EXPECT_NE(error_of([&] { context.run(); }).find("one of 2 ranks, and its context has no communicator"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { context.set_communicator(local_communicators(3)[0]); })
-                .find("the communicator is of 3 ranks, the engine is one of 2"),
+  EXPECT_NE(error_of([&] {
+              context.set_communicator(local_communicators(3)[0]);
+            }).find("the communicator is of 3 ranks, the engine is one of 2"),
             std::string::npos);
   const Engine alone = engine_from("graph \"g\" (%x: f32[2]) {\n  %y = softmax {axis=0} (%x)\n  return \"y\" = %y\n}");
   Context other = alone.create_context();
@@ -318,15 +321,15 @@ TEST(Collective, ACancelledRankCancelsAll) {
   });
   later.join();
   EXPECT_NE(thrown.find("cancelled"), std::string::npos) << thrown;
-  EXPECT_NE(error_of([&] { ends[1]->exchange("x", {}, 0, [](int, size_t, std::span<const std::byte>) {}); })
-                .find("rank 0: "),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { ends[1]->exchange("x", {}, 0, [](int, size_t, std::span<const std::byte>) {}); }).find("rank 0: "),
+      std::string::npos);
 }
 
 TEST(Collective, ShapeRules) {
   const auto refused = [](std::string_view input, std::string_view op) {
-    const std::string text = fmt::format("graph \"g\" (%x: {}) {{\n  %y = collective {{{}}} (%x)\n  return \"y\" = %y\n}}",
-                                         input, op);
+    const std::string text =
+        fmt::format("graph \"g\" (%x: {}) {{\n  %y = collective {{{}}} (%x)\n  return \"y\" = %y\n}}", input, op);
     EXPECT_THROW(parse_graph(text, operators()), Error) << text;
   };
   refused("f32[3]", "kind=reduce_scatter, ranks=2");

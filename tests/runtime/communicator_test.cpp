@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <tuple>
 
 #include "runtime/on_ranks.h"
 #include "runtime/rank_environment.h"
@@ -79,9 +80,8 @@ TEST(Communicator, ManyShortExchanges) {
 
 TEST(Communicator, SaysAlikeThatRanksDoDifferentThings) {
   const auto ends = local_communicators(3);
-  const auto thrown = on_ranks(3, [&](size_t r) {
-    exchanged(*ends[r], r == 1 ? "a sum of f32[4]" : "a sum of f32[3]", Bytes(8), 8);
-  });
+  const auto thrown =
+      on_ranks(3, [&](size_t r) { exchanged(*ends[r], r == 1 ? "a sum of f32[4]" : "a sum of f32[3]", Bytes(8), 8); });
   for (const std::string& each : thrown)
     EXPECT_EQ(each, "ranks do different things: rank 0 is at a sum of f32[3]; rank 1 at a sum of f32[4]");
   for (const std::string& each : on_ranks(3, [&](size_t r) { exchanged(*ends[r], "a sum", Bytes(8), 8); }))
@@ -149,8 +149,7 @@ TEST(Communicator, RanksThatDoNotFitAreRefused) {
   first.join();
   EXPECT_NE(waited.find("rank 1 of 2 has not joined within 2 s"), std::string::npos) << waited;
   // What it has left behind is in nobody's way.
-  for (const std::string& each :
-       on_ranks(2, [&](size_t r) { join_communicator(name, static_cast<int>(r), 2, 20); }))
+  for (const std::string& each : on_ranks(2, [&](size_t r) { join_communicator(name, static_cast<int>(r), 2, 20); }))
     EXPECT_EQ(each, "");
 }
 
@@ -234,12 +233,10 @@ TEST(Communicator, TheEnvironmentNamesARank) {
   EXPECT_EQ(found.rank, 1);
   EXPECT_EQ(found.size, 4);
   EXPECT_EQ(found.name, "port-29500");
-  for (const auto& [rank, size, port] : {std::tuple<const char*, const char*, const char*>{nullptr, "4", "1"},
-                                         {"1", nullptr, "1"},
-                                         {"1", "4", nullptr},
-                                         {"one", "4", "1"},
-                                         {"-1", "4", "1"},
-                                         {"1", "", "1"}}) {
+  using Variables = std::tuple<const char*, const char*, const char*>;
+  const std::vector<Variables> wrong{{nullptr, "4", "1"}, {"1", nullptr, "1"}, {"1", "4", nullptr},
+                                     {"one", "4", "1"},   {"-1", "4", "1"},    {"1", "", "1"}};
+  for (const auto& [rank, size, port] : wrong) {
     set(rank, size, port);
     EXPECT_THROW(rank_environment(), Error);
   }

@@ -53,8 +53,8 @@ int64_t ranks_of(const Graph& graph) {
 }
 
 std::string described(const Collective& op, DType dtype, const Dims& dims) {
-  std::string what = fmt::format("collective {}: {} of {}{}", op.sequence, kind_name(op.kind), camshaft::to_string(dtype),
-                                 camshaft::to_string(dims));
+  std::string what = fmt::format("collective {}: {} of {}{}", op.sequence, kind_name(op.kind),
+                                 camshaft::to_string(dtype), camshaft::to_string(dims));
   if (op.has_axis()) what += fmt::format(" along axis {}", op.axis);
   if (op.reduces())
     what += fmt::format(", {}", EnumNames<CollectiveReduction>::values[static_cast<size_t>(op.reduction)]);

@@ -1,6 +1,5 @@
 // Collectives, in the domain camshaft.
 #include "ir/ops/collective.h"
-
 #include "onnx/export/export_operator.h"
 
 namespace camshaft::onnx {

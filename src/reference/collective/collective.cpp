@@ -23,12 +23,12 @@ std::vector<Tensor> gathered_operands(const Collective& op, const Tensor& x) {
   std::vector<Tensor> all;
   for (int64_t r = 0; r < op.ranks; ++r) all.emplace_back(x.dtype(), x.dims());
   const bool brings = op.kind != CollectiveKind::broadcast || communicator->rank() == op.root;
-  communicator->exchange(
-      described(op, x.dtype(), x.dims()), brings ? x.span() : std::span<const std::byte>(), x.bytes(),
-      [&](int rank, size_t offset, std::span<const std::byte> part) {
-        if (!part.empty())
-          std::memcpy(all[static_cast<size_t>(rank)].mutable_data() + offset, part.data(), part.size());
-      });
+  communicator->exchange(described(op, x.dtype(), x.dims()), brings ? x.span() : std::span<const std::byte>(),
+                         x.bytes(), [&](int rank, size_t offset, std::span<const std::byte> part) {
+                           if (!part.empty())
+                             std::memcpy(all[static_cast<size_t>(rank)].mutable_data() + offset, part.data(),
+                                         part.size());
+                         });
   return all;
 }
 

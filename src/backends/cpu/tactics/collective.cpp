@@ -22,7 +22,6 @@ std::shared_ptr<const Kernel> compile_collective(const RegionView& region, Packe
     const auto axis = static_cast<size_t>(op.has_axis() ? op.axis : 0);
     CollectiveRun run{.op = op, .call = ops::described(op, dtype, dims), .dtype = dtype};
     for (size_t a = 0; a < dims.size(); ++a) (a < axis ? run.outer : run.inner) *= dims[a];
-    run.whole = shapes.outputs[0].dims.empty() ? 1 : element_count(shapes.outputs[0].dims);
     if (op.has_axis() && op.kind != ops::CollectiveKind::all_gather)
       require_equal(dims[axis] % op.ranks, 0, "what is left of an axis that ranks share equally");
     return [run](const LaunchArguments& a) { run.run(a.inputs[0], a.outputs[0]); };

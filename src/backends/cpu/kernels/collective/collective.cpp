@@ -74,15 +74,14 @@ void CollectiveRun::run(const std::byte* x, std::byte* y) const {
     return;
   }
   if (communicator->size() != op.ranks)
-    throw Error(ErrorCode::invalid_argument, fmt::format("the communicator is of {} ranks, the model of {}",
-                                                         communicator->size(), op.ranks));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the communicator is of {} ranks, the model of {}", communicator->size(), op.ranks));
   const int own = communicator->rank();
   const bool brings = op.kind != CollectiveKind::broadcast || own == op.root;
-  communicator->exchange(
-      call, brings ? std::span(x, bytes) : std::span<const std::byte>(), bytes,
-      [&](int rank, size_t offset, std::span<const std::byte> part) {
-        take(own, rank, offset, part.data(), part.size(), y);
-      });
+  communicator->exchange(call, brings ? std::span(x, bytes) : std::span<const std::byte>(), bytes,
+                         [&](int rank, size_t offset, std::span<const std::byte> part) {
+                           take(own, rank, offset, part.data(), part.size(), y);
+                         });
 }
 
 // What `rank` has brought from byte `offset` on, into its place in the result.

@@ -19,7 +19,6 @@ struct CollectiveRun {
   DType dtype = DType::f32;
   int64_t outer = 1;  ///< of the operand: before the axis …
   int64_t inner = 1;  ///< … and from it on
-  int64_t whole = 1;  ///< elements of the result
 
   /// By the communicator of the calling thread; where there is none it rehearses (base/communicator.h).
   void run(const std::byte* x, std::byte* y) const;
