@@ -148,6 +148,23 @@ def test_logits(tmp_path, name):
     assert compared(built(tmp_path / "hf", tmp_path), model) < 1e-4
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_ranks_say_what_one_rank_says(tmp_path, name):
+    """Bit by bit: of prompts in chunks and batches, and of what is decoded behind them."""
+    make(tmp_path / "hf", *MODELS[name])
+    random = np.random.default_rng(12)
+    prompts = [random.integers(3, VOCABULARY, int(random.integers(1, 40))).tolist() for _ in range(12)]
+    params = llm.SamplingParams(temperature=0, max_tokens=12, logprobs=3, ignore_eos=True, detokenize=False)
+    said = []
+    for ranks in (1, 2):
+        folder = tmp_path / str(ranks)
+        llm.build(tmp_path / "hf", folder, tensor_parallel_size=ranks, tuning="heuristic")
+        made = llm.LLM(folder, max_num_seqs=4, max_num_batched_tokens=24, max_model_len=64, threads=1)
+        steps = [step for output in made.generate(prompts, params) for step in output.outputs[0].logprobs]
+        said.append([{token: logprob.logprob for token, logprob in step.items()} for step in steps])
+    assert said[1] == said[0]
+
+
 def test_a_cache_in_halves(tmp_path):
     model = make(tmp_path / "hf", *MODELS["llama"])
     assert compared(built(tmp_path / "hf", tmp_path, cache="f16", block_size=8), model) < 5e-3
