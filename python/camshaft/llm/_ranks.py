@@ -1,7 +1,7 @@
 """Tensor parallel: a model in ranks, of which each has a part of the weights and of the caches, and computes all tokens.
 
 Every product is cut by its outputs, and what ranks have computed is gathered before the next one reads it: no sum is cut in
-two, so that each number is the one that a single rank computes. Shoeybi et al., "Megatron-LM", 2019, which cuts every other
+two, so that each number is what a single rank computes, but for how kernels cut sums of other sizes. Shoeybi et al., "Megatron-LM", 2019, which cuts every other
 product by its inputs instead, needs half as many meetings and rounds differently."""
 
 from __future__ import annotations
