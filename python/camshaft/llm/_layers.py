@@ -68,17 +68,23 @@ class Parts:
         self._heads_type = heads_type
 
     def embedding(self, ids: Value, width: int) -> tuple[Value, Head]:
-        """The rows of the table, and the table as the head takes it."""
+        """The rows of the table, and the table as the head takes it. A rank has its columns of the table."""
         net, shape = self.net, (self.decoder.vocabulary, width)
-        name = self.weights.name("embedding")
+        name, own = self.weights.name("embedding"), self.ranks.own(width)
         if self._type in _BITS and width % BLOCK == 0:
             # Of 8 bits with int4, too: errors of these rows reach everything, and those of a tied head every logit.
             made = self.weights.in_blocks(name, shape, 8, False)
-            table = made.codes.reshape(shape)
-            return net.microsoft.GatherBlockQuantized(table, ids, made.scales, bits=8, block_size=BLOCK), made
-        stored = self._constant(name, shape)
+            # Blocks stay whole: where ranks cannot share them out each has all.
+            shares = width % (BLOCK * self.ranks.size) == 0
+            part = made.in_columns(own) if own is not None and shares else made
+            codes = part.codes.reshape(len(part.codes), -1)
+            x = net.microsoft.GatherBlockQuantized(codes, ids, part.scales, bits=8, block_size=BLOCK)
+            return (self.ranks.gathered(net, x, width) if shares else x), made
+        stored = self._stored_constant(name, shape)
+        table = net.constant(stored if own is None else stored[:, own])
         quantised = self.weights.blocks(name, shape) if self._type == "stored" else None
-        return self._widened(net.Gather(stored, ids)), stored if quantised is None else quantised
+        x = self.ranks.gathered(net, self._widened(net.Gather(table, ids)), width)
+        return x, table if quantised is None else quantised
 
     def positions(self, positions: Value) -> Value:
         offset, decoder = self.decoder.family.position_offset, self.decoder
