@@ -25,7 +25,8 @@ class Communicator {
  public:
   /// For threads of this process.
   static std::vector<Communicator> local(int size, double timeout = 0) {
-    std::vector<camshaft_communicator*> made(static_cast<size_t>(size > 0 ? size : 0));
+    // The library refuses more ranks than these, and less than one, before it writes any.
+    std::vector<camshaft_communicator*> made(static_cast<size_t>(size > 0 && size <= 1024 ? size : 1));
     detail::check(camshaft_communicators_create(size, timeout, made.data()));
     std::vector<Communicator> all;
     for (camshaft_communicator* each : made) all.push_back(Communicator(each));

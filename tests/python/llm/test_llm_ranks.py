@@ -120,6 +120,15 @@ def test_batches_and_speculation_change_nothing(models, alone):
         assert llm.statistics()["drafted"] > 0
 
 
+def test_a_draft_model_guesses_beside_rank_0(models):
+    prompts, params = requests_of(30, SEED + 5, LLAMA["vocab_size"])
+    wanted = LLM(models[1], max_model_len=90).generate(prompts, params)
+    guesses = {"method": "draft_model", "model": models[1], "num_speculative_tokens": 3}
+    llm = LLM(models[2], max_model_len=90, speculative_config=guesses)
+    check_same(wanted, llm.generate(prompts, params), params)
+    assert llm.statistics()["accepted"] > 0
+
+
 # What rounds to few bits makes more of the last ones.
 ROUNDED = {"near": 0.2, "share": 0.2}
 
@@ -216,6 +225,8 @@ def test_what_does_not_fit_is_named(hf, models, tmp_path):
         LLM(models[1], tensor_parallel_size=2)
     with pytest.raises(InvalidArgumentError, match="distributed_executor_backend is 'ray'"):
         LLM(models[2], distributed_executor_backend="ray")
+    with pytest.raises(InvalidArgumentError, match="was built for several ranks: a draft model runs in one"):
+        LLM(models[1], speculative_config={"method": "draft_model", "model": models[2], "num_speculative_tokens": 2})
     with pytest.raises(InvalidArgumentError, match="was built for one rank"):
         LLM(models[1], distributed_executor_backend="mp")
     from whisper_folders import write_whisper
