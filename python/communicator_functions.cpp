@@ -1,8 +1,13 @@
 // Functions over communicators, and of contexts that meet over them.
 #include <Python.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
+#include "beside.h"
 #include "camshaft/communicator.hpp"
 #include "camshaft/context.hpp"
 #include "functions.h"
@@ -33,28 +38,28 @@ PyObject* local_communicators(PyObject*, PyObject* arguments) {
   });
 }
 
+// Of what waits until all ranks are there.
+PyObject* joined_capsule(std::function<Communicator()> join) {
+  const auto made = std::make_shared<std::optional<Communicator>>();
+  run_beside([made, join = std::move(join)] { *made = join(); }, nullptr);
+  return communicator_capsule(**made);
+}
+
 PyObject* join_communicator(PyObject*, PyObject* arguments) {
   const char* name = nullptr;
   int rank = 0, size = 0;
   double timeout = 0;
   if (PyArg_ParseTuple(arguments, "siid", &name, &rank, &size, &timeout) == 0) return nullptr;
   return guarded([&] {
-    return communicator_capsule([&] {
-      const Unlocked unlocked;
-      return Communicator::join(name, rank, size, timeout);
-    }());
+    return joined_capsule(
+        [named = std::string(name), rank, size, timeout] { return Communicator::join(named, rank, size, timeout); });
   });
 }
 
 PyObject* environment_communicator(PyObject*, PyObject* arguments) {
   double timeout = 0;
   if (PyArg_ParseTuple(arguments, "d", &timeout) == 0) return nullptr;
-  return guarded([&] {
-    return communicator_capsule([&] {
-      const Unlocked unlocked;
-      return Communicator::from_environment(timeout);
-    }());
-  });
+  return guarded([&] { return joined_capsule([timeout] { return Communicator::from_environment(timeout); }); });
 }
 
 PyObject* communicator_rank(PyObject*, PyObject* capsule) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "beside.h"
 #include "camshaft/communicator.hpp"
 #include "camshaft/error.hpp"
 #include "functions.h"
@@ -131,10 +132,8 @@ PyObject* follow(PyObject*, PyObject* arguments) {
   return guarded([&] {
     const Engine engine = engine_of(capsule);
     const Communicator communicator = communicator_of(over);
-    {
-      const Unlocked unlocked;
-      llm::follow_ranks(engine, communicator, threads);
-    }
+    run_beside([engine, communicator, threads] { llm::follow_ranks(engine, communicator, threads); },
+               [communicator] { communicator.abort(fmt::format("rank {} was interrupted", communicator.rank())); });
     return none();
   });
 }

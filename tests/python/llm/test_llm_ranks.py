@@ -325,7 +325,7 @@ if int(os.environ["RANK"]) > 0:
 else:
     llm = camshaft.llm.LLM(folder, max_model_len=90, distributed_executor_backend="external_launcher")
     prompts, params = json.loads(sys.argv[2]), camshaft.llm.SamplingParams(temperature=0, max_tokens=9, detokenize=False)
-    print(json.dumps([list(each.outputs[0].token_ids) for each in llm.generate(prompts, params)]))
+    print(json.dumps([list(each.outputs[0].token_ids) for each in llm.generate(prompts, params)]), flush=True)
 """
 
 
@@ -353,6 +353,25 @@ def test_ranks_that_torchrun_has_started(models):
     outputs = [rank.communicate(timeout=120) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs
     assert json.loads(outputs[0][0]) == wanted
+
+
+def test_interrupts_end_what_waits_for_other_ranks(models):
+    """Ctrl-C of who waits for one that never comes, and of one that follows."""
+    port = 100000 + os.getpid()
+    alone = started(1, 2, port, models[2], "[]")
+    time.sleep(1.5)  # until it waits
+    alone.send_signal(signal.SIGINT)
+    said = alone.communicate(timeout=20)
+    assert "KeyboardInterrupt" in said[1], said
+    script = SPMD + "    time.sleep(600)\n"
+    prompts = json.dumps([[5, 6]])
+    ranks = [started(rank, 2, port, models[2], prompts, script="import time\n" + script) for rank in range(2)]
+    assert json.loads(ranks[0].stdout.readline())
+    ranks[1].send_signal(signal.SIGINT)
+    said = ranks[1].communicate(timeout=20)
+    assert "KeyboardInterrupt" in said[1], said
+    ranks[0].kill()
+    ranks[0].communicate(timeout=20)
 
 
 def test_ranks_that_are_started_wrongly_are_told(models, monkeypatch):
