@@ -18,6 +18,8 @@ from camshaft import FileError, InvalidArgumentError, UnsupportedError
 from camshaft.llm import LLM, PoolingParams, SamplingParams
 from camshaft_cli import BINARY
 from llm_folders import LLAMA, llama_tensors, write_llama
+from test_llm_gguf import gguf_of_llama
+from test_llm_quantized import checkpoint
 
 MODULE = BINARY.parents[1] / "python"
 SEED = int(os.environ.get("CAMSHAFT_TEST_SEED", "20251129"))
@@ -160,6 +162,30 @@ def test_other_heads_weights_and_caches(tmp_path, changes, options, ranks, most)
         for n in (1, ranks)
     ]
     check_same(*made, params, **most)
+
+
+@pytest.mark.parametrize(
+    "method, bits, size, more",
+    [
+        ("awq", 4, 32, {}),
+        ("gptq", 4, 32, {"act_order": True}),
+        ("compressed-tensors", 8, -1, {}),
+        ("gguf", 8, 32, {}),
+    ],
+)
+def test_quantised_checkpoints(tmp_path, method, bits, size, more):
+    folder = tmp_path / "hf"
+    if method == "gguf":
+        folder = tmp_path / "tiny.gguf"
+        folder.write_bytes(gguf_of_llama(llama_tensors(LLAMA, np.random.default_rng(0)), LLAMA)[0])
+    else:
+        checkpoint(method, bits, size, folder, **more)
+    prompts, params = requests_of(30, SEED + 6, LLAMA["vocab_size"])
+    options = {"activations": "f32", "cache": "f32"}
+    made = [
+        LLM(build(folder, tmp_path / str(n), n, **options), max_model_len=90).generate(prompts, params) for n in (1, 2)
+    ]
+    check_same(*made, params)
 
 
 def test_three_ranks_share_three_heads(tmp_path):
