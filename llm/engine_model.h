@@ -29,6 +29,9 @@ class EngineModel : public StepModel {
   /// `num_cross_blocks`: of an encoder's keys and values, where the engine has cross attention.
   EngineModel(const Engine& engine, int32_t num_blocks, int threads = 0, int32_t num_cross_blocks = 0);
 
+  /// For an engine of one of several ranks: see Context::set_communicator().
+  void set_communicator(const Communicator& communicator) { context_.set_communicator(communicator); }
+
   /// Memory of cross_key_cache.I, …, by these names, which an encoder's engine writes into.
   std::vector<std::pair<std::string, const Tensor*>> cross_memory() const;
 

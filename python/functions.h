@@ -14,5 +14,6 @@ extern PyMethodDef network_functions[];
 extern PyMethodDef refit_functions[];
 extern PyMethodDef plugin_functions[];
 extern PyMethodDef llm_functions[];
+extern PyMethodDef communicator_functions[];
 
 }  // namespace camshaft::python

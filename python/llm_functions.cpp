@@ -9,10 +9,13 @@
 #include <memory>
 #include <mutex>
 
+#include "beside.h"
+#include "camshaft/communicator.hpp"
 #include "camshaft/error.hpp"
 #include "functions.h"
 #include "llm/engine_model.h"
 #include "llm/generator.h"
+#include "llm/ranked_model.h"
 #include "objects.h"
 
 namespace camshaft::python {
@@ -25,14 +28,24 @@ constexpr const char* slot_name = "camshaft.image_slot";
 
 /// Threads of Python may add requests while another one runs a step: they wait, without Python's lock.
 struct HeldGenerator {
-  /// `drafter`: the engine of a draft model, or null.
-  HeldGenerator(const Engine& engine, const Engine* drafter, const llm::GeneratorConfig& config, int threads)
-      : model(engine, llm::checked(config.scheduler).num_blocks, threads, config.num_cross_blocks),
+  /// `drafter`: the engine of a draft model, or null. `ranks`: those of the other ranks, in this process, or by the
+  /// communicator in others; neither of a model in one rank.
+  HeldGenerator(const Engine& engine, const Engine* drafter, const std::vector<Engine>& ranks,
+                const Communicator* communicator, const llm::GeneratorConfig& config, int threads)
+      : model(model_of(engine, ranks, communicator, config, threads)),
         draft(drafter == nullptr ? nullptr
                                  : std::make_unique<llm::EngineModel>(*drafter, config.draft.num_blocks, threads)),
-        generator(model, config, draft.get()) {}
+        generator(*model, config, draft.get()) {}
+  static std::unique_ptr<llm::StepModel> model_of(const Engine& engine, const std::vector<Engine>& ranks,
+                                                  const Communicator* communicator, const llm::GeneratorConfig& config,
+                                                  int threads) {
+    const int32_t blocks = llm::checked(config.scheduler).num_blocks;
+    if (communicator != nullptr) return std::make_unique<llm::RankedModel>(engine, *communicator, blocks, threads);
+    if (!ranks.empty()) return std::make_unique<llm::RankedModel>(engine, ranks, blocks, threads);
+    return std::make_unique<llm::EngineModel>(engine, blocks, threads, config.num_cross_blocks);
+  }
   std::mutex mutex;
-  llm::EngineModel model;
+  std::unique_ptr<llm::StepModel> model;
   std::unique_ptr<llm::EngineModel> draft;
   llm::Generator generator;
 };
@@ -72,7 +85,9 @@ PyObject* cross_cache_of(PyObject*, PyObject* capsule) {
 // The memory stays where it is as long as the generator is there.
 PyObject* cross_memory(PyObject*, PyObject* capsule) {
   return guarded([&] {
-    const auto memory = held_of(capsule).model.cross_memory();
+    const auto* const model = dynamic_cast<const llm::EngineModel*>(held_of(capsule).model.get());
+    std::vector<std::pair<std::string, const Tensor*>> memory;
+    if (model != nullptr) memory = model->cross_memory();
     return list_of(memory, [](const std::pair<std::string, const Tensor*>& each) {
       const Tensor& tensor = *each.second;
       const Reference dims(list_of(tensor.dims(), [](int64_t size) { return PyLong_FromLongLong(size); }));
@@ -85,13 +100,16 @@ PyObject* cross_memory(PyObject*, PyObject* capsule) {
 }
 
 PyObject* create_generator(PyObject*, PyObject* arguments) {
-  PyObject *capsule = nullptr, *draft = nullptr;
+  PyObject *capsule = nullptr, *draft = nullptr, *others = nullptr, *over = nullptr;
   const char* json = nullptr;
   int threads = 0;
-  if (PyArg_ParseTuple(arguments, "OOsi", &capsule, &draft, &json, &threads) == 0) return nullptr;
+  if (PyArg_ParseTuple(arguments, "OOsiOO", &capsule, &draft, &json, &threads, &others, &over) == 0) return nullptr;
   return guarded([&] {
     Engine& engine = engine_of(capsule);
     const Engine* const drafter = draft == Py_None ? nullptr : &engine_of(draft);
+    const Communicator* const communicator = over == Py_None ? nullptr : &communicator_of(over);
+    std::vector<Engine> ranks;
+    for (Py_ssize_t r = 0; r < PyList_Size(others); ++r) ranks.push_back(engine_of(PyList_GetItem(others, r)));
     llm::GeneratorConfig config = llm::parse_generator_config(json);
     const int32_t block_size = llm::EngineModel::cache_of(engine).block_size;
     // Without a cache a block is what a sequence takes of nothing.
@@ -100,7 +118,7 @@ PyObject* create_generator(PyObject*, PyObject* arguments) {
     std::unique_ptr<HeldGenerator> held;
     {
       const Unlocked unlocked;
-      held = std::make_unique<HeldGenerator>(engine, drafter, config, threads);
+      held = std::make_unique<HeldGenerator>(engine, drafter, ranks, communicator, config, threads);
     }
     PyObject* const made = checked(PyCapsule_New(held.get(), generator_name, [](PyObject* object) {
       delete static_cast<HeldGenerator*>(PyCapsule_GetPointer(object, generator_name));
@@ -170,6 +188,19 @@ PyObject* fill_image(PyObject*, PyObject* arguments) {
       throw Error(ErrorCode::invalid_argument, fmt::format("a picture has {} elements of embeddings, {} are wanted",
                                                            counted->values.size(), filled.count));
     filled.values = {counted, &counted->values};
+    return none();
+  });
+}
+
+PyObject* follow(PyObject*, PyObject* arguments) {
+  PyObject *capsule = nullptr, *over = nullptr;
+  int threads = 0;
+  if (PyArg_ParseTuple(arguments, "OOi", &capsule, &over, &threads) == 0) return nullptr;
+  return guarded([&] {
+    const Engine engine = engine_of(capsule);
+    const Communicator communicator = communicator_of(over);
+    run_beside([engine, communicator, threads] { llm::follow_ranks(engine, communicator, threads); },
+               [communicator] { communicator.abort(fmt::format("rank {} was interrupted", communicator.rank())); });
     return none();
   });
 }
@@ -391,7 +422,10 @@ PyMethodDef llm_functions[] = {
     {"generator_cross_memory", cross_memory, METH_O,
      "generator_cross_memory(generator) -> [(input, address, type, sizes, device)]"},
     {"create_generator", create_generator, METH_VARARGS,
-     "create_generator(engine, engine of a draft or None, configuration, threads) -> generator"},
+     "create_generator(engine, engine of a draft or None, configuration, threads, [engines of the other ranks], "
+     "communicator or None) -> generator"},
+    {"follow_ranks", follow, METH_VARARGS,
+     "follow_ranks(engine, communicator, threads): does what the generator of rank 0 says, until that is gone"},
     {"generator_add", add, METH_VARARGS,
      "generator_add(generator, prompt, parameters, priority, salt, blocks of an encoder's keys = (), number of these "
      "keys = 0, pictures = []) -> request; a picture is (first token, rows, height, width, digest, "

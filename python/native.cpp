@@ -36,7 +36,7 @@ PyMODINIT_FUNC PyInit__native() {
   Reference module(PyModule_Create(&definition));
   if (!module) return nullptr;
   for (PyMethodDef* functions : {engine_functions, context_functions, run_functions, build_functions, network_functions,
-                                 plugin_functions, refit_functions, llm_functions})
+                                 plugin_functions, refit_functions, llm_functions, communicator_functions})
     if (PyModule_AddFunctions(module.get(), functions) != 0) return nullptr;
   return module.release();
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "camshaft/communicator.hpp"
 #include "camshaft/context.hpp"
 #include "camshaft/engine.hpp"
 
@@ -92,5 +93,6 @@ camshaft_network* network_of(PyObject* capsule);
 /// What such a capsule holds. Throws PythonError for another object.
 Engine& engine_of(PyObject* capsule);
 Context& context_of(PyObject* capsule);
+Communicator& communicator_of(PyObject* capsule);
 
 }  // namespace camshaft::python

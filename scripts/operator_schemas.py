@@ -28,6 +28,7 @@ _BATCHED_NMS = (
 TENSORRT = {
     "BatchedNMSDynamic_TRT": _BATCHED_NMS,
     "BatchedNMS_TRT": _BATCHED_NMS,
+    "DistCollective": ("input:T", "output:T", "collective_operation:3! group_size:2! groups:7 reduce_op:3 root:2"),
     "EfficientNMS_TRT": (
         "boxes:T scores:T anchors:T?",
         _DETECTIONS,
@@ -53,6 +54,10 @@ TENSORRT = {
 }
 # Our own, of what nobody else has an operator for.
 CAMSHAFT = {
+    "AllGather": ("x:T", "y:T", "axis:2 group_size:2!"),
+    "AllReduce": ("x:T", "y:T", "group_size:2! reduce_op:3"),
+    "AllToAll": ("x:T", "y:T", "axis:2 group_size:2!"),
+    "Broadcast": ("x:T", "y:T", "group_size:2! root:2"),
     "PagedAttention": (
         "query:T key:T value:T key_cache:T_CACHE value_cache:T_CACHE key_scales:tensor(float) "
         "value_scales:tensor(float) cumulative_sequence_length:S past_seqlens:S block_table:S",
@@ -72,6 +77,7 @@ CAMSHAFT = {
         "",
     ),
     "PagedStore": ("cache:T_CACHE rows:T slots:S", "cache_out:T_CACHE", ""),
+    "ReduceScatter": ("x:T", "y:T", "axis:2 group_size:2! reduce_op:3"),
 }
 MARKS = {"Single": "", "Optional": "?", "Variadic": "*"}
 

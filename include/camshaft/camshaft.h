@@ -387,7 +387,7 @@ CAMSHAFT_API camshaft_device camshaft_engine_device(const camshaft_engine* engin
 /* {inputs and outputs: [{name, dtype, dims (-1 where a size is dynamic), dim_names, type,
  * aliased_input (of an output: the input that it may share memory with; else empty)}], profiles: [{input: {min,
  * opt, max}}], metadata: {name: text}, device: {kind, name, isa, cores, memory_bytes, features, limits}, refittable:
- * whether its weights can be replaced}. */
+ * whether its weights can be replaced, ranks: how many run at the same time, each its engine; 0: it runs alone}. */
 CAMSHAFT_API camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_record** info);
 /* The steps of a run: [{name, op, tactic, description, inputs, outputs, sources, tried: [{tactic, estimated_ns,
  * measured_ns (-1: not measured), refused}], notes, at_binding (depends on no input: runs once for each set of
@@ -517,6 +517,32 @@ CAMSHAFT_API camshaft_status camshaft_context_run_async(camshaft_context* contex
 /* Looked at between layers, and in long ones. */
 CAMSHAFT_API camshaft_status camshaft_context_set_cancellation(camshaft_context* context,
                                                                const camshaft_cancellation* cancellation);
+/* What ranks meet over in their runs: engines of one model that run at the same time, each on a thread or in a process
+ * of its own. A rank that fails, leaves, dies or does not come within `timeout` seconds (0: 300) ends it: CAMSHAFT_IO
+ * for all, then and later. */
+typedef struct camshaft_communicator camshaft_communicator;
+/* For threads of this process: `communicators` has room for one of each of `size` ranks. */
+CAMSHAFT_API camshaft_status camshaft_communicators_create(int32_t size, double timeout,
+                                                           camshaft_communicator** communicators);
+/* For processes of one machine and user: waits until `size` of them, one of each rank, have named the same, a file name
+ * without folders, which is free again then. */
+CAMSHAFT_API camshaft_status camshaft_communicator_join(const char* name, int32_t rank, int32_t size, double timeout,
+                                                        camshaft_communicator** communicator);
+/* The same by the variables RANK, WORLD_SIZE and MASTER_PORT, which torchrun sets. */
+CAMSHAFT_API camshaft_status camshaft_communicator_from_environment(double timeout,
+                                                                    camshaft_communicator** communicator);
+/* Contexts that it was set on keep it. */
+CAMSHAFT_API void camshaft_communicator_free(camshaft_communicator* communicator);
+CAMSHAFT_API int32_t camshaft_communicator_rank(const camshaft_communicator* communicator);
+CAMSHAFT_API int32_t camshaft_communicator_size(const camshaft_communicator* communicator);
+/* The root's bytes for all ranks, which call it alike; waits as long as the others live. */
+CAMSHAFT_API camshaft_status camshaft_communicator_broadcast(camshaft_communicator* communicator, int32_t root,
+                                                             void* data, size_t bytes);
+/* Ends it, for all ranks, with that message. Any thread may. */
+CAMSHAFT_API camshaft_status camshaft_communicator_abort(camshaft_communicator* communicator, const char* why);
+/* For an engine of one of several ranks; null takes it away. Without one such an engine does not run. */
+CAMSHAFT_API camshaft_status camshaft_context_set_communicator(camshaft_context* context,
+                                                               const camshaft_communicator* communicator);
 /* The result of the last run, in memory of the context's or of what was bound; valid until the next run. */
 CAMSHAFT_API camshaft_status camshaft_context_output(const camshaft_context* context, const char* name,
                                                      camshaft_tensor** output);

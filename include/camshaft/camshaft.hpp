@@ -5,6 +5,7 @@
 #include "camshaft/builder.hpp"
 #include "camshaft/calibration.hpp"
 #include "camshaft/cancellation.hpp"
+#include "camshaft/communicator.hpp"
 #include "camshaft/context.hpp"
 #include "camshaft/dtype.hpp"
 #include "camshaft/engine.hpp"

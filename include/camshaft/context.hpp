@@ -11,6 +11,7 @@
 
 #include "camshaft/camshaft.h"
 #include "camshaft/cancellation.hpp"
+#include "camshaft/communicator.hpp"
 #include "camshaft/error.hpp"
 #include "camshaft/options.hpp"
 #include "camshaft/profiler.hpp"
@@ -129,6 +130,12 @@ class Context {
   /// run() looks at it between layers and in long ones, and throws Error(cancelled).
   void set_cancellation(const Cancellation& cancellation) {
     detail::check(camshaft_context_set_cancellation(handle_.get(), cancellation.handle()));
+  }
+
+  /// For an engine of one of several ranks (Engine::ranks()): run() meets the others over it, which run at the same
+  /// time. Without one such an engine does not run. Throws Error(invalid_argument) for one of another number of ranks.
+  void set_communicator(const Communicator& communicator) {
+    detail::check(camshaft_context_set_communicator(handle_.get(), communicator.handle()));
   }
 
   /// The result of the last run, in the context's memory; valid until the next one. Of an enqueued run its data is

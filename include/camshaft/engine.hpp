@@ -61,6 +61,7 @@ class Engine {
       facts.metadata[info["metadata"].key(i)] = info["metadata"][i].text();
     facts.device = info["device"];
     facts.is_refittable = info["refittable"].boolean();
+    facts.ranks = info["ranks"].integer();
     facts_ = std::make_shared<const Facts>(std::move(facts));
   }
 
@@ -87,6 +88,8 @@ class Engine {
   const std::vector<Profile>& profiles() const { return facts_->profiles; }
   /// Facts about the build: model name and hash, versions, options, device.
   const std::map<std::string, std::string>& metadata() const { return facts_->metadata; }
+  /// How many engines compute the model together, of which it is one (Context::set_communicator); 0: it runs alone.
+  int64_t ranks() const { return facts_->ranks; }
   /// What it runs on: memory of a GPU that is bound must be this one's.
   Device device() const {
     const camshaft_device device = camshaft_engine_device(handle());
@@ -189,6 +192,7 @@ class Engine {
     std::map<std::string, std::string> metadata;
     Record device;
     bool is_refittable = false;
+    int64_t ranks = 0;
   };
   template <class Call>
   static Record record(const Call& call) {

@@ -46,6 +46,7 @@ from camshaft import _native
 from camshaft._arrays import Array, Memory
 from camshaft._build import build, options, quantize, simplify
 from camshaft._calibration import Calibration, calibrate
+from camshaft._communicator import Communicator
 from camshaft._engine import Context, Engine, Profiler, TensorInfo, devices
 from camshaft._errors import (
     CancelledError,
@@ -76,6 +77,7 @@ __all__ = [
     "Calibration",
     "CalibrationOptions",
     "CancelledError",
+    "Communicator",
     "Context",
     "CorruptEngineError",
     "DeviceArray",

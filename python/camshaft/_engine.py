@@ -17,6 +17,7 @@ from camshaft._errors import InvalidArgumentError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from camshaft._communicator import Communicator
     from camshaft._types import Capsule, Outputs, Path, Record, RunInputs, Shape, SupportsDLPack
 
 _IN_USE = "the context is in use by another thread or task: make one for each with create_context()"
@@ -320,6 +321,12 @@ class Context:
             _native.bind_output(self._context, name, self._dtypes.get(name, ""), capsule)
             self._bound["out", name] = capsule
             self._kept.discard(name)
+
+    def set_communicator(self, communicator: Communicator) -> None:
+        """For an engine of one of several ranks: runs meet the others over it, which run at the same time. Without one such
+        an engine does not run."""
+        with self._turn:
+            _native.set_communicator(self._context, communicator._communicator)
 
     def keep_output(self, name: str, on_device: bool = False) -> None:
         """The context keeps the output, on the host or on the GPU, whichever way it is run."""

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/communicator.h"
 #include "api/describe.h"
 #include "api/engine.h"
 #include "api/options.h"
@@ -104,6 +105,11 @@ camshaft_status camshaft_context_run_async(camshaft_context* context, camshaft_c
 camshaft_status camshaft_context_set_cancellation(camshaft_context* context,
                                                   const camshaft_cancellation* cancellation) {
   return guarded([&] { of(context).set_cancellation(given(cancellation, "cancellation")->flag); });
+}
+
+camshaft_status camshaft_context_set_communicator(camshaft_context* context,
+                                                  const camshaft_communicator* communicator) {
+  return guarded([&] { of(context).set_communicator(communicator == nullptr ? nullptr : communicator->communicator); });
 }
 
 camshaft_status camshaft_context_output(const camshaft_context* context, const char* name, camshaft_tensor** output) {

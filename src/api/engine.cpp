@@ -14,6 +14,7 @@
 #include "api/tensor.h"
 #include "builder/sample_inputs.h"
 #include "engine/container.h"
+#include "ir/ops/collective.h"
 #include "ir/text.h"
 #include "runtime/engine_impl.h"
 
@@ -140,7 +141,8 @@ camshaft_status camshaft_engine_info(const camshaft_engine* engine, camshaft_rec
                          {"profiles", describe_all(impl.profiles)},
                          {"metadata", impl.metadata},
                          {"device", describe(impl.backend->device())},
-                         {"refittable", impl.initializers.has_value()}});
+                         {"refittable", impl.initializers.has_value()},
+                         {"ranks", ops::ranks_of(impl.graph)}});
     });
   });
 }

@@ -92,6 +92,7 @@ EngineTensors::EngineTensors(const Graph& model, const Engine& engine, const std
   size_t bytes = 0;
   Context context = engine.create_context({threads});
   context.set_cancellation(cancellation);
+  context.rehearse();
   for (size_t i = 0; i < inputs.size(); ++i) context.set_input(engine.inputs()[i].name, view_of(inputs[i]));
   for (const auto& [name, tapped] : taps)
     context.set_tap(tapped, [&, name = name](const TensorView& view) {

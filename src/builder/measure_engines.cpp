@@ -34,6 +34,7 @@ std::vector<EngineTimes> measure_engines(const std::vector<const Engine*>& engin
   for (const Engine* engine : engines) {
     contexts.push_back(engine->create_context({threads}));
     contexts.back().set_cancellation(cancellation);
+    contexts.back().rehearse();
     for (size_t i = 0; i < inputs.size(); ++i) contexts.back().set_input(engine->inputs()[i].name, view_of(inputs[i]));
     contexts.back().run();  // what the first one prepares is not measured
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/ops/collective.h"
 #include "ir/ops/cost.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
@@ -112,6 +113,7 @@ Provenance::Pointer ConstantFinder::origin_of_content(ValueId id, int depth) {
 Constant ConstantFinder::evaluate(const Node& node, ValueId id, int depth) {
   // Loops may not end, and dims that are not numbers are not known yet.
   if (!node.bodies.empty() || node.op.as<ops::DimsTensor>()) return {};
+  if (node.op.as<ops::Collective>()) return {};  // other ranks have constants of their own
   std::vector<Tensor> inputs;
   std::vector<Constant> operands;
   std::vector<TensorType> types;

@@ -41,6 +41,7 @@ std::span<const Converter> microsoft_other_converters();            ///< domain 
 std::span<const Converter> microsoft_packed_converters();           ///< domain com.microsoft
 std::span<const Converter> microsoft_paged_converters();            ///< domain com.microsoft
 std::span<const Converter> camshaft_converters();                   ///< domain camshaft
+std::span<const Converter> collective_converters();                 ///< domain camshaft
 std::span<const Converter> microsoft_quantized_converters();        ///< domain com.microsoft
 std::span<const Converter> microsoft_quantized_layer_converters();  ///< domain com.microsoft
 std::span<const Converter> microsoft_string_converters();           ///< domain com.microsoft
@@ -61,8 +62,9 @@ std::span<const Converter> sequence_converters();
 std::span<const Converter> shape_converters();
 std::span<const Converter> signal_converters();
 std::span<const Converter> string_converters();
-std::span<const Converter> tensorrt_converters();       ///< domain TRT
-std::span<const Converter> tree_ensemble_converters();  ///< domain ai.onnx.ml
+std::span<const Converter> tensorrt_converters();             ///< domain TRT
+std::span<const Converter> tensorrt_collective_converters();  ///< domain TRT
+std::span<const Converter> tree_ensemble_converters();        ///< domain ai.onnx.ml
 std::span<const Converter> vision_converters();
 
 /// The first version of the default operator set from which on the operator means what its converter reads.

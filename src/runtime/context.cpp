@@ -277,6 +277,22 @@ void Context::Impl::set_memory(size_t input, const CallerBuffer& buffer) {
 }
 
 void Context::Impl::run(std::optional<void*> stream) {
+  if (shared->ranks == 0) return run_alone(stream);
+  if (!communicator && !rehearses)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the engine is one of {} ranks, and its context has no communicator: set one, and run all "
+                            "ranks at the same time",
+                            shared->ranks));
+  const CommunicatorScope scope(communicator.get());
+  try {
+    run_alone(stream);
+  } catch (const std::exception& e) {
+    if (communicator) communicator->abort(fmt::format("rank {}: {}", communicator->rank(), e.what()));
+    throw;
+  }
+}
+
+void Context::Impl::run_alone(std::optional<void*> stream) {
   // No memory can be taken while the caller records the stream.
   const bool is_recorded = stream && executor.queue()->is_recorded(*stream);
   if (!is_recorded) take_weights();
@@ -445,6 +461,20 @@ void Context::run_async(std::function<void(std::exception_ptr)> completion) {
 
 void Context::set_cancellation(Cancellation cancellation) {
   impl_->executor.cancellation = std::move(cancellation);
+}
+
+void Context::set_communicator(std::shared_ptr<Communicator> communicator) {
+  const int64_t ranks = impl_->shared->ranks;
+  if (communicator && communicator->size() != ranks)
+    throw Error(ErrorCode::invalid_argument,
+                ranks == 0 ? std::string("the engine has no collectives: it takes no communicator")
+                           : fmt::format("the communicator is of {} ranks, the engine is one of {}",
+                                         communicator->size(), ranks));
+  impl_->communicator = std::move(communicator);
+}
+
+void Context::rehearse() {
+  impl_->rehearses = true;
 }
 
 TensorView Context::output(const std::string& name) const {

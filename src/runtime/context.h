@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/cancellation.h"
+#include "base/communicator.h"
 #include "base/error.h"
 #include "runtime/profiler.h"
 #include "runtime/tensor_view.h"
@@ -113,6 +114,13 @@ class Context {
   /// nor destroy the context; it may start the next run. Throws Error(invalid_argument) for an empty one, or while
   /// running.
   void run_async(std::function<void(std::exception_ptr)> completion);
+  /// For an engine of one of several ranks (Engine::ranks), which meet over it in each run: the others must run at the
+  /// same time. A run that fails ends the communicator, so that no rank waits for one that does not come. Null takes it
+  /// away. Throws Error(invalid_argument) for one of another number of ranks.
+  void set_communicator(std::shared_ptr<Communicator> communicator);
+  /// In place of a communicator: the other ranks are taken to hold what this one does, which is wrong, but is all that
+  /// building, measuring and verifying one rank alone needs.
+  void rehearse();
   /// run() looks at it between layers and in long ones, and throws Error(cancelled).
   void set_cancellation(Cancellation cancellation);
 

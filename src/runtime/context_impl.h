@@ -26,6 +26,7 @@ struct Context::Impl {
   void check_profiles() const;
   /// Where `stream` is set, into that stream of the caller's, without waiting for it.
   void run(std::optional<void*> stream = std::nullopt);
+  void run_alone(std::optional<void*> stream);
   /// Throws Error(invalid_argument) for memory that an input or output ("input 'x'") cannot be in.
   void check_memory(const std::string& what, const TensorInfo& info, const void* data, DeviceId device) const;
   void set_memory(size_t input, const CallerBuffer& buffer);
@@ -42,6 +43,9 @@ struct Context::Impl {
   bool may_overlap = true;            ///< a binding has changed since outputs were found to share no memory
   size_t adapter_input = 0;           ///< of an engine that has some
   bool has_run = false;
+
+  std::shared_ptr<Communicator> communicator;
+  bool rehearses = false;  ///< see Context::rehearse()
 
   size_t memory_bytes() const { return executor.memory_bytes() + static_cast<size_t>(kept_bytes()); }
 

@@ -11,6 +11,7 @@
 #include "compile/plan/place_values.h"
 #include "engine/damaged.h"
 #include "engine/engine_file.h"
+#include "ir/ops/collective.h"
 #include "ir/symbols.h"
 #include "reference/evaluate.h"
 #include "runtime/backends.h"
@@ -69,6 +70,7 @@ Engine::Shared::Shared(std::shared_ptr<const Impl> impl)
       outputs(impl->outputs),
       profiles(impl->profiles),
       metadata(impl->metadata),
+      ranks(ops::ranks_of(impl->graph)),
       current_(std::move(impl)) {}
 
 std::shared_ptr<const Engine::Impl> Engine::Shared::current() const {

@@ -70,6 +70,7 @@ class Engine::Shared {
   const std::vector<TensorInfo> inputs, outputs;
   const std::vector<Profile> profiles;
   const std::map<std::string, std::string> metadata;
+  const int64_t ranks;             ///< that run at the same time; 0: it runs alone
   mutable ArenaPool arenas;        ///< of the contexts that share their memory
   mutable std::mutex refit_mutex;  ///< of those who make an Impl out of the current one to replace it
 

@@ -155,6 +155,7 @@ inline constexpr samples_detail::SampleText large_operators[] = {
      "%y, %h = recurrent {cell=rnn, activations=[\"tanh\"], alphas=[0.0], betas=[0.0]} (%x, %w, %r)"},
     {"%q: f32[1, 524288, 3], %k: f32[1, 524288, 3], %v: f32[1, 524288, 4]",
      "%y, %s = linear_attention {} (%q, %k, %v)"},
+    {"%x: f32[1048576, 2]", "%y = collective {kind=all_reduce, ranks=3} (%x)"},
     {"%c: f32[1, 2, 1], %r: f32[1048576, 1]", "const %s: i64[1048576] = 1\n%y = paged_store {} (%c, %r, %s)"},
     {"%q: f32[1048576, 1], %k: f32[1, 512, 1, 1], %v: f32[1, 512, 1, 1]",
      "const %s: i32[2] = [0, 512]\nconst %p: i32[1] = 0\nconst %t: i32[1, 1] = 0\n"

@@ -75,6 +75,7 @@ inline constexpr SampleText computing[] = {
     {"%x: f32[2, 1, 3], %w: f32[1, 2, 3], %r: f32[1, 2, 2]",
      "%y, %h = recurrent {cell=rnn, activations=[\"tanh\"], alphas=[0.0], betas=[0.0]} (%x, %w, %r)"},
     {"%q: f32[1, 2, 3], %k: f32[1, 2, 3], %v: f32[1, 2, 4]", "%y, %s = linear_attention {} (%q, %k, %v)"},
+    {"%x: f32[2, 6]", "%y = collective {kind=all_gather, ranks=2, axis=1} (%x)"},
     {"%c: f32[3, 2, 4], %r: f32[2, 4]", "const %s: i64[2] = [5, 0]\n%y = paged_store {} (%c, %r, %s)"},
     {"%q: f32[3, 4], %k: f32[4, 2, 1, 2], %v: f32[4, 2, 1, 3]",
      "const %s: i32[3] = [0, 2, 3]\nconst %p: i32[2] = [1, 0]\nconst %t: i32[2, 2] = [3, 1, 0, 0]\n"

@@ -13,6 +13,7 @@ from camshaft.llm._build import build, network
 from camshaft.llm._llm import LLM
 from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm._pooling import EmbeddingOutput, EmbeddingRequestOutput, PoolingParams
+from camshaft.llm._rank_start import run_rank
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._structured_outputs import StructuredOutputsParams
 from camshaft.llm._tool_calls import ToolCallStream, parse_tool_calls, tool_choice_schema
@@ -36,5 +37,6 @@ __all__ = [
     "build",
     "network",
     "parse_tool_calls",
+    "run_rank",
     "tool_choice_schema",
 ]

@@ -15,7 +15,7 @@ from camshaft.llm._bench_command import add_bench
 from camshaft.llm._build import build
 from camshaft.llm._caches import CACHE_TYPES
 from camshaft.llm._chat_command import add_chat
-from camshaft.llm._folder import DESCRIPTION, ENGINE
+from camshaft.llm._folder import DESCRIPTION, engine_names
 from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
 from camshaft.llm._network import TASKS
 from camshaft.llm._sentence_transformers import POOLING_TYPES
@@ -65,13 +65,18 @@ def _build(options: argparse.Namespace) -> None:
         task=options.task,
         pooling_type=options.pooling_type,
         normalize=options.normalize,
+        tensor_parallel_size=options.tensor_parallel_size,
         device=options.device,
         threads=options.threads,
         progress=sys.stderr.isatty() or None,
         **given,
     )
     output = Path(options.output)
-    say(f"{output / ENGINE} ({(output / ENGINE).stat().st_size / 2**20:.2f} MiB), {output / DESCRIPTION}")
+    engines = [
+        f"{output / name} ({(output / name).stat().st_size / 2**20:.2f} MiB)"
+        for name in engine_names(options.tensor_parallel_size)
+    ]
+    say(", ".join([*engines, str(output / DESCRIPTION)]))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -122,6 +127,13 @@ def _parser() -> argparse.ArgumentParser:
         "--normalize",
         action=argparse.BooleanOptionalAction,
         help="embeddings to a length of 1; as modules.json says, else so",
+    )
+    command.add_argument(
+        "--tensor-parallel-size",
+        type=int,
+        default=1,
+        metavar="N",
+        help="ranks that compute the model together, each with its part of weights and cache (default: 1)",
     )
     command.add_argument("--device", metavar="X", help="cpu, cuda or cuda:N (default: cpu)")
     command.add_argument("--threads", type=int, metavar="N", help="to build with; one for each core without it")

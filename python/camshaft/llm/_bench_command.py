@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
-from camshaft.llm._folder import ENGINE, hidden_size_of, read_description
+from camshaft.llm._folder import engine_names, hidden_size_of, ranks_of, read_description
 from camshaft.llm._llm import LLM
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
@@ -76,13 +76,14 @@ def _run(options: argparse.Namespace) -> None:
         raise InvalidArgumentError("--output-len is 1: there is nothing between a text's tokens then")
     folder = Path(options.folder)
     description = read_description(folder)
-    engine = Engine(folder / ENGINE, options.device)
+    ranks = ranks_of(description, folder)
+    engine = Engine(folder / engine_names(ranks)[0], options.device)
     if hidden_size_of(engine) is not None:
         raise InvalidArgumentError(f"{folder}: the model gives embeddings, and what is measured is text")
     results = []
     for threads in options.threads:
         for seqs in options.max_num_seqs:
-            results.append(_measured(engine, description, threads, seqs, options))
+            results.append(_measured(engine if ranks == 1 else folder, description, threads, seqs, options))
             if not options.json and sys.stderr.isatty():
                 complain(f"threads {threads}, {seqs} sequences: measured")
     if options.json:
@@ -97,14 +98,15 @@ _ABOUT = ("model_type", "weights", "cache_type", "layers", "vocabulary")
 
 
 def _measured(
-    engine: Engine, description: dict[str, Any], threads: int, seqs: int, options: argparse.Namespace
+    model: Engine | Path, description: dict[str, Any], threads: int, seqs: int, options: argparse.Namespace
 ) -> dict[str, Any]:
     import numpy
 
     length = options.input_len + options.output_len
     llm = LLM(
-        engine,
+        model,
         description=description,
+        device=options.device,
         max_model_len=length,
         max_num_seqs=seqs,
         max_num_batched_tokens=options.max_num_batched_tokens,

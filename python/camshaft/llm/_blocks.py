@@ -28,6 +28,12 @@ class Blocks(NamedTuple):
         zeros = None if self.zeros is None else self.zeros[order]
         return Blocks(self.codes[order], self.scales[order], zeros, self.bits, self.size, self.columns)
 
+    def in_columns(self, columns: Array) -> Blocks:
+        """Of some columns one behind the other, which are whole blocks; of those without an order of their own."""
+        first, last = columns[0] // self.size, (columns[-1] + 1) // self.size
+        zeros = None if self.zeros is None else self.zeros[:, first:last]
+        return Blocks(self.codes[:, first:last], self.scales[:, first:last], zeros, self.bits, self.size)
+
     def values(self, columns: int) -> Array:
         """f32 [rows, columns]"""
         import numpy

@@ -18,15 +18,17 @@ from camshaft.llm._caches import CROSS, Caches
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._folder import (
     ENCODER_ENGINE,
-    ENGINE,
+    RANKS,
     copy_tokenizer,
     description_of,
     embedding_description,
+    engine_names,
     made_folder,
     read_generation,
     write_description,
 )
 from camshaft.llm._network import Import, Task, network_of
+from camshaft.llm._ranks import Ranks, check_ranks
 from camshaft.llm._sentence_transformers import PoolingType, check_pooling_type
 from camshaft.llm._speech_description import speech_of
 from camshaft.llm._speech_encoder import SpeechEncoder
@@ -86,11 +88,13 @@ def build(
     task: Task = "generate",
     pooling_type: PoolingType | None = None,
     normalize: bool | None = None,
+    tensor_parallel_size: int = 1,
     progress: Progress | None = None,
     **options: Unpack[BuildOptions],
 ) -> Engine:
     """Builds the language model of a Hugging Face folder, and writes the folder `output`: model.engine, llm.json and the
-    tokenizer's files; of Whisper, and of models that read pictures, encoder.engine beside them. Gives the decoder's engine.
+    tokenizer's files; of Whisper, and of models that read pictures, encoder.engine beside them. Gives the decoder's engine, of
+    several ranks the first one's.
 
     folder: with config.json, *.safetensors, and the tokenizer's files; or a .gguf file, which has these beside it.
     weights: what weights of products are stored as: "f32", "f16", "bf16", "int8" and "int4" in blocks of 32, or "stored", as
@@ -104,6 +108,8 @@ def build(
     pooling_type: whose hidden state an embedding is: the "last" token's, that of the first ("cls"), or the "mean" of all.
         Without it what the folder's modules.json (sentence-transformers) says, else "last" of decoders, "mean" of encoders.
     normalize: whether an embedding's length is 1. Without it what modules.json says, else true.
+    tensor_parallel_size: how many ranks compute the model together, each with its part of the weights and of the cache, as
+        docs/tensor_parallel.md says: model.rank0.engine, … instead of model.engine.
     options: of camshaft.build.
 
     Raises what camshaft.build does: InvalidModelError and UnsupportedError name the field or the tensor."""
@@ -111,25 +117,33 @@ def build(
     chosen: dict[str, Any] = {**options}
     if source.resolve() == target.resolve():
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
+    ranks = check_ranks(tensor_parallel_size)
     is_on_gpu = str(chosen.get("device", "cpu")).startswith("cuda")
     if weights in ("f16", "bf16", "int8", "int4") and is_on_gpu:
         chosen.setdefault("bf16" if weights == "bf16" else "fp16", True)
     narrow = [name for name in ("fp16", "bf16") if is_on_gpu and chosen.get(name) is True]
-    made_of = network_of(
-        source,
-        weights=weights,
-        activations=activations,
-        cache=cache,
-        block_size=block_size,
-        max_length=max_length,
-        task=task,
-        heads_type={"fp16": "f16", "bf16": "bf16"}[narrow[0]] if narrow else "f32",
-    )
-    net, decoder = made_of.net, made_of.decoder
+
+    def made_for(rank: int) -> Import:
+        return network_of(
+            source,
+            weights=weights,
+            activations=activations,
+            cache=cache,
+            block_size=block_size,
+            max_length=max_length,
+            task=task,
+            heads_type={"fp16": "f16", "bf16": "bf16"}[narrow[0]] if narrow else "f32",
+            ranks=Ranks(rank, ranks),
+        )
+
+    made_of = made_for(0)
+    decoder = made_of.decoder
     generation = read_generation(made_of.folder)
     caches = made_of.caches
     description = description_of(decoder, made_of.config, generation, made_of.weights, caches.type, caches.block_size)
     description |= _pooling_of(made_of, task, pooling_type, normalize)
+    if ranks > 1:
+        description[RANKS] = ranks
     with made_folder(target) as made:
         reads_images = made_of.vision is not None
         inputs, profiles = [sample_step(caches, reads_images=reads_images)], None
@@ -162,11 +176,17 @@ def build(
                 profiles=_encoder_profile(encoder, caches),
                 inputs=sample_sounds(encoder, caches),
                 progress=progress,
-                **_for_encoder(chosen),
+                **_with_own_files(chosen, "encoder"),
             )
-        engine = build_of_models.build(
-            net, made / ENGINE, profiles=profiles, inputs=inputs, progress=progress, **chosen
-        )
+        engines = []
+        for rank, name in enumerate(engine_names(ranks)):
+            net = made_of.net if rank == 0 else made_for(rank).net
+            given = chosen if ranks == 1 else _for_rank(chosen, rank, made)
+            engines.append(
+                build_of_models.build(net, made / name, profiles=profiles, inputs=inputs, progress=progress, **given)
+            )
+        (made / _RANKS_TIMES).unlink(missing_ok=True)
+        engine = engines[0]
         try:
             copy_tokenizer(made_of.folder, made)
             write_description(made, description)
@@ -290,10 +310,22 @@ def _encoder_profile(encoder: SpeechEncoder, caches: Caches) -> Profile:
     }
 
 
-def _for_encoder(options: dict[str, Any]) -> dict[str, Any]:
-    """Files that a build writes or takes its choices from are of one engine: the encoder's have names of their own."""
+_RANKS_TIMES = ".times"
+
+
+def _for_rank(options: dict[str, Any], rank: int, folder: Path) -> dict[str, Any]:
+    """Files of one engine have names of their own. What was measured for one rank counts for all: equal layers are to be
+    computed by the same kernels, so that what all ranks compute is equal on all of them."""
+    made = _with_own_files(options, f"rank{rank}")
+    if not made.get("timing_cache"):
+        made["timing_cache"] = folder / _RANKS_TIMES
+    return made
+
+
+def _with_own_files(options: dict[str, Any], name: str) -> dict[str, Any]:
+    """Files that a build writes or takes its choices from are of one engine."""
     made = dict(options)
-    for name in ("lock", "write_lock"):
-        if made.get(name):
-            made[name] = f"{os.fspath(made[name])}.encoder"
+    for kind in ("lock", "write_lock"):
+        if made.get(kind):
+            made[kind] = f"{os.fspath(made[kind])}.{name}"
     return made

@@ -31,6 +31,5 @@ def experts_of(parts: Parts, x: Value, layer: int, experts: Experts) -> Value:
 
 
 def _mlp(parts: Parts, x: Value, layer: int, prefix: str, inner: int, expert: int) -> Value:
-    width = parts.decoder.width
-    gate, up = (parts.linear(x, prefix + role, layer, width, inner, expert) for role in ("gate", "up"))
-    return parts.linear(parts.activation(gate) * up, prefix + "down", layer, inner, width, expert)
+    h = parts.ranks.gathered(parts.net, parts.gated(x, prefix, layer, inner, expert), inner)
+    return parts.linear(h, prefix + "down", layer, inner, parts.decoder.width, expert)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError, InvalidModelError
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._fields import Fields, read_json
+from camshaft.llm._ranks import MOST_RANKS
 from camshaft.llm._sentence_transformers import POOLING_TYPES
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ENGINE, ENCODER_ENGINE, DESCRIPTION = "model.engine", "encoder.engine", "llm.json"
 TOKENIZER = "tokenizer.json"
 FORMAT = 1
+RANKS = "tensor_parallel_size"  # of llm.json; 1 where it does not say
 # Whatever of these is there.
 _TOKENIZER_FILES = (
     TOKENIZER,
@@ -129,6 +131,19 @@ def made_folder(output: Path) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
+def engine_names(ranks: int) -> list[str]:
+    """The files of the engines, rank by rank."""
+    return [ENGINE] if ranks == 1 else [f"model.rank{rank}.engine" for rank in range(ranks)]
+
+
+def ranks_of(description: dict[str, Any], where: Path) -> int:
+    """In how many ranks a model was built."""
+    ranks = description.get(RANKS, 1)
+    if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
+        raise CorruptEngineError(f"{where / DESCRIPTION}: '{RANKS}' is {ranks!r}, not a number of ranks")
+    return ranks
+
+
 def write_description(folder: Path, description: dict[str, Any]) -> None:
     (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n")
 
@@ -163,20 +178,20 @@ def hidden_size_of(engine: Engine) -> int | None:
     return next((each.shape[-1] for each in engine.outputs if each.name == "hidden_states" and each.shape), None)
 
 
-def check_description(description: dict[str, Any], engine: Engine, where: Path) -> None:
-    """That what runs believe of llm.json is true of the engine."""
+def check_description(description: dict[str, Any], engine: Engine, where: Path, file: str = ENGINE) -> None:
+    """That what runs believe of llm.json is true of the engine, which is in that file."""
     inputs = {each.name: each for each in engine.inputs}
     logits = next((each for each in engine.outputs if each.name == "logits" and each.shape), None)
     cache, hidden_size = inputs.get("key_cache.0"), hidden_size_of(engine)
     if hidden_size is None and (logits is None or cache is None):
-        raise CorruptEngineError(f"{where / ENGINE}: no engine of a language model: it has no logits, or no caches")
+        raise CorruptEngineError(f"{where / file}: no engine of a language model: it has no logits, or no caches")
     types = {"f8e4m3": "fp8", "i8": "int8"}
     found: dict[str, Any] = {"task": "generate" if hidden_size is None else "embed"}
     if cache is not None:
         found |= {
             "layers": sum(name.startswith("key_cache.") for name in inputs),
             "block_size": cache.shape[1],
-            "kv_heads": cache.shape[2],
+            **({"kv_heads": cache.shape[2]} if description.get(RANKS, 1) == 1 else {}),
             "head_size": cache.shape[3],
             "cache_type": types.get(cache.dtype, cache.dtype),
         }

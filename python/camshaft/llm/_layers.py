@@ -10,6 +10,7 @@ from camshaft._network import Network
 from camshaft._values import Value
 from camshaft.llm._blocks import BLOCK, Blocks
 from camshaft.llm._decoder import Decoder, Layer
+from camshaft.llm._ranks import Ranks
 from camshaft.llm._rope import Rope
 from camshaft.llm._weights import Weights
 
@@ -26,6 +27,7 @@ ACTIVATION_TYPES = ("f32", "int8")
 WEIGHT_TYPES = ("f32", "f16", "bf16", "int8", "int4", "stored")
 _BITS = {"int8": 8, "int4": 4}
 _INT8_LEVEL = 4  # MatMulNBits' accuracy_level that allows bytes
+_FEW_OUTPUTS = ("router", "shared_weight")  # which every rank computes itself
 _NARROW = {"F16": "f16", "BF16": "bf16"}
 
 
@@ -44,7 +46,7 @@ class Step:
 
 class Parts:
     """Adds the parts of a model to a network. Activations are f32 [tokens, …]. heads_type: of the queries, keys and values
-    of encoders."""
+    of encoders. ranks: which of several ranks it is of, with whose weights."""
 
     def __init__(
         self,
@@ -54,26 +56,35 @@ class Parts:
         weight_type: WeightType,
         activations: ActivationType,
         heads_type: str = "f32",
+        ranks: Ranks = Ranks(),
     ) -> None:
         self.net = net
         self.decoder = decoder
+        self.ranks = ranks
+        self._own = ranks.decoder_of(decoder)  # with this rank's heads
         self.weights = weights
         self._type = weight_type
         self._activations = activations
         self._heads_type = heads_type
 
     def embedding(self, ids: Value, width: int) -> tuple[Value, Head]:
-        """The rows of the table, and the table as the head takes it."""
+        """The rows of the table, and the table as the head takes it. A rank has its columns of the table."""
         net, shape = self.net, (self.decoder.vocabulary, width)
-        name = self.weights.name("embedding")
+        name, own = self.weights.name("embedding"), self.ranks.own(width)
         if self._type in _BITS and width % BLOCK == 0:
             # Of 8 bits with int4, too: errors of these rows reach everything, and those of a tied head every logit.
             made = self.weights.in_blocks(name, shape, 8, False)
-            table = made.codes.reshape(shape)
-            return net.microsoft.GatherBlockQuantized(table, ids, made.scales, bits=8, block_size=BLOCK), made
-        stored = self._constant(name, shape)
+            # Blocks stay whole: where ranks cannot share them out each has all.
+            shares = width % (BLOCK * self.ranks.size) == 0
+            part = made.in_columns(own) if own is not None and shares else made
+            codes = part.codes.reshape(len(part.codes), -1)
+            x = net.microsoft.GatherBlockQuantized(codes, ids, part.scales, bits=8, block_size=BLOCK)
+            return (self.ranks.gathered(net, x, width) if shares else x), made
+        stored = self._stored_constant(name, shape)
+        table = net.constant(stored if own is None else stored[:, own])
         quantised = self.weights.blocks(name, shape) if self._type == "stored" else None
-        return self._widened(net.Gather(stored, ids)), stored if quantised is None else quantised
+        x = self.ranks.gathered(net, self._widened(net.Gather(table, ids)), width)
+        return x, table if quantised is None else quantised
 
     def positions(self, positions: Value) -> Value:
         offset, decoder = self.decoder.family.position_offset, self.decoder
@@ -135,9 +146,24 @@ class Parts:
         inputs: int,
         outputs: int,
         expert: int | None = None,
-        rows: Array | None = None,
     ) -> Value:
-        """x · weightsᵀ + bias. rows: the order that the outputs are to have."""
+        """x · weightsᵀ + bias, all of it on every rank."""
+        if role in _FEW_OUTPUTS:
+            return self._own_linear(x, role, layer, inputs, outputs, None, expert)
+        y = self._own_linear(x, role, layer, inputs, outputs, self.ranks.own(outputs), expert)
+        return self.ranks.gathered(self.net, y, outputs)
+
+    def _own_linear(
+        self,
+        x: Value,
+        role: str,
+        layer: int | None,
+        inputs: int,
+        outputs: int,
+        rows: Array | None,
+        expert: int | None = None,
+    ) -> Value:
+        """rows: which outputs, in which order; all without them."""
         transposed = self.decoder.family.transposed and role != "head"
         shape = (inputs, outputs) if transposed else (outputs, inputs)
         name = self.weights.name(role, layer, expert=expert)
@@ -160,6 +186,18 @@ class Parts:
         if rows is not None:
             stored = stored[:, rows] if transposed else stored[rows]
         return self.net.Gemm(x, self._widened(self.net.constant(stored)), bias, transB=int(not transposed))
+
+    def tied_head(self, x: Value, head: Head) -> Value:
+        """x · the table of embeddings."""
+        net, d = self.net, self.decoder
+        rows = self.ranks.own(d.vocabulary)
+        if isinstance(head, Value):
+            if rows is not None:
+                head = net.constant(self._stored_constant(self.weights.name("embedding"), self._table_shape)[rows])
+            y = net.Gemm(x, head if head.dtype == "f32" else net.Cast(head, to="f32"), transB=1)
+        else:
+            y = self.block_product(x, head if rows is None else head.rows(rows), d.embedding_width, None)
+        return self.ranks.gathered(net, y, d.vocabulary)
 
     def block_product(
         self, x: Value, weights: Blocks, inputs: int, bias: Array | None, *, exact: bool = False
@@ -189,9 +227,16 @@ class Parts:
 
     def _constant(self, name: str, shape: tuple[int, ...]) -> Value:
         """A table: in f16 where products are of few bits."""
+        return self.net.constant(self._stored_constant(name, shape))
+
+    def _stored_constant(self, name: str, shape: tuple[int, ...]) -> Array:
         if self._type in _BITS or self.weights.blocks(name, shape) is not None:
-            return self.net.constant(self.weights.narrow(name, shape, "f16"))
-        return self.net.constant(self._stored(name, shape))
+            return self.weights.narrow(name, shape, "f16")
+        return self._stored(name, shape)
+
+    @property
+    def _table_shape(self) -> tuple[int, int]:
+        return (self.decoder.vocabulary, self.decoder.embedding_width)
 
     def _widened(self, x: Value) -> Value:
         return x if x.dtype == "f32" else self.net.Cast(x, to="f32")
@@ -216,27 +261,41 @@ class Parts:
 
     def mlp(self, x: Value, layer: int) -> Value:
         names, width, inner = self.decoder.family.names, self.decoder.width, self.decoder.mlp_width
+        own = self.ranks.own(inner)
         if "gate_up" in names:
-            gate, up = self.net.Split(self.linear(x, "gate_up", layer, width, 2 * inner), [inner, inner], axis=-1)
+            rows = None if own is None else _joined_rows(own, own + inner)
+            each = inner if own is None else len(own)
+            gate, up = self.net.Split(
+                self._own_linear(x, "gate_up", layer, width, 2 * inner, rows), [each, each], axis=-1
+            )
             h = self.activation(gate) * up
         elif "gate" in names:
-            h = self.activation(self.linear(x, "gate", layer, width, inner)) * self.linear(x, "up", layer, width, inner)
+            h = self.gated(x, "", layer, inner)
         else:
-            h = self.activation(self.linear(x, "up", layer, width, inner))
-        return self.linear(h, "down", layer, inner, width)
+            h = self.activation(self._own_linear(x, "up", layer, width, inner, own))
+        return self.linear(self.ranks.gathered(self.net, h, inner), "down", layer, inner, width)
+
+    def gated(self, x: Value, prefix: str, layer: int, inner: int, expert: int | None = None) -> Value:
+        """The inner activations of an MLP with a gate that are this rank's."""
+        gate, up = (
+            self._own_linear(x, prefix + role, layer, self.decoder.width, inner, self.ranks.own(inner), expert)
+            for role in ("gate", "up")
+        )
+        return self.activation(gate) * up
 
     def attention(
         self, x: Value, index: int, layer: Layer, step: Step, caches: tuple[Value, ...]
     ) -> tuple[Value, tuple[Value, ...]]:
         """The result, and the caches with what is new."""
-        d = self.decoder
+        d = self._own
         query, key, value = self._heads(x, index)
         query, key = self._head_norm(query, "q_norm", index, d.heads), self._head_norm(key, "k_norm", index, d.kv_heads)
         if layer.rope is not None:
             query = self._rotated(query, step.angles[layer.rope], layer.rope, d.heads)
             key = self._rotated(key, step.angles[layer.rope], layer.rope, d.kv_heads)
         y, *new = self._paged(query, key, value, layer, step, caches)
-        return self.linear(y, "o", index, d.heads * d.head_size, d.width), tuple(new)
+        all_heads = self.decoder.heads * d.head_size
+        return self.linear(self.ranks.gathered(self.net, y, all_heads), "o", index, all_heads, d.width), tuple(new)
 
     def _paged(
         self, query: Value, key: Value, value: Value, layer: Layer, step: Step, caches: tuple[Value, ...]
@@ -253,8 +312,8 @@ class Parts:
             step.starts,
             step.past,
             step.table,
-            num_heads=self.decoder.heads,
-            kv_num_heads=self.decoder.kv_heads,
+            num_heads=self._own.heads,
+            kv_num_heads=self._own.kv_heads,
             scale=layer.scale,
             softcap=self.decoder.softcap,
             local_window_size=layer.window or -1,
@@ -306,16 +365,27 @@ class Parts:
 
     def _heads(self, x: Value, index: int) -> tuple[Value, Value, Value]:
         """Queries, keys and values: [tokens, heads · size]."""
-        d = self.decoder
-        own, shared = d.heads * d.head_size, d.kv_heads * d.head_size
+        d, own = self.decoder, self._own
+        whole, shared = d.heads * d.head_size, d.kv_heads * d.head_size
+        of_query, of_key = own.heads * d.head_size, own.kv_heads * d.head_size
+        first_query, first_key = self.ranks.rank * of_query, self.ranks.first_key_head(d) * d.head_size
         if "qkv" not in d.family.names:
             query, key, value = (
-                self.linear(x, role, index, d.width, size) for role, size in (("q", own), ("k", shared), ("v", shared))
+                self._own_linear(x, role, index, d.width, size, _range_of(first, count, size))
+                for role, size, first, count in (
+                    ("q", whole, first_query, of_query),
+                    ("k", shared, first_key, of_key),
+                    ("v", shared, first_key, of_key),
+                )
             )
             return query, key, value
         rows = _stacked_rows(d) if d.family.qkv == "grouped" and d.kv_heads > 1 else None
-        all_heads = self.linear(x, "qkv", index, d.width, own + 2 * shared, rows=rows)
-        query, key, value = self.net.Split(all_heads, [own, shared, shared], axis=-1)
+        if self.ranks.size > 1:
+            firsts = ((first_query, of_query), (whole + first_key, of_key), (whole + shared + first_key, of_key))
+            chosen = _joined_rows(*(_range_of(first, count) for first, count in firsts))
+            rows = chosen if rows is None else rows[chosen]
+        all_heads = self._own_linear(x, "qkv", index, d.width, whole + 2 * shared, rows)
+        query, key, value = self.net.Split(all_heads, [of_query, of_key, of_key], axis=-1)
         return query, key, value
 
     def _head_norm(self, x: Value, role: str, layer: int, heads: int) -> Value:
@@ -329,6 +399,19 @@ class Parts:
         rotated = rope.rotated if rope.rotated != self.decoder.head_size else 0
         y = self.net.RotaryEmbedding(self.net.Unsqueeze(x, [0]), *angles, num_heads=heads, rotary_embedding_dim=rotated)
         return self.net.Squeeze(y, [0])
+
+
+def _range_of(first: int, count: int, size: int | None = None) -> Any:
+    """Rows; None where these are all of `size`."""
+    import numpy
+
+    return None if count == size else numpy.arange(first, first + count)
+
+
+def _joined_rows(*rows: Any) -> Array:
+    import numpy
+
+    return numpy.concatenate(rows)
 
 
 def _stacked_rows(d: Decoder) -> Array:

@@ -20,14 +20,7 @@ from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_images import without_images
 from camshaft.llm._chat_template import ChatTemplate
 from camshaft.llm._checks import check_whole
-from camshaft.llm._folder import (
-    ENGINE,
-    TOKENIZER,
-    check_description,
-    hidden_size_of,
-    read_description,
-    read_tokenizer,
-)
+from camshaft.llm._folder import TOKENIZER, hidden_size_of, read_description, read_tokenizer
 from camshaft.llm._guide import Guides
 from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, pictures_of
 from camshaft.llm._optional import needed
@@ -39,6 +32,7 @@ from camshaft.llm._pooling import (
     pooling_configuration,
 )
 from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, text_tokens, tokens_of
+from camshaft.llm._rank_start import Started, start_ranks
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import speculation_of
@@ -73,6 +67,9 @@ class LLM:
     threads: of the engine; one for each core without it.
     limit_mm_per_prompt: {"image": N}: pictures of a prompt, 999 without it.
     allowed_local_media_path: a folder whose pictures "file:" URLs of conversations may name; none without it.
+    tensor_parallel_size: ranks that the model was built for, which the folder says, too. distributed_executor_backend: where
+        ranks but the first run: "threads" of this process (what it is without it), "mp", processes of their own, or
+        "external_launcher", those that torchrun has started, which call camshaft.llm.run_rank(). See docs/tensor_parallel.md.
     max_encoder_seqs: sounds whose keys and values an encoder may have ready, where the engine reads such: see Whisper.
 
     May be used from several threads, and from event loops (generate_async); all requests run together."""
@@ -94,6 +91,8 @@ class LLM:
         threads: int | None = None,
         limit_mm_per_prompt: Mapping[str, int] | None = None,
         allowed_local_media_path: str = "",
+        tensor_parallel_size: int | None = None,
+        distributed_executor_backend: str | None = None,
         max_encoder_seqs: int = 0,
     ) -> None:
         numbers: dict[str, int | None] = {
@@ -105,29 +104,33 @@ class LLM:
             "num_blocks": num_blocks,
             "kv_cache_memory_bytes": kv_cache_memory_bytes,
             "threads": threads,
+            "tensor_parallel_size": tensor_parallel_size,
         }
         for name, number in numbers.items():
-            usual = ("max_model_len", "num_blocks", "kv_cache_memory_bytes", "threads")
+            usual = ("max_model_len", "num_blocks", "kv_cache_memory_bytes", "threads", "tensor_parallel_size")
             check_whole(name, number, may_be_none=name in usual)
+        for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
+            if given is not None and given < 1:
+                raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         self._folder: Path | None = None
         if not isinstance(model, (str, os.PathLike, Engine)):
             raise InvalidArgumentError(f"model is {model!r}; the folder of a built model or an Engine is needed")
         if isinstance(model, Engine):
             self.engine, self.description = model, dict(description or {})
+            ranks = Started(model, [], None)
         else:
             self._folder = Path(os.fspath(model))
             self.description = read_description(self._folder)
-            self.engine = Engine(self._folder / ENGINE, device)
-            check_description(self.description, self.engine, self._folder)
+            ranks = start_ranks(
+                self._folder, self.description, device, tensor_parallel_size, distributed_executor_backend, threads
+            )
+            self.engine = ranks.engine
         known = self.description.get("max_length")
         longest = known if max_model_len is None else max_model_len
         if longest is None:
             raise InvalidArgumentError("max_model_len is needed for an engine without a description")
         if known is not None and longest > known:
             raise InvalidArgumentError(f"max_model_len is {longest}; the model was built for {known} tokens at most")
-        for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
-            if given is not None and given < 1:
-                raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         speculation = speculation_of(speculative_config, self._folder, device)
         self.draft_engine = speculation.draft
         self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
@@ -161,7 +164,14 @@ class LLM:
             )
         drafter = None if self.draft_engine is None else self.draft_engine._engine
         self._steps = StepLoop(
-            _native.create_generator(self.engine._engine, drafter, json.dumps(configuration), threads or 0)
+            _native.create_generator(
+                self.engine._engine,
+                drafter,
+                json.dumps(configuration),
+                threads or 0,
+                [each._engine for each in ranks.others],
+                ranks.communicator,
+            )
         )
         self.image_encoder: ImageEncoder | None = None  #: of a model that reads pictures
         if self._folder is not None and "vision" in self.description:

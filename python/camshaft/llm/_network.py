@@ -26,6 +26,7 @@ from camshaft.llm._layers import (
     check_weight_type,
 )
 from camshaft.llm._quantized import QuantizedFolder
+from camshaft.llm._ranks import Ranks
 from camshaft.llm._safetensors import SafetensorsFolder
 from camshaft.llm._sentence_transformers import Modules, read_modules
 from camshaft.llm._speech_encoder import SpeechEncoder, add_encoder, encoder_of
@@ -65,8 +66,9 @@ def network_of(
     max_length: int | None = None,
     task: Task = "generate",
     heads_type: str = "f32",
+    ranks: Ranks = Ranks(),
 ) -> Import:
-    """heads_type: of the queries, keys and values of encoders."""
+    """heads_type: of the queries, keys and values of encoders. ranks: which of several ranks it is of."""
     path = Path(os.fspath(model))
     if task not in TASKS:
         raise InvalidArgumentError(f"task is {task!r}; {' and '.join(TASKS)} are possible")
@@ -88,6 +90,8 @@ def network_of(
     reads_images = gguf is None and whole.raw("model_type", default="") in VISION_MODELS
     if reads_images and task != "generate":
         raise UnsupportedError(f"{whole.where}: a model that reads pictures writes text; build it with task='generate'")
+    if reads_images and ranks.size > 1:
+        raise UnsupportedError(f"tensor_parallel_size is {ranks.size}: models that read pictures run in one rank")
     config = text_config(whole) if reads_images else text_model_of(whole)
     decoder = decoder_of(config, max_length, task, is_part=reads_images)
     if max_length is None and modules.max_length is not None and modules.max_length < decoder.max_length:
@@ -102,9 +106,9 @@ def network_of(
     source = _source_in(path, config) if gguf is None else gguf
     weight_type = weights or ("f32" if isinstance(source, SafetensorsFolder) else "stored")
     found = Weights(source, decoder, str(path))
-    caches = Caches(cache_type, size, decoder)
+    caches = Caches(cache_type, size, ranks.decoder_of(decoder))
     net = Network(decoder.model_type)
-    parts = Parts(net, decoder, found, weight_type, activations, heads_type)
+    parts = Parts(net, decoder, found, weight_type, activations, heads_type, ranks)
     _add_model(net, decoder, parts, caches, task, reads_images)
     beside = None
     vision = None
@@ -268,10 +272,8 @@ def _logits(parts: Parts, x: Value, head: Head) -> Value:
     decoder, net = parts.decoder, parts.net
     if not decoder.tied:
         logits = parts.linear(x, "head", None, decoder.embedding_width, decoder.vocabulary)
-    elif isinstance(head, Value):
-        logits = net.Gemm(x, head if head.dtype == "f32" else net.Cast(head, to="f32"), transB=1)
     else:
-        logits = parts.block_product(x, head, decoder.embedding_width, None)
+        logits = parts.tied_head(x, head)
     if decoder.logits_softcap:
         logits = net.Tanh(logits / decoder.logits_softcap) * decoder.logits_softcap
     return logits

@@ -16,6 +16,7 @@ from camshaft.llm._folder import (
     TOKENIZER,
     check_description,
     hidden_size_of,
+    ranks_of,
     read_description,
     read_tokenizer,
 )
@@ -82,6 +83,10 @@ def speculation_of(
             f"speculative_config: model is {model!r}, not the folder of a built model or an Engine"
         ) from None
     description = read_description(place)
+    if ranks_of(description, place) > 1:
+        raise InvalidArgumentError(
+            f"speculative_config: {place} was built for several ranks: a draft model runs in one, beside rank 0"
+        )
     draft = Engine(place / ENGINE, device)
     check_description(description, draft, place)
     _check_generates(draft, str(place))

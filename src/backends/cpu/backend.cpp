@@ -11,6 +11,7 @@
 #include "backends/cpu/tactics/attention.h"
 #include "backends/cpu/tactics/byte_table.h"
 #include "backends/cpu/tactics/col2im.h"
+#include "backends/cpu/tactics/collective.h"
 #include "backends/cpu/tactics/computed_norm.h"
 #include "backends/cpu/tactics/conv_chain.h"
 #include "backends/cpu/tactics/conv_planes.h"
@@ -96,6 +97,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &col2im_tactic,
     &deform_conv_tactic,
     &determinant_tactic,
+    &collective_tactic,
     &grouped_conv_tactic,
     &pool_indices_tactic,
     &conv_chain_tactic,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/ops/collective.h"
+
 namespace camshaft {
 
 InvariantSteps find_invariant_steps(const Plan& plan) {
@@ -18,7 +20,8 @@ InvariantSteps find_invariant_steps(const Plan& plan) {
           value(root).storage == Storage::arena && !holds_objects(value(root).type.dtype) && !is_callers(value(root));
     }
   for (size_t s = 0; s < plan.steps.size(); ++s)
-    found.steps[s] = !plan.steps[s].kernel->has_dynamic_outputs() && plan.steps[s].late_symbols.empty();
+    found.steps[s] = !plan.steps[s].kernel->has_dynamic_outputs() && plan.steps[s].late_symbols.empty() &&
+                     plan.steps[s].op != ops::Collective::name;  // which depends on other ranks
   // Parts of a concatenation are written by several steps, of which one may read what a later one has a part in.
   for (bool changed = true; changed;) {
     changed = false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/ops/attention.h"
+#include "ir/ops/collective.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/control_flow.h"
 #include "ir/ops/dynamic.h"
@@ -83,7 +84,7 @@ using AllOperators = OperatorList<      //
     PagedAttention, PagedUpdate,        //
     TreeEnsemble, SupportVectorVote,    //
     PairwiseDistance, ScoreTransform,   //
-    FindKeys,                           //
+    FindKeys, Collective,               //
     RowsToMaps, MapEntries,             //
     StringConcat, StringSplit,          //
     StringNormalize, RegexMatch,        //

@@ -90,6 +90,7 @@ void export_as(ExportContext& c, const ops::PagedQuantize& op);
 void export_as(ExportContext& c, const ops::PagedAttention& op);
 void export_as(ExportContext& c, const ops::PagedUpdate& op);
 void export_as(ExportContext& c, const ops::TreeEnsemble& op);
+void export_as(ExportContext& c, const ops::Collective& op);
 void export_as(ExportContext& c, const ops::SupportVectorVote& op);
 void export_as(ExportContext& c, const ops::PairwiseDistance& op);
 void export_as(ExportContext& c, const ops::ScoreTransform& op);

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/work_scope.h"
+#include "ir/ops/collective.h"
 #include "ir/ops/cost.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
@@ -208,6 +209,7 @@ class ConstantFolder {
   // The node with its sizes; nullopt where it is not one that is ever evaluated here.
   std::optional<Deferred> foldable(const Node& node) {
     if (!node.bodies.empty() || has_symbolic_field(node.op)) return std::nullopt;
+    if (node.op.as<ops::Collective>()) return std::nullopt;  // other ranks have constants of their own
     if (node.inputs.empty() && !node.op.as<ops::RandomTensor>()) return std::nullopt;
     // Weights stay as narrow as they are until something decides otherwise: see expand_quantization.
     if (node.op.as<ops::Dequantize>()) return std::nullopt;

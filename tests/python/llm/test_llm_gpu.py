@@ -15,12 +15,13 @@ EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libnvrtc.so.
 pytestmark = pytest.mark.skipif(not EMULATOR.exists(), reason="the emulated GPU was not built")
 
 
-def last_line(script, *arguments):
+def last_line(script, *arguments, gpus=1):
     """What a script prints of both devices."""
     here = Path(__file__).parent
     path = os.pathsep.join([str(here.parent), *filter(None, sys.path)])
     command = [ROOT / "scripts/emulate_gpu.sh", sys.executable, here / script, *arguments]
     environment = {**os.environ, "CAMSHAFT_BUILD": str(BINARY.parent.parent), "PYTHONPATH": path}
+    environment["CAMSHAFT_EMULATED_DEVICES"] = str(gpus)
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
@@ -49,3 +50,11 @@ def test_text_of_pictures_is_that_of_the_cpu(tmp_path, kind, weights, cache):
 @pytest.mark.parametrize("kind", ["bert", "llama"])
 def test_embeddings_are_those_of_the_cpu(tmp_path, kind, weights, most):
     assert float(last_line("on_gpu_embed.py", tmp_path, kind, weights)) < most
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_text_of_ranks_is_that_of_the_cpu(tmp_path, gpus):
+    """Ranks in threads and in processes, each on a GPU of its own where there are two."""
+    said = json.loads(last_line("on_gpu_ranks.py", tmp_path, gpus=gpus))
+    assert said["devices"] == ["cuda:0", f"cuda:{gpus - 1}"]
+    assert said["texts"]["cuda None"] == said["texts"]["cuda mp"] == said["texts"]["cpu None"]

@@ -148,6 +148,30 @@ def test_logits(tmp_path, name):
     assert compared(built(tmp_path / "hf", tmp_path), model) < 1e-4
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_ranks_say_what_one_rank_says(tmp_path, name):
+    """Of prompts in chunks and batches, and of what is decoded behind them, as long as the likeliest tokens are the same."""
+    make(tmp_path / "hf", *MODELS[name])
+    random = np.random.default_rng(12)
+    prompts = [random.integers(3, VOCABULARY, int(random.integers(1, 40))).tolist() for _ in range(12)]
+    params = llm.SamplingParams(temperature=0, max_tokens=12, logprobs=3, ignore_eos=True, detokenize=False)
+    said = []
+    for ranks in (1, 2):
+        folder = tmp_path / str(ranks)
+        llm.build(tmp_path / "hf", folder, tensor_parallel_size=ranks, tuning="heuristic", cache="f32")
+        made = llm.LLM(folder, max_num_seqs=4, max_num_batched_tokens=24, max_model_len=64, threads=1)
+        said.append([output.outputs[0] for output in made.generate(prompts, params)])
+    compared_tokens = 0
+    for one, other in zip(*said):
+        for step, (first, second) in enumerate(zip(one.logprobs, other.logprobs)):
+            for token in first.keys() & second.keys():
+                assert abs(first[token].logprob - second[token].logprob) < 1e-3
+            compared_tokens += 1
+            if one.token_ids[step] != other.token_ids[step]:
+                break
+    assert compared_tokens > 0.9 * 12 * 12
+
+
 def test_a_cache_in_halves(tmp_path):
     model = make(tmp_path / "hf", *MODELS["llama"])
     assert compared(built(tmp_path / "hf", tmp_path, cache="f16", block_size=8), model) < 5e-3

@@ -1,0 +1,169 @@
+#include "llm/ranked_model.h"
+
+#include <algorithm>
+#include <array>
+
+#include "camshaft/error.hpp"
+
+namespace camshaft::llm {
+
+namespace {
+
+enum class Command : int32_t { begin, run, copy, end };
+
+// In front of each message, so that all know how long it is.
+struct MessageHeader {
+  Command command = Command::end;
+  int32_t table_width = 0, reads_logits = 0;
+  std::array<int32_t, 6> sizes{};  // of the parts that follow
+};
+
+constexpr int first_rank = 0;
+
+void send_header(const Communicator& communicator, MessageHeader header) {
+  communicator.broadcast(first_rank, &header, sizeof(header));
+}
+
+MessageHeader received_header(const Communicator& communicator) {
+  MessageHeader header;
+  communicator.broadcast(first_rank, &header, sizeof(header));
+  return header;
+}
+
+size_t whole_size(const MessageHeader& header) {
+  size_t size = 0;
+  for (const int32_t each : header.sizes) size += static_cast<size_t>(each);
+  return size;
+}
+
+void check_ranks(const Engine& engine, int size) {
+  if (engine.ranks() == size) return;
+  throw Error(ErrorCode::invalid_argument, engine.ranks() == 0
+                                               ? "the engine is of no rank: it was built without --tensor-parallel-size"
+                                               : "the engine is one of " + std::to_string(engine.ranks()) +
+                                                     " ranks, of which " + std::to_string(size) + " are there");
+}
+
+StepInputs inputs_of(const MessageHeader& header, const std::vector<int32_t>& message) {
+  std::array<std::span<const int32_t>, 6> parts;
+  const int32_t* at = message.data();
+  for (size_t p = 0; p < parts.size(); ++p) {
+    parts[p] = {at, static_cast<size_t>(header.sizes[p])};
+    at += header.sizes[p];
+  }
+  StepInputs inputs;
+  inputs.input_ids = parts[0], inputs.positions = parts[1], inputs.cumulative = parts[2];
+  inputs.past = parts[3], inputs.block_table = parts[4], inputs.logits_indices = parts[5];
+  inputs.table_width = header.table_width;
+  inputs.reads_logits = header.reads_logits != 0;
+  return inputs;
+}
+
+}  // namespace
+
+RankedModel::RankedModel(const Engine& first, const std::vector<Engine>& others, int32_t num_blocks, int threads)
+    : RankedModel(first, Communicator::local(static_cast<int>(others.size()) + 1), others, num_blocks, threads) {}
+
+RankedModel::RankedModel(const Engine& first, std::vector<Communicator> ends, const std::vector<Engine>& others,
+                         int32_t num_blocks, int threads)
+    : communicator_(ends.front()) {
+  for (const Engine& each : others) check_ranks(each, communicator_.size());
+  for (size_t r = 0; r < others.size(); ++r)
+    followers_.emplace_back([engine = others[r], end = ends[r + 1], threads] {
+      try {
+        follow_ranks(engine, end, threads);
+      } catch (const std::exception&) {  // which the first rank is told, too
+      }
+    });
+  try {
+    begin(num_blocks, first, threads);
+  } catch (...) {
+    communicator_.abort("rank 0 could not begin");
+    for (std::thread& each : followers_) each.join();
+    throw;
+  }
+}
+
+RankedModel::RankedModel(const Engine& first, const Communicator& communicator, int32_t num_blocks, int threads)
+    : communicator_(communicator) {
+  if (communicator_.rank() != first_rank)
+    throw Error(ErrorCode::invalid_argument,
+                "a generator is of rank 0, not of rank " + std::to_string(communicator_.rank()));
+  begin(num_blocks, first, threads);
+}
+
+void RankedModel::begin(int32_t num_blocks, const Engine& first, int threads) {
+  check_ranks(first, communicator_.size());
+  own_ = std::make_unique<EngineModel>(first, num_blocks, threads);
+  if (own_->image_width() > 0 || own_->cross_sizes().blocks > 0)
+    throw Error(ErrorCode::unsupported, "models that read pictures or see an encoder run in one rank");
+  own_->set_communicator(communicator_);
+  MessageHeader header{.command = Command::begin};
+  header.sizes[0] = num_blocks;
+  send_header(communicator_, header);
+}
+
+RankedModel::~RankedModel() {
+  try {
+    send_header(communicator_, {});
+  } catch (const std::exception&) {  // they have heard of what went wrong
+  }
+  for (std::thread& each : followers_) each.join();
+}
+
+void RankedModel::copy_blocks(std::span<const BlockCopy> copies) {
+  message_.clear();
+  for (const BlockCopy& copy : copies) message_.insert(message_.end(), {copy.from, copy.to});
+  MessageHeader header{.command = Command::copy};
+  header.sizes[0] = static_cast<int32_t>(message_.size());
+  send_header(communicator_, header);
+  communicator_.broadcast(first_rank, message_.data(), message_.size() * sizeof(int32_t));
+  own_->copy_blocks(copies);
+}
+
+StepOutputs RankedModel::run(const StepInputs& inputs) {
+  MessageHeader header{
+      .command = Command::run, .table_width = inputs.table_width, .reads_logits = inputs.reads_logits ? 1 : 0};
+  const std::array parts{inputs.input_ids, inputs.positions,   inputs.cumulative,
+                         inputs.past,      inputs.block_table, inputs.logits_indices};
+  message_.clear();
+  for (size_t p = 0; p < parts.size(); ++p) {
+    header.sizes[p] = static_cast<int32_t>(parts[p].size());
+    message_.insert(message_.end(), parts[p].begin(), parts[p].end());
+  }
+  send_header(communicator_, header);
+  communicator_.broadcast(first_rank, message_.data(), message_.size() * sizeof(int32_t));
+  return own_->run(inputs);
+}
+
+void follow_ranks(const Engine& engine, const Communicator& communicator, int threads) {
+  std::unique_ptr<EngineModel> model;
+  std::vector<int32_t> message;
+  try {
+    check_ranks(engine, communicator.size());
+    for (;;) {
+      const MessageHeader header = received_header(communicator);
+      if (header.command == Command::end) return;
+      if (header.command == Command::begin) {
+        model = std::make_unique<EngineModel>(engine, header.sizes[0], threads);
+        model->set_communicator(communicator);
+        continue;
+      }
+      if (!model) throw Error(ErrorCode::internal, "rank 0 has begun with a step");
+      message.resize(whole_size(header));
+      communicator.broadcast(first_rank, message.data(), message.size() * sizeof(int32_t));
+      if (header.command == Command::run) {
+        model->run(inputs_of(header, message));
+        continue;
+      }
+      std::vector<BlockCopy> copies;
+      for (size_t i = 0; i + 1 < message.size(); i += 2) copies.push_back({message[i], message[i + 1]});
+      model->copy_blocks(copies);
+    }
+  } catch (const std::exception& e) {
+    communicator.abort("rank " + std::to_string(communicator.rank()) + ": " + e.what());
+    throw;
+  }
+}
+
+}  // namespace camshaft::llm
