@@ -9,6 +9,7 @@ docs/llm.md says what is read, and what the engine takes and gives in each step.
     camshaft.llm.build("whisper-small", "whisper")
     [result] = camshaft.llm.Whisper("whisper").transcribe("talk.wav")    # docs/llm_speech.md"""
 
+from camshaft.llm._beam_search import BeamSearchOutput, BeamSearchParams, BeamSearchSequence
 from camshaft.llm._build import build, network
 from camshaft.llm._llm import LLM
 from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
@@ -21,6 +22,9 @@ from camshaft.llm._whisper import Whisper
 
 __all__ = [
     "LLM",
+    "BeamSearchOutput",
+    "BeamSearchParams",
+    "BeamSearchSequence",
     "CompletionOutput",
     "EmbeddingOutput",
     "EmbeddingRequestOutput",

@@ -60,7 +60,7 @@ class Request:
 
     def take(self, event: Any) -> bool:
         """An event of the generator. True where a stop string has ended the sample, of which the generator knows nothing."""
-        _, sample, tokens, logprobs, _, prompt_logprobs, finish, stop_token, error, _ = event
+        _, sample, tokens, logprobs, _, prompt_logprobs, finish, stop_token, error, *_ = event
         output = self.outputs[sample]
         if tokens:
             self.last_token_at = time.monotonic()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._beam_search import BeamRequest
 from camshaft.llm._guide import MaskFiller, advance
 from camshaft.llm._pooling import EmbeddingRequest
 from camshaft.llm._requests import Request
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from camshaft._types import Capsule
 
 _T = TypeVar("_T")
-_AnyRequest = Union[Request, EmbeddingRequest]
+_AnyRequest = Union[Request, EmbeddingRequest, BeamRequest]
 _LONGEST_STEP = 60.0  # seconds that the end of a process waits for one
 
 
@@ -125,7 +126,7 @@ class StepLoop:
         return events
 
     def _take_guided(self, request: Request, event: Any) -> None:
-        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error, embedding = event
+        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error, *others = event
         matcher = request.matchers[sample]
         if request.outputs[sample].finished():
             return
@@ -139,7 +140,7 @@ class StepLoop:
             kept, error = advance(matcher, tokens)
         width = len(logprobs) // max(len(tokens), 1)
         known = (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs)
-        is_ended = request.take((*known, finish, stop_token, error, embedding))
+        is_ended = request.take((*known, finish, stop_token, error, *others))
         if finish is None and not is_ended and (error or matcher.is_stopped()):
             request.finish(sample, "error" if error else "stop", error)
             is_ended = True

@@ -59,7 +59,7 @@ class Whisper:
             threads=threads,
             max_encoder_seqs=max_num_seqs,
         )
-        self._seed = seed
+        self._seed, self._most = seed, max_num_seqs
         self.description = self._llm.description
         if "speech" not in self.description:
             raise InvalidArgumentError(f"{folder}: no model of speech; camshaft.llm.LLM runs it")
@@ -93,6 +93,7 @@ class Whisper:
         logprob_threshold: float | None = -1.0,
         no_speech_threshold: float | None = 0.6,
         max_tokens: int | None = None,
+        beam_size: int | None = None,
     ) -> list[Transcription]:
         """What is said in sounds, in their order.
 
@@ -108,6 +109,9 @@ class Whisper:
             probabilities below logprob_threshold.
         no_speech_threshold: where a text is that unlikely, and silence likelier than this, nothing was said.
         max_tokens: of a window's text; without it as many as there is room for.
+        beam_size: texts of a window that are followed at once, at temperature 0, of which the first ones that end compete by
+            their mean logarithm of probability, as in openai/whisper; without it the likeliest token is taken. A window counts
+            as so many of max_num_seqs.
 
         Windows of one sound run one after the other with timestamps, as the text says where the next one begins, and with
         condition_on_previous_text, else all at once. Thresholds are openai/whisper's; None: there is none. Raises
@@ -120,7 +124,7 @@ class Whisper:
             raise InvalidArgumentError(f"condition_on_previous_text: {_NO_PREVIOUS}")
         before, after = self._prompt_parts(prompt, task, timestamps)
         wishes = Wishes(
-            self._params(timestamps, max_tokens),
+            self._params(timestamps, max_tokens, beam_size),
             temperatures,
             before,
             after,
@@ -135,16 +139,20 @@ class Whisper:
         Windows(self, self._speech, wishes).finish(tasks)
         return [self._transcription(each) for each in tasks]
 
-    def _params(self, timestamps: bool, max_tokens: int | None) -> SpeechParams:
-        speech, rules = self._speech, None
+    def _params(self, timestamps: bool, max_tokens: int | None, beam_size: int | None) -> SpeechParams:
+        speech, rules, beams = self._speech, None, None
+        if beam_size is not None:
+            if not 1 <= beam_size <= self._most:
+                raise InvalidArgumentError(f"beam_size is {beam_size}, it must be from 1 to max_num_seqs, {self._most}")
+            beams = {"beam_width": beam_size, "early_stopping": True, "counts_prompt": False}
         if timestamps:
             if speech.no_timestamps_id is None or speech.timestamp_begin is None:
                 raise InvalidArgumentError("timestamps: the model has no tokens for them (no_timestamps_token_id)")
             rules = speech.timestamp_begin, speech.no_timestamps_id, speech.max_initial_timestamp
         return SpeechParams(
             max_tokens=max_tokens,
-            logprobs=0,
             detokenize=False,
+            beam_search=beams,
             suppress_tokens=speech.suppress_tokens,
             begin_suppress_tokens=speech.begin_suppress_tokens,
             timestamps=rules,

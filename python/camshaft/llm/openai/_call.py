@@ -29,7 +29,7 @@ class Call:
 
     @property
     def sequences(self) -> int:
-        return len(self.prompts) * (self.params.n if isinstance(self.params, SamplingParams) else 1)
+        return len(self.prompts) * (self.params.sequences if isinstance(self.params, SamplingParams) else 1)
 
     @property
     def is_guided(self) -> bool:
@@ -48,7 +48,7 @@ class Call:
         raise NotImplementedError
 
     def index_of(self, prompt: int, sample: CompletionOutput) -> int:
-        return prompt * self.params.n + sample.index
+        return prompt * self.params.sequences + sample.index
 
     def reply(self, outputs: Sequence[Any]) -> dict[str, Any]:
         choices = []

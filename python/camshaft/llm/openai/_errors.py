@@ -8,7 +8,9 @@ from typing import Any
 
 from camshaft.llm._sampling_params import SamplingParams
 
-_FIELDS = frozenset(field.name for field in dataclasses.fields(SamplingParams))
+_FIELDS = frozenset(field.name for field in dataclasses.fields(SamplingParams)) | {"length_penalty"}
+# What the generator says otherwise.
+_NAMES = {"beam_width": "n"}
 
 
 class RequestError(Exception):
@@ -26,4 +28,5 @@ class RequestError(Exception):
 def param_of(message: str) -> str | None:
     """The field of SamplingParams that a refusal of the model's begins with."""
     found = re.match(r"[a-z_]+", message)
-    return found[0] if found is not None and found[0] in _FIELDS else None
+    name = _NAMES.get(found[0], found[0]) if found is not None else None
+    return name if name in _FIELDS else None
