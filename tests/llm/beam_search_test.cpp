@@ -262,14 +262,14 @@ std::vector<Request> random_beam_requests(Random& random, size_t count) {
   return requests;
 }
 
-struct Setup {
+struct Way {
   std::string name;
   GeneratorConfig config;
   bool copies_blocks = true, is_short = false;
 };
 
-std::vector<Setup> setups() {
-  std::vector<Setup> made = {{"as usual", small_config()}};
+std::vector<Way> ways() {
+  std::vector<Way> made = {{"as usual", small_config()}};
   made.push_back({"few blocks", small_config(200), true, true});
   made.push_back({"few blocks, nothing cached", small_config(200), true, true});
   made.back().config.scheduler.enable_prefix_caching = false;
@@ -304,17 +304,17 @@ TEST(BeamSearch, RandomRequestsBesideOthers) {
     }
     alone = finish_all(generator);
   }
-  for (const Setup& setup : setups()) {
-    SCOPED_TRACE(setup.name);
-    const SchedulerConfig& scheduler = setup.config.scheduler;
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    const SchedulerConfig& scheduler = way.config.scheduler;
     FakeModel model(scheduler.num_blocks, scheduler.block_size, random_vocabulary);
     model.logits = repeating_logits;
-    model.copies_blocks = setup.copies_blocks;
+    model.copies_blocks = way.copies_blocks;
     model.gives_likeliest = random.uniform() < 0.5;
-    const bool has_draft = setup.config.draft.num_blocks > 0;
-    FakeModel draft(std::max(setup.config.draft.num_blocks, 1), 4, random_vocabulary);
+    const bool has_draft = way.config.draft.num_blocks > 0;
+    FakeModel draft(std::max(way.config.draft.num_blocks, 1), 4, random_vocabulary);
     draft.logits = repeating_logits;
-    Generator generator(model, setup.config, has_draft ? &draft : nullptr);
+    Generator generator(model, way.config, has_draft ? &draft : nullptr);
     Results results;
     Texts texts;
     std::map<RequestId, size_t> search_of, other_of;
@@ -341,8 +341,8 @@ TEST(BeamSearch, RandomRequestsBesideOthers) {
     EXPECT_EQ(statistics.free_blocks, statistics.blocks);
     EXPECT_EQ(statistics.draft_free_blocks, statistics.draft_blocks);
     EXPECT_EQ(statistics.running + statistics.waiting, 0);
-    if (setup.is_short) EXPECT_GT(statistics.preemptions, 10);
-    if (setup.copies_blocks) EXPECT_GT(model.copied, 100);
+    if (way.is_short) EXPECT_GT(statistics.preemptions, 10);
+    if (way.copies_blocks) EXPECT_GT(model.copied, 100);
   }
 }
 
