@@ -341,8 +341,12 @@ TEST(BeamSearch, RandomRequestsBesideOthers) {
     EXPECT_EQ(statistics.free_blocks, statistics.blocks);
     EXPECT_EQ(statistics.draft_free_blocks, statistics.draft_blocks);
     EXPECT_EQ(statistics.running + statistics.waiting, 0);
-    if (way.is_short) EXPECT_GT(statistics.preemptions, 10);
-    if (way.copies_blocks) EXPECT_GT(model.copied, 100);
+    if (way.is_short) {
+      EXPECT_GT(statistics.preemptions, 10);
+    }
+    if (way.copies_blocks) {
+      EXPECT_GT(model.copied, 100);
+    }
   }
 }
 
