@@ -1,6 +1,8 @@
 """Beam search beside Transformers' generate(num_beams=...), for what both define alike: without an end the texts and their
 probabilities, with early stopping the best text."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -15,15 +17,19 @@ PROMPTS = [
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("beams") / "hf", "LlamaConfig", GROUPED)
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("beams")
 
 
 @pytest.fixture(scope="module")
-def built(model, tmp_path_factory):
-    output = tmp_path_factory.mktemp("beams") / "model"
-    llm.build(model.name_or_path, output, tuning="heuristic", cache="f32")
-    return llm.LLM(output, max_num_seqs=12)
+def model(folder):
+    return make(folder / "hf", "LlamaConfig", GROUPED)
+
+
+@pytest.fixture(scope="module")
+def built(model, folder):
+    llm.build(folder / "hf", folder / "model", tuning="heuristic", cache="f32")
+    return llm.LLM(folder / "model", max_num_seqs=12)
 
 
 def theirs(model, prompt, width, count, **options):
@@ -54,13 +60,18 @@ def test_without_an_end_all_texts_are_theirs(model, built, width):
 
 
 @pytest.mark.parametrize("width", [2, 3, 5])
-def test_with_early_stopping_the_best_text_is_theirs(model, built, width):
-    params = llm.BeamSearchParams(width, 24, length_penalty=0.0, early_stopping=True)
+def test_with_early_stopping_the_best_text_is_theirs(model, built, folder, width):
+    # A token that likely texts have, so that they end.
+    eos = built.beam_search([PROMPTS[1]], llm.BeamSearchParams(2, 5, ignore_eos=True))[0].sequences[0].tokens[-1]
+    described = json.loads((folder / "model/llm.json").read_text()) | {"eos_ids": [eos]}
+    ending = llm.LLM(built.engine, description=described)
+    params = llm.BeamSearchParams(width, 16, length_penalty=0.0, early_stopping=True)
     ends = 0
-    for prompt, output in zip(PROMPTS, built.beam_search(PROMPTS, params)):
-        texts, scores = theirs(model, prompt, width, 24, early_stopping=True, length_penalty=0.0)
-        best = texts[0][: texts[0].index(2) + 1] if 2 in texts[0][len(prompt) :] else texts[0]
-        assert output.sequences[0].tokens == best
+    for prompt, output in zip(PROMPTS, ending.beam_search(PROMPTS, params)):
+        texts, scores = theirs(model, prompt, width, 16, early_stopping=True, length_penalty=0.0, eos_token_id=eos)
+        text = texts[0][len(prompt) :]
+        best = text[: text.index(eos) + 1] if eos in text else text
+        assert output.sequences[0].tokens == prompt + best
         assert abs(output.sequences[0].cum_logprob - scores[0]) < 1e-3
         ends += output.sequences[0].finish_reason == "stop"
     assert ends
