@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from camshaft.llm._beam_search import BeamRequest
 from camshaft.llm._llm import LLM
 from camshaft.llm._requests import Request
 
@@ -74,7 +75,7 @@ class Metrics:
             if (more := now[counted] - counter.value()) > 0:
                 counter.increment(more)
 
-    def ended(self, request: Request, began: float) -> None:
+    def ended(self, request: Request | BeamRequest, began: float) -> None:
         """began: when its call came, by time.monotonic()."""
         now = time.monotonic()
         generated = [len(sample.token_ids) for sample in request.outputs]
