@@ -308,7 +308,8 @@ PyMethodDef llm_functions[] = {
     {"generator_run", run_planned, METH_O, "generator_run(generator): the model, of the step that was planned"},
     {"generator_finish", finish, METH_O,
      "generator_finish(generator) -> [(request, sample, tokens, logprobs, first token of the prompt, its logprobs, "
-     "finish reason or None, stop token or -1, error, bytes of the embedding in f32 or None, logarithm of a searched text's "
+     "finish reason or None, stop token or -1, error, bytes of the embedding in f32 or None, logarithm of a searched "
+     "text's "
      "probability)]"},
     {"generator_statistics", statistics, METH_O, "generator_statistics(generator) -> {name: number}"},
     {nullptr, nullptr, 0, nullptr}};
