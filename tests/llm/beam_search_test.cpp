@@ -270,14 +270,14 @@ struct Way {
 
 std::vector<Way> ways() {
   std::vector<Way> made = {{"as usual", small_config()}};
-  made.push_back({"few blocks", small_config(200), true, true});
-  made.push_back({"few blocks, nothing cached", small_config(200), true, true});
+  made.push_back({"few blocks", small_config(90), true, true});
+  made.push_back({"few blocks, nothing cached", small_config(90), true, true});
   made.back().config.scheduler.enable_prefix_caching = false;
-  made.push_back({"few blocks, none copied", small_config(200), false, true});
+  made.push_back({"few blocks, none copied", small_config(90), false, true});
   made.push_back({"large blocks", small_config(64, 16)});
-  made.push_back({"small steps", small_config(220), true, true});
+  made.push_back({"small steps", small_config(90), true, true});
   made.back().config.scheduler.max_num_batched_tokens = 9;
-  made.push_back({"n-grams", small_config(220), true, true});
+  made.push_back({"n-grams", small_config(90), true, true});
   made.back().config.scheduler.num_speculative_tokens = 3;
   made.push_back({"a draft", small_config()});
   made.back().config.scheduler.num_speculative_tokens = 2;
