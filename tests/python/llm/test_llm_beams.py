@@ -129,6 +129,39 @@ def test_searches_run_beside_texts_that_are_drawn(engine):
     assert statistics["free_blocks"] == statistics["blocks"] and statistics["running"] == 0
 
 
+@pytest.mark.parametrize("caching", [True, False])
+def test_searches_that_run_short_of_blocks(engine, caching):
+    """Beams are preempted together, and go on where they were."""
+    random = np.random.default_rng(8)
+    prompts = [random.integers(1, VOCABULARY, int(random.integers(1, 40))).tolist() for _ in range(24)]
+    params = [
+        BeamSearchParams(
+            int(random.integers(1, 6)), int(random.integers(5, 40)), ignore_eos=bool(random.integers(0, 2))
+        )
+        for _ in prompts
+    ]
+    roomy = model_of(engine, num_blocks=1000)
+    expected = [roomy.beam_search([prompt], one)[0] for prompt, one in zip(prompts, params)]
+    assert roomy.statistics()["preemptions"] == 0
+    llm = model_of(engine, num_blocks=72, enable_prefix_caching=caching)
+    drawn = SamplingParams(max_tokens=30, seed=4, ignore_eos=True)
+    alone = [output.outputs[0].token_ids for output in roomy.generate(prompts, drawn)]
+    texts = llm.stream(prompts, drawn)
+    next(texts)
+    for output, wanted in zip(llm.beam_search(prompts, params), expected):
+        check(output, [(sequence.tokens, sequence.cum_logprob) for sequence in wanted.sequences], output_eos(output))
+    finished = {tuple(text.prompt_token_ids): text.outputs[0].token_ids for text in texts if text.finished}
+    assert finished == {tuple(prompt): text for prompt, text in zip(prompts, alone)}
+    statistics = llm.statistics()
+    assert statistics["preemptions"] > 5
+    assert statistics["free_blocks"] == statistics["blocks"]
+
+
+def output_eos(output):
+    """Whether texts end with it is what finish_reason says."""
+    return EOS if any(sequence.finish_reason == "stop" for sequence in output.sequences) else None
+
+
 def test_what_cannot_be_searched_is_refused(engine):
     llm = model_of(engine, max_num_seqs=4)
     for params, words in (
