@@ -95,6 +95,11 @@ inline RandomPaged random_paged(Random& random, DType query, DType cache, const 
     made.inputs.push_back(random.integer(0, 5) ? scales_of() : Tensor());
     made.inputs.push_back(made.inputs.back().defined() && !random.integer(0, 5) ? Tensor() : scales_of());
   }
+  if (random.integer(0, 3) == 0) {  // of a reach that keys lie within and beyond
+    const int64_t reach = random.integer(0, 1) ? random.integer(0, 12) : random.integer(0, 2 * sizes.most_past);
+    made.inputs.resize(ops::PagedAttention::in_relative_bias);
+    made.inputs.push_back(random_tensor(random, DType::f32, {made.op.heads, 2 * reach + 1}));
+  }
   return made;
 }
 

@@ -11,6 +11,7 @@ docs/llm.md says what is read, and what the engine takes and gives in each step.
 
 from camshaft.llm._beam_search import BeamSearchOutput, BeamSearchParams, BeamSearchSequence
 from camshaft.llm._build import build, network
+from camshaft.llm._encoder_decoder import EncoderDecoderLLM
 from camshaft.llm._llm import LLM
 from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm._pooling import EmbeddingOutput, EmbeddingRequestOutput, PoolingParams
@@ -27,6 +28,7 @@ __all__ = [
     "BeamSearchSequence",
     "CompletionOutput",
     "EmbeddingOutput",
+    "EncoderDecoderLLM",
     "EmbeddingRequestOutput",
     "Logprob",
     "PoolingParams",

@@ -21,6 +21,7 @@ from camshaft.llm._folder import (
     copy_tokenizer,
     description_of,
     embedding_description,
+    encoder_description,
     made_folder,
     read_generation,
     write_description,
@@ -29,6 +30,7 @@ from camshaft.llm._network import Import, Task, network_of
 from camshaft.llm._sentence_transformers import PoolingType, check_pooling_type
 from camshaft.llm._speech_description import speech_of
 from camshaft.llm._speech_encoder import SpeechEncoder
+from camshaft.llm._text_encoder import prompts_profile, sample_prompts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -87,7 +89,7 @@ def build(
     **options: Unpack[BuildOptions],
 ) -> Engine:
     """Builds the language model of a Hugging Face folder, and writes the folder `output`: model.engine, llm.json and the
-    tokenizer's files; of Whisper encoder.engine beside them. Gives the engine, of Whisper the decoder's.
+    tokenizer's files; of Whisper and T5 encoder.engine beside them. Gives the engine, of these the decoder's.
 
     folder: with config.json, *.safetensors, and the tokenizer's files; or a .gguf file, which has these beside it.
     weights: what weights of products are stored as: "f32", "f16", "bf16", "int8" and "int4" in blocks of 32, or "stored", as
@@ -137,12 +139,17 @@ def build(
             profiles = [_profile(*_TUNED_FOR_PROMPTS, causal=decoder.family.causal)]
         if made_of.encoder is not None:
             encoder_net, encoder = made_of.encoder
-            description["speech"] = dataclasses.asdict(speech_of(encoder, decoder, made_of.config, generation))
+            if isinstance(encoder, SpeechEncoder):
+                description["speech"] = dataclasses.asdict(speech_of(encoder, decoder, made_of.config, generation))
+                profile, samples = _encoder_profile(encoder, caches), sample_sounds(encoder, caches)
+            else:
+                description["encoder"] = encoder_description(decoder, made_of.config, generation)
+                profile, samples = prompts_profile(), sample_prompts(encoder, caches)
             build_of_models.build(
                 encoder_net,
                 made / ENCODER_ENGINE,
-                profiles=_encoder_profile(encoder, caches),
-                inputs=sample_sounds(encoder, caches),
+                profiles=profile,
+                inputs=samples,
                 progress=progress,
                 **_for_encoder(chosen),
             )
@@ -217,7 +224,7 @@ def sample_step(caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1)) -
         # Of different numbers of keys, so that blocks are left over behind some.
         most = caches.blocks_for(decoder.cross_keys)
         table = random.permutation(count * most).reshape(count, most)
-        lengths = numpy.maximum(decoder.cross_keys - numpy.arange(count) * block_size, tokens)
+        lengths = numpy.maximum(decoder.cross_keys - numpy.arange(count) * block_size, 1)
         step |= {"cross_seqlens": lengths.astype(numpy.int32), "cross_block_table": table.astype(numpy.int32)}
         step |= caches.samples(CROSS, count * most, random)
     return step

@@ -152,7 +152,9 @@ class LLM:
         if of_one > 0 and sequences < 1:
             where = "the engine" if self._folder is None else str(self._folder)
             raise InvalidArgumentError(
-                f"{where}: a model of speech: camshaft.llm.Whisper or `camshaft llm transcribe` runs it"
+                f"{where}: a model with an encoder: camshaft.llm.EncoderDecoderLLM runs it"
+                if "speech" not in self.description
+                else f"{where}: a model of speech: camshaft.llm.Whisper or `camshaft llm transcribe` runs it"
             )
         return of_one * sequences
 

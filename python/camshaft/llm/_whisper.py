@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import queue
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from camshaft import _native
-from camshaft._arrays import Memory
-from camshaft._engine import Engine
 from camshaft._errors import CorruptEngineError, InvalidArgumentError
-from camshaft.llm._folder import DESCRIPTION, ENCODER_ENGINE
+from camshaft.llm._encoder_context import EncoderContext
+from camshaft.llm._folder import DESCRIPTION
 from camshaft.llm._llm import LLM
 from camshaft.llm._sound import Audio, read_sound
 from camshaft.llm._speech_description import read_speech
@@ -73,8 +71,7 @@ class Whisper:
         self._blocks_of_one, _, _ = _native.generator_cross_cache(self._llm.engine._engine)
         if self._blocks_of_one == 0:
             raise CorruptEngineError(f"{self._where}: 'speech' is there, and the engine beside it sees no encoder")
-        self._encoder = self._encoder_context(Engine(folder / ENCODER_ENGINE, device), threads or 0, folder)
-        self._encoding = threading.Lock()
+        self._encoder = EncoderContext(self._llm, folder, device, threads or 0)
         self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
         for slot in range(max_num_seqs):
             self._slots.put(slot)
@@ -187,21 +184,6 @@ class Whisper:
         text = "".join(segment.text for segment in segments).strip()
         return Transcription(text, task.language, len(task.sound) / self._speech.sampling_rate, segments)
 
-    def _encoder_context(self, engine: Engine, threads: int, folder: Path) -> Any:
-        """Of an encoder that writes into the memory which the decoder reads."""
-        context = engine.create_context(threads)
-        names = {info.name for info in engine.inputs}
-        for name, address, dtype, sizes, device in _native.generator_cross_memory(self._llm._steps.generator):
-            if name not in names:
-                raise CorruptEngineError(
-                    f"{folder / ENCODER_ENGINE}: no encoder of the engine beside it: it has no {name}"
-                )
-            memory = Memory(address, dtype, sizes, device, owner=self._llm)
-            kind, _, layer = name.rpartition(".")
-            context.set_input(name, memory)
-            context.bind_output(f"{kind}_out.{layer}", memory)
-        return context
-
     def _encode(self, sound: Sound, slot: int) -> None:
         """sound: of a window at most, which silence fills."""
         import numpy
@@ -209,9 +191,8 @@ class Whisper:
         samples = numpy.zeros((1, self._speech.samples), numpy.float32)
         samples[0, : len(sound)] = sound
         table = numpy.array([self._blocks_of(slot)], numpy.int32)
-        with self._encoding:
-            outputs = self._encoder.run({"audio": samples, "block_table": table})
-            [states] = numpy.from_dlpack(outputs["cross_seqlens"]).tolist()
+        [lengths] = self._encoder.run({"audio": samples, "block_table": table}, "cross_seqlens")
+        [states] = lengths.tolist()
         if states != self._speech.states:
             raise CorruptEngineError(
                 f"{self._where}: 'states' is {self._speech.states}, and {states} of the encoder beside it"

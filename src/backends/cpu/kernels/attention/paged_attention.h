@@ -29,6 +29,7 @@ struct PagedAttentionArgs {
   DType query_type = DType::f32;                         ///< and the result's: f32, f16 or bf16
   DType key_type = DType::f32, value_type = DType::f32;  ///< likewise, or i8 or f8e4m3
   bool has_key_scales = false, has_value_scales = false;
+  int64_t reach = 0;  ///< of the relative bias
 
   // Data. The tables must name blocks of the cache for all that a sequence has (ops::check_sequences).
   const std::byte* query = nullptr;   ///< [tokens, heads, size]
@@ -40,6 +41,7 @@ struct PagedAttentionArgs {
   const int32_t* past = nullptr;    ///< [sequences]
   const int32_t* table = nullptr;   ///< [sequences, width]
   const float* sink = nullptr;      ///< [heads]: the score of a key without a value; null: there is none
+  const float* relative_bias = nullptr;  ///< [heads, 2·reach + 1] (ops::PagedAttention); null: there is none
   std::byte* result = nullptr;      ///< [tokens, heads, value size]; must not overlap the operands
 };
 
