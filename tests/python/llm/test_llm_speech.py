@@ -559,7 +559,6 @@ def test_any_value_of_any_field_of_a_built_model_is_read_or_refused(tmp_path, bu
         ({"preprocessor": {"n_fft": 401}}, InvalidModelError, "'n_fft' is 401"),
         ({"preprocessor": {"dither": 0.1}}, UnsupportedError, "'dither' is 0.1"),
         ({"preprocessor": {"do_normalize": True}}, UnsupportedError, "'do_normalize' is true"),
-        ({"max_target_positions": 51}, UnsupportedError, "'max_source_positions' is 50, fewer than the 51 tokens"),
         ({"encoder_attention_heads": 5}, InvalidModelError, "'encoder_attention_heads' is 5"),
         ({"decoder_attention_heads": 5}, InvalidModelError, "'decoder_attention_heads' is 5"),
         ({"decoder_layers": None}, InvalidModelError, "decoder_layers"),
