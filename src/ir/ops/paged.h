@@ -59,10 +59,10 @@ struct PagedQuantize {
 /// starts[s]. It sees the keys at positions 0 … of its sequence up to its own (all that the sequence has, unless
 /// `causal`), `window` of them at most. Position p lies in block table[s][p / block size]. The sink is the score of one
 /// more key, which has no value. Tokens of no sequence give 0. Keys and values are floats or i8, each row times its
-/// scale where there are scales. The relative bias has in column reach + d what is added to the score of a key that lies
-/// d positions behind the token (in front of it: −d), before the cap; keys beyond the reach have that of its end (Raffel
-/// et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", 2020, whose buckets are
-/// resolved here). Without `causal` the past may be negative: a sequence has fewer keys than tokens then.
+/// scale where there are scales. The relative bias has in column reach + d what is added to the score of a key that
+/// lies d positions behind the token (in front of it: −d), before the cap; keys beyond the reach have that of its end
+/// (Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", 2020, whose
+/// buckets are resolved here). Without `causal` the past may be negative: a sequence has fewer keys than tokens then.
 struct PagedAttention {
   static constexpr std::string_view name = "paged_attention";
   static constexpr Traits traits{.kind = OpKind::contraction,

@@ -84,9 +84,7 @@ TEST(PagedAttentionReference, ScoresHaveABiasByDistance) {
   const Tensor bias = f32({2, 3}, {0.5F, 1, 1.5F, -infinity, 0, 2});  // reaches one key
   PagedAttention op;
   op.heads = 2;
-  const auto run = [&] {
-    return run_op(op, {query, keys, values, starts, past, table, {}, {}, {}, bias})[0];
-  };
+  const auto run = [&] { return run_op(op, {query, keys, values, starts, past, table, {}, {}, {}, bias})[0]; };
   const double b = std::exp(-0.5);
   const Tensor seen = run();
   EXPECT_NEAR(seen.as<float>()[0], (1 * b + 2) / (b + 1), 1e-6);

@@ -195,8 +195,9 @@ class PagedAttentionLaunch final : public Launch {
     std::byte *result = a.outputs[0], *partial = a.workspace, *counters = counters_.data();
     Queue& queue = *static_cast<Queue*>(a.queue);
     Complaint complaint = queue.complaints().of(kernels_->layer);
-    void* const arguments[] = {&p_,        &inputs[0], &inputs[1], &inputs[2], &inputs[3], &inputs[4], &inputs[5],
-                               &inputs[6], &inputs[7], &inputs[8], &inputs[9], &result,    &partial,   &counters,  &complaint};
+    void* const arguments[] = {&p_,        &inputs[0], &inputs[1], &inputs[2], &inputs[3],
+                               &inputs[4], &inputs[5], &inputs[6], &inputs[7], &inputs[8],
+                               &inputs[9], &result,    &partial,   &counters,  &complaint};
     function_->launch(queue.stream(), size_, arguments);
   }
 

@@ -37,12 +37,12 @@ struct PagedAttentionArgs {
   const std::byte* values = nullptr;  ///< [blocks, block size, key heads, value size]
   const float* key_scales = nullptr;  ///< [blocks, block size, key heads]: what a row's elements are times
   const float* value_scales = nullptr;
-  const int32_t* starts = nullptr;  ///< [sequences + 1]
-  const int32_t* past = nullptr;    ///< [sequences]
-  const int32_t* table = nullptr;   ///< [sequences, width]
-  const float* sink = nullptr;      ///< [heads]: the score of a key without a value; null: there is none
+  const int32_t* starts = nullptr;       ///< [sequences + 1]
+  const int32_t* past = nullptr;         ///< [sequences]
+  const int32_t* table = nullptr;        ///< [sequences, width]
+  const float* sink = nullptr;           ///< [heads]: the score of a key without a value; null: there is none
   const float* relative_bias = nullptr;  ///< [heads, 2·reach + 1] (ops::PagedAttention); null: there is none
-  std::byte* result = nullptr;      ///< [tokens, heads, value size]; must not overlap the operands
+  std::byte* result = nullptr;           ///< [tokens, heads, value size]; must not overlap the operands
 };
 
 /// Bytes of scratch memory for `threads` threads and fewer, 64-byte aligned. Depends on what is known before running.
