@@ -275,9 +275,9 @@ std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& de
                  .values = type(Op::in_values).dtype,
                  .key_scales = has(Op::in_key_scales),
                  .value_scales = has(Op::in_value_scales),
-                 .biased = has(Op::in_relative_bias),
                  .head_size = static_cast<int>(*size),
-                 .value_size = static_cast<int>(*value_size)};
+                 .value_size = static_cast<int>(*value_size),
+                 .biased = has(Op::in_relative_bias)};
   if (!is_computed_float(form.query)) return std::nullopt;
   for (const DType t : {form.keys, form.values})
     if (!is_computed_float(t) && !is_of_8_bits(t)) return std::nullopt;
