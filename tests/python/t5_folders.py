@@ -54,6 +54,7 @@ def t5_tensors(config, random):
             norms += [f"{of}.{place}.layer_norm.weight" for place in range(len(blocks) + 1)]
     # Scores are not divided by the root of the head's size.
     scale = {"q": 1.0 / math.sqrt(config["d_kv"]), "shared": 1.0, "relative_attention_bias": 1.5}
+    scale |= {"o": 4.0, "wo": 4.0}  # what is said last shall not be all that counts
     made = {}
     for name, shape in shapes.items():
         deviation = scale.get(name.split(".")[-2], 1.0) * (1.0 if "bias" in name else 1.5 / math.sqrt(shape[-1]))
