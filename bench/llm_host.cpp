@@ -67,7 +67,7 @@ double step_microseconds(Model& model, int32_t sequences, int32_t threads, const
   config.scheduler.max_model_len = 4096;
   config.scheduler.num_blocks = sequences * 256;
   Generator generator(model, config);
-  for (int32_t i = 0; i < sequences; ++i) {
+  for (int32_t i = 0; i < sequences; i += params.sequences()) {
     Request request;
     for (int32_t token = 0; token < 500; ++token) request.prompt.push_back((token * 31 + i) % model.vocabulary());
     request.params = params;
@@ -94,9 +94,9 @@ int main(int argc, char** argv) {
   const int32_t sequences = argc > 1 ? std::atoi(argv[1]) : 32, threads = argc > 2 ? std::atoi(argv[2]) : 0;
   std::printf("%d sequences, microseconds of processor time of a step beside the model\n%-34s %12s %12s\n", sequences,
               "", "128,256 ids", "64 ids");
-  for (const char* way :
-       {"greedy, ArgMax by the engine", "greedy", "temperature", "top_k 50", "top_k 50, top_p 0.9", "top_p 0.9",
-        "top_p 0.9, flat", "min_p 0.05", "greedy, repetition_penalty", "greedy, logprobs 5"}) {
+  for (const char* way : {"greedy, ArgMax by the engine", "greedy", "temperature", "top_k 50", "top_k 50, top_p 0.9",
+                          "top_p 0.9", "top_p 0.9, flat", "min_p 0.05", "greedy, repetition_penalty",
+                          "greedy, logprobs 5", "beams of 4", "beams of 4, flat"}) {
     const std::string name = way;
     const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
     SamplingParams params;
@@ -106,6 +106,7 @@ int main(int argc, char** argv) {
     if (has("min_p")) params.min_p = 0.05f;
     if (has("penalty")) params.repetition_penalty = 1.1f;
     if (has("logprobs")) params.logprobs = 5;
+    if (has("beams")) params.beam_search = BeamSearchParams{.beam_width = 4};
     const float spread = has("flat") ? 0.5f : 4;
     Model large(128256, sequences, spread), small(64, sequences, spread);
     large.gives_likeliest = small.gives_likeliest = has("ArgMax");

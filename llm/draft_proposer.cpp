@@ -62,6 +62,7 @@ void DraftProposer::propose(std::span<Sequence* const> served) {
   behind_.clear();
   proposing_.clear();
   for (Sequence* const sequence : served) {
+    if (sequence->draft == nullptr) continue;  // of a search by beams
     DraftState& state = *sequence->draft;
     keep_what_came_true(*sequence);
     const int32_t most = most_guesses(*sequence);

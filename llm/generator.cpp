@@ -56,26 +56,24 @@ constexpr size_t logits_worth_threads = 500'000;
 // Whether what is likeliest by the model alone does not suffice.
 bool reads_logits(const Sequence& sequence) {
   const SamplingParams& params = *sequence.params;
-  return !params.is_greedy() || params.is_guided || params.logprobs || sequence.wants_prompt_logprobs() ||
-         !sequence.allowed.empty() || !params.logit_bias.empty() || params.excludes_tokens() || params.has_penalties();
+  return !params.is_greedy() || params.beam_search || params.is_guided || params.logprobs ||
+         sequence.wants_prompt_logprobs() || !sequence.allowed.empty() || !params.logit_bias.empty() ||
+         params.excludes_tokens() || params.has_penalties();
 }
 
 constexpr const char* embedding_is_not_finite =
     "the model's embedding has a NaN or an infinity: its weights or its precision do not fit this prompt (build it "
     "with a wider type, or verify it)";
 
-const char* message_of(Sampler::Problem problem) {
+}  // namespace
+
+const char* Generator::message_of(Sampler::Problem problem) {
   if (problem == Sampler::Problem::not_finite)
-    return "the model's logits have a NaN or an infinity: its weights or its "
-           "precision do not fit this prompt (build "
-           "it "
-           "with a wider type, or verify it)";
-  return "no token may come next: all are excluded by the mask, by "
-         "allowed_token_ids, min_tokens or logit_bias, or by "
+    return "the model's logits have a NaN or an infinity: its weights or its precision do not fit this prompt (build "
+           "it with a wider type, or verify it)";
+  return "no token may come next: all are excluded by the mask, by allowed_token_ids, min_tokens or logit_bias, or by "
          "the model";
 }
-
-}  // namespace
 
 GeneratorConfig parse_generator_config(std::string_view json) {
   GeneratorConfig config;
@@ -135,6 +133,7 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
   if (draft != nullptr)
     draft_ = std::make_unique<DraftProposer>(*draft, config.draft, scheduler_.config(), config.max_step_shapes);
   stepped_.reserve(static_cast<size_t>(shapes_.largest().sequences));
+  stepped_beams_.reserve(static_cast<size_t>(shapes_.largest().sequences));
   for (size_t worker = 0; config.pooling == Pooling::none && worker < workers_.count(); ++worker)
     samplers_.emplace_back(model.vocabulary());
 }
@@ -202,7 +201,7 @@ RequestId Generator::add(Request request) {
     throw Error(ErrorCode::invalid_argument,
                 "n is " + std::to_string(request.params.n) + ": a prompt has one embedding");
   const int32_t longest = length + (generates ? std::min(room, request.params.max_tokens.value_or(room)) : 0);
-  scheduler_.check_fits(length, longest, request.params.n);
+  scheduler_.check_fits(length, longest, request.params);
 
   const auto params = std::make_shared<const SamplingParams>(std::move(request.params));
   std::shared_ptr<const CrossKeys> cross;
@@ -213,14 +212,15 @@ RequestId Generator::add(Request request) {
         std::make_shared<const Pictures>(std::move(request.pictures), scheduler_.config().block_size, request.salt);
   const RequestId id = ++last_request_;
   Entry entry;
-  for (int32_t sample = 0; sample < params->n; ++sample) {
+  for (int32_t sample = 0; sample < params->sequences(); ++sample) {
     entry.samples.push_back(make_sequence(request, params, sample, longest));
     entry.samples.back()->cross = cross;
     entry.samples.back()->pictures = pictures;
   }
-  entry.alive = params->n;
+  entry.alive = params->sequences();
   Sequence& first = *entry.samples.front();
-  first.forks = params->n - 1;
+  first.forks = params->sequences() - 1;
+  if (params->beam_search) begin_beams(entry, length, longest);
   requests_.emplace(id, std::move(entry));
   scheduler_.add(first);
   return id;
@@ -245,7 +245,7 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
     for (const int32_t token : request.prompt) sequence->counts->add_prompt(token);
   }
   const int32_t drafts = scheduler_.config().num_speculative_tokens;
-  if (drafts > 0) {
+  if (drafts > 0 && !params->beam_search) {
     sequence->drafts.reserve(static_cast<size_t>(drafts));
     sequence->drawn.reserve(static_cast<size_t>(drafts) + 1);
     if (draft_ != nullptr) {
@@ -271,7 +271,7 @@ bool Generator::abort(RequestId request, int32_t sample) {
   if (found == requests_.end()) return false;
   std::vector<std::unique_ptr<Sequence>>& samples = found->second.samples;
   if (sample >= std::ssize(samples)) return false;
-  if (sample >= 0 && (samples[0] == nullptr || samples[0]->forks == 0)) {
+  if (sample >= 0 && found->second.beams == nullptr && (samples[0] == nullptr || samples[0]->forks == 0)) {
     Sequence* const one = samples[static_cast<size_t>(sample)].get();
     if (one == nullptr) return false;
     ended_.push_back({request, sample});
@@ -294,6 +294,9 @@ void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<
       found->second.samples[static_cast<size_t>(sample)] == nullptr)
     throw Error(ErrorCode::invalid_argument, "there is no sample " + std::to_string(sample) + " of request " +
                                                  std::to_string(request) + ": it has ended, or never was");
+  if (found->second.beams != nullptr)
+    throw Error(ErrorCode::invalid_argument,
+                "beam search has allowed_token_ids for all of its text, and no other mask");
   const size_t words = mask_words();
   if (!mask.empty() && mask.size() != words)
     throw Error(ErrorCode::invalid_argument, "the mask of allowed tokens has " + std::to_string(mask.size()) +
@@ -361,7 +364,7 @@ void Generator::propose() {
   } catch (const std::exception& error) {
     failure_ = std::string("the draft model has failed: ") + error.what();
     for (Sequence* const sequence : scheduler_.served())
-      sequence->draft->release();  // of which nobody knows what it holds
+      if (sequence->draft != nullptr) sequence->draft->release();  // of which nobody knows what it holds
   }
 }
 
@@ -388,9 +391,11 @@ std::span<const Event> Generator::finish_step() {
     if (!stepped_.empty()) sample_all(outputs_);
     for (Sequence* const sequence : stepped_) tell(*sequence);
   } else {
-    for (Sequence* const sequence : stepped_) fail(*sequence, failure_);
+    for (Sequence* const sequence : stepped_)
+      if (sequence->beams == nullptr) fail(*sequence, failure_);
   }
   stepped_.clear();
+  advance_beams();
   finish_events();
   return events_;
 }
@@ -423,6 +428,11 @@ void Generator::build_inputs() {
     batch_.begin_sequence(sequence->computed, sequence->blocks, sequence->cross.get(), sequence->pictures.get());
     if (sequence->scheduled == 0) continue;
     stepped_.push_back(sequence);
+    if (sequence->beams != nullptr) {
+      BeamGroup& group = *requests_.at(sequence->request).beams;
+      if (!group.is_stepped) stepped_beams_.push_back(sequence->request);
+      group.is_stepped = true;
+    }
     const int32_t known = sequence->scheduled - static_cast<int32_t>(sequence->drafts.size());
     const int32_t end = sequence->computed + known;
     batch_.add_tokens(
@@ -495,6 +505,11 @@ void Generator::sample(Sequence& sequence, Sampler& sampler, const StepOutputs& 
     const KnownRow known =
         outputs.likeliest == nullptr ? KnownRow() : KnownRow{outputs.likeliest[row], outputs.largest[row]};
     float* const logits = outputs.logits == nullptr ? nullptr : outputs.logits + row * vocabulary_;
+    if (sequence.beams != nullptr) {
+      const auto count = static_cast<size_t>(2 * params.beam_search->beam_width);
+      sequence.problem = sampler.likeliest_tokens(logits, state_of(sequence, 0), count, sequence.drawn_logprobs);
+      return;
+    }
     sequence.problem = sampler.prepare(logits, state_of(sequence, static_cast<size_t>(i)), known);
     if (sequence.problem != Sampler::Problem::none) {
       // Behind a guess it is the next step's, which says so: a guide has no mask behind the end of its text.
@@ -535,6 +550,7 @@ FinishReason Generator::reason_to_finish(const Sequence& sequence) const {
 
 // Makes an event of what sampling found.
 void Generator::tell(Sequence& sequence) {
+  if (sequence.beams != nullptr) return scheduler_.commit(sequence, sequence.computed + sequence.scheduled);
   const bool failed = sequence.problem != Sampler::Problem::none;
   if (!failed && sequence.drawn.empty()) {
     scheduler_.commit(sequence, sequence.computed + sequence.scheduled);
@@ -590,7 +606,7 @@ void Generator::begin_samples(Sequence& parent) {
   const auto sample_of = [&](int32_t sample) -> Sequence& {
     return *requests_.at(request).samples[static_cast<size_t>(sample)];
   };
-  for (int32_t sample = 1; sample < params->n; ++sample) scheduler_.fork(parent, sample_of(sample));
+  for (int32_t sample = 1; sample < params->n; ++sample) scheduler_.fork(parent, sample_of(sample), parent.computed);
   const size_t width = first_logprobs_.size() / static_cast<size_t>(params->n);
   for (int32_t sample = 0; sample < params->n; ++sample) {
     Sequence& sequence = sample_of(sample);
@@ -612,10 +628,13 @@ void Generator::finish_or_commit(Sequence& sequence, Event& event) {
   event.finish = reason_to_finish(sequence);
   if (event.finish == FinishReason::none) return;
   const int32_t token = sequence.tokens.back();
-  const bool is_eos =
-      !sequence.params->ignore_eos && std::ranges::find(config_.eos_token_ids, token) != config_.eos_token_ids.end();
-  if (event.finish == FinishReason::stop && !is_eos) event.stop_token = token;
+  if (event.finish == FinishReason::stop && !is_eos(sequence, token)) event.stop_token = token;
   end(sequence);
+}
+
+// Whether it ends this text.
+bool Generator::is_eos(const Sequence& sequence, int32_t token) const {
+  return !sequence.params->ignore_eos && std::ranges::find(config_.eos_token_ids, token) != config_.eos_token_ids.end();
 }
 
 // With all samples that have not begun; what it has said in this step stays.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "llm/beam_group.h"
 #include "llm/draft_proposer.h"
 #include "llm/pictures.h"
 #include "llm/pooling.h"
@@ -68,6 +69,8 @@ struct Event {
   int32_t first_prompt_token = 0;                 ///< whose logprobs these are, and those behind it
   std::span<const TokenLogprob> prompt_logprobs;  ///< 1 + params.prompt_logprobs for each
   std::span<const float> embedding;               ///< of a request that is pooled, with FinishReason::stop
+  /// Of a search by beams, which gives each text at once, by rank, and maybe fewer than beam_width.
+  double cumulative_logprob = 0;
   FinishReason finish = FinishReason::none;
   int32_t stop_token = -1;     ///< of stop_token_ids, that ended it
   int32_t cached_tokens = -1;  ///< of the prompt, that the cache had when it first ran; -1: it has not
@@ -103,8 +106,8 @@ class Generator {
 
   /// Throws Error(invalid_argument), saying what must be changed, for a request that could never run.
   RequestId add(Request request);
-  /// Ends a request, or one sample of it once its text has begun; an event says so in the next step. False when there
-  /// is none.
+  /// Ends a request, or one sample of it once its text has begun (never of beams alone); an event says so in the next
+  /// step. False when there is none.
   bool abort(RequestId request, int32_t sample = -1);
   /// Which tokens may come next in a sample: a bit for each, lowest first, as many words as the vocabulary needs; stays
   /// until it is replaced, and empty allows all. Its text is not guessed ahead from then on, as nobody knows which
@@ -133,9 +136,10 @@ class Generator {
   const StepShapes& shapes() const { return shapes_; }
 
  private:
-  struct Entry {  // a request
-    std::vector<std::unique_ptr<Sequence>> samples;
+  struct Entry {                                     // a request
+    std::vector<std::unique_ptr<Sequence>> samples;  ///< or beams
     int32_t alive = 0;
+    std::unique_ptr<BeamGroup> beams;
   };
   struct Ended {
     RequestId request = 0;
@@ -163,6 +167,15 @@ class Generator {
   void tell(Sequence& sequence);
   void pool(Sequence& sequence, const float* hidden_states);
   void begin_samples(Sequence& parent);
+  bool is_eos(const Sequence& sequence, int32_t token) const;
+  static const char* message_of(Sampler::Problem problem);
+  void begin_beams(Entry& entry, int32_t prompt_length, int32_t longest);
+  void advance_beams();
+  void advance_beams(BeamGroup& group);
+  void take_next_beams(BeamGroup& group);
+  void finish_beams(BeamGroup& group);
+  void fail_beams(BeamGroup& group, const std::string& message);
+  void end_beams(RequestId request);
   void finish_or_commit(Sequence& sequence, Event& event);
   void fail(Sequence& sequence, const std::string& message);
   void end(Sequence& sequence);
@@ -186,6 +199,7 @@ class Generator {
 
   StepInputs inputs_;
   std::vector<Sequence*> stepped_;
+  std::vector<RequestId> stepped_beams_;
 
   // Of the step that is under way.
   bool is_planned_ = false, has_run_ = false;

@@ -269,6 +269,29 @@ double Sampler::probability(int32_t token) {
   return static_cast<double>(weight(logit)) / cumulative_.back();
 }
 
+Sampler::Problem Sampler::likeliest_tokens(float* logits, const SamplingState& state, size_t count,
+                                           std::vector<TokenLogprob>& out) {
+  row_ = logits;
+  RowMaximum maximum = find_maxima(logits, size_, maxima_.data());
+  if (maximum.has_invalid) return Problem::not_finite;
+  if (changes(state)) {
+    change(logits, state);
+    maximum = find_maxima(logits, size_, maxima_.data());
+    if (maximum.has_invalid) return Problem::not_finite;
+  }
+  largest_ = maximum.value;
+  if (largest_ == minus_infinity) return Problem::nothing_allowed;
+  scale_ = state.params->is_greedy() ? 1 : 1 / state.params->temperature;
+  const double log_total = std::log(sum_exponentials(logits, size_, largest_, scale_, minus_infinity));
+  find_top(count);
+  std::ranges::sort(candidates_, likelier);
+  for (const Candidate& each : candidates_) {
+    const double logprob = static_cast<double>((each.logit - largest_) * scale_) - log_total;
+    out.push_back({each.token, static_cast<float>(std::min(logprob, 0.0)), static_cast<int32_t>(out.size()) + 1});
+  }
+  return Problem::none;
+}
+
 Sampler::Problem Sampler::read_logprobs(const float* logits, int32_t count) {
   row_ = logits;
   const RowMaximum maximum = find_maxima(logits, size_, maxima_.data());

@@ -51,6 +51,10 @@ class Sampler {
   /// The probability of a token as draw() has it.
   double probability(int32_t token);
 
+  /// Appends the `count` likeliest tokens of a row, after all that the state says, the likeliest first, with logarithms
+  /// of their probabilities at params.temperature (0 is taken for 1): fewer where others are excluded.
+  Problem likeliest_tokens(float* logits, const SamplingState& state, size_t count, std::vector<TokenLogprob>& out);
+
   /// Appends logarithms of the probabilities of `token` and of the `count` likeliest tokens, by the row as the model
   /// gave it: prepare() has been called with state.params->logprobs, or read_logprobs() for this row.
   void logprobs(int32_t token, int32_t count, std::vector<TokenLogprob>& out);

@@ -14,6 +14,9 @@ namespace camshaft::llm {
 
 namespace {
 
+// Each has candidates for all, of which the best are looked for.
+constexpr int32_t most_beams = 256;
+
 [[noreturn]] void refuse_parameter(const char* name, const std::string& value, const std::string& allowed) {
   throw Error(ErrorCode::invalid_argument, std::string(name) + " is " + value + ", it must be " + allowed);
 }
@@ -40,9 +43,32 @@ int32_t token_of(const std::string& text) {
   return token;
 }
 
+// What nobody would notice that beams do without.
+void check_beams(const SamplingParams& p) {
+  const BeamSearchParams& beams = *p.beam_search;
+  check_range("beam_width", beams.beam_width, beams.beam_width >= 1 && beams.beam_width <= most_beams, "from 1 to 256");
+  check_range("length_penalty", beams.length_penalty, std::isfinite(beams.length_penalty), "finite");
+  const SamplingParams usual;
+  const auto refuse = [](const char* name) {
+    throw Error(ErrorCode::invalid_argument,
+                std::string(name) + " does not go with beam search, which takes the likeliest texts: leave it out");
+  };
+  if (p.n != 1) refuse("n");
+  if (p.top_k > 0) refuse("top_k");
+  if (p.top_p != usual.top_p) refuse("top_p");
+  if (p.min_p != usual.min_p) refuse("min_p");
+  if (p.repetition_penalty != usual.repetition_penalty) refuse("repetition_penalty");
+  if (p.presence_penalty != usual.presence_penalty) refuse("presence_penalty");
+  if (p.frequency_penalty != usual.frequency_penalty) refuse("frequency_penalty");
+  if (p.logprobs) refuse("logprobs");
+  if (p.prompt_logprobs) refuse("prompt_logprobs");
+  if (p.is_guided) refuse("structured_outputs");
+}
+
 }  // namespace
 
 void check(const SamplingParams& p, int32_t vocabulary) {
+  if (p.beam_search) check_beams(p);
   const auto finite = [](float value, float least, float most) { return value >= least && value <= most; };
   check_range("n", p.n, p.n >= 1, "1 or more");
   check_range("temperature", p.temperature, p.temperature >= 0 && std::isfinite(p.temperature),
@@ -106,6 +132,16 @@ SamplingParams parse_sampling_params(std::string_view json) {
       throw std::runtime_error("the numbers of begin, no_timestamps and max_initial are needed");
     p.timestamps = TimestampRules{JsonFields::get<int32_t>(rules[0]), JsonFields::get<int32_t>(rules[1]),
                                   JsonFields::get<int32_t>(rules[2])};
+  });
+  fields.take("beam_search", [&](const nlohmann::json& beams) {
+    JsonFields each(beams.dump(), "beam search");
+    BeamSearchParams made;
+    each.read("beam_width", made.beam_width);
+    each.read("length_penalty", made.length_penalty);
+    each.read("early_stopping", made.early_stopping);
+    each.read("counts_prompt", made.counts_prompt);
+    each.finish();
+    p.beam_search = made;
   });
   fields.take("logit_bias", [&](const nlohmann::json& bias) {
     if (bias.is_object()) {

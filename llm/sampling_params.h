@@ -11,6 +11,15 @@
 
 namespace camshaft::llm {
 
+/// A search for the likeliest texts in place of draws: see BeamSearch.
+struct BeamSearchParams {
+  int32_t beam_width = 1;
+  float length_penalty = 1;     ///< the power of a text's length that its logarithm of probability is divided by
+  bool early_stopping = false;  ///< the first beam_width texts that end are the last; else none is missed
+  bool counts_prompt = true;    ///< in that length, as vLLM does
+  bool operator==(const BeamSearchParams&) const = default;
+};
+
 struct SamplingParams {
   int32_t n = 1;                 ///< samples of one prompt
   float temperature = 1;         ///< 0: the likeliest token
@@ -32,6 +41,7 @@ struct SamplingParams {
   std::vector<int32_t> suppress_tokens;        ///< that never come
   std::vector<int32_t> begin_suppress_tokens;  ///< that the text does not begin with
   std::optional<TimestampRules> timestamps;
+  std::optional<BeamSearchParams> beam_search;  ///< temperature divides the logits then; 0 is taken for 1
   bool is_guided = false;  ///< the caller says in each step which tokens may come next: Generator::plan_step()
 
   bool is_greedy() const { return temperature < 1e-5f; }
@@ -39,6 +49,8 @@ struct SamplingParams {
   bool excludes_tokens() const {
     return min_tokens > 0 || !suppress_tokens.empty() || !begin_suppress_tokens.empty() || timestamps.has_value();
   }
+  /// Sequences that it is computed with, at most.
+  int32_t sequences() const { return beam_search ? beam_search->beam_width : n; }
   bool has_penalties() const { return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0; }
 };
 

@@ -60,7 +60,7 @@ Scheduler::Scheduler(const SchedulerConfig& config)
   copies_.reserve(static_cast<size_t>(config_.max_num_seqs));
 }
 
-void Scheduler::check_fits(int32_t prompt_length, int32_t longest, int32_t samples) const {
+void Scheduler::check_fits(int32_t prompt_length, int32_t longest, const SamplingParams& params) const {
   if (prompt_length < 1)
     throw Error(ErrorCode::invalid_argument,
                 "the prompt is empty: it must have a token at least, the "
@@ -76,9 +76,20 @@ void Scheduler::check_fits(int32_t prompt_length, int32_t longest, int32_t sampl
                                                  std::to_string(blocks_for(longest)) +
                                                  " blocks of the cache, which has " + std::to_string(pool_.size()) +
                                                  ": lower max_tokens, or raise num_blocks");
-  if (samples > config_.max_num_seqs)
-    throw Error(ErrorCode::invalid_argument, "n is " + std::to_string(samples) + ", at most max_num_seqs, " +
+  const int32_t sequences = params.sequences();
+  if (sequences > config_.max_num_seqs)
+    throw Error(ErrorCode::invalid_argument, (params.beam_search ? "beam_width is " : "n is ") +
+                                                 std::to_string(sequences) + ", at most max_num_seqs, " +
                                                  std::to_string(config_.max_num_seqs) + ", run at once");
+  if (!params.beam_search) return;
+  // Beams are computed together: of their blocks the prompt's full ones are the same.
+  const int64_t shared = prompt_length / config_.block_size;
+  const int64_t blocks = shared + sequences * (blocks_for(longest) - shared);
+  if (blocks > pool_.size())
+    throw Error(ErrorCode::invalid_argument, std::to_string(sequences) + " beams of up to " + std::to_string(longest) +
+                                                 " tokens need " + std::to_string(blocks) +
+                                                 " blocks of the cache, which has " + std::to_string(pool_.size()) +
+                                                 ": lower max_tokens or beam_width, or raise num_blocks");
 }
 
 void Scheduler::add(Sequence& sequence) {
@@ -140,13 +151,14 @@ int32_t Scheduler::chunk(const Sequence& sequence) const {
   return std::min(tokens, std::max(sequence.prompt_logprobs_from - 1 - sequence.computed, 0) + prompt_rows_left_);
 }
 
-// Whoever is served last gives its blocks up until there are enough. False when that was the sequence itself.
+// Whoever is served last gives its blocks up until there are enough. False when that was the sequence itself, or a beam
+// of the same request.
 bool Scheduler::schedule(Sequence& sequence, int32_t tokens) {
   while (!take_blocks(sequence, sequence.computed + tokens, 0)) {
     was_short_ = true;
     Sequence& victim = *order_.back();
     preempt(victim);
-    if (&victim == &sequence) return false;
+    if (sequence.slot < 0) return false;
   }
   sequence.scheduled = tokens;
   count(sequence, 1);
@@ -210,7 +222,7 @@ bool Scheduler::admit(Sequence& sequence) {
   sequence.computed = sequence.published * config_.block_size;
   const int32_t rest = blocks_for(sequence.length()) - sequence.published;
   const int32_t tokens = chunk(sequence);
-  if (tokens <= 0 || rest + spare > pool_.available()) {
+  if (tokens <= 0 || rest + spare + sequence.fork_blocks > pool_.available()) {
     free_blocks(sequence);
     return false;
   }
@@ -236,19 +248,39 @@ void Scheduler::commit(Sequence& sequence, int32_t computed) {
   }
 }
 
-void Scheduler::fork(Sequence& parent, Sequence& child) {
-  const int32_t size = config_.block_size;
-  child.computed = config_.can_copy_blocks ? parent.computed : parent.computed / size * size;
-  child.published = parent.published;
-  child.cached = parent.cached;
-  for (int32_t i = 0; i < blocks_for(child.computed); ++i) {
-    const BlockId block = parent.blocks[static_cast<size_t>(i)];
-    pool_.retain(block);
-    child.blocks.push_back(block);
-  }
+void Scheduler::fork(Sequence& parent, Sequence& child, int32_t tokens) {
+  share(parent, child, tokens);
   --parent.forks;
   --reserved_;
   start(child);
+}
+
+void Scheduler::replace(Sequence& sequence, const Sequence& by) {
+  free_blocks(sequence);
+  share(by, sequence, by.computed);
+}
+
+void Scheduler::unfork(Sequence& sequence, Sequence& heir) {
+  const int32_t forks = sequence.forks + 1;
+  stop(sequence);
+  free_blocks(sequence);
+  sequence.forks = 0;
+  heir.forks += forks;
+  reserved_ += forks;
+}
+
+// A full block is not written any more: of tokens in front of the last ones that `from` has computed there are only
+// full ones.
+void Scheduler::share(const Sequence& from, Sequence& to, int32_t tokens) {
+  const int32_t size = config_.block_size;
+  to.computed = config_.can_copy_blocks && tokens == from.computed ? tokens : tokens / size * size;
+  to.published = std::min(from.published, to.computed / size);
+  to.cached = from.cached;
+  for (int32_t i = 0; i < blocks_for(to.computed); ++i) {
+    const BlockId block = from.blocks[static_cast<size_t>(i)];
+    pool_.retain(block);
+    to.blocks.push_back(block);
+  }
 }
 
 void Scheduler::remove(Sequence& sequence) {
@@ -278,14 +310,36 @@ void Scheduler::stop(Sequence& sequence) {
   reserved_ -= sequence.forks;
 }
 
+// Of beams the best one is computed again; the others fork from it where they differ.
 void Scheduler::preempt(Sequence& sequence) {
+  Sequence* first = &sequence;
+  if (sequence.beams == nullptr) {
+    stand_back(sequence);
+  } else {
+    first = sequence.beams->front();
+    const auto full = blocks_for(first->length());
+    int32_t forks = -1, blocks = 0;
+    for (Sequence* const beam : *sequence.beams) {
+      const auto [differs, other] = std::ranges::mismatch(first->tokens, beam->tokens);
+      if (beam != first) blocks += full - static_cast<int32_t>(differs - first->tokens.begin()) / config_.block_size;
+      if (beam->slot < 0) continue;
+      forks += 1 + beam->forks;
+      stand_back(*beam);
+      beam->forks = 0;
+    }
+    first->forks = forks;
+    first->fork_blocks = blocks;
+  }
+  waiting_.insert(first);
+  ++preemptions_;
+}
+
+void Scheduler::stand_back(Sequence& sequence) {
   count(sequence, -1);
   sequence.scheduled = 0;
   sequence.drafts.clear();
   stop(sequence);
   free_blocks(sequence);
-  waiting_.insert(&sequence);
-  ++preemptions_;
 }
 
 void Scheduler::free_blocks(Sequence& sequence) {

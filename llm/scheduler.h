@@ -41,8 +41,8 @@ class Scheduler {
   BlockPool& pool() { return pool_; }
   const BlockPool& pool() const { return pool_; }
 
-  /// Throws Error(invalid_argument) for a sequence, or samples of one, that could never run.
-  void check_fits(int32_t prompt_length, int32_t longest, int32_t samples) const;
+  /// Throws Error(invalid_argument) for a sequence, or samples or beams of one, that could never run.
+  void check_fits(int32_t prompt_length, int32_t longest, const SamplingParams& params) const;
   void add(Sequence& sequence);
   /// Decides the next step: `scheduled` and `drafts` of each running sequence. False when nothing can run.
   bool plan();
@@ -57,9 +57,13 @@ class Scheduler {
   std::span<const BlockCopy> copies() const { return copies_; }
   /// Says that `computed` tokens of the sequence are right and in the cache: its full blocks can be found from now on.
   void commit(Sequence& sequence, int32_t computed);
-  /// `child` is `parent` as of now: it runs beside it, in the same blocks until one of them writes. One of the forks
-  /// that the parent had reserved.
-  void fork(Sequence& parent, Sequence& child);
+  /// `child` is the first `tokens` tokens of `parent`, which are computed: it runs beside it, in the same blocks until
+  /// one of them writes. One of the forks that the parent has room for.
+  void fork(Sequence& parent, Sequence& child, int32_t tokens);
+  /// `sequence`, which runs, gives its blocks up, and is what `by` is as of now.
+  void replace(Sequence& sequence, const Sequence& by);
+  /// It runs no more; `heir` has room for one fork more, and for those that it had room for.
+  void unfork(Sequence& sequence, Sequence& heir);
   /// It runs no more, or waits no more; its blocks are free.
   void remove(Sequence& sequence);
 
@@ -82,6 +86,8 @@ class Scheduler {
   void start(Sequence& sequence);
   void stop(Sequence& sequence);
   void preempt(Sequence& sequence);
+  void stand_back(Sequence& sequence);
+  void share(const Sequence& from, Sequence& to, int32_t tokens);
   void free_blocks(Sequence& sequence);
 
   SchedulerConfig config_;

@@ -46,7 +46,8 @@ struct Sequence {
   int32_t first_row = 0;             ///< of its logits in this step
   int32_t rows = 0;                  ///< of its logits in this step
   std::vector<int32_t> drafts;       ///< of this step: tokens that are guessed to come next
-  int32_t forks = 0;                 ///< samples that begin where the prompt ends
+  int32_t forks = 0;                 ///< samples, or beams, that begin beside it later
+  int32_t fork_blocks = 0;           ///< that these need at once
   int32_t prompt_logprobs_from = 1;  ///< the first token of the prompt whose logprobs were not given yet
 
   std::unique_ptr<TokenCounts> counts;  ///< where there are penalties
@@ -56,7 +57,10 @@ struct Sequence {
   bool has_changing_mask = false;       ///< the caller gives one for each token
   size_t guide_row = 0;                 ///< of a guided request: its first mask in this step
 
-  // What sampling found in this step.
+  /// All beams of its request, the best one first; null without beam search. They are preempted together.
+  const std::vector<Sequence*>* beams = nullptr;
+
+  // What sampling found in this step; of a beam its candidates, until all beams have theirs.
   Sampler::Problem problem = Sampler::Problem::none;
   std::vector<int32_t> drawn;  ///< tokens of the text; where it forks, the first one of each sample
   std::vector<TokenLogprob> drawn_logprobs, prompt_logprobs;
@@ -68,10 +72,10 @@ struct Sequence {
   /// It cannot run before somebody has computed their rows.
   bool waits_for_images() const { return pictures != nullptr && !pictures->are_ready(); }
   int32_t generated() const { return length() - prompt_length; }
-  /// Tokens that are known and not computed; 1 while it decodes.
+  /// Tokens that are known and not computed; 1 while it decodes, 0 while it waits for other beams.
   int32_t missing() const { return length() - computed; }
-  /// Not with a mask for the next token alone, nor before its samples are apart.
-  bool takes_guesses() const { return !has_changing_mask && forks == 0; }
+  /// Not with a mask for the next token alone, nor before its samples are apart, nor beams.
+  bool takes_guesses() const { return !has_changing_mask && forks == 0 && beams == nullptr; }
   bool wants_prompt_logprobs() const { return params->prompt_logprobs && prompt_logprobs_from < prompt_length; }
 };
 

@@ -336,11 +336,11 @@ PyObject* described_event(const HeldEvent& held) {
   if (!tokens || !logprobs || !prompt) return nullptr;
   const llm::Event& event = held.event;
   const auto* const embedding = held.embedding.empty() ? nullptr : reinterpret_cast<const char*>(held.embedding.data());
-  return Py_BuildValue("KiOOiOzisy#i", static_cast<unsigned long long>(event.request), static_cast<int>(event.sample),
+  return Py_BuildValue("KiOOiOzisy#id", static_cast<unsigned long long>(event.request), static_cast<int>(event.sample),
                        tokens.get(), logprobs.get(), static_cast<int>(event.first_prompt_token), prompt.get(),
                        name_of(event.finish), static_cast<int>(event.stop_token), event.error.c_str(), embedding,
                        static_cast<Py_ssize_t>(held.embedding.size() * sizeof(float)),
-                       static_cast<int>(event.cached_tokens));
+                       static_cast<int>(event.cached_tokens), event.cumulative_logprob);
 }
 
 PyObject* described_rows(const llm::GuidedRows& rows) {
@@ -449,7 +449,7 @@ PyMethodDef llm_functions[] = {
     {"generator_finish", finish, METH_O,
      "generator_finish(generator) -> [(request, sample, tokens, logprobs, first token of the prompt, its logprobs, "
      "finish reason or None, stop token or -1, error, bytes of the embedding in f32 or None, tokens of the prompt that "
-     "were in the cache or -1)]"},
+     "were in the cache or -1, logarithm of a searched text's probability)]"},
     {"generator_statistics", statistics, METH_O, "generator_statistics(generator) -> {name: number}"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -74,7 +74,7 @@ def refit(refitter: Capsule, threads: int, /) -> None: ...
 # Language models.
 _Logprob: TypeAlias = tuple[int, float, int]
 _TextEvent: TypeAlias = tuple[
-    int, int, list[int], list[_Logprob], int, list[_Logprob], str | None, int, str, bytes | None, int
+    int, int, list[int], list[_Logprob], int, list[_Logprob], str | None, int, str, bytes | None, int, float
 ]
 
 def generator_cache(engine: Capsule, /) -> tuple[int, int, int]: ...

@@ -1,5 +1,6 @@
 // PagedAttention of com.microsoft: attention of sequences whose keys and values lie in blocks of a cache; and our own
-// of the domain camshaft, whose caches of 8 bits have a scale for each head of each token, beside them in blocks.
+// of the domain camshaft, whose caches of 8 bits have a scale for each head of each token, beside them in blocks, and
+// whose scores may have a bias by distance.
 // Beside it, what encoders and decoders that share such a cache need: stores into it, and attention that only reads it.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 #include <fmt/format.h>
@@ -229,8 +230,8 @@ Values paged_attention(ConvertContext& c) {
   return {c.result_at(0, ops::Reshape{{tokens, size * Dim(counts.own)}}, {result}), keys, values};
 }
 
-// (query, key, value, key_cache, value_cache, key_scales, value_scales, cumulative_sequence_length, past_seqlens,
-// block_table) -> output and the four caches.
+// (query, key, value, key_cache, value_cache, key_scales?, value_scales?, cumulative_sequence_length, past_seqlens,
+// block_table, relative_bias?) -> output and the caches.
 Values scaled_paged_attention(ConvertContext& c) {
   const HeadCounts counts = head_counts(c);
   PagedNode node{.key_cache = c.input(3),
@@ -241,15 +242,19 @@ Values scaled_paged_attention(ConvertContext& c) {
   const Heads heads = split_heads(c, node, counts);
   const TokenPlaces places = token_places(c, node.starts, node.past, c.dim(c.input(0), 0));
   const ValueId slots = slots_of(c, places, node.table, c.dim(node.key_cache, 1));
-  const auto store = [&](size_t output, ValueId cache, ValueId scales, ValueId rows) {
-    return c.results_at({output, output + 2}, ops::PagedQuantize{}, {cache, scales, rows, slots});
+  if (c.has(5) != c.has(6)) c.invalid("key_scales and value_scales must be given together");
+  const bool has_scales = c.has(5);
+  const auto store = [&](size_t output, ValueId cache, size_t scales, ValueId rows) -> Values {
+    if (!has_scales) return {stored(c, output, cache, rows, no_value, slots), no_value};
+    return c.results_at({output, output + 2}, ops::PagedQuantize{}, {cache, c.input(scales), rows, slots});
   };
-  const Values keys = store(1, node.key_cache, c.input(5), heads.key);
-  const Values values = store(2, node.value_cache, c.input(6), heads.value);
+  const Values keys = store(1, node.key_cache, 5, heads.key);
+  const Values values = store(2, node.value_cache, 6, heads.value);
   const ValueId query = c.reshape(heads.query, {c.dim(c.input(0), 0), c.dim(heads.query, 2) * Dim(counts.own)});
-  const ValueId result =
-      c.result_at(0, attention_of(c, node, counts),
-                  {query, keys[0], values[0], node.starts, node.past, node.table, no_value, keys[1], values[1]});
+  Values operands{query, keys[0], values[0], node.starts, node.past, node.table, no_value, keys[1], values[1]};
+  if (c.has(10)) operands.push_back(c.input(10));
+  const ValueId result = c.result_at(0, attention_of(c, node, counts), std::move(operands));
+  if (!has_scales) return {result, keys[0], values[0]};
   return {result, keys[0], values[0], keys[1], values[1]};
 }
 
@@ -263,8 +268,8 @@ Values paged_quantize(ConvertContext& c) {
   return c.results_at({0, 1}, ops::PagedQuantize{}, {c.input(0), c.input(1), c.input(2), c.input(3)});
 }
 
-// (query, key_cache, value_cache, cumulative_sequence_length, key_seqlens, block_table, key_scales?, value_scales?) ->
-// output. Every token of a sequence sees all of its keys, and nothing is stored.
+// (query, key_cache, value_cache, cumulative_sequence_length, key_seqlens, block_table, key_scales?, value_scales?,
+// relative_bias?) -> output. Every token of a sequence sees all of its keys, and nothing is stored.
 Values paged_cross_attention(ConvertContext& c) {
   const HeadCounts counts = head_counts(c);
   const PagedNode node{.key_cache = c.input(1),
@@ -282,7 +287,8 @@ Values paged_cross_attention(ConvertContext& c) {
   const ValueId past = c.add(F::sub, {node.past, c.add(F::sub, {ends, begins})});
   Values operands{c.input(0), node.key_cache, node.value_cache, node.starts, past, node.table};
   if (c.has(6) != c.has(7)) c.invalid("key_scales and value_scales must be given together");
-  if (c.has(6)) operands.insert(operands.end(), {no_value, c.input(6), c.input(7)});
+  if (c.has(6) || c.has(8)) operands.insert(operands.end(), {no_value, c.input_or_none(6), c.input_or_none(7)});
+  if (c.has(8)) operands.push_back(c.input(8));
   return {c.result_at(0, op, std::move(operands))};
 }
 

@@ -128,7 +128,7 @@ TEST(Scheduler, ForksShareBlocksUntilTheyWrite) {
   child->tokens = parent.tokens;
   child->prompt_length = 6;
   child->longest = 64;
-  schedule.scheduler.fork(parent, *child);
+  schedule.scheduler.fork(parent, *child, parent.computed);
   EXPECT_EQ(child->blocks, parent.blocks);
   ASSERT_TRUE(schedule.scheduler.plan());
   ASSERT_EQ(schedule.scheduler.copies().size(), 1U);
@@ -143,7 +143,9 @@ TEST(Scheduler, WhatCouldNeverRunIsRefusedWithAWayOut) {
   Schedule schedule(small());
   const auto message = [&](int32_t prompt, int32_t longest, int32_t samples) -> std::string {
     try {
-      schedule.scheduler.check_fits(prompt, longest, samples);
+      SamplingParams params;
+      params.n = samples;
+      schedule.scheduler.check_fits(prompt, longest, params);
       return "";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);

@@ -170,6 +170,31 @@ TEST(ImportPaged, CrossAttentionOverKeysWithScales) {
   expect_near(results[0], {1, 2}, {254 * a, 127 * (1 - a)});
 }
 
+// Scores are the bias alone: in the first operator by the distance to keys in front, in the second also to those
+// behind.
+TEST(ImportPaged, ScoresWithABiasByDistance) {
+  GraphWriter graph;
+  for (const char* rows : {"q", "k", "v"}) graph.input(rows, DType::f32, {"t", 1});
+  for (const char* cache : {"kc", "vc"}) graph.input(cache, DType::f32, {"b", 2, 1, 1});
+  graph.input("starts", DType::i32, {"n"}).input("past", DType::i32, {"s"}).input("table", DType::i32, {"s", "w"});
+  graph.input("bias", DType::f32, {1, 3}).input("lengths", DType::i32, {"s"});
+  graph.output("y", DType::f32).output("ko", DType::f32).output("vo", DType::f32).output("all", DType::f32);
+  const std::vector<AttributeWriter> heads{attr("num_heads", 1), attr("kv_num_heads", 1), attr("scale", 1.0F)};
+  graph.node("PagedAttention", {"q", "k", "v", "kc", "vc", "", "", "starts", "past", "table", "bias"},
+             {"y", "ko", "vo"}, heads, "camshaft");
+  graph.node("PagedCrossAttention", {"q", "ko", "vo", "starts", "lengths", "table", "", "", "bias"}, {"all"}, heads,
+             "camshaft");
+  const Graph imported = import_bytes(ModelWriter().opset(17).opset(1, "camshaft").graph(graph).bytes()).graph;
+  const Tensor zero = floats({2, 1}, {0, 0});
+  const auto results =
+      run(imported, {zero, floats({2, 1}, {5, 5}), floats({2, 1}, {2, 4}), floats({2, 2, 1, 1}, {9, 9, 9, 9}),
+                     floats({2, 2, 1, 1}, {7, 7, 1, 7}), i32({2}, {0, 2}), i32({1}, {1}), i32({1, 2}, {1, 0}),
+                     floats({1, 3}, {std::log(3.0F), 0, std::log(2.0F)}), i32({1}, {3})});
+  expect_near(results[2], {2, 2, 1, 1}, {4, 7, 1, 2});
+  expect_near(results[0], {2, 1}, {(3 * 1 + 2) / 4.0, (3 * 1 + 3 * 2 + 4) / 7.0});
+  expect_near(results[3], {2, 1}, {(3 * 1 + 2 + 2 * 4) / 6.0, (3 * 1 + 3 * 2 + 4) / 7.0});
+}
+
 TEST(ImportPaged, WhatIsNotThereYetIsNamed) {
   const auto error = [](std::vector<AttributeWriter> attributes) {
     const Error e = import_error(

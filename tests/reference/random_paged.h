@@ -42,6 +42,9 @@ inline RandomPaged random_paged(Random& random, DType query, DType cache, const 
   for (int64_t s = 0; s < sizes.sequences; ++s) {
     queries.push_back(random.integer(0, 4) ? random.integer(1, sizes.most_queries) : random.integer(0, 1));
     past.push_back(random.integer(0, 3) ? random.integer(0, sizes.most_past) : 0);
+    // Of tokens that see all of their sequence there may be more than keys.
+    if (!made.op.causal && made.op.window == 0 && queries.back() > 1 && random.integer(0, 3) == 0)
+      past.back() = -random.integer(1, queries.back() - 1);
     tokens += queries.back();
     const int64_t blocks = (queries.back() + past.back() + block_size - 1) / block_size;
     used += blocks;
@@ -94,6 +97,11 @@ inline RandomPaged random_paged(Random& random, DType query, DType cache, const 
     made.inputs.resize(ops::PagedAttention::in_key_scales);
     made.inputs.push_back(random.integer(0, 5) ? scales_of() : Tensor());
     made.inputs.push_back(made.inputs.back().defined() && !random.integer(0, 5) ? Tensor() : scales_of());
+  }
+  if (random.integer(0, 3) == 0) {  // of a reach that keys lie within and beyond
+    const int64_t reach = random.integer(0, 1) ? random.integer(0, 12) : random.integer(0, 2 * sizes.most_past);
+    made.inputs.resize(ops::PagedAttention::in_relative_bias);
+    made.inputs.push_back(random_tensor(random, DType::f32, {made.op.heads, 2 * reach + 1}));
   }
   return made;
 }

@@ -12,7 +12,7 @@ from language_models import LONGEST, VOCABULARY, serving_language_model, write_l
 
 openai = pytest.importorskip("openai", reason="openai is not installed")
 
-from camshaft.llm import LLM, SamplingParams  # noqa: E402
+from camshaft.llm import LLM, BeamSearchParams, SamplingParams  # noqa: E402
 
 HELLO = [{"role": "user", "content": "The engine"}]
 TOOL = {
@@ -87,6 +87,47 @@ def test_completions_are_the_models_own(client, llm):
     )  # fmt: skip
     assert [choice.text for choice in drawn.choices] == [o.text for o in llm.generate(texts[0], sampled)[0].outputs]
     assert len({choice.text for choice in drawn.choices}) > 1
+
+
+def test_beams(client, llm):
+    texts = ["The engine", "A valve"]
+    given = {"model": "tiny", "prompt": texts, "n": 3, "max_tokens": 12}
+    more = {"use_beam_search": True, "length_penalty": 0.5}
+    searched = BeamSearchParams(3, 12, temperature=1.0, length_penalty=0.5)
+    expected = []
+    for output in llm.beam_search(texts, searched):
+        for sequence in output.sequences:
+            shown = sequence.tokens[:-1] if sequence.finish_reason == "stop" else sequence.tokens
+            expected.append((llm.tokenizer.decode(shown), sequence.finish_reason))
+    got = client.completions.create(**given, extra_body=more)
+    prompts = [texts[0]] * 3 + [texts[1]] * 3
+    assert [(prompt + choice.text, choice.finish_reason) for prompt, choice in zip(prompts, got.choices)] == expected
+    assert [choice.index for choice in got.choices] == list(range(6))
+    assert got.usage.completion_tokens > 6
+    streamed = [""] * 6
+    for chunk in client.completions.create(**given, extra_body=more, stream=True):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.text
+    assert streamed == [choice.text for choice in got.choices]
+    spoken = {"model": "tiny", "messages": HELLO, "n": 2, "max_tokens": 9}
+    [output] = llm.beam_search([llm.chat_prompt(HELLO)], BeamSearchParams(2, 9, temperature=1.0))
+    answers = client.chat.completions.create(**spoken, extra_body={"use_beam_search": True})
+    assert len(answers.choices) == 2
+    for choice, sequence in zip(answers.choices, output.sequences):
+        assert sequence.text.split("<end>")[0].endswith(choice.message.content)
+    for wrong, param in (
+        ({"logprobs": 1}, "logprobs"),
+        ({"stop": "x"}, "stop"),
+        ({"top_p": 0.5}, "top_p"),
+        ({"frequency_penalty": 1}, "frequency_penalty"),
+        ({"n": 100}, "n"),
+        ({"extra_body": {**more, "length_penalty": "long"}}, "length_penalty"),
+        ({"extra_body": {**more, "use_beam_search": 1}}, "use_beam_search"),
+        ({"extra_body": {**more, "guided_choice": ["a"]}}, "guided_choice"),
+    ):
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.completions.create(**{**given, "extra_body": more, **wrong})
+        assert caught.value.param == param, caught.value
 
 
 def test_streams_are_the_replies(client):

@@ -9,7 +9,9 @@ docs/llm.md says what is read, and what the engine takes and gives in each step.
     camshaft.llm.build("whisper-small", "whisper")
     [result] = camshaft.llm.Whisper("whisper").transcribe("talk.wav")    # docs/llm_speech.md"""
 
+from camshaft.llm._beam_search import BeamSearchOutput, BeamSearchParams, BeamSearchSequence
 from camshaft.llm._build import build, network
+from camshaft.llm._encoder_decoder import EncoderDecoderLLM
 from camshaft.llm._llm import LLM
 from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm._pooling import EmbeddingOutput, EmbeddingRequestOutput, PoolingParams
@@ -22,8 +24,12 @@ from camshaft.llm._whisper import Whisper
 
 __all__ = [
     "LLM",
+    "BeamSearchOutput",
+    "BeamSearchParams",
+    "BeamSearchSequence",
     "CompletionOutput",
     "EmbeddingOutput",
+    "EncoderDecoderLLM",
     "EmbeddingRequestOutput",
     "Logprob",
     "PoolingParams",

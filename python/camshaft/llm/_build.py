@@ -22,6 +22,7 @@ from camshaft.llm._folder import (
     copy_tokenizer,
     description_of,
     embedding_description,
+    encoder_description,
     engine_names,
     made_folder,
     read_generation,
@@ -32,6 +33,7 @@ from camshaft.llm._ranks import Ranks, check_ranks
 from camshaft.llm._sentence_transformers import PoolingType, check_pooling_type
 from camshaft.llm._speech_description import speech_of
 from camshaft.llm._speech_encoder import SpeechEncoder
+from camshaft.llm._text_encoder import prompts_profile, sample_prompts
 from camshaft.llm._vision_description import vision_of
 from camshaft.llm._vision_samples import sample_patches, tower_profile
 
@@ -93,7 +95,7 @@ def build(
     **options: Unpack[BuildOptions],
 ) -> Engine:
     """Builds the language model of a Hugging Face folder, and writes the folder `output`: model.engine, llm.json and the
-    tokenizer's files; of Whisper, and of models that read pictures, encoder.engine beside them. Gives the decoder's engine, of
+    tokenizer's files; of Whisper, T5, and models that read pictures, encoder.engine beside them. Gives the decoder's engine, of
     several ranks the first one's.
 
     folder: with config.json, *.safetensors, and the tokenizer's files; or a .gguf file, which has these beside it.
@@ -165,16 +167,21 @@ def build(
                 profiles=[tower_profile(tower, processor, decoder.max_length)],
                 inputs=sample_patches(tower),
                 progress=progress,
-                **_for_encoder(chosen),
+                **_with_own_files(chosen, "encoder"),
             )
         if made_of.encoder is not None:
             encoder_net, encoder = made_of.encoder
-            description["speech"] = dataclasses.asdict(speech_of(encoder, decoder, made_of.config, generation))
+            if isinstance(encoder, SpeechEncoder):
+                description["speech"] = dataclasses.asdict(speech_of(encoder, decoder, made_of.config, generation))
+                profile, samples = _encoder_profile(encoder, caches), sample_sounds(encoder, caches)
+            else:
+                description["encoder"] = encoder_description(decoder, made_of.config, generation)
+                profile, samples = prompts_profile(), sample_prompts(encoder, caches)
             build_of_models.build(
                 encoder_net,
                 made / ENCODER_ENGINE,
-                profiles=_encoder_profile(encoder, caches),
-                inputs=sample_sounds(encoder, caches),
+                profiles=profile,
+                inputs=samples,
                 progress=progress,
                 **_with_own_files(chosen, "encoder"),
             )
@@ -271,7 +278,7 @@ def sample_step(
         # Of different numbers of keys, so that blocks are left over behind some.
         most = caches.blocks_for(decoder.cross_keys)
         table = random.permutation(count * most).reshape(count, most)
-        lengths = numpy.maximum(decoder.cross_keys - numpy.arange(count) * block_size, tokens)
+        lengths = numpy.maximum(decoder.cross_keys - numpy.arange(count) * block_size, 1)
         step |= {"cross_seqlens": lengths.astype(numpy.int32), "cross_block_table": table.astype(numpy.int32)}
         step |= caches.samples(CROSS, count * most, random)
     return step

@@ -36,6 +36,14 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class RelativeBias:
+    """Of scores, by the distance between a token and a key, in buckets that grow with it (T5)."""
+
+    buckets: int
+    max_distance: int  # from which on all keys are in the last one
+
+
+@dataclass(frozen=True)
 class Decoder:
     """Encoders, too: `family.causal` tells them apart."""
 
@@ -59,6 +67,8 @@ class Decoder:
     tied: bool
     cross_keys: int = 0  # of an encoder, which its layers see at most; 0: there is none
     token_types: int = 0  # rows that there are
+    relative_bias: RelativeBias | None = None
+    head_scale: float = 1.0  # of what the head reads
 
     @property
     def has_mrope(self) -> bool:
@@ -102,7 +112,9 @@ def decoder_of(
         family = replace(family, prefixes=("language_model.model.", "model.language_model.", *family.prefixes))
     width, heads = (
         config.integer("hidden_size", "n_embd", "d_model", "dim"),
-        config.integer("decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", high=1 << 14),
+        config.integer(
+            "decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", "num_heads", high=1 << 14
+        ),
     )
     head_size = _head_size(config, family, width, heads)
     kv_heads = _kv_heads(config, heads)
@@ -140,6 +152,7 @@ def decoder_of(
             "n_inner",
             "ffn_hidden_size",
             "hidden_dim",
+            "d_ff",
             default=4 * width,
             high=1 << 24,
         ),
@@ -161,24 +174,36 @@ def decoder_of(
         softcap=_optional_number(config, "attn_logit_softcapping"),
         logits_softcap=_optional_number(config, "final_logit_softcapping"),
         tied=config.flag("tie_word_embeddings", default=family.tied),
-        cross_keys=_cross_keys(config, longest) if "cross_q" in family.names else 0,
+        cross_keys=_cross_keys(config, family, longest) if "cross_q" in family.names else 0,
         token_types=config.integer("type_vocab_size", default=2) if "token_types" in family.names else 0,
+        relative_bias=_relative_bias(config) if "relative_bias" in family.names else None,
+        head_scale=width**-0.5 if _scales_head(config, family) else 1.0,
     )
 
 
-def _cross_keys(config: Fields, longest: int) -> int:
-    keys = config.integer("max_source_positions", high=1 << 16)
-    if keys < longest:  # attention over the encoder's keys is of no more tokens than these
-        raise UnsupportedError(
-            f"{config.where}: field 'max_source_positions' is {keys}, fewer than the {longest} tokens of the longest text; "
-            "such a decoder is not supported"
-        )
-    return keys
+def _relative_bias(config: Fields) -> RelativeBias:
+    buckets = config.integer("relative_attention_num_buckets", default=32, low=4, high=1 << 12)
+    # Half of a direction's buckets are of single distances.
+    return RelativeBias(
+        buckets, config.integer("relative_attention_max_distance", default=128, low=buckets // 2 + 1, high=1 << 16)
+    )
+
+
+def _scales_head(config: Fields, family: Family) -> bool:
+    """T5 does where its embeddings are tied; newer configurations say it themselves, as they call all of them tied."""
+    if "relative_bias" not in family.names:
+        return False
+    return config.flag("scale_decoder_outputs", default=config.flag("tie_word_embeddings", default=True))
+
+
+def _cross_keys(config: Fields, family: Family, longest: int) -> int:
+    """Where positions are distances alone prompts may be as long as texts."""
+    return longest if "relative_bias" in family.names else config.integer("max_source_positions", high=1 << 16)
 
 
 def _head_size(config: Fields, family: Family, width: int, heads: int) -> int:
-    if family.head_size_is_own and config.has("head_dim"):
-        return config.integer("head_dim", high=1 << 12)
+    if family.head_size_is_own and (config.has("head_dim") or config.has("d_kv")):
+        return config.integer("head_dim", "d_kv", high=1 << 12)
     if width % heads != 0:
         config.wrong(
             ("decoder_attention_heads", "num_attention_heads", "n_head"), f"a divisor of hidden_size ({width})", heads
@@ -206,7 +231,9 @@ def _layers(
     config: Fields, family: Family, head_size: int, trained: int, max_length: int | None
 ) -> tuple[tuple[Layer, ...], int]:
     """The layers, and the longest sequence."""
-    count = config.integer("decoder_layers", "num_hidden_layers", "n_layer", "n_layers", high=1 << 12)
+    count = config.integer(
+        "decoder_layers", "num_decoder_layers", "num_hidden_layers", "n_layer", "n_layers", "num_layers", high=1 << 12
+    )
     windows = _windows(config, family, count)
     given = config.raw("rope_parameters", "rope_scaling", default={})
     scaling = Fields(given, f"{config.where}, 'rope_scaling'").values
@@ -216,7 +243,7 @@ def _layers(
     theta = config.number("rope_theta", "rotary_emb_base", default=family.theta, low=1.0)
 
     def rope_of(is_sliding: bool) -> Rope | None:
-        if "positions" in family.names:
+        if "positions" in family.names or "relative_bias" in family.names:
             return None
         if "sliding_attention" in of_kinds and is_sliding:
             parameters, base = of_kinds["sliding_attention"], theta
@@ -234,7 +261,7 @@ def _layers(
 
     ropes = {is_sliding: rope_of(is_sliding) for is_sliding in {window > 0 for window in windows}}
     scale = config.number(family.query_scale, low=1e-6) if family.query_scale is not None else float(head_size)
-    scale = scale**-0.5 if config.flag("scale_attn_weights", default=True) else 1.0
+    scale = scale**-0.5 if family.scales_scores and config.flag("scale_attn_weights", default=True) else 1.0
     by_index = config.flag("scale_attn_by_inverse_layer_idx", default=False)
     experts = _experts(config, family, count)
     layers = (
@@ -250,7 +277,7 @@ def _longest(config: Fields, family: Family, scaling: Fields, trained: int, max_
     if kind in ("dynamic", "yarn", "linear") and "positions" not in family.names:
         original = scaling.integer("original_max_position_embeddings", default=trained, high=1 << 30)
         most = max(trained, math.floor(original * scaling.number("factor", default=1.0, low=1e-3, high=1e6)))
-    most = min(most, LONGEST)
+    most = LONGEST if "relative_bias" in family.names else min(most, LONGEST)
     if max_length is None:
         return min(trained, LONGEST)
     if isinstance(max_length, bool) or not isinstance(max_length, int) or not 1 <= max_length <= most:

@@ -36,7 +36,7 @@ class Family:
     """How a model is made. The roles of `names`: embedding, positions, token_types, embedding_norm, final_norm, head,
     project_in, project_out; and of each layer attention_norm, q, k, v or qkv, q_norm, k_norm, o, attention_output_norm,
     mlp_norm, gate and up or gate_up or up alone, down, mlp_output_norm; and of those that see an encoder cross_norm, cross_q,
-    cross_k, cross_v, cross_o. A norm that has no name is left out."""
+    cross_k, cross_v, cross_o; relative_bias, of all layers. A norm that has no name is left out."""
 
     names: Names
     prefixes: tuple[str, ...] = ("model.", "")  # of all but the head, the first that the embedding is found with
@@ -58,6 +58,7 @@ class Family:
     activation: str | None = None  # where the configuration does not say
     tied: bool = False  # where the configuration does not say
     scales_embedding: bool = False  # by the root of its width
+    scales_scores: bool = True  # by the root of the head's size
     query_scale: str | None = None  # the field whose root divides scores, instead of the head's size
     head_size_is_own: bool = True  # the configuration may have a head_dim
     theta: float = 10000.0  # where the configuration does not say
@@ -137,7 +138,60 @@ _QWEN_EXPERTS = {
     **{name: f"mlp.experts.{{}}.{name}_proj" for name in ("gate", "up", "down")},
 }
 
+
+def _t5(family: Family, config: Fields) -> Family:
+    kind = config.text("feed_forward_proj", default="relu")
+    gated, _, name = kind.rpartition("-")
+    if gated not in ("", "gated"):
+        raise UnsupportedError(f"{config.where}: feed_forward_proj '{kind}'; an activation, or gated-… are supported")
+    names = dict(family.names)
+    inner = names["up"]
+    if gated:
+        names |= {"gate": f"{inner}_0", "up": f"{inner}_1"}
+    # The gated GELU of T5 1.1 has always been the one with tanh.
+    return replace(family, names=names, activation="gelu_new" if kind == "gated-gelu" else name)
+
+
+def _t5_names(part: str, mlp: int) -> Names:
+    """Of the encoder or the decoder, whose layers have the MLP at place `mlp`."""
+    return {
+        "embedding": "shared",
+        "final_norm": f"{part}.final_layer_norm",
+        "relative_bias": f"{part}.block.0.layer.0.SelfAttention.relative_attention_bias",
+        "attention_norm": "layer.0.layer_norm",
+        **{role: f"layer.0.SelfAttention.{role}" for role in "qkvo"},
+        "mlp_norm": f"layer.{mlp}.layer_norm",
+        "up": f"layer.{mlp}.DenseReluDense.wi",
+        "down": f"layer.{mlp}.DenseReluDense.wo",
+    }
+
+
+_T5 = Family(
+    {
+        **_t5_names("decoder", 2),
+        "head": "lm_head",
+        "cross_norm": "layer.1.layer_norm",
+        **{f"cross_{role}": f"layer.1.EncDecAttention.{role}" for role in "qkvo"},
+    },
+    prefixes=("",),
+    layer="decoder.block.{}.",
+    scales_scores=False,
+    epsilon=1e-6,
+    tied=True,
+    # Copies of the one table, and a bias that no version has used.
+    ignored=(
+        "encoder.embed_tokens.",
+        "decoder.embed_tokens.",
+        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.",
+    ),
+    variant=_t5,
+)
+#: What reads the prompt, and gives the states that T5's decoder sees (_text_encoder.py).
+T5_ENCODER = replace(_T5, names=_t5_names("encoder", 1), layer="encoder.block.{}.", causal=False)
+
 FAMILIES: dict[str, Family] = {
+    "t5": _T5,
+    "mt5": _T5,
     "llama": Family(
         _LLAMA, biases=_biases("q k v o", ("attention_bias", False)) | _biases("gate up down", ("mlp_bias", False))
     ),

@@ -76,6 +76,13 @@ def embedding_description(decoder: Decoder, pooling_type: str, normalize: bool) 
     }
 
 
+def encoder_description(decoder: Decoder, config: Fields, generation: Fields | None) -> dict[str, Any]:
+    """What it says of an encoder of text, under "encoder"."""
+    fields = config if generation is None else Fields({**config.values, **generation.values}, generation.where)
+    start = fields.integer("decoder_start_token_id", "pad_token_id", low=0, high=decoder.vocabulary - 1)
+    return {"max_tokens": decoder.cross_keys, "start_id": start}
+
+
 def read_generation(folder: Path) -> Fields | None:
     path = folder / "generation_config.json"
     return Fields(read_json(path), str(path)) if path.is_file() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -42,6 +43,7 @@ class Step:
     offsets: Value | None = None  # [sequences, longest], of which only the sizes count
     cross_lengths: Value | None = None
     cross_table: Value | None = None
+    bias: Value | None = None  # of scores by distance
 
 
 class Parts:
@@ -83,7 +85,7 @@ class Parts:
         stored = self._stored_constant(name, shape)
         table = net.constant(stored if own is None else stored[:, own])
         quantised = self.weights.blocks(name, shape) if self._type == "stored" else None
-        x = self.ranks.gathered(net, self._widened(net.Gather(table, ids)), width)
+        x = self.ranks.gathered(net, self.widened(net.Gather(table, ids)), width)
         return x, table if quantised is None else quantised
 
     def positions(self, positions: Value) -> Value:
@@ -91,13 +93,38 @@ class Parts:
         shape = (decoder.learned_positions + offset, decoder.width)
         table = self._constant(self.weights.name("positions"), shape)
         moved = positions + offset if offset else positions
-        return self._widened(self.net.Gather(table, moved))
+        return self.widened(self.net.Gather(table, moved))
 
     def first_token_type(self) -> Value:
         """The row of the first of two texts, which all tokens are of: [width]."""
         decoder = self.decoder
         table = self.weights.f32(self.weights.name("token_types"), (decoder.token_types, decoder.width))
         return self.net.constant(table[0])
+
+    def relative_bias(self) -> Value | None:
+        """[heads, 2 · reach + 1] of keys from `reach` in front of a token to as many behind it, by T5's buckets: half of a
+        direction's are of single distances, the others of ranges that grow to max_distance."""
+        import numpy
+
+        d = self.decoder
+        if d.relative_bias is None:
+            return None
+        reach = d.relative_bias.max_distance
+        distance = numpy.arange(-reach, reach + 1)
+        buckets, first = d.relative_bias.buckets, numpy.zeros_like(distance)
+        if d.family.causal:
+            distance = -numpy.minimum(distance, 0)
+        else:
+            buckets //= 2
+            first, distance = numpy.where(distance > 0, buckets, 0), numpy.abs(distance)
+        exact = buckets // 2
+        # In fp32, as in Transformers: some distances lie between two buckets.
+        ratio = numpy.log(numpy.maximum(distance, 1).astype(numpy.float32) / numpy.float32(exact))
+        ranges = ratio / numpy.float32(math.log(reach / exact)) * numpy.float32(buckets - exact)
+        far = numpy.minimum(exact + ranges.astype(numpy.int64), buckets - 1)
+        table = self.weights.f32(self.weights.name("relative_bias"), (d.relative_bias.buckets, d.heads))
+        rows = table[first + numpy.where(distance < exact, distance, far)]
+        return self.net.constant(numpy.ascontiguousarray(rows.T))
 
     def angles(self, rope: Rope, positions: Value) -> tuple[Value, Value]:
         """Computed from the positions in each step, once for all layers: tables of 131,072 positions would take 64 MB.
@@ -185,7 +212,7 @@ class Parts:
         stored = self._stored(name, shape)
         if rows is not None:
             stored = stored[:, rows] if transposed else stored[rows]
-        return self.net.Gemm(x, self._widened(self.net.constant(stored)), bias, transB=int(not transposed))
+        return self.net.Gemm(x, self.widened(self.net.constant(stored)), bias, transB=int(not transposed))
 
     def tied_head(self, x: Value, head: Head) -> Value:
         """x · the table of embeddings."""
@@ -238,8 +265,12 @@ class Parts:
     def _table_shape(self) -> tuple[int, int]:
         return (self.decoder.vocabulary, self.decoder.embedding_width)
 
-    def _widened(self, x: Value) -> Value:
+    def widened(self, x: Value) -> Value:
         return x if x.dtype == "f32" else self.net.Cast(x, to="f32")
+
+    def narrowed(self, x: Value) -> Value:
+        """Queries, keys and values as encoders multiply them."""
+        return x if self._heads_type == "f32" else self.net.Cast(x, to=self._heads_type)
 
     def activation(self, x: Value) -> Value:
         net, name = self.net, self.decoder.activation
@@ -302,16 +333,19 @@ class Parts:
     ) -> tuple[Value, ...]:
         if not self.decoder.family.causal:
             return (self._packed(query, key, value, layer, step),)
-        # Of caches with scales there is an operator of our own.
-        operators: Any = self.net.domain("camshaft") if len(caches) > 2 else self.net.microsoft
+        # Of caches with scales, and scores with a bias, there is an operator of our own.
+        is_own = len(caches) > 2 or step.bias is not None
+        operators: Any = self.net.domain("camshaft") if is_own else self.net.microsoft
         made: tuple[Value, ...] = operators.PagedAttention(
             query,
             key,
             value,
             *caches,
+            *((None, None) if is_own and len(caches) == 2 else ()),
             step.starts,
             step.past,
             step.table,
+            *(() if step.bias is None else (step.bias,)),
             num_heads=self._own.heads,
             kv_num_heads=self._own.kv_heads,
             scale=layer.scale,
@@ -340,8 +374,7 @@ class Parts:
 
     def _packed(self, query: Value, key: Value, value: Value, layer: Layer, step: Step) -> Value:
         """Of tokens that all see each other, and keep nothing for later steps."""
-        if self._heads_type != "f32":
-            query, key, value = (self.net.Cast(x, to=self._heads_type) for x in (query, key, value))
+        query, key, value = (self.narrowed(x) for x in (query, key, value))
         made: Value = self.net.microsoft.PackedMultiHeadAttention(
             query,
             self._for_all_heads(key),
@@ -352,7 +385,7 @@ class Parts:
             num_heads=self.decoder.heads,
             scale=layer.scale,
         )
-        return self._widened(made)
+        return self.widened(made)
 
     def _for_all_heads(self, x: Value) -> Value:
         """Keys or values that several heads share, once for each."""

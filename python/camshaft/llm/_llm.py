@@ -16,6 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 from camshaft import _native
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._beam_search import (
+    BeamRequest,
+    BeamSearchOutput,
+    BeamSearchParams,
+    SearchedParams,
+    beam_search_output,
+    searched_params,
+)
 from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_images import without_images
 from camshaft.llm._chat_template import ChatTemplate
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
 _T = TypeVar("_T")
-_AnyRequest = Union[Request, EmbeddingRequest]
+_AnyRequest = Union[Request, EmbeddingRequest, BeamRequest]
 
 
 class LLM:
@@ -196,7 +204,9 @@ class LLM:
         if of_one > 0 and sequences < 1:
             where = "the engine" if self._folder is None else str(self._folder)
             raise InvalidArgumentError(
-                f"{where}: a model of speech: camshaft.llm.Whisper or `camshaft llm transcribe` runs it"
+                f"{where}: a model with an encoder: camshaft.llm.EncoderDecoderLLM runs it"
+                if "speech" not in self.description
+                else f"{where}: a model of speech: camshaft.llm.Whisper or `camshaft llm transcribe` runs it"
             )
         return of_one * sequences
 
@@ -215,6 +225,22 @@ class LLM:
         Raises InvalidArgumentError for what could never run, and what a token_mask raises; what else goes wrong later is in
         the output's `error`."""
         return self._results_of_all(prompts, sampling_params, priority)
+
+    def beam_search(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        params: BeamSearchParams | Sequence[BeamSearchParams],
+        *,
+        priority: Sequence[int] | None = None,
+    ) -> list[BeamSearchOutput]:
+        """The likeliest texts of prompts that beam search finds, in the prompts' order, each prompt's by their score. A
+        prompt is as in generate(); params one for all, or one for each; priority, where lower ones run first, one for each.
+
+        Raises InvalidArgumentError for what could never run, and Error for what goes wrong later."""
+        listed = listed_prompts(prompts)
+        searched = searched_params(params, len(listed))
+        results = self._results_of_all(listed, searched, priority)
+        return [beam_search_output(result, one, self.tokenizer) for result, one in zip(results, searched)]
 
     def embed(
         self,
@@ -474,10 +500,15 @@ class LLM:
             matchers = [first, *(first.deep_copy() for _ in range(params.n - 1))]
         masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
-        def add() -> Request:
+        def add() -> Request | BeamRequest:
             number = _native.generator_add(self._steps.generator, tokens, params._json(), priority, 0, *cross, pictures)
             try:
-                request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
+                known_as = name or str(next(self._numbers))
+                request: Request | BeamRequest
+                if isinstance(params, SearchedParams) and params.beam_search is not None:
+                    request = BeamRequest(known_as, text, tokens, params, decode, changed)
+                else:
+                    request = Request(known_as, text, tokens, params, decode, changed, streams)
                 request.matchers = matchers
                 if waiting and encoder is not None:
                     request.encode = functools.partial(encoder.fill, waiting)

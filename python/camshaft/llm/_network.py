@@ -4,6 +4,7 @@ the encoder beside it, where it sees one (docs/llm_speech.md)."""
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -30,6 +31,7 @@ from camshaft.llm._ranks import Ranks
 from camshaft.llm._safetensors import SafetensorsFolder
 from camshaft.llm._sentence_transformers import Modules, read_modules
 from camshaft.llm._speech_encoder import SpeechEncoder, add_encoder, encoder_of
+from camshaft.llm._text_encoder import add_text_encoder, text_encoder_of
 from camshaft.llm._vision_config import VISION_MODELS, VisionTower, text_config, vision_tower_of
 from camshaft.llm._vision_tower import add_llava_tower, add_qwen_tower, read_normalization
 from camshaft.llm._weights import Source, Weights
@@ -48,7 +50,7 @@ class Import(NamedTuple):
     net: Network
     decoder: Decoder
     caches: Caches
-    encoder: tuple[Network, SpeechEncoder] | None  # of a decoder with cross attention
+    encoder: tuple[Network, SpeechEncoder | Decoder] | None  # of a decoder with cross attention
     vision: tuple[Network, VisionTower, ImageProcessor] | None  # of one that reads pictures
     config: Fields
     folder: Path  # where the tokenizer's files are
@@ -97,7 +99,7 @@ def network_of(
     if max_length is None and modules.max_length is not None and modules.max_length < decoder.max_length:
         decoder = decoder_of(config, modules.max_length, task)
     if decoder.cross_keys and task != "generate":
-        raise UnsupportedError(f"{config.where}: a model of speech writes text; build it with task='generate'")
+        raise UnsupportedError(f"{config.where}: a model with an encoder writes text; build it with task='generate'")
     for name, given in (("cache", cache), ("block_size", block_size)):
         if given is not None and not decoder.family.causal:
             raise InvalidArgumentError(
@@ -105,6 +107,8 @@ def network_of(
             )
     source = _source_in(path, config) if gguf is None else gguf
     weight_type = weights or ("f32" if isinstance(source, SafetensorsFolder) else "stored")
+    if decoder.relative_bias is not None:  # whose configurations call all embeddings tied
+        decoder = replace(decoder, tied="lm_head.weight" not in source.entries)
     found = Weights(source, decoder, str(path))
     caches = Caches(cache_type, size, ranks.decoder_of(decoder))
     net = Network(decoder.model_type)
@@ -115,15 +119,19 @@ def network_of(
     if reads_images:
         vision = _vision_of(whole, decoder, path, found, source, weight_type, activations, heads_type)
     if decoder.cross_keys:
-        encoder, encoder_net = encoder_of(config, path), Network(f"{decoder.model_type} encoder")
-        add_encoder(
-            Parts(
-                encoder_net, encoder.stack, Weights(source, encoder.stack, str(path), found), weight_type, activations
-            ),
-            Parts(encoder_net, decoder, found, weight_type, activations),
-            encoder,
-            caches,
+        encoder: SpeechEncoder | Decoder = (
+            encoder_of(config, path) if decoder.relative_bias is None else text_encoder_of(config, decoder)
         )
+        stack = encoder if isinstance(encoder, Decoder) else encoder.stack
+        encoder_net = Network(f"{decoder.model_type} encoder")
+        of_encoder = Parts(
+            encoder_net, stack, Weights(source, stack, str(path), found), weight_type, activations, heads_type
+        )
+        of_decoder = Parts(encoder_net, decoder, found, weight_type, activations)
+        if isinstance(encoder, Decoder):
+            add_text_encoder(of_encoder, of_decoder, caches)
+        else:
+            add_encoder(of_encoder, of_decoder, encoder, caches)
         beside = encoder_net, encoder
     found.check_all_read(reads_head=task == "generate")
     return Import(net, decoder, caches, beside, vision, config, path.parent if is_gguf else path, weight_type, modules)
@@ -190,7 +198,7 @@ def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, tas
     ropes = dict.fromkeys(layer.rope for layer in decoder.layers if layer.rope is not None)  # in one order each time
     angles = {rope: parts.angles(rope, positions) for rope in ropes}
     offsets = None if causal else _offsets(net, starts, decoder.max_length)
-    step = Step(starts, angles, past, table, offsets, cross_lengths, cross_table)
+    step = Step(starts, angles, past, table, offsets, cross_lengths, cross_table, parts.relative_bias())
     x, head = parts.embedding(ids, decoder.embedding_width)
     if decoder.family.scales_embedding:
         x = x * decoder.width**0.5
@@ -220,6 +228,8 @@ def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, tas
         net.output(x, "hidden_states")
         _cache_outputs(net, memory, after)
         return
+    if decoder.head_scale != 1:
+        x = x * decoder.head_scale
     logits = _logits(parts, x, head)
     net.output(logits, "logits")
     likeliest = net.ArgMax(logits, axis=-1, keepdims=1)

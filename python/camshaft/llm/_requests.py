@@ -64,7 +64,7 @@ class Request:
 
     def take(self, event: Any) -> bool:
         """An event of the generator. True where a stop string has ended the sample, of which the generator knows nothing."""
-        _, sample, tokens, logprobs, _, prompt_logprobs, finish, stop_token, error, _, cached = event
+        _, sample, tokens, logprobs, _, prompt_logprobs, finish, stop_token, error, _, cached, *_ = event
         if cached >= 0:
             self.num_cached_tokens = cached
         output = self.outputs[sample]

@@ -65,6 +65,11 @@ class SamplingParams:
             raise ValueError("structured_outputs and token_mask both say which tokens may come next: give one")
 
     @property
+    def sequences(self) -> int:
+        """That are computed for a prompt, at most."""
+        return self.n
+
+    @property
     def stop_strings(self) -> list[str]:
         if self.stop is None:
             return []

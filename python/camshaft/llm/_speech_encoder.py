@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,10 @@ def encoder_of(config: Fields, folder: Path) -> SpeechEncoder:
 
 def add_encoder(parts: Parts, of_decoder: Parts, encoder: SpeechEncoder, caches: Caches) -> None:
     """parts: the encoder's; of_decoder: parts of the same network with the decoder's weights."""
-    net, stack, decoder = parts.net, parts.decoder, of_decoder.decoder
+    net, stack = parts.net, parts.decoder
     sound = net.input("audio", "f32", ["batch", "samples"])
     table = net.input("block_table", "i32", ["batch", "table_width"])
-    inputs = [caches.inputs(net, CROSS, CROSS + "blocks", i) for i in range(len(decoder.layers))]
+    inputs = [caches.inputs(net, CROSS, CROSS + "blocks", i) for i in range(len(of_decoder.decoder.layers))]
 
     x = _states_of(parts, log_mel(net, sound, encoder.features))
     shape = net.Shape(x)
@@ -82,17 +83,7 @@ def add_encoder(parts: Parts, of_decoder: Parts, encoder: SpeechEncoder, caches:
         x = x + parts.mlp(parts.norm(x, "mlp_norm", index, stack.width), index)
     x = parts.norm(x, "final_norm", None, stack.width)
 
-    slots = _slots(parts, table, length, caches.block_size)
-    for index, given in enumerate(inputs):
-        rows = [
-            net.Reshape(
-                of_decoder.linear(x, role, index, stack.width, decoder.kv_heads * decoder.head_size),
-                [-1, decoder.kv_heads, decoder.head_size],
-            )
-            for role in ("cross_k", "cross_v")
-        ]
-        for kind, value in zip(caches.kinds, _stored(parts, given, rows, slots)):
-            net.output(value, f"{CROSS}{kind}_out.{index}")
+    add_cross_keys(of_decoder, x, inputs, _slots(parts, table, length, caches.block_size), caches)
     net.output(net.Expand(length, net.Unsqueeze(batch, [0])), CROSS + "seqlens")
 
 
@@ -130,6 +121,23 @@ def _slots(parts: Parts, table: Value, length: Value, block_size: int) -> Value:
     places = net.Range(numpy.int64(0), length, numpy.int64(1))
     blocks = net.Cast(net.Gather(table, net.Div(places, block_size), axis=1), to="i64")
     return net.Reshape(blocks * block_size + net.Mod(places, block_size), [-1])
+
+
+def add_cross_keys(
+    of_decoder: Parts, states: Value, inputs: Sequence[tuple[Value, ...]], slots: Value, caches: Caches
+) -> None:
+    """Outputs with the keys and values that the decoder's layers see of states [count, width], in the caches `inputs`."""
+    net, decoder = of_decoder.net, of_decoder.decoder
+    for index, given in enumerate(inputs):
+        rows = [
+            net.Reshape(
+                of_decoder.linear(states, role, index, decoder.width, decoder.kv_heads * decoder.head_size),
+                [-1, decoder.kv_heads, decoder.head_size],
+            )
+            for role in ("cross_k", "cross_v")
+        ]
+        for kind, value in zip(caches.kinds, _stored(of_decoder, given, rows, slots)):
+            net.output(value, f"{CROSS}{kind}_out.{index}")
 
 
 def _stored(parts: Parts, caches: tuple[Value, ...], rows: list[Value], slots: Value) -> tuple[Value, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._beam_search import BeamRequest
 from camshaft.llm._guide import MaskFiller, advance
 from camshaft.llm._pooling import EmbeddingRequest
 from camshaft.llm._requests import Request
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from camshaft._types import Capsule
 
 _T = TypeVar("_T")
-_AnyRequest = Union[Request, EmbeddingRequest]
+_AnyRequest = Union[Request, EmbeddingRequest, BeamRequest]
 _LONGEST_STEP = 60.0  # seconds that the end of a process waits for one
 
 

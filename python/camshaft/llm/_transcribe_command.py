@@ -41,6 +41,12 @@ def add_transcribe(commands: Any) -> None:
     )
     command.add_argument("--max-tokens", type=int, metavar="N", help="of 30 s; without it as many as there is room for")
     command.add_argument(
+        "--beam-size",
+        type=int,
+        metavar="N",
+        help="texts that are followed at once; without it the likeliest token is taken",
+    )
+    command.add_argument(
         "--format",
         choices=_WRITERS,
         default="text",
@@ -68,6 +74,7 @@ def _run(options: argparse.Namespace) -> int:
         condition_on_previous_text=options.condition_on_previous_text,
         temperature=options.temperature,
         max_tokens=options.max_tokens,
+        beam_size=options.beam_size,
     )
     code, at = 0, 0
     ended: dict[int, Task] = {}

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import numbers
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camshaft import _native
-from camshaft._arrays import Memory
-from camshaft._engine import Engine
 from camshaft._errors import CorruptEngineError, InvalidArgumentError
 from camshaft.llm._checks import check_whole
-from camshaft.llm._folder import DESCRIPTION, ENCODER_ENGINE
+from camshaft.llm._encoder_context import EncoderContext
+from camshaft.llm._folder import DESCRIPTION
 from camshaft.llm._llm import LLM
 from camshaft.llm._slots import Slots
 from camshaft.llm._sound import Audio, read_sound
@@ -63,7 +61,7 @@ class Whisper:
             threads=threads,
             max_encoder_seqs=max_num_seqs,
         )
-        self._seed = seed
+        self._seed, self._most = seed, max_num_seqs
         self.description = self._llm.description
         if "speech" not in self.description:
             raise InvalidArgumentError(f"{folder}: no model of speech; camshaft.llm.LLM runs it")
@@ -77,8 +75,7 @@ class Whisper:
         self._blocks_of_one, _, _ = _native.generator_cross_cache(self._llm.engine._engine)
         if self._blocks_of_one == 0:
             raise CorruptEngineError(f"{self._where}: 'speech' is there, and the engine beside it sees no encoder")
-        self._encoder = self._encoder_context(Engine(folder / ENCODER_ENGINE, device), threads or 0, folder)
-        self._encoding = threading.Lock()
+        self._encoder = EncoderContext(self._llm, folder, device, threads or 0)
         self._slots = Slots(max_num_seqs)
 
     def transcribe(
@@ -95,6 +92,7 @@ class Whisper:
         logprob_threshold: float | None = -1.0,
         no_speech_threshold: float | None = 0.6,
         max_tokens: int | None = None,
+        beam_size: int | None = None,
     ) -> list[Transcription]:
         """What is said in sounds, in their order.
 
@@ -110,6 +108,9 @@ class Whisper:
             probabilities below logprob_threshold.
         no_speech_threshold: where a text is that unlikely, and silence likelier than this, nothing was said.
         max_tokens: of a window's text; without it as many as there is room for.
+        beam_size: texts of a window that are followed at once, at temperature 0, of which the first ones that end compete by
+            their mean logarithm of probability, as in openai/whisper; without it the likeliest token is taken. A window counts
+            as so many of max_num_seqs.
 
         Windows of one sound run one after the other with timestamps, as the text says where the next one begins, and with
         condition_on_previous_text, else all at once. Thresholds are openai/whisper's; None: there is none. Raises
@@ -125,6 +126,7 @@ class Whisper:
             logprob_threshold=logprob_threshold,
             no_speech_threshold=no_speech_threshold,
             max_tokens=max_tokens,
+            beam_size=beam_size,
         )
         tasks = list(self._tasks(audio if isinstance(audio, list) else [audio], wishes, raises=True))
         for each in self._listen(tasks, wishes).run():
@@ -174,6 +176,7 @@ class Whisper:
         logprob_threshold: float | None = -1.0,
         no_speech_threshold: float | None = 0.6,
         max_tokens: int | None = None,
+        beam_size: int | None = None,
         wants_no_speech: bool = False,
         seed: int | None = None,
         sampling: Mapping[str, Any] | None = None,
@@ -192,12 +195,13 @@ class Whisper:
         for name, value in (*(("temperature", each) for each in temperatures), *limits.items()):
             _check_number(name, value, may_be_none=name != "temperature")
         check_whole("max_tokens", max_tokens, may_be_none=True)
+        check_whole("beam_size", beam_size, may_be_none=True)
         self._check_words(language, task, prompt)
         if condition_on_previous_text and self._speech.previous_id is None:
             raise InvalidArgumentError(f"condition_on_previous_text: {_NO_PREVIOUS}")
         before, after = self._prompt_parts(prompt, task, timestamps)
         return Wishes(
-            self._params(timestamps, max_tokens, sampling or {}),
+            self._params(timestamps, max_tokens, sampling or {}, beam_size),
             language,
             temperatures,
             before,
@@ -208,16 +212,22 @@ class Whisper:
             seed=self._seed if seed is None else seed,
         )
 
-    def _params(self, timestamps: bool, max_tokens: int | None, sampling: Mapping[str, Any]) -> SpeechParams:
-        speech, rules = self._speech, None
+    def _params(
+        self, timestamps: bool, max_tokens: int | None, sampling: Mapping[str, Any], beam_size: int | None
+    ) -> SpeechParams:
+        speech, rules, beams = self._speech, None, None
+        if beam_size is not None:
+            if not 1 <= beam_size <= self._most:
+                raise InvalidArgumentError(f"beam_size is {beam_size}, it must be from 1 to max_num_seqs, {self._most}")
+            beams = {"beam_width": beam_size, "early_stopping": True, "counts_prompt": False}
         if timestamps:
             if speech.no_timestamps_id is None or speech.timestamp_begin is None:
                 raise InvalidArgumentError("timestamps: the model has no tokens for them (no_timestamps_token_id)")
             rules = speech.timestamp_begin, speech.no_timestamps_id, speech.max_initial_timestamp
         return SpeechParams(
             max_tokens=max_tokens,
-            logprobs=0,
             detokenize=False,
+            beam_search=beams,
             suppress_tokens=speech.suppress_tokens,
             begin_suppress_tokens=speech.begin_suppress_tokens,
             timestamps=rules,
@@ -259,21 +269,6 @@ class Whisper:
         text = "".join(segment.text for segment in segments).strip()
         return Transcription(text, task.language, len(task.sound) / self._speech.sampling_rate, segments)
 
-    def _encoder_context(self, engine: Engine, threads: int, folder: Path) -> Any:
-        """Of an encoder that writes into the memory which the decoder reads."""
-        context = engine.create_context(threads)
-        names = {info.name for info in engine.inputs}
-        for name, address, dtype, sizes, device in _native.generator_cross_memory(self._llm._steps.generator):
-            if name not in names:
-                raise CorruptEngineError(
-                    f"{folder / ENCODER_ENGINE}: no encoder of the engine beside it: it has no {name}"
-                )
-            memory = Memory(address, dtype, sizes, device, owner=self._llm)
-            kind, _, layer = name.rpartition(".")
-            context.set_input(name, memory)
-            context.bind_output(f"{kind}_out.{layer}", memory)
-        return context
-
     def _encode(self, sound: Sound, slot: int) -> None:
         """sound: of a window at most, which silence fills."""
         import numpy
@@ -281,9 +276,8 @@ class Whisper:
         samples = numpy.zeros((1, self._speech.samples), numpy.float32)
         samples[0, : len(sound)] = sound
         table = numpy.array([self._blocks_of(slot)], numpy.int32)
-        with self._encoding:
-            outputs = self._encoder.run({"audio": samples, "block_table": table})
-            [states] = numpy.from_dlpack(outputs["cross_seqlens"]).tolist()
+        [lengths] = self._encoder.run({"audio": samples, "block_table": table}, "cross_seqlens")
+        [states] = lengths.tolist()
         if states != self._speech.states:
             raise CorruptEngineError(
                 f"{self._where}: 'states' is {self._speech.states}, and {states} of the encoder beside it"

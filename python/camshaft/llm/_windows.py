@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from camshaft._errors import CancelledError, Error
+from camshaft.llm._beam_search import BeamRequest, SearchedParams
 from camshaft.llm._outputs import CompletionOutput, RequestOutput
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass
-class SpeechParams(SamplingParams):
+class SpeechParams(SearchedParams):
     """With what Whisper's decoding has beside. timestamps: the token of 0 s, that of none, and the largest first step."""
 
     suppress_tokens: Sequence[int] = ()
@@ -86,7 +87,7 @@ class _Window:
     slot: int = -1
     asked: Literal["language", "text", "silence"] = "text"
     attempt: int = 0  # which of the temperatures
-    request: Request | None = None
+    request: Request | BeamRequest | None = None
     text: CompletionOutput | None = None
     no_speech: float | None = None
 
@@ -221,9 +222,11 @@ class Windows:
         spoken = [] if task.language is None else [speech.languages[task.language]]
         # Draws do not depend on what else runs, or ends first.
         place = f"{wishes.seed} {task.number} {window.begin} {window.attempt}"
-        params = dataclasses.replace(
-            wishes.params, temperature=wishes.temperatures[window.attempt], seed=zlib.crc32(place.encode())
-        )
+        temperature = wishes.temperatures[window.attempt]
+        params = dataclasses.replace(wishes.params, temperature=temperature, seed=zlib.crc32(place.encode()))
+        # Where texts are drawn there are no beams, as in openai/whisper.
+        if params.beam_search is None or temperature > 0:
+            params = dataclasses.replace(params, beam_search=None, logprobs=0)
         return [*before, *spoken, *wishes.after], params
 
     def _take(self, window: _Window, output: CompletionOutput) -> None:

@@ -47,6 +47,12 @@ void check_paged_attention(const ops::PagedAttention& op, const KernelShapes& sh
   require_equal(shapes.inputs[Op::in_past].dims[0], table[0], "the number of sequences of paged_attention");
   require_equal(shapes.inputs[Op::in_starts].dims[0], table[0] + 1, "the number of starts of paged_attention");
   if (has_sinks(shapes)) require_equal(shapes.inputs[Op::in_sink].dims[0], op.heads, "the number of sinks");
+  if (has_scales(shapes, Op::in_relative_bias)) {
+    const Dims& bias = shapes.inputs[Op::in_relative_bias].dims;
+    require_equal(bias[0], op.heads, "the heads of a relative bias");
+    if (bias[1] % 2 == 0)
+      throw Error(ErrorCode::invalid_argument, "the columns of a relative bias must be odd in number");
+  }
   for (const size_t i : {Op::in_key_scales, Op::in_value_scales})
     for (size_t d = 0; has_scales(shapes, i) && d < 3; ++d)
       require_equal(shapes.inputs[i].dims[d], keys[d], "an axis of the scales of paged_attention");

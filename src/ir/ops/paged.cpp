@@ -82,6 +82,15 @@ std::vector<Inferred> PagedAttention::infer(const InferContext& context) const {
       fail_rule("{} are {}, a float for each row of the cache is needed", what, to_string(context.type(i)));
     for (size_t axis = 0; axis < 3; ++axis) same_size(keys[axis], context.shape(i)[axis], what, axis);
   }
+  if (context.has(in_relative_bias)) {
+    const TensorType& bias = context.type(in_relative_bias);
+    if (bias.shape.size() != 2 || bias.dtype != DType::f32)
+      fail_rule("the relative bias is {}, f32 of each head and distance is needed", to_string(bias));
+    same_size(Dim(heads), bias.shape[0], "the relative bias", 0);
+    if (const auto columns = bias.shape[1].as_constant(); columns && *columns % 2 == 0)
+      fail_rule("the relative bias has {} columns: an odd number is needed, as many before the middle as behind it",
+                *columns);
+  }
   return {{{context.dtype(in_query), {query[0], values[3] * Dim(heads)}}}};
 }
 
@@ -95,7 +104,8 @@ void check_sequences(const PagedSequences& q) {
   for (int64_t s = 0; s < q.sequences; ++s) {
     if (q.queries(s) < 0 || q.starts[s + 1] > q.tokens)
       fail_rule("sequence {} has tokens {} to {} of {}", s, q.starts[s], q.starts[s + 1], q.tokens);
-    if (q.past[s] < 0) fail_rule("sequence {} has {} tokens in the cache", s, q.past[s]);
+    if (q.past[s] < 0 && (q.causal || q.length(s) < 0))
+      fail_rule("sequence {} has {} tokens in the cache", s, q.causal ? q.past[s] : q.length(s));
     if (q.queries(s) == 0) continue;
     const int64_t used = q.block_size > 0 ? (q.length(s) + q.block_size - 1) / q.block_size : q.width + 1;
     if (used > q.width)

@@ -53,13 +53,16 @@ struct PagedQuantize {
 
 /// (query[tokens, heads·size], keys[blocks, block size, key heads, size], values[blocks, block size, key heads, value
 /// size], starts[sequences + 1], past[sequences], table[sequences, width], sink[heads]?, key scales[blocks, block size,
-/// key heads]?, value scales[likewise]?) -> [tokens, heads·value size].
+/// key heads]?, value scales[likewise]?, relative bias[heads, 2·reach + 1] f32?) -> [tokens, heads·value size].
 ///
 /// Row t of the query is a token of sequence s where starts[s] <= t < starts[s + 1], at position past[s] + t -
 /// starts[s]. It sees the keys at positions 0 … of its sequence up to its own (all that the sequence has, unless
 /// `causal`), `window` of them at most. Position p lies in block table[s][p / block size]. The sink is the score of one
 /// more key, which has no value. Tokens of no sequence give 0. Keys and values are floats or i8, each row times its
-/// scale where there are scales.
+/// scale where there are scales. The relative bias has in column reach + d what is added to the score of a key that
+/// lies d positions behind the token (in front of it: −d), before the cap; keys beyond the reach have that of its end
+/// (Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", 2020, whose
+/// buckets are resolved here). Without `causal` the past may be negative: a sequence has fewer keys than tokens then.
 struct PagedAttention {
   static constexpr std::string_view name = "paged_attention";
   static constexpr Traits traits{.kind = OpKind::contraction,
@@ -81,7 +84,8 @@ struct PagedAttention {
     in_table,
     in_sink,
     in_key_scales,
-    in_value_scales
+    in_value_scales,
+    in_relative_bias
   };
   int64_t heads = 1;  ///< the key heads divide them: neighbours share a key
   double scale = 1;
@@ -110,6 +114,7 @@ struct PagedSequences {
   int64_t sequences = 0, width = 0;
   int64_t tokens = 0;  ///< rows of the query
   int64_t blocks = 0, block_size = 0;
+  bool causal = true;
 
   int64_t queries(int64_t s) const { return int64_t{starts[s + 1]} - starts[s]; }
   /// Positions that the sequence has in the cache.

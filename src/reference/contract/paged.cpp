@@ -102,8 +102,13 @@ std::vector<Tensor> PagedAttention::evaluate(const EvalContext& context) const {
                           .width = table.dims()[1],
                           .tokens = query.dims()[0],
                           .blocks = dims[0],
-                          .block_size = dims[1]};
+                          .block_size = dims[1],
+                          .causal = causal};
   check_sequences(at);
+  const float* bias = context.has(in_relative_bias) ? context.input(in_relative_bias).as<float>() : nullptr;
+  const int64_t columns = bias ? context.input(in_relative_bias).dims()[1] : 1, reach = columns / 2;
+  if (bias && (context.input(in_relative_bias).dims()[0] != heads || columns % 2 == 0))
+    fail_rule("a relative bias of shape {} for {} heads", to_string(context.input(in_relative_bias).dims()), heads);
 
   Tensor y(query.dtype(), {at.tokens, (Dim(heads) * Dim(value_size)).value()});
   if (y.size() == 0) return {std::move(y)};
@@ -131,7 +136,8 @@ std::vector<Tensor> PagedAttention::evaluate(const EvalContext& context) const {
       const int64_t s = std::upper_bound(at.starts, at.starts + at.sequences + 1, token) - at.starts - 1;
       if (s >= 0 && s < at.sequences) {
         load_elements(query.dtype(), query.data(), row * size, 1, size, q.data());
-        const auto [first, last] = at.seen(*this, s, at.past[s] + token - at.starts[s]);
+        const int64_t position = at.past[s] + token - at.starts[s];
+        const auto [first, last] = at.seen(*this, s, position);
         scores.resize(static_cast<size_t>(last - first));
         double top = context.has(in_sink) ? sinks[static_cast<size_t>(head)] : -std::numeric_limits<double>::infinity();
         for (int64_t p = first; p < last; ++p) {
@@ -140,6 +146,8 @@ std::vector<Tensor> PagedAttention::evaluate(const EvalContext& context) const {
           double score = 0;
           for (size_t d = 0; d < q.size(); ++d) score += q[d] * k[d];
           score *= scale;
+          if (bias)
+            score += static_cast<double>(bias[head * columns + reach + std::clamp(p - position, -reach, reach)]);
           if (softcap > 0) score = softcap * std::tanh(score / softcap);
           scores[static_cast<size_t>(p - first)] = score;
           top = score > top || std::isnan(score) ? score : top;

@@ -15,6 +15,7 @@ from camshaft import FileError, InvalidArgumentError, InvalidModelError, Unsuppo
 from camshaft_cli import BINARY, ROOT
 from llm_folders import LLAMA, PagedDecoder, llama_logits, llama_tensors, write_llama
 from safetensors.numpy import save_file
+from t5_folders import write_t5
 
 IDS = np.random.default_rng(1).integers(0, LLAMA["vocab_size"], 40)
 
@@ -250,13 +251,20 @@ def test_folders_that_are_none(tmp_path):
 
 
 def test_the_documentations_python_runs(tmp_path, monkeypatch, capsys):
-    block, text = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/llm.md").read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/llm.md").read_text(), re.MULTILINE | re.DOTALL)
+    block, text, beams, encoder_decoder = blocks
     monkeypatch.chdir(tmp_path)
     write_llama(tmp_path / "build/hf-llama")
     exec(block, {})
     assert capsys.readouterr().out.strip() == re.search(r"# (\(.*\))", block)[1]
-    exec(text, {})
+    names: dict = {}
+    exec(text, names)
     assert capsys.readouterr().out.count(" length\n") == 2
+    exec(beams, names)
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    camshaft.llm.build(write_t5(tmp_path / "build/hf-flan"), tmp_path / "build/flan", tuning="heuristic")
+    exec(encoder_decoder, names)
+    assert "w" in capsys.readouterr().out
 
 
 def command(*arguments):

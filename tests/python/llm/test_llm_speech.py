@@ -4,6 +4,7 @@ Transformers."""
 import dataclasses
 import itertools
 import json
+import math
 import os
 import re
 import subprocess
@@ -93,6 +94,55 @@ def test_texts_are_the_references(whisper, reference):
         assert (result.segments[0].start, result.segments[0].end) == (0, result.duration)
         assert result.segments[0].avg_logprob < 0
     assert len({tuple(tokens_of(result)) for result in results}) > 1
+
+
+def beams_of(reference, states, prompt, count, size):
+    """What openai/whisper's BeamSearchDecoder and MaximumLikelihoodRanker make of a window: tokens, mean logarithm."""
+    beams, finished = [([], 0.0)], []
+    for _ in range(count):
+        going, candidates = [], []
+        for text, so_far in beams:
+            row = reference.logits(states, [*prompt, *text])[-1]
+            row[[*GENERATION["suppress_tokens"], *(() if text else GENERATION["begin_suppress_tokens"])]] = -np.inf
+            row -= row.max()
+            row -= np.log(np.exp(row).sum())
+            order = np.argsort(-row, kind="stable")[: 2 * size]
+            candidates += [([*text, int(token)], so_far + row[token]) for token in order if row[token] > -np.inf]
+        for text, logprob in sorted(candidates, key=lambda each: each[1], reverse=True):
+            if len(going) == size:
+                break
+            (finished if text[-1] == END else going).append((text, logprob))
+        beams = going
+        if len(finished) >= size:
+            break
+    finished += beams[: max(size - len(finished), 0)]
+    text, logprob = max(finished, key=lambda each: each[1] / max(len(each[0]) - (each[0][-1] == END), 1))
+    return text, logprob / len(text)
+
+
+def test_beams(whisper, reference):
+    sounds, firsts = [sound(1, 1), sound(0.4, 2), sound(0.99, 3), sound(0.7, 6)], [START, EN, TRANSCRIBE, NO_TIMES]
+    differ = 0
+    for size in (1, 2, 3):
+        results = whisper.transcribe(sounds, language="en", max_tokens=12, beam_size=size)
+        for samples, result in zip(sounds, results):
+            states = states_of(reference, samples)
+            text, mean = beams_of(reference, states, firsts, 12, size)
+            assert tokens_of(result) == [token for token in text if token != END]
+            assert math.isclose(result.segments[0].avg_logprob, mean, abs_tol=1e-3)
+            differ += tokens_of(result) != greedy(reference, states, firsts, 12)
+    assert differ
+    for size in (0, 4):
+        with pytest.raises(
+            camshaft.InvalidArgumentError, match=f"beam_size is {size}, it must be from 1 to max_num_seqs, 3"
+        ):
+            whisper.transcribe(sounds[0], beam_size=size)
+    # With times the rules hold for each beam; where texts are drawn there are none.
+    [timed] = whisper.transcribe(sounds[0], language="en", timestamps=True, beam_size=3)
+    check_times([token for segment in timed.segments for token in segment.tokens])
+    drawn = {"language": "en", "max_tokens": 9, "temperature": 0.8}
+    [one], [other] = (whisper.transcribe(sounds[0], **drawn, beam_size=size) for size in (None, 3))
+    assert tokens_of(one) == tokens_of(other)
 
 
 def test_the_language_is_the_likeliest(whisper, reference):
@@ -555,7 +605,6 @@ def test_any_value_of_any_field_of_a_built_model_is_read_or_refused(tmp_path, bu
         ({"preprocessor": {"n_fft": 401}}, InvalidModelError, "'n_fft' is 401"),
         ({"preprocessor": {"dither": 0.1}}, UnsupportedError, "'dither' is 0.1"),
         ({"preprocessor": {"do_normalize": True}}, UnsupportedError, "'do_normalize' is true"),
-        ({"max_target_positions": 51}, UnsupportedError, "'max_source_positions' is 50, fewer than the 51 tokens"),
         ({"encoder_attention_heads": 5}, InvalidModelError, "'encoder_attention_heads' is 5"),
         ({"decoder_attention_heads": 5}, InvalidModelError, "'decoder_attention_heads' is 5"),
         ({"decoder_layers": None}, InvalidModelError, "decoder_layers"),

@@ -76,6 +76,43 @@ TEST(PagedAttentionReference, RowsOf8BitsAreTimesTheirScales) {
   EXPECT_THROW(run_op(op, {query, keys, values, starts, past, table, {}, f32({1, 2, 2}, {1, 1, 1, 1})}), Error);
 }
 
+// Keys are 0, so that scores are the bias alone.
+TEST(PagedAttentionReference, ScoresHaveABiasByDistance) {
+  const Tensor query = f32({3, 2}, {1, 1, 1, 1, 1, 1}), keys = f32({2, 2, 1, 1}, {0, 0, 0, 0});
+  const Tensor values = f32({2, 2, 1, 1}, {1, 2, 4, 8});
+  const Tensor starts = i32({2}, {0, 3}), past = i32({1}, {1}), table = i32({1, 2}, {0, 1});
+  const Tensor bias = f32({2, 3}, {0.5F, 1, 1.5F, -infinity, 0, 2});  // reaches one key
+  PagedAttention op;
+  op.heads = 2;
+  const auto run = [&] { return run_op(op, {query, keys, values, starts, past, table, {}, {}, {}, bias})[0]; };
+  const double b = std::exp(-0.5);
+  const Tensor seen = run();
+  EXPECT_NEAR(seen.as<float>()[0], (1 * b + 2) / (b + 1), 1e-6);
+  EXPECT_NEAR(seen.as<float>()[4], (1 * b + 2 * b + 4 * b + 8) / (3 * b + 1), 1e-6);
+  for (const int token : {0, 1, 2}) EXPECT_EQ(seen.as<float>()[2 * token + 1], static_cast<float>(2 << token));
+  op.causal = false;
+  const Tensor all = run();
+  const double f = std::exp(0.5), g = std::exp(2.0);
+  EXPECT_NEAR(all.as<float>()[0], (1 * b + 2 + 4 * f + 8 * f) / (b + 1 + 2 * f), 1e-6);
+  EXPECT_NEAR(all.as<float>()[1], (2 + 4 * g + 8 * g) / (1 + 2 * g), 1e-6);
+  op.softcap = 0.75;
+  const double c = std::exp(0.75 * std::tanh(0.5 / 0.75) - 0.75 * std::tanh(1 / 0.75)),
+               d = std::exp(0.75 * std::tanh(1.5 / 0.75) - 0.75 * std::tanh(1 / 0.75));
+  EXPECT_NEAR(run().as<float>()[0], (1 * c + 2 + 4 * d + 8 * d) / (c + 1 + 2 * d), 1e-6);
+  EXPECT_THROW(run_op(op, {query, keys, values, starts, past, table, {}, {}, {}, f32({2, 2}, {0, 0, 0, 0})}), Error);
+  EXPECT_THROW(run_op(op, {query, keys, values, starts, past, table, {}, {}, {}, f32({1, 3}, {0, 0, 0})}), Error);
+}
+
+// More tokens than keys, which all of them see.
+TEST(PagedAttentionReference, ATokenWithoutCausesMayHaveFewerKeysThanItsSequenceHasTokens) {
+  const Tensor query = f32({3, 1}, {1, 1, 1}), keys = f32({1, 2, 1, 1}, {0, 0}), values = f32({1, 2, 1, 1}, {2, 4});
+  PagedAttention op;
+  op.causal = false;
+  const Tensor starts = i32({2}, {0, 3}), table = i32({1, 1}, {0});
+  EXPECT_EQ(run_op(op, {query, keys, values, starts, i32({1}, {-1}), table})[0], f32({3, 1}, {3, 3, 3}));
+  EXPECT_THROW(run_op(op, {query, keys, values, starts, i32({1}, {-4}), table}), Error);
+}
+
 TEST(PagedAttentionReference, RefusesTablesThatLie) {
   const Tensor query = f32({2, 1}, {1, 1}), cache = f32({2, 2, 1, 1}, {0, 0, 0, 0});
   const auto refused = [&](const Tensor& starts, const Tensor& past, const Tensor& table) {

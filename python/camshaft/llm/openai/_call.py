@@ -34,7 +34,7 @@ class Call:
 
     @property
     def sequences(self) -> int:
-        return len(self.prompts) * (self.params.n if isinstance(self.params, SamplingParams) else 1)
+        return len(self.prompts) * (self.params.sequences if isinstance(self.params, SamplingParams) else 1)
 
     @property
     def has_images(self) -> bool:
@@ -80,7 +80,7 @@ class Call:
         raise NotImplementedError
 
     def index_of(self, prompt: int, sample: CompletionOutput) -> int:
-        return prompt * self.params.n + sample.index
+        return prompt * self.params.sequences + sample.index
 
     def reply(self, outputs: Sequence[Any]) -> dict[str, Any]:
         choices = []

@@ -8,7 +8,9 @@ from typing import Any
 
 from camshaft.llm._sampling_params import SamplingParams
 
-_FIELDS = frozenset(field.name for field in dataclasses.fields(SamplingParams))
+_FIELDS = frozenset(field.name for field in dataclasses.fields(SamplingParams)) | {"length_penalty"}
+# What the generator says otherwise.
+_NAMES = {"beam_width": "n"}
 
 
 class RequestError(Exception):
@@ -28,4 +30,5 @@ def param_of(message: str, prompts: str | None = None) -> str | None:
     if re.match(r"(the|a) prompt\b|token \d+ of the prompt\b", message):
         return prompts
     found = re.match(r"[a-z_]+", message)
-    return found[0] if found is not None and found[0] in _FIELDS else None
+    name = _NAMES.get(found[0], found[0]) if found is not None else None
+    return name if name in _FIELDS else None

@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from camshaft.llm._beam_search import BeamRequest
 from camshaft.llm._llm import LLM
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._requests import Request
@@ -25,7 +26,7 @@ class Running:
         self._latest: dict[int, RequestOutput | BaseException] = {}
         self._changed = asyncio.Event()
         self._lock = threading.Lock()
-        self.requests: list[Request] = []
+        self.requests: list[Request | BeamRequest] = []
         self._is_ended = False  # maybe before all of it was begun
 
     def start(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from camshaft.llm._beam_search import SearchedParams
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._structured_outputs import StructuredOutputsParams
 from camshaft.llm.openai._body import Body
@@ -52,6 +53,9 @@ def sampling_fields(body: Body) -> dict[str, Any]:
         fields["top_p"], fields["top_k"] = 1.0, 1
     if fields["seed"] is not None:
         fields["seed"] %= SEEDS
+    uses_beam_search, length_penalty = body.flag("use_beam_search"), body.number("length_penalty", 1.0, -1e6)
+    if uses_beam_search:  # n is its width, as in vLLM
+        fields["beam_search"] = {"beam_width": fields["n"], "length_penalty": length_penalty}
     return fields
 
 
@@ -97,7 +101,7 @@ def structured_outputs(body: Body) -> tuple[StructuredOutputsParams | None, str]
 
 def make_params(fields: dict[str, Any]) -> SamplingParams:
     try:
-        return SamplingParams(**fields)
+        return SearchedParams(**{**fields, "n": 1}) if "beam_search" in fields else SamplingParams(**fields)
     except ValueError as error:
         raise RequestError(str(error), param_of(str(error))) from None
 

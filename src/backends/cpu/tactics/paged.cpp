@@ -103,6 +103,8 @@ class PagedAttentionLaunch final : public Launch {
     args_.value_type = shapes.inputs[Op::in_values].dtype;
     args_.has_key_scales = has_scales(shapes, Op::in_key_scales);
     args_.has_value_scales = has_scales(shapes, Op::in_value_scales);
+    has_bias_ = has_scales(shapes, Op::in_relative_bias);
+    if (has_bias_) args_.reach = shapes.inputs[Op::in_relative_bias].dims[1] / 2;
   }
 
   size_t workspace_bytes() const override {
@@ -121,6 +123,7 @@ class PagedAttentionLaunch final : public Launch {
     a.sink = has_sink_ ? input<float>(arguments, Op::in_sink) : nullptr;
     a.key_scales = a.has_key_scales ? input<float>(arguments, Op::in_key_scales) : nullptr;
     a.value_scales = a.has_value_scales ? input<float>(arguments, Op::in_value_scales) : nullptr;
+    a.relative_bias = has_bias_ ? input<float>(arguments, Op::in_relative_bias) : nullptr;
     a.result = arguments.outputs[0];
     ops::check_sequences({.starts = a.starts,
                           .past = a.past,
@@ -129,13 +132,14 @@ class PagedAttentionLaunch final : public Launch {
                           .width = a.width,
                           .tokens = a.tokens,
                           .blocks = a.blocks,
-                          .block_size = a.block_size});
+                          .block_size = a.block_size,
+                          .causal = a.causal});
     paged_attention(a, arguments.pool, arguments.workspace);
   }
 
  private:
   int threads_;
-  bool has_sink_ = false;
+  bool has_sink_ = false, has_bias_ = false;
   PagedAttentionArgs args_;
 };
 

@@ -46,8 +46,8 @@ PagedTileSize plain_tile(const PagedForm& form, const char* name) {
 
 std::string kernel(const std::string& name, unsigned threads, const std::string& call) {
   return fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ PagedParameters p, const Query* query, const Key* keys, const Value* values, const i32* starts, const i32* past, const i32* table, const f32* sink, const f32* key_scales, const f32* value_scales, Query* result, f32* partial, u32* counters, Complaint complaint) {{
-  const PagedPointers at = {{query, keys, values, starts, past, table, sink, key_scales, value_scales, result, partial, counters}};
+extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ PagedParameters p, const Query* query, const Key* keys, const Value* values, const i32* starts, const i32* past, const i32* table, const f32* sink, const f32* key_scales, const f32* value_scales, const f32* relative_bias, Query* result, f32* partial, u32* counters, Complaint complaint) {{
+  const PagedPointers at = {{query, keys, values, starts, past, table, sink, key_scales, value_scales, relative_bias, result, partial, counters}};
   {};
 }}
 )",
@@ -85,13 +85,13 @@ typedef {} Key;
 typedef {} Value;
 constexpr int head_size = {}, value_size = {};
 constexpr bool key_scaled = {}, value_scaled = {};
-constexpr bool capped = {};
+constexpr bool capped = {}, biased = {};
 constexpr bool tables_are_early = {};
 constexpr bool approximate = {};  // exponentials, where results are rounded more than these
 )",
                                  device_type(form.query), device_type(form.keys), device_type(form.values),
                                  form.head_size, form.value_size, form.key_scales, form.value_scales, form.capped,
-                                 form.tables_are_early, form.query != DType::f32) +
+                                 form.biased, form.tables_are_early, form.query != DType::f32) +
                      std::string(device::paged_attention_cuh);
   if (form.matrix_instructions) {
     text += fmt::format(R"(

@@ -22,6 +22,7 @@ struct PagedForm {
   int head_size = 1, value_size = 1;  ///< at most most_head_size
   bool matrix_instructions = false;   ///< of f16 and bf16, with caches of the same type or of 8 bits
   bool capped = false;                ///< scores are
+  bool biased = false;                ///< by distance
   bool tables_are_early = false;      ///< starts, past and table are there before the kernel before has ended
 };
 
@@ -39,7 +40,7 @@ struct PagedTiles {
 PagedTiles paged_tiles(const PagedForm& form);
 
 /// Those, with the parameters (PagedParameters, query, keys, values, starts, past, table, sink, key scales, value
-/// scales, result, partial, counters, Complaint).
+/// scales, relative bias, result, partial, counters, Complaint).
 std::string paged_attention_text(const PagedForm& form);
 
 }  // namespace camshaft::cuda

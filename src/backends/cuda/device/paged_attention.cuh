@@ -3,8 +3,8 @@
 // block takes a tile of such rows of one sequence, and one of `splits` parts of the keys that these see; of a tile's blocks
 // the last one merges what they found.
 //
-// The generated text defines Query, Key, Value, head_size, value_size, key_scaled, value_scaled, capped, approximate and
-// tables_are_early.
+// The generated text defines Query, Key, Value, head_size, value_size, key_scaled, value_scaled, capped, biased,
+// approximate and tables_are_early.
 
 /// Where the data is.
 struct PagedPointers {
@@ -14,6 +14,7 @@ struct PagedPointers {
   const i32 *starts, *past, *table;
   const f32* sink;                        ///< null: there is none
   const f32 *key_scales, *value_scales;  ///< of each row, where there are some
+  const f32* relative_bias;              ///< [heads, 2·reach + 1], where scores are biased
   Query* result;
   f32* partial;
   u32* counters;  ///< of tiles and heads of the keys: how many parts are done; 0 between launches
@@ -79,7 +80,7 @@ __device__ __forceinline__ PagedTile find_tile(const PagedParameters& p, const P
   }
   if (first_row < 0 || first_row >= all_rows) return tile;
   const i64 length = past + end - start;
-  if (past < 0 || length > i64(p.width) * p.block_size.value) {
+  if ((p.causal ? past : length) < 0 || length > i64(p.width) * p.block_size.value) {
     if (threadIdx.x == 0) complain(complaint, length, i64(p.width) * p.block_size.value + 1, 0);
     return tile;
   }
@@ -115,9 +116,17 @@ __device__ __forceinline__ f32 cached(T element, const f32* scales, i64 row) {
 }
 
 constexpr f32 log2_e = 1.44269504f;
-/// Scores are exponents of 2.
-__device__ __forceinline__ f32 scaled(const PagedParameters& p, f32 product) {
-  const f32 score = product * p.scale;
+/// Column `reach` of the relative bias of a row's head.
+__device__ __forceinline__ const f32* bias_of(const PagedParameters& p, const PagedPointers& at, i64 place) {
+  return biased ? at.relative_bias + (place % p.heads) * (2 * i64(p.reach) + 1) + p.reach : nullptr;
+}
+/// Scores are exponents of 2. `bias`: bias_of() the row; `distance`: from its token to the key.
+__device__ __forceinline__ f32 scaled(const PagedParameters& p, f32 product, const f32* bias, i64 distance) {
+  f32 score = product * p.scale;
+  if (biased) {
+    const i64 reach = p.reach;
+    score = fmaf(bias[distance < -reach ? -reach : distance > reach ? reach : distance], p.bias_scale, score);
+  }
   return log2_e * (!capped ? score : p.softcap * (approximate ? tanh_rounded(score) : tanh(score)));
 }
 __device__ __forceinline__ f32 power(f32 x) { return approximate ? exp2_approximate(x) : exp2(x); }

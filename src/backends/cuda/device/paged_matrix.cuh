@@ -107,11 +107,15 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   __syncthreads();
 
   // Of the two rows whose scores the lane has.
-  i64 first[2], last[2];
+  i64 first[2], last[2], own[2];  // keys that it sees, and its position
+  const f32* bias[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const u32 row = tile.first_row + warp_q * 16 + lane / 4 + 8 * r;
-    const i64 position = position_of(p, tile, row < tile.end_row ? row : tile.end_row - 1);
+    const u32 known = row < tile.end_row ? row : tile.end_row - 1;
+    const i64 position = position_of(p, tile, known);
+    own[r] = position;
+    bias[r] = bias_of(p, at, place_of(p, tile, key_head, known));
     first[r] = first_seen(p, position);
     last[r] = end_seen(p, tile, position);
   }
@@ -147,13 +151,14 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
     products.take_queries(queries, piece == begin);
     f32 scores[warp_keys / 8][4];
     products.multiply_keys(scores, keys + (piece - begin) % 2 * key_elements);
+    const i64 piece_key = tile.low + i64(piece) * tile_keys;
+    const i64 first_key = piece_key + warp_k * warp_keys + lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) scores[n][e] = scaled(p, scores[n][e]);
-    const i64 piece_key = tile.low + i64(piece) * tile_keys;
+      for (int e = 0; e < 4; ++e)
+        scores[n][e] = scaled(p, scores[n][e], bias[e / 2], first_key + n * 8 + e % 2 - own[e / 2]);
     if (piece_key < seen_from || piece_key + tile_keys > seen_to) {
-      const i64 first_key = piece_key + warp_k * warp_keys + lane % 4 * 2;
 #pragma unroll
       for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll

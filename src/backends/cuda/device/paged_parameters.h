@@ -33,6 +33,8 @@ struct PagedParameters {
   u32 aligned = 0;             ///< bits: query, keys, values can be copied by 16 bytes
   f32 scale = 1;               ///< of capped scores: over the cap
   f32 softcap = 0;
+  i32 reach = 0;       ///< of the relative bias
+  f32 bias_scale = 1;  ///< of capped scores: over the cap
 };
 
 }  // namespace camshaft::cuda

@@ -27,6 +27,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   const u32 own = tile.first_row + y;
   const i64 position = position_of(p, tile, own < tile.end_row ? own : tile.end_row - 1);
   const i64 first = first_seen(p, position), last = end_seen(p, tile, position);
+  const f32* const bias = bias_of(p, at, place_of(p, tile, key_head, own < tile.end_row ? own : tile.end_row - 1));
   f32 sums[thread_values] = {};
   f32 largest = -infinity(), total = 0;
 
@@ -63,7 +64,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
 #pragma unroll
     for (int j = 0; j < thread_keys; ++j) {
       const i64 key = first_key + x + 8 * j;
-      scores[j] = key < first || key >= last ? -infinity() : scaled(p, scores[j]);
+      scores[j] = key < first || key >= last ? -infinity() : scaled(p, scores[j], bias, key - position);
       top = fmaxf(top, scores[j]);
     }
     top = fmaxf(largest, combine_lanes(top, 8, [](f32 a, f32 b) { return fmaxf(a, b); }));

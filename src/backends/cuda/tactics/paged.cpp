@@ -156,7 +156,7 @@ class PagedAttentionLaunch final : public Launch {
     const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
     const Dims &values = shapes.inputs[Op::in_values].dims, &table = shapes.inputs[Op::in_table].dims;
     check_paged_attention(op, shapes);
-    for (size_t i = Op::in_sink; i <= Op::in_value_scales; ++i) has_operand_[i - Op::in_sink] = has_scales(shapes, i);
+    for (size_t i = Op::in_sink; i <= Op::in_relative_bias; ++i) has_operand_[i - Op::in_sink] = has_scales(shapes, i);
     p_.tokens = narrow(query[0], "the tokens of paged_attention");
     p_.sequences = narrow(table[0], "the sequences of paged_attention");
     p_.width = narrow(table[1], "the width of a block table");
@@ -170,6 +170,9 @@ class PagedAttentionLaunch final : public Launch {
     p_.causal = op.causal ? 1 : 0;
     p_.scale = static_cast<float>(op.softcap > 0 ? op.scale / op.softcap : op.scale);
     p_.softcap = static_cast<float>(op.softcap);
+    p_.bias_scale = static_cast<float>(op.softcap > 0 ? 1 / op.softcap : 1);
+    if (has_operand_[Op::in_relative_bias - Op::in_sink])
+      p_.reach = static_cast<int32_t>(narrow(shapes.inputs[Op::in_relative_bias].dims[1], "a relative bias") / 2);
     value_size_ = values[3];
     can_be_aligned_ = (keys[3] % 8 == 0 ? 3U : 0U) | (values[3] % 8 == 0 ? 4U : 0U);
     cut(query[0] * (op.heads / keys[2]), table[0], keys[2], table[1] * keys[1]);
@@ -185,15 +188,16 @@ class PagedAttentionLaunch final : public Launch {
     p_.aligned = 0;
     for (const size_t i : {size_t{0}, size_t{1}, size_t{2}})
       if (is_aligned(a.inputs[i], 16)) p_.aligned |= can_be_aligned_ & (1U << i);
-    const std::byte* inputs[Op::in_value_scales + 1] = {};
+    const std::byte* inputs[Op::in_relative_bias + 1] = {};
     for (size_t i = 0; i < Op::in_sink; ++i) inputs[i] = a.inputs[i];
-    for (size_t i = Op::in_sink; i <= Op::in_value_scales; ++i)
+    for (size_t i = Op::in_sink; i <= Op::in_relative_bias; ++i)
       if (has_operand_[i - Op::in_sink]) inputs[i] = a.inputs[i];
     std::byte *result = a.outputs[0], *partial = a.workspace, *counters = counters_.data();
     Queue& queue = *static_cast<Queue*>(a.queue);
     Complaint complaint = queue.complaints().of(kernels_->layer);
-    void* const arguments[] = {&p_,        &inputs[0], &inputs[1], &inputs[2], &inputs[3], &inputs[4], &inputs[5],
-                               &inputs[6], &inputs[7], &inputs[8], &result,    &partial,   &counters,  &complaint};
+    void* const arguments[] = {&p_,        &inputs[0], &inputs[1], &inputs[2], &inputs[3],
+                               &inputs[4], &inputs[5], &inputs[6], &inputs[7], &inputs[8],
+                               &inputs[9], &result,    &partial,   &counters,  &complaint};
     function_->launch(queue.stream(), size_, arguments);
   }
 
@@ -233,7 +237,7 @@ class PagedAttentionLaunch final : public Launch {
   LaunchSize size_;
   DeviceBuffer counters_;
   int64_t value_size_ = 0;
-  bool has_operand_[3] = {};  // the sink and the scales
+  bool has_operand_[4] = {};  // the sink, the scales and the relative bias
   uint32_t can_be_aligned_ = 0;
 };
 
@@ -272,11 +276,12 @@ std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& de
                  .key_scales = has(Op::in_key_scales),
                  .value_scales = has(Op::in_value_scales),
                  .head_size = static_cast<int>(*size),
-                 .value_size = static_cast<int>(*value_size)};
+                 .value_size = static_cast<int>(*value_size),
+                 .biased = has(Op::in_relative_bias)};
   if (!is_computed_float(form.query)) return std::nullopt;
   for (const DType t : {form.keys, form.values})
     if (!is_computed_float(t) && !is_of_8_bits(t)) return std::nullopt;
-  for (size_t i = Op::in_sink; i <= Op::in_value_scales; ++i)
+  for (size_t i = Op::in_sink; i <= Op::in_relative_bias; ++i)
     if (has(i) && type(i).dtype != DType::f32) return std::nullopt;
   form.capped = op->softcap > 0;
   const auto is_model_input = [&](size_t i) {

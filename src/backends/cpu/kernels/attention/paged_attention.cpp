@@ -292,6 +292,7 @@ class PagedRows {
     HWY_ALIGN float tops[kAttentionRows];
     multiply_keys(keys);
     for (int64_t r = 0; r < rows_; ++r) {
+      if (a_.relative_bias) add_bias(r, first, keys);
       const auto [begin, end] = seen(r);
       tops[r] = mask_row(s_.scores + r * kPagedScores, skipped + keys, begin - chunk_first, end - chunk_first);
     }
@@ -383,6 +384,18 @@ class PagedRows {
       }
     }
     if (a_.has_key_scales) multiply_scores(a_.key_scales, keys);
+  }
+
+  // To a row's scores of keys [first, first + keys): within the reach the columns follow the keys, beyond it they stay.
+  void add_bias(int64_t r, int64_t first, int64_t keys) {
+    const int64_t head = place(r) % a_.heads, position = a_.past[sequence_] + (first_row_ + r) / units_.group;
+    const float* middle = a_.relative_bias + head * (2 * a_.reach + 1) + a_.reach;
+    float* x = scores_ + r * kPagedScores;
+    const int64_t behind = std::clamp<int64_t>(position - a_.reach - first, 0, keys);
+    const int64_t before = std::clamp<int64_t>(position + a_.reach + 1 - first, behind, keys);
+    for (int64_t k = 0; k < behind; ++k) x[k] += middle[-a_.reach];
+    for (int64_t k = behind; k < before; ++k) x[k] += middle[first + k - position];
+    for (int64_t k = before; k < keys; ++k) x[k] += middle[a_.reach];
   }
 
   // Scores outside of [begin, end) become -inf; the largest of the others.

@@ -29,6 +29,7 @@ struct PagedAttentionArgs {
   DType query_type = DType::f32;                         ///< and the result's: f32, f16 or bf16
   DType key_type = DType::f32, value_type = DType::f32;  ///< likewise, or i8 or f8e4m3
   bool has_key_scales = false, has_value_scales = false;
+  int64_t reach = 0;  ///< of the relative bias
 
   // Data. The tables must name blocks of the cache for all that a sequence has (ops::check_sequences).
   const std::byte* query = nullptr;   ///< [tokens, heads, size]
@@ -36,11 +37,12 @@ struct PagedAttentionArgs {
   const std::byte* values = nullptr;  ///< [blocks, block size, key heads, value size]
   const float* key_scales = nullptr;  ///< [blocks, block size, key heads]: what a row's elements are times
   const float* value_scales = nullptr;
-  const int32_t* starts = nullptr;  ///< [sequences + 1]
-  const int32_t* past = nullptr;    ///< [sequences]
-  const int32_t* table = nullptr;   ///< [sequences, width]
-  const float* sink = nullptr;      ///< [heads]: the score of a key without a value; null: there is none
-  std::byte* result = nullptr;      ///< [tokens, heads, value size]; must not overlap the operands
+  const int32_t* starts = nullptr;       ///< [sequences + 1]
+  const int32_t* past = nullptr;         ///< [sequences]
+  const int32_t* table = nullptr;        ///< [sequences, width]
+  const float* sink = nullptr;           ///< [heads]: the score of a key without a value; null: there is none
+  const float* relative_bias = nullptr;  ///< [heads, 2·reach + 1] (ops::PagedAttention); null: there is none
+  std::byte* result = nullptr;           ///< [tokens, heads, value size]; must not overlap the operands
 };
 
 /// Bytes of scratch memory for `threads` threads and fewer, 64-byte aligned. Depends on what is known before running.

@@ -1,0 +1,174 @@
+"""T5s built into engines, and what they write, beside a plain computation in fp64. tests/python/pytorch/test_t5.py compares
+them with Transformers."""
+
+import json
+import threading
+
+import camshaft.llm
+import numpy as np
+import pytest
+from camshaft import CorruptEngineError, InvalidArgumentError, InvalidModelError, UnsupportedError
+from camshaft.llm import BeamSearchParams, EncoderDecoderLLM, SamplingParams
+from t5_folders import GATED, T5, Reference, t5_tensors, write_t5
+
+pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+
+KINDS = {"original": {}, "gated": GATED}
+
+
+def prompts_of(seed, lengths):
+    random = np.random.default_rng(seed)
+    return [[*random.integers(2, T5["vocab_size"], length - 1).tolist(), 1] for length in lengths]
+
+
+def build(folder, output, **options):
+    camshaft.llm.build(folder, output, **{"tuning": "heuristic", "cache": "f32", **options})
+    return output
+
+
+def greedy(count, **more):
+    return SamplingParams(temperature=0, max_tokens=count, **more)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request):
+    return {**T5, **KINDS[request.param]}
+
+
+@pytest.fixture(scope="module")
+def tensors(kind):
+    return t5_tensors(kind, np.random.default_rng(3))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, kind, tensors):
+    source = write_t5(tmp_path_factory.mktemp("t5") / "hf", tensors=tensors, **kind)
+    return build(source, source.parent / "model")
+
+
+@pytest.fixture(scope="module")
+def reference(kind, tensors):
+    return Reference(kind, tensors)
+
+
+def test_texts_are_the_references(built, reference):
+    prompts = prompts_of(1, [1, 2, 5, 17, 33, 64, 9, 3])
+    expected = [reference.greedy(prompt, 30) for prompt in prompts]
+    assert len({tuple(text) for text in expected}) > 4
+    for setting in ({}, {"max_num_seqs": 3}, {"max_num_seqs": 2, "max_encoder_seqs": 5, "max_num_batched_tokens": 4}):
+        outputs = EncoderDecoderLLM(built, **setting).generate(prompts, greedy(30))
+        assert [output.outputs[0].token_ids for output in outputs] == expected, setting
+        assert [output.prompt_token_ids for output in outputs] == prompts
+        for output, text in zip(outputs, expected):
+            assert output.finished and output.outputs[0].finish_reason == ("stop" if text[-1] == 1 else "length")
+
+
+def test_words_go_in_and_come_out(built, reference):
+    [output] = EncoderDecoderLLM(built).generate("w5 w9 w33", greedy(12))
+    assert output.prompt == "w5 w9 w33" and output.prompt_token_ids == [5, 9, 33, 1]
+    text = reference.greedy([5, 9, 33, 1], 12)
+    assert output.outputs[0].token_ids == text
+    assert output.outputs[0].text == " ".join(f"w{token}" for token in text if token > 1)
+
+
+def test_beams(built, reference):
+    [prompt] = prompts_of(5, [12])
+    states, width = reference.states(prompt), 3
+    beams, completed = [([0], 0.0)], []
+    for _ in range(10):
+        going = []
+        for tokens, so_far in beams:
+            row = reference.logits(states, tokens)[-1]
+            row = row - row.max() - np.log(np.exp(row - row.max()).sum())
+            for token in np.argsort(-row, kind="stable")[: 2 * width].tolist():
+                (completed if token == 1 else going).append(([*tokens, token], so_far + row[token]))
+        beams = sorted(going, key=lambda beam: beam[1], reverse=True)[:width]
+
+    def score(beam):
+        return beam[1] / (len(beam[0]) - (beam[0][-1] == 1))
+
+    expected = sorted(completed + beams, key=score, reverse=True)[:width]
+    [output] = EncoderDecoderLLM(built).beam_search([prompt], BeamSearchParams(width, 10))
+    assert [sequence.tokens for sequence in output.sequences] == [tokens for tokens, _ in expected]
+    np.testing.assert_allclose([s.cum_logprob for s in output.sequences], [p for _, p in expected], atol=1e-3)
+
+
+def test_callers_run_together_and_draws_are_of_the_seed(built):
+    llm = EncoderDecoderLLM(built, max_num_seqs=4)
+    prompts = prompts_of(7, [3, 30, 8, 1, 12, 5])
+    drawn = [SamplingParams(max_tokens=15, seed=seed, ignore_eos=True) for seed in range(6)]
+    alone = [llm.generate([prompt], [one])[0].outputs[0].token_ids for prompt, one in zip(prompts, drawn)]
+    found = {}
+
+    def call(part):
+        found[part] = [o.outputs[0].token_ids for o in llm.generate(prompts[part:], drawn[part:])]
+
+    threads = [threading.Thread(target=call, args=(part,)) for part in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {part: alone[part:] for part in range(3)}
+    assert llm.generate([]) == []
+
+
+def test_prompts_that_cannot_be_read(built, tmp_path):
+    llm = EncoderDecoderLLM(built, max_num_seqs=2)
+    for prompts, options, words in (
+        ([[]], {}, "the prompt is empty"),
+        ([[5] * 65], {}, "65 tokens; the model was built for 64"),
+        ([[70]], {}, "token 70, the vocabulary has tokens 0 to 69"),
+        ([[5], [6]], {"sampling_params": [SamplingParams()]}, "sampling_params has 1 items for 2 prompts"),
+        ([[5]], {"priority": [1, 2]}, "priority has 2 items for 1 prompts"),
+        ([[5]], {"sampling_params": SamplingParams(n=3)}, "n is 3, at most max_num_seqs, 2"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            llm.generate(prompts, **options)
+    assert len(llm.generate(prompts_of(1, [4] * 5), greedy(3))) == 5  # slots came back
+    with pytest.raises(InvalidArgumentError, match="EncoderDecoderLLM runs it"):
+        camshaft.llm.LLM(built)
+    with pytest.raises(InvalidArgumentError, match="no model of speech"):
+        camshaft.llm.Whisper(built)
+    with pytest.raises(InvalidArgumentError, match="max_encoder_seqs is 0"):
+        EncoderDecoderLLM(built, max_encoder_seqs=0)
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"encoder": None}, "no model with an encoder of text"),
+    ({"encoder": {"max_tokens": 64}}, "field 'start_id' is missing"),
+    ({"encoder": {"max_tokens": 65, "start_id": 0}}, "'max_tokens' of 'encoder' is 65"),
+    ({"encoder": {"max_tokens": 9, "start_id": 70}}, "field 'start_id' is 70"),
+])  # fmt: skip
+def test_descriptions_that_lie(built, tmp_path, changes, words):
+    for path in built.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "llm.json").unlink()
+    described = json.loads((built / "llm.json").read_text()) | changes
+    (tmp_path / "llm.json").write_text(json.dumps({k: v for k, v in described.items() if v is not None}))
+    with pytest.raises((CorruptEngineError, InvalidArgumentError), match=words):
+        EncoderDecoderLLM(tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"cache": "int8"}, {"cache": "f16", "block_size": 5}, {"weights": "int8"}])
+def test_narrow_weights_and_caches_build(tmp_path, options):
+    source = write_t5(tmp_path / "hf", seed=2, d_model=64, **GATED)
+    outputs = EncoderDecoderLLM(build(source, tmp_path / "model", **options)).generate(
+        prompts_of(2, [9, 40]), greedy(8)
+    )
+    assert all(1 <= len(output.outputs[0].token_ids) <= 8 for output in outputs)
+
+
+@pytest.mark.parametrize("changes, kind, words", [
+    ({"feed_forward_proj": "double-relu"}, UnsupportedError, "feed_forward_proj 'double-relu'"),
+    ({"feed_forward_proj": "mish"}, UnsupportedError, "activation 'mish'"),
+    ({"relative_attention_max_distance": 3}, InvalidModelError, "relative_attention_max_distance"),
+    ({"relative_attention_num_buckets": 6}, InvalidModelError, "relative_attention_bias.weight' is \\[8, 3\\]"),
+    ({"num_layers": None}, InvalidModelError, "num_layers"),
+    ({"decoder_start_token_id": 99}, InvalidModelError, "decoder_start_token_id"),
+])  # fmt: skip
+def test_folders_that_are_wrong(tmp_path, changes, kind, words):
+    tensors = t5_tensors(T5, np.random.default_rng(0))
+    source = write_t5(tmp_path / "hf", tensors=tensors, **changes)
+    with pytest.raises(kind, match=words):
+        build(source, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
