@@ -21,7 +21,8 @@ struct StepInputs {
   /// Of models with cross attention: [sequences] keys of an encoder that each sees, and [sequences, cross_table_width]
   /// their blocks.
   std::span<const int32_t> cross_seqlens, cross_block_table;
-  bool reads_logits = true;  ///< else what is likeliest suffices, where the model looks for that
+  std::span<const int32_t> lora_ids;  ///< [tokens] the adapter of each; -1: none. Of models with adapters
+  bool reads_logits = true;           ///< else what is likeliest suffices, where the model looks for that
 };
 
 struct StepOutputs {
@@ -53,6 +54,8 @@ class StepModel {
 
   virtual CrossSizes cross_sizes() const { return {}; }
 
+  /// How many adapters requests may choose from: 0 of a model without.
+  virtual int32_t max_loras() const { return 0; }
   /// 0 of a model whose rows are hidden states.
   virtual int32_t vocabulary() const = 0;
   /// 0 of a model whose rows are logits.

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
 
 #include "camshaft/error.hpp"
 #include "functions.h"
@@ -24,7 +27,7 @@ constexpr const char* generator_name = "camshaft.generator";
 struct HeldGenerator {
   /// `drafter`: the engine of a draft model, or null.
   HeldGenerator(const Engine& engine, const Engine* drafter, const llm::GeneratorConfig& config, int threads)
-      : model(engine, llm::checked(config.scheduler).num_blocks, threads, config.num_cross_blocks),
+      : model(engine, llm::checked(config.scheduler).num_blocks, threads, config.num_cross_blocks, config.max_loras),
         draft(drafter == nullptr ? nullptr
                                  : std::make_unique<llm::EngineModel>(*drafter, config.draft.num_blocks, threads)),
         generator(model, config, draft.get()) {}
@@ -113,15 +116,16 @@ PyObject* add(PyObject*, PyObject* arguments) {
   int priority = 0;
   unsigned long long salt = 0;
   PyObject* cross_blocks = nullptr;
-  int cross_length = 0;
-  if (PyArg_ParseTuple(arguments, "OOsiK|Oi", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
-                       &cross_length) == 0)
+  int cross_length = 0, lora = -1;
+  if (PyArg_ParseTuple(arguments, "OOsiK|Oii", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
+                       &cross_length, &lora) == 0)
     return nullptr;
   return guarded([&] {
     llm::Request request;
     request.params = llm::parse_sampling_params(params);
     request.priority = priority;
     request.salt = salt;
+    request.lora = lora;
     for (const int64_t token : numbers_of(prompt)) {
       if (token < 0 || token > std::numeric_limits<int32_t>::max())
         throw Error(ErrorCode::invalid_argument, fmt::format("the prompt has a token {}", token));
@@ -134,6 +138,29 @@ PyObject* add(PyObject*, PyObject* arguments) {
     const llm::RequestId id =
         alone(capsule, [&](llm::Generator& generator) { return generator.add(std::move(request)); });
     return checked(PyLong_FromUnsignedLongLong(id));
+  });
+}
+
+PyObject* set_lora(PyObject*, PyObject* arguments) {
+  PyObject *capsule = nullptr, *listed = nullptr;
+  int lora = 0;
+  if (PyArg_ParseTuple(arguments, "OiO!", &capsule, &lora, &PyList_Type, &listed) == 0) return nullptr;
+  return guarded([&] {
+    std::map<std::string, std::span<const std::byte>> matrices;
+    for (Py_ssize_t i = 0; i < PyList_Size(listed); ++i) {
+      const char* input = nullptr;
+      unsigned long long address = 0, bytes = 0;
+      if (PyArg_ParseTuple(PyList_GetItem(listed, i), "sKK", &input, &address, &bytes) == 0) throw PythonError();
+      matrices[input] = {reinterpret_cast<const std::byte*>(static_cast<uintptr_t>(address)),
+                         static_cast<size_t>(bytes)};
+    }
+    HeldGenerator& held = held_of(capsule);
+    {
+      const Unlocked unlocked;
+      const std::lock_guard lock(held.mutex);
+      held.model.set_lora(lora, matrices);
+    }
+    return none();
   });
 }
 
@@ -297,7 +324,9 @@ PyMethodDef llm_functions[] = {
      "create_generator(engine, engine of a draft or None, configuration, threads) -> generator"},
     {"generator_add", add, METH_VARARGS,
      "generator_add(generator, prompt, parameters, priority, salt, blocks of an encoder's keys = (), number of these "
-     "keys = 0) -> request"},
+     "keys = 0, adapter = -1) -> request"},
+    {"generator_set_lora", set_lora, METH_VARARGS,
+     "generator_set_lora(generator, adapter, [(input, address, bytes)]): between steps; what it lacks is zeros"},
     {"generator_abort", abort, METH_VARARGS,
      "generator_abort(generator, request, sample or -1) -> whether there was one"},
     {"generator_set_allowed_tokens", set_allowed_tokens, METH_VARARGS,

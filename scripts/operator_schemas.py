@@ -53,6 +53,7 @@ TENSORRT = {
 }
 # Our own, of what nobody else has an operator for.
 CAMSHAFT = {
+    "GatherMatMul": ("X:T indices:S W:T1", "Y:T", ""),
     "PagedAttention": (
         "query:T key:T value:T key_cache:T_CACHE value_cache:T_CACHE key_scales:tensor(float) "
         "value_scales:tensor(float) cumulative_sequence_length:S past_seqlens:S block_table:S",

@@ -11,6 +11,7 @@ docs/llm.md says what is read, and what the engine takes and gives in each step.
 
 from camshaft.llm._build import build, network
 from camshaft.llm._llm import LLM
+from camshaft.llm._lora_request import LoRARequest
 from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm._pooling import EmbeddingOutput, EmbeddingRequestOutput, PoolingParams
 from camshaft.llm._sampling_params import SamplingParams
@@ -24,6 +25,7 @@ __all__ = [
     "CompletionOutput",
     "EmbeddingOutput",
     "EmbeddingRequestOutput",
+    "LoRARequest",
     "Logprob",
     "PoolingParams",
     "RequestOutput",

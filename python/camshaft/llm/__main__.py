@@ -16,6 +16,7 @@ from camshaft.llm._caches import CACHE_TYPES
 from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, ENGINE
 from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
+from camshaft.llm._lora import LORA_TYPES
 from camshaft.llm._network import TASKS
 from camshaft.llm._sentence_transformers import POOLING_TYPES
 from camshaft.llm._serve_command import add_serve, split_flags
@@ -55,6 +56,10 @@ def _build(options: argparse.Namespace) -> None:
         task=options.task,
         pooling_type=options.pooling_type,
         normalize=options.normalize,
+        lora=options.lora or [],
+        enable_lora=options.enable_lora,
+        max_lora_rank=options.max_lora_rank,
+        lora_dtype=options.lora_dtype,
         device=options.device,
         threads=options.threads,
         progress=sys.stderr.isatty() or None,
@@ -105,6 +110,26 @@ def _parser() -> argparse.ArgumentParser:
         "--normalize",
         action=argparse.BooleanOptionalAction,
         help="embeddings to a length of 1; as modules.json says, else so",
+    )
+    command.add_argument(
+        "--lora",
+        action="append",
+        metavar="NAME=DIR",
+        help="an adapter as PEFT writes it, that requests may name; may be given several times",
+    )
+    command.add_argument(
+        "--enable-lora",
+        action=argparse.BooleanOptionalAction,
+        help="whether adapters that come later may update all linear layers (default: those that --lora updates)",
+    )
+    command.add_argument(
+        "--max-lora-rank", type=int, metavar="N", help="the largest of an adapter (default: that of --lora, else 16)"
+    )
+    command.add_argument(
+        "--lora-dtype",
+        choices=LORA_TYPES,
+        default="auto",
+        help="what adapters are stored as (default: f32 beside weights in f32, bf16 beside bf16, else f16)",
     )
     command.add_argument("--device", metavar="X", help="cpu, cuda or cuda:N (default: cpu)")
     command.add_argument("--threads", type=int, metavar="N", help="to build with; one for each core without it")

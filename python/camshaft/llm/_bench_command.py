@@ -7,12 +7,13 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._folder import ENGINE, hidden_size_of, read_description
 from camshaft.llm._llm import LLM
+from camshaft.llm._lora_request import LoRARequest, add_lora_flag, requests_of_flags
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
 
@@ -59,6 +60,7 @@ ahead tok/guess is how many a text grew by in a step that had guesses, of prompt
         "--max-num-batched-tokens", type=int, default=512, metavar="N", help="of a step (default: 512)"
     )
     add_speculation(command)
+    add_lora_flag(command, "adapters that requests have in turn: of the model, or of folders that PEFT wrote")
     command.add_argument("--repetitions", type=int, default=1, metavar="N", help="of which the fastest counts")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of the prompts, which are random tokens")
     command.add_argument("--device", metavar="X", help="cuda:N, where the engine is for GPUs")
@@ -91,6 +93,7 @@ def _run(options: argparse.Namespace) -> None:
         print(_table(results))
 
 
+_Loras = list[Union[LoRARequest, None]]  # of each prompt
 _ABOUT = ("model_type", "weights", "cache_type", "layers", "vocabulary")
 
 
@@ -108,6 +111,7 @@ def _measured(
         max_num_batched_tokens=options.max_num_batched_tokens,
         enable_prefix_caching=False,
         speculative_config=config_of_flags(options.speculative_model, options.num_speculative_tokens),
+        max_loras=len(options.lora) or None,
         threads=threads or None,
     )
     random = numpy.random.default_rng(options.seed)
@@ -117,14 +121,16 @@ def _measured(
     def params(tokens: int) -> SamplingParams:
         return SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
 
-    llm.generate(prompts[:seqs], params(min(4, options.output_len)))  # plans of the steps are made
+    adapters: _Loras = [*requests_of_flags(options.lora, Path(options.folder))] or [None]
+    loras: _Loras = [adapters[i % len(adapters)] for i in range(count)]
+    llm.generate(prompts[:seqs], params(min(4, options.output_len)), lora_request=loras[:seqs])  # steps get plans
     best: dict[str, Any] = {}
     for _ in range(options.repetitions):
         begin = time.perf_counter()
-        llm.generate(prompts, params(1))
+        llm.generate(prompts, params(1), lora_request=loras)
         prefill = count * options.input_len / (time.perf_counter() - begin)
-        decode = _decode_rate(llm, prompts[:seqs], params(options.output_len))
-        served = _served(llm, prompts[: options.num_prompts], params(options.output_len))
+        decode = _decode_rate(llm, prompts[:seqs], params(options.output_len), loras[:seqs])
+        served = _served(llm, prompts[: options.num_prompts], params(options.output_len), loras[: options.num_prompts])
         for name, value in {"prefill_tokens_per_second": prefill, "decode_tokens_per_second": decode, **served}.items():
             better = min if name.endswith(("p50", "p99")) else max
             best[name] = better(best.get(name, value), value)
@@ -133,11 +139,11 @@ def _measured(
     return {"threads": threads, "max_num_seqs": seqs, **{name: round(value, 3) for name, value in best.items()}}
 
 
-def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> float:
+def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams, loras: _Loras) -> float:
     """From where all sequences write to where the first has ended."""
     counts: dict[str, int] = {}
     begin, at_begin, end, at_end = None, 0, 0.0, 0
-    for output in llm.stream(prompts, params):
+    for output in llm.stream(prompts, params, lora_request=loras):
         counts[output.request_id] = len(output.outputs[0].token_ids)
         now = time.perf_counter()
         if begin is None and len(counts) == len(prompts):
@@ -153,14 +159,14 @@ def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> 
     return (at_end - at_begin) / (end - begin)
 
 
-def _served(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> dict[str, float]:
+def _served(llm: LLM, prompts: list[list[int]], params: SamplingParams, loras: _Loras) -> dict[str, float]:
     import numpy
 
     begin = time.perf_counter()
     first: list[float] = []
     between: list[float] = []
     seen: dict[str, tuple[int, float]] = {}
-    for output in llm.stream(prompts, params):
+    for output in llm.stream(prompts, params, lora_request=loras):
         now, count = time.perf_counter(), len(output.outputs[0].token_ids)
         known = seen.get(output.request_id)
         if known is None:

@@ -18,13 +18,17 @@ from camshaft.llm._caches import CROSS, Caches
 from camshaft.llm._folder import (
     ENCODER_ENGINE,
     ENGINE,
+    copy_adapters,
     copy_tokenizer,
     description_of,
     embedding_description,
+    grouped_products,
     made_folder,
     read_generation,
     write_description,
 )
+from camshaft.llm._lora import named_paths, read_adapter
+from camshaft.llm._lora_inputs import LoraInputs, lora_choice
 from camshaft.llm._network import Import, Task, network_of
 from camshaft.llm._sentence_transformers import PoolingType, check_pooling_type
 from camshaft.llm._speech_description import speech_of
@@ -83,6 +87,9 @@ def build(
     task: Task = "generate",
     pooling_type: PoolingType | None = None,
     normalize: bool | None = None,
+    enable_lora: bool | None = None,
+    max_lora_rank: int | None = None,
+    lora_dtype: str = "auto",
     progress: Progress | None = None,
     **options: Unpack[BuildOptions],
 ) -> Engine:
@@ -101,13 +108,21 @@ def build(
     pooling_type: whose hidden state an embedding is: the "last" token's, that of the first ("cls"), or the "mean" of all.
         Without it what the folder's modules.json (sentence-transformers) says, else "last" of decoders, "mean" of encoders.
     normalize: whether an embedding's length is 1. Without it what modules.json says, else true.
-    options: of camshaft.build.
+    lora: adapters as PEFT writes them, "NAME=FOLDER" each, which are copied into `output`; the engine can update the products
+        that they do.
+    enable_lora: whether it can update all linear layers, for adapters that come later.
+    max_lora_rank: the largest rank of an adapter; that of `lora` where it is None, else 16.
+    lora_dtype: what their matrices are stored as, "f32", "f16" or "bf16"; "auto": f32 beside f32 weights, bf16 beside bf16
+        ones, f16 beside others.
+    options: of camshaft.build, but for `lora`.
 
     Raises what camshaft.build does: InvalidModelError and UnsupportedError name the field or the tensor."""
     source, target = Path(os.fspath(folder)), Path(os.fspath(output)).absolute()
     chosen: dict[str, Any] = {**options}
     if source.resolve() == target.resolve():
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
+    paths = named_paths(chosen.pop("lora", None) or ())
+    adapters = [read_adapter(name, path) for name, path in paths.items()]
     is_on_gpu = str(chosen.get("device", "cpu")).startswith("cuda")
     if weights in ("f16", "bf16", "int8", "int4") and is_on_gpu:
         chosen.setdefault("bf16" if weights == "bf16" else "fp16", True)
@@ -121,18 +136,21 @@ def build(
         max_length=max_length,
         task=task,
         heads_type={"fp16": "f16", "bf16": "bf16"}[narrow[0]] if narrow else "f32",
+        loras=lambda stored: lora_choice(adapters, enable_lora, max_lora_rank, lora_dtype, stored),
     )
     net, decoder = made_of.net, made_of.decoder
     generation = read_generation(made_of.folder)
     description = description_of(decoder, made_of.config, generation, made_of.weights, cache, block_size)
     description |= _pooling_of(made_of, task, pooling_type, normalize)
+    if made_of.loras is not None:
+        description["lora"] = {"adapters": list(paths), **grouped_products(decoder)}
     caches = Caches(cache, block_size, decoder)
     with made_folder(target) as made:
-        inputs, profiles = [sample_step(caches)], None
+        inputs, profiles = [sample_step(caches, loras=made_of.loras)], None
         if is_on_gpu:
             # What is fast for one token reads weights again and again for many: kernels differ, and each is verified.
             profiles = [_profile(*sizes, causal=decoder.family.causal) for sizes in _TUNED_FOR]
-            inputs += [sample_step(caches, new=new) for new in _FURTHER_STEPS]
+            inputs += [sample_step(caches, new=new, loras=made_of.loras) for new in _FURTHER_STEPS]
         elif task == "embed":
             profiles = [_profile(*_TUNED_FOR_PROMPTS, causal=decoder.family.causal)]
         if made_of.encoder is not None:
@@ -151,6 +169,7 @@ def build(
         )
         try:
             copy_tokenizer(made_of.folder, made)
+            copy_adapters(paths, made)
             write_description(made, description)
         except FileError:
             raise
@@ -186,7 +205,9 @@ def _profile(tokens: int, sequences: int, *, causal: bool) -> Profile:
     return {**made, "cumulative_sequence_length": boundaries}
 
 
-def sample_step(caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1)) -> dict[str, Any]:
+def sample_step(
+    caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1), loras: LoraInputs | None = None
+) -> dict[str, Any]:
     """Inputs to verify on: so many `new` tokens of each sequence, of which the first one begins and the others have a past
     (where there is but one, it has), and a token of padding. Of an encoder all begin."""
     import numpy
@@ -210,6 +231,8 @@ def sample_step(caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1)) -
     }
     if not causal:
         return step
+    if loras is not None:
+        step |= loras.samples(len(positions), random)
     step["past_seqlens"] = past.astype(numpy.int32)
     step["block_table"] = (random.permutation(blocks - 1) + 1).reshape(count, width).astype(numpy.int32)
     step |= caches.samples("", blocks, random)

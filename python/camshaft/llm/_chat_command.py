@@ -9,10 +9,12 @@ import importlib
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from camshaft._errors import Error, InvalidArgumentError
 from camshaft.llm._llm import LLM
+from camshaft.llm._lora_request import LoRARequest, add_lora_flag, requests_of_flags
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
 
@@ -52,12 +54,16 @@ def add_chat(commands: Any) -> None:
     command.add_argument("--chat-template", metavar="NAME", help="of the model's templates")
     command.add_argument("--max-model-len", type=int, metavar="N", help="tokens of a conversation")
     add_speculation(command)
+    add_lora_flag(command, "the adapter that answers: of the model, or of a folder that PEFT wrote")
     command.add_argument("--device", metavar="X", help="cuda:N, where the engine is for GPUs")
     command.add_argument("--threads", type=int, metavar="N", help="one for each core without it")
     command.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> None:
+    adapters = requests_of_flags(options.lora, Path(options.folder))
+    if len(adapters) > 1:
+        raise InvalidArgumentError("--lora: one adapter answers, and several are named")
     llm = LLM(
         options.folder,
         device=options.device,
@@ -71,7 +77,7 @@ def _run(options: argparse.Namespace) -> None:
     params = SamplingParams(**{"temperature": 0.7, "max_tokens": None, **given}, stop=options.stop)
     if hasattr(sys.stdout, "reconfigure"):  # what a locale cannot write is no end of a conversation
         sys.stdout.reconfigure(errors="replace")
-    Chat(llm, params, options.system, options.chat_template).run()
+    Chat(llm, params, options.system, options.chat_template, *adapters).run()
 
 
 def as_text(line: str) -> str:
@@ -80,8 +86,17 @@ def as_text(line: str) -> str:
 
 
 class Chat:
-    def __init__(self, llm: LLM, params: SamplingParams, system: str | None, template: str | None) -> None:
-        self._llm, self._params, self._template = llm, params, template
+    def __init__(
+        self,
+        llm: LLM,
+        params: SamplingParams,
+        system: str | None,
+        template: str | None,
+        adapter: LoRARequest | None = None,
+    ) -> None:
+        self._llm, self._params, self._template, self._adapter = llm, params, template, adapter
+        if adapter is not None:
+            llm.add_lora(adapter)
         self._is_terminal = sys.stdin.isatty()
         self._last = "nothing was said yet"
         self._begin(system)
@@ -165,7 +180,7 @@ class Chat:
         conversation = [*self._messages, {"role": "user", "content": text}]
         prompt = self._prompt(conversation)
         shown, count, begin, first = "", 0, time.monotonic(), None
-        stream = self._llm.stream(prompt, self._params)
+        stream = self._llm.stream(prompt, self._params, lora_request=self._adapter)
         error = None
         try:
             for output in stream:

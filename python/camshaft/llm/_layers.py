@@ -10,11 +10,14 @@ from camshaft._network import Network
 from camshaft._values import Value
 from camshaft.llm._blocks import BLOCK, Blocks
 from camshaft.llm._decoder import Decoder, Layer
+from camshaft.llm._lora import Sizes
 from camshaft.llm._rope import Rope
 from camshaft.llm._weights import Weights
 
 if TYPE_CHECKING:
     import numpy
+
+    from camshaft.llm._lora_inputs import LoraInputs
 
     Array = numpy.ndarray[Any, Any]
 
@@ -61,6 +64,7 @@ class Parts:
         self._type = weight_type
         self._activations = activations
         self._heads_type = heads_type
+        self.loras: LoraInputs | None = None  #: where adapters may update products
 
     def embedding(self, ids: Value, width: int) -> tuple[Value, Head]:
         """The rows of the table, and the table as the head takes it."""
@@ -134,8 +138,38 @@ class Parts:
         outputs: int,
         expert: int | None = None,
         rows: Array | None = None,
+        lora_ids: Value | None = None,
     ) -> Value:
-        """x · weightsᵀ + bias. rows: the order that the outputs are to have."""
+        """x · weightsᵀ + bias, and what adapters add. rows: the order that the outputs are to have. lora_ids: of the rows of
+        x, where these are other ones than the tokens."""
+        y = self._product(x, role, layer, inputs, outputs, expert, rows)
+        return self._adapted(y, x, role, layer, Sizes(inputs, outputs, rows), expert, lora_ids)
+
+    def _adapted(
+        self,
+        y: Value,
+        x: Value,
+        role: str,
+        layer: int | None,
+        sizes: Sizes,
+        expert: int | None = None,
+        lora_ids: Value | None = None,
+    ) -> Value:
+        if self.loras is None:
+            return y
+        ids = self.loras.ids if lora_ids is None else lora_ids
+        return self.loras.update(y, x, self.weights.module(role, layer, expert), role, sizes, ids)
+
+    def _product(
+        self,
+        x: Value,
+        role: str,
+        layer: int | None,
+        inputs: int,
+        outputs: int,
+        expert: int | None,
+        rows: Array | None,
+    ) -> Value:
         transposed = self.decoder.family.transposed and role != "head"
         shape = (inputs, outputs) if transposed else (outputs, inputs)
         name = self.weights.name(role, layer, expert=expert)
@@ -158,6 +192,21 @@ class Parts:
         if rows is not None:
             stored = stored[:, rows] if transposed else stored[rows]
         return self.net.Gemm(x, self._widened(self.net.constant(stored)), bias, transB=int(not transposed))
+
+    def tied_head(self, x: Value, head: Head) -> Value:
+        """The logits of rows, by the table of embeddings."""
+        d, net = self.decoder, self.net
+        if isinstance(head, Value):
+            logits = net.Gemm(x, head if head.dtype == "f32" else net.Cast(head, to="f32"), transB=1)
+        else:
+            logits = self.block_product(x, head, d.embedding_width, None)
+        return self._adapted(
+            logits, x, "head", None, Sizes(d.embedding_width, d.vocabulary), lora_ids=self.ids_of_rows()
+        )
+
+    def ids_of_rows(self) -> Value | None:
+        """The adapters of the rows whose logits are computed."""
+        return None if self.loras is None else self.loras.ids_of_rows()
 
     def block_product(
         self, x: Value, weights: Blocks, inputs: int, bias: Array | None, *, exact: bool = False
@@ -309,7 +358,9 @@ class Parts:
                 self.linear(x, role, index, d.width, size) for role, size in (("q", own), ("k", shared), ("v", shared))
             )
             return query, key, value
-        rows = _stacked_rows(d) if d.family.qkv == "grouped" and d.kv_heads > 1 else None
+        rows = None
+        if d.family.qkv == "grouped" and d.kv_heads > 1:
+            rows = stacked_rows(d.heads, d.kv_heads, d.head_size)
         all_heads = self.linear(x, "qkv", index, d.width, own + 2 * shared, rows=rows)
         query, key, value = self.net.Split(all_heads, [own, shared, shared], axis=-1)
         return query, key, value
@@ -327,12 +378,12 @@ class Parts:
         return self.net.Squeeze(y, [0])
 
 
-def _stacked_rows(d: Decoder) -> Array:
+def stacked_rows(heads: int, kv_heads: int, head_size: int) -> Array:
     """The order that makes all queries, all keys and all values of what is grouped by key heads."""
     import numpy
 
-    shared = d.heads // d.kv_heads
-    places = numpy.arange((d.heads + 2 * d.kv_heads) * d.head_size).reshape(d.kv_heads, shared + 2, d.head_size)
+    shared = heads // kv_heads
+    places = numpy.arange((heads + 2 * kv_heads) * head_size).reshape(kv_heads, shared + 2, head_size)
     return numpy.concatenate(
         [part.reshape(-1) for part in (places[:, :shared], places[:, shared], places[:, shared + 1])]
     )

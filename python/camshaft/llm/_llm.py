@@ -19,6 +19,7 @@ from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
 from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
 from camshaft.llm._guide import Guides
+from camshaft.llm._lora_request import LoRARequest, Loras, loras_of_model
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
 _T = TypeVar("_T")
+_NO_LORAS = (
+    "lora_request: the model was built without adapters, or enable_lora is false; `camshaft llm build` takes --lora and "
+    "--enable-lora"
+)
 _AnyRequest = Union[Request, EmbeddingRequest]
 
 
@@ -58,6 +63,8 @@ class LLM:
     speculative_config: {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}, or
         {"method": "draft_model", "model": FOLDER, "num_speculative_tokens": 4} for guesses of a smaller built model (or an
         Engine) of the same vocabulary. Texts are those without guesses.
+    enable_lora: whether requests may name adapters (LoRARequest); where the model was built with some it is so without.
+    max_loras: adapters that are in memory at once; as many as the folder has without it, and one at least.
     seed: of requests that have none.
     threads: of the engine; one for each core without it.
     max_encoder_seqs: sounds whose keys and values an encoder may have ready, where the engine reads such: see Whisper.
@@ -77,6 +84,8 @@ class LLM:
         kv_cache_memory_bytes: int | None = None,
         enable_prefix_caching: bool = True,
         speculative_config: dict[str, Any] | None = None,
+        enable_lora: bool | None = None,
+        max_loras: int | None = None,
         seed: int = 0,
         threads: int | None = None,
         max_encoder_seqs: int = 0,
@@ -113,6 +122,7 @@ class LLM:
             kv_cache_memory_bytes,
             spare=int(self.task == "generate"),
         )
+        self._loras: Loras | None = loras_of_model(self.engine, self.description, self._folder, enable_lora, max_loras)
         configuration = {
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
@@ -123,6 +133,7 @@ class LLM:
             "seed": seed,
             "num_cross_blocks": self._cross_blocks(max_encoder_seqs),
             "draft_num_blocks": draft_num_blocks,
+            "max_loras": 0 if self._loras is None else self._loras.max_loras,
             **speculation.settings,
         }
         if self.task == "embed":
@@ -133,6 +144,8 @@ class LLM:
         self._steps = StepLoop(
             _native.create_generator(self.engine._engine, drafter, json.dumps(configuration), threads or 0)
         )
+        if self._loras is not None:
+            self._loras.load_first(self._steps)
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
@@ -153,14 +166,15 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: Sequence[int] | None = None,
     ) -> list[RequestOutput]:
         """The texts of prompts, in their order. A prompt is a text or a list of tokens' numbers; sampling_params one for
-        all, or one for each; priority, where lower ones run first, one for each.
+        all, or one for each; lora_request, the adapter, likewise; priority, where lower ones run first, one for each.
 
         Raises InvalidArgumentError for what could never run, and what a token_mask raises; what else goes wrong later is in
         the output's `error`."""
-        return self._results_of_all(prompts, sampling_params, priority)
+        return self._results_of_all(prompts, sampling_params, priority, lora_request)
 
     def embed(
         self,
@@ -185,9 +199,10 @@ class LLM:
         continue_final_message: bool = False,
         tools: Sequence[Mapping[str, Any]] | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
     ) -> list[RequestOutput]:
-        """The answers to a conversation, or to several: lists of dicts of `role` and `content`. The rest is
-        chat_prompt()'s."""
+        """The answers to a conversation, or to several: lists of dicts of `role` and `content`. lora_request:
+        as generate() has it. The rest is chat_prompt()'s."""
         several = bool(messages) and not isinstance(messages[0], Mapping)
         prompts = [
             self.chat_prompt(
@@ -200,7 +215,7 @@ class LLM:
             )
             for each in (messages if several else [messages])
         ]
-        return self.generate(prompts, sampling_params)
+        return self.generate(prompts, sampling_params, lora_request=lora_request)
 
     def chat_prompt(
         self,
@@ -248,11 +263,12 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: Sequence[int] | None = None,
     ) -> Iterator[RequestOutput]:
         """The same while they grow: after each step the outputs that have changed, each with all of its text so far."""
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
-        requests = self._add_all(prompts, sampling_params, priority, results.put, streams=True)
+        requests = self._add_all(prompts, sampling_params, priority, results.put, True, lora_request)
         try:
             self._steps.start_thread()
             left = len(requests)
@@ -269,6 +285,7 @@ class LLM:
         sampling_params: SamplingParams | None = None,
         request_id: str | None = None,
         *,
+        lora_request: LoRARequest | None = None,
         priority: int = 0,
     ) -> AsyncIterator[RequestOutput]:
         """For event loops: `async for output in llm.generate_async(...)` gives the text so far after each step that it grew
@@ -281,7 +298,9 @@ class LLM:
                 loop.call_soon_threadsafe(results.put_nowait, result)
 
         params = sampling_params or SamplingParams()
-        request = await loop.run_in_executor(None, self._add, prompt, params, priority, changed, True, request_id)
+        request = await loop.run_in_executor(
+            None, self._add, prompt, params, priority, changed, True, request_id, ((), 0), lora_request
+        )
         try:
             self._steps.start_thread()
             finished = False
@@ -298,6 +317,32 @@ class LLM:
         self._steps.check_thread()
 
         return self._steps.abort_named(request_id)
+
+    def add_lora(self, lora_request: LoRARequest) -> None:
+        """Brings an adapter into memory, so that its first request does not wait for it.
+
+        Raises InvalidArgumentError for one that does not fit, and where max_loras others are in use."""
+        self._steps.between_steps(self._adapter(lora_request))
+
+    def remove_lora(self, lora_name: str) -> None:
+        """Forgets an adapter, so that another one may have its name. Raises InvalidArgumentError for one that is unknown or in
+        use."""
+        if self._loras is None:
+            raise InvalidArgumentError(_NO_LORAS)
+        loras = self._loras
+        self._steps.between_steps(lambda: loras.remove(lora_name, self._steps))
+
+    def list_loras(self) -> dict[str, Path]:
+        """The adapters that requests may name, and where each is from."""
+        return {} if self._loras is None else dict(self._loras.paths)
+
+    def _adapter(self, request: LoRARequest | None) -> Callable[[], tuple[int, int]]:
+        """What gives the place of a request's adapter and its salt, to be called between steps."""
+        if request is None:
+            return lambda: (-1, 0)
+        if self._loras is None:
+            raise InvalidArgumentError(_NO_LORAS)
+        return self._loras.prepared(request, self._steps)
 
     @property
     def tokenizer(self) -> Any:
@@ -317,10 +362,10 @@ class LLM:
         wait."""
         return _native.generator_statistics(self._steps.generator)
 
-    def _results_of_all(self, prompts: Any, params: Any, priority: Any) -> list[Any]:
+    def _results_of_all(self, prompts: Any, params: Any, priority: Any, lora: Any = None) -> list[Any]:
         """arguments: of _add_all(). What became of the requests, when all have ended; all end with an interrupt."""
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
-        requests = self._add_all(prompts, params, priority, results.put, streams=False)
+        requests = self._add_all(prompts, params, priority, results.put, False, lora)
         try:
             self._steps.start_thread()
             for _ in requests:
@@ -330,18 +375,19 @@ class LLM:
         return [_result_of(request) for request in requests]
 
     def _add_all(
-        self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool
+        self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool, lora: Any
     ) -> list[Any]:
         self._steps.check_thread()
         listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
         priorities = [0] * len(listed) if priority is None else list(priority)
-        for what, given in (("sampling_params", chosen), ("priority", priorities)):
+        loras = list(lora) if isinstance(lora, Sequence) else [lora] * len(listed)
+        for what, given in (("sampling_params", chosen), ("priority", priorities), ("lora_request", loras)):
             if len(given) != len(listed):
                 raise InvalidArgumentError(f"{what} has {len(given)} items for {len(listed)} prompts")
         ready = [
-            self._prepared(prompt, one, urgency, changed, streams)
-            for prompt, one, urgency in zip(listed, chosen, priorities)
+            self._prepared(prompt, one, urgency, changed, streams, lora=adapter)
+            for prompt, one, urgency, adapter in zip(listed, chosen, priorities, loras)
         ]
         requests: list[_AnyRequest] = []
 
@@ -369,6 +415,7 @@ class LLM:
         streams: bool,
         name: str | None = None,
         cross: tuple[Sequence[int], int] = ((), 0),
+        lora: LoRARequest | None = None,
     ) -> Callable[[], Any]:
         """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these."""
         if isinstance(params, PoolingParams):
@@ -393,11 +440,15 @@ class LLM:
             matchers = [first, *(first.deep_copy() for _ in range(params.n - 1))]
         masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
+        adapter = self._adapter(lora)
+
         def add() -> Request:
-            number = _native.generator_add(self._steps.generator, tokens, params._json(), priority, 0, *cross)
+            place, salt = adapter()
+            number = _native.generator_add(self._steps.generator, tokens, params._json(), priority, salt, *cross, place)
             try:
                 request = Request(name or str(next(self._numbers)), text, tokens, params, decode, changed, streams)
                 request.matchers = matchers
+                request.lora = None if place < 0 else place
                 for sample, mask in enumerate(masks):
                     _native.generator_set_allowed_tokens(self._steps.generator, number, sample, mask)
             except BaseException:

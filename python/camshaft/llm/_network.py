@@ -4,6 +4,7 @@ the encoder beside it, where it sees one (docs/llm_speech.md)."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -24,6 +25,7 @@ from camshaft.llm._layers import (
     check_activation_type,
     check_weight_type,
 )
+from camshaft.llm._lora_inputs import IDS, LoraChoice, LoraInputs
 from camshaft.llm._quantized import QuantizedFolder
 from camshaft.llm._safetensors import SafetensorsFolder
 from camshaft.llm._sentence_transformers import Modules, read_modules
@@ -47,6 +49,7 @@ class Import(NamedTuple):
     folder: Path  # where the tokenizer's files are
     weights: WeightType
     modules: Modules
+    loras: LoraInputs | None = None
 
 
 def network_of(
@@ -59,8 +62,9 @@ def network_of(
     max_length: int | None = None,
     task: Task = "generate",
     heads_type: str = "f32",
+    loras: Callable[[WeightType], LoraChoice | None] = lambda weights: None,
 ) -> Import:
-    """heads_type: of the queries, keys and values of encoders."""
+    """heads_type: of the queries, keys and values of encoders. loras: what there is to be of adapters."""
     path = Path(os.fspath(model))
     if task not in TASKS:
         raise InvalidArgumentError(f"task is {task!r}; {' and '.join(TASKS)} are possible")
@@ -87,9 +91,16 @@ def network_of(
     weight_type = weights or ("f32" if isinstance(source, SafetensorsFolder) else "stored")
     found = Weights(source, decoder, str(path))
     caches = Caches(cache, block_size, decoder)
+    choice = loras(weight_type)
+    if choice is not None and (task != "generate" or decoder.cross_keys):
+        raise UnsupportedError(
+            f"{config.where}: adapters are of decoders that write text, not of embeddings and speech"
+        )
     net = Network(decoder.model_type)
     parts = Parts(net, decoder, found, weight_type, activations, heads_type)
-    _add_model(net, decoder, parts, caches, task)
+    _add_model(net, decoder, parts, caches, task, choice)
+    if parts.loras is not None:
+        parts.loras.check()
     beside = None
     if decoder.cross_keys:
         encoder, encoder_net = encoder_of(config, path), Network(f"{decoder.model_type} encoder")
@@ -103,7 +114,7 @@ def network_of(
         )
         beside = encoder_net, encoder
     found.check_all_read(reads_head=task == "generate")
-    return Import(net, decoder, beside, config, path.parent if is_gguf else path, weight_type, modules)
+    return Import(net, decoder, beside, config, path.parent if is_gguf else path, weight_type, modules, parts.loras)
 
 
 def _source_in(folder: Path, config: Fields) -> Source:
@@ -113,13 +124,17 @@ def _source_in(folder: Path, config: Fields) -> Source:
     return QuantizedFolder(files, config.within("quantization_config"), str(folder))
 
 
-def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, task: Task) -> None:
+def _add_model(
+    net: Network, decoder: Decoder, parts: Parts, memory: Caches, task: Task, loras: LoraChoice | None
+) -> None:
     ids, positions = net.input("input_ids", "i32", ["tokens"]), net.input("positions", "i32", ["tokens"])
     starts = net.input("cumulative_sequence_length", "i32", ["boundaries"])
     causal = decoder.family.causal
     past = net.input("past_seqlens", "i32", ["sequences"]) if causal else None
     table = net.input("block_table", "i32", ["sequences", "table_width"]) if causal else None
     wanted = net.input("logits_indices", "i32", ["rows"])
+    if loras is not None:
+        parts.loras = LoraInputs(net, loras, net.input(IDS, "i32", ["tokens"]), wanted)
     caches = [memory.inputs(net, "", "blocks", i) if causal else () for i in range(len(decoder.layers))]
     cross_caches: list[tuple[Value, ...]] = []
     cross_lengths, cross_table = None, None
@@ -152,7 +167,7 @@ def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, tas
     if "final_norm" in decoder.family.names:
         x = parts.norm(x, "final_norm", None, decoder.width)
     if "project_out" in decoder.family.names:
-        x = parts.linear(x, "project_out", None, decoder.width, decoder.embedding_width)
+        x = parts.linear(x, "project_out", None, decoder.width, decoder.embedding_width, lora_ids=parts.ids_of_rows())
     if task == "embed":
         net.output(x, "hidden_states")
         _cache_outputs(net, memory, after)
@@ -208,11 +223,11 @@ def _layer(
 def _logits(parts: Parts, x: Value, head: Head) -> Value:
     decoder, net = parts.decoder, parts.net
     if not decoder.tied:
-        logits = parts.linear(x, "head", None, decoder.embedding_width, decoder.vocabulary)
-    elif isinstance(head, Value):
-        logits = net.Gemm(x, head if head.dtype == "f32" else net.Cast(head, to="f32"), transB=1)
+        logits = parts.linear(
+            x, "head", None, decoder.embedding_width, decoder.vocabulary, lora_ids=parts.ids_of_rows()
+        )
     else:
-        logits = parts.block_product(x, head, decoder.embedding_width, None)
+        logits = parts.tied_head(x, head)
     if decoder.logits_softcap:
         logits = net.Tanh(logits / decoder.logits_softcap) * decoder.logits_softcap
     return logits

@@ -58,6 +58,12 @@ class Weights:
         place = "" if layer is None else family.layer.format(layer)
         return f"{self._prefix}{place}{name if expert is None else name.format(expert)}.{kind}"
 
+    def module(self, role: str, layer: int | None = None, expert: int | None = None) -> str:
+        """Of a product, without the path in front that all layers have."""
+        if role == "head":
+            return self._decoder.family.names[role]
+        return self.name(role, layer, expert=expert).removeprefix(self._prefix).removesuffix(".weight")
+
     def dtype(self, name: str) -> str:
         """What the file has it as: "F32", "BF16", "Q4_0", …; "" where there is none."""
         entry = self._source.entries.get(name)

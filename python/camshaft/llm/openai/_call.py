@@ -10,6 +10,7 @@ from typing import Any
 from camshaft.llm._outputs import CompletionOutput, RequestOutput
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm.openai._errors import RequestError
+from camshaft.llm.openai._served import Served
 
 
 class Call:
@@ -17,8 +18,8 @@ class Call:
 
     prefix, kind, chunk_kind = "", "", ""
 
-    def __init__(self, model: str) -> None:
-        self.model = model
+    def __init__(self, served: Served) -> None:
+        self.model, self.lora_request = served.name, served.lora_request
         self.id = self.prefix + uuid.uuid4().hex
         self.created = int(time.time())
         self.prompts: list[dict[str, Any]] = []

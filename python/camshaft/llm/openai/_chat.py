@@ -27,7 +27,7 @@ class ChatCompletions(Call):
     prefix, kind, chunk_kind = "chatcmpl-", "chat.completion", "chat.completion.chunk"
 
     def __init__(self, served: Served, body: Body) -> None:
-        super().__init__(served.name)
+        super().__init__(served)
         served.check_task("generate")
         take_idle(body)
         messages, characters = read_messages(body)

@@ -13,8 +13,11 @@ from typing import Any
 
 from camshaft._errors import Error, InvalidArgumentError
 from camshaft.llm._llm import LLM
+from camshaft.llm._lora import named_paths
+from camshaft.llm._lora_request import LoRARequest
 from camshaft.llm._speculative import config_of_flags
-from camshaft.llm.openai._body import read_body
+from camshaft.llm.openai._adapters import update_adapters
+from camshaft.llm.openai._body import Body, read_body
 from camshaft.llm.openai._call import Call, check_sample
 from camshaft.llm.openai._chat import ChatCompletions
 from camshaft.llm.openai._completions import Completions
@@ -25,6 +28,8 @@ from camshaft.llm.openai._running import Running
 from camshaft.llm.openai._served import Served
 
 _CALLS: dict[str, Any] = {"chat/completions": ChatCompletions, "embeddings": Embeddings}
+# Operations beside calls.
+_ABOUT_MODELS = ("models", "load_lora_adapter", "unload_lora_adapter")
 _LOOK = 0.1  # seconds between two looks for clients that are gone
 _READERS = 4  # threads that read bodies: templates, tokenizers
 _GRAMMARS = 1  # and those that try grammars, which may take a second each: other calls do not wait for them
@@ -34,6 +39,7 @@ _INTEGERS = (
     "max_num_batched_tokens",
     "num_blocks",
     "kv_cache_memory_bytes",
+    "max_loras",
     "threads",
 )
 
@@ -46,9 +52,13 @@ class TritonPythonModel:
         self._worker, self._utils = camshaft_worker.current, pb_utils
         parameters = _parameters(json.loads(args["model_config"]), Path(self._worker.version_folder))
         self._most_queued = parameters.pop("max_queued", 1024)
+        self._allows_updates = parameters.pop("allow_runtime_lora_updating", False)
+        adapters = parameters.pop("lora_modules", {})
         llm = LLM(Path(self._worker.version_folder).resolve(), **parameters)  # messages name what the user has
+        for name, path in adapters.items():
+            llm.add_lora(LoRARequest(name, None, path))
         longest = parameters.get("max_model_len") or llm.description["max_length"]
-        self._served = Served(llm, args["model_name"], longest, self._most_queued)
+        self._served = Served(llm, args["model_name"], longest, self._most_queued, str(llm._folder or ""))
         self._metrics = Metrics(pb_utils, llm, args["model_name"])
         self._sequences = 0  # that calls have asked for and that are not done; on the loop
         self._calls: dict[Any, asyncio.Task[None]] = {}
@@ -87,7 +97,12 @@ class TritonPythonModel:
         try:
             if self._sequences > self._most_queued:
                 raise _overloaded()
-            call = await self._loop.run_in_executor(self._pool, self._read, request)
+            operation = json.loads(request.parameters()).get("operation")
+            if operation in _ABOUT_MODELS:
+                pool = self._grammars if operation != "models" else self._pool
+                answer.reply(await self._loop.run_in_executor(pool, self._about_models, request, operation))
+                return
+            call = await self._loop.run_in_executor(self._pool, self._read, request, operation)
             wanted = call.sequences
             if self._sequences - held + wanted > self._most_queued:
                 raise _overloaded()
@@ -116,13 +131,22 @@ class TritonPythonModel:
             for each in running.requests:
                 self._metrics.ended(each, began)
 
-    def _read(self, request: Any) -> Call:
-        body = read_body(self._utils.get_input_tensor_by_name(request, "request").as_numpy().flat[0])
-        operation = json.loads(request.parameters()).get("operation")
+    def _body(self, request: Any) -> Body:
+        return read_body(self._utils.get_input_tensor_by_name(request, "request").as_numpy().flat[0])
+
+    def _about_models(self, request: Any, operation: str) -> Any:
+        """The answer to what asks for no text."""
+        body = self._body(request)
+        if operation == "models":
+            return self._served.models()
+        return update_adapters(self._served, body, operation == "load_lora_adapter", self._allows_updates)
+
+    def _read(self, request: Any, operation: str | None) -> Call:
+        body = self._body(request)
         if operation is None:  # of other doors of the server than OpenAI's
             usual = "embeddings" if body.has("input") else "completions"
             operation = "chat/completions" if body.has("messages") else usual
-        return _CALLS.get(operation, Completions)(self._served, body)
+        return _CALLS.get(operation, Completions)(self._served.named(body.raw("model")), body)
 
     def _start(self, running: Running, call: Call) -> None:
         running.start(call)
@@ -169,7 +193,7 @@ class _Answer:
         self._utils, self._sender = utils, sender
         self._is_stream = self._ended = False
 
-    def reply(self, document: dict[str, Any], status: int = 200) -> None:
+    def reply(self, document: Any, status: int = 200) -> None:
         self._ended = True
         self._sender.send(
             self._response(document, {"status": status}), self._utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -219,11 +243,15 @@ def _parameters(config: dict[str, Any], folder: Path) -> dict[str, Any]:
                 made[name] = int(given.pop(name))
         if made.get("max_queued", 1) < 1:
             raise ValueError(f"max_queued is {made['max_queued']}: every call would be refused; give 1 or more")
-        if "enable_prefix_caching" in given:
-            made["enable_prefix_caching"] = {"true": True, "false": False}[given.pop("enable_prefix_caching")]
+        for name in ("enable_prefix_caching", "enable_lora", "allow_runtime_lora_updating"):
+            if name in given:
+                made[name] = {"true": True, "false": False}[given.pop(name)]
         guesses = int(given.pop("num_speculative_tokens")) if "num_speculative_tokens" in given else None
     except (KeyError, ValueError) as error:
         raise InvalidArgumentError(f"parameters of the configuration: {error}") from None
+    if "lora_modules" in given:
+        modules = named_paths(given.pop("lora_modules").split())
+        made["lora_modules"] = {name: folder / path for name, path in modules.items()}
     draft = given.pop("speculative_model", None)
     made["speculative_config"] = config_of_flags(draft and str(folder / draft), guesses)
     if "device" in given:
