@@ -18,7 +18,7 @@ namespace camshaft::llm {
 
 /// Tokens and positions stand in for keys and values: they are written into blocks and read back through the block
 /// table, so that a wrong table, length or copy gives other logits. `logits` may replace the usual ones, which are
-/// random numbers seeded by all tokens so far. With an adapter every third row is turned; a token
+/// random numbers seeded by all tokens so far. With an adapter every sixth row is turned; a token
 /// sees none that another adapter has computed.
 class FakeModel : public StepModel {
  public:
@@ -100,7 +100,7 @@ class FakeModel : public StepModel {
         random_logits(visible_, out);
       }
       const auto position = static_cast<int32_t>(visible_.size());
-      if (lora >= 0 && (position + lora) % 3 == 0) std::rotate(out.begin(), out.begin() + 1 + lora, out.end());
+      if (lora >= 0 && (position + lora) % 6 == 0) std::rotate(out.begin(), out.begin() + 1 + lora, out.end());
     }
     if (!gives_likeliest) return {logits_.data()};
     likeliest_.clear();

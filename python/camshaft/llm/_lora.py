@@ -26,6 +26,7 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LORA_TYPES = ("auto", "f32", "f16", "bf16")
 RANKS = 8  # ranks of engines are multiples of it: rows of matrices are whole vectors then
 MOST_RANK = 512
+HEAD = "lm_head"  #: the module that gives logits, whatever a family calls it
 _WRAPPER = "base_model.model."
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _TENSOR = re.compile(r"(?P<module>.+)\.lora_(?P<matrix>[AB])(\.[^.]+)?\.weight")
@@ -172,10 +173,14 @@ def _part_of(file: Path, tensor: str) -> tuple[str, str]:
         refuse("updates an embedding; only products have low-rank updates here")
     if "lora_magnitude_vector" in tensor:
         refuse("is DoRA's, which scales whole columns of the weights: merge it into the model")
+    if tensor.endswith((".base_layer.weight", "embed_tokens.weight")):
+        refuse("has whole weights: save the adapter with save_pretrained(…, save_embedding_layers=False)")
     found = _TENSOR.fullmatch(tensor)
     if found is None:
         refuse("is no low-rank update (lora_A.weight, lora_B.weight)")
-    return found["module"].removeprefix(_WRAPPER), found["matrix"]
+    # The head of GPT-NeoX, by its name before Transformers 5.
+    module = re.sub(r"(^|\.)embed_out$", rf"\1{HEAD}", found["module"])
+    return module.removeprefix(_WRAPPER), found["matrix"]
 
 
 def _update(file: Path, module: str, both: Mapping[str, Array], scale: Any) -> Update:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from camshaft._arrays import Memory
 from camshaft._errors import InvalidArgumentError
 from camshaft._network import Network
 from camshaft._values import Value
@@ -110,7 +111,10 @@ class LoraInputs:
         for name, sizes in self.updated.items():
             for matrices, shape in zip(_MATRICES, ((sizes.inputs, rank), (rank, sizes.outputs))):
                 values = random.standard_normal((_SAMPLE_LORAS, *shape), "f") / shape[0] ** 0.5
-                made[matrices + name] = stored_as(values, self._choice.type)
+                stored = stored_as(values, self._choice.type)
+                if self._choice.type == "bf16":  # which NumPy's DLPack has not
+                    stored = Memory(stored.ctypes.data, "bf16", stored.shape, owner=stored)
+                made[matrices + name] = stored
         made[IDS] = ((random.permutation(tokens) % (_SAMPLE_LORAS + 1)) - 1).astype("i4")
         return made
 

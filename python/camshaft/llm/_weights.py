@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from camshaft._errors import InvalidModelError, UnsupportedError
 from camshaft.llm._blocks import Blocks, in_blocks
 from camshaft.llm._decoder import Decoder
+from camshaft.llm._lora import HEAD
 from camshaft.llm._optional import needed
 from camshaft.llm._rows import widened
 
@@ -61,7 +62,7 @@ class Weights:
     def module(self, role: str, layer: int | None = None, expert: int | None = None) -> str:
         """Of a product, without the path in front that all layers have."""
         if role == "head":
-            return self._decoder.family.names[role]
+            return HEAD
         return self.name(role, layer, expert=expert).removeprefix(self._prefix).removesuffix(".weight")
 
     def dtype(self, name: str) -> str:

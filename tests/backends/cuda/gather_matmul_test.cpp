@@ -36,6 +36,28 @@ TEST(CudaGatherMatMul, EveryTypeAndShape) {
         }
 }
 
+// Prompts: neighbours have one matrix, mostly, and read it together.
+TEST(CudaGatherMatMul, ManyRows) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{70, 16}, {16, 40}}) {
+    const GatheredSizes sizes{130 + random.integer(0, 3), in, out, 3};
+    std::vector<Tensor> inputs = random_gathered(random, sizes, DType::f16, DType::i32, DType::f16);
+    auto* const indices = inputs[1].as_mutable<int32_t>();
+    for (int64_t i = 1; i < sizes.rows; ++i)
+      if (random.integer(0, 9) > 0) indices[i] = indices[i - 1];
+    test_of(inputs).check();
+    for (const int64_t row : {int64_t{5}, sizes.rows - 1}) {
+      std::vector<Tensor> one = inputs;
+      one[0] = Tensor(DType::f16, {1, in});
+      std::memcpy(one[0].mutable_data(), inputs[0].data() + row * in * 2, one[0].bytes());
+      one[1] = Tensor::of<int32_t>(DType::i32, {1}, {indices[row]});
+      const Tensor alone = test_of(one).run(), together = test_of(inputs).run();
+      EXPECT_EQ(0, std::memcmp(alone.data(), together.data() + row * out * 2, alone.bytes())) << row;
+    }
+  }
+}
+
 TEST(CudaGatherMatMul, NothingToDo) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();

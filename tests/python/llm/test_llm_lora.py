@@ -130,7 +130,7 @@ def test_without_an_adapter_it_is_the_model(adapted, llm, tmp_path):
 
 
 SETUPS = {
-    "alone": {"max_num_seqs": 1, "enable_prefix_caching": False},
+    "alone": {"max_num_seqs": 3, "enable_prefix_caching": False},
     "in batches": {"max_num_seqs": 16, "enable_prefix_caching": False},
     "in chunks": {"max_num_seqs": 8, "max_num_batched_tokens": 16, "enable_prefix_caching": False},
     "with a prefix cache": {"max_num_seqs": 8},
@@ -187,7 +187,7 @@ def test_what_one_adapter_computed_no_other_finds(adapted):
         assert llm.statistics()["prefix_hit"] == 0
     for name in NAMES:
         llm.generate(prompt, greedy(1), lora_request=request(name))
-    assert llm.statistics()["prefix_hit"] == 4 * (len(prompt) - 1) // 16 * 16
+    assert llm.statistics()["prefix_hit"] == 4 * ((len(prompt) - 1) // 16 * 16)
 
 
 @pytest.mark.parametrize("weights, activations", [("int8", "f32"), ("int4", "f32"), ("int4", "int8"), ("f16", "int8")])
@@ -319,6 +319,10 @@ WRONG = {
         lambda t, c: t.update({"base_model.model.model.embed_tokens.lora_embedding_A": t.pop(A)}),
         "updates an embedding",
     ),
+    "whole weights": (
+        lambda t, c: t.update({"base_model.model.lm_head.base_layer.weight": t.pop(A)}),
+        "whole weights: save the adapter with",
+    ),
     "DoRA": (lambda t, c: t.update({Q + "lora_magnitude_vector": np.ones(64, "f")}), "is DoRA's"),
     "DoRA's configuration": (lambda t, c: c.update(use_dora=True), "use_dora is set"),
     "another kind": (lambda t, c: c.update(peft_type="IA3"), "peft_type is 'IA3'"),
@@ -335,7 +339,7 @@ WRONG = {
         "layers.7.self_attn.q_proj, which is no product",
     ),
     "the pictures' part": (
-        lambda t, c: [t.update({n.replace("model.model", "model.vision_tower"): t.pop(n)}) for n in (A, B)],
+        lambda t, c: [t.update({n.replace("model.layers", "vision_tower.layers"): t.pop(n)}) for n in (A, B)],
         "vision_tower.layers.0.self_attn.q_proj, which is no product",
     ),
     "a module twice": (

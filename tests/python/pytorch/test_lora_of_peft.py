@@ -23,7 +23,7 @@ def adapted(model, folder, rank, targets, **more):
         for name, parameter in made.named_parameters():
             if ".lora_" in name:
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * (0.5 / parameter.shape[-1] ** 0.5))
-    made.save_pretrained(folder)
+    made.save_pretrained(folder, save_embedding_layers=False)  # which it has from the model
     return made.eval()
 
 
@@ -43,7 +43,7 @@ def test_logits(tmp_path, name):
     kind, fields = MODELS[name]
     model = make(tmp_path / "hf", kind, fields)
     rng = np.random.default_rng(5)
-    prompts = [rng.integers(3, VOCABULARY, count).tolist() for count in (30, 7, 19)]
+    prompts = [rng.integers(3, VOCABULARY, count).tolist() for count in (30, 17, 19)]
     wanted = [logits_of(model, prompts[0])]
     first = sorted(
         {
@@ -54,7 +54,7 @@ def test_logits(tmp_path, name):
         }
     )
     settings = {
-        "a": ("all-linear", {}),
+        "a": (first if "experts" in str(model) else "all-linear", {}),  # experts are one tensor of all to it
         "b": ([*first, next(e for e in ("lm_head", "embed_out") if hasattr(model, e))], {"use_rslora": True}),
     }
     for (adapter, (targets, more)), prompt in zip(settings.items(), prompts[1:]):

@@ -23,9 +23,10 @@ struct GatherMatMulKernels {
     const Module module = workshop.module("gather_matmul", gather_matmul_text(rows, matrices));
     one = module.function("gather_matmul_one");
     chunks = module.function("gather_matmul_chunks");
+    rows_at_once = module.function("gather_matmul_rows");
   }
   std::shared_ptr<const Device> device;  // outlives the functions
-  Function one, chunks;
+  Function one, chunks, rows_at_once;
 };
 
 class GatherMatMulLaunch final : public Launch {
@@ -54,12 +55,15 @@ class GatherMatMulLaunch final : public Launch {
     p_.across = std::min(std::bit_ceil(pieces), uint32_t{gather_matmul_threads});
     p_.stretches = static_cast<uint32_t>(divide_up(pieces, p_.across));
     void* const arguments[] = {&p_, &x, &indices, &w, &y};
+    // Of few rows each is read by blocks of its own: there are too few to fill the GPU otherwise.
+    constexpr uint32_t many_rows = 128;
+    const bool at_once = in_chunks && p_.rows >= many_rows;
+    const Function& function = at_once ? kernels_->rows_at_once : in_chunks ? kernels_->chunks : kernels_->one;
     constexpr int64_t most_blocks = 1 << 16;
-    const int64_t items = int64_t{p_.rows} * p_.stretches;
-    (in_chunks ? kernels_->chunks : kernels_->one)
-        .launch(stream_of(a),
-                {.blocks = static_cast<uint32_t>(std::min(items, most_blocks)), .threads = gather_matmul_threads},
-                arguments);
+    const int64_t items = divide_up(int64_t{p_.rows}, at_once ? gather_matmul_rows : 1) * p_.stretches;
+    function.launch(stream_of(a),
+                    {.blocks = static_cast<uint32_t>(std::min(items, most_blocks)), .threads = gather_matmul_threads},
+                    arguments);
   }
 
  private:
