@@ -1,6 +1,6 @@
 """What adapters cost: tokens a second of a Llama-like model with seeded weights, built without adapters, and with all linear
 layers adapted, where no sequence has one, all have one, or each has one of several; and of prompts. The best of rounds in which
-these take turns.
+these take turns. With --threads 1 by processor time, which a busy machine leaves as it is.
 
     python bench/llm/lora.py --folder build/llm/lora [--device cuda] [--weights int4] [--loras 8] [--rank 16]
 """
@@ -46,11 +46,11 @@ def modules_of(options):
     return made
 
 
-def rate_of(llm, prompts, tokens, loras):
-    begin = time.perf_counter()
+def seconds_of(llm, prompts, tokens, loras, clock):
+    begin = clock()
     params = SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
     llm.generate(prompts, params, lora_request=loras)
-    return time.perf_counter() - begin
+    return clock() - begin
 
 
 def main():
@@ -88,6 +88,7 @@ def main():
         camshaft.llm.build(
             folder / "hf", adapted, lora=given, lora_dtype=options.lora_dtype, verify_seconds=1.0, **build
         )
+    clock = time.process_time if options.threads == 1 else time.perf_counter
     random = np.random.default_rng(1)
     for seqs in options.seqs:
         args = {"max_num_seqs": seqs, "enable_prefix_caching": False, "threads": options.threads, "max_model_len": 1024}
@@ -103,8 +104,10 @@ def main():
         best = {}
         for turn in range(options.rounds + 1):
             for name, (llm, loras) in kinds.items():
-                decode = rate_of(llm, prompts, options.tokens, loras) - rate_of(llm, prompts, 1, loras)
-                prefill = rate_of(llm, long, 1, loras[:1])
+                decode = seconds_of(llm, prompts, options.tokens, loras, clock) - seconds_of(
+                    llm, prompts, 1, loras, clock
+                )
+                prefill = seconds_of(llm, long, 1, loras[:1], clock)
                 if turn > 0:  # the first makes plans
                     known = best.setdefault(name, [1e9, 1e9])
                     known[:] = min(known[0], decode), min(known[1], prefill)

@@ -222,6 +222,45 @@ class Changed(Adapted):
         self.updates, self.scales = adapted.updates, adapted.scales
 
 
+def test_each_expert_has_its_update(tmp_path):
+    """Of experts that a file has one by one, and of the router: beside an engine of the merged weights."""
+    config = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 48}
+    tensors = {
+        name: value
+        for name, value in llm_folders.llama_tensors({**llm_folders.LLAMA, **config}, np.random.default_rng(4)).items()
+        if ".mlp." not in name
+    }
+    experts = {"gate": (64, 4)} | {
+        f"experts.{e}.w{w}": (48, 64) if w == 2 else (64, 48) for e in range(4) for w in (1, 2, 3)
+    }
+    sizes = {f"model.layers.{i}.block_sparse_moe.{name}": each for i in range(2) for name, each in experts.items()}
+    random = np.random.default_rng(5)
+    for name, (inputs, outputs) in sizes.items():
+        values = random.standard_normal((outputs, inputs), np.float32)
+        tensors[f"{name}.weight"] = values / np.float32(np.sqrt(inputs))
+    updates = lora_folders.make_updates(sizes, 4, 6)
+    lora_folders.write_adapter(tmp_path / "adapter", updates)
+    for name, each in (("hf", tensors), ("merged", lora_folders.merged(tensors, updates))):
+        llm_folders.write_llama(tmp_path / name, each, **config)
+    camshaft.llm.build(tmp_path / "hf", tmp_path / "adapted", lora=[f"experts={tmp_path / 'adapter'}"], **FAST)
+    camshaft.llm.build(tmp_path / "merged", tmp_path / "wanted", **FAST)
+    prompts, params = prompts_of(15, 4, 30), greedy(1, prompt_logprobs=5)
+    wanted = LLM(tmp_path / "wanted").generate(prompts, params)
+    ours = LLM(tmp_path / "adapted").generate(prompts, params, lora_request=request("experts"))
+    plain = LLM(tmp_path / "adapted").generate(prompts, params)
+
+    def worst(outputs):
+        return max(
+            abs(row[token].logprob - known.logprob)
+            for a, b in zip(outputs, wanted)
+            for row, other in zip(a.prompt_logprobs[1:], b.prompt_logprobs[1:])
+            for token, known in other.items()
+            if token in row
+        )
+
+    assert worst(ours) < 1e-4 < 0.1 < worst(plain)
+
+
 def test_adapters_come_and_go(adapted, tmp_path):
     camshaft.llm.build(adapted.folder, tmp_path / "open", enable_lora=True, max_lora_rank=8, **FAST)
     llm = LLM(tmp_path / "open", max_loras=2)
