@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import shutil
+import time
 
 import camshaft
 import llm_folders
@@ -301,7 +302,8 @@ def test_adapters_come_and_go(adapted, tmp_path):
 
 def test_an_adapter_in_use_stays(adapted):
     llm = LLM(adapted.built)
-    stream = llm.stream(prompts_of(12, 1)[0], greedy(60), lora_request=LoRARequest("all"))
+    slow = greedy(60, token_mask=lambda tokens: time.sleep(0.05))
+    stream = llm.stream(prompts_of(12, 1)[0], slow, lora_request=LoRARequest("all"))
     next(stream)
     with pytest.raises(camshaft.InvalidArgumentError, match="cannot be removed"):
         llm.remove_lora("all")
