@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from camshaft.llm import LLM, LoRARequest, SamplingParams
 from camshaft.llm._blocks import in_blocks
+from camshaft_cli import ROOT
 from safetensors.numpy import save_file
 
 WIDTH, INNER, HEADS, KV = 64, 96, 64, 32
@@ -467,6 +468,18 @@ def test_a_folder_that_lies(adapted, tmp_path):
     shutil.rmtree(folder / "lora" / "some")
     with pytest.raises(camshaft.Error, match="some"):
         LLM(folder)
+
+
+def test_the_documentations_python_runs(tmp_path, monkeypatch, capsys):
+    [block] = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/llm_lora.md").read_text(), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    build = tmp_path / "build"
+    llm_folders.write_chat_llama(build / "hf-lora")
+    updates = lora_folders.make_updates({"model.layers.0.self_attn.q_proj": (64, 64)}, 8, 1)
+    lora_folders.write_adapter(build / "french", updates)
+    camshaft.llm.build(build / "hf-lora", build / "adapted", lora=[f"french={build / 'french'}"], **FAST)
+    exec(block, {})
+    assert capsys.readouterr().out.strip() == re.search(r"# (\[.*\])", block)[1]
 
 
 def test_the_commands(adapted, tmp_path, capfd):
