@@ -18,7 +18,13 @@ for seed, name in enumerate(("a", "b")):
 given = [f"{name}={folder / name}" for name in ("a", "b")]
 texts = {}
 for device in ("cpu", "cuda"):
-    options = {"weights": weights, "lora_dtype": lora_dtype, "tuning": "heuristic", "verify": device == "cuda"}
+    options = {
+        "weights": weights,
+        "activations": "f32",
+        "lora_dtype": lora_dtype,
+        "tuning": "heuristic",
+        "verify": device == "cuda",
+    }
     build(folder / "hf", folder / device, device=device, lora=given, **options)
     llm = LLM(folder / device, device=device, max_num_seqs=3, max_num_batched_tokens=16, num_blocks=24, max_loras=1)
     greedy = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
