@@ -19,7 +19,7 @@ from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
 from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
 from camshaft.llm._guide import Guides
-from camshaft.llm._lora_request import LoRARequest, Loras, loras_of_model
+from camshaft.llm._lora_request import LoRARequest, Loras, checked_loras, loras_of_model, place_of
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
 
 _T = TypeVar("_T")
-_NO_LORAS = (
-    "lora_request: the model was built without adapters, or enable_lora is false; `camshaft llm build` takes --lora and "
-    "--enable-lora"
-)
 _AnyRequest = Union[Request, EmbeddingRequest]
 
 
@@ -322,27 +318,17 @@ class LLM:
         """Brings an adapter into memory, so that its first request does not wait for it.
 
         Raises InvalidArgumentError for one that does not fit, and where max_loras others are in use."""
-        self._steps.between_steps(self._adapter(lora_request))
+        self._steps.between_steps(place_of(self._loras, lora_request, self._steps))
 
     def remove_lora(self, lora_name: str) -> None:
         """Forgets an adapter, so that another one may have its name. Raises InvalidArgumentError for one that is unknown or in
         use."""
-        if self._loras is None:
-            raise InvalidArgumentError(_NO_LORAS)
-        loras = self._loras
+        loras = checked_loras(self._loras)
         self._steps.between_steps(lambda: loras.remove(lora_name, self._steps))
 
     def list_loras(self) -> dict[str, Path]:
         """The adapters that requests may name, and where each is from."""
         return {} if self._loras is None else dict(self._loras.paths)
-
-    def _adapter(self, request: LoRARequest | None) -> Callable[[], tuple[int, int]]:
-        """What gives the place of a request's adapter and its salt, to be called between steps."""
-        if request is None:
-            return lambda: (-1, 0)
-        if self._loras is None:
-            raise InvalidArgumentError(_NO_LORAS)
-        return self._loras.prepared(request, self._steps)
 
     @property
     def tokenizer(self) -> Any:
@@ -440,7 +426,7 @@ class LLM:
             matchers = [first, *(first.deep_copy() for _ in range(params.n - 1))]
         masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
-        adapter = self._adapter(lora)
+        adapter = place_of(self._loras, lora, self._steps)
 
         def add() -> Request:
             place, salt = adapter()

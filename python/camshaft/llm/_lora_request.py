@@ -170,3 +170,17 @@ def loras_of_model(
             )
         return None
     return Loras(products, folder, list(said.get("adapters") or ()), max_loras)
+
+
+def checked_loras(loras: Loras | None) -> Loras:
+    if loras is None:
+        raise InvalidArgumentError(
+            "lora_request: the model was built without adapters, or enable_lora is false; `camshaft llm build` takes --lora "
+            "and --enable-lora"
+        )
+    return loras
+
+
+def place_of(loras: Loras | None, request: LoRARequest | None, steps: StepLoop) -> Callable[[], tuple[int, int]]:
+    """Loras.prepared(), also of a request without an adapter."""
+    return (lambda: (-1, 0)) if request is None else checked_loras(loras).prepared(request, steps)
