@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from camshaft._build_option import add_build_option, build_options
+from camshaft._errors import InvalidArgumentError
 from camshaft._exit_codes import exit_code
 from camshaft.llm._bench_command import add_bench
 from camshaft.llm._build import build
@@ -45,6 +46,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _build(options: argparse.Namespace) -> None:
     given = {name.replace("-", "_"): value for name, value in build_options(options.build_option).items()}
+    if "lora" in given:
+        raise InvalidArgumentError("--build-option lora: adapters of language models are given by --lora NAME=DIR")
     build(
         options.folder,
         options.output,
