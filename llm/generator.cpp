@@ -428,6 +428,7 @@ Event& Generator::begin_event(const Sequence& sequence) {
   Event& event = events_.emplace_back();
   event.request = sequence.request;
   event.sample = sequence.sample;
+  event.cached_tokens = sequence.cached;
   return event;
 }
 

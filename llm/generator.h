@@ -70,8 +70,9 @@ struct Event {
   std::span<const TokenLogprob> prompt_logprobs;  ///< 1 + params.prompt_logprobs for each
   std::span<const float> embedding;               ///< of a request that is pooled, with FinishReason::stop
   FinishReason finish = FinishReason::none;
-  int32_t stop_token = -1;  ///< of stop_token_ids, that ended it
-  std::string error;        ///< with FinishReason::error: what went wrong, and what to do about it
+  int32_t stop_token = -1;     ///< of stop_token_ids, that ended it
+  int32_t cached_tokens = -1;  ///< of the prompt, that the cache had when it first ran; -1: it has not
+  std::string error;           ///< with FinishReason::error: what went wrong, and what to do about it
 };
 
 /// The masks that a guided sample needs in a step: one for its next token, and one for what comes behind each guess.

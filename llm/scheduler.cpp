@@ -206,6 +206,7 @@ bool Scheduler::admit(Sequence& sequence) {
     return false;
   }
   waiting_.erase(&sequence);
+  if (sequence.cached < 0) sequence.cached = sequence.computed;
   if (config_.enable_prefix_caching && !sequence.wants_prompt_logprobs()) {
     prefix_queried_ += sequence.length() - 1;
     prefix_hit_ += sequence.computed;
@@ -229,6 +230,7 @@ void Scheduler::fork(Sequence& parent, Sequence& child) {
   const int32_t size = config_.block_size;
   child.computed = config_.can_copy_blocks ? parent.computed : parent.computed / size * size;
   child.published = parent.published;
+  child.cached = parent.cached;
   for (int32_t i = 0; i < blocks_for(child.computed); ++i) {
     const BlockId block = parent.blocks[static_cast<size_t>(i)];
     pool_.retain(block);

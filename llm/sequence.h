@@ -35,6 +35,7 @@ struct Sequence {
 
   int32_t computed = 0;   ///< tokens whose keys and values are in the cache
   int32_t published = 0;  ///< full blocks that others may find
+  int32_t cached = -1;    ///< tokens of the prompt that the cache had when it first ran; -1: it has not
   std::vector<BlockId> blocks;
 
   std::shared_ptr<const CrossKeys> cross;  ///< of a model with cross attention

@@ -236,10 +236,11 @@ PyObject* described_event(const HeldEvent& held) {
   if (!tokens || !logprobs || !prompt) return nullptr;
   const llm::Event& event = held.event;
   const auto* const embedding = held.embedding.empty() ? nullptr : reinterpret_cast<const char*>(held.embedding.data());
-  return Py_BuildValue("KiOOiOzisy#", static_cast<unsigned long long>(event.request), static_cast<int>(event.sample),
+  return Py_BuildValue("KiOOiOzisy#i", static_cast<unsigned long long>(event.request), static_cast<int>(event.sample),
                        tokens.get(), logprobs.get(), static_cast<int>(event.first_prompt_token), prompt.get(),
                        name_of(event.finish), static_cast<int>(event.stop_token), event.error.c_str(), embedding,
-                       static_cast<Py_ssize_t>(held.embedding.size() * sizeof(float)));
+                       static_cast<Py_ssize_t>(held.embedding.size() * sizeof(float)),
+                       static_cast<int>(event.cached_tokens));
 }
 
 PyObject* described_rows(const llm::GuidedRows& rows) {
@@ -337,7 +338,8 @@ PyMethodDef llm_functions[] = {
     {"generator_run", run_planned, METH_O, "generator_run(generator): the model, of the step that was planned"},
     {"generator_finish", finish, METH_O,
      "generator_finish(generator) -> [(request, sample, tokens, logprobs, first token of the prompt, its logprobs, "
-     "finish reason or None, stop token or -1, error, bytes of the embedding in f32 or None)]"},
+     "finish reason or None, stop token or -1, error, bytes of the embedding in f32 or None, tokens of the prompt that "
+     "were in the cache or -1)]"},
     {"generator_statistics", statistics, METH_O, "generator_statistics(generator) -> {name: number}"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -73,7 +73,9 @@ def refit(refitter: Capsule, threads: int, /) -> None: ...
 
 # Language models.
 _Logprob: TypeAlias = tuple[int, float, int]
-_TextEvent: TypeAlias = tuple[int, int, list[int], list[_Logprob], int, list[_Logprob], str | None, int, str]
+_TextEvent: TypeAlias = tuple[
+    int, int, list[int], list[_Logprob], int, list[_Logprob], str | None, int, str, bytes | None, int
+]
 
 def generator_cache(engine: Capsule, /) -> tuple[int, int, int]: ...
 def generator_cross_cache(engine: Capsule, /) -> tuple[int, int, int]: ...

@@ -54,6 +54,7 @@ void answer_openai(HttpExchange& exchange, OpenAiCall& call, const Response& res
   } else if (!response.empty) {
     HttpReply reply;
     reply.status = static_cast<int>(parameter_or<int64_t>(response, "status", 200));
+    reply.content_type = parameter_or<std::string>(response, "content_type", "application/json");
     reply.text = text_of(response);
     if (reply.status == 503) reply.headers.emplace_back("Retry-After", "1");
     send_once(exchange, call, std::move(reply));
@@ -67,13 +68,23 @@ void start_openai(InferContext& context, const std::shared_ptr<HttpExchange>& ex
                   const std::shared_ptr<OpenAiCall>& call) {
   const Bytes body = plain_body(context, *exchange);
   const std::string_view text(reinterpret_cast<const char*>(body.span.data()), body.span.size());
-  const std::shared_ptr<Model> model = find_language_model(context.server, model_of_openai(text));
+  const bool has_sound = route.action.starts_with("audio/");
+  if (has_sound && text.size() > longest_openai_form) {
+    const std::string message = "the body has " + std::to_string(text.size()) + " bytes; " +
+                                std::to_string(longest_openai_form) + " are the most of one with a sound";
+    return exchange->post(
+        [exchange, call, message] { send_once(*exchange, *call, openai_error(400, message, "file")); });
+  }
+  const std::string content_type(exchange->header("Content-Type"));
+  const std::shared_ptr<Model> model =
+      find_language_model(context.server, has_sound ? model_of_form(text, content_type) : model_of_openai(text));
   Request request = request_of(*exchange, route);
   request.model = model->name();
   request.cancellation = call->cancellation;
   request.inputs.push_back({"request", DType::string, {1}, write_text(text)});
   forward_headers(context, *exchange, request);
   request.parameters["operation"] = route.action;
+  if (has_sound) request.parameters["content_type"] = content_type;
   context.server.infer(std::move(request), [exchange, call](Response response) {
     exchange->post([exchange, call, response = std::move(response)] { answer_openai(*exchange, *call, response); });
   });

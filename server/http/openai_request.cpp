@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/core/status.h"
+#include "server/http/multipart_form.h"
 
 namespace camshaft::server {
 
@@ -79,6 +80,12 @@ std::optional<std::string> model_of_openai(std::string_view text) {
   ModelReader reader;
   json::sax_parse(text.begin(), text.end(), &reader);
   return std::move(reader.model);
+}
+
+std::optional<std::string> model_of_form(std::string_view body, std::string_view content_type) {
+  for (const FormPart& part : form_parts(body, content_type))
+    if (part.name == "model") return std::string(part.content);
+  return std::nullopt;
 }
 
 }  // namespace camshaft::server

@@ -16,4 +16,11 @@ inline constexpr size_t longest_openai_body = 16u << 20;
 /// and for a "model" that is no text.
 std::optional<std::string> model_of_openai(std::string_view json);
 
+/// Bytes of a body with a sound: OpenAI's 25 MiB for the file, and the fields beside it.
+inline constexpr size_t longest_openai_form = 26u << 20;
+
+/// The part "model" of a body of multipart/form-data; nothing where there is none. Throws
+/// ServerError(invalid_argument) for what form_parts() refuses.
+std::optional<std::string> model_of_form(std::string_view body, std::string_view content_type);
+
 }  // namespace camshaft::server

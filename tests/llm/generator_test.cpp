@@ -433,6 +433,40 @@ TEST(Generator, ADraftModelKeepsTheDistribution) {
   expect_distribution(true);
 }
 
+TEST(Generator, SaysHowMuchOfAPromptWasCached) {
+  Served setup;
+  const std::vector<int32_t> prompt{5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+  const auto cached = [&](std::vector<int32_t> tokens, int32_t n = 1) {
+    Request request = request_of(std::move(tokens), greedy_params(3));
+    request.params.n = n;
+    request.params.temperature = n > 1 ? 1 : 0;
+    request.params.ignore_eos = true;
+    setup.generator.add(request);
+    std::map<int32_t, int32_t> found;
+    while (setup.generator.has_work()) {
+      for (const Event& event : setup.generator.step()) {
+        const auto [known, is_new] = found.emplace(event.sample, event.cached_tokens);
+        EXPECT_EQ(known->second, event.cached_tokens) << "it does not change while the text grows";
+      }
+    }
+    EXPECT_EQ(std::ssize(found), n);
+    for (const auto& [sample, count] : found) EXPECT_EQ(count, found.at(0)) << "of sample " << sample;
+    return found.at(0);
+  };
+  EXPECT_EQ(cached(prompt), 0);
+  EXPECT_EQ(cached(prompt), 8);  // full blocks of 4
+  EXPECT_EQ(cached(prompt, 3), 8);
+  EXPECT_EQ(cached({5, 6, 7, 8, 9, 10, 11, 12}), 4);  // the last token is computed
+  EXPECT_EQ(cached({5, 6, 7, 8, 1}), 4);
+  EXPECT_EQ(cached({1, 5, 6, 7, 8}), 0);
+  // One that ends before it runs was found nowhere.
+  const RequestId gone = setup.generator.add(request_of(prompt, greedy_params(3)));
+  setup.generator.abort(gone);
+  const std::span<const Event> events = setup.generator.step();
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].cached_tokens, -1);
+}
+
 TEST(Generator, UrgentRequestsAreServedFirst) {
   GeneratorConfig config = small_config();
   config.scheduler.max_num_seqs = 2;

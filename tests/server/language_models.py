@@ -49,7 +49,7 @@ def write_embedding_model(folder, kind):
     ending = tokenizers_module().processors.TemplateProcessing("$A <end>", special_tokens=[("<end>", 0)])
     tokenizer.post_processor = ending
     tokenizer.save(str(made_of / "tokenizer.json"))
-    camshaft.llm.build(made_of, folder, task="embed", cache="f32")
+    camshaft.llm.build(made_of, folder, task="embed", **({"cache": "f32"} if kind == "llama" else {}))
     shutil.rmtree(made_of)
     return folder
 

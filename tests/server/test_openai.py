@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
+import signal
 import time
+from pathlib import Path
 
 import pytest
 from language_models import LONGEST, VOCABULARY, serving_language_model, write_language_model
@@ -277,10 +280,40 @@ def test_what_is_wrong_is_named(server, fields, param):
 
 
 def test_tokens_beyond_the_vocabulary(client):
-    with pytest.raises(openai.BadRequestError, match=str(VOCABULARY)):
+    with pytest.raises(openai.BadRequestError, match=str(VOCABULARY)) as caught:
         client.completions.create(model="tiny", prompt=[VOCABULARY])
+    assert caught.value.param == "prompt"
     with pytest.raises(openai.BadRequestError):
         client.completions.create(model="tiny", prompt="x", logit_bias={str(VOCABULARY): 1})
+
+
+def test_a_lost_terminal_ends_no_model(client, server):
+    """Which sends SIGHUP to all processes of the server: that looks for changed models, and its own go on."""
+    listed = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    children = [int(number) for each in listed for number in each.read_text().split()]
+    assert children
+    for number in (*children, server.process.pid):
+        os.kill(number, signal.SIGHUP)
+    assert client.completions.create(model="tiny", prompt="The engine", max_tokens=2).choices
+    assert all(Path(f"/proc/{number}").exists() for number in children)
+
+
+def test_tokens_that_were_cached_are_told(server, client):
+    """Of whole blocks alone, the last token's left out; streams say it too."""
+    given = {"model": "tiny", "prompt": [[9, *range(3, 70)]], "temperature": 0, "max_tokens": 2}
+    first, again = (client.completions.create(**given).usage for _ in range(2))
+    assert first.prompt_tokens_details.cached_tokens == 0
+    assert 0 < again.prompt_tokens_details.cached_tokens < 68
+    longer = {**given, "prompt": [[9, *range(3, 70), 5], [9, *range(3, 40)], [7]]}
+    cached = client.completions.create(**longer).usage.prompt_tokens_details.cached_tokens
+    assert cached > again.prompt_tokens_details.cached_tokens
+    *_, last = client.completions.create(**given, stream=True, stream_options={"include_usage": True})
+    assert last.usage == again
+    several = client.completions.create(**{**given, "n": 3, "temperature": 1}).usage
+    assert several.prompt_tokens_details == again.prompt_tokens_details, "a prompt counts once"
+    asked = client.chat.completions.create(model="tiny", messages=HELLO * 9, max_tokens=1)
+    asked = client.chat.completions.create(model="tiny", messages=HELLO * 9, max_tokens=1)
+    assert 0 < asked.usage.prompt_tokens_details.cached_tokens < asked.usage.prompt_tokens
 
 
 def test_other_doors_and_errors(client, server):

@@ -124,8 +124,10 @@ def test_what_is_wrong_is_named(server, llm):
             continue
         error = answer["error"]
         assert (status, error["param"], error["type"]) == (400, param, "invalid_request_error"), (fields, error)
-    status, answer = ask(server, {"model": "tiny", "input": [vocabulary]})
-    assert status == 400 and f"tokens 0 to {vocabulary - 1}" in answer["error"]["message"]
+    for given in ([vocabulary], [[5], [vocabulary]], [(1 << 31) - 1]):
+        status, answer = ask(server, {"model": "tiny", "input": given})
+        assert status == 400 and f"tokens 0 to {vocabulary - 1}" in answer["error"]["message"]
+        assert answer["error"]["param"] == "input"
     assert ask(server, {"model": "other", "input": "x"})[0] == 404
 
 

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from camshaft._build_option import add_build_option, build_options
 from camshaft._errors import InvalidArgumentError
@@ -21,31 +22,40 @@ from camshaft.llm._lora import LORA_TYPES
 from camshaft.llm._network import TASKS
 from camshaft.llm._sentence_transformers import POOLING_TYPES
 from camshaft.llm._serve_command import add_serve, split_flags
+from camshaft.llm._standard_streams import complain, flush_output, open_standard_streams, say
 from camshaft.llm._transcribe_command import add_transcribe
 
 
 def main(arguments: Sequence[str]) -> int:
     """arguments: "llm", the command, and what is behind it. Returns the exit code."""
-    given, flags = split_flags(arguments[1:])
-    options = _parser().parse_args(given)
-    if flags:
-        options.server_flags = flags
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # which leaves no half-written folder
+    open_standard_streams()
     try:
-        options.run(options)
-        sys.stdout.flush()
-        return 0
+        options = _parsed(arguments[1:])
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # which leaves no half-written folder
+        code: int | None = options.run(options)
+        flush_output()
+        return code or 0
     except KeyboardInterrupt:
-        print("camshaft: error: interrupted", file=sys.stderr)
+        complain("camshaft: error: interrupted")
         return 130
     except Exception as error:
         for line in (str(error) or type(error).__name__).splitlines():
-            print(f"camshaft: error: {line}", file=sys.stderr)
+            complain(f"camshaft: error: {line}")
         return exit_code(error)
 
 
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    given, flags = split_flags(arguments)
+    options = _parser().parse_args(given)
+    if flags:
+        options.server_flags = flags
+    return options
+
+
 def _build(options: argparse.Namespace) -> None:
-    given = {name.replace("-", "_"): value for name, value in build_options(options.build_option).items()}
+    given: dict[str, Any] = {
+        name.replace("-", "_"): value for name, value in build_options(options.build_option).items()
+    }
     if "lora" in given:
         raise InvalidArgumentError("--build-option lora: adapters of language models are given by --lora NAME=DIR")
     build(
@@ -69,11 +79,20 @@ def _build(options: argparse.Namespace) -> None:
         **given,
     )
     output = Path(options.output)
-    print(f"{output / ENGINE} ({(output / ENGINE).stat().st_size / 2**20:.2f} MiB), {output / DESCRIPTION}")
+    say(f"{output / ENGINE} ({(output / ENGINE).stat().st_size / 2**20:.2f} MiB), {output / DESCRIPTION}")
+
+
+class _Parser(argparse.ArgumentParser):
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Of its help: argparse itself says nothing where the output cannot be written."""
+        if file is sys.stdout:
+            say(message, end="")
+        elif message:
+            complain(message.rstrip("\n"))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="camshaft llm", description="Language models.", allow_abbrev=False)
+    parser = _Parser(prog="camshaft llm", description="Language models.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     text = "Build an engine of the language model in a Hugging Face folder."
     command = commands.add_parser("build", help=text, description=text, allow_abbrev=False)
@@ -93,11 +112,9 @@ def _parser() -> argparse.ArgumentParser:
         help="what weights of 4 and 8 bits are multiplied with on CPUs: int8, rounded in blocks of 32, or f32 (default: int8)",
     )
     command.add_argument(
-        "--cache", choices=CACHE_TYPES, default="f16", help="what keys and values are stored as (default: f16)"
+        "--cache", choices=CACHE_TYPES, help="what keys and values of decoders are stored as (default: f16)"
     )
-    command.add_argument(
-        "--block-size", type=int, default=16, metavar="N", help="tokens in a block of the cache (default: 16)"
-    )
+    command.add_argument("--block-size", type=int, metavar="N", help="tokens in a block of the cache (default: 16)")
     command.add_argument(
         "--max-length", type=int, metavar="N", help="the longest sequence; that of config.json without it"
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import queue
 import sys
 import time
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
@@ -16,6 +17,7 @@ from camshaft.llm._llm import LLM
 from camshaft.llm._lora_request import LoRARequest, add_lora_flag, requests_of_flags
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
+from camshaft.llm._standard_streams import complain, say
 
 _COLUMNS = {
     "threads": "threads",
@@ -84,13 +86,13 @@ def _run(options: argparse.Namespace) -> None:
         for seqs in options.max_num_seqs:
             results.append(_measured(engine, description, threads, seqs, options))
             if not options.json and sys.stderr.isatty():
-                print(f"threads {threads}, {seqs} sequences: measured", file=sys.stderr)
+                complain(f"threads {threads}, {seqs} sequences: measured")
     if options.json:
         about = {"model": str(folder), "device": engine.device, **{k: description.get(k) for k in _ABOUT}}
         asked = {k: getattr(options, k) for k in ("input_len", "output_len", "num_prompts", "seed")}
-        print(json.dumps({**about, **asked, "results": results}, indent=2))
+        say(json.dumps({**about, **asked, "results": results}, indent=2))
     else:
-        print(_table(results))
+        say(_table(results))
 
 
 _Loras = list[Union[LoRARequest, None]]  # of each prompt
@@ -139,19 +141,59 @@ def _measured(
     return {"threads": threads, "max_num_seqs": seqs, **{name: round(value, 3) for name, value in best.items()}}
 
 
+class _Written(NamedTuple):
+    """What a step gave a request. at: by time.perf_counter(); tokens: that it has then."""
+
+    at: float
+    request: str
+    tokens: int
+    finished: bool
+
+
+def _written_by(llm: LLM, prompts: list[list[int]], params: SamplingParams, loras: _Loras) -> list[_Written]:
+    """In their order. Times are taken on the thread of the steps: who read outputs from a queue would see those of a tiny model
+    late, and many of them at once."""
+    written: list[_Written] = []
+    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def changed(result: Any) -> None:
+        if isinstance(result, BaseException):
+            ended.put(result)
+            return
+        tokens = result.outputs[0].token_ids
+        written.append(_Written(time.perf_counter(), result.request_id, len(tokens), result.finished))
+        if result.finished:
+            ended.put(None)
+
+    requests = llm._add_all(prompts, params, None, changed, True, loras)
+    try:
+        llm._steps.start_thread()
+        for _ in requests:
+            if (error := ended.get()) is not None:
+                raise error
+    finally:
+        llm._steps.abort(requests)
+    return written
+
+
 def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams, loras: _Loras) -> float:
-    """From where all sequences write to where the first has ended."""
+    """From the end of the step behind which all sequences write to the end of that in which the first of them ends."""
+    steps: list[tuple[float, int]] = []  # their ends, with the tokens that all have then
     counts: dict[str, int] = {}
-    begin, at_begin, end, at_end = None, 0, 0.0, 0
-    for output in llm.stream(prompts, params, lora_request=loras):
-        counts[output.request_id] = len(output.outputs[0].token_ids)
-        now = time.perf_counter()
-        if begin is None and len(counts) == len(prompts):
-            begin, at_begin = now, sum(counts.values())
-        end, at_end = now, sum(counts.values())
-        if output.finished:
-            break
-    if begin is None or at_end == at_begin:
+    seen: set[str] = set()  # in this step
+    last, has_ended = 0.0, False
+    for each in _written_by(llm, prompts, params, loras):
+        if each.request in seen:  # the next step
+            seen.clear()
+            if has_ended:
+                break
+        if not seen and len(counts) == len(prompts):
+            steps.append((last, sum(counts.values())))
+        seen.add(each.request)
+        counts[each.request], last, has_ended = each.tokens, each.at, has_ended or each.finished
+    steps.append((last, sum(counts.values())))
+    (begin, at_begin), (end, at_end) = steps[0], steps[-1]
+    if at_end == at_begin or end <= begin:
         raise InvalidArgumentError(
             f"--output-len {params.max_tokens} is too little to measure: the first text has ended before all were written "
             "at once, or in the same step"
@@ -166,14 +208,13 @@ def _served(llm: LLM, prompts: list[list[int]], params: SamplingParams, loras: _
     first: list[float] = []
     between: list[float] = []
     seen: dict[str, tuple[int, float]] = {}
-    for output in llm.stream(prompts, params, lora_request=loras):
-        now, count = time.perf_counter(), len(output.outputs[0].token_ids)
-        known = seen.get(output.request_id)
+    for each in _written_by(llm, prompts, params, loras):
+        known = seen.get(each.request)
         if known is None:
-            first.append(now - begin)
-        elif count > known[0]:  # of a step that gave several tokens each has its part
-            between += [(now - known[1]) / (count - known[0])] * (count - known[0])
-        seen[output.request_id] = (count, now)
+            first.append(each.at - begin)
+        elif each.tokens > known[0]:  # of a step that gave several tokens each has its part
+            between += [(each.at - known[1]) / (each.tokens - known[0])] * (each.tokens - known[0])
+        seen[each.request] = (each.tokens, each.at)
     took = time.perf_counter() - begin
     written = sum(count for count, _ in seen.values())
     made = {"output_tokens_per_second": written / took, "requests_per_second": len(prompts) / took}

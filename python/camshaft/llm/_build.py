@@ -56,8 +56,8 @@ def network(
     *,
     weights: WeightType | None = None,
     activations: ActivationType = "int8",
-    cache: str = "f16",
-    block_size: int = 16,
+    cache: str | None = None,
+    block_size: int | None = None,
     max_length: int | None = None,
     task: Task = "generate",
 ) -> Network:
@@ -81,8 +81,8 @@ def build(
     *,
     weights: WeightType | None = None,
     activations: ActivationType = "int8",
-    cache: str = "f16",
-    block_size: int = 16,
+    cache: str | None = None,
+    block_size: int | None = None,
     max_length: int | None = None,
     task: Task = "generate",
     pooling_type: PoolingType | None = None,
@@ -100,9 +100,9 @@ def build(
     weights: what weights of products are stored as: "f32", "f16", "bf16", "int8" and "int4" in blocks of 32, or "stored", as
         the files have them. Without it f32, and "stored" of GGUF files.
     activations: what such weights of 4 and 8 bits are multiplied with on CPUs: "int8", rounded in blocks of 32, or "f32".
-    cache: what keys and values are stored as: "f16", "f32", or in 8 bits, "int8" or "fp8" (E4M3), each head of each token
+    cache: what keys and values of decoders are stored as: "f16" (without it), "f32", or in 8 bits, "int8" or "fp8" (E4M3), each head of each token
         with a scale in f32.
-    block_size: tokens in a block of the cache.
+    block_size: tokens in a block of the cache; 16 without it.
     max_length: the longest sequence, in tokens; that of config.json where it is None.
     task: "generate", or "embed" for a model that gives embeddings of prompts, as encoders (BERT) do alone.
     pooling_type: whose hidden state an embedding is: the "last" token's, that of the first ("cls"), or the "mean" of all.
@@ -140,11 +140,11 @@ def build(
     )
     net, decoder = made_of.net, made_of.decoder
     generation = read_generation(made_of.folder)
-    description = description_of(decoder, made_of.config, generation, made_of.weights, cache, block_size)
+    caches = made_of.caches
+    description = description_of(decoder, made_of.config, generation, made_of.weights, caches.type, caches.block_size)
     description |= _pooling_of(made_of, task, pooling_type, normalize)
     if made_of.loras is not None:
         description["lora"] = {"adapters": list(paths), **grouped_products(decoder)}
-    caches = Caches(cache, block_size, decoder)
     with made_folder(target) as made:
         inputs, profiles = [sample_step(caches, loras=made_of.loras)], None
         if is_on_gpu:

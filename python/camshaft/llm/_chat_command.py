@@ -17,6 +17,7 @@ from camshaft.llm._llm import LLM
 from camshaft.llm._lora_request import LoRARequest, add_lora_flag, requests_of_flags
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
+from camshaft.llm._standard_streams import OutputError, complain, say
 
 _HELP = """/help            this text
 /reset           begins anew
@@ -75,8 +76,6 @@ def _run(options: argparse.Namespace) -> None:
     llm._check_task("generate")
     given: dict[str, Any] = {name: value for name in _SAMPLING if (value := getattr(options, name)) is not None}
     params = SamplingParams(**{"temperature": 0.7, "max_tokens": None, **given}, stop=options.stop)
-    if hasattr(sys.stdout, "reconfigure"):  # what a locale cannot write is no end of a conversation
-        sys.stdout.reconfigure(errors="replace")
     Chat(llm, params, options.system, options.chat_template, *adapters).run()
 
 
@@ -104,7 +103,7 @@ class Chat:
 
     def run(self) -> None:
         if self._is_terminal:
-            print("/help says what there is besides talking; Ctrl-D ends.")
+            say("/help says what there is besides talking; Ctrl-D ends.")
         for line in self._lines():
             try:
                 if line.startswith("/"):
@@ -115,9 +114,11 @@ class Chat:
             except KeyboardInterrupt:  # before the answer began
                 if not self._is_terminal:
                     raise
-                print()
+                say("")
+            except OutputError:
+                raise
             except (Error, ValueError) as error:
-                print(f"camshaft: error: {error}", file=sys.stderr)
+                complain(f"camshaft: error: {error}")
                 if not self._is_terminal:
                     raise InvalidArgumentError("the conversation ends here, as its input is no terminal") from None
 
@@ -132,9 +133,9 @@ class Chat:
             try:
                 yield as_text(input("> "))
             except KeyboardInterrupt:
-                print()
+                say("")
             except EOFError:
-                print()
+                say("")
                 return
 
     def _command(self, line: str) -> bool:
@@ -144,7 +145,7 @@ class Chat:
         if name in ("exit", "quit"):
             return False
         if name == "help":
-            print(_HELP)
+            say(_HELP)
         elif name == "reset":
             self._begin(self._system)
         elif name == "system":
@@ -155,7 +156,7 @@ class Chat:
         elif name == "set":
             self._set(rest)
         elif name == "stats":
-            print(self._last)
+            say(self._last)
         else:
             raise InvalidArgumentError(f"there is no /{name}: /help says what there is")
         return True
@@ -186,14 +187,14 @@ class Chat:
             for output in stream:
                 one = output.outputs[0]
                 first = first or time.monotonic()
-                print(one.text[len(shown) :].translate(_CONTROLS), end="", flush=True)
+                say(one.text[len(shown) :].translate(_CONTROLS), end="")
                 shown, count, error = one.text, len(one.token_ids), one.error
         except KeyboardInterrupt:  # the answer alone is stopped
             if not self._is_terminal:
                 raise
         finally:
             stream.close()  # type: ignore[attr-defined]
-            print(flush=True)
+            say("")
         self._messages = [*conversation, {"role": "assistant", "content": shown}]
         end = time.monotonic()
         if first is not None:

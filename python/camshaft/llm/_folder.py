@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError
+from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError, InvalidModelError
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._fields import Fields, read_json
 from camshaft.llm._lora import CONFIG, WEIGHTS, check_adapter_name, files_of
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from camshaft._engine import Engine
 
 ENGINE, ENCODER_ENGINE, DESCRIPTION = "model.engine", "encoder.engine", "llm.json"
+TOKENIZER = "tokenizer.json"
 FORMAT = 1
 # Whatever of these is there.
 _TOKENIZER_FILES = (
-    "tokenizer.json",
+    TOKENIZER,
     "tokenizer_config.json",
     "tokenizer.model",
     "special_tokens_map.json",
@@ -135,15 +136,27 @@ def write_description(folder: Path, description: dict[str, Any]) -> None:
 
 def read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
+    if not path.exists():
+        raise FileError(f"{path}: No such file or directory: `camshaft llm build` makes the folder of a model")
     try:
-        description = json.loads(path.read_text())
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}: `camshaft llm build` makes the folder of a model") from None
-    except ValueError as error:
-        raise CorruptEngineError(f"{path}: {error}") from None
+        description = read_json(path)
+    except InvalidModelError as error:
+        raise CorruptEngineError(str(error)) from None
     if not isinstance(description, dict):
         raise CorruptEngineError(f"{path}: not an object")
+    for name in ("max_length", "vocabulary"):
+        if name not in description:
+            raise CorruptEngineError(f"{path}: '{name}' is missing")
     return description
+
+
+def read_tokenizer(folder: Path, tokenizers: Any) -> Any:
+    """tokenizers: the module. Raises CorruptEngineError for a tokenizer.json that is damaged."""
+    path = folder / TOKENIZER
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the library's own are of no other type
+        raise CorruptEngineError(f"{path}: no tokenizer that can be read: {error}") from None
 
 
 def hidden_size_of(engine: Engine) -> int | None:

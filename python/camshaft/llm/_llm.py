@@ -8,7 +8,7 @@ import json
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
@@ -17,7 +17,15 @@ from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_template import ChatTemplate
-from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
+from camshaft.llm._checks import check_whole
+from camshaft.llm._folder import (
+    ENGINE,
+    TOKENIZER,
+    check_description,
+    hidden_size_of,
+    read_description,
+    read_tokenizer,
+)
 from camshaft.llm._guide import Guides
 from camshaft.llm._lora_request import LoRARequest, Loras, checked_loras, loras_of_model, place_of
 from camshaft.llm._optional import needed
@@ -86,7 +94,22 @@ class LLM:
         threads: int | None = None,
         max_encoder_seqs: int = 0,
     ) -> None:
+        numbers: dict[str, int | None] = {
+            "max_num_seqs": max_num_seqs,
+            "max_num_batched_tokens": max_num_batched_tokens,
+            "seed": seed,
+            "max_encoder_seqs": max_encoder_seqs,
+            "max_model_len": max_model_len,
+            "num_blocks": num_blocks,
+            "kv_cache_memory_bytes": kv_cache_memory_bytes,
+            "threads": threads,
+        }
+        for name, number in numbers.items():
+            usual = ("max_model_len", "num_blocks", "kv_cache_memory_bytes", "threads")
+            check_whole(name, number, may_be_none=name in usual)
         self._folder: Path | None = None
+        if not isinstance(model, (str, os.PathLike, Engine)):
+            raise InvalidArgumentError(f"model is {model!r}; the folder of a built model or an Engine is needed")
         if isinstance(model, Engine):
             self.engine, self.description = model, dict(description or {})
         else:
@@ -333,9 +356,8 @@ class LLM:
     @property
     def tokenizer(self) -> Any:
         """Of the package `tokenizers`; None where the folder has no tokenizer.json."""
-        if self._tokenizer is None and self._folder is not None and (self._folder / "tokenizer.json").exists():
-            tokenizers = needed("tokenizers", f"{self._folder}: text needs a tokenizer")
-            made = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+        if self._tokenizer is None and self._folder is not None and (self._folder / TOKENIZER).exists():
+            made = read_tokenizer(self._folder, needed("tokenizers", f"{self._folder}: text needs a tokenizer"))
             # What the file says of these is of batches of old: prompts are as long as they are, and held to max_model_len.
             made.no_padding()
             made.no_truncation()
@@ -366,7 +388,11 @@ class LLM:
         self._steps.check_thread()
         listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
+        if priority is not None and (isinstance(priority, str) or not isinstance(priority, Iterable)):
+            raise InvalidArgumentError(f"priority is {priority!r}; a list of whole numbers is needed")
         priorities = [0] * len(listed) if priority is None else list(priority)
+        for one in priorities:
+            check_whole("priority", one)
         loras = list(lora) if isinstance(lora, Sequence) else [lora] * len(listed)
         for what, given in (("sampling_params", chosen), ("priority", priorities), ("lora_request", loras)):
             if len(given) != len(listed):

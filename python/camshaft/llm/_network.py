@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Task = Literal["generate", "embed"]
 TASKS = ("generate", "embed")
+_BLOCK_SIZE = 16  # tokens
 
 
 class Import(NamedTuple):
@@ -44,6 +45,7 @@ class Import(NamedTuple):
 
     net: Network
     decoder: Decoder
+    caches: Caches
     encoder: tuple[Network, SpeechEncoder] | None  # of a decoder with cross attention
     config: Fields
     folder: Path  # where the tokenizer's files are
@@ -57,8 +59,8 @@ def network_of(
     *,
     weights: WeightType | None = None,
     activations: ActivationType = "int8",
-    cache: str = "f16",
-    block_size: int = 16,
+    cache: str | None = None,
+    block_size: int | None = None,
     max_length: int | None = None,
     task: Task = "generate",
     heads_type: str = "f32",
@@ -68,9 +70,10 @@ def network_of(
     path = Path(os.fspath(model))
     if task not in TASKS:
         raise InvalidArgumentError(f"task is {task!r}; {' and '.join(TASKS)} are possible")
-    if cache not in CACHE_TYPES:
+    cache_type, size = CACHE_TYPES[0] if cache is None else cache, _BLOCK_SIZE if block_size is None else block_size
+    if cache_type not in CACHE_TYPES:
         raise InvalidArgumentError(f"cache is {cache!r}; {', '.join(CACHE_TYPES)} are possible")
-    if isinstance(block_size, bool) or not isinstance(block_size, int) or not 1 <= block_size <= 1024:
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 1024:
         raise InvalidArgumentError(f"block_size is {block_size!r}; 1 to 1024 tokens are possible")
     check_activation_type(activations)
     if weights is not None:
@@ -87,10 +90,15 @@ def network_of(
         decoder = decoder_of(config, modules.max_length, task)
     if decoder.cross_keys and task != "generate":
         raise UnsupportedError(f"{config.where}: a model of speech writes text; build it with task='generate'")
+    for name, given in (("cache", cache), ("block_size", block_size)):
+        if given is not None and not decoder.family.causal:
+            raise InvalidArgumentError(
+                f"{name} is of keys and values that decoders keep: {config.where} is of an encoder, which keeps none"
+            )
     source = _source_in(path, config) if gguf is None else gguf
     weight_type = weights or ("f32" if isinstance(source, SafetensorsFolder) else "stored")
     found = Weights(source, decoder, str(path))
-    caches = Caches(cache, block_size, decoder)
+    caches = Caches(cache_type, size, decoder)
     choice = loras(weight_type)
     if choice is not None and (task != "generate" or decoder.cross_keys):
         raise UnsupportedError(
@@ -114,7 +122,9 @@ def network_of(
         )
         beside = encoder_net, encoder
     found.check_all_read(reads_head=task == "generate")
-    return Import(net, decoder, beside, config, path.parent if is_gguf else path, weight_type, modules, parts.loras)
+    return Import(
+        net, decoder, caches, beside, config, path.parent if is_gguf else path, weight_type, modules, parts.loras
+    )
 
 
 def _source_in(folder: Path, config: Fields) -> Source:

@@ -34,7 +34,8 @@ class CompletionOutput:
 
 @dataclasses.dataclass
 class RequestOutput:
-    """All samples of a request. prompt_logprobs: for each token of the prompt, None for the first."""
+    """All samples of a request. prompt_logprobs: for each token of the prompt, None for the first; num_cached_tokens: tokens
+    of the prompt that the prefix cache had, None until it runs."""
 
     request_id: str
     prompt: str | None
@@ -42,3 +43,4 @@ class RequestOutput:
     outputs: list[CompletionOutput]
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
     finished: bool = False
+    num_cached_tokens: int | None = None

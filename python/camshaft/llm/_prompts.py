@@ -8,6 +8,8 @@ from typing import Any, Union
 
 from camshaft._errors import InvalidArgumentError
 
+_LARGEST = 1 << 31  # of 32 bits; whether the model has a token it says itself
+
 #: A text, the numbers of its tokens, or a dict of both: `prompt_token_ids`, and `prompt`, for what is given back.
 Prompt = Union[str, Sequence[int], Mapping[str, Any]]
 
@@ -50,6 +52,9 @@ def text_tokens(tokenizer: Any, text: str, most: int | None, add_special_tokens:
 
 def tokens_of(prompt: Any) -> list[int]:
     try:
-        return [operator.index(token) for token in prompt]
+        tokens = [operator.index(token) for token in prompt]
     except TypeError:
         raise InvalidArgumentError(f"a prompt is a text or a list of tokens' numbers, not {prompt!r}") from None
+    if wrong := next((token for token in tokens if not -_LARGEST <= token < _LARGEST), None):
+        raise InvalidArgumentError(f"a prompt has the token {wrong}, which no vocabulary has")
+    return tokens

@@ -33,6 +33,7 @@ class Request:
         self.failed: BaseException | None = None
         self.first_token_at: float | None = None  #: by time.monotonic()
         self.last_token_at: float | None = None
+        self.num_cached_tokens: int | None = None  #: of the prompt
         self.matchers: list[Any] = []  #: of each sample, where the text is guided
         self.outputs = [CompletionOutput(index) for index in range(params.n)]
         self._open = params.n  # samples that go on
@@ -61,7 +62,9 @@ class Request:
 
     def take(self, event: Any) -> bool:
         """An event of the generator. True where a stop string has ended the sample, of which the generator knows nothing."""
-        _, sample, tokens, logprobs, _, prompt_logprobs, finish, stop_token, error, _ = event
+        _, sample, tokens, logprobs, _, prompt_logprobs, finish, stop_token, error, _, cached = event
+        if cached >= 0:
+            self.num_cached_tokens = cached
         output = self.outputs[sample]
         if tokens:
             self.last_token_at = time.monotonic()
@@ -133,6 +136,7 @@ class Request:
             ],
             None if self.prompt_logprobs is None else list(self.prompt_logprobs),
             self.finished,
+            self.num_cached_tokens,
         )
 
     def _by_token(self, flat: list[tuple[int, float, int]], width: int) -> list[dict[int, Logprob]]:

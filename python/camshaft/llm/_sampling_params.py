@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._checks import check_tokens, check_whole, short
 from camshaft.llm._structured_outputs import StructuredOutputsParams
 
 #: Bits of the tokens that may come next, the lowest first, in words of 32 bits: bytes, or an array of these.
@@ -45,6 +46,15 @@ class SamplingParams:
     token_mask: Callable[[list[int]], TokenMask | None] | None = None
 
     def __post_init__(self) -> None:
+        check_whole("n", self.n)
+        stops = [self.stop] if self.stop is None or isinstance(self.stop, str) else self.stop
+        if not isinstance(stops, Iterable) or not all(each is None or isinstance(each, str) for each in stops):
+            raise InvalidArgumentError(f"stop is {short(self.stop)}; a text or a list of texts is needed")
+        for name in ("stop_token_ids", "allowed_token_ids"):
+            check_tokens(name, getattr(self, name) or ())
+        bias = self.logit_bias or {}
+        if not isinstance(bias, Mapping) or not all(map(_is_bias, bias.items())):
+            raise InvalidArgumentError(f"logit_bias is {short(bias)}; a dict of tokens and numbers is needed")
         if self.stop_strings and not self.detokenize:
             raise ValueError("stop strings are looked for in the text: detokenize must be True")
         if "" in self.stop_strings:
@@ -81,3 +91,12 @@ class SamplingParams:
         native["allowed_token_ids"] = list(self.allowed_token_ids or ())
         native["logit_bias"] = [[int(token), float(bias)] for token, bias in (self.logit_bias or {}).items()]
         return native
+
+
+def _is_bias(pair: tuple[Any, Any]) -> bool:
+    """A token, or its digits, with what is added to its logit."""
+    try:
+        int(pair[0]), float(pair[1])
+    except (TypeError, ValueError):
+        return False
+    return True

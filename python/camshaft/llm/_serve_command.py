@@ -24,7 +24,7 @@ _SERVER = "camshaft-server"
 #: Options of the model: parameters of its configuration.
 _PARAMETERS = {
     "max-model-len": "tokens of a prompt and its text; the model's without it",
-    "max-num-seqs": "sequences that are decoded at once (default: 32)",
+    "max-num-seqs": "sequences that are decoded at once (default: 32), of models of speech windows of sound (8)",
     "max-num-batched-tokens": "tokens of a step, with parts of prompts (default: 512)",
     "num-blocks": "blocks of the cache; else by what all sequences may need, and a quarter of the memory at most",
     "kv-cache-memory-bytes": "the same in bytes",

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 from camshaft import _native
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
-from camshaft.llm._folder import ENGINE, check_description, hidden_size_of, read_description
+from camshaft.llm._folder import (
+    ENGINE,
+    TOKENIZER,
+    check_description,
+    hidden_size_of,
+    read_description,
+    read_tokenizer,
+)
 from camshaft.llm._optional import needed
 
 if TYPE_CHECKING:
@@ -20,7 +27,6 @@ if TYPE_CHECKING:
 _NGRAM = {"prompt_lookup_max", "prompt_lookup_min"}
 _KNOWN = {"method", "model", "num_speculative_tokens", *_NGRAM}
 _GUESSES = 4
-_TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ def speculation_of(
     there is none."""
     if config is None:
         return Speculation({})
+    if not isinstance(config, Mapping):
+        raise InvalidArgumentError(f"speculative_config is {config!r}; a dict is needed, as {{'method': 'ngram'}}")
     if unknown := set(config) - _KNOWN:
         raise InvalidArgumentError(
             f"speculative_config has no {min(unknown, key=str)}; it has {', '.join(sorted(_KNOWN))}"
@@ -93,17 +101,11 @@ def _check_generates(draft: Engine, what: str) -> None:
 
 def _check_tokens(folder: Path, draft: Path) -> None:
     """That both have the same tokens by the same numbers, where both have a tokenizer: guesses would be other words."""
-    files = (folder / _TOKENIZER, draft / _TOKENIZER)
+    files = (folder / TOKENIZER, draft / TOKENIZER)
     if not all(each.is_file() for each in files) or files[0].read_bytes() == files[1].read_bytes():
         return
     tokenizers = needed("tokenizers", f"{draft}: its tokenizer is compared with the model's")
-    vocabularies = []
-    for each in files:
-        try:
-            vocabularies.append(tokenizers.Tokenizer.from_file(str(each)).get_vocab(with_added_tokens=True))
-        except Exception as error:  # the library's own are of no other type
-            raise InvalidArgumentError(f"{each}: {error}") from None
-    ours, theirs = vocabularies
+    ours, theirs = (read_tokenizer(each, tokenizers).get_vocab(with_added_tokens=True) for each in (folder, draft))
     if different := [token for token in ours.keys() | theirs.keys() if ours.get(token) != theirs.get(token)]:
         token = min(different, key=lambda each: min(ours.get(each, len(ours)), theirs.get(each, len(theirs))))
         raise InvalidArgumentError(
@@ -121,7 +123,7 @@ def add_speculation(command: argparse.ArgumentParser) -> None:
 
 SPECULATION_FLAGS = {
     "speculative-model": "a smaller built model of the same vocabulary that guesses ahead, instead of n-grams",
-    "num-speculative-tokens": f"guessed ahead in a step (default: {_GUESSES} of a model, 0 of n-grams)",
+    "num-speculative-tokens": f"guessed ahead in a step (default: {_GUESSES} with --speculative-model, else 0; more: n-grams)",
 }
 
 

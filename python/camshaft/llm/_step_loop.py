@@ -129,7 +129,7 @@ class StepLoop:
         return events
 
     def _take_guided(self, request: Request, event: Any) -> None:
-        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error, embedding = event
+        number, sample, tokens, logprobs, first, prompt_logprobs, finish, stop_token, error, *rest = event
         matcher = request.matchers[sample]
         if request.outputs[sample].finished():
             return
@@ -143,7 +143,7 @@ class StepLoop:
             kept, error = advance(matcher, tokens)
         width = len(logprobs) // max(len(tokens), 1)
         known = (number, sample, tokens[:kept], logprobs[: width * kept], first, prompt_logprobs)
-        is_ended = request.take((*known, finish, stop_token, error, embedding))
+        is_ended = request.take((*known, finish, stop_token, error, *rest))
         if finish is None and not is_ended and (error or matcher.is_stopped()):
             request.finish(sample, "error" if error else "stop", error)
             is_ended = True

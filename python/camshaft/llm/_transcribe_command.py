@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any
 
 from camshaft._errors import InvalidArgumentError
-from camshaft.llm._transcript import Segment, Transcription
+from camshaft._exit_codes import exit_code
+from camshaft.llm._standard_streams import complain, say
+from camshaft.llm._subtitles import as_srt, as_vtt
+from camshaft.llm._transcript import Transcription
 from camshaft.llm._whisper import Whisper
+from camshaft.llm._windows import Task
 
 
 def add_transcribe(commands: Any) -> None:
@@ -47,15 +52,15 @@ def add_transcribe(commands: Any) -> None:
     command.set_defaults(run=_run)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> int:
+    """What is wrong with a file is said, and the others are written. The exit code is that of the first one."""
     if options.format in ("srt", "vtt") and len(options.files) > 1:
         raise InvalidArgumentError(
             f"--format {options.format}: a file of subtitles is of one sound, not of {len(options.files)}; "
             "call it for each, or take json"
         )
     whisper = Whisper(options.folder, device=options.device, max_num_seqs=options.max_num_seqs, threads=options.threads)
-    results = whisper.transcribe(
-        list(options.files),
+    wishes = whisper._wishes(
         language=options.language,
         task=options.task,
         timestamps=options.timestamps,
@@ -64,38 +69,30 @@ def _run(options: argparse.Namespace) -> None:
         temperature=options.temperature,
         max_tokens=options.max_tokens,
     )
-    for result in results:
-        print(_WRITERS[options.format](result))
+    code, at = 0, 0
+    ended: dict[int, Task] = {}
+    for task in whisper._listen(whisper._tasks(options.files, wishes, raises=False), wishes).run():
+        if task.is_done:
+            ended[task.number] = task
+        while (each := ended.pop(at, None)) is not None:  # in their order
+            name = options.files[at]
+            if each.failed is None:
+                say(_WRITERS[options.format](whisper._transcription(each), name))
+            else:
+                text = str(each.failed) or type(each.failed).__name__
+                complain(f"camshaft: error: {text if text.startswith(name) else f'{name}: {text}'}")
+                code = code or exit_code(each.failed)
+            at += 1
+    return code
 
 
-def _as_json(result: Transcription) -> str:
-    return json.dumps(dataclasses.asdict(result), ensure_ascii=False)
+def _as_json(result: Transcription, file: str) -> str:
+    return json.dumps({"file": file, **dataclasses.asdict(result)}, ensure_ascii=False)
 
 
-def _as_srt(result: Transcription) -> str:
-    return "\n".join(
-        f"{segment.id + 1}\n{_time(segment.start, ',')} --> {_time(segment.end, ',')}\n{_line(segment)}\n"
-        for segment in result.segments
-    )
-
-
-def _as_vtt(result: Transcription) -> str:
-    def cue(segment: Segment) -> str:
-        # A line with --> would be taken for another cue's times.
-        return f"{_time(segment.start, '.')} --> {_time(segment.end, '.')}\n{_line(segment).replace('-->', '->')}\n"
-
-    return "\n".join(["WEBVTT\n", *map(cue, result.segments)])
-
-
-def _line(segment: Segment) -> str:
-    """An empty line would end the cue."""
-    return " ".join(segment.text.split())
-
-
-def _time(seconds: float, point: str) -> str:
-    milliseconds = round(seconds * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{point}{rest % 1000:03}"
-
-
-_WRITERS = {"text": lambda result: result.text, "json": _as_json, "srt": _as_srt, "vtt": _as_vtt}
+_WRITERS: dict[str, Callable[[Transcription, str], str]] = {
+    "text": lambda result, file: result.text,
+    "json": _as_json,
+    "srt": lambda result, file: as_srt(result),
+    "vtt": lambda result, file: as_vtt(result),
+}

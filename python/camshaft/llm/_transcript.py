@@ -12,7 +12,7 @@ from collections.abc import Sequence
 class Segment:
     """What is said from `start` to `end`, in seconds of the sound. avg_logprob: the mean logarithm of its window's tokens'
     probabilities, as the model gives them; temperature: that they were drawn at; compression_ratio: of the text's bytes by
-    zlib; no_speech_prob: of silence, None where nobody asked."""
+    zlib; no_speech_prob: of silence, None where nobody asked; seek: where its window begins, in hundredths of a second."""
 
     id: int
     start: float
@@ -23,6 +23,7 @@ class Segment:
     avg_logprob: float = 0.0
     compression_ratio: float = 0.0
     no_speech_prob: float | None = None
+    seek: int = 0
 
 
 @dataclasses.dataclass

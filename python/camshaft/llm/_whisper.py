@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import os
-import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ from camshaft import _native
 from camshaft._arrays import Memory
 from camshaft._engine import Engine
 from camshaft._errors import CorruptEngineError, InvalidArgumentError
+from camshaft.llm._checks import check_whole
 from camshaft.llm._folder import DESCRIPTION, ENCODER_ENGINE
 from camshaft.llm._llm import LLM
+from camshaft.llm._slots import Slots
 from camshaft.llm._sound import Audio, read_sound
 from camshaft.llm._speech_description import read_speech
 from camshaft.llm._transcript import Transcription
@@ -49,6 +52,7 @@ class Whisper:
         threads: int | None = None,
     ) -> None:
         folder = Path(os.fspath(model))
+        check_whole("max_num_seqs", max_num_seqs)
         if max_num_seqs < 1:
             raise InvalidArgumentError(f"max_num_seqs is {max_num_seqs}, it must be 1 or more")
         self._llm = LLM(
@@ -75,9 +79,7 @@ class Whisper:
             raise CorruptEngineError(f"{self._where}: 'speech' is there, and the engine beside it sees no encoder")
         self._encoder = self._encoder_context(Engine(folder / ENCODER_ENGINE, device), threads or 0, folder)
         self._encoding = threading.Lock()
-        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for slot in range(max_num_seqs):
-            self._slots.put(slot)
+        self._slots = Slots(max_num_seqs)
 
     def transcribe(
         self,
@@ -96,7 +98,7 @@ class Whisper:
     ) -> list[Transcription]:
         """What is said in sounds, in their order.
 
-        audio: the path of a WAV file, an array f32 [samples] from -1 to 1 at the model's rate (16,000 a second), a pair of
+        audio: the path of a WAV file, its bytes, an array f32 [samples] from -1 to 1 at the model's rate (16,000 a second), a pair of
             such an array and its rate, or a list of these. Other rates are resampled.
         language: a code as "en"; without it the model tells by the beginning of each sound.
         task: "transcribe", or "translate", which is into English.
@@ -111,31 +113,102 @@ class Whisper:
 
         Windows of one sound run one after the other with timestamps, as the text says where the next one begins, and with
         condition_on_previous_text, else all at once. Thresholds are openai/whisper's; None: there is none. Raises
-        UnsupportedError for files that are no WAV files of PCM."""
-        temperatures = tuple(temperature) if isinstance(temperature, Sequence) else (temperature,)
+        UnsupportedError for files of other formats than WAV."""
+        wishes = self._wishes(
+            language=language,
+            task=task,
+            timestamps=timestamps,
+            prompt=prompt,
+            condition_on_previous_text=condition_on_previous_text,
+            temperature=temperature,
+            compression_ratio_threshold=compression_ratio_threshold,
+            logprob_threshold=logprob_threshold,
+            no_speech_threshold=no_speech_threshold,
+            max_tokens=max_tokens,
+        )
+        tasks = list(self._tasks(audio if isinstance(audio, list) else [audio], wishes, raises=True))
+        for each in self._listen(tasks, wishes).run():
+            if each.failed is not None:
+                raise each.failed
+        return [self._transcription(each) for each in tasks]
+
+    def stream(self, audio: Audio, **options: Any) -> Iterator[Transcription]:
+        """What is said in one sound, while it is heard: whenever a window more is done, with what is said up to there, and
+        the whole at last. What was given stays as it is. options: those of transcribe()."""
+        wishes = self._wishes(**options)
+        [task] = self._tasks([audio], wishes, raises=True)
+        for _ in self._listen([task], wishes).run():
+            if task.failed is not None:
+                raise task.failed
+            yield self._transcription(task)
+
+    def _listen(self, tasks: Iterable[Task], wishes: Wishes) -> Windows:
+        return Windows(self, self._speech, wishes, tasks)
+
+    def _tasks(
+        self, sounds: Iterable[Audio], wishes: Wishes, raises: bool, name: str = "a sound", most: int | None = None
+    ) -> Iterator[Task]:
+        """raises: what is wrong with a sound; else its task has failed. name: in errors; most: samples of one."""
+        import numpy
+
+        for number, each in enumerate(sounds):
+            try:
+                sound = read_sound(each, self._speech.sampling_rate, name, most)
+            except Exception as error:
+                if raises:
+                    raise
+                yield Task(number, numpy.zeros(0, numpy.float32), wishes.language, failed=error)
+            else:
+                yield Task(number, sound, wishes.language)
+
+    def _wishes(
+        self,
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        timestamps: bool = False,
+        prompt: str | None = None,
+        condition_on_previous_text: bool = False,
+        temperature: float | Sequence[float] = 0.0,
+        compression_ratio_threshold: float | None = 2.4,
+        logprob_threshold: float | None = -1.0,
+        no_speech_threshold: float | None = 0.6,
+        max_tokens: int | None = None,
+        wants_no_speech: bool = False,
+        seed: int | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> Wishes:
+        """sampling: what else SamplingParams has for draws. Raises InvalidArgumentError, which begins with the option's name."""
+        temperatures: tuple[Any, ...] = (temperature,)
+        if isinstance(temperature, Sequence) and not isinstance(temperature, str):
+            temperatures = tuple(temperature)
         if not temperatures:
             raise InvalidArgumentError("temperature is an empty list: one or more are needed")
-        self._check_words(language, task)
+        limits = {
+            "compression_ratio_threshold": compression_ratio_threshold,
+            "logprob_threshold": logprob_threshold,
+            "no_speech_threshold": no_speech_threshold,
+        }
+        for name, value in (*(("temperature", each) for each in temperatures), *limits.items()):
+            _check_number(name, value, may_be_none=name != "temperature")
+        check_whole("max_tokens", max_tokens, may_be_none=True)
+        self._check_words(language, task, prompt)
         if condition_on_previous_text and self._speech.previous_id is None:
             raise InvalidArgumentError(f"condition_on_previous_text: {_NO_PREVIOUS}")
         before, after = self._prompt_parts(prompt, task, timestamps)
-        wishes = Wishes(
-            self._params(timestamps, max_tokens),
+        return Wishes(
+            self._params(timestamps, max_tokens, sampling or {}),
+            language,
             temperatures,
             before,
             after,
-            compression_ratio_threshold,
-            logprob_threshold,
-            no_speech_threshold,
-            condition_on_previous_text,
+            **limits,
+            condition_on_previous_text=condition_on_previous_text,
+            wants_no_speech=wants_no_speech,
+            seed=self._seed if seed is None else seed,
         )
-        rate = self._speech.sampling_rate
-        given = audio if isinstance(audio, list) else [audio]
-        tasks = [Task(number, read_sound(each, rate), language) for number, each in enumerate(given)]
-        Windows(self, self._speech, wishes).finish(tasks)
-        return [self._transcription(each) for each in tasks]
 
-    def _params(self, timestamps: bool, max_tokens: int | None) -> SpeechParams:
+    def _params(self, timestamps: bool, max_tokens: int | None, sampling: Mapping[str, Any]) -> SpeechParams:
         speech, rules = self._speech, None
         if timestamps:
             if speech.no_timestamps_id is None or speech.timestamp_begin is None:
@@ -148,9 +221,13 @@ class Whisper:
             suppress_tokens=speech.suppress_tokens,
             begin_suppress_tokens=speech.begin_suppress_tokens,
             timestamps=rules,
+            **sampling,
         )
 
-    def _check_words(self, language: str | None, task: str) -> None:
+    def _check_words(self, language: Any, task: Any, prompt: Any) -> None:
+        for name, given in (("language", language), ("task", task), ("prompt", prompt)):
+            if given is not None and not isinstance(given, str):
+                raise InvalidArgumentError(f"{name} is {given!r}; a text is needed")
         languages, tasks = self._speech.languages, self._speech.tasks or {"transcribe": -1}
         if task not in tasks:
             raise InvalidArgumentError(f"task is {task!r}; the model has {', '.join(tasks)}")
@@ -173,7 +250,10 @@ class Whisper:
         return before, after
 
     def _transcription(self, task: Task) -> Transcription:
-        segments = sorted(task.segments, key=lambda segment: segment.start)
+        """Of what stands: up to the first window that is not done."""
+        end = min(task.open, default=len(task.sound)) * 100 // self._speech.sampling_rate
+        known = task.segments if task.is_done else [each for each in task.segments if each.seek < end]
+        segments = sorted(known, key=lambda segment: segment.start)
         for number, segment in enumerate(segments):
             segment.id = number
         text = "".join(segment.text for segment in segments).strip()
@@ -211,3 +291,10 @@ class Whisper:
 
     def _blocks_of(self, slot: int) -> range:
         return range(slot * self._blocks_of_one, (slot + 1) * self._blocks_of_one)
+
+
+def _check_number(name: str, value: Any, may_be_none: bool) -> None:
+    if may_be_none and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise InvalidArgumentError(f"{name} is {value!r}; a number is needed")

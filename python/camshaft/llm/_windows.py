@@ -7,10 +7,10 @@ import dataclasses
 import math
 import queue
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union
 
-from camshaft._errors import Error
+from camshaft._errors import CancelledError, Error
 from camshaft.llm._outputs import CompletionOutput, RequestOutput
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
@@ -37,9 +37,11 @@ class SpeechParams(SamplingParams):
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:
-    """Of a call. before: the tokens in front of that of the language; after: those behind it."""
+    """Of a call. language: None where the model is to tell; before: the tokens in front of that of the language; after: those
+    behind it; wants_no_speech: whether each window is asked how likely silence is; seed: of draws."""
 
     params: SpeechParams
+    language: str | None
     temperatures: Sequence[float]
     before: Sequence[int]
     after: Sequence[int]
@@ -47,6 +49,8 @@ class Wishes:
     logprob_threshold: float | None
     no_speech_threshold: float | None
     condition_on_previous_text: bool
+    wants_no_speech: bool
+    seed: int
 
     @property
     def is_sequential(self) -> bool:
@@ -56,12 +60,21 @@ class Wishes:
 
 @dataclasses.dataclass(eq=False)
 class Task:
-    """A sound on its way, of that number in its call."""
+    """A sound on its way, of that number in its call. open: where windows begin that are not done; windows: how many were
+    encoded; texts: the requests of texts so far; failed: why there is no text."""
 
     number: int
     sound: Sound
     language: str | None
     segments: list[Segment] = dataclasses.field(default_factory=list)
+    open: set[int] = dataclasses.field(default_factory=set)
+    windows: int = 0
+    texts: list[Request] = dataclasses.field(default_factory=list)
+    failed: Exception | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return not self.open
 
 
 @dataclasses.dataclass(eq=False)
@@ -79,31 +92,72 @@ class _Window:
 
 
 class Windows:
-    def __init__(self, whisper: Whisper, speech: Speech, wishes: Wishes) -> None:
-        self._of, self._speech, self._wishes = whisper, speech, wishes
+    """tasks: read one ahead of what there is room for; those that have failed already are told of in their turn."""
+
+    def __init__(self, whisper: Whisper, speech: Speech, wishes: Wishes, tasks: Iterable[Task]) -> None:
+        self._of, self._speech, self._wishes, self._tasks = whisper, speech, wishes, iter(tasks)
         self._waiting: collections.deque[_Window] = collections.deque()
         self._running: list[_Window] = []
-        self._results: queue.SimpleQueue[tuple[_Window, Union[RequestOutput, BaseException]]] = queue.SimpleQueue()
+        self._told: collections.deque[Task] = collections.deque()  # of which there is news
+        self._asks_for_slot = False
+        # What a window's request gives; with no window a slot's number, or what ends all.
+        self._results: queue.SimpleQueue[tuple[_Window | None, Union[RequestOutput, BaseException, int]]]
+        self._results = queue.SimpleQueue()
 
-    def finish(self, tasks: Sequence[Task]) -> None:
-        """Gives all sounds their segments."""
-        for task in tasks:
-            self._wait_for(task, 0)
+    def run(self) -> Iterator[Task]:
+        """Gives a task whenever one of its windows is done, and once when the whole of it is, or has failed."""
         try:
-            while self._waiting or self._running:
-                self._begin_all()
+            while True:
+                if not self._asks_for_slot and self._has_more():
+                    self._asks_for_slot = True
+                    self._of._slots.take(self._take_slot)
+                while self._told:
+                    yield self._told.popleft()
+                if not self._running and not self._asks_for_slot:
+                    return
                 window, result = self._results.get()
                 if isinstance(result, BaseException):
                     raise result
-                self._take(window, result.outputs[0])
+                if isinstance(result, int):
+                    self._begin(result)
+                elif window in self._running:  # and not of a sound that has failed
+                    self._take(window, result.outputs[0])
         finally:
-            self._of._llm._steps.abort([window.request for window in self._running if window.request is not None])
-            for window in self._running:
-                self._of._slots.put(window.slot)
+            self._of._slots.leave(self._take_slot)
+            self._end_all(self._running)
+            while not self._results.empty():
+                _, result = self._results.get()
+                if isinstance(result, int):
+                    self._of._slots.put(result)
+
+    def cancel(self) -> None:
+        """run() raises CancelledError; from any thread."""
+        self._results.put((None, CancelledError("nobody wants the text any more")))
+
+    def _take_slot(self, slot: int) -> None:
+        self._results.put((None, slot))
+
+    def _end_all(self, windows: Sequence[_Window]) -> None:
+        self._of._llm._steps.abort([window.request for window in windows if window.request is not None])
+        for window in list(windows):
+            self._running.remove(window)
+            self._of._slots.put(window.slot)
+
+    def _has_more(self) -> bool:
+        while not self._waiting:
+            task = next(self._tasks, None)
+            if task is None:
+                return False
+            if task.failed is None:
+                self._wait_for(task, 0)
+            if task.is_done:
+                self._told.append(task)
+        return True
 
     def _wait_for(self, task: Task, begin: int) -> None:
         if begin >= len(task.sound):
             return
+        task.open.add(begin)
         self._waiting.append(_Window(task, begin))
 
     def _is_known(self, task: Task) -> bool:
@@ -112,24 +166,30 @@ class Windows:
     def _wait_for_others(self, task: Task) -> None:
         """The windows behind the first one, where no text says where they begin, or what was said before."""
         if not self._wishes.is_sequential:
-            starts = range(self._speech.samples, len(task.sound), self._speech.samples)
-            self._waiting.extend(_Window(task, begin) for begin in starts)
+            for begin in range(self._speech.samples, len(task.sound), self._speech.samples):
+                self._wait_for(task, begin)
 
-    def _begin_all(self) -> None:
-        """As many windows as there are slots for: where none runs it waits for one, of another call."""
-        while self._waiting:
-            try:
-                slot = self._of._slots.get(block=not self._running)
-            except queue.Empty:
-                return
-            window = self._waiting.popleft()
-            window.slot = slot
-            self._running.append(window)
-            self._of._encode(window.task.sound[window.begin : window.begin + self._speech.samples], slot)
-            is_known = self._is_known(window.task)
-            if window.begin == 0 and is_known:
-                self._wait_for_others(window.task)
-            self._ask(window, "text" if is_known else "language")
+    def _begin(self, slot: int) -> None:
+        self._asks_for_slot = False
+        if not self._waiting:
+            self._of._slots.put(slot)
+            return
+        window = self._waiting.popleft()
+        window.slot = slot
+        window.task.windows += 1
+        self._running.append(window)
+        self._of._encode(window.task.sound[window.begin : window.begin + self._speech.samples], slot)
+        is_known = self._is_known(window.task)
+        if window.begin == 0 and is_known:
+            self._wait_for_others(window.task)
+        self._ask(window, "text" if is_known else "language")
+
+    def _fail(self, task: Task, error: Exception) -> None:
+        task.failed = error
+        self._end_all([window for window in self._running if window.task is task])
+        self._waiting = collections.deque(window for window in self._waiting if window.task is not task)
+        task.open.clear()
+        self._told.append(task)
 
     def _ask(self, window: _Window, what: Literal["language", "text", "silence"]) -> None:
         window.asked = what
@@ -160,7 +220,7 @@ class Windows:
             before = [speech.previous_id, *said[-self._of._most_before :], speech.start_id]
         spoken = [] if task.language is None else [speech.languages[task.language]]
         # Draws do not depend on what else runs, or ends first.
-        place = f"{self._of._seed} {task.number} {window.begin} {window.attempt}"
+        place = f"{wishes.seed} {task.number} {window.begin} {window.attempt}"
         params = dataclasses.replace(
             wishes.params, temperature=wishes.temperatures[window.attempt], seed=zlib.crc32(place.encode())
         )
@@ -168,7 +228,8 @@ class Windows:
 
     def _take(self, window: _Window, output: CompletionOutput) -> None:
         if output.finish_reason == "error":
-            raise Error(output.error)
+            self._fail(window.task, Error(output.error))
+            return
         if window.asked == "language":
             [token] = output.token_ids
             names = {number: name for name, number in self._speech.languages.items()}
@@ -180,6 +241,8 @@ class Windows:
             window.no_speech = math.exp(output.cumulative_logprob or 0.0)
         else:
             window.text = output
+            if window.request is not None:
+                window.task.texts.append(window.request)
         self._judge(window)
 
     def _judge(self, window: _Window) -> None:
@@ -187,6 +250,9 @@ class Windows:
         says the same again and again, at the next temperature."""
         wishes, output = self._wishes, window.text
         assert output is not None
+        if wishes.wants_no_speech and window.no_speech is None and self._speech.no_speech_id is not None:
+            self._ask(window, "silence")
+            return
         is_unlikely = wishes.logprob_threshold is not None and _mean_logprob(output) < wishes.logprob_threshold
         if is_unlikely and wishes.no_speech_threshold is not None and self._speech.no_speech_id is not None:
             if window.no_speech is None:
@@ -215,6 +281,8 @@ class Windows:
         window.task.segments += self._segments(window, stretches)
         if self._wishes.is_sequential:
             self._wait_for(window.task, window.begin + heard * (self._speech.samples // self._speech.states))
+        window.task.open.discard(window.begin)
+        self._told.append(window.task)
 
     def _segments(self, window: _Window, stretches: Sequence[Stretch]) -> list[Segment]:
         rate, end = self._speech.sampling_rate, len(window.task.sound)
@@ -235,6 +303,7 @@ class Windows:
                     avg_logprob=_mean_logprob(output),
                     compression_ratio=_compression_ratio(text),
                     no_speech_prob=window.no_speech,
+                    seek=window.begin * 100 // rate,
                 )
             )
         return made

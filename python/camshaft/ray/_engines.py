@@ -48,12 +48,18 @@ def load(engine: Source, device: str | None = None) -> Engine:
     return Engine(engine if isinstance(engine, bytes) else os.fspath(engine), device)
 
 
-def _file_of(engine: StoredEngine) -> Path:
+def own_folder() -> Path:
+    """Where this node's processes have what came of the object store."""
     folder = Path(tempfile.gettempdir()) / f"camshaft-ray-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     owner = folder.lstat()
     if owner.st_uid != os.getuid() or owner.st_mode & 0o022 or folder.is_symlink():
         raise FileError(f"{folder} is not this user's own folder: remove it, or set TMPDIR")
+    return folder
+
+
+def _file_of(engine: StoredEngine) -> Path:
+    folder = own_folder()
     path = folder / f"{engine.digest}.engine"
     if path.exists():
         return path

@@ -219,7 +219,7 @@ def test_what_does_not_fit_together_is_refused(folders, engine, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(draft, broken)
     (broken / "tokenizer.json").write_text("{")
-    with pytest.raises(camshaft.InvalidArgumentError, match=r"broken/tokenizer\.json: "):
+    with pytest.raises(camshaft.CorruptEngineError, match=r"broken/tokenizer\.json: "):
         LLM(model, speculative_config={"model": broken})
     (broken / "tokenizer.json").unlink()  # without one there is nothing to compare
     assert LLM(model, speculative_config={"model": broken}).draft_engine is not None

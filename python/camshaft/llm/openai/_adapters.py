@@ -9,9 +9,9 @@ from camshaft.llm.openai._errors import RequestError
 from camshaft.llm.openai._served import Served
 
 
-def update_adapters(served: Served, body: Body, loads: bool, is_allowed: bool) -> str:
-    """The answer. is_allowed: files of the server are read for whoever calls."""
-    if not is_allowed:
+def update_adapters(served: Served, body: Body, loads: bool) -> str:
+    """The answer."""
+    if not served.allows_updates:  # files of the server are read for whoever calls
         raise RequestError(
             "adapters are loaded and unloaded by calls where --allow-runtime-lora-updating says so", status=403
         )

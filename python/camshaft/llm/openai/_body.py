@@ -101,6 +101,8 @@ class Body:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "a file"
     if isinstance(value, (dict, list)):
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     return _short(json.dumps(value, ensure_ascii=False))

@@ -9,16 +9,19 @@ from typing import Any
 
 from camshaft.llm._outputs import CompletionOutput, RequestOutput
 from camshaft.llm._sampling_params import SamplingParams
+from camshaft.llm.openai._answer import Answer
 from camshaft.llm.openai._errors import RequestError
-from camshaft.llm.openai._served import Served
+from camshaft.llm.openai._running import Running
+from camshaft.llm.openai._served import Served, ServedSpeech
 
 
 class Call:
-    """prefix, kind, chunk_kind: of the reply's id and of its "object"."""
+    """prefix, kind, chunk_kind: of the reply's id and of its "object"; prompt_field: of the body, that has the prompts."""
 
     prefix, kind, chunk_kind = "", "", ""
+    prompt_field = "prompt"
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served | ServedSpeech) -> None:
         self.model, self.lora_request = served.name, served.lora_request
         self.id = self.prefix + uuid.uuid4().hex
         self.created = int(time.time())
@@ -27,6 +30,8 @@ class Call:
         self.guide_field = "structured_outputs"  # of the body, that says what the text is to be
         self.priority = 0
         self.is_stream = self.include_usage = False
+        self.held_bytes = 0  # of what waits, where that is large
+        self._begun: set[int] = set()  # prompts of which a stream has shown something
 
     @property
     def sequences(self) -> int:
@@ -35,6 +40,29 @@ class Call:
     @property
     def is_guided(self) -> bool:
         return isinstance(self.params, SamplingParams) and self.params.structured_outputs is not None
+
+    def running(self, served: Any, loop: Any) -> Any:
+        """What runs it."""
+        return Running(served.llm, loop, self)
+
+    def answer_with(self, answer: Answer, outputs: Sequence[Any]) -> None:
+        """outputs: of all prompts, when all have ended."""
+        answer.reply(self.reply(outputs))
+
+    def events(self, prompt: int, output: Any) -> list[dict[str, Any]]:
+        """Of a stream: what is new of a prompt."""
+        made = []
+        is_first = prompt not in self._begun
+        self._begun.add(prompt)
+        for sample in output.outputs:
+            check_sample(sample)
+            if is_first:
+                made += [self.chunk(choice) for choice in self.first_deltas(self.index_of(prompt, sample))]
+            made += [self.chunk(choice) for choice in self.deltas(prompt, output, sample)]
+        return made
+
+    def last_events(self, outputs: Sequence[Any]) -> list[dict[str, Any]]:
+        return [self.usage_chunk(outputs)] if self.include_usage else []
 
     def choice(self, prompt: int, output: RequestOutput, sample: CompletionOutput) -> dict[str, Any]:
         """Of a reply."""
@@ -66,10 +94,16 @@ class Call:
     def usage_chunk(self, outputs: Sequence[RequestOutput]) -> dict[str, Any]:
         return {**self._head(self.chunk_kind), "choices": [], "usage": self.usage(outputs)}
 
-    def usage(self, outputs: Sequence[RequestOutput]) -> dict[str, int]:
+    def usage(self, outputs: Sequence[RequestOutput]) -> dict[str, Any]:
         prompt = sum(len(output.prompt_token_ids) for output in outputs)
         completion = sum(self.completion_tokens(sample) for output in outputs for sample in output.outputs)
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        cached = sum(output.num_cached_tokens or 0 for output in outputs)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }
 
     def completion_tokens(self, sample: CompletionOutput) -> int:
         return len(sample.token_ids)

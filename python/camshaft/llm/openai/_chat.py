@@ -25,6 +25,7 @@ from camshaft.llm.openai._tools import ToolChoice, ToolDeltas
 
 class ChatCompletions(Call):
     prefix, kind, chunk_kind = "chatcmpl-", "chat.completion", "chat.completion.chunk"
+    prompt_field = "messages"
 
     def __init__(self, served: Served, body: Body) -> None:
         super().__init__(served)
@@ -48,7 +49,7 @@ class ChatCompletions(Call):
         modalities = body.raw("modalities", ["text"])
         if modalities != ["text"]:
             body.wrong("modalities", '["text"]', modalities)
-        options = {
+        options: dict[str, Any] = {
             "add_generation_prompt": body.flag("add_generation_prompt", True),
             "continue_final_message": body.flag("continue_final_message"),
             "tools": self._tools.shown,

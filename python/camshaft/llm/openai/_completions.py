@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from camshaft.llm._outputs import CompletionOutput, RequestOutput
+from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm.openai._body import Body
 from camshaft.llm.openai._call import Call, Progress
 from camshaft.llm.openai._errors import RequestError
@@ -92,7 +92,8 @@ class Completions(Call):
         echoes: bool,
     ) -> dict[str, Any]:
         given = self.prompts[prompt]["prompt"] or ""
-        tokens, values = list(sample.token_ids[new]), list((sample.logprobs or [])[new])
+        tokens = list(sample.token_ids[new])
+        values: list[dict[int, Logprob] | None] = list((sample.logprobs or [])[new])
         offset = len(sample.text) - len(text) + (len(given) if self.echo else 0)
         if echoes:
             text, offset = given + text, 0

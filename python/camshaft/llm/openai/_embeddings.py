@@ -20,6 +20,7 @@ from camshaft.llm.openai._served import Served
 
 class Embeddings(Call):
     prefix, kind = "embd-", "list"
+    prompt_field = "input"
 
     def __init__(self, served: Served, body: Body) -> None:
         super().__init__(served)

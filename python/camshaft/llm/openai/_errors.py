@@ -23,7 +23,9 @@ class RequestError(Exception):
         }
 
 
-def param_of(message: str) -> str | None:
-    """The field of SamplingParams that a refusal of the model's begins with."""
+def param_of(message: str, prompts: str | None = None) -> str | None:
+    """The field of SamplingParams that a refusal of the model's begins with; prompts: the field that has these."""
+    if re.match(r"(the|a) prompt\b|token \d+ of the prompt\b", message):
+        return prompts
     found = re.match(r"[a-z_]+", message)
     return found[0] if found is not None and found[0] in _FIELDS else None

@@ -69,7 +69,8 @@ def _check_tool_calls(calls: Any, where: str) -> int:
     characters = 0
     for place, call in enumerate(calls):
         function = call.get("function") if isinstance(call, dict) else None
-        values = [function.get(name) for name in ("name", "arguments")] if isinstance(function, dict) else [None]
+        named = ("name", "arguments")
+        values: list[Any] = [function.get(name) for name in named] if isinstance(function, dict) else [None]
         if not all(isinstance(value, str) for value in values):
             raise RequestError(f"'{where}[{place}].function' has a name and arguments, which are texts", where)
         characters += sum(map(len, values))

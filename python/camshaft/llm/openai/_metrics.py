@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any
 
 from camshaft.llm._llm import LLM
-from camshaft.llm._requests import Request
 
 _SECONDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640)
 _TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000)
@@ -40,6 +40,18 @@ _HISTOGRAMS = {
 _REASONS = ("stop", "length", "abort", "error")
 
 
+@dataclasses.dataclass
+class Work:
+    """What was done for a request. generated: tokens of each of its texts, and in `reasons` why they ended; times: by
+    time.monotonic()."""
+
+    prompt_tokens: int
+    generated: list[int]
+    reasons: list[str]
+    first_token_at: float | None
+    last_token_at: float | None
+
+
 class Metrics:
     def __init__(self, utils: Any, llm: LLM, model: str) -> None:
         self._llm = llm
@@ -58,13 +70,13 @@ class Metrics:
         finished = make("request_success_total", "Count of successfully processed requests.", kinds.COUNTER)
         self._finished = {reason: finished.Metric({**labels, "finished_reason": reason}) for reason in _REASONS}
 
-    def look(self) -> None:
-        """What the model says of itself; where nothing changes nothing is told."""
+    def look(self, waiting: int = 0) -> None:
+        """What the model says of itself; where nothing changes nothing is told. waiting: calls that it knows nothing of yet."""
         now = self._llm._steps.between_steps(self._llm.statistics)
         blocks = max(now["blocks"], 1)
         for name, value in (
             ("num_requests_running", now["running"]),
-            ("num_requests_waiting", now["waiting"]),
+            ("num_requests_waiting", now["waiting"] + waiting),
             ("kv_cache_usage_perc", 1 - now["free_blocks"] / blocks),
         ):
             if self._gauges[name].value() != value:
@@ -74,23 +86,22 @@ class Metrics:
             if (more := now[counted] - counter.value()) > 0:
                 counter.increment(more)
 
-    def ended(self, request: Request, began: float) -> None:
+    def ended(self, work: Work, began: float) -> None:
         """began: when its call came, by time.monotonic()."""
         now = time.monotonic()
-        generated = [len(sample.token_ids) for sample in request.outputs]
-        self._counters["prompt_tokens_total"].increment(len(request.tokens))
-        self._counters["generation_tokens_total"].increment(sum(generated))
-        for sample in request.outputs:
-            self._finished[sample.finish_reason or "abort"].increment(1)
+        self._counters["prompt_tokens_total"].increment(work.prompt_tokens)
+        self._counters["generation_tokens_total"].increment(sum(work.generated))
+        for reason in work.reasons:
+            self._finished[reason].increment(1)
         observe = {
-            "request_prompt_tokens": len(request.tokens),
-            "request_generation_tokens": sum(generated),
+            "request_prompt_tokens": work.prompt_tokens,
+            "request_generation_tokens": sum(work.generated),
             "e2e_request_latency_seconds": now - began,
         }
-        if request.first_token_at is not None and request.last_token_at is not None:
-            observe["time_to_first_token_seconds"] = request.first_token_at - began
-            if max(generated) > 1:
-                span = request.last_token_at - request.first_token_at
-                observe["request_time_per_output_token_seconds"] = span / (max(generated) - 1)
+        if work.first_token_at is not None and work.last_token_at is not None:
+            observe["time_to_first_token_seconds"] = work.first_token_at - began
+            if max(work.generated) > 1:
+                span = work.last_token_at - work.first_token_at
+                observe["request_time_per_output_token_seconds"] = span / (max(work.generated) - 1)
         for name, value in observe.items():
             self._histograms[name].observe(value)

@@ -5,28 +5,32 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from camshaft.llm._llm import LLM
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._requests import Request
-from camshaft.llm.openai._call import Call
+from camshaft.llm.openai._metrics import Work
+
+if TYPE_CHECKING:
+    from camshaft.llm.openai._call import Call
 
 
 class Running:
     """Outputs have all of the text so far: of several that came since the last look the newest counts, so that a slow reader
     makes no queue."""
 
-    def __init__(self, llm: LLM, loop: asyncio.AbstractEventLoop) -> None:
-        self._llm, self._loop = llm, loop
+    def __init__(self, llm: LLM, loop: asyncio.AbstractEventLoop, call: Call) -> None:
+        self._llm, self._loop, self._call = llm, loop, call
         self._latest: dict[int, RequestOutput | BaseException] = {}
         self._changed = asyncio.Event()
         self._lock = threading.Lock()
         self.requests: list[Request] = []
         self._is_ended = False  # maybe before all of it was begun
 
-    def start(self, call: Call) -> None:
+    def start(self) -> None:
         """Not on the loop: it may wait for a step. Raises what is wrong with the call. All of its prompts begin together."""
+        call = self._call
         ready = [
             self._llm._prepared(
                 prompt,
@@ -72,6 +76,18 @@ class Running:
     @property
     def is_ended(self) -> bool:
         return self._is_ended
+
+    def work(self) -> list[Work]:
+        return [
+            Work(
+                len(each.tokens),
+                [len(sample.token_ids) for sample in each.outputs],
+                [sample.finish_reason or "abort" for sample in each.outputs],
+                each.first_token_at,
+                each.last_token_at,
+            )
+            for each in self.requests
+        ]
 
     def _callback(self, place: int) -> Any:
         def changed(output: RequestOutput | BaseException) -> None:

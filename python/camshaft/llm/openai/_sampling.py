@@ -15,7 +15,7 @@ _MOST_STOPS = 1024
 # Of one stop string, and of all: what may become one is not shown.
 _LONGEST_STOP, _MOST_STOP_CHARACTERS = 1 << 12, 1 << 14
 _MOST_STOP_TOKENS = 1024  # which are gone through for each token
-_SEEDS = 1 << 63
+SEEDS = 1 << 63
 # Who asks, and what OpenAI does with it: without meaning for a text.
 _IDLE = ("model", "user", "metadata", "store", "prompt_cache_key", "safety_identifier", "service_tier")
 _GUIDED = {"guided_json": "json", "guided_regex": "regex", "guided_choice": "choice", "guided_grammar": "grammar"}
@@ -37,7 +37,7 @@ def sampling_fields(body: Body) -> dict[str, Any]:
         "presence_penalty": body.number("presence_penalty", 0.0, -2.0, 2.0),
         "frequency_penalty": body.number("frequency_penalty", 0.0, -2.0, 2.0),
         "repetition_penalty": body.number("repetition_penalty", 1.0, 1e-6),
-        "seed": body.integer("seed", None, -_SEEDS, _SEEDS - 1),
+        "seed": body.integer("seed", None, -SEEDS, SEEDS - 1),
         "stop": _stops(body),
         "stop_token_ids": _stop_tokens(body),
         "ignore_eos": body.flag("ignore_eos"),
@@ -51,7 +51,7 @@ def sampling_fields(body: Body) -> dict[str, Any]:
     if fields["top_p"] == 0.0:  # the likeliest alone
         fields["top_p"], fields["top_k"] = 1.0, 1
     if fields["seed"] is not None:
-        fields["seed"] %= _SEEDS
+        fields["seed"] %= SEEDS
     return fields
 
 

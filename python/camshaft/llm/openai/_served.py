@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from camshaft.llm._llm import LLM
 from camshaft.llm._lora_request import LoRARequest
 from camshaft.llm._prompts import text_tokens
+from camshaft.llm._whisper import Whisper
 from camshaft.llm.openai._errors import RequestError
 from camshaft.llm.openai._logprobs import TokenTexts
 
@@ -17,11 +19,44 @@ from camshaft.llm.openai._logprobs import TokenTexts
 _MARGIN = 4
 
 
+#: What the models of a task do, and where.
+_TASKS = {
+    "generate": "generates text: ask for it at /v1/completions or /v1/chat/completions",
+    "embed": "gives embeddings, and no text: ask for them at /v1/embeddings",
+    "transcribe": "hears sounds: send them to /v1/audio/transcriptions or /v1/audio/translations",
+}
+_LONGEST_SOUND = 3600  # seconds, which are held in f32 while they are heard
+
+
+def _check_task(name: str, task: str, wanted: str) -> None:
+    if task != wanted:
+        what = _TASKS[task]
+        if (task, wanted) == ("generate", "embed"):
+            what = "generates text, and has no embeddings: build it with --task embed for these"
+        raise RequestError(f"The model '{name}' {what}", "model")
+
+
+class ServedSpeech:
+    """ears: threads that hear sounds, so many as windows are decoded at once; longest: samples of a sound."""
+
+    def __init__(self, whisper: Whisper, name: str, max_num_seqs: int) -> None:
+        self.whisper, self.name, self.llm = whisper, name, whisper._llm
+        self.ears = concurrent.futures.ThreadPoolExecutor(max_num_seqs, "camshaft.llm.hear")
+        self.longest = _LONGEST_SOUND * whisper._speech.sampling_rate
+        self.lora_request: LoRARequest | None = None  #: it has no adapters
+
+    def check_task(self, task: str) -> None:
+        _check_task(self.name, "transcribe", task)
+
+
 class Served:
     """most: sequences of a call. folder: of the model."""
 
-    def __init__(self, llm: LLM, name: str, longest: int, most: int, folder: str = "") -> None:
+    def __init__(
+        self, llm: LLM, name: str, longest: int, most: int, folder: str = "", allows_updates: bool = False
+    ) -> None:
         self.llm, self.name, self.longest, self.most, self._folder = llm, name, longest, most, folder
+        self.allows_updates = allows_updates  #: whether calls load adapters
         self.lora_request: LoRARequest | None = None  #: of the adapter that is called by its name
         self.texts = TokenTexts(llm.tokenizer)
         self._most_characters = 0
@@ -73,13 +108,7 @@ class Served:
             raise RequestError(f"{prompts} prompts{of_each} are more than {self.most}", param)
 
     def check_task(self, task: str) -> None:
-        if task == self.llm.task:
-            return
-        if task == "embed":
-            what = "generates text, and has no embeddings: build it with --task embed for these"
-        else:
-            what = "gives embeddings, and no text: ask for them at /v1/embeddings"
-        raise RequestError(f"The model '{self.name}' {what}", "model")
+        _check_task(self.name, self.llm.task, task)
 
     def check_prompt(self, length: int, param: str) -> None:
         """Of one that nothing follows."""

@@ -103,7 +103,7 @@ def _check_tool(tool: dict[str, Any], where: str) -> None:
         raise RequestError(f"'{where}.type' is 'function'", f"{where}.type")
     function = tool.get("function")
     name = function.get("name") if isinstance(function, dict) else None
-    if not isinstance(name, str) or not _NAME.match(name):
+    if not isinstance(function, dict) or not isinstance(name, str) or not _NAME.match(name):
         raise RequestError(
             f"'{where}.function.name' is a name of letters, digits, '_', '-' and '.', of at most 64",
             f"{where}.function.name",

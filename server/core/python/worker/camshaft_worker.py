@@ -326,9 +326,10 @@ def main():
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, 1 << 16)
     os.set_inheritable(descriptor, False)
-    # A terminal and systemd send them to all processes of the server, which still wants answers, and ends this one itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # A terminal and systemd send them to all processes of the server, which still wants answers, and ends this one itself;
+    # at SIGHUP it looks for changed models.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     try:
         import numpy  # noqa: F401
     except ImportError as error:
@@ -340,8 +341,8 @@ def main():
         os._exit(1)
     current = Worker(descriptor)
     current.run()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # those that are closed are none
+        stream.flush()
     os._exit(0)  # threads that the model left running do not keep the process
 
 

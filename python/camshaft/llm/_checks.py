@@ -1,0 +1,27 @@
+"""Arguments of wrong types, which are named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from camshaft._errors import InvalidArgumentError
+
+
+def check_whole(name: str, value: Any, may_be_none: bool = False) -> None:
+    """Of a whole number; how large it may be is another's to say."""
+    if may_be_none and value is None:
+        return
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidArgumentError(f"{name} is {short(value)}; a whole number is needed")
+
+
+def check_tokens(name: str, value: Any) -> None:
+    """Of a list of tokens' numbers."""
+    items = None if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else list(value)
+    if items is None or not all(hasattr(each, "__index__") for each in items):
+        raise InvalidArgumentError(f"{name} is {short(value)}; a list of tokens' numbers is needed")
+
+
+def short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"

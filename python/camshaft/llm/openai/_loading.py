@@ -1,0 +1,84 @@
+"""The model of a folder, by the texts that a server's configuration has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Union
+
+from camshaft._errors import InvalidArgumentError
+from camshaft.llm._folder import read_description
+from camshaft.llm._llm import LLM
+from camshaft.llm._lora import named_paths
+from camshaft.llm._lora_request import LoRARequest
+from camshaft.llm._speculative import config_of_flags
+from camshaft.llm._whisper import Whisper
+from camshaft.llm.openai._served import Served, ServedSpeech
+
+_INTEGERS = (
+    "max_model_len",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "num_blocks",
+    "kv_cache_memory_bytes",
+    "max_loras",
+    "threads",
+)
+MOST_QUEUED = 1024
+#: Of models of speech, and how many windows of sounds they decode at once.
+_OF_SPEECH = ("max_num_seqs", "seed", "threads", "device")
+_WINDOWS = 8
+
+
+def load(folder: Path, name: str, given: Mapping[str, str], base: Path) -> tuple[Union[Served, ServedSpeech], int]:
+    """What is served, and how many sequences may run and wait. given: parameters by their names; base: the folder from which
+    paths in them go on."""
+    parameters = _read(dict(given), base)
+    most_queued = parameters.pop("max_queued", MOST_QUEUED)
+    return serve_folder(folder, name, parameters, most_queued), most_queued
+
+
+def serve_folder(folder: Path, name: str, parameters: dict[str, Any], most: int) -> Union[Served, ServedSpeech]:
+    """parameters: arguments of LLM or Whisper; most: sequences of a call."""
+    if "speech" in read_description(folder):
+        if unknown := sorted(parameters.keys() - set(_OF_SPEECH)):
+            raise InvalidArgumentError(
+                f"{folder}: a model of speech has no {unknown[0]}: it has {', '.join(_OF_SPEECH)}"
+            )
+        parameters = {"max_num_seqs": _WINDOWS, **parameters}
+        return ServedSpeech(Whisper(folder, **parameters), name, parameters["max_num_seqs"])
+    allows_updates, adapters = (parameters.pop(n, None) for n in ("allow_runtime_lora_updating", "lora_modules"))
+    llm = LLM(folder, **parameters)
+    for adapter, path in (adapters or {}).items():
+        llm.add_lora(LoRARequest(adapter, None, path))
+    longest = parameters.get("max_model_len") or llm.description["max_length"]
+    return Served(llm, name, longest, most, str(folder), bool(allows_updates))
+
+
+def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
+    """Arguments of LLM or Whisper."""
+    made: dict[str, Any] = {}
+    try:
+        for name in (*_INTEGERS, "max_queued", "seed"):
+            if name in given:
+                made[name] = int(given.pop(name))
+        if made.get("max_queued", 1) < 1:
+            raise ValueError(f"max_queued is {made['max_queued']}: every call would be refused; give 1 or more")
+        for name in ("enable_prefix_caching", "enable_lora", "allow_runtime_lora_updating"):
+            if name in given:
+                made[name] = {"true": True, "false": False}[given.pop(name)]
+        guesses = int(given.pop("num_speculative_tokens")) if "num_speculative_tokens" in given else None
+    except (KeyError, ValueError) as error:
+        raise InvalidArgumentError(f"parameters of the configuration: {error}") from None
+    if "lora_modules" in given:
+        modules = named_paths(given.pop("lora_modules").split())
+        made["lora_modules"] = {name: base / path for name, path in modules.items()}
+    draft = given.pop("speculative_model", None)
+    if (speculation := config_of_flags(draft and str(base / draft), guesses)) is not None:
+        made["speculative_config"] = speculation
+    if "device" in given:
+        made["device"] = given.pop("device")
+    given.pop("EXECUTION_ENV_PATH", None)
+    if given:
+        raise InvalidArgumentError(f"the configuration has a parameter '{sorted(given)[0]}' that no language model has")
+    return made
