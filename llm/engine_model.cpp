@@ -13,7 +13,9 @@ namespace {
 
 // In the order of run().
 constexpr const char* step_inputs[] = {"input_ids",    "positions",   "cumulative_sequence_length",
-                                       "past_seqlens", "block_table", "logits_indices"};
+                                       "past_seqlens", "block_table", "logits_indices",
+                                       "lora_ids"};
+constexpr size_t lora_place = 6;
 // Behind them, of engines with cross attention.
 constexpr const char* cross_inputs[] = {"cross_seqlens", "cross_block_table"};
 
@@ -30,6 +32,10 @@ const TensorInfo& named(const std::vector<TensorInfo>& infos, const std::string&
 
 bool has_hidden_states(const Engine& engine) {
   return std::ranges::any_of(engine.outputs(), [](const TensorInfo& info) { return info.name == "hidden_states"; });
+}
+
+bool has_input(const Engine& engine, std::string_view name) {
+  return std::ranges::any_of(engine.inputs(), [&](const TensorInfo& info) { return info.name == name; });
 }
 
 // What each layer keeps from step to step; scales where the caches have 8 bits.
@@ -104,12 +110,14 @@ EngineModel::Cache EngineModel::cache_of(const Engine& engine) {
   return cache;
 }
 
-EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads, int32_t num_cross_blocks)
+EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads, int32_t num_cross_blocks,
+                         int32_t max_loras)
     : device_(engine.device()), context_(engine.create_context(options_of(threads))) {
   const Cache cache = cache_of(engine);
   const auto add_input = [&](const char* name) {
     const bool is_of_caches = name == std::string_view("past_seqlens") || name == std::string_view("block_table");
-    if (is_of_caches && cache.layers == 0) {
+    const bool is_of_loras = name == std::string_view(step_inputs[lora_place]);
+    if ((is_of_caches && cache.layers == 0) || (is_of_loras && !has_input(engine, name))) {
       inputs_.push_back({});
       return;
     }
@@ -128,6 +136,7 @@ EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads, 
   }
   find_image_inputs(engine);
   find_outputs(engine);
+  if (inputs_[lora_place].name != nullptr) add_loras(engine, max_loras);
   for (int32_t layer = 0; layer < cache.layers; ++layer) {
     for (const TensorInfo* kept : kept_by(engine, layer, own)) {
       const std::string input = kept->name, kind = input.substr(0, input.find('.'));
@@ -154,6 +163,52 @@ Tensor EngineModel::bound_memory(const TensorInfo& info, int32_t blocks) {
   context_.set_input_shape(info.name, dims);
   context_.bind_input(info.name, memory.data(), memory.bytes(), memory.device());
   return memory;
+}
+
+void EngineModel::add_loras(const Engine& engine, int32_t max_loras) {
+  // A step that names no adapter has zeros to look at.
+  max_loras_ = std::max(max_loras, 0);
+  for (const TensorInfo& input : engine.inputs()) {
+    if (!input.name.starts_with("lora_a.") && !input.name.starts_with("lora_b.")) continue;
+    if (input.dims.size() != 3 || input.dims[0] >= 0 || input.dims[1] < 1 || input.dims[2] < 1)
+      refuse_engine("its input " + input.name + " is " + input.type +
+                    ", which should be matrices with the first size open");
+    loras_.push_back({input.name, Tensor(input.dtype, {std::max(max_loras_, 1), input.dims[1], input.dims[2]}), {}});
+    context_.set_input_shape(input.name, loras_.back().host.dims());
+    bind_lora(loras_.back());
+  }
+}
+
+void EngineModel::bind_lora(LoraMatrices& matrices) {
+  if (!device_.is_host()) matrices.device = matrices.host.copy(to_string(device_));
+  const Tensor& bound = device_.is_host() ? matrices.host : matrices.device;
+  context_.bind_input(matrices.input, bound.data(), bound.bytes(), bound.device());
+}
+
+void EngineModel::set_lora(int32_t lora, const std::map<std::string, std::span<const std::byte>>& matrices) {
+  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_argument, what); };
+  if (lora < 0 || lora >= max_loras_)
+    refuse("there is no adapter " + std::to_string(lora) + ": max_loras is " + std::to_string(max_loras_));
+  const auto bytes_of = [&](const LoraMatrices& each) {
+    return each.host.bytes() / static_cast<size_t>(each.host.dims()[0]);
+  };
+  for (const auto& [name, values] : matrices) {
+    const auto found = std::ranges::find(loras_, name, &LoraMatrices::input);
+    if (found == loras_.end()) refuse("the engine has no matrices " + name + " of adapters");
+    if (values.size() != bytes_of(*found))
+      refuse("the matrix " + name + " has " + std::to_string(values.size()) + " bytes; the engine's have " +
+             std::to_string(bytes_of(*found)));
+  }
+  for (LoraMatrices& each : loras_) {
+    const size_t bytes = bytes_of(each);
+    std::byte* const to = each.host.mutable_data() + static_cast<size_t>(lora) * bytes;
+    const auto found = matrices.find(each.input);
+    if (found == matrices.end())
+      std::memset(to, 0, bytes);
+    else
+      std::memcpy(to, found->second.data(), bytes);
+    if (!device_.is_host()) bind_lora(each);
+  }
 }
 
 std::vector<std::pair<std::string, const Tensor*>> EngineModel::cross_memory() const {
@@ -229,9 +284,10 @@ StepOutputs EngineModel::run(const StepInputs& inputs) {
   bind(inputs_[3], inputs.past, inputs.past.size(), 0);
   bind(inputs_[4], inputs.block_table, inputs.past.size(), static_cast<size_t>(inputs.table_width));
   bind(inputs_[5], inputs.logits_indices, inputs.logits_indices.size(), 0);
+  bind(inputs_[lora_place], inputs.lora_ids, inputs.lora_ids.size(), 0);
   if (cross_.table_width > 0) {
-    bind(inputs_[6], inputs.cross_seqlens, inputs.cross_seqlens.size(), 0);
-    bind(inputs_[7], inputs.cross_block_table, inputs.cross_seqlens.size(), static_cast<size_t>(cross_.table_width));
+    bind(inputs_[7], inputs.cross_seqlens, inputs.cross_seqlens.size(), 0);
+    bind(inputs_[8], inputs.cross_block_table, inputs.cross_seqlens.size(), static_cast<size_t>(cross_.table_width));
   }
   if (image_width_ > 0) {
     const size_t rows = inputs.image_indices.size();

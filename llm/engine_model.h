@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,15 +21,23 @@ namespace camshaft::llm {
 /// where the engine has them, likeliest, the ArgMax of each row, and largest, its logit. Engines with cross attention
 /// also have cross_seqlens, cross_block_table, and cross_key_cache.I and the like of each layer, which an encoder
 /// fills; those that read pictures have image_embeddings, f32 [image rows, width], and image_indices, and with M-RoPE
-/// positions of i32 [tokens, 3]. An engine that is to give embeddings has the output hidden_states instead, f32 [rows,
-/// size]; it may have no caches, and then neither past_seqlens nor block_table. Sizes that come again are bound as they
-/// were. On a GPU caches stay there, and logits that nobody reads.
+/// positions of i32 [tokens, 3]. Engines with adapters have lora_ids, the adapter of each token, and the matrices
+/// lora_a.MODULE [loras, in, rank] and lora_b.MODULE [loras, rank, out] of each product that adapters may update;
+/// set_lora() writes these. An engine that is to give embeddings has the output hidden_states instead, f32 [rows, size];
+/// it may have no caches, and then neither past_seqlens nor block_table. Sizes that come again are bound as they were.
+/// On a GPU caches stay there, and logits that nobody reads.
 class EngineModel : public StepModel {
  public:
   /// `threads`: of the context; 0 for one for each core. Throws Error(invalid_argument) for an engine that has not
   /// these inputs and outputs, naming what is amiss, and Error(out_of_memory) where the blocks do not fit.
   /// `num_cross_blocks`: of an encoder's keys and values, where the engine has cross attention.
-  EngineModel(const Engine& engine, int32_t num_blocks, int threads = 0, int32_t num_cross_blocks = 0);
+  /// `max_loras`: adapters that there is room for, where the engine has such; all are zeros.
+  EngineModel(const Engine& engine, int32_t num_blocks, int threads = 0, int32_t num_cross_blocks = 0,
+              int32_t max_loras = 0);
+
+  /// The matrices of an adapter, by the names of inputs; those that it lacks become zeros. Between steps. Throws
+  /// Error(invalid_argument), before anything is written, for a name that is no such input's, and for other sizes.
+  void set_lora(int32_t lora, const std::map<std::string, std::span<const std::byte>>& matrices);
 
   /// For an engine of one of several ranks: see Context::set_communicator().
   void set_communicator(const Communicator& communicator) { context_.set_communicator(communicator); }
@@ -48,6 +58,7 @@ class EngineModel : public StepModel {
 
   int32_t vocabulary() const override { return vocabulary_; }
   CrossSizes cross_sizes() const override { return cross_; }
+  int32_t max_loras() const override { return max_loras_; }
   int32_t hidden_size() const override { return hidden_size_; }
   int32_t image_width() const override { return image_width_; }
   bool has_mrope() const override { return has_mrope_; }
@@ -78,8 +89,16 @@ class EngineModel : public StepModel {
   std::vector<Layer> layers_;
   std::vector<Layer> cross_layers_;  // which runs read
   CrossSizes cross_;
+  struct LoraMatrices {  // of one input
+    std::string input;
+    Tensor host, device;  // the second where the first is not what is bound
+  };
+  std::vector<LoraMatrices> loras_;
+  int32_t max_loras_ = 0;
   std::vector<Input> inputs_;
   Input image_embeddings_, image_indices_;
+  void add_loras(const Engine& engine, int32_t max_loras);
+  void bind_lora(LoraMatrices& matrices);
   Tensor bound_memory(const TensorInfo& info, int32_t blocks);
   void find_outputs(const Engine& engine);
   void bind_outputs(size_t rows, bool reads_logits);

@@ -94,6 +94,7 @@ GeneratorConfig parse_generator_config(std::string_view json) {
   fields.read("max_step_shapes", config.max_step_shapes);
   fields.read("sampling_threads", config.sampling_threads);
   fields.read("num_cross_blocks", config.num_cross_blocks);
+  fields.read("max_loras", config.max_loras);
   fields.read("draft_num_blocks", config.draft.num_blocks);
   fields.read("draft_max_model_len", config.draft.max_model_len);
   fields.read("enable_chunked_prefill", scheduler.enable_chunked_prefill);
@@ -183,10 +184,18 @@ void Generator::check_pictures(const Request& request) const {
   }
 }
 
+void Generator::check_lora(int32_t lora) const {
+  if (lora < -1 || lora >= model_.max_loras())
+    throw Error(ErrorCode::invalid_argument, "a request names adapter " + std::to_string(lora) +
+                                                 ", of which there are " + std::to_string(model_.max_loras()) +
+                                                 " (-1 is none)");
+}
+
 RequestId Generator::add(Request request) {
   check_between_steps();
   check_cross(request.cross);
   check_pictures(request);
+  check_lora(request.lora);
   const auto vocabulary = static_cast<int32_t>(vocabulary_);
   check(request.params, vocabulary);
   for (size_t i = 0; i < request.prompt.size(); ++i)
@@ -233,6 +242,7 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
   sequence->sample = sample;
   sequence->priority = request.priority;
   sequence->salt = request.salt;
+  sequence->lora = request.lora;
   sequence->seed = params->seed.value_or(mixed_seed(config_.seed, last_request_));
   sequence->longest = longest;
   sequence->prompt_length = static_cast<int32_t>(request.prompt.size());
@@ -425,7 +435,8 @@ void Generator::combine_masks() {
 void Generator::build_inputs() {
   batch_.clear();
   for (Sequence* const sequence : scheduler_.running()) {
-    batch_.begin_sequence(sequence->computed, sequence->blocks, sequence->cross.get(), sequence->pictures.get());
+    batch_.begin_sequence(sequence->computed, sequence->blocks, sequence->cross.get(), sequence->pictures.get(),
+                          sequence->lora);
     if (sequence->scheduled == 0) continue;
     stepped_.push_back(sequence);
     if (sequence->beams != nullptr) {

@@ -32,6 +32,7 @@ struct GeneratorConfig {
   int32_t sampling_threads = 0;     ///< 0: one for each core, 8 at most
   DraftConfig draft;                ///< of a draft model, which then guesses instead of n-grams
   int32_t num_cross_blocks = 0;     ///< of an encoder's keys and values, which the model's maker gives it room for
+  int32_t max_loras = 0;            ///< adapters, which the model's maker gives it room for
   Pooling pooling = Pooling::none;  ///< of a model whose rows are hidden states: requests are prompts alone
   int32_t vocab_size = 0;           ///< of such a model, which says itself only how wide its rows are
 };
@@ -44,6 +45,9 @@ struct Request {
   SamplingParams params;
   int32_t priority = 0;  ///< lower runs first
   uint64_t salt = 0;     ///< requests of different salts share no keys and values
+  /// An adapter of the model, which stays as it is until the request has ended; -1: none. Requests with other adapters
+  /// need another salt where prefixes are cached.
+  int32_t lora = -1;
   /// Of models with cross attention: the encoder's keys, which stay as they are until the request has ended. Requests
   /// with other keys need another salt where prefixes are cached.
   CrossKeys cross;
@@ -154,6 +158,7 @@ class Generator {
   void check_between_steps() const;
   void check_cross(const CrossKeys& cross) const;
   void check_pictures(const Request& request) const;
+  void check_lora(int32_t lora) const;
   void propose();
   void build_inputs();
   void list_guided();

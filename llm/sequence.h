@@ -28,6 +28,7 @@ struct Sequence {
   uint64_t arrival = 0;
   uint64_t seed = 0;
   uint64_t salt = 0;  ///< of the prefix cache
+  int32_t lora = -1;  ///< its adapter; -1: none
 
   std::vector<int32_t> tokens;  ///< the prompt, and what was generated
   int32_t prompt_length = 0;

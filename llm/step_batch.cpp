@@ -14,7 +14,8 @@ StepBatch::StepBatch(const StepShape& largest, int32_t table_width, const StepMo
       cumulative_(static_cast<size_t>(largest.sequences) + 1),
       past_(static_cast<size_t>(largest.sequences)),
       block_table_(static_cast<size_t>(largest.sequences) * static_cast<size_t>(table_width)),
-      logits_indices_(static_cast<size_t>(largest.rows)) {
+      logits_indices_(static_cast<size_t>(largest.rows)),
+      lora_ids_(static_cast<size_t>(largest.tokens)) {
   if (cross_width_ > 0) {
     cross_seqlens_.resize(static_cast<size_t>(largest.sequences));
     cross_block_table_.resize(static_cast<size_t>(largest.sequences) * static_cast<size_t>(cross_width_));
@@ -30,8 +31,9 @@ void StepBatch::clear() {
 }
 
 void StepBatch::begin_sequence(int32_t past, std::span<const BlockId> blocks, const CrossKeys* cross,
-                               const Pictures* pictures) {
+                               const Pictures* pictures, int32_t lora) {
   pictures_ = pictures;
+  lora_ = lora;
   const auto slot = static_cast<size_t>(sequences_++);
   cumulative_[slot] = first_ = tokens_;
   past_[slot] = position_ = past;
@@ -46,6 +48,7 @@ void StepBatch::begin_sequence(int32_t past, std::span<const BlockId> blocks, co
 void StepBatch::add_tokens(std::span<const int32_t> tokens) {
   const auto count = static_cast<int32_t>(tokens.size());
   std::ranges::copy(tokens, input_ids_.begin() + tokens_);
+  std::fill_n(lora_ids_.begin() + tokens_, tokens.size(), lora_);
   if (pictures_ != nullptr) add_image_rows(position_, position_ + count);
   add_positions(tokens.size());
   tokens_ += count;
@@ -94,6 +97,7 @@ StepInputs StepBatch::padded_to(const StepShape& shape) {
   }
   cumulative_[sequences] = tokens_;
   std::fill(input_ids_.begin() + tokens_, input_ids_.begin() + shape.tokens, 0);
+  std::fill(lora_ids_.begin() + tokens_, lora_ids_.begin() + shape.tokens, -1);
   const std::ptrdiff_t axes = has_mrope_ ? 3 : 1;
   std::fill(positions_.begin() + axes * tokens_, positions_.begin() + axes * shape.tokens, 0);
   std::fill(logits_indices_.begin() + rows_, logits_indices_.begin() + shape.rows, 0);
@@ -101,6 +105,7 @@ StepInputs StepBatch::padded_to(const StepShape& shape) {
   StepInputs inputs;
   inputs.input_ids = first(input_ids_, static_cast<size_t>(shape.tokens));
   inputs.positions = first(positions_, static_cast<size_t>(axes * shape.tokens));
+  inputs.lora_ids = first(lora_ids_, static_cast<size_t>(shape.tokens));
   inputs.cumulative = first(cumulative_, sequences + 1);
   inputs.past = first(past_, sequences);
   inputs.block_table = first(block_table_, sequences * static_cast<size_t>(table_width_));

@@ -21,9 +21,9 @@ class StepBatch {
   void clear();
   /// Of a sequence with `past` tokens in `blocks` of the cache; add_tokens() and add_row() are of the last one that
   /// began. One without tokens keeps its place in the table. `cross`: the keys of an encoder that it sees; `pictures`:
-  /// of its prompt, null where there are none.
+  /// of its prompt, null where there are none; `lora`: its adapter, or -1.
   void begin_sequence(int32_t past, std::span<const BlockId> blocks, const CrossKeys* cross = nullptr,
-                      const Pictures* pictures = nullptr);
+                      const Pictures* pictures = nullptr, int32_t lora = -1);
   void add_tokens(std::span<const int32_t> tokens);
   /// Wants the logits of a token, counted from the first of this step. Returns their row.
   int32_t add_row(int32_t token);
@@ -44,7 +44,8 @@ class StepBatch {
   int32_t tokens_ = 0, sequences_ = 0, rows_ = 0, image_rows_ = 0;
   int32_t first_ = 0, position_ = 0;  ///< of the sequence that began last: its first token, the next one's position
   const Pictures* pictures_ = nullptr;
-  std::vector<int32_t> input_ids_, positions_, cumulative_, past_, block_table_, logits_indices_;
+  int32_t lora_ = -1;  ///< its adapter
+  std::vector<int32_t> input_ids_, positions_, cumulative_, past_, block_table_, logits_indices_, lora_ids_;
   std::vector<int32_t> cross_seqlens_, cross_block_table_;
   std::vector<float> image_embeddings_;
   std::vector<int32_t> image_indices_;

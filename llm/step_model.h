@@ -25,7 +25,8 @@ struct StepInputs {
   /// of the step's tokens these are. Where there are more than 0, the last one comes again and again up to [tokens].
   std::span<const float> image_embeddings;
   std::span<const int32_t> image_indices;
-  bool reads_logits = true;  ///< else what is likeliest suffices, where the model looks for that
+  std::span<const int32_t> lora_ids;  ///< [tokens] the adapter of each; -1: none. Of models with adapters
+  bool reads_logits = true;           ///< else what is likeliest suffices, where the model looks for that
 };
 
 struct StepOutputs {
@@ -61,6 +62,8 @@ class StepModel {
   /// Whether positions are three for each token: M-RoPE.
   virtual bool has_mrope() const { return false; }
 
+  /// How many adapters requests may choose from: 0 of a model without.
+  virtual int32_t max_loras() const { return 0; }
   /// 0 of a model whose rows are hidden states.
   virtual int32_t vocabulary() const = 0;
   /// 0 of a model whose rows are logits.

@@ -6,8 +6,11 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
 
 #include "beside.h"
 #include "camshaft/communicator.hpp"
@@ -42,7 +45,7 @@ struct HeldGenerator {
     const int32_t blocks = llm::checked(config.scheduler).num_blocks;
     if (communicator != nullptr) return std::make_unique<llm::RankedModel>(engine, *communicator, blocks, threads);
     if (!ranks.empty()) return std::make_unique<llm::RankedModel>(engine, ranks, blocks, threads);
-    return std::make_unique<llm::EngineModel>(engine, blocks, threads, config.num_cross_blocks);
+    return std::make_unique<llm::EngineModel>(engine, blocks, threads, config.num_cross_blocks, config.max_loras);
   }
   std::mutex mutex;
   std::unique_ptr<llm::StepModel> model;
@@ -238,15 +241,16 @@ PyObject* add(PyObject*, PyObject* arguments) {
   int priority = 0;
   unsigned long long salt = 0;
   PyObject *cross_blocks = nullptr, *pictures = nullptr;
-  int cross_length = 0;
-  if (PyArg_ParseTuple(arguments, "OOsiK|OiO!", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
-                       &cross_length, &PyList_Type, &pictures) == 0)
+  int cross_length = 0, lora = -1;
+  if (PyArg_ParseTuple(arguments, "OOsiK|OiO!i", &capsule, &prompt, &params, &priority, &salt, &cross_blocks,
+                       &cross_length, &PyList_Type, &pictures, &lora) == 0)
     return nullptr;
   return guarded([&] {
     llm::Request request;
     request.params = llm::parse_sampling_params(params);
     request.priority = priority;
     request.salt = salt;
+    request.lora = lora;
     for (const int64_t token : numbers_of(prompt)) {
       if (token < 0 || token > std::numeric_limits<int32_t>::max())
         throw Error(ErrorCode::invalid_argument, fmt::format("the prompt has a token {}", token));
@@ -261,6 +265,31 @@ PyObject* add(PyObject*, PyObject* arguments) {
     const llm::RequestId id =
         alone(capsule, [&](llm::Generator& generator) { return generator.add(std::move(request)); });
     return checked(PyLong_FromUnsignedLongLong(id));
+  });
+}
+
+PyObject* set_lora(PyObject*, PyObject* arguments) {
+  PyObject *capsule = nullptr, *listed = nullptr;
+  int lora = 0;
+  if (PyArg_ParseTuple(arguments, "OiO!", &capsule, &lora, &PyList_Type, &listed) == 0) return nullptr;
+  return guarded([&] {
+    std::map<std::string, std::span<const std::byte>> matrices;
+    for (Py_ssize_t i = 0; i < PyList_Size(listed); ++i) {
+      const char* input = nullptr;
+      unsigned long long address = 0, bytes = 0;
+      if (PyArg_ParseTuple(PyList_GetItem(listed, i), "sKK", &input, &address, &bytes) == 0) throw PythonError();
+      matrices[input] = {reinterpret_cast<const std::byte*>(static_cast<uintptr_t>(address)),
+                         static_cast<size_t>(bytes)};
+    }
+    HeldGenerator& held = held_of(capsule);
+    {
+      const Unlocked unlocked;
+      const std::lock_guard lock(held.mutex);
+      auto* const model = dynamic_cast<llm::EngineModel*>(held.model.get());
+      if (model == nullptr) throw Error(ErrorCode::unsupported, "models of several ranks have no adapters");
+      model->set_lora(lora, matrices);
+    }
+    return none();
   });
 }
 
@@ -428,7 +457,7 @@ PyMethodDef llm_functions[] = {
      "follow_ranks(engine, communicator, threads): does what the generator of rank 0 says, until that is gone"},
     {"generator_add", add, METH_VARARGS,
      "generator_add(generator, prompt, parameters, priority, salt, blocks of an encoder's keys = (), number of these "
-     "keys = 0, pictures = []) -> request; a picture is (first token, rows, height, width, digest, "
+     "keys = 0, pictures = [], adapter = -1) -> request; a picture is (first token, rows, height, width, digest, "
      "image_embeddings())"},
     {"image_embeddings", image_embeddings, METH_VARARGS,
      "image_embeddings(address of f32, number of them) -> a copy, which requests share"},
@@ -438,6 +467,8 @@ PyMethodDef llm_functions[] = {
     {"image_bytes", image_bytes, METH_NOARGS, "image_bytes() -> of all such copies"},
     {"generator_wants_images", wants_images, METH_O,
      "generator_wants_images(generator) -> a request that would run if its slots were filled, or 0"},
+    {"generator_set_lora", set_lora, METH_VARARGS,
+     "generator_set_lora(generator, adapter, [(input, address, bytes)]): between steps; what it lacks is zeros"},
     {"generator_abort", abort, METH_VARARGS,
      "generator_abort(generator, request, sample or -1) -> whether there was one"},
     {"generator_set_allowed_tokens", set_allowed_tokens, METH_VARARGS,

@@ -58,6 +58,7 @@ CAMSHAFT = {
     "AllReduce": ("x:T", "y:T", "group_size:2! reduce_op:3"),
     "AllToAll": ("x:T", "y:T", "axis:2 group_size:2!"),
     "Broadcast": ("x:T", "y:T", "group_size:2! root:2"),
+    "GatherMatMul": ("X:T indices:S W:T1", "Y:T", ""),
     "PagedAttention": (
         "query:T key:T value:T key_cache:T_CACHE value_cache:T_CACHE key_scales:tensor(float) "
         "value_scales:tensor(float) cumulative_sequence_length:S past_seqlens:S block_table:S",

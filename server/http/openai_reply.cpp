@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/http/http_status.h"
+#include "server/http/openai_adapters.h"
 
 namespace camshaft::server {
 
@@ -68,7 +69,10 @@ HttpReply openai_models(Server& server) {
   for (const std::shared_ptr<Model>& model : server.models().all()) {
     if (!is_language_model(*model) || model->name() == last) continue;  // versions of one are behind one another
     last = model->name();
-    list.push_back(model_json(last));
+    if (const auto own = models_of(server, *server.models().find(last, "")))
+      list.insert(list.end(), own->begin(), own->end());
+    else
+      list.push_back(model_json(last));
   }
   HttpReply reply;
   reply.text = dumped({{"object", "list"}, {"data", std::move(list)}});
@@ -76,8 +80,12 @@ HttpReply openai_models(Server& server) {
 }
 
 HttpReply openai_model(Server& server, const std::string& name) {
+  const std::shared_ptr<Model> model = find_language_model(server, name);
   HttpReply reply;
-  reply.text = dumped(model_json(find_language_model(server, name)->name()));
+  reply.text = dumped(model_json(model->name()));
+  if (const auto own = models_of(server, *model))
+    for (const ordered_json& entry : *own)
+      if (entry.is_object() && entry.value("id", "") == name) reply.text = dumped(entry);
   return reply;
 }
 
@@ -87,8 +95,9 @@ std::shared_ptr<Model> find_language_model(Server& server, const std::optional<s
     try {
       model = server.models().find(*name, "");
     } catch (const ServerError& failure) {
-      if (failure.code() == StatusCode::not_found) throw no_such_model(*name);
-      throw;
+      if (failure.code() != StatusCode::not_found) throw;
+      model = model_with_adapter(server, *name);
+      if (!model) throw no_such_model(*name);
     }
     if (!is_language_model(*model)) throw no_such_model(*name);
     return model;

@@ -20,7 +20,8 @@ bool is_language_model(const Model& model);
 /// The list of those that are loaded, and one of them.
 HttpReply openai_models(Server& server);
 HttpReply openai_model(Server& server, const std::string& name);
-/// The model that a call names; without a name the only one there is. Throws ServerError(not_found).
+/// The model that a call names, or that has an adapter of that name; without a name the only one there is. Throws
+/// ServerError(not_found). May wait for models.
 std::shared_ptr<Model> find_language_model(Server& server, const std::optional<std::string>& name);
 
 }  // namespace camshaft::server

@@ -3,12 +3,14 @@
 // whose scores may have a bias by distance.
 // Beside it, what encoders and decoders that share such a cache need: stores into it, and attention that only reads it.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+// And products whose rows choose their matrix, of which updates by adapters of language models are made.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
 #include <tuple>
 
+#include "ir/ops/gather_matmul.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/paged.h"
@@ -292,10 +294,16 @@ Values paged_cross_attention(ConvertContext& c) {
   return {c.result_at(0, op, std::move(operands))};
 }
 
+// (X, indices, W) -> Y: row i is X[i] · W[indices[i]], or zeros.
+Values gather_matmul(ConvertContext& c) {
+  return {c.result_at(0, ops::GatherMatMul{}, {c.input(0), c.input(1), c.input(2)})};
+}
+
 constexpr Converter microsoft_paged_table[] = {
     {"PagedAttention", paged_attention},
 };
 constexpr Converter camshaft_table[] = {
+    {"GatherMatMul", gather_matmul},
     {"PagedAttention", scaled_paged_attention},
     {"PagedCrossAttention", paged_cross_attention},
     {"PagedQuantize", paged_quantize},

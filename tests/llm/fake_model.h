@@ -18,14 +18,15 @@ namespace camshaft::llm {
 
 /// Tokens and positions stand in for keys and values: they are written into blocks and read back through the block
 /// table, so that a wrong table, length or copy gives other logits. `logits` may replace the usual ones, which are
-/// random numbers seeded by all tokens so far.
+/// random numbers seeded by all tokens so far. With an adapter every sixth row is turned; a token
+/// sees none that another adapter has computed.
 class FakeModel : public StepModel {
  public:
   FakeModel(int32_t blocks, int32_t block_size, int32_t vocabulary)
       : block_size_(block_size),
         blocks_(blocks),
         vocabulary_(vocabulary),
-        cache_(static_cast<size_t>(blocks) * static_cast<size_t>(block_size), Slot{-1, -1}) {}
+        cache_(static_cast<size_t>(blocks) * static_cast<size_t>(block_size), Slot{-1, -1, -1}) {}
 
   using Logits = std::function<void(std::span<const int32_t> visible, std::span<float> row)>;
   Logits logits;
@@ -34,6 +35,7 @@ class FakeModel : public StepModel {
   /// `mrope` all are seen by their positions, too.
   int32_t width_of_images = 0;
   bool mrope = false;
+  int32_t loras = 3;
   bool copies_blocks = true;
   bool gives_likeliest = false;
   int64_t runs = 0, copied = 0;
@@ -45,6 +47,7 @@ class FakeModel : public StepModel {
   CrossSizes cross_sizes() const override { return cross; }
   int32_t image_width() const override { return width_of_images; }
   bool has_mrope() const override { return mrope; }
+  int32_t max_loras() const override { return loras; }
   bool can_copy_blocks() const override { return copies_blocks; }
   void copy_blocks(std::span<const BlockCopy> copies) override {
     for (const BlockCopy& copy : copies) {
@@ -60,6 +63,9 @@ class FakeModel : public StepModel {
         {inputs.input_ids.size(), inputs.past.size(), inputs.logits_indices.size(), inputs.image_indices.size()});
     if (runs++ == throw_at) throw std::runtime_error("the model is out of order");
     EXPECT_EQ(inputs.positions.size(), inputs.input_ids.size() * (mrope ? 3 : 1));
+    EXPECT_EQ(inputs.lora_ids.size(), inputs.input_ids.size());
+    for (auto token = static_cast<size_t>(inputs.cumulative.back()); token < inputs.lora_ids.size(); ++token)
+      EXPECT_EQ(inputs.lora_ids[token], -1) << "padding costs what an adapter does";
     see_tokens(inputs);
     EXPECT_EQ(inputs.cumulative.size(), inputs.past.size() + 1);
     EXPECT_EQ(inputs.block_table.size(), inputs.past.size() * static_cast<size_t>(inputs.table_width));
@@ -74,7 +80,7 @@ class FakeModel : public StepModel {
         }
         const size_t slot = slot_of(inputs, sequence, position);
         EXPECT_TRUE(written.insert(slot).second) << "two tokens of a step share a place";
-        cache_[slot] = {seen_[static_cast<size_t>(token)], position};
+        cache_[slot] = {seen_[static_cast<size_t>(token)], position, inputs.lora_ids[static_cast<size_t>(token)]};
       }
     }
     EXPECT_LE(static_cast<size_t>(inputs.cumulative.back()), inputs.input_ids.size());
@@ -87,10 +93,12 @@ class FakeModel : public StepModel {
         ++sequence;
       if (sequence == inputs.past.size()) continue;  // padding
       visible_.clear();
+      const int32_t lora = inputs.lora_ids[static_cast<size_t>(token)];
       const int32_t last = inputs.past[sequence] + token - inputs.cumulative[sequence];
       for (int32_t position = 0; position <= last; ++position) {
         const Slot& slot = cache_[slot_of(inputs, sequence, position)];
         EXPECT_EQ(slot.position, position) << "another token lies there";
+        EXPECT_EQ(slot.lora, lora) << "it is of another adapter";
         visible_.push_back(slot.token);
       }
       const std::span<float> out{logits_.data() + row * static_cast<size_t>(vocabulary_),
@@ -100,6 +108,8 @@ class FakeModel : public StepModel {
       } else {
         random_logits(visible_, out);
       }
+      const auto position = static_cast<int32_t>(visible_.size());
+      if (lora >= 0 && (position + lora) % 6 == 0) std::rotate(out.begin(), out.begin() + 1 + lora, out.end());
     }
     if (!gives_likeliest) return {logits_.data()};
     likeliest_.clear();
@@ -124,7 +134,7 @@ class FakeModel : public StepModel {
 
  private:
   struct Slot {
-    int32_t token = 0, position = 0;
+    int32_t token = 0, position = 0, lora = -1;
   };
 
   // What each token of the step stands for.

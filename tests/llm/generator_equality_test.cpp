@@ -76,7 +76,8 @@ void expect_equal_with_draft(const std::vector<Request>& requests, const Run& ex
   config.draft = {512, 4, 0};
   const Run guessed = decode(requests, config, random.next());
   expect_same(expected, guessed, "a draft model");
-  EXPECT_GT(8 * guessed.statistics.accepted, guessed.statistics.drafted);
+  // A draft knows no adapters: what these change it guesses wrong.
+  EXPECT_GT(11 * guessed.statistics.accepted, guessed.statistics.drafted);
   EXPECT_LT(guessed.statistics.accepted, guessed.statistics.drafted);
   config.draft = {300, 3, 0};
   config.scheduler.enable_prefix_caching = false;

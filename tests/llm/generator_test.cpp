@@ -5,6 +5,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "camshaft/error.hpp"
 #include "llm/decode_requests.h"
@@ -545,6 +548,38 @@ TEST(Generator, EachSequenceSeesTheKeysOfAnEncoderThatItsRequestBrought) {
   }
   EXPECT_GT(generator.statistics().preemptions, 0);
   EXPECT_GT(seen, 10 * 20);
+}
+
+// Text with an adapter is another one, and what one has computed no other finds. The model looks whether it does.
+TEST(Generator, EachSequenceHasTheAdapterThatItsRequestNames) {
+  Served served;
+  const std::vector<int32_t> prompt{5, 6, 7, 8, 9, 10, 11, 12, 13};
+  std::map<RequestId, int32_t> loras;
+  for (int round = 0; round < 2; ++round)
+    for (int32_t lora = -1; lora < 3; ++lora) {
+      Request request = request_of(prompt, greedy_params(12));
+      request.lora = lora;
+      request.salt = static_cast<uint64_t>(lora + 1);
+      loras[served.generator.add(request)] = lora;
+    }
+  std::map<int32_t, std::vector<int32_t>> texts;
+  for (const auto& [id, text] : finish_all(served.generator)) {
+    const auto [known, is_new] = texts.emplace(loras.at(id.first), text.tokens);
+    EXPECT_TRUE(is_new || known->second == text.tokens);
+  }
+  EXPECT_EQ(texts.size(), 4U);
+  std::set<std::vector<int32_t>> different;
+  for (const auto& [lora, tokens] : texts) different.insert(tokens);
+  EXPECT_EQ(different.size(), 4U);
+}
+
+TEST(Generator, AdaptersThatAreNotThereAreRefused) {
+  Served served;
+  for (const int32_t lora : {-2, 3}) {
+    Request request = request_of({1, 2});
+    request.lora = lora;
+    EXPECT_NE(message_of_adding(served.generator, request).find("adapter " + std::to_string(lora)), std::string::npos);
+  }
 }
 
 TEST(Generator, KeysOfAnEncoderThatDoNotFitAreRefused) {

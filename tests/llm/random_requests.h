@@ -11,7 +11,8 @@ namespace camshaft::llm {
 
 constexpr int32_t random_vocabulary = 61;
 
-// Prompts with common beginnings and repeated parts, and of all lengths; texts that end early, or are cut.
+// Prompts with common beginnings and repeated parts, and of all lengths; texts that end early, or are cut; with
+// adapters and with none.
 inline std::vector<Request> random_requests(Random& random, size_t count, bool sampled) {
   std::vector<std::vector<int32_t>> beginnings;
   for (int i = 0; i < 6; ++i) {
@@ -26,6 +27,8 @@ inline std::vector<Request> random_requests(Random& random, size_t count, bool s
     for (int64_t n = random.integer(1, 30); n > 0; --n)
       request.prompt.push_back(static_cast<int32_t>(random.integer(1, random.integer(2, random_vocabulary - 1))));
     request.priority = static_cast<int32_t>(random.integer(0, 2));
+    request.lora = static_cast<int32_t>(random.integer(-1, 2));
+    request.salt = static_cast<uint64_t>(request.lora + 1);
     SamplingParams& params = request.params;
     params.max_tokens = static_cast<int32_t>(random.integer(1, 50));
     params.temperature = 0;

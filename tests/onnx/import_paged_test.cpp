@@ -195,6 +195,17 @@ TEST(ImportPaged, ScoresWithABiasByDistance) {
   expect_near(results[3], {2, 1}, {(3 * 1 + 2 + 2 * 4) / 6.0, (3 * 1 + 3 * 2 + 4) / 7.0});
 }
 
+TEST(ImportPaged, RowsChooseTheirMatrix) {
+  GraphWriter graph;
+  graph.input("x", DType::f32, {"t", 2}).input("at", DType::i32, {"t"}).input("w", DType::f32, {"m", 2, 1});
+  graph.output("y", DType::f32);
+  graph.node("GatherMatMul", {"x", "at", "w"}, {"y"}, {}, "camshaft");
+  const Graph imported = import_bytes(ModelWriter().opset(17).opset(1, "camshaft").graph(graph).bytes()).graph;
+  const auto results =
+      run(imported, {floats({3, 2}, {1, 2, 1, 2, 1, 2}), i32({3}, {1, -1, 0}), floats({2, 2, 1}, {1, 2, 3, 4})});
+  expect_near(results[0], {3, 1}, {11, 0, 5});
+}
+
 TEST(ImportPaged, WhatIsNotThereYetIsNamed) {
   const auto error = [](std::vector<AttributeWriter> attributes) {
     const Error e = import_error(

@@ -165,6 +165,7 @@ inline constexpr samples_detail::SampleText large_operators[] = {
      "const %at: i64[524288] = 1\n%y, %ko, %vo = paged_update {rotated=2} (%q, %k, %v, %c, %s, %at, %kc, %vc)"},
     {"%c: i8[1, 2, 1, 1], %s: f32[1, 2, 1], %r: f32[1048576, 1, 1]",
      "const %p: i64[1048576] = 1\n%y, %z = paged_quantize {} (%c, %s, %r, %p)"},
+    {"%x: f32[1048576, 1], %w: f32[1, 1, 1]", "const %i: i64[1048576] = 0\n%y = gather_matmul {} (%x, %i, %w)"},
     {"%x: f32[1048576, 1], %y: f32[2, 1]", "%d = pairwise_distance {} (%x, %y)"},
     {"%x: f32[1048576, 2]", "%y = score_transform {transform=softmax} (%x)"},
     {"%k: f32[524288, 3], %c: f32[1, 3], %r: f32[1]",

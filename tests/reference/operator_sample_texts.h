@@ -86,6 +86,7 @@ inline constexpr SampleText computing[] = {
      "%y, %ko, %vo = paged_update {heads=2, rotated=2} (%q, %k, %v, %c, %s, %at, %kc, %vc)"},
     {"%c: i8[3, 2, 2, 4], %s: f32[3, 2, 2], %r: f32[2, 2, 4]",
      "const %p: i64[2] = [5, 0]\n%y, %z = paged_quantize {} (%c, %s, %r, %p)"},
+    {"%x: f32[3, 2], %w: f32[2, 2, 4]", "const %i: i64[3] = [1, -1, 0]\n%y = gather_matmul {} (%x, %i, %w)"},
     {"%x: f32[2, 3], %y: f32[4, 3]", "%d = pairwise_distance {} (%x, %y)"},
     {"%x: f32[2, 3]", "%y = score_transform {transform=softmax} (%x)"},
     {"%k: f32[2, 3], %c: f32[1, 3], %r: f32[1]",

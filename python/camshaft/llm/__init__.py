@@ -13,6 +13,7 @@ from camshaft.llm._beam_search import BeamSearchOutput, BeamSearchParams, BeamSe
 from camshaft.llm._build import build, network
 from camshaft.llm._encoder_decoder import EncoderDecoderLLM
 from camshaft.llm._llm import LLM
+from camshaft.llm._lora_request import LoRARequest
 from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm._pooling import EmbeddingOutput, EmbeddingRequestOutput, PoolingParams
 from camshaft.llm._rank_start import run_rank
@@ -31,6 +32,7 @@ __all__ = [
     "EmbeddingOutput",
     "EncoderDecoderLLM",
     "EmbeddingRequestOutput",
+    "LoRARequest",
     "Logprob",
     "PoolingParams",
     "RequestOutput",

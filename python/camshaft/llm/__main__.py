@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from camshaft._build_option import add_build_option, build_options
+from camshaft._errors import InvalidArgumentError
 from camshaft._exit_codes import exit_code
 from camshaft.llm._bench_command import add_bench
 from camshaft.llm._build import build
@@ -17,6 +18,7 @@ from camshaft.llm._caches import CACHE_TYPES
 from camshaft.llm._chat_command import add_chat
 from camshaft.llm._folder import DESCRIPTION, engine_names
 from camshaft.llm._layers import ACTIVATION_TYPES, WEIGHT_TYPES
+from camshaft.llm._lora import LORA_TYPES
 from camshaft.llm._network import TASKS
 from camshaft.llm._sentence_transformers import POOLING_TYPES
 from camshaft.llm._serve_command import add_serve, split_flags
@@ -54,6 +56,8 @@ def _build(options: argparse.Namespace) -> None:
     given: dict[str, Any] = {
         name.replace("-", "_"): value for name, value in build_options(options.build_option).items()
     }
+    if "lora" in given:
+        raise InvalidArgumentError("--build-option lora: adapters of language models are given by --lora NAME=DIR")
     build(
         options.folder,
         options.output,
@@ -66,6 +70,10 @@ def _build(options: argparse.Namespace) -> None:
         pooling_type=options.pooling_type,
         normalize=options.normalize,
         tensor_parallel_size=options.tensor_parallel_size,
+        lora=options.lora or [],
+        enable_lora=options.enable_lora,
+        max_lora_rank=options.max_lora_rank,
+        lora_dtype=options.lora_dtype,
         device=options.device,
         threads=options.threads,
         progress=sys.stderr.isatty() or None,
@@ -134,6 +142,26 @@ def _parser() -> argparse.ArgumentParser:
         default=1,
         metavar="N",
         help="ranks that compute the model together, each with its part of weights and cache (default: 1)",
+    )
+    command.add_argument(
+        "--lora",
+        action="append",
+        metavar="NAME=DIR",
+        help="an adapter as PEFT writes it, that requests may name; may be given several times",
+    )
+    command.add_argument(
+        "--enable-lora",
+        action=argparse.BooleanOptionalAction,
+        help="whether adapters that come later may update all linear layers (default: those that --lora updates)",
+    )
+    command.add_argument(
+        "--max-lora-rank", type=int, metavar="N", help="the largest of an adapter (default: that of --lora, else 16)"
+    )
+    command.add_argument(
+        "--lora-dtype",
+        choices=LORA_TYPES,
+        default="auto",
+        help="what adapters are stored as (default: f32 beside weights in f32, bf16 beside bf16, else f16)",
     )
     command.add_argument("--device", metavar="X", help="cpu, cuda or cuda:N (default: cpu)")
     command.add_argument("--threads", type=int, metavar="N", help="to build with; one for each core without it")

@@ -8,12 +8,13 @@ import queue
 import sys
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._folder import engine_names, hidden_size_of, ranks_of, read_description
 from camshaft.llm._llm import LLM
+from camshaft.llm._lora_request import LoRARequest, add_lora_flag, requests_of_flags
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
 from camshaft.llm._standard_streams import complain, say
@@ -61,6 +62,7 @@ ahead tok/guess is how many a text grew by in a step that had guesses, of prompt
         "--max-num-batched-tokens", type=int, default=512, metavar="N", help="of a step (default: 512)"
     )
     add_speculation(command)
+    add_lora_flag(command, "adapters that requests have in turn: of the model, or of folders that PEFT wrote")
     command.add_argument("--repetitions", type=int, default=1, metavar="N", help="of which the fastest counts")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of the prompts, which are random tokens")
     command.add_argument("--device", metavar="X", help="cuda:N, where the engine is for GPUs")
@@ -94,6 +96,7 @@ def _run(options: argparse.Namespace) -> None:
         say(_table(results))
 
 
+_Loras = list[Union[LoRARequest, None]]  # of each prompt
 _ABOUT = ("model_type", "weights", "cache_type", "layers", "vocabulary")
 
 
@@ -112,6 +115,7 @@ def _measured(
         max_num_batched_tokens=options.max_num_batched_tokens,
         enable_prefix_caching=False,
         speculative_config=config_of_flags(options.speculative_model, options.num_speculative_tokens),
+        max_loras=len(options.lora) or None,
         threads=threads or None,
     )
     random = numpy.random.default_rng(options.seed)
@@ -121,14 +125,16 @@ def _measured(
     def params(tokens: int) -> SamplingParams:
         return SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
 
-    llm.generate(prompts[:seqs], params(min(4, options.output_len)))  # plans of the steps are made
+    adapters: _Loras = [*requests_of_flags(options.lora, Path(options.folder))] or [None]
+    loras: _Loras = [adapters[i % len(adapters)] for i in range(count)]
+    llm.generate(prompts[:seqs], params(min(4, options.output_len)), lora_request=loras[:seqs])  # steps get plans
     best: dict[str, Any] = {}
     for _ in range(options.repetitions):
         begin = time.perf_counter()
-        llm.generate(prompts, params(1))
+        llm.generate(prompts, params(1), lora_request=loras)
         prefill = count * options.input_len / (time.perf_counter() - begin)
-        decode = _decode_rate(llm, prompts[:seqs], params(options.output_len))
-        served = _served(llm, prompts[: options.num_prompts], params(options.output_len))
+        decode = _decode_rate(llm, prompts[:seqs], params(options.output_len), loras[:seqs])
+        served = _served(llm, prompts[: options.num_prompts], params(options.output_len), loras[: options.num_prompts])
         for name, value in {"prefill_tokens_per_second": prefill, "decode_tokens_per_second": decode, **served}.items():
             better = min if name.endswith(("p50", "p99")) else max
             best[name] = better(best.get(name, value), value)
@@ -146,7 +152,7 @@ class _Written(NamedTuple):
     finished: bool
 
 
-def _written_by(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> list[_Written]:
+def _written_by(llm: LLM, prompts: list[list[int]], params: SamplingParams, loras: _Loras) -> list[_Written]:
     """In their order. Times are taken on the thread of the steps: who read outputs from a queue would see those of a tiny model
     late, and many of them at once."""
     written: list[_Written] = []
@@ -161,7 +167,7 @@ def _written_by(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> l
         if result.finished:
             ended.put(None)
 
-    requests = llm._add_all(prompts, params, None, changed, streams=True)
+    requests = llm._add_all(prompts, params, None, changed, True, loras)
     try:
         llm._steps.start_thread()
         for _ in requests:
@@ -172,13 +178,13 @@ def _written_by(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> l
     return written
 
 
-def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> float:
+def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams, loras: _Loras) -> float:
     """From the end of the step behind which all sequences write to the end of that in which the first of them ends."""
     steps: list[tuple[float, int]] = []  # their ends, with the tokens that all have then
     counts: dict[str, int] = {}
     seen: set[str] = set()  # in this step
     last, has_ended = 0.0, False
-    for each in _written_by(llm, prompts, params):
+    for each in _written_by(llm, prompts, params, loras):
         if each.request in seen:  # the next step
             seen.clear()
             if has_ended:
@@ -197,14 +203,14 @@ def _decode_rate(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> 
     return (at_end - at_begin) / (end - begin)
 
 
-def _served(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> dict[str, float]:
+def _served(llm: LLM, prompts: list[list[int]], params: SamplingParams, loras: _Loras) -> dict[str, float]:
     import numpy
 
     begin = time.perf_counter()
     first: list[float] = []
     between: list[float] = []
     seen: dict[str, tuple[int, float]] = {}
-    for each in _written_by(llm, prompts, params):
+    for each in _written_by(llm, prompts, params, loras):
         known = seen.get(each.request)
         if known is None:
             first.append(each.at - begin)

@@ -19,15 +19,19 @@ from camshaft.llm._decoder import Decoder
 from camshaft.llm._folder import (
     ENCODER_ENGINE,
     RANKS,
+    copy_adapters,
     copy_tokenizer,
     description_of,
     embedding_description,
     encoder_description,
     engine_names,
+    grouped_products,
     made_folder,
     read_generation,
     write_description,
 )
+from camshaft.llm._lora import named_paths, read_adapter
+from camshaft.llm._lora_inputs import LoraInputs, lora_choice
 from camshaft.llm._network import Import, Task, network_of
 from camshaft.llm._ranks import Ranks, check_ranks
 from camshaft.llm._sentence_transformers import PoolingType, check_pooling_type
@@ -91,6 +95,9 @@ def build(
     pooling_type: PoolingType | None = None,
     normalize: bool | None = None,
     tensor_parallel_size: int = 1,
+    enable_lora: bool | None = None,
+    max_lora_rank: int | None = None,
+    lora_dtype: str = "auto",
     progress: Progress | None = None,
     **options: Unpack[BuildOptions],
 ) -> Engine:
@@ -112,7 +119,13 @@ def build(
     normalize: whether an embedding's length is 1. Without it what modules.json says, else true.
     tensor_parallel_size: how many ranks compute the model together, each with its part of the weights and of the cache, as
         docs/tensor_parallel.md says: model.rank0.engine, … instead of model.engine.
-    options: of camshaft.build.
+    lora: adapters as PEFT writes them, "NAME=FOLDER" each, which are copied into `output`; the engine can update the products
+        that they do.
+    enable_lora: whether it can update all linear layers, for adapters that come later.
+    max_lora_rank: the largest rank of an adapter; that of `lora` where it is None, else 16.
+    lora_dtype: what their matrices are stored as, "f32", "f16" or "bf16"; "auto": f32 beside f32 weights, bf16 beside bf16
+        ones, f16 beside others.
+    options: of camshaft.build, but for `lora`.
 
     Raises what camshaft.build does: InvalidModelError and UnsupportedError name the field or the tensor."""
     source, target = Path(os.fspath(folder)), Path(os.fspath(output)).absolute()
@@ -120,6 +133,8 @@ def build(
     if source.resolve() == target.resolve():
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
     ranks = check_ranks(tensor_parallel_size)
+    paths = named_paths(chosen.pop("lora", None) or ())
+    adapters = [read_adapter(name, path) for name, path in paths.items()]
     is_on_gpu = str(chosen.get("device", "cpu")).startswith("cuda")
     if weights in ("f16", "bf16", "int8", "int4") and is_on_gpu:
         chosen.setdefault("bf16" if weights == "bf16" else "fp16", True)
@@ -136,6 +151,7 @@ def build(
             task=task,
             heads_type={"fp16": "f16", "bf16": "bf16"}[narrow[0]] if narrow else "f32",
             ranks=Ranks(rank, ranks),
+            loras=lambda stored: lora_choice(adapters, enable_lora, max_lora_rank, lora_dtype, stored),
         )
 
     made_of = made_for(0)
@@ -146,16 +162,20 @@ def build(
     description |= _pooling_of(made_of, task, pooling_type, normalize)
     if ranks > 1:
         description[RANKS] = ranks
+    if made_of.loras is not None:
+        description["lora"] = {"adapters": list(paths), **grouped_products(decoder)}
     with made_folder(target) as made:
         reads_images = made_of.vision is not None
-        inputs, profiles = [sample_step(caches, reads_images=reads_images)], None
+        inputs, profiles = [sample_step(caches, loras=made_of.loras, reads_images=reads_images)], None
         if is_on_gpu:
             # What is fast for one token reads weights again and again for many: kernels differ, and each is verified.
             profiles = [
                 _profile(*sizes, causal=decoder.family.causal, decoder=decoder if reads_images else None)
                 for sizes in _TUNED_FOR
             ]
-            inputs += [sample_step(caches, new=new, reads_images=reads_images) for new in _FURTHER_STEPS]
+            inputs += [
+                sample_step(caches, new=new, loras=made_of.loras, reads_images=reads_images) for new in _FURTHER_STEPS
+            ]
         elif task == "embed":
             profiles = [_profile(*_TUNED_FOR_PROMPTS, causal=decoder.family.causal)]
         if made_of.vision is not None:
@@ -196,6 +216,7 @@ def build(
         engine = engines[0]
         try:
             copy_tokenizer(made_of.folder, made)
+            copy_adapters(paths, made)
             write_description(made, description)
         except FileError:
             raise
@@ -239,7 +260,12 @@ def _profile(tokens: int, sequences: int, *, causal: bool, decoder: Decoder | No
 
 
 def sample_step(
-    caches: Caches, seed: int = 1, new: Sequence[int] = (5, 1, 1), *, reads_images: bool = False
+    caches: Caches,
+    seed: int = 1,
+    new: Sequence[int] = (5, 1, 1),
+    *,
+    loras: LoraInputs | None = None,
+    reads_images: bool = False,
 ) -> dict[str, Any]:
     """Inputs to verify on: so many `new` tokens of each sequence, of which the first one begins and the others have a past
     (where there is but one, it has), and a token of padding. Of an encoder all begin."""
@@ -271,6 +297,8 @@ def sample_step(
         step["image_indices"] = numpy.arange(max(len(positions) // 3, 1), dtype=numpy.int32)
         sizes = len(step["image_indices"]), decoder.width
         step["image_embeddings"] = random.standard_normal(sizes, numpy.float32)
+    if loras is not None:
+        step |= loras.samples(len(positions), random)
     step["past_seqlens"] = past.astype(numpy.int32)
     step["block_table"] = (random.permutation(blocks - 1) + 1).reshape(count, width).astype(numpy.int32)
     step |= caches.samples("", blocks, random)

@@ -15,6 +15,7 @@ from typing import Any
 from camshaft._errors import Error, InvalidArgumentError
 from camshaft.llm._image_encoder import PreparedImage
 from camshaft.llm._llm import LLM
+from camshaft.llm._lora_request import LoRARequest, add_lora_flag, requests_of_flags
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import add_speculation, config_of_flags
 from camshaft.llm._standard_streams import OutputError, complain, say
@@ -59,12 +60,16 @@ def add_chat(commands: Any) -> None:
     command.add_argument("--chat-template", metavar="NAME", help="of the model's templates")
     command.add_argument("--max-model-len", type=int, metavar="N", help="tokens of a conversation")
     add_speculation(command)
+    add_lora_flag(command, "the adapter that answers: of the model, or of a folder that PEFT wrote")
     command.add_argument("--device", metavar="X", help="cuda:N, where the engine is for GPUs")
     command.add_argument("--threads", type=int, metavar="N", help="one for each core without it")
     command.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> None:
+    adapters = requests_of_flags(options.lora, Path(options.folder))
+    if len(adapters) > 1:
+        raise InvalidArgumentError("--lora: one adapter answers, and several are named")
     llm = LLM(
         options.folder,
         device=options.device,
@@ -76,7 +81,7 @@ def _run(options: argparse.Namespace) -> None:
     llm._check_task("generate")
     given: dict[str, Any] = {name: value for name in _SAMPLING if (value := getattr(options, name)) is not None}
     params = SamplingParams(**{"temperature": 0.7, "max_tokens": None, **given}, stop=options.stop)
-    Chat(llm, params, options.system, options.chat_template, options.image or ()).run()
+    Chat(llm, params, options.system, options.chat_template, options.image or (), *adapters).run()
 
 
 def as_text(line: str) -> str:
@@ -92,9 +97,12 @@ class Chat:
         system: str | None,
         template: str | None,
         images: Sequence[str] = (),
+        adapter: LoRARequest | None = None,
     ) -> None:
         """images: files of pictures, shown with the first question."""
-        self._llm, self._params, self._template = llm, params, template
+        self._llm, self._params, self._template, self._adapter = llm, params, template, adapter
+        if adapter is not None:
+            llm.add_lora(adapter)
         self._images: list[PreparedImage] = []
         for path in images:
             self._show(path)
@@ -192,7 +200,7 @@ class Chat:
         prompt = self._prompt(conversation)
         self._images = []
         shown, count, begin, first = "", 0, time.monotonic(), None
-        stream = self._llm.stream(prompt, self._params)
+        stream = self._llm.stream(prompt, self._params, lora_request=self._adapter)
         error = None
         try:
             for output in stream:

@@ -22,7 +22,8 @@ def experts_of(parts: Parts, x: Value, layer: int, experts: Experts) -> Value:
         places = net.NonZero(net.Equal(chosen, expert))
         token = net.Gather(places, 0)
         weight = net.GatherND(best, net.Transpose(places, perm=[1, 0]))
-        rows = _mlp(parts, net.Gather(x, token), layer, "", experts.width, expert)
+        ids = None if parts.loras is None else net.Gather(parts.loras.ids, token)
+        rows = _mlp(parts, net.Gather(x, token), layer, "", experts.width, expert, ids)
         y = net.ScatterND(y, net.Unsqueeze(token, [-1]), rows * net.Unsqueeze(weight, [-1]), reduction="add")
     if experts.shared_width:
         shared = _mlp(parts, x, layer, "shared_", experts.shared_width, 0)
@@ -30,6 +31,8 @@ def experts_of(parts: Parts, x: Value, layer: int, experts: Experts) -> Value:
     return y
 
 
-def _mlp(parts: Parts, x: Value, layer: int, prefix: str, inner: int, expert: int) -> Value:
-    h = parts.ranks.gathered(parts.net, parts.gated(x, prefix, layer, inner, expert), inner)
-    return parts.linear(h, prefix + "down", layer, inner, parts.decoder.width, expert)
+def _mlp(
+    parts: Parts, x: Value, layer: int, prefix: str, inner: int, expert: int, lora_ids: Value | None = None
+) -> Value:
+    h = parts.ranks.gathered(parts.net, parts.gated(x, prefix, layer, inner, expert, lora_ids), inner)
+    return parts.linear(h, prefix + "down", layer, inner, parts.decoder.width, expert, lora_ids=lora_ids)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError, InvalidModelError
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._fields import Fields, read_json
+from camshaft.llm._lora import CONFIG, WEIGHTS, check_adapter_name, files_of
 from camshaft.llm._ranks import MOST_RANKS
 from camshaft.llm._sentence_transformers import POOLING_TYPES
 
@@ -219,9 +220,23 @@ def check_description(description: dict[str, Any], engine: Engine, where: Path, 
         raise CorruptEngineError(
             f"{where / DESCRIPTION}: 'max_length' is {longest!r}, not a number of tokens from {least} on"
         )
+    lora = description.get("lora")
+    if lora is not None:
+        _check_loras(lora, where / DESCRIPTION)
     ids = description.get("eos_ids")
     if ids is not None and (not isinstance(ids, list) or not all(type(each) is int for each in ids)):
         raise CorruptEngineError(f"{where / DESCRIPTION}: 'eos_ids' is {ids!r}, not a list of tokens' numbers")
+
+
+def _check_loras(lora: Any, where: Path) -> None:
+    names = lora.get("adapters", []) if isinstance(lora, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        raise CorruptEngineError(f"{where}: 'lora' is {lora!r}, not an object with a list of 'adapters'")
+    for name in names:
+        check_adapter_name(name)
+    grouped = lora.get("grouped_qkv")
+    if grouped is not None and not isinstance(grouped, str):
+        raise CorruptEngineError(f"{where}: 'grouped_qkv' is {grouped!r}, not the name of products")
 
 
 def _check_pooling(description: dict[str, Any], where: Path) -> None:
@@ -243,6 +258,26 @@ def copy_tokenizer(source: Path, folder: Path) -> list[str]:
     for name in names:
         shutil.copyfile(source / name, folder / name)
     return names
+
+
+def grouped_products(decoder: Decoder) -> dict[str, Any]:
+    """What llm.json says of products whose outputs the engine has in another order than the model's folder."""
+    is_grouped = decoder.family.qkv == "grouped" and decoder.kv_heads > 1
+    return {"grouped_qkv": decoder.family.names["qkv"]} if is_grouped else {}
+
+
+def adapter_folder(folder: Path, name: str) -> Path:
+    return folder / "lora" / name
+
+
+def copy_adapters(paths: Mapping[str, Path], folder: Path) -> None:
+    for name, path in paths.items():
+        to = adapter_folder(folder, name)
+        to.mkdir(parents=True)
+        weights, config = files_of(path)
+        shutil.copyfile(weights, to / WEIGHTS)
+        if config.is_file():
+            shutil.copyfile(config, to / CONFIG)
 
 
 def _umask() -> int:

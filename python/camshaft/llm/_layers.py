@@ -11,12 +11,15 @@ from camshaft._network import Network
 from camshaft._values import Value
 from camshaft.llm._blocks import BLOCK, Blocks
 from camshaft.llm._decoder import Decoder, Layer
+from camshaft.llm._lora import Sizes
 from camshaft.llm._ranks import Ranks
 from camshaft.llm._rope import Rope
 from camshaft.llm._weights import Weights
 
 if TYPE_CHECKING:
     import numpy
+
+    from camshaft.llm._lora_inputs import LoraInputs
 
     Array = numpy.ndarray[Any, Any]
 
@@ -68,6 +71,7 @@ class Parts:
         self._type = weight_type
         self._activations = activations
         self._heads_type = heads_type
+        self.loras: LoraInputs | None = None  #: where adapters may update products
 
     def embedding(self, ids: Value, width: int) -> tuple[Value, Head]:
         """The rows of the table, and the table as the head takes it. A rank has its columns of the table."""
@@ -173,11 +177,13 @@ class Parts:
         inputs: int,
         outputs: int,
         expert: int | None = None,
+        lora_ids: Value | None = None,
     ) -> Value:
-        """x · weightsᵀ + bias, all of it on every rank."""
+        """x · weightsᵀ + bias, all of it on every rank, and what adapters add. lora_ids: of the rows of x, where these are other
+        ones than the tokens."""
         if role in _FEW_OUTPUTS:
-            return self._own_linear(x, role, layer, inputs, outputs, None, expert)
-        y = self._own_linear(x, role, layer, inputs, outputs, self.ranks.own(outputs), expert)
+            return self._own_linear(x, role, layer, inputs, outputs, None, expert, lora_ids)
+        y = self._own_linear(x, role, layer, inputs, outputs, self.ranks.own(outputs), expert, lora_ids)
         return self.ranks.gathered(self.net, y, outputs)
 
     def _own_linear(
@@ -189,8 +195,37 @@ class Parts:
         outputs: int,
         rows: Array | None,
         expert: int | None = None,
+        lora_ids: Value | None = None,
     ) -> Value:
         """rows: which outputs, in which order; all without them."""
+        y = self._product(x, role, layer, inputs, outputs, expert, rows)
+        return self._adapted(y, x, role, layer, Sizes(inputs, outputs, rows), expert, lora_ids)
+
+    def _adapted(
+        self,
+        y: Value,
+        x: Value,
+        role: str,
+        layer: int | None,
+        sizes: Sizes,
+        expert: int | None = None,
+        lora_ids: Value | None = None,
+    ) -> Value:
+        if self.loras is None:
+            return y
+        ids = self.loras.ids if lora_ids is None else lora_ids
+        return self.loras.update(y, x, self.weights.module(role, layer, expert), role, sizes, ids)
+
+    def _product(
+        self,
+        x: Value,
+        role: str,
+        layer: int | None,
+        inputs: int,
+        outputs: int,
+        expert: int | None,
+        rows: Array | None,
+    ) -> Value:
         transposed = self.decoder.family.transposed and role != "head"
         shape = (inputs, outputs) if transposed else (outputs, inputs)
         name = self.weights.name(role, layer, expert=expert)
@@ -224,7 +259,12 @@ class Parts:
             y = net.Gemm(x, head if head.dtype == "f32" else net.Cast(head, to="f32"), transB=1)
         else:
             y = self.block_product(x, head if rows is None else head.rows(rows), d.embedding_width, None)
-        return self.ranks.gathered(net, y, d.vocabulary)
+        y = self.ranks.gathered(net, y, d.vocabulary)
+        return self._adapted(y, x, "head", None, Sizes(d.embedding_width, d.vocabulary), lora_ids=self.ids_of_rows())
+
+    def ids_of_rows(self) -> Value | None:
+        """The adapters of the rows whose logits are computed."""
+        return None if self.loras is None else self.loras.ids_of_rows()
 
     def block_product(
         self, x: Value, weights: Blocks, inputs: int, bias: Array | None, *, exact: bool = False
@@ -306,11 +346,19 @@ class Parts:
             h = self.activation(self._own_linear(x, "up", layer, width, inner, own))
         return self.linear(self.ranks.gathered(self.net, h, inner), "down", layer, inner, width)
 
-    def gated(self, x: Value, prefix: str, layer: int, inner: int, expert: int | None = None) -> Value:
+    def gated(
+        self,
+        x: Value,
+        prefix: str,
+        layer: int,
+        inner: int,
+        expert: int | None = None,
+        lora_ids: Value | None = None,
+    ) -> Value:
         """The inner activations of an MLP with a gate that are this rank's."""
+        width, own = self.decoder.width, self.ranks.own(inner)
         gate, up = (
-            self._own_linear(x, prefix + role, layer, self.decoder.width, inner, self.ranks.own(inner), expert)
-            for role in ("gate", "up")
+            self._own_linear(x, prefix + role, layer, width, inner, own, expert, lora_ids) for role in ("gate", "up")
         )
         return self.activation(gate) * up
 
@@ -412,7 +460,9 @@ class Parts:
                 )
             )
             return query, key, value
-        rows = _stacked_rows(d) if d.family.qkv == "grouped" and d.kv_heads > 1 else None
+        rows = None
+        if d.family.qkv == "grouped" and d.kv_heads > 1:
+            rows = stacked_rows(d.heads, d.kv_heads, d.head_size)
         if self.ranks.size > 1:
             firsts = ((first_query, of_query), (whole + first_key, of_key), (whole + shared + first_key, of_key))
             chosen = _joined_rows(*(_range_of(first, count) for first, count in firsts))
@@ -447,12 +497,12 @@ def _joined_rows(*rows: Any) -> Array:
     return numpy.concatenate(rows)
 
 
-def _stacked_rows(d: Decoder) -> Array:
+def stacked_rows(heads: int, kv_heads: int, head_size: int) -> Array:
     """The order that makes all queries, all keys and all values of what is grouped by key heads."""
     import numpy
 
-    shared = d.heads // d.kv_heads
-    places = numpy.arange((d.heads + 2 * d.kv_heads) * d.head_size).reshape(d.kv_heads, shared + 2, d.head_size)
+    shared = heads // kv_heads
+    places = numpy.arange((heads + 2 * kv_heads) * head_size).reshape(kv_heads, shared + 2, head_size)
     return numpy.concatenate(
         [part.reshape(-1) for part in (places[:, :shared], places[:, shared], places[:, shared + 1])]
     )

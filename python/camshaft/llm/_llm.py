@@ -31,6 +31,7 @@ from camshaft.llm._checks import check_whole
 from camshaft.llm._folder import TOKENIZER, hidden_size_of, read_description, read_tokenizer
 from camshaft.llm._guide import Guides
 from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, pictures_of
+from camshaft.llm._lora_request import LoRARequest, Loras, checked_loras, loras_of_model, place_of
 from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
@@ -71,6 +72,8 @@ class LLM:
     speculative_config: {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}, or
         {"method": "draft_model", "model": FOLDER, "num_speculative_tokens": 4} for guesses of a smaller built model (or an
         Engine) of the same vocabulary. Texts are those without guesses.
+    enable_lora: whether requests may name adapters (LoRARequest); where the model was built with some it is so without.
+    max_loras: adapters that are in memory at once; as many as the folder has without it, and one at least.
     seed: of requests that have none.
     threads: of the engine; one for each core without it.
     limit_mm_per_prompt: {"image": N}: pictures of a prompt, 999 without it.
@@ -95,6 +98,8 @@ class LLM:
         kv_cache_memory_bytes: int | None = None,
         enable_prefix_caching: bool = True,
         speculative_config: dict[str, Any] | None = None,
+        enable_lora: bool | None = None,
+        max_loras: int | None = None,
         seed: int = 0,
         threads: int | None = None,
         limit_mm_per_prompt: Mapping[str, int] | None = None,
@@ -154,6 +159,7 @@ class LLM:
             kv_cache_memory_bytes,
             spare=int(self.task == "generate"),
         )
+        self._loras: Loras | None = loras_of_model(self.engine, self.description, self._folder, enable_lora, max_loras)
         configuration = {
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
@@ -164,6 +170,7 @@ class LLM:
             "seed": seed,
             "num_cross_blocks": self._cross_blocks(max_encoder_seqs),
             "draft_num_blocks": draft_num_blocks,
+            "max_loras": 0 if self._loras is None else self._loras.max_loras,
             **speculation.settings,
         }
         if self.task == "embed":
@@ -193,6 +200,8 @@ class LLM:
                 limit_mm_per_prompt=limit_mm_per_prompt,
                 allowed_local_media_path=allowed_local_media_path,
             )
+        if self._loras is not None:
+            self._loras.load_first(self._steps)
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
@@ -215,16 +224,17 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: Sequence[int] | None = None,
     ) -> list[RequestOutput]:
         """The texts of prompts, in their order. A prompt is a text or a list of tokens' numbers, or a dict with pictures:
         {"prompt": "What is <image>?", "multi_modal_data": {"image": picture}}, of PIL or arrays u8 [height, width, 3], one
-        for each placeholder. sampling_params are one for all, or one for each; priority, where lower ones run first, one
-        for each.
+        for each placeholder. sampling_params are one for all, or one for each; lora_request, the adapter, likewise;
+        priority, where lower ones run first, one for each.
 
         Raises InvalidArgumentError for what could never run, and what a token_mask raises; what else goes wrong later is in
         the output's `error`."""
-        return self._results_of_all(prompts, sampling_params, priority)
+        return self._results_of_all(prompts, sampling_params, priority, lora_request)
 
     def beam_search(
         self,
@@ -265,9 +275,10 @@ class LLM:
         continue_final_message: bool = False,
         tools: Sequence[Mapping[str, Any]] | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
     ) -> list[RequestOutput]:
-        """The answers to a conversation, or to several: lists of dicts of `role` and `content`. The rest is
-        chat_prompt()'s."""
+        """The answers to a conversation, or to several: lists of dicts of `role` and `content`. lora_request:
+        as generate() has it. The rest is chat_prompt()'s."""
         several = bool(messages) and not isinstance(messages[0], Mapping)
         prompts = [
             self.chat_prompt(
@@ -280,7 +291,7 @@ class LLM:
             )
             for each in (messages if several else [messages])
         ]
-        return self.generate(prompts, sampling_params)
+        return self.generate(prompts, sampling_params, lora_request=lora_request)
 
     def chat_prompt(
         self,
@@ -350,11 +361,12 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: Sequence[int] | None = None,
     ) -> Iterator[RequestOutput]:
         """The same while they grow: after each step the outputs that have changed, each with all of its text so far."""
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
-        requests = self._add_all(prompts, sampling_params, priority, results.put, streams=True)
+        requests = self._add_all(prompts, sampling_params, priority, results.put, True, lora_request)
         try:
             self._steps.start_thread()
             left = len(requests)
@@ -371,6 +383,7 @@ class LLM:
         sampling_params: SamplingParams | None = None,
         request_id: str | None = None,
         *,
+        lora_request: LoRARequest | None = None,
         priority: int = 0,
     ) -> AsyncIterator[RequestOutput]:
         """For event loops: `async for output in llm.generate_async(...)` gives the text so far after each step that it grew
@@ -383,7 +396,9 @@ class LLM:
                 loop.call_soon_threadsafe(results.put_nowait, result)
 
         params = sampling_params or SamplingParams()
-        request = await loop.run_in_executor(None, self._add, prompt, params, priority, changed, True, request_id)
+        request = await loop.run_in_executor(
+            None, self._add, prompt, params, priority, changed, True, request_id, ((), 0), lora_request
+        )
         try:
             self._steps.start_thread()
             finished = False
@@ -400,6 +415,22 @@ class LLM:
         self._steps.check_thread()
 
         return self._steps.abort_named(request_id)
+
+    def add_lora(self, lora_request: LoRARequest) -> None:
+        """Brings an adapter into memory, so that its first request does not wait for it.
+
+        Raises InvalidArgumentError for one that does not fit, and where max_loras others are in use."""
+        self._steps.between_steps(place_of(self._loras, lora_request, self._steps))
+
+    def remove_lora(self, lora_name: str) -> None:
+        """Forgets an adapter, so that another one may have its name. Raises InvalidArgumentError for one that is unknown or in
+        use."""
+        loras = checked_loras(self._loras)
+        self._steps.between_steps(lambda: loras.remove(lora_name, self._steps))
+
+    def list_loras(self) -> dict[str, Path]:
+        """The adapters that requests may name, and where each is from."""
+        return {} if self._loras is None else dict(self._loras.paths)
 
     @property
     def tokenizer(self) -> Any:
@@ -418,10 +449,10 @@ class LLM:
         wait."""
         return _native.generator_statistics(self._steps.generator)
 
-    def _results_of_all(self, prompts: Any, params: Any, priority: Any) -> list[Any]:
+    def _results_of_all(self, prompts: Any, params: Any, priority: Any, lora: Any = None) -> list[Any]:
         """arguments: of _add_all(). What became of the requests, when all have ended; all end with an interrupt."""
         results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
-        requests = self._add_all(prompts, params, priority, results.put, streams=False)
+        requests = self._add_all(prompts, params, priority, results.put, False, lora)
         try:
             self._steps.start_thread()
             for _ in requests:
@@ -431,7 +462,7 @@ class LLM:
         return [_result_of(request) for request in requests]
 
     def _add_all(
-        self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool
+        self, prompts: Any, params: Any, priority: Sequence[int] | None, changed: Any, streams: bool, lora: Any
     ) -> list[Any]:
         self._steps.check_thread()
         listed = listed_prompts(prompts)
@@ -441,12 +472,13 @@ class LLM:
         priorities = [0] * len(listed) if priority is None else list(priority)
         for one in priorities:
             check_whole("priority", one)
-        for what, given in (("sampling_params", chosen), ("priority", priorities)):
+        loras = list(lora) if isinstance(lora, Sequence) else [lora] * len(listed)
+        for what, given in (("sampling_params", chosen), ("priority", priorities), ("lora_request", loras)):
             if len(given) != len(listed):
                 raise InvalidArgumentError(f"{what} has {len(given)} items for {len(listed)} prompts")
         ready = [
-            self._prepared(prompt, one, urgency, changed, streams)
-            for prompt, one, urgency in zip(listed, chosen, priorities)
+            self._prepared(prompt, one, urgency, changed, streams, lora=adapter)
+            for prompt, one, urgency, adapter in zip(listed, chosen, priorities, loras)
         ]
         requests: list[_AnyRequest] = []
 
@@ -474,6 +506,7 @@ class LLM:
         streams: bool,
         name: str | None = None,
         cross: tuple[Sequence[int], int] = ((), 0),
+        lora: LoRARequest | None = None,
     ) -> Callable[[], Any]:
         """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these."""
         if isinstance(params, PoolingParams):
@@ -500,8 +533,13 @@ class LLM:
             matchers = [first, *(first.deep_copy() for _ in range(params.n - 1))]
         masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
+        adapter = place_of(self._loras, lora, self._steps)
+
         def add() -> Request | BeamRequest:
-            number = _native.generator_add(self._steps.generator, tokens, params._json(), priority, 0, *cross, pictures)
+            place, salt = adapter()
+            number = _native.generator_add(
+                self._steps.generator, tokens, params._json(), priority, salt, *cross, pictures, place
+            )
             try:
                 known_as = name or str(next(self._numbers))
                 request: Request | BeamRequest
@@ -512,6 +550,7 @@ class LLM:
                 request.matchers = matchers
                 if waiting and encoder is not None:
                     request.encode = functools.partial(encoder.fill, waiting)
+                request.lora = None if place < 0 else place
                 for sample, mask in enumerate(masks):
                     _native.generator_set_allowed_tokens(self._steps.generator, number, sample, mask)
             except BaseException:

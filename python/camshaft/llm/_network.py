@@ -4,6 +4,7 @@ the encoder beside it, where it sees one (docs/llm_speech.md)."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -26,6 +27,7 @@ from camshaft.llm._layers import (
     check_activation_type,
     check_weight_type,
 )
+from camshaft.llm._lora_inputs import IDS, LoraChoice, LoraInputs
 from camshaft.llm._quantized import QuantizedFolder
 from camshaft.llm._ranks import Ranks
 from camshaft.llm._safetensors import SafetensorsFolder
@@ -56,6 +58,7 @@ class Import(NamedTuple):
     folder: Path  # where the tokenizer's files are
     weights: WeightType
     modules: Modules
+    loras: LoraInputs | None = None
 
 
 def network_of(
@@ -69,8 +72,10 @@ def network_of(
     task: Task = "generate",
     heads_type: str = "f32",
     ranks: Ranks = Ranks(),
+    loras: Callable[[WeightType], LoraChoice | None] = lambda weights: None,
 ) -> Import:
-    """heads_type: of the queries, keys and values of encoders. ranks: which of several ranks it is of."""
+    """heads_type: of the queries, keys and values of encoders. ranks: which of several ranks it is of. loras: what there is
+    to be of adapters."""
     path = Path(os.fspath(model))
     if task not in TASKS:
         raise InvalidArgumentError(f"task is {task!r}; {' and '.join(TASKS)} are possible")
@@ -111,9 +116,16 @@ def network_of(
         decoder = replace(decoder, tied="lm_head.weight" not in source.entries)
     found = Weights(source, decoder, str(path))
     caches = Caches(cache_type, size, ranks.decoder_of(decoder))
+    choice = loras(weight_type)
+    if choice is not None and (task != "generate" or decoder.cross_keys or reads_images or ranks.size > 1):
+        raise UnsupportedError(
+            f"{config.where}: adapters are of decoders that write text in one rank, not of embeddings, speech and pictures"
+        )
     net = Network(decoder.model_type)
     parts = Parts(net, decoder, found, weight_type, activations, heads_type, ranks)
-    _add_model(net, decoder, parts, caches, task, reads_images)
+    _add_model(net, decoder, parts, caches, task, reads_images, choice)
+    if parts.loras is not None:
+        parts.loras.check()
     beside = None
     vision = None
     if reads_images:
@@ -134,7 +146,8 @@ def network_of(
             add_encoder(of_encoder, of_decoder, encoder, caches)
         beside = encoder_net, encoder
     found.check_all_read(reads_head=task == "generate")
-    return Import(net, decoder, caches, beside, vision, config, path.parent if is_gguf else path, weight_type, modules)
+    own_folder = path.parent if is_gguf else path
+    return Import(net, decoder, caches, beside, vision, config, own_folder, weight_type, modules, parts.loras)
 
 
 def _vision_of(
@@ -179,7 +192,15 @@ def _source_in(folder: Path, config: Fields) -> Source:
     return QuantizedFolder(files, config.within("quantization_config"), str(folder))
 
 
-def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, task: Task, reads_images: bool) -> None:
+def _add_model(
+    net: Network,
+    decoder: Decoder,
+    parts: Parts,
+    memory: Caches,
+    task: Task,
+    reads_images: bool,
+    loras: LoraChoice | None,
+) -> None:
     ids = net.input("input_ids", "i32", ["tokens"])
     positions = net.input("positions", "i32", ["tokens", 3] if decoder.has_mrope else ["tokens"])
     starts = net.input("cumulative_sequence_length", "i32", ["boundaries"])
@@ -187,6 +208,8 @@ def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, tas
     past = net.input("past_seqlens", "i32", ["sequences"]) if causal else None
     table = net.input("block_table", "i32", ["sequences", "table_width"]) if causal else None
     wanted = net.input("logits_indices", "i32", ["rows"])
+    if loras is not None:
+        parts.loras = LoraInputs(net, loras, net.input(IDS, "i32", ["tokens"]), wanted)
     caches = [memory.inputs(net, "", "blocks", i) if causal else () for i in range(len(decoder.layers))]
     cross_caches: list[tuple[Value, ...]] = []
     cross_lengths, cross_table = None, None
@@ -223,7 +246,7 @@ def _add_model(net: Network, decoder: Decoder, parts: Parts, memory: Caches, tas
     if "final_norm" in decoder.family.names:
         x = parts.norm(x, "final_norm", None, decoder.width)
     if "project_out" in decoder.family.names:
-        x = parts.linear(x, "project_out", None, decoder.width, decoder.embedding_width)
+        x = parts.linear(x, "project_out", None, decoder.width, decoder.embedding_width, lora_ids=parts.ids_of_rows())
     if task == "embed":
         net.output(x, "hidden_states")
         _cache_outputs(net, memory, after)
@@ -281,7 +304,9 @@ def _layer(
 def _logits(parts: Parts, x: Value, head: Head) -> Value:
     decoder, net = parts.decoder, parts.net
     if not decoder.tied:
-        logits = parts.linear(x, "head", None, decoder.embedding_width, decoder.vocabulary)
+        logits = parts.linear(
+            x, "head", None, decoder.embedding_width, decoder.vocabulary, lora_ids=parts.ids_of_rows()
+        )
     else:
         logits = parts.tied_head(x, head)
     if decoder.logits_softcap:

@@ -79,6 +79,7 @@ class EmbeddingRequest:
     model's embeddings."""
 
     streams = False
+    lora: int | None = None
     first_token_at = last_token_at = None
 
     def __init__(

@@ -27,6 +27,7 @@ class Request:
         self.id = request_id
         self.prompt, self.tokens, self.params = prompt, list(tokens), params
         self.number = 0  #: the generator's
+        self.lora: int | None = None  #: the place of its adapter
         self.changed = changed  #: called at its end, and after each step that gave it something
         self.streams = streams  #: whether after steps too
         self.failed: BaseException | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,16 +35,17 @@ class Entry(NamedTuple):
 
 
 class SafetensorsFolder:
-    """All tensors of a folder: of its model.safetensors, or of the files that model.safetensors.index.json names."""
+    """All tensors of a folder: of its model.safetensors, or of the files that model.safetensors.index.json names; or of some
+    files in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Sequence[Path] = ()) -> None:
         self._maps: dict[Path, Any] = {}
         self.entries: dict[str, Entry] = {}
         index = folder / "model.safetensors.index.json"
-        if index.exists():
+        if not files and index.exists():
             self._read_index(folder, index)
             return
-        files = sorted(folder.glob("*.safetensors"))
+        files = files or sorted(folder.glob("*.safetensors"))
         if not files:
             others = sorted(path.name for kind in ("*.bin", "*.pt", "*.pth") for path in folder.glob(kind))
             why = f"; {others[0]} is of another format: save the model with safetensors" if others else ""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from camshaft._errors import FileError, InvalidArgumentError
 from camshaft.llm._folder import DESCRIPTION
 from camshaft.llm._image_encoder import limits_of
+from camshaft.llm._lora import named_paths
 from camshaft.llm._speculative import SPECULATION_FLAGS
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _PARAMETERS = {
     **SPECULATION_FLAGS,
     "limit-mm-per-prompt": 'pictures of a prompt, as {"image": 4} (default: 999)',
     "allowed-local-media-path": "folder whose pictures file: URLs may name; none without it",
+    "max-loras": "adapters in memory at once; as many as the model has without it",
     "seed": "of calls that have none",
     "threads": "of the engine; one for each core without it",
     "device": "cuda:N, where the engine is for GPUs",
@@ -50,6 +52,14 @@ def add_serve(commands: Any) -> None:
     command.add_argument("--api-key-file", metavar="FILE", help="calls need one of its keys, one a line")
     for name, what in _PARAMETERS.items():
         command.add_argument("--" + name, metavar="X", help=what)
+    command.add_argument(
+        "--lora-modules", nargs="+", metavar="NAME=DIR", help="adapters beside those of the model, as PEFT wrote them"
+    )
+    command.add_argument(
+        "--allow-runtime-lora-updating",
+        action="store_true",
+        help="calls may load adapters, from any folder that the server reads",
+    )
     command.add_argument("server_flags", nargs="*", metavar="-- FLAG", help="of camshaft serve")
     command.set_defaults(run=_run)
 
@@ -76,6 +86,12 @@ def _run(options: argparse.Namespace) -> None:
     for each in (folder, *filter(None, [options.speculative_model])):
         if not (Path(each) / DESCRIPTION).is_file():
             raise FileError(f"{each}: there is no {DESCRIPTION}: `camshaft llm build` makes the folder of a model")
+    if options.lora_modules is not None:
+        modules = named_paths(options.lora_modules)
+        options.lora_modules = " ".join(f"{each}={path.resolve()}" for each, path in modules.items())
+        if len(options.lora_modules.split()) != len(modules):
+            raise InvalidArgumentError("--lora-modules: folders that have spaces in their names cannot be given")
+    options.allow_runtime_lora_updating = "true" if options.allow_runtime_lora_updating else None
     name = options.model_name or folder.name
     if not re.fullmatch(r"[^/\\\x00-\x1f\x7f]{1,200}", name) or name.startswith("."):
         raise InvalidArgumentError(f"--model-name {name!r}: no slashes, no control characters, no '.' in front")
@@ -115,7 +131,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _configuration(options: argparse.Namespace) -> str:
     lines = ['backend: "llm"']
-    for name in _PARAMETERS:
+    for name in (*_PARAMETERS, "lora-modules", "allow-runtime-lora-updating"):
         key = name.replace("-", "_")
         if (value := getattr(options, key)) is not None:
             quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

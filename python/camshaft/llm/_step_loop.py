@@ -60,6 +60,10 @@ class StepLoop:
         finally:
             self._waiting.pop()
 
+    def requests(self) -> list[_AnyRequest]:
+        """Those that go on. To be called between steps."""
+        return list(self._requests.values())
+
     def check_thread(self) -> None:
         if threading.current_thread() is self._thread:
             raise InvalidArgumentError(

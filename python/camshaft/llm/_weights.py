@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from camshaft._errors import InvalidModelError, UnsupportedError
 from camshaft.llm._blocks import Blocks, in_blocks
 from camshaft.llm._decoder import Decoder
+from camshaft.llm._lora import HEAD
 from camshaft.llm._optional import needed
 from camshaft.llm._rows import widened
 
@@ -57,6 +58,12 @@ class Weights:
             return inner if own not in self._source.entries and inner in self._source.entries else own
         place = "" if layer is None else family.layer.format(layer)
         return f"{self._prefix}{place}{name if expert is None else name.format(expert)}.{kind}"
+
+    def module(self, role: str, layer: int | None = None, expert: int | None = None) -> str:
+        """Of a product, without the path in front that all layers have."""
+        if role == "head":
+            return HEAD
+        return self.name(role, layer, expert=expert).removeprefix(self._prefix).removesuffix(".weight")
 
     def dtype(self, name: str) -> str:
         """What the file has it as: "F32", "BF16", "Q4_0", …; "" where there is none."""

@@ -22,6 +22,7 @@
 #include "backends/cpu/tactics/deform_conv.h"
 #include "backends/cpu/tactics/determinant.h"
 #include "backends/cpu/tactics/gated_convolution.h"
+#include "backends/cpu/tactics/gather_matmul.h"
 #include "backends/cpu/tactics/grid_sample.h"
 #include "backends/cpu/tactics/grouped_convolution.h"
 #include "backends/cpu/tactics/index.h"
@@ -111,6 +112,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &dynamic_quantize_tactic,
     &gemm_bf16_tactic,
     &plain_matmul_tactic,
+    &gather_matmul_tactic,
     &conv_bf16_tactic,
     &attention_bf16_tactic,
     &plugin_tactic,

@@ -69,6 +69,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &gather_tactic,
     &gather_elements_tactic,
     &gather_nd_tactic,
+    &gather_matmul_tactic,
     &scatter_nd_tactic,
     &scatter_elements_tactic,
     &paged_store_tactic,

@@ -90,6 +90,7 @@ extern const CudaTactic chained_contract_tactic, chained_dnn_tactic, chained_bla
     chained_expanded_blas_sums_tactic;
 extern const CudaTactic transpose_tactic, expand_tactic, slice_tactic, concat_tactic, pad_tactic, index_map_tactic;
 extern const CudaTactic gather_tactic, gather_elements_tactic, gather_nd_tactic;
+extern const CudaTactic gather_matmul_tactic;
 extern const CudaTactic scatter_nd_tactic, scatter_elements_tactic;
 extern const CudaTactic pool_tactic, pool_indices_tactic, resize_tactic;
 extern const CudaTactic dims_tactic, shape_tactic, range_tactic, cumulative_tactic;

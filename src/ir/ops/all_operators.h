@@ -8,6 +8,7 @@
 #include "ir/ops/control_flow.h"
 #include "ir/ops/dynamic.h"
 #include "ir/ops/float8.h"
+#include "ir/ops/gather_matmul.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/image_decoder.h"
 #include "ir/ops/index.h"
@@ -82,6 +83,7 @@ using AllOperators = OperatorList<      //
     Recurrent, LinearAttention,         //
     PagedStore, PagedQuantize,          //
     PagedAttention, PagedUpdate,        //
+    GatherMatMul,                       //
     TreeEnsemble, SupportVectorVote,    //
     PairwiseDistance, ScoreTransform,   //
     FindKeys, Collective,               //

@@ -2,6 +2,7 @@
 #include "ir/ops/attention.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/float8.h"
+#include "ir/ops/gather_matmul.h"
 #include "ir/ops/linear_attention.h"
 #include "ir/ops/paged.h"
 #include "ir/ops/quantized.h"
@@ -26,6 +27,10 @@ double Float8MatMul::flops(const SizeContext& sizes) const {
 
 double WeightOnlyMatMul::flops(const SizeContext& sizes) const {
   return 2 * sizes.elements(sizes.result(0)) * sizes.size(sizes.operand(0).back());
+}
+
+double GatherMatMul::flops(const SizeContext& sizes) const {
+  return 2 * sizes.elements(sizes.result(0)) * sizes.size(sizes.operand(in_rows).back());
 }
 
 double Conv::flops(const SizeContext& sizes) const {

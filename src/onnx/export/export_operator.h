@@ -85,6 +85,7 @@ void export_as(ExportContext& c, const ops::Loop& op);
 void export_as(ExportContext& c, const ops::Scan& op);
 void export_as(ExportContext& c, const ops::Recurrent& op);
 void export_as(ExportContext& c, const ops::LinearAttention& op);
+void export_as(ExportContext& c, const ops::GatherMatMul& op);
 void export_as(ExportContext& c, const ops::PagedStore& op);
 void export_as(ExportContext& c, const ops::PagedQuantize& op);
 void export_as(ExportContext& c, const ops::PagedAttention& op);

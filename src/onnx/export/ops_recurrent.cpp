@@ -1,6 +1,7 @@
 // Recurrent layers and linear attention.
 #include <cmath>
 
+#include "ir/ops/gather_matmul.h"
 #include "ir/ops/linear_attention.h"
 #include "ir/ops/paged.h"
 #include "ir/ops/paged_update.h"
@@ -74,6 +75,9 @@ void export_as(ExportContext& c, const ops::LinearAttention& op) {
   c.result({"LinearAttention", 27}, c.inputs(), std::move(attributes));
 }
 
+void export_as(ExportContext& c, const ops::GatherMatMul&) {
+  c.unsupported("ONNX has no product whose rows choose their matrix");
+}
 void export_as(ExportContext& c, const ops::PagedStore&) {
   c.unsupported("ONNX has it as a part of com.microsoft.PagedAttention alone");
 }

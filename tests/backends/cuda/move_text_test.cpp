@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/cuda/codegen/gather_matmul_text.h"
 #include "backends/cuda/codegen/generate_text.h"
 #include "backends/cuda/codegen/sample_text.h"
 #include "backends/cuda/codegen/window_text.h"
@@ -58,6 +59,11 @@ TEST(SampleText, Compiles) {
   const ops::GridSample cubic{ops::SampleMode::cubic, ops::SamplePadding::reflection, false};
   expect_to_compile({grid_sample_text({}, 2, DType::f32, DType::f32),
                      grid_sample_text(cubic, 3, DType::f16, DType::f32), col2im_text(DType::f32)});
+}
+
+TEST(GatherMatMulText, Compiles) {
+  expect_to_compile({gather_matmul_text(DType::f32, DType::f32), gather_matmul_text(DType::f16, DType::f16),
+                     gather_matmul_text(DType::f16, DType::bf16), gather_matmul_text(DType::bf16, DType::f32)});
 }
 
 TEST(GenerateText, Compiles) {

@@ -20,6 +20,7 @@
 #include "backends/cuda/device/copy_parameters.h"
 #include "backends/cuda/device/depthwise_parameters.h"
 #include "backends/cuda/device/few_rows_parameters.h"
+#include "backends/cuda/device/gather_matmul_parameters.h"
 #include "backends/cuda/device/gather_parameters.h"
 #include "backends/cuda/device/generate_parameters.h"
 #include "backends/cuda/device/group_columns_parameters.h"
@@ -151,7 +152,7 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
       OF(ArgReduceParameters) + OF(RecurrentParameters) + OF(RotaryTable) + OF(RotaryParameters) + OF(TopKParameters) +
       OF(TopKMergeParameters) + OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>) +
       OF(ExpandParameters) + OF(FewRowsParameters) + OF(WeightOnlyParameters) + OF(PagedStoreParameters) +
-      OF(PagedQuantizeParameters) + OF(PagedParameters) + OF(PagedUpdateParameters);
+      OF(PagedQuantizeParameters) + OF(PagedParameters) + OF(PagedUpdateParameters) + OF(GatherMatMulParameters);
   for (const std::string& name : shared_structs(sources()))
     EXPECT_TRUE(std::regex_search(assertions, std::regex("sizeof\\(" + name + "\\b"))) << name << " is not among them";
 
@@ -183,7 +184,8 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
                                         device::few_rows_parameters_h,
                                         device::weight_only_parameters_h,
                                         device::paged_parameters_h,
-                                        device::paged_update_parameters_h});
+                                        device::paged_update_parameters_h,
+                                        device::gather_matmul_parameters_h});
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
   const std::string kernel = "extern \"C\" __global__ void nothing() {}\n";

@@ -32,9 +32,9 @@ std::string refusal(const Graph& graph) {
 
 /// docs/limits.md has the same list.
 const std::set<std::string> not_exported = {
-    "attention",      "index_map",        "map_entries",         "paged_attention", "paged_store",
-    "paged_quantize", "paged_update",     "read_bytes_as",       "round_blocks",    "region",
-    "row_norm",       "rotary_embedding", "support_vector_vote", "row_moments",     "weight_only_matmul"};
+    "attention",        "gather_matmul",       "index_map",     "map_entries",       "paged_attention", "paged_store",
+    "paged_quantize",   "paged_update",        "read_bytes_as", "round_blocks",      "region",          "row_norm",
+    "rotary_embedding", "support_vector_vote", "row_moments",   "weight_only_matmul"};
 
 TEST(ExportModel, EveryOperatorComesBackOrIsRefused) {
   ThreadPool pool(1);

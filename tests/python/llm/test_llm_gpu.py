@@ -33,6 +33,12 @@ def test_text_is_that_of_the_cpu(tmp_path, weights, cache):
     assert texts["cuda"] == texts["cpu"]
 
 
+@pytest.mark.parametrize("weights, lora_dtype", [("f32", "f32"), ("f16", "f16"), ("int4", "bf16")])
+def test_text_with_adapters_is_that_of_the_cpu(tmp_path, weights, lora_dtype):
+    texts = json.loads(last_line("on_gpu_lora.py", tmp_path, weights, lora_dtype))
+    assert texts["cuda"] == texts["cpu"]
+
+
 @pytest.mark.parametrize("weights, cache", [("f32", "f32"), ("f16", "f16"), ("f32", "int8")])
 def test_text_of_sounds_is_that_of_the_cpu(tmp_path, weights, cache):
     texts = json.loads(last_line("on_gpu_speech.py", tmp_path, weights, cache))

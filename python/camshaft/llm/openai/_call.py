@@ -12,6 +12,7 @@ from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm.openai._answer import Answer
 from camshaft.llm.openai._errors import RequestError
 from camshaft.llm.openai._running import Running
+from camshaft.llm.openai._served import Served, ServedSpeech
 
 
 class Call:
@@ -20,8 +21,8 @@ class Call:
     prefix, kind, chunk_kind = "", "", ""
     prompt_field = "prompt"
 
-    def __init__(self, model: str) -> None:
-        self.model = model
+    def __init__(self, served: Served | ServedSpeech) -> None:
+        self.model, self.lora_request = served.name, served.lora_request
         self.id = self.prefix + uuid.uuid4().hex
         self.created = int(time.time())
         self.prompts: list[dict[str, Any]] = []

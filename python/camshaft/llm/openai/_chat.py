@@ -28,7 +28,7 @@ class ChatCompletions(Call):
     prompt_field = "messages"
 
     def __init__(self, served: Served, body: Body) -> None:
-        super().__init__(served.name)
+        super().__init__(served)
         served.check_task("generate")
         take_idle(body)
         messages, characters, images = read_messages(body, served.llm)

@@ -26,7 +26,7 @@ class Completions(Call):
     prefix, kind, chunk_kind = "cmpl-", "text_completion", "text_completion"
 
     def __init__(self, served: Served, body: Body) -> None:
-        super().__init__(served.name)
+        super().__init__(served)
         served.check_task("generate")
         take_idle(body)
         prompt = body.raw("prompt")

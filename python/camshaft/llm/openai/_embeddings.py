@@ -23,7 +23,7 @@ class Embeddings(Call):
     prompt_field = "input"
 
     def __init__(self, served: Served, body: Body) -> None:
-        super().__init__(served.name)
+        super().__init__(served)
         served.check_task("embed")
         take_idle(body)
         given = body.raw("input")

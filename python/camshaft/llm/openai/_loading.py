@@ -10,6 +10,8 @@ from camshaft._errors import InvalidArgumentError
 from camshaft.llm._folder import read_description
 from camshaft.llm._image_encoder import limits_of
 from camshaft.llm._llm import LLM
+from camshaft.llm._lora import named_paths
+from camshaft.llm._lora_request import LoRARequest
 from camshaft.llm._speculative import config_of_flags
 from camshaft.llm._whisper import Whisper
 from camshaft.llm.openai._served import Served, ServedSpeech
@@ -20,6 +22,7 @@ _INTEGERS = (
     "max_num_batched_tokens",
     "num_blocks",
     "kv_cache_memory_bytes",
+    "max_loras",
     "threads",
 )
 MOST_QUEUED = 1024
@@ -45,9 +48,12 @@ def serve_folder(folder: Path, name: str, parameters: dict[str, Any], most: int)
             )
         parameters = {"max_num_seqs": _WINDOWS, **parameters}
         return ServedSpeech(Whisper(folder, **parameters), name, parameters["max_num_seqs"])
+    allows_updates, adapters = (parameters.pop(n, None) for n in ("allow_runtime_lora_updating", "lora_modules"))
     llm = LLM(folder, **parameters)
+    for adapter, path in (adapters or {}).items():
+        llm.add_lora(LoRARequest(adapter, None, path))
     longest = parameters.get("max_model_len") or llm.description["max_length"]
-    return Served(llm, name, longest, most)
+    return Served(llm, name, longest, most, str(folder), bool(allows_updates))
 
 
 def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
@@ -59,8 +65,9 @@ def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
                 made[name] = int(given.pop(name))
         if made.get("max_queued", 1) < 1:
             raise ValueError(f"max_queued is {made['max_queued']}: every call would be refused; give 1 or more")
-        if "enable_prefix_caching" in given:
-            made["enable_prefix_caching"] = {"true": True, "false": False}[given.pop("enable_prefix_caching")]
+        for name in ("enable_prefix_caching", "enable_lora", "allow_runtime_lora_updating"):
+            if name in given:
+                made[name] = {"true": True, "false": False}[given.pop(name)]
         guesses = int(given.pop("num_speculative_tokens")) if "num_speculative_tokens" in given else None
     except (KeyError, ValueError) as error:
         raise InvalidArgumentError(f"parameters of the configuration: {error}") from None
@@ -69,6 +76,9 @@ def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
         made["limit_mm_per_prompt"] = limits_of(limits)
     if media is not None:
         made["allowed_local_media_path"] = str(base / media)
+    if "lora_modules" in given:
+        modules = named_paths(given.pop("lora_modules").split())
+        made["lora_modules"] = {name: base / path for name, path in modules.items()}
     draft = given.pop("speculative_model", None)
     if (speculation := config_of_flags(draft and str(base / draft), guesses)) is not None:
         made["speculative_config"] = speculation

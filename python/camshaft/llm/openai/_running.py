@@ -33,7 +33,15 @@ class Running:
         """Not on the loop: it may wait for a step. Raises what is wrong with the call. All of its prompts begin together."""
         call = self._call
         ready = [
-            self._llm._prepared(prompt, call.params, call.priority, self._callback(place), call.is_stream, call.id)
+            self._llm._prepared(
+                prompt,
+                call.params,
+                call.priority,
+                self._callback(place),
+                call.is_stream,
+                call.id,
+                lora=call.lora_request,
+            )
             for place, prompt in enumerate(call.prompts)
         ]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from camshaft.llm._llm import LLM
+from camshaft.llm._lora_request import LoRARequest
 from camshaft.llm._prompts import text_tokens
 from camshaft.llm._whisper import Whisper
 from camshaft.llm.openai._errors import RequestError
@@ -41,21 +43,50 @@ class ServedSpeech:
         self.whisper, self.name, self.llm = whisper, name, whisper._llm
         self.ears = concurrent.futures.ThreadPoolExecutor(max_num_seqs, "camshaft.llm.hear")
         self.longest = _LONGEST_SOUND * whisper._speech.sampling_rate
+        self.lora_request: LoRARequest | None = None  #: it has no adapters
 
     def check_task(self, task: str) -> None:
         _check_task(self.name, "transcribe", task)
 
 
 class Served:
-    """most: sequences of a call."""
+    """most: sequences of a call. folder: of the model."""
 
-    def __init__(self, llm: LLM, name: str, longest: int, most: int) -> None:
-        self.llm, self.name, self.longest, self.most = llm, name, longest, most
+    def __init__(
+        self, llm: LLM, name: str, longest: int, most: int, folder: str = "", allows_updates: bool = False
+    ) -> None:
+        self.llm, self.name, self.longest, self.most, self._folder = llm, name, longest, most, folder
+        self.allows_updates = allows_updates  #: whether calls load adapters
+        self.lora_request: LoRARequest | None = None  #: of the adapter that is called by its name
         self.texts = TokenTexts(llm.tokenizer)
         self._most_characters = 0
         if llm.tokenizer is not None:
             widest = max(map(len, llm.tokenizer.get_vocab()), default=1)
             self._most_characters = _MARGIN * widest * longest
+
+    def named(self, model: Any) -> Served:
+        """What a call is answered by that names a model: this one, or one of its adapters, which has that name then."""
+        if model is None or model == self.name:
+            return self
+        if not isinstance(model, str) or model not in self.llm.list_loras():
+            raise RequestError(
+                f"The model {model!r} does not exist: GET /v1/models lists those that do",
+                "model",
+                404,
+                "model_not_found",
+            )
+        made = copy.copy(self)
+        made.name, made.lora_request = model, LoRARequest(model)
+        return made
+
+    def models(self) -> list[dict[str, Any]]:
+        """The entries of /v1/models."""
+        own = self._entry(self.name, self._folder, None)
+        return [own, *(self._entry(name, str(path), self.name) for name, path in self.llm.list_loras().items())]
+
+    def _entry(self, name: str, root: str, parent: str | None) -> dict[str, Any]:
+        card = {"id": name, "object": "model", "created": 0, "owned_by": "camshaft", "root": root, "parent": parent}
+        return {**card, "max_model_len": self.longest}
 
     def check_text(self, characters: int, param: str) -> None:
         if self.llm.tokenizer is not None and characters > self._most_characters:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import json
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any, Union
 
 from camshaft._errors import Error, InvalidArgumentError
+from camshaft.llm.openai._adapters import update_adapters
 from camshaft.llm.openai._answer import Answer
 from camshaft.llm.openai._body import read_body
 from camshaft.llm.openai._call import Call
@@ -31,6 +33,8 @@ _CALLS: dict[str, Any] = {
     "audio/translations": Translations,
 }
 OPERATIONS = tuple(_CALLS)
+#: What is asked of a model beside calls.
+_ABOUT_MODELS = ("models", "load_lora_adapter", "unload_lora_adapter")
 _READERS = 4  # threads that read bodies: templates, tokenizers
 _TOWERS = 1  # threads that take pictures through a tower, which is one at a time
 _GRAMMARS = 1  # and those that try grammars, which may take a second each: other calls do not wait for them
@@ -74,6 +78,10 @@ class Service:
         try:
             if self._sequences > self._most_queued:
                 raise _overloaded()
+            if operation in _ABOUT_MODELS:
+                pool = self._pool if operation == "models" else self._grammars
+                answer.reply(await loop.run_in_executor(pool, self._about_models, operation, body))
+                return
             call = await loop.run_in_executor(self._pool, self._read, operation, body, content_type)
             size = call.held_bytes
             self._held += size
@@ -115,6 +123,13 @@ class Service:
             return self._towers
         return self._grammars if call.is_guided else self._pool
 
+    def _about_models(self, operation: str, data: Callable[[], bytes]) -> str:
+        if isinstance(self._served, ServedSpeech):
+            raise RequestError(f"The model '{self._served.name}' hears sounds, and has no adapters", "model")
+        if operation == "models":
+            return json.dumps(self._served.models())
+        return update_adapters(self._served, read_body(data()), operation == "load_lora_adapter")
+
     def _read(self, operation: str | None, data: Callable[[], bytes], content_type: str) -> Call:
         if operation in ("audio/transcriptions", "audio/translations"):
             read: Call = _CALLS[operation](self._served, read_form(data(), content_type))
@@ -125,7 +140,8 @@ class Service:
             operation = "chat/completions" if body.has("messages") else usual
         if operation not in _CALLS:
             raise RequestError(f"there is no operation '{operation[:80]}': {', '.join(_CALLS)} are what there is")
-        made: Call = _CALLS[operation](self._served, body)
+        served = self._served.named(body.raw("model")) if isinstance(self._served, Served) else self._served
+        made: Call = _CALLS[operation](served, body)
         return made
 
     async def _reply(self, call: Call, running: Any, answer: Answer) -> None:

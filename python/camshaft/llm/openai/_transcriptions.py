@@ -31,7 +31,7 @@ class Transcriptions(Call):
     task = "transcribe"
 
     def __init__(self, served: ServedSpeech, form: Form) -> None:
-        super().__init__(served.name)
+        super().__init__(served)
         served.check_task("transcribe")
         take_idle(form)
         self.sound = form.file("file")
