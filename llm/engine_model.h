@@ -23,9 +23,9 @@ namespace camshaft::llm {
 /// fills; those that read pictures have image_embeddings, f32 [image rows, width], and image_indices, and with M-RoPE
 /// positions of i32 [tokens, 3]. Engines with adapters have lora_ids, the adapter of each token, and the matrices
 /// lora_a.MODULE [loras, in, rank] and lora_b.MODULE [loras, rank, out] of each product that adapters may update;
-/// set_lora() writes these. An engine that is to give embeddings has the output hidden_states instead, f32 [rows, size];
-/// it may have no caches, and then neither past_seqlens nor block_table. Sizes that come again are bound as they were.
-/// On a GPU caches stay there, and logits that nobody reads.
+/// set_lora() writes these. An engine that is to give embeddings has the output hidden_states instead, f32 [rows,
+/// size]; it may have no caches, and then neither past_seqlens nor block_table. Sizes that come again are bound as they
+/// were. On a GPU caches stay there, and logits that nobody reads.
 class EngineModel : public StepModel {
  public:
   /// `threads`: of the context; 0 for one for each core. Throws Error(invalid_argument) for an engine that has not

@@ -116,6 +116,8 @@ class BeamRequest:
         self.matchers: list[Any] = []
         self.outputs: list[CompletionOutput] = []  #: by rank
         self.num_cached_tokens: int | None = None  #: of the prompt
+        self.lora: int | None = None  #: the place of its adapter
+        self.encode: Callable[[], None] | None = None  #: brings the rows of its pictures
         self._decode = decode if params.detokenize else None
 
     @property

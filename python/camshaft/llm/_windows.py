@@ -70,7 +70,7 @@ class Task:
     segments: list[Segment] = dataclasses.field(default_factory=list)
     open: set[int] = dataclasses.field(default_factory=set)
     windows: int = 0
-    texts: list[Request] = dataclasses.field(default_factory=list)
+    texts: list[Request | BeamRequest] = dataclasses.field(default_factory=list)
     failed: Exception | None = None
 
     @property
