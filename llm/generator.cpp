@@ -1,6 +1,9 @@
 #include "llm/generator.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <thread>
 
@@ -11,6 +14,13 @@
 namespace camshaft::llm {
 
 namespace {
+
+// Keys and values of an adapter are no other's, whatever salts requests bring.
+uint64_t salt_of(const Request& request) {
+  if (request.lora < 0) return request.salt;
+  const std::array<uint64_t, 2> what = {request.salt, static_cast<uint64_t>(request.lora) + 1};
+  return XXH3_64bits(what.data(), sizeof what);
+}
 
 SchedulerConfig scheduler_config(const GeneratorConfig& config, const StepModel& model) {
   SchedulerConfig made = config.scheduler;
@@ -131,6 +141,9 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
   if (draft != nullptr && (draft->image_width() > 0 || draft->has_mrope()))
     throw Error(ErrorCode::invalid_argument,
                 "the draft model reads pictures, of which it would be shown none: take one of text alone");
+  if (draft != nullptr && draft->cross_sizes().table_width > 0)
+    throw Error(ErrorCode::invalid_argument,
+                "the draft model sees an encoder, of which it would be shown nothing: take one of text alone");
   if (draft != nullptr)
     draft_ = std::make_unique<DraftProposer>(*draft, config.draft, scheduler_.config(), config.max_step_shapes);
   stepped_.reserve(static_cast<size_t>(shapes_.largest().sequences));
@@ -178,7 +191,8 @@ void Generator::check_pictures(const Request& request) const {
     if (picture.embeddings == nullptr ||
         picture.embeddings->count != static_cast<size_t>(picture.rows) * static_cast<size_t>(width))
       refuse(which + " has not so many embeddings of " + std::to_string(width) + " elements");
-    if (model_.has_mrope() && (picture.height < 1 || int64_t{picture.height} * picture.width != picture.rows))
+    const bool has_size = model_.has_mrope() || picture.height != 0 || picture.width != 0;
+    if (has_size && (picture.height < 1 || int64_t{picture.height} * picture.width != picture.rows))
       refuse(which + " is " + std::to_string(picture.height) + " rows high and " + std::to_string(picture.width) +
              " wide; the model's positions need a size that these fill");
   }
@@ -206,9 +220,11 @@ RequestId Generator::add(Request request) {
   const auto length = static_cast<int32_t>(std::min<size_t>(request.prompt.size(), INT32_MAX / 2));
   const int32_t room = scheduler_.config().max_model_len - length;
   const bool generates = scheduler_.config().generates;
-  if (!generates && request.params.n != 1)
+  if (!generates && (request.params.n != 1 || request.params.beam_search))
     throw Error(ErrorCode::invalid_argument,
-                "n is " + std::to_string(request.params.n) + ": a prompt has one embedding");
+                request.params.beam_search
+                    ? std::string("beam_search: a prompt has one embedding")
+                    : "n is " + std::to_string(request.params.n) + ": a prompt has one embedding");
   const int32_t longest = length + (generates ? std::min(room, request.params.max_tokens.value_or(room)) : 0);
   scheduler_.check_fits(length, longest, request.params);
 
@@ -218,7 +234,7 @@ RequestId Generator::add(Request request) {
   std::shared_ptr<const Pictures> pictures;
   if (!request.pictures.empty())
     pictures =
-        std::make_shared<const Pictures>(std::move(request.pictures), scheduler_.config().block_size, request.salt);
+        std::make_shared<const Pictures>(std::move(request.pictures), scheduler_.config().block_size, salt_of(request));
   const RequestId id = ++last_request_;
   Entry entry;
   for (int32_t sample = 0; sample < params->sequences(); ++sample) {
@@ -241,7 +257,7 @@ std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::
   sequence->request = sequence->arrival = last_request_;
   sequence->sample = sample;
   sequence->priority = request.priority;
-  sequence->salt = request.salt;
+  sequence->salt = salt_of(request);
   sequence->lora = request.lora;
   sequence->seed = params->seed.value_or(mixed_seed(config_.seed, last_request_));
   sequence->longest = longest;

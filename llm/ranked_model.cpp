@@ -68,14 +68,14 @@ RankedModel::RankedModel(const Engine& first, std::vector<Communicator> ends, co
                          int32_t num_blocks, int threads)
     : communicator_(ends.front()) {
   for (const Engine& each : others) check_ranks(each, communicator_.size());
-  for (size_t r = 0; r < others.size(); ++r)
-    followers_.emplace_back([engine = others[r], end = ends[r + 1], threads] {
-      try {
-        follow_ranks(engine, end, threads);
-      } catch (const std::exception&) {  // which the first rank is told, too
-      }
-    });
   try {
+    for (size_t r = 0; r < others.size(); ++r)
+      followers_.emplace_back([engine = others[r], end = ends[r + 1], threads] {
+        try {
+          follow_ranks(engine, end, threads);
+        } catch (const std::exception&) {  // which the first rank is told, too
+        }
+      });
     begin(num_blocks, first, threads);
   } catch (...) {
     communicator_.abort("rank 0 could not begin");
@@ -89,14 +89,28 @@ RankedModel::RankedModel(const Engine& first, const Communicator& communicator, 
   if (communicator_.rank() != first_rank)
     throw Error(ErrorCode::invalid_argument,
                 "a generator is of rank 0, not of rank " + std::to_string(communicator_.rank()));
-  begin(num_blocks, first, threads);
+  telling_others([&] { begin(num_blocks, first, threads); });
+}
+
+template <class Work>
+void RankedModel::telling_others(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& e) {
+    communicator_.abort(std::string("rank 0: ") + e.what());
+    throw;
+  }
 }
 
 void RankedModel::begin(int32_t num_blocks, const Engine& first, int threads) {
   check_ranks(first, communicator_.size());
+  for (const TensorInfo& input : first.inputs())
+    for (const char* other : {"image_embeddings", "cross_block_table", "lora_ids"})
+      if (input.name == std::string_view(other))
+        throw Error(ErrorCode::unsupported, std::string("an engine with the input ") + other + " runs in one rank");
   own_ = std::make_unique<EngineModel>(first, num_blocks, threads);
-  if (own_->image_width() > 0 || own_->cross_sizes().blocks > 0)
-    throw Error(ErrorCode::unsupported, "models that read pictures or see an encoder run in one rank");
+  if (own_->has_mrope())
+    throw Error(ErrorCode::unsupported, "an engine with positions along three axes runs in one rank");
   own_->set_communicator(communicator_);
   MessageHeader header{.command = Command::begin};
   header.sizes[0] = num_blocks;
@@ -118,7 +132,7 @@ void RankedModel::copy_blocks(std::span<const BlockCopy> copies) {
   header.sizes[0] = static_cast<int32_t>(message_.size());
   send_header(communicator_, header);
   communicator_.broadcast(first_rank, message_.data(), message_.size() * sizeof(int32_t));
-  own_->copy_blocks(copies);
+  telling_others([&] { own_->copy_blocks(copies); });
 }
 
 StepOutputs RankedModel::run(const StepInputs& inputs) {
@@ -133,7 +147,9 @@ StepOutputs RankedModel::run(const StepInputs& inputs) {
   }
   send_header(communicator_, header);
   communicator_.broadcast(first_rank, message_.data(), message_.size() * sizeof(int32_t));
-  return own_->run(inputs);
+  StepOutputs outputs;
+  telling_others([&] { outputs = own_->run(inputs); });
+  return outputs;
 }
 
 void follow_ranks(const Engine& engine, const Communicator& communicator, int threads) {

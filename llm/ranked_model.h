@@ -37,6 +37,9 @@ class RankedModel : public StepModel {
   RankedModel(const Engine& first, std::vector<Communicator> ends, const std::vector<Engine>& others,
               int32_t num_blocks, int threads);
   void begin(int32_t num_blocks, const Engine& first, int threads);
+  /// Does what may throw, and then no other rank waits for this one.
+  template <class Work>
+  void telling_others(const Work& work);
 
   Communicator communicator_;
   std::unique_ptr<EngineModel> own_;

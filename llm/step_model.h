@@ -25,7 +25,7 @@ struct StepInputs {
   /// of the step's tokens these are. Where there are more than 0, the last one comes again and again up to [tokens].
   std::span<const float> image_embeddings;
   std::span<const int32_t> image_indices;
-  std::span<const int32_t> lora_ids;  ///< [tokens] the adapter of each; -1: none. Of models with adapters
+  std::span<const int32_t> lora_ids;  ///< [tokens] the adapter of each; -1: none. Models without adapters do not look
   bool reads_logits = true;           ///< else what is likeliest suffices, where the model looks for that
 };
 

@@ -1,5 +1,7 @@
 #include "server/http/openai_adapters.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <future>
 #include <utility>
@@ -46,16 +48,22 @@ std::optional<nlohmann::ordered_json> models_of(Server& server, const Model& mod
 }
 
 std::shared_ptr<Model> model_with_adapter(Server& server, const std::string& name) {
-  std::string last;
+  std::string last, silent;
   for (const std::shared_ptr<Model>& model : server.models().all()) {
     if (!is_language_model(*model) || model->name() == last) continue;
     last = model->name();
     const std::shared_ptr<Model> newest = server.models().find(last, "");
     const auto list = models_of(server, *newest);
-    if (!list) continue;
+    if (!list) {
+      silent = last;
+      continue;
+    }
     for (const auto& entry : *list)
       if (entry.is_object() && entry.value("id", "") == name) return newest;
   }
+  if (!silent.empty())
+    throw ServerError(StatusCode::unavailable,
+                      fmt::format("The model '{}' does not say which adapters it has: try again later", silent));
   return nullptr;
 }
 

@@ -14,7 +14,8 @@ namespace camshaft::server {
 /// Waits for the model; nothing where it does not answer in time.
 std::optional<nlohmann::ordered_json> models_of(Server& server, const Model& model);
 
-/// The language model that has an adapter of that name; null where none has.
+/// The language model that has an adapter of that name; null where none has. Throws ServerError(unavailable) where none
+/// has, and one does not answer.
 std::shared_ptr<Model> model_with_adapter(Server& server, const std::string& name);
 
 }  // namespace camshaft::server

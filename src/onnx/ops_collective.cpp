@@ -2,7 +2,7 @@
 // (polygraphy multi-device shard).
 #include <fmt/format.h>
 
-#include <numeric>
+#include <iterator>
 
 #include "ir/ops/collective.h"
 #include "onnx/converters.h"
@@ -62,9 +62,9 @@ Values dist_collective(ConvertContext& c) {
     op.reduction = enum_named<ops::CollectiveReduction>(c, "reduce_op", c.string_attribute("reduce_op", "sum"));
   if (op.kind == CollectiveKind::broadcast) op.root = c.int_attribute("root", 0);
   if (const auto groups = c.ints_attribute("groups"); groups && !groups->empty()) {
-    std::vector<int64_t> all(static_cast<size_t>(op.ranks));
-    std::iota(all.begin(), all.end(), 0);
-    if (*groups != all) c.unsupported("groups of some of the ranks");
+    bool has_all = std::ssize(*groups) == op.ranks;
+    for (size_t i = 0; has_all && i < groups->size(); ++i) has_all = (*groups)[i] == static_cast<int64_t>(i);
+    if (!has_all) c.unsupported("groups of some of the ranks");
   }
   return c.result(op, {c.input(0)});
 }

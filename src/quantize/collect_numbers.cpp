@@ -30,6 +30,7 @@ class Collector {
     numbers_.powers.resize(watched.size());
     for (size_t w = 0; w < options.channels.size(); ++w)
       numbers_.channels[w] = ChannelMagnitudes(options.channels[w].channels);
+    context_.rehearse();  // of one of several ranks
     context_.set_cancellation(options.cancellation);
     for (size_t w = 0; w < watched.size(); ++w)
       if (watched[w].input < 0)

@@ -224,6 +224,12 @@ class SharedCommunicator final : public Communicator {
     check_calls(buffer);
     for (int r = 0; r < size(); ++r) {
       const uint64_t brought = region_->slot(r).bytes[buffer];
+      if (brought != UINT64_MAX && brought != count) {
+        const std::string what =
+            fmt::format("rank {} brings {} bytes to {}, of which rank {} knows {}", r, brought, call, rank_, count);
+        abort(what);
+        throw Error(ErrorCode::invalid_argument, what);
+      }
       if (r == rank_) {
         take(r, offset, mine);
       } else {
@@ -303,6 +309,8 @@ class JoinedFile {
       take_lock(fd_, join_lock, true);
       struct stat status {};
       if (::fstat(fd_, &status) != 0) fail_system(path_);
+      if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid())
+        throw Error(ErrorCode::io, fmt::format("{}, the memory that ranks share, is of another user", path_));
       bytes_ = static_cast<size_t>(status.st_size);
       if (status.st_nlink > 0) return;
       ::close(fd_);  // all ranks of another job had it meanwhile

@@ -30,6 +30,7 @@ std::vector<TokenLogprob> candidates_of(const Request& request, const std::vecto
   static const std::vector<int32_t> eos = {0};
   std::vector<float> row(static_cast<size_t>(vocabulary));
   logits(tokens, row);
+  FakeModel::turn_by_adapter(row, tokens.size(), request.lora);
   std::vector<uint32_t> allowed;
   for (const int32_t token : request.params.allowed_token_ids) {
     allowed.resize(static_cast<size_t>(vocabulary + 31) / 32);

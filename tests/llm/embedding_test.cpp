@@ -135,6 +135,9 @@ TEST(Embeddings, APromptIsAsLongAsTheModelAllows) {
     }
     return std::string();
   };
+  Request searched = request_of({1, 2, 3});
+  searched.params.beam_search = BeamSearchParams();
+  EXPECT_NE(message(searched).find("beam_search: a prompt has one embedding"), std::string::npos);
   EXPECT_NE(message(request_of(std::vector<int32_t>(161, 1))).find("161 tokens, max_model_len is 160: shorten"),
             std::string::npos);
   EXPECT_NE(message(request_of({})).find("empty"), std::string::npos);

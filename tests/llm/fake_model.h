@@ -108,8 +108,7 @@ class FakeModel : public StepModel {
       } else {
         random_logits(visible_, out);
       }
-      const auto position = static_cast<int32_t>(visible_.size());
-      if (lora >= 0 && (position + lora) % 6 == 0) std::rotate(out.begin(), out.begin() + 1 + lora, out.end());
+      turn_by_adapter(out, visible_.size(), lora);
     }
     if (!gives_likeliest) return {logits_.data()};
     likeliest_.clear();
@@ -130,6 +129,12 @@ class FakeModel : public StepModel {
       state = state * 6364136223846793005u + 1442695040888963407u;
       logit = static_cast<float>(static_cast<int32_t>(state >> 40) % 1000) / 100.0f;  // some are equal
     }
+  }
+
+  /// What an adapter does to the logits behind so many tokens.
+  static void turn_by_adapter(std::span<float> row, size_t tokens, int32_t lora) {
+    if (lora >= 0 && (static_cast<int32_t>(tokens) + lora) % 6 == 0)
+      std::rotate(row.begin(), row.begin() + 1 + lora, row.end());
   }
 
  private:

@@ -44,7 +44,7 @@ inline RandomPaged random_paged(Random& random, DType query, DType cache, const 
     past.push_back(random.integer(0, 3) ? random.integer(0, sizes.most_past) : 0);
     // Of tokens that see all of their sequence there may be more than keys.
     if (!made.op.causal && made.op.window == 0 && queries.back() > 1 && random.integer(0, 3) == 0)
-      past.back() = -random.integer(1, queries.back() - 1);
+      past.back() = -random.integer(1, queries.back());
     tokens += queries.back();
     const int64_t blocks = (queries.back() + past.back() + block_size - 1) / block_size;
     used += blocks;

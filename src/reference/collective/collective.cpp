@@ -72,8 +72,13 @@ Tensor reduced_operands(const Collective& op, const std::vector<Tensor>& all) {
         sum[i] = combined_numbers(op.reduction, sum[i], next[i]);
       }
     }
-    if (op.reduction == CollectiveReduction::avg)
+    if (op.reduction == CollectiveReduction::avg) {
+      if constexpr (std::is_integral_v<T>) {  // sums wrap in their own type
+        store_elements(dtype, out.mutable_data(), 0, 1, out.size(), sum.data());
+        load_elements(dtype, out.data(), 0, 1, out.size(), sum.data());
+      }
       for (T& x : sum) x /= static_cast<T>(op.ranks);
+    }
     store_elements(dtype, out.mutable_data(), 0, 1, out.size(), sum.data());
   });
   return out;

@@ -7,6 +7,7 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/gemm/narrow_rounded.h"
 #include "backends/cpu/kernels/gemm/narrow_weights.h"
+#include "backends/cpu/kernels/gemm/product_shares.h"
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
 #include "backends/cpu/tactics/weight_only_weights.h"
@@ -262,14 +263,18 @@ TEST(WeightOnlyMatMul, RoundedRowsHaveTheSameBitsBesideAnyOthers) {
   for_each_target([&] {
     if (!has_byte_products()) return;  // rows are floats then
     for (const DType dtype : {DType::u2, DType::u4, DType::u8}) {
-      const Sizes s{25, 200, 300, 32, true};
+      const Sizes s{25, 520, 4100, 32, true};
+      const PackedLayout words = narrow_weights(bit_width(dtype), s.k, s.n, s.block).words;
+      if (dtype == DType::u8) {
+        EXPECT_GT(row_product_parts(words.k, words.panels(), words.width), 1);
+      }
       const std::vector<Tensor> inputs = operands(random, s, dtype, 2);
-      const Tensor all = product(s, inputs, 32).run(1)[0];
+      const Tensor all = product(s, inputs, 32).run(2)[0];
       for (int64_t m = 1; m < s.m; ++m) {
         std::vector<Tensor> fewer = inputs;
         fewer[0] = Tensor(DType::f32, {m, s.k});
         std::copy_n(inputs[0].as<float>(), m * s.k, fewer[0].as_mutable<float>());
-        const Tensor y = product({m, s.n, s.k, s.block, s.transposed}, fewer, 32).run(1)[0];
+        const Tensor y = product({m, s.n, s.k, s.block, s.transposed}, fewer, 32).run(1 + static_cast<int>(m % 3))[0];
         EXPECT_EQ(std::memcmp(y.as<float>(), all.as<float>(), static_cast<size_t>(m * s.n) * sizeof(float)), 0)
             << m << " rows";
       }

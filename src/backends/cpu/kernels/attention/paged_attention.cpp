@@ -231,7 +231,11 @@ class PagedRows {
   /// All of them, by parts.
   void run_all() {
     const int64_t first = first_chunk() / part_chunks, end = divide_up(end_chunk(), part_chunks);
-    run_part(first);
+    if (!run_part(first)) {  // a sequence without keys
+      std::fill_n(s_.largest, rows_, kLowest);
+      std::fill_n(s_.total, rows_, 0.0F);
+      std::fill_n(s_.sums, rows_ * columns_, 0.0F);
+    }
     if (end <= first + 1) return;
     std::fill_n(s_.kept_largest, rows_, kLowest);
     std::fill_n(s_.kept_total, rows_, 0.0F);

@@ -9,6 +9,7 @@
 
 #include "base/communicator.h"
 #include "base/error.h"
+#include "base/work_scope.h"
 
 namespace camshaft::cpu {
 
@@ -70,7 +71,10 @@ void CollectiveRun::run(const std::byte* x, std::byte* y) const {
   const size_t bytes = byte_size(dtype, outer * inner);
   Communicator* const communicator = CommunicatorScope::current();
   if (!communicator) {
-    for (int64_t r = 0; r < op.ranks; ++r) take(0, static_cast<int>(r), 0, x, bytes, y);
+    constexpr size_t part = size_t{1} << 20;
+    for (int64_t r = 0; r < op.ranks; ++r)
+      for (size_t at = 0; at < bytes; at += part)
+        take(0, static_cast<int>(r), at, x + at, std::min(part, bytes - at), y);
     return;
   }
   if (communicator->size() != op.ranks)
@@ -87,6 +91,7 @@ void CollectiveRun::run(const std::byte* x, std::byte* y) const {
 // What `rank` has brought from byte `offset` on, into its place in the result.
 void CollectiveRun::take(int own, int rank, size_t offset, const std::byte* part, size_t bytes, std::byte* y) const {
   if (bytes == 0) return;
+  cancellation_point();
   if (op.kind == CollectiveKind::broadcast) {
     if (rank == op.root) std::memcpy(y + offset, part, bytes);
     return;
