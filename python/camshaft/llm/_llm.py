@@ -9,13 +9,13 @@ import json
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
 from camshaft._engine import Engine
-from camshaft._errors import InvalidArgumentError
+from camshaft._errors import FileError, InvalidArgumentError
 from camshaft.llm._beam_search import (
     BeamRequest,
     BeamSearchOutput,
@@ -26,8 +26,8 @@ from camshaft.llm._beam_search import (
 )
 from camshaft.llm._cache_size import blocks_of_caches
 from camshaft.llm._chat_images import without_images
-from camshaft.llm._chat_template import ChatTemplate
-from camshaft.llm._checks import check_whole
+from camshaft.llm._chat_template import ChatTemplate, checked_messages, checked_template_kwargs
+from camshaft.llm._checks import check_whole, listed_priorities
 from camshaft.llm._folder import TOKENIZER, hidden_size_of, read_description, read_tokenizer
 from camshaft.llm._guide import Guides
 from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, pictures_of
@@ -75,7 +75,7 @@ class LLM:
     enable_lora: whether requests may name adapters (LoRARequest); where the model was built with some it is so without.
     max_loras: adapters that are in memory at once; as many as the folder has without it, and one at least.
     seed: of requests that have none.
-    threads: of the engine; one for each core without it.
+    threads: of the engine, of each rank's where there are several; one for each core without it, which ranks share out.
     limit_mm_per_prompt: {"image": N}: pictures of a prompt, 999 without it.
     allowed_local_media_path: a folder whose pictures "file:" URLs of conversations may name; none without it.
     tensor_parallel_size: ranks that the model was built for, which the folder says, too. distributed_executor_backend: where
@@ -129,84 +129,107 @@ class LLM:
         if not isinstance(model, (str, os.PathLike, Engine)):
             raise InvalidArgumentError(f"model is {model!r}; the folder of a built model or an Engine is needed")
         if isinstance(model, Engine):
-            self.engine, self.description = model, dict(description or {})
-            ranks = Started(model, [], None)
+            self.description = dict(description or {})
         else:
             self._folder = Path(os.fspath(model))
             self.description = read_description(self._folder)
-            ranks = start_ranks(
-                self._folder, self.description, device, tensor_parallel_size, distributed_executor_backend, threads
-            )
-            self.engine = ranks.engine
-        known = self.description.get("max_length")
-        longest = known if max_model_len is None else max_model_len
-        if longest is None:
-            raise InvalidArgumentError("max_model_len is needed for an engine without a description")
-        if known is not None and longest > known:
-            raise InvalidArgumentError(f"max_model_len is {longest}; the model was built for {known} tokens at most")
+        # What is wrong without a look at the engine is said before other ranks start.
+        longest = self._checked_length(max_model_len)
+        of_pictures = {
+            "limit_mm_per_prompt": limit_mm_per_prompt,
+            "allowed_local_media_path": allowed_local_media_path,
+        }
+        if "vision" not in self.description and (wrong := next((n for n, each in of_pictures.items() if each), None)):
+            raise InvalidArgumentError(f"{wrong} is of models that read pictures, and this one reads text alone")
         speculation = speculation_of(speculative_config, self._folder, device)
         self.draft_engine = speculation.draft
-        self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
-        self.task = "embed" if self._hidden_size else "generate"
-        if self.task == "embed" and speculative_config is not None:
-            raise InvalidArgumentError("speculative_config: the model gives embeddings, of which nothing is guessed")
-        num_blocks, draft_num_blocks = blocks_of_caches(
-            self.engine,
-            speculation.draft,
-            longest,
-            max_num_seqs,
-            num_blocks,
-            kv_cache_memory_bytes,
-            spare=int(self.task == "generate"),
-        )
-        self._loras: Loras | None = loras_of_model(self.engine, self.description, self._folder, enable_lora, max_loras)
-        configuration = {
-            "max_num_seqs": max_num_seqs,
-            "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
-            "max_model_len": longest,
-            "num_blocks": num_blocks,
-            "enable_prefix_caching": enable_prefix_caching,
-            "eos_token_ids": list(self.description.get("eos_ids") or ()),
-            "seed": seed,
-            "num_cross_blocks": self._cross_blocks(max_encoder_seqs),
-            "draft_num_blocks": draft_num_blocks,
-            "max_loras": 0 if self._loras is None else self._loras.max_loras,
-            **speculation.settings,
-        }
-        if self.task == "embed":
-            configuration |= pooling_configuration(
-                self.engine, self.description, longest, configuration["max_num_batched_tokens"]
-            )
-        drafter = None if self.draft_engine is None else self.draft_engine._engine
-        self._steps = StepLoop(
-            _native.create_generator(
-                self.engine._engine,
-                drafter,
-                json.dumps(configuration),
-                threads or 0,
-                [each._engine for each in ranks.others],
-                ranks.communicator,
-            )
-        )
-        self.image_encoder: ImageEncoder | None = None  #: of a model that reads pictures
-        if self._folder is not None and "vision" in self.description:
-            self.image_encoder = ImageEncoder(
-                self._folder,
+        if isinstance(model, Engine):
+            ranks = Started(model, [], None, threads or 0)
+        else:
+            ranks = start_ranks(
+                Path(os.fspath(model)),
                 self.description,
-                self.engine,
-                device=device,
-                threads=threads or 0,
-                longest=longest,
-                limit_mm_per_prompt=limit_mm_per_prompt,
-                allowed_local_media_path=allowed_local_media_path,
+                device,
+                tensor_parallel_size,
+                distributed_executor_backend,
+                threads,
             )
-        if self._loras is not None:
-            self._loras.load_first(self._steps)
+        self.engine = ranks.engine
+        with ranks.ended_by_errors():
+            self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
+            self.task = "embed" if self._hidden_size else "generate"
+            if self.task == "embed" and speculative_config is not None:
+                raise InvalidArgumentError(
+                    "speculative_config: the model gives embeddings, of which nothing is guessed"
+                )
+            num_blocks, draft_num_blocks = blocks_of_caches(
+                self.engine,
+                speculation.draft,
+                longest,
+                max_num_seqs,
+                num_blocks,
+                kv_cache_memory_bytes,
+                spare=int(self.task == "generate"),
+            )
+            self._loras: Loras | None = loras_of_model(
+                self.engine, self.description, self._folder, enable_lora, max_loras
+            )
+            configuration = {
+                "max_num_seqs": max_num_seqs,
+                "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
+                "max_model_len": longest,
+                "num_blocks": num_blocks,
+                "enable_prefix_caching": enable_prefix_caching,
+                "eos_token_ids": list(self.description.get("eos_ids") or ()),
+                "seed": seed,
+                "num_cross_blocks": self._cross_blocks(max_encoder_seqs),
+                "draft_num_blocks": draft_num_blocks,
+                "max_loras": 0 if self._loras is None else self._loras.max_loras,
+                **speculation.settings,
+            }
+            if self.task == "embed":
+                configuration |= pooling_configuration(
+                    self.engine, self.description, longest, configuration["max_num_batched_tokens"]
+                )
+            drafter = None if self.draft_engine is None else self.draft_engine._engine
+            self._steps = StepLoop(
+                _native.create_generator(
+                    self.engine._engine,
+                    drafter,
+                    json.dumps(configuration),
+                    ranks.threads,
+                    [each._engine for each in ranks.others],
+                    ranks.communicator,
+                )
+            )
+            self.image_encoder: ImageEncoder | None = None  #: of a model that reads pictures
+            if self._folder is not None and "vision" in self.description:
+                self.image_encoder = ImageEncoder(
+                    self._folder,
+                    self.description,
+                    self.engine,
+                    device=device,
+                    threads=threads or 0,
+                    longest=longest,
+                    limit_mm_per_prompt=limit_mm_per_prompt,
+                    allowed_local_media_path=allowed_local_media_path,
+                )
+            if self._loras is not None:
+                self._loras.load_first(self._steps)
         self._tokenizer: Any = None
         self._chat_template: ChatTemplate | None = None
         self._guides: Guides | None = None
         self._making = threading.Lock()  # of what is made when it is needed
         self._numbers = itertools.count()
+
+    def _checked_length(self, max_model_len: int | None) -> int:
+        known: int | None = self.description.get("max_length")
+        longest = known if max_model_len is None else max_model_len
+        if longest is None:
+            raise InvalidArgumentError("max_model_len is needed for an engine without a description")
+        if known is not None and longest > known:
+            raise InvalidArgumentError(f"max_model_len is {longest}; the model was built for {known} tokens at most")
+        return longest
 
     def _cross_blocks(self, sequences: int) -> int:
         of_one, _, _ = _native.generator_cross_cache(self.engine._engine)
@@ -241,15 +264,17 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         params: BeamSearchParams | Sequence[BeamSearchParams],
         *,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: Sequence[int] | None = None,
     ) -> list[BeamSearchOutput]:
         """The likeliest texts of prompts that beam search finds, in the prompts' order, each prompt's by their score. A
-        prompt is as in generate(); params one for all, or one for each; priority, where lower ones run first, one for each.
+        prompt is as in generate(), and so is lora_request; params one for all, or one for each; priority, where lower ones
+        run first, one for each.
 
         Raises InvalidArgumentError for what could never run, and Error for what goes wrong later."""
         listed = listed_prompts(prompts)
         searched = searched_params(params, len(listed))
-        results = self._results_of_all(listed, searched, priority)
+        results = self._results_of_all(listed, searched, priority, lora_request)
         return [beam_search_output(result, one, self.tokenizer) for result, one in zip(results, searched)]
 
     def embed(
@@ -279,7 +304,8 @@ class LLM:
     ) -> list[RequestOutput]:
         """The answers to a conversation, or to several: lists of dicts of `role` and `content`. lora_request:
         as generate() has it. The rest is chat_prompt()'s."""
-        several = bool(messages) and not isinstance(messages[0], Mapping)
+        is_list = isinstance(messages, Sequence) and not isinstance(messages, str)
+        several = is_list and bool(messages) and not isinstance(messages[0], Mapping)
         prompts = [
             self.chat_prompt(
                 each,  # type: ignore[arg-type]
@@ -310,7 +336,14 @@ class LLM:
         chat_template: the name of one of the model's templates, or a template. tools: JSON schemas of functions that the
         model may call. chat_template_kwargs: what else the template knows, as {"enable_thinking": False}."""
         images: list[PreparedImage] = []
-        messages = without_images(messages, lambda image, where: images.append(self.prepared_image(image, images)))
+
+        def take(image: Any, where: str) -> None:
+            try:
+                images.append(self.prepared_image(image, images))
+            except (InvalidArgumentError, FileError) as error:
+                raise type(error)(f"{where}: {error}") from None
+
+        messages = without_images(checked_messages(messages), take)
         text = self._conversation_text(
             messages,
             tools,
@@ -352,9 +385,8 @@ class LLM:
             if self._chat_template is None:
                 self._chat_template = ChatTemplate(self._folder)
         placeholder = None if self.image_encoder is None else self.image_encoder.placeholder(self.tokenizer)
-        return self._chat_template.render(
-            messages, tools, image_placeholder=placeholder, **options, **(chat_template_kwargs or {})
-        )
+        more = checked_template_kwargs(chat_template_kwargs)
+        return self._chat_template.render(messages, tools, image_placeholder=placeholder, **options, **more)
 
     def stream(
         self,
@@ -467,11 +499,7 @@ class LLM:
         self._steps.check_thread()
         listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
-        if priority is not None and (isinstance(priority, str) or not isinstance(priority, Iterable)):
-            raise InvalidArgumentError(f"priority is {priority!r}; a list of whole numbers is needed")
-        priorities = [0] * len(listed) if priority is None else list(priority)
-        for one in priorities:
-            check_whole("priority", one)
+        priorities = listed_priorities(priority, len(listed))
         loras = list(lora) if isinstance(lora, Sequence) else [lora] * len(listed)
         for what, given in (("sampling_params", chosen), ("priority", priorities), ("lora_request", loras)):
             if len(given) != len(listed):
@@ -507,8 +535,10 @@ class LLM:
         name: str | None = None,
         cross: tuple[Sequence[int], int] = ((), 0),
         lora: LoRARequest | None = None,
+        matcher: Any = None,
     ) -> Callable[[], Any]:
-        """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these."""
+        """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these.
+        matcher: of a guided text's beginning, which is made without it."""
         if isinstance(params, PoolingParams):
             return self._prepared_embedding(prompt, params, priority, changed, name)
         if not isinstance(params, SamplingParams):
@@ -529,8 +559,8 @@ class LLM:
         encoder = self.image_encoder
         matchers = []
         if guided is not None:
-            first = self._guides_of(tokenizer).matcher(guided)
-            matchers = [first, *(first.deep_copy() for _ in range(params.n - 1))]
+            first = self._guides_of(tokenizer).matcher(guided) if matcher is None else matcher
+            matchers = [first.deep_copy() for _ in range(params.n)]
         masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
         adapter = place_of(self._loras, lora, self._steps)
