@@ -223,11 +223,12 @@ class LLM:
         self._numbers = itertools.count()
 
     def _checked_length(self, max_model_len: int | None) -> int:
-        known: int | None = self.description.get("max_length")
-        longest = known if max_model_len is None else max_model_len
+        known = self.description.get("max_length")
+        longest: int | None = known if max_model_len is None else max_model_len
         if longest is None:
             raise InvalidArgumentError("max_model_len is needed for an engine without a description")
-        if known is not None and longest > known:
+        is_known = type(known) is int  # else the engine's loading says what is wrong with the description
+        if is_known and longest > known:
             raise InvalidArgumentError(f"max_model_len is {longest}; the model was built for {known} tokens at most")
         return longest
 

@@ -50,7 +50,7 @@ def serve_folder(folder: Path, name: str, parameters: dict[str, Any], most: int)
         parameters = {"max_num_seqs": _WINDOWS, **parameters}
         return ServedSpeech(Whisper(folder, **parameters), name, parameters["max_num_seqs"])
     allows_updates, adapters = (parameters.pop(n, None) for n in ("allow_runtime_lora_updating", "lora_modules"))
-    names = {*((description.get("lora") or {}).get("adapters") or ()), *(adapters or {})}
+    names = {*_adapters_of(description), *(adapters or {})}
     if name in names:
         raise InvalidArgumentError(
             f"{folder}: the adapter '{name}' has the name of the model: calls could not tell them apart"
@@ -62,6 +62,13 @@ def serve_folder(folder: Path, name: str, parameters: dict[str, Any], most: int)
         llm.add_lora(LoRARequest(adapter, None, path))
     longest = parameters.get("max_model_len") or llm.description["max_length"]
     return Served(llm, name, longest, most, str(folder), bool(allows_updates))
+
+
+def _adapters_of(description: dict[str, Any]) -> list[str]:
+    """None of a description that lies, which LLM refuses."""
+    lora = description.get("lora")
+    named = lora.get("adapters") if isinstance(lora, dict) else None
+    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
 
 
 def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
