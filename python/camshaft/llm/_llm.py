@@ -227,8 +227,8 @@ class LLM:
         longest: int | None = known if max_model_len is None else max_model_len
         if longest is None:
             raise InvalidArgumentError("max_model_len is needed for an engine without a description")
-        is_known = type(known) is int  # else the engine's loading says what is wrong with the description
-        if is_known and longest > known:
+        # What is no number the engine's loading refuses.
+        if isinstance(known, int) and not isinstance(known, bool) and longest > known:
             raise InvalidArgumentError(f"max_model_len is {longest}; the model was built for {known} tokens at most")
         return longest
 
