@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
 from camshaft._engine import Engine
-from camshaft._errors import FileError, InvalidArgumentError
+from camshaft._errors import InvalidArgumentError
 from camshaft.llm._beam_search import (
     BeamRequest,
     BeamSearchOutput,
@@ -25,14 +25,12 @@ from camshaft.llm._beam_search import (
     searched_params,
 )
 from camshaft.llm._cache_size import blocks_of_caches
-from camshaft.llm._chat_images import without_images
-from camshaft.llm._chat_template import ChatTemplate, checked_messages, checked_template_kwargs
 from camshaft.llm._checks import check_whole, listed_priorities
-from camshaft.llm._folder import TOKENIZER, hidden_size_of, read_description, read_tokenizer
+from camshaft.llm._conversations import Conversations
+from camshaft.llm._folder import hidden_size_of, lazy_tokenizer, read_description
 from camshaft.llm._guide import Guides
 from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, pictures_of
 from camshaft.llm._lora_request import LoRARequest, Loras, checked_loras, loras_of_model, place_of
-from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
     EmbeddingRequest,
@@ -216,8 +214,8 @@ class LLM:
                 )
             if self._loras is not None:
                 self._loras.load_first(self._steps)
-        self._tokenizer: Any = None
-        self._chat_template: ChatTemplate | None = None
+        self._tokenizer_of = lazy_tokenizer(self._folder)
+        self._conversations = Conversations(self._folder, self.image_encoder, self._tokenizer_of)
         self._guides: Guides | None = None
         self._making = threading.Lock()  # of what is made when it is needed
         self._numbers = itertools.count()
@@ -336,16 +334,8 @@ class LLM:
 
         chat_template: the name of one of the model's templates, or a template. tools: JSON schemas of functions that the
         model may call. chat_template_kwargs: what else the template knows, as {"enable_thinking": False}."""
-        images: list[PreparedImage] = []
-
-        def take(image: Any, where: str) -> None:
-            try:
-                images.append(self.prepared_image(image, images))
-            except (InvalidArgumentError, FileError) as error:
-                raise type(error)(f"{where}: {error}") from None
-
-        messages = without_images(checked_messages(messages), take)
-        text = self._conversation_text(
+        self._check_task("generate")
+        return self._conversations.prompt(
             messages,
             tools,
             chat_template_kwargs,
@@ -353,41 +343,11 @@ class LLM:
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
         )
-        # The template writes the special tokens, the first one, too.
-        tokens = self.tokenizer.encode(text, add_special_tokens=False).ids
-        return self._with_images({"prompt": text, "prompt_token_ids": tokens}, images)
 
     def prepared_image(self, image: Any, beside: Sequence[PreparedImage] = ()) -> PreparedImage:
         """A picture of a conversation, for its messages: of PIL, an array, a Path, or a URL ("data:", and "file:" within
         allowed_local_media_path). beside: those in front of it."""
-        if self.image_encoder is None:
-            raise InvalidArgumentError("the model reads text alone: it was built from no model of pictures")
-        return self.image_encoder.prepare(image, beside)
-
-    def _with_images(self, prompt: dict[str, Any], images: Sequence[PreparedImage]) -> dict[str, Any]:
-        """The prompt with as many placeholders as these have rows."""
-        if self.image_encoder is None:
-            return prompt
-        tokens = self.image_encoder.expanded(prompt["prompt_token_ids"], images)
-        return {**prompt, "prompt_token_ids": tokens, "multi_modal_data": {"image": list(images)}}
-
-    def _conversation_text(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        chat_template_kwargs: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> str:
-        """options: of ChatTemplate.render()."""
-        self._check_task("generate")
-        if self.tokenizer is None or self._folder is None:
-            raise InvalidArgumentError("a conversation needs the model's tokenizer.json and chat template")
-        with self._making:
-            if self._chat_template is None:
-                self._chat_template = ChatTemplate(self._folder)
-        placeholder = None if self.image_encoder is None else self.image_encoder.placeholder(self.tokenizer)
-        more = checked_template_kwargs(chat_template_kwargs)
-        return self._chat_template.render(messages, tools, image_placeholder=placeholder, **options, **more)
+        return self._conversations.prepared_image(image, beside)
 
     def stream(
         self,
@@ -468,13 +428,7 @@ class LLM:
     @property
     def tokenizer(self) -> Any:
         """Of the package `tokenizers`; None where the folder has no tokenizer.json."""
-        if self._tokenizer is None and self._folder is not None and (self._folder / TOKENIZER).exists():
-            made = read_tokenizer(self._folder, needed("tokenizers", f"{self._folder}: text needs a tokenizer"))
-            # What the file says of these is of batches of old: prompts are as long as they are, and held to max_model_len.
-            made.no_padding()
-            made.no_truncation()
-            self._tokenizer = made
-        return self._tokenizer
+        return self._tokenizer_of()
 
     def statistics(self) -> dict[str, int]:
         """Counts since the start: steps, tokens that were computed, generated, guessed (drafted) and accepted, how often a

@@ -61,8 +61,9 @@ class ChatCompletions(Call):
         served.check_sequences(1, fields["n"])
         if served.llm.tokenizer is None:
             raise RequestError(f"The model '{served.name}' has no tokenizer, and so no conversations", "messages")
-        text = served.llm._conversation_text(messages, **options)  # the template may write whatever it is given
-        self.prompts = [served.llm._with_images(served.tokens_of(text, False, "messages"), images)]
+        conversations = served.llm._conversations
+        text = conversations.text(messages, **options)  # the template may write whatever it is given
+        self.prompts = [conversations.with_images(served.tokens_of(text, False, "messages"), images)]
         self.held_bytes = sum(image.nbytes for image in images)
         fields["max_tokens"] = served.max_tokens(self.prompts, wanted, "messages")
         fields["logprobs"] = self._logprobs
