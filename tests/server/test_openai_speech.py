@@ -199,6 +199,7 @@ WRONG = [
     ({"response_format": "diarized_json"}, "response_format"),
     ({"temperature": 3}, "temperature"),
     ({"temperature": "hot"}, "temperature"),
+    ({"temperature": "e5"}, "temperature"),
     ({"stream": True, "response_format": "srt"}, "stream"),
     ({"extra_body": {"stream": "maybe"}}, "stream"),
     ({"timestamp_granularities": ["word"], "response_format": "verbose_json"}, "timestamp_granularities"),

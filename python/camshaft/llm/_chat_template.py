@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import FileError, InvalidArgumentError, InvalidModelError
 from camshaft.llm._chat_images import IMAGE_PART
+from camshaft.llm._checks import short
 from camshaft.llm._json_size import check_size
 from camshaft.llm._optional import needed
 
@@ -23,6 +24,38 @@ _SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_toke
 _MOST_CHARACTERS = 1 << 17  # of a template: the longest known have 50,000, and a million take 25 s to read
 # What a text that is to be continued is followed by while it is rendered. The space shows whether the template cuts spaces.
 _END_OF_TEXT = "<camshaft: here it goes on> "
+
+
+#: Names that chat_template_kwargs cannot have: they are arguments of their own.
+RESERVED = frozenset(
+    (
+        "self",
+        "messages",
+        "tools",
+        "chat_template",
+        "image_placeholder",
+        "documents",
+        "add_generation_prompt",
+        "continue_final_message",
+    )
+)
+
+
+def checked_messages(messages: Any) -> Sequence[Any]:
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
+        raise InvalidArgumentError(f"messages are dicts of `role` and `content`, in a list, not {short(messages)}")
+    return messages
+
+
+def checked_template_kwargs(given: Any) -> Mapping[str, Any]:
+    """chat_template_kwargs; none of None."""
+    if given is not None and (not isinstance(given, Mapping) or any(not isinstance(name, str) for name in given)):
+        raise InvalidArgumentError(f"chat_template_kwargs is {short(given)}; a dict with names is needed")
+    if reserved := RESERVED & set(given or ()) - {"documents"}:
+        raise InvalidArgumentError(
+            f"chat_template_kwargs has {min(reserved)!r}, which is no name of the template's own"
+        )
+    return given or {}
 
 
 class ChatTemplate:

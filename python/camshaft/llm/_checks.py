@@ -15,6 +15,16 @@ def check_whole(name: str, value: Any, may_be_none: bool = False) -> None:
         raise InvalidArgumentError(f"{name} is {short(value)}; a whole number is needed")
 
 
+def listed_priorities(priority: Any, count: int) -> list[Any]:
+    """Of so many prompts; whether they are as many is another's to say."""
+    if priority is not None and (isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__")):
+        raise InvalidArgumentError(f"priority is {short(priority)}; a list of whole numbers is needed")
+    listed = [0] * count if priority is None else list(priority)
+    for one in listed:
+        check_whole("priority", one)
+    return listed
+
+
 def check_tokens(name: str, value: Any) -> None:
     """Of a list of tokens' numbers."""
     items = None if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else list(value)

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import os
 import queue
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -18,13 +18,17 @@ from camshaft.llm._beam_search import (
     beam_search_output,
     searched_params,
 )
+from camshaft.llm._checks import check_whole, listed_priorities, short
 from camshaft.llm._encoder_context import EncoderContext
 from camshaft.llm._fields import Fields
 from camshaft.llm._folder import DESCRIPTION
+from camshaft.llm._image_encoder import pictures_of
 from camshaft.llm._llm import LLM
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._prompts import Prompt, listed_prompts
 from camshaft.llm._sampling_params import SamplingParams
+from camshaft.llm._slots import Slots
+from camshaft.llm._text_encoder import MOST_TOKENS
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
@@ -71,6 +75,7 @@ class EncoderDecoderLLM:
         folder = Path(os.fspath(model))
         slots = max_num_seqs if max_encoder_seqs is None else max_encoder_seqs
         for name, given in (("max_num_seqs", max_num_seqs), ("max_encoder_seqs", slots)):
+            check_whole(name, given)
             if given < 1:
                 raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
         self._llm = LLM(
@@ -92,7 +97,7 @@ class EncoderDecoderLLM:
         try:
             whole = Fields(self.description, str(where))
             fields = whole.within("encoder")
-            self._longest = fields.integer("max_tokens", high=1 << 24)
+            self._longest = fields.integer("max_tokens", high=MOST_TOKENS)
             self._start = fields.integer("start_id", low=0, high=whole.integer("vocabulary", high=1 << 24) - 1)
         except InvalidModelError as error:
             raise CorruptEngineError(str(error)) from None
@@ -103,9 +108,7 @@ class EncoderDecoderLLM:
                 f"{self._blocks_of_one * self._block_size}"
             )
         self._encoder = EncoderContext(self._llm, folder, device, threads or 0)
-        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for slot in range(slots):
-            self._slots.put(slot)
+        self._slots = Slots(slots)
 
     @property
     def tokenizer(self) -> Any:
@@ -151,33 +154,56 @@ class EncoderDecoderLLM:
         self, prompts: Sequence[Prompt], params: Sequence[Any], priority: Sequence[int] | None, name: str
     ) -> tuple[list[_Asked], list[RequestOutput]]:
         self._llm._steps.check_thread()
-        priorities = [0] * len(prompts) if priority is None else list(priority)
+        priorities = listed_priorities(priority, len(prompts))
         for what, given in ((name, params), ("priority", priorities)):
             if len(given) != len(prompts):
                 raise InvalidArgumentError(f"{what} has {len(given)} items for {len(prompts)} prompts")
+        if wrong := next((one for one in params if not isinstance(one, SamplingParams)), None):
+            raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {short(wrong)}")
         asked = [
             _Asked(place, *self._read(prompt), one, urgency)
             for place, (prompt, one, urgency) in enumerate(zip(prompts, params, priorities))
         ]
         results: list[Any] = [None] * len(asked)
         waiting, running = collections.deque(asked), dict[int, _Asked]()
-        told: queue.SimpleQueue[tuple[int, Union[RequestOutput, BaseException]]] = queue.SimpleQueue()
+        # What a prompt's request gives; with no prompt a slot's number.
+        told: queue.SimpleQueue[tuple[int | None, Union[RequestOutput, BaseException, int]]] = queue.SimpleQueue()
+        free: list[int] = []  # slots that are this call's, and nobody's of its prompts
+        asks_for_slot = False
+
+        def take_slot(slot: int) -> None:
+            told.put((None, slot))
+
         try:
             while waiting or running:
-                self._begin(waiting, running, told)
-                place, result = told.get()
-                if isinstance(result, BaseException):
-                    raise result
-                results[place] = result
-                self._slots.put(running.pop(place).slot)
+                if waiting and not asks_for_slot:
+                    asks_for_slot = True
+                    self._slots.take(take_slot)
+                for place, result in _all_of(told):
+                    if isinstance(result, BaseException):
+                        raise result
+                    if isinstance(result, int):
+                        asks_for_slot = False
+                        free.append(result)
+                    else:
+                        assert place is not None
+                        results[place] = result
+                        self._slots.put(running.pop(place).slot)
+                if free:
+                    self._begin(waiting, running, free, told)
         finally:
+            self._slots.leave(take_slot)
             self._llm._steps.abort([one.request for one in running.values() if one.request is not None])
-            for one in running.values():
-                self._slots.put(one.slot)
+            while not told.empty():
+                if isinstance(result := told.get()[1], int):
+                    free.append(result)
+            for slot in [*free, *(one.slot for one in running.values())]:
+                self._slots.put(slot)
         return asked, results
 
     def _read(self, prompt: Prompt) -> tuple[str | None, list[int]]:
         text, tokens = self._llm._text_and_tokens(prompt)
+        pictures_of(None, prompt, tokens)  # which it does not read
         if not tokens:
             raise InvalidArgumentError("the prompt is empty: it must have a token at least")
         if len(tokens) > self._longest:
@@ -190,22 +216,20 @@ class EncoderDecoderLLM:
             raise InvalidArgumentError(f"the prompt has token {wrong}, the vocabulary has tokens 0 to {vocabulary - 1}")
         return text, tokens
 
-    def _begin(self, waiting: collections.deque[_Asked], running: dict[int, _Asked], told: Any) -> None:
-        """As many as there are slots for, whose prompts are read together: where none runs it waits for one, of another
-        call."""
+    def _begin(
+        self, waiting: collections.deque[_Asked], running: dict[int, _Asked], free: list[int], told: Any
+    ) -> None:
+        """As many as there are slots for, whose prompts are read together. free: slots, which are all taken."""
         begun: list[_Asked] = []
-        while waiting:
-            try:
-                slot = self._slots.get(block=not running)
-            except queue.Empty:
-                break
+        while free and waiting:
             one = waiting.popleft()
-            one.slot = slot
+            one.slot = free.pop()
             running[one.place] = one
             begun.append(one)
-        if not begun:
-            return
-        self._encode(begun)
+            if waiting and not free and (slot := self._slots.take_free()) is not None:
+                free.append(slot)
+        for some in _runs_of(begun):
+            self._encode(some)
 
         def changed(one: _Asked) -> Any:
             return lambda result: told.put((one.place, result))
@@ -239,3 +263,24 @@ class EncoderDecoderLLM:
                 "slots": numpy.concatenate(rows).astype(numpy.int32),
             }
         )
+
+
+def _all_of(told: queue.SimpleQueue[Any]) -> Iterator[Any]:
+    """What there is, for the first of which it waits."""
+    yield told.get()
+    while not told.empty():
+        yield told.get()
+
+
+def _runs_of(begun: Sequence[_Asked]) -> Iterator[list[_Asked]]:
+    """Of as many tokens as the encoder takes at once."""
+    some: list[_Asked] = []
+    tokens = 0
+    for one in begun:
+        if some and tokens + len(one.tokens) > MOST_TOKENS:
+            yield some
+            some, tokens = [], 0
+        some.append(one)
+        tokens += len(one.tokens)
+    if some:
+        yield some

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from camshaft._errors import CorruptEngineError, FileError, InvalidArgumentError
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._fields import Fields, read_json
 from camshaft.llm._lora import CONFIG, WEIGHTS, check_adapter_name, files_of
+from camshaft.llm._optional import needed
 from camshaft.llm._ranks import MOST_RANKS
 from camshaft.llm._sentence_transformers import POOLING_TYPES
 
@@ -179,6 +181,22 @@ def read_tokenizer(folder: Path, tokenizers: Any) -> Any:
         return tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the library's own are of no other type
         raise CorruptEngineError(f"{path}: no tokenizer that can be read: {error}") from None
+
+
+def lazy_tokenizer(folder: Path | None) -> Callable[[], Any]:
+    """What gives the tokenizer of prompts, which is read when it is needed; None where there is none."""
+
+    @functools.cache
+    def made() -> Any:
+        if folder is None or not (folder / TOKENIZER).exists():
+            return None
+        tokenizer = read_tokenizer(folder, needed("tokenizers", f"{folder}: text needs a tokenizer"))
+        # What the file says of these is of batches of old: prompts are as long as they are, and held to max_model_len.
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        return tokenizer
+
+    return made
 
 
 def hidden_size_of(engine: Engine) -> int | None:

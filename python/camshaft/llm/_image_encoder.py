@@ -45,6 +45,11 @@ class PreparedImage:
     inputs: ImageInputs
     digest: bytes
 
+    @property
+    def nbytes(self) -> int:
+        """Of what the tower reads."""
+        return sum(array.nbytes for array in self.inputs.arrays.values())
+
 
 class ImageEncoder:
     """May be used from several threads: one picture is resized, and one goes through the tower, at a time. longest: tokens of
@@ -74,6 +79,8 @@ class ImageEncoder:
         self._width = rows.shape[-1]
         self._context = engine.create_context(threads)
         self._media_path = os.fspath(allowed_local_media_path)
+        if self._media_path and not os.path.isdir(self._media_path):
+            raise InvalidArgumentError(f"allowed_local_media_path is {self._media_path!r}, which is no folder")
         self.limit = limit_of(limit_mm_per_prompt)
         self._preparing, self._encoding = threading.Lock(), threading.Lock()
         self._key = os.urandom(32)  # nobody can look for two pictures of one digest

@@ -9,7 +9,7 @@ import json
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
@@ -25,14 +25,12 @@ from camshaft.llm._beam_search import (
     searched_params,
 )
 from camshaft.llm._cache_size import blocks_of_caches
-from camshaft.llm._chat_images import without_images
-from camshaft.llm._chat_template import ChatTemplate
-from camshaft.llm._checks import check_whole
-from camshaft.llm._folder import TOKENIZER, hidden_size_of, read_description, read_tokenizer
+from camshaft.llm._checks import check_whole, listed_priorities
+from camshaft.llm._conversations import Conversations
+from camshaft.llm._folder import hidden_size_of, lazy_tokenizer, read_description
 from camshaft.llm._guide import Guides
 from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, pictures_of
 from camshaft.llm._lora_request import LoRARequest, Loras, checked_loras, loras_of_model, place_of
-from camshaft.llm._optional import needed
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
     EmbeddingRequest,
@@ -75,7 +73,7 @@ class LLM:
     enable_lora: whether requests may name adapters (LoRARequest); where the model was built with some it is so without.
     max_loras: adapters that are in memory at once; as many as the folder has without it, and one at least.
     seed: of requests that have none.
-    threads: of the engine; one for each core without it.
+    threads: of the engine, of each rank's where there are several; one for each core without it, which ranks share out.
     limit_mm_per_prompt: {"image": N}: pictures of a prompt, 999 without it.
     allowed_local_media_path: a folder whose pictures "file:" URLs of conversations may name; none without it.
     tensor_parallel_size: ranks that the model was built for, which the folder says, too. distributed_executor_backend: where
@@ -129,84 +127,108 @@ class LLM:
         if not isinstance(model, (str, os.PathLike, Engine)):
             raise InvalidArgumentError(f"model is {model!r}; the folder of a built model or an Engine is needed")
         if isinstance(model, Engine):
-            self.engine, self.description = model, dict(description or {})
-            ranks = Started(model, [], None)
+            self.description = dict(description or {})
         else:
             self._folder = Path(os.fspath(model))
             self.description = read_description(self._folder)
-            ranks = start_ranks(
-                self._folder, self.description, device, tensor_parallel_size, distributed_executor_backend, threads
-            )
-            self.engine = ranks.engine
-        known = self.description.get("max_length")
-        longest = known if max_model_len is None else max_model_len
-        if longest is None:
-            raise InvalidArgumentError("max_model_len is needed for an engine without a description")
-        if known is not None and longest > known:
-            raise InvalidArgumentError(f"max_model_len is {longest}; the model was built for {known} tokens at most")
+        # What is wrong without a look at the engine is said before other ranks start.
+        longest = self._checked_length(max_model_len)
+        of_pictures = {
+            "limit_mm_per_prompt": limit_mm_per_prompt,
+            "allowed_local_media_path": allowed_local_media_path,
+        }
+        if "vision" not in self.description and (wrong := next((n for n, each in of_pictures.items() if each), None)):
+            raise InvalidArgumentError(f"{wrong} is of models that read pictures, and this one reads text alone")
         speculation = speculation_of(speculative_config, self._folder, device)
         self.draft_engine = speculation.draft
-        self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
-        self.task = "embed" if self._hidden_size else "generate"
-        if self.task == "embed" and speculative_config is not None:
-            raise InvalidArgumentError("speculative_config: the model gives embeddings, of which nothing is guessed")
-        num_blocks, draft_num_blocks = blocks_of_caches(
-            self.engine,
-            speculation.draft,
-            longest,
-            max_num_seqs,
-            num_blocks,
-            kv_cache_memory_bytes,
-            spare=int(self.task == "generate"),
-        )
-        self._loras: Loras | None = loras_of_model(self.engine, self.description, self._folder, enable_lora, max_loras)
-        configuration = {
-            "max_num_seqs": max_num_seqs,
-            "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
-            "max_model_len": longest,
-            "num_blocks": num_blocks,
-            "enable_prefix_caching": enable_prefix_caching,
-            "eos_token_ids": list(self.description.get("eos_ids") or ()),
-            "seed": seed,
-            "num_cross_blocks": self._cross_blocks(max_encoder_seqs),
-            "draft_num_blocks": draft_num_blocks,
-            "max_loras": 0 if self._loras is None else self._loras.max_loras,
-            **speculation.settings,
-        }
-        if self.task == "embed":
-            configuration |= pooling_configuration(
-                self.engine, self.description, longest, configuration["max_num_batched_tokens"]
-            )
-        drafter = None if self.draft_engine is None else self.draft_engine._engine
-        self._steps = StepLoop(
-            _native.create_generator(
-                self.engine._engine,
-                drafter,
-                json.dumps(configuration),
-                threads or 0,
-                [each._engine for each in ranks.others],
-                ranks.communicator,
-            )
-        )
-        self.image_encoder: ImageEncoder | None = None  #: of a model that reads pictures
-        if self._folder is not None and "vision" in self.description:
-            self.image_encoder = ImageEncoder(
-                self._folder,
+        if isinstance(model, Engine):
+            ranks = Started(model, [], None, threads or 0)
+        else:
+            ranks = start_ranks(
+                Path(os.fspath(model)),
                 self.description,
-                self.engine,
-                device=device,
-                threads=threads or 0,
-                longest=longest,
-                limit_mm_per_prompt=limit_mm_per_prompt,
-                allowed_local_media_path=allowed_local_media_path,
+                device,
+                tensor_parallel_size,
+                distributed_executor_backend,
+                threads,
             )
-        if self._loras is not None:
-            self._loras.load_first(self._steps)
-        self._tokenizer: Any = None
-        self._chat_template: ChatTemplate | None = None
+        self.engine = ranks.engine
+        with ranks.ended_by_errors():
+            self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
+            self.task = "embed" if self._hidden_size else "generate"
+            if self.task == "embed" and speculative_config is not None:
+                raise InvalidArgumentError(
+                    "speculative_config: the model gives embeddings, of which nothing is guessed"
+                )
+            num_blocks, draft_num_blocks = blocks_of_caches(
+                self.engine,
+                speculation.draft,
+                longest,
+                max_num_seqs,
+                num_blocks,
+                kv_cache_memory_bytes,
+                spare=int(self.task == "generate"),
+            )
+            self._loras: Loras | None = loras_of_model(
+                self.engine, self.description, self._folder, enable_lora, max_loras
+            )
+            configuration = {
+                "max_num_seqs": max_num_seqs,
+                "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
+                "max_model_len": longest,
+                "num_blocks": num_blocks,
+                "enable_prefix_caching": enable_prefix_caching,
+                "eos_token_ids": list(self.description.get("eos_ids") or ()),
+                "seed": seed,
+                "num_cross_blocks": self._cross_blocks(max_encoder_seqs),
+                "draft_num_blocks": draft_num_blocks,
+                "max_loras": 0 if self._loras is None else self._loras.max_loras,
+                **speculation.settings,
+            }
+            if self.task == "embed":
+                configuration |= pooling_configuration(
+                    self.engine, self.description, longest, configuration["max_num_batched_tokens"]
+                )
+            drafter = None if self.draft_engine is None else self.draft_engine._engine
+            self._steps = StepLoop(
+                _native.create_generator(
+                    self.engine._engine,
+                    drafter,
+                    json.dumps(configuration),
+                    ranks.threads,
+                    [each._engine for each in ranks.others],
+                    ranks.communicator,
+                )
+            )
+            self.image_encoder: ImageEncoder | None = None  #: of a model that reads pictures
+            if self._folder is not None and "vision" in self.description:
+                self.image_encoder = ImageEncoder(
+                    self._folder,
+                    self.description,
+                    self.engine,
+                    device=device,
+                    threads=threads or 0,
+                    longest=longest,
+                    limit_mm_per_prompt=limit_mm_per_prompt,
+                    allowed_local_media_path=allowed_local_media_path,
+                )
+            if self._loras is not None:
+                self._loras.load_first(self._steps)
+        self._tokenizer_of = lazy_tokenizer(self._folder)
+        self._conversations = Conversations(self._folder, self.image_encoder, self._tokenizer_of)
         self._guides: Guides | None = None
         self._making = threading.Lock()  # of what is made when it is needed
         self._numbers = itertools.count()
+
+    def _checked_length(self, max_model_len: int | None) -> int:
+        known = self.description.get("max_length")
+        longest: int | None = known if max_model_len is None else max_model_len
+        if longest is None:
+            raise InvalidArgumentError("max_model_len is needed for an engine without a description")
+        # What is no number the engine's loading refuses.
+        if isinstance(known, int) and not isinstance(known, bool) and longest > known:
+            raise InvalidArgumentError(f"max_model_len is {longest}; the model was built for {known} tokens at most")
+        return longest
 
     def _cross_blocks(self, sequences: int) -> int:
         of_one, _, _ = _native.generator_cross_cache(self.engine._engine)
@@ -241,15 +263,17 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         params: BeamSearchParams | Sequence[BeamSearchParams],
         *,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: Sequence[int] | None = None,
     ) -> list[BeamSearchOutput]:
         """The likeliest texts of prompts that beam search finds, in the prompts' order, each prompt's by their score. A
-        prompt is as in generate(); params one for all, or one for each; priority, where lower ones run first, one for each.
+        prompt is as in generate(), and so is lora_request; params one for all, or one for each; priority, where lower ones
+        run first, one for each.
 
         Raises InvalidArgumentError for what could never run, and Error for what goes wrong later."""
         listed = listed_prompts(prompts)
         searched = searched_params(params, len(listed))
-        results = self._results_of_all(listed, searched, priority)
+        results = self._results_of_all(listed, searched, priority, lora_request)
         return [beam_search_output(result, one, self.tokenizer) for result, one in zip(results, searched)]
 
     def embed(
@@ -279,7 +303,8 @@ class LLM:
     ) -> list[RequestOutput]:
         """The answers to a conversation, or to several: lists of dicts of `role` and `content`. lora_request:
         as generate() has it. The rest is chat_prompt()'s."""
-        several = bool(messages) and not isinstance(messages[0], Mapping)
+        is_list = isinstance(messages, Sequence) and not isinstance(messages, str)
+        several = is_list and bool(messages) and not isinstance(messages[0], Mapping)
         prompts = [
             self.chat_prompt(
                 each,  # type: ignore[arg-type]
@@ -309,9 +334,8 @@ class LLM:
 
         chat_template: the name of one of the model's templates, or a template. tools: JSON schemas of functions that the
         model may call. chat_template_kwargs: what else the template knows, as {"enable_thinking": False}."""
-        images: list[PreparedImage] = []
-        messages = without_images(messages, lambda image, where: images.append(self.prepared_image(image, images)))
-        text = self._conversation_text(
+        self._check_task("generate")
+        return self._conversations.prompt(
             messages,
             tools,
             chat_template_kwargs,
@@ -319,42 +343,11 @@ class LLM:
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
         )
-        # The template writes the special tokens, the first one, too.
-        tokens = self.tokenizer.encode(text, add_special_tokens=False).ids
-        return self._with_images({"prompt": text, "prompt_token_ids": tokens}, images)
 
     def prepared_image(self, image: Any, beside: Sequence[PreparedImage] = ()) -> PreparedImage:
         """A picture of a conversation, for its messages: of PIL, an array, a Path, or a URL ("data:", and "file:" within
         allowed_local_media_path). beside: those in front of it."""
-        if self.image_encoder is None:
-            raise InvalidArgumentError("the model reads text alone: it was built from no model of pictures")
-        return self.image_encoder.prepare(image, beside)
-
-    def _with_images(self, prompt: dict[str, Any], images: Sequence[PreparedImage]) -> dict[str, Any]:
-        """The prompt with as many placeholders as these have rows."""
-        if self.image_encoder is None:
-            return prompt
-        tokens = self.image_encoder.expanded(prompt["prompt_token_ids"], images)
-        return {**prompt, "prompt_token_ids": tokens, "multi_modal_data": {"image": list(images)}}
-
-    def _conversation_text(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        chat_template_kwargs: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> str:
-        """options: of ChatTemplate.render()."""
-        self._check_task("generate")
-        if self.tokenizer is None or self._folder is None:
-            raise InvalidArgumentError("a conversation needs the model's tokenizer.json and chat template")
-        with self._making:
-            if self._chat_template is None:
-                self._chat_template = ChatTemplate(self._folder)
-        placeholder = None if self.image_encoder is None else self.image_encoder.placeholder(self.tokenizer)
-        return self._chat_template.render(
-            messages, tools, image_placeholder=placeholder, **options, **(chat_template_kwargs or {})
-        )
+        return self._conversations.prepared_image(image, beside)
 
     def stream(
         self,
@@ -435,13 +428,7 @@ class LLM:
     @property
     def tokenizer(self) -> Any:
         """Of the package `tokenizers`; None where the folder has no tokenizer.json."""
-        if self._tokenizer is None and self._folder is not None and (self._folder / TOKENIZER).exists():
-            made = read_tokenizer(self._folder, needed("tokenizers", f"{self._folder}: text needs a tokenizer"))
-            # What the file says of these is of batches of old: prompts are as long as they are, and held to max_model_len.
-            made.no_padding()
-            made.no_truncation()
-            self._tokenizer = made
-        return self._tokenizer
+        return self._tokenizer_of()
 
     def statistics(self) -> dict[str, int]:
         """Counts since the start: steps, tokens that were computed, generated, guessed (drafted) and accepted, how often a
@@ -467,11 +454,7 @@ class LLM:
         self._steps.check_thread()
         listed = listed_prompts(prompts)
         chosen = [params or SamplingParams()] * len(listed) if not isinstance(params, Sequence) else list(params)
-        if priority is not None and (isinstance(priority, str) or not isinstance(priority, Iterable)):
-            raise InvalidArgumentError(f"priority is {priority!r}; a list of whole numbers is needed")
-        priorities = [0] * len(listed) if priority is None else list(priority)
-        for one in priorities:
-            check_whole("priority", one)
+        priorities = listed_priorities(priority, len(listed))
         loras = list(lora) if isinstance(lora, Sequence) else [lora] * len(listed)
         for what, given in (("sampling_params", chosen), ("priority", priorities), ("lora_request", loras)):
             if len(given) != len(listed):
@@ -507,8 +490,10 @@ class LLM:
         name: str | None = None,
         cross: tuple[Sequence[int], int] = ((), 0),
         lora: LoRARequest | None = None,
+        matcher: Any = None,
     ) -> Callable[[], Any]:
-        """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these."""
+        """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these.
+        matcher: of a guided text's beginning, which is made without it."""
         if isinstance(params, PoolingParams):
             return self._prepared_embedding(prompt, params, priority, changed, name)
         if not isinstance(params, SamplingParams):
@@ -529,8 +514,8 @@ class LLM:
         encoder = self.image_encoder
         matchers = []
         if guided is not None:
-            first = self._guides_of(tokenizer).matcher(guided)
-            matchers = [first, *(first.deep_copy() for _ in range(params.n - 1))]
+            first = self._guides_of(tokenizer).matcher(guided) if matcher is None else matcher
+            matchers = [first.deep_copy() for _ in range(params.n)]
         masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
 
         adapter = place_of(self._loras, lora, self._steps)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LORA_TYPES = ("auto", "f32", "f16", "bf16")
-RANKS = 8  # ranks of engines are multiples of it: rows of matrices are whole vectors then
-MOST_RANK = 512
+RANK_MULTIPLE = 8  # ranks of engines are multiples of it: rows of matrices are whole vectors then
+MOST_LORA_RANK = 512
 HEAD = "lm_head"  #: the module that gives logits, whatever a family calls it
 _WRAPPER = "base_model.model."
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -190,10 +190,10 @@ def _update(file: Path, module: str, both: Mapping[str, Array], scale: Any) -> U
         if matrix not in both:
             raise InvalidModelError(f"{file}: the module {module} has no tensor lora_{matrix}")
     a, b = both["A"], both["B"]
-    if a.shape[0] != b.shape[1] or not 1 <= a.shape[0] <= MOST_RANK:
+    if a.shape[0] != b.shape[1] or not 1 <= a.shape[0] <= MOST_LORA_RANK:
         raise InvalidModelError(
             f"{file}: lora_A {list(a.shape)} and lora_B {list(b.shape)} of the module {module} have no common rank from 1 to "
-            f"{MOST_RANK}"
+            f"{MOST_LORA_RANK}"
         )
     for matrix, values in both.items():
         if not numpy.isfinite(values).all():

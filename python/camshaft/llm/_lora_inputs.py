@@ -10,7 +10,7 @@ from camshaft._arrays import Memory
 from camshaft._errors import InvalidArgumentError
 from camshaft._network import Network
 from camshaft._values import Value
-from camshaft.llm._lora import LORA_TYPES, MOST_RANK, RANKS, LoraAdapter, Sizes, _ends
+from camshaft.llm._lora import LORA_TYPES, MOST_LORA_RANK, RANK_MULTIPLE, LoraAdapter, Sizes, _ends
 from camshaft.llm._optional import needed
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ _SAMPLE_LORAS = 3
 
 @dataclasses.dataclass(frozen=True)
 class LoraChoice:
-    """What a build is to have. targets: ends of modules' paths; None: all linear layers, but the head and routers."""
+    """What a build is to have. targets: ends of the paths of modules that adapters name; has_all: whether all linear layers
+    are updated beside these, but the head and routers."""
 
     rank: int
     type: str
-    targets: frozenset[str] | None
+    targets: frozenset[str]
+    has_all: bool
     adapters: tuple[LoraAdapter, ...] = ()
 
 
@@ -57,17 +59,15 @@ def lora_choice(
         raise InvalidArgumentError(f"lora_dtype is {lora_dtype!r}; {', '.join(LORA_TYPES)} are possible")
     known = max((adapter.rank for adapter in adapters), default=_USUAL_RANK)
     rank = known if max_lora_rank is None else max_lora_rank
-    if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= MOST_RANK:
-        raise InvalidArgumentError(f"max_lora_rank is {rank!r}; 1 to {MOST_RANK} are possible")
+    if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= MOST_LORA_RANK:
+        raise InvalidArgumentError(f"max_lora_rank is {rank!r}; 1 to {MOST_LORA_RANK} are possible")
     for adapter in adapters:
         if adapter.rank > rank:
             raise InvalidArgumentError(f"{adapter.where} has rank {adapter.rank}; max_lora_rank is {rank}")
-    targets = None
-    if not enable_lora:
-        targets = frozenset(end for adapter in adapters for module in adapter.updates for end in _ends(module))
+    targets = frozenset(end for adapter in adapters for module in adapter.updates for end in _ends(module))
     usual = {"f32": "f32", "stored": "f32", "bf16": "bf16"}.get(weights, "f16")
     made = usual if lora_dtype == "auto" else lora_dtype
-    return LoraChoice(-(-rank // RANKS) * RANKS, made, targets, tuple(adapters))
+    return LoraChoice(-(-rank // RANK_MULTIPLE) * RANK_MULTIPLE, made, targets, bool(enable_lora), tuple(adapters))
 
 
 class LoraInputs:
@@ -90,8 +90,8 @@ class LoraInputs:
     def update(self, y: Value, x: Value, name: str, role: str, sizes: Sizes, ids: Value) -> Value:
         """y, and what the rows' adapters add to it."""
         self.linears[name] = sizes
-        targets, choice = self._choice.targets, self._choice
-        if role in _NAMED_ALONE if targets is None else name not in targets:
+        choice = self._choice
+        if name not in choice.targets and (role in _NAMED_ALONE or not choice.has_all):
             return y
         self.updated[name] = sizes
         operators: Any = self._net.domain("camshaft")
@@ -103,7 +103,8 @@ class LoraInputs:
     def check(self) -> None:
         """That all of the adapters has a place."""
         for adapter in self._choice.adapters:
-            adapter.placed(self.linears)
+            placed = adapter.placed(self.linears)
+            assert placed.keys() <= self.updated.keys(), "all that an adapter names is updated"
 
     def samples(self, tokens: int, random: numpy.random.Generator) -> dict[str, Any]:
         """Values of the inputs, of some adapters and of tokens with each and with none."""

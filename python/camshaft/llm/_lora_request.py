@@ -51,6 +51,10 @@ def requests_of_flags(given: list[str], folder: Path) -> list[LoRARequest]:
     return made
 
 
+class NoLoraPlaceError(InvalidArgumentError):
+    """All of max_loras are in use: later there may be a place."""
+
+
 @dataclasses.dataclass
 class _Loaded:
     name: str
@@ -85,22 +89,20 @@ class Loras:
         """What gives the adapter's place and its salt, to be called between steps. Files are read before."""
         if not isinstance(request, LoRARequest):
             raise InvalidArgumentError(f"lora_request is LoRARequest(name), not {request!r}")
-        name, known = check_adapter_name(request.lora_name), self._paths.get(request.lora_name)
-        path = Path(os.fspath(request.lora_path)) if str(request.lora_path) else known
-        if path is None:
-            names = ", ".join(self._paths) or "there is none"
-            raise InvalidArgumentError(f"there is no adapter '{name}' ({names}): give its lora_path")
-        if known is not None and path != known:
-            raise InvalidArgumentError(
-                f"the adapter '{name}' is {known}, not {path}: remove_lora() comes before another"
-            )
-        matrices = None if self._place_of(name) is not None else self._matrices(name, path)
+        name, given = check_adapter_name(request.lora_name), request.lora_path
+        if not isinstance(given, (str, os.PathLike)):
+            raise InvalidArgumentError(f"LoRARequest({name!r}): lora_path is {given!r}; a path is needed")
+        asked = Path(os.fspath(given)) if str(given) else None
+        read = self._path_of(name, asked)
+        matrices = None if self._place_of(name) is not None else self._matrices(name, read)
 
         def place() -> tuple[int, int]:
-            self._paths.setdefault(name, path)
+            path = self._path_of(name, asked)  # others may have come or gone since
             slot = self._place_of(name)
             if slot is None:
-                slot = self._place(steps, name, matrices or self._matrices(name, path))
+                is_read = matrices is not None and path == read
+                slot = self._place(steps, name, matrices if is_read and matrices else self._matrices(name, path))
+            self._paths[name] = path
             loaded = self._slots[slot]
             assert loaded is not None
             loaded.used = next(self._uses)
@@ -119,6 +121,18 @@ class Loras:
             self._slots[slot] = None
         del self._paths[name]
 
+    def _path_of(self, name: str, asked: Path | None) -> Path:
+        known = self._paths.get(name)
+        path = known if asked is None else asked
+        if path is None:
+            names = ", ".join(self._paths) or "there is none"
+            raise InvalidArgumentError(f"there is no adapter '{name}' ({names}): give its lora_path")
+        if known is not None and path != known:
+            raise InvalidArgumentError(
+                f"the adapter '{name}' is {known}, not {path}: remove_lora() comes before another"
+            )
+        return path
+
     def _place_of(self, name: str) -> int | None:
         return next((i for i, loaded in enumerate(self._slots) if loaded is not None and loaded.name == name), None)
 
@@ -130,7 +144,7 @@ class Loras:
         taken = _in_use(steps)
         free = [slot for slot in range(self.max_loras) if slot not in taken]
         if not free:
-            raise InvalidArgumentError(
+            raise NoLoraPlaceError(
                 f"there is no place for the adapter '{name}': requests are decoded with {self.max_loras} others; raise "
                 "max_loras"
             )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import threading
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +32,17 @@ class Started(NamedTuple):
     engine: Engine
     others: list[Engine]  # of those in this process
     communicator: Capsule | None  # to those in others
+    threads: int  # of each rank; 0: one for each core
+
+    @contextlib.contextmanager
+    def ended_by_errors(self) -> Iterator[None]:
+        """Ranks in other processes end where what is done here fails: nobody tells them what to compute."""
+        try:
+            yield
+        except BaseException as error:
+            if self.communicator is not None:
+                _native.abort_communicator(self.communicator, f"rank 0 has no model: {error}")
+            raise
 
 
 def start_ranks(
@@ -53,20 +66,27 @@ def start_ranks(
             raise InvalidArgumentError(
                 f"distributed_executor_backend is {backend!r}, and {folder} was built for one rank"
             )
-        return Started(engine_of(folder, description, 0, device), [], None)
+        return Started(engine_of(folder, description, 0, device), [], None, threads or 0)
+    threads = threads or _shared_out(ranks)
     if backend == "mp":
-        return _start_processes(folder, description, device, threads or max((os.cpu_count() or 1) // ranks, 1))
+        return _start_processes(folder, description, device, threads)
     engine = engine_of(folder, description, 0, device)
     if backend == "external_launcher":
-        return Started(engine, [], _environment_communicator(is_first=True))
-    return Started(engine, [engine_of(folder, description, rank, device) for rank in range(1, ranks)], None)
+        return Started(engine, [], _environment_communicator(is_first=True), threads)
+    return Started(engine, [engine_of(folder, description, rank, device) for rank in range(1, ranks)], None, threads)
+
+
+def _shared_out(ranks: int) -> int:
+    """Threads of each rank: ranks compute at the same time, on the cores that the process may use."""
+    cores = next(int(each["cores"]) for each in devices() if each["kind"] == "cpu")
+    return max(cores // ranks, 1)
 
 
 def run_rank(model: AnyPath, *, device: str | None = None, threads: int | None = None) -> None:
     """What the processes of all ranks but the first do, where torchrun starts them: computes with the LLM of rank 0, whose
     distributed_executor_backend is "external_launcher", until that is gone.
 
-    model: the folder. Raises Error where a rank fails or dies."""
+    model: the folder. threads: of this rank's engine; without it the cores of the process, shared out. Raises Error where a rank fails or dies."""
     folder = Path(os.fspath(model))
     communicator = _environment_communicator(is_first=False)
     _follow(folder, _native.communicator_rank(communicator), communicator, device, threads or 0)
@@ -76,6 +96,7 @@ def _follow(folder: Path, rank: int, communicator: Capsule, device: str | None, 
     description = read_description(folder)
     if rank >= (ranks := ranks_of(description, folder)):
         raise InvalidArgumentError(f"{folder} was built for {ranks} ranks, of which none is {rank}")
+    threads = threads or _shared_out(ranks)
     _native.follow_ranks(engine_of(folder, description, rank, device)._engine, communicator, threads)
 
 
@@ -134,7 +155,7 @@ def _start_processes(folder: Path, description: dict[str, Any], device: str | No
             process.wait()
         raise
     threading.Thread(target=_reap, args=(processes,), name="camshaft.llm.ranks", daemon=True).start()
-    return Started(engine, [], communicator)
+    return Started(engine, [], communicator, threads)
 
 
 def _reap(processes: list[subprocess.Popen[str]]) -> None:

@@ -1,4 +1,4 @@
-"""Places for windows of sound, which go to callers in turn."""
+"""Places for what an encoder has read, a window of sound or a prompt, which go to callers in turn."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 
 class Slots:
-    """Numbers from 0. A caller that has many windows waits behind those that came meanwhile: long sounds do not hold up short
-    ones. Signals leave `with` of a lock whole."""
+    """Numbers from 0. A caller that needs many waits behind those that came meanwhile: long sounds do not hold up short ones.
+    Signals leave `with` of a lock whole."""
 
     def __init__(self, count: int) -> None:
         self._free = list(range(count))
@@ -23,6 +23,11 @@ class Slots:
                 given(self._free.pop())
             else:
                 self._waiting.append(given)
+
+    def take_free(self) -> int | None:
+        """One more; None where none is free, or others wait for it."""
+        with self._lock:
+            return self._free.pop() if self._free and not self._waiting else None
 
     def put(self, number: int) -> None:
         with self._lock:

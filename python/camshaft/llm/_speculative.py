@@ -101,7 +101,7 @@ def _check_generates(draft: Engine, what: str) -> None:
             f"speculative_config: {what} gives embeddings, not text: build the draft model without --task embed"
         )
     if _native.generator_cross_cache(draft._engine)[0] > 0:
-        raise InvalidArgumentError(f"speculative_config: {what} hears sounds: a draft model is a decoder of text")
+        raise InvalidArgumentError(f"speculative_config: {what} has an encoder: a draft model is a decoder of text")
 
 
 def _check_tokens(folder: Path, draft: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from camshaft._errors import InvalidArgumentError
 from camshaft._values import Value
 from camshaft.llm._caches import CROSS, Caches
 from camshaft.llm._decoder import Decoder
@@ -17,11 +18,15 @@ from camshaft.llm._speech_encoder import add_cross_keys
 if TYPE_CHECKING:
     from camshaft._types import Profile
 
-_MOST_TOKENS = 1 << 16  # of a run
+MOST_TOKENS = 1 << 16  #: of a run, of one prompt or of many
 
 
 def text_encoder_of(config: Fields, decoder: Decoder) -> Decoder:
     assert T5_ENCODER.variant is not None
+    if decoder.max_length > MOST_TOKENS:
+        raise InvalidArgumentError(
+            f"max_length is {decoder.max_length}: an encoder reads {MOST_TOKENS} tokens at most; give --max-length"
+        )
     count = config.integer("num_layers", high=1 << 12)
     family = T5_ENCODER.variant(T5_ENCODER, config)
     return replace(decoder, family=family, layers=(decoder.layers[0],) * count, cross_keys=0)
@@ -102,6 +107,6 @@ def sample_prompts(
 def prompts_profile() -> Profile:
     """A prompt of some sentences most often."""
     return {
-        "input_ids": ((1,), (64,), (_MOST_TOKENS,)),
-        "cumulative_sequence_length": ((2,), (2,), (_MOST_TOKENS + 1,)),
+        "input_ids": ((1,), (64,), (MOST_TOKENS,)),
+        "cumulative_sequence_length": ((2,), (2,), (MOST_TOKENS + 1,)),
     }

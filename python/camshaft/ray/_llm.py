@@ -15,9 +15,9 @@ from ray.exceptions import RayError
 
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm.openai._answer import JSON, Answer
-from camshaft.llm.openai._body import read_body
+from camshaft.llm.openai._body import LONGEST_BODY, read_body
 from camshaft.llm.openai._errors import RequestError
-from camshaft.llm.openai._form import read_form
+from camshaft.llm.openai._form import LONGEST_FORM, read_form
 from camshaft.llm.openai._loading import MOST_QUEUED, serve_folder
 from camshaft.llm.openai._metrics import Metrics
 from camshaft.llm.openai._service import OPERATIONS, Service
@@ -52,6 +52,12 @@ class LLMConfig:
             raise InvalidArgumentError("model_loading_config: model_source is the folder of a built model")
         if not isinstance(self.model_id, str) or not self.model_id:
             raise InvalidArgumentError(f"model_loading_config: model_id is {self.model_id!r}; a text is needed")
+        for name in ("lora_modules", "allow_runtime_lora_updating"):
+            if name in self.engine_kwargs:
+                raise InvalidArgumentError(
+                    f"engine_kwargs has {name}: calls reach no adapters on Ray; `camshaft llm serve` has them, or merge "
+                    "each into a model of its own"
+                )
 
     @property
     def model_id(self) -> str:
@@ -135,7 +141,8 @@ class OpenAiIngress:
                 raise RequestError(f"there is no /v1/{route[:80]}", status=404)
             if request.method != "POST":
                 raise RequestError("Method Not Allowed", status=405)
-            return await self._call(route, await request.body(), request.headers.get("content-type", ""))
+            body = await _body_of(request, LONGEST_FORM if route.startswith("audio/") else LONGEST_BODY)
+            return await self._call(route, body, request.headers.get("content-type", ""))
         except RequestError as error:
             return _reply(error.document, error.status)
 
@@ -219,6 +226,17 @@ def _model_of(operation: str, body: bytes, content_type: str) -> str | None:
     fields = read_form(body, content_type) if operation.startswith("audio/") else read_body(body)
     named: str | None = fields.text("model")
     return named
+
+
+async def _body_of(request: Any, most: int) -> bytes:
+    """No more is held of one that is too long."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise RequestError(f"the body has more than {most} bytes", status=413)
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _lost(error: RayError) -> RequestError:

@@ -61,7 +61,7 @@ def test_fields_that_are_wrong(read, changes, words):
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"model_type": "t5"}, "model_type 't5' is not supported; llama, "),
+        ({"model_type": "bart"}, "model_type 'bart' is not supported; t5, mt5, llama, "),
         (
             {"model_type": "bert"},
             "model_type 'bert' is an encoder, which generates no text: build it with task='embed'",

@@ -12,7 +12,7 @@ import lora_folders
 import ml_dtypes
 import numpy as np
 import pytest
-from camshaft.llm import LLM, LoRARequest, SamplingParams
+from camshaft.llm import LLM, BeamSearchParams, LoRARequest, SamplingParams
 from camshaft.llm._blocks import in_blocks
 from camshaft_cli import ROOT
 from safetensors.numpy import save_file
@@ -301,6 +301,48 @@ def test_adapters_come_and_go(adapted, tmp_path):
     assert texts_of(llm.generate(prompt, greedy(8))) == expected[None]
 
 
+def test_what_an_adapter_names_is_updated_beside_all_linear_layers(adapted, tmp_path):
+    """The head, which enable_lora alone leaves out."""
+    given = [f"head={adapted.paths['head']}"]
+    camshaft.llm.build(adapted.folder, tmp_path / "both", lora=given, enable_lora=True, **FAST)
+    llm = LLM(tmp_path / "both", max_loras=2)
+    [prompt] = prompts_of(20, 1, 30)
+    for lora in (LoRARequest("head"), LoRARequest("all", 1, adapted.paths["all"])):
+        [output] = llm.generate([[3, *prompt]], greedy(1, prompt_logprobs=5), lora_request=lora)
+        assert worst_logprob(output, adapted.logprobs_of(lora.lora_name, [3, *prompt])) < 1e-4
+
+
+def test_beams_of_adapters(adapted, llm):
+    """Their probabilities are those of the merged weights."""
+    prompts = prompts_of(21, 4)
+    params = BeamSearchParams(beam_width=3, max_tokens=8, ignore_eos=True)
+    found = llm.beam_search(prompts, params, lora_request=[request(name) for name in NAMES])
+    texts = set()
+    for prompt, name, output in zip(prompts, NAMES, found):
+        for beam in output.sequences:
+            rows = adapted.logprobs_of(name, beam.tokens)
+            places = range(len(prompt), len(beam.tokens))
+            expected = sum(rows[place - 1, beam.tokens[place]] for place in places)
+            assert beam.cum_logprob == pytest.approx(expected, abs=1e-3), name
+        texts.add(tuple(output.sequences[0].tokens[len(prompt) :]))
+    one = llm.beam_search(prompts[0], params, lora_request=LoRARequest("all"))
+    assert one[0].sequences[0].tokens != found[0].sequences[0].tokens and len(texts) > 1
+
+
+def test_two_callers_give_one_name(adapted, tmp_path):
+    """Which of two folders it is, is known once one of them has a place, whoever was asked first."""
+    llm = LLM(adapted.built, max_loras=4)
+    first, second, unnamed = (
+        llm._loras.prepared(LoRARequest("new", 1, path), llm._steps)
+        for path in (adapted.paths["some"], adapted.paths["all"], adapted.paths["some"])
+    )
+    llm._steps.between_steps(first)
+    with pytest.raises(camshaft.InvalidArgumentError, match="remove_lora\\(\\) comes before another"):
+        llm._steps.between_steps(second)
+    assert llm._steps.between_steps(unnamed)[0] == llm._steps.between_steps(first)[0]
+    assert llm.list_loras()["new"] == adapted.paths["some"]
+
+
 def test_an_adapter_in_use_stays(adapted):
     llm = LLM(adapted.built)
     slow = greedy(60, token_mask=lambda tokens: time.sleep(0.05))
@@ -444,6 +486,7 @@ def test_what_does_not_go_together(adapted, llm, tmp_path):
         (LoRARequest("other"), r"no adapter 'other' \(all, some, head\)"),
         (LoRARequest("a/b"), "cannot be named"),
         (LoRARequest("new", 1, "/nowhere"), "/nowhere"),
+        (LoRARequest("new", 1, 5), "lora_path is 5; a path is needed"),
     ):
         with pytest.raises(camshaft.Error, match=words):
             llm.generate([[3, 4]], lora_request=wrong)

@@ -21,6 +21,9 @@ pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 
 
+HELLO = [{"role": "user", "content": "hello"}]
+
+
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
     path = tmp_path_factory.mktemp("misuse")
@@ -184,6 +187,10 @@ def test_wrong_types_are_named(places, llm):
         (lambda: llm.generate([[1]], SamplingParams(stop_token_ids=3)), "stop_token_ids is 3"),
         (lambda: llm.generate([[1]], SamplingParams(allowed_token_ids=["a"])), "allowed_token_ids"),
         (lambda: llm.chat("hello"), "messages are dicts"),
+        (lambda: llm.chat(5), "messages are dicts of .*, in a list, not 5"),
+        (lambda: llm.chat([5]), "messages are dicts of .*, in a list, not 5"),
+        (lambda: llm.chat_prompt(HELLO, chat_template_kwargs=5), "chat_template_kwargs is 5; a dict"),
+        (lambda: llm.chat_prompt(HELLO, chat_template_kwargs={"image_placeholder": "x"}), "has 'image_placeholder'"),
     ]:
         with pytest.raises((ValueError, TypeError), match=words) as caught:
             attempt()

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from camshaft import FileError, InvalidArgumentError, UnsupportedError
 from camshaft.llm import LLM, PoolingParams, SamplingParams
+from camshaft.llm._folder import read_description
+from camshaft.llm._rank_start import start_ranks
 from camshaft_cli import BINARY
 from llm_folders import LLAMA, llama_tensors, write_llama
 from test_llm_gguf import gguf_of_llama
@@ -304,6 +306,34 @@ def test_ranks_in_processes(models):
     check_same(wanted, llm.generate(prompts, params), params)
     del llm
     wait_for(lambda: not rank_processes())  # they end with it
+
+
+def test_ranks_share_out_cores(models):
+    cores = next(each["cores"] for each in camshaft.devices() if each["kind"] == "cpu")
+    for given, wanted in ((None, max(cores // 4, 1)), (3, 3)):
+        description = read_description(models[4])
+        assert start_ranks(models[4], description, None, None, None, given).threads == wanted
+        llm = LLM(models[4], max_model_len=90, distributed_executor_backend="mp", threads=given)
+        for each in rank_processes():
+            assert f"--threads\0{wanted}\0" in Path(f"/proc/{each}/cmdline").read_text()
+        del llm
+        wait_for(lambda: not rank_processes())
+
+
+def test_what_fails_leaves_no_ranks(models, monkeypatch, capfd):
+    mp = {"distributed_executor_backend": "mp"}
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", lambda *a, **k: pytest.fail("a process was started"))
+        for wrong, words in (
+            ({"max_model_len": 10**6}, "the model was built for"),
+            ({"speculative_config": {"method": "guess"}}, "the method 'guess' is none"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=words):
+                LLM(models[2], **mp, **wrong)
+    with pytest.raises(InvalidArgumentError, match="num_blocks is 1: no text"):
+        LLM(models[2], **mp, num_blocks=1)
+    wait_for(lambda: not rank_processes(), 10)
+    assert "rank 0 has no model: num_blocks is 1" in capfd.readouterr().err
 
 
 def test_a_rank_that_dies_ends_the_requests(models):

@@ -519,7 +519,7 @@ def test_wishes_that_are_wrong(whisper, built, tmp_path):
     with pytest.raises(InvalidArgumentError, match="a model of speech: camshaft.llm.Whisper or"):
         camshaft.llm.LLM(built)
     camshaft.llm.build(write_llama(tmp_path / "llama"), tmp_path / "text", tuning="heuristic")
-    with pytest.raises(InvalidArgumentError, match=f"speculative_config: {built} hears sounds"):
+    with pytest.raises(InvalidArgumentError, match=f"speculative_config: {built} has an encoder"):
         camshaft.llm.LLM(tmp_path / "text", speculative_config={"model": built})
     with pytest.raises(InvalidArgumentError, match="no model of speech; camshaft.llm.LLM runs it"):
         camshaft.llm.Whisper(tmp_path / "text")

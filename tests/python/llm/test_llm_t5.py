@@ -3,12 +3,13 @@ them with Transformers."""
 
 import json
 import threading
+import time
 
 import camshaft.llm
 import numpy as np
 import pytest
 from camshaft import CorruptEngineError, InvalidArgumentError, InvalidModelError, UnsupportedError
-from camshaft.llm import BeamSearchParams, EncoderDecoderLLM, SamplingParams
+from camshaft.llm import BeamSearchParams, EncoderDecoderLLM, SamplingParams, _encoder_decoder
 from t5_folders import GATED, T5, Reference, t5_tensors, write_t5
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
@@ -120,6 +121,12 @@ def test_prompts_that_cannot_be_read(built, tmp_path):
         ([[70]], {}, "token 70, the vocabulary has tokens 0 to 69"),
         ([[5], [6]], {"sampling_params": [SamplingParams()]}, "sampling_params has 1 items for 2 prompts"),
         ([[5]], {"priority": [1, 2]}, "priority has 2 items for 1 prompts"),
+        ([[5]], {"priority": 3}, "priority is 3; a list of whole numbers is needed"),
+        ([[5]], {"priority": ["x"]}, "priority is 'x'; a whole number is needed"),
+        ([[5]], {"sampling_params": {"n": 1}}, "sampling_params are SamplingParams"),
+        (None, {}, "prompts are texts or lists"),
+        ([[1.5]], {}, "a prompt is a text or a list"),
+        ([{"prompt_token_ids": [5], "multi_modal_data": {"image": "cat.png"}}], {}, "brings pictures, and the model"),
         ([[5]], {"sampling_params": SamplingParams(n=3)}, "n is 3, at most max_num_seqs, 2"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):
@@ -131,6 +138,43 @@ def test_prompts_that_cannot_be_read(built, tmp_path):
         camshaft.llm.Whisper(built)
     with pytest.raises(InvalidArgumentError, match="max_encoder_seqs is 0"):
         EncoderDecoderLLM(built, max_encoder_seqs=0)
+    for name in ("max_num_seqs", "max_encoder_seqs"):
+        with pytest.raises(InvalidArgumentError, match=f"{name} is '8'; a whole number is needed"):
+            EncoderDecoderLLM(built, **{name: "8"})
+    with pytest.raises(InvalidArgumentError, match="max_length is 65537: an encoder reads 65536 tokens at most"):
+        build(write_t5(tmp_path / "hf"), tmp_path / "long", max_length=65537)
+
+
+def test_prompts_are_encoded_in_runs(built, reference, monkeypatch):
+    prompts = prompts_of(11, [30, 30, 4, 64, 1, 9, 9, 9, 40])
+    expected = [reference.greedy(prompt, 6) for prompt in prompts]
+    llm = EncoderDecoderLLM(built)
+    monkeypatch.setattr(_encoder_decoder, "MOST_TOKENS", 64)
+    runs, run = [], llm._encoder.run
+    monkeypatch.setattr(llm._encoder, "run", lambda inputs: (runs.append(len(inputs["input_ids"])), run(inputs)))
+    outputs = llm.generate(prompts, greedy(6))
+    assert [output.outputs[0].token_ids for output in outputs] == expected
+    assert runs == [64, 64, 28, 40]
+
+
+def test_a_caller_of_many_holds_nobody_up(built):
+    llm = EncoderDecoderLLM(built, max_num_seqs=1)
+    slow = SamplingParams(max_tokens=6, ignore_eos=True, token_mask=lambda tokens: time.sleep(0.02))
+    began = threading.Event()
+    first = SamplingParams(max_tokens=6, ignore_eos=True, token_mask=lambda tokens: began.set() or time.sleep(0.02))
+    many = threading.Thread(target=llm.generate, args=(prompts_of(2, [5] * 12), [first, *[slow] * 11]))
+    many.start()
+    assert began.wait(20)
+    assert len(llm.generate([[5, 1]], greedy(2))) == 1
+    assert many.is_alive()
+    many.join()
+    with pytest.raises(RuntimeError, match="enough"):  # which leaves no slot behind
+        llm.generate(prompts_of(3, [5] * 3), greedy(4, token_mask=_enough))
+    assert len(llm.generate(prompts_of(3, [5] * 3), greedy(2))) == 3
+
+
+def _enough(tokens):
+    raise RuntimeError("enough")
 
 
 @pytest.mark.parametrize("changes, words", [

@@ -150,6 +150,10 @@ def test_what_is_wrong_is_named(client):
     for body in (b"", b"[]", b"{", b"\xff", b"[" * 1000):
         assert post("/v1/completions", body)[0] == 400
     assert post("/v1/completions", None, "GET")[0] == 405
+    most = 16 << 20
+    assert post("/v1/completions", b" " * most)[0] == 400
+    status, body = post("/v1/completions", b" " * (most + 1))
+    assert status == 413 and f"more than {most} bytes" in json.loads(body)["error"]["message"]
 
 
 def test_many_calls_are_shared_by_replicas(client, llm):
@@ -260,6 +264,7 @@ def test_what_cannot_be_served(folders, tmp_path):
         (lambda: camshaft.ray.LLMConfig({"model_source": 3}), "model_source is the folder"),
         (lambda: camshaft.ray.LLMConfig({"model": "x"}), "a dict of model_id and model_source"),
         (lambda: camshaft.ray.LLMConfig({**loading, "model_id": 3}), "model_id is 3"),
+        (lambda: camshaft.ray.LLMConfig(loading, {"lora_modules": {"a": "b"}}), "engine_kwargs has lora_modules"),
         (lambda: camshaft.ray.build_openai_app({"llm_configs": []}), "one or more are needed"),
         (
             lambda: camshaft.ray.build_openai_app({"llm_configs": [{"model_loading_config": loading}] * 2}),

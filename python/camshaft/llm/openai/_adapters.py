@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from camshaft._errors import FileError, InvalidArgumentError, InvalidModelError, UnsupportedError
-from camshaft.llm._lora_request import LoRARequest
+from camshaft.llm._lora_request import LoRARequest, NoLoraPlaceError
 from camshaft.llm.openai._body import Body
-from camshaft.llm.openai._errors import RequestError
+from camshaft.llm.openai._errors import RequestError, overloaded
 from camshaft.llm.openai._served import Served
 
 
@@ -33,5 +33,7 @@ def update_adapters(served: Served, body: Body, loads: bool) -> str:
             return f"Success: LoRA adapter '{name}' added successfully."
         served.llm.remove_lora(name)
         return f"Success: LoRA adapter '{name}' removed successfully."
+    except NoLoraPlaceError:
+        raise overloaded() from None
     except (FileError, InvalidArgumentError, InvalidModelError, UnsupportedError) as error:
         raise RequestError(str(error), "lora_path" if loads else "lora_name") from None

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from camshaft.llm._json_size import check_size
 from camshaft.llm.openai._errors import RequestError
 
-_LONGEST = 16 << 20  # bytes, as the server has it for OpenAI's routes; others have more
+LONGEST_BODY = 16 << 20  # bytes, as the server has it for OpenAI's routes; others have more
 
 
 def read_body(data: bytes) -> Body:
@@ -17,8 +17,8 @@ def read_body(data: bytes) -> Body:
         raise ValueError(f"{constant} is no number of JSON")
 
     try:
-        if len(data) > _LONGEST:
-            raise ValueError(f"it has {len(data)} bytes; {_LONGEST} are the most")
+        if len(data) > LONGEST_BODY:
+            raise ValueError(f"it has {len(data)} bytes; {LONGEST_BODY} are the most")
         check_size(data)
         values = json.loads(data, parse_constant=refuse)
     except (ValueError, RecursionError) as error:

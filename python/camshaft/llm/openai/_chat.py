@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from camshaft.llm._chat_template import RESERVED
 from camshaft.llm._outputs import CompletionOutput, RequestOutput
 from camshaft.llm.openai._body import Body
 from camshaft.llm.openai._call import Call, Progress
@@ -60,8 +61,10 @@ class ChatCompletions(Call):
         served.check_sequences(1, fields["n"])
         if served.llm.tokenizer is None:
             raise RequestError(f"The model '{served.name}' has no tokenizer, and so no conversations", "messages")
-        text = served.llm._conversation_text(messages, **options)  # the template may write whatever it is given
-        self.prompts = [served.llm._with_images(served.tokens_of(text, False, "messages"), images)]
+        conversations = served.llm._conversations
+        text = conversations.text(messages, **options)  # the template may write whatever it is given
+        self.prompts = [conversations.with_images(served.tokens_of(text, False, "messages"), images)]
+        self.held_bytes = sum(image.nbytes for image in images)
         fields["max_tokens"] = served.max_tokens(self.prompts, wanted, "messages")
         fields["logprobs"] = self._logprobs
         self.params = make_params(fields)
@@ -121,16 +124,6 @@ def _logprobs(body: Body) -> int | None:
 
 def _template_options(body: Body) -> dict[str, Any]:
     given = body.raw("chat_template_kwargs", {})
-    reserved = {
-        "self",
-        "messages",
-        "tools",
-        "chat_template",
-        "image_placeholder",
-        "documents",
-        "add_generation_prompt",
-        "continue_final_message",
-    }
-    if not isinstance(given, dict) or reserved & set(given):
-        body.wrong("chat_template_kwargs", f"an object without {', '.join(sorted(reserved))}", given)
+    if not isinstance(given, dict) or RESERVED & set(given):
+        body.wrong("chat_template_kwargs", f"an object without {', '.join(sorted(RESERVED))}", given)
     return given

@@ -25,6 +25,10 @@ class RequestError(Exception):
         }
 
 
+def overloaded() -> RequestError:
+    return RequestError("The server is overloaded: try again later", status=503, code="overloaded")
+
+
 def param_of(message: str, prompts: str | None = None) -> str | None:
     """The field of SamplingParams that a refusal of the model's begins with; prompts: the field that has these."""
     if re.match(r"(the|a) prompt\b|token \d+ of the prompt\b", message):

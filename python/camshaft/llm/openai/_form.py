@@ -11,11 +11,14 @@ from camshaft.llm.openai._body import Body
 from camshaft.llm.openai._errors import RequestError
 
 # As the server has them (server/http/multipart_form.cpp, openai_request.h).
-_LONGEST = 26 << 20  # bytes
+LONGEST_FORM = 26 << 20  # bytes
 _MOST_PARTS, _LONGEST_HEADER, _LONGEST_BOUNDARY = 64, 8 << 10, 70
 _LONGEST_FILE = 25 << 20  # OpenAI's limit
 _LONGEST_TEXT = 1 << 16  # bytes of a field
-_WHOLE, _NUMBER = re.compile(r"[+-]?[0-9]{1,18}\Z"), re.compile(r"[+-]?[0-9]{0,18}\.?[0-9]{0,18}(e[+-]?[0-9]{1,3})?\Z")
+_WHOLE, _NUMBER = (
+    re.compile(r"[+-]?[0-9]{1,18}\Z"),
+    re.compile(r"[+-]?(?=\.?[0-9])[0-9]{0,18}\.?[0-9]{0,18}(e[+-]?[0-9]{1,3})?\Z"),
+)
 
 
 class File(NamedTuple):
@@ -64,13 +67,13 @@ class Form(Body):
         given = self._values.get(name)
         if isinstance(given, str) and _WHOLE.match(given):
             self._values[name] = int(given)
-        elif isinstance(given, str) and any(map(str.isdigit, given)) and _NUMBER.match(given.lower()):
+        elif isinstance(given, str) and _NUMBER.match(given.lower()):
             self._values[name] = float(given)
 
 
 def read_form(data: bytes, content_type: str) -> Form:
-    if len(data) > _LONGEST:
-        raise RequestError(f"the body has {len(data)} bytes; {_LONGEST} are the most of one with a sound", "file")
+    if len(data) > LONGEST_FORM:
+        raise RequestError(f"the body has {len(data)} bytes; {LONGEST_FORM} are the most of one with a sound", "file")
     values: dict[str, Any] = {}
     for name, file, content in _parts(data, _boundary(content_type)):
         if file is not None:

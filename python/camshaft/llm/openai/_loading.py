@@ -41,7 +41,8 @@ def load(folder: Path, name: str, given: Mapping[str, str], base: Path) -> tuple
 
 def serve_folder(folder: Path, name: str, parameters: dict[str, Any], most: int) -> Union[Served, ServedSpeech]:
     """parameters: arguments of LLM or Whisper; most: sequences of a call."""
-    if "speech" in read_description(folder):
+    description = read_description(folder)
+    if "speech" in description:
         if unknown := sorted(parameters.keys() - set(_OF_SPEECH)):
             raise InvalidArgumentError(
                 f"{folder}: a model of speech has no {unknown[0]}: it has {', '.join(_OF_SPEECH)}"
@@ -49,11 +50,25 @@ def serve_folder(folder: Path, name: str, parameters: dict[str, Any], most: int)
         parameters = {"max_num_seqs": _WINDOWS, **parameters}
         return ServedSpeech(Whisper(folder, **parameters), name, parameters["max_num_seqs"])
     allows_updates, adapters = (parameters.pop(n, None) for n in ("allow_runtime_lora_updating", "lora_modules"))
+    names = {*_adapters_of(description), *(adapters or {})}
+    if name in names:
+        raise InvalidArgumentError(
+            f"{folder}: the adapter '{name}' has the name of the model: calls could not tell them apart"
+        )
+    if adapters and parameters.get("max_loras") is None:  # so that all have a place
+        parameters = {**parameters, "max_loras": len(names)}
     llm = LLM(folder, **parameters)
     for adapter, path in (adapters or {}).items():
         llm.add_lora(LoRARequest(adapter, None, path))
     longest = parameters.get("max_model_len") or llm.description["max_length"]
     return Served(llm, name, longest, most, str(folder), bool(allows_updates))
+
+
+def _adapters_of(description: dict[str, Any]) -> list[str]:
+    """None of a description that lies, which LLM refuses."""
+    lora = description.get("lora")
+    named = lora.get("adapters") if isinstance(lora, dict) else None
+    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
 
 
 def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
@@ -74,7 +89,7 @@ def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
     limits, media = given.pop("limit_mm_per_prompt", None), given.pop("allowed_local_media_path", None)
     if limits is not None:
         made["limit_mm_per_prompt"] = limits_of(limits)
-    if media is not None:
+    if media:  # empty: none
         made["allowed_local_media_path"] = str(base / media)
     if "lora_modules" in given:
         modules = named_paths(given.pop("lora_modules").split())

@@ -27,11 +27,19 @@ class Running:
         self._changed = asyncio.Event()
         self._lock = threading.Lock()
         self.requests: list[Request | BeamRequest] = []
+        self._matcher: Any = None  # where texts of the call's grammar begin
         self._is_ended = False  # maybe before all of it was begun
+
+    def read_grammar(self) -> None:
+        """Of a guided call, for start(). Not on the loop. Raises what is wrong with it."""
+        if self._matcher is None:
+            self._matcher = self._llm._guides_of(self._llm.tokenizer).matcher(self._call.params.structured_outputs)
 
     def start(self) -> None:
         """Not on the loop: it may wait for a step. Raises what is wrong with the call. All of its prompts begin together."""
         call = self._call
+        if call.is_guided:
+            self.read_grammar()
         ready = [
             self._llm._prepared(
                 prompt,
@@ -41,6 +49,7 @@ class Running:
                 call.is_stream,
                 call.id,
                 lora=call.lora_request,
+                matcher=self._matcher,
             )
             for place, prompt in enumerate(call.prompts)
         ]

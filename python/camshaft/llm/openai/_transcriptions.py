@@ -71,6 +71,10 @@ class Transcriptions(Call):
             raise RequestError(str(error), _FIELDS.get(param, param)) from None
         self._shown = 0  # characters
 
+    @property
+    def sequences(self) -> int:
+        return 1  # it has no prompts
+
     def running(self, served: Any, loop: Any) -> Listening:
         return Listening(served, loop, self)
 
