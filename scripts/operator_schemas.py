@@ -60,15 +60,16 @@ CAMSHAFT = {
     "Broadcast": ("x:T", "y:T", "group_size:2! root:2"),
     "GatherMatMul": ("X:T indices:S W:T1", "Y:T", ""),
     "PagedAttention": (
-        "query:T key:T value:T key_cache:T_CACHE value_cache:T_CACHE key_scales:tensor(float) "
-        "value_scales:tensor(float) cumulative_sequence_length:S past_seqlens:S block_table:S",
-        "output:T key_cache_out:T_CACHE value_cache_out:T_CACHE key_scales_out:tensor(float) "
-        "value_scales_out:tensor(float)",
+        "query:T key:T value:T key_cache:T_CACHE value_cache:T_CACHE key_scales:tensor(float)? "
+        "value_scales:tensor(float)? cumulative_sequence_length:S past_seqlens:S block_table:S "
+        "relative_bias:tensor(float)?",
+        "output:T key_cache_out:T_CACHE value_cache_out:T_CACHE key_scales_out:tensor(float)? "
+        "value_scales_out:tensor(float)?",
         "is_causal:2 kv_num_heads:2! local_window_size:2 num_heads:2! scale:1 softcap:1",
     ),
     "PagedCrossAttention": (
         "query:T key_cache:T_CACHE value_cache:T_CACHE cumulative_sequence_length:S key_seqlens:S block_table:S "
-        "key_scales:tensor(float)? value_scales:tensor(float)?",
+        "key_scales:tensor(float)? value_scales:tensor(float)? relative_bias:tensor(float)?",
         "output:T",
         "kv_num_heads:2! num_heads:2! scale:1 softcap:1",
     ),

@@ -1,7 +1,5 @@
 #include "server/http/openai_adapters.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <future>
 #include <utility>
@@ -42,9 +40,10 @@ std::string answer_of(Server& server, const Model& model, const char* operation)
 }  // namespace
 
 std::optional<nlohmann::ordered_json> models_of(Server& server, const Model& model) {
-  auto list = nlohmann::ordered_json::parse(answer_of(server, model, "models"), nullptr, false);
-  if (!list.is_array() || list.empty()) return std::nullopt;
-  return list;
+  const std::string answer = answer_of(server, model, "models");
+  if (answer.empty()) return std::nullopt;
+  auto list = nlohmann::ordered_json::parse(answer, nullptr, false);
+  return list.is_array() ? std::move(list) : nlohmann::ordered_json::array();
 }
 
 std::shared_ptr<Model> model_with_adapter(Server& server, const std::string& name) {
@@ -63,7 +62,7 @@ std::shared_ptr<Model> model_with_adapter(Server& server, const std::string& nam
   }
   if (!silent.empty())
     throw ServerError(StatusCode::unavailable,
-                      fmt::format("The model '{}' does not say which adapters it has: try again later", silent));
+                      "The model '" + silent + "' does not say which adapters it has: try again later");
   return nullptr;
 }
 

@@ -69,7 +69,7 @@ HttpReply openai_models(Server& server) {
   for (const std::shared_ptr<Model>& model : server.models().all()) {
     if (!is_language_model(*model) || model->name() == last) continue;  // versions of one are behind one another
     last = model->name();
-    if (const auto own = models_of(server, *server.models().find(last, "")))
+    if (const auto own = models_of(server, *server.models().find(last, "")); own && !own->empty())
       list.insert(list.end(), own->begin(), own->end());
     else
       list.push_back(model_json(last));

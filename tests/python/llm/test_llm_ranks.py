@@ -415,6 +415,10 @@ def test_interrupts_end_what_waits_for_other_ranks(models):
     """Ctrl-C of who waits for one that never comes, and of one that follows."""
     port = 100000 + os.getpid()
     alone = started(1, 2, port, models[2], "[]")
+    memory = Path(f"/dev/shm/camshaft-{os.getuid()}-port-{port}")
+    end = time.monotonic() + 60
+    while not memory.exists() and time.monotonic() < end:
+        time.sleep(0.1)
     time.sleep(1.5)  # until it waits
     alone.send_signal(signal.SIGINT)
     said = alone.communicate(timeout=20)
