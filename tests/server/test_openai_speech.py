@@ -123,7 +123,7 @@ def test_streams_are_the_replies(client, whisper, talk):
             )
         )
         *deltas, done = events
-        assert all(event.type == "transcript.text.delta" for event in deltas) and len(deltas) >= 2
+        assert all(event.type == "transcript.text.delta" for event in deltas) and deltas
         assert "".join(event.delta for event in deltas) == done.text == expected.text
         assert done.type == "transcript.text.done"
         assert done.usage.input_token_details.audio_tokens == 4 * 50  # of its four windows

@@ -140,7 +140,7 @@ def files_of(path: Path) -> tuple[Path, Path]:
 def read_adapter(name: str, path: str | os.PathLike[str]) -> LoraAdapter:
     """Reads tensors `[base_model.model.]<module>.lora_A.weight` [rank, inputs] and `….lora_B.weight` [outputs, rank], in
     fp32, fp16 or bf16. The configuration beside them says the scale (lora_alpha, use_rslora, rank_pattern, alpha_pattern);
-    without one it is 1.
+    beside a file that was named without one it is 1.
 
     Raises FileError, InvalidModelError for damaged files, and UnsupportedError for what is no such update (DoRA, embeddings,
     whole weights); each names the file and the tensor."""
@@ -148,6 +148,8 @@ def read_adapter(name: str, path: str | os.PathLike[str]) -> LoraAdapter:
     weights, config = files_of(given)
     if not weights.is_file():
         raise FileError(f"{given}: there is no {WEIGHTS}")
+    if given.is_dir() and not config.is_file():
+        raise FileError(f"{given}: there is no {CONFIG}, which says the scale (lora_alpha)")
     scale = _scale_of(config)
     files = SafetensorsFolder(weights.parent, [weights])
     matrices: dict[str, dict[str, Array]] = {}

@@ -21,6 +21,8 @@ Audio = Union[str, "os.PathLike[str]", Any]
 
 _LONGEST = 1 << 30  # samples
 _SLOWEST, _FASTEST = 1000, 384_000  # samples a second
+#: Of samples: those of whole numbers that were not scaled are still heard. Squares of more are beyond fp32.
+_LOUDEST = 1e6
 
 
 def read_sound(audio: Audio, rate: int, name: str = "a sound", most: int | None = None) -> Sound:
@@ -71,4 +73,6 @@ def _as_samples(given: Any, name: str) -> Sound:
     samples = numpy.ascontiguousarray(array, numpy.float32)
     if not numpy.isfinite(samples).all():
         raise InvalidArgumentError(f"{name} has samples that are NaN or infinite")
+    if numpy.abs(samples).max(initial=0) > _LOUDEST:
+        raise InvalidArgumentError(f"{name} has samples beyond {_LOUDEST:g}; they go from -1 to 1")
     return samples

@@ -443,6 +443,13 @@ def test_adapters_that_are_wrong(adapted, tmp_path, what):
     assert not (tmp_path / "built").exists()
 
 
+def test_a_folder_says_the_scale(adapted, tmp_path):
+    folder = broken(tmp_path, lambda tensors, config: None)
+    (folder / "adapter_config.json").unlink()
+    with pytest.raises(camshaft.FileError, match="there is no adapter_config.json, which says the scale"):
+        camshaft.llm.build(adapted.folder, tmp_path / "built", lora=[f"bad={folder}"], **FAST)
+
+
 @pytest.mark.parametrize(
     "options, words",
     [

@@ -490,6 +490,7 @@ def test_sounds_that_are_none(tmp_path, whisper):
         (np.zeros((2, 50), np.float32), r"not float32\[2, 50\]"),
         (np.zeros(50, np.int16), "floats from -1 to 1, not int16"),
         (np.array([0, np.nan]), "NaN or infinite"),
+        (np.full(500, 1e30, np.float32), r"beyond 1e\+06; they go from -1 to 1"),
         (np.array(["a"]), "not <U1"),
         (None, "not object"),
         ([[[0.0], [0.0, 1.0]]], "not a list"),

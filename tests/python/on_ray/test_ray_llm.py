@@ -102,7 +102,7 @@ def test_texts_and_streams_are_the_models_own(client, llm):
     assert client.chat.completions.create(**spoken).choices[0].message.content == answer.outputs[0].text
     chunks = list(client.chat.completions.create(**spoken, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == answer.outputs[0].text
-    assert len(chunks) > 3
+    assert len(chunks) > 1
 
 
 def test_vectors_and_sounds(client, folders, tmp_path):
