@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from camshaft._errors import Error, InvalidArgumentError
 from camshaft.llm._detokenizer import Detokenizer
 from camshaft.llm._outputs import CompletionOutput, RequestOutput
+from camshaft.llm._requests import TextRequest
 from camshaft.llm._sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class SearchedParams(SamplingParams):
         return {**super()._native(), "beam_search": self.beam_search and dict(self.beam_search)}
 
 
-class BeamRequest:
+class BeamRequest(TextRequest):
     """A request between the generator's events and what its caller sees: Request, of a search. All of its texts come at
     once, at its end."""
 
@@ -108,16 +109,8 @@ class BeamRequest:
         decode: Callable[[list[int], bool], str] | None,
         changed: Callable[[RequestOutput | BaseException], object],
     ) -> None:
-        self.id = request_id
-        self.prompt, self.tokens, self.params = prompt, list(tokens), params
-        self.number = 0  #: the generator's
-        self.changed = changed  #: called at its end
-        self.failed: BaseException | None = None
-        self.matchers: list[Any] = []
+        super().__init__(request_id, prompt, tokens, params, changed)
         self.outputs: list[CompletionOutput] = []  #: by rank
-        self.num_cached_tokens: int | None = None  #: of the prompt
-        self.lora: int | None = None  #: the place of its adapter
-        self.encode: Callable[[], None] | None = None  #: brings the rows of its pictures
         self._decode = decode if params.detokenize else None
 
     @property

@@ -15,6 +15,13 @@ def check_whole(name: str, value: Any, may_be_none: bool = False) -> None:
         raise InvalidArgumentError(f"{name} is {short(value)}; a whole number is needed")
 
 
+def check_positive(name: str, value: Any, may_be_none: bool = False) -> None:
+    """Of a whole number from 1 on."""
+    check_whole(name, value, may_be_none)
+    if value is not None and value < 1:
+        raise InvalidArgumentError(f"{name} is {value}, it must be 1 or more")
+
+
 def listed_priorities(priority: Any, count: int) -> list[Any]:
     """Of so many prompts; whether they are as many is another's to say."""
     if priority is not None and (isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__")):

@@ -18,7 +18,7 @@ from camshaft.llm._beam_search import (
     beam_search_output,
     searched_params,
 )
-from camshaft.llm._checks import check_whole, listed_priorities, short
+from camshaft.llm._checks import check_positive, listed_priorities, short
 from camshaft.llm._encoder_context import EncoderContext
 from camshaft.llm._fields import Fields
 from camshaft.llm._folder import DESCRIPTION
@@ -74,10 +74,8 @@ class EncoderDecoderLLM:
     ) -> None:
         folder = Path(os.fspath(model))
         slots = max_num_seqs if max_encoder_seqs is None else max_encoder_seqs
-        for name, given in (("max_num_seqs", max_num_seqs), ("max_encoder_seqs", slots)):
-            check_whole(name, given)
-            if given < 1:
-                raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
+        check_positive("max_num_seqs", max_num_seqs)
+        check_positive("max_encoder_seqs", slots)
         self._llm = LLM(
             folder,
             device=device,

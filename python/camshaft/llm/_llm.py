@@ -25,7 +25,7 @@ from camshaft.llm._beam_search import (
     searched_params,
 )
 from camshaft.llm._cache_size import blocks_of_caches
-from camshaft.llm._checks import check_whole, listed_priorities
+from camshaft.llm._checks import check_positive, check_whole, listed_priorities
 from camshaft.llm._conversations import Conversations
 from camshaft.llm._folder import hidden_size_of, lazy_tokenizer, read_description
 from camshaft.llm._guide import Guides
@@ -121,8 +121,7 @@ class LLM:
             usual = ("max_model_len", "num_blocks", "kv_cache_memory_bytes", "threads", "tensor_parallel_size")
             check_whole(name, number, may_be_none=name in usual)
         for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
-            if given is not None and given < 1:
-                raise InvalidArgumentError(f"{name} is {given}, it must be 1 or more")
+            check_positive(name, given, may_be_none=True)
         self._folder: Path | None = None
         if not isinstance(model, (str, os.PathLike, Engine)):
             raise InvalidArgumentError(f"model is {model!r}; the folder of a built model or an Engine is needed")

@@ -11,7 +11,30 @@ from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm._sampling_params import SamplingParams
 
 
-class Request:
+class TextRequest:
+    """What requests of texts have, whether these are drawn or searched for."""
+
+    def __init__(
+        self,
+        request_id: str,
+        prompt: str | None,
+        tokens: Sequence[int],
+        params: SamplingParams,
+        changed: Callable[[RequestOutput | BaseException], object],
+    ) -> None:
+        self.id = request_id
+        self.prompt, self.tokens, self.params = prompt, list(tokens), params
+        self.number = 0  #: the generator's
+        self.lora: int | None = None  #: the place of its adapter
+        self.changed = changed  #: called at its end, and after each step that gave it something if it streams
+        self.failed: BaseException | None = None
+        self.num_cached_tokens: int | None = None  #: of the prompt
+        self.matchers: list[Any] = []  #: of each sample, where the text is guided
+        #: Computes the rows of its pictures, where these wait for its turn.
+        self.encode: Callable[[], None] | None = None
+
+
+class Request(TextRequest):
     """decode: of tokens to text; None without a tokenizer."""
 
     def __init__(
@@ -24,20 +47,10 @@ class Request:
         changed: Callable[[RequestOutput | BaseException], object],
         streams: bool,
     ) -> None:
-        self.id = request_id
-        self.prompt, self.tokens, self.params = prompt, list(tokens), params
-        self.number = 0  #: the generator's
-        self.lora: int | None = None  #: the place of its adapter
-        self.changed = changed  #: called at its end, and after each step that gave it something
-        self.streams = streams  #: whether after steps too
-        self.failed: BaseException | None = None
+        super().__init__(request_id, prompt, tokens, params, changed)
+        self.streams = streams  #: whether `changed` is called after steps too
         self.first_token_at: float | None = None  #: by time.monotonic()
         self.last_token_at: float | None = None
-        self.num_cached_tokens: int | None = None  #: of the prompt
-        self.matchers: list[Any] = []  #: of each sample, where the text is guided
-        self.encode: Callable[[], None] | None = (
-            None  #: computes the rows of its pictures, where these wait for its turn
-        )
         self.outputs = [CompletionOutput(index) for index in range(params.n)]
         self._open = params.n  # samples that go on
         self.prompt_logprobs: list[dict[int, Logprob] | None] | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from camshaft import _native
 from camshaft._errors import CorruptEngineError, InvalidArgumentError
-from camshaft.llm._checks import check_whole
+from camshaft.llm._checks import check_positive, check_whole
 from camshaft.llm._encoder_context import EncoderContext
 from camshaft.llm._folder import DESCRIPTION
 from camshaft.llm._llm import LLM
@@ -50,9 +50,7 @@ class Whisper:
         threads: int | None = None,
     ) -> None:
         folder = Path(os.fspath(model))
-        check_whole("max_num_seqs", max_num_seqs)
-        if max_num_seqs < 1:
-            raise InvalidArgumentError(f"max_num_seqs is {max_num_seqs}, it must be 1 or more")
+        check_positive("max_num_seqs", max_num_seqs)
         self._llm = LLM(
             folder,
             device=device,

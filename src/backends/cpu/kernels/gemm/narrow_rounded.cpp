@@ -351,20 +351,12 @@ namespace camshaft::cpu {
 HWY_EXPORT(round_rows_target);
 HWY_EXPORT(rounded_panel_sums_target);
 
-namespace {
-
-int64_t up_to(int64_t size, int64_t step) {
-  return (size + step - 1) / step * step;
-}
-
-}  // namespace
-
 bool has_byte_products() {
   return tile_traits().byte_product != ByteProduct::none;
 }
 
 RoundedRows::RoundedRows(const NarrowWeights& w, int64_t m, void* memory)
-    : row_bytes(up_to(w.k, kRoundedBlock)),
+    : row_bytes(round_up(w.k, kRoundedBlock)),
       row_units(row_bytes / kRoundedBlock),
       row_sums(row_bytes / segment(w)),
       steps(static_cast<int8_t*>(memory)),
@@ -372,8 +364,8 @@ RoundedRows::RoundedRows(const NarrowWeights& w, int64_t m, void* memory)
       sums(units + m * row_units) {}
 
 int64_t RoundedRows::bytes(const NarrowWeights& w, int64_t m) {
-  const int64_t row = up_to(w.k, kRoundedBlock);
-  return up_to(m * (row + 4 * (row / kRoundedBlock + row / segment(w))), 64);
+  const int64_t row = round_up(w.k, kRoundedBlock);
+  return round_up(m * (row + 4 * (row / kRoundedBlock + row / segment(w))), 64);
 }
 
 void round_rows(const NarrowGemm& args, const RoundedRows& rows, int64_t begin, int64_t end) {
