@@ -38,9 +38,11 @@ constexpr const CudaTactic* all_tactics[] = {
     &expanded_blas_sums_tactic,
     // pointwise layers and their products
     &chained_contract_tactic,
+    &chained_few_rows_tactic,
     &chained_blas_tactic,
     &chained_blas_sums_tactic,
     &chained_dnn_tactic,
+    &chained_weight_only_tactic,
     &chained_weight_only_tile_tactic,
     &chained_expanded_contract_tactic,
     &chained_expanded_blas_tactic,

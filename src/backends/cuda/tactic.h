@@ -85,9 +85,9 @@ extern const CudaTactic contract_tactic, blas_tactic, blas_sums_tactic, float8_b
 extern const CudaTactic few_rows_tactic;
 extern const CudaTactic weight_only_tactic, weight_only_tile_tactic;
 extern const CudaTactic expanded_contract_tactic, expanded_blas_tactic, expanded_blas_sums_tactic;
-extern const CudaTactic chained_contract_tactic, chained_dnn_tactic, chained_blas_tactic, chained_blas_sums_tactic,
-    chained_weight_only_tile_tactic, chained_expanded_contract_tactic, chained_expanded_blas_tactic,
-    chained_expanded_blas_sums_tactic;
+extern const CudaTactic chained_contract_tactic, chained_few_rows_tactic, chained_dnn_tactic, chained_blas_tactic,
+    chained_blas_sums_tactic, chained_weight_only_tactic, chained_weight_only_tile_tactic,
+    chained_expanded_contract_tactic, chained_expanded_blas_tactic, chained_expanded_blas_sums_tactic;
 extern const CudaTactic transpose_tactic, expand_tactic, slice_tactic, concat_tactic, pad_tactic, index_map_tactic;
 extern const CudaTactic gather_tactic, gather_elements_tactic, gather_nd_tactic;
 extern const CudaTactic gather_matmul_tactic;

@@ -35,16 +35,17 @@ __device__ __forceinline__ void arg_extreme(const ArgReduceParameters& shape, co
     // Sixteen are asked for before the first one is looked at: a row of 128,256 that a block had alone took 60 us by fours,
     // and 27 so; several blocks share it.
     constexpr u32 together = 16;
-    u32 at = blockIdx.y * shape.part + lane;
     const u32 end = shape.length - blockIdx.y * shape.part > shape.part ? (blockIdx.y + 1) * shape.part : shape.length;
-    for (; at + (together - 1) * shape.lanes < end; at += together * shape.lanes) {
+    for (u32 at = blockIdx.y * shape.part + lane; at < end; at += together * shape.lanes) {
       Element several[together];
+      const u32 left = (end - at + shape.lanes - 1) / shape.lanes;
 #pragma unroll
-      for (u32 i = 0; i < together; ++i) several[i] = first[u64(at + i * shape.lanes) * inner];
+      for (u32 i = 0; i < together; ++i)
+        if (i < left) several[i] = first[u64(at + i * shape.lanes) * inner];
 #pragma unroll
-      for (u32 i = 0; i < together; ++i) take(several[i], at + i * shape.lanes);
+      for (u32 i = 0; i < together; ++i)
+        if (i < left) take(several[i], at + i * shape.lanes);
     }
-    for (; at < end; at += shape.lanes) take(first[u64(at) * inner], at);
   }
   best = combine_group(best, shape.lanes, scratch, [](const Extreme& a, const Extreme& b) { return better(a, b); });
   if (row >= shape.rows || lane != 0) return;

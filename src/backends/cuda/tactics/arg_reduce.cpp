@@ -43,8 +43,9 @@ class ArgReduceLaunch final : public Launch {
     shape_.lanes = launch.lanes;
     shape_.inner = Divisor(narrow(inner));
     size_ = launch.size;
-    // Elements of each thread of a part: what is asked for at once, twice.
-    constexpr int64_t least = 32, most_splits = 64;
+    // Elements of each thread of a part: what is asked for at once, or half of it, as one row has nobody else to wait
+    // for.
+    constexpr int64_t least = 8, most_splits = 64;
     const int64_t multiprocessors = kernel.device->facts().multiprocessors, blocks = int64_t{size_.blocks};
     int64_t splits = 1;
     if (shape_.lanes == size_.threads && blocks < multiprocessors)

@@ -138,10 +138,14 @@ std::shared_ptr<const Kernel> compile_chained(const RegionView& region, const Ta
 
 const CudaTactic chained_contract_tactic{"cuda_chained_contract", offer_chained<contract_tactic>,
                                          compile_chained<contract_tactic>};
+const CudaTactic chained_few_rows_tactic{"cuda_chained_few_rows", offer_chained<few_rows_tactic>,
+                                         compile_chained<few_rows_tactic>};
 const CudaTactic chained_blas_tactic{"cuda_chained_blas", offer_chained<blas_tactic>, compile_chained<blas_tactic>};
 const CudaTactic chained_blas_sums_tactic{"cuda_chained_blas_sums", offer_chained<blas_sums_tactic>,
                                           compile_chained<blas_sums_tactic>};
 const CudaTactic chained_dnn_tactic{"cuda_chained_dnn", offer_chained<dnn_tactic>, compile_chained<dnn_tactic>};
+const CudaTactic chained_weight_only_tactic{"cuda_chained_weight_only", offer_chained<weight_only_tactic>,
+                                            compile_chained<weight_only_tactic>};
 const CudaTactic chained_weight_only_tile_tactic{
     "cuda_chained_weight_only_tile", offer_chained<weight_only_tile_tactic>, compile_chained<weight_only_tile_tactic>};
 const CudaTactic chained_expanded_contract_tactic{"cuda_chained_expanded_contract",
