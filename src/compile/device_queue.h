@@ -40,6 +40,13 @@ class DeviceEvent {
   virtual ~DeviceEvent() = default;
 };
 
+/// Some bytes that are copied.
+struct SmallCopy {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  size_t bytes = 0;
+};
+
 /// The work that one context gives to a device, in order, and the memory that it takes there. The calls only put work
 /// into the queue; synchronize() waits for it. Kernels of the backend that made it know what it is. Throws Error.
 class DeviceQueue {
@@ -62,6 +69,11 @@ class DeviceQueue {
   virtual void copy_to_device(std::byte* to, std::span<const std::byte> from) = 0;
   /// Host memory holds the bytes after synchronize().
   virtual void copy_to_host(std::span<std::byte> to, const std::byte* from) = 0;
+  /// Small copies between the device's memory and memory from allocate_pinned(), as one piece of work: of decoders a
+  /// step has six numbers or so, each of which took as long as a kernel. No more than most_small_copies(), which may be
+  /// 0.
+  virtual void copy_small(std::span<const SmallCopy> /*copies*/) {}
+  virtual size_t most_small_copies() const { return 0; }
   /// From memory of the device of `source`, another queue. What is in that queue is not waited for: see wait_for().
   virtual void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue& source) = 0;
   virtual void synchronize() = 0;

@@ -116,6 +116,7 @@ void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordi
   const NvtxRange range([] { return "run"; });
   const WorkScope scope(cancellation);
   if (!main_) return run_steps(bound, kept, recordings, memory);
+  is_in_callers_stream_ = stream.has_value();
   is_in_callers_recording_ = stream && main_->queue->is_recorded(*stream);
   if (is_in_callers_recording_ && gpus_.size() > 1)
     throw Error(ErrorCode::invalid_argument, "a run on several GPUs cannot be recorded into a CUDA graph");
@@ -129,6 +130,7 @@ void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordi
   try {
     run_steps(bound, kept, recordings, memory);
     if (!stream) wait_for_gpus();
+    deliver_small_outputs();
   } catch (...) {
     if (!is_in_callers_recording_) ++failures_;
     try {
@@ -159,6 +161,8 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
   }
   for (size_t s = 0; s < plan_->steps.size(); ++s) left_out_[s] = left_out_[s] || bound.is_hoisted(s);
   if (is_in_callers_recording_) check_recordable(bound);
+  stage_small(bound);
+  bring_small_inputs();
   std::vector<RecordedSteps>& recorded = recordings.of(*plan_, bound, left_out_);
   const bool by_step = !taps.empty() || is_in_callers_recording_ || traces_layers_;
   if (weights_ && !by_step) stop_weights_at(recorded);
@@ -183,6 +187,7 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
       }
     }
   }
+  bring_small_outputs();
   finish_outputs(bound, memory);
   if (late) dynamic_room_.set(std::min(given_up_, most_dynamic_room));
   if (profiler) finish_profile(bound);

@@ -130,6 +130,14 @@ class Executor {
   /// Whether an output's value of the host is there in a run with this buffer.
   bool needs_host_side(size_t o, const CallerBuffer& buffer) const;
   void bring_to_device(std::byte* to, std::span<const std::byte> from);
+  /// Small inputs and outputs of the host's memory pass through memory that the GPU reads and writes by itself: one
+  /// kernel before all steps instead of a copy each, and one behind them. Where nothing looks at single steps, and the
+  /// run ends before the caller goes on.
+  void stage_small(const BoundPlan& bound);
+  void bring_small_inputs();
+  void bring_small_outputs();
+  /// Behind the run: to where the caller wants them.
+  void deliver_small_outputs();
 
   /// What a context has on a GPU.
   struct OnGpu {
@@ -178,7 +186,11 @@ class Executor {
   std::byte* step_workspace_ = nullptr;
   std::vector<const std::byte*> recorded_operands_;
   std::vector<TensorView> results_;
-  std::optional<RunSpan> spans_;  // of this run, where the profiler keeps it
+  std::optional<RunSpan> spans_;                         // of this run, where the profiler keeps it
+  bool is_in_callers_stream_ = false;                    // this run
+  std::shared_ptr<std::byte> pinned_;                    // what small inputs and outputs pass through
+  std::vector<SmallCopy> small_inputs_, small_outputs_;  // of this run, between there and the GPU
+  std::vector<SmallCopy> small_results_;                 // from there to the host's memory
 };
 
 }  // namespace camshaft

@@ -229,6 +229,63 @@ void Executor::bring_to_device(std::byte* to, std::span<const std::byte> from) {
   main_->is_busy = true;
 }
 
+// A kernel reads so much of the host's memory about as fast as a copy is begun.
+constexpr size_t most_small_bytes = size_t{8} << 10;
+
+void Executor::stage_small(const BoundPlan& bound) {
+  small_inputs_.clear();
+  small_outputs_.clear();
+  small_results_.clear();
+  if (!main_ || gpus_.size() > 1 || is_in_callers_stream_ || profiler || !taps.empty() || weights_ || traces_layers_)
+    return;
+  const size_t most = main_->queue->most_small_copies();
+  if (most == 0) return;
+  const auto slot = [&](size_t number) { return pinned_.get() + number * most_small_bytes; };
+  const auto copied_bytes = [&](const Transfer& transfer) -> size_t {
+    if (transfer.step < 0 || left_out_[static_cast<size_t>(transfer.step)]) return 0;
+    const PlanStep& step = plan_->steps[static_cast<size_t>(transfer.step)];
+    if (!bound.launch(static_cast<size_t>(transfer.step)) || !bound.known(step.inputs[0])) return 0;
+    const size_t bytes = byte_size(plan_->values[static_cast<size_t>(step.inputs[0])].type.dtype,
+                                   element_count(bound.dims(step.inputs[0])));
+    return bytes <= most_small_bytes ? bytes : 0;
+  };
+  const auto take = [&](const Transfer& transfer) -> const PlanStep& {
+    if (!pinned_) pinned_ = main_->queue->allocate_pinned(2 * most * most_small_bytes, "small inputs and outputs");
+    left_out_[static_cast<size_t>(transfer.step)] = true;
+    return plan_->steps[static_cast<size_t>(transfer.step)];
+  };
+  for (const Transfer& transfer : transfers_.inputs) {
+    const size_t bytes = copied_bytes(transfer), number = small_inputs_.size();
+    if (bytes == 0 || number == most) continue;
+    const PlanStep& step = take(transfer);
+    std::memcpy(slot(number), pointer(bound, step.inputs[0]), bytes);
+    small_inputs_.push_back({pointer(bound, step.outputs[0]), slot(number), bytes});
+  }
+  for (const Transfer& transfer : transfers_.outputs) {
+    const size_t bytes = transfer.on_host ? 0 : copied_bytes(transfer), number = small_outputs_.size();
+    if (bytes == 0 || number == most) continue;
+    const PlanStep& step = take(transfer);
+    small_outputs_.push_back({slot(most + number), pointer(bound, step.inputs[0]), bytes});
+    small_results_.push_back({pointer(bound, step.outputs[0]), slot(most + number), bytes});
+  }
+}
+
+void Executor::bring_small_inputs() {
+  if (small_inputs_.empty()) return;
+  main_->queue->copy_small(small_inputs_);
+  main_->is_busy = true;
+}
+
+void Executor::bring_small_outputs() {
+  if (small_outputs_.empty()) return;
+  main_->queue->copy_small(small_outputs_);
+  main_->is_busy = true;
+}
+
+void Executor::deliver_small_outputs() {
+  for (const SmallCopy& result : small_results_) std::memcpy(result.to, result.from, result.bytes);
+}
+
 size_t Executor::memory_bytes() const {
   size_t total = arena_.size() + late_workspace_.size() + dynamic_room_.bytes();
   for (const auto* all : {&own_inputs_, &own_outputs_})

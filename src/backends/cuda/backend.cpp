@@ -114,7 +114,11 @@ class CudaBackend final : public Backend {
   }
 
   const DeviceInfo& device() const override { return info_; }
-  std::unique_ptr<DeviceQueue> make_queue() const override { return std::make_unique<Queue>(workshop_.device()); }
+  std::unique_ptr<DeviceQueue> make_queue() const override {
+    return std::make_unique<Queue>(workshop_.device(), [this] {
+      return workshop_.module("small_copies", small_copies_text()).function("small_copies");
+    });
+  }
   std::unique_ptr<DeviceStopwatch> make_stopwatch(DeviceQueue& queue) const override {
     return std::make_unique<Stopwatch>(static_cast<Queue&>(queue).stream(),
                                        workshop_.module("touch", touch_text()).function("touch"));

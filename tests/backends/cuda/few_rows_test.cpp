@@ -225,5 +225,45 @@ TEST(FewRowsText, Compiles) {
     }
 }
 
+// A norm of the rows that a product takes, a residual, and the moments of what it gives: all that a decoder's layers have.
+TEST(FewRowsText, NormsAndResidualsCompile) {
+  const Library<api::Nvrtc>& nvrtc = nvrtc_library();
+  if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
+  using Kind = ScalarInstruction::Kind;
+  const auto apply = [](ScalarFunction function, int32_t a, int32_t b) {
+    return ScalarInstruction{.kind = Kind::apply, .function = function, .dtype = DType::f32, .a = a, .b = b};
+  };
+  for (const bool is_normed : {false, true}) {
+    EpilogueView view;
+    view.result = DType::f16;
+    view.gives_moments = ops::RowMoments{};
+    view.loads = {3, 2};
+    view.types = {DType::f16, DType::f32};
+    view.layouts = {EpilogueView::Layout::dense, EpilogueView::Layout::row_factor};
+    view.constant = {false, false};
+    view.program.inputs = 3;
+    view.program.instructions = {{.kind = Kind::load, .dtype = DType::f32, .a = 0},
+                                 {.kind = Kind::load, .dtype = DType::f16, .a = 1},
+                                 {.kind = Kind::cast, .dtype = DType::f32, .a = 1},
+                                 apply(ScalarFunction::add, 0, 2)};
+    view.program.outputs = {3};
+    if (is_normed) {
+      view.norm = ops::RowNorm{};
+      view.program.instructions.push_back({.kind = Kind::load, .dtype = DType::f32, .a = 2});
+      view.program.instructions.push_back(apply(ScalarFunction::mul, 3, 4));
+      view.program.outputs = {5};
+    } else {
+      view.loads.pop_back(), view.types.pop_back(), view.layouts.pop_back(), view.constant.pop_back();
+      view.program.inputs = 2;
+    }
+    for (const int rows : {1, 8}) {
+      const FewRowsForm form{.dtype = DType::f16, .rows = rows, .warps = 8, .shares = 4, .cluster = 4};
+      EXPECT_FALSE(Compiler(nvrtc)
+                       .compile({"few_rows", few_rows_text(form, finish_text(view, true)), architecture(90)})
+                       .empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace camshaft::cuda::few_rows_test

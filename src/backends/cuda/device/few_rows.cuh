@@ -85,38 +85,6 @@ struct FewRows {
     }
   }
 
-  /// The 8 columns of a row that the thread finishes. What is read of them is asked for before the sums: a residual behind
-  /// them came half a microsecond later.
-  struct Columns {
-    u32 r, row, c, column, count;  ///< count: 0 where there is nothing to finish
-    typename Finish::OfColumns of_columns;
-    typename Finish::OfRow of_row;
-
-    __device__ __forceinline__ Columns(const Parameters& p, u32 first_row, u32 rows) {
-      const u32 all_columns = columns * gridDim.y, threads_a_row = all_columns / columns_at_once;
-      r = threadIdx.x / threads_a_row;
-      row = first_row + r;
-      c = threadIdx.x % threads_a_row * columns_at_once;
-      column = blockIdx.x * all_columns + c;
-      const u32 left = column < p.n ? p.n - column : 0;
-      count = blockIdx.y > 0 || r >= rows || left == 0        ? 0
-              : Finish::aligned || left > columns_at_once ? columns_at_once
-                                                          : left;
-    }
-    __device__ __forceinline__ void load(const Parameters& p) {
-      if (count == 0) return;
-      of_columns.load(p, column, count);
-      if (!Finish::is_normed) of_row.load(p, row, column, count);
-    }
-    __device__ __forceinline__ void finish(const Parameters& p, const f32* result) {
-      if (count == 0) return;
-      f32 v[columns_at_once];
-      ::load(result + r * (columns * gridDim.y) + c, v);
-      if (Finish::is_normed) of_row.load(p, row, column, count);
-      Finish::run(p, v, of_columns, of_row, row, column, count);
-    }
-  };
-
   static __device__ __forceinline__ void run(const Parameters& p) {
     DYNAMIC_SHARED(shared);
     const bool is_cluster = gridDim.y > 1;
@@ -132,8 +100,6 @@ struct FewRows {
     take_turn();
     typename Finish::OfBlock of_block;
     if (blockIdx.y == 0) of_block.load(p, first_row, first_row + rows);
-    Columns mine(p, first_row, rows);
-    mine.load(p);
     T* const staged = reinterpret_cast<T*>(shared);
     const u32 pitch = p.slab * piece;
     f32 sum[sums] = {};
@@ -158,7 +124,7 @@ struct FewRows {
 #if __CUDA_ARCH__ >= 900
     if (is_cluster) cluster_arrive();
 #endif
-    finish(p, sum, shared, rows, of_block, mine, is_cluster);
+    finish(p, sum, shared, first_row, rows, of_block, is_cluster);
   }
 
  private:
@@ -195,7 +161,7 @@ struct FewRows {
   /// Adds up the warps' sums in their order, and does what comes behind: of a cluster's blocks the first one. `shared`:
   /// nobody reads it any more.
   static __device__ __forceinline__ void finish(const Parameters& p, f32 (&sum)[sums], unsigned char* shared,
-                                                u32 rows, const typename Finish::OfBlock& of_block, Columns& mine,
+                                                u32 first_row, u32 rows, const typename Finish::OfBlock& of_block,
                                                 bool is_cluster) {
     const u32 lane = threadIdx.x % 32, all_columns = columns * gridDim.y;
     f32* const of_warps = reinterpret_cast<f32*>(shared);
@@ -235,6 +201,13 @@ struct FewRows {
 #endif
     of_block.put(p);
     __syncthreads();
-    mine.finish(p, result);
+    const u32 threads_a_row = all_columns / columns_at_once;
+    const u32 r = threadIdx.x / threads_a_row, c = threadIdx.x % threads_a_row * columns_at_once;
+    const u32 column = blockIdx.x * all_columns + c;
+    if (r >= rows || column >= p.n) return;
+    f32 v[columns_at_once];
+    load(result + r * all_columns + c, v);
+    finish_columns<Finish>(p, v, first_row + r, column,
+                           Finish::aligned || p.n - column > columns_at_once ? columns_at_once : p.n - column);
   }
 };

@@ -37,7 +37,8 @@ struct RowNorms {
   static constexpr u32 lanes_of(u32 most) { return most < 8 ? 4 : most < 16 ? 8 : most < 32 ? 16 : 32; }
   static constexpr u32 lanes = lanes_of(tile_threads / tile_rows), at_once = 8, rows_at_once = tile_threads / lanes;
   static constexpr u32 rows = (tile_rows + rows_at_once - 1) / rows_at_once;  ///< of a thread
-  static constexpr bool can_hold = rows <= 2 && tile_rows * tile_columns / tile_threads <= 32;
+  // Few rows have their registers full of weights: held beside these, parts were spilled.
+  static constexpr bool can_hold = lanes < 32 && rows <= 2 && tile_rows * tile_columns / tile_threads <= 32;
 
   float2 held[can_hold ? rows : 1][at_once];
 
@@ -58,8 +59,10 @@ struct RowNorms {
               exists && lane + j * lanes < parts ? from[lane + j * lanes] : make_float2(0, 0);
       } else {
         const float2 norm = norm_of<width, root_mean_square, lanes>(parts, epsilon, [&](auto take) {
-          if (exists)
+          if (exists) {
+#pragma unroll 2
             for (u32 j = lane; j < parts; j += lanes) take(from[j]);
+          }
         });
         if (lane == 0 && r < tile_rows) row_norms()[r] = norm;
       }

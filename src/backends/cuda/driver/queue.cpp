@@ -5,12 +5,14 @@
 #include <deque>
 #include <iterator>
 
+#include "backends/cuda/device/small_copies_parameters.h"
 #include "backends/cuda/driver/block_memory.h"
 #include "backends/cuda/driver/check.h"
 #include "backends/cuda/driver/forked_child.h"
 #include "backends/cuda/driver/memory.h"
 #include "base/error.h"
 #include "base/format_bytes.h"
+#include "device_texts.h"
 
 namespace camshaft::cuda {
 
@@ -117,6 +119,30 @@ std::shared_ptr<std::byte> Queue::allocate_pinned(size_t bytes, std::string_view
   return {static_cast<std::byte*>(memory), [device = device_](std::byte* taken) {
             release_on(*device, [&](const api::Driver& driver) { driver.cuMemFreeHost(taken); });
           }};
+}
+
+std::string small_copies_text() {
+  return std::string(device::numbers_h) + std::string(device::intrinsics_cuh) +
+         std::string(device::small_copies_parameters_h) + std::string(device::small_copies_cuh);
+}
+
+size_t Queue::most_small_copies() const {
+  return most_copies_at_once;
+}
+
+void Queue::copy_small(std::span<const SmallCopy> copies) {
+  if (copies.empty()) return;
+  refuse_in_callers_recording("copying between host and device");
+  if (!small_copies_) small_copies_ = load_small_copies_();
+  SmallCopiesParameters parameters = {};
+  for (size_t i = 0; i < copies.size(); ++i)
+    parameters.copy[i] = {reinterpret_cast<uint8_t*>(copies[i].to), reinterpret_cast<const uint8_t*>(copies[i].from),
+                          static_cast<uint32_t>(copies[i].bytes)};
+  LaunchSize size;
+  size.blocks = static_cast<unsigned>(copies.size());
+  size.threads = 256;
+  void* const arguments[] = {&parameters};
+  small_copies_->launch(stream(), size, arguments);
 }
 
 std::unique_ptr<DeviceEvent> Queue::make_event() {

@@ -1,17 +1,28 @@
 // A stream as the runtime knows it.
 #pragma once
 
+#include <functional>
+
 #include "backends/cuda/driver/complaints.h"
+#include "backends/cuda/driver/module.h"
 #include "backends/cuda/driver/recording.h"
 #include "backends/cuda/driver/stream.h"
 #include "compile/device_queue.h"
 
 namespace camshaft::cuda {
 
+/// The kernel "small_copies" (device/small_copies.cuh) as CUDA C++ text.
+std::string small_copies_text();
+
 class Queue final : public DeviceQueue {
  public:
-  explicit Queue(std::shared_ptr<const Device> device)
-      : device_(std::move(device)), own_(*device_), run_end_(*device_), complaints_(*device_) {}
+  /// `small_copies` gives the kernel of small_copies_text(), and is asked when it is first needed.
+  Queue(std::shared_ptr<const Device> device, std::function<Function()> small_copies)
+      : device_(std::move(device)),
+        own_(*device_),
+        run_end_(*device_),
+        complaints_(*device_),
+        load_small_copies_(std::move(small_copies)) {}
   DeviceId device() const override { return DeviceId::gpu(device_->facts().ordinal); }
   std::shared_ptr<std::byte> allocate(size_t bytes, std::string_view purpose) override;
   std::shared_ptr<std::byte> allocate_blocks(std::span<const int32_t> slots, size_t block_bytes,
@@ -27,6 +38,8 @@ class Queue final : public DeviceQueue {
     refuse_in_callers_recording("copying to the host");
     stream().copy_to_host(to, from);
   }
+  void copy_small(std::span<const SmallCopy> copies) override;
+  size_t most_small_copies() const override;
   void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue& source) override {
     stream().copy_from(to, from, *static_cast<const Queue&>(source).device_);
   }
@@ -74,6 +87,8 @@ class Queue final : public DeviceQueue {
   Event run_end_;
   std::optional<api::Handle> last_stream_;  // that run_end_ is in
   Complaints complaints_;
+  std::function<Function()> load_small_copies_;
+  std::optional<Function> small_copies_;
 };
 
 }  // namespace camshaft::cuda

@@ -142,7 +142,6 @@ struct Finish {{
   static constexpr bool aligned = {aligned};
   static constexpr bool gives_halves = {halves};  // of 16 bits, by the way that run() is given
   static constexpr bool columns_are_constant = {constant};  // no kernel writes what OfColumns loads
-  static constexpr bool is_normed = {normed};  // then OfRow reads what put() leaves
   struct OfColumns {{
 {column_members}    template <class Parameters>
     __device__ __forceinline__ void load(const Parameters& p, u32 column, u32 count) {{
@@ -179,9 +178,8 @@ struct Finish {{
 )",
              fmt::arg("rows", rows), fmt::arg("aligned", aligned),
              fmt::arg("halves", !steps && is_floating(view.result) && bit_width(view.result) == 16),
-             fmt::arg("constant", columns_are_constant), fmt::arg("normed", !norms[0].empty()),
-             fmt::arg("column_members", members[0]), fmt::arg("column_loads", loads[0]),
-             fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
+             fmt::arg("constant", columns_are_constant), fmt::arg("column_members", members[0]),
+             fmt::arg("column_loads", loads[0]), fmt::arg("row_members", members[1]), fmt::arg("row_loads", loads[1]),
              fmt::arg("sum", sums_bytes ? "i32" : "f32"), fmt::arg("stores", stores),
              fmt::arg("computing", computing_type(view.program.instructions[static_cast<size_t>(result)].dtype)),
              fmt::arg("statements", statements), fmt::arg("last", last), fmt::arg("block_members", norms[0]),
