@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/float_types.h"
 #include "compile/plan/bound_plan.h"
+#include "ir/ops/paged.h"
+#include "ir/ops/paged_update.h"
 
 namespace camshaft {
 
@@ -21,7 +24,56 @@ void fill_as(std::byte* at, size_t bytes, const Convert& convert) {
   }
 }
 
+// Whole numbers: number(e) for element e of an operand.
+template <class Number>
+Tensor integers(const OperandShape& shape, const Number& number) {
+  Tensor made(shape.dtype, shape.dims);
+  for (int64_t e = 0; e < made.size(); ++e) {
+    if (shape.dtype == DType::i64)
+      made.as_mutable<int64_t>()[e] = number(e);
+    else
+      made.as_mutable<int32_t>()[e] = static_cast<int32_t>(number(e));
+  }
+  return made;
+}
+
+// Of a step: as many tokens in each sequence, behind as many keys as the table has room for.
+std::optional<Tensor> paged_operand(const KernelShapes& shapes, size_t i) {
+  using Op = ops::PagedAttention;
+  const Dims &table = shapes.inputs[Op::in_table].dims, &keys = shapes.inputs[Op::in_keys].dims;
+  const int64_t tokens = shapes.inputs[Op::in_query].dims[0], sequences = table[0], width = table[1];
+  const auto start = [&](int64_t s) { return s * tokens / sequences; };
+  switch (i) {
+    case Op::in_starts:
+      return integers(shapes.inputs[i], start);
+    case Op::in_past:
+      return integers(shapes.inputs[i],
+                      [&](int64_t s) { return std::max<int64_t>(width * keys[1] - (start(s + 1) - start(s)), 0); });
+    case Op::in_table:  // as far apart as the cache has blocks
+      return integers(shapes.inputs[i], [&](int64_t e) { return (e % width * sequences + e / width) % keys[0]; });
+    default:
+      return std::nullopt;
+  }
+}
+
+// The operand of the slots of what writes into a cache, and that of the cache.
+std::optional<std::pair<size_t, size_t>> slots_and_cache(const Op& op) {
+  if (op.as<ops::PagedStore>()) return std::pair{ops::PagedStore::in_slots, ops::PagedStore::in_cache};
+  if (op.as<ops::PagedQuantize>()) return std::pair{ops::PagedQuantize::in_slots, ops::PagedQuantize::in_cache};
+  if (op.as<ops::PagedUpdate>()) return std::pair{ops::PagedUpdate::in_slots, ops::PagedUpdate::in_keys};
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<Tensor> measured_operand(const RegionView& region, const KernelShapes& shapes, size_t i) {
+  if (region.node.op.as<ops::PagedAttention>()) return paged_operand(shapes, i);
+  const auto known = slots_and_cache(region.node.op);
+  if (!known || i != known->first) return std::nullopt;
+  const Dims& cache = shapes.inputs[known->second].dims;
+  const int64_t count = shapes.inputs[i].dims[0], apart = std::max<int64_t>(cache[0] * cache[1] / count, 1);
+  return integers(shapes.inputs[i], [&](int64_t e) { return e * apart; });
+}
 
 Contestant make_contestant(const Backend& backend, const RegionView& region, const Tactic& tactic, int threads) {
   Contestant contestant;

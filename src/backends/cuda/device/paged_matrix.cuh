@@ -85,26 +85,23 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   typedef typename Products::Layout Layout;
   constexpr int key_elements = Layout::template elements<tile_keys, head_padded>;
   constexpr int value_elements = Layout::template elements<tile_keys, value_padded>;
+  static_assert(value_padded == value_columns && tile_keys <= threads, "a thread looks up one key of a piece");
   DYNAMIC_SHARED(shared);
   Element* const queries = reinterpret_cast<Element*>(shared);
   Element* const keys = queries + Layout::template elements<tile_rows, head_padded>;
   Element* const values = keys + 2 * key_elements;
   i64* const slots = reinterpret_cast<i64*>(values + 2 * value_elements);  // [2][tile_keys]
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_q = warp / warps_k, warp_k = warp % warps_k;
-  const u32 key_head = blockIdx.y, part = blockIdx.z;
+  const u32 key_head = blockIdx.z;
   PagedTile tile;
-  u32 begin = 0, end = 0;
-  // The slots of piece i are in half i - begin of `slots`, those of keys and values likewise.
-  if (!begin_part<tile_rows, tile_keys>(p, at, complaint, tile, begin, end, slots)) return;
-  const auto find_slots = [&](u32 piece) {
-    for (u32 k = threadIdx.x; k < tile_keys; k += threads)
-      slots[(piece - begin) % 2 * tile_keys + k] = slot_of(p, at, tile, tile.low + i64(piece) * tile_keys + k, complaint);
-  };
+  PagedPart part;
+  if (!begin_part<tile_rows, tile_keys, 2 * tile_keys>(p, at, complaint, tile, part, slots)) return;
+  const u32 pieces = part.pieces<tile_keys>();
   copy_found_rows<Layout, tile_rows, head_size, head_padded, threads>(queries, at.query, (p.aligned & 1) != 0, [&](int r) {
     const u32 row = tile.first_row + r;
     return row < tile.end_row ? place_of(p, tile, key_head, row) : -1;
   });
-  __syncthreads();
+  __syncthreads();  // slots are there
 
   // Of the two rows whose scores the lane has.
   i64 first[2], last[2], own[2];  // keys that it sees, and its position
@@ -113,23 +110,55 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   for (int r = 0; r < 2; ++r) {
     const u32 row = tile.first_row + warp_q * 16 + lane / 4 + 8 * r;
     const u32 known = row < tile.end_row ? row : tile.end_row - 1;
-    const i64 position = position_of(p, tile, known);
+    const i64 position = position_of(p, tile, known), end = end_seen(p, tile, position);
     own[r] = position;
     bias[r] = bias_of(p, at, place_of(p, tile, key_head, known));
     first[r] = first_seen(p, position);
-    last[r] = end_seen(p, tile, position);
+    last[r] = end < part.end ? end : part.end;
   }
   // Keys that all rows of the tile see.
   const i64 seen_from = first_seen(p, position_of(p, tile, tile.end_row - 1));
-  const i64 seen_to = end_seen(p, tile, position_of(p, tile, tile.first_row));
+  const i64 end_of_first = end_seen(p, tile, position_of(p, tile, tile.first_row));
+  const i64 seen_to = end_of_first < part.end ? end_of_first : part.end;
   f32 sums[value_padded / 8][4] = {};
   f32 largest[2] = {-infinity(), -infinity()}, total[2] = {0, 0};
   Products products;
 
+  // Piece i, and where its keys are, in half i % 2. Two of them are on their way.
 #pragma unroll 1
-  for (u32 coming = begin; coming <= end; ++coming) {
-    if (coming < end) {
-      const u32 stage = (coming - begin) % 2;
+  for (u32 coming = 0; coming < pieces + 2; ++coming) {
+    const u32 stage = coming % 2;
+    if (coming >= 2) {
+      // Where the coming keys are comes while others do.
+      const i64 later = part.begin + i64(coming) * tile_keys + threadIdx.x;
+      const bool looks_up = coming < pieces && threadIdx.x < tile_keys;
+      const i32 entry = looks_up ? entry_of(p, at, tile, later, part.end) : -1;
+      copy_async_wait<1>();
+      __syncthreads();
+      if (looks_up) slots[stage * tile_keys + threadIdx.x] = slot_of(p, entry, later, part.end, complaint);
+      products.take_queries(queries, coming == 2);
+      f32 scores[warp_keys / 8][4];
+      products.multiply_keys(scores, keys + stage * key_elements);
+      const i64 piece_key = part.begin + i64(coming - 2) * tile_keys;
+      const i64 first_key = piece_key + warp_k * warp_keys + lane % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          scores[n][e] = scaled(p, scores[n][e], bias[e / 2], first_key + n * 8 + e % 2 - own[e / 2]);
+      if (piece_key < seen_from || piece_key + tile_keys > seen_to) {
+#pragma unroll
+        for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const i64 key = first_key + n * 8 + e % 2;
+            if (key < first[e / 2] || key >= last[e / 2]) scores[n][e] = -infinity();
+          }
+      }
+      add_scores(products, scores, values + stage * value_elements, largest, total, sums);
+      __syncthreads();  // before the coming keys take these ones' place
+    }
+    if (coming < pieces) {
       const auto find = [&](int r) {
         const i64 slot = slots[stage * tile_keys + r];
         return slot < 0 ? -1 : slot * p.key_heads + key_head;
@@ -138,49 +167,18 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
           keys + stage * key_elements, at.keys, at.key_scales, (p.aligned & 2) != 0, find);
       bring_rows<Layout, value_scaled, tile_keys, value_size, value_padded, threads>(
           values + stage * value_elements, at.values, at.value_scales, (p.aligned & 4) != 0, find);
-      if (coming + 1 < end) find_slots(coming + 1);
     }
     copy_async_commit();
-    if (coming == begin) {
-      __syncthreads();  // the slots of the next keys are there
-      continue;
-    }
-    const u32 piece = coming - 1;
-    copy_async_wait<1>();
-    __syncthreads();
-    products.take_queries(queries, piece == begin);
-    f32 scores[warp_keys / 8][4];
-    products.multiply_keys(scores, keys + (piece - begin) % 2 * key_elements);
-    const i64 piece_key = tile.low + i64(piece) * tile_keys;
-    const i64 first_key = piece_key + warp_k * warp_keys + lane % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < warp_keys / 8; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        scores[n][e] = scaled(p, scores[n][e], bias[e / 2], first_key + n * 8 + e % 2 - own[e / 2]);
-    if (piece_key < seen_from || piece_key + tile_keys > seen_to) {
-#pragma unroll
-      for (int n = 0; n < warp_keys / 8; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const i64 key = first_key + n * 8 + e % 2;
-          if (key < first[e / 2] || key >= last[e / 2]) scores[n][e] = -infinity();
-        }
-    }
-    add_scores(products, scores, values + (piece - begin) % 2 * value_elements, largest, total, sums);
-    __syncthreads();  // before the keys after the next ones take these ones' place
   }
 
-  // The warps' sums meet in shared memory, from which rows are written as a whole.
-  constexpr int pitch = value_padded + 4;
+  // The warps' sums meet in shared memory, from which rows are given away as a whole.
   copy_async_wait<0>();
   __syncthreads();
-  f32* const all = reinterpret_cast<f32*>(shared);          // [warps_k][tile_rows][pitch]
-  f32* const figures = all + warps_k * tile_rows * pitch;  // [tile_rows][warps_k + 2]
+  f32* const found = reinterpret_cast<f32*>(queries);  // [warps_k][tile_rows][found_pitch]
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     total[r] = combine_lanes(total[r], 4, [](f32 x, f32 y) { return x + y; });
-    f32* const row = all + (warp_k * tile_rows + warp_q * 16 + lane / 4 + 8 * r) * pitch;
+    f32* const row = found + (warp_k * tile_rows + warp_q * 16 + lane / 4 + 8 * r) * found_pitch;
 #pragma unroll
     for (int v = 0; v < value_padded / 8; ++v)
       *reinterpret_cast<float2*>(row + v * 8 + lane % 4 * 2) = make_float2(sums[v][2 * r], sums[v][2 * r + 1]);
@@ -189,40 +187,5 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
       row[value_padded + 1] = total[r];
     }
   }
-  __syncthreads();
-  if (threadIdx.x < tile_rows) {
-    const f32* const row = all + threadIdx.x * pitch + value_padded;
-    f32 top = -infinity(), sum = 0;
-    for (int w = 0; w < warps_k; ++w) top = fmaxf(top, row[w * tile_rows * pitch]);
-    const f32 reference = reference_of(top);
-    f32* const mine = figures + threadIdx.x * (warps_k + 2);
-    for (int w = 0; w < warps_k; ++w) {
-      mine[w] = power(row[w * tile_rows * pitch] - reference);
-      sum += row[w * tile_rows * pitch + 1] * mine[w];
-    }
-    mine[warps_k] = top;
-    mine[warps_k + 1] = sum;
-  }
-  __syncthreads();
-#pragma unroll 1
-  for (int i = threadIdx.x; i < tile_rows * value_size; i += threads) {
-    const int r = i / value_size, v = i % value_size;
-    if (tile.first_row + r >= tile.end_row) break;
-    const f32* const mine = figures + r * (warps_k + 2);
-    f32 sum = 0;
-    for (int w = 0; w < warps_k; ++w) sum += all[(w * tile_rows + r) * pitch + v] * mine[w];
-    const i64 place = place_of(p, tile, key_head, tile.first_row + r);
-    if (p.splits > 1) {
-      f32* const to = partial_of(p, at, place, part);
-      to[v] = sum;
-      if (v == 0) {
-        to[value_size] = mine[warps_k];
-        to[value_size + 1] = mine[warps_k + 1];
-      }
-    } else {
-      const f32 factor = factor_of(at, u32(place % p.heads), mine[warps_k], mine[warps_k + 1]);
-      at.result[place * value_size + v] = Narrow<Element>::from(sum * factor);
-    }
-  }
-  if (p.splits > 1) merge_behind_last(p, at, tile, key_head, reinterpret_cast<u32*>(slots));
+  finish_part<tile_rows, warps_k>(p, at, tile, found, shared + p.own_bytes, reinterpret_cast<u32*>(slots));
 }

@@ -30,7 +30,9 @@ struct PagedParameters {
   i64 blocks = 0;
   u32 window = 0, causal = 0;  ///< window 0: none
   u32 splits = 1;              ///< parts of a tile's keys
-  u32 aligned = 0;             ///< bits: query, keys, values can be copied by 16 bytes
+  u32 is_cluster = 0;          ///< whether a tile's blocks see each other's shared memory
+  u32 own_bytes = 0;           ///< of shared memory; behind them is what a block gets of its cluster
+  u32 aligned = 0;             ///< bits: query, keys, values can be copied by 16 bytes, results written 4 at a time
   f32 scale = 1;               ///< of capped scores: over the cap
   f32 softcap = 0;
   i32 reach = 0;       ///< of the relative bias

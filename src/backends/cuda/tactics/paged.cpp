@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "backends/cuda/codegen/attention_text.h"
 #include "backends/cuda/codegen/paged_text.h"
@@ -133,19 +135,43 @@ std::shared_ptr<const Kernel> compile_paged_quantize(const RegionView& region, c
   return device_kernel(make, OperandUse{.in_place = 2});
 }
 
-struct PagedAttentionKernels {
-  PagedAttentionKernels(const PagedForm& form, std::string layer_of_form, const Workshop& workshop)
-      : device(workshop.device()), tiles(paged_tiles(form)), layer(std::move(layer_of_form)) {
-    const Module module = workshop.module("paged_attention", paged_attention_text(form));
-    narrow = module.function(tiles.narrow.kernel, tiles.narrow.shared_bytes);
-    has_wide = form.matrix_instructions && tiles.wide.shared_bytes <= device->facts().shared_bytes_per_block;
-    if (has_wide) wide = module.function(tiles.wide.kernel, tiles.wide.shared_bytes);
+/// How few rows of a sequence are attended to, as in decoding.
+struct PagedChoice {
+  PagedTileSize tile;
+  int cluster = 0;  ///< a tile's keys are shared out among so many blocks of a cluster at most; 0: parts meet in memory
+  double seconds = 0;
+
+  TacticParameters parameters() const {
+    return {{"cluster", cluster}, {"warps", tile.warps_k}, {"keys", tile.keys}};
   }
+};
+
+constexpr int most_portable_cluster = 8, most_cluster = 16;
+
+struct PagedAttentionKernels {
+  PagedAttentionKernels(const PagedForm& form, const PagedChoice& choice, std::string layer_of_form,
+                        const Workshop& workshop)
+      : device(workshop.device()), cluster(choice.cluster), layer(std::move(layer_of_form)) {
+    const auto compile = [&](const PagedTileSize& tile) {
+      const auto most_shared = static_cast<unsigned>(device->facts().shared_bytes_per_block);
+      return Compiled{tile, workshop.module("paged_attention", paged_attention_text(form, tile))
+                              .function("attend", most_shared, cluster > most_portable_cluster)};
+    };
+    narrow = compile(choice.tile);
+    if (!form.matrix_instructions) return;
+    const PagedTileSize tile = wide_paged_tile(form);
+    if (tile.shared_bytes <= device->facts().shared_bytes_per_block) wide = compile(tile);
+  }
+
+  struct Compiled {
+    PagedTileSize tile;
+    Function function;
+  };
   std::shared_ptr<const Device> device;  // outlives the functions
-  PagedTiles tiles;
+  int cluster;
   std::string layer;
-  bool has_wide = false;
-  Function wide, narrow;
+  std::optional<Compiled> wide;
+  Compiled narrow;
 };
 
 class PagedAttentionLaunch final : public Launch {
@@ -179,7 +205,7 @@ class PagedAttentionLaunch final : public Launch {
   }
 
   size_t workspace_bytes() const override {
-    if (p_.splits == 1) return 0;
+    if (p_.splits == 1 || p_.is_cluster != 0) return 0;
     return size_t{p_.tokens} * p_.heads * p_.splits * static_cast<size_t>(value_size_ + 2) * sizeof(float);
   }
 
@@ -188,6 +214,7 @@ class PagedAttentionLaunch final : public Launch {
     p_.aligned = 0;
     for (const size_t i : {size_t{0}, size_t{1}, size_t{2}})
       if (is_aligned(a.inputs[i], 16)) p_.aligned |= can_be_aligned_ & (1U << i);
+    if (is_aligned(a.outputs[0], 16)) p_.aligned |= 8U;
     const std::byte* inputs[Op::in_relative_bias + 1] = {};
     for (size_t i = 0; i < Op::in_sink; ++i) inputs[i] = a.inputs[i];
     for (size_t i = Op::in_sink; i <= Op::in_relative_bias; ++i)
@@ -206,29 +233,48 @@ class PagedAttentionLaunch final : public Launch {
   // these for the machine, each one's keys are split: as often as the longest sequence that the table has room for is
   // worth it.
   void cut(int64_t rows, int64_t sequences, int64_t key_heads, int64_t longest) {
-    const PagedTiles& tiles = kernels_->tiles;
-    const bool is_wide = kernels_->has_wide && sequences > 0 && rows / sequences > 2 * tiles.narrow.rows;
-    const PagedTileSize& tile = is_wide ? tiles.wide : tiles.narrow;
-    function_ = is_wide ? &kernels_->wide : &kernels_->narrow;
-    const int64_t number = rows / tile.rows + sequences, multiprocessors = kernels_->device->facts().multiprocessors;
-    const int64_t pieces = std::max<int64_t>(divide_up(longest, int64_t{tile.keys}), 1);
-    const int64_t blocks = std::max<int64_t>(number, 1) * key_heads;
-    constexpr int64_t worth_merging = 2;
-    int64_t splits = 1;
-    if (blocks < multiprocessors && pieces >= worth_merging)
-      splits = std::min({pieces, divide_up(2 * multiprocessors, blocks), int64_t{most_parts}});
-    constexpr int64_t most_heads = 65535;  // of the second axis of a grid
+    const bool is_wide = kernels_->wide && sequences > 0 && rows / sequences > 2 * kernels_->narrow.tile.rows;
+    const PagedAttentionKernels::Compiled& kernel = is_wide ? *kernels_->wide : kernels_->narrow;
+    const PagedTileSize& tile = kernel.tile;
+    function_ = &kernel.function;
+    const int64_t number = std::max<int64_t>(rows / tile.rows + sequences, 1), blocks = number * key_heads;
+    constexpr int64_t most_heads = 65535;  // of the third axis of a grid
     if (key_heads > most_heads) throw Error(ErrorCode::unsupported, "paged_attention of 2^16 heads of keys, or more");
-    p_.splits = narrow(splits);
-    size_ = {.blocks = narrow(std::max<int64_t>(number, 1), "the tiles of paged_attention"),
-             .threads = tile.threads,
-             .shared_bytes = tile.shared_bytes};
-    size_.blocks_y = narrow(key_heads);
-    size_.blocks_z = narrow(splits);
     narrow(rows * key_heads, "the rows of paged_attention");
+    size_ = {.blocks = narrow(number, "the tiles of paged_attention"),
+             .threads = tile.threads(),
+             .shared_bytes = tile.shared_bytes};
+    size_.blocks_z = narrow(key_heads);
+    p_.own_bytes = tile.shared_bytes;
+    const int64_t multiprocessors = kernels_->device->facts().multiprocessors;
+    const int64_t wanted = blocks < multiprocessors ? divide_up(2 * multiprocessors, blocks) : 1;
+    if (is_cut_by_cluster(tile, wanted, longest)) return;
+    const int64_t pieces = std::max<int64_t>(divide_up(longest, int64_t{tile.keys}), 1);
+    const int64_t splits = std::min({pieces, wanted, int64_t{most_parts}});
+    size_.blocks_y = p_.splits = narrow(splits);
     if (splits > 1)
       counters_ = upload(*kernels_->device, std::vector<std::byte>(static_cast<size_t>(blocks) * sizeof(uint32_t)),
                          "a layer's counters");
+  }
+
+  // Into a power of two of parts. Very long sequences are worth more of them than a cluster has.
+  bool is_cut_by_cluster(const PagedTileSize& tile, int64_t wanted, int64_t longest) {
+    constexpr int64_t least_keys = 32, most_keys = 4096;  // of a part
+    const int64_t most = std::min({int64_t{kernels_->cluster}, wanted, longest / least_keys});
+    if (most < 2 || (wanted > most && longest > most_keys * most)) return false;
+    const int64_t most_shared = kernels_->device->facts().shared_bytes_per_block;
+    for (auto parts = static_cast<int>(std::bit_floor(static_cast<uint64_t>(most))); parts > 1; parts /= 2) {
+      size_.shared_bytes = tile.shared_bytes + tile.cluster_bytes(static_cast<int>(value_size_), parts);
+      size_.blocks_y = size_.cluster_y = static_cast<unsigned>(parts);
+      // A part of a device may have no room for as many blocks beside each other.
+      if (size_.shared_bytes > most_shared || function_->clusters_at_once(size_) == 0) continue;
+      p_.splits = static_cast<uint32_t>(parts);
+      p_.is_cluster = 1;
+      return true;
+    }
+    size_.shared_bytes = tile.shared_bytes;
+    size_.blocks_y = size_.cluster_y = 1;
+    return false;
   }
 
   std::shared_ptr<const PagedAttentionKernels> kernels_;
@@ -290,7 +336,9 @@ std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& de
   };
   form.tables_are_early = follows_a_kernel(region.graph, region.node.inputs[Op::in_query]) &&
                           is_model_input(Op::in_starts) && is_model_input(Op::in_past) && is_model_input(Op::in_table);
-  const auto fits = [&] { return paged_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
+  const auto fits = [&] {
+    return narrow_paged_tiles(form).front().shared_bytes <= device.shared_bytes_per_block;
+  };
   const auto becomes_query = [&](DType t, bool has_scales) {
     return is_of_8_bits(t) || (t == form.query && !has_scales);
   };
@@ -302,29 +350,61 @@ std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& de
   return fits() ? std::optional(form) : std::nullopt;
 }
 
-std::optional<double> estimate_paged_attention(const RegionView& region, const DeviceFacts& device) {
+// By the tiles that a step of one token a sequence has at the optimum, and the longest sequence.
+std::vector<TacticOffer> offer_paged_attention(const RegionView& region, const Workshop& workshop) {
   using Op = ops::PagedAttention;
+  const DeviceFacts& device = workshop.device()->facts();
   const auto form = form_of(region, device);
-  if (!form) return std::nullopt;
+  if (!form) return {};
   const auto type = [&](size_t i) -> const TensorType& { return region.graph.type(region.node.inputs[i]); };
-  const double length =
-      size_at_optimum(region, type(Op::in_table).shape[1]) * size_at_optimum(region, type(Op::in_keys).shape[1]);
+  // Profiles rarely say how wide tables are.
+  constexpr double usual_length = 1024;
+  const double length = std::max(usual_length, size_at_optimum(region, type(Op::in_table).shape[1]) *
+                                                   size_at_optimum(region, type(Op::in_keys).shape[1]));
   const double flops = 4 * elements_at_optimum(region, region.node.inputs[Op::in_query]) * length;
-  return seconds_per_launch + flops / (form->matrix_instructions ? 1e14 : 1e13);
+  const double least = seconds_per_launch + flops / (form->matrix_instructions ? 1e14 : 1e13);
+  const double tiles = std::max(1.0, size_at_optimum(region, type(Op::in_table).shape[0]) *
+                                         size_at_optimum(region, type(Op::in_keys).shape[2]));
+  std::vector<PagedChoice> choices;
+  for (const PagedTileSize& tile : narrow_paged_tiles(*form)) {
+    if (tile.shared_bytes > device.shared_bytes_per_block) continue;
+    for (const int cluster : {most_portable_cluster, most_cluster, 4, 0}) {
+      if (cluster > 0 && !device.features.clusters) continue;
+      // Waits for memory (not fitted): each piece of a part but those that are asked for at first, and merging.
+      constexpr double seconds_a_wait = 0.7e-6;
+      const double most = cluster > 0 ? cluster : std::min(double{most_parts}, std::ceil(length / tile.keys));
+      const double parts = std::floor(std::clamp(2 * device.multiprocessors / tiles, 1.0, most));
+      const double pieces = std::ceil(length / parts / tile.keys);
+      const double merging = parts <= 1 ? 0 : cluster > 0 ? 1 : 4;
+      choices.push_back({tile, cluster, least + seconds_a_wait * (std::max(pieces - 2, 0.0) / 2 + merging)});
+    }
+  }
+  std::stable_sort(choices.begin(), choices.end(),
+                   [](const PagedChoice& a, const PagedChoice& b) { return a.seconds < b.seconds; });
+  std::vector<TacticOffer> offers;
+  for (const PagedChoice& choice : choices)
+    offers.push_back({.parameters = choice.parameters(), .seconds = choice.seconds});
+  return offers;
 }
 
-std::shared_ptr<const Kernel> compile_paged_attention(const RegionView& region, const Workshop& workshop) {
+std::shared_ptr<const Kernel> compile_paged_attention(const RegionView& region, const TacticParameters& parameters,
+                                                      const Workshop& workshop, PackedConstants&) {
   const auto form = form_of(region, workshop.device()->facts());
-  return device_kernel(
-      [op = *region.node.op.as<ops::PagedAttention>(),
-       kernels = std::make_shared<const PagedAttentionKernels>(*form, layer_name(region), workshop)](
-          const KernelShapes& shapes) { return std::make_unique<PagedAttentionLaunch>(op, kernels, shapes); });
+  PagedChoice choice;
+  choice.cluster = static_cast<int>(parameters["cluster"]);
+  for (const PagedTileSize& tile : narrow_paged_tiles(*form))
+    if (tile.warps_k == parameters["warps"] && tile.keys == parameters["keys"]) choice.tile = tile;
+  return device_kernel([op = *region.node.op.as<ops::PagedAttention>(),
+                        kernels = std::make_shared<const PagedAttentionKernels>(*form, choice, layer_name(region),
+                                                                                workshop)](const KernelShapes& shapes) {
+    return std::make_unique<PagedAttentionLaunch>(op, kernels, shapes);
+  });
 }
 
 }  // namespace
 
 const CudaTactic paged_store_tactic{"cuda_paged_store", estimate_paged_store, compile_paged_store};
 const CudaTactic paged_quantize_tactic{"cuda_paged_quantize", estimate_paged_quantize, compile_paged_quantize};
-const CudaTactic paged_attention_tactic{"cuda_paged_attention", estimate_paged_attention, compile_paged_attention};
+const CudaTactic paged_attention_tactic{"cuda_paged_attention", offer_paged_attention, compile_paged_attention};
 
 }  // namespace camshaft::cuda
