@@ -68,7 +68,7 @@ class DeviceContest::Stage {
       inputs_.push_back(at);
       if (!region.graph.is_constant(id)) {
         written_.push_back({at, bytes_of(shapes.inputs[i])});
-        if (const auto known = measured_operand(region, shapes, i))
+        if (const auto known = measured_operand(region, shapes.inputs[i], i))
           queue.copy_to_device(at, known->span());
         else
           fill(shapes.inputs[i], at);

@@ -19,12 +19,18 @@ TEST(PagedText, Compiles) {
     for (const PagedTileSize& tile : tiles)
       EXPECT_FALSE(
           compiler.compile({"paged_attention", paged_attention_text(form, tile), architecture(capability)}).empty());
+    if (form.update.rotated > 0) {
+      const std::string text = paged_step_text(form, tiles[0]);
+      EXPECT_FALSE(compiler.compile({"paged_attention", text, architecture(capability)}).empty());
+    }
   };
   const auto form_of = [](DType query, DType cache, int size) {
     PagedForm form{.query = query, .keys = cache, .values = cache, .head_size = size, .value_size = size};
     form.matrix_instructions = query != DType::f32;
     form.key_scales = form.value_scales = cache == DType::i8;
     form.tables_are_early = size != 20;
+    if (query == cache && form.matrix_instructions)
+      form.update = {size == 64 ? DType::f32 : query, size == 256, size / 2};
     return form;
   };
   compiles(form_of(DType::f16, DType::f16, 64), 90);
@@ -42,7 +48,8 @@ TEST(PagedText, TilesFit) {
       for (const int other : {1, size, most_head_size}) {
         const PagedForm form{.head_size = size, .value_size = other, .matrix_instructions = matrix};
         const PagedTileSize best = narrow_paged_tiles(form).front();
-        EXPECT_LE(best.shared_bytes + best.cluster_bytes(other, 16), of_h200) << size << ", " << other;
+        EXPECT_LE(best.shared_bytes + best.step_bytes(form) + best.cluster_bytes(other, 16), of_h200)
+            << size << ", " << other;
         EXPECT_LE(wide_paged_tile(form).shared_bytes, of_h200) << size << ", " << other;
       }
 }

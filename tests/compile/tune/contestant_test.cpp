@@ -7,6 +7,8 @@
 
 #include "ir/ops/paged.h"
 #include "ir/ops/paged_update.h"
+#include "ir/ops/region.h"
+#include "reference/random_paged_step.h"
 
 namespace camshaft::contestant_test {
 namespace {
@@ -18,7 +20,7 @@ KernelShapes shapes_of(const Graph& graph) {
 
 Tensor operand(const Graph& graph, size_t i) {
   const SymbolBindings none;
-  return measured_operand({graph, graph.nodes.back(), none}, shapes_of(graph), i).value();
+  return measured_operand({graph, graph.nodes.back(), none}, shapes_of(graph).inputs[i], i).value();
 }
 
 TEST(MeasuredOperand, SequencesHaveAllKeysThatTheirTablesHaveRoomFor) {
@@ -42,7 +44,22 @@ TEST(MeasuredOperand, SequencesHaveAllKeysThatTheirTablesHaveRoomFor) {
   EXPECT_EQ(step.starts[sequences], tokens);
   EXPECT_EQ(std::set<int32_t>(step.table, step.table + sequences * width).size(), size_t{sequences * width});
   const SymbolBindings none;
-  EXPECT_FALSE(measured_operand({graph, graph.nodes.back(), none}, shapes_of(graph), Op::in_query));
+  EXPECT_FALSE(measured_operand({graph, graph.nodes.back(), none}, shapes_of(graph).inputs[Op::in_query], Op::in_query));
+}
+
+TEST(MeasuredOperand, ThoseOfAChainAreItsParts) {
+  Random random(1);
+  const RandomPagedStep made = random_paged_step(random, DType::f32, DType::f32, {.most_queries = 1, .size = 8}, false);
+  Graph graph;
+  std::vector<ValueId> ids;
+  for (size_t i = 0; i < made.inputs.size(); ++i) {
+    const Tensor& t = made.inputs[i];
+    ids.push_back(graph.add_input("x" + std::to_string(i), {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
+  }
+  graph.add_node(ops::Region{ops::RegionKind::chain}, ids, {"y", "keys", "values"}, {}, {made.body});
+  const Tensor starts = operand(graph, ops::PagedUpdate::input_count);
+  EXPECT_EQ(starts.as<int32_t>()[3], made.inputs[0].dims()[0]);
+  EXPECT_EQ(operand(graph, ops::PagedUpdate::in_slots).size(), made.inputs[0].dims()[0]);
 }
 
 TEST(MeasuredOperand, RowsHaveSlotsOfTheirOwn) {

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/paged_parameters.h"
 #include "base/divide_up.h"
 #include "device_texts.h"
 
@@ -36,6 +37,47 @@ PagedTileSize plain_tile(const PagedForm& form) {
   return tile;
 }
 
+// What all texts of a form begin with.
+std::string form_text(const PagedForm& form) {
+  return device_text({device::collective_cuh, device::running_sum_cuh, device::complaint_parameters_h,
+                      device::complaint_cuh, device::paged_parameters_h}) +
+         fmt::format(R"(
+typedef {} Query;
+typedef {} Key;
+typedef {} Value;
+constexpr int head_size = {}, value_size = {};
+constexpr bool key_scaled = {}, value_scaled = {};
+constexpr bool capped = {}, biased = {};
+constexpr bool tables_are_early = {};
+constexpr bool approximate = {};  // exponentials, where results are rounded more than these
+)",
+                     device_type(form.query), device_type(form.keys), device_type(form.values), form.head_size,
+                     form.value_size, form.key_scales, form.value_scales, form.capped, form.biased,
+                     form.tables_are_early, form.query != DType::f32) +
+         std::string(device::paged_attention_cuh);
+}
+
+std::string matrix_text(const PagedForm& form) {
+  return form_text(form) +
+         fmt::format(R"(
+typedef Query Element;
+__device__ __forceinline__ void multiply(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {{ mma_{0}(d, a, b); }}
+__device__ __forceinline__ u32 pack(f32 low, f32 high) {{ return f32_to_{0}_pair(low, high); }}
+)",
+                     to_string(form.query)) +
+         std::string(device::attention_products_cuh) + std::string(device::paged_matrix_cuh);
+}
+
+std::string kernel(const PagedTileSize& tile, const std::string& parameters, const std::string& call) {
+  return fmt::format(R"(
+extern "C" __global__ void __launch_bounds__({}) paged_attention(const __grid_constant__ PagedParameters p, {}const Query* query, const Key* keys, const Value* values, const i32* starts, const i32* past, const i32* table, const f32* sink, const f32* key_scales, const f32* value_scales, const f32* relative_bias, Query* result, f32* partial, u32* counters, Complaint complaint) {{
+  const PagedPointers at = {{query, keys, values, starts, past, table, sink, key_scales, value_scales, relative_bias, result, partial, counters}};
+  {};
+}}
+)",
+                     tile.threads(), parameters, call);
+}
+
 }  // namespace
 
 std::string paged_store_text() {
@@ -55,6 +97,10 @@ unsigned PagedTileSize::cluster_bytes(int value_size, int parts) const {
   return static_cast<unsigned>(16 * parts * (rows + share));
 }
 
+unsigned PagedTileSize::step_bytes(const PagedForm& form) const {
+  return most_step_tokens * sizeof(int32_t) + static_cast<unsigned>(2 * rows * (form.head_size + form.value_size));
+}
+
 PagedTileSize wide_paged_tile(const PagedForm& form) {
   // Registers hold the scores of a warp's keys and the sums of all values.
   return matrix_tile(form, 4, 1, std::max(form.head_size, form.value_size) <= 128 ? 64 : 32);
@@ -69,42 +115,24 @@ std::vector<PagedTileSize> narrow_paged_tiles(const PagedForm& form) {
 }
 
 std::string paged_attention_text(const PagedForm& form, const PagedTileSize& tile) {
-  std::string text = device_text({device::collective_cuh, device::running_sum_cuh, device::complaint_parameters_h,
-                                  device::complaint_cuh, device::paged_parameters_h}) +
-                     fmt::format(R"(
-typedef {} Query;
-typedef {} Key;
-typedef {} Value;
-constexpr int head_size = {}, value_size = {};
-constexpr bool key_scaled = {}, value_scaled = {};
-constexpr bool capped = {}, biased = {};
-constexpr bool tables_are_early = {};
-constexpr bool approximate = {};  // exponentials, where results are rounded more than these
-)",
-                                 device_type(form.query), device_type(form.keys), device_type(form.values),
-                                 form.head_size, form.value_size, form.key_scales, form.value_scales, form.capped,
-                                 form.biased, form.tables_are_early, form.query != DType::f32) +
-                     std::string(device::paged_attention_cuh);
-  std::string numbers = fmt::format("{}", tile.keys);
-  if (form.matrix_instructions) {
-    text += fmt::format(R"(
-typedef Query Element;
-__device__ __forceinline__ void multiply(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {{ mma_{0}(d, a, b); }}
-__device__ __forceinline__ u32 pack(f32 low, f32 high) {{ return f32_to_{0}_pair(low, high); }}
-)",
-                        to_string(form.query)) +
-            std::string(device::attention_products_cuh) + std::string(device::paged_matrix_cuh);
-    numbers = fmt::format("{}, {}, {}", tile.warps_q, tile.warps_k, tile.warp_keys);
-  } else {
-    text += device::paged_plain_cuh;
-  }
-  return text + fmt::format(R"(
-extern "C" __global__ void __launch_bounds__({}) attend(const __grid_constant__ PagedParameters p, const Query* query, const Key* keys, const Value* values, const i32* starts, const i32* past, const i32* table, const f32* sink, const f32* key_scales, const f32* value_scales, const f32* relative_bias, Query* result, f32* partial, u32* counters, Complaint complaint) {{
-  const PagedPointers at = {{query, keys, values, starts, past, table, sink, key_scales, value_scales, relative_bias, result, partial, counters}};
-  attend<{}>(p, at, complaint);
-}}
-)",
-                            tile.threads(), numbers);
+  if (form.matrix_instructions)
+    return matrix_text(form) +
+           kernel(tile, "",
+                  fmt::format("attend<{}, {}, {}, NoPagedStep>(p, at, complaint, [](unsigned char*) {{ return 0; }})",
+                              tile.warps_q, tile.warps_k, tile.warp_keys));
+  return form_text(form) + std::string(device::paged_plain_cuh) +
+         kernel(tile, "", fmt::format("attend<{}>(p, at, complaint)", tile.keys));
+}
+
+std::string paged_step_text(const PagedForm& form, const PagedTileSize& tile) {
+  return matrix_text(form) +
+         fmt::format("typedef {} Angle;\nconstexpr int rotated = {};\nconstexpr bool interleaved = {};\n",
+                     device_type(form.update.angles), form.update.rotated, form.update.interleaved) +
+         std::string(device::paged_step_cuh) +
+         kernel(tile, "const __grid_constant__ PagedStepParameters s, const __grid_constant__ PagedStepPointers from, ",
+                fmt::format("attend<{0}, {1}, {2}, PagedStep>(p, at, complaint, [&](unsigned char* shared) {{ return "
+                            "PagedStep<{3}, {4}>(s, from, shared); }})",
+                            tile.warps_q, tile.warps_k, tile.warp_keys, tile.rows, tile.keys));
 }
 
 }  // namespace camshaft::cuda

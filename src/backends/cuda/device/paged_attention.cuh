@@ -272,33 +272,28 @@ __device__ __forceinline__ PagedPart part_of(const PagedParameters& p, const Pag
 
 /// What the block is to do, and where the first of its keys are: those of its first pieces go to `slots`, of
 /// `first_keys`. Where the tables are the model's inputs, and the queries are not, this is known before the kernel before
-/// has ended: that one waited for who wrote them. (Keys themselves are not read then: which slots the kernel before
-/// writes is data.) Includes take_turn(). False where there is nothing to do.
+/// has ended: that one waited for who wrote them. Elsewhere it includes take_turn(). False where there is nothing to do.
 template <int tile_rows, int tile_keys, int first_keys>
-__device__ __forceinline__ bool begin_part(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
-                                           PagedTile& tile, PagedPart& own, i64* slots) {
+__device__ __forceinline__ bool find_part(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
+                                          PagedTile& tile, PagedPart& own, i64* slots) {
   const u32 part = blockIdx.y, key_head = blockIdx.z;
 #if __CUDA_ARCH__ >= 900
   if (p.is_cluster) cluster_arrive();
 #endif
   if (!tables_are_early) take_turn();
   tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
-  const bool exists = tile.first_row < tile.end_row;
-  if (exists) {
-    own = part_of<tile_keys>(p, tile, part);
-    for (u32 k = threadIdx.x; k < first_keys; k += blockDim.x) {
-      const i64 position = own.begin + k;
-      const i64 slot = slot_of(p, entry_of(p, at, tile, position, own.end), position, own.end, complaint);
-      slots[k] = slot;
-      if (tables_are_early && slot >= 0) {
-        fetch_row<Key, head_size>(p, at.keys, slot, key_head);
-        fetch_row<Value, value_size>(p, at.values, slot, key_head);
-      }
+  if (tile.first_row >= tile.end_row) return false;
+  own = part_of<tile_keys>(p, tile, part);
+  for (u32 k = threadIdx.x; k < first_keys; k += blockDim.x) {
+    const i64 position = own.begin + k;
+    const i64 slot = slot_of(p, entry_of(p, at, tile, position, own.end), position, own.end, complaint);
+    slots[k] = slot;
+    if (tables_are_early && slot >= 0) {
+      fetch_row<Key, head_size>(p, at.keys, slot, key_head);
+      fetch_row<Value, value_size>(p, at.values, slot, key_head);
     }
   }
-  if (tables_are_early) take_turn();
-  if (part == 0) clear_padding_tokens(p, at, tile, key_head);
-  return exists;
+  return true;
 }
 
 /// What threads of a block found for a row: sums of its columns, then the largest score and the sum of exponentials.

@@ -78,8 +78,16 @@ __device__ __forceinline__ void bring_rows(Element* tile, const Code* data, cons
   }
 }
 
-template <int warps_q, int warps_k, int warp_keys>
-__device__ __forceinline__ void attend(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint) {
+/// Where the step's own rows are in the caches already.
+template <int tile_rows, int tile_keys>
+struct NoPagedStep {
+  static constexpr bool exists = false;
+};
+
+/// `make_step(shared)`: the Step of a block, which gets so much of shared memory as it needs.
+template <int warps_q, int warps_k, int warp_keys, template <int, int> class StepOf, class MakeStep>
+__device__ __forceinline__ void attend(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
+                                       MakeStep make_step) {
   constexpr int tile_rows = 16 * warps_q, tile_keys = warp_keys * warps_k, threads = 32 * warps_q * warps_k;
   typedef WarpProducts<warps_q, warps_k, warp_keys> Products;
   typedef typename Products::Layout Layout;
@@ -93,15 +101,50 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   i64* const slots = reinterpret_cast<i64*>(values + 2 * value_elements);  // [2][tile_keys]
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_q = warp / warps_k, warp_k = warp % warps_k;
   const u32 key_head = blockIdx.z;
+  typedef StepOf<tile_rows, tile_keys> Step;
+  auto step = make_step(reinterpret_cast<unsigned char*>(slots + 2 * tile_keys));
   PagedTile tile;
   PagedPart part;
-  if (!begin_part<tile_rows, tile_keys, 2 * tile_keys>(p, at, complaint, tile, part, slots)) return;
+  if (!find_part<tile_rows, tile_keys, 2 * tile_keys>(p, at, complaint, tile, part, slots)) {
+    if (tables_are_early) take_turn();
+    if (blockIdx.y == 0) clear_padding_tokens(p, at, tile, key_head);
+    if constexpr (Step::exists) step.store_all_padding(p, tile, key_head, complaint);
+    return;
+  }
   const u32 pieces = part.pieces<tile_keys>();
-  copy_found_rows<Layout, tile_rows, head_size, head_padded, threads>(queries, at.query, (p.aligned & 1) != 0, [&](int r) {
-    const u32 row = tile.first_row + r;
-    return row < tile.end_row ? place_of(p, tile, key_head, row) : -1;
-  });
+  // Which slots the kernel before writes is data: caches that it may write are read in our turn.
+  bool caches_are_early = false;
+  if constexpr (Step::exists) caches_are_early = tables_are_early && step.step.caches_are_early;
+  if (tables_are_early && !caches_are_early) take_turn();
+  if constexpr (!Step::exists)
+    copy_found_rows<Layout, tile_rows, head_size, head_padded, threads>(
+        queries, at.query, (p.aligned & 1) != 0, [&](int r) {
+          const u32 row = tile.first_row + r;
+          return row < tile.end_row ? place_of(p, tile, key_head, row) : -1;
+        });
   __syncthreads();  // slots are there
+  // Piece i, and where its keys are, in half i % 2.
+  const auto bring = [&](u32 piece) {
+    if (piece < pieces) {
+      const u32 stage = piece % 2;
+      const auto find = [&](int r) {
+        const i64 slot = slots[stage * tile_keys + r];
+        return slot < 0 ? -1 : slot * p.key_heads + key_head;
+      };
+      bring_rows<Layout, key_scaled, tile_keys, head_size, head_padded, threads>(
+          keys + stage * key_elements, at.keys, at.key_scales, (p.aligned & 2) != 0, find);
+      bring_rows<Layout, value_scaled, tile_keys, value_size, value_padded, threads>(
+          values + stage * value_elements, at.values, at.value_scales, (p.aligned & 4) != 0, find);
+    }
+    copy_async_commit();
+  };
+#pragma unroll 1
+  for (u32 piece = 0; piece < 2; ++piece) bring(piece);
+  if constexpr (Step::exists) {
+    if (caches_are_early) take_turn();
+    step.bring(p, tile, key_head, queries, complaint);
+    __syncthreads();
+  }
 
   // Of the two rows whose scores the lane has.
   i64 first[2], last[2], own[2];  // keys that it sees, and its position
@@ -124,51 +167,54 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   f32 largest[2] = {-infinity(), -infinity()}, total[2] = {0, 0};
   Products products;
 
-  // Piece i, and where its keys are, in half i % 2. Two of them are on their way.
 #pragma unroll 1
-  for (u32 coming = 0; coming < pieces + 2; ++coming) {
-    const u32 stage = coming % 2;
-    if (coming >= 2) {
-      // Where the coming keys are comes while others do.
-      const i64 later = part.begin + i64(coming) * tile_keys + threadIdx.x;
-      const bool looks_up = coming < pieces && threadIdx.x < tile_keys;
-      const i32 entry = looks_up ? entry_of(p, at, tile, later, part.end) : -1;
-      copy_async_wait<1>();
+  for (u32 piece = 0; piece < pieces; ++piece) {
+    const u32 stage = piece % 2;
+    // Where the keys after the next ones are comes while these do.
+    const i64 later = part.begin + i64(piece + 2) * tile_keys + threadIdx.x;
+    const bool looks_up = piece + 2 < pieces && threadIdx.x < tile_keys;
+    const i32 entry = looks_up ? entry_of(p, at, tile, later, part.end) : -1;
+    copy_async_wait<1>();
+    if constexpr (Step::exists) {
+      const i32 found = threadIdx.x < tile_keys ? step.newest(p, slots[stage * tile_keys + threadIdx.x]) : -1;
+      if (__syncthreads_or(found >= 0)) {
+        step.replace(p, found, key_head, keys + stage * key_elements, values + stage * value_elements);
+        __syncthreads();
+      }
+    } else {
       __syncthreads();
-      if (looks_up) slots[stage * tile_keys + threadIdx.x] = slot_of(p, entry, later, part.end, complaint);
-      products.take_queries(queries, coming == 2);
-      f32 scores[warp_keys / 8][4];
-      products.multiply_keys(scores, keys + stage * key_elements);
-      const i64 piece_key = part.begin + i64(coming - 2) * tile_keys;
-      const i64 first_key = piece_key + warp_k * warp_keys + lane % 4 * 2;
+    }
+    if (looks_up) slots[stage * tile_keys + threadIdx.x] = slot_of(p, entry, later, part.end, complaint);
+    products.take_queries(queries, piece == 0);
+    f32 scores[warp_keys / 8][4];
+    products.multiply_keys(scores, keys + stage * key_elements);
+    const i64 piece_key = part.begin + i64(piece) * tile_keys;
+    const i64 first_key = piece_key + warp_k * warp_keys + lane % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        scores[n][e] = scaled(p, scores[n][e], bias[e / 2], first_key + n * 8 + e % 2 - own[e / 2]);
+    if (piece_key < seen_from || piece_key + tile_keys > seen_to) {
 #pragma unroll
       for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          scores[n][e] = scaled(p, scores[n][e], bias[e / 2], first_key + n * 8 + e % 2 - own[e / 2]);
-      if (piece_key < seen_from || piece_key + tile_keys > seen_to) {
-#pragma unroll
-        for (int n = 0; n < warp_keys / 8; ++n)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const i64 key = first_key + n * 8 + e % 2;
-            if (key < first[e / 2] || key >= last[e / 2]) scores[n][e] = -infinity();
-          }
-      }
-      add_scores(products, scores, values + stage * value_elements, largest, total, sums);
-      __syncthreads();  // before the coming keys take these ones' place
+        for (int e = 0; e < 4; ++e) {
+          const i64 key = first_key + n * 8 + e % 2;
+          if (key < first[e / 2] || key >= last[e / 2]) scores[n][e] = -infinity();
+        }
     }
-    if (coming < pieces) {
-      const auto find = [&](int r) {
-        const i64 slot = slots[stage * tile_keys + r];
-        return slot < 0 ? -1 : slot * p.key_heads + key_head;
-      };
-      bring_rows<Layout, key_scaled, tile_keys, head_size, head_padded, threads>(
-          keys + stage * key_elements, at.keys, at.key_scales, (p.aligned & 2) != 0, find);
-      bring_rows<Layout, value_scaled, tile_keys, value_size, value_padded, threads>(
-          values + stage * value_elements, at.values, at.value_scales, (p.aligned & 4) != 0, find);
+    add_scores(products, scores, values + stage * value_elements, largest, total, sums);
+    __syncthreads();  // before the keys after the next ones take these ones' place
+    bring(piece + 2);
+  }
+
+  if (blockIdx.y == 0) {
+    if constexpr (Step::exists) {
+      step.store(p, tile, key_head);
+      step.store_padding(p, tile, key_head);
     }
-    copy_async_commit();
+    clear_padding_tokens(p, at, tile, key_head);
   }
 
   // The warps' sums meet in shared memory, from which rows are given away as a whole.

@@ -39,4 +39,14 @@ struct PagedParameters {
   f32 bias_scale = 1;  ///< of capped scores: over the cap
 };
 
+constexpr u32 most_step_tokens = 64;  ///< of a step in one kernel: a multiple of 4
+
+/// What such a step does to the caches, beside the attention.
+struct PagedStepParameters {
+  u32 wide = 0;                                         ///< whether slots are i64
+  u32 caches_are_early = 0;                             ///< no kernel but this one writes them
+  i64 places = 0;                                       ///< rows of a cache
+  i64 query_pitch = 0, key_pitch = 0, value_pitch = 0;  ///< elements from token to token
+};
+
 }  // namespace camshaft::cuda

@@ -16,7 +16,10 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   const u32 x = threadIdx.x % 8, y = threadIdx.x / 8, key_head = blockIdx.z;
   PagedTile tile;
   PagedPart part;
-  if (!begin_part<tile_rows, tile_keys, tile_keys>(p, at, complaint, tile, part, slots)) return;
+  const bool exists = find_part<tile_rows, tile_keys, tile_keys>(p, at, complaint, tile, part, slots);
+  if (tables_are_early) take_turn();
+  if (blockIdx.y == 0) clear_padding_tokens(p, at, tile, key_head);
+  if (!exists) return;
   const u32 pieces = part.pieces<tile_keys>();
 
   for (int i = threadIdx.x; i < tile_rows * head_size; i += threads) {
