@@ -20,7 +20,7 @@ PagedTileSize matrix_tile(const PagedForm& form, int warps_q, int warps_k, int w
   PagedTileSize tile{warps_q, warps_k, warp_keys, 16 * warps_q, warp_keys * warps_k};
   constexpr int apart = 8;  // see PaddedRows
   const int tiles =
-      2 * (tile.rows * (head + apart) + 2 * tile.keys * (head + apart + value + apart)) + 2 * 8 * tile.keys;
+      2 * (tile.rows * (head + apart) + 2 * tile.keys * (head + apart + value + apart)) + 2 * 4 * tile.keys;
   const int found = 4 * tile.rows * warps_k * (value + 4);
   tile.shared_bytes = static_cast<unsigned>(std::max(tiles, found));
   return tile;
@@ -33,7 +33,7 @@ PagedTileSize plain_tile(const PagedForm& form) {
   const int tiles = 4 * ((tile.rows + tile.keys) * (form.head_size | 1) + tile.keys * form.value_size +
                          tile.rows * (tile.keys + 1));
   const int found = 4 * tile.rows * (value + 4);
-  tile.shared_bytes = static_cast<unsigned>(8 * tile.keys + std::max(tiles, found));
+  tile.shared_bytes = static_cast<unsigned>(4 * tile.keys + std::max(tiles, found));
   return tile;
 }
 

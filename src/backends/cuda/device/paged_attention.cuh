@@ -108,17 +108,17 @@ __device__ __forceinline__ i32 entry_of(const PagedParameters& p, const PagedPoi
   if (position >= end) return -1;
   return at.table[i64(tile.sequence) * p.width + divide(u32(position), p.block_size)];
 }
-/// The row of the cache, of all blocks' positions, that has a position of the sequence, by its entry of the table; -1 for
-/// those behind `end`, and, with a complaint, where the table names no block.
-__device__ __forceinline__ i64 slot_of(const PagedParameters& p, i32 block, i64 position, i64 end,
-                                       const Complaint& complaint) {
+/// The row of the cache, of all blocks' positions and heads, that has a position of the sequence, by its entry of the
+/// table; -1 for those behind `end`, and, with a complaint, where the table names no block.
+__device__ __forceinline__ i32 cache_row(const PagedParameters& p, i32 block, i64 position, i64 end, u32 key_head,
+                                         const Complaint& complaint) {
   if (position >= end) return -1;
   if (block < 0 || block >= p.blocks) {
     complain(complaint, block, p.blocks, 0);
     return -1;
   }
   const u32 number = divide(u32(position), p.block_size);
-  return i64(block) * p.block_size.value + (u32(position) - number * p.block_size.value);
+  return i32((u32(block) * p.block_size.value + (u32(position) - number * p.block_size.value)) * p.key_heads + key_head);
 }
 
 /// An element of a row of a cache.
@@ -237,14 +237,13 @@ __device__ __forceinline__ void merge_behind_last(const PagedParameters& p, cons
     merge_row(p, at, place_of(p, tile, key_head, row));
 }
 
-/// Asks for the rows of the cache at a slot: they come from memory to the second level of cache, whoever writes the other
+/// Asks for a row of the cache: it comes from memory to the second level of cache, whoever writes the other
 /// rows meanwhile.
 template <class T, int size>
-__device__ __forceinline__ void fetch_row(const PagedParameters& p, const T* data, i64 slot, u32 key_head) {
+__device__ __forceinline__ void fetch_row(const T* data, i32 row) {
   constexpr int line = 128 / sizeof(T);
-  const T* const row = data + (slot * p.key_heads + key_head) * size;
 #pragma unroll
-  for (int i = 0; i < size; i += line) fetch_to_shared_cache(row + i);
+  for (int i = 0; i < size; i += line) fetch_to_shared_cache(data + i64(row) * size + i);
 }
 
 /// The keys [begin, end) that a block looks at.
@@ -270,12 +269,12 @@ __device__ __forceinline__ PagedPart part_of(const PagedParameters& p, const Pag
   return made;
 }
 
-/// What the block is to do, and where the first of its keys are: those of its first pieces go to `slots`, of
+/// What the block is to do, and where the first of its keys are: those of its first pieces go to `rows`, of
 /// `first_keys`. Where the tables are the model's inputs, and the queries are not, this is known before the kernel before
 /// has ended: that one waited for who wrote them. Elsewhere it includes take_turn(). False where there is nothing to do.
 template <int tile_rows, int tile_keys, int first_keys>
 __device__ __forceinline__ bool find_part(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
-                                          PagedTile& tile, PagedPart& own, i64* slots) {
+                                          PagedTile& tile, PagedPart& own, i32* rows) {
   const u32 part = blockIdx.y, key_head = blockIdx.z;
 #if __CUDA_ARCH__ >= 900
   if (p.is_cluster) cluster_arrive();
@@ -286,11 +285,11 @@ __device__ __forceinline__ bool find_part(const PagedParameters& p, const PagedP
   own = part_of<tile_keys>(p, tile, part);
   for (u32 k = threadIdx.x; k < first_keys; k += blockDim.x) {
     const i64 position = own.begin + k;
-    const i64 slot = slot_of(p, entry_of(p, at, tile, position, own.end), position, own.end, complaint);
-    slots[k] = slot;
-    if (tables_are_early && slot >= 0) {
-      fetch_row<Key, head_size>(p, at.keys, slot, key_head);
-      fetch_row<Value, value_size>(p, at.values, slot, key_head);
+    const i32 row = cache_row(p, entry_of(p, at, tile, position, own.end), position, own.end, key_head, complaint);
+    rows[k] = row;
+    if (tables_are_early && row >= 0) {
+      fetch_row<Key, head_size>(at.keys, row);
+      fetch_row<Value, value_size>(at.values, row);
     }
   }
   return true;

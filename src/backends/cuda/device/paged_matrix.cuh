@@ -1,7 +1,8 @@
 // Attention over caches in blocks, of 16-bit floats on tensor cores: 16 · warps_q rows and tiles of keys, each cut among
 // warps_k warps, whose sums meet at the end, as in device/attention_matrix.cuh. The generated text defines pack().
 
-/// Rows into shared memory, `padded` elements each. `find(r)` is where row r is, in rows; zeros where that is negative.
+/// Rows into shared memory, `padded` elements each. `find(r)` is where row r is, an i32 in rows; zeros where that is
+/// negative.
 template <class Layout, int rows, int size, int padded, int threads, class Find>
 __device__ __forceinline__ void copy_found_rows(Element* tile, const Element* data, bool aligned, Find find) {
   constexpr int chunks = padded / 8;
@@ -9,19 +10,19 @@ __device__ __forceinline__ void copy_found_rows(Element* tile, const Element* da
 #pragma unroll 4
     for (int i = threadIdx.x; i < rows * chunks; i += threads) {
       const int r = i / chunks, c = i % chunks * 8;
-      const i64 row = find(r);
+      const i32 row = find(r);
       const bool exists = row >= 0 && c < size;
       copy_async_16_or_zero(shared_address(tile + Layout::template at<rows, padded>(r, c)),
-                            exists ? data + row * size + c : data, exists);
+                            data + u64(row < 0 ? 0 : row) * size + (c < size ? c : 0), exists);
     }
     return;
   }
 #pragma unroll 1
   for (int i = threadIdx.x; i < rows * padded; i += threads) {
     const int r = i / padded, c = i % padded;
-    const i64 row = find(r);
+    const i32 row = find(r);
     Element x = {};
-    if (row >= 0 && c < size) x = data[row * size + c];
+    if (row >= 0 && c < size) x = data[i64(row) * size + c];
     tile[Layout::template at<rows, padded>(r, c)] = x;
   }
 }
@@ -56,11 +57,11 @@ __device__ __forceinline__ void bring_rows(Element* tile, const Code* data, cons
 #pragma unroll 4
     for (int i = threadIdx.x; i < rows * chunks; i += threads) {
       const int r = i / chunks, c = i % chunks * 8;
-      const i64 row = find(r);
+      const i32 row = find(r);
       uint4 packed = make_uint4(0, 0, 0, 0);
       if (row >= 0 && c < size) {
         f32 x[8];
-        widen_codes(x, *reinterpret_cast<const uint2*>(data + row * size + c), Code());
+        widen_codes(x, *reinterpret_cast<const uint2*>(data + i64(row) * size + c), Code());
         const f32 scale = is_scaled ? scales[row] : 1.0f;
         packed = make_uint4(pack(x[0] * scale, x[1] * scale), pack(x[2] * scale, x[3] * scale),
                             pack(x[4] * scale, x[5] * scale), pack(x[6] * scale, x[7] * scale));
@@ -72,8 +73,8 @@ __device__ __forceinline__ void bring_rows(Element* tile, const Code* data, cons
 #pragma unroll 1
   for (int i = threadIdx.x; i < rows * padded; i += threads) {
     const int r = i / padded, c = i % padded;
-    const i64 row = find(r);
-    const f32 x = row >= 0 && c < size ? cached<is_scaled>(data[row * size + c], scales, row) : 0.0f;
+    const i32 row = find(r);
+    const f32 x = row >= 0 && c < size ? cached<is_scaled>(data[i64(row) * size + c], scales, row) : 0.0f;
     tile[Layout::template at<rows, padded>(r, c)] = Narrow<Element>::from(x);
   }
 }
@@ -98,14 +99,14 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   Element* const queries = reinterpret_cast<Element*>(shared);
   Element* const keys = queries + Layout::template elements<tile_rows, head_padded>;
   Element* const values = keys + 2 * key_elements;
-  i64* const slots = reinterpret_cast<i64*>(values + 2 * value_elements);  // [2][tile_keys]
+  i32* const rows = reinterpret_cast<i32*>(values + 2 * value_elements);  // [2][tile_keys], of the caches
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_q = warp / warps_k, warp_k = warp % warps_k;
   const u32 key_head = blockIdx.z;
   typedef StepOf<tile_rows, tile_keys> Step;
-  auto step = make_step(reinterpret_cast<unsigned char*>(slots + 2 * tile_keys));
+  auto step = make_step(reinterpret_cast<unsigned char*>(rows + 2 * tile_keys));
   PagedTile tile;
   PagedPart part;
-  if (!find_part<tile_rows, tile_keys, 2 * tile_keys>(p, at, complaint, tile, part, slots)) {
+  if (!find_part<tile_rows, tile_keys, 2 * tile_keys>(p, at, complaint, tile, part, rows)) {
     if (tables_are_early) take_turn();
     if (blockIdx.y == 0) clear_padding_tokens(p, at, tile, key_head);
     if constexpr (Step::exists) step.store_all_padding(p, tile, key_head, complaint);
@@ -120,17 +121,14 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
     copy_found_rows<Layout, tile_rows, head_size, head_padded, threads>(
         queries, at.query, (p.aligned & 1) != 0, [&](int r) {
           const u32 row = tile.first_row + r;
-          return row < tile.end_row ? place_of(p, tile, key_head, row) : -1;
+          return row < tile.end_row ? i32(place_of(p, tile, key_head, row)) : -1;
         });
-  __syncthreads();  // slots are there
+  __syncthreads();  // rows are known
   // Piece i, and where its keys are, in half i % 2.
   const auto bring = [&](u32 piece) {
     if (piece < pieces) {
       const u32 stage = piece % 2;
-      const auto find = [&](int r) {
-        const i64 slot = slots[stage * tile_keys + r];
-        return slot < 0 ? -1 : slot * p.key_heads + key_head;
-      };
+      const auto find = [&](int r) { return rows[stage * tile_keys + r]; };
       bring_rows<Layout, key_scaled, tile_keys, head_size, head_padded, threads>(
           keys + stage * key_elements, at.keys, at.key_scales, (p.aligned & 2) != 0, find);
       bring_rows<Layout, value_scaled, tile_keys, value_size, value_padded, threads>(
@@ -176,7 +174,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
     const i32 entry = looks_up ? entry_of(p, at, tile, later, part.end) : -1;
     copy_async_wait<1>();
     if constexpr (Step::exists) {
-      const i32 found = threadIdx.x < tile_keys ? step.newest(p, slots[stage * tile_keys + threadIdx.x]) : -1;
+      const i32 found = threadIdx.x < tile_keys ? step.newest(p, rows[stage * tile_keys + threadIdx.x]) : -1;
       if (__syncthreads_or(found >= 0)) {
         step.replace(p, found, key_head, keys + stage * key_elements, values + stage * value_elements);
         __syncthreads();
@@ -184,7 +182,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
     } else {
       __syncthreads();
     }
-    if (looks_up) slots[stage * tile_keys + threadIdx.x] = slot_of(p, entry, later, part.end, complaint);
+    if (looks_up) rows[stage * tile_keys + threadIdx.x] = cache_row(p, entry, later, part.end, key_head, complaint);
     products.take_queries(queries, piece == 0);
     f32 scores[warp_keys / 8][4];
     products.multiply_keys(scores, keys + stage * key_elements);
@@ -233,5 +231,5 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
       row[value_padded + 1] = total[r];
     }
   }
-  finish_part<tile_rows, warps_k>(p, at, tile, found, shared + p.own_bytes, reinterpret_cast<u32*>(slots));
+  finish_part<tile_rows, warps_k>(p, at, tile, found, shared + p.own_bytes, reinterpret_cast<u32*>(rows));
 }

@@ -28,80 +28,86 @@ struct PagedStep {
 
   const PagedStepParameters& step;
   const PagedStepPointers& from;
-  i32* slots;                        ///< shared [most_step_tokens]: of each token; -1: it is not stored
+  i32* rows;                         ///< shared [most_step_tokens]: of the caches, for each token; -1: it is not stored
   Element *own_keys, *own_values;    ///< shared [tile_rows][head_size], [tile_rows][value_size]: of the tile's tokens
   u32 first_own = 0, count_own = 0;  ///< these tokens
 
   __device__ __forceinline__ PagedStep(const PagedStepParameters& p, const PagedStepPointers& at, unsigned char* shared)
       : step(p),
         from(at),
-        slots(reinterpret_cast<i32*>(shared)),
-        own_keys(reinterpret_cast<Element*>(slots + most_step_tokens)),
+        rows(reinterpret_cast<i32*>(shared)),
+        own_keys(reinterpret_cast<Element*>(rows + most_step_tokens)),
         own_values(own_keys + tile_rows * head_size) {}
 
   /// Brings what the step gives: all queries of the tile, turned, the keys and values of its tokens, and where all tokens
-  /// are stored. Everything is asked for together.
+  /// are stored. A warp takes two rows at a time, and asks for them together.
   __device__ __forceinline__ void bring(const PagedParameters& p, const PagedTile& tile, u32 key_head, Element* queries,
                                         const Complaint& complaint) {
-    bring_slots(p, complaint);
-    const u32 rows = tile.end_row - tile.first_row, first_token = divide(tile.first_row, p.group);
+    const u32 of_queries = tile.end_row - tile.first_row, first_token = divide(tile.first_row, p.group);
     first_own = tile.start + first_token;
     count_own = divide(tile.end_row - 1, p.group) - first_token + 1;
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, all = of_queries + 2 * count_own;
+    constexpr u32 at_once = 2, value_half = (value_size + 1) / 2;
+    constexpr u32 of_lane = ((units_of_head > value_half ? units_of_head : value_half) + 31) / 32;
 #pragma unroll 1
-    for (u32 i = threadIdx.x; i < tile_rows * head_padded; i += blockDim.x) {
-      const u32 r = i / head_padded, c = i % head_padded;
-      if (r >= rows || c >= head_size) queries[Layout::at<tile_rows, head_padded>(r, c)] = Element{};
-    }
-    const u32 of_queries = rows * units_of_head, of_keys = count_own * units_of_head,
-              all = of_queries + of_keys + count_own * value_size;
-    constexpr u32 at_once = 4;
-#pragma unroll 1
-    for (u32 base = threadIdx.x; base < all; base += at_once * blockDim.x) {
-      Query x[at_once], y[at_once];
-      Angle cosine[at_once], sine[at_once];
+    for (u32 base = warp; base < all; base += at_once * warps) {
+      Query x[at_once][of_lane], y[at_once][of_lane];
+      Angle cosine[at_once][of_lane], sine[at_once][of_lane];
       Element* to[at_once];
-      bool is_pair[at_once];
+      bool is_value[at_once];
 #pragma unroll
       for (u32 j = 0; j < at_once; ++j) {
-        const u32 i = base + j * blockDim.x;
+        const u32 row = base + j * warps, of_tile = tile.first_row + row, own = row - of_queries;
+        is_value[j] = row >= of_queries + count_own;
         to[j] = nullptr;
-        is_pair[j] = false;
-        if (i >= all) continue;
+        if (row >= all) continue;
         const Query* source;
-        u32 token, unit;
-        if (i < of_queries) {
-          const u32 r = i / units_of_head, row = tile.first_row + r;
-          unit = i % units_of_head;
-          token = tile.start + divide(row, p.group);
-          source = from.query + i64(token) * step.query_pitch + head_of(p, key_head, row) * head_size;
-          to[j] = queries + Layout::at<tile_rows, head_padded>(r, first_of_unit(unit));
-        } else if (i < of_queries + of_keys) {
-          const u32 own = (i - of_queries) / units_of_head;
-          unit = (i - of_queries) % units_of_head;
+        u32 token;
+        if (row < of_queries) {
+          token = tile.start + divide(of_tile, p.group);
+          source = from.query + i64(token) * step.query_pitch + head_of(p, key_head, of_tile) * head_size;
+          to[j] = queries + Layout::at<tile_rows, head_padded>(row, 0);
+        } else if (!is_value[j]) {
           token = first_own + own;
           source = from.key + i64(token) * step.key_pitch + key_head * head_size;
-          to[j] = own_keys + own * head_size + first_of_unit(unit);
+          to[j] = own_keys + own * head_size;
         } else {
-          const u32 own = (i - of_queries - of_keys) / value_size, c = (i - of_queries - of_keys) % value_size;
-          x[j] = from.value[i64(first_own + own) * step.value_pitch + key_head * value_size + c];
-          to[j] = own_values + own * value_size + c;
-          continue;
+          token = first_own + own - count_own;
+          source = from.value + i64(token) * step.value_pitch + key_head * value_size;
+          to[j] = own_values + (own - count_own) * value_size;
         }
-        source += first_of_unit(unit);
-        x[j] = source[0];
-        if (unit >= pairs_of_head) continue;
-        is_pair[j] = true;
-        y[j] = source[to_second_of_unit];
-        cosine[j] = from.cosines[token * pairs_of_head + unit];
-        sine[j] = from.sines[token * pairs_of_head + unit];
+#pragma unroll
+        for (u32 n = 0; n < of_lane; ++n) {
+          const u32 unit = lane + 32 * n;
+          const bool turns = !is_value[j] && unit < pairs_of_head;
+          const u32 first = first_of(unit, is_value[j]), second = first + to_second_of(is_value[j]);
+          if (unit < (is_value[j] ? value_half : units_of_head)) x[j][n] = source[first];
+          if (turns || (is_value[j] && second < value_size)) y[j][n] = source[second];
+          if (!turns) continue;
+          cosine[j][n] = from.cosines[token * pairs_of_head + unit];
+          sine[j][n] = from.sines[token * pairs_of_head + unit];
+        }
       }
 #pragma unroll
       for (u32 j = 0; j < at_once; ++j) {
         if (!to[j]) continue;
-        if (is_pair[j]) turn(x[j], y[j], cosine[j], sine[j]);
-        to[j][0] = x[j];
-        if (is_pair[j]) to[j][to_second_of_unit] = y[j];
+#pragma unroll
+        for (u32 n = 0; n < of_lane; ++n) {
+          const u32 unit = lane + 32 * n;
+          const bool turns = !is_value[j] && unit < pairs_of_head;
+          const u32 first = first_of(unit, is_value[j]), second = first + to_second_of(is_value[j]);
+          if (turns) turn(x[j][n], y[j][n], cosine[j][n], sine[j][n]);
+          if (unit < (is_value[j] ? value_half : units_of_head)) to[j][first] = x[j][n];
+          if (turns || (is_value[j] && second < value_size)) to[j][second] = y[j][n];
+        }
       }
+    }
+    bring_slots(p, key_head, complaint);
+    // Where there is no row, and behind the last column.
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < tile_rows * head_padded; i += blockDim.x) {
+      const u32 r = i / head_padded, c = i % head_padded;
+      if (r >= of_queries || c >= head_size) queries[Layout::at<tile_rows, head_padded>(r, c)] = Element{};
     }
   }
 
@@ -111,9 +117,8 @@ struct PagedStep {
 #pragma unroll 1
     for (u32 own = 0; own < count_own; ++own) {
       if ((first_own + own - tile.start) * p.group.value < tile.first_row) continue;
-      const i32 slot = stored_slot(p, first_own + own);
-      if (slot < 0) continue;
-      const i64 row = i64(slot) * p.key_heads + key_head;
+      const i64 row = stored_row(p, first_own + own);
+      if (row < 0) continue;
       for (u32 c = threadIdx.x; c < head_size; c += blockDim.x) from.keys[row * head_size + c] = own_keys[own * head_size + c];
       for (u32 c = threadIdx.x; c < value_size; c += blockDim.x)
         from.values[row * value_size + c] = own_values[own * value_size + c];
@@ -122,9 +127,8 @@ struct PagedStep {
   __device__ __forceinline__ void store_padding(const PagedParameters& p, const PagedTile& tile, u32 key_head) const {
 #pragma unroll 1
     for (u32 token = tile.used_tokens + blockIdx.x; token < p.tokens; token += gridDim.x) {
-      const i32 slot = stored_slot(p, token);
-      if (slot < 0) continue;
-      const i64 row = i64(slot) * p.key_heads + key_head;
+      const i64 row = stored_row(p, token);
+      if (row < 0) continue;
       put_turned(token, key_head, threadIdx.x, blockDim.x, [&](u32 c) { return from.keys + row * head_size + c; });
       for (u32 c = threadIdx.x; c < value_size; c += blockDim.x)
         from.values[row * value_size + c] = from.value[i64(token) * step.value_pitch + key_head * value_size + c];
@@ -135,22 +139,22 @@ struct PagedStep {
   __device__ __forceinline__ void store_all_padding(const PagedParameters& p, const PagedTile& tile, u32 key_head,
                                                     const Complaint& complaint) const {
     if (blockIdx.y > 0) return;
-    bring_slots(p, complaint);
+    bring_slots(p, key_head, complaint);
     __syncthreads();
     store_padding(p, tile, key_head);
   }
 
-  /// Of the tokens that are stored at a slot the last one, which stays there; -1: the cache has what is there.
-  __device__ __forceinline__ i32 newest(const PagedParameters& p, i64 slot) const {
+  /// Of the tokens that are stored in a row of the caches the last one, which stays there; -1: they have what is there.
+  __device__ __forceinline__ i32 newest(const PagedParameters& p, i32 row) const {
     i32 found = -1;
-    if (slot < 0) return found;
+    if (row < 0) return found;
 #pragma unroll 1
     for (u32 t = 0; t < p.tokens; t += 4) {
-      const int4 four = *reinterpret_cast<const int4*>(slots + t);
-      if (four.x == slot) found = i32(t);
-      if (four.y == slot) found = i32(t) + 1;
-      if (four.z == slot) found = i32(t) + 2;
-      if (four.w == slot) found = i32(t) + 3;
+      const int4 four = *reinterpret_cast<const int4*>(rows + t);
+      if (four.x == row) found = i32(t);
+      if (four.y == row) found = i32(t) + 1;
+      if (four.z == row) found = i32(t) + 2;
+      if (four.w == row) found = i32(t) + 3;
     }
     return found;
   }
@@ -183,23 +187,29 @@ struct PagedStep {
     y = Narrow<Query>::from(b * c + a * s);
   }
 
-  __device__ __forceinline__ void bring_slots(const PagedParameters& p, const Complaint& complaint) const {
+  /// Of a row's unit the first element, and how far from it the second is. Those of values are two that are not turned.
+  static __device__ __forceinline__ u32 first_of(u32 unit, bool is_value) { return is_value ? unit : first_of_unit(unit); }
+  static __device__ __forceinline__ u32 to_second_of(bool is_value) {
+    return is_value ? (value_size + 1) / 2 : to_second_of_unit;
+  }
+
+  __device__ __forceinline__ void bring_slots(const PagedParameters& p, u32 key_head, const Complaint& complaint) const {
     for (u32 t = threadIdx.x; t < most_step_tokens; t += blockDim.x) {
       i64 slot = t < p.tokens ? index_at(from.slots, step.wide, t) : -1;
       if (slot >= step.places) {
         if (blockIdx.x + blockIdx.y + blockIdx.z == 0) complain(complaint, slot, step.places, 0);
         slot = -1;
       }
-      slots[t] = slot < 0 ? -1 : i32(slot);
+      rows[t] = slot < 0 ? -1 : i32(u32(slot) * p.key_heads + key_head);
     }
   }
 
   /// Where a token is stored; -1: nowhere, or a later one is stored there. All lanes of a warp ask for the same one.
-  __device__ __forceinline__ i32 stored_slot(const PagedParameters& p, u32 token) const {
-    const i32 slot = slots[token];
+  __device__ __forceinline__ i32 stored_row(const PagedParameters& p, u32 token) const {
+    const i32 row = rows[token];
     bool comes_again = false;
-    for (u32 later = token + 1 + threadIdx.x % 32; later < p.tokens; later += 32) comes_again |= slots[later] == slot;
-    return __any_sync(full_warp, comes_again) ? -1 : slot;
+    for (u32 later = token + 1 + threadIdx.x % 32; later < p.tokens; later += 32) comes_again |= rows[later] == row;
+    return __any_sync(full_warp, comes_again) ? -1 : row;
   }
 
   /// A token's key, turned, by `count` threads.

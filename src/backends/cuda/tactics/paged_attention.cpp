@@ -258,6 +258,7 @@ class PagedLaunch final : public Launch {
     p_.block_size = Divisor(narrow(std::max<int64_t>(keys[1], 1), "the size of a block"));
     p_.blocks = keys[1] > 0 ? keys[0] : 0;
     narrow(table[1] * keys[1], "the length of a sequence");
+    narrow(keys[0] * keys[1] * keys[2], "the rows of a cache");
     p_.window = static_cast<uint32_t>(std::min<int64_t>(layer.op.window, most_elements - 1));
     p_.causal = layer.op.causal ? 1 : 0;
     const double softcap = layer.op.softcap;
@@ -314,7 +315,7 @@ class PagedLaunch final : public Launch {
     const Dims& keys = of(Update::in_keys).dims;
     check_paged_update(*layer.update, shapes);
     const int64_t places = keys[0] * keys[1];
-    is_step_ = kernel_.step && !is_wide && p_.tokens <= most_step_tokens && places < most_elements;
+    is_step_ = kernel_.step && !is_wide && p_.tokens <= most_step_tokens;
     if (!is_step_) {
       shapes.outputs = {{of(Update::in_query).dtype, of(Update::in_query).dims}, of(Update::in_keys), of(Update::in_values)};
       update_ = kernel_.update->prepare(shapes);
