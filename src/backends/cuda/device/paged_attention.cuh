@@ -281,7 +281,12 @@ __device__ __forceinline__ bool find_part(const PagedParameters& p, const PagedP
 #endif
   if (!tables_are_early) take_turn();
   tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
-  if (tile.first_row >= tile.end_row) return false;
+  if (tile.first_row >= tile.end_row) {
+#if __CUDA_ARCH__ >= 900
+    if (p.is_cluster) cluster_wait();  // none of its blocks has anything to do
+#endif
+    return false;
+  }
   own = part_of<tile_keys>(p, tile, part);
   for (u32 k = threadIdx.x; k < first_keys; k += blockDim.x) {
     const i64 position = own.begin + k;
