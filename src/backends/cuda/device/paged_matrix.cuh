@@ -5,15 +5,22 @@
 /// negative.
 template <class Layout, int rows, int size, int padded, int threads, class Find>
 __device__ __forceinline__ void copy_found_rows(Element* tile, const Element* data, bool aligned, Find find) {
-  constexpr int chunks = padded / 8;
+  constexpr u32 chunks = padded / 8;
   if (aligned) {
-#pragma unroll 4
-    for (int i = threadIdx.x; i < rows * chunks; i += threads) {
-      const int r = i / chunks, c = i % chunks * 8;
+    const auto copy = [&](u32 r, u32 c) {
       const i32 row = find(r);
       const bool exists = row >= 0 && c < size;
       copy_async_16_or_zero(shared_address(tile + Layout::template at<rows, padded>(r, c)),
-                            data + u64(row < 0 ? 0 : row) * size + (c < size ? c : 0), exists);
+                            data + (c < size ? c : 0) + u64(u32(row < 0 ? 0 : row)) * size, exists);
+    };
+    if constexpr (threads % chunks == 0 && rows * chunks % threads == 0) {
+      // A thread has the same columns of some rows: five instructions each.
+      const u32 first = threadIdx.x / chunks, c = threadIdx.x % chunks * 8;
+#pragma unroll
+      for (u32 n = 0; n < rows * chunks / threads; ++n) copy(first + n * (threads / chunks), c);
+    } else {
+#pragma unroll 2
+      for (u32 i = threadIdx.x; i < rows * chunks; i += threads) copy(i / chunks, i % chunks * 8);
     }
     return;
   }
