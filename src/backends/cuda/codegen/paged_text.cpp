@@ -94,7 +94,7 @@ std::string paged_quantize_text(DType rows, DType cache) {
 
 unsigned PagedTileSize::cluster_bytes(int value_size, int parts) const {
   const int quads = rows * static_cast<int>(divide_up(value_size, 4)), share = static_cast<int>(divide_up(quads, parts));
-  return static_cast<unsigned>(16 * parts * (rows + share));
+  return static_cast<unsigned>(16 + 16 * parts * (rows + share));
 }
 
 unsigned PagedTileSize::step_bytes(const PagedForm& form) const {

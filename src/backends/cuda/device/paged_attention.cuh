@@ -5,8 +5,8 @@
 // done merges all.
 //
 // From the kernel before on, a cluster waits for memory once (queries, keys and values, asked for together) where tables
-// are early, and twice more for its blocks: for what they found, and for the results to be written. Merging through
-// memory waits five times: for its sums to be there, the counter, the figures, the sums, and the results.
+// are early, once for what its blocks send each other, and for the results to be written. Merging through memory waits
+// five times: for its sums to be there, the counter, the figures, the sums, and the results.
 //
 // The generated text defines Query, Key, Value, head_size, value_size, key_scaled, value_scaled, capped, biased,
 // approximate and tables_are_early.
@@ -271,13 +271,20 @@ __device__ __forceinline__ PagedPart part_of(const PagedParameters& p, const Pag
 
 /// What the block is to do, and where the first of its keys are: those of its first pieces go to `rows`, of
 /// `first_keys`. Where the tables are the model's inputs, and the queries are not, this is known before the kernel before
-/// has ended: that one waited for who wrote them. Elsewhere it includes take_turn(). False where there is nothing to do.
+/// has ended: that one waited for who wrote them. Elsewhere it includes take_turn(). `memory`: for what comes from the
+/// cluster. False where there is nothing to do.
 template <int tile_rows, int tile_keys, int first_keys>
 __device__ __forceinline__ bool find_part(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
-                                          PagedTile& tile, PagedPart& own, i32* rows) {
+                                          PagedTile& tile, PagedPart& own, i32* rows, unsigned char* memory) {
   const u32 part = blockIdx.y, key_head = blockIdx.z;
 #if __CUDA_ARCH__ >= 900
-  if (p.is_cluster) cluster_arrive();
+  if (p.is_cluster) {
+    if (threadIdx.x == 0) {
+      phase_barrier_begin(reinterpret_cast<u64*>(memory), 1);
+      show_phase_barriers();
+    }
+    cluster_arrive_relaxed();
+  }
 #endif
   if (!tables_are_early) take_turn();
   tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
@@ -323,14 +330,21 @@ __device__ __forceinline__ void put_result(const PagedParameters& p, const Paged
 template <int rows>
 struct PagedReceived {
   static constexpr u32 quads = (value_size + 3) / 4;  ///< of a row
+  u64* barrier;                                       ///< 16 bytes, of which a phase ends once all has come
   float4* figures;                                    ///< [splits][rows]: the largest score, the sum of exponentials
   float4* sums;                                       ///< [splits][share]
   u32 share;                                          ///< of the tile's quads, row by row
 
   __device__ __forceinline__ PagedReceived(const PagedParameters& p, const PagedTile& tile, unsigned char* memory)
-      : figures(reinterpret_cast<float4*>(memory)),
+      : barrier(reinterpret_cast<u64*>(memory)),
+        figures(reinterpret_cast<float4*>(memory) + 1),
         sums(figures + p.splits * rows),
         share(((tile.end_row - tile.first_row) * quads + p.splits - 1) / p.splits) {}
+
+  /// What comes for quads [first, end).
+  __device__ __forceinline__ u32 bytes(const PagedParameters& p, u32 first, u32 end) const {
+    return first < end ? 16 * p.splits * (end - first + (end - 1) / quads - first / quads + 1) : 0;
+  }
 };
 
 /// Gives away what a block found for its tile: `found`, in shared memory, is [shares][rows][found_pitch]. Shares are added
@@ -342,9 +356,13 @@ __device__ __forceinline__ void finish_part(const PagedParameters& p, const Page
   constexpr u32 quads = PagedReceived<rows>::quads;
   const PagedReceived<rows> received(p, tile, memory);
   const u32 all = (tile.end_row - tile.first_row) * quads;
+  const u32 first = part * received.share, end = first + received.share < all ? first + received.share : all;
   __syncthreads();  // all have been written
 #if __CUDA_ARCH__ >= 900
-  if (p.is_cluster) cluster_wait();  // all blocks have begun
+  if (p.is_cluster) {
+    if (threadIdx.x == 0) phase_barrier_expect(received.barrier, received.bytes(p, first, end));
+    cluster_wait();  // all blocks have begun
+  }
 #endif
 #pragma unroll 1
   for (u32 i = threadIdx.x; i < all; i += threads) {
@@ -374,11 +392,12 @@ __device__ __forceinline__ void finish_part(const PagedParameters& p, const Page
 #if __CUDA_ARCH__ >= 900
     if (p.is_cluster) {
       const u32 owner = i / received.share;
-      store_to_cluster(shared_address(received.sums + part * received.share + (i - owner * received.share)), owner,
-                       make_float4(sum[0], sum[1], sum[2], sum[3]));
+      const u32 barrier = shared_address(received.barrier);
+      send_to_cluster(shared_address(received.sums + part * received.share + (i - owner * received.share)), barrier, owner,
+                      make_float4(sum[0], sum[1], sum[2], sum[3]));
       // The row's figures to each block that has some of it: from the first of its quads, and from that block's first.
       if (q == 0 || i == owner * received.share)
-        store_to_cluster(shared_address(received.figures + part * rows + r), owner, make_float4(top, total, 0, 0));
+        send_to_cluster(shared_address(received.figures + part * rows + r), barrier, owner, make_float4(top, total, 0, 0));
       continue;
     }
 #endif
@@ -394,11 +413,10 @@ __device__ __forceinline__ void finish_part(const PagedParameters& p, const Page
   if (p.splits == 1) return;
 #if __CUDA_ARCH__ >= 900
   if (p.is_cluster) {
-    cluster_arrive();
-    cluster_wait();
-    const u32 first = part * received.share;
+    if (first >= end) return;
+    phase_barrier_wait(received.barrier, 0);
 #pragma unroll 1
-    for (u32 i = threadIdx.x; i < received.share && first + i < all; i += threads) {
+    for (u32 i = threadIdx.x; first + i < end; i += threads) {
       const u32 r = (first + i) / quads, q = (first + i) % quads;
       f32 top = -infinity(), total = 0, sum[4] = {};
       for (u32 s = 0; s < p.splits; ++s) top = fmaxf(top, received.figures[s * rows + r].x);

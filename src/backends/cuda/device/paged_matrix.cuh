@@ -113,7 +113,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   auto step = make_step(reinterpret_cast<unsigned char*>(rows + 2 * tile_keys));
   PagedTile tile;
   PagedPart part;
-  if (!find_part<tile_rows, tile_keys, 2 * tile_keys>(p, at, complaint, tile, part, rows)) {
+  if (!find_part<tile_rows, tile_keys, 2 * tile_keys>(p, at, complaint, tile, part, rows, shared + p.own_bytes)) {
     if (tables_are_early) take_turn();
     if (blockIdx.y == 0) clear_padding_tokens(p, at, tile, key_head);
     if constexpr (Step::exists) step.store_all_padding(p, tile, key_head, complaint);

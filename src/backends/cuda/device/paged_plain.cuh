@@ -16,7 +16,8 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   const u32 x = threadIdx.x % 8, y = threadIdx.x / 8, key_head = blockIdx.z;
   PagedTile tile;
   PagedPart part;
-  const bool exists = find_part<tile_rows, tile_keys, tile_keys>(p, at, complaint, tile, part, rows);
+  const bool exists = find_part<tile_rows, tile_keys, tile_keys>(p, at, complaint, tile, part, rows,
+                                                         shared + p.own_bytes);
   if (tables_are_early) take_turn();
   if (blockIdx.y == 0) clear_padding_tokens(p, at, tile, key_head);
   if (!exists) return;
