@@ -49,8 +49,7 @@ inline RandomPagedStep random_paged_step(Random& random, DType type, DType angle
                 made.inputs[Attention::in_values]};
   std::vector<ValueId> ids;
   const auto add = [&](const Tensor& t) {
-    return all.body.add_input("x" + std::to_string(ids.size()),
-                              {t.dtype(), Shape(t.dims().begin(), t.dims().end())});
+    return all.body.add_input("x" + std::to_string(ids.size()), {t.dtype(), Shape(t.dims().begin(), t.dims().end())});
   };
   for (const Tensor& t : all.inputs) ids.push_back(add(t));
   const std::vector<ValueId> updated = all.body.add_node(update, ids, {"turned", "keys", "values"});

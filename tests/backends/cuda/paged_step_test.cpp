@@ -76,11 +76,8 @@ TEST(CudaPagedStep, ManyTokens) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
   for (const int64_t sequences : {1, 20, 90}) {
-    const PagedSizes sizes{.sequences = sequences,
-                           .most_queries = sequences == 1 ? 60 : 3,
-                           .most_past = 70,
-                           .block_size = 16,
-                           .size = 64};
+    const PagedSizes sizes{
+        .sequences = sequences, .most_queries = sequences == 1 ? 60 : 3, .most_past = 70, .block_size = 16, .size = 64};
     NodeTest test = step_of(random_paged_step(random, DType::f16, DType::f32, sizes, false), DType::f16);
     test.check();
     in_place(test);
@@ -103,7 +100,8 @@ TEST(CudaPagedStep, SlotsBeyondTheCacheAreRefused) {
 TEST(CudaPagedStep, WhatItDoesNotTake) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
-  EXPECT_TRUE(step_of(random_paged_step(random, DType::f32, DType::f32, {.size = 16}, false), DType::f32).variants().empty());
+  EXPECT_TRUE(
+      step_of(random_paged_step(random, DType::f32, DType::f32, {.size = 16}, false), DType::f32).variants().empty());
 }
 
 }  // namespace

@@ -96,8 +96,8 @@ TEST(CudaPagedAttention, LongPasts) {
     }
 }
 
-// Every way of sharing out keys: among blocks that merge in a cluster, or in memory, and the warps of a block. The fewer
-// tiles there are, the more parts they are cut into.
+// Every way of sharing out keys: among blocks that merge in a cluster, or in memory, and the warps of a block. The
+// fewer tiles there are, the more parts they are cut into.
 TEST(CudaPagedAttention, Variants) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
@@ -156,7 +156,9 @@ TEST(CudaPagedAttention, EarlyTables) {
       const int64_t sequences = round == 6 ? 40 : round == 7 ? 1030 : round;
       const PagedSizes sizes{.sequences = sequences,
                              .most_queries = round < 6 ? 9 : 2,
-                             .most_past = round >= 6 ? 4 : round % 2 ? 300 : 20,
+                             .most_past = round >= 6  ? 4
+                                          : round % 2 ? 300
+                                                      : 20,
                              .size = 20};
       const RandomPaged made = random_paged(random, type, type, sizes);
       NodeTest test(made.op, made.inputs, "cuda_paged_attention", tolerance_of(type));

@@ -66,8 +66,8 @@ class NodeTest {
   std::string tactic;        ///< its name, or with the parameters of a variant
   std::string variant = {};  ///< a part of the tactic's name with its parameters; empty: the first
   std::vector<size_t> constants = {};
-  std::vector<size_t> computed = {};  ///< operands that are no inputs of the model
-  std::vector<Graph> bodies = {};     ///< of a region
+  std::vector<size_t> computed = {};                     ///< operands that are no inputs of the model
+  std::vector<Graph> bodies = {};                        ///< of a region
   std::vector<std::pair<size_t, size_t>> in_place = {};  ///< inputs, and the outputs that are written over them
   size_t outputs = 1;
   double tolerance = 0;  ///< of the largest finite magnitude of an output, or of least_scale; 0: equal, or both NaN

@@ -37,14 +37,15 @@ TEST(MeasuredOperand, SequencesHaveAllKeysThatTheirTablesHaveRoomFor) {
             "y");
   const Tensor starts = operand(graph, Op::in_starts), past = operand(graph, Op::in_past),
                table = operand(graph, Op::in_table);
-  const ops::PagedSequences step{starts.as<int32_t>(), past.as<int32_t>(), table.as<int32_t>(), sequences, width,
-                                 tokens,               blocks,             block_size};
+  const ops::PagedSequences step{
+      starts.as<int32_t>(), past.as<int32_t>(), table.as<int32_t>(), sequences, width, tokens, blocks, block_size};
   EXPECT_NO_THROW(ops::check_sequences(step));
   for (int64_t s = 0; s < sequences; ++s) EXPECT_EQ(step.length(s), width * block_size) << s;
   EXPECT_EQ(step.starts[sequences], tokens);
   EXPECT_EQ(std::set<int32_t>(step.table, step.table + sequences * width).size(), size_t{sequences * width});
   const SymbolBindings none;
-  EXPECT_FALSE(measured_operand({graph, graph.nodes.back(), none}, shapes_of(graph).inputs[Op::in_query], Op::in_query));
+  EXPECT_FALSE(
+      measured_operand({graph, graph.nodes.back(), none}, shapes_of(graph).inputs[Op::in_query], Op::in_query));
 }
 
 TEST(MeasuredOperand, ThoseOfAChainAreItsParts) {

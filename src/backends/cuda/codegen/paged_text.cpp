@@ -30,8 +30,8 @@ PagedTileSize plain_tile(const PagedForm& form) {
   PagedTileSize tile;
   tile.keys = std::max(form.head_size, form.value_size) <= 128 ? 32 : 16;
   const auto value = static_cast<int>(round_up(form.value_size, 16));
-  const int tiles = 4 * ((tile.rows + tile.keys) * (form.head_size | 1) + tile.keys * form.value_size +
-                         tile.rows * (tile.keys + 1));
+  const int tiles =
+      4 * ((tile.rows + tile.keys) * (form.head_size | 1) + tile.keys * form.value_size + tile.rows * (tile.keys + 1));
   const int found = 4 * tile.rows * (value + 4);
   tile.shared_bytes = static_cast<unsigned>(4 * tile.keys + std::max(tiles, found));
   return tile;
@@ -93,7 +93,8 @@ std::string paged_quantize_text(DType rows, DType cache) {
 }
 
 unsigned PagedTileSize::cluster_bytes(int value_size, int parts) const {
-  const int quads = rows * static_cast<int>(divide_up(value_size, 4)), share = static_cast<int>(divide_up(quads, parts));
+  const int quads = rows * static_cast<int>(divide_up(value_size, 4)),
+            share = static_cast<int>(divide_up(quads, parts));
   return static_cast<unsigned>(16 + 16 * parts * (rows + share));
 }
 

@@ -52,13 +52,13 @@ PagedTileSize wide_paged_tile(const PagedForm& form);
 /// For few rows, as in decoding; the best guess first.
 std::vector<PagedTileSize> narrow_paged_tiles(const PagedForm& form);
 
-/// The kernel "paged_attention" of a tile, with the parameters (PagedParameters, query, keys, values, starts, past, table, sink,
-/// key scales, value scales, relative bias, result, partial, counters, Complaint). Its grid is tiles × parts × heads of
-/// the keys.
+/// The kernel "paged_attention" of a tile, with the parameters (PagedParameters, query, keys, values, starts, past,
+/// table, sink, key scales, value scales, relative bias, result, partial, counters, Complaint). Its grid is tiles ×
+/// parts × heads of the keys.
 std::string paged_attention_text(const PagedForm& form, const PagedTileSize& tile);
 
-/// The kernel "paged_attention" of few tokens whose rows it stores into the caches, on tensor cores: with (PagedStepParameters,
-/// query, key, value, cosines, sines, slots, keys, values) behind the first parameter.
+/// The kernel "paged_attention" of few tokens whose rows it stores into the caches, on tensor cores: with
+/// (PagedStepParameters, query, key, value, cosines, sines, slots, keys, values) behind the first parameter.
 std::string paged_step_text(const PagedForm& form, const PagedTileSize& tile);
 
 }  // namespace camshaft::cuda

@@ -272,10 +272,10 @@ __device__ __forceinline__ PagedPart part_of(const PagedParameters& p, const Pag
 /// What the block is to do, and where the first of its keys are: those of its first pieces go to `rows`, of
 /// `first_keys`. Where the tables are the model's inputs, and the queries are not, this is known before the kernel before
 /// has ended: that one waited for who wrote them. Elsewhere it includes take_turn(). `memory`: for what comes from the
-/// cluster. False where there is nothing to do.
+/// cluster. `fetches`: the rows are read later, and asked for at once. False where there is nothing to do.
 template <int tile_rows, int tile_keys, int first_keys>
 __device__ __forceinline__ bool find_part(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
-                                          PagedTile& tile, PagedPart& own, i32* rows, unsigned char* memory) {
+                                          PagedTile& tile, PagedPart& own, i32* rows, unsigned char* memory, bool fetches) {
   const u32 part = blockIdx.y, key_head = blockIdx.z;
 #if __CUDA_ARCH__ >= 900
   if (p.is_cluster) {
@@ -299,7 +299,7 @@ __device__ __forceinline__ bool find_part(const PagedParameters& p, const PagedP
     const i64 position = own.begin + k;
     const i32 row = cache_row(p, entry_of(p, at, tile, position, own.end), position, own.end, key_head, complaint);
     rows[k] = row;
-    if (tables_are_early && row >= 0) {
+    if (fetches && row >= 0) {
       fetch_row<Key, head_size>(at.keys, row);
       fetch_row<Value, value_size>(at.values, row);
     }

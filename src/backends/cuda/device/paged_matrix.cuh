@@ -113,16 +113,17 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   auto step = make_step(reinterpret_cast<unsigned char*>(rows + 2 * tile_keys));
   PagedTile tile;
   PagedPart part;
-  if (!find_part<tile_rows, tile_keys, 2 * tile_keys>(p, at, complaint, tile, part, rows, shared + p.own_bytes)) {
+  // Which slots the kernel before writes is data: caches that it may write are read in our turn.
+  bool caches_are_early = false;
+  if constexpr (Step::exists) caches_are_early = tables_are_early && step.step.caches_are_early;
+  if (!find_part<tile_rows, tile_keys, 2 * tile_keys>(p, at, complaint, tile, part, rows, shared + p.own_bytes,
+                                                      tables_are_early && !caches_are_early)) {
     if (tables_are_early) take_turn();
     if (blockIdx.y == 0) clear_padding_tokens(p, at, tile, key_head);
     if constexpr (Step::exists) step.store_all_padding(p, tile, key_head, complaint);
     return;
   }
   const u32 pieces = part.pieces<tile_keys>();
-  // Which slots the kernel before writes is data: caches that it may write are read in our turn.
-  bool caches_are_early = false;
-  if constexpr (Step::exists) caches_are_early = tables_are_early && step.step.caches_are_early;
   if (tables_are_early && !caches_are_early) take_turn();
   if constexpr (!Step::exists)
     copy_found_rows<Layout, tile_rows, head_size, head_padded, threads>(

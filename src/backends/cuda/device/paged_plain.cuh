@@ -17,7 +17,7 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   PagedTile tile;
   PagedPart part;
   const bool exists = find_part<tile_rows, tile_keys, tile_keys>(p, at, complaint, tile, part, rows,
-                                                         shared + p.own_bytes);
+                                                         shared + p.own_bytes, tables_are_early);
   if (tables_are_early) take_turn();
   if (blockIdx.y == 0) clear_padding_tokens(p, at, tile, key_head);
   if (!exists) return;

@@ -1,5 +1,5 @@
-// Attention over caches in blocks on a GPU, alone or with the update of its caches before it. Grids follow from sizes: how
-// long sequences are is read by the kernels.
+// Attention over caches in blocks on a GPU, alone or with the update of its caches before it. Grids follow from sizes:
+// how long sequences are is read by the kernels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,7 +102,6 @@ bool is_computed_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-
 // A layer that runs on the device; nullopt for what no kernel takes.
 std::optional<PagedLayer> view_paged_layer(const RegionView& region, const DeviceFacts& device) {
   const Graph parts = is_chain(region.node) ? open_chain(region) : Graph();
@@ -147,8 +146,7 @@ std::optional<PagedLayer> view_paged_layer(const RegionView& region, const Devic
     // Tensor cores take the step's own rows as the cache would have them.
     const DType angles = region.graph.type(id_of(layer->update_inputs[Update::in_cosine])).dtype;
     if (!form.matrix_instructions || form.keys != form.query || form.values != form.query ||
-        !is_computed_float(angles) ||
-        region.graph.type(id_of(layer->update_inputs[Update::in_sine])).dtype != angles)
+        !is_computed_float(angles) || region.graph.type(id_of(layer->update_inputs[Update::in_sine])).dtype != angles)
       return std::nullopt;
     for (const size_t i : {Update::in_key, Update::in_value})
       if (region.graph.type(id_of(layer->update_inputs[i])).dtype != form.query) return std::nullopt;
@@ -202,7 +200,8 @@ class PagedKernel final : public Kernel {
     tile.shared_bytes += tile.step_bytes(form);
     if (tile.shared_bytes <= most_shared) step = compile(tile, true);
     const Graph parts = open_chain(region);
-    update = paged_update_tactic.compile({parts, parts.nodes[0], region.symbols, region.threads}, {}, workshop, constants);
+    update =
+        paged_update_tactic.compile({parts, parts.nodes[0], region.symbols, region.threads}, {}, workshop, constants);
     copies = std::make_shared<const CopyKernels>(workshop);
   }
 
@@ -266,7 +265,8 @@ class PagedLaunch final : public Launch {
     p_.softcap = static_cast<float>(softcap);
     p_.bias_scale = static_cast<float>(softcap > 0 ? 1 / softcap : 1);
     if (has_operand_[Attention::in_relative_bias])
-      p_.reach = static_cast<int32_t>(narrow(shapes.inputs[Attention::in_relative_bias].dims[1], "a relative bias") / 2);
+      p_.reach =
+          static_cast<int32_t>(narrow(shapes.inputs[Attention::in_relative_bias].dims[1], "a relative bias") / 2);
     value_size_ = values[3];
     query_bytes_ = byte_size(shapes.inputs[Attention::in_query].dtype, element_count(query));
     can_be_aligned_ = (keys[3] % 8 == 0 ? 3U : 0U) | (values[3] % 8 == 0 ? 4U : 0U);
@@ -317,7 +317,8 @@ class PagedLaunch final : public Launch {
     const int64_t places = keys[0] * keys[1];
     is_step_ = kernel_.step && !is_wide && p_.tokens <= most_step_tokens;
     if (!is_step_) {
-      shapes.outputs = {{of(Update::in_query).dtype, of(Update::in_query).dims}, of(Update::in_keys), of(Update::in_values)};
+      shapes.outputs = {
+          {of(Update::in_query).dtype, of(Update::in_query).dims}, of(Update::in_keys), of(Update::in_values)};
       update_ = kernel_.update->prepare(shapes);
       return;
     }
@@ -334,13 +335,20 @@ class PagedLaunch final : public Launch {
   void store(const LaunchArguments& all) {
     const PagedLayer& layer = kernel_.layer;
     const auto input = [&](size_t i) { return all.inputs[static_cast<size_t>(layer.update_inputs[i])]; };
-    std::byte *keys = all.outputs[static_cast<size_t>(layer.keys)], *values = all.outputs[static_cast<size_t>(layer.values)];
+    std::byte *keys = all.outputs[static_cast<size_t>(layer.keys)],
+              *values = all.outputs[static_cast<size_t>(layer.values)];
     const bool are_in_place = input(Update::in_keys) == keys && input(Update::in_values) == values;
     if (input(Update::in_keys) != keys) copies_[0].run(stream_of(all), input(Update::in_keys), keys);
     if (input(Update::in_values) != values) copies_[1].run(stream_of(all), input(Update::in_values), values);
     step_.caches_are_early = layer.caches_are_inputs && are_in_place ? 1 : 0;
-    pointers_ = {input(Update::in_query), input(Update::in_key), input(Update::in_value), input(Update::in_cosine),
-                 input(Update::in_sine), input(Update::in_slots), keys, values};
+    pointers_ = {input(Update::in_query),
+                 input(Update::in_key),
+                 input(Update::in_value),
+                 input(Update::in_cosine),
+                 input(Update::in_sine),
+                 input(Update::in_slots),
+                 keys,
+                 values};
     inputs_[Attention::in_keys] = keys;
     inputs_[Attention::in_values] = values;
   }
@@ -350,9 +358,8 @@ class PagedLaunch final : public Launch {
     const PagedLayer& layer = kernel_.layer;
     std::array<const std::byte*, Update::input_count> inputs = {};
     for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = all.inputs[static_cast<size_t>(layer.update_inputs[i])];
-    const std::array<std::byte*, Update::output_count> outputs = {all.workspace,
-                                                                  all.outputs[static_cast<size_t>(layer.keys)],
-                                                                  all.outputs[static_cast<size_t>(layer.values)]};
+    const std::array<std::byte*, Update::output_count> outputs = {
+        all.workspace, all.outputs[static_cast<size_t>(layer.keys)], all.outputs[static_cast<size_t>(layer.values)]};
     update_->run({inputs, outputs, nullptr, all.pool, all.cancellation, all.queue});
     inputs_[Attention::in_query] = outputs[Update::out_query];
     inputs_[Attention::in_keys] = outputs[Update::out_keys];

@@ -9,7 +9,8 @@ namespace {
 const std::string inputs =
     "%q: f16[n, 8], %k: f16[n, 4], %v: f16[n, 4], %c: f16[n, 2], %s: f16[n, 2], %at: i64[n], %kc: f16[b, 4, 1, 4], "
     "%vc: f16[b, 4, 1, 4], %starts: i32[m], %past: i32[s], %table: i32[s, w]";
-const std::string update = "%turned, %ko, %vo = paged_update {heads=2, rotated=4} (%q, %k, %v, %c, %s, %at, %kc, %vc)\n";
+const std::string update =
+    "%turned, %ko, %vo = paged_update {heads=2, rotated=4} (%q, %k, %v, %c, %s, %at, %kc, %vc)\n";
 const std::string attention = "%y = paged_attention {heads=2} (%turned, %ko, %vo, %starts, %past, %table)\n";
 
 Graph chained(const std::string& body) {
