@@ -21,6 +21,7 @@ struct PagedSizes {
   int64_t most_size = 40;
   int64_t block_size = 0;  ///< 0: random
   int64_t size = 0;        ///< of all heads; 0: random, and maybe another of values
+  int64_t key_heads = 0;   ///< 0: random
 };
 
 /// Tokens of no sequence follow the last one now and then. Blocks that no sequence has are NaN: nothing may read them.
@@ -28,7 +29,7 @@ struct PagedSizes {
 inline RandomPaged random_paged(Random& random, DType query, DType cache, const PagedSizes& sizes) {
   RandomPaged made;
   const int64_t block_size = sizes.block_size > 0 ? sizes.block_size : random.integer(1, 20);
-  const int64_t key_heads = random.integer(1, 3), group = random.integer(1, 5),
+  const int64_t key_heads = sizes.key_heads > 0 ? sizes.key_heads : random.integer(1, 3), group = random.integer(1, 5),
                 size = sizes.size > 0 ? sizes.size : random.integer(1, sizes.most_size);
   const int64_t value_size = sizes.size > 0 || random.integer(0, 1) ? size : random.integer(1, sizes.most_size);
   made.op.heads = key_heads * group;

@@ -3,6 +3,7 @@
 #include "backends/cuda/passes/byte_products.h"
 #include "backends/cuda/passes/chain_prologues.h"
 #include "backends/cuda/passes/chain_squeeze_excite.h"
+#include "backends/cuda/passes/chain_updates.h"
 #include "backends/cuda/passes/defer_layer_norms.h"
 #include "backends/cuda/passes/float8_products.h"
 #include "backends/cuda/passes/join_transposes.h"
@@ -90,6 +91,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
   }
   if (rounding != ops::Rounding::none) passes.precision.emplace_back(allow_rounding_pass);
   passes.precision.emplace_back(chain_prologues_pass);
+  passes.precision.emplace_back(chain_updates_pass);
   passes.precision.emplace_back(chain_squeeze_excite_pass);
   return passes;
 }

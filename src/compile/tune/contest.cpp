@@ -95,7 +95,10 @@ class Stage {
         inputs_.push_back(region.graph.value(id).constant->data());
       } else {
         std::byte* at = memory_.data() + offsets[next++];
-        fill_operand(shapes_.inputs[i].dtype, at, operand_bytes(shapes_.inputs[i].dtype, shapes_.inputs[i].dims));
+        if (const auto known = measured_operand(region, shapes_.inputs[i], i))
+          std::memcpy(at, known->data(), known->bytes());
+        else
+          fill_operand(shapes_.inputs[i].dtype, at, operand_bytes(shapes_.inputs[i].dtype, shapes_.inputs[i].dims));
         inputs_.push_back(at);
       }
     }

@@ -28,6 +28,11 @@ std::optional<KernelShapes> measured_shapes(const RegionView& region, int thread
 /// no floats stay as they are: zeros are valid indices too. `bytes`: a whole number of elements.
 void fill_operand(DType dtype, std::byte* at, size_t bytes);
 
+/// What operand `i` of a region, of this shape, is measured with where ordinary values would say nothing: zeros are
+/// sequences without tokens to what reads caches in blocks. There are as many tokens in each, and as many keys as its
+/// table has room for; rows go to slots of their own. nullopt: see fill_operand().
+std::optional<Tensor> measured_operand(const RegionView& region, const OperandShape& shape, size_t i);
+
 /// Operands of more than that are not worth the memory: such layers take long enough for the cost model.
 constexpr size_t most_measured_bytes = size_t{2} << 30;
 

@@ -68,7 +68,10 @@ class DeviceContest::Stage {
       inputs_.push_back(at);
       if (!region.graph.is_constant(id)) {
         written_.push_back({at, bytes_of(shapes.inputs[i])});
-        fill(shapes.inputs[i], at);
+        if (const auto known = measured_operand(region, shapes.inputs[i], i))
+          queue.copy_to_device(at, known->span());
+        else
+          fill(shapes.inputs[i], at);
       } else if (std::any_of(contestants.begin(), contestants.end(),
                              [&](const Contestant& c) { return c.kernel && c.kernel->reads_input(i); })) {
         const Tensor* constant = region.constant(i);

@@ -10,7 +10,8 @@
 namespace camshaft {
 
 /// Replaces the nodes of each chain by a region of kind chain, whose body has them as its nodes. `chains`: node indices
-/// in order, by the last one, which alone gives results to others.
+/// in order, by the last one, in whose place the region stands. Its results are those of the last node, and of the
+/// others what nodes behind it, or the graph, read.
 void make_chains(Graph& graph, const std::map<int32_t, std::vector<int32_t>>& chains);
 
 }  // namespace camshaft

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
 
 #include "backends/cuda/run_node.h"
 #include "reference/random_paged.h"
@@ -94,13 +96,70 @@ TEST(CudaPagedAttention, LongPasts) {
     }
 }
 
+// Every way of sharing out keys: among blocks that merge in a cluster, or in memory, and the warps of a block. The
+// fewer tiles there are, the more parts they are cut into.
+TEST(CudaPagedAttention, Variants) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType type : types_of_products()) {
+    std::set<std::string> seen;
+    for (const int64_t sequences : {1, 2}) {
+      const PagedSizes sizes{.sequences = sequences,
+                             .most_queries = sequences == 1 ? 1 : 30,
+                             .most_past = 1500,
+                             .block_size = 16,
+                             .size = 64,
+                             .key_heads = 1};
+      RandomPaged made = random_paged(random, type, type, sizes);
+      made.op.softcap = sequences == 1 ? 0 : 2;
+      NodeTest test(made.op, made.inputs, "cuda_paged_attention", tolerance_of(type));
+      test.computed = {ops::PagedAttention::in_query};
+      for (const std::string& variant : test.variants()) {
+        SCOPED_TRACE(variant);
+        test.variant = variant.substr(variant.find('('));
+        seen.insert(test.variant.substr(0, test.variant.find(',')));
+        test.check();
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+    EXPECT_TRUE(seen.contains("(cluster=0"));
+    EXPECT_EQ(seen.contains("(cluster=8"), gpu_features().clusters);
+  }
+}
+
+// Of a value's columns that are no multiple of four, each block of a cluster still has its share.
+TEST(CudaPagedAttention, ClustersShareOddColumns) {
+  SKIP_WITHOUT_GPU();
+  if (!gpu_features().clusters) GTEST_SKIP() << "no clusters";
+  Random random = test_random();
+  for (const DType type : types_of_products())
+    for (const int64_t size : {1, 7, 30}) {
+      if (type == DType::bf16 && size != 7) continue;  // texts take long to compile
+      const PagedSizes sizes{
+          .sequences = 1, .most_queries = 3, .most_past = 900, .block_size = 16, .size = size, .key_heads = 1};
+      const RandomPaged made = random_paged(random, type, type, sizes);
+      NodeTest test(made.op, made.inputs, "cuda_paged_attention", tolerance_of(type));
+      test.variant = "cluster=8";
+      test.check();
+      test.misaligned = true;
+      test.check();
+    }
+}
+
 // Tiles of several sequences, some without tokens or keys, of which tables are read before the kernel's turn.
 TEST(CudaPagedAttention, EarlyTables) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
   for (const DType type : types_of_products())
-    for (int round = 0; round < 6; ++round) {
-      const PagedSizes sizes{.sequences = round, .most_past = round % 2 ? 300 : 20, .size = 20};
+    for (int round = 0; round < 8; ++round) {
+      // A warp looks at 32 sequences at once.
+      const int64_t sequences = round == 6 ? 40 : round == 7 ? 1030 : round;
+      const PagedSizes sizes{.sequences = sequences,
+                             .most_queries = round < 6 ? 9 : 2,
+                             .most_past = round >= 6  ? 4
+                                          : round % 2 ? 300
+                                                      : 20,
+                             .size = 20};
       const RandomPaged made = random_paged(random, type, type, sizes);
       NodeTest test(made.op, made.inputs, "cuda_paged_attention", tolerance_of(type));
       test.computed = {ops::PagedAttention::in_query};

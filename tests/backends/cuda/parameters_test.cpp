@@ -152,7 +152,8 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
       OF(ArgReduceParameters) + OF(RecurrentParameters) + OF(RotaryTable) + OF(RotaryParameters) + OF(TopKParameters) +
       OF(TopKMergeParameters) + OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>) +
       OF(ExpandParameters) + OF(FewRowsParameters) + OF(WeightOnlyParameters) + OF(PagedStoreParameters) +
-      OF(PagedQuantizeParameters) + OF(PagedParameters) + OF(PagedUpdateParameters) + OF(GatherMatMulParameters);
+      OF(PagedQuantizeParameters) + OF(PagedParameters) + OF(PagedUpdateParameters) + OF(PagedStepParameters) +
+      OF(GatherMatMulParameters);
   for (const std::string& name : shared_structs(sources()))
     EXPECT_TRUE(std::regex_search(assertions, std::regex("sizeof\\(" + name + "\\b"))) << name << " is not among them";
 

@@ -66,8 +66,9 @@ class NodeTest {
   std::string tactic;        ///< its name, or with the parameters of a variant
   std::string variant = {};  ///< a part of the tactic's name with its parameters; empty: the first
   std::vector<size_t> constants = {};
-  std::vector<size_t> computed = {};  ///< operands that are no inputs of the model
-  std::vector<Graph> bodies = {};     ///< of a region
+  std::vector<size_t> computed = {};                     ///< operands that are no inputs of the model
+  std::vector<Graph> bodies = {};                        ///< of a region
+  std::vector<std::pair<size_t, size_t>> in_place = {};  ///< inputs, and the outputs that are written over them
   size_t outputs = 1;
   double tolerance = 0;  ///< of the largest finite magnitude of an output, or of least_scale; 0: equal, or both NaN
   double least_scale = 1;
@@ -158,6 +159,10 @@ class NodeTest {
     }
     std::vector<std::byte*> out;
     for (const Tensor& t : results) out.push_back(room(t.bytes(), t.dtype()));
+    for (const auto& [i, o] : in_place) {
+      EXPECT_TRUE(kernel->can_run_in_place(i, o)) << "input " << i << ", output " << o;
+      in[i] = out[o];
+    }
     memory.push_back(queue->allocate(launch->workspace_bytes() + guard, "a test"));
     std::byte* workspace = memory.back().get();
     queue->copy_to_device(workspace, {garbage.data(), launch->workspace_bytes() + guard});
@@ -169,6 +174,7 @@ class NodeTest {
     std::vector<std::byte> behind(guard);
     for (int round = 0; round < 2; ++round) {  // a second run finds what the first left behind
       for (size_t o = 0; o < out.size(); ++o) queue->copy_to_device(out[o], {garbage.data(), got[o].size()});
+      for (const auto& [i, o] : in_place) queue->copy_to_device(out[o], {inputs[i].data(), inputs[i].bytes()});
       launch->run({in, out, workspace, pool, nullptr, queue.get()});
       for (size_t o = 0; o < out.size(); ++o) queue->copy_to_host(round == 0 ? again[o] : got[o], out[o]);
     }

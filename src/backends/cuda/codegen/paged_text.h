@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 
@@ -24,23 +25,40 @@ struct PagedForm {
   bool capped = false;                ///< scores are
   bool biased = false;                ///< by distance
   bool tables_are_early = false;      ///< starts, past and table are there before the kernel before has ended
+
+  /// Of an update of the caches before it.
+  struct Update {
+    DType angles = DType::f32;  ///< f32, f16 or bf16
+    bool interleaved = false;
+    int rotated = 0;  ///< elements of a head
+  };
+  Update update = {};
 };
 
-/// One kernel: the rows and keys of a tile, the threads of a block and its dynamic shared memory.
+/// One kernel: the rows and keys of a tile, which its warps share out, and its shared memory.
 struct PagedTileSize {
-  std::string kernel;
-  int rows = 0, keys = 0;
-  unsigned threads = 0, shared_bytes = 0;
-};
-/// Of the kernels "attend_wide", for many rows of a sequence, and "attend_narrow"; without matrix instructions the
-/// same.
-struct PagedTiles {
-  PagedTileSize wide, narrow;
-};
-PagedTiles paged_tiles(const PagedForm& form);
+  int warps_q = 1, warps_k = 4, warp_keys = 8;  ///< without matrix instructions: 4 warps have all of the keys each
+  int rows = 16, keys = 32;
+  unsigned shared_bytes = 0;  ///< of a block without a cluster
 
-/// Those, with the parameters (PagedParameters, query, keys, values, starts, past, table, sink, key scales, value
-/// scales, relative bias, result, partial, counters, Complaint).
-std::string paged_attention_text(const PagedForm& form);
+  unsigned threads() const { return static_cast<unsigned>(32 * warps_q * warps_k); }
+  /// What a block gets of its cluster of `parts` blocks.
+  unsigned cluster_bytes(int value_size, int parts) const;
+  /// More of what a block has, where its kernel updates the caches too.
+  unsigned step_bytes(const PagedForm& form) const;
+};
+/// For many rows of a sequence; not without matrix instructions.
+PagedTileSize wide_paged_tile(const PagedForm& form);
+/// For few rows, as in decoding; the best guess first.
+std::vector<PagedTileSize> narrow_paged_tiles(const PagedForm& form);
+
+/// The kernel "paged_attention" of a tile, with the parameters (PagedParameters, query, keys, values, starts, past,
+/// table, sink, key scales, value scales, relative bias, result, partial, counters, Complaint). Its grid is tiles ×
+/// parts × heads of the keys.
+std::string paged_attention_text(const PagedForm& form, const PagedTileSize& tile);
+
+/// The kernel "paged_attention" of few tokens whose rows it stores into the caches, on tensor cores: with
+/// (PagedStepParameters, query, key, value, cosines, sines, slots, keys, values) behind the first parameter.
+std::string paged_step_text(const PagedForm& form, const PagedTileSize& tile);
 
 }  // namespace camshaft::cuda

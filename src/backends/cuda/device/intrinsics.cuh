@@ -708,6 +708,10 @@ __device__ __forceinline__ void tensor_copy_to_all(void* shared, const void* map
 
 /// All threads of all blocks of the cluster come here, and …
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" : : : "memory"); }
+/// The same, where what the thread wrote before need not be seen: the other one waits for all its writes to reach L2.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" : : : "memory");
+}
 /// … wait for each other here.
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" : : : "memory"); }
 /// 4 floats to `address` of the shared memory of the cluster's block `rank`, which runs: after a barrier of all.
@@ -717,6 +721,17 @@ __device__ __forceinline__ void store_to_cluster(u32 address, u32 rank, float4 v
       "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n\t}"
       :
       : "r"(address), "r"(rank), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+      : "memory");
+}
+/// The same while the thread goes on: the 16 bytes count for a phase of `barrier` there (its address, too), and are seen by
+/// those that wait for it.
+__device__ __forceinline__ void send_to_cluster(u32 address, u32 barrier, u32 rank, float4 v) {
+  asm volatile(
+      "{\n\t.reg .u32 there, of_there;\n\tmapa.shared::cluster.u32 there, %0, %2;\n\t"
+      "mapa.shared::cluster.u32 of_there, %1, %2;\n\t"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%3, %4, %5, %6}, [of_there];\n\t}"
+      :
+      : "r"(address), "r"(barrier), "r"(rank), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
       : "memory");
 }
 #endif

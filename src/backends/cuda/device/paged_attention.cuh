@@ -1,7 +1,12 @@
 // Attention over caches in blocks: what its kernels share. The rows of a sequence for one head of the keys are its
 // tokens' queries of all heads that share it, token by token, so that keys and values are read once for the group. A
-// block takes a tile of such rows of one sequence, and one of `splits` parts of the keys that these see; of a tile's blocks
-// the last one merges what they found.
+// block takes a tile of such rows of one sequence, and one of `splits` parts of the keys that these see. Where a tile's
+// blocks are a cluster, each of them merges what all found for its share of the results; elsewhere the last one that is
+// done merges all.
+//
+// From the kernel before on, a cluster waits for memory once (queries, keys and values, asked for together) where tables
+// are early, once for what its blocks send each other, and for the results to be written. Merging through memory waits
+// five times: for its sums to be there, the counter, the figures, the sums, and the results.
 //
 // The generated text defines Query, Key, Value, head_size, value_size, key_scaled, value_scaled, capped, biased,
 // approximate and tables_are_early.
@@ -23,24 +28,9 @@ struct PagedPointers {
 /// A tile: rows [first_row, end_row) of a sequence, and the keys [low, high) that they see.
 struct PagedTile {
   u32 sequence = 0, start = 0, first_row = 0, end_row = 0;  ///< no rows: nothing to do
+  u32 used_tokens = 0;                                      ///< of all sequences; behind them is padding
   i64 past = 0, length = 0, low = 0, high = 0;
 };
-
-/// Tokens of sequences; behind them is padding.
-__device__ __forceinline__ u32 used_tokens(const PagedParameters& p, const PagedPointers& at) {
-  const i32 used = p.sequences > 0 ? at.starts[p.sequences] : 0;
-  return used < 0 ? 0 : u32(used) < p.tokens ? u32(used) : p.tokens;
-}
-
-/// The last sequence that begins at a token or before it. Of those without tokens, which begin there too, the last.
-__device__ __forceinline__ u32 sequence_of(const PagedParameters& p, const i32* starts, u32 token) {
-  u32 low = 0, high = p.sequences;
-  while (high - low > 1) {
-    const u32 middle = (low + high) / 2;
-    if (starts[middle] <= i32(token)) low = middle; else high = middle;
-  }
-  return low;
-}
 
 /// The keys that the token of a row sees.
 __device__ __forceinline__ i64 first_seen(const PagedParameters& p, i64 position) {
@@ -52,6 +42,9 @@ __device__ __forceinline__ i64 end_seen(const PagedParameters& p, const PagedTil
 __device__ __forceinline__ i64 position_of(const PagedParameters& p, const PagedTile& tile, u32 row) {
   return tile.past + divide(row, p.group);
 }
+__device__ __forceinline__ u32 head_of(const PagedParameters& p, u32 key_head, u32 row) {
+  return key_head * p.group.value + (row - divide(row, p.group) * p.group.value);
+}
 /// Of a row: its place among all tokens' heads.
 __device__ __forceinline__ i64 place_of(const PagedParameters& p, const PagedTile& tile, u32 key_head, u32 row) {
   const u32 token = divide(row, p.group);
@@ -59,20 +52,35 @@ __device__ __forceinline__ i64 place_of(const PagedParameters& p, const PagedTil
 }
 
 /// Tile number `number`, of `rows` rows. Sequence s has the tiles from starts[s] · group / rows + s on: at least as many
-/// as it needs, whatever the lengths are, and together tokens · group / rows + sequences.
+/// as it needs, whatever the lengths are, and together tokens · group / rows + sequences. Each warp looks at 32 sequences
+/// at once, and has all that there is to know about them in one wait: up to 32 take one, up to 1024 two.
 template <int rows>
 __device__ __forceinline__ PagedTile find_tile(const PagedParameters& p, const PagedPointers& at, u32 number,
                                                const Complaint& complaint) {
   PagedTile tile;
   if (p.sequences == 0) return tile;
-  const auto first_tile = [&](u32 s) { return i64(at.starts[s]) * p.group.value / rows + s; };
-  u32 low = 0, high = p.sequences;
-  while (high - low > 1) {
-    const u32 middle = (low + high) / 2;
-    if (first_tile(middle) <= number) low = middle; else high = middle;
+  const u32 lane = threadIdx.x % 32;
+  const i32 used = at.starts[p.sequences];
+  u32 low = 0, count = p.sequences;  // the last sequence whose tiles begin at `number` or before it is one of these
+  i64 start = 0, end = 0, past = 0;
+  for (;;) {
+    const u32 step = (count + 31) / 32, own = lane * step < count ? low + lane * step : low;
+    const i32 own_start = at.starts[own], own_end = at.starts[own + 1], own_past = at.past[own];
+    const bool begins = lane * step < count && i64(own_start) * p.group.value / rows + own <= number;
+    const u32 ballot = __ballot_sync(full_warp, begins || lane == 0);
+    const u32 last = 31 - u32(__clz(int(ballot)));
+    if (step == 1) {
+      low += last;
+      start = __shfl_sync(full_warp, own_start, int(last));
+      end = __shfl_sync(full_warp, own_end, int(last));
+      past = __shfl_sync(full_warp, own_past, int(last));
+      break;
+    }
+    count = count - last * step < step ? count - last * step : step;
+    low += last * step;
   }
-  const i64 start = at.starts[low], end = at.starts[low + 1], past = at.past[low];
-  const i64 first_row = (number - first_tile(low)) * rows, all_rows = (end - start) * p.group.value;
+  tile.used_tokens = used < 0 ? 0 : u32(used) < p.tokens ? u32(used) : p.tokens;
+  const i64 first_row = (number - (start * p.group.value / rows + low)) * rows, all_rows = (end - start) * p.group.value;
   tile.sequence = low;
   if (start < 0 || end < start || end > p.tokens || (low == 0 && start != 0)) {
     if (threadIdx.x == 0) complain(complaint, end, i64(p.tokens) + 1, 0);
@@ -94,18 +102,23 @@ __device__ __forceinline__ PagedTile find_tile(const PagedParameters& p, const P
   return tile;
 }
 
-/// The row of the cache, of all blocks' positions, that has a position of the sequence; -1 for those that no row of the
-/// tile sees, and, with a complaint, where the table names no block.
-__device__ __forceinline__ i64 slot_of(const PagedParameters& p, const PagedPointers& at, const PagedTile& tile,
-                                       i64 position, const Complaint& complaint) {
-  if (position >= tile.high) return -1;
-  const u32 number = divide(u32(position), p.block_size);
-  const i32 block = at.table[i64(tile.sequence) * p.width + number];
+/// The entry of the table for a position of the sequence; -1 for those behind `end`, which the block does not look at.
+__device__ __forceinline__ i32 entry_of(const PagedParameters& p, const PagedPointers& at, const PagedTile& tile,
+                                        i64 position, i64 end) {
+  if (position >= end) return -1;
+  return at.table[i64(tile.sequence) * p.width + divide(u32(position), p.block_size)];
+}
+/// The row of the cache, of all blocks' positions and heads, that has a position of the sequence, by its entry of the
+/// table; -1 for those behind `end`, and, with a complaint, where the table names no block.
+__device__ __forceinline__ i32 cache_row(const PagedParameters& p, i32 block, i64 position, i64 end, u32 key_head,
+                                         const Complaint& complaint) {
+  if (position >= end) return -1;
   if (block < 0 || block >= p.blocks) {
     complain(complaint, block, p.blocks, 0);
     return -1;
   }
-  return i64(block) * p.block_size.value + (u32(position) - number * p.block_size.value);
+  const u32 number = divide(u32(position), p.block_size);
+  return i32((u32(block) * p.block_size.value + (u32(position) - number * p.block_size.value)) * p.key_heads + key_head);
 }
 
 /// An element of a row of a cache.
@@ -145,9 +158,10 @@ __device__ __forceinline__ f32 factor_of(const PagedPointers& at, u32 head, f32 
 }
 
 /// Zeros for the tokens of no sequence: all blocks of a head take some.
-__device__ __forceinline__ void clear_padding_tokens(const PagedParameters& p, const PagedPointers& at, u32 key_head) {
+__device__ __forceinline__ void clear_padding_tokens(const PagedParameters& p, const PagedPointers& at,
+                                                     const PagedTile& tile, u32 key_head) {
   const u32 width = p.group.value * value_size;
-  for (u32 token = used_tokens(p, at) + blockIdx.x; token < p.tokens; token += gridDim.x) {
+  for (u32 token = tile.used_tokens + blockIdx.x; token < p.tokens; token += gridDim.x) {
     Query* const to = at.result + (i64(token) * p.heads + key_head * p.group.value) * value_size;
     for (u32 i = threadIdx.x; i < width; i += blockDim.x) to[i] = Narrow<Query>::from(0.0f);
   }
@@ -223,60 +237,205 @@ __device__ __forceinline__ void merge_behind_last(const PagedParameters& p, cons
     merge_row(p, at, place_of(p, tile, key_head, row));
 }
 
-/// Of the tile's keys the part that a block takes: pieces of `keys` from low on.
-template <int keys>
-__device__ __forceinline__ void take_part(const PagedParameters& p, const PagedTile& tile, u32 part, u32& begin, u32& end) {
-  const i64 all = (tile.high - tile.low + keys - 1) / keys;
-  begin = u32(all * part / p.splits);
-  end = u32(all * (part + 1) / p.splits);
-}
-
-/// Leaves word that a part of a tile has no keys.
-__device__ __forceinline__ void leave_no_part(const PagedParameters& p, const PagedPointers& at, const PagedTile& tile,
-                                              u32 key_head, u32 part) {
-  for (u32 row = tile.first_row + threadIdx.x; row < tile.end_row; row += blockDim.x) {
-    f32* const figures = partial_of(p, at, place_of(p, tile, key_head, row), part) + value_size;
-    figures[0] = -infinity();
-    figures[1] = 0;
-  }
-}
-
-/// Asks for the rows of the cache at a slot: they come from memory to the second level of cache, whoever writes the other
+/// Asks for a row of the cache: it comes from memory to the second level of cache, whoever writes the other
 /// rows meanwhile.
 template <class T, int size>
-__device__ __forceinline__ void fetch_row(const PagedParameters& p, const T* data, i64 slot, u32 key_head) {
+__device__ __forceinline__ void fetch_row(const T* data, i32 row) {
   constexpr int line = 128 / sizeof(T);
-  const T* const row = data + (slot * p.key_heads + key_head) * size;
 #pragma unroll
-  for (int i = 0; i < size; i += line) fetch_to_shared_cache(row + i);
+  for (int i = 0; i < size; i += line) fetch_to_shared_cache(data + i64(row) * size + i);
 }
 
-/// What the block is to do, and where the first of its keys are: those of piece `begin`, which go to `slots`. Where the
-/// tables are the model's inputs, and the queries are not, this is known before the kernel before has ended: that one waited
-/// for who wrote them. Includes take_turn(). False where there is nothing to do.
-template <int tile_rows, int tile_keys>
-__device__ __forceinline__ bool begin_part(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
-                                           PagedTile& tile, u32& begin, u32& end, i64* slots) {
-  const u32 key_head = blockIdx.y, part = blockIdx.z;
+/// The keys [begin, end) that a block looks at.
+struct PagedPart {
+  i64 begin = 0, end = 0;
+  template <int keys>
+  __device__ __forceinline__ u32 pieces() const {
+    return end > begin ? u32((end - begin + keys - 1) / keys) : 0;
+  }
+};
+
+/// Of the tile's keys the part that a block takes. Those of a cluster take equally many fragments of 16; merging through
+/// memory costs more than a piece that is not full.
+template <int tile_keys>
+__device__ __forceinline__ PagedPart part_of(const PagedParameters& p, const PagedTile& tile, u32 part) {
+  const u32 keys = tile.high > tile.low ? u32(tile.high - tile.low) : 0, unit = p.is_cluster ? 16 : tile_keys;
+  const u32 units = p.is_cluster ? (keys + 15) / 16 : (keys + tile_keys - 1) / tile_keys;
+  const u32 each = units / p.splits, more = units - each * p.splits;  // the first ones have one more
+  const u32 begin = (each * part + (part < more ? part : more)) * unit, end = begin + (each + (part < more)) * unit;
+  PagedPart made;
+  made.begin = tile.low + begin;
+  made.end = tile.low + (end < keys ? end : keys);
+  return made;
+}
+
+/// What the block is to do, and where the first of its keys are: those of its first pieces go to `rows`, of
+/// `first_keys`. Where the tables are the model's inputs, and the queries are not, this is known before the kernel before
+/// has ended: that one waited for who wrote them. Elsewhere it includes take_turn(). `memory`: for what comes from the
+/// cluster. `fetches`: the rows are read later, and asked for at once. False where there is nothing to do.
+template <int tile_rows, int tile_keys, int first_keys>
+__device__ __forceinline__ bool find_part(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
+                                          PagedTile& tile, PagedPart& own, i32* rows, unsigned char* memory, bool fetches) {
+  const u32 part = blockIdx.y, key_head = blockIdx.z;
+#if __CUDA_ARCH__ >= 900
+  if (p.is_cluster) {
+    if (threadIdx.x == 0) {
+      phase_barrier_begin(reinterpret_cast<u64*>(memory), 1);
+      show_phase_barriers();
+    }
+    cluster_arrive_relaxed();
+  }
+#endif
   if (!tables_are_early) take_turn();
   tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
-  const bool exists = tile.first_row < tile.end_row;
-  if (exists) {
-    take_part<tile_keys>(p, tile, part, begin, end);
-    for (u32 k = threadIdx.x; k < tile_keys && begin < end; k += blockDim.x) {
-      const i64 slot = slot_of(p, at, tile, tile.low + i64(begin) * tile_keys + k, complaint);
-      slots[k] = slot;
-      if (tables_are_early && slot >= 0) {
-        fetch_row<Key, head_size>(p, at.keys, slot, key_head);
-        fetch_row<Value, value_size>(p, at.values, slot, key_head);
-      }
+  if (tile.first_row >= tile.end_row) {
+#if __CUDA_ARCH__ >= 900
+    if (p.is_cluster) cluster_wait();  // none of its blocks has anything to do
+#endif
+    return false;
+  }
+  own = part_of<tile_keys>(p, tile, part);
+  for (u32 k = threadIdx.x; k < first_keys; k += blockDim.x) {
+    const i64 position = own.begin + k;
+    const i32 row = cache_row(p, entry_of(p, at, tile, position, own.end), position, own.end, key_head, complaint);
+    rows[k] = row;
+    if (fetches && row >= 0) {
+      fetch_row<Key, head_size>(at.keys, row);
+      fetch_row<Value, value_size>(at.values, row);
     }
   }
-  if (tables_are_early) take_turn();
-  if (part == 0) clear_padding_tokens(p, at, key_head);
-  if (exists && begin == end && p.splits > 1) {
-    leave_no_part(p, at, tile, key_head, part);
-    merge_behind_last(p, at, tile, key_head, reinterpret_cast<u32*>(slots));
+  return true;
+}
+
+/// What threads of a block found for a row: sums of its columns, then the largest score and the sum of exponentials.
+constexpr int value_columns = (value_size + 15) / 16 * 16, found_pitch = value_columns + 4;
+
+/// Four columns of a row's result.
+__device__ __forceinline__ void put_result(const PagedParameters& p, const PagedPointers& at, i64 place, u32 column,
+                                           const f32 (&sum)[4], f32 factor) {
+  Query* const to = at.result + place * value_size + column;
+  Query x[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) x[i] = Narrow<Query>::from(sum[i] * factor);
+  if (value_size % 4 == 0 && (p.aligned & 8) != 0) {
+    store(to, x);
+    return;
   }
-  return exists && (begin < end || p.splits == 1);
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (column + i < value_size) to[i] = x[i];
+}
+
+/// What a cluster's block gets of the others: the figures of their rows, and of its share of the results the sums.
+template <int rows>
+struct PagedReceived {
+  static constexpr u32 quads = (value_size + 3) / 4;  ///< of a row
+  u64* barrier;                                       ///< 16 bytes, of which a phase ends once all has come
+  float4* figures;                                    ///< [splits][rows]: the largest score, the sum of exponentials
+  float4* sums;                                       ///< [splits][share]
+  u32 share;                                          ///< of the tile's quads, row by row
+
+  __device__ __forceinline__ PagedReceived(const PagedParameters& p, const PagedTile& tile, unsigned char* memory)
+      : barrier(reinterpret_cast<u64*>(memory)),
+        figures(reinterpret_cast<float4*>(memory) + 1),
+        sums(figures + p.splits * rows),
+        share(((tile.end_row - tile.first_row) * quads + p.splits - 1) / p.splits) {}
+
+  /// What comes for quads [first, end).
+  __device__ __forceinline__ u32 bytes(const PagedParameters& p, u32 first, u32 end) const {
+    return first < end ? 16 * p.splits * (end - first + (end - 1) / quads - first / quads + 1) : 0;
+  }
+};
+
+/// Gives away what a block found for its tile: `found`, in shared memory, is [shares][rows][found_pitch]. Shares are added
+/// up in their order, as parts are. `memory`: for what comes from the cluster. All threads come here.
+template <int rows, int shares>
+__device__ __forceinline__ void finish_part(const PagedParameters& p, const PagedPointers& at, const PagedTile& tile,
+                                            const f32* found, unsigned char* memory, u32* before) {
+  const u32 part = blockIdx.y, key_head = blockIdx.z, threads = blockDim.x;
+  constexpr u32 quads = PagedReceived<rows>::quads;
+  const PagedReceived<rows> received(p, tile, memory);
+  const u32 all = (tile.end_row - tile.first_row) * quads;
+  const u32 first = part * received.share, end = first + received.share < all ? first + received.share : all;
+  __syncthreads();  // all have been written
+#if __CUDA_ARCH__ >= 900
+  if (p.is_cluster) {
+    if (threadIdx.x == 0) phase_barrier_expect(received.barrier, received.bytes(p, first, end));
+    cluster_wait();  // all blocks have begun
+  }
+#endif
+#pragma unroll 1
+  for (u32 i = threadIdx.x; i < all; i += threads) {
+    const u32 r = i / quads, q = i % quads;
+    const f32* const row = found + r * found_pitch;
+    f32 top = row[value_columns];
+#pragma unroll
+    for (int s = 1; s < shares; ++s) top = fmaxf(top, row[s * rows * found_pitch + value_columns]);
+    const f32 reference = reference_of(top);
+    f32 sum[4] = {}, total = 0;
+#pragma unroll
+    for (int s = 0; s < shares; ++s) {
+      const f32* const of_share = row + s * rows * found_pitch;
+      const f32 weight = shares == 1 ? 1.0f : power(of_share[value_columns] - reference);
+      const float4 four = *reinterpret_cast<const float4*>(of_share + q * 4);
+      total = fmaf(of_share[value_columns + 1], weight, total);
+      sum[0] = fmaf(four.x, weight, sum[0]);
+      sum[1] = fmaf(four.y, weight, sum[1]);
+      sum[2] = fmaf(four.z, weight, sum[2]);
+      sum[3] = fmaf(four.w, weight, sum[3]);
+    }
+    const i64 place = place_of(p, tile, key_head, tile.first_row + r);
+    if (p.splits == 1) {
+      put_result(p, at, place, q * 4, sum, factor_of(at, head_of(p, key_head, tile.first_row + r), top, total));
+      continue;
+    }
+#if __CUDA_ARCH__ >= 900
+    if (p.is_cluster) {
+      const u32 owner = i / received.share;
+      const u32 barrier = shared_address(received.barrier);
+      send_to_cluster(shared_address(received.sums + part * received.share + (i - owner * received.share)), barrier, owner,
+                      make_float4(sum[0], sum[1], sum[2], sum[3]));
+      // The row's figures to each block that has some of it: from the first of its quads, and from that block's first.
+      if (q == 0 || i == owner * received.share)
+        send_to_cluster(shared_address(received.figures + part * rows + r), barrier, owner, make_float4(top, total, 0, 0));
+      continue;
+    }
+#endif
+    f32* const to = partial_of(p, at, place, part);
+#pragma unroll
+    for (int c = 0; c < 4; ++c)
+      if (q * 4 + c < value_size) to[q * 4 + c] = sum[c];
+    if (q == 0) {
+      to[value_size] = top;
+      to[value_size + 1] = total;
+    }
+  }
+  if (p.splits == 1) return;
+#if __CUDA_ARCH__ >= 900
+  if (p.is_cluster) {
+    if (first >= end) return;
+    phase_barrier_wait(received.barrier, 0);
+#pragma unroll 1
+    for (u32 i = threadIdx.x; first + i < end; i += threads) {
+      const u32 r = (first + i) / quads, q = (first + i) % quads;
+      f32 top = -infinity(), total = 0, sum[4] = {};
+      for (u32 s = 0; s < p.splits; ++s) top = fmaxf(top, received.figures[s * rows + r].x);
+      const f32 reference = reference_of(top);
+#pragma unroll 4
+      for (u32 s = 0; s < p.splits; ++s) {
+        const float4 figures = received.figures[s * rows + r], four = received.sums[s * received.share + i];
+        const f32 weight = power(figures.x - reference);
+        total = fmaf(figures.y, weight, total);
+        sum[0] = fmaf(four.x, weight, sum[0]);
+        sum[1] = fmaf(four.y, weight, sum[1]);
+        sum[2] = fmaf(four.z, weight, sum[2]);
+        sum[3] = fmaf(four.w, weight, sum[3]);
+      }
+      const i64 place = place_of(p, tile, key_head, tile.first_row + r);
+      put_result(p, at, place, q * 4, sum, factor_of(at, head_of(p, key_head, tile.first_row + r), top, total));
+    }
+    return;
+  }
+#endif
+  merge_behind_last(p, at, tile, key_head, before);
 }

@@ -30,11 +30,23 @@ struct PagedParameters {
   i64 blocks = 0;
   u32 window = 0, causal = 0;  ///< window 0: none
   u32 splits = 1;              ///< parts of a tile's keys
-  u32 aligned = 0;             ///< bits: query, keys, values can be copied by 16 bytes
+  u32 is_cluster = 0;          ///< whether a tile's blocks see each other's shared memory
+  u32 own_bytes = 0;           ///< of shared memory; behind them is what a block gets of its cluster
+  u32 aligned = 0;             ///< bits: query, keys, values can be copied by 16 bytes, results written 4 at a time
   f32 scale = 1;               ///< of capped scores: over the cap
   f32 softcap = 0;
   i32 reach = 0;       ///< of the relative bias
   f32 bias_scale = 1;  ///< of capped scores: over the cap
+};
+
+constexpr u32 most_step_tokens = 64;  ///< of a step in one kernel: a multiple of 4
+
+/// What such a step does to the caches, beside the attention.
+struct PagedStepParameters {
+  u32 wide = 0;                                         ///< whether slots are i64
+  u32 caches_are_early = 0;                             ///< no kernel but this one writes them
+  i64 places = 0;                                       ///< rows of a cache
+  i64 query_pitch = 0, key_pitch = 0, value_pitch = 0;  ///< elements from token to token
 };
 
 }  // namespace camshaft::cuda

@@ -8,15 +8,20 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   constexpr int head_pitch = head_size | 1, value_pitch = value_size, score_pitch = tile_keys + 1;
   constexpr int thread_keys = tile_keys / 8, thread_values = (value_size + 7) / 8;
   DYNAMIC_SHARED(shared);
-  i64* const slots = reinterpret_cast<i64*>(shared);
-  f32* const queries = reinterpret_cast<f32*>(slots + tile_keys);
+  i32* const rows = reinterpret_cast<i32*>(shared);
+  f32* const queries = reinterpret_cast<f32*>(rows + tile_keys);
   f32* const keys = queries + tile_rows * head_pitch;
   f32* const values = keys + tile_keys * head_pitch;
   f32* const probabilities = values + tile_keys * value_pitch;
-  const u32 x = threadIdx.x % 8, y = threadIdx.x / 8, key_head = blockIdx.y, part = blockIdx.z;
+  const u32 x = threadIdx.x % 8, y = threadIdx.x / 8, key_head = blockIdx.z;
   PagedTile tile;
-  u32 begin = 0, end = 0;
-  if (!begin_part<tile_rows, tile_keys>(p, at, complaint, tile, begin, end, slots)) return;
+  PagedPart part;
+  const bool exists = find_part<tile_rows, tile_keys, tile_keys>(p, at, complaint, tile, part, rows,
+                                                         shared + p.own_bytes, tables_are_early);
+  if (tables_are_early) take_turn();
+  if (blockIdx.y == 0) clear_padding_tokens(p, at, tile, key_head);
+  if (!exists) return;
+  const u32 pieces = part.pieces<tile_keys>();
 
   for (int i = threadIdx.x; i < tile_rows * head_size; i += threads) {
     const int r = i / head_size, c = i % head_size;
@@ -26,31 +31,34 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   }
   const u32 own = tile.first_row + y;
   const i64 position = position_of(p, tile, own < tile.end_row ? own : tile.end_row - 1);
-  const i64 first = first_seen(p, position), last = end_seen(p, tile, position);
+  const i64 first = first_seen(p, position), end = end_seen(p, tile, position), last = end < part.end ? end : part.end;
   const f32* const bias = bias_of(p, at, place_of(p, tile, key_head, own < tile.end_row ? own : tile.end_row - 1));
   f32 sums[thread_values] = {};
   f32 largest = -infinity(), total = 0;
 
 #pragma unroll 1
-  for (u32 piece = begin; piece < end; ++piece) {
-    const i64 first_key = tile.low + i64(piece) * tile_keys;
+  for (u32 piece = 0; piece < pieces; ++piece) {
+    const i64 first_key = part.begin + i64(piece) * tile_keys;
     __syncthreads();  // the piece before has been used
-    if (piece > begin)
-      for (u32 k = threadIdx.x; k < tile_keys; k += threads) slots[k] = slot_of(p, at, tile, first_key + k, complaint);
+    if (piece > 0)
+      for (u32 k = threadIdx.x; k < tile_keys; k += threads) {
+        const i64 position = first_key + k;
+        rows[k] = cache_row(p, entry_of(p, at, tile, position, part.end), position, part.end, key_head, complaint);
+      }
     __syncthreads();
 #pragma unroll 4
     for (int i = threadIdx.x; i < tile_keys * head_size; i += threads) {
       const int k = i / head_size, c = i % head_size;
-      const i64 row = slots[k] * p.key_heads + key_head;
+      const i64 row = rows[k];
       keys[k * head_pitch + c] =
-          slots[k] < 0 ? 0.0f : cached<key_scaled>(at.keys[row * head_size + c], at.key_scales, row);
+          row < 0 ? 0.0f : cached<key_scaled>(at.keys[row * head_size + c], at.key_scales, row);
     }
 #pragma unroll 4
     for (int i = threadIdx.x; i < tile_keys * value_size; i += threads) {
       const int k = i / value_size, c = i % value_size;
-      const i64 row = slots[k] * p.key_heads + key_head;
+      const i64 row = rows[k];
       values[k * value_pitch + c] =
-          slots[k] < 0 ? 0.0f : cached<value_scaled>(at.values[row * value_size + c], at.value_scales, row);
+          row < 0 ? 0.0f : cached<value_scaled>(at.values[row * value_size + c], at.value_scales, row);
     }
     __syncthreads();
     f32 scores[thread_keys] = {};
@@ -90,24 +98,15 @@ __device__ __forceinline__ void attend(const PagedParameters& p, const PagedPoin
   }
 
   total = combine_lanes(total, 8, [](f32 a, f32 b) { return a + b; });
-  const i64 place = place_of(p, tile, key_head, own);
-  if (p.splits > 1) {
-    if (own < tile.end_row) {
-      f32* const to = partial_of(p, at, place, part);
-#pragma unroll
-      for (int v = 0; v < thread_values; ++v)
-        if (x + 8 * v < value_size) to[x + 8 * v] = sums[v];
-      if (x == 0) {
-        to[value_size] = largest;
-        to[value_size + 1] = total;
-      }
-    }
-    merge_behind_last(p, at, tile, key_head, reinterpret_cast<u32*>(slots));
-    return;
-  }
-  if (own >= tile.end_row) return;
-  const f32 factor = factor_of(at, u32(place % p.heads), largest, total);
+  __syncthreads();  // keys and values have been used
+  // Behind the rows, at an address that rows of four columns begin at.
+  f32* const found = reinterpret_cast<f32*>(rows + tile_keys);  // [tile_rows][found_pitch]
 #pragma unroll
   for (int v = 0; v < thread_values; ++v)
-    if (x + 8 * v < value_size) at.result[place * value_size + x + 8 * v] = Narrow<Query>::from(sums[v] * factor);
+    if (x + 8 * v < value_size) found[y * found_pitch + x + 8 * v] = sums[v];
+  if (x == 0) {
+    found[y * found_pitch + value_columns] = largest;
+    found[y * found_pitch + value_columns + 1] = total;
+  }
+  finish_part<tile_rows, 1>(p, at, tile, found, shared + p.own_bytes, reinterpret_cast<u32*>(rows));
 }

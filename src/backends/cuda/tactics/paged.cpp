@@ -1,18 +1,16 @@
-// Operators over caches in blocks on a GPU. Grids follow from sizes: how long sequences are is read by the kernels.
+// What goes into caches in blocks on a GPU.
 #include "ir/ops/paged.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "backends/cuda/codegen/attention_text.h"
 #include "backends/cuda/codegen/paged_text.h"
 #include "backends/cuda/device/paged_parameters.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/device_kernel.h"
 #include "backends/cuda/tactics/narrow.h"
 #include "backends/cuda/tactics/strided_copy.h"
-#include "base/divide_up.h"
 #include "compile/layer_name.h"
 #include "compile/optimum.h"
 #include "compile/plan/paged_check.h"
@@ -133,198 +131,9 @@ std::shared_ptr<const Kernel> compile_paged_quantize(const RegionView& region, c
   return device_kernel(make, OperandUse{.in_place = 2});
 }
 
-struct PagedAttentionKernels {
-  PagedAttentionKernels(const PagedForm& form, std::string layer_of_form, const Workshop& workshop)
-      : device(workshop.device()), tiles(paged_tiles(form)), layer(std::move(layer_of_form)) {
-    const Module module = workshop.module("paged_attention", paged_attention_text(form));
-    narrow = module.function(tiles.narrow.kernel, tiles.narrow.shared_bytes);
-    has_wide = form.matrix_instructions && tiles.wide.shared_bytes <= device->facts().shared_bytes_per_block;
-    if (has_wide) wide = module.function(tiles.wide.kernel, tiles.wide.shared_bytes);
-  }
-  std::shared_ptr<const Device> device;  // outlives the functions
-  PagedTiles tiles;
-  std::string layer;
-  bool has_wide = false;
-  Function wide, narrow;
-};
-
-class PagedAttentionLaunch final : public Launch {
- public:
-  using Op = ops::PagedAttention;
-  PagedAttentionLaunch(const Op& op, std::shared_ptr<const PagedAttentionKernels> kernels, const KernelShapes& shapes)
-      : kernels_(std::move(kernels)) {
-    const Dims &query = shapes.inputs[Op::in_query].dims, &keys = shapes.inputs[Op::in_keys].dims;
-    const Dims &values = shapes.inputs[Op::in_values].dims, &table = shapes.inputs[Op::in_table].dims;
-    check_paged_attention(op, shapes);
-    for (size_t i = Op::in_sink; i <= Op::in_relative_bias; ++i) has_operand_[i - Op::in_sink] = has_scales(shapes, i);
-    p_.tokens = narrow(query[0], "the tokens of paged_attention");
-    p_.sequences = narrow(table[0], "the sequences of paged_attention");
-    p_.width = narrow(table[1], "the width of a block table");
-    p_.heads = narrow(op.heads, "the heads of paged_attention");
-    p_.key_heads = narrow(keys[2], "the heads of paged_attention");
-    p_.group = Divisor(narrow(op.heads / keys[2]));
-    p_.block_size = Divisor(narrow(std::max<int64_t>(keys[1], 1), "the size of a block"));
-    p_.blocks = keys[1] > 0 ? keys[0] : 0;
-    narrow(table[1] * keys[1], "the length of a sequence");
-    p_.window = static_cast<uint32_t>(std::min<int64_t>(op.window, most_elements - 1));
-    p_.causal = op.causal ? 1 : 0;
-    p_.scale = static_cast<float>(op.softcap > 0 ? op.scale / op.softcap : op.scale);
-    p_.softcap = static_cast<float>(op.softcap);
-    p_.bias_scale = static_cast<float>(op.softcap > 0 ? 1 / op.softcap : 1);
-    if (has_operand_[Op::in_relative_bias - Op::in_sink])
-      p_.reach = static_cast<int32_t>(narrow(shapes.inputs[Op::in_relative_bias].dims[1], "a relative bias") / 2);
-    value_size_ = values[3];
-    can_be_aligned_ = (keys[3] % 8 == 0 ? 3U : 0U) | (values[3] % 8 == 0 ? 4U : 0U);
-    cut(query[0] * (op.heads / keys[2]), table[0], keys[2], table[1] * keys[1]);
-  }
-
-  size_t workspace_bytes() const override {
-    if (p_.splits == 1) return 0;
-    return size_t{p_.tokens} * p_.heads * p_.splits * static_cast<size_t>(value_size_ + 2) * sizeof(float);
-  }
-
-  void run(const LaunchArguments& a) override {
-    if (p_.tokens == 0) return;
-    p_.aligned = 0;
-    for (const size_t i : {size_t{0}, size_t{1}, size_t{2}})
-      if (is_aligned(a.inputs[i], 16)) p_.aligned |= can_be_aligned_ & (1U << i);
-    const std::byte* inputs[Op::in_relative_bias + 1] = {};
-    for (size_t i = 0; i < Op::in_sink; ++i) inputs[i] = a.inputs[i];
-    for (size_t i = Op::in_sink; i <= Op::in_relative_bias; ++i)
-      if (has_operand_[i - Op::in_sink]) inputs[i] = a.inputs[i];
-    std::byte *result = a.outputs[0], *partial = a.workspace, *counters = counters_.data();
-    Queue& queue = *static_cast<Queue*>(a.queue);
-    Complaint complaint = queue.complaints().of(kernels_->layer);
-    void* const arguments[] = {&p_,        &inputs[0], &inputs[1], &inputs[2], &inputs[3],
-                               &inputs[4], &inputs[5], &inputs[6], &inputs[7], &inputs[8],
-                               &inputs[9], &result,    &partial,   &counters,  &complaint};
-    function_->launch(queue.stream(), size_, arguments);
-  }
-
- private:
-  // Tiles of many rows read keys less often; those of few waste less on short sequences. Where there are too few of
-  // these for the machine, each one's keys are split: as often as the longest sequence that the table has room for is
-  // worth it.
-  void cut(int64_t rows, int64_t sequences, int64_t key_heads, int64_t longest) {
-    const PagedTiles& tiles = kernels_->tiles;
-    const bool is_wide = kernels_->has_wide && sequences > 0 && rows / sequences > 2 * tiles.narrow.rows;
-    const PagedTileSize& tile = is_wide ? tiles.wide : tiles.narrow;
-    function_ = is_wide ? &kernels_->wide : &kernels_->narrow;
-    const int64_t number = rows / tile.rows + sequences, multiprocessors = kernels_->device->facts().multiprocessors;
-    const int64_t pieces = std::max<int64_t>(divide_up(longest, int64_t{tile.keys}), 1);
-    const int64_t blocks = std::max<int64_t>(number, 1) * key_heads;
-    constexpr int64_t worth_merging = 2;
-    int64_t splits = 1;
-    if (blocks < multiprocessors && pieces >= worth_merging)
-      splits = std::min({pieces, divide_up(2 * multiprocessors, blocks), int64_t{most_parts}});
-    constexpr int64_t most_heads = 65535;  // of the second axis of a grid
-    if (key_heads > most_heads) throw Error(ErrorCode::unsupported, "paged_attention of 2^16 heads of keys, or more");
-    p_.splits = narrow(splits);
-    size_ = {.blocks = narrow(std::max<int64_t>(number, 1), "the tiles of paged_attention"),
-             .threads = tile.threads,
-             .shared_bytes = tile.shared_bytes};
-    size_.blocks_y = narrow(key_heads);
-    size_.blocks_z = narrow(splits);
-    narrow(rows * key_heads, "the rows of paged_attention");
-    if (splits > 1)
-      counters_ = upload(*kernels_->device, std::vector<std::byte>(static_cast<size_t>(blocks) * sizeof(uint32_t)),
-                         "a layer's counters");
-  }
-
-  std::shared_ptr<const PagedAttentionKernels> kernels_;
-  const Function* function_ = nullptr;
-  PagedParameters p_;
-  LaunchSize size_;
-  DeviceBuffer counters_;
-  int64_t value_size_ = 0;
-  bool has_operand_[4] = {};  // the sink, the scales and the relative bias
-  uint32_t can_be_aligned_ = 0;
-};
-
-// Whether a layer computes a value from the model's inputs, and does not only give them another shape: then a kernel,
-// or a copy, that waits for whoever wrote these comes before all that read the value.
-bool follows_a_kernel(const Graph& graph, ValueId id) {
-  std::vector<bool> is_computed(graph.values.size());  // of inputs, by layers
-  const auto depends = [&](ValueId input) {
-    return input != no_value && (is_computed[static_cast<size_t>(input)] ||
-                                 std::find(graph.inputs.begin(), graph.inputs.end(), input) != graph.inputs.end());
-  };
-  for (const Node& node : graph.nodes) {
-    const bool is_view = node.op.as<ops::Reshape>() != nullptr;
-    if (is_view ? !is_computed[static_cast<size_t>(node.inputs[0])]
-                : !std::any_of(node.inputs.begin(), node.inputs.end(), depends))
-      continue;
-    for (const ValueId output : node.outputs) is_computed[static_cast<size_t>(output)] = true;
-  }
-  return is_computed[static_cast<size_t>(id)];
-}
-
-// The form that runs on the device; nullopt for what no kernel takes.
-std::optional<PagedForm> form_of(const RegionView& region, const DeviceFacts& device) {
-  using Op = ops::PagedAttention;
-  const auto* op = region.node.op.as<Op>();
-  if (!op) return std::nullopt;
-  const auto type = [&](size_t i) -> const TensorType& { return region.graph.type(region.node.inputs[i]); };
-  const auto is_of_8_bits = [](DType t) { return t == DType::i8 || t == DType::f8e4m3; };
-  const auto size = type(Op::in_keys).shape[3].as_constant(), value_size = type(Op::in_values).shape[3].as_constant();
-  if (!size || !value_size || *size < 1 || *value_size < 1 || std::max(*size, *value_size) > most_head_size)
-    return std::nullopt;
-  const auto has = [&](size_t i) { return i < region.node.inputs.size() && region.node.inputs[i] != no_value; };
-  PagedForm form{.query = type(Op::in_query).dtype,
-                 .keys = type(Op::in_keys).dtype,
-                 .values = type(Op::in_values).dtype,
-                 .key_scales = has(Op::in_key_scales),
-                 .value_scales = has(Op::in_value_scales),
-                 .head_size = static_cast<int>(*size),
-                 .value_size = static_cast<int>(*value_size),
-                 .biased = has(Op::in_relative_bias)};
-  if (!is_computed_float(form.query)) return std::nullopt;
-  for (const DType t : {form.keys, form.values})
-    if (!is_computed_float(t) && !is_of_8_bits(t)) return std::nullopt;
-  for (size_t i = Op::in_sink; i <= Op::in_relative_bias; ++i)
-    if (has(i) && type(i).dtype != DType::f32) return std::nullopt;
-  form.capped = op->softcap > 0;
-  const auto is_model_input = [&](size_t i) {
-    const auto& inputs = region.graph.inputs;
-    return std::find(inputs.begin(), inputs.end(), region.node.inputs[i]) != inputs.end();
-  };
-  form.tables_are_early = follows_a_kernel(region.graph, region.node.inputs[Op::in_query]) &&
-                          is_model_input(Op::in_starts) && is_model_input(Op::in_past) && is_model_input(Op::in_table);
-  const auto fits = [&] { return paged_tiles(form).narrow.shared_bytes <= device.shared_bytes_per_block; };
-  const auto becomes_query = [&](DType t, bool has_scales) {
-    return is_of_8_bits(t) || (t == form.query && !has_scales);
-  };
-  form.matrix_instructions = becomes_query(form.keys, form.key_scales) &&
-                             becomes_query(form.values, form.value_scales) &&
-                             (form.query == DType::f16 || (form.query == DType::bf16 && device.features.bf16_products));
-  if (form.matrix_instructions && fits()) return form;
-  form.matrix_instructions = false;
-  return fits() ? std::optional(form) : std::nullopt;
-}
-
-std::optional<double> estimate_paged_attention(const RegionView& region, const DeviceFacts& device) {
-  using Op = ops::PagedAttention;
-  const auto form = form_of(region, device);
-  if (!form) return std::nullopt;
-  const auto type = [&](size_t i) -> const TensorType& { return region.graph.type(region.node.inputs[i]); };
-  const double length =
-      size_at_optimum(region, type(Op::in_table).shape[1]) * size_at_optimum(region, type(Op::in_keys).shape[1]);
-  const double flops = 4 * elements_at_optimum(region, region.node.inputs[Op::in_query]) * length;
-  return seconds_per_launch + flops / (form->matrix_instructions ? 1e14 : 1e13);
-}
-
-std::shared_ptr<const Kernel> compile_paged_attention(const RegionView& region, const Workshop& workshop) {
-  const auto form = form_of(region, workshop.device()->facts());
-  return device_kernel(
-      [op = *region.node.op.as<ops::PagedAttention>(),
-       kernels = std::make_shared<const PagedAttentionKernels>(*form, layer_name(region), workshop)](
-          const KernelShapes& shapes) { return std::make_unique<PagedAttentionLaunch>(op, kernels, shapes); });
-}
-
 }  // namespace
 
 const CudaTactic paged_store_tactic{"cuda_paged_store", estimate_paged_store, compile_paged_store};
 const CudaTactic paged_quantize_tactic{"cuda_paged_quantize", estimate_paged_quantize, compile_paged_quantize};
-const CudaTactic paged_attention_tactic{"cuda_paged_attention", estimate_paged_attention, compile_paged_attention};
 
 }  // namespace camshaft::cuda

@@ -750,11 +750,19 @@ inline void give_registers() {}
 template <int registers>
 inline void take_registers() {}
 inline void cluster_arrive() {}
+inline void cluster_arrive_relaxed() {}
 inline void cluster_wait() {
   camshaft_block->synchronize_cluster();
 }
 inline void store_to_cluster(u32 address, u32 rank, float4 v) {
   if (rank >= camshaft_block->cluster_blocks) camshaft_block->fail("store_to_cluster of a block that is not there");
   __builtin_memcpy(camshaft_block->cluster[rank] + address, &v, sizeof v);
+}
+inline void send_to_cluster(u32 address, u32 barrier, u32 rank, float4 v) {
+  store_to_cluster(address, rank, v);
+  emulator::change(reinterpret_cast<u64*>(camshaft_block->cluster[rank] + barrier), [](emulator::PhaseBarrier& b) {
+    b.bytes -= int(sizeof v);
+    return true;
+  });
 }
 #endif
