@@ -17,9 +17,9 @@ int FewRowsForm::least_blocks() const {
 }
 
 int FewRowsForm::shared_bytes(int slab) const {
-  constexpr int float_bytes = 4;
+  constexpr int float_bytes = 4, barrier_bytes = 16;
   const int of_rows = rows * slab * 512, of_sums = float_bytes * rows * (warps * columns_of_warp + columns() * cluster);
-  return std::max(of_rows, of_sums);
+  return barrier_bytes + of_rows + of_sums;
 }
 
 std::string few_rows_text(const FewRowsForm& form, const std::string& finish, const std::string& computed_rows) {

@@ -10,6 +10,7 @@ struct FewRows {
   typedef FewRowsParameters Parameters;
   static constexpr u32 threads = 32 * WARPS, of_warp = 4, columns = WARPS / SHARES * of_warp;
   static constexpr u32 elements = 16 / sizeof(T), piece = 32 * elements;  ///< along k: of a lane, of a warp
+  static constexpr u32 barrier_bytes = 16;
   static constexpr u32 depth = 2;                                        ///< pieces that a warp has on their way
   static constexpr u32 sums = of_warp * M;
   static_assert(columns % columns_at_once == 0, "the columns of a row that a thread finishes lie in one block");
@@ -88,6 +89,8 @@ struct FewRows {
   static __device__ __forceinline__ void run(const Parameters& p) {
     DYNAMIC_SHARED(shared);
     const bool is_cluster = gridDim.y > 1;
+    u64* const sums_are_there = reinterpret_cast<u64*>(shared);
+    if (is_cluster) begin_cluster(sums_are_there);
     const u32 warp = threadIdx.x / 32, share = warp % SHARES;
     const u32 first_row = p.first_row + blockIdx.z * M, rows = p.m - first_row < M ? p.m - first_row : M;
     const u32 column = first_column() + warp / SHARES * of_warp, left = column < p.n ? p.n - column : 0;
@@ -100,7 +103,7 @@ struct FewRows {
     take_turn();
     typename Finish::OfBlock of_block;
     if (blockIdx.y == 0) of_block.load(p, first_row, first_row + rows);
-    T* const staged = reinterpret_cast<T*>(shared);
+    T* const staged = reinterpret_cast<T*>(shared + barrier_bytes);
     const u32 pitch = p.slab * piece;
     f32 sum[sums] = {};
 #pragma unroll 1
@@ -120,14 +123,23 @@ struct FewRows {
         }
       }
     }
-    __syncthreads();
-#if __CUDA_ARCH__ >= 900
-    if (is_cluster) cluster_arrive();
-#endif
-    finish(p, sum, shared, first_row, rows, of_block, is_cluster);
+    finish(p, sum, reinterpret_cast<f32*>(staged + M * pitch), first_row, rows, of_block,
+           is_cluster ? sums_are_there : nullptr);
   }
 
  private:
+  /// `sums_are_there` ends when the first block of a cluster has the sums of all. (By a barrier of the cluster, which shows
+  /// all that a thread has written, 2,048 columns of 8,192 took 17 us on an H200, and 12 without a cluster.)
+  static __device__ __forceinline__ void begin_cluster(u64* sums_are_there) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) {
+      phase_barrier_begin(sums_are_there, 1);
+      show_phase_barriers();
+    }
+    cluster_arrive_relaxed();
+#endif
+  }
+
   static __device__ __forceinline__ void widen_word(const u32 (&word)[4], f32 (&to)[elements]) {
     union {
       u32 word[4];
@@ -158,20 +170,24 @@ struct FewRows {
     return sum[0];
   }
 
-  /// Adds up the warps' sums in their order, and does what comes behind: of a cluster's blocks the first one. `shared`:
-  /// nobody reads it any more.
-  static __device__ __forceinline__ void finish(const Parameters& p, f32 (&sum)[sums], unsigned char* shared,
-                                                u32 first_row, u32 rows, const typename Finish::OfBlock& of_block,
-                                                bool is_cluster) {
+  /// Adds up the warps' sums in their order, and does what comes behind: of a cluster's blocks the first one. `of_warps`:
+  /// behind the rows of X, and behind it the results. `sums_are_there`: null without a cluster.
+  static __device__ __forceinline__ void finish(const Parameters& p, f32 (&sum)[sums], f32* of_warps, u32 first_row,
+                                                u32 rows, const typename Finish::OfBlock& of_block,
+                                                u64* sums_are_there) {
+    const bool is_cluster = sums_are_there != nullptr;
     const u32 lane = threadIdx.x % 32, all_columns = columns * gridDim.y;
-    f32* const of_warps = reinterpret_cast<f32*>(shared);
     f32* const result = of_warps + WARPS * sums;  // [M][all_columns]
     const f32 own = add_lanes(sum);
     constexpr u32 lanes_a_sum = 32 / sums;
     if (lane % lanes_a_sum == 0) of_warps[threadIdx.x / 32 * sums + lane / lanes_a_sum] = own;
     __syncthreads();
 #if __CUDA_ARCH__ >= 900
-    if (is_cluster) cluster_wait();  // the first one's rows of X have been read
+    if (is_cluster) {
+      if (blockIdx.y == 0 && threadIdx.x == 0)
+        phase_barrier_expect(sums_are_there, rows * all_columns * u32(sizeof(f32)));
+      cluster_wait();  // all have begun
+    }
 #endif
 #pragma unroll 1
     for (u32 e = threadIdx.x * 4; e < rows * columns; e += threads * 4) {
@@ -187,16 +203,15 @@ struct FewRows {
       const float4 four = make_float4(total[0], total[1], total[2], total[3]);
 #if __CUDA_ARCH__ >= 900
       if (is_cluster)
-        store_to_cluster(shared_address(to), 0, four);
+        send_to_cluster(shared_address(to), shared_address(sums_are_there), 0, four);
       else
 #endif
         *reinterpret_cast<float4*>(to) = four;
     }
 #if __CUDA_ARCH__ >= 900
     if (is_cluster) {
-      cluster_arrive();
-      cluster_wait();
       if (blockIdx.y > 0) return;
+      phase_barrier_wait(sums_are_there, 0);
     }
 #endif
     of_block.put(p);

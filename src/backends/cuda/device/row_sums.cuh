@@ -14,9 +14,14 @@ struct RowSums {
 
   /// What comes before all else: blocks of a cluster leave sums with each other, who must have begun.
   template <class Parameters>
-  static __device__ __forceinline__ void begin(const Parameters& p) {
+  static __device__ __forceinline__ void begin(const Parameters& p, unsigned char* shared) {
 #if __CUDA_ARCH__ >= 900
-    if (p.is_cluster) cluster_arrive();
+    if (!p.is_cluster) return;
+    if (threadIdx.x == 0) {
+      phase_barrier_begin(sums_are_there(p, shared), 1);
+      show_phase_barriers();
+    }
+    cluster_arrive_relaxed();
 #endif
   }
 
@@ -69,6 +74,12 @@ struct RowSums {
   }
 
  private:
+  /// Before the parts. Ends when block 0 of a cluster has the sums of all.
+  template <class Parameters>
+  static __device__ __forceinline__ u64* sums_are_there(const Parameters& p, unsigned char* shared) {
+    return reinterpret_cast<u64*>(shared + p.parts - 16);
+  }
+
   /// Block 0 of a cluster gets the sums of all, behind its own. False in the others.
   template <class Parameters>
   static __device__ __forceinline__ bool add_in_cluster(const Parameters& p, unsigned char* shared, f32* result, u32 rows) {
@@ -77,13 +88,15 @@ struct RowSums {
     const f32* const parts = reinterpret_cast<const f32*>(shared + p.parts);
     const u32 to = shared_address(parts) + blockIdx.y * size * u32(sizeof(f32));
     __syncthreads();
+    if (blockIdx.y == 0 && threadIdx.x == 0)
+      phase_barrier_expect(sums_are_there(p, shared), splits * rows * COLUMNS * u32(sizeof(f32)));
     cluster_wait();  // all have begun, long ago
 #pragma unroll 1
     for (u32 e = threadIdx.x * 4; e < rows * COLUMNS; e += threads * 4)
-      store_to_cluster(to + e * u32(sizeof(f32)), 0, *reinterpret_cast<const float4*>(result + e));
-    cluster_arrive();
-    cluster_wait();
+      send_to_cluster(to + e * u32(sizeof(f32)), shared_address(sums_are_there(p, shared)), 0,
+                      *reinterpret_cast<const float4*>(result + e));
     if (blockIdx.y != 0) return false;
+    phase_barrier_wait(sums_are_there(p, shared), 0);
 #pragma unroll 1
     for (u32 e = threadIdx.x; e < rows * COLUMNS; e += threads) {
       f32 total = 0;

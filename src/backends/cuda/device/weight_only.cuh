@@ -121,7 +121,7 @@ struct WeightOnly {
 
   static __device__ __forceinline__ void run(const Parameters& p) {
     DYNAMIC_SHARED(shared);
-    Ends::begin(p);
+    Ends::begin(p, shared);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const u32 first = blockIdx.y * p.chunks_of_split;
     const u32 end = first + p.chunks_of_split < p.chunks ? first + p.chunks_of_split : p.chunks;
