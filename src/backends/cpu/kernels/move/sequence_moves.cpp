@@ -109,37 +109,50 @@ void SequenceReverse::run(ThreadPool& pool, const std::byte* x, const void* leng
     });
     return;
   }
-  for_pieces(pool, steps, std::max<int64_t>(1, bytes_a_piece / step_bytes), [&](int64_t begin, int64_t end) {
-    // As they lie in the result, some rows at a time: a division and a call for each took as long as their memory.
-    constexpr int64_t at_once = 64;
-    const bool by_vectors = step_bytes >= least_gathered_row && step_bytes <= most_vector_row;
-    int64_t b = batch_first ? begin / time : begin % batch, t = batch_first ? begin % time : begin / batch;
-    const auto advance = [&](int64_t steps_on) {  // within a sequence, or to the next one
-      int64_t &inner = batch_first ? t : b, &outer = batch_first ? b : t;
-      inner += steps_on;
-      if (inner == (batch_first ? time : batch)) inner = 0, ++outer;
-    };
+  const bool by_vectors = step_bytes >= least_gathered_row && step_bytes <= most_vector_row;
+  // As they lie in the result, some rows at a time: a division and a call for each took as long as their memory.
+  constexpr int64_t at_once = 64;
+  const auto gather = [&](const int64_t* offsets, int64_t rows, std::byte* to) {
+    if (by_vectors)
+      return gather_vector_rows(step_bytes, reinterpret_cast<const char*>(x), offsets, rows,
+                                reinterpret_cast<char*>(to));
+    for (int64_t r = 0; r < rows; ++r, to += step_bytes) copy(x + offsets[r], to, step_bytes);
+  };
+  const auto reverse = [&](const auto* of, int64_t begin, int64_t end) {
     int64_t offsets[at_once];
-    for (int64_t step = begin; step < end;) {
+    // Nothing is asked between two sequences of a step: 2500 rows of 160 bytes took 9.0 us.
+    const auto across_batch = [&](int64_t step) {
       int64_t rows = 0;
-      for (; rows < at_once && step + rows < end; ++rows, advance(1)) {
-        const int64_t length = number_at(lengths, length_type, b);
-        if (batch_first && t >= length) break;
-        offsets[rows] = b * batch_stride + (t < length ? length - 1 - t : t) * time_stride;
+      for (int64_t t = step / batch, b = step % batch; rows < at_once && step + rows < end; ++t, b = 0) {
+        const int64_t some = std::min({at_once - rows, end - step - rows, batch - b});
+        for (int64_t r = 0; r < some; ++r) {
+          const auto length = static_cast<int64_t>(of[b + r]);
+          offsets[rows + r] = (b + r) * batch_stride + (t < length ? length - 1 - t : t) * time_stride;
+        }
+        rows += some;
       }
+      gather(offsets, rows, out + step * step_bytes);
+      return rows;
+    };
+    const auto along_time = [&](int64_t step) {
+      const int64_t b = step / time, t = step % time, past = std::min(time, t + end - step);
+      const auto length = static_cast<int64_t>(of[b]);
+      const std::byte* sequence = x + b * batch_stride;
       std::byte* to = out + step * step_bytes;
-      if (by_vectors) {
-        gather_vector_rows(step_bytes, reinterpret_cast<const char*>(x), offsets, rows, reinterpret_cast<char*>(to));
-      } else {
-        for (int64_t r = 0; r < rows; ++r, to += step_bytes) copy(x + offsets[r], to, step_bytes);
+      if (t >= length) {
+        copy(sequence + t * time_stride, to, (past - t) * step_bytes);
+        return past - t;
       }
-      step += rows;
-      if (rows == at_once || step >= end) continue;
-      const int64_t rest = std::min(time - t, end - step);  // of a sequence, at once
-      copy(x + b * batch_stride + t * time_stride, out + step * step_bytes, rest * step_bytes);
-      step += rest;
-      advance(rest);
-    }
+      const int64_t rows = std::min({at_once, past - t, length - t});
+      for (int64_t r = 0; r < rows; ++r) offsets[r] = b * batch_stride + (length - 1 - t - r) * time_stride;
+      gather(offsets, rows, to);
+      return rows;
+    };
+    for (int64_t step = begin; step < end;) step += batch_first ? along_time(step) : across_batch(step);
+  };
+  for_pieces(pool, steps, std::max<int64_t>(1, bytes_a_piece / step_bytes), [&](int64_t begin, int64_t end) {
+    length_type == DType::i64 ? reverse(static_cast<const int64_t*>(lengths), begin, end)
+                              : reverse(static_cast<const int32_t*>(lengths), begin, end);
   });
 }
 
