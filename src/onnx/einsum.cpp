@@ -116,10 +116,22 @@ Dim size_of(ConvertContext& c, const Term& term, const Indices& indices) {
   return size;
 }
 
+// `term` with the axis of `index` as long as the other term's, which may be 1 beside it. Where that is not known before
+// running, a product would take the two for the same.
+Term repeated(ConvertContext& c, Term term, const Term& other, char index) {
+  Shape shape = c.shape(term.value);
+  Dim& size = shape[term.indices.find(index)];
+  const Dim both = broadcast(size, c.dim(other.value, static_cast<int64_t>(other.indices.find(index))));
+  if (both == size) return term;
+  size = both;
+  term.value = c.add(ops::Expand{std::move(shape)}, {term.value});
+  return term;
+}
+
 // The product of two terms with indices that are not in `kept` summed away: [shared, a's own, summed] times [shared,
 // summed, b's own].
 Term contracted(ConvertContext& c, const Term& left, const Term& right, const Indices& kept) {
-  const Term a = summed(c, left, kept + right.indices), b = summed(c, right, kept + left.indices);
+  Term a = summed(c, left, kept + right.indices), b = summed(c, right, kept + left.indices);
   Indices shared, own_a, own_b, sum;
   for (const char index : a.indices) {
     if (!contains(b.indices, index)) {
@@ -130,6 +142,11 @@ Term contracted(ConvertContext& c, const Term& left, const Term& right, const In
   }
   for (const char index : b.indices)
     if (!contains(a.indices, index)) own_b += index;
+  for (const char index : sum) {
+    const Term before = a;
+    a = repeated(c, a, b, index);
+    b = repeated(c, b, before, index);
+  }
   const Term ta = transposed(c, a, shared + own_a + sum), tb = transposed(c, b, shared + sum + own_b);
   // Shared axes stay apart, so that those of size 1 broadcast.
   Shape shape_a(c.shape(ta.value).begin(), c.shape(ta.value).begin() + static_cast<std::ptrdiff_t>(shared.size()));

@@ -1,4 +1,4 @@
-// Matrix multiplications and convolutions. Einsum is in ops_einsum.cpp.
+// Matrix multiplications and convolutions. Einsum is in einsum.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

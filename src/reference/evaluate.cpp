@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -50,6 +51,16 @@ void check_dims(const Shape& shape, const Dims& dims, const std::string& what, c
 std::string describe(const Node& node) {
   if (node.sources.empty()) return fmt::format("operator '{}'", node.op.name());
   return fmt::format("node '{}' (operator '{}')", node.sources.front(), node.op.name());
+}
+
+// A result, which may be another than what was evaluated, moved by what noise does to that.
+Tensor moved_by(const Tensor& result, const Tensor& exact, const Tensor& noisy) {
+  Tensor moved(result.dtype(), result.dims());
+  for (int64_t i = 0; i < result.size(); ++i) {
+    const float by = noisy.as<float>()[i] - exact.as<float>()[i];
+    moved.as_mutable<float>()[i] = result.as<float>()[i] + (std::isfinite(by) ? by : 0);
+  }
+  return moved;
 }
 
 void check_dtype(const Tensor& tensor, DType dtype, const std::string& what) {
@@ -124,6 +135,7 @@ class Interpreter {
     for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
     std::vector<Tensor> outputs;
     Tensor scale;
+    std::vector<Tensor> exact, noisy_sums;
     const RoundingNoise noise = options_.noise_of ? options_.noise_of(node) : options_.noise;
     try {
       const EvalContext context{inputs, types, bindings_, node.bodies, pool_, options_.cancellation};
@@ -131,7 +143,11 @@ class Interpreter {
       const double expected = budget ? operations_of(graph_, node, bindings_) : 0;
       if (budget) budget->take_operations(expected);
       outputs = evaluate(node.op, context);
-      if (noise.of_sums > 0) scale = rounding_scale(node.op, context);
+      if (noise.of_sums > 0) {
+        scale = rounding_scale(node.op, context);
+        noisy_sums = with_noisy_sums(node.op, context, outputs, noise.of_sums, noise_);
+        if (!noisy_sums.empty()) exact = outputs;
+      }
       const size_t known_sizes = bindings_.size();
       check_outputs(node, types, outputs);
       if (budget && bindings_.size() > known_sizes)  // only now
@@ -141,6 +157,7 @@ class Interpreter {
       throw Error(e.code(), fmt::format("{}: {}", describe(node), e.what()));
     }
     if (options_.observer) options_.observer(node, outputs);
+    for (size_t i = 0; i < exact.size(); ++i) outputs[i] = moved_by(outputs[i], exact[i], noisy_sums[i]);
     if (noise.of_results > 0) {
       const auto whole_numbers = keeps_whole_numbers(node.op) ? WholeNumbers::stay : WholeNumbers::move;
       for (Tensor& output : outputs) output = with_noise(output, scale, noise, noise_, whole_numbers);

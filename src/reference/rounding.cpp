@@ -7,6 +7,7 @@
 #include "base/work_scope.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/recurrent.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/strides.h"
 #include "reference/evaluate.h"
@@ -38,6 +39,57 @@ Tensor magnitudes_of(const Tensor& tensor) {
   return made;
 }
 
+// Of each step, row, direction and gate the sum of the magnitudes that rounding_scale() asks for: [time · batch,
+// directions · gates]. Of the state it takes the largest number that each of its elements ever is.
+Tensor gate_scales(const EvalContext& context, const Tensor& y) {
+  using enum ops::Recurrent::Input;
+  const Tensor &x = context.input(in_x), &weights = context.input(in_weights);
+  const Dims recurrence = context.input(in_recurrence).dims();
+  const int64_t in = x.dims()[2], directions = recurrence[0], gates = recurrence[1], hidden = recurrence[2];
+  const Tensor rows = magnitudes_of(x).reshaped({x.dims()[0] * x.dims()[1], in});
+  const Tensor matrix = magnitudes_of(weights).reshaped({directions * gates, in});
+  const std::vector<Tensor> operands = {rows, matrix};
+  const std::vector<TensorType> types = {{DType::f32, {Dim(rows.dims()[0]), Dim(directions * gates)}}};
+  Tensor scales = evaluate(ops::MatMul{false, true},
+                           {operands, types, context.bindings, context.bodies, context.pool, context.cancellation})[0];
+
+  std::vector<float> most(static_cast<size_t>(directions * hidden), 0);
+  const auto take_largest = [&](const Tensor& states) {  // [..., directions, batch, hidden]
+    const int64_t batch = states.dims()[states.dims().size() - 2];
+    for (int64_t i = 0; i < states.size(); ++i) {
+      float& largest = most[static_cast<size_t>(i / (batch * hidden) % directions * hidden + i % hidden)];
+      largest = std::max(largest, std::fabs(states.as<float>()[i]));
+    }
+  };
+  take_largest(y);
+  if (context.has(in_h)) take_largest(context.input(in_h));
+
+  const float* r = context.input(in_recurrence).as<float>();
+  std::vector<float> of_state(static_cast<size_t>(directions * gates), 0);
+  for (int64_t g = 0; g < directions * gates; ++g)
+    for (int64_t i = 0; i < hidden; ++i)
+      of_state[static_cast<size_t>(g)] +=
+          std::fabs(r[g * hidden + i]) * most[static_cast<size_t>(g / gates * hidden + i)];
+  const float root_in = std::sqrt(static_cast<float>(in)), root_hidden = std::sqrt(static_cast<float>(hidden));
+  auto* sums = scales.as_mutable<float>();
+  for (int64_t i = 0; i < scales.size(); ++i)
+    sums[i] = root_in * sums[i] + root_hidden * of_state[static_cast<size_t>(i % (directions * gates))];
+  return scales;
+}
+
+// [rows, columns] and [rows, more] side by side.
+Tensor side_by_side(const Tensor& left, const Tensor& right, Dims dims) {
+  const int64_t columns = left.dims().back(), more = right.dims().back();
+  dims.back() = columns + more;
+  Tensor made(DType::f32, dims);
+  auto* to = made.as_mutable<float>();
+  for (int64_t row = 0; row * (columns + more) < made.size(); ++row) {
+    to = std::copy_n(left.as<float>() + row * columns, columns, to);
+    to = std::copy_n(right.as<float>() + row * more, more, to);
+  }
+  return made;
+}
+
 }  // namespace
 
 Tensor rounding_scale(const Op& op, const EvalContext& context) {
@@ -54,6 +106,29 @@ Tensor rounding_scale(const Op& op, const EvalContext& context) {
   auto* sums = scale.as_mutable<float>();
   std::for_each(sums, sums + scale.size(), [&](float& sum) { sum *= std::sqrt(terms); });
   return scale;
+}
+
+std::vector<Tensor> with_noisy_sums(const Op& op, const EvalContext& context, const std::vector<Tensor>& results,
+                                    double of_sums, Random& random) {
+  using enum ops::Recurrent::Input;
+  if (!op.as<ops::Recurrent>() || context.input(in_x).dtype() != DType::f32 || results[1].size() == 0) return {};
+  // Each gate gets an input of its own beside those that there are, with a weight of 1: the noise.
+  Tensor noise = gate_scales(context, results[0]);
+  const int64_t gates = noise.dims()[1];
+  auto* values = noise.as_mutable<float>();
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < noise.size(); ++i, bits >>= 1) {
+    if (i % 64 == 0) bits = random.next();
+    values[i] = std::isfinite(values[i]) ? values[i] * static_cast<float>((bits & 1) != 0 ? of_sums : -of_sums) : 0;
+  }
+  Tensor ones(DType::f32, {gates, gates});
+  std::fill_n(ones.as_mutable<float>(), ones.size(), 0.0F);
+  for (int64_t g = 0; g < gates; ++g) ones.as_mutable<float>()[g * gates + g] = 1;
+  std::vector<Tensor> inputs = context.inputs;
+  inputs[in_x] = side_by_side(inputs[in_x], noise, inputs[in_x].dims());
+  inputs[in_weights] = side_by_side(inputs[in_weights], ones, inputs[in_weights].dims());
+  return evaluate(op,
+                  {inputs, context.output_types, context.bindings, context.bodies, context.pool, context.cancellation});
 }
 
 bool keeps_whole_numbers(const Op& op) {

@@ -12,6 +12,12 @@ namespace camshaft {
 /// probabilistic rounding error analysis", 2019), also where the sum itself is near 0. Undefined for other operators.
 Tensor rounding_scale(const Op& op, const EvalContext& context);
 
+/// Of a recurrent layer in f32, which puts sums of products through functions: its results with each sum moved by this
+/// part of its rounding_scale(), up or down at random. What becomes of that depends on the functions and on the steps
+/// that follow. `results` are those without noise; empty for other operators.
+std::vector<Tensor> with_noisy_sums(const Op& op, const EvalContext& context, const std::vector<Tensor>& results,
+                                    double of_sums, Random& random);
+
 /// Whether whole numbers that an operator gives, of whole numbers, have no rounding in them: conversions, moves,
 /// selections, sums, products and rounding itself. Sizes that a model computes as floats are such.
 bool keeps_whole_numbers(const Op& op);
@@ -21,7 +27,8 @@ struct RoundingNoise {
   /// last place: 2^13 and 2^16 times this, or this where it is more than 2^-9 and 2^-6. So do those of f64, by 2^-29
   /// times this, at most 2^-51.
   double of_results = 0;
-  /// Beside that, f32 elements move by this part of their rounding_scale(), where their operator has one.
+  /// Beside that, f32 elements move by this part of their rounding_scale(), where their operator has one, or by what
+  /// with_noisy_sums() makes of it.
   double of_sums = 0;
   /// f32 elements other than 0 move by this at least, or by themselves where they are smaller: f16 has fixed steps of
   /// 2^-24 near 0.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <utility>
 
 #include "base/error.h"
+#include "runtime/shrinking_window.h"
 
 namespace camshaft {
 
@@ -12,17 +14,26 @@ namespace {
 
 // Blocks of other steps between two uses of a block from which on it is given up in between.
 constexpr size_t blocks_apart = 16;
-// That are looked at, evenly up to the largest layer.
+// That are looked at, at most, evenly up to the largest layer.
 constexpr size_t levels = 256;
+
+// In [0, 1): the numbers of any rows that follow each other are evenly spaced (van der Corput's sequence).
+double evenly_spaced(uint32_t row) {
+  double number = 0, half = 0.5;
+  for (; row != 0; row >>= 1, half /= 2) number += (row & 1) != 0 ? half : 0;
+  return number;
+}
 
 class StreamingPlanner {
  public:
   StreamingPlanner(const StepBlocks& steps, size_t blocks, FarUses far_uses)
-      : steps_(steps), far_uses_(far_uses), is_read_(blocks, false), is_scattered_(blocks, false) {
+      : steps_(steps), far_uses_(far_uses), readers_(blocks), is_read_(blocks, false), is_scattered_(blocks, false) {
     std::vector<size_t> read_until(blocks, 0);  // of each block: how many were read by the end of its last use
     size_t read = 0;
-    for (const std::vector<uint32_t>& step : steps) {
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const std::vector<uint32_t>& step = steps[s];
       for (const uint32_t block : step) {
+        readers_[block].push_back(static_cast<uint32_t>(s));
         if (is_read_[block] && read > read_until[block] + blocks_apart) is_scattered_[block] = true;
         is_read_[block] = true;
         read_until[block] = read + step.size();
@@ -44,9 +55,10 @@ class StreamingPlanner {
     };
     for (const bool keeps_scattered : {true, false}) {
       if (!keeps_scattered && far_uses_ == FarUses::stay) break;
-      for (size_t i = 0; i <= levels; ++i) {
-        StreamingPlan plan = at_level(i * largest_ / levels, keeps_scattered);
-        if (size(plan) < budget) add_staying(plan, budget - size(plan));
+      const size_t last = std::min(levels, std::max<size_t>(largest_, 1));
+      for (size_t i = 0; i <= last; ++i) {
+        StreamingPlan plan = at_level(i * largest_ / last, keeps_scattered);
+        if (size(plan) < budget) add_staying(plan, budget);
         if (is_better(plan)) best = std::move(plan);
       }
     }
@@ -56,9 +68,23 @@ class StreamingPlanner {
   static size_t size(const StreamingPlan& plan) { return plan.staying + plan.window; }
 
  private:
-  // Of all that come in so many more stay, of each row of blocks that lie side by side its part, from its start: what
-  // is read at once stays long.
-  void add_staying(StreamingPlan& plan, size_t more) const {
+  // Of all that come in as many more stay as the budget allows, in one order for all budgets: a larger one keeps what a
+  // smaller one does, and brings in no more.
+  void add_staying(StreamingPlan& plan, size_t budget) const {
+    const std::vector<uint32_t> order = staying_order(plan);
+    ShrinkingWindow window(steps_, readers_, plan.stays);
+    size_t added = 0;
+    for (size_t i = 0; i < order.size() && plan.staying + i < budget; ++i) {
+      window.keep(order[i]);
+      if (plan.staying + i + 1 + window.size() <= budget) added = i + 1;
+    }
+    for (size_t i = 0; i < added; ++i) plan.stays[order[i]] = true;
+    count(plan);
+  }
+
+  // What comes in, in the order in which it is to stay: of each row of blocks that lie side by side an even part, from
+  // its start, as what is read at once stays long. Where that is less than a block, rows far from each other are first.
+  std::vector<uint32_t> staying_order(const StreamingPlan& plan) const {
     std::vector<uint32_t> coming;
     std::vector<bool> is_listed(plan.stays.size(), false);
     for (const std::vector<uint32_t>& step : steps_)
@@ -67,14 +93,17 @@ class StreamingPlanner {
           is_listed[block] = true;
           coming.push_back(block);
         }
-    more = std::min(more, coming.size());
-    size_t added = 0;
-    for (size_t first = 0, end = 0; first < coming.size(); first = end) {
+    std::vector<std::pair<double, uint32_t>> parts;  // of its row that stays before a block does
+    uint32_t row = 0;
+    for (size_t first = 0, end = 0; first < coming.size(); first = end, ++row) {
       for (end = first + 1; end < coming.size() && coming[end] == coming[end - 1] + 1;) ++end;
-      const size_t due = more * end / coming.size();
-      for (size_t i = first; added < due; ++i, ++added) plan.stays[coming[i]] = true;
+      for (size_t i = first; i < end; ++i)
+        parts.emplace_back((static_cast<double>(i - first) + evenly_spaced(row)) / static_cast<double>(end - first),
+                           coming[i]);
     }
-    count(plan);
+    std::sort(parts.begin(), parts.end());
+    std::transform(parts.begin(), parts.end(), coming.begin(), [](const auto& part) { return part.second; });
+    return coming;
   }
 
   StreamingPlan at_level(size_t level, bool keeps_scattered) const {
@@ -116,6 +145,7 @@ class StreamingPlanner {
 
   const StepBlocks& steps_;
   const FarUses far_uses_;
+  StepBlocks readers_;  // of each block its steps, in ascending order
   std::vector<bool> is_read_, is_scattered_;
   size_t largest_ = 0;
 };

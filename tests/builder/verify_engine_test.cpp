@@ -240,6 +240,28 @@ TEST(VerifyEngine, WhatOnlyAmplifiedRoundingExplainsIsNoLayersFault) {
   EXPECT_NE(wrong.layers.culprit.find("layer 'y'"), std::string::npos) << wrong.layers.culprit;
 }
 
+// A GRU whose gates are sums of 1000 products: some 20, of which rounding leaves an error of 1e-5. `step` is added to
+// one of its 9000 weights.
+GraphWriter wide_gru(float step) {
+  constexpr int64_t in = 1000, hidden = 3;
+  std::vector<float> weights, recurrence(static_cast<size_t>(3 * hidden * hidden), 0.5F);
+  for (int64_t i = 0; i < 3 * hidden * in; ++i) weights.push_back(static_cast<float>(i * 7919 % 1009) / 504.5F - 1);
+  weights[0] += step;
+  return GraphWriter()
+      .input("x", DType::f32, {2, 33, in})
+      .output("y", DType::f32, {2, 1, 33, hidden})
+      .initializer(TensorWriter("w", {1, 3 * hidden, in}, weights))
+      .initializer(TensorWriter("r", {1, 3 * hidden, hidden}, recurrence))
+      .node("GRU", {"x", "w", "r"}, {"y"}, {attr("hidden_size", hidden)});
+}
+
+TEST(VerifyEngine, SumsWithinRecurrentLayersMayRound) {
+  const VerifyResult right = verify_built(wide_gru(0), wide_gru(0));
+  EXPECT_TRUE(right.passed) << right.outputs[0].doubt;
+  EXPECT_GT(right.outputs[0].relative(), 4e-6) << "what needs no explanation";
+  EXPECT_FALSE(verify_built(wide_gru(0), wide_gru(0.002F)).passed);
+}
+
 // An engine that is right on some sizes and wrong on numbers that others have.
 TEST(VerifyEngine, FurtherInputsAreJudgedWhileThereIsTime) {
   const TemporaryFolder folder;

@@ -453,6 +453,19 @@ def conditional(b):
     b.operators += then.operators + otherwise.operators
 
 
+BODY_FUNCTIONS = {"Tanh": np.tanh, "Add": np.add, "Mul": np.multiply, "Neg": np.negative,
+                  "Sigmoid": lambda x: 1 / (1 + np.exp(-x))}  # fmt: skip
+
+
+def check_sigmoids(operators, state, outer, trips):
+    """Rejects loops whose body has a Sigmoid with results near 0, as GraphBuilder.append() does beside loops."""
+    value = state.astype(np.float64)
+    for op in operators * trips:
+        value = BODY_FUNCTIONS[op](*((value, outer) if op in ("Add", "Mul") else (value,)))
+        if op == "Sigmoid" and value.size and value.max() < 1e-2:
+            raise Rejected("near 0: known_differences.md")
+
+
 @pattern
 def loop(b):
     if b.opset < 11 or b.parent:
@@ -463,10 +476,11 @@ def loop(b):
     state, counter, running = (body.name(h) for h in ("state", "i", "go"))
     outer = b.fresh("f32", [1] * x.rank)
     body.values = [outer]
-    nodes = []
+    nodes, operators = [], []
     value = state
     for _ in range(b.number(1, 3)):
-        op, new = b.pick(("Tanh", "Add", "Mul", "Neg", "Sigmoid")), body.name()
+        op, new = b.pick(tuple(BODY_FUNCTIONS)), body.name()
+        operators.append(op)
         nodes.append(helper.make_node(op, [value, outer.name] if op in ("Add", "Mul") else [value], [new]))
         value = new
     scanned = body.name()
@@ -485,6 +499,8 @@ def loop(b):
     condition = b.constant(np.array(True))
     names = [b.name(), b.name()]
     node = helper.make_node("Loop", [count.name, condition.name, x.name], names, name=b.name("/loop/"), body=graph)
+    for k in range(b.sets):
+        check_sigmoids(operators, x.arrays[k], outer.arrays[k], trips)
     made = b.append([node], [count, condition, x, outer], names)
     for v in made:
         v.depth += trips * 3

@@ -9,6 +9,7 @@ import agreement
 import differential
 import generate
 import numpy as np
+import patterns
 import pytest
 from graph_builder import LARGE, GraphBuilder, Rejected
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
@@ -99,6 +100,16 @@ def test_graphs_have_large_tensors_and_several_threads():
     assert sum(large) >= 20
     threads = [case.threads for case, is_large in zip(cases, large) if is_large]
     assert set(threads) == set(generate.THREADS)
+
+
+def test_sigmoids_near_zero_are_not_generated_in_loops_either():
+    state, outer = np.float32([[-4, -4.5]]), np.float32([[-1]])
+    patterns.check_sigmoids(["Add", "Sigmoid"], state, np.float32([[0]]), 1)
+    patterns.check_sigmoids(["Sigmoid", "Add"], state, outer, 3)
+    with pytest.raises(Rejected, match="known_differences"):
+        patterns.check_sigmoids(["Add", "Sigmoid", "Neg"], state, outer, 1)
+    with pytest.raises(Rejected, match="known_differences"):  # in the second trip alone
+        patterns.check_sigmoids(["Sigmoid", "Add"], state, np.float32([[-6]]), 2)
 
 
 class Answers:

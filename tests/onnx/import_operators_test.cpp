@@ -166,6 +166,34 @@ TEST(ImportOperators, Einsum) {
   expect_near(einsum("ij,jk,kl->il", {a, b, b.reshaped({2, 3})}), {2, 3}, {9, 5, 5, 21, 11, 11});
 }
 
+// Sizes that only running tells may be 1 beside others, of axes that are summed, too.
+TEST(ImportOperators, EinsumOfSymbolicSizes) {
+  const Graph products = import_graph(GraphWriter()
+                                          .input("a", DType::f32, {"n", "j"})
+                                          .input("b", DType::f32, {"k", "m"})
+                                          .output("y", DType::f32)
+                                          .node("Einsum", {"a", "b"}, {"y"}, {attr("equation", "ij,jk->ik")}),
+                                      12);
+  const Tensor a = floats({2, 3}, {1, 2, 3, 4, 5, 6}), column = floats({2, 1}, {10, 20});
+  const Tensor b = floats({3, 2}, {1, 0, 0, 1, 1, 1}), row = floats({1, 2}, {3, 5});
+  expect_near(run(products, {a, b})[0], {2, 2}, {4, 5, 10, 11});
+  expect_near(run(products, {column, b})[0], {2, 2}, {20, 20, 40, 40});
+  expect_near(run(products, {a, row})[0], {2, 2}, {18, 30, 45, 75});
+  expect_near(run(products, {column, row})[0], {2, 2}, {30, 50, 60, 100});
+  EXPECT_THROW(run(products, {a, floats({2, 2}, {1, 2, 3, 4})}), Error);
+
+  const Graph of_three = import_graph(GraphWriter()
+                                          .input("a", DType::f32, {"i", "j"})
+                                          .input("b", DType::f32, {"k", 3})
+                                          .input("c", DType::f32, {2, "m"})
+                                          .output("y", DType::f32)
+                                          .node("Einsum", {"a", "b", "c"}, {"y"}, {attr("equation", "ij,ij,ij->i")}),
+                                      12);
+  expect_near(run(of_three, {column, a, floats({2, 3}, {1, 0, 2, 1, 1, 0})})[0], {2}, {70, 180});
+  expect_near(run(of_three, {floats({1, 1}, {2}), a, column})[0], {2}, {120, 600});
+  expect_near(run(of_three, {a, floats({1, 3}, {1, 0, 1}), column})[0], {2}, {40, 200});
+}
+
 TEST(ImportOperators, ConvolutionPadding) {
   const Tensor x = floats({1, 1, 5}, {1, 2, 3, 4, 5}), w = floats({1, 1, 2}, {1, 10});
   const auto conv = [&](const std::string& auto_pad, int64_t stride) {

@@ -4,6 +4,7 @@
 
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/recurrent.h"
 #include "ir/ops/reduce.h"
 #include "reference/evaluate.h"
 #include "reference/single_op.h"
@@ -44,6 +45,49 @@ TEST(RoundingScale, OfWhatASumAddsUp) {
 TEST(RoundingScale, OthersHaveNone) {
   EXPECT_FALSE(scale_of(ops::Pointwise{ScalarFunction::add}, {f32({1}, {1}), f32({1}, {-1})}).defined());
   EXPECT_FALSE(scale_of(ops::Reduce{ops::ReduceKind::max, {0}, false}, {f32({2}, {1, 2})}).defined());
+}
+
+// A simple layer of 900 inputs and no function to speak of: each result moves by what a product's does.
+TEST(NoisySums, OfRecurrentLayers) {
+  Random random = test_random();
+  constexpr int64_t time = 3, batch = 2, in = 900, hidden = 4;
+  const auto drawn = [&](const Dims& dims) {
+    Tensor made(DType::f32, dims);
+    for (int64_t i = 0; i < made.size(); ++i) made.as_mutable<float>()[i] = static_cast<float>(random.uniform(-1, 1));
+    return made;
+  };
+  ops::Recurrent layer;
+  layer.cell = ops::CellKind::rnn;
+  layer.direction = ops::Direction::bidirectional;
+  layer.activations = {"affine", "affine"};
+  layer.alphas = {1, 1};
+  layer.betas = {0, 0};
+  const std::vector<Tensor> inputs = {drawn({time, batch, in}), drawn({2, hidden, in}),
+                                      f32({2, hidden, hidden}, std::vector<float>(2 * hidden * hidden, 0))};
+  const std::vector<Tensor> exact = run_op(layer, inputs);
+  const std::vector<TensorType> types = {{DType::f32, {time, 2, batch, hidden}}, {DType::f32, {2, batch, hidden}}};
+  const SymbolBindings bindings;
+  const std::vector<Graph> bodies;
+  const EvalContext context{inputs, types, bindings, bodies, test_pool()};
+  const std::vector<Tensor> noisy = with_noisy_sums(layer, context, exact, 0x1p-20, random);
+  ASSERT_EQ(noisy.size(), 2u);
+  int more = 0;
+  for (int64_t t = 0; t < time; ++t)
+    for (int64_t d = 0; d < 2; ++d)
+      for (int64_t b = 0; b < batch; ++b)
+        for (int64_t h = 0; h < hidden; ++h) {
+          double sum = 0;
+          for (int64_t i = 0; i < in; ++i)
+            sum += std::fabs(static_cast<double>(inputs[0].as<float>()[(t * batch + b) * in + i]) *
+                             inputs[1].as<float>()[(d * hidden + h) * in + i]);
+          const int64_t at = ((t * 2 + d) * batch + b) * hidden + h;
+          const double moved = noisy[0].as<float>()[at] - exact[0].as<float>()[at];
+          EXPECT_NEAR(std::fabs(moved), 30 * sum * 0x1p-20, 1e-5);
+          more += moved > 0 ? 1 : 0;
+        }
+  EXPECT_GT(more, 4) << "of 48";
+  EXPECT_LT(more, 44);
+  EXPECT_TRUE(with_noisy_sums(ops::MatMul{}, context, exact, 0x1p-20, random).empty());
 }
 
 TEST(RoundingNoise, MovesBothWaysByTheGivenParts) {

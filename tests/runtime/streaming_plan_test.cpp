@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/shrinking_window.h"
 #include "test_random.h"
 
 namespace camshaft::streaming_plan_test {
@@ -133,15 +134,63 @@ TEST(StreamingPlan, RandomPlansFit) {
     const StepBlocks steps = random.steps(blocks);
     const size_t least = least_blocks(steps, blocks), all = read_blocks(steps);
     EXPECT_LE(least, all);
-    const size_t most_loads = plan_streaming(steps, blocks, least).loads;
+    size_t most_loads = plan_streaming(steps, blocks, least).loads;
     for (size_t budget = least; budget <= all; budget += 1 + random.below(10)) {
       const StreamingPlan plan = plan_streaming(steps, blocks, budget);
       expect_fits(steps, plan, budget);
       EXPECT_LE(plan.loads, most_loads) << "a larger budget needs no more";
+      most_loads = plan.loads;
     }
     expect_fits(steps, plan_streaming(steps, blocks, all), all);
     EXPECT_EQ(plan_streaming(steps, blocks, all).loads, 0u);
   }
+}
+
+// As expect_fits() counts it.
+size_t window_of(const StepBlocks& steps, const std::vector<bool>& stays) {
+  size_t window = 0;
+  std::set<uint32_t> before;
+  for (const auto& step : steps) {
+    std::set<uint32_t> now;
+    for (const uint32_t block : step)
+      if (!stays[block]) now.insert(block);
+    if (now.empty()) continue;
+    before.insert(now.begin(), now.end());
+    window = std::max(window, before.size());
+    before = std::move(now);
+  }
+  return window;
+}
+
+TEST(ShrinkingWindow, IsCountedAfterEachBlock) {
+  RandomSteps random;
+  for (int trial = 0; trial < 60; ++trial) {
+    const auto blocks = static_cast<uint32_t>(1 + random.below(100));
+    const StepBlocks steps = random.steps(blocks);
+    StepBlocks readers(blocks);
+    for (uint32_t s = 0; s < steps.size(); ++s)
+      for (const uint32_t block : steps[s]) readers[block].push_back(s);
+    std::vector<bool> stays(blocks);
+    for (uint32_t b = 0; b < blocks; ++b) stays[b] = random.below(4) == 0;
+    ShrinkingWindow window(steps, readers, stays);
+    EXPECT_EQ(window.size(), window_of(steps, stays));
+    for (uint32_t b = 0; b < blocks; ++b) {
+      if (stays[b]) continue;
+      window.keep(b);
+      stays[b] = true;
+      ASSERT_EQ(window.size(), window_of(steps, stays));
+    }
+  }
+}
+
+TEST(ShrinkingWindow, GrowsWhereLayersMeet) {
+  const StepBlocks steps = {{0, 1, 2}, {3}, {4, 5, 6, 7}}, readers = {{0}, {0}, {0}, {1}, {2}, {2}, {2}, {2}};
+  ShrinkingWindow window(steps, readers, std::vector<bool>(8, false));
+  EXPECT_EQ(window.size(), 5u);
+  window.keep(3);
+  EXPECT_EQ(window.size(), 7u);
+  window.keep(5);
+  EXPECT_EQ(window.size(), 6u);
 }
 
 TEST(FarUses, ABlockBetweenLayersIsNotFar) {

@@ -34,9 +34,10 @@ std::vector<Window> windows(int64_t outputs, int64_t input, int64_t kernel, int6
 template <class T>
 class PoolPlane {
  public:
-  PoolPlane(const Pool& op, const Dims& input, const Dims& output, std::vector<std::vector<Window>> windows,
-            Dims begins)
+  PoolPlane(const Pool& op, DType stored, const Dims& input, const Dims& output,
+            std::vector<std::vector<Window>> windows, Dims begins)
       : op_(op),
+        first_(op.kind == PoolKind::average ? T{0} : lowest(stored)),
         output_(output),
         strides_(row_major_strides(input)),
         windows_(std::move(windows)),
@@ -50,11 +51,7 @@ class PoolPlane {
     PacedCancellation cancellation;
     for (int64_t i = 0; i < total; ++i) {
       taps_ = 0;
-      if constexpr (std::is_floating_point_v<T>) {
-        value_ = op_.kind == PoolKind::max ? -std::numeric_limits<T>::infinity() : 0;
-      } else {
-        value_ = std::numeric_limits<T>::min();
-      }
+      value_ = first_;
       visit(input, 0, 0);
       if (op_.kind == PoolKind::average) value_ = average(value_);
       output[i] = value_;
@@ -67,6 +64,14 @@ class PoolPlane {
   }
 
  private:
+  // What the maximum of a window without taps is: of integers the lowest number that can be stored.
+  static T lowest(DType stored) {
+    if constexpr (std::is_floating_point_v<T>)
+      return -std::numeric_limits<T>::infinity();
+    else
+      return std::numeric_limits<T>::min() >> (8 * sizeof(T) - static_cast<size_t>(bit_width(stored)));
+  }
+
   void visit(const T* input, size_t axis, int64_t offset) {
     const Window& w = windows_[axis][static_cast<size_t>(at_[axis])];
     const int64_t start = at_[axis] * op_.strides[axis] - begins_[axis], dilation = op_.dilations[axis];
@@ -96,6 +101,7 @@ class PoolPlane {
   }
 
   const Pool& op_;
+  const T first_;
   const Dims output_, strides_;
   const std::vector<std::vector<Window>> windows_;
   const Dims begins_;
@@ -126,7 +132,7 @@ std::vector<Tensor> Pool::evaluate(const EvalContext& context) const {
   with_wide_type(in.dtype(), [&](auto type) {
     using T = decltype(type);
     for_pieces(context.pool, planes, 1, [&](int64_t begin, int64_t end) {
-      PoolPlane<T> plane(*this, input, output, lists, begins);
+      PoolPlane<T> plane(*this, in.dtype(), input, output, lists, begins);
       std::vector<T> source(static_cast<size_t>(in_count)), result(static_cast<size_t>(out_count));
       for (int64_t p = begin; p < end; ++p) {
         const int64_t image = p / channels, channel = p % channels;

@@ -173,6 +173,18 @@ TEST(Cumulative, SumsAndProducts) {
 
 // Rows are added several at a time, to totals in double: over many rows no digit is lost, and what is not finite stays
 // in its column.
+TEST(Cumulative, RowsBeyondL2) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (const DType dtype : {DType::f64, DType::i64, DType::i32}) {
+      const ops::Cumulative op{ops::CumulativeKind::sum, random.integer(0, 1) == 1, random.integer(0, 1) == 1};
+      const Tensor x = random_tensor(random, dtype, {2000, random.integer(66, 90)});
+      NodeTest{op, {x, Tensor::of<int64_t>(DType::i64, {}, {0})}, {1}, "cumulative", 1e-12}.check(1);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(Cumulative, ManyRows) {
   Random random = test_random();
   for_each_target([&] {

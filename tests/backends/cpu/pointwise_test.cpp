@@ -489,6 +489,49 @@ TEST(Pointwise, QuantisationRunsAsOneLoop) {
   });
 }
 
+// DequantizeLinear without a zero point, of all types: one loop; of 32 bits also in place.
+template <class T>
+void check_scaled(RandomData& random, DType dtype) {
+  for (const RowForm form : {RowForm::uniform, RowForm::vector}) {
+    Writer w;
+    const int32_t x = w.load(dtype), scale = w.load();
+    const TileProgram program(w.done({w.apply(F::mul, w.cast(x, DType::f32), scale)}), {RowForm::vector, form});
+    EXPECT_EQ(program.steps(), 1);
+    const int64_t n = random.integer(1, 100);
+    std::vector<T> values(static_cast<size_t>(n));
+    for (T& v : values)
+      v = static_cast<T>(random.integer(std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()));
+    const auto scales = random.floats(n);
+    std::vector<float> out(values.size() + 1, 5);
+    const void* inputs[] = {values.data(), scales.data()};
+    void* outputs[] = {out.data()};
+    program.run_row(n, inputs, outputs);
+    ASSERT_EQ(out.back(), 5);
+    std::vector<float> want;
+    for (size_t k = 0; k < values.size(); ++k)
+      want.push_back(static_cast<float>(values[k]) * scales[form == RowForm::uniform ? 0 : k]);
+    out.pop_back();
+    ASSERT_EQ(out, want);
+    if (sizeof(T) < 4) continue;
+    outputs[0] = values.data();
+    program.run_row(n, inputs, outputs);
+    ASSERT_EQ(std::memcmp(values.data(), want.data(), want.size() * 4), 0);
+  }
+}
+
+TEST(Pointwise, ScaledIntegersRunAsOneLoop) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 20; ++round) {
+      check_scaled<uint8_t>(random, DType::u8);
+      check_scaled<int8_t>(random, DType::i8);
+      check_scaled<uint16_t>(random, DType::u16);
+      check_scaled<int16_t>(random, DType::i16);
+      check_scaled<int32_t>(random, DType::i32);
+    }
+  });
+}
+
 // Sums and products of quantised bytes: one loop, with the bits of the steps one after the other; also in place.
 template <class T>
 void check_bytes(RandomData& random, DType dtype, int round) {

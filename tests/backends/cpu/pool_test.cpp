@@ -174,6 +174,34 @@ TEST(Pool, MaximaOfSmallImages) {
   });
 }
 
+// The same of averages, with numbers alone: of how many taps is another matter at each end.
+TEST(Pool, AveragesOfSmallImages) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      ops::Pool op;
+      op.kind = ops::PoolKind::average;
+      op.count_include_pad = round % 2 == 0;
+      Dims x{random.integer(round % 20 ? 1 : 0, 2), random.integer(1, 9)};
+      const bool keeps_size = round % 5 != 0;
+      for (int axis = 0; axis < 2; ++axis) {
+        op.kernel.push_back(random.integer(1, 5));
+        op.dilations.push_back(random.integer(1, 3));
+        op.strides.push_back(keeps_size ? 1 : random.integer(1, 2));
+        x.push_back(random.integer(1, round % 4 ? 16 : 60));
+      }
+      for (int end = 0; end < 2; ++end)
+        for (size_t axis = 0; axis < 2; ++axis) {
+          const int64_t reach = (op.kernel[axis] - 1) * op.dilations[axis];
+          op.pads.emplace_back(keeps_size ? (end ? reach - reach / 2 : reach / 2) : random.integer(reach / 2, reach));
+        }
+      NodeTest{op, {random_tensor(random, DType::f32, x)}, {}, "pool", 1e-5}.check(
+          static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 // Whatever bits there are: of f64 NaN and infinities are among them.
 Tensor random_bits(Random& random, DType dtype, const Dims& dims) {
   Tensor x(dtype, dims);
@@ -219,6 +247,32 @@ TEST(MaxPool, AgreesWithTheReferenceInAllTypes) {
       const NodeTest test(op, {random_bits(random, dtype, dims)}, {}, "max_pool");
       test.check(1);
       test.check(3);
+    }
+  });
+}
+
+TEST(MaxPool, SmallImagesOfAllTypes) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 120; ++round) {
+      ops::Pool op;
+      op.kind = ops::PoolKind::max;
+      Dims x{random.integer(1, 2), random.integer(1, 30)};
+      for (int axis = 0; axis < 2; ++axis) {
+        op.kernel.push_back(random.integer(1, 5));
+        op.dilations.push_back(random.integer(1, 2));
+        op.strides.push_back(1);
+        x.push_back(random.integer(1, 15));
+      }
+      for (int end = 0; end < 2; ++end)
+        for (size_t axis = 0; axis < 2; ++axis) {
+          const int64_t reach = (op.kernel[axis] - 1) * op.dilations[axis];
+          op.pads.emplace_back(end ? reach - reach / 2 : reach / 2);
+        }
+      const DType dtype = other_types[static_cast<size_t>(round) % std::size(other_types)];
+      SCOPED_TRACE(to_string(dtype));
+      NodeTest(op, {random_bits(random, dtype, x)}, {}, "max_pool").check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
     }
   });
 }

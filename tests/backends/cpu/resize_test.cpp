@@ -190,11 +190,12 @@ TEST(IntegerResize, AgreesWithTheReference) {
       ops::Resize op;
       op.mode = random.integer(0, 1) ? ops::ResizeMode::linear : ops::ResizeMode::cubic;
       op.antialias = random.integer(0, 3) == 0;
-      const int64_t spatial = random.integer(1, 2), first = random.integer(1, 2);
+      const int64_t spatial = random.integer(1, 3), first = random.integer(1, 2);
+      const bool keeps_first = spatial == 3 && random.integer(0, 3) == 0;  // a volume's planes are images
       Dims dims;
       for (int64_t d = 0; d < spatial + 2; ++d) {
-        dims.push_back(random.integer(1, round % 5 ? 9 : 40));
-        if (d < first || d >= first + spatial) continue;
+        dims.push_back(random.integer(1, round % 5 || spatial == 3 ? 9 : 40));
+        if (d < first || d >= first + spatial || (keeps_first && d == first)) continue;
         op.axes.push_back(d);
         op.sizes.emplace_back(random.integer(round % 20 == 0 ? 0 : 1, 2 * dims.back() + 9));
         op.scales.push_back(0);

@@ -137,6 +137,27 @@ TEST(Unique, AsASortedMapHasThem) {
   }
 }
 
+// A hash of what slices begin with tells none of these apart.
+TEST(Unique, SlicesThatBeginAlike) {
+  constexpr int64_t count = 60, length = 700;
+  for (const DType dtype : {DType::f32, DType::i64, DType::string}) {
+    std::vector<double> numbers(static_cast<size_t>(count * length), 2);
+    for (int64_t s = 0; s < count; ++s)
+      numbers[static_cast<size_t>(s * length + 650)] = static_cast<double>(s * 7 % 40);
+    const auto results = run_op(Unique{0, true}, {elements_of(dtype, {count, length}, numbers)});
+    std::vector<int64_t> first(40, -1), inverse, counts(40, 0);
+    for (int64_t s = 0; s < count; ++s) {
+      const auto group = static_cast<size_t>(s * 7 % 40);
+      if (first[group] < 0) first[group] = s;
+      inverse.push_back(static_cast<int64_t>(group));
+      ++counts[group];
+    }
+    EXPECT_EQ(results[1], Tensor::from_ints(first));
+    EXPECT_EQ(results[2], Tensor::from_ints(inverse));
+    EXPECT_EQ(results[3], Tensor::from_ints(counts));
+  }
+}
+
 TEST(NonMaxSuppression, OverlapsScoresAndLimits) {
   const Tensor boxes = f32({1, 4, 4}, {0, 0, 1, 1, 0, 0.1F, 1, 1.1F, 0, 10, 1, 11, 0, 10, 1, 11});
   const Tensor scores = f32({1, 1, 4}, {0.9F, 0.95F, 0.5F, 0.5F});

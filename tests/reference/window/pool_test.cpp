@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/window_ops.h"
 #include "reference/random_tensor.h"
@@ -28,6 +29,12 @@ TEST(Pool, ByHand) {
   EXPECT_EQ(run_op(average, {x})[0], f32({1, 1, 3}, {1, 3, 3}));
   const Tensor low = Tensor::of<int8_t>(DType::i8, {1, 1, 2}, {-128, -5});
   EXPECT_EQ(run_op(pool_1d(PoolKind::max, 2, 1, 1, 0), {low})[0].to_ints(), (std::vector<int64_t>{-128, -5}));
+  // A window without taps has the lowest number of the type.
+  for (const auto& [dtype, lowest] : {std::pair{DType::i8, -128}, {DType::i16, -32768}, {DType::u8, 0}}) {
+    const Tensor one = Tensor::from_ints({3}).reshaped({1, 1, 1});
+    const Tensor narrow = run_op(Cast{dtype}, {one})[0];
+    EXPECT_EQ(run_op(pool_1d(PoolKind::max, 1, 1, 1, 0), {narrow})[0].to_ints(), (std::vector<int64_t>{lowest, 3}));
+  }
   const float nan = std::numeric_limits<float>::quiet_NaN();
   // NaN is passed over, as in the standard's reference and ONNX Runtime.
   EXPECT_EQ(run_op(pool_1d(PoolKind::max, 2, 1, 0, 0), {f32({1, 1, 2}, {nan, 1})})[0], f32({1, 1, 1}, {1}));

@@ -16,20 +16,22 @@ namespace camshaft::cpu {
 
 namespace {
 
-/// The two spatial axes (height, width) of a rank-3 or rank-4 image, if the resize touches no other.
+/// The spatial axes of a line, an image or a volume, if the resize touches no other; -1 where there is none.
 struct ImageAxes {
   bool channels_last = false;
-  int64_t height = -1, width = -1;  // height -1: 1-D
+  int64_t depth = -1, height = -1, width = -1;
 };
 
-std::optional<ImageAxes> image_axes(const ops::Resize& op, size_t rank) {
-  if (rank != 3 && rank != 4) return std::nullopt;
+std::optional<ImageAxes> image_axes(const ops::Resize& op, size_t rank, int64_t most_axes = 2) {
   const auto spatial = static_cast<int64_t>(rank) - 2;
+  if (spatial < 1 || spatial > most_axes) return std::nullopt;
   for (const bool channels_last : {false, true}) {
     const int64_t first = channels_last ? 1 : 2;
     bool fits = true;
     for (const int64_t axis : op.axes) fits = fits && axis >= first && axis < first + spatial;
-    if (fits) return ImageAxes{channels_last, spatial == 2 ? first : -1, first + spatial - 1};
+    if (fits)
+      return ImageAxes{channels_last, spatial == 3 ? first : -1, spatial >= 2 ? first + spatial - 2 : -1,
+                       first + spatial - 1};
   }
   return std::nullopt;
 }
@@ -175,7 +177,7 @@ std::optional<double> estimate_integer_resize(const RegionView& region) {
   if (!op || op->selects()) return std::nullopt;
   const TensorType& x = region.graph.type(region.node.inputs[0]);
   // Sums are made in the order of the axes.
-  if (!is_resized_integer(x.dtype) || !image_axes(*op, x.shape.size()) ||
+  if (!is_resized_integer(x.dtype) || !image_axes(*op, x.shape.size(), IntegerResize::most_axes) ||
       !std::is_sorted(op->axes.begin(), op->axes.end()))
     return std::nullopt;
   return seconds_per_launch + 6 * bytes_at_optimum(region) * seconds_per_byte;
@@ -199,12 +201,16 @@ class IntegerResizeKernel final : public Kernel {
   explicit IntegerResizeKernel(ops::Resize op) : op_(std::move(op)) {}
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     const Dims &in = shapes.inputs[0].dims, &out = shapes.outputs[0].dims;
-    const ImageAxes image = *image_axes(op_, in.size());
+    const ImageAxes image = *image_axes(op_, in.size(), IntegerResize::most_axes);
     IntegerResize resize;
     resize.outside = op_.extrapolation_value;
     if (element_count(out) > 0) {  // else an axis may have any length, and its table no bound
       resize.images = image.channels_last ? in[0] : in[0] * in[1];
       resize.inner = image.channels_last ? in.back() : 1;
+      if (image.depth >= 0 && std::ranges::find(op_.axes, image.depth) == op_.axes.end())
+        resize.images *= in[static_cast<size_t>(image.depth)];
+      else
+        resize.depth = along(image.depth, in, out);
       resize.height = along(image.height, in, out);
       resize.width = along(image.width, in, out);
     }

@@ -51,10 +51,16 @@ void with_indices(const void* indices, DType type, Visit&& visit) {
 template <class T, bool kStays, class Index>
 bool gather_row(const char* from, const Index* indices, int64_t count, int64_t size, int64_t step, char* out) {
   constexpr auto bytes = static_cast<int64_t>(sizeof(T));
+  constexpr int64_t least_vectors = 32;
   int64_t k = 0;
-  if (sizeof(T) == 4 && count >= 32)
-    k = gather_words(reinterpret_cast<const uint32_t*>(from), indices, count, size, step, kStays,
-                     reinterpret_cast<uint32_t*>(out));
+  if constexpr (sizeof(T) == 4) {
+    if (count >= least_vectors)
+      k = gather_words(reinterpret_cast<const uint32_t*>(from), indices, count, size, step, kStays,
+                       reinterpret_cast<uint32_t*>(out));
+  } else if constexpr (sizeof(T) < 4 && !kStays) {
+    if (count >= least_vectors && step == 1)
+      k = gather_words(reinterpret_cast<const T*>(from), indices, count, size, reinterpret_cast<T*>(out));
+  }
   for (; k < count; ++k) {
     const int64_t index = indices[k], at = index < 0 ? index + size : index;
     if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]]

@@ -69,6 +69,48 @@ int64_t gather(const uint32_t* from, const Index* indices, int64_t count, int64_
   return k;
 }
 
+// Elements of 8 or 16 bits of one row by the aligned words that they lie in, of which the row has a part: 10^5 of 16
+// bits took 48 us one by one.
+template <class T, class Index>
+int64_t gather_parts(const T* from, const Index* indices, int64_t count, int64_t size, T* out) {
+  const Words d;
+  const hn::RebindToUnsigned<Words> du;
+  const hn::Rebind<T, Words> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t most = std::numeric_limits<int32_t>::max() - 4;
+  constexpr int parts = 4 / sizeof(T), shift = parts == 4 ? 2 : 1;
+  const auto address = reinterpret_cast<uintptr_t>(from);
+  if (lanes < 16 || size > most || address % sizeof(T) != 0) return 0;
+  const auto* words = reinterpret_cast<const uint32_t*>(address & ~uintptr_t{3});
+  const auto before = hn::Set(d, static_cast<int32_t>((address & 3) / sizeof(T)));
+  const auto length = hn::Set(d, static_cast<int32_t>(size));
+  int64_t k = 0;
+  for (; k + lanes <= count; k += lanes) {
+    hn::Vec<Words> v;
+    if (!load_indices(indices + k, v)) break;
+    v = hn::Add(v, hn::And(hn::BroadcastSignBit(v), length));
+    if (!hn::AllTrue(du, hn::Lt(hn::BitCast(du, v), hn::BitCast(du, length)))) break;
+    v = hn::Add(v, before);
+    const auto word = hn::GatherIndex(du, words, hn::ShiftRight<shift>(v));
+    const auto part = hn::BitCast(du, hn::And(v, hn::Set(d, parts - 1)));
+    hn::StoreU(hn::TruncateTo(narrow, hn::Shr(word, hn::ShiftLeft<5 - shift>(part))), narrow, out + k);
+  }
+  return k;
+}
+
+int64_t gather_bytes_wide(const uint8_t* from, const int64_t* indices, int64_t count, int64_t size, uint8_t* out) {
+  return gather_parts(from, indices, count, size, out);
+}
+int64_t gather_bytes_narrow(const uint8_t* from, const int32_t* indices, int64_t count, int64_t size, uint8_t* out) {
+  return gather_parts(from, indices, count, size, out);
+}
+int64_t gather_halves_wide(const uint16_t* from, const int64_t* indices, int64_t count, int64_t size, uint16_t* out) {
+  return gather_parts(from, indices, count, size, out);
+}
+int64_t gather_halves_narrow(const uint16_t* from, const int32_t* indices, int64_t count, int64_t size, uint16_t* out) {
+  return gather_parts(from, indices, count, size, out);
+}
+
 void reverse(const uint32_t* from, int64_t count, uint32_t* out) {
   const hn::ScalableTag<uint32_t> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -95,6 +137,10 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(gather_wide);
 HWY_EXPORT(gather_narrow);
+HWY_EXPORT(gather_bytes_wide);
+HWY_EXPORT(gather_bytes_narrow);
+HWY_EXPORT(gather_halves_wide);
+HWY_EXPORT(gather_halves_narrow);
 HWY_EXPORT(reverse);
 
 int64_t gather_words(const uint32_t* from, const int64_t* indices, int64_t count, int64_t size, int64_t step,
@@ -104,6 +150,18 @@ int64_t gather_words(const uint32_t* from, const int64_t* indices, int64_t count
 int64_t gather_words(const uint32_t* from, const int32_t* indices, int64_t count, int64_t size, int64_t step,
                      bool stays, uint32_t* out) {
   return HWY_DYNAMIC_DISPATCH(gather_narrow)(from, indices, count, size, step, stays, out);
+}
+int64_t gather_words(const uint8_t* from, const int64_t* indices, int64_t count, int64_t size, uint8_t* out) {
+  return HWY_DYNAMIC_DISPATCH(gather_bytes_wide)(from, indices, count, size, out);
+}
+int64_t gather_words(const uint8_t* from, const int32_t* indices, int64_t count, int64_t size, uint8_t* out) {
+  return HWY_DYNAMIC_DISPATCH(gather_bytes_narrow)(from, indices, count, size, out);
+}
+int64_t gather_words(const uint16_t* from, const int64_t* indices, int64_t count, int64_t size, uint16_t* out) {
+  return HWY_DYNAMIC_DISPATCH(gather_halves_wide)(from, indices, count, size, out);
+}
+int64_t gather_words(const uint16_t* from, const int32_t* indices, int64_t count, int64_t size, uint16_t* out) {
+  return HWY_DYNAMIC_DISPATCH(gather_halves_narrow)(from, indices, count, size, out);
 }
 void reverse_words(const uint32_t* from, int64_t count, uint32_t* out) {
   HWY_DYNAMIC_DISPATCH(reverse)(from, count, out);

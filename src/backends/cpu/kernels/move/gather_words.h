@@ -1,4 +1,4 @@
-// Elements of 32 bits at given indices, a vector of them at once. Internal to gather.cpp.
+// Elements of up to 32 bits at given indices, a vector of them at once. Internal to gather.cpp.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,12 @@ int64_t gather_words(const uint32_t* from, const int64_t* indices, int64_t count
                      bool stays, uint32_t* out);
 int64_t gather_words(const uint32_t* from, const int32_t* indices, int64_t count, int64_t size, int64_t step,
                      bool stays, uint32_t* out);
+
+/// The same of elements of 8 and 16 bits, from[indices[k]] alone.
+int64_t gather_words(const uint8_t* from, const int64_t* indices, int64_t count, int64_t size, uint8_t* out);
+int64_t gather_words(const uint8_t* from, const int32_t* indices, int64_t count, int64_t size, uint8_t* out);
+int64_t gather_words(const uint16_t* from, const int64_t* indices, int64_t count, int64_t size, uint16_t* out);
+int64_t gather_words(const uint16_t* from, const int32_t* indices, int64_t count, int64_t size, uint16_t* out);
 
 /// out[k] = from[-k], k < count.
 void reverse_words(const uint32_t* from, int64_t count, uint32_t* out);

@@ -16,8 +16,9 @@ namespace {
 // Rows shorter than this are not run one by one: the calls a row costs (about 15 ns a loop) would outweigh the work.
 // Tiles then span rows, and operands that are not dense are first copied together.
 constexpr int64_t short_row = 192, short_row_bytes = 4 * short_row;  // the longer of both
-// But a single loop for each costs little, and nothing is copied for it.
-constexpr int64_t least_loop_row = 32;
+// But a single loop for each costs little, and nothing is copied for it. Of rows of a vector of bytes it costs more:
+// 20,408 of 49 took 127 us.
+constexpr int64_t least_loop_row = 32, least_loop_bytes = 128;
 constexpr int64_t stage_bytes = 64 * 1024;
 // Of outputs beyond the caches so much is computed in L1 before it is written.
 constexpr int64_t streamed_bytes = 16 * 1024;
@@ -217,7 +218,7 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
     return forms;
   };
   const bool is_direct = std::find(row_access.begin(), row_access.end(), Access::staged) == row_access.end();
-  if (flat_ && !all_plain && last >= least_loop_row && is_direct)
+  if (flat_ && !all_plain && last >= least_loop_row && last * widest >= least_loop_bytes && is_direct)
     flat_ = !TileProgram(program, forms_of(row_access)).is_one_loop(last);
   access_ = flat_ ? flat_access : row_access;
   row_ = flat_ ? total_ : space_.dims[rank - 1];

@@ -223,13 +223,16 @@ void quantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
   for (; i < n; ++i) o[i] = convert_element<T>(std::nearbyint(a[i * sa] / scale[i * ss]) + zero[i * sz]);
 }
 
-// (x - zero) * scale of 8 or 16 bits.
-template <class T>
+// (x - zero) * scale of 8 or 16 bits, and x * scale also of 32.
+template <class T, bool kHasZero>
 void dequantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  static constexpr float nothing = 0;
   const auto* a = static_cast<const T*>(in[0]);
-  const auto *zero = static_cast<const float*>(in[1]), *scale = static_cast<const float*>(in[2]);
+  const auto* zero = kHasZero ? static_cast<const float*>(in[1]) : &nothing;
+  const auto* scale = static_cast<const float*>(in[kHasZero ? 2 : 1]);
   auto* o = static_cast<float*>(out);
-  const int64_t sa = uniform & 1 ? 0 : 1, sz = uniform & 2 ? 0 : 1, ss = uniform & 4 ? 0 : 1;
+  const int64_t sa = uniform & 1 ? 0 : 1, sz = !kHasZero || uniform & 2 ? 0 : 1;
+  const int64_t ss = uniform & (kHasZero ? 4 : 2) ? 0 : 1;
   int64_t i = 0;
   if constexpr (kTarget.conversions) {
     const Tag d;
@@ -237,16 +240,25 @@ void dequantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
     const hn::Rebind<T, Tag> narrow;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const auto one_scale = hn::Set(d, *scale), one_zero = hn::Set(d, *zero);
-    // Without one that overlaps for parameters of each element: one of them may be the output.
     const auto step = [&](int64_t k) HWY_ATTR {
-      const auto x = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(narrow, a + k)));
-      const auto difference = hn::Sub(x, sz ? hn::LoadU(d, zero + k) : one_zero);
-      hn::StoreU(hn::Mul(difference, ss ? hn::LoadU(d, scale + k) : one_scale), d, o + k);
+      hn::Vec<decltype(di)> wide;
+      if constexpr (sizeof(T) == 4) {
+        wide = hn::LoadU(di, a + k);
+      } else {
+        wide = hn::PromoteTo(di, hn::LoadU(narrow, a + k));
+      }
+      auto x = hn::ConvertTo(d, wide);
+      if constexpr (kHasZero) x = hn::Sub(x, sz ? hn::LoadU(d, zero + k) : one_zero);
+      hn::StoreU(hn::Mul(x, ss ? hn::LoadU(d, scale + k) : one_scale), d, o + k);
     };
     for (; sa && i + lanes <= n; i += lanes) step(i);
-    if (!sz && !ss && i < n && i > 0) step(n - lanes), i = n;
+    // A last vector overlaps with the one before, but where the output is an operand.
+    if (out != in[0] && !sz && !ss && i < n && i > 0) step(n - lanes), i = n;
   }
-  for (; i < n; ++i) o[i] = (static_cast<float>(a[i * sa]) - zero[i * sz]) * scale[i * ss];
+  for (; i < n; ++i) {
+    const auto x = static_cast<float>(a[i * sa]);
+    o[i] = (kHasZero ? x - zero[i * sz] : x) * scale[i * ss];
+  }
 }
 
 struct Sum {
@@ -453,13 +465,23 @@ TileKernel fused_conversion(FusedFunction function) {
     case FusedFunction::steps_i16:
       return quantize<int16_t, false>;
     case FusedFunction::dequantize_u8:
-      return dequantize<uint8_t>;
+      return dequantize<uint8_t, true>;
+    case FusedFunction::scale_u8:
+      return dequantize<uint8_t, false>;
     case FusedFunction::dequantize_i8:
-      return dequantize<int8_t>;
+      return dequantize<int8_t, true>;
+    case FusedFunction::scale_i8:
+      return dequantize<int8_t, false>;
     case FusedFunction::dequantize_u16:
-      return dequantize<uint16_t>;
+      return dequantize<uint16_t, true>;
+    case FusedFunction::scale_u16:
+      return dequantize<uint16_t, false>;
     case FusedFunction::dequantize_i16:
-      return dequantize<int16_t>;
+      return dequantize<int16_t, true>;
+    case FusedFunction::scale_i16:
+      return dequantize<int16_t, false>;
+    case FusedFunction::scale_i32:
+      return dequantize<int32_t, false>;
     case FusedFunction::add_bytes_u8:
       return combine_bytes<uint8_t, Sum>;
     case FusedFunction::add_bytes_i8:

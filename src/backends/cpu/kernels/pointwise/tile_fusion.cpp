@@ -101,8 +101,8 @@ class Fusion {
       }
       if (function_of_half(node)) continue;
       if (!is_fusible(node)) continue;
-      simple_power(node) || dequantize(node) || square(node) || clamp(node) || add_relu(node) || min_max_number(node) ||
-          multiply_add(node);
+      simple_power(node) || dequantize(node) || scale_integers(node) || square(node) || clamp(node) || add_relu(node) ||
+          min_max_number(node) || multiply_add(node);
     }
   }
 
@@ -281,6 +281,37 @@ class Fusion {
       }
     }
     return false;
+  }
+
+  // The same with a zero point of 0, which is not subtracted at all. Rows of 49 elements with a scale each took two
+  // loops, for which the scales were repeated.
+  bool scale_integers(TileNode& node) {
+    if (!is(node, F::mul)) return false;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t wide = node.in[k];
+      if (!single(wide) || nodes_[wide].uniform) continue;
+      for (const DType from : {DType::u8, DType::i8, DType::u16, DType::i16, DType::i32}) {
+        if (!converts(nodes_[wide], from)) continue;
+        become(node, scaling_of(from), nodes_[wide].in[0], node.in[1 - k], -1, 2);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static FusedFunction scaling_of(DType from) {
+    switch (from) {
+      case DType::u8:
+        return FusedFunction::scale_u8;
+      case DType::i8:
+        return FusedFunction::scale_i8;
+      case DType::u16:
+        return FusedFunction::scale_u16;
+      case DType::i16:
+        return FusedFunction::scale_i16;
+      default:
+        return FusedFunction::scale_i32;
+    }
   }
 
   static FusedFunction dequantization_of(DType from) {

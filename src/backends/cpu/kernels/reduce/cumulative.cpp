@@ -129,9 +129,12 @@ void add_at_once(const T* in, int64_t rows, int64_t step, int64_t n, T* total, T
 }
 
 // Some rows at once: the totals are read and written once for them, and sums of f32 that are in f32 are short.
+// What L2 does not hold is gone through as it lies in memory: 1000 rows of 1000 f64 took 250 us by 16.
 template <bool kExclusive, class T, class Sum>
 void add_all_rows(const T* in, int64_t rows, int64_t step, int64_t n, Sum* total, T* out) {
-  constexpr int64_t most = 16;
+  constexpr int64_t most_cached = 512 << 10;
+  const bool is_long = std::is_same_v<T, Sum> && rows * n * static_cast<int64_t>(sizeof(T)) > most_cached;
+  const int64_t most = is_long ? 1 : 16;
   for (; rows > 0; rows -= most, in += most * step, out += most * step)
     add_at_once<kExclusive>(in, std::min(rows, most), step, n, total, out);
 }

@@ -38,7 +38,9 @@ template <class T>
 HWY_INLINE hn::Vec<Doubles> load_doubles(const T* from) {
   const Doubles d;
   const auto elements = hn::LoadU(hn::Rebind<T, Doubles>(), from);
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (sizeof(T) == 8) {
+    return elements;
+  } else if constexpr (sizeof(T) == 4) {
     return hn::PromoteTo(d, elements);
   } else {
     return hn::PromoteTo(d, hn::PromoteTo(hn::Rebind<int32_t, Doubles>(), elements));
@@ -92,27 +94,28 @@ void store_columns(const IntegerResize& p, const double* HWY_RESTRICT line, T* H
   });
 }
 
-// line[x] = the sum over the taps of weights[t] * rows[t][x]; compilers make vectors of it.
+// line[x] = the sum over the taps of output `at` of weights[t] * rows[t][x], x < length; compilers make vectors of it.
 template <class T>
-void combine_rows(const IntegerResize& p, const T* image, int64_t y, double* HWY_RESTRICT line) {
-  const int64_t length = p.width.in * p.inner, taps = p.height.taps;
-  const int32_t* index = &p.height.index[static_cast<size_t>(y * taps)];
-  const double* weights = &p.height.weight[static_cast<size_t>(y * taps)];
+void combine_rows(const IntegerResize::Axis& axis, int64_t at, double outside, int64_t length, const T* rows,
+                  double* HWY_RESTRICT line) {
+  const int64_t taps = axis.taps;
+  const int32_t* index = &axis.index[static_cast<size_t>(at * taps)];
+  const double* weights = &axis.weight[static_cast<size_t>(at * taps)];
   if (taps == 2 && index[0] >= 0 && index[1] >= 0) {
     if constexpr (has_vectors<T>)
       if (length >= static_cast<int64_t>(hn::Lanes(Doubles())))
-        return mix_vectors(image + index[0] * length, weights[0], image + index[1] * length, weights[1], length, line);
-    return mix(image + index[0] * length, weights[0], image + index[1] * length, weights[1], length, line);
+        return mix_vectors(rows + index[0] * length, weights[0], rows + index[1] * length, weights[1], length, line);
+    return mix(rows + index[0] * length, weights[0], rows + index[1] * length, weights[1], length, line);
   }
   std::fill_n(line, length, 0.0);
   for (int64_t t = 0; t < taps; ++t) {
     const double weight = weights[t];
     if (weight == 0) continue;
     if (index[t] < 0) {
-      for (int64_t x = 0; x < length; ++x) line[x] += weight * p.outside;
+      for (int64_t x = 0; x < length; ++x) line[x] += weight * outside;
       continue;
     }
-    const T* HWY_RESTRICT row = image + index[t] * length;
+    const T* HWY_RESTRICT row = rows + index[t] * length;
     for (int64_t x = 0; x < length; ++x) line[x] += weight * static_cast<double>(row[x]);
   }
 }
@@ -158,22 +161,33 @@ void store(const double* HWY_RESTRICT mixed, int64_t count, T* HWY_RESTRICT out)
   }
 }
 
+// Lines are [images, out depth, out height]. Of volumes a plane is made for all lines that are read from it.
 template <class T>
 void resize_lines(const IntegerResize& p, int64_t begin, int64_t end, const T* in, T* out, double* scratch) {
-  const int64_t length = p.width.in * p.inner, out_length = p.width.out() * p.inner;
+  const int64_t length = p.width.in * p.inner, out_length = p.width.out() * p.inner, plane = p.height.in * length;
   const bool is_inside = std::ranges::none_of(p.width.index, [](int32_t at) { return at < 0; });
-  const bool is_pair = p.inner == 1 && p.width.taps == 2 && is_inside;
+  const bool is_pair = p.inner == 1 && p.width.taps == 2 && is_inside, is_volume = !p.depth.has_one();
+  double *const mixed = scratch + length, *const planes = mixed + out_length;
+  int64_t made = -1;  // the plane that is there
   for (int64_t line = begin; line < end; ++line) {
-    const T* image = in + line / p.height.out() * p.height.in * length;
-    combine_rows(p, image, line % p.height.out(), scratch);
+    const int64_t y = line % p.height.out(), wanted = line / p.height.out();
+    const T* image = in + wanted / p.depth.out() * p.depth.in * plane;
+    if (is_volume && wanted != made) {
+      combine_rows(p.depth, wanted % p.depth.out(), p.outside, plane, image, planes);
+      made = wanted;
+    }
+    if (is_volume)
+      combine_rows(p.height, y, p.outside, length, planes, scratch);
+    else
+      combine_rows(p.height, y, p.outside, length, image, scratch);
     if constexpr (has_vectors<T>) {
       if (is_pair && out_length >= static_cast<int64_t>(hn::Lanes(Doubles()))) {
         store_columns(p, scratch, out + line * out_length);
         continue;
       }
     }
-    combine_columns(p, is_inside, scratch, scratch + length);
-    store(scratch + length, out_length, out + line * out_length);
+    combine_columns(p, is_inside, scratch, mixed);
+    store(mixed, out_length, out + line * out_length);
   }
 }
 
@@ -196,9 +210,10 @@ HWY_EXPORT(resize_any);
 
 namespace {
 
-// Doubles for one thread: a line before and behind its own mixing.
+// Doubles for one thread: a line before and behind its own mixing, and a plane of a volume.
 int64_t scratch_of(const IntegerResize& p) {
-  return ((p.width.in + p.width.out()) * p.inner + 7) / 8 * 8;
+  const int64_t plane = p.depth.has_one() ? 0 : p.height.in * p.width.in;
+  return ((p.width.in + p.width.out() + plane) * p.inner + 7) / 8 * 8;
 }
 
 }  // namespace
@@ -208,8 +223,9 @@ size_t IntegerResize::workspace_bytes(int threads) const {
 }
 
 void IntegerResize::run(ThreadPool& pool, DType dtype, const void* in, void* out, std::byte* workspace) const {
-  const int64_t lines = images * height.out();
-  constexpr int64_t least = 8 * 1024, paced = 64;  // elements that are worth a thread; lines between looks
+  const int64_t lines = images * depth.out() * height.out();
+  constexpr int64_t least = 8 * 1024, least_lines = 64;  // elements that are worth a thread; lines between looks
+  const int64_t paced = std::max(least_lines, depth.has_one() ? 0 : height.out());
   const int64_t work = lines * width.out() * inner;
   const auto threads = static_cast<int>(std::clamp<int64_t>(work / least, 1, pool.size()));
   const auto resize = HWY_DYNAMIC_DISPATCH(resize_any);

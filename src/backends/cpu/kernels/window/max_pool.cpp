@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/cpu/kernels/targets.h"
+#include "backends/cpu/kernels/window/pool_flat.h"
 #include "backends/cpu/kernels/window/pool_window.h"
 #include "backends/cpu/kernels/with_type.h"
 #include "base/pieces.h"
@@ -153,8 +154,11 @@ void max_pool(const SpatialPool& problem, DType dtype, const void* in, void* out
   const int64_t line = std::max<int64_t>(1, problem.width.out * channels * taps * bit_width(dtype) / 8);
   const int64_t lines = problem.batch * (problem.channels / channels) * problem.depth.out * problem.height.out;
   const auto kernel = HWY_DYNAMIC_DISPATCH(pool_lines);
-  for_pieces(pool, lines, (int64_t{1} << 18) / line + 1,
-             [&](int64_t begin, int64_t end) { kernel(dtype, problem, begin, end, in, out); });
+  const bool is_flat = can_pool_flat(problem, dtype);
+  for_pieces(pool, lines, (int64_t{1} << 18) / line + 1, [&](int64_t begin, int64_t end) {
+    if (is_flat) return pool_flat(problem, dtype, begin, end, in, out);
+    kernel(dtype, problem, begin, end, in, out);
+  });
 }
 
 }  // namespace camshaft::cpu

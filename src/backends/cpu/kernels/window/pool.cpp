@@ -409,7 +409,7 @@ namespace camshaft::cpu {
 HWY_EXPORT(pool_lines);
 
 void SpatialPool::run_lines(int64_t begin, int64_t end, const float* in, float* out) const {
-  if (can_pool_flat(*this)) return pool_flat(*this, begin, end, in, out);
+  if (can_pool_flat(*this, DType::f32)) return pool_flat(*this, DType::f32, begin, end, in, out);
   if (can_pool_planes(*this)) return pool_planes(*this, begin, end, in, out);
   HWY_DYNAMIC_DISPATCH(pool_lines)(*this, begin, end, in, out);
 }

@@ -173,15 +173,15 @@ void planes(const SpatialPool& p, int64_t begin, int64_t end, const float* in, f
   float* const combined = buffer + margin;
   const IndexRange whole = whole_windows(w);
   const auto scale_of = [](int64_t counted) { return counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f; };
-  // As many outputs a line as its columns have: lines follow each other here and there. Averages at the ends are of
-  // fewer, and each line's by themselves.
-  const bool is_masked = are_ends_masked(p), is_flat = w.out * w.stride == w.in && !(kAverage && is_masked);
+  // As many outputs a line as its columns have: lines follow each other here and there.
+  const bool is_masked = are_ends_masked(p), is_flat = w.out * w.stride == w.in;
   const int64_t most_lines = std::min({most_combined / w.in, p.height.out, end - begin});
-  const ColumnMasks masks(w, is_masked ? (is_flat ? most_lines : 1) * w.out : 0);
-  constexpr int64_t most_outputs = longest_line + 2 * widest_window;
-  HWY_ALIGN float counted[most_outputs + HWY_LANES(float)];  // columns of each window of a line
-  for (int64_t x = 0; kAverage && is_masked && x < w.out; ++x)
-    counted[x] = static_cast<float>(window_at(w, x, p.count_include_pad).counted);
+  const int64_t at_once = is_masked ? (is_flat ? most_lines : 1) * w.out : 0;  // outputs
+  const ColumnMasks masks(w, at_once);
+  constexpr int64_t most_outputs = std::max(most_combined, longest_line + 2 * widest_window);
+  HWY_ALIGN float counted[most_outputs + HWY_LANES(float)];  // columns of the window of each of them
+  for (int64_t i = 0; kAverage && i < at_once; ++i)
+    counted[i] = i < w.out ? static_cast<float>(window_at(w, i, p.count_include_pad).counted) : counted[i - w.out];
   // The divisions of the windows' rows took as long as all the rest of 5 x 5 pixels.
   constexpr int64_t most_listed = 256;
   Window listed[most_listed];
