@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """A decoder of Llama's kind with seeded weights in a GGUF file (Q4_0; the table, which is the head, Q8_0), built by
-`camshaft llm build`, beside llama.cpp on the same file: seconds of one decoded token and of a prompt, minima of rounds that
-alternate, and how far the logits are apart.
+`camshaft llm build`, beside llama.cpp on the same file and onnxruntime-genai on the same weights: seconds of one decoded
+token and of a prompt, minima of rounds that alternate, and how far the logits are apart.
 
-usage: llm_rivals.py --llama-python PYTHON [--threads 1,2] [--rounds 7] [--prompt 512] [--past 128] [--folder FOLDER]
+usage: llm_rivals.py --rivals-python PYTHON [--rivals llama.cpp,onnxruntime-genai] [--threads 1,2] [--rounds 7]
+                     [--prompt 512] [--past 128] [--folder FOLDER]
                      [--layers 16 --width 2048 --inner 8192 --heads 32 --kv-heads 8 --vocabulary 32000]
 
-PYTHON is an interpreter with llama_cpp and gguf (pip install llama-cpp-python gguf). What was made in FOLDER is taken again.
+PYTHON is an interpreter with what rivals need: pip install gguf, then llama-cpp-python, and onnxruntime-genai and onnx. What
+was made in FOLDER is taken again.
 """
 
 import argparse
@@ -23,6 +25,8 @@ sys.path[:0] = [os.environ.get("CAMSHAFT_PYTHON_MODULE", str(ROOT / "build/relea
 
 import numpy as np
 
+RIVALS = ("llama.cpp", "onnxruntime-genai")
+
 
 def numbers(text):
     return [int(x) for x in text.split(",")]
@@ -30,7 +34,8 @@ def numbers(text):
 
 def parser():
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--llama-python", required=True)
+    made.add_argument("--rivals-python", required=True)
+    made.add_argument("--rivals", type=lambda text: text.split(","), default=list(RIVALS))
     made.add_argument("--threads", type=numbers, default=[1, 2])
     made.add_argument("--rounds", type=int, default=7)
     made.add_argument("--prompt", type=int, default=512)
@@ -121,7 +126,7 @@ class Camshaft:
 
         engine = camshaft.Engine(str(folder / "int4" / "model.engine"))
         self.context = engine.create_context(threads=threads)
-        self.options, self.engine = options, engine
+        self.options, self.engine, self.threads = options, engine, threads
         caches = {x.name: x for x in engine.inputs if "_cache." in x.name}
         shape = list(next(iter(caches.values())).shape)
         self.block = shape[1]
@@ -145,9 +150,9 @@ class Camshaft:
         }
         for name, value in inputs.items():
             self.context.set_input(name, value)
-        begin = time.perf_counter()
+        begin = clock(self.threads)
         self.context.run()
-        return time.perf_counter() - begin
+        return clock(self.threads) - begin
 
     def logits(self):
         return np.from_dlpack(self.context.output("logits")).reshape(-1)
@@ -159,7 +164,7 @@ class LlamaCpp:
 
         import llama_cpp
 
-        self.lib, self.options, self.ctypes = llama_cpp, options, ctypes
+        self.lib, self.options, self.threads, self.ctypes = llama_cpp, options, threads, ctypes
         quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
         self.quiet = quiet
@@ -168,7 +173,7 @@ class LlamaCpp:
             str(folder / "q4_0.gguf").encode(), llama_cpp.llama_model_default_params()
         )
         parameters = llama_cpp.llama_context_default_params()
-        parameters.n_ctx = options.past + options.prompt + 64
+        parameters.n_ctx = longest(options)
         parameters.n_batch = parameters.n_ubatch = max(512, options.prompt)
         parameters.n_threads = parameters.n_threads_batch = threads
         self.context = llama_cpp.llama_init_from_model(self.model, parameters)
@@ -177,21 +182,54 @@ class LlamaCpp:
         memory = self.lib.llama_get_memory(self.context)
         self.lib.llama_memory_seq_rm(memory, 0, past, -1)
         tokens = (self.lib.llama_token * count)(*[int(x) for x in prompt_of(self.options, count)])
-        begin = time.perf_counter()
+        begin = clock(self.threads)
         if self.lib.llama_decode(self.context, self.lib.llama_batch_get_one(tokens, count)) != 0:
             raise RuntimeError("llama_decode failed")
         self.lib.llama_get_logits_ith(self.context, -1)  # which waits
-        return time.perf_counter() - begin
+        return clock(self.threads) - begin
 
     def logits(self):
         got = self.lib.llama_get_logits_ith(self.context, -1)
         return np.ctypeslib.as_array(got, (self.options.vocabulary,)).copy()
 
 
+class OnnxRuntimeGenai:
+    """With a cache in place. Its threads spin between steps, and wait where more than one is asked for."""
+
+    def __init__(self, options, folder, threads):
+        import onnxruntime_genai
+
+        config = onnxruntime_genai.Config(str(folder / "genai"))
+        session = {"model": {"decoder": {"session_options": {"intra_op_num_threads": threads}}}}
+        config.overlay(json.dumps(session))
+        self.options, self.threads, self.model = options, threads, onnxruntime_genai.Model(config)
+        parameters = onnxruntime_genai.GeneratorParams(self.model)
+        parameters.set_search_options(max_length=longest(options), past_present_share_buffer=True)
+        self.generator = onnxruntime_genai.Generator(self.model, parameters)
+
+    def step(self, count, past):
+        self.generator.rewind_to(past)
+        tokens = prompt_of(self.options, count)
+        begin = clock(self.threads)
+        self.generator.append_tokens(tokens)
+        return clock(self.threads) - begin
+
+    def logits(self):
+        return np.array(self.generator.get_logits()).reshape(-1)
+
+
+def clock(threads):
+    """Seconds: of one thread those of the processor, which others on the machine lengthen least."""
+    return time.process_time() if threads == 1 else time.perf_counter()
+
+
+def longest(options):
+    return options.past + options.prompt + 64
+
+
 def work(options):
-    rival = {"camshaft": Camshaft, "llama.cpp": LlamaCpp}[options.worker](
-        options, options.folder, options.worker_threads
-    )
+    kinds = {"camshaft": Camshaft, "llama.cpp": LlamaCpp, "onnxruntime-genai": OnnxRuntimeGenai}
+    rival = kinds[options.worker](options, options.folder, options.worker_threads)
     print("ready", flush=True)
     for line in sys.stdin:
         if line.strip() == "logits":
@@ -205,7 +243,7 @@ def work(options):
         elif kind == "prefill":
             print(rival.step(options.prompt, 0), flush=True)
         else:
-            print(min(rival.step(1, options.past) for _ in range(4)), flush=True)
+            print(min(rival.step(1, options.past) for _ in range(8)), flush=True)
 
 
 class Worker:
@@ -241,6 +279,11 @@ def main():
     options = parser().parse_args()
     if options.worker == "gguf":
         return write_gguf(options, options.folder / "q4_0.gguf")
+    if options.worker == "genai":
+        sys.path.insert(0, str(ROOT / "bench/llm"))
+        import genai_folder
+
+        return genai_folder.write(options, tensors(options), options.folder / "genai", longest(options))
     if options.worker:
         return work(options)
     with tempfile.TemporaryDirectory() as temporary:
@@ -252,10 +295,14 @@ def compare(options, folder):
 
     names = ("prompt", "past", "layers", "width", "inner", "heads", "kv_heads", "vocabulary")
     arguments = [x for name in names for x in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]
-    arguments += ["--folder", str(folder), "--llama-python", options.llama_python]
-    pythons = {"camshaft": sys.executable, "llama.cpp": options.llama_python}
-    if not (folder / "q4_0.gguf").exists():
-        subprocess.run([options.llama_python, __file__, *arguments, "--worker", "gguf"], check=True)
+    arguments += ["--folder", str(folder), "--rivals-python", options.rivals_python]
+    pythons = {"camshaft": sys.executable} | dict.fromkeys(options.rivals, options.rivals_python)
+    made = {"gguf": "q4_0.gguf"} | (
+        {"genai": "genai/genai_config.json"} if "onnxruntime-genai" in options.rivals else {}
+    )
+    for worker, name in made.items():
+        if not (folder / name).exists():
+            subprocess.run([options.rivals_python, __file__, *arguments, "--worker", worker], check=True)
     if not (folder / "int4" / "model.engine").exists():
         camshaft.llm.build(folder / "q4_0.gguf", folder / "int4", verify=False, tuning="heuristic")
     weights = (
@@ -290,13 +337,14 @@ def compare(options, folder):
         for worker in workers.values():
             worker.ask("logits")
             worker.close()
-        ratio = {kind: least["llama.cpp", kind] / least["camshaft", kind] for kind in ("decode", "prefill")}
-        ours, theirs = (np.load(folder / f"{name}.npy") for name in workers)
-        apart = np.abs(ours - theirs).max() / np.abs(theirs).max()
-        print(
-            f"{threads} threads: decoding {ratio['decode']:.2f} times as fast, a prompt {ratio['prefill']:.2f}; "
-            f"logits {apart:.1%} of their scale apart"
-        )
+        for name in options.rivals:
+            ratio = {kind: least[name, kind] / least["camshaft", kind] for kind in ("decode", "prefill")}
+            ours, theirs = (np.load(folder / f"{x}.npy") for x in ("camshaft", name))
+            apart = np.abs(ours - theirs).max() / np.abs(theirs).max()
+            print(
+                f"{threads} threads: decoding {ratio['decode']:.2f} times as fast as {name}, a prompt "
+                f"{ratio['prefill']:.2f}; logits {apart:.1%} of their scale apart"
+            )
 
 
 if __name__ == "__main__":

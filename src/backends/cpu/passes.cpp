@@ -1,5 +1,6 @@
 #include "backends/cpu/passes.h"
 
+#include "backends/cpu/passes/batch_invariant_products.h"
 #include "backends/cpu/passes/chain_convolutions.h"
 #include "backends/cpu/passes/chain_fills.h"
 #include "backends/cpu/passes/chain_norms.h"
@@ -65,6 +66,7 @@ BackendPasses passes(ops::Rounding rounding) {
       chain_norms_pass,
       chain_rotary_tables_pass,
       narrow_exact_scales_pass,
+      batch_invariant_products_pass,
   };
   if (rounding != ops::Rounding::none) passes.precision = {allow_rounding_pass};
   return passes;

@@ -26,11 +26,13 @@ struct MatMul {
   bool transpose_a = false;
   bool transpose_b = false;
   Rounding rounding = Rounding::none;  ///< that its operands allow
+  bool batch_invariant = false;        ///< a row has the same bits, whatever rows are beside it and however many
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("transpose_a", self.transpose_a);
     visit("transpose_b", self.transpose_b);
     visit("rounding", self.rounding);
+    visit("batch_invariant", self.batch_invariant);
   }
   bool operator==(const MatMul&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;

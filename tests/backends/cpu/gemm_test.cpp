@@ -215,6 +215,46 @@ TEST_F(Gemm, ThreadsChangeNothing) {
   });
 }
 
+// Bit by bit, beside none, few and many others, on any number of threads: with K in several blocks, columns that are
+// taken as dot products, panels that are not full, and what is added to the sums in whatever order.
+TEST_F(Gemm, BatchInvariantRowsAreTheSameBesideAnyOthers) {
+  for_each_target([&] {
+    for (int round = 0; round < 24; ++round) {
+      const int64_t most = 230, k = random_.integer(1, round % 3 == 0 ? 300 : 2100);
+      const int64_t n = random_.integer(1, round % 4 == 0 ? 12 : round % 4 == 1 ? 40 : 400);
+      const bool bias = random_.coin(), activation = random_.coin();
+      const int64_t residual = random_.integer(0, 2), more = random_.integer(0, 1);
+      const std::vector<float> a = random_.vector(most * k), b = random_.vector(k * n), biases = random_.vector(n);
+      const std::vector<float> residuals = random_.vector(most * n), others = random_.vector(most * n);
+      const PackedLayout layout = packed_layout(k, n);
+      std::vector<float> packed(static_cast<size_t>(layout.floats())), expected;
+      pack_b(layout, b.data(), n, 1, packed.data());
+      for (const int64_t m : {most, int64_t{1}, int64_t{2}, int64_t{5}, int64_t{6}, int64_t{7}, int64_t{40}}) {
+        const int threads = static_cast<int>(random_.integer(1, 5));
+        ThreadPool pool(threads);
+        std::vector<float> c(residuals.begin(), residuals.begin() + m * n);
+        GemmArgs args;
+        args.batch_invariant = true;
+        args.m = m, args.n = n, args.k = k;
+        args.a = a.data(), args.lda = k;
+        args.packed_b = packed.data();
+        args.c = c.data(), args.ldc = n;
+        if (bias) args.epilogue.bias = biases.data();
+        if (residual > 0) args.epilogue.residual = residual == 2 ? c.data() : residuals.data();
+        args.epilogue.residual_ld = n;
+        if (more > 0) args.epilogue.more_residuals[0] = {others.data(), n};
+        if (activation) args.epilogue.activation = &kLeaky;
+        Workspace workspace(gemm_workspace_bytes(m, n, k, threads, true));
+        gemm(args, pool, workspace.get());
+        if (m == most) expected = c;
+        ASSERT_TRUE(std::equal(c.begin(), c.end(), expected.begin()))
+            << m << "x" << n << "x" << k << " threads " << threads << " bias " << bias << " residual " << residual
+            << "+" << more << " activation " << activation;
+      }
+    }
+  });
+}
+
 TEST_F(Gemm, ZeroSizes) {
   ThreadPool pool(2);
   for_each_target([&] {

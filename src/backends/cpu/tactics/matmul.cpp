@@ -65,6 +65,7 @@ class GemmLaunch final : public Launch {
       columns_.a_inner_stride = columns_.m * columns_.k;
     }
     args_.words = words;
+    args_.batch_invariant = view.op.batch_invariant;
     args_.k = args_.lda = words == Words::f32 ? elements_ : pairs_of(elements_);
     if (words == Words::f32) args_.lda = elements_ld_;
     args_.n = c.back();
@@ -76,7 +77,7 @@ class GemmLaunch final : public Launch {
   }
   size_t workspace_bytes() const override {
     return static_cast<size_t>(turned_bytes() + paired_bytes(args_) +
-                               gemm_workspace_bytes(args_.m, args_.n, args_.k, threads_));
+                               gemm_workspace_bytes(args_.m, args_.n, args_.k, threads_, args_.batch_invariant));
   }
   void run(const LaunchArguments& arguments) override {
     args_.a = reinterpret_cast<const float*>(arguments.inputs[a_]);

@@ -42,17 +42,30 @@ CoreProblem core_problem(const GemmArgs& args) {
   p.c = args.c;
   p.ldc = args.ldc;
   p.epilogue = args.epilogue;
+  p.batch_invariant = args.batch_invariant;
   return p;
 }
 
-int64_t row_parts(int64_t k, int64_t n) {
-  const PackedLayout layout = packed_layout(k, n);
-  return row_product_parts(k, layout.panels(), layout.width);
-}
+// Equal parts of K, but for the last one, of a product of one row.
+struct RowParts {
+  int64_t k = 0, count = 1, depth = 0;  // depth: of parts that are the blocks of many rows
+
+  explicit RowParts(const GemmArgs& args) : k(args.k) {
+    if (args.batch_invariant) {
+      depth = core_block_depth(k);
+      count = std::max<int64_t>(1, divide_up(k, depth));
+    } else {
+      const PackedLayout layout = packed_layout(k, args.n);
+      count = row_product_parts(k, layout.panels(), layout.width);
+    }
+  }
+  int64_t begin(int64_t part) const { return depth > 0 ? std::min(k, part * depth) : k * part / count; }
+};
 
 void multiply_row(const GemmArgs& args, ThreadPool& pool, float* sums) {
   const PackedLayout layout = packed_layout(args.k, args.n);
-  const int64_t panels = layout.panels(), parts = row_parts(args.k, args.n);
+  const RowParts of_k(args);
+  const int64_t panels = layout.panels(), parts = of_k.count;
   // A thread is woken for 64 KiB of weights at least.
   constexpr int64_t least_floats = int64_t{1} << 14;
   if (parts == 1) {
@@ -60,10 +73,11 @@ void multiply_row(const GemmArgs& args, ThreadPool& pool, float* sums) {
     pool.parallel_for(panels, grain, [&](int64_t begin, int64_t end) { gemv(args, begin, end); });
     return;
   }
-  const int threads = static_cast<int>(std::min<int64_t>(pool.size(), args.k * panels * layout.width / least_floats));
+  const int64_t most = std::max<int64_t>(1, args.k * panels * layout.width / least_floats);
+  const int threads = static_cast<int>(std::min<int64_t>(pool.size(), most));
   pool.run(threads, [&](int thread) {
     for_each_row_part(panels, gemv_streams, parts, threads, thread, [&](int64_t part, int64_t first, int64_t end) {
-      gemv_part(args, args.k * part / parts, args.k * (part + 1) / parts, first, end, sums + part * args.n);
+      gemv_part(args, of_k.begin(part), of_k.begin(part + 1), first, end, sums + part * args.n);
     });
   });
   finish_sums(core_problem(args), {sums, parts, args.n}, pool);
@@ -122,17 +136,19 @@ CoreProblem batch_element(const BatchGemmArgs& args, int64_t i, const float* pac
 }
 
 // Whether one row is multiplied by gemv.h: pairs where vectors do that.
-static bool is_row(int64_t m, Words words) {
-  return m == 1 && (words == Words::f32 || has_bf16_pairs());
+static bool is_row(const GemmArgs& args) {
+  return args.m == 1 && (args.words == Words::f32 || has_bf16_pairs()) &&
+         !(args.batch_invariant && core_runs_dots(core_problem(args)));
 }
 
-int64_t gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads) {
+int64_t gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads, bool batch_invariant) {
   if (m == 0 || n == 0) return 0;
-  const int64_t parts = m == 1 ? row_parts(k, n) : 1;
-  const int64_t of_row = parts > 1 ? parts * n * static_cast<int64_t>(sizeof(float)) : 0;
-  if (is_row(m, Words::bf16_pairs) || (m == 1 && pair_matrix_unit() == MatrixUnit::none)) return of_row;
   GemmArgs args;
-  args.m = m, args.n = n, args.k = k;
+  args.m = m, args.n = n, args.k = k, args.batch_invariant = batch_invariant;
+  const int64_t parts = m == 1 ? RowParts(args).count : 1;
+  const int64_t of_row = parts > 1 ? parts * n * static_cast<int64_t>(sizeof(float)) : 0;
+  const bool always_row = is_row(args) && (has_bf16_pairs() || pair_matrix_unit() == MatrixUnit::none);
+  if (always_row) return of_row;
   // Of words of either kind.
   int64_t sums = 0;
   for (const Words words : {Words::f32, Words::bf16_pairs}) {
@@ -144,7 +160,7 @@ int64_t gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads) {
 
 void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace) {
   if (args.m == 0 || args.n == 0) return;
-  if (is_row(args.m, args.words)) return multiply_row(args, pool, static_cast<float*>(workspace));
+  if (is_row(args)) return multiply_row(args, pool, static_cast<float*>(workspace));
   const int64_t scratch_bytes = core_workspace_bytes(args.m, 1) * pool.size();
   run_product(core_problem(args), pool, static_cast<char*>(workspace),
               reinterpret_cast<float*>(at(workspace, scratch_bytes)));

@@ -104,10 +104,13 @@ struct GemmArgs {
   int64_t ldc = 0;
   Epilogue epilogue;
   Words words = Words::f32;
+  /// A row of C has the same bits, whatever m is: K is cut by the blocks of many rows, where few rows would be cut into
+  /// parts for many threads. (Not in pairs that a unit multiplies by tiles.)
+  bool batch_invariant = false;
 };
 
 /// Bytes of scratch memory `gemm` needs for these sizes on `threads` threads and fewer; 64-byte aligned.
-int64_t gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads);
+int64_t gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads, bool batch_invariant = false);
 /// Runs on the threads of the pool that are worth waking. k == 0 gives epilogue(0); m == 0 or n == 0 does nothing.
 void gemm(const GemmArgs& args, ThreadPool& pool, void* workspace);
 

@@ -46,6 +46,12 @@ inline int64_t most_block_rows(int64_t m, int64_t taps) {
   return std::max<int64_t>(1, std::min(m, std::clamp(limit, kRowGrain, kBlockRows)));
 }
 
+/// Steps of the pieces, equal but for the last one, that `depth` steps are cut into where they are more than a block.
+inline int64_t piece_depth(int64_t depth, int64_t block) {
+  const int64_t pieces = std::max<int64_t>(1, divide_up(depth, block));
+  return std::max<int64_t>(1, pieces == 1 ? depth : round_up(divide_up(depth, pieces), 4));
+}
+
 /// `copy`: the rows of A are copied. `few_row_parts`: where all rows of the product fit in one register tile, so that
 /// no part of B is used twice, the parts of K that many threads want (row_product_parts); else 0.
 inline Blocking core_blocking(int64_t m, int64_t taps, int64_t depth, bool copy, int64_t few_row_parts) {
@@ -55,9 +61,8 @@ inline Blocking core_blocking(int64_t m, int64_t taps, int64_t depth, bool copy,
   result.rows = std::min(most, round_up(divide_up(m, blocks), kRowGrain));
   const int64_t k = taps * depth, part = few_row_parts > 0 ? std::max<int64_t>(1, divide_up(k, few_row_parts)) : 0;
   const int64_t block = copy ? kCopiedBlockK : part > 0 ? part : block_k(k);
-  const int64_t pieces = std::max<int64_t>(1, divide_up(depth, block));
-  result.depth = std::max<int64_t>(1, pieces == 1 ? depth : round_up(divide_up(depth, pieces), 4));
-  if (pieces == 1) {
+  result.depth = piece_depth(depth, block);
+  if (depth <= block) {
     const int64_t groups = std::max<int64_t>(1, divide_up(k, block));
     result.taps = std::max<int64_t>(1, divide_up(taps, groups));
   }

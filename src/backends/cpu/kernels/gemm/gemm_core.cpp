@@ -147,7 +147,7 @@ HWY_NOINLINE void run_dots(const CoreProblem& p, int64_t m0, int64_t m1, void* w
   TileArgs t{};  // where the rows of a block are, for the activation
   t.c = p.c;
   t.ldc = p.ldc;
-  const int64_t block = most_block_rows(whole_rows(p), p.taps) / most * most;
+  const int64_t block = std::max(most, most_block_rows(whole_rows(p), p.taps) / most * most);
   Scratch scratch(workspace, block, p.taps);
   const float* plain[most];
   for (int64_t row0 = m0; row0 < m1; row0 += block) {
@@ -191,7 +191,7 @@ int64_t few_row_parts(const CoreProblem& p) {
 // How `rows` rows of a product are cut.
 Blocking blocking_of(const CoreProblem& p, int64_t rows, bool copy) {
   if (runs_matrix(p)) return matrix_blocking(rows, p.taps, p.depth);
-  return core_blocking(rows, p.taps, p.depth, copy, few_row_parts(p));
+  return core_blocking(rows, p.taps, p.depth, copy, p.batch_invariant ? 0 : few_row_parts(p));
 }
 
 template <class Word>
@@ -321,9 +321,9 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
 
 bool runs_dots([[maybe_unused]] const CoreProblem& p) {
 #if HWY_TARGET != HWY_SCALAR
-  return p.words == Words::f32 && p.n <= kTileVectors * tile_lanes() && whole_rows(p) >= dots::kMostRows &&
-         (p.rows.fill || p.rows.k_stride == 1) && !p.rows.factors && !p.epilogue.more_residuals[0].data &&
-         prefers_dots(p.n, p.taps, p.depth, tile_lanes());
+  return p.words == Words::f32 && p.n <= kTileVectors * tile_lanes() &&
+         (whole_rows(p) >= dots::kMostRows || p.batch_invariant) && (p.rows.fill || p.rows.k_stride == 1) &&
+         !p.rows.factors && !p.epilogue.more_residuals[0].data && prefers_dots(p.n, p.taps, p.depth, tile_lanes());
 #else
   return false;
 #endif
@@ -377,6 +377,7 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(core_run_target);
 HWY_EXPORT(k_blocks_target);
+HWY_EXPORT(runs_dots);
 HWY_EXPORT(activate_target);
 HWY_EXPORT(scale_packed_target);
 
@@ -410,8 +411,16 @@ int64_t block_k(int64_t k) {
   return k <= 3 * unit ? 3 * unit : 2 * unit;
 }
 
+int64_t core_block_depth(int64_t k) {
+  return piece_depth(k, block_k(k));
+}
+
 int64_t core_k_blocks(const CoreProblem& problem) {
   return HWY_DYNAMIC_DISPATCH(k_blocks_target)(problem);
+}
+
+bool core_runs_dots(const CoreProblem& problem) {
+  return HWY_DYNAMIC_DISPATCH(runs_dots)(problem);
 }
 
 void core_activate(const Activation& activation, const ActivationBlock& block) {

@@ -43,6 +43,7 @@ struct CoreProblem {
   /// Where the m rows are some of a larger product's: how many that has. They choose how sums are made, which are then
   /// the same however its rows are handed out. 0: m.
   int64_t whole_m = 0;
+  bool batch_invariant = false;  ///< of a plain matrix: sums are made alike for all m
   /// A block of K (core_k_blocks) whose sums alone go to C, without the epilogue; -1: the whole product.
   int64_t k_block = -1;
 };
@@ -70,6 +71,10 @@ void core_run(const CoreProblem& problem, int64_t m0, int64_t m1, int64_t p0, in
 /// The blocks that K is cut into, whatever the threads. A product is the sum of theirs in order, bit by bit. Dot
 /// products have one.
 int64_t core_k_blocks(const CoreProblem& problem);
+/// K steps of all of them but the last, of a plain matrix of k that has more rows than a register tile.
+int64_t core_block_depth(int64_t k);
+/// Whether the product is taken as dot products.
+bool core_runs_dots(const CoreProblem& problem);
 
 /// c = activation(c) + addend, in place.
 void core_activate(const Activation& activation, const ActivationBlock& block);

@@ -50,8 +50,11 @@ HWY_INLINE void finish(const GemmArgs& args, GemvVec sum, int64_t col, int64_t c
   const GemvTag d;
   const Epilogue& epilogue = args.epilogue;
   const auto mask = hn::FirstN(d, static_cast<size_t>(count));
+  // In the order of many rows (gemm_tile-inl.h), of which C may hold one.
+  const bool in_place = epilogue.residual == args.c && args.c != nullptr;
+  if (in_place) sum = hn::Add(sum, masked_load(mask, d, epilogue.residual + col));
   if (epilogue.bias) sum = hn::Add(sum, masked_load(mask, d, epilogue.bias + col));
-  if (epilogue.residual) sum = hn::Add(sum, masked_load(mask, d, epilogue.residual + col));
+  if (epilogue.residual && !in_place) sum = hn::Add(sum, masked_load(mask, d, epilogue.residual + col));
   for (const Residual& more : epilogue.more_residuals)
     if (more.data) sum = hn::Add(sum, masked_load(mask, d, more.data + col));
   store(clamp_keeping_nan(sum, hn::Set(d, epilogue.lo), hn::Set(d, epilogue.hi)), args.c + col, count);
@@ -121,10 +124,10 @@ void panels_of_words(const GemmArgs& args, const KPart& part, int64_t p0, int64_
   constexpr int vectors = kTiles.product.vectors;
   static_assert(kStreams == 4);
   // How sums are cut hides the latency of the multiply-add. It may depend on the whole product alone, not on which
-  // panels a thread has beside each other: the same bits whatever the threads.
+  // panels a thread has beside each other: the same bits whatever the threads. Tiles of many rows do not cut them.
   const int64_t all_full = args.n / layout.width, full = std::min(p1, all_full);
   int64_t p = p0;
-  if (all_full >= kStreams) {
+  if (all_full >= kStreams || args.batch_invariant) {
     while (full - p >= 4) panels_of_row<Word, 4, vectors, 1>(args, layout, part, p), p += 4;
     if (full - p >= 2) panels_of_row<Word, 2, vectors, 1>(args, layout, part, p), p += 2;
     if (full - p >= 1) panels_of_row<Word, 1, vectors, 1>(args, layout, part, p), p += 1;
@@ -134,7 +137,17 @@ void panels_of_words(const GemmArgs& args, const KPart& part, int64_t p0, int64_
   }
   if (p < p1) {
     const int64_t count = layout.columns(p) / lanes;
-    if (count == 1) {
+    if (args.batch_invariant) {
+      if (count == 1) {
+        panels_of_row<Word, 1, 1, 1>(args, layout, part, p);
+      } else if (count == 2) {
+        panels_of_row<Word, 1, 2, 1>(args, layout, part, p);
+      } else if (count == 3) {
+        panels_of_row<Word, 1, 3, 1>(args, layout, part, p);
+      } else {
+        panels_of_row<Word, 1, 4, 1>(args, layout, part, p);
+      }
+    } else if (count == 1) {
       panels_of_row<Word, 1, 1, 4>(args, layout, part, p);
     } else if (count == 2) {
       panels_of_row<Word, 1, 2, 4>(args, layout, part, p);
