@@ -6,6 +6,7 @@ import types
 import typing
 
 import numpy
+import numpy.typing
 
 from camshaft.tensorrt._cuda import device
 from camshaft.tensorrt._enums import (
@@ -74,6 +75,8 @@ def _hints_of(function):
 
 def _array_type(hint):
     """The NumPy type that an annotation of numpy.typing.NDArray names; None for others."""
+    if typing.get_origin(hint) is numpy.typing.NDArray:  # from NumPy 2.5 on, which keeps the alias
+        return numpy.dtype(typing.get_args(hint)[0])
     if typing.get_origin(hint) is not numpy.ndarray:
         return None
     return numpy.dtype(typing.get_args(typing.get_args(hint)[1])[0])

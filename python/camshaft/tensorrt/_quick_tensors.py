@@ -203,7 +203,8 @@ class Tensor:
             "version": 3,
             "shape": tuple(self.shape),
             "typestr": numpy.dtype(nptype(self.dtype)).str,
-            "data": (self.data_ptr, self._is_read_only),
+            # PyTorch takes no CUDA array that is for reading alone.
+            "data": (self.data_ptr, self._is_read_only and self._device == "cpu"),
         }
 
     def _as_memory(self):
