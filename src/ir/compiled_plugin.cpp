@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ir/limits.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/plugin_notes.h"
 
@@ -15,7 +16,7 @@ namespace camshaft {
 
 namespace {
 
-constexpr size_t most_tactics = 64, most_operands = 4096, most_axes = 64;
+constexpr size_t most_tactics = 64, most_operands = 4096;
 
 std::string name_of(std::string_view what) {
   return fmt::format("{}{}", compiled_note_prefix, what);
@@ -62,7 +63,7 @@ void put_type(std::vector<std::string>& words, const TensorType& type) {
 TensorType take_type(const std::string& dtype, Words& words) {
   TensorType type{parse_dtype(dtype), {}};
   if (type.dtype == DType::string || is_container(type.dtype)) damaged("an operand is no tensor of numbers");
-  for (size_t axis = words.number(most_axes); axis > 0; --axis) type.shape.push_back(words.dim());
+  for (size_t axis = words.number(static_cast<size_t>(most_axes)); axis > 0; --axis) type.shape.push_back(words.dim());
   return type;
 }
 
