@@ -6,7 +6,6 @@ import threading
 
 import camshaft
 from camshaft import _native
-from camshaft.tensorrt._cuda import device
 from camshaft.tensorrt._own_plugins import own_creators
 from camshaft.tensorrt._plugin_operator import PluginOperator
 from camshaft.tensorrt._plugin_types import (
@@ -74,10 +73,9 @@ class IPluginRegistry:
         made = PluginOperator(creator)
         try:
             is_compiled = isinstance(creator, IPluginCreatorV3Quick)
-            # TensorRT's are made for a GPU's memory and stream.
-            has_gpu = device() == "cuda"
+            # TensorRT's are made for a GPU's memory and stream; whether there is one is not asked for yet.
             _native.register_plugin(
-                domain, operator, key[1], file, source, made, [made.types()], None, None, is_compiled, has_gpu
+                domain, operator, key[1], file, source, made, [made.types()], None, None, is_compiled, True
             )
         except camshaft.InvalidArgumentError:  # one with other code was registered in its place
             return False
