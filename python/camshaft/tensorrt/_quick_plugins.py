@@ -151,7 +151,8 @@ class PluginDef:
     def source(self):
         """Of its functions: what engines are told apart by."""
         texts = []
-        for function in (self.register_func, self.impl_func, self.aot_impl_func, self.autotune_func):
+        ahead = [] if self.aot_impl_func is None else [self.aot_impl_func]
+        for function in (self.register_func, self.impl_func, self.autotune_func, *ahead):
             try:
                 texts.append("" if function is None else inspect.getsource(function))
             except (OSError, TypeError):  # of a program without a file
