@@ -20,12 +20,20 @@ namespace {
 /// Python's lock, on whatever thread the library calls.
 class Locked {
  public:
-  Locked() : state_(PyGILState_Ensure()) {}
-  ~Locked() { PyGILState_Release(state_); }
+  Locked() : is_first_(PyGILState_GetThisThreadState() == nullptr), state_(PyGILState_Ensure()) {}
+  ~Locked() {
+    // A thread of the library's own ends being one of Python's here, and gives up what the function kept for its thread
+    // (threading.local). That is done before: what ends then may need the lock itself, and until Python 3.12.4 the
+    // state of the thread would be freed twice.
+    if (is_first_)
+      if (PyObject* kept = PyThreadState_GetDict()) PyDict_Clear(kept);
+    PyGILState_Release(state_);
+  }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
 
  private:
+  bool is_first_;
   PyGILState_STATE state_;
 };
 
@@ -67,8 +75,10 @@ int32_t locked(Context* context, const Work& work) {
   }
 }
 
-/// An operator in Python: an object with create(attributes) -> instance, infer(instance, operands, outputs) ->
-/// [(dtype, [dim])] and run(instance, operands, results), and launches(instance, operands, results) with kernels.
+/// An operator in Python: an object with create(attributes) -> instance, whose instances have infer(operands, outputs)
+/// ->
+/// [(dtype, [dim])] and run(operands, results), with kernels launches(operands, results), and compile(operands,
+/// outputs) where they are compiled ahead of time.
 struct PythonPlugin {
   std::string domain, name, version;
   PyObject* object = nullptr;
@@ -154,13 +164,18 @@ PyObject* operand_of(camshaft_plugin_shapes* shapes, size_t input) {
   return checked(Py_BuildValue("(sNN)", camshaft_dtype_name(dtype), dims.release(), checked(known)));
 }
 
+Reference operands_of(camshaft_plugin_shapes* shapes) {
+  Reference operands(checked(PyList_New(0)));
+  for (size_t i = 0; i < shapes->input_count; ++i) {
+    const Reference operand(operand_of(shapes, i));
+    if (PyList_Append(operands.get(), operand.get()) != 0) throw PythonError();
+  }
+  return operands;
+}
+
 int32_t infer(void* instance, camshaft_plugin_shapes* shapes) {
   return locked(shapes, [&] {
-    const Reference operands(checked(PyList_New(0)));
-    for (size_t i = 0; i < shapes->input_count; ++i) {
-      const Reference operand(operand_of(shapes, i));
-      if (PyList_Append(operands.get(), operand.get()) != 0) throw PythonError();
-    }
+    const Reference operands = operands_of(shapes);
     const Reference results(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "infer", "On", operands.get(),
                                                         static_cast<Py_ssize_t>(shapes->output_count))));
     const Py_ssize_t count = PySequence_Size(results.get());
@@ -193,8 +208,16 @@ PyObject* array_of(const camshaft_plugin_tensor* operand) {
                                numbers({operand->dims, operand->dims + operand->rank})));
 }
 
-Reference arrays_of(const camshaft_plugin_tensor* const* operands, size_t count) {
-  return Reference(checked(list_of(std::span(operands, count), array_of)));
+/// The same while only sizes are asked.
+PyObject* types_of(const camshaft_plugin_tensor* operand) {
+  if (operand == nullptr) return none();
+  return checked(Py_BuildValue("(isN)", 0, camshaft_dtype_name(operand->dtype),
+                               numbers({operand->dims, operand->dims + operand->rank})));
+}
+
+Reference arrays_of(const camshaft_plugin_tensor* const* operands, size_t count,
+                    PyObject* (*made)(const camshaft_plugin_tensor*) = array_of) {
+  return Reference(checked(list_of(std::span(operands, count), made)));
 }
 
 /// A result of a size that only running tells: (output, dims, bytes).
@@ -265,6 +288,98 @@ int32_t enqueue_cuda(void* instance, const camshaft_plugin_run* run) {
   });
 }
 
+/// Puts its work into the stream itself, with memory that it asked for.
+int32_t enqueue_stream(void* instance, const camshaft_plugin_run* run) {
+  return locked(run, [&] {
+    const Reference inputs = arrays_of(run->inputs, run->input_count);
+    const Reference outputs = arrays_of(run->outputs, run->output_count);
+    const auto address = [](const void* at) {
+      return static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(at));
+    };
+    const Reference done(
+        checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run_on_device", "OOKK", inputs.get(),
+                                    outputs.get(), address(run->workspace), address(run->cuda->stream))));
+  });
+}
+
+/// Of the GPU's memory; on the host it allocates its own.
+size_t workspace_on_gpu(void* instance, const camshaft_plugin_run* run) {
+  if (run->cuda == nullptr) return 0;
+  size_t bytes = 0;
+  locked(run, [&] {
+    const Reference inputs = arrays_of(run->inputs, run->input_count, types_of);
+    const Reference outputs = arrays_of(run->outputs, run->output_count, types_of);
+    const Reference size(checked(
+        PyObject_CallMethod(static_cast<PyObject*>(instance), "workspace_bytes", "OO", inputs.get(), outputs.get())));
+    bytes = PyLong_AsSize_t(size.get());
+    if (PyErr_Occurred() != nullptr) throw PythonError();
+  });
+  return bytes;
+}
+
+/// The size of that text, kept by `shapes`.
+const camshaft_plugin_dim* dim_of(camshaft_plugin_shapes* shapes, PyObject* words) {
+  return shapes->parse(shapes, words_of(words).c_str());
+}
+
+/// (kernel, [7 sizes as texts: blocks, threads, bytes of shared memory], [(kind, index, size as text or None, bytes or
+/// None, width)]), as camshaft_plugin_argument has them.
+void add_launch(camshaft_plugin_kernels* kernels, PyObject* entry) {
+  const char* kernel = nullptr;
+  PyObject *sizes = nullptr, *list = nullptr;
+  if (PyArg_ParseTuple(entry, "sOO", &kernel, &sizes, &list) == 0) throw PythonError();
+  const camshaft_plugin_dim* dims[7];
+  for (Py_ssize_t i = 0; i < 7; ++i)
+    dims[i] = dim_of(kernels->shapes, Reference(checked(PySequence_GetItem(sizes, i))).get());
+  std::vector<camshaft_plugin_argument> arguments;
+  for (Py_ssize_t i = 0, count = PyList_Size(list); i < count; ++i) {
+    camshaft_plugin_argument argument = {};
+    int kind = 0;
+    Py_ssize_t index = 0, width = 0, bytes = 0;
+    PyObject* size = nullptr;
+    const char* data = nullptr;
+    if (PyArg_ParseTuple(PyList_GetItem(list, i), "inOz#n", &kind, &index, &size, &data, &bytes, &width) == 0)
+      throw PythonError();
+    argument.kind = kind;
+    argument.index = static_cast<size_t>(index);
+    argument.dim = size == Py_None ? nullptr : dim_of(kernels->shapes, size);
+    argument.data = data;
+    argument.bytes = static_cast<size_t>(data != nullptr ? bytes : width);
+    arguments.push_back(argument);
+  }
+  kernels->add_launch(kernels, kernel, dims, dims + 3, dims[6], arguments.size(), arguments.data());
+}
+
+/// None, or (whether run() computes it, too, [(output, input that it lies in)], [(CUDA C++ or None, module or None,
+/// [launch])]).
+int32_t compile(void* instance, camshaft_plugin_kernels* kernels) {
+  return locked(kernels, [&] {
+    const Reference operands = operands_of(kernels->shapes);
+    const Reference made(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "compile", "On", operands.get(),
+                                                     static_cast<Py_ssize_t>(kernels->shapes->output_count))));
+    if (made.get() == Py_None) return;
+    int has_own_body = 0;
+    PyObject *aliases = nullptr, *tactics = nullptr;
+    if (PyArg_ParseTuple(made.get(), "pOO", &has_own_body, &aliases, &tactics) == 0) throw PythonError();
+    kernels->has_own_body = has_own_body;
+    for (Py_ssize_t i = 0, count = PyList_Size(aliases); i < count; ++i) {
+      Py_ssize_t output = 0, input = 0;
+      if (PyArg_ParseTuple(PyList_GetItem(aliases, i), "nn", &output, &input) == 0) throw PythonError();
+      kernels->alias(kernels, static_cast<size_t>(output), static_cast<size_t>(input));
+    }
+    for (Py_ssize_t i = 0, count = PyList_Size(tactics); i < count; ++i) {
+      const char *text = nullptr, *module = nullptr;
+      Py_ssize_t bytes = 0;
+      PyObject* launches = nullptr;
+      if (PyArg_ParseTuple(PyList_GetItem(tactics, i), "zz#O", &text, &module, &bytes, &launches) == 0)
+        throw PythonError();
+      kernels->add_tactic(kernels, text, module, static_cast<size_t>(bytes));
+      for (Py_ssize_t k = 0, most = PyList_Size(launches); k < most; ++k)
+        add_launch(kernels, PyList_GetItem(launches, k));
+    }
+  });
+}
+
 PyObject* load(PyObject*, PyObject* arguments) {
   const char* source = nullptr;
   if (PyArg_ParseTuple(arguments, "s", &source) == 0) return nullptr;
@@ -287,9 +402,10 @@ PyObject* register_operator(PyObject*, PyObject* arguments) {
   const char *domain = nullptr, *name = nullptr, *version = nullptr, *source = nullptr, *hash = nullptr;
   const char *cuda_text = nullptr, *cuda_module = nullptr;
   Py_ssize_t module_bytes = 0;
+  int is_compiled = 0, fills_streams = 0;
   PyObject *object = nullptr, *types = nullptr;
-  if (PyArg_ParseTuple(arguments, "sssssOO|zz#", &domain, &name, &version, &source, &hash, &object, &types, &cuda_text,
-                       &cuda_module, &module_bytes) == 0)
+  if (PyArg_ParseTuple(arguments, "sssssOO|zz#pp", &domain, &name, &version, &source, &hash, &object, &types,
+                       &cuda_text, &cuda_module, &module_bytes, &is_compiled, &fills_streams) == 0)
     return nullptr;
   return guarded([&] {
     auto plugin = std::make_unique<PythonPlugin>();
@@ -322,6 +438,12 @@ PyObject* register_operator(PyObject*, PyObject* arguments) {
     table.destroy = destroy;
     table.infer = infer;
     table.enqueue = enqueue;
+    if (is_compiled != 0) table.compile = compile;
+    if (fills_streams != 0) {
+      table.enqueue_cuda = enqueue_stream;
+      table.workspace = workspace_on_gpu;
+      table.cuda_is_not_recorded = 1;  // nothing says that its work may be repeated without it
+    }
     if (cuda_text != nullptr) {
       plugin->kernels = cuda_text;
       table.cuda_text = plugin->kernels.c_str();
@@ -359,7 +481,8 @@ PyMethodDef plugin_functions[] = {
     {"load_plugin", load, METH_VARARGS, "load_plugin(source)"},
     {"load_ort_custom_ops", load_custom_ops, METH_VARARGS, "load_ort_custom_ops(library)"},
     {"register_plugin", register_operator, METH_VARARGS,
-     "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand], cuda_text, cuda_module)"},
+     "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand], cuda_text, cuda_module, "
+     "whether it is compiled ahead of time, whether it puts its own work into streams)"},
     {"list_plugins", list, METH_NOARGS, "list_plugins() -> JSON"},
     {"set_plugin_checks", set_checks, METH_VARARGS, "set_plugin_checks(guards, verify)"},
     {nullptr, nullptr, 0, nullptr}};

@@ -11,7 +11,5 @@ def softcap(x: np.float32, limit=30.0):
     return limit * np.tanh(x / limit)
 
 
-if __name__ == "__main__":
-    engine = camshaft.build(sys.argv[1])
-    zeros = [np.zeros([max(d, 1) for d in i.shape], np.float32) for i in engine.inputs]
-    print(engine(*zeros))
+engine = camshaft.build(sys.argv[1])
+print(engine(*[np.zeros([max(d, 1) for d in i.shape], np.float32) for i in engine.inputs]))

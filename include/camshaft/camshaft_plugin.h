@@ -142,6 +142,46 @@ struct camshaft_plugin_run {
   const camshaft_plugin_cuda* cuda;
 };
 
+/* ---- Kernels that engines keep ---- */
+
+enum {
+  CAMSHAFT_PLUGIN_INPUT = 0,  /* the address of operand `index` */
+  CAMSHAFT_PLUGIN_OUTPUT = 1, /* the address of result `index` */
+  CAMSHAFT_PLUGIN_SIZE = 2,   /* `dim`, as a signed integer of `bytes` bytes: 1, 2, 4 or 8 */
+  CAMSHAFT_PLUGIN_BYTES = 3   /* the `bytes` bytes at `data` */
+};
+/* What a kernel gets for one of its parameters. */
+typedef struct camshaft_plugin_argument {
+  int32_t kind;
+  size_t index;
+  const camshaft_plugin_dim* dim;
+  const void* data;
+  size_t bytes;
+} camshaft_plugin_argument;
+
+/* What `compile` of an operator fills in. Its functions give 0, or 1 for a failure, by which `compile` fails. */
+typedef struct camshaft_plugin_kernels camshaft_plugin_kernels;
+struct camshaft_plugin_kernels {
+  size_t size;
+  /* The operands' types and sizes, of which the dims below are made: numbers where the model has numbers. set_output is
+   * not to be called. */
+  camshaft_plugin_shapes* shapes;
+  int32_t (*fail)(camshaft_plugin_kernels* kernels, const char* message);
+  /* Begins one more way to compute the node, which the build measures: with kernels as CUDA C++, or compiled (a cubin,
+   * a fat binary or PTX), the other one null. */
+  int32_t (*add_tactic)(camshaft_plugin_kernels* kernels, const char* text, const void* module, size_t module_bytes);
+  /* Adds a launch to it; they run one after the other, and one of no blocks not at all. */
+  int32_t (*add_launch)(camshaft_plugin_kernels* kernels, const char* kernel,
+                        const camshaft_plugin_dim* const blocks[3], const camshaft_plugin_dim* const threads[3],
+                        const camshaft_plugin_dim* shared_bytes, size_t argument_count,
+                        const camshaft_plugin_argument* arguments);
+  /* The output begins as a copy of the input, of the same type and sizes, and stands for it among the arguments. */
+  int32_t (*alias)(camshaft_plugin_kernels* kernels, size_t output, size_t input);
+  /* Set it to 0 where neither enqueue nor enqueue_cuda can compute this node: its kernels by themselves count as right.
+   */
+  int32_t has_own_body;
+};
+
 /* ---- An operator ---- */
 
 /* Functions that may be null say what happens then. `instance` is what `create` gave, or `user` without a `create`. */
@@ -170,7 +210,8 @@ typedef struct camshaft_plugin_operator {
   /* Expected seconds on one thread, or a negative number. Null: as long as its operands take to be read and written. */
   double (*cost)(void* instance, const camshaft_plugin_run* run);
   size_t (*workspace)(void* instance, const camshaft_plugin_run* run);
-  /* Computes the outputs on the CPU. Null where there are a reference and enqueue_cuda. */
+  /* Computes the outputs on the CPU. Null: it runs on GPUs alone, and without a reference its own run on one, by
+   * itself, counts as right. */
   int32_t (*enqueue)(void* instance, const camshaft_plugin_run* run);
   /* Puts what computes the outputs on a GPU into run->cuda->stream, and waits for nothing. Null: it runs on the host.
    * Other functions are asked with run->cuda set when they are asked for it. */
@@ -182,7 +223,7 @@ typedef struct camshaft_plugin_operator {
    * repeated without calling it again. */
   int32_t cuda_is_not_recorded;
   /* The same as enqueue, as plain as can be: what engines are verified against. Null: tactic 0 of enqueue on one
-   * thread, and reports say so. */
+   * thread, or of enqueue_cuda by itself, and reports say so. */
   int32_t (*reference)(void* instance, const camshaft_plugin_run* run);
   /* Instead of all functions above: a scalar expression as docs/plugins.md has them, "(x, alpha = 1) = x *
    * tanh(alpha)". It is fused and computed like operators of Camshaft's own. */
@@ -190,6 +231,10 @@ typedef struct camshaft_plugin_operator {
   /* Kernels for run->cuda->launch that are compiled already, instead of cuda_text: a cubin, a fat binary or PTX. */
   const void* cuda_module;
   size_t cuda_module_bytes;
+  /* Kernels for GPUs that are compiled ahead of time: asked of each node when its model is read, instead of
+   * enqueue_cuda. Engines keep what it gives, and run it without the plugin, which they are verified against. One that
+   * adds no tactic leaves the node as it is. Null: there are none. */
+  int32_t (*compile)(void* instance, camshaft_plugin_kernels* kernels);
 } camshaft_plugin_operator;
 
 typedef struct camshaft_plugin_library {

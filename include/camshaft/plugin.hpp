@@ -14,10 +14,11 @@
 //   bool supports(const Run&) const; double cost(const Run&) const; size_t workspace(const Run&) const;
 //   void reference(const Run&) const;                                // what engines are verified against
 //   std::string state() const;                                       // stored in engines, Node::state() has it then
-//   void run_cuda(const Cuda&) const;                                // on a GPU; without run() reference() is needed
+//   void run_cuda(const Cuda&) const;                                // on a GPU; without run() on no CPU
 //   static constexpr const char* cuda_text = "extern \"C\" __global__ void k(float* y, int n) {…}";   // of its kernels
 //   static constexpr unsigned char cuda_module[] = {…};              // instead of it: a cubin, a fat binary or PTX
 //   static constexpr bool cuda_is_recorded = false;                  // where it does not do the same each time
+//   void compile(Kernels&) const;                                    // instead of run_cuda: kernels that engines keep
 // Whatever these throw becomes an error that names the operator.
 #pragma once
 
@@ -255,6 +256,65 @@ class Cuda : public Run {
   }
 };
 
+/// What a kernel that is compiled ahead of time gets for one of its parameters.
+class Argument {
+ public:
+  static Argument input(size_t index) { return {CAMSHAFT_PLUGIN_INPUT, index, nullptr, 0}; }
+  static Argument output(size_t index) { return {CAMSHAFT_PLUGIN_OUTPUT, index, nullptr, 0}; }
+  /// A size, as a signed integer of the type.
+  template <class Integer>
+  static Argument size(const Dim& dim) {
+    return {CAMSHAFT_PLUGIN_SIZE, 0, dim.handle(), sizeof(Integer)};
+  }
+  template <class Value>
+  static Argument value(const Value& value) {
+    Argument made{CAMSHAFT_PLUGIN_BYTES, 0, nullptr, sizeof value};
+    made.bytes_.assign(reinterpret_cast<const char*>(&value), sizeof value);
+    return made;
+  }
+  camshaft_plugin_argument get() const { return {kind_, index_, dim_, bytes_.data(), size_}; }
+
+ private:
+  Argument(int32_t kind, size_t index, const camshaft_plugin_dim* dim, size_t size)
+      : kind_(kind), index_(index), dim_(dim), size_(size) {}
+  int32_t kind_;
+  size_t index_;
+  const camshaft_plugin_dim* dim_;
+  size_t size_;
+  std::string bytes_;
+};
+
+/// Kernels for GPUs that are compiled ahead of time, with launches of the sizes that shapes() has: engines keep them,
+/// and need no plugin. An operator that adds no tactic is run as it is.
+class Kernels {
+ public:
+  explicit Kernels(camshaft_plugin_kernels* kernels) : kernels_(kernels) {}
+  Shapes shapes() const { return Shapes(kernels_->shapes); }
+  /// Begins one more tactic, which the build measures, with kernels as CUDA C++, or as a cubin, a fat binary or PTX.
+  void text(const char* cuda) { check(kernels_->add_tactic(kernels_, cuda, nullptr, 0)); }
+  void module(const void* data, size_t bytes) { check(kernels_->add_tactic(kernels_, nullptr, data, bytes)); }
+  /// Blocks and threads along up to three axes.
+  void launch(const char* kernel, const std::vector<Dim>& blocks, const std::vector<Dim>& threads,
+              const std::vector<Argument>& arguments, int64_t shared_bytes = 0) {
+    const Dim one = shapes().constant(1), shared = shapes().constant(shared_bytes);
+    const camshaft_plugin_dim *grid[] = {one.handle(), one.handle(), one.handle()},
+                              *block[] = {grid[0], grid[0], grid[0]};
+    for (size_t axis = 0; axis < blocks.size() && axis < 3; ++axis) grid[axis] = blocks[axis].handle();
+    for (size_t axis = 0; axis < threads.size() && axis < 3; ++axis) block[axis] = threads[axis].handle();
+    std::vector<camshaft_plugin_argument> given;
+    for (const Argument& argument : arguments) given.push_back(argument.get());
+    check(kernels_->add_launch(kernels_, kernel, grid, block, shared.handle(), given.size(), given.data()));
+  }
+  /// The output begins as a copy of the input, and stands for it among the arguments.
+  void alias(size_t output, size_t input) { check(kernels_->alias(kernels_, output, input)); }
+
+ private:
+  static void check(int32_t status) {
+    if (status != 0) throw std::runtime_error("a kernel cannot be kept");  // the message before says why
+  }
+  camshaft_plugin_kernels* kernels_;
+};
+
 /// What operators derive from, so that their members are told apart from those that they lack.
 struct Operator {};
 
@@ -307,6 +367,13 @@ camshaft_plugin_operator table() {
     if constexpr (requires(const T& op, const Cuda& run) { op.run_cuda(run); })
       table.enqueue_cuda = [](void* instance, const camshaft_plugin_run* run) -> int32_t {
         return guarded(run, [&] { static_cast<Held<T>*>(instance)->op.run_cuda(Cuda(run)); });
+      };
+    if constexpr (requires(const T& op, Kernels& kernels) { op.compile(kernels); })
+      table.compile = [](void* instance, camshaft_plugin_kernels* kernels) -> int32_t {
+        return guarded(kernels, [&] {
+          Kernels made(kernels);
+          static_cast<Held<T>*>(instance)->op.compile(made);
+        });
       };
     if constexpr (requires { T::cuda_text; }) table.cuda_text = T::cuda_text;
     if constexpr (requires { T::cuda_module; }) {

@@ -42,7 +42,7 @@ def triton_launch(kernel: Any, blocks: int | Sequence[int], arguments: Sequence[
     if len(types) != len(arguments):
         raise ValueError(f"the Triton kernel '{name}' takes {len(types)} arguments, {len(arguments)} are given")
     packed = [_of_triton(name, i, kind, value) for i, (kind, value) in enumerate(zip(types, arguments, strict=True))]
-    declared = _ptx_parameters(kernel.asm["ptx"], name)
+    declared = ptx_parameters(kernel.asm["ptx"], name)
     # Two from Triton 3.4 on, one in 3.3, none before.
     scratch = len(declared) - len(packed)
     if not 0 <= scratch <= 2 or any(size != 8 for size in declared[len(packed) :]):
@@ -72,7 +72,7 @@ def numba_launch(
     packed: list[Any] = []
     for argument in arguments:
         packed.extend(_numba_array(argument) if isinstance(argument, DeviceArray) else [argument])
-    return _checked(Launch(name, blocks, threads, packed, shared_bytes), _ptx_parameters(ptx, name))
+    return _checked(Launch(name, blocks, threads, packed, shared_bytes), ptx_parameters(ptx, name))
 
 
 def _of_triton(kernel: str, index: int, kind: str, value: Any) -> Any:
@@ -113,7 +113,7 @@ _ITEM_BYTES = {
 }
 
 
-def _ptx_parameters(ptx: str, kernel: str) -> list[int]:
+def ptx_parameters(ptx: str, kernel: str) -> list[int]:
     """Bytes of each of a kernel's parameters."""
     entry = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\(([^)]*)\)", ptx)
     if entry is None:

@@ -213,6 +213,8 @@ def register_plugin(
     types: Sequence[Sequence[str]],
     cuda_text: str | None = None,
     cuda_module: bytes | None = None,
+    is_compiled: bool = False,
+    fills_streams: bool = False,
     /,
 ) -> None: ...
 def list_plugins() -> str: ...

@@ -215,6 +215,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   BuildTuning tuning(options, model, *backend, pool);
   report_.seconds_import = watch.lap();
 
+  check_plugins_for(imported.graph, backend->device());
   if (options.verify || options.tuning == Tuning::measure) check_operations(imported.graph, options, *budget);
 
   SymbolBindings optimum;

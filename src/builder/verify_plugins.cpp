@@ -220,17 +220,27 @@ std::map<std::string, std::string> plugins_of(const Graph& graph) {
   return found;
 }
 
+void check_plugins_for(const Graph& graph, const DeviceInfo& device) {
+  each_plugin(graph, [&](const Graph&, const Node& node, const ops::Plugin& op) {
+    const std::shared_ptr<const PluginInstance> instance = op.instance();
+    if (device.kind != "cpu" || instance->has_host() || instance->has_reference()) return;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: the plugin {} ({}) has kernels for GPUs alone: build for one (--device cuda), or "
+                            "give the plugin a function for the host, too",
+                            node.sources.empty() ? "a node" : fmt::format("node '{}'", node.sources.front()),
+                            op.operator_name, op.file));
+  });
+}
+
 std::vector<std::string> plugins_without_reference(const Graph& graph) {
-  std::set<std::string> names;
+  std::map<std::string, bool> names;  // whether it has a body for the host
   each_plugin(graph, [&](const Graph&, const Node&, const ops::Plugin& op) {
-    if (!op.instance()->has_reference()) names.insert(op.operator_name);
+    if (!op.instance()->has_reference()) names[op.operator_name] = op.instance()->has_host();
   });
   std::vector<std::string> lines;
-  for (const std::string& name : names)
-    lines.push_back(
-        fmt::format("the plugin {}: it has no reference evaluation, its own run on one thread counts as "
-                    "right",
-                    name));
+  for (const auto& [name, has_host] : names)
+    lines.push_back(fmt::format("the plugin {}: it has no reference evaluation, its own {} as right", name,
+                                has_host ? "run on one thread counts" : "kernels by themselves count"));
   return lines;
 }
 

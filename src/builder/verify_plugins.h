@@ -7,12 +7,16 @@
 
 #include "base/cancellation.h"
 #include "base/thread_pool.h"
+#include "compile/backend.h"
 #include "ir/graph.h"
 
 namespace camshaft {
 
 /// The operators of plugins that a graph and its bodies have: "version 1.0 of libx.so, hash 0123456789abcdef" by names.
 std::map<std::string, std::string> plugins_of(const Graph& graph);
+
+/// Throws Error(unsupported), which names it, for one that a CPU cannot run, where the engine is for one.
+void check_plugins_for(const Graph& graph, const DeviceInfo& device);
 
 /// One line for each that has no reference evaluation: an engine is compared with its own plain run then.
 std::vector<std::string> plugins_without_reference(const Graph& graph);

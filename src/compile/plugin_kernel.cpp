@@ -177,11 +177,11 @@ class PluginKernel final : public Kernel {
   bool checks_rule_ = true, is_dynamic_ = false;
 };
 
+}  // namespace
+
 size_t plugin_tactic_of(const TacticParameters& parameters) {
   return parameters.empty() ? 0 : static_cast<size_t>(parameters[plugin_variant]);
 }
-
-}  // namespace
 
 std::vector<TacticOffer> plugin_offers(const RegionView& region, double seconds_per_byte, const PluginDevice* device) {
   const auto* op = region.node.op.as<ops::Plugin>();

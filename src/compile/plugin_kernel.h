@@ -15,6 +15,9 @@ namespace camshaft {
 std::vector<TacticOffer> plugin_offers(const RegionView& region, double seconds_per_byte,
                                        const PluginDevice* device = nullptr);
 
+/// Which of an operator's tactics the parameters of one of these name.
+size_t plugin_tactic_of(const TacticParameters& parameters);
+
 /// The kernel of one of these, on the host.
 std::shared_ptr<const Kernel> make_plugin_kernel(const RegionView& region, const TacticParameters& parameters);
 

@@ -91,6 +91,16 @@ Table& table() {
   return *instance;
 }
 
+struct Detour {
+  std::mutex mutex;
+  PluginDetour run;
+};
+
+Detour& detour() {
+  static auto* const instance = new Detour;
+  return *instance;
+}
+
 }  // namespace
 
 std::string encode(const PluginAttribute& attribute) {
@@ -167,6 +177,26 @@ void add_plugin(std::shared_ptr<const PluginOperator> plugin) {
               fmt::format("the plugin {} has the operator {} (version {}), which {} has brought already (version {}): "
                           "one process can have one of them",
                           plugin->file, name, plugin->version, it->second->file, it->second->version));
+}
+
+void set_plugin_detour(PluginDetour given) {
+  const std::lock_guard lock(detour().mutex);
+  if (!detour().run) detour().run = std::move(given);
+}
+
+void run_on_any_device(const PluginInstance& instance, const std::string& who, const PluginCall& call) {
+  PluginDetour run;
+  {
+    const std::lock_guard lock(detour().mutex);
+    run = detour().run;
+  }
+  if (!run)
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("{} has kernels for GPUs alone, and no GPU is in use: build and run it with a GPU (--device "
+                    "cuda), or give it a function for the host, too",
+                    who));
+  run(instance, who, call);
 }
 
 }  // namespace camshaft

@@ -56,6 +56,8 @@ struct PluginDevice {
   int multiprocessors = 0;
   /// Puts a kernel of the instance's device_text() or device_module() into the stream. Throws Error.
   std::function<void(const std::string& kernel, const PluginGrid& grid, void* const* arguments)> launch = {};
+  /// Copies within the device's memory, in the stream's order. Throws Error.
+  std::function<void(std::byte* to, std::span<const std::byte> from)> copy = {};
 };
 
 struct PluginCall {
@@ -86,10 +88,10 @@ class PluginInstance {
   /// Whether it runs on the host, and on a GPU.
   virtual bool has_host() const { return true; }
   virtual bool has_device() const { return false; }
-  /// CUDA C++ of the kernels that run_on_device() launches by name; empty: it has kernels of its own.
-  virtual std::string device_text() const { return {}; }
+  /// CUDA C++ of the kernels that a tactic's run_on_device() launches by name; empty: it has kernels of its own.
+  virtual std::string device_text(size_t /*tactic*/) const { return {}; }
   /// The same kernels as a cubin, a fat binary or PTX; empty: there is only the text.
-  virtual std::span<const std::byte> device_module() const { return {}; }
+  virtual std::span<const std::byte> device_module(size_t /*tactic*/) const { return {}; }
   /// Whether run_on_device() always puts the same work into the stream for the same operands, so that what is recorded
   /// may be repeated without it.
   virtual bool is_recorded() const { return true; }
@@ -120,6 +122,15 @@ std::vector<std::shared_ptr<const PluginOperator>> loaded_plugins();
 /// Loads it for the whole process. One that is there already stays; Error(invalid_argument) where that has another
 /// version or hash.
 void add_plugin(std::shared_ptr<const PluginOperator> plugin);
+
+/// Runs a call whose operands are in the host's memory on a device: of an instance that has no body for the host.
+/// `who` is the plugin in messages.
+using PluginDetour =
+    std::function<void(const PluginInstance& instance, const std::string& who, const PluginCall& call)>;
+/// A backend whose device runs plugins says so once. The first one stays.
+void set_plugin_detour(PluginDetour detour);
+/// Runs it so, whichever device that is. Throws Error(unsupported) without a device.
+void run_on_any_device(const PluginInstance& instance, const std::string& who, const PluginCall& call);
 
 /// Thrown where a graph, as of an engine, names an operator that is not loaded, or is another one now. Its code is
 /// ErrorCode::unsupported.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/foreign_call.h"
 #include "base/log.h"
+#include "plugin/c_compile.h"
 #include "plugin/c_node.h"
 #include "plugin/c_run.h"
 #include "plugin/c_shapes.h"
@@ -115,15 +116,23 @@ class CInstance final : public PluginInstance {
   bool has_reference() const override { return table_.reference != nullptr; }
   bool has_host() const override { return table_.enqueue != nullptr; }
   bool has_device() const override { return table_.enqueue_cuda != nullptr; }
-  std::string device_text() const override { return table_.cuda_text ? table_.cuda_text : ""; }
-  std::span<const std::byte> device_module() const override {
+  std::string device_text(size_t) const override { return table_.cuda_text ? table_.cuda_text : ""; }
+  std::span<const std::byte> device_module(size_t) const override {
     return {static_cast<const std::byte*>(table_.cuda_module), table_.cuda_module ? table_.cuda_module_bytes : 0};
   }
   bool is_recorded() const override { return table_.cuda_is_not_recorded == 0; }
+  int32_t compile(camshaft_plugin_kernels* kernels) const {
+    return called(of_->who, "cannot be compiled ahead of time", [&] { return table_.compile(instance_, kernels); });
+  }
   void run_on_device(const PluginCall& call) const override { run(table_.enqueue_cuda, "failed on the GPU", call); }
-  void run(const PluginCall& call) const override { run(table_.enqueue, "failed", call); }
+  void run(const PluginCall& call) const override {
+    if (table_.enqueue) return run(table_.enqueue, "failed", call);
+    if (table_.enqueue_cuda) return run_on_any_device(*this, of_->who, call);
+    fail(of_->who, "cannot run", "it has no function for the host, and compiled no kernels for this node");
+  }
   void run_reference(const PluginCall& call) const override {
-    run(table_.reference ? table_.reference : table_.enqueue, "failed in its reference evaluation", call);
+    if (!table_.reference) return run(call);
+    run(table_.reference, "failed in its reference evaluation", call);
   }
 
  private:
@@ -162,11 +171,21 @@ class CInstance final : public PluginInstance {
   std::string state_;
 };
 
-class COperator final : public PluginOperator {
+class COperator final : public PluginOperator, public PluginNoteTaker {
  public:
   explicit COperator(std::shared_ptr<const Described> of) : of_(std::move(of)) {}
   std::shared_ptr<const PluginInstance> create(const PluginNode& node) const override {
     return std::make_shared<const CInstance>(of_, node);
+  }
+  /// The kernels that are compiled ahead of time, if it has any.
+  std::vector<PluginAttribute> notes(const PluginModelNode& node) const override {
+    if (!of_->table.compile) return {};
+    const CInstance instance(of_, {{node.attributes.begin(), node.attributes.end()}, nullptr});
+    const bool has_body = of_->table.enqueue || of_->table.enqueue_cuda || of_->table.reference;
+    const CompiledPlugin made =
+        compile_ahead(of_->who, instance, node, has_body,
+                      [&](camshaft_plugin_kernels* kernels) { return instance.compile(kernels); });
+    return made.tactics.empty() ? std::vector<PluginAttribute>() : encode(made);
   }
 
  private:
@@ -201,10 +220,9 @@ std::shared_ptr<const PluginOperator> make_operator(const camshaft_plugin_operat
     expression = fmt::format("{}{}{}{}", table.domain, *table.domain ? "::" : "", table.name, table.expression);
     return nullptr;
   }
-  const bool has_body = table.enqueue || (table.reference && table.enqueue_cuda);
-  for (const auto& [is_there, name] :
-       {std::pair(table.infer != nullptr, "shape rule (infer)"),
-        std::pair(has_body, "function that runs it (enqueue, or enqueue_cuda and a reference)")})
+  const bool has_body = table.enqueue || table.enqueue_cuda || table.compile;
+  for (const auto& [is_there, name] : {std::pair(table.infer != nullptr, "shape rule (infer)"),
+                                       std::pair(has_body, "function that runs it (enqueue, enqueue_cuda or compile)")})
     if (!is_there) refuse(fmt::format("its operator {} has no {}", table.name, name));
   if (table.cuda_text && table.cuda_module)
     refuse(fmt::format("its operator {} has kernels as text and as a module, where one is possible", table.name));

@@ -22,6 +22,7 @@ class ShapesView {
   const std::string& message() const { return message_; }
   /// Throws Error(invalid_argument), which begins with `who`, where an output was not set.
   std::vector<TensorType> results(const std::string& who) const;
+  static const Dim& dim_of(const camshaft_plugin_dim* dim) { return *reinterpret_cast<const Dim*>(dim); }
 
  private:
   struct C {
@@ -30,7 +31,6 @@ class ShapesView {
   } c_;
   static ShapesView& of(camshaft_plugin_shapes* shapes) { return *reinterpret_cast<C*>(shapes)->view; }
   const camshaft_plugin_dim* keep(Dim dim);
-  static const Dim& dim_of(const camshaft_plugin_dim* dim) { return *reinterpret_cast<const Dim*>(dim); }
   /// Null, with the message kept, for what `make` throws.
   template <class Make>
   const camshaft_plugin_dim* made(const Make& make);

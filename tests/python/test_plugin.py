@@ -1,6 +1,7 @@
 """Operators that Python functions compute."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -242,7 +243,29 @@ def test_instances_do_not_pile_up():
     assert alive() <= 300
 
 
-def test_the_example_is_short():
-    text = (ROOT / "examples" / "plugins" / "softcap.py").read_text()
-    body = text[text.index("@camshaft.plugin") :]
-    assert len(body.splitlines()) <= 15
+def test_a_plugin_may_run_another_engine():
+    """In a build, too, whose threads are not Python's: what they keep (contexts of that engine) ends with each call."""
+    info = [helper.make_tensor_value_info(name, FLOAT, ["n", 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", info[:1], info[1:])
+    relu = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    inner = module.build(relu, verify=False, tuning="heuristic")
+
+    @module.plugin("py::Inner")
+    def run_inner(x: np.float32):
+        return np.asarray(inner(x)) + 1
+
+    engine = module.build(model_of("Inner"), verify=True, tuning="heuristic")
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    np.testing.assert_array_equal(engine(x), np.maximum(2 * x, 0) + 1)
+
+
+@pytest.mark.parametrize("example, operator", [("softcap.py", "Softcap"), ("expression.py", "Swish")])
+def test_the_examples_are_short_and_run(tmp_path, example, operator):
+    folder = ROOT / "examples" / "plugins"
+    assert len((folder / example).read_text().splitlines()) <= 15
+    for command in (["make_model.py", operator, tmp_path / "m.onnx"], [example, tmp_path / "m.onnx"]):
+        program = [sys.executable, folder / command[0], *command[1:]]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("["), done.stdout

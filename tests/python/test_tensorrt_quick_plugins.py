@@ -120,6 +120,28 @@ def test_sizes_that_only_running_tells():
     assert results["count"] == 2 and results["places"][:2].tolist() == [[1, 2], [3, 0]]
 
 
+def test_an_output_may_be_given_an_inputs_memory():
+    """As TensorRT's own sample of plugins that work in place does."""
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    y = network.add_input("x", trt.float32, (4, 5))
+    for delta in (2, 4):
+        y = network.add_plugin(trtp.op.quick.add_(y, delta=delta, scale=1.0, name="plus")).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    context = trt.Runtime(builder.logger).deserialize_cuda_engine(plan).create_execution_context()
+    x = np.ones((4, 5), np.float32)
+    for name in "xy":
+        assert context.set_tensor_address(name, x.ctypes.data)
+    for expected in (7, 13):
+        assert context.execute_async_v3(0), builder.logger.errors()
+        assert (x == expected).all()
+    other = np.zeros_like(x)
+    assert context.set_tensor_address("y", other.ctypes.data) and context.execute_async_v3(0)
+    assert (other == 19).all() and (x == 13).all()
+
+
 def test_nodes_of_models_name_them():
     node = helper.make_node("wrap", ["x"], ["y"], name="w", pads=[1, 1, 1, 1], plugin_namespace="quick", aot=0)
     info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [1, 1, 4, 4]), ("y", None))]  # fmt: skip
@@ -200,7 +222,7 @@ def test_what_is_wrong_is_said_where_it_is_written():
     ):
         with pytest.raises(ValueError, match=match):
             wrong()
-    with pytest.raises(NotImplementedError, match="aot_impl"):
+    with pytest.raises(ValueError, match="has no aot_impl function, which STRICT_AOT asks for"):
         network.add_plugin(trtp.op.quick.wrap(x, pads=np.ones(4, np.int32)), aot=True)
 
     @trtp.register("quick::undone", lazy_register=True)
@@ -209,17 +231,6 @@ def test_what_is_wrong_is_said_where_it_is_written():
 
     with pytest.raises(ValueError, match="no function to compute it"):
         network.add_plugin(trtp.op.quick.undone(x))
-
-    @trtp.register("quick::ahead", lazy_register=True)
-    def ahead(x: trtp.TensorDesc) -> trtp.TensorDesc:
-        return x.like()
-
-    @trtp.aot_impl("quick::ahead")
-    def ahead_kernel(x, outputs, tactic):
-        return "ahead", b"", None, None
-
-    with pytest.raises(ValueError, match="kernels of its aot_impl are not run"):
-        network.add_plugin(trtp.op.quick.ahead(x))
 
 
 def test_expressions_of_sizes():
@@ -249,6 +260,17 @@ def test_expressions_of_sizes():
     assert shape.is_dynamic and list(shape) == [2, -1] and repr(shape) == "Shape(2, -1)"
     with pytest.raises(ValueError, match="not known"):
         shape.numel()
+
+
+def test_arrays_are_named_as_every_numpy_names_them():
+    """NumPy 2.5 has an alias where others have the array that it stands for."""
+    import types
+
+    from camshaft.tensorrt._quick_plugins import _array_type
+
+    assert _array_type(npt.NDArray[np.int32]) == np.int32
+    assert _array_type(types.GenericAlias(npt.NDArray, (np.int32,))) == np.int32
+    assert _array_type(int) is None and _array_type(List[int]) is None
 
 
 PROGRAM = """

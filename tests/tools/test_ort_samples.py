@@ -24,7 +24,8 @@ DOMAIN = "test.customop"
 
 def compiled(folder, names, library):
     session = ROOT / "include/onnxruntime/core/session"
-    includes = [f"-I{path}" for path in (session, ROOT / "include/onnxruntime", ROOT / "onnxruntime", folder)]
+    core = ROOT / "include/onnxruntime"
+    includes = [f"-I{path}" for path in (session, core, core / "core/common", ROOT / "onnxruntime", folder)]
     sources = [folder / name for name in names]
     subprocess.run(["c++", "-std=c++20", "-O1", "-shared", "-fPIC", *includes, *sources, "-o", library], check=True)
     return library
@@ -142,20 +143,48 @@ def test_a_local_function_that_calls_one(gemm, tmp_path):
     )
 
 
+GEMM = {"transB": 0, "alpha": 1.0, "beta": 0.0, "rowMajor": 0, "fastAccumulationMode": 1}
+GEMM |= {"computeType": "CUBLAS_COMPUTE_32F", "dtype": 1, "activation": "DEFAULT"}
+GEMM_DOMAIN = "onnx_extented.ortops.tutorial.cpu"
+
+
 @pytest.mark.parametrize("transposed", [0, 1])
 def test_the_operator_of_that_function(gemm, tmp_path, transposed):
-    domain = "onnx_extented.ortops.tutorial.cpu"
-    attributes = {
-        "transA": transposed,
-        "transB": 0,
-        "alpha": 1.0,
-        "beta": 0.0,
-        "rowMajor": 0,
-        "fastAccumulationMode": 1,
-    }
-    attributes |= {"computeType": "CUBLAS_COMPUTE_32F", "dtype": 1, "activation": "DEFAULT"}
-    nodes = [helper.make_node("CustomGemmFloat", ["a", "b"], ["y"], domain=domain, **attributes)]
-    check_nodes(nodes, 1, {"a": numbers(4, 4), "b": numbers(4, 4)}, [("y", FLOAT, ["m", "k"])], gemm, tmp_path)
+    node = helper.make_node("CustomGemmFloat", ["a", "b"], ["y"], domain=GEMM_DOMAIN, transA=transposed, **GEMM)
+    check_nodes([node], 1, {"a": numbers(4, 4), "b": numbers(4, 4)}, [("y", FLOAT, ["m", "k"])], gemm, tmp_path)
+
+
+def test_a_function_of_a_model_calls_it(gemm, tmp_path):
+    """As the model of its own does, which Debian's sources leave out: nothing infers types through the call."""
+    body = [
+        helper.make_node("Transpose", ["a"], ["t"], perm=[1, 0]),
+        helper.make_node("CustomGemmFloat", ["t", "b"], ["p"], domain=GEMM_DOMAIN, transA=0, **GEMM),
+        helper.make_node("Add", ["p", "p"], ["y"]),
+    ]
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(GEMM_DOMAIN, 1), helper.make_opsetid("local", 1)]
+    function = helper.make_function("local", "Product", ["a", "b"], ["y"], body, opsets[:2])
+    info = [helper.make_tensor_value_info(name, FLOAT, [4, 4]) for name in "aby"]
+    call = helper.make_node("Product", ["a", "b"], ["y"], domain="local")
+    graph = helper.make_graph([call], "g", info[:2], info[2:])
+    path = tmp_path / "function.onnx"
+    onnx.save(helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=8), path)
+    check(path, gemm, {"a": numbers(4, 4), "b": numbers(4, 4)}, tmp_path)
+
+
+@pytest.mark.parametrize("last, says", [(4, "it computed no output 0"), (5, "wrong value")])
+def test_its_library_that_reads_constants(tmp_path, last, says):
+    """The kernel looks at its constant when it is made, and computes nothing."""
+    folder = DATA / "custom_op_get_const_input_test_library"
+    library = compiled(folder, ["custom_op.cc", "custom_op_lib.cc"], tmp_path / "libconstant.so")
+    path, operator = tmp_path / "m.onnx", "custom op"
+    node = helper.make_node(operator, ["x", "w"], ["y"], domain=DOMAIN)
+    info = [helper.make_tensor_value_info(name, FLOAT, [4]) for name in "xy"]
+    constant = onnx.numpy_helper.from_array(np.array([1, 2, 3, last], np.float32), "w")
+    graph = helper.make_graph([node], "g", info[:1], info[1:], [constant])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    done = camshaft("build", path, "-o", tmp_path / "e", "--ort-custom-ops", library, check=False)
+    assert done.returncode != 0 and says in done.stderr and operator in done.stderr, done.stderr
 
 
 def test_its_invalid_library(tmp_path):

@@ -327,7 +327,10 @@ extern "C" CAMSHAFT_API const camshaft_plugin_library* {entry}(uint32_t) {{ retu
     [
         ({"abi": 7}, "it is for version 7 of the interface, and this is version 1"),
         ({"entry": "another_name"}, "the library exports no function camshaft_plugin_entry"),
-        ({"change": "t.enqueue = nullptr;"}, "its operator Swish has no function that runs it (enqueue, or"),
+        (
+            {"change": "t.enqueue = nullptr;"},
+            "its operator Swish has no function that runs it (enqueue, enqueue_cuda or compile)",
+        ),
         ({"change": "t.infer = nullptr;"}, "its operator Swish has no shape rule (infer)"),
         ({"change": "t.name = nullptr;"}, "an operator has no name"),
         ({"change": "t.version = nullptr;"}, "its operator Swish has no version"),
@@ -551,6 +554,47 @@ def test_a_kernel_that_is_wrong(tmp_path, old, new, what):
         check=False,
     )
     assert done.returncode > 0 and what in done.stderr, done.stderr
+
+
+COMPILED_MISH = """
+  void compile(camshaft::plugin::Kernels& kernels) const {
+    using camshaft::plugin::Argument;
+    const auto shapes = kernels.shapes();
+    camshaft::plugin::Dim n = shapes.dim(0, 0);
+    for (size_t axis = 1; axis < shapes.rank(0); ++axis) n = n * shapes.dim(0, axis);
+    for (const int64_t threads : {64, 256}) {
+      kernels.text(cuda_text_of_mish);
+      kernels.launch("mish", {ceil_div(n, shapes.constant(threads))}, {shapes.constant(threads)},
+                     {Argument::input(0), Argument::output(0), Argument::size<long long>(n)});
+    }
+  }
+"""
+
+
+def test_kernels_that_are_compiled_ahead_of_time_need_no_plugin(tmp_path):
+    """Two tactics, the sizes open; the reference is what they are verified against."""
+    text = (EXAMPLES / "mish_cuda.cpp").read_text()
+    begin, end = text.index("  void run_cuda"), text.index("  void reference")
+    text = text.replace("cuda_text", "cuda_text_of_mish").replace(
+        text[begin:end].replace("cuda_text", "cuda_text_of_mish"), COMPILED_MISH
+    )
+    (tmp_path / "mish.cpp").write_text(text)
+    library = compiled(tmp_path / "mish.cpp", tmp_path / "mish.so")
+    model = swish_model(tmp_path / "m.onnx", beta=None, operator="Mish")
+    engine, out = tmp_path / "m.engine", tmp_path / "y.npz"
+    on_gpu("build", model, "-o", engine, "--device", "cuda", "--plugin", library)
+    assert "cuda_plugin" in on_gpu("inspect", engine).stdout
+    for rows in (1, 77):
+        x = numbers(rows, 5, seed=rows)
+        np.savez(tmp_path / "x.npz", x=x)
+        on_gpu("run", engine, "--inputs", tmp_path / "x.npz", "--outputs", out)
+        a = 2 * x.astype(np.float64)
+        with np.load(out) as arrays:
+            np.testing.assert_allclose(arrays["y"], a * np.tanh(np.log1p(np.exp(a))) * x, rtol=1e-5, atol=1e-6)
+    (tmp_path / "wrong.cpp").write_text(text.replace("y[i] = x[i] *", "y[i] = x[i] +"))
+    wrong = compiled(tmp_path / "wrong.cpp", tmp_path / "wrong.so")
+    done = on_gpu("build", model, "-o", engine, "--device", "cuda", "--plugin", wrong, check=False)
+    assert done.returncode > 0 and "y" in done.stderr, done.stderr
 
 
 # ---- What it takes to write one ----

@@ -299,8 +299,15 @@ def test_enqueue_gets_the_stream(tmp_path):
             np.testing.assert_array_equal(arrays["y"], -np.repeat(x * x, 3, axis=0))
 
 
-def test_a_plugin_for_a_gpu_alone_says_how_to_build(tmp_path):
-    flags = ["-DCAMSHAFT_TENSORRT_HOST=0", "-DCAMSHAFT_TENSORRT_CUDA=1"]
+def test_a_plugin_for_a_gpu_alone_is_verified_by_its_own_run(tmp_path):
+    if not EMULATOR.exists():
+        pytest.skip("the emulated GPU was not built")
+    flags = ["-DCAMSHAFT_TENSORRT_HOST=0", "-DCAMSHAFT_TENSORRT_CUDA=1", "-DCOPIES_ON_GPU"]
     library = compiled(SOURCES / "stretch.cpp", tmp_path / "gpu.so", *flags)
-    done = camshaft("build", stretch_model(tmp_path / "m.onnx"), "-o", tmp_path / "e", "--plugin", library, check=False)
-    assert done.returncode > 0 and "--no-verify" in done.stderr, done.stderr
+    model = stretch_model(tmp_path / "m.onnx", scale=1.0, mode="")
+    for refused in (["--device", "cpu"], ["--device", "cpu", "--no-verify"]):
+        done = camshaft("build", model, "-o", tmp_path / "e", *refused, "--plugin", library, check=False)
+        assert done.returncode > 0 and "for GPUs alone" in done.stderr and "Stretch" in done.stderr, done.stderr
+    done = on_gpu("build", model, "-o", tmp_path / "e", "--device", "cuda", "--plugin", library)
+    assert "its own kernels by themselves count as right" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "cuda_plugin" in on_gpu("inspect", tmp_path / "e", "--plugin", library).stdout

@@ -140,7 +140,7 @@ from camshaft.tensorrt._plugin_types import (
     PluginFieldCollection_,
     PluginTensorDesc,
 )
-from camshaft.tensorrt._quick_plugins import KernelLaunchParams
+from camshaft.tensorrt._quick_kernels import KernelLaunchParams
 from camshaft.tensorrt._refitter import OnnxParserRefitter, Refitter
 from camshaft.tensorrt._runtime import (
     EngineInspector,

@@ -280,7 +280,7 @@ class IExecutionContext(Reporter):
         for info in self.engine._outputs:
             shape = None if info.name in self._data_dependent else self._output_shape(info.name)
             allocator = self._allocators.get(info.name)
-            if shape is None or allocator is not None:
+            if shape is None or allocator is not None or self._lies_in_an_input(info):
                 self._context.keep_output(info.name)
                 self._bound.pop(info.name, None)
                 unbound.append(info)
@@ -293,6 +293,13 @@ class IExecutionContext(Reporter):
                 self._context.bind_output(info.name, camshaft.Memory(address, info.dtype, shape, self._device()))
                 self._bound[info.name] = address, shape
         return unbound
+
+    def _lies_in_an_input(self, info):
+        """Whether a program gives an output the memory of an input, as for plugins that work in place: the input may be
+        read until the run ends."""
+        address = self._addresses.get(info.name, 0)
+        inputs = (other.name for other in self.engine._engine.inputs if other.name != info.aliased_input)
+        return address != 0 and any(self._addresses.get(name) == address for name in inputs)
 
     @staticmethod
     def _check_size(info, address, shape):

@@ -9,11 +9,15 @@ from camshaft._plugin import plugins
 from camshaft.tensorrt._enums import ErrorCode, OnnxParserFlag
 from camshaft.tensorrt._log import Reporter, Severity
 from camshaft.tensorrt._network import ITensor
-from camshaft.tensorrt._onnx_file import Model, Node, read_file, writable
+from camshaft.tensorrt._onnx_file import Attribute, Model, Node, read_file, writable
 from camshaft.tensorrt._parsed_layer import OnnxLayer
+from camshaft.tensorrt._plugin_operator import REQUEST
 from camshaft.tensorrt._plugin_registry import get_plugin_registry
 from camshaft.tensorrt._protobuf import Malformed
+from camshaft.tensorrt._quick_plugins import request_of
 from camshaft.tensorrt._values import Dims, dtype_of_name
+
+_INT = 2  # of ONNX's attributes
 
 
 class ParserError:
@@ -213,8 +217,11 @@ class OnnxParser(ErrorList):
                 if (_domain(node.domain), node.op_type) not in known:
                     found = get_plugin_registry()._find(node.op_type, attributes)
                 if found is not None:
-                    node.domain, node.op_type = found
+                    node.domain, node.op_type, is_quick = found
                     node.attribute = [a for a in node.attribute if not a.name.startswith("plugin_")]
+                    if is_quick:  # the network's flags, or the node, say whether it is compiled ahead of time
+                        request = request_of(self.network, attributes.get("aot"))
+                        node.attribute.append(_integer(REQUEST, int(request)))
                     self._has_plugins = True
                 for attribute in node.attribute:
                     for body in [attribute.g, *attribute.graphs]:
@@ -317,6 +324,12 @@ def get_nv_onnx_parser_version():
 
 def _text_of(value):
     return bytes(value).decode(errors="replace") if isinstance(value, (bytes, bytearray, memoryview)) else value
+
+
+def _integer(name, value):
+    made = Attribute()
+    made.__dict__.update(name=name, type=_INT, i=value)
+    return made
 
 
 def _domain(domain):

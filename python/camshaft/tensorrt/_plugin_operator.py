@@ -10,7 +10,14 @@ import numpy
 
 from camshaft._plugin import _attribute, _dim
 from camshaft._values import _NUMPY
-from camshaft.tensorrt._enums import PluginCapabilityType, PluginFieldType, TensorFormat, TensorRTPhase
+from camshaft.tensorrt._enums import (
+    PluginCapabilityType,
+    PluginFieldType,
+    QuickPluginCreationRequest,
+    TensorFormat,
+    TensorRTPhase,
+)
+from camshaft.tensorrt._plugin_memory import StreamMemory, memory_for_host
 from camshaft.tensorrt._plugin_types import (
     DimsExprs,
     DynamicPluginTensorDesc,
@@ -31,6 +38,8 @@ from camshaft.tensorrt._values import bytes_of_element, dtype_of_name, name_of_d
 #: Attributes of nodes that stand for plugins which a network was given: how they are made again, and how many of the
 #: operands, at the end, are shapes.
 STORED, SHAPES = "camshaft_stored", "camshaft_shape_inputs"
+#: Of quickly deployable plugins: the QuickPluginCreationRequest by which they are made.
+REQUEST = "camshaft_request"
 
 
 def stored(plugin):
@@ -87,8 +96,12 @@ class PluginOperator:
         shapes = int(attributes.get(SHAPES, [0])[0])
         if isinstance(creator, (IPluginCreatorV3One, IPluginCreatorV3Quick)):
             fields = _fields_of_node(creator, attributes) if text is None else _fields_of(text[0])
-            namespace = [creator.plugin_namespace] if isinstance(creator, IPluginCreatorV3Quick) else []
-            plugin = creator.create_plugin(creator.name, *namespace, fields, TensorRTPhase.BUILD)
+            if isinstance(creator, IPluginCreatorV3Quick):
+                request = QuickPluginCreationRequest(int(attributes.get(REQUEST, [0])[0]))
+                given = (creator.name, creator.plugin_namespace, fields, TensorRTPhase.BUILD, request)
+            else:
+                given = (creator.name, fields, TensorRTPhase.BUILD)
+            plugin = creator.create_plugin(*given)
         elif text is None:
             plugin = creator.create_plugin(creator.name, _fields_of_node(creator, attributes))
         else:
@@ -137,65 +150,84 @@ class _Instance:
         return [(name_of_dtype(dtype), [_text(expr) for expr in shape]) for dtype, shape in results]
 
     def run(self, inputs, outputs):
-        """Addresses of the host's memory go to the plugin; sizes that only it tells come back from it."""
-        given = [_described(dtype_of_name(dtype), dims) for _, dtype, dims in inputs]
+        """On operands in the host's memory. Sizes that only the plugin tells come back from it."""
+        given = _described_all(inputs)
         results = self._results(
             [desc.type for desc in given],
             [list(desc.dims) for desc in given],
             [_values(*operand) for operand in inputs],
             len(outputs),
         )
-        made, late = [], {}
-        for index, (output, (dtype, shape)) in enumerate(zip(outputs, results)):
-            if output is not None:
-                made.append((output[0], _described(dtype, output[2])))
-                continue
-            # As large as it may be; what there is of it is told by another output.
-            dims = [expr._upper[1].get_constant_value() if expr.is_size_tensor() else expr._dim for expr in shape]
-            late[index] = numpy.empty(max(1, math.prod(dims) * dtype.itemsize), numpy.uint8)
-            made.append((late[index].ctypes.data, _described(dtype, dims)))
-            made[-1][1].late_axes = [axis for axis, expr in enumerate(shape) if expr.is_size_tensor()]
-        given_at, made_at = [address for address, _, _ in inputs], [address for address, _ in made]
-        descs = [desc for _, desc in made]
-        aliases = self._aliases(given, len(outputs))
+        with memory_for_host() as memory:
+            given_at = [memory.given(address, _bytes_of(desc)) for (address, _, _), desc in zip(inputs, given)]
+            made, made_at, late = [], [], {}
+            for index, (output, (dtype, shape)) in enumerate(zip(outputs, results)):
+                if output is not None:
+                    made.append(_described(dtype, output[2]))
+                    made_at.append(memory.made(output[0], _bytes_of(made[-1])))
+                    continue
+                # As large as it may be; what there is of it is told by another output.
+                dims = [expr._upper[1].get_constant_value() if expr.is_size_tensor() else expr._dim for expr in shape]
+                made.append(_described(dtype, dims))
+                made[-1].late_axes = [axis for axis, expr in enumerate(shape) if expr.is_size_tensor()]
+                made_at.append(memory.room(_bytes_of(made[-1])))
+                late[index] = shape
+            self._compute(given, made, given_at, made_at, memory)
+            memory.finish()
+            found = []
+            for index, shape in late.items():
+                dims = [_late_size(expr, most, outputs) for expr, most in zip(shape, made[index].dims)]
+                size = _bytes_of(_described(made[index].type, dims))
+                found.append((index, dims, memory.bytes_at(made_at[index], size)))
+            return found
+
+    def workspace_bytes(self, inputs, outputs):
+        """Of a GPU's memory, for run_on_device()."""
+        return self._prepared(_described_all(inputs), _described_all(outputs))[1]
+
+    def run_on_device(self, inputs, outputs, workspace, stream):
+        """On operands in a GPU's memory, whose context is current: puts the work into the stream."""
+        addresses = ([address for address, _, _ in operands] for operands in (inputs, outputs))
+        self._compute(_described_all(inputs), _described_all(outputs), *addresses, StreamMemory(stream, workspace))
+
+    def _compute(self, given, made, given_at, made_at, memory):
+        aliases = self._aliases(given, len(made))
         for output, index in aliases.items():
             # Operands are not to be written to: it gets a copy, where it leaves its result.
-            ctypes.memmove(made_at[output], given_at[index], _bytes_of(given[index]))
+            memory.copy(made_at[output], given_at[index], _bytes_of(given[index]))
             given_at[index] = made_at[output]
-        self._compute(given, descs, given_at, made_at, aliases)
-        return [self._late(index, results, made, memory) for index, memory in late.items()]
+        self._enqueue(given, made, given_at, made_at, memory, aliases)
 
     def _aliases(self, given, outputs):
         """{output: the input whose memory it lies in}"""
         return {}
 
-    def _compute(self, given, descs, inputs, outputs, aliases):
-        plugin, workspace_bytes = self._prepared(given, descs)
-        workspace = numpy.empty(max(1, workspace_bytes) + 256, numpy.uint8)
-        aligned = (workspace.ctypes.data + 255) // 256 * 256
-        status = plugin.enqueue(given, descs, inputs, outputs, aligned, 0)
+    def _enqueue(self, given, made, inputs, outputs, memory, aliases):
+        plugin, workspace_bytes = self._prepared(given, made)
+        workspace = memory.room(workspace_bytes)
+        status = plugin.enqueue(given, made, inputs, outputs, workspace, memory.stream)
         if status not in (None, 0):
             raise ValueError(f"enqueue() gave {status}")
-
-    @staticmethod
-    def _late(index, results, made, memory):
-        dtype, shape = results[index]
-        dims = []
-        for expr, most in zip(shape, made[index][1].dims):
-            if not expr.is_size_tensor():
-                dims.append(most)
-                continue
-            address, desc = made[expr._upper[0]]
-            size = int(_values(address, name_of_dtype(desc.type), [1])[0])
-            if not 0 <= size <= most:
-                raise ValueError(f"output {expr._upper[0]} says {size}, which is not from 0 to {most}")
-            dims.append(size)
-        return index, dims, memory[: math.prod(dims) * dtype.itemsize].tobytes()
 
     def _clone(self):
         if not hasattr(self._clones, "plugin"):
             self._clones.plugin = self._cloned()
         return self._clones.plugin
+
+
+def _described_all(operands):
+    return [_described(dtype_of_name(dtype), dims) for _, dtype, dims in operands]
+
+
+def _late_size(expr, most, outputs):
+    """A size that may be one that another output tells, which lies in the host's memory now."""
+    if not expr.is_size_tensor():
+        return most
+    address, dtype, _ = outputs[expr._upper[0]]
+    size = int(_values(address, dtype, [1])[0])
+    if not 0 <= size <= most:
+        raise ValueError(f"output {expr._upper[0]} says {size}, which is not from 0 to {most}")
+    return size
 
 
 def _bytes_of(desc):
@@ -268,12 +300,25 @@ class _OfQuick(_Instance):
     def _supports(self, place, descs, inputs):
         return self._plugin.supports(place, [_dynamic(desc) for desc in descs], inputs)
 
+    def compile(self, operands, count):
+        """Kernels for GPUs, in the native module's terms; None for a plugin without."""
+        dims = [[_dim(d) for d in given] for _, given, _ in operands]
+        given = [_described(dtype_of_name(dtype), sizes) for (dtype, _, _), sizes in zip(operands, dims)]
+        made = self._plugin.compiled(given, dims)
+        if made is None:
+            return None
+        has_function, aliases, tactics = made
+        return has_function, list(aliases.items()), tactics
+
     def _aliases(self, given, outputs):
         return self._plugin.aliased_inputs([desc.type for desc in given], [list(desc.dims) for desc in given])
 
-    def _compute(self, given, descs, inputs, outputs, aliases):
-        ranges = [_dynamic(desc) for desc in [*given, *descs]]
-        self._plugin.compute(given, descs, inputs, outputs, ranges, aliases)
+    def workspace_bytes(self, inputs, outputs):
+        return 0
+
+    def _enqueue(self, given, made, inputs, outputs, memory, aliases):
+        ranges = [_dynamic(desc) for desc in [*given, *made]]
+        self._plugin.compute(given, made, inputs, outputs, ranges, aliases, memory)
 
 
 class _OfV2(_Instance):

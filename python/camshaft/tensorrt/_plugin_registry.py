@@ -8,7 +8,13 @@ import camshaft
 from camshaft import _native
 from camshaft.tensorrt._own_plugins import own_creators
 from camshaft.tensorrt._plugin_operator import PluginOperator
-from camshaft.tensorrt._plugin_types import IPluginCreator, IPluginCreatorV3One, IPluginV2, IPluginV3
+from camshaft.tensorrt._plugin_types import (
+    IPluginCreator,
+    IPluginCreatorV3One,
+    IPluginCreatorV3Quick,
+    IPluginV2,
+    IPluginV3,
+)
 
 #: Domain of the operators that creators stand for; behind a point comes their namespace.
 DOMAIN = "tensorrt"
@@ -66,7 +72,11 @@ class IPluginRegistry:
         file = getattr(inspect.getmodule(type(creator)), "__name__", "Python") + "." + type(creator).__name__
         made = PluginOperator(creator)
         try:
-            _native.register_plugin(domain, operator, key[1], file, source, made, [made.types()])
+            is_compiled = isinstance(creator, IPluginCreatorV3Quick)
+            # TensorRT's are made for a GPU's memory and stream; whether there is one is not asked for yet.
+            _native.register_plugin(
+                domain, operator, key[1], file, source, made, [made.types()], None, None, is_compiled, True
+            )
         except camshaft.InvalidArgumentError:  # one with other code was registered in its place
             return False
         self._creators[key] = creator
@@ -88,14 +98,16 @@ class IPluginRegistry:
         return creator if isinstance(creator, IPluginCreator) else None
 
     def _find(self, name, attributes):
-        """(domain, operator) of the plugin that a node means, as TensorRT's parser looks for it; None: of none."""
+        """(domain, operator, whether it is quickly deployable) of the plugin that a node means, as TensorRT's parser looks
+        for it; None: of none."""
         version = attributes.get("plugin_version", "1")
         namespace = attributes.get("plugin_namespace", "")
         domain, operator = operator_of(name, version, namespace)
-        if (name, version, namespace) in self._creators:
-            return domain, operator
+        creator = self._creators.get((name, version, namespace))
+        if creator is not None:
+            return domain, operator, isinstance(creator, IPluginCreatorV3Quick)
         loaded = any(plugin["name"] == f"{domain}::{operator}" for plugin in camshaft.plugins())  # of a library
-        return (domain, operator) if loaded else None
+        return (domain, operator, False) if loaded else None
 
     def load_library(self, plugin_path):
         """Loads a library that was compiled with camshaft/tensorrt/NvInfer.h: nodes may name its plugins then, and

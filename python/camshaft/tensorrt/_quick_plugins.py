@@ -6,7 +6,9 @@ import types
 import typing
 
 import numpy
+import numpy.typing
 
+from camshaft.tensorrt._cuda import device
 from camshaft.tensorrt._enums import (
     NetworkDefinitionCreationFlag,
     PluginFieldType,
@@ -17,6 +19,7 @@ from camshaft.tensorrt._enums import (
 from camshaft.tensorrt._network import ITensor
 from camshaft.tensorrt._plugin_registry import get_plugin_registry
 from camshaft.tensorrt._plugin_types import (
+    DynamicPluginTensorDesc,
     IDimensionExpr,
     IExprBuilder,
     IPluginCreatorV3Quick,
@@ -26,7 +29,9 @@ from camshaft.tensorrt._plugin_types import (
     IPluginV3QuickRuntime,
     PluginField,
     PluginFieldCollection,
+    PluginTensorDesc,
 )
+from camshaft.tensorrt._quick_kernels import compiled_tactic, set_known
 from camshaft.tensorrt._quick_tensors import Tensor, TensorDesc, input_desc, tuned_desc
 
 _PLAIN = {
@@ -70,6 +75,8 @@ def _hints_of(function):
 
 def _array_type(hint):
     """The NumPy type that an annotation of numpy.typing.NDArray names; None for others."""
+    if typing.get_origin(hint) is numpy.typing.NDArray:  # from NumPy 2.5 on, which keeps the alias
+        return numpy.dtype(typing.get_args(hint)[0])
     if typing.get_origin(hint) is not numpy.ndarray:
         return None
     return numpy.dtype(typing.get_args(typing.get_args(hint)[1])[0])
@@ -144,7 +151,8 @@ class PluginDef:
     def source(self):
         """Of its functions: what engines are told apart by."""
         texts = []
-        for function in (self.register_func, self.impl_func, self.autotune_func):
+        ahead = [] if self.aot_impl_func is None else [self.aot_impl_func]
+        for function in (self.register_func, self.impl_func, self.autotune_func, *ahead):
             try:
                 texts.append("" if function is None else inspect.getsource(function))
             except (OSError, TypeError):  # of a program without a file
@@ -215,9 +223,8 @@ class PluginDef:
         def make(request=None):
             """(inputs, shape inputs, plugin) for a network that wants plugins in this way."""
             if self.creator is None:
-                ahead = " (the kernels of its aot_impl are not run)" if self.aot_impl_func else ""
                 raise ValueError(
-                    f"plugin '{self.plugin_id}' has no function to compute it{ahead}: @tensorrt.plugin.impl gives one"
+                    f"plugin '{self.plugin_id}' has no function to compute it: @tensorrt.plugin.impl or aot_impl gives one"
                 )
             fields = self.fields_of(attributes)
             name, namespace = self.creator.name, self.creator.plugin_namespace
@@ -248,25 +255,31 @@ class _Creator(IPluginCreatorV3Quick):
         self.field_names = definition.empty_fields()
 
     def create_plugin(self, name, namespace, fields, phase, request=None):
-        if request == QuickPluginCreationRequest.STRICT_AOT:
-            raise NotImplementedError(
-                f"plugin '{self.definition.plugin_id}': kernels that are compiled ahead of time (aot_impl) are not there: "
-                "write an @tensorrt.plugin.impl, or give the kernel to @camshaft.plugin"
-            )
-        return _QuickPlugin(self.definition, self.definition.values_of(fields))
+        definition = self.definition
+        for strict, function, role in (
+            (QuickPluginCreationRequest.STRICT_AOT, definition.aot_impl_func, "aot_impl"),
+            (QuickPluginCreationRequest.STRICT_JIT, definition.impl_func, "impl"),
+        ):
+            if request == strict and function is None:
+                raise ValueError(
+                    f"plugin '{definition.plugin_id}' has no {role} function, which {strict.name} asks for: "
+                    f"@tensorrt.plugin.{role} gives one"
+                )
+        return _QuickPlugin(definition, definition.values_of(fields), request)
 
 
 class _QuickPlugin(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild, IPluginV3QuickRuntime):
     """A plugin of a definition and the values of its attributes."""
 
-    def __init__(self, definition, values):
+    def __init__(self, definition, values, request=None):
         super().__init__()
         self._definition, self._values = definition, values
+        self.request = QuickPluginCreationRequest.UNKNOWN if request is None else QuickPluginCreationRequest(request)
         self.plugin_namespace, self.plugin_name = definition.plugin_id.split("::")
         self.plugin_version, self.num_outputs = "1", definition.num_outputs
 
     def clone(self):
-        return _QuickPlugin(self._definition, self._values)
+        return _QuickPlugin(self._definition, self._values, self.request)
 
     def get_fields_to_serialize(self):
         return self._definition.fields_of(self._values)
@@ -325,28 +338,77 @@ class _QuickPlugin(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild, IPluginV3
         wanted = [(desc.desc.type, TensorFormat.LINEAR) for desc in descs[: place + 1]]
         return found is None or any(list(of[: place + 1]) == wanted for of, _ in found)
 
-    def _tactic(self, descs, inputs):
-        """The first that goes with the types of the tensors; 0 where there is none."""
+    def _tactics(self, descs, inputs):
+        """Those that go with the types of the tensors; [0] where there are none."""
         wanted = tuple((desc.desc.type, TensorFormat.LINEAR) for desc in descs)
-        for of, tactics in self.combinations(descs, inputs) or ():
-            if of == wanted and tactics:
-                return tactics[0]
-        return 0
+        found = [t for of, tactics in self.combinations(descs, inputs) or () if of == wanted for t in tactics]
+        return list(dict.fromkeys(found)) or [0]
 
-    def compute(self, given, made, inputs, outputs, descs, aliases):
-        """Calls the function. given, made: descriptions of inputs and outputs; descs: all of them with ranges."""
+    @property
+    def _is_compiled(self):
+        """Whether its kernels are compiled ahead of time: where there are some, unless they are not wanted."""
+        definition, request = self._definition, self.request
+        if definition.aot_impl_func is None or request == QuickPluginCreationRequest.STRICT_JIT:
+            return False
+        return definition.impl_func is None or request != QuickPluginCreationRequest.PREFER_JIT
+
+    def compiled(self, given, dims):
+        """(whether a function computes it, too, {output: input}, [tactic]) of kernels that are compiled ahead of time; None
+        without. given: descriptions of the inputs; dims: their sizes, numbers or expressions."""
+        definition = self._definition
+        has_function = definition.impl_func is not None
+        # Compilers want the GPU that they compile for.
+        if not self._is_compiled or (has_function and device() == "cpu"):
+            return None
+        inputs, outputs = self._described([desc.type for desc in given], dims)
+        if any(expr.is_size_tensor for desc in outputs for expr in desc.shape_expr):
+            if has_function and self.request != QuickPluginCreationRequest.STRICT_AOT:
+                return None
+            raise ValueError(
+                f"plugin '{definition.plugin_id}': an output of a size that only running tells is computed on the host "
+                "alone: @tensorrt.plugin.impl"
+            )
+        made = [
+            PluginTensorDesc(
+                [size if isinstance(size, int) else -1 for size in map(_dim_of, desc.shape_expr)], desc.dtype
+            )
+            for desc in outputs
+        ]
+        ranges = [_ranges(desc) for desc in (*given, *made)]
+        for desc, known in zip([*inputs, *outputs], ranges):
+            set_known(desc, known)
+        values = definition.attributes_for("aot_impl", self._values)
+        tactics = []
+        for tactic in self._tactics(ranges, len(given)):
+            further = [tactic] if definition.expects_tactic("aot_impl") else []
+            found = definition.aot_impl_func(*inputs, *values, tuple(outputs), *further)
+            tactics.append(compiled_tactic(definition.plugin_id, found, len(inputs), len(outputs)))
+        return has_function, self.aliased_inputs([desc.type for desc in given], dims), tactics
+
+    def compute(self, given, made, inputs, outputs, descs, aliases, memory):
+        """Calls the function. given, made: descriptions of inputs and outputs; descs: all of them with ranges; memory:
+        where they lie."""
         arguments = [
-            Tensor(desc, address, _strides(desc), 0, index not in aliases.values())
+            Tensor(desc, address, _strides(desc), memory, index not in aliases.values())
             for index, (desc, address) in enumerate(zip(given, inputs))
         ]
-        results = tuple(Tensor(desc, address, _strides(desc), 0, False) for desc, address in zip(made, outputs))
+        results = tuple(Tensor(desc, address, _strides(desc), memory, False) for desc, address in zip(made, outputs))
         for output, index in aliases.items():
             results[output]._aliased_to, arguments[index]._aliased_to = arguments[index], results[output]
         arguments += self._definition.attributes_for("impl", self._values)
-        arguments += [results, 0]
+        arguments += [results, memory.stream]
         if self._definition.expects_tactic("impl"):
-            arguments.append(self._tactic(descs, len(given)))
+            arguments.append(self._tactics(descs, len(given))[0])
         self._definition.impl_func(*arguments)
+
+
+def _dim_of(expr):
+    return expr._expr._dim
+
+
+def _ranges(desc):
+    known = [1 if size < 0 else size for size in desc.dims]
+    return DynamicPluginTensorDesc(desc, known, known, known)
 
 
 def _strides(desc):
@@ -409,27 +471,22 @@ def autotune(plugin_id):
 
 
 def aot_impl(plugin_id):
-    """Kept: kernels that are compiled ahead of time are for GPUs, and are not run; an impl function is."""
+    """Around the function that compiles it for GPUs: of TensorDescs, attributes as it wants them, the outputs'
+    TensorDescs and the tactic it gives (name of the kernel, PTX or cubin, KernelLaunchParams, SymIntExprs). The kernel's
+    parameters are the inputs' addresses, the expressions and the outputs' addresses. Engines keep it, and need no Python
+    to run; an impl function, where there is one, is what they are verified against, and what the CPU runs."""
 
     def decorate(function):
-        _definition_of(plugin_id).take_function("aot_impl", function, [_OUTPUTS, _TACTIC])
+        definition = _definition_of(plugin_id)
+        definition.take_function("aot_impl", function, [_OUTPUTS, _TACTIC])
+        definition.enter()
         return function
 
     return decorate
 
 
-class KernelLaunchParams:
-    """How a kernel is launched."""
-
-    __slots__ = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_mem")
-
-    def __init__(self, grid_x=1, grid_y=1, grid_z=1, block_x=1, block_y=1, block_z=1, shared_mem=0):
-        self.grid_x, self.grid_y, self.grid_z = grid_x, grid_y, grid_z
-        self.block_x, self.block_y, self.block_z, self.shared_mem = block_x, block_y, block_z, shared_mem
-
-
 def request_of(network, aot):
-    """What a network's flags, or the call itself, ask of plugins that have more than one way to be computed."""
+    """What a network's flags, or the call or node itself, ask of plugins that have more than one way to be computed."""
     if aot is not None:
         return QuickPluginCreationRequest.STRICT_AOT if aot else QuickPluginCreationRequest.STRICT_JIT
     if network.get_flag(NetworkDefinitionCreationFlag.PREFER_AOT_PYTHON_PLUGINS):

@@ -153,17 +153,20 @@ def tuned_desc(desc):
 
 
 class Tensor:
-    """A tensor that a plugin computes with: memory of the host, row by row. NumPy (numpy.asarray) and what speaks DLPack
-    (torch.from_dlpack) look at it without a copy."""
+    """A tensor that a plugin computes with, row by row: memory of a GPU where there is one, else of the host. Without a copy
+    look at it what speaks DLPack (torch.from_dlpack), and NumPy (numpy.asarray), or, on a GPU, what knows CUDA's arrays
+    (torch.as_tensor, cupy.asarray)."""
 
-    def __init__(self, desc, address, strides, stream, is_read_only):
+    def __init__(self, desc, address, strides, memory, is_read_only):
         late = getattr(desc, "late_axes", ())
         self.shape = Shape([-1 if axis in late else size for axis, size in enumerate(desc.dims)])
         self.dtype, self.format, self.scale = desc.type, desc.format, desc.scale
         self.data_ptr, self.strides = address, strides
-        self._capacity, self._stream, self._is_read_only = volume(desc.dims), stream, is_read_only
+        self._capacity, self._stream, self._is_read_only = volume(desc.dims), memory.stream, is_read_only
+        self._device = memory.device
         self._aliased_to = None
 
+    _device = "cpu"
     ndim = property(lambda self: len(self.shape))
     is_aliased = property(lambda self: self._aliased_to is not None)
     #: Whether it is an output of whose sizes the plugin itself tells one: aliased() then gives it sizes.
@@ -190,19 +193,25 @@ class Tensor:
             made.strides = tuple(strides[: made.ndim])
         return made
 
-    @property
-    def __array_interface__(self):
+    def __getattr__(self, name):
         """Raises TypeError for bf16 and fp8, which DLPack has, and ValueError for sizes that aliased() is to set."""
+        wanted = "__array_interface__" if self._device == "cpu" else "__cuda_array_interface__"
+        if name != wanted:
+            raise AttributeError(f"a tensor on {self._device} has no '{name}'")
         self.numel()
         return {
             "version": 3,
             "shape": tuple(self.shape),
             "typestr": numpy.dtype(nptype(self.dtype)).str,
-            "data": (self.data_ptr, self._is_read_only),
+            # PyTorch takes no CUDA array that is for reading alone.
+            "data": (self.data_ptr, self._is_read_only and self._device == "cpu"),
         }
 
+    def _as_memory(self):
+        return camshaft.Memory(self.data_ptr, name_of_dtype(self.dtype), tuple(self.shape), self._device)
+
     def __dlpack__(self, **options):
-        return camshaft.Memory(self.data_ptr, name_of_dtype(self.dtype), tuple(self.shape)).__dlpack__(**options)
+        return self._as_memory().__dlpack__(**options)
 
     def __dlpack_device__(self):
-        return (1, 0)  # memory of the host
+        return self._as_memory().__dlpack_device__()

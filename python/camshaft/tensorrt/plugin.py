@@ -12,7 +12,8 @@ def compute_twice(x, outputs, stream):
 layer = network.add_plugin(trtp.op.my.twice(x))
 """
 
-from camshaft.tensorrt._quick_plugins import KernelLaunchParams, aot_impl, autotune, impl, op, register
+from camshaft.tensorrt._quick_kernels import KernelLaunchParams
+from camshaft.tensorrt._quick_plugins import aot_impl, autotune, impl, op, register
 from camshaft.tensorrt._quick_sizes import (
     ShapeExpr,
     ShapeExprs,

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "ir/compiled_plugin.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/symbols.h"
 
@@ -60,21 +61,48 @@ std::shared_ptr<const PluginOperator> loaded(const Plugin& op) {
 
 }  // namespace
 
+namespace {
+
+/// The operator that the node was made with; null where it is not loaded, or another one is.
+std::shared_ptr<const PluginOperator> same_plugin(const Plugin& op) {
+  auto plugin = find_plugin(op.operator_name);
+  return plugin && plugin->version == op.version && plugin->hash == op.hash ? plugin : nullptr;
+}
+
+std::vector<PluginAttribute> without_kernels(std::vector<PluginAttribute> attributes) {
+  std::erase_if(attributes, [](const PluginAttribute& a) { return a.name.starts_with(compiled_note_prefix); });
+  return attributes;
+}
+
+/// The instance of a node that is made for the first time.
+std::shared_ptr<const PluginInstance> made_instance(const Plugin& op) {
+  PluginNode node;
+  for (const std::string& attribute : op.attributes) node.attributes.push_back(decode_attribute(attribute));
+  const std::string bytes = from_hex(op.state);
+  node.state = &bytes;
+  std::optional<CompiledPlugin> compiled = decode_compiled(node.attributes);
+  if (!compiled) return loaded(op)->create(node);
+  // The engine has its kernels: the plugin itself, where it is there, is what they are verified against.
+  const std::shared_ptr<const PluginOperator> plugin = compiled->has_own_body ? same_plugin(op) : nullptr;
+  node.attributes = without_kernels(std::move(node.attributes));
+  return make_compiled_instance(std::move(*compiled), fmt::format("the plugin {} ({})", op.operator_name, op.file),
+                                plugin ? plugin->create(node) : nullptr);
+}
+
+}  // namespace
+
 std::shared_ptr<const PluginInstance> Plugin::instance() const {
-  const std::shared_ptr<const PluginOperator> plugin = loaded(*this);
   std::string key = operator_name + '\0' + version + '\0' + hash + '\0' + state;
   for (const std::string& attribute : attributes) key += '\0' + attribute;
+  // A compiled node's instance is another one once its plugin is loaded.
+  key += same_plugin(*this) ? '+' : '-';
   Instances& all = instances();
   {
     const std::lock_guard lock(all.mutex);
     if (const auto it = all.by_key.find(key); it != all.by_key.end()) return it->second;
   }
   // Made, and freed, without the lock: a plugin in Python waits for the interpreter's.
-  PluginNode node;
-  for (const std::string& attribute : attributes) node.attributes.push_back(decode_attribute(attribute));
-  const std::string bytes = from_hex(state);
-  node.state = &bytes;
-  auto made = plugin->create(node);
+  std::shared_ptr<const PluginInstance> made = made_instance(*this);
   std::vector<std::shared_ptr<const PluginInstance>> freed;
   const std::lock_guard lock(all.mutex);
   if (all.by_key.size() >= most_idle)
@@ -95,7 +123,7 @@ std::vector<Inferred> Plugin::infer(const InferContext& context) const {
 Plugin make_plugin(const PluginOperator& plugin, const std::vector<PluginAttribute>& attributes) {
   Plugin op{plugin.full_name(), plugin.version, plugin.file, plugin.hash, {}, {}};
   for (const PluginAttribute& attribute : attributes) op.attributes.push_back(encode(attribute));
-  op.state = to_hex(plugin.create({attributes, nullptr})->state());
+  op.state = to_hex(plugin.create({without_kernels(attributes), nullptr})->state());
   return op;
 }
 

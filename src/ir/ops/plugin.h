@@ -14,7 +14,8 @@ namespace camshaft::ops {
 /// those of the one that the node was made with, which no other may stand in for. `attributes` as encode() gives them,
 /// `state` what the instance gave, in hexadecimal digits.
 ///
-/// All functions throw MissingPlugin while that operator is not loaded.
+/// All functions throw MissingPlugin while that operator is not loaded, but for nodes whose kernels were compiled ahead
+/// of time (ir/compiled_plugin.h): these run on GPUs without it.
 struct Plugin {
   static constexpr std::string_view name = "plugin";
   static constexpr Traits traits = opaque_traits;

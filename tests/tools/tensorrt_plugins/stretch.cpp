@@ -1,8 +1,12 @@
 // A plugin of TensorRT's IPluginV2DynamicExt, as it is written for TensorRT: each row of a matrix `times` times,
 // scaled. With COPIES_ON_GPU it runs on a GPU, too, by copies that it puts into the stream (where the scale is 1).
 #if defined(COPIES_ON_GPU)
+#ifndef CAMSHAFT_TENSORRT_HOST
 #define CAMSHAFT_TENSORRT_HOST 1
+#endif
+#ifndef CAMSHAFT_TENSORRT_CUDA
 #define CAMSHAFT_TENSORRT_CUDA 1
+#endif
 #include <dlfcn.h>
 #endif
 #include <NvInfer.h>

@@ -366,16 +366,7 @@ inline void fill(Entry& entry, IPluginCreatorInterface& creator) {
   const auto run = [](void* instance, camshaft_plugin_run const* call) -> int32_t {
     return guarded(call, [&] { static_cast<Operator*>(instance)->run(call); });
   };
-  if (CAMSHAFT_TENSORRT_HOST) {
-    table.enqueue = run;
-  } else {
-    table.reference = [](void*, camshaft_plugin_run const* call) -> int32_t {
-      return call->fail(call,
-                        "its enqueue() computes on a GPU alone, so that nothing is there to verify it with: build with "
-                        "--no-verify, or let it compute on the host where its stream is null, and define "
-                        "CAMSHAFT_TENSORRT_HOST 1");
-    };
-  }
+  if (CAMSHAFT_TENSORRT_HOST) table.enqueue = run;
   if (CAMSHAFT_TENSORRT_CUDA) table.enqueue_cuda = run;
   table.cuda_is_not_recorded = 1;  // nothing says that a plugin's work may be repeated without it
 }
