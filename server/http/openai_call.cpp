@@ -28,14 +28,15 @@ T parameter_or(const Response& response, const char* name, T otherwise) {
   return value == nullptr ? otherwise : *value;
 }
 
-void send_event(HttpExchange& exchange, OpenAiCall& call, const std::string& text) {
+// `name`: of the event's kind, where it has one.
+void send_event(HttpExchange& exchange, OpenAiCall& call, const std::string& text, const std::string& name = {}) {
   if (!std::exchange(call.begun, true)) {
     HttpReply head;
     head.content_type = "text/event-stream; charset=utf-8";
     head.headers.emplace_back("Cache-Control", "no-cache");
     exchange.begin_stream(std::move(head));
   }
-  exchange.send_piece("data: " + text + "\n\n");
+  exchange.send_piece((name.empty() ? "" : "event: " + name + "\n") + "data: " + text + "\n\n");
 }
 
 void send_once(HttpExchange& exchange, OpenAiCall& call, HttpReply reply) {
@@ -50,7 +51,7 @@ void answer_openai(HttpExchange& exchange, OpenAiCall& call, const Response& res
     HttpReply reply = openai_error(response.status);
     call.begun ? send_event(exchange, call, reply.text) : send_once(exchange, call, std::move(reply));
   } else if (!response.empty && parameter_or(response, "event", false)) {
-    send_event(exchange, call, text_of(response));
+    send_event(exchange, call, text_of(response), parameter_or<std::string>(response, "event_name", {}));
   } else if (!response.empty) {
     HttpReply reply;
     reply.status = static_cast<int>(parameter_or<int64_t>(response, "status", 200));

@@ -135,6 +135,13 @@ void expect_equal_texts(bool sampled, size_t count) {
   expect_same(expected, short_of_blocks, "preemption");
   EXPECT_GT(short_of_blocks.statistics.preemptions, 0);
   EXPECT_GT(short_of_blocks.statistics.evictions, 0);
+  for (const int32_t host_blocks : {300, 7}) {
+    config.scheduler.num_host_blocks = host_blocks;
+    const Run offloaded = decode(requests, config, random.next());
+    expect_same(expected, offloaded, "preemption with blocks in the host's memory");
+    EXPECT_GT(offloaded.statistics.preemptions, 0);
+    EXPECT_GT(offloaded.statistics.restored, 0);
+  }
   config = small_config();
   config.scheduler.num_speculative_tokens = 5;
   config.prompt_lookup_min = 1;
@@ -143,9 +150,11 @@ void expect_equal_texts(bool sampled, size_t count) {
   EXPECT_GT(guessed.statistics.accepted, 0);
   EXPECT_LT(guessed.statistics.accepted, guessed.statistics.drafted);
   config.scheduler.num_blocks = 41;
+  config.scheduler.num_host_blocks = 60;
   config.scheduler.max_num_batched_tokens = 23;
   const Run everything = decode(requests, config, random.next());
   expect_same(expected, everything, "all at once");
+  EXPECT_GT(everything.statistics.restored, 0);
   EXPECT_GT(everything.statistics.preemptions, 0);
   expect_same(expected, decode(requests, config, random.next(), false), "without copies of blocks");
   expect_equal_with_draft(requests, expected, random);
