@@ -129,10 +129,13 @@ def test_streams_are_the_replies(client):
         assert ours == theirs and len(ours.top_logprobs) == 2
     assert len(whole.output[0].content[0].logprobs) == whole.usage.output_tokens
     assert last.usage.output_tokens == whole.usage.output_tokens
+    given["extra_body"] = {"stop": [whole.output_text[6:9]]}
+    ended = client.responses.create(**given)
+    assert ended.status == "completed" and whole.output_text.startswith(ended.output_text)
     with client.responses.stream(**given) as stream:  # which puts the events together itself
         for _ in stream:
             pass
-    assert stream.get_final_response().output_text == whole.output_text
+    assert stream.get_final_response().output_text == ended.output_text
 
 
 def test_events_have_names(server):

@@ -112,7 +112,8 @@ class EncoderDecoderLLM:
         first, one for each. An output's `prompt_token_ids` are what the encoder has read.
 
         Raises InvalidArgumentError for what could never run; what else goes wrong later is in the output's `error`."""
-        return _last(EncoderDecoderRun(self, *_listed(prompts, sampling_params), priority))
+        run = EncoderDecoderRun(self, *_listed(prompts, sampling_params), priority)
+        return [run.shown(place, output) for place, output in enumerate(_last(run))]
 
     def stream(
         self,
@@ -123,8 +124,8 @@ class EncoderDecoderLLM:
     ) -> Iterator[RequestOutput]:
         """The same while they grow: after each step the outputs that have changed, each with all of its text so far."""
         run = EncoderDecoderRun(self, *_listed(prompts, sampling_params), priority, streams=True)
-        for _, output in run.outputs():
-            yield output
+        for place, output in run.outputs():
+            yield run.shown(place, output)
 
     async def generate_async(
         self,
@@ -148,8 +149,8 @@ class EncoderDecoderLLM:
 
         def follow() -> None:
             try:
-                for _, output in run.outputs():
-                    tell(output)
+                for place, output in run.outputs():
+                    tell(run.shown(place, output))
             except BaseException as error:  # of a thread that nobody else looks at
                 tell(error)
 

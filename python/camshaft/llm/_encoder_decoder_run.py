@@ -66,7 +66,7 @@ class EncoderDecoderRun:
         self._free: list[int] = []  # slots that are this call's, and nobody's of its prompts
 
     def outputs(self) -> Iterator[tuple[int, RequestOutput]]:
-        """By the prompts' places. Prompts are encoded on the thread that asks; with the iterator all of the call ends. Raises
+        """By the prompts' places, as the decoder sees them. Prompts are encoded on the thread that asks; with the iterator all of the call ends. Raises
         what ends all of it."""
         slots, asks_for_slot = self._llm._slots, False
         take_slot = self._take_slot
@@ -83,10 +83,9 @@ class EncoderDecoderRun:
                         self._free.append(result)
                         continue
                     assert place is not None
-                    one = self._running[place]
                     if result.finished:
                         slots.put(self._running.pop(place).slot)
-                    yield place, dataclasses.replace(result, prompt=one.text, prompt_token_ids=list(one.tokens))
+                    yield place, result
                 if self._free:
                     self._begin()
         finally:
@@ -97,6 +96,11 @@ class EncoderDecoderRun:
                     self._free.append(result)
             for slot in [*self._free, *(one.slot for one in self._running.values())]:
                 slots.put(slot)
+
+    def shown(self, place: int, output: RequestOutput) -> RequestOutput:
+        """With the prompt that the encoder has read."""
+        one = self.asked[place]
+        return dataclasses.replace(output, prompt=one.text, prompt_token_ids=list(one.tokens))
 
     def cancel(self) -> None:
         """outputs() raises CancelledError. Any thread may."""

@@ -48,7 +48,7 @@ class EncodedRunning(Running):
     def _follow(self, run: EncoderDecoderRun) -> None:
         try:
             for place, output in run.outputs():
-                self._tell(place, output)
+                self._tell(place, run.shown(place, output))
         except CancelledError:
             pass  # nobody waits
         except BaseException as error:  # of a thread that nobody else looks at
