@@ -62,7 +62,6 @@ class EngineModel : public StepModel {
   int32_t hidden_size() const override { return hidden_size_; }
   int32_t image_width() const override { return image_width_; }
   bool has_mrope() const override { return has_mrope_; }
-  bool can_copy_blocks() const override { return true; }
   void copy_blocks(std::span<const BlockCopy> copies) override;
   void make_host_blocks(int32_t count) override;
   void offload_blocks(std::span<const BlockCopy> copies) override;

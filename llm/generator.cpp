@@ -11,9 +11,8 @@ namespace camshaft::llm {
 
 namespace {
 
-SchedulerConfig scheduler_config(const GeneratorConfig& config, const StepModel& model) {
+SchedulerConfig scheduler_config(const GeneratorConfig& config) {
   SchedulerConfig made = config.scheduler;
-  made.can_copy_blocks = made.can_copy_blocks && model.can_copy_blocks();
   made.generates = config.pooling == Pooling::none;
   // What the cache of prefixes has is not computed, and gives no rows.
   if (!made.generates && config.pooling != Pooling::last) made.enable_prefix_caching = false, made.num_host_blocks = 0;
@@ -91,7 +90,7 @@ GeneratorConfig parse_generator_config(std::string_view json) {
 Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel* draft)
     : model_(model),
       config_(config),
-      scheduler_(scheduler_config(config, model)),
+      scheduler_(scheduler_config(config)),
       shapes_(scheduler_.config(), config.max_step_shapes, config.pooling == Pooling::mean, model.image_width() > 0),
       cross_(model.cross_sizes()),
       batch_(shapes_.largest(), blocks_of_longest(scheduler_.config()), model),

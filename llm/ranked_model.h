@@ -29,7 +29,6 @@ class RankedModel : public StepModel {
 
   int32_t vocabulary() const override { return own_->vocabulary(); }
   int32_t hidden_size() const override { return own_->hidden_size(); }
-  bool can_copy_blocks() const override { return own_->can_copy_blocks(); }
   void copy_blocks(std::span<const BlockCopy> copies) override;
   void make_host_blocks(int32_t count) override;
   void offload_blocks(std::span<const BlockCopy> copies) override;

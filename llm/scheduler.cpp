@@ -281,7 +281,7 @@ void Scheduler::unfork(Sequence& sequence, Sequence& heir) {
 // full ones.
 void Scheduler::share(const Sequence& from, Sequence& to, int32_t tokens) {
   const int32_t size = config_.block_size;
-  to.computed = config_.can_copy_blocks && tokens == from.computed ? tokens : tokens / size * size;
+  to.computed = tokens == from.computed ? tokens : tokens / size * size;
   to.published = std::min(from.published, to.computed / size);
   to.cached = from.cached;
   for (int32_t i = 0; i < blocks_for(to.computed); ++i) {

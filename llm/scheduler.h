@@ -23,7 +23,6 @@ struct SchedulerConfig {
   int32_t prompt_logprob_rows = 64;    ///< of a step: the memory of their logits
   bool enable_chunked_prefill = true;  ///< else a prompt is computed in one step
   bool generates = true;               ///< else prompts are computed, and nothing follows
-  bool can_copy_blocks = true;         ///< else samples share full blocks alone
 };
 
 /// The configuration. Throws Error(invalid_argument), naming what does not fit together.

@@ -68,8 +68,6 @@ class StepModel {
   virtual int32_t vocabulary() const = 0;
   /// 0 of a model whose rows are logits.
   virtual int32_t hidden_size() const { return 0; }
-  /// Whether copy_blocks() can be called.
-  virtual bool can_copy_blocks() const = 0;
   /// Copies the keys and values of blocks, one after the other. Throws Error.
   virtual void copy_blocks(std::span<const BlockCopy> copies) = 0;
   /// Makes room for so many blocks in the host's memory, beside those of the cache. Throws Error.

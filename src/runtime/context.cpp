@@ -455,12 +455,12 @@ void Context::copy(std::byte* to, DeviceId to_device, const std::byte* from, Dev
   const auto check_device = [&](DeviceId device, const std::byte* memory, const char* what) {
     if (device.is_gpu() && device != impl_->engine->backend->device().id)
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} a copy is said to be on {}; this engine runs on {}", what, to_string(device),
+                  fmt::format("{} is said to be on {}; this engine runs on {}", what, to_string(device),
                               to_string(impl_->engine->backend->device().id)));
     if (bytes > 0 && impl_->executor.queue()) impl_->executor.queue()->check_memory(memory, device, what);
   };
-  check_device(to_device, to, "the destination of");
-  check_device(from_device, from, "the source of");
+  check_device(to_device, to, "the destination of a copy");
+  check_device(from_device, from, "the source of a copy");
   impl_->executor.copy(to, to_device, {from, bytes}, from_device);
 }
 

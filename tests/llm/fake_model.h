@@ -36,7 +36,6 @@ class FakeModel : public StepModel {
   int32_t width_of_images = 0;
   bool mrope = false;
   int32_t loras = 3;
-  bool copies_blocks = true;
   bool gives_likeliest = false;
   int64_t runs = 0, copied = 0, offloaded = 0, restored = 0, restores = 0;
   int64_t throw_at_restore = -1;                  ///< the call that fails
@@ -49,7 +48,6 @@ class FakeModel : public StepModel {
   int32_t image_width() const override { return width_of_images; }
   bool has_mrope() const override { return mrope; }
   int32_t max_loras() const override { return loras; }
-  bool can_copy_blocks() const override { return copies_blocks; }
   void copy_blocks(std::span<const BlockCopy> copies) override {
     for (const BlockCopy& copy : copies) {
       const auto size = static_cast<size_t>(block_size_);

@@ -19,11 +19,9 @@ void drafted_logits(std::span<const int32_t> visible, std::span<float> row) {
 }
 
 // With a draft where the configuration has blocks for one.
-Run decode(const std::vector<Request>& requests, const GeneratorConfig& config, uint64_t arrival_seed = 0,
-           bool copies_blocks = true) {
+Run decode(const std::vector<Request>& requests, const GeneratorConfig& config, uint64_t arrival_seed = 0) {
   FakeModel model(config.scheduler.num_blocks, config.scheduler.block_size, random_vocabulary);
   model.logits = repeating_logits;
-  model.copies_blocks = copies_blocks;
   model.gives_likeliest = arrival_seed % 2 == 0;
   const bool has_draft = config.draft.num_blocks > 0;
   FakeModel draft(std::max(config.draft.num_blocks, 1), config.draft.block_size, random_vocabulary);
@@ -92,8 +90,8 @@ void expect_equal_with_draft(const std::vector<Request>& requests, const Run& ex
   EXPECT_GT(preempted.statistics.accepted, 0);
   config.draft = {15, 8, 50};
   config.scheduler.max_num_batched_tokens = 23;
-  const Run everything = decode(requests, config, random.next(), false);
-  expect_same(expected, everything, "a short draft model with few blocks, preemption, without copies of blocks");
+  const Run everything = decode(requests, config, random.next());
+  expect_same(expected, everything, "a short draft model with few blocks, preemption");
   EXPECT_GT(everything.statistics.accepted, 0);
 }
 
@@ -156,7 +154,6 @@ void expect_equal_texts(bool sampled, size_t count) {
   expect_same(expected, everything, "all at once");
   EXPECT_GT(everything.statistics.restored, 0);
   EXPECT_GT(everything.statistics.preemptions, 0);
-  expect_same(expected, decode(requests, config, random.next(), false), "without copies of blocks");
   expect_equal_with_draft(requests, expected, random);
 }
 
