@@ -147,9 +147,12 @@ bool DraftProposer::begin(Sequence& sequence) {
   state.computed = state.published * draft_.block_size;
   const int32_t rest =
       blocks_for(std::min(sequence.length() + most_proposed_, config_.max_model_len)) - state.published;
-  if (rest <= pool_.available()) return true;
-  state.release();
-  return false;
+  if (rest > pool_.available()) {
+    state.release();
+    return false;
+  }
+  state.begin();
+  return true;
 }
 
 // For the tokens up to `end`; all or none.

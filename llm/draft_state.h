@@ -19,17 +19,21 @@ struct DraftState {
       : pool(of), params(std::move(guesses_by)), width(vocabulary) {
     blocks.reserve(most_blocks);
     proposed.reserve(most_proposed);
-    if (is_sampled()) probabilities.resize(most_proposed * vocabulary);
   }
   ~DraftState() { release(); }
   DraftState(const DraftState&) = delete;
   DraftState& operator=(const DraftState&) = delete;
 
+  /// Room for what it has while its text is guessed: of those that wait there may be many.
+  void begin() {
+    if (is_sampled()) probabilities.resize(proposed.capacity() * width);
+  }
   /// It has nothing of the sequence any more.
   void release() {
     for (size_t i = blocks.size(); i-- > 0;) pool.release(blocks[i]);
     blocks.clear();
     proposed.clear();
+    probabilities = {};
     computed = published = 0;
   }
 
