@@ -108,20 +108,12 @@ class LLM:
         distributed_executor_backend: str | None = None,
         max_encoder_seqs: int = 0,
     ) -> None:
-        numbers: dict[str, int | None] = {
-            "max_num_seqs": max_num_seqs,
-            "max_num_batched_tokens": max_num_batched_tokens,
-            "seed": seed,
-            "max_encoder_seqs": max_encoder_seqs,
-            "max_model_len": max_model_len,
-            "num_blocks": num_blocks,
-            "kv_cache_memory_bytes": kv_cache_memory_bytes,
-            "threads": threads,
-            "tensor_parallel_size": tensor_parallel_size,
-        }
-        for name, number in numbers.items():
-            usual = ("max_model_len", "num_blocks", "kv_cache_memory_bytes", "threads", "tensor_parallel_size")
-            check_whole(name, number, may_be_none=name in usual)
+        needed = {"max_num_seqs": max_num_seqs, "max_num_batched_tokens": max_num_batched_tokens, "seed": seed}
+        for name, number in {**needed, "max_encoder_seqs": max_encoder_seqs}.items():
+            check_whole(name, number)
+        usual = {"max_model_len": max_model_len, "num_blocks": num_blocks, "tensor_parallel_size": tensor_parallel_size}
+        for name, number in usual.items():
+            check_whole(name, number, may_be_none=True)
         check_positive("kv_cache_memory_bytes", kv_cache_memory_bytes, may_be_none=True)
         check_threads("threads", threads)
         check_flag("enable_prefix_caching", enable_prefix_caching)
