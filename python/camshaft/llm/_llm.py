@@ -112,8 +112,8 @@ class LLM:
         for name, number in {**needed, "max_encoder_seqs": max_encoder_seqs}.items():
             check_whole(name, number)
         usual = {"max_model_len": max_model_len, "num_blocks": num_blocks, "tensor_parallel_size": tensor_parallel_size}
-        for name, number in usual.items():
-            check_whole(name, number, may_be_none=True)
+        for name, given in usual.items():
+            check_whole(name, given, may_be_none=True)
         check_positive("kv_cache_memory_bytes", kv_cache_memory_bytes, may_be_none=True)
         check_threads("threads", threads)
         check_flag("enable_prefix_caching", enable_prefix_caching)

@@ -25,11 +25,12 @@ for device in ("cpu", "cuda"):
     whole = LLM(folder / device, device=device, max_model_len=60, max_num_seqs=3)
     few = LLM(folder / device, device=device, max_model_len=60, max_num_seqs=3, num_blocks=9, kv_offloading_size=0.01)
     samples = SamplingParams(temperature=0.01, seed=3, n=2, max_tokens=6, ignore_eos=True)
-    for params in (greedy, samples):
-        expected = [[o.token_ids for o in output.outputs] for output in whole.generate(long, params)]
-        for _ in range(2):
-            found = [[o.token_ids for o in output.outputs] for output in few.generate(long, params)]
-            assert found == expected, (device, params)
+    for params in (greedy, greedy, samples, samples):  # the second time what was read is there, or comes back
+        found, expected = (
+            [[sample.token_ids for sample in output.outputs] for output in one.generate(long, params)]
+            for one in (few, whole)
+        )
+        assert found == expected, (device, params)
     assert few.statistics()["restored"] > 5, few.statistics()
     # Itself as a draft, on the same device: two contexts of one engine, each with its caches.
     guesses = {"model": folder / device, "num_speculative_tokens": 3}
