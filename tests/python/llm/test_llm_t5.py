@@ -3,6 +3,9 @@ them with Transformers."""
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 from camshaft import CorruptEngineError, InvalidArgumentError, InvalidModelError, UnsupportedError
 from camshaft.llm import BeamSearchParams, EncoderDecoderLLM, SamplingParams, _encoder_decoder_run
+from camshaft_cli import BINARY
 from t5_folders import GATED, T5, Reference, t5_tensors, write_t5
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
@@ -193,6 +197,18 @@ def test_prompts_that_cannot_be_read(built, tmp_path):
             EncoderDecoderLLM(built, **{name: "8"})
     with pytest.raises(InvalidArgumentError, match="max_length is 65537: an encoder reads 65536 tokens at most"):
         build(write_t5(tmp_path / "hf"), tmp_path / "long", max_length=65537)
+
+
+@pytest.mark.parametrize("command, words", [
+    (["bench"], "the model has an encoder, and what is measured is text of decoders alone"),
+    (["chat"], "camshaft.llm.EncoderDecoderLLM or `camshaft llm serve` runs it"),
+    (["transcribe", "talk.wav"], "no model of speech; camshaft.llm.EncoderDecoderLLM runs it"),
+])  # fmt: skip
+def test_commands_that_do_not_run_it_say_what_does(built, command, words):
+    environment = {**os.environ, "CAMSHAFT_PYTHON": sys.executable}
+    arguments = [BINARY, "llm", command[0], built, *command[1:]]
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode != 0 and words in done.stderr and done.stderr.count("\n") == 1, done
 
 
 def test_prompts_are_encoded_in_runs(built, reference, monkeypatch):
