@@ -38,7 +38,6 @@ class Model : public StepModel {
     }
   }
   int32_t vocabulary() const override { return vocabulary_; }
-  bool can_copy_blocks() const override { return true; }
   void copy_blocks(std::span<const BlockCopy>) override {}
   StepOutputs run(const StepInputs& inputs) override {
     const double start = processor_seconds();

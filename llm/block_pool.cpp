@@ -3,7 +3,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "camshaft/error.hpp"
@@ -16,25 +15,41 @@ uint64_t hash_of_block(uint64_t parent, uint64_t salt, std::span<const int32_t> 
   return XXH3_64bits_withSeed(tokens.data(), tokens.size_bytes(), parent * 0x9E3779B97F4A7C15u ^ salt);
 }
 
-}  // namespace
-
-BlockPool::BlockPool(int32_t blocks, int32_t block_size, bool caching, Hash hash)
-    : block_size_(block_size), caching_(caching), hash_(hash == nullptr ? hash_of_block : hash) {
+int32_t checked_blocks(int32_t blocks, int32_t block_size) {
   if (blocks < 1 || block_size < 1)
     throw Error(ErrorCode::invalid_argument, "a cache of " + std::to_string(blocks) + " blocks of " +
                                                  std::to_string(block_size) + " tokens: both must be 1 or more");
-  blocks_.resize(static_cast<size_t>(blocks));
-  available_ = blocks;
-  free_.reserve(blocks_.size());
-  for (int32_t block = blocks; block-- > 0;) free_.push_back(block);  // the first is taken first
-  if (!caching_) return;
-  tokens_.resize(blocks_.size() * static_cast<size_t>(block_size));
-  buckets_.assign(std::bit_ceil(blocks_.size() * 2), none);
+  return blocks;
 }
 
-std::span<int32_t> BlockPool::tokens_of(int32_t block) {
-  const auto size = static_cast<size_t>(block_size_);
-  return {tokens_.data() + static_cast<size_t>(block) * size, size};
+// In a chain, of what lies in a slot of the host's memory; and the reverse.
+constexpr BlockId in_slot(int32_t slot) {
+  return -1 - slot;
+}
+
+constexpr bool is_absent(BlockId block) {
+  return block < 0;
+}
+
+}  // namespace
+
+BlockPool::BlockPool(int32_t blocks, int32_t block_size, bool caching, Hash hash, int32_t host_blocks)
+    : block_size_(block_size),
+      caching_(caching),
+      hash_(hash == nullptr ? hash_of_block : hash),
+      references_(static_cast<size_t>(checked_blocks(blocks, block_size))),
+      index_(caching ? blocks : 0, block_size),
+      unused_(caching ? blocks : 0),
+      available_(blocks) {
+  free_.reserve(references_.size());
+  for (int32_t block = blocks; block-- > 0;) free_.push_back(block);  // the first is taken first
+  if (host_blocks < 1) return;
+  if (!caching)
+    throw Error(ErrorCode::invalid_argument,
+                "blocks in the host's memory are found as prefixes are: that needs caching");
+  host_.emplace(host_blocks, block_size);
+  leaving_.reserve(references_.size());
+  coming_.reserve(references_.size());
 }
 
 BlockId BlockPool::allocate() {
@@ -42,30 +57,30 @@ BlockId BlockPool::allocate() {
   if (!free_.empty()) {
     block = free_.back();
     free_.pop_back();
-  } else if (oldest_ != none) {
-    block = oldest_;
-    remove_from_list(block);
-    unpublish(block);
+  } else if (block = unused_.oldest(); block != none) {
+    unused_.remove(block);
+    if (host_) offload(block);
+    index_.erase(block);
     ++evictions_;
   } else {
     return none;
   }
   --available_;
-  at(block).references = 1;
+  references_[static_cast<size_t>(block)] = 1;
   return block;
 }
 
 void BlockPool::retain(BlockId block) {
-  if (at(block).references++ > 0) return;
-  remove_from_list(block);  // of find_prefix() alone: nobody else knows of it
+  if (references_[static_cast<size_t>(block)]++ > 0) return;
+  unused_.remove(block);  // of find_prefix() alone: nobody else knows of it
   --available_;
 }
 
 void BlockPool::release(BlockId block) {
-  if (--at(block).references > 0) return;
+  if (--references_[static_cast<size_t>(block)] > 0) return;
   ++available_;
-  if (at(block).content != 0) {
-    append_to_list(block);
+  if (is_published(block)) {
+    unused_.append(block);
   } else {
     free_.push_back(block);
   }
@@ -74,70 +89,96 @@ void BlockPool::release(BlockId block) {
 void BlockPool::find_prefix(std::span<const int32_t> tokens, BlockSalts salts, std::vector<BlockId>& found) {
   if (!caching_) return;
   const auto size = static_cast<size_t>(block_size_);
-  uint64_t parent = 0;
+  BlockContent wanted;
   for (size_t at_token = 0; at_token + size <= tokens.size(); at_token += size) {
-    const std::span<const int32_t> wanted = tokens.subspan(at_token, size);
-    const uint64_t salt = salts.of(at_token / size);
-    const int32_t block = lookup(hash_(parent, salt, wanted), parent, salt, wanted);
-    if (block == none) return;
-    retain(block);
-    found.push_back(block);
-    parent = at(block).content;
+    const std::span<const int32_t> block_tokens = tokens.subspan(at_token, size);
+    wanted.salt = salts.of(at_token / size);
+    wanted.hash = hash_(wanted.parent, wanted.salt, block_tokens);
+    if (const int32_t block = index_.find(wanted, block_tokens); block != none) {
+      retain(block);
+      found.push_back(block);
+      wanted.parent = index_.at(block).number;
+      continue;
+    }
+    const int32_t slot = host_ ? host_->find(wanted, block_tokens) : none;
+    if (slot == none) return;
+    found.push_back(in_slot(slot));
+    wanted.parent = host_->at(slot).number;
+  }
+}
+
+int32_t BlockPool::absent(std::span<const BlockId> found) {
+  return static_cast<int32_t>(std::ranges::count_if(found, is_absent));
+}
+
+void BlockPool::forget_absent(std::vector<BlockId>& found) {
+  std::erase_if(found, is_absent);
+}
+
+// All slots are pinned first: what makes room in the pool may take slots of others.
+void BlockPool::restore(std::span<BlockId> found) {
+  for (const BlockId block : found)
+    if (is_absent(block)) host_->pin(in_slot(block));
+  for (BlockId& block : found) {
+    if (!is_absent(block)) continue;
+    const int32_t slot = in_slot(block);
+    block = allocate();
+    index_.insert(block, host_->at(slot), host_->tokens(slot));
+    coming_.push_back({slot, block});
+    ++restored_;
   }
 }
 
 BlockId BlockPool::publish(BlockId block, BlockId parent, uint64_t salt, std::span<const int32_t> tokens) {
-  if (!caching_ || at(block).content != 0) return block;
-  const uint64_t in_front = parent == none ? 0 : at(parent).content;
-  const uint64_t hash = hash_(in_front, salt, tokens);
-  const int32_t known = lookup(hash, in_front, salt, tokens);
+  if (!caching_ || is_published(block)) return block;
+  BlockContent content;
+  content.parent = parent == none ? 0 : index_.at(parent).number;
+  content.salt = salt;
+  content.hash = hash_(content.parent, salt, tokens);
+  const int32_t known = index_.find(content, tokens);
   if (known != none) {  // two sequences computed the same at the same time
     retain(known);
     release(block);
     return known;
   }
-  Block& published = at(block);
-  published.content = ++last_content_;
-  published.parent = in_front;
-  published.salt = salt;
-  published.hash = hash;
-  std::ranges::copy(tokens, tokens_of(block).begin());
-  int32_t& bucket = buckets_[hash & (buckets_.size() - 1)];
-  published.next = bucket;
-  bucket = block;
+  // What was computed although the host's memory has it is the same: what stands behind it there is found again.
+  const int32_t slot = host_ ? host_->find(content, tokens) : none;
+  content.number = slot == none ? ++last_content_ : host_->at(slot).number;
+  index_.insert(block, content, tokens);
   return block;
 }
 
-// Contents have numbers that never come again, so what is behind a block that was evicted is not found behind another
-// one in the same place.
-int32_t BlockPool::lookup(uint64_t hash, uint64_t parent, uint64_t salt, std::span<const int32_t> tokens) {
-  for (int32_t block = buckets_[hash & (buckets_.size() - 1)]; block != none; block = at(block).next) {
-    const Block& known = at(block);
-    if (known.hash == hash && known.parent == parent && known.salt == salt &&
-        std::ranges::equal(tokens_of(block), tokens))
-      return block;
-  }
-  return none;
+// It is there already where it has come back from there.
+void BlockPool::offload(int32_t block) {
+  const BlockContent& content = index_.at(block);
+  if (const int32_t slot = host_->find(content, index_.tokens(block)); slot != none) return host_->touch(slot);
+  const int32_t slot = host_->insert(content, index_.tokens(block));
+  if (slot == none) return;
+  leaving_.push_back({block, slot});
+  ++offloaded_;
 }
 
+void BlockPool::finish_copies() {
+  if (!host_) return;
+  leaving_.clear();
+  coming_.clear();
+  host_->unpin_all();
+}
+
+void BlockPool::abandon_copies() {
+  for (const BlockCopy& copy : coming_) unpublish(copy.to);
+  for (const BlockCopy& copy : leaving_) host_->forget(copy.to);
+  finish_copies();
+}
+
+// Contents have numbers that never come again, so what is behind a block that was lost is not found behind another one
+// in the same place.
 void BlockPool::unpublish(int32_t block) {
-  int32_t* link = &buckets_[at(block).hash & (buckets_.size() - 1)];
-  while (*link != block) link = &at(*link).next;
-  *link = at(block).next;
-  at(block).content = 0;
-}
-
-void BlockPool::append_to_list(int32_t block) {
-  at(block).before = newest_;
-  at(block).after = none;
-  (newest_ == none ? oldest_ : at(newest_).after) = block;
-  newest_ = block;
-}
-
-void BlockPool::remove_from_list(int32_t block) {
-  const Block& removed = at(block);
-  (removed.before == none ? oldest_ : at(removed.before).after) = removed.after;
-  (removed.after == none ? newest_ : at(removed.after).before) = removed.before;
+  if (!is_published(block)) return;
+  index_.erase(block);
+  if (references_[static_cast<size_t>(block)] > 0) return;
+  unused_.remove(block);
+  free_.push_back(block);
 }
 
 }  // namespace camshaft::llm

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "camshaft/error.hpp"
+#include "llm/philox.h"
 
 namespace camshaft::llm {
 
@@ -34,7 +35,7 @@ int32_t checked_count(const SchedulerConfig& config) {
 }  // namespace
 
 DraftProposer::DraftProposer(StepModel& model, const DraftConfig& draft, const SchedulerConfig& config,
-                             int32_t max_step_shapes)
+                             int32_t max_step_shapes, Workers& workers, std::vector<Sampler>& samplers)
     : model_(model),
       draft_(draft),
       config_(config_of_draft(draft, config)),
@@ -43,15 +44,24 @@ DraftProposer::DraftProposer(StepModel& model, const DraftConfig& draft, const S
       pool_(draft.num_blocks, draft.block_size, config.enable_prefix_caching),
       shapes_(config_, max_step_shapes),
       batch_(shapes_.largest(), blocks_for(config_.max_model_len), model),
-      sampler_(model.vocabulary()) {
-  likeliest_.temperature = 0;
+      workers_(workers),
+      samplers_(samplers) {
   behind_.reserve(static_cast<size_t>(config.max_num_seqs));
   proposing_.reserve(static_cast<size_t>(config.max_num_seqs));
 }
 
-std::unique_ptr<DraftState> DraftProposer::make_state() {
+std::unique_ptr<DraftState> DraftProposer::make_state(const SamplingParams& params) {
+  // Of what a text is drawn by all that does not depend on how far it is: any guess will do.
+  SamplingParams guesses_by;
+  guesses_by.temperature = 0;
+  if (draft_.samples && !params.is_greedy()) {
+    guesses_by = params;
+    guesses_by.logprobs.reset();
+    guesses_by.min_tokens = 0;
+  }
   return std::make_unique<DraftState>(pool_, static_cast<size_t>(batch_.table_width()),
-                                      static_cast<size_t>(most_proposed_));
+                                      static_cast<size_t>(most_proposed_), std::move(guesses_by),
+                                      static_cast<size_t>(model_.vocabulary()));
 }
 
 void DraftProposer::propose(std::span<Sequence* const> served) {
@@ -137,9 +147,12 @@ bool DraftProposer::begin(Sequence& sequence) {
   state.computed = state.published * draft_.block_size;
   const int32_t rest =
       blocks_for(std::min(sequence.length() + most_proposed_, config_.max_model_len)) - state.published;
-  if (rest <= pool_.available()) return true;
-  state.release();
-  return false;
+  if (rest > pool_.available()) {
+    state.release();
+    return false;
+  }
+  state.begin();
+  return true;
 }
 
 // For the tokens up to `end`; all or none.
@@ -169,22 +182,44 @@ void DraftProposer::read(Sequence& sequence) {
   state.computed += tokens;
 }
 
-// Those that propose have a row each, in their order. Where the logits are not finite the sequence is not guessed.
+// Those that propose have a row each, in their order.
 void DraftProposer::run() {
   StepInputs inputs = batch_.padded_to(shapes_.fit(batch_.tokens(), batch_.sequences(), batch_.rows()));
-  inputs.reads_logits = false;
+  inputs.reads_logits =
+      std::ranges::any_of(proposing_, [](const Sequence* sequence) { return sequence->draft->is_sampled(); });
   const StepOutputs outputs = model_.run(inputs);
   ++steps_;
+  const size_t logits = proposing_.size() * static_cast<size_t>(model_.vocabulary());
+  const bool reads_many = inputs.reads_logits && logits >= logits_worth_threads;
+  workers_.run(
+      proposing_.size(), [&](size_t row, size_t worker) { guess(row, samplers_[worker], outputs); }, reads_many);
+}
+
+// Where the logits are not finite the sequence is not guessed.
+void DraftProposer::guess(size_t row, Sampler& sampler, const StepOutputs& outputs) const {
+  const Sequence& sequence = *proposing_[row];
+  DraftState& draft = *sequence.draft;
+  const size_t place = draft.proposed.size();
   SamplingState state;
-  state.params = &likeliest_;
-  for (size_t row = 0; row < proposing_.size(); ++row) {
-    const KnownRow known =
-        outputs.likeliest == nullptr ? KnownRow() : KnownRow{outputs.likeliest[row], outputs.largest[row]};
-    float* const logits =
-        outputs.logits == nullptr ? nullptr : outputs.logits + row * static_cast<size_t>(model_.vocabulary());
-    if (sampler_.prepare(logits, state, known) == Sampler::Problem::none)
-      proposing_[row]->draft->proposed.push_back(sampler_.draw(0));
+  state.params = &draft.params;
+  KnownRow known;
+  if (draft.is_sampled()) {
+    state.counts = sequence.counts.get();
+    state.allowed = sequence.allowed;
+    state.generated = sequence.generated() + static_cast<int32_t>(place);
+  } else if (outputs.likeliest != nullptr) {
+    known = {outputs.likeliest[row], outputs.largest[row]};
   }
+  float* const logits =
+      outputs.logits == nullptr ? nullptr : outputs.logits + row * static_cast<size_t>(model_.vocabulary());
+  if (sampler.prepare(logits, state, known) != Sampler::Problem::none) return;
+  double random = 0;
+  if (draft.is_sampled()) {
+    random = uniform(sequence.seed, static_cast<uint64_t>(state.generated), static_cast<uint32_t>(sequence.sample),
+                     Purpose::guess);
+    sampler.write_probabilities(draft.probabilities_of(place));
+  }
+  draft.proposed.push_back(sampler.draw(random));
 }
 
 }  // namespace camshaft::llm

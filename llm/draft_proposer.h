@@ -11,6 +11,7 @@
 #include "llm/step_batch.h"
 #include "llm/step_model.h"
 #include "llm/step_shapes.h"
+#include "llm/workers.h"
 
 namespace camshaft::llm {
 
@@ -18,20 +19,29 @@ struct DraftConfig {
   int32_t num_blocks = 0;     ///< of its cache
   int32_t block_size = 16;    ///< tokens of each
   int32_t max_model_len = 0;  ///< longer texts are not guessed; 0: any that the model has
+  bool samples = false;       ///< guesses are drawn as the text is; else they are the likeliest tokens
 };
 
-/// Runs the draft model for all sequences at once, with a cache of its own. It takes the likeliest token each time, and
-/// is certain of it as n-grams are: whoever verifies the guesses draws from the model, and goes on while the guess is
-/// what was drawn, which leaves the model's distribution as it is (rejection sampling as in Leviathan et al., "Fast
-/// Inference from Transformers via Speculative Decoding", 2023, where the draft's distribution is a single token).
+/// Runs the draft model for all sequences at once, with a cache of its own. Whoever verifies the guesses leaves the
+/// model's distribution as it is (rejection sampling as in Leviathan et al., "Fast Inference from Transformers via
+/// Speculative Decoding", 2023):
+///
+/// - Where it takes the likeliest token, it is certain of that as n-grams are: the model draws, and goes on while the
+///   guess is what was drawn. The text is the one without guesses.
+/// - Where it draws as the text is drawn (DraftConfig::samples), by the request's temperature, top-k, top-p, min-p,
+///   penalties and masks, it keeps the probabilities for Sampler::verify(). More guesses come true; the text is another
+///   one of the same distribution, which depends on what was guessed.
+///
 /// Where its cache has no room sequences are not guessed. Not safe from several threads.
 class DraftProposer {
  public:
-  /// `model` must outlive it; `config` is the large model's. Throws Error(invalid_argument).
-  DraftProposer(StepModel& model, const DraftConfig& draft, const SchedulerConfig& config, int32_t max_step_shapes);
+  /// `model`, `workers` and `samplers`, one for each of these, must outlive it; `config` is the large model's. Throws
+  /// Error(invalid_argument).
+  DraftProposer(StepModel& model, const DraftConfig& draft, const SchedulerConfig& config, int32_t max_step_shapes,
+                Workers& workers, std::vector<Sampler>& samplers);
 
-  /// For a sequence, whose `draft` it is to be; must not outlive the proposer.
-  std::unique_ptr<DraftState> make_state();
+  /// For a sequence with these parameters, whose `draft` it is to be; must not outlive the proposer.
+  std::unique_ptr<DraftState> make_state(const SamplingParams& params);
   /// Fills `draft->proposed` of sequences that decode, of `served` in the order in which they are served; of others
   /// reads on in their prompts. Throws what the model throws.
   void propose(std::span<Sequence* const> served);
@@ -48,6 +58,7 @@ class DraftProposer {
   bool take_blocks(DraftState& state, int32_t end);
   void read(Sequence& sequence);
   void run();
+  void guess(size_t row, Sampler& sampler, const StepOutputs& outputs) const;
 
   StepModel& model_;
   DraftConfig draft_;
@@ -57,8 +68,8 @@ class DraftProposer {
   BlockPool pool_;
   StepShapes shapes_;
   StepBatch batch_;
-  Sampler sampler_;
-  SamplingParams likeliest_;
+  Workers& workers_;
+  std::vector<Sampler>& samplers_;
   std::vector<Sequence*> behind_;     ///< whose prompts are read, once those that decode have their tokens
   std::vector<Sequence*> proposing_;  ///< of the pass, by row
   int64_t steps_ = 0;

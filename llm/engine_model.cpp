@@ -253,12 +253,47 @@ void EngineModel::find_outputs(const Engine& engine) {
   has_likeliest_ = has_output("likeliest", DType::i64) && has_output("largest", DType::f32);
 }
 
-void EngineModel::copy_blocks(std::span<const BlockCopy> copies) {
+void EngineModel::make_host_blocks(int32_t count) {
   for (Layer& layer : layers_) {
-    std::byte* const memory = layer.memory.mutable_data();
-    for (const BlockCopy& copy : copies)
-      std::memcpy(memory + static_cast<size_t>(copy.to) * layer.block_bytes,
-                  memory + static_cast<size_t>(copy.from) * layer.block_bytes, layer.block_bytes);
+    Dims dims = layer.memory.dims();
+    dims[0] = count;
+    layer.host = Tensor::pinned(to_string(device_), layer.memory.dtype(), dims);
+  }
+}
+
+void EngineModel::copy_blocks(std::span<const BlockCopy> copies) {
+  copy_blocks(copies, &Layer::memory, &Layer::memory);
+}
+
+void EngineModel::offload_blocks(std::span<const BlockCopy> copies) {
+  copy_blocks(copies, &Layer::host, &Layer::memory);
+}
+
+void EngineModel::restore_blocks(std::span<const BlockCopy> copies) {
+  copy_blocks(copies, &Layer::memory, &Layer::host);
+}
+
+// Neighbours that stay neighbours go in one copy: those of a prompt mostly are. Within one memory a block may be read
+// that was written just before.
+void EngineModel::copy_blocks(std::span<const BlockCopy> copies, Tensor Layer::*to, Tensor Layer::*from) {
+  const bool is_within_one = to == from;
+  for (Layer& layer : layers_) {
+    auto* const into = const_cast<std::byte*>((layer.*to).data());
+    const std::byte* const out_of = (layer.*from).data();
+    for (size_t first = 0, end = 0; first < copies.size(); first = end) {
+      for (end = first + 1; end < copies.size() && !is_within_one; ++end) {
+        const auto further = static_cast<int32_t>(end - first);
+        if (copies[end].from != copies[first].from + further || copies[end].to != copies[first].to + further) break;
+      }
+      std::byte* const begin = into + static_cast<size_t>(copies[first].to) * layer.block_bytes;
+      const std::byte* const source = out_of + static_cast<size_t>(copies[first].from) * layer.block_bytes;
+      const size_t bytes = (end - first) * layer.block_bytes;
+      if (device_.is_host()) {
+        std::memmove(begin, source, bytes);
+      } else {
+        context_.copy(begin, (layer.*to).device(), source, (layer.*from).device(), bytes);
+      }
+    }
   }
 }
 

@@ -25,7 +25,7 @@ namespace camshaft::llm {
 /// lora_a.MODULE [loras, in, rank] and lora_b.MODULE [loras, rank, out] of each product that adapters may update;
 /// set_lora() writes these. An engine that is to give embeddings has the output hidden_states instead, f32 [rows,
 /// size]; it may have no caches, and then neither past_seqlens nor block_table. Sizes that come again are bound as they
-/// were. On a GPU caches stay there, and logits that nobody reads.
+/// were. On a GPU caches stay there, and logits that nobody reads; blocks are copied in the order of its work.
 class EngineModel : public StepModel {
  public:
   /// `threads`: of the context; 0 for one for each core. Throws Error(invalid_argument) for an engine that has not
@@ -62,9 +62,10 @@ class EngineModel : public StepModel {
   int32_t hidden_size() const override { return hidden_size_; }
   int32_t image_width() const override { return image_width_; }
   bool has_mrope() const override { return has_mrope_; }
-  /// Of the host's memory alone.
-  bool can_copy_blocks() const override { return device_.is_host(); }
   void copy_blocks(std::span<const BlockCopy> copies) override;
+  void make_host_blocks(int32_t count) override;
+  void offload_blocks(std::span<const BlockCopy> copies) override;
+  void restore_blocks(std::span<const BlockCopy> copies) override;
   StepOutputs run(const StepInputs& inputs) override;
 
  private:
@@ -72,6 +73,7 @@ class EngineModel : public StepModel {
     std::string input, output;
     Tensor memory;
     size_t block_bytes = 0;
+    Tensor host = {};  // what leaves the cache
   };
   struct Input {
     const char* name = nullptr;
@@ -100,6 +102,7 @@ class EngineModel : public StepModel {
   void add_loras(const Engine& engine, int32_t max_loras);
   void bind_lora(LoraMatrices& matrices);
   Tensor bound_memory(const TensorInfo& info, int32_t blocks);
+  void copy_blocks(std::span<const BlockCopy> copies, Tensor Layer::*to, Tensor Layer::*from);
   void find_outputs(const Engine& engine);
   void bind_outputs(size_t rows, bool reads_logits);
   std::vector<float> logits_;

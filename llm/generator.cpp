@@ -1,33 +1,21 @@
 #include "llm/generator.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 #include <thread>
 
 #include "camshaft/error.hpp"
 #include "llm/json_fields.h"
-#include "llm/philox.h"
 
 namespace camshaft::llm {
 
 namespace {
 
-// Keys and values of an adapter are no other's, whatever salts requests bring.
-uint64_t salt_of(const Request& request) {
-  if (request.lora < 0) return request.salt;
-  const std::array<uint64_t, 2> what = {request.salt, static_cast<uint64_t>(request.lora) + 1};
-  return XXH3_64bits(what.data(), sizeof what);
-}
-
-SchedulerConfig scheduler_config(const GeneratorConfig& config, const StepModel& model) {
+SchedulerConfig scheduler_config(const GeneratorConfig& config) {
   SchedulerConfig made = config.scheduler;
-  made.can_copy_blocks = made.can_copy_blocks && model.can_copy_blocks();
   made.generates = config.pooling == Pooling::none;
   // What the cache of prefixes has is not computed, and gives no rows.
-  if (!made.generates && config.pooling != Pooling::last) made.enable_prefix_caching = false;
+  if (!made.generates && config.pooling != Pooling::last) made.enable_prefix_caching = false, made.num_host_blocks = 0;
   return made;
 }
 
@@ -47,21 +35,10 @@ size_t vocabulary_of(const GeneratorConfig& config, const StepModel& model) {
   return static_cast<size_t>(config.vocab_size);
 }
 
-// Seeds of requests that have none: as different as the finaliser of SplitMix64 makes neighbours.
-uint64_t mixed_seed(uint64_t seed, uint64_t request) {
-  uint64_t x = seed + request * 0x9E3779B97F4A7C15u;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
-}
-
 size_t sampling_threads(const GeneratorConfig& config) {
   if (config.sampling_threads > 0) return static_cast<size_t>(config.sampling_threads);
   return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8);
 }
-
-// Where all rows together have fewer logits, one thread has read them when others have woken.
-constexpr size_t logits_worth_threads = 500'000;
 
 // Whether what is likeliest by the model alone does not suffice.
 bool reads_logits(const Sequence& sequence) {
@@ -77,14 +54,6 @@ constexpr const char* embedding_is_not_finite =
 
 }  // namespace
 
-const char* Generator::message_of(Sampler::Problem problem) {
-  if (problem == Sampler::Problem::not_finite)
-    return "the model's logits have a NaN or an infinity: its weights or its precision do not fit this prompt (build "
-           "it with a wider type, or verify it)";
-  return "no token may come next: all are excluded by the mask, by allowed_token_ids, min_tokens or logit_bias, or by "
-         "the model";
-}
-
 GeneratorConfig parse_generator_config(std::string_view json) {
   GeneratorConfig config;
   SchedulerConfig& scheduler = config.scheduler;
@@ -94,6 +63,7 @@ GeneratorConfig parse_generator_config(std::string_view json) {
   fields.read("max_model_len", scheduler.max_model_len);
   fields.read("block_size", scheduler.block_size);
   fields.read("num_blocks", scheduler.num_blocks);
+  fields.read("num_host_blocks", scheduler.num_host_blocks);
   fields.read("enable_prefix_caching", scheduler.enable_prefix_caching);
   fields.read("num_speculative_tokens", scheduler.num_speculative_tokens);
   fields.read("prompt_logprob_rows", scheduler.prompt_logprob_rows);
@@ -107,10 +77,11 @@ GeneratorConfig parse_generator_config(std::string_view json) {
   fields.read("max_loras", config.max_loras);
   fields.read("draft_num_blocks", config.draft.num_blocks);
   fields.read("draft_max_model_len", config.draft.max_model_len);
+  fields.read("draft_samples", config.draft.samples);
   fields.read("enable_chunked_prefill", scheduler.enable_chunked_prefill);
   fields.read("vocab_size", config.vocab_size);
   fields.take("pooling_type",
-              [&](const nlohmann::json& name) { config.pooling = parse_pooling(name.get<std::string>()); });
+              [&](const nlohmann::json& name) { config.pooling = parse_pooling(JsonFields::get<std::string>(name)); });
   fields.finish();
   scheduler.generates = config.pooling == Pooling::none;
   return config;
@@ -119,7 +90,7 @@ GeneratorConfig parse_generator_config(std::string_view json) {
 Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel* draft)
     : model_(model),
       config_(config),
-      scheduler_(scheduler_config(config, model)),
+      scheduler_(scheduler_config(config)),
       shapes_(scheduler_.config(), config.max_step_shapes, config.pooling == Pooling::mean, model.image_width() > 0),
       cross_(model.cross_sizes()),
       batch_(shapes_.largest(), blocks_of_longest(scheduler_.config()), model),
@@ -145,7 +116,9 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
     throw Error(ErrorCode::invalid_argument,
                 "the draft model sees an encoder, of which it would be shown nothing: take one of text alone");
   if (draft != nullptr)
-    draft_ = std::make_unique<DraftProposer>(*draft, config.draft, scheduler_.config(), config.max_step_shapes);
+    draft_ = std::make_unique<DraftProposer>(*draft, config.draft, scheduler_.config(), config.max_step_shapes,
+                                             workers_, samplers_);
+  if (scheduler_.config().num_host_blocks > 0) model.make_host_blocks(scheduler_.config().num_host_blocks);
   stepped_.reserve(static_cast<size_t>(shapes_.largest().sequences));
   stepped_beams_.reserve(static_cast<size_t>(shapes_.largest().sequences));
   for (size_t worker = 0; config.pooling == Pooling::none && worker < workers_.count(); ++worker)
@@ -153,193 +126,6 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
 }
 
 Generator::~Generator() = default;
-
-void Generator::check_between_steps() const {
-  if (is_planned_) throw Error(ErrorCode::invalid_argument, "a step is under way: finish_step() comes first");
-}
-
-void Generator::check_cross(const CrossKeys& cross) const {
-  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_argument, what); };
-  if (cross_.table_width == 0) {
-    if (cross.length != 0 || !cross.blocks.empty())
-      refuse("a request brings keys of an encoder, and the model has no cross attention");
-    return;
-  }
-  const auto blocks = static_cast<int32_t>(std::min<size_t>(cross.blocks.size(), INT32_MAX));
-  if (cross.length < 1 || blocks > cross_.table_width || cross.length > int64_t{blocks} * cross_.block_size)
-    refuse("a request sees " + std::to_string(cross.length) + " keys of an encoder in " + std::to_string(blocks) +
-           " blocks of " + std::to_string(cross_.block_size) + "; 1 to " + std::to_string(cross_.table_width) +
-           " blocks with a key or more are needed");
-  for (const int32_t block : cross.blocks)
-    if (block < 0 || block >= cross_.blocks)
-      refuse("a request names block " + std::to_string(block) + " of an encoder's keys, of which there are " +
-             std::to_string(cross_.blocks));
-}
-
-void Generator::check_pictures(const Request& request) const {
-  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_argument, what); };
-  const int32_t width = model_.image_width();
-  if (width == 0 && !request.pictures.empty()) refuse("a request brings pictures, and the model reads text alone");
-  int64_t end = 0;
-  for (const Picture& picture : request.pictures) {
-    const std::string which = "a picture of " + std::to_string(picture.rows) + " rows at token " +
-                              std::to_string(picture.begin) + " of the prompt";
-    if (picture.rows < 1 || picture.begin < end || picture.begin + int64_t{picture.rows} > std::ssize(request.prompt))
-      refuse(which + " lies on another one, or ends behind the prompt, which has " +
-             std::to_string(request.prompt.size()) + " tokens");
-    end = picture.begin + int64_t{picture.rows};
-    if (picture.embeddings == nullptr ||
-        picture.embeddings->count != static_cast<size_t>(picture.rows) * static_cast<size_t>(width))
-      refuse(which + " has not so many embeddings of " + std::to_string(width) + " elements");
-    const bool has_size = model_.has_mrope() || picture.height != 0 || picture.width != 0;
-    if (has_size && (picture.height < 1 || int64_t{picture.height} * picture.width != picture.rows))
-      refuse(which + " is " + std::to_string(picture.height) + " rows high and " + std::to_string(picture.width) +
-             " wide; the model's positions need a size that these fill");
-  }
-}
-
-void Generator::check_lora(int32_t lora) const {
-  if (lora < -1 || lora >= model_.max_loras())
-    throw Error(ErrorCode::invalid_argument, "a request names adapter " + std::to_string(lora) +
-                                                 ", of which there are " + std::to_string(model_.max_loras()) +
-                                                 " (-1 is none)");
-}
-
-RequestId Generator::add(Request request) {
-  check_between_steps();
-  check_cross(request.cross);
-  check_pictures(request);
-  check_lora(request.lora);
-  const auto vocabulary = static_cast<int32_t>(vocabulary_);
-  check(request.params, vocabulary);
-  for (size_t i = 0; i < request.prompt.size(); ++i)
-    if (request.prompt[i] < 0 || request.prompt[i] >= vocabulary)
-      throw Error(ErrorCode::invalid_argument,
-                  "token " + std::to_string(i) + " of the prompt is " + std::to_string(request.prompt[i]) +
-                      ", the vocabulary has tokens 0 to " + std::to_string(vocabulary - 1));
-  const auto length = static_cast<int32_t>(std::min<size_t>(request.prompt.size(), INT32_MAX / 2));
-  const int32_t room = scheduler_.config().max_model_len - length;
-  const bool generates = scheduler_.config().generates;
-  if (!generates && (request.params.n != 1 || request.params.beam_search))
-    throw Error(ErrorCode::invalid_argument,
-                request.params.beam_search
-                    ? std::string("beam_search: a prompt has one embedding")
-                    : "n is " + std::to_string(request.params.n) + ": a prompt has one embedding");
-  const int32_t longest = length + (generates ? std::min(room, request.params.max_tokens.value_or(room)) : 0);
-  scheduler_.check_fits(length, longest, request.params);
-
-  const auto params = std::make_shared<const SamplingParams>(std::move(request.params));
-  std::shared_ptr<const CrossKeys> cross;
-  if (cross_.table_width > 0) cross = std::make_shared<const CrossKeys>(std::move(request.cross));
-  std::shared_ptr<const Pictures> pictures;
-  if (!request.pictures.empty())
-    pictures =
-        std::make_shared<const Pictures>(std::move(request.pictures), scheduler_.config().block_size, salt_of(request));
-  const RequestId id = ++last_request_;
-  Entry entry;
-  for (int32_t sample = 0; sample < params->sequences(); ++sample) {
-    entry.samples.push_back(make_sequence(request, params, sample, longest));
-    entry.samples.back()->cross = cross;
-    entry.samples.back()->pictures = pictures;
-  }
-  entry.alive = params->sequences();
-  Sequence& first = *entry.samples.front();
-  first.forks = params->sequences() - 1;
-  if (params->beam_search) begin_beams(entry, length, longest);
-  requests_.emplace(id, std::move(entry));
-  scheduler_.add(first);
-  return id;
-}
-
-std::unique_ptr<Sequence> Generator::make_sequence(const Request& request, std::shared_ptr<const SamplingParams> params,
-                                                   int32_t sample, int32_t longest) {
-  auto sequence = std::make_unique<Sequence>();
-  sequence->request = sequence->arrival = last_request_;
-  sequence->sample = sample;
-  sequence->priority = request.priority;
-  sequence->salt = salt_of(request);
-  sequence->lora = request.lora;
-  sequence->seed = params->seed.value_or(mixed_seed(config_.seed, last_request_));
-  sequence->longest = longest;
-  sequence->prompt_length = static_cast<int32_t>(request.prompt.size());
-  sequence->tokens.reserve(static_cast<size_t>(longest));
-  sequence->tokens.assign(request.prompt.begin(), request.prompt.end());
-  sequence->blocks.reserve(static_cast<size_t>(batch_.table_width()));
-  sequence->pooled.resize(static_cast<size_t>(model_.hidden_size()));
-  if (params->has_penalties()) {
-    sequence->counts = std::make_unique<TokenCounts>(std::min(vocabulary_, static_cast<size_t>(longest)));
-    for (const int32_t token : request.prompt) sequence->counts->add_prompt(token);
-  }
-  const int32_t drafts = scheduler_.config().num_speculative_tokens;
-  if (drafts > 0 && !params->beam_search) {
-    sequence->drafts.reserve(static_cast<size_t>(drafts));
-    sequence->drawn.reserve(static_cast<size_t>(drafts) + 1);
-    if (draft_ != nullptr) {
-      sequence->draft = draft_->make_state();
-    } else {
-      sequence->ngrams = std::make_unique<NgramIndex>(config_.prompt_lookup_min, config_.prompt_lookup_max,
-                                                      static_cast<size_t>(longest));
-    }
-  }
-  if (!params->allowed_token_ids.empty()) {
-    sequence->allowed.assign(mask_words(), 0);
-    for (const int32_t token : params->allowed_token_ids)
-      sequence->allowed[static_cast<size_t>(token) / 32] |= uint32_t{1} << (token % 32);
-  }
-  if (sample > 0) sequence->prompt_logprobs_from = sequence->prompt_length;  // the first one's are for all
-  sequence->params = std::move(params);
-  return sequence;
-}
-
-bool Generator::abort(RequestId request, int32_t sample) {
-  check_between_steps();
-  const auto found = requests_.find(request);
-  if (found == requests_.end()) return false;
-  std::vector<std::unique_ptr<Sequence>>& samples = found->second.samples;
-  if (sample >= std::ssize(samples)) return false;
-  if (sample >= 0 && found->second.beams == nullptr && (samples[0] == nullptr || samples[0]->forks == 0)) {
-    Sequence* const one = samples[static_cast<size_t>(sample)].get();
-    if (one == nullptr) return false;
-    ended_.push_back({request, sample});
-    end(*one);
-    return true;
-  }
-  for (std::unique_ptr<Sequence>& each : samples) {
-    if (each == nullptr) continue;
-    ended_.push_back({request, each->sample});
-    scheduler_.remove(*each);
-  }
-  requests_.erase(found);
-  return true;
-}
-
-void Generator::set_allowed_tokens(RequestId request, int32_t sample, std::span<const uint32_t> mask) {
-  check_between_steps();
-  const auto found = requests_.find(request);
-  if (found == requests_.end() || sample < 0 || sample >= std::ssize(found->second.samples) ||
-      found->second.samples[static_cast<size_t>(sample)] == nullptr)
-    throw Error(ErrorCode::invalid_argument, "there is no sample " + std::to_string(sample) + " of request " +
-                                                 std::to_string(request) + ": it has ended, or never was");
-  if (found->second.beams != nullptr)
-    throw Error(ErrorCode::invalid_argument,
-                "beam search has allowed_token_ids for all of its text, and no other mask");
-  const size_t words = mask_words();
-  if (!mask.empty() && mask.size() != words)
-    throw Error(ErrorCode::invalid_argument, "the mask of allowed tokens has " + std::to_string(mask.size()) +
-                                                 " words of 32 bits, a vocabulary of " + std::to_string(vocabulary_) +
-                                                 " needs " + std::to_string(words));
-  Sequence& sequence = *found->second.samples[static_cast<size_t>(sample)];
-  sequence.allowed.assign(mask.begin(), mask.end());
-  sequence.has_changing_mask = true;
-  if (sequence.params->allowed_token_ids.empty()) return;
-  std::vector<uint32_t> both(words, 0);
-  for (const int32_t token : sequence.params->allowed_token_ids) {
-    const uint32_t bit = uint32_t{1} << (token % 32);
-    const auto word = static_cast<size_t>(token) / 32;
-    both[word] |= mask.empty() ? bit : mask[word] & bit;
-  }
-  sequence.allowed = std::move(both);
-}
 
 RequestId Generator::wants_images() const {
   check_between_steps();
@@ -396,20 +182,30 @@ void Generator::propose() {
 
 void Generator::run_step() {
   has_run_ = true;
-  if (stepped_.empty() || !failure_.empty()) return;
+  if (!failure_.empty()) return;
   try {
-    if (!scheduler_.copies().empty()) model_.copy_blocks(scheduler_.copies());
-    outputs_ = model_.run(inputs_);
+    copy_blocks();
+    if (!stepped_.empty()) outputs_ = model_.run(inputs_);
   } catch (const std::exception& error) {
     failure_ = error.what();
     if (failure_.empty()) failure_ = "the model has failed";
   }
 }
 
+// What leaves goes first, as its blocks are written then; what comes may have just left.
+void Generator::copy_blocks() {
+  BlockPool& pool = scheduler_.pool();
+  if (!pool.leaving().empty()) model_.offload_blocks(pool.leaving());
+  if (!stepped_.empty() && !scheduler_.copies().empty()) model_.copy_blocks(scheduler_.copies());
+  if (!pool.coming().empty()) model_.restore_blocks(pool.coming());
+  pool.finish_copies();
+}
+
 std::span<const Event> Generator::finish_step() {
   is_planned_ = false;
   // What the model gave before is no other step's.
   if (!has_run_) failure_ = "the step that was planned was not run";
+  if (!failure_.empty()) scheduler_.pool().abandon_copies();
   if (failure_.empty() && config_.pooling != Pooling::none) {
     for (Sequence* const sequence : stepped_) pool(*sequence, outputs_.hidden_states);
   } else if (failure_.empty()) {
@@ -424,28 +220,6 @@ std::span<const Event> Generator::finish_step() {
   advance_beams();
   finish_events();
   return events_;
-}
-
-void Generator::list_guided() {
-  size_t rows = 0;
-  for (Sequence* const sequence : stepped_) {
-    if (!sequence->params->is_guided || !has_text(*sequence)) continue;
-    sequence->guide_row = rows;
-    guided_.push_back({sequence->request, sequence->sample, sequence->drafts, rows});
-    rows += 1 + sequence->drafts.size();
-  }
-  guide_masks_.assign(rows * mask_words(), 0);
-}
-
-// Of guided requests with tokens that the caller names beside.
-void Generator::combine_masks() {
-  if (guided_.empty()) return;
-  for (const Sequence* const sequence : stepped_) {
-    if (!sequence->params->is_guided || sequence->allowed.empty() || !has_text(*sequence)) continue;
-    uint32_t* const masks = guide_masks_.data() + sequence->guide_row * mask_words();
-    for (size_t i = 0; i < (1 + sequence->drafts.size()) * mask_words(); ++i)
-      masks[i] &= sequence->allowed[i % mask_words()];
-  }
 }
 
 void Generator::build_inputs() {
@@ -494,73 +268,6 @@ Event& Generator::begin_event(const Sequence& sequence) {
   event.sample = sequence.sample;
   event.cached_tokens = sequence.cached;
   return event;
-}
-
-bool Generator::has_text(const Sequence& sequence) const {
-  return sequence.computed + sequence.scheduled == sequence.length() + std::ssize(sequence.drafts);
-}
-
-void Generator::sample_all(const StepOutputs& outputs) {
-  const auto one = [&](size_t place, size_t worker) { sample(*stepped_[place], samplers_[worker], outputs); };
-  if ((outputs.likeliest == nullptr || inputs_.reads_logits) &&
-      inputs_.logits_indices.size() * vocabulary_ >= logits_worth_threads) {
-    workers_.run(stepped_.size(), one);
-  } else {
-    for (size_t place = 0; place < stepped_.size(); ++place) one(place, 0);
-  }
-}
-
-// N-grams are certain of what they guess, so that rejection sampling is: accept a guess with the probability p that the
-// target gives it, else draw from p without it. To draw from p and go on while that is the guess does just this, with
-// the numbers that would have been drawn without guesses: of the same logits the text is the same.
-void Generator::sample(Sequence& sequence, Sampler& sampler, const StepOutputs& outputs) const {
-  const SamplingParams& params = *sequence.params;
-  sequence.problem = Sampler::Problem::none;
-  sequence.drawn.clear();
-  sequence.drawn_logprobs.clear();
-  sequence.prompt_logprobs.clear();
-  const auto drafts = static_cast<int32_t>(sequence.drafts.size());
-  const int32_t text_rows = has_text(sequence) ? 1 + drafts : 0, prompt_rows = sequence.rows - text_rows;
-  auto row = static_cast<size_t>(sequence.first_row);
-  for (int32_t i = 0; i < prompt_rows; ++i, ++row) {
-    sequence.problem = sampler.read_logprobs(outputs.logits + row * vocabulary_, *params.prompt_logprobs);
-    if (sequence.problem != Sampler::Problem::none) return;
-    sampler.logprobs(sequence.tokens[static_cast<size_t>(sequence.prompt_logprobs_from + i)], *params.prompt_logprobs,
-                     sequence.prompt_logprobs);
-  }
-  for (int32_t i = 0; i < text_rows; ++i, ++row) {
-    const KnownRow known =
-        outputs.likeliest == nullptr ? KnownRow() : KnownRow{outputs.likeliest[row], outputs.largest[row]};
-    float* const logits = outputs.logits == nullptr ? nullptr : outputs.logits + row * vocabulary_;
-    if (sequence.beams != nullptr) {
-      const auto count = static_cast<size_t>(2 * params.beam_search->beam_width);
-      sequence.problem = sampler.likeliest_tokens(logits, state_of(sequence, 0), count, sequence.drawn_logprobs);
-      return;
-    }
-    sequence.problem = sampler.prepare(logits, state_of(sequence, static_cast<size_t>(i)), known);
-    if (sequence.problem != Sampler::Problem::none) {
-      // Behind a guess it is the next step's, which says so: a guide has no mask behind the end of its text.
-      if (i > 0) sequence.problem = Sampler::Problem::none;
-      return;
-    }
-    for (int32_t other = 0; other <= sequence.forks; ++other) draw(sequence, sequence.sample + other, sampler);
-    if (sequence.forks > 0) return;
-    const int32_t token = sequence.drawn.back();
-    sequence.tokens.push_back(token);
-    if (sequence.counts != nullptr) sequence.counts->add(token);
-    if (i == drafts || token != sequence.drafts[static_cast<size_t>(i)]) return;
-    if (reason_to_finish(sequence) != FinishReason::none) return;
-  }
-}
-
-void Generator::draw(Sequence& sequence, int32_t sample, Sampler& sampler) const {
-  const SamplingParams& params = *sequence.params;
-  double random = 0;
-  if (!params.is_greedy())
-    random = uniform(sequence.seed, static_cast<uint64_t>(sequence.generated()), static_cast<uint32_t>(sample));
-  const int32_t token = sampler.draw(random);
-  sequence.drawn.push_back(token);
-  if (params.logprobs) sampler.logprobs(token, *params.logprobs, sequence.drawn_logprobs);
 }
 
 // By its last token.
@@ -690,18 +397,6 @@ void Generator::end(Sequence& sequence) {
   if (--found->second.alive == 0) requests_.erase(found);
 }
 
-std::span<const uint32_t> Generator::mask_of(const Sequence& sequence, size_t row) const {
-  if (!sequence.params->is_guided) return sequence.allowed;
-  return std::span(guide_masks_).subspan((sequence.guide_row + row) * mask_words(), mask_words());
-}
-
-// `row`: 0, or how many guesses have come true.
-SamplingState Generator::state_of(const Sequence& sequence, size_t row) const {
-  return {sequence.params.get(),  sequence.counts.get(),
-          mask_of(sequence, row), config_.eos_token_ids,
-          sequence.generated(),   std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.prompt_length))};
-}
-
 void Generator::finish_events() {
   for (size_t i = 0; i < events_.size(); ++i) {
     const Extent begin = extents_[i];
@@ -727,6 +422,9 @@ GeneratorStatistics Generator::statistics() const {
   made.prefix_queried = scheduler_.prefix_queried();
   made.prefix_hit = scheduler_.prefix_hit();
   made.evictions = pool.evictions();
+  made.host_blocks = pool.host_size();
+  made.offloaded = pool.offloaded();
+  made.restored = pool.restored();
   if (draft_ == nullptr) return made;
   made.draft_steps = draft_->steps();
   made.draft_blocks = draft_->pool().size();

@@ -97,6 +97,7 @@ struct GeneratorStatistics {
   int64_t draft_steps = 0, draft_blocks = 0, draft_free_blocks = 0;  ///< of a draft model
   int64_t preemptions = 0, running = 0, waiting = 0;
   int64_t blocks = 0, free_blocks = 0, prefix_queried = 0, prefix_hit = 0, evictions = 0;
+  int64_t host_blocks = 0, offloaded = 0, restored = 0;  ///< slots of the host's memory; blocks that went, and came
 };
 
 /// Requests come and go between steps. The text of a request depends on its prompt, parameters and seed alone: not on
@@ -160,13 +161,14 @@ class Generator {
   void check_pictures(const Request& request) const;
   void check_lora(int32_t lora) const;
   void propose();
+  void copy_blocks();
   void build_inputs();
   void list_guided();
   void combine_masks();
   Event& begin_event(const Sequence& sequence);
   void sample_all(const StepOutputs& outputs);
   void sample(Sequence& sequence, Sampler& sampler, const StepOutputs& outputs) const;
-  void draw(Sequence& sequence, int32_t sample, Sampler& sampler) const;
+  void draw(Sequence& sequence, int32_t sample, Sampler& sampler, size_t row) const;
   bool has_text(const Sequence& sequence) const;
   FinishReason reason_to_finish(const Sequence& sequence) const;
   void tell(Sequence& sequence);

@@ -29,6 +29,9 @@ class JsonFields {
     if (found == json_.end() || found->is_null()) return;
     try {
       use(*found);
+    } catch (const nlohmann::json::exception&) {
+      throw Error(ErrorCode::invalid_argument,
+                  what_ + ": " + name + " is " + found->dump() + ": its parts are of other types");
     } catch (const std::exception& error) {
       throw Error(ErrorCode::invalid_argument, what_ + ": " + name + " is " + found->dump() + ": " + error.what());
     }
@@ -72,6 +75,13 @@ class JsonFields {
       for (const nlohmann::json& element : field) list.push_back(get<typename ListOf<T>::Element>(element));
       return list;
     }
+    // nlohmann-json's own messages are of its types, which callers of ours do not know.
+    if constexpr (std::is_same_v<T, bool>)
+      if (!field.is_boolean()) throw std::runtime_error("true or false is needed");
+    if constexpr (std::is_floating_point_v<T>)
+      if (!field.is_number()) throw std::runtime_error("a number is needed");
+    if constexpr (std::is_same_v<T, std::string>)
+      if (!field.is_string()) throw std::runtime_error("a text is needed");
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
       if (!field.is_number_integer()) throw std::runtime_error("an integer is needed");
       if (field.is_number_unsigned() ? !std::in_range<T>(field.get<uint64_t>())

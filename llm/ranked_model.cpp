@@ -9,7 +9,7 @@ namespace camshaft::llm {
 
 namespace {
 
-enum class Command : int32_t { begin, run, copy, end };
+enum class Command : int32_t { begin, make_host_blocks, run, copy, offload, restore, end };
 
 // In front of each message, so that all know how long it is.
 struct MessageHeader {
@@ -125,14 +125,35 @@ RankedModel::~RankedModel() {
   for (std::thread& each : followers_) each.join();
 }
 
-void RankedModel::copy_blocks(std::span<const BlockCopy> copies) {
+void RankedModel::make_host_blocks(int32_t count) {
+  MessageHeader header{.command = Command::make_host_blocks};
+  header.sizes[0] = count;
+  send_header(communicator_, header);
+  telling_others([&] { own_->make_host_blocks(count); });
+}
+
+void RankedModel::send_copies(int32_t command, std::span<const BlockCopy> copies) {
   message_.clear();
   for (const BlockCopy& copy : copies) message_.insert(message_.end(), {copy.from, copy.to});
-  MessageHeader header{.command = Command::copy};
+  MessageHeader header{.command = static_cast<Command>(command)};
   header.sizes[0] = static_cast<int32_t>(message_.size());
   send_header(communicator_, header);
   communicator_.broadcast(first_rank, message_.data(), message_.size() * sizeof(int32_t));
+}
+
+void RankedModel::copy_blocks(std::span<const BlockCopy> copies) {
+  send_copies(static_cast<int32_t>(Command::copy), copies);
   telling_others([&] { own_->copy_blocks(copies); });
+}
+
+void RankedModel::offload_blocks(std::span<const BlockCopy> copies) {
+  send_copies(static_cast<int32_t>(Command::offload), copies);
+  telling_others([&] { own_->offload_blocks(copies); });
+}
+
+void RankedModel::restore_blocks(std::span<const BlockCopy> copies) {
+  send_copies(static_cast<int32_t>(Command::restore), copies);
+  telling_others([&] { own_->restore_blocks(copies); });
 }
 
 StepOutputs RankedModel::run(const StepInputs& inputs) {
@@ -166,6 +187,10 @@ void follow_ranks(const Engine& engine, const Communicator& communicator, int th
         continue;
       }
       if (!model) throw Error(ErrorCode::internal, "rank 0 has begun with a step");
+      if (header.command == Command::make_host_blocks) {
+        model->make_host_blocks(header.sizes[0]);
+        continue;
+      }
       message.resize(whole_size(header));
       communicator.broadcast(first_rank, message.data(), message.size() * sizeof(int32_t));
       if (header.command == Command::run) {
@@ -174,7 +199,9 @@ void follow_ranks(const Engine& engine, const Communicator& communicator, int th
       }
       std::vector<BlockCopy> copies;
       for (size_t i = 0; i + 1 < message.size(); i += 2) copies.push_back({message[i], message[i + 1]});
-      model->copy_blocks(copies);
+      if (header.command == Command::copy) model->copy_blocks(copies);
+      if (header.command == Command::offload) model->offload_blocks(copies);
+      if (header.command == Command::restore) model->restore_blocks(copies);
     }
   } catch (const std::exception& e) {
     communicator.abort("rank " + std::to_string(communicator.rank()) + ": " + e.what());

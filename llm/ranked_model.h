@@ -29,14 +29,17 @@ class RankedModel : public StepModel {
 
   int32_t vocabulary() const override { return own_->vocabulary(); }
   int32_t hidden_size() const override { return own_->hidden_size(); }
-  bool can_copy_blocks() const override { return own_->can_copy_blocks(); }
   void copy_blocks(std::span<const BlockCopy> copies) override;
+  void make_host_blocks(int32_t count) override;
+  void offload_blocks(std::span<const BlockCopy> copies) override;
+  void restore_blocks(std::span<const BlockCopy> copies) override;
   StepOutputs run(const StepInputs& inputs) override;
 
  private:
   RankedModel(const Engine& first, std::vector<Communicator> ends, const std::vector<Engine>& others,
               int32_t num_blocks, int threads);
   void begin(int32_t num_blocks, const Engine& first, int threads);
+  void send_copies(int32_t command, std::span<const BlockCopy> copies);
   /// Does what may throw, and then no other rank waits for this one.
   template <class Work>
   void telling_others(const Work& work);

@@ -40,29 +40,15 @@ Sampler::Sampler(int32_t vocabulary)
 
 Sampler::Problem Sampler::prepare(float* logits, const SamplingState& state, const KnownRow& known) {
   const SamplingParams& params = *state.params;
-  row_ = logits;
   if (known.likeliest >= 0 && params.is_greedy() && !params.logprobs && !changes(state)) {
+    row_ = logits;
     kind_ = Kind::likeliest;
     likeliest_ = static_cast<int32_t>(known.likeliest);
     largest_ = known.largest;
     if (largest_ == minus_infinity) return Problem::nothing_allowed;
     return std::isfinite(largest_) ? Problem::none : Problem::not_finite;
   }
-  RowMaximum maximum = find_maxima(logits, size_, maxima_.data());
-  if (maximum.has_invalid) return Problem::not_finite;
-  largest_ = maximum.value;
-  const bool is_changed = changes(state);
-  if (params.logprobs) {
-    if (is_changed) copy_.assign(logits, logits + size_);
-    keep_logprobs(is_changed ? copy_.data() : logits, *params.logprobs);
-  }
-  if (is_changed) {
-    change(logits, state);
-    maximum = find_maxima(logits, size_, maxima_.data());
-    if (maximum.has_invalid) return Problem::not_finite;
-    largest_ = maximum.value;
-  }
-  if (largest_ == minus_infinity) return Problem::nothing_allowed;
+  if (const Problem problem = read(logits, state); problem != Problem::none) return problem;
   likeliest_ = likeliest();
   kind_ = Kind::likeliest;
   if (params.is_greedy()) return Problem::none;
@@ -81,6 +67,26 @@ Sampler::Problem Sampler::prepare(float* logits, const SamplingState& state, con
     choose_from_all(least);
   }
   return Problem::none;
+}
+
+// Changes the row as the state says, keeps what logprobs need of it before, and finds the largest.
+Sampler::Problem Sampler::read(float* logits, const SamplingState& state) {
+  row_ = logits;
+  RowMaximum maximum = find_maxima(logits, size_, maxima_.data());
+  if (maximum.has_invalid) return Problem::not_finite;
+  largest_ = maximum.value;
+  const bool is_changed = changes(state);
+  if (state.params->logprobs) {
+    if (is_changed) copy_.assign(logits, logits + size_);
+    keep_logprobs(is_changed ? copy_.data() : logits, *state.params->logprobs);
+  }
+  if (is_changed) {
+    change(logits, state);
+    maximum = find_maxima(logits, size_, maxima_.data());
+    if (maximum.has_invalid) return Problem::not_finite;
+    largest_ = maximum.value;
+  }
+  return largest_ == minus_infinity ? Problem::nothing_allowed : Problem::none;
 }
 
 bool Sampler::changes(const SamplingState& state) const {
@@ -269,18 +275,50 @@ double Sampler::probability(int32_t token) {
   return static_cast<double>(weight(logit)) / cumulative_.back();
 }
 
+void Sampler::write_probabilities(std::span<float> out) {
+  if (kind_ == Kind::all) {
+    write_exponentials(row_, size_, largest_, scale_, least_, out.data());
+    const auto total = static_cast<float>(cumulative_.back());
+    for (float& each : out) each /= total;
+    if (last_tie_ == no_tie) return;
+    for (const Candidate& candidate : candidates_)
+      if (candidate.logit == least_ && candidate.token > last_tie_) out[static_cast<size_t>(candidate.token)] = 0;
+    return;
+  }
+  std::ranges::fill(out, 0.0f);
+  if (kind_ == Kind::likeliest) {
+    out[static_cast<size_t>(likeliest_)] = 1;
+    return;
+  }
+  double before = 0;
+  for (size_t i = 0; i < cumulative_.size(); ++i) {
+    out[static_cast<size_t>(candidates_[i].token)] = static_cast<float>((cumulative_[i] - before) / cumulative_.back());
+    before = cumulative_[i];
+  }
+}
+
+int32_t Sampler::verify(int32_t guess, std::span<const float> guessed, double acceptance, double random) {
+  if (acceptance * static_cast<double>(guessed[static_cast<size_t>(guess)]) < probability(guess)) return guess;
+  weights_.resize(size_);
+  write_probabilities(weights_);
+  double total = 0;
+  for (size_t i = 0; i < size_; ++i)
+    total += static_cast<double>(weights_[i] = std::max(weights_[i] - guessed[i], 0.0f));
+  if (total <= 0) return draw(random);  // by rounding alone: both are the same
+  const double wanted = random * total;
+  double sum = 0;
+  int32_t last = likeliest_;
+  for (size_t i = 0; i < size_ && sum <= wanted; ++i) {
+    if (weights_[i] == 0) continue;
+    last = static_cast<int32_t>(i);
+    sum += static_cast<double>(weights_[i]);
+  }
+  return last;
+}
+
 Sampler::Problem Sampler::likeliest_tokens(float* logits, const SamplingState& state, size_t count,
                                            std::vector<TokenLogprob>& out) {
-  row_ = logits;
-  RowMaximum maximum = find_maxima(logits, size_, maxima_.data());
-  if (maximum.has_invalid) return Problem::not_finite;
-  if (changes(state)) {
-    change(logits, state);
-    maximum = find_maxima(logits, size_, maxima_.data());
-    if (maximum.has_invalid) return Problem::not_finite;
-  }
-  largest_ = maximum.value;
-  if (largest_ == minus_infinity) return Problem::nothing_allowed;
+  if (const Problem problem = read(logits, state); problem != Problem::none) return problem;
   scale_ = state.params->is_greedy() ? 1 : 1 / state.params->temperature;
   const double log_total = std::log(sum_exponentials(logits, size_, largest_, scale_, minus_infinity));
   find_top(count);

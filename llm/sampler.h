@@ -18,6 +18,9 @@ struct TokenLogprob {
   bool operator==(const TokenLogprob&) const = default;
 };
 
+/// Of fewer logits in all rows together, one thread has read them when others have woken.
+constexpr size_t logits_worth_threads = 500'000;
+
 /// What the choice depends on beside the logits.
 struct SamplingState {
   const SamplingParams* params = nullptr;
@@ -50,6 +53,12 @@ class Sampler {
   int32_t draw(double random);
   /// The probability of a token as draw() has it.
   double probability(int32_t token);
+  /// Those of all tokens.
+  void write_probabilities(std::span<float> out);
+  /// A token as draw() has it, of a guess that was drawn with the probabilities `guessed`: the guess itself with the
+  /// probability min(1, p / q), else one of what p has more than q (Leviathan et al., "Fast Inference from Transformers
+  /// via Speculative Decoding", 2023). Both numbers are in [0, 1) and independent of that which drew the guess.
+  int32_t verify(int32_t guess, std::span<const float> guessed, double acceptance, double random);
 
   /// Appends the `count` likeliest tokens of a row, after all that the state says, the likeliest first, with logarithms
   /// of their probabilities at params.temperature (0 is taken for 1): fewer where others are excluded.
@@ -71,6 +80,7 @@ class Sampler {
   }
   enum class Kind { likeliest, list, all };
 
+  Problem read(float* logits, const SamplingState& state);
   bool changes(const SamplingState& state) const;
   void change(float* logits, const SamplingState& state) const;
   void keep_logprobs(const float* logits, int32_t count);

@@ -145,12 +145,13 @@ SamplingParams parse_sampling_params(std::string_view json) {
   });
   fields.take("logit_bias", [&](const nlohmann::json& bias) {
     if (bias.is_object()) {
-      for (const auto& [token, value] : bias.items()) p.logit_bias.emplace_back(token_of(token), value.get<float>());
+      for (const auto& [token, value] : bias.items())
+        p.logit_bias.emplace_back(token_of(token), JsonFields::get<float>(value));
       return;
     }
     for (const nlohmann::json& pair : JsonFields::get<std::vector<nlohmann::json>>(bias)) {
       if (!pair.is_array() || pair.size() != 2) throw std::runtime_error("pairs of a token and a number are needed");
-      p.logit_bias.emplace_back(JsonFields::get<int32_t>(pair[0]), pair[1].get<float>());
+      p.logit_bias.emplace_back(JsonFields::get<int32_t>(pair[0]), JsonFields::get<float>(pair[1]));
     }
   });
   fields.finish();

@@ -39,6 +39,11 @@ const SchedulerConfig& checked(const SchedulerConfig& config) {
     refuse("num_speculative_tokens is " + std::to_string(config.num_speculative_tokens) + ", at most " +
            std::to_string(most_guesses) + " are guessed in a step");
   if (config.num_blocks < 1) refuse("num_blocks is " + std::to_string(config.num_blocks) + ", it must be 1 or more");
+  if (config.num_host_blocks < 0)
+    refuse("num_host_blocks is " + std::to_string(config.num_host_blocks) + ", it must be 0 or more");
+  if (config.num_host_blocks > 0 && !config.enable_prefix_caching)
+    refuse("num_host_blocks is " + std::to_string(config.num_host_blocks) +
+           ", and blocks in the host's memory are found as prefixes are: leave enable_prefix_caching true");
   return config;
 }
 
@@ -54,7 +59,8 @@ int32_t prompt_rows(const Sequence& sequence, int32_t end) {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerConfig& config)
-    : config_(checked(config)), pool_(config.num_blocks, config.block_size, config.enable_prefix_caching) {
+    : config_(checked(config)),
+      pool_(config.num_blocks, config.block_size, config.enable_prefix_caching, nullptr, config.num_host_blocks) {
   order_.reserve(static_cast<size_t>(config_.max_num_seqs));
   slots_.reserve(static_cast<size_t>(config_.max_num_seqs));
   copies_.reserve(static_cast<size_t>(config_.max_num_seqs));
@@ -220,12 +226,14 @@ bool Scheduler::admit(Sequence& sequence) {
   }
   sequence.published = static_cast<int32_t>(sequence.blocks.size());
   sequence.computed = sequence.published * config_.block_size;
-  const int32_t rest = blocks_for(sequence.length()) - sequence.published;
+  const int32_t rest = blocks_for(sequence.length()) - sequence.published + BlockPool::absent(sequence.blocks);
   const int32_t tokens = chunk(sequence);
   if (tokens <= 0 || rest + spare + sequence.fork_blocks > pool_.available()) {
+    BlockPool::forget_absent(sequence.blocks);
     free_blocks(sequence);
     return false;
   }
+  pool_.restore(sequence.blocks);
   waiting_.erase(&sequence);
   if (sequence.cached < 0) sequence.cached = sequence.computed;
   if (config_.enable_prefix_caching && !sequence.wants_prompt_logprobs()) {
@@ -273,7 +281,7 @@ void Scheduler::unfork(Sequence& sequence, Sequence& heir) {
 // full ones.
 void Scheduler::share(const Sequence& from, Sequence& to, int32_t tokens) {
   const int32_t size = config_.block_size;
-  to.computed = config_.can_copy_blocks && tokens == from.computed ? tokens : tokens / size * size;
+  to.computed = tokens == from.computed ? tokens : tokens / size * size;
   to.published = std::min(from.published, to.computed / size);
   to.cached = from.cached;
   for (int32_t i = 0; i < blocks_for(to.computed); ++i) {

@@ -17,12 +17,12 @@ struct SchedulerConfig {
   int32_t max_model_len = 0;             ///< tokens of the longest sequence
   int32_t block_size = 16;
   int32_t num_blocks = 0;
+  int32_t num_host_blocks = 0;  ///< in the host's memory, for what leaves the cache; 0: it is computed again
   bool enable_prefix_caching = true;
   int32_t num_speculative_tokens = 0;  ///< that are guessed for a sequence and step; 0: none
   int32_t prompt_logprob_rows = 64;    ///< of a step: the memory of their logits
   bool enable_chunked_prefill = true;  ///< else a prompt is computed in one step
   bool generates = true;               ///< else prompts are computed, and nothing follows
-  bool can_copy_blocks = true;         ///< else samples share full blocks alone
 };
 
 /// The configuration. Throws Error(invalid_argument), naming what does not fit together.

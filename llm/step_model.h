@@ -68,10 +68,14 @@ class StepModel {
   virtual int32_t vocabulary() const = 0;
   /// 0 of a model whose rows are logits.
   virtual int32_t hidden_size() const { return 0; }
-  /// Whether copy_blocks() can be called.
-  virtual bool can_copy_blocks() const = 0;
   /// Copies the keys and values of blocks, one after the other. Throws Error.
   virtual void copy_blocks(std::span<const BlockCopy> copies) = 0;
+  /// Makes room for so many blocks in the host's memory, beside those of the cache. Throws Error.
+  virtual void make_host_blocks(int32_t count);
+  /// Copies the keys and values of blocks into such memory, and from there into blocks, one after the other. The next
+  /// run() comes behind them. Throw Error.
+  virtual void offload_blocks(std::span<const BlockCopy> copies);
+  virtual void restore_blocks(std::span<const BlockCopy> copies);
   /// Writes the keys and values of the step's tokens into their blocks. What it returns is valid until the next step.
   /// Throws Error; the blocks of the step's tokens are undefined then.
   virtual StepOutputs run(const StepInputs& inputs) = 0;

@@ -15,7 +15,11 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Workers::run(size_t tasks, const Task& task) {
+void Workers::run(size_t tasks, const Task& task, bool is_worth_threads) {
+  if (!is_worth_threads) {
+    for (size_t each = 0; each < tasks; ++each) task(each, 0);
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     task_ = &task;

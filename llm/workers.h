@@ -25,8 +25,9 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
 
   size_t count() const { return threads_.size() + 1; }
-  /// Runs each of `tasks` once, and returns when all are done. Throws what the first one threw.
-  void run(size_t tasks, const Task& task);
+  /// Runs each of `tasks` once, and returns when all are done; those that are not worth threads by the calling one
+  /// alone, which is worker 0. Throws what the first one threw.
+  void run(size_t tasks, const Task& task, bool is_worth_threads = true);
 
  private:
   void serve(size_t worker);

@@ -427,14 +427,27 @@ PyObject* statistics(PyObject*, PyObject* capsule) {
     const llm::GeneratorStatistics s =
         alone(capsule, [](const llm::Generator& generator) { return generator.statistics(); });
     Reference made(checked(PyDict_New()));
-    for (const auto& [name, value] :
-         {std::pair("steps", s.steps), std::pair("tokens", s.tokens), std::pair("padding", s.padding),
-          std::pair("generated", s.generated), std::pair("drafted", s.drafted), std::pair("accepted", s.accepted),
-          std::pair("drafts", s.drafts), std::pair("preemptions", s.preemptions), std::pair("running", s.running),
-          std::pair("waiting", s.waiting), std::pair("blocks", s.blocks), std::pair("free_blocks", s.free_blocks),
-          std::pair("prefix_queried", s.prefix_queried), std::pair("prefix_hit", s.prefix_hit),
-          std::pair("evictions", s.evictions), std::pair("draft_steps", s.draft_steps),
-          std::pair("draft_blocks", s.draft_blocks), std::pair("draft_free_blocks", s.draft_free_blocks)}) {
+    for (const auto& [name, value] : {std::pair("steps", s.steps),
+                                      std::pair("tokens", s.tokens),
+                                      std::pair("padding", s.padding),
+                                      std::pair("generated", s.generated),
+                                      std::pair("drafted", s.drafted),
+                                      std::pair("accepted", s.accepted),
+                                      std::pair("drafts", s.drafts),
+                                      std::pair("preemptions", s.preemptions),
+                                      std::pair("running", s.running),
+                                      std::pair("waiting", s.waiting),
+                                      std::pair("blocks", s.blocks),
+                                      std::pair("free_blocks", s.free_blocks),
+                                      std::pair("prefix_queried", s.prefix_queried),
+                                      std::pair("prefix_hit", s.prefix_hit),
+                                      std::pair("evictions", s.evictions),
+                                      std::pair("host_blocks", s.host_blocks),
+                                      std::pair("offloaded", s.offloaded),
+                                      std::pair("restored", s.restored),
+                                      std::pair("draft_steps", s.draft_steps),
+                                      std::pair("draft_blocks", s.draft_blocks),
+                                      std::pair("draft_free_blocks", s.draft_free_blocks)}) {
       const Reference number(checked(PyLong_FromLongLong(value)));
       if (PyDict_SetItemString(made.get(), name, number.get()) != 0) throw PythonError();
     }

@@ -148,6 +148,9 @@ typedef struct camshaft_tensor camshaft_tensor;
 /* Zeros (or empty strings) in memory of its own, on the host. */
 CAMSHAFT_API camshaft_status camshaft_tensor_create(camshaft_dtype dtype, size_t rank, const int64_t* dims,
                                                     camshaft_tensor** tensor);
+/* The same in memory of the host that a device ("cuda:0") reads and writes by itself; of "cpu" any is. No strings. */
+CAMSHAFT_API camshaft_status camshaft_tensor_create_pinned(const char* device, camshaft_dtype dtype, size_t rank,
+                                                           const int64_t* dims, camshaft_tensor** tensor);
 /* Memory of the caller's, which must outlive the tensor; no strings and no containers. 4-bit elements are packed two to
  * a byte, 2-bit ones four, the first in the low bits. */
 CAMSHAFT_API camshaft_status camshaft_tensor_view(camshaft_dtype dtype, size_t rank, const int64_t* dims,
@@ -169,7 +172,7 @@ CAMSHAFT_API const int64_t* camshaft_tensor_dims(const camshaft_tensor* tensor);
 CAMSHAFT_API camshaft_device camshaft_tensor_device(const camshaft_tensor* tensor);
 /* Null for strings and containers. */
 CAMSHAFT_API const void* camshaft_tensor_data(const camshaft_tensor* tensor);
-/* Of camshaft_tensor_create alone; null of others. */
+/* Of camshaft_tensor_create and camshaft_tensor_create_pinned alone; null of others. */
 CAMSHAFT_API void* camshaft_tensor_mutable_data(camshaft_tensor* tensor);
 CAMSHAFT_API size_t camshaft_tensor_bytes(const camshaft_tensor* tensor);
 /* Of strings: element `index`, in row-major order. */
@@ -509,6 +512,12 @@ CAMSHAFT_API camshaft_status camshaft_context_run(camshaft_context* context);
 CAMSHAFT_API camshaft_status camshaft_context_enqueue(camshaft_context* context, void* stream);
 /* Waits for the runs that were enqueued. */
 CAMSHAFT_API camshaft_status camshaft_context_synchronize(camshaft_context* context);
+/* Copies bytes between the host's memory and that of the GPU that the engine runs on, in either direction or within one
+ * of both, behind the runs that were enqueued and in front of those that follow. Returns at once where the host's
+ * memory is of camshaft_tensor_create_pinned: what is read there must stay, and what is written there is seen, until
+ * and from when a later run or camshaft_context_synchronize() has been waited for. */
+CAMSHAFT_API camshaft_status camshaft_context_copy(camshaft_context* context, void* to, camshaft_device to_device,
+                                                   const void* from, camshaft_device from_device, size_t bytes);
 /* Called on a thread of the context with the run's status; camshaft_error_message() is that run's there. It must not
  * free the context; it may start the next run. */
 typedef void (*camshaft_completion_function)(void* user, camshaft_status status);

@@ -108,6 +108,14 @@ class Context {
   void enqueue(void* stream) { finish(camshaft_context_enqueue(handle_.get(), stream)); }
   /// Waits for the runs that were enqueued. Throws what went wrong in them.
   void synchronize() { finish(camshaft_context_synchronize(handle_.get())); }
+  /// Copies bytes between the host's memory and that of the GPU that the engine runs on, in either direction or within
+  /// one of both, behind the runs that were enqueued and in front of those that follow. Returns at once where the
+  /// host's memory is of Tensor::pinned(): what is read there must stay until a later run or synchronize() has been
+  /// waited for, and what is written there is seen then.
+  void copy(void* to, Device to_device, const void* from, Device from_device, size_t bytes) {
+    detail::check(camshaft_context_copy(handle_.get(), to, {to_device.type, to_device.ordinal}, from,
+                                        {from_device.type, from_device.ordinal}, bytes));
+  }
   /// The same as run() on a thread of the context; `completion` is called there with null, or with the exception that
   /// run() would have thrown. The context must not be touched until then; destroying it waits. `completion` must not
   /// throw, nor destroy the context; it may start the next run. Throws Error(invalid_argument) for an empty one, or

@@ -54,6 +54,14 @@ class Tensor {
     detail::check(camshaft_tensor_create(static_cast<camshaft_dtype>(dtype), dims.size(), dims.data(), &made));
     *this = Tensor(made);
   }
+  /// Zeros in memory of the host that a device ("cuda:0") reads and writes by itself; of "cpu" any is. No strings.
+  /// Throws Error(out_of_memory) naming the size.
+  static Tensor pinned(const std::string& device, DType dtype, const Dims& dims) {
+    camshaft_tensor* made = nullptr;
+    detail::check(camshaft_tensor_create_pinned(device.c_str(), static_cast<camshaft_dtype>(dtype), dims.size(),
+                                                dims.data(), &made));
+    return Tensor(made);
+  }
   /// Takes over what a call of the C interface gave.
   explicit Tensor(camshaft_tensor* taken)
       : held_(taken, [taken](const void*) { camshaft_tensor_free(taken); }), handle_(taken), own_(taken) {}

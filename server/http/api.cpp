@@ -16,10 +16,6 @@ HttpReply wrong_method(const std::string& allowed) {
   return reply;
 }
 
-std::string_view text_of(const Bytes& body) {
-  return {reinterpret_cast<const char*>(body.span.data()), body.span.size()};
-}
-
 HttpReply answer_route(Server& server, const HttpExchange& exchange, const Route& route, std::string_view body) {
   const bool post = exchange.method() == HttpMethod::post;
   switch (route.kind) {
@@ -147,7 +143,8 @@ void HttpApi::handle(const std::shared_ptr<HttpExchange>& exchange) {
     }
     exchange->post([exchange, reply = std::move(reply)]() mutable { exchange->send(std::move(reply)); });
   };
-  const bool waits = route.kind == RouteKind::repository_load || route.kind == RouteKind::repository_unload;
+  const bool waits = route.kind == RouteKind::repository_load || route.kind == RouteKind::repository_unload ||
+                     route.kind == RouteKind::openai_models || route.kind == RouteKind::openai_model;
   waits ? exchange->run_apart(std::move(work)) : exchange->run_elsewhere(std::move(work));
 }
 

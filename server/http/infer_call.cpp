@@ -102,6 +102,10 @@ Bytes plain_body(InferContext& context, const HttpExchange& exchange) {
   return decompressed(exchange.body().span, encoding, context.options.max_input_size, context.bodies).bytes();
 }
 
+std::string_view text_of(const Bytes& body) {
+  return {reinterpret_cast<const char*>(body.span.data()), body.span.size()};
+}
+
 void forward_headers(const InferContext& context, const HttpExchange& exchange, Request& request) {
   if (!context.forward_headers) return;
   static constexpr std::string_view reserved[] = {"sequence_id",    "priority",     "timeout",

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <regex>
+#include <string_view>
 
 #include "server/http/body_pool.h"
 #include "server/http/exchange.h"
@@ -34,6 +35,8 @@ void start_elsewhere(const std::shared_ptr<HttpExchange>& exchange, std::functio
                      HttpReply (*failed)(const Status&) = error_reply);
 /// The body as it is after Content-Encoding.
 Bytes plain_body(InferContext& context, const HttpExchange& exchange);
+/// Its characters.
+std::string_view text_of(const Bytes& body);
 /// Puts headers that are to be forwarded into the parameters of a request.
 void forward_headers(const InferContext& context, const HttpExchange& exchange, Request& request);
 /// A request's parts that come of the path and the connection.

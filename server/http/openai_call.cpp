@@ -28,14 +28,19 @@ T parameter_or(const Response& response, const char* name, T otherwise) {
   return value == nullptr ? otherwise : *value;
 }
 
-void send_event(HttpExchange& exchange, OpenAiCall& call, const std::string& text) {
+bool is_of_sound(const Route& route) {
+  return route.action.starts_with("audio/");
+}
+
+// `name`: of the event's kind, where it has one.
+void send_event(HttpExchange& exchange, OpenAiCall& call, const std::string& text, const std::string& name = {}) {
   if (!std::exchange(call.begun, true)) {
     HttpReply head;
     head.content_type = "text/event-stream; charset=utf-8";
     head.headers.emplace_back("Cache-Control", "no-cache");
     exchange.begin_stream(std::move(head));
   }
-  exchange.send_piece("data: " + text + "\n\n");
+  exchange.send_piece((name.empty() ? "" : "event: " + name + "\n") + "data: " + text + "\n\n");
 }
 
 void send_once(HttpExchange& exchange, OpenAiCall& call, HttpReply reply) {
@@ -50,7 +55,7 @@ void answer_openai(HttpExchange& exchange, OpenAiCall& call, const Response& res
     HttpReply reply = openai_error(response.status);
     call.begun ? send_event(exchange, call, reply.text) : send_once(exchange, call, std::move(reply));
   } else if (!response.empty && parameter_or(response, "event", false)) {
-    send_event(exchange, call, text_of(response));
+    send_event(exchange, call, text_of(response), parameter_or<std::string>(response, "event_name", {}));
   } else if (!response.empty) {
     HttpReply reply;
     reply.status = static_cast<int>(parameter_or<int64_t>(response, "status", 200));
@@ -64,11 +69,25 @@ void answer_openai(HttpExchange& exchange, OpenAiCall& call, const Response& res
   send_once(exchange, call, openai_error(500, "the model '" + response.model + "' gave no answer"));
 }
 
+void ask(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route,
+         const std::shared_ptr<OpenAiCall>& call, const Model& model, std::string_view text) {
+  Request request = request_of(*exchange, route);
+  request.model = model.name();
+  request.cancellation = call->cancellation;
+  request.inputs.push_back({"request", DType::string, {1}, write_text(text)});
+  forward_headers(context, *exchange, request);
+  request.parameters["operation"] = route.action;
+  if (is_of_sound(route)) request.parameters["content_type"] = std::string(exchange->header("Content-Type"));
+  context.server.infer(std::move(request), [exchange, call](Response response) {
+    exchange->post([exchange, call, response = std::move(response)] { answer_openai(*exchange, *call, response); });
+  });
+}
+
 void start_openai(InferContext& context, const std::shared_ptr<HttpExchange>& exchange, const Route& route,
                   const std::shared_ptr<OpenAiCall>& call) {
   const Bytes body = plain_body(context, *exchange);
-  const std::string_view text(reinterpret_cast<const char*>(body.span.data()), body.span.size());
-  const bool has_sound = route.action.starts_with("audio/");
+  const std::string_view text = text_of(body);
+  const bool has_sound = is_of_sound(route);
   if (has_sound && text.size() > longest_openai_form) {
     const std::string message = "the body has " + std::to_string(text.size()) + " bytes; " +
                                 std::to_string(longest_openai_form) + " are the most of one with a sound";
@@ -76,17 +95,20 @@ void start_openai(InferContext& context, const std::shared_ptr<HttpExchange>& ex
         [exchange, call, message] { send_once(*exchange, *call, openai_error(400, message, "file")); });
   }
   const std::string content_type(exchange->header("Content-Type"));
-  const std::shared_ptr<Model> model =
-      find_language_model(context.server, has_sound ? model_of_form(text, content_type) : model_of_openai(text));
-  Request request = request_of(*exchange, route);
-  request.model = model->name();
-  request.cancellation = call->cancellation;
-  request.inputs.push_back({"request", DType::string, {1}, write_text(text)});
-  forward_headers(context, *exchange, request);
-  request.parameters["operation"] = route.action;
-  if (has_sound) request.parameters["content_type"] = content_type;
-  context.server.infer(std::move(request), [exchange, call](Response response) {
-    exchange->post([exchange, call, response = std::move(response)] { answer_openai(*exchange, *call, response); });
+  const std::optional<std::string> name = has_sound ? model_of_form(text, content_type) : model_of_openai(text);
+  if (const std::shared_ptr<Model> model = loaded_language_model(context.server, name))
+    return ask(context, exchange, route, call, *model, text);
+  // Models are asked for their adapters, which may take as long as a step of theirs: other calls do not wait for that.
+  exchange->post([&context, exchange, route, call, body, name] {
+    exchange->run_apart([&context, exchange, route, call, body, name] {
+      try {
+        ask(context, exchange, route, call, *find_language_model(context.server, name), text_of(body));
+      } catch (...) {
+        exchange->post([exchange, reply = openai_error(current_exception_status())]() mutable {
+          exchange->send(std::move(reply));
+        });
+      }
+    });
   });
 }
 

@@ -90,14 +90,20 @@ HttpReply openai_model(Server& server, const std::string& name) {
 }
 
 std::shared_ptr<Model> find_language_model(Server& server, const std::optional<std::string>& name) {
+  std::shared_ptr<Model> model = loaded_language_model(server, name);
+  if (!model) model = model_with_adapter(server, *name);
+  if (!model) throw no_such_model(*name);
+  return model;
+}
+
+std::shared_ptr<Model> loaded_language_model(Server& server, const std::optional<std::string>& name) {
   if (name) {
     std::shared_ptr<Model> model;
     try {
       model = server.models().find(*name, "");
     } catch (const ServerError& failure) {
       if (failure.code() != StatusCode::not_found) throw;
-      model = model_with_adapter(server, *name);
-      if (!model) throw no_such_model(*name);
+      return nullptr;
     }
     if (!is_language_model(*model)) throw no_such_model(*name);
     return model;

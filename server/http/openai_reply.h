@@ -20,8 +20,11 @@ bool is_language_model(const Model& model);
 /// The list of those that are loaded, and one of them.
 HttpReply openai_models(Server& server);
 HttpReply openai_model(Server& server, const std::string& name);
-/// The model that a call names, or that has an adapter of that name; without a name the only one there is. Throws
-/// ServerError(not_found). May wait for models.
+/// The model that a call names; without a name the only one there is. Null where the name is no model's: it may be an
+/// adapter's. Throws ServerError(not_found) for other models, and where there is none or several.
+std::shared_ptr<Model> loaded_language_model(Server& server, const std::optional<std::string>& name);
+/// The same, or the model that has an adapter of that name. Throws ServerError(not_found) where none has. Waits for
+/// models, which are asked for their adapters.
 std::shared_ptr<Model> find_language_model(Server& server, const std::optional<std::string>& name);
 
 }  // namespace camshaft::server

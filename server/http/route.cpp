@@ -90,8 +90,8 @@ std::optional<Route> route_of_memory(const std::vector<std::string_view>& parts,
   return route;
 }
 
-// /v1/models[/NAME], /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/audio/transcriptions,
-// /v1/audio/translations: OpenAI's; /v1/load_lora_adapter and /v1/unload_lora_adapter: vLLM's
+// /v1/models[/NAME], /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings,
+// /v1/audio/transcriptions, /v1/audio/translations: OpenAI's; /v1/load_lora_adapter and /v1/unload_lora_adapter: vLLM's
 std::optional<Route> route_of_openai(const std::vector<std::string_view>& parts) {
   if (parts.size() == 2 && parts[1] == "models") return Route{RouteKind::openai_models, Api::metadata};
   if (parts.size() == 3 && parts[1] == "models" && !parts[2].empty()) {
@@ -104,7 +104,7 @@ std::optional<Route> route_of_openai(const std::vector<std::string_view>& parts)
     route.action = "chat/completions";
   else if (parts.size() == 3 && parts[1] == "audio" && (parts[2] == "transcriptions" || parts[2] == "translations"))
     route.action = "audio/" + std::string(parts[2]);
-  else if (parts.size() == 2 && (parts[1] == "completions" || parts[1] == "embeddings" ||
+  else if (parts.size() == 2 && (parts[1] == "completions" || parts[1] == "responses" || parts[1] == "embeddings" ||
                                  parts[1] == "load_lora_adapter" || parts[1] == "unload_lora_adapter"))
     route.action = parts[1];
   else

@@ -92,6 +92,15 @@ camshaft_status camshaft_context_synchronize(camshaft_context* context) {
   return guarded([&] { of(context).synchronize(); });
 }
 
+camshaft_status camshaft_context_copy(camshaft_context* context, void* to, camshaft_device to_device, const void* from,
+                                      camshaft_device from_device, size_t bytes) {
+  return guarded([&] {
+    if (bytes > 0) given(to, "to"), given(from, "from");
+    of(context).copy(static_cast<std::byte*>(to), device_id_of(to_device), static_cast<const std::byte*>(from),
+                     device_id_of(from_device), bytes);
+  });
+}
+
 camshaft_status camshaft_context_run_async(camshaft_context* context, camshaft_completion_function completion,
                                            void* user) {
   return guarded([&] {

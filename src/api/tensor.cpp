@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "api/status.h"
 #include "base/float_types.h"
@@ -115,7 +116,7 @@ camshaft_tensor copied(const camshaft_tensor& tensor, const std::string& device)
     std::shared_ptr<DeviceQueue> queue;  // which the memory goes back to
     std::shared_ptr<std::byte> memory;
   };
-  handle.on_device = std::make_shared<OnDevice>(OnDevice{queue, memory});
+  handle.kept = std::make_shared<OnDevice>(OnDevice{queue, memory});
   return handle;
 }
 
@@ -156,6 +157,29 @@ camshaft_status camshaft_tensor_create(camshaft_dtype dtype, size_t rank, const 
     if (is_container(checked))
       throw Error(ErrorCode::invalid_argument, "sequences, optionals and maps are made by camshaft_tensor_container");
     auto made = std::make_unique<camshaft_tensor>(handle_of(Tensor(checked, checked_dims(rank, dims))));
+    made->writable = true;
+    *tensor = made.release();
+  });
+}
+
+camshaft_status camshaft_tensor_create_pinned(const char* device, camshaft_dtype dtype, size_t rank,
+                                              const int64_t* dims, camshaft_tensor** tensor) {
+  const std::string where = device == nullptr ? "" : device;
+  if (where == "cpu") return camshaft_tensor_create(dtype, rank, dims, tensor);
+  return guarded([&] {
+    given(device, "device");
+    given(tensor, "tensor");
+    TensorView view{checked_dtype(dtype), checked_dims(rank, dims), nullptr, 0};
+    if (holds_objects(view.dtype))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("a device reads no {}: pinned memory is of numbers", to_string(view.dtype)));
+    view.bytes = storage_bytes(view.dtype, element_count(view.dims));
+    const std::shared_ptr<DeviceQueue> queue = find_backend(where)->make_queue();
+    const std::shared_ptr<std::byte> memory = queue->allocate_pinned(std::max<size_t>(view.bytes, 1), "a tensor");
+    std::memset(memory.get(), 0, view.bytes);
+    view.data = memory.get();
+    auto made = std::make_unique<camshaft_tensor>(handle_of(view));
+    made->kept = memory;
     made->writable = true;
     *tensor = made.release();
   });

@@ -14,8 +14,8 @@
 struct camshaft_tensor {
   camshaft::TensorView view;
   camshaft::Tensor owned;                 ///< what the view shows, where it is the tensor's own or shared with another
-  bool writable = false;                  ///< made by camshaft_tensor_create
-  std::shared_ptr<const void> on_device;  ///< the tensor's own memory of a device
+  bool writable = false;                  ///< made by camshaft_tensor_create, or the same pinned
+  std::shared_ptr<const void> kept;       ///< the tensor's own memory of a device, or that a device reads
   std::vector<camshaft_tensor> elements;  ///< of a container
 };
 

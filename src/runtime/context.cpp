@@ -451,6 +451,19 @@ void Context::enqueue(void* stream) {
   impl_->run(stream);
 }
 
+void Context::copy(std::byte* to, DeviceId to_device, const std::byte* from, DeviceId from_device, size_t bytes) {
+  const auto check_device = [&](DeviceId device, const std::byte* memory, const char* what) {
+    if (device.is_gpu() && device != impl_->engine->backend->device().id)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is said to be on {}; this engine runs on {}", what, to_string(device),
+                              to_string(impl_->engine->backend->device().id)));
+    if (bytes > 0 && impl_->executor.queue()) impl_->executor.queue()->check_memory(memory, device, what);
+  };
+  check_device(to_device, to, "the destination of a copy");
+  check_device(from_device, from, "the source of a copy");
+  impl_->executor.copy(to, to_device, {from, bytes}, from_device);
+}
+
 void Context::synchronize() {
   impl_->executor.wait_for_runs();
 }

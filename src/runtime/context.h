@@ -92,6 +92,11 @@ class Context {
   /// Computes all outputs. The first run with new shapes plans memory and prepares the kernels; later ones allocate
   /// nothing. Throws Error; the context stays usable.
   void run();
+  /// Copies bytes between the host's memory and that of the GPU that the engine runs on, in either direction or within
+  /// one of both, behind the runs that were enqueued and in front of those that follow. Returns at once where the
+  /// host's memory is pinned: what is read there must stay until a later run or synchronize() has been waited for, and
+  /// what is written there is seen then. Throws Error(invalid_argument) for memory that is not there.
+  void copy(std::byte* to, DeviceId to_device, const std::byte* from, DeviceId from_device, size_t bytes);
   /// Puts a run into a CUDA stream (a cudaStream_t or CUstream, of the GPU that the engine runs on; null is its
   /// default stream) and returns without waiting for it: results, bound or kept, are there when the stream has come to
   /// them. The host waits only for layers that run there (Engine::layers), and for copies where memory of the host that

@@ -94,6 +94,30 @@ void Executor::wait_for_runs() {
   }
 }
 
+void Executor::copy(std::byte* to, DeviceId to_device, std::span<const std::byte> from, DeviceId from_device) {
+  if (from.empty()) return;
+  if (to_device.is_host() && from_device.is_host()) {
+    wait_for_runs();
+    std::memmove(to, from.data(), from.size());
+    return;
+  }
+  DeviceQueue& queue = *main_->queue;
+  queue.start_run(std::nullopt);
+  try {
+    if (to_device.is_host()) {
+      queue.copy_to_host({to, from.size()}, from.data());
+    } else if (from_device.is_host()) {
+      queue.copy_to_device(to, from);
+    } else {
+      queue.copy_from(to, from, queue);
+    }
+  } catch (...) {
+    queue.finish_run();
+    throw;
+  }
+  queue.finish_run();
+}
+
 void Executor::order(OnGpu& later, OnGpu& earlier) {
   earlier.queue->record(*earlier.event);
   later.queue->wait_for(*earlier.event);

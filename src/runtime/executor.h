@@ -53,6 +53,9 @@ class Executor {
   /// Goes on with another plan of the same steps over the same values: with other weights, or with such that come in
   /// (`stream`; null: all are there). All work must be done, and bound plans of the one before are of no use any more.
   void take(const Plan& plan, WeightStream* stream);
+  /// Copies between the host's memory and that of the main GPU, or within one of both, behind the runs so far and in
+  /// front of the next one. Does not wait, unless within the host's memory.
+  void copy(std::byte* to, DeviceId to_device, std::span<const std::byte> from, DeviceId from_device);
   /// Until all work of the runs so far is done.
   void wait_for_runs();
   TensorView output(size_t index) const;

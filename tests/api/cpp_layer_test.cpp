@@ -38,6 +38,24 @@ TEST(CppLayer, BuildsSavesLoadsAndRunsInMemory) {
   EXPECT_THROW(Workers(-1), Error);
 }
 
+TEST(CppLayer, ContextsCopyMemory) {
+  Context context = build_doubling().create_context();
+  const Tensor pinned = Tensor::pinned("cpu", DType::f32, {3});
+  EXPECT_EQ(pinned, Tensor::of<float>(DType::f32, {3}, {0, 0, 0}));
+  Tensor to = pinned;
+  const float values[] = {1, 2, 3};
+  context.copy(to.mutable_data(), to.device(), values, {}, sizeof values);
+  EXPECT_EQ(to, Tensor::of<float>(DType::f32, {3}, {1, 2, 3}));
+  context.copy(to.mutable_data() + 4, {}, to.data(), {}, 8);  // they may overlap
+  EXPECT_EQ(to, Tensor::of<float>(DType::f32, {3}, {1, 1, 2}));
+  context.copy(nullptr, {}, nullptr, {}, 0);
+  EXPECT_THROW(context.copy(nullptr, {}, values, {}, 4), Error);
+  EXPECT_THROW(context.copy(to.mutable_data(), {Device::cuda, 0}, values, {}, 4), Error)
+      << "the engine runs on the CPU";
+  EXPECT_THROW(Tensor::pinned("cpu", DType::f32, {-1}), Error);
+  EXPECT_THROW(Tensor::pinned("nowhere", DType::f32, {1}), Error);
+}
+
 TEST(CppLayer, DevicesHaveNames) {
   EXPECT_EQ(to_string(Device()), "cpu");
   EXPECT_EQ(to_string(parse_device("cuda")), "cuda:0");

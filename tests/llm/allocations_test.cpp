@@ -15,7 +15,6 @@ class QuietModel : public StepModel {
     for (size_t i = 0; i < logits_.size(); ++i) logits_[i] = static_cast<float>(i * 7919 % 500) / 50;
   }
   int32_t vocabulary() const override { return 500; }
-  bool can_copy_blocks() const override { return true; }
   void copy_blocks(std::span<const BlockCopy>) override {}
   StepOutputs run(const StepInputs&) override { return {logits_.data()}; }
 

@@ -266,7 +266,7 @@ std::vector<Request> random_beam_requests(Random& random, size_t count) {
 struct Way {
   std::string name;
   GeneratorConfig config;
-  bool copies_blocks = true, is_short = false;
+  bool is_short = false;
 };
 
 // Of the largest request, which has all of them at times.
@@ -282,14 +282,15 @@ int32_t least_blocks(const std::vector<Request>& requests, int32_t block_size) {
 
 std::vector<Way> ways(int32_t least) {
   std::vector<Way> made = {{"as usual", small_config()}};
-  made.push_back({"few blocks", small_config(least), true, true});
-  made.push_back({"few blocks, nothing cached", small_config(least), true, true});
+  made.push_back({"few blocks", small_config(least), true});
+  made.push_back({"few blocks, nothing cached", small_config(least), true});
   made.back().config.scheduler.enable_prefix_caching = false;
-  made.push_back({"few blocks, none copied", small_config(least), false, true});
+  made.push_back({"few blocks, others in the host's memory", small_config(least), true});
+  made.back().config.scheduler.num_host_blocks = 40;
   made.push_back({"large blocks", small_config(64, 16)});
-  made.push_back({"small steps", small_config(least), true, true});
+  made.push_back({"small steps", small_config(least), true});
   made.back().config.scheduler.max_num_batched_tokens = 9;
-  made.push_back({"n-grams", small_config(least), true, true});
+  made.push_back({"n-grams", small_config(least), true});
   made.back().config.scheduler.num_speculative_tokens = 3;
   made.push_back({"a draft", small_config()});
   made.back().config.scheduler.num_speculative_tokens = 2;
@@ -322,7 +323,6 @@ TEST(BeamSearch, RandomRequestsBesideOthers) {
     const SchedulerConfig& scheduler = way.config.scheduler;
     FakeModel model(scheduler.num_blocks, scheduler.block_size, random_vocabulary);
     model.logits = repeating_logits;
-    model.copies_blocks = way.copies_blocks;
     model.gives_likeliest = random.uniform() < 0.5;
     const bool has_draft = way.config.draft.num_blocks > 0;
     FakeModel draft(std::max(way.config.draft.num_blocks, 1), 4, random_vocabulary);
@@ -355,8 +355,9 @@ TEST(BeamSearch, RandomRequestsBesideOthers) {
     EXPECT_EQ(statistics.draft_free_blocks, statistics.draft_blocks);
     EXPECT_EQ(statistics.running + statistics.waiting, 0);
     if (way.is_short) preemptions += statistics.preemptions;
-    if (way.copies_blocks) {
-      EXPECT_GT(model.copied, 100);
+    EXPECT_GT(model.copied, 100);
+    if (scheduler.num_host_blocks > 0) {
+      EXPECT_GT(model.restored, 0);
     }
   }
   EXPECT_GT(preemptions, 5);

@@ -36,9 +36,9 @@ class FakeModel : public StepModel {
   int32_t width_of_images = 0;
   bool mrope = false;
   int32_t loras = 3;
-  bool copies_blocks = true;
   bool gives_likeliest = false;
-  int64_t runs = 0, copied = 0;
+  int64_t runs = 0, copied = 0, offloaded = 0, restored = 0, restores = 0;
+  int64_t throw_at_restore = -1;                  ///< the call that fails
   int64_t throw_at = -1;                          ///< the run that fails
   std::set<std::vector<size_t>> shapes;           ///< that were asked for
   std::function<void(const StepInputs&)> looked;  ///< before each run
@@ -48,7 +48,6 @@ class FakeModel : public StepModel {
   int32_t image_width() const override { return width_of_images; }
   bool has_mrope() const override { return mrope; }
   int32_t max_loras() const override { return loras; }
-  bool can_copy_blocks() const override { return copies_blocks; }
   void copy_blocks(std::span<const BlockCopy> copies) override {
     for (const BlockCopy& copy : copies) {
       const auto size = static_cast<size_t>(block_size_);
@@ -56,6 +55,14 @@ class FakeModel : public StepModel {
                   cache_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(copy.to) * size));
       ++copied;
     }
+  }
+  void make_host_blocks(int32_t count) override {
+    host_.assign(static_cast<size_t>(count) * static_cast<size_t>(block_size_), Slot{-1, -1, -1});
+  }
+  void offload_blocks(std::span<const BlockCopy> copies) override { copy_between(copies, cache_, host_, offloaded); }
+  void restore_blocks(std::span<const BlockCopy> copies) override {
+    if (restores++ == throw_at_restore) throw std::runtime_error("the copies are out of order");
+    copy_between(copies, host_, cache_, restored);
   }
   StepOutputs run(const StepInputs& inputs) override {
     if (looked) looked(inputs);
@@ -142,6 +149,16 @@ class FakeModel : public StepModel {
     int32_t token = 0, position = 0, lora = -1;
   };
 
+  void copy_between(std::span<const BlockCopy> copies, const std::vector<Slot>& from, std::vector<Slot>& to,
+                    int64_t& count) const {
+    const auto size = static_cast<size_t>(block_size_);
+    for (const BlockCopy& copy : copies) {
+      for (size_t i = 0; i < size; ++i)
+        to.at(static_cast<size_t>(copy.to) * size + i) = from.at(static_cast<size_t>(copy.from) * size + i);
+      ++count;
+    }
+  }
+
   // What each token of the step stands for.
   void see_tokens(const StepInputs& inputs) {
     seen_.assign(inputs.input_ids.begin(), inputs.input_ids.end());
@@ -174,7 +191,7 @@ class FakeModel : public StepModel {
   }
 
   int32_t block_size_, blocks_, vocabulary_;
-  std::vector<Slot> cache_;
+  std::vector<Slot> cache_, host_;
   std::vector<int32_t> seen_;
   std::vector<float> logits_;
   std::vector<int64_t> likeliest_;

@@ -19,11 +19,9 @@ void drafted_logits(std::span<const int32_t> visible, std::span<float> row) {
 }
 
 // With a draft where the configuration has blocks for one.
-Run decode(const std::vector<Request>& requests, const GeneratorConfig& config, uint64_t arrival_seed = 0,
-           bool copies_blocks = true) {
+Run decode(const std::vector<Request>& requests, const GeneratorConfig& config, uint64_t arrival_seed = 0) {
   FakeModel model(config.scheduler.num_blocks, config.scheduler.block_size, random_vocabulary);
   model.logits = repeating_logits;
-  model.copies_blocks = copies_blocks;
   model.gives_likeliest = arrival_seed % 2 == 0;
   const bool has_draft = config.draft.num_blocks > 0;
   FakeModel draft(std::max(config.draft.num_blocks, 1), config.draft.block_size, random_vocabulary);
@@ -92,8 +90,8 @@ void expect_equal_with_draft(const std::vector<Request>& requests, const Run& ex
   EXPECT_GT(preempted.statistics.accepted, 0);
   config.draft = {15, 8, 50};
   config.scheduler.max_num_batched_tokens = 23;
-  const Run everything = decode(requests, config, random.next(), false);
-  expect_same(expected, everything, "a short draft model with few blocks, preemption, without copies of blocks");
+  const Run everything = decode(requests, config, random.next());
+  expect_same(expected, everything, "a short draft model with few blocks, preemption");
   EXPECT_GT(everything.statistics.accepted, 0);
 }
 
@@ -135,6 +133,13 @@ void expect_equal_texts(bool sampled, size_t count) {
   expect_same(expected, short_of_blocks, "preemption");
   EXPECT_GT(short_of_blocks.statistics.preemptions, 0);
   EXPECT_GT(short_of_blocks.statistics.evictions, 0);
+  for (const int32_t host_blocks : {300, 7}) {
+    config.scheduler.num_host_blocks = host_blocks;
+    const Run offloaded = decode(requests, config, random.next());
+    expect_same(expected, offloaded, "preemption with blocks in the host's memory");
+    EXPECT_GT(offloaded.statistics.preemptions, 0);
+    EXPECT_GT(offloaded.statistics.restored, 0);
+  }
   config = small_config();
   config.scheduler.num_speculative_tokens = 5;
   config.prompt_lookup_min = 1;
@@ -143,11 +148,12 @@ void expect_equal_texts(bool sampled, size_t count) {
   EXPECT_GT(guessed.statistics.accepted, 0);
   EXPECT_LT(guessed.statistics.accepted, guessed.statistics.drafted);
   config.scheduler.num_blocks = 41;
+  config.scheduler.num_host_blocks = 60;
   config.scheduler.max_num_batched_tokens = 23;
   const Run everything = decode(requests, config, random.next());
   expect_same(expected, everything, "all at once");
+  EXPECT_GT(everything.statistics.restored, 0);
   EXPECT_GT(everything.statistics.preemptions, 0);
-  expect_same(expected, decode(requests, config, random.next(), false), "without copies of blocks");
   expect_equal_with_draft(requests, expected, random);
 }
 

@@ -354,7 +354,7 @@ TEST(Generator, SpeculationTakesFewerSteps) {
 }
 
 // The distribution of pairs of tokens, each drawn by the model's logits of the text before it, with guesses.
-void expect_distribution(bool has_draft) {
+void expect_distribution(bool has_draft, bool samples = false, GeneratorStatistics* statistics = nullptr) {
   const uint64_t seed = test_seed();
   GeneratorConfig config = small_config(4096);
   config.scheduler.max_num_seqs = 64;
@@ -369,7 +369,7 @@ void expect_distribution(bool has_draft) {
       row[static_cast<size_t>(token)] =
           0.4f * static_cast<float>((visible.back() * 3 + visible[visible.size() - 2] * 5 + token * 2) % 7);
   };
-  config.draft = {4096, 4, 0};
+  config.draft = {4096, 4, 0, samples};
   Served setup(config, few, has_draft);
   setup.draft.logits = [&](std::span<const int32_t> visible, std::span<float> row) {
     few(visible, row);
@@ -423,6 +423,7 @@ void expect_distribution(bool has_draft) {
   }
   EXPECT_GT(freedom, 20);
   EXPECT_LT(sum, freedom + 5 * std::sqrt(2 * freedom));
+  if (statistics != nullptr) *statistics = setup.generator.statistics();
 }
 
 TEST(Generator, SpeculationKeepsTheDistribution) {
@@ -431,6 +432,43 @@ TEST(Generator, SpeculationKeepsTheDistribution) {
 
 TEST(Generator, ADraftModelKeepsTheDistribution) {
   expect_distribution(true);
+}
+
+TEST(Generator, ADraftThatDrawsKeepsTheDistributionAndGuessesBetter) {
+  GeneratorStatistics likeliest, drawn;
+  expect_distribution(true, false, &likeliest);
+  expect_distribution(true, true, &drawn);
+  const auto share = [](const GeneratorStatistics& s) {
+    return static_cast<double>(s.accepted) / static_cast<double>(s.drafted);
+  };
+  EXPECT_GT(share(drawn), 1.2 * share(likeliest));
+}
+
+// Greedy texts are those without guesses, and what is drawn is the same again for the same seeds.
+TEST(Generator, ADraftThatDrawsLeavesGreedyTextsAsTheyAre) {
+  GeneratorConfig config = small_config();
+  Served plain(config);
+  config.scheduler.num_speculative_tokens = 3;
+  config.draft = {512, 4, 0, true};
+  Texts drawn;
+  for (int round = 0; round < 2; ++round) {
+    Served drafted(config, counting, true);
+    drafted.draft.logits = counting;
+    for (Served* setup : {&plain, &drafted}) setup->generator.add(request_of({1, 2, 3}, greedy_params(30)));
+    SamplingParams params;
+    params.seed = 7;
+    params.max_tokens = 30;
+    params.n = 3;
+    params.presence_penalty = 0.5f;
+    drafted.generator.add(request_of({1, 2, 3}, params));
+    const Texts texts = finish_all(drafted.generator);
+    EXPECT_EQ(texts.at({1, 0}), finish_all(plain.generator).begin()->second);
+    EXPECT_GT(drafted.generator.statistics().accepted, 0);
+    if (round > 0) {
+      EXPECT_EQ(texts, drawn);
+    }
+    drawn = texts;
+  }
 }
 
 TEST(Generator, SaysHowMuchOfAPromptWasCached) {

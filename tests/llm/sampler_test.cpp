@@ -203,6 +203,10 @@ TEST(Sampler, ProbabilitiesAreThoseOfThePlainDefinition) {
       if (random.uniform() < 0.3) params.min_p = static_cast<float>(random.uniform(0, 1));
       const std::vector<double> expected = plain_distribution(row, params);
       ASSERT_EQ(sampler.prepare(row.data(), state_of(params)), Problem::none);
+      std::vector<float> written(static_cast<size_t>(size));
+      sampler.write_probabilities(written);
+      for (int32_t token = 0; token < size; ++token)
+        ASSERT_NEAR(written[static_cast<size_t>(token)], sampler.probability(token), 1e-6) << token;
       double difference = 0, total = 0;
       for (int32_t token = 0; token < size; ++token) {
         const double probability = sampler.probability(token);
@@ -267,6 +271,46 @@ TEST(Sampler, DrawsHaveTheDistribution) {
     int freedom = 0;
     const double sum = chi_square(counts, expected, draws, freedom);
     EXPECT_LE(sum, freedom + 5 * std::sqrt(2.0 * freedom)) << "kind " << kind << ", " << freedom << " degrees";
+  }
+}
+
+// Guesses of another distribution, which are accepted as often as the rule says.
+TEST(Sampler, VerifiedGuessesHaveTheDistribution) {
+  const uint64_t seed = test_seed();
+  Random random(seed);
+  constexpr int64_t draws = 100'000;
+  for (int kind = 0; kind < 6; ++kind) {
+    constexpr size_t size = 90;
+    std::vector<float> row = random_row(random, size, 1.5), guessed_row = row;
+    for (float& logit : guessed_row) logit += static_cast<float>(random.normal());
+    SamplingParams params = with_temperature(kind == 1 ? 0.7f : 1.f), of_guesses = params;
+    if (kind == 2) params.top_k = 20;
+    if (kind == 3) params.top_p = 0.8f, of_guesses.top_p = 0.9f;
+    if (kind == 4) params.min_p = 0.05f, of_guesses.top_k = 5;  // much of p has no q
+    if (kind == 5) guessed_row = row;
+    const std::vector<double> expected = plain_distribution(row, params),
+                              of_guess = plain_distribution(guessed_row, of_guesses);
+    Sampler sampler(size), guesser(size);
+    ASSERT_EQ(sampler.prepare(row.data(), state_of(params)), Problem::none);
+    ASSERT_EQ(guesser.prepare(guessed_row.data(), state_of(of_guesses)), Problem::none);
+    std::vector<float> probabilities(size);
+    guesser.write_probabilities(probabilities);
+    std::vector<int64_t> counts(size);
+    int64_t accepted = 0;
+    for (int64_t i = 0; i < draws; ++i) {
+      const auto place = static_cast<uint64_t>(i);
+      const int32_t guess = guesser.draw(uniform(seed, place, 0, Purpose::guess));
+      const int32_t token =
+          sampler.verify(guess, probabilities, uniform(seed, place, 0, Purpose::acceptance), uniform(seed, place, 0));
+      ++counts[static_cast<size_t>(token)];
+      accepted += token == guess;
+    }
+    int freedom = 0;
+    const double sum = chi_square(counts, expected, draws, freedom);
+    EXPECT_LE(sum, freedom + 5 * std::sqrt(2.0 * freedom)) << "kind " << kind << ", " << freedom << " degrees";
+    double common = 0;
+    for (size_t i = 0; i < size; ++i) common += std::min(expected[i], of_guess[i]);
+    EXPECT_NEAR(static_cast<double>(accepted) / static_cast<double>(draws), common, 0.01) << "kind " << kind;
   }
 }
 

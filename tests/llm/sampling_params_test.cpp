@@ -86,6 +86,15 @@ TEST(SamplingParams, WhatIsOutOfRangeIsNamedWithWhatMayBeThere) {
   EXPECT_EQ(message_of(R"({"temprature": 1})"), "sampling parameters: there is no temprature");
   EXPECT_NE(message_of(R"({"n": "two"})").find("n is \"two\""), std::string::npos);
   EXPECT_NE(message_of(R"({"logit_bias": {"x": 1}})").find("logit_bias is"), std::string::npos);
+  for (const auto& [text, message] :
+       {std::pair(R"({"temperature": "hot"})", "temperature is \"hot\": a number is needed"),
+        std::pair(R"({"ignore_eos": 1})", "ignore_eos is 1: true or false is needed"),
+        std::pair(R"({"stop_token_ids": ["a"]})", "stop_token_ids is [\"a\"]: an integer is needed"),
+        std::pair(R"({"logit_bias": [[1, "x"]]})", "logit_bias is [[1,\"x\"]]: a number is needed"),
+        std::pair(R"({"logit_bias": 5})", "logit_bias is 5: ")}) {
+    EXPECT_TRUE(message_of(text).starts_with(std::string("sampling parameters: ") + message)) << message_of(text);
+    EXPECT_EQ(message_of(text).find("exception"), std::string::npos) << message_of(text);
+  }
   // Numbers that would wrap, or be rounded, in lists too.
   for (const char* text :
        {R"({"stop_token_ids": [4294967296]})", R"({"allowed_token_ids": [1.7]})", R"({"stop_token_ids": 3})",

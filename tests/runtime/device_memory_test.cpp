@@ -134,6 +134,35 @@ TEST_F(DeviceMemory, OfAnInputThatIsUpdatedInPlace) {
   EXPECT_LT(context.memory_bytes(), expected.bytes());
 }
 
+// Behind the run that was enqueued and in front of the next one, whichever streams these are in.
+TEST_F(DeviceMemory, IsCopiedBetweenRuns) {
+  const Engine engine = engine_from(adder);
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  const Dims dims = {5, 24};
+  const Tensor x = random_tensor(random, DType::f32, dims), y = random_tensor(random, DType::f32, dims),
+               other = random_tensor(random, DType::f32, dims);
+  const Gpu::Array in = gpu->upload(x), beside = gpu->upload(y), out = gpu->make(5 * 16 * 4),
+                   copy = gpu->make(5 * 16 * 4);
+  context.set_input("x", dims, in.data, DeviceId::gpu(0));
+  context.set_input("y", dims, beside.data, DeviceId::gpu(0));
+  context.bind_output("m", out.data, out.bytes, DeviceId::gpu(0));
+  Tensor first(DType::f32, {5, 16}), second(DType::f32, {5, 16});
+  context.enqueue(stream.handle());
+  context.copy(first.mutable_data(), DeviceId::host, out.data, DeviceId::gpu(0), first.bytes());
+  context.copy(in.data, DeviceId::gpu(0), other.data(), DeviceId::host, other.bytes());
+  context.enqueue(stream.handle());
+  context.copy(copy.data, DeviceId::gpu(0), out.data, DeviceId::gpu(0), copy.bytes);
+  context.copy(second.mutable_data(), DeviceId::host, copy.data, DeviceId::gpu(0), second.bytes());
+  context.synchronize();
+  expect_close(first, reference(adder, {x, y})[0]);
+  expect_close(second, reference(adder, {other, y})[0]);
+  std::byte here{};
+  expect_message("the destination of a copy is said to be on",
+                 [&] { context.copy(&here, DeviceId::gpu(1), out.data, DeviceId::gpu(0), 1); });
+  expect_message("the source of a copy", [&] { context.copy(out.data, DeviceId::gpu(0), &here, DeviceId::gpu(0), 1); });
+}
+
 TEST_F(DeviceMemory, OfInputsAndOutputsInTheCallersStream) {
   const Engine engine = engine_from(small_model);
   Context context = engine.create_context({1});

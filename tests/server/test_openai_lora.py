@@ -2,11 +2,15 @@
 
 import concurrent.futures
 import json
+import os
+import signal
+import time
+from pathlib import Path
 
 import camshaft
 import lora_folders
 import pytest
-from language_models import VOCABULARY, serving_language_model, tokenizer_of_bytes
+from language_models import VOCABULARY, serving_language_model, tokenizer_of_bytes, write_language_model
 from llm_folders import write_llama
 
 openai = pytest.importorskip("openai", reason="openai is not installed")
@@ -136,3 +140,35 @@ def test_without_leave_nothing_is_loaded(place):
         assert update(server, "unload", lora_name="french")[0] == 403
         status, _, listed = server.request("GET", "/v1/models")
         assert [each["id"] for each in json.loads(listed)["data"]] == [*NAMES, "late"]
+
+
+def test_a_model_that_is_silent_holds_up_its_own_calls_alone(tmp_path):
+    """It is asked for its adapters by calls that name no model, of which there are more than threads that start calls."""
+    for name in ("silent", "tiny"):
+        write_language_model(tmp_path / name / "1")
+    with serving_language_model(tmp_path) as server:
+        tiny = {"model": "tiny", "prompt": [1, 5], "max_tokens": 2}
+        assert server.request("POST", "/v1/completions", json.dumps(tiny))[0] == 200
+        process = worker_of(server, "silent")
+        os.kill(process, signal.SIGSTOP)
+        try:
+            with concurrent.futures.ThreadPoolExecutor(24) as pool:
+                unknown = json.dumps({**tiny, "model": "french"})
+                asked = [pool.submit(server.request, "POST", "/v1/completions", unknown) for _ in range(24)]
+                time.sleep(0.5)
+                began = time.monotonic()
+                assert server.request("POST", "/v1/completions", json.dumps(tiny))[0] == 200
+                assert time.monotonic() - began < 4, "it waited for those that ask"
+                os.kill(process, signal.SIGCONT)
+                assert {each.result()[0] for each in asked} <= {404, 503}
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+
+def worker_of(server, model):
+    """The process of a model, which maps the weights."""
+    for each in Path(f"/proc/{server.process.pid}/task").glob("*/children"):
+        for number in each.read_text().split():
+            if f"/{model}/1/" in Path(f"/proc/{number}/maps").read_text():
+                return int(number)
+    raise AssertionError(f"no process of {model}")

@@ -96,8 +96,6 @@ class BeamRequest(TextRequest):
     """A request between the generator's events and what its caller sees: Request, of a search. All of its texts come at
     once, at its end."""
 
-    streams = False
-    first_token_at = last_token_at = None
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
 
     def __init__(

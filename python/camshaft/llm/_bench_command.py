@@ -78,6 +78,10 @@ def _run(options: argparse.Namespace) -> None:
         raise InvalidArgumentError("--output-len is 1: there is nothing between a text's tokens then")
     folder = Path(options.folder)
     description = read_description(folder)
+    if "encoder" in description or "speech" in description:
+        raise InvalidArgumentError(
+            f"{folder}: the model has an encoder, and what is measured is text of decoders alone"
+        )
     ranks = ranks_of(description, folder)
     engine = Engine(folder / engine_names(ranks)[0], options.device)
     if hidden_size_of(engine) is not None:
@@ -114,7 +118,9 @@ def _measured(
         max_num_seqs=seqs,
         max_num_batched_tokens=options.max_num_batched_tokens,
         enable_prefix_caching=False,
-        speculative_config=config_of_flags(options.speculative_model, options.num_speculative_tokens),
+        speculative_config=config_of_flags(
+            options.speculative_model, options.num_speculative_tokens, options.draft_sample_method
+        ),
         max_loras=len(options.lora) or None,
         threads=threads or None,
     )

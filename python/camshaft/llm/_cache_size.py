@@ -7,6 +7,7 @@ import os
 from camshaft import _native
 from camshaft._engine import Engine, devices
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._checks import check_size
 
 
 def blocks_of_caches(
@@ -48,6 +49,26 @@ def blocks_of_caches(
         if kv_cache_memory_bytes is None:
             num_blocks = max(num_blocks, per_sequence + 1)
     return num_blocks, 0 if draft is None else max(-(-num_blocks * block_size // draft_size), 1)
+
+
+def blocks_of_host(engine: Engine, ranks: int, kv_offloading_size: float | None, *, caches_prefixes: bool) -> int:
+    """In as many GiB of the host's memory, for all ranks together."""
+    if kv_offloading_size is None:
+        return 0
+    check_size("kv_offloading_size", kv_offloading_size)
+    if kv_offloading_size == 0:
+        return 0
+    layers, _, block_bytes = _native.generator_cache(engine._engine)
+    if layers == 0:
+        raise InvalidArgumentError(
+            f"kv_offloading_size is {kv_offloading_size}: this model keeps no keys and values, and has no cache"
+        )
+    if not caches_prefixes:
+        raise InvalidArgumentError(
+            f"kv_offloading_size is {kv_offloading_size}, and what was offloaded is found as prefixes are: leave "
+            "enable_prefix_caching true"
+        )
+    return min(int(kv_offloading_size * 2**30) // (block_bytes * ranks), 2**31 - 1)
 
 
 def _memory_of(device: str) -> int:

@@ -75,10 +75,12 @@ def _run(options: argparse.Namespace) -> None:
         device=options.device,
         max_model_len=options.max_model_len,
         max_num_seqs=1,
-        speculative_config=config_of_flags(options.speculative_model, options.num_speculative_tokens),
+        speculative_config=config_of_flags(
+            options.speculative_model, options.num_speculative_tokens, options.draft_sample_method
+        ),
         threads=options.threads,
     )
-    llm._check_task("generate")
+    llm._requests.check_task("generate")
     given: dict[str, Any] = {name: value for name in _SAMPLING if (value := getattr(options, name)) is not None}
     params = SamplingParams(**{"temperature": 0.7, "max_tokens": None, **given}, stop=options.stop)
     Chat(llm, params, options.system, options.chat_template, options.image or (), *adapters).run()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from typing import Any
 
 from camshaft._errors import InvalidArgumentError
+
+MOST_THREADS = 1024
 
 
 def check_whole(name: str, value: Any, may_be_none: bool = False) -> None:
@@ -20,6 +24,32 @@ def check_positive(name: str, value: Any, may_be_none: bool = False) -> None:
     check_whole(name, value, may_be_none)
     if value is not None and value < 1:
         raise InvalidArgumentError(f"{name} is {value}, it must be 1 or more")
+
+
+def check_threads(name: str, value: Any) -> None:
+    """Of an engine; None: one for each core."""
+    check_positive(name, value, may_be_none=True)
+    if value is not None and value > MOST_THREADS:
+        raise InvalidArgumentError(
+            f"{name} is {value}, at most {MOST_THREADS} may be: more than one for each core makes nothing faster"
+        )
+
+
+def check_number(name: str, value: Any) -> None:
+    """Of a number, of Python or NumPy; how large it may be is another's to say."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidArgumentError(f"{name} is {short(value)}; a number is needed")
+
+
+def check_flag(name: str, value: Any) -> None:
+    if value is not True and value is not False:
+        raise InvalidArgumentError(f"{name} is {short(value)}; True or False is needed")
+
+
+def check_size(name: str, value: Any) -> None:
+    """Of a finite number that is not below 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise InvalidArgumentError(f"{name} is {short(value)}; a number from 0 on is needed")
 
 
 def listed_priorities(priority: Any, count: int) -> list[Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
+import asyncio
 import os
-import queue
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from camshaft import _native
 from camshaft._errors import CorruptEngineError, InvalidArgumentError, InvalidModelError
@@ -18,8 +17,9 @@ from camshaft.llm._beam_search import (
     beam_search_output,
     searched_params,
 )
-from camshaft.llm._checks import check_positive, listed_priorities, short
+from camshaft.llm._checks import check_positive
 from camshaft.llm._encoder_context import EncoderContext
+from camshaft.llm._encoder_decoder_run import EncoderDecoderRun
 from camshaft.llm._fields import Fields
 from camshaft.llm._folder import DESCRIPTION
 from camshaft.llm._image_encoder import pictures_of
@@ -32,19 +32,6 @@ from camshaft.llm._text_encoder import MOST_TOKENS
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
-
-
-@dataclasses.dataclass(eq=False)
-class _Asked:
-    """A prompt on its way. slot: where the encoder's keys and values of it are."""
-
-    place: int
-    text: str | None
-    tokens: list[int]
-    params: SamplingParams
-    priority: int
-    slot: int = -1
-    request: Any = None
 
 
 class EncoderDecoderLLM:
@@ -125,14 +112,60 @@ class EncoderDecoderLLM:
         first, one for each. An output's `prompt_token_ids` are what the encoder has read.
 
         Raises InvalidArgumentError for what could never run; what else goes wrong later is in the output's `error`."""
-        listed = listed_prompts(prompts)
-        params = sampling_params or SamplingParams()
-        chosen = list(params) if isinstance(params, Sequence) else [params] * len(listed)
-        asked, results = self._run(listed, chosen, priority, "sampling_params")
-        return [
-            dataclasses.replace(result, prompt=one.text, prompt_token_ids=one.tokens)
-            for one, result in zip(asked, results)
-        ]
+        run = EncoderDecoderRun(self, *_listed(prompts, sampling_params), priority)
+        return [run.shown(place, output) for place, output in enumerate(_last(run))]
+
+    def stream(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        priority: Sequence[int] | None = None,
+    ) -> Iterator[RequestOutput]:
+        """The same while they grow: after each step the outputs that have changed, each with all of its text so far."""
+        run = EncoderDecoderRun(self, *_listed(prompts, sampling_params), priority, streams=True)
+        for place, output in run.outputs():
+            yield run.shown(place, output)
+
+    async def generate_async(
+        self,
+        prompt: Prompt,
+        sampling_params: SamplingParams | None = None,
+        request_id: str | None = None,
+        *,
+        priority: int = 0,
+    ) -> AsyncIterator[RequestOutput]:
+        """For event loops: `async for output in llm.generate_async(...)` gives the text so far after each step that it grew
+        in. The request ends with the loop around it."""
+        loop = asyncio.get_running_loop()
+        results: asyncio.Queue[RequestOutput | BaseException] = asyncio.Queue()
+
+        def tell(result: RequestOutput | BaseException) -> None:
+            if not loop.is_closed():  # of one that has ended nobody waits
+                loop.call_soon_threadsafe(results.put_nowait, result)
+
+        arguments = ([prompt], [sampling_params or SamplingParams()], [priority], "sampling_params", True, request_id)
+        run = await loop.run_in_executor(None, lambda: EncoderDecoderRun(self, *arguments))
+
+        def follow() -> None:
+            try:
+                for place, output in run.outputs():
+                    tell(run.shown(place, output))
+            except BaseException as error:  # of a thread that nobody else looks at
+                tell(error)
+
+        threading.Thread(target=follow, name="camshaft.llm.encoder_decoder", daemon=True).start()
+        finished = False
+        try:
+            while not finished:
+                result = await results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                finished = result.finished
+                yield result
+        finally:
+            if not finished:
+                run.cancel()
 
     def beam_search(
         self,
@@ -145,62 +178,11 @@ class EncoderDecoderLLM:
         decoder's. The rest is as in generate() and LLM.beam_search()."""
         listed = listed_prompts(prompts)
         searched = searched_params(params, len(listed))
-        _, results = self._run(listed, searched, priority, "params")
+        results = _last(EncoderDecoderRun(self, listed, searched, priority, "params"))
         return [beam_search_output(result, one, self.tokenizer) for result, one in zip(results, searched)]
 
-    def _run(
-        self, prompts: Sequence[Prompt], params: Sequence[Any], priority: Sequence[int] | None, name: str
-    ) -> tuple[list[_Asked], list[RequestOutput]]:
-        self._llm._steps.check_thread()
-        priorities = listed_priorities(priority, len(prompts))
-        for what, given in ((name, params), ("priority", priorities)):
-            if len(given) != len(prompts):
-                raise InvalidArgumentError(f"{what} has {len(given)} items for {len(prompts)} prompts")
-        if wrong := next((one for one in params if not isinstance(one, SamplingParams)), None):
-            raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {short(wrong)}")
-        asked = [
-            _Asked(place, *self._read(prompt), one, urgency)
-            for place, (prompt, one, urgency) in enumerate(zip(prompts, params, priorities))
-        ]
-        results: list[Any] = [None] * len(asked)
-        waiting, running = collections.deque(asked), dict[int, _Asked]()
-        # What a prompt's request gives; with no prompt a slot's number.
-        told: queue.SimpleQueue[tuple[int | None, Union[RequestOutput, BaseException, int]]] = queue.SimpleQueue()
-        free: list[int] = []  # slots that are this call's, and nobody's of its prompts
-        asks_for_slot = False
-
-        def take_slot(slot: int) -> None:
-            told.put((None, slot))
-
-        try:
-            while waiting or running:
-                if waiting and not asks_for_slot:
-                    asks_for_slot = True
-                    self._slots.take(take_slot)
-                for place, result in _all_of(told):
-                    if isinstance(result, BaseException):
-                        raise result
-                    if isinstance(result, int):
-                        asks_for_slot = False
-                        free.append(result)
-                    else:
-                        assert place is not None
-                        results[place] = result
-                        self._slots.put(running.pop(place).slot)
-                if free:
-                    self._begin(waiting, running, free, told)
-        finally:
-            self._slots.leave(take_slot)
-            self._llm._steps.abort([one.request for one in running.values() if one.request is not None])
-            while not told.empty():
-                if isinstance(result := told.get()[1], int):
-                    free.append(result)
-            for slot in [*free, *(one.slot for one in running.values())]:
-                self._slots.put(slot)
-        return asked, results
-
     def _read(self, prompt: Prompt) -> tuple[str | None, list[int]]:
-        text, tokens = self._llm._text_and_tokens(prompt)
+        text, tokens = self._llm._requests.text_and_tokens(prompt)
         pictures_of(None, prompt, tokens)  # which it does not read
         if not tokens:
             raise InvalidArgumentError("the prompt is empty: it must have a token at least")
@@ -214,71 +196,33 @@ class EncoderDecoderLLM:
             raise InvalidArgumentError(f"the prompt has token {wrong}, the vocabulary has tokens 0 to {vocabulary - 1}")
         return text, tokens
 
-    def _begin(
-        self, waiting: collections.deque[_Asked], running: dict[int, _Asked], free: list[int], told: Any
-    ) -> None:
-        """As many as there are slots for, whose prompts are read together. free: slots, which are all taken."""
-        begun: list[_Asked] = []
-        while free and waiting:
-            one = waiting.popleft()
-            one.slot = free.pop()
-            running[one.place] = one
-            begun.append(one)
-            if waiting and not free and (slot := self._slots.take_free()) is not None:
-                free.append(slot)
-        for some in _runs_of(begun):
-            self._encode(some)
-
-        def changed(one: _Asked) -> Any:
-            return lambda result: told.put((one.place, result))
-
-        ready = [
-            self._llm._prepared([self._start], one.params, one.priority, changed(one), False, cross=self._keys_of(one))
-            for one in begun
-        ]
-
-        def add_all() -> None:
-            for one, add in zip(begun, ready):
-                one.request = add()
-
-        self._llm._steps.between_steps(add_all)
-        self._llm._steps.start_thread()
-
-    def _keys_of(self, one: _Asked) -> tuple[range, int]:
+    def _keys_of(self, slot: int, tokens: int) -> tuple[range, int]:
         """The blocks of the encoder's keys, and the number of these."""
-        first = one.slot * self._blocks_of_one
-        return range(first, first - len(one.tokens) // -self._block_size), len(one.tokens)
+        first = slot * self._blocks_of_one
+        return range(first, first - tokens // -self._block_size), tokens
 
-    def _encode(self, begun: Sequence[_Asked]) -> None:
+    def _encode(self, prompts: Sequence[tuple[int, list[int]]]) -> None:
+        """prompts: tokens, and the slots that their keys and values go to."""
         import numpy
 
-        lengths = [len(one.tokens) for one in begun]
-        rows = [one.slot * self._blocks_of_one * self._block_size + numpy.arange(len(one.tokens)) for one in begun]
+        rows = [slot * self._blocks_of_one * self._block_size + numpy.arange(len(tokens)) for slot, tokens in prompts]
         self._encoder.run(
             {
-                "input_ids": numpy.concatenate([one.tokens for one in begun]).astype(numpy.int32),
-                "cumulative_sequence_length": numpy.cumsum([0, *lengths]).astype(numpy.int32),
+                "input_ids": numpy.concatenate([tokens for _, tokens in prompts]).astype(numpy.int32),
+                "cumulative_sequence_length": numpy.cumsum([0, *(len(t) for _, t in prompts)]).astype(numpy.int32),
                 "slots": numpy.concatenate(rows).astype(numpy.int32),
             }
         )
 
 
-def _all_of(told: queue.SimpleQueue[Any]) -> Iterator[Any]:
-    """What there is, for the first of which it waits."""
-    yield told.get()
-    while not told.empty():
-        yield told.get()
+def _listed(prompts: Any, params: Any) -> tuple[list[Any], list[Any]]:
+    """Prompts, and the parameters of each."""
+    listed = list(listed_prompts(prompts))
+    chosen = params or SamplingParams()
+    return listed, list(chosen) if isinstance(chosen, Sequence) else [chosen] * len(listed)
 
 
-def _runs_of(begun: Sequence[_Asked]) -> Iterator[list[_Asked]]:
-    """Of as many tokens as the encoder takes at once."""
-    some: list[_Asked] = []
-    tokens = 0
-    for one in begun:
-        if some and tokens + len(one.tokens) > MOST_TOKENS:
-            yield some
-            some, tokens = [], 0
-        some.append(one)
-        tokens += len(one.tokens)
-    if some:
-        yield some
+def _last(run: EncoderDecoderRun) -> list[RequestOutput]:
+    """What each prompt ends with."""
+    outputs = dict(run.outputs())
+    return [outputs[place] for place in range(len(run.asked))]

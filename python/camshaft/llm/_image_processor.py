@@ -112,6 +112,11 @@ class ImageProcessor:
             )
         return high, wide
 
+    def most_rows(self) -> int:
+        """Of a picture, where max_pixels says how many: a thin one keeps a row's width, and may have more pixels."""
+        rows = self.max_pixels // (self.patch_size * self.merge_size) ** 2
+        return max(rows, math.isqrt(_MOST_STRETCHED * rows) + 1)
+
     def _smart_size(self, height: int, width: int) -> tuple[int, int]:
         """Multiples of what a row shows, of nearly the picture's shape, with min_pixels to max_pixels."""
         factor = self.patch_size * self.merge_size

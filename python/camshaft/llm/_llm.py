@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import itertools
 import json
 import os
 import queue
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from camshaft import _native
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._absent import OF_LLM, explains
 from camshaft.llm._beam_search import (
     BeamRequest,
     BeamSearchOutput,
     BeamSearchParams,
-    SearchedParams,
     beam_search_output,
     searched_params,
 )
-from camshaft.llm._cache_size import blocks_of_caches
-from camshaft.llm._checks import check_positive, check_whole, listed_priorities
+from camshaft.llm._cache_size import blocks_of_caches, blocks_of_host
+from camshaft.llm._checks import check_flag, check_positive, check_threads, check_whole, listed_priorities
 from camshaft.llm._conversations import Conversations
-from camshaft.llm._folder import hidden_size_of, lazy_tokenizer, read_description
-from camshaft.llm._guide import Guides
-from camshaft.llm._image_encoder import ImageEncoder, PreparedImage, pictures_of
+from camshaft.llm._folder import hidden_size_of, lazy_tokenizer, ranks_of, read_description
+from camshaft.llm._image_encoder import ImageEncoder, PreparedImage
 from camshaft.llm._lora_request import LoRARequest, Loras, checked_loras, loras_of_model, place_of
 from camshaft.llm._outputs import RequestOutput
 from camshaft.llm._pooling import (
@@ -38,12 +34,13 @@ from camshaft.llm._pooling import (
     PoolingParams,
     pooling_configuration,
 )
-from camshaft.llm._prompts import Prompt, listed_prompts, parts_of, text_tokens, tokens_of
+from camshaft.llm._prompts import Prompt, listed_prompts
 from camshaft.llm._rank_start import Started, start_ranks
+from camshaft.llm._request_maker import RequestMaker
 from camshaft.llm._requests import Request
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm._speculative import speculation_of
-from camshaft.llm._step_loop import StepLoop, mask_of
+from camshaft.llm._step_loop import StepLoop
 
 if TYPE_CHECKING:
     from camshaft._types import Path as AnyPath
@@ -52,6 +49,7 @@ _T = TypeVar("_T")
 _AnyRequest = Union[Request, EmbeddingRequest, BeamRequest]
 
 
+@explains(OF_LLM)
 class LLM:
     """The model of a folder that `camshaft llm build` made.
 
@@ -66,10 +64,13 @@ class LLM:
     max_num_seqs: sequences that are decoded at once; max_num_batched_tokens: tokens of a step, with parts of prompts.
     num_blocks: blocks of the cache; kv_cache_memory_bytes: its bytes, with those of a draft model's. Without either as many
         as all sequences may need, and a quarter of the device's memory at most.
+    kv_offloading_size: GiB of the host's memory for blocks that leave the cache, those of texts that were preempted and of
+        beginnings that nobody uses: they come back instead of being computed again. None without it.
     enable_prefix_caching: whether beginnings of prompts that were computed are used again.
     speculative_config: {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}, or
         {"method": "draft_model", "model": FOLDER, "num_speculative_tokens": 4} for guesses of a smaller built model (or an
-        Engine) of the same vocabulary. Texts are those without guesses.
+        Engine) of the same vocabulary. Texts are those without guesses, unless "draft_sample_method" is "probabilistic": then guesses
+        are drawn as texts are, more of them come true, and a text that is drawn is another one of the same distribution.
     enable_lora: whether requests may name adapters (LoRARequest); where the model was built with some it is so without.
     max_loras: adapters that are in memory at once; as many as the folder has without it, and one at least.
     seed: of requests that have none.
@@ -94,6 +95,7 @@ class LLM:
         max_num_batched_tokens: int = 512,
         num_blocks: int | None = None,
         kv_cache_memory_bytes: int | None = None,
+        kv_offloading_size: float | None = None,
         enable_prefix_caching: bool = True,
         speculative_config: dict[str, Any] | None = None,
         enable_lora: bool | None = None,
@@ -106,22 +108,17 @@ class LLM:
         distributed_executor_backend: str | None = None,
         max_encoder_seqs: int = 0,
     ) -> None:
-        numbers: dict[str, int | None] = {
-            "max_num_seqs": max_num_seqs,
-            "max_num_batched_tokens": max_num_batched_tokens,
-            "seed": seed,
-            "max_encoder_seqs": max_encoder_seqs,
-            "max_model_len": max_model_len,
-            "num_blocks": num_blocks,
-            "kv_cache_memory_bytes": kv_cache_memory_bytes,
-            "threads": threads,
-            "tensor_parallel_size": tensor_parallel_size,
-        }
-        for name, number in numbers.items():
-            usual = ("max_model_len", "num_blocks", "kv_cache_memory_bytes", "threads", "tensor_parallel_size")
-            check_whole(name, number, may_be_none=name in usual)
-        for name, given in (("threads", threads), ("kv_cache_memory_bytes", kv_cache_memory_bytes)):
-            check_positive(name, given, may_be_none=True)
+        needed = {"max_num_seqs": max_num_seqs, "max_num_batched_tokens": max_num_batched_tokens, "seed": seed}
+        for name, number in {**needed, "max_encoder_seqs": max_encoder_seqs}.items():
+            check_whole(name, number)
+        usual = {"max_model_len": max_model_len, "num_blocks": num_blocks, "tensor_parallel_size": tensor_parallel_size}
+        for name, given in usual.items():
+            check_whole(name, given, may_be_none=True)
+        check_positive("kv_cache_memory_bytes", kv_cache_memory_bytes, may_be_none=True)
+        check_threads("threads", threads)
+        check_flag("enable_prefix_caching", enable_prefix_caching)
+        if enable_lora is not None:
+            check_flag("enable_lora", enable_lora)
         self._folder: Path | None = None
         if not isinstance(model, (str, os.PathLike, Engine)):
             raise InvalidArgumentError(f"model is {model!r}; the folder of a built model or an Engine is needed")
@@ -153,8 +150,7 @@ class LLM:
             )
         self.engine = ranks.engine
         with ranks.ended_by_errors():
-            self._longest, self._hidden_size = longest, hidden_size_of(self.engine)
-            self.task = "embed" if self._hidden_size else "generate"
+            self.task = "embed" if hidden_size_of(self.engine) else "generate"
             if self.task == "embed" and speculative_config is not None:
                 raise InvalidArgumentError(
                     "speculative_config: the model gives embeddings, of which nothing is guessed"
@@ -176,6 +172,12 @@ class LLM:
                 "max_num_batched_tokens": max(max_num_batched_tokens, max_num_seqs),
                 "max_model_len": longest,
                 "num_blocks": num_blocks,
+                "num_host_blocks": blocks_of_host(
+                    self.engine,
+                    ranks_of(self.description, self._folder or Path()),
+                    kv_offloading_size,
+                    caches_prefixes=enable_prefix_caching,
+                ),
                 "enable_prefix_caching": enable_prefix_caching,
                 "eos_token_ids": list(self.description.get("eos_ids") or ()),
                 "seed": seed,
@@ -215,9 +217,15 @@ class LLM:
                 self._loras.load_first(self._steps)
         self._tokenizer_of = lazy_tokenizer(self._folder)
         self._conversations = Conversations(self._folder, self.image_encoder, self._tokenizer_of)
-        self._guides: Guides | None = None
-        self._making = threading.Lock()  # of what is made when it is needed
-        self._numbers = itertools.count()
+        self._requests = RequestMaker(
+            self._steps,
+            self.description,
+            longest,
+            hidden_size_of(self.engine) or 0,
+            self._loras,
+            self.image_encoder,
+            self._tokenizer_of,
+        )
 
     def _checked_length(self, max_model_len: int | None) -> int:
         known = self.description.get("max_length")
@@ -234,7 +242,7 @@ class LLM:
         if of_one > 0 and sequences < 1:
             where = "the engine" if self._folder is None else str(self._folder)
             raise InvalidArgumentError(
-                f"{where}: a model with an encoder: camshaft.llm.EncoderDecoderLLM runs it"
+                f"{where}: a model with an encoder: camshaft.llm.EncoderDecoderLLM or `camshaft llm serve` runs it"
                 if "speech" not in self.description
                 else f"{where}: a model of speech: camshaft.llm.Whisper or `camshaft llm transcribe` runs it"
             )
@@ -245,13 +253,14 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
+        use_tqdm: object = False,
         lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: Sequence[int] | None = None,
     ) -> list[RequestOutput]:
         """The texts of prompts, in their order. A prompt is a text or a list of tokens' numbers, or a dict with pictures:
         {"prompt": "What is <image>?", "multi_modal_data": {"image": picture}}, of PIL or arrays u8 [height, width, 3], one
         for each placeholder. sampling_params are one for all, or one for each; lora_request, the adapter, likewise;
-        priority, where lower ones run first, one for each.
+        priority, where lower ones run first, one for each. use_tqdm is for programs that pass it: no progress is shown.
 
         Raises InvalidArgumentError for what could never run, and what a token_mask raises; what else goes wrong later is in
         the output's `error`."""
@@ -262,6 +271,7 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         params: BeamSearchParams | Sequence[BeamSearchParams],
         *,
+        use_tqdm: object = False,
         lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: Sequence[int] | None = None,
     ) -> list[BeamSearchOutput]:
@@ -279,13 +289,15 @@ class LLM:
         self,
         prompts: Prompt | Sequence[Prompt],
         pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+        *,
+        use_tqdm: object = False,
     ) -> list[EmbeddingRequestOutput]:
         """The embeddings of prompts, in their order; of a model that was built with task="embed". A prompt is a text, whose
         special tokens are added as its tokenizer has them, or a list of tokens' numbers; pooling_params one for all, or one
         for each.
 
         Raises InvalidArgumentError for what could never run, and Error for an embedding that is not finite."""
-        self._check_task("embed")
+        self._requests.check_task("embed")
         return self._results_of_all(prompts, pooling_params or PoolingParams(), None)
 
     def chat(
@@ -293,6 +305,7 @@ class LLM:
         messages: Sequence[Mapping[str, Any]] | Sequence[Sequence[Mapping[str, Any]]],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
+        use_tqdm: object = False,
         chat_template: str | None = None,
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,
@@ -333,7 +346,7 @@ class LLM:
 
         chat_template: the name of one of the model's templates, or a template. tools: JSON schemas of functions that the
         model may call. chat_template_kwargs: what else the template knows, as {"enable_thinking": False}."""
-        self._check_task("generate")
+        self._requests.check_task("generate")
         return self._conversations.prompt(
             messages,
             tools,
@@ -389,7 +402,10 @@ class LLM:
 
         params = sampling_params or SamplingParams()
         request = await loop.run_in_executor(
-            None, self._add, prompt, params, priority, changed, True, request_id, ((), 0), lora_request
+            None,
+            lambda: self._steps.between_steps(
+                self._requests.prepared(prompt, params, priority, changed, True, request_id, lora=lora_request)
+            ),
         )
         try:
             self._steps.start_thread()
@@ -431,8 +447,8 @@ class LLM:
 
     def statistics(self) -> dict[str, int]:
         """Counts since the start: steps, tokens that were computed, generated, guessed (drafted) and accepted, how often a
-        sequence was guessed (drafts), preemptions, passes of a draft model, and blocks of the caches; requests that run and
-        wait."""
+        sequence was guessed (drafts), preemptions, passes of a draft model, and blocks of the caches, those that were
+        offloaded into the host's memory and restored from there; requests that run and wait."""
         return _native.generator_statistics(self._steps.generator)
 
     def _results_of_all(self, prompts: Any, params: Any, priority: Any, lora: Any = None) -> list[Any]:
@@ -459,7 +475,7 @@ class LLM:
             if len(given) != len(listed):
                 raise InvalidArgumentError(f"{what} has {len(given)} items for {len(listed)} prompts")
         ready = [
-            self._prepared(prompt, one, urgency, changed, streams, lora=adapter)
+            self._requests.prepared(prompt, one, urgency, changed, streams, lora=adapter)
             for prompt, one, urgency, adapter in zip(listed, chosen, priorities, loras)
         ]
         requests: list[_AnyRequest] = []
@@ -474,125 +490,6 @@ class LLM:
             self._steps.abort(requests)
             raise
         return requests
-
-    def _add(self, *arguments: Any) -> Request:
-        """arguments: of _prepared()."""
-        return self._steps.between_steps(self._prepared(*arguments))
-
-    def _prepared(
-        self,
-        prompt: Prompt,
-        params: SamplingParams | PoolingParams,
-        priority: int,
-        changed: Any,
-        streams: bool,
-        name: str | None = None,
-        cross: tuple[Sequence[int], int] = ((), 0),
-        lora: LoRARequest | None = None,
-        matcher: Any = None,
-    ) -> Callable[[], Any]:
-        """What adds the request, to be called between steps. cross: blocks of an encoder's keys, and the number of these.
-        matcher: of a guided text's beginning, which is made without it."""
-        if isinstance(params, PoolingParams):
-            return self._prepared_embedding(prompt, params, priority, changed, name)
-        if not isinstance(params, SamplingParams):
-            raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {params!r}")
-        self._check_task("generate")
-        guided = params.structured_outputs
-        text, tokens = self._text_and_tokens(prompt)
-        tokens, pictures, waiting = pictures_of(self.image_encoder, prompt, tokens)
-        tokenizer = self.tokenizer if text is not None or params.detokenize or guided else None
-        decode = None
-        if tokenizer is not None:
-
-            def decode(ids: list[int], skip_special_tokens: bool) -> str:
-                return tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
-
-        elif params.stop_strings:
-            raise InvalidArgumentError("stop strings are looked for in text, and the model has no tokenizer.json")
-        encoder = self.image_encoder
-        matchers = []
-        if guided is not None:
-            first = self._guides_of(tokenizer).matcher(guided) if matcher is None else matcher
-            matchers = [first.deep_copy() for _ in range(params.n)]
-        masks = [mask_of(params, []) for _ in range(params.n if params.token_mask is not None else 0)]
-
-        adapter = place_of(self._loras, lora, self._steps)
-
-        def add() -> Request | BeamRequest:
-            place, salt = adapter()
-            number = _native.generator_add(
-                self._steps.generator, tokens, params._json(), priority, salt, *cross, pictures, place
-            )
-            try:
-                known_as = name or str(next(self._numbers))
-                request: Request | BeamRequest
-                if isinstance(params, SearchedParams) and params.beam_search is not None:
-                    request = BeamRequest(known_as, text, tokens, params, decode, changed)
-                else:
-                    request = Request(known_as, text, tokens, params, decode, changed, streams)
-                request.matchers = matchers
-                if waiting and encoder is not None:
-                    request.encode = functools.partial(encoder.fill, waiting)
-                request.lora = None if place < 0 else place
-                for sample, mask in enumerate(masks):
-                    _native.generator_set_allowed_tokens(self._steps.generator, number, sample, mask)
-            except BaseException:
-                _native.generator_abort(self._steps.generator, number, -1)
-                raise
-            self._steps.add(number, request)
-            return request
-
-        return add
-
-    def _text_and_tokens(self, prompt: Prompt, most: int | None = None) -> tuple[str | None, list[int]]:
-        """most: that are kept."""
-        shown: str | None = None
-        if isinstance(prompt, Mapping):
-            shown, prompt = parts_of(prompt)
-        if not isinstance(prompt, str):
-            tokens = tokens_of(prompt)
-            return shown, tokens if most is None else tokens[-most:]
-        if self.tokenizer is None:
-            raise InvalidArgumentError("the model has no tokenizer.json: give the prompt as a list of tokens' numbers")
-        return prompt, text_tokens(self.tokenizer, prompt, most)
-
-    def _prepared_embedding(
-        self, prompt: Prompt, params: PoolingParams, priority: int, changed: Any, name: str | None
-    ) -> Callable[[], EmbeddingRequest]:
-        self._check_task("embed")
-        params.check_fits(self._hidden_size or 0)
-        _, tokens = self._text_and_tokens(prompt, params.most_tokens(self._longest))
-        pictures_of(None, prompt, tokens)  # of which there are no embeddings
-
-        def add() -> EmbeddingRequest:
-            number = _native.generator_add(self._steps.generator, tokens, "{}", priority, 0)
-            normalizes = bool(self.description.get("normalize"))
-            request = EmbeddingRequest(name or str(next(self._numbers)), tokens, params, normalizes, changed)
-            self._steps.add(number, request)
-            return request
-
-        return add
-
-    def _check_task(self, task: str) -> None:
-        if task == self.task:
-            return
-        if task == "embed":
-            raise InvalidArgumentError(
-                "the model generates text: embeddings are of one that was built with task='embed'"
-            )
-        raise InvalidArgumentError(
-            "the model gives embeddings, by embed(): text is of one that was built with task='generate'"
-        )
-
-    def _guides_of(self, tokenizer: Any) -> Guides:
-        if tokenizer is None:
-            raise InvalidArgumentError("structured_outputs are of text, and the model has no tokenizer.json")
-        with self._making:
-            if self._guides is None:
-                eos_ids = list(self.description.get("eos_ids") or ())
-                self._guides = Guides(tokenizer, self.description["vocabulary"], eos_ids)
-            return self._guides
 
 
 _Result = Union[Any, BaseException]

@@ -8,9 +8,9 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from camshaft._errors import FileError, InvalidArgumentError, InvalidModelError, UnsupportedError
 from camshaft.llm._fields import Fields, read_json
@@ -34,6 +34,10 @@ _TENSOR = re.compile(r"(?P<module>.+)\.lora_(?P<matrix>[AB])(\.[^.]+)?\.weight")
 _OTHERS = ("use_dora", "alora_invocation_tokens", "layer_replication", "use_qalora", "arrow_config")
 # Parts of models of text and pictures that have layers of their own.
 _OTHER_PARTS = ("vision_tower", "vision_model", "visual", "multi_modal_projector", "audio_tower")
+
+
+_EXPRESSION = re.compile(r"[*+?()\[\]{}|$\\]")
+_T = TypeVar("_T")
 
 
 class Update(NamedTuple):
@@ -215,18 +219,35 @@ def _scale_of(config: Path) -> Any:
             raise UnsupportedError(f"{config}: {name} is set: only plain low-rank updates are read")
     by_root = fields.flag("use_rslora", default=False)
     usual = fields.number("lora_alpha", low=-1e12)
-    pattern = fields.within("alpha_pattern") if fields.has("alpha_pattern") else Fields({}, str(config))
-    others: list[tuple[str, float]] = []
-    for key in pattern.values:
-        if re.search(r"[*+?()\[\]{}|$\\]", key):
-            raise UnsupportedError(
-                f"{config}: alpha_pattern has the regular expression {key!r}; give the ends of modules' paths"
-            )
-        others.append((key, pattern.number(key, low=-1e12)))
+    alphas = _by_module(fields, "alpha_pattern", lambda pattern, key: pattern.number(key, low=-1e12))
+    if bad := next((key for key, _ in alphas if _EXPRESSION.search(key)), None):
+        raise UnsupportedError(
+            f"{config}: alpha_pattern has the regular expression {bad!r}; give the ends of modules' paths"
+        )
+    ranks = _by_module(fields, "rank_pattern", lambda pattern, key: pattern.integer(key, high=MOST_LORA_RANK))
+    usual_rank: int | None = None
+    # The tensors say the ranks: what an expression says of them is not looked at.
+    if fields.has("r") and not any(_EXPRESSION.search(key) for key, _ in ranks):
+        usual_rank = fields.integer("r", high=MOST_LORA_RANK)
 
     def scale(module: str, rank: int) -> float:
-        # As PEFT matches: the module itself or the end of its path; "^" stands for the beginning.
-        fits = (a for key, a in others if module in (key, key[1:] * key.startswith("^")) or module.endswith(f".{key}"))
-        return next(fits, usual) / (math.sqrt(rank) if by_root else rank)
+        if usual_rank is not None and (said := _first_fit(ranks, module, usual_rank)) != rank:
+            raise InvalidModelError(
+                f"{config}: r is {said} for the module {module}, whose tensors have rank {rank}: the configuration is of "
+                "another adapter"
+            )
+        return _first_fit(alphas, module, usual) / (math.sqrt(rank) if by_root else rank)
 
     return scale
+
+
+def _by_module(fields: Fields, name: str, read: Callable[[Fields, str], _T]) -> list[tuple[str, _T]]:
+    """What a pattern has by the ends of modules' paths."""
+    pattern = fields.within(name) if fields.has(name) else Fields({}, fields.where)
+    return [(key, read(pattern, key)) for key in pattern.values]
+
+
+def _first_fit(values: Sequence[tuple[str, _T]], module: str, usual: _T) -> _T:
+    """As PEFT matches: the module itself or the end of its path; "^" stands for the beginning."""
+    fits = (v for key, v in values if module in (key, key[1:] * key.startswith("^")) or module.endswith(f".{key}"))
+    return next(fits, usual)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from camshaft._errors import Error, InvalidArgumentError
+from camshaft.llm._requests import ModelRequest
 
 if TYPE_CHECKING:
     import numpy
@@ -74,13 +75,9 @@ class PooledSample:
     token_ids: tuple[int, ...] = ()
 
 
-class EmbeddingRequest:
-    """A request between the generator's event and what its caller sees: Request, of an embedding. normalizes: the
-    model's embeddings."""
-
-    streams = False
-    lora: int | None = None
-    first_token_at = last_token_at = None
+class EmbeddingRequest(ModelRequest):
+    """A request between the generator's event and what its caller sees, of an embedding. normalizes: the model's
+    embeddings."""
 
     def __init__(
         self,
@@ -90,12 +87,8 @@ class EmbeddingRequest:
         normalizes: bool,
         changed: Callable[[Any], object],
     ) -> None:
-        self.id = request_id
-        self.tokens, self.params = list(tokens), params
-        self.number = 0  #: the generator's
-        self.changed = changed  #: called at its end
-        self.failed: BaseException | None = None
-        self.matchers: list[Any] = []
+        super().__init__(request_id, tokens, changed)
+        self.params = params
         self.outputs = [PooledSample()]
         self._normalizes = normalizes if params.normalize is None else params.normalize
         self._embedding: numpy.ndarray[Any, Any] | None = None

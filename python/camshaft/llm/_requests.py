@@ -11,7 +11,23 @@ from camshaft.llm._outputs import CompletionOutput, Logprob, RequestOutput
 from camshaft.llm._sampling_params import SamplingParams
 
 
-class TextRequest:
+class ModelRequest:
+    """What requests of all kinds have."""
+
+    streams = False  #: whether `changed` is called after steps, too
+    first_token_at: float | None = None  #: of a text, by time.monotonic()
+    last_token_at: float | None = None
+
+    def __init__(self, request_id: str, tokens: Sequence[int], changed: Callable[[Any], object]) -> None:
+        self.id, self.tokens = request_id, list(tokens)
+        self.number = 0  #: the generator's
+        self.lora: int | None = None  #: the place of its adapter
+        self.changed = changed  #: called with its output, or with what went wrong, at its end
+        self.failed: BaseException | None = None
+        self.matchers: list[Any] = []  #: of each sample, where the text is guided
+
+
+class TextRequest(ModelRequest):
     """What requests of texts have, whether these are drawn or searched for."""
 
     def __init__(
@@ -22,14 +38,9 @@ class TextRequest:
         params: SamplingParams,
         changed: Callable[[RequestOutput | BaseException], object],
     ) -> None:
-        self.id = request_id
-        self.prompt, self.tokens, self.params = prompt, list(tokens), params
-        self.number = 0  #: the generator's
-        self.lora: int | None = None  #: the place of its adapter
-        self.changed = changed  #: called at its end, and after each step that gave it something if it streams
-        self.failed: BaseException | None = None
+        super().__init__(request_id, tokens, changed)
+        self.prompt, self.params = prompt, params
         self.num_cached_tokens: int | None = None  #: of the prompt
-        self.matchers: list[Any] = []  #: of each sample, where the text is guided
         #: Computes the rows of its pictures, where these wait for its turn.
         self.encode: Callable[[], None] | None = None
 
@@ -48,9 +59,7 @@ class Request(TextRequest):
         streams: bool,
     ) -> None:
         super().__init__(request_id, prompt, tokens, params, changed)
-        self.streams = streams  #: whether `changed` is called after steps too
-        self.first_token_at: float | None = None  #: by time.monotonic()
-        self.last_token_at: float | None = None
+        self.streams = streams
         self.outputs = [CompletionOutput(index) for index in range(params.n)]
         self._open = params.n  # samples that go on
         self.prompt_logprobs: list[dict[int, Logprob] | None] | None = None

@@ -8,16 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from camshaft._errors import InvalidArgumentError
-from camshaft.llm._checks import check_tokens, check_whole, short
+from camshaft.llm._absent import OF_SAMPLING, explains
+from camshaft.llm._checks import check_flag, check_number, check_tokens, check_whole, short
 from camshaft.llm._structured_outputs import StructuredOutputsParams
 
 #: Bits of the tokens that may come next, the lowest first, in words of 32 bits: bytes, or an array of these.
 TokenMask = Union[bytes, Any]
 
 
+_NUMBERS = ("presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p", "min_p")
+
+
+@explains(OF_SAMPLING)
 @dataclasses.dataclass
 class SamplingParams:
-    """Names and defaults are those of vLLM's class of this name; docs/architecture/llm.md says in which order they work."""
+    """Names and defaults are those of vLLM's class of this name; docs/architecture/llm.md says in which order they work.
+
+    truncate_prompt_tokens: how many of a prompt's last tokens are read; -1: as many as the model has room for."""
 
     n: int = 1
     presence_penalty: float = 0.0
@@ -40,13 +47,23 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
     logit_bias: Mapping[int, float] | None = None
     allowed_token_ids: Sequence[int] | None = None
+    truncate_prompt_tokens: int | None = None
     #: What the text must be like: by llguidance.
     structured_outputs: StructuredOutputsParams | None = None
     #: For guided decoding by others: called with the tokens of the text so far, gives those that may come next, or None for all.
     token_mask: Callable[[list[int]], TokenMask | None] | None = None
 
     def __post_init__(self) -> None:
-        check_whole("n", self.n)
+        for name in ("n", "top_k", "min_tokens"):
+            check_whole(name, getattr(self, name))
+        for name in ("seed", "max_tokens", "logprobs", "prompt_logprobs", "truncate_prompt_tokens"):
+            check_whole(name, getattr(self, name), may_be_none=True)
+        for name in _NUMBERS:
+            check_number(name, getattr(self, name))
+        for name in ("ignore_eos", "detokenize", "skip_special_tokens", "include_stop_str_in_output"):
+            check_flag(name, getattr(self, name))
+        if (most := self.truncate_prompt_tokens) is not None and most != -1 and most < 1:
+            raise InvalidArgumentError(f"truncate_prompt_tokens is {most}; -1, or a number from 1 on, is needed")
         stops = [self.stop] if self.stop is None or isinstance(self.stop, str) else self.stop
         if not isinstance(stops, Iterable) or not all(each is None or isinstance(each, str) for each in stops):
             raise InvalidArgumentError(f"stop is {short(self.stop)}; a text or a list of texts is needed")
@@ -68,6 +85,10 @@ class SamplingParams:
     def sequences(self) -> int:
         """That are computed for a prompt, at most."""
         return self.n
+
+    def most_tokens(self, room: int) -> int | None:
+        """Of a prompt, that are kept."""
+        return room if self.truncate_prompt_tokens == -1 else self.truncate_prompt_tokens
 
     @property
     def stop_strings(self) -> list[str]:

@@ -29,6 +29,7 @@ _PARAMETERS = {
     "max-num-batched-tokens": "tokens of a step, with parts of prompts (default: 512)",
     "num-blocks": "blocks of the cache; else by what all sequences may need, and a quarter of the memory at most",
     "kv-cache-memory-bytes": "the same in bytes",
+    "kv-offloading-size": "GiB of the host's memory for blocks that leave the cache; none without it",
     "max-queued": "texts that may be under way and wait together, beyond which calls get 503 (default: 1024)",
     **SPECULATION_FLAGS,
     "limit-mm-per-prompt": 'pictures of a prompt, as {"image": 4} (default: 999)',

@@ -12,6 +12,7 @@ class Slots:
     Signals leave `with` of a lock whole."""
 
     def __init__(self, count: int) -> None:
+        self.count = count
         self._free = list(range(count))
         self._waiting: collections.deque[Callable[[int], None]] = collections.deque()
         self._lock = threading.Lock()

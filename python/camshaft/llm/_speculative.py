@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from camshaft import _native
 from camshaft._engine import Engine
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._checks import short
 from camshaft.llm._folder import (
     ENGINE,
     TOKENIZER,
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     import argparse
 
 _NGRAM = {"prompt_lookup_max", "prompt_lookup_min"}
-_KNOWN = {"method", "model", "num_speculative_tokens", *_NGRAM}
+_KNOWN = {"method", "model", "num_speculative_tokens", "draft_sample_method", *_NGRAM}
+_SAMPLE_METHODS = ("greedy", "probabilistic")
 _GUESSES = 4
 
 
@@ -56,9 +58,14 @@ def speculation_of(
     model = config.get("model")
     method = config.get("method", "ngram" if model is None else "draft_model")
     settings: dict[str, Any] = {"num_speculative_tokens": config.get("num_speculative_tokens", _GUESSES)}
+    sampling = config.get("draft_sample_method")
     if method == "ngram":
         if model is not None:
             raise InvalidArgumentError("speculative_config: the method ngram has no model; draft_model has one")
+        if sampling is not None:
+            raise InvalidArgumentError(
+                "speculative_config: draft_sample_method is of the method draft_model, not of ngram"
+            )
         most = config.get("prompt_lookup_max", 4)
         least = config.get("prompt_lookup_min", min(2, most) if isinstance(most, int) else 2)
         return Speculation({**settings, "prompt_lookup_max": most, "prompt_lookup_min": least})
@@ -73,6 +80,11 @@ def speculation_of(
         )
     if ngram := _NGRAM & set(config):
         raise InvalidArgumentError(f"speculative_config: {min(ngram)} is of the method ngram, not of draft_model")
+    if sampling not in (None, *_SAMPLE_METHODS):
+        raise InvalidArgumentError(
+            f"speculative_config: draft_sample_method is {short(sampling)}; {' or '.join(_SAMPLE_METHODS)} is needed"
+        )
+    settings["draft_samples"] = sampling == "probabilistic"
     if isinstance(model, Engine):
         _check_generates(model, "it")
         return Speculation(settings, model)
@@ -123,17 +135,21 @@ def add_speculation(command: argparse.ArgumentParser) -> None:
     """The flags of a command that makes an LLM."""
     for name, what in SPECULATION_FLAGS.items():
         kind = int if name.startswith("num-") else str
-        command.add_argument("--" + name, type=kind, metavar="N" if kind is int else "DIR", help=what)
+        choices = list(_SAMPLE_METHODS) if name == "draft-sample-method" else None
+        metavar = None if choices else "N" if kind is int else "DIR"
+        command.add_argument("--" + name, type=kind, metavar=metavar, choices=choices, help=what)
 
 
 SPECULATION_FLAGS = {
     "speculative-model": "a smaller built model of the same vocabulary that guesses ahead, instead of n-grams",
+    "draft-sample-method": "of --speculative-model: greedy, its likeliest tokens (default), or probabilistic, drawn as texts are",
     "num-speculative-tokens": f"guessed ahead in a step (default: {_GUESSES} with --speculative-model, else 0; more: n-grams)",
 }
 
 
-def config_of_flags(model: str | None, guesses: int | None) -> dict[str, Any] | None:
+def config_of_flags(model: str | None, guesses: int | None, sampling: str | None = None) -> dict[str, Any] | None:
     """speculative_config by these flags."""
+    method = {} if sampling is None else {"draft_sample_method": sampling}
     if model is None:
-        return {"num_speculative_tokens": guesses} if guesses else None
-    return {"model": model, "num_speculative_tokens": _GUESSES if guesses is None else guesses}
+        return {**method, **({"num_speculative_tokens": guesses} if guesses else {})} or None
+    return {"model": model, "num_speculative_tokens": _GUESSES if guesses is None else guesses, **method}

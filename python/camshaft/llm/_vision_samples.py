@@ -44,7 +44,7 @@ def tower_profile(tower: VisionTower, processor: ImageProcessor, longest: int) -
             made["order"] = (1,), (5 * count,), (_MOST_IMAGES * (count + 1),)
         return made
     square = tower.merge_size**2
-    most = max(min(processor.max_pixels // (tower.patch_size**2 * square), longest), 64)
+    most = max(min(processor.most_rows(), longest), 64)
     usual = min(1024 // square, most)
     made = {
         "patches": ((square, inner), (usual * square, inner), (most * square, inner)),

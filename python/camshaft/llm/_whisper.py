@@ -62,7 +62,8 @@ class Whisper:
         self._seed, self._most = seed, max_num_seqs
         self.description = self._llm.description
         if "speech" not in self.description:
-            raise InvalidArgumentError(f"{folder}: no model of speech; camshaft.llm.LLM runs it")
+            runs = "EncoderDecoderLLM" if "encoder" in self.description else "LLM"
+            raise InvalidArgumentError(f"{folder}: no model of speech; camshaft.llm.{runs} runs it")
         self._speech = read_speech(self.description, folder / DESCRIPTION)
         if self._llm.tokenizer is None:
             raise InvalidArgumentError(f"{folder}: text of sounds needs the model's tokenizer.json")

@@ -201,7 +201,9 @@ class Windows:
             self._results.put((window, result))
 
         cross = self._of._blocks_of(window.slot), self._speech.states
-        window.request = llm._steps.between_steps(llm._prepared(tokens, params, 0, changed, False, cross=cross))
+        window.request = llm._steps.between_steps(
+            llm._requests.prepared(tokens, params, 0, changed, False, cross=cross)
+        )
         llm._steps.start_thread()
 
     def _question(self, window: _Window) -> tuple[list[int], SamplingParams]:

@@ -115,8 +115,9 @@ class _Queue(Answer):
     def send_reply(self, text: str, status: int, content_type: str) -> None:
         self.pieces.put_nowait(((status, content_type, text), True))
 
-    def send_event(self, text: str, is_last: bool) -> None:
-        self.pieces.put_nowait(((200, _EVENTS, text), is_last))
+    def send_event(self, text: str, is_last: bool, name: str = "") -> None:
+        lines = f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n"
+        self.pieces.put_nowait(((200, _EVENTS, lines), is_last))
 
     def send_nothing(self) -> None:
         self.pieces.put_nowait((None, True))
@@ -163,9 +164,9 @@ class OpenAiIngress:
 
         async def events() -> AsyncIterator[str]:
             try:
-                yield f"data: {text}\n\n"
+                yield text
                 async for _, _, more in pieces:
-                    yield f"data: {more}\n\n"
+                    yield more
             except RayError as error:
                 yield f"data: {json.dumps(_lost(error).document)}\n\ndata: [DONE]\n\n"
             finally:

@@ -225,6 +225,42 @@ def test_what_does_not_fit_together_is_refused(folders, engine, tmp_path):
     assert LLM(model, speculative_config={"model": broken}).draft_engine is not None
 
 
+def test_guesses_that_are_drawn_come_true_more_often(engine, draft):
+    """Greedy texts are those without guesses; what is drawn is the same again for the same calls."""
+    draws = np.random.default_rng(3)
+    prompts = [draws.integers(1, VOCABULARY, 12).tolist() for _ in range(24)]
+    params = [SamplingParams(temperature=1.5, seed=s, max_tokens=30, ignore_eos=True) for s in range(24)]
+    shares = {}
+    for method in ("greedy", "probabilistic"):
+        settings = drafted(draft)
+        settings["speculative_config"]["draft_sample_method"] = method
+        llm = LLM(engine, max_model_len=64, **settings)
+        plain = LLM(engine, max_model_len=64).generate(prompts, greedy(12))
+        assert [o.outputs[0].token_ids for o in llm.generate(prompts, greedy(12))] == [
+            o.outputs[0].token_ids for o in plain
+        ]
+        before = llm.statistics()
+        first = [o.outputs[0].token_ids for o in llm.generate(prompts, params)]
+        after = llm.statistics()
+        assert first == [o.outputs[0].token_ids for o in llm.generate(prompts, params)]
+        shares[method] = (after["accepted"] - before["accepted"]) / (after["drafted"] - before["drafted"])
+    assert shares["probabilistic"] > 1.2 * shares["greedy"], shares
+
+
+@pytest.mark.parametrize(
+    "config, words",
+    [
+        ({"method": "ngram", "draft_sample_method": "greedy"}, "draft_sample_method is of the method draft_model"),
+        ({"method": "draft_model", "draft_sample_method": "best"}, "draft_sample_method is 'best'; greedy or prob"),
+        ({"method": "draft_model", "draft_sample_method": 1}, "draft_sample_method is 1; greedy or prob"),
+    ],
+)
+def test_ways_of_guessing_that_are_wrong(engine, draft, config, words):
+    model = {"model": draft} if config["method"] == "draft_model" else {}
+    with pytest.raises(camshaft.InvalidArgumentError, match=words):
+        LLM(engine, max_model_len=64, speculative_config={**config, **model})
+
+
 def test_memory_is_of_both_caches(engine, draft):
     plain = LLM(engine, max_model_len=64, kv_cache_memory_bytes=40 * 1024).statistics()
     both = LLM(engine, max_model_len=64, kv_cache_memory_bytes=40 * 1024, **drafted(draft)).statistics()

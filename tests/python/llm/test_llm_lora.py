@@ -410,6 +410,8 @@ WRONG = {
     "DoRA": (lambda t, c: t.update({Q + "lora_magnitude_vector": np.ones(64, "f")}), "is DoRA's"),
     "DoRA's configuration": (lambda t, c: c.update(use_dora=True), "use_dora is set"),
     "another kind": (lambda t, c: c.update(peft_type="IA3"), "peft_type is 'IA3'"),
+    "another rank": (lambda t, c: c.update(r=8), "r is 8 for the module .*, whose tensors have rank 4"),
+    "a rank of one module": (lambda t, c: c.update(rank_pattern={"q_proj": 2}), "r is 2 for the module .*q_proj"),
     "no scale": (lambda t, c: c.pop("lora_alpha"), "'lora_alpha' is missing"),
     "a scale of text": (lambda t, c: c.update(lora_alpha="16"), "'lora_alpha' is \"16\""),
     "a scale that is none": (lambda t, c: c.update(lora_alpha=float("nan")), "'lora_alpha' is NaN"),

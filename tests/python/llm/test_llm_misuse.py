@@ -170,6 +170,21 @@ def test_wrong_types_are_named(places, llm):
         (lambda: LLM(model, num_blocks=[1]), r"num_blocks is \[1\]; a whole number is needed"),
         (lambda: LLM(model, seed="x"), "seed is 'x'; a whole number is needed"),
         (lambda: LLM(3), "model is 3"),
+        (lambda: LLM(model, threads=10**6), "threads is 1000000, at most 1024"),
+        (lambda: LLM(model, enable_prefix_caching=3), "enable_prefix_caching is 3; True or False is needed"),
+        (lambda: LLM(model, kv_offloading_size="8"), "kv_offloading_size is '8'; a number from 0 on"),
+        (lambda: LLM(model, kv_offloading_size=-1), "kv_offloading_size is -1; a number from 0 on"),
+        (lambda: LLM(model, kv_offloading_size=1, enable_prefix_caching=False), "leave enable_prefix_caching true"),
+        (lambda: LLM(model, gpu_memory_utilization=0.9), "LLM has no gpu_memory_utilization: kv_cache_memory_bytes"),
+        (lambda: LLM(model, dtype="half"), "LLM has no dtype: that is chosen when the model is built"),
+        (lambda: LLM(model, swap_space=4), "LLM has no swap_space: kv_offloading_size"),
+        (lambda: SamplingParams(bad_words=["x"]), "SamplingParams has no bad_words: logit_bias"),
+        (lambda: SamplingParams(logits_processors=[]), "SamplingParams has no logits_processors: token_mask"),
+        (lambda: SamplingParams(temperature=True), "temperature is True; a number is needed"),
+        (lambda: SamplingParams(top_k=1.5), "top_k is 1.5; a whole number is needed"),
+        (lambda: SamplingParams(ignore_eos="yes"), "ignore_eos is 'yes'; True or False is needed"),
+        (lambda: SamplingParams(logprobs="all"), "logprobs is 'all'; a whole number is needed"),
+        (lambda: SamplingParams(truncate_prompt_tokens=0), "truncate_prompt_tokens is 0"),
         (lambda: llm.generate([[2**70]]), f"a prompt has the token {2**70}, which no vocabulary has"),
         (lambda: llm.generate([[-(2**70)]]), "which no vocabulary has"),
         (lambda: llm.generate([[1.5]]), "a prompt is a text or a list"),
@@ -178,8 +193,8 @@ def test_wrong_types_are_named(places, llm):
         (lambda: llm.generate([[1]], priority=["x"]), "priority is 'x'; a whole number is needed"),
         (lambda: llm.generate([[1]], priority=3), "priority is 3; a list of whole numbers is needed"),
         (lambda: llm.generate([[1]], SamplingParams(n="2")), "n is '2'; a whole number is needed"),
-        (lambda: llm.generate([[1]], SamplingParams(temperature="hot")), "temperature"),
-        (lambda: llm.generate([[1]], SamplingParams(max_tokens="8")), "max_tokens"),
+        (lambda: SamplingParams(temperature="hot"), "temperature is 'hot'; a number is needed"),
+        (lambda: SamplingParams(max_tokens="8"), "max_tokens is '8'; a whole number is needed"),
         (lambda: SamplingParams(stop=[3]), "stop is"),
         (lambda: SamplingParams(stop=7), "stop is"),
         (lambda: llm.generate([[1]], SamplingParams(logit_bias=[1])), "logit_bias is"),
@@ -196,6 +211,15 @@ def test_wrong_types_are_named(places, llm):
             attempt()
         assert len(str(caught.value)) < 500 and isinstance(caught.value, (camshaft.Error, ValueError)), words
     assert llm.generate([[1]], SamplingParams(max_tokens=2, ignore_eos=True))[0].outputs[0].token_ids
+
+
+def test_programs_for_vllm_may_pass_what_changes_nothing(llm):
+    params = SamplingParams(temperature=0, max_tokens=3, ignore_eos=True)
+    [plain] = llm.generate([[1, 2, 3]], params, use_tqdm=True)
+    [cut] = llm.generate([[9, 9, 1, 2, 3]], SamplingParams(**{**vars(params), "truncate_prompt_tokens": 3}))
+    assert cut.outputs[0].token_ids == plain.outputs[0].token_ids and cut.prompt_token_ids == [1, 2, 3]
+    [short] = llm.generate([[5] * 10_000], SamplingParams(max_tokens=1, truncate_prompt_tokens=-1))
+    assert len(short.prompt_token_ids) == llm.description["max_length"] - 1
 
 
 def test_a_bench_measures_where_steps_end(places):

@@ -1,7 +1,11 @@
 """T5s built into engines, and what they write, beside a plain computation in fp64. tests/python/pytorch/test_t5.py compares
 them with Transformers."""
 
+import asyncio
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -9,7 +13,8 @@ import camshaft.llm
 import numpy as np
 import pytest
 from camshaft import CorruptEngineError, InvalidArgumentError, InvalidModelError, UnsupportedError
-from camshaft.llm import BeamSearchParams, EncoderDecoderLLM, SamplingParams, _encoder_decoder
+from camshaft.llm import BeamSearchParams, EncoderDecoderLLM, SamplingParams, _encoder_decoder_run
+from camshaft_cli import BINARY
 from t5_folders import GATED, T5, Reference, t5_tensors, write_t5
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
@@ -113,6 +118,55 @@ def test_callers_run_together_and_draws_are_of_the_seed(built):
     assert llm.generate([]) == []
 
 
+def test_streams_grow_to_the_texts(built):
+    llm = EncoderDecoderLLM(built, max_num_seqs=2)
+    prompts = prompts_of(9, [5, 30, 2])
+    params = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)
+    expected = [output.outputs[0].token_ids for output in llm.generate(prompts, params)]
+    seen = {}
+    for output in llm.stream(prompts, params):
+        tokens = output.outputs[0].token_ids
+        place = prompts.index(output.prompt_token_ids)
+        before = seen.setdefault(place, [])
+        assert tokens[: len(before)] == before
+        seen[place] = list(tokens)
+    assert [seen[place] for place in range(3)] == expected
+    growing = llm.stream(prompts, params)
+    next(growing)
+    growing.close()  # which gives slots back, and ends what runs
+    assert len(llm.generate(prompts, greedy(2))) == 3
+    assert llm._llm.statistics()["running"] == 0
+
+
+def test_event_loops_follow_texts(built):
+    llm = EncoderDecoderLLM(built, max_num_seqs=2)
+    prompts = prompts_of(4, [5, 9, 17, 3])
+    params = SamplingParams(temperature=0, max_tokens=10, ignore_eos=True)
+    expected = [output.outputs[0].token_ids for output in llm.generate(prompts, params)]
+
+    async def follow(prompt):
+        lengths = []
+        async for output in llm.generate_async(prompt, params):
+            lengths.append(len(output.outputs[0].token_ids))
+            assert output.prompt_token_ids == prompt
+        assert lengths == sorted(lengths) and output.finished
+        return output.outputs[0].token_ids
+
+    async def leave(prompt):
+        async for _ in llm.generate_async(prompt, params):
+            break
+
+    async def all_of_them():
+        found = await asyncio.gather(*map(follow, prompts))
+        await asyncio.gather(*map(leave, prompts))
+        with pytest.raises(InvalidArgumentError, match="the prompt is empty"):
+            await follow([])
+        return found
+
+    assert asyncio.run(all_of_them()) == expected
+    assert len(llm.generate(prompts, greedy(2))) == 4  # slots came back
+
+
 def test_prompts_that_cannot_be_read(built, tmp_path):
     llm = EncoderDecoderLLM(built, max_num_seqs=2)
     for prompts, options, words in (
@@ -132,9 +186,9 @@ def test_prompts_that_cannot_be_read(built, tmp_path):
         with pytest.raises(InvalidArgumentError, match=words):
             llm.generate(prompts, **options)
     assert len(llm.generate(prompts_of(1, [4] * 5), greedy(3))) == 5  # slots came back
-    with pytest.raises(InvalidArgumentError, match="EncoderDecoderLLM runs it"):
+    with pytest.raises(InvalidArgumentError, match="EncoderDecoderLLM or .* runs it"):
         camshaft.llm.LLM(built)
-    with pytest.raises(InvalidArgumentError, match="no model of speech"):
+    with pytest.raises(InvalidArgumentError, match="no model of speech; camshaft.llm.EncoderDecoderLLM runs it"):
         camshaft.llm.Whisper(built)
     with pytest.raises(InvalidArgumentError, match="max_encoder_seqs is 0"):
         EncoderDecoderLLM(built, max_encoder_seqs=0)
@@ -145,11 +199,23 @@ def test_prompts_that_cannot_be_read(built, tmp_path):
         build(write_t5(tmp_path / "hf"), tmp_path / "long", max_length=65537)
 
 
+@pytest.mark.parametrize("command, words", [
+    (["bench"], "the model has an encoder, and what is measured is text of decoders alone"),
+    (["chat"], "camshaft.llm.EncoderDecoderLLM or `camshaft llm serve` runs it"),
+    (["transcribe", "talk.wav"], "no model of speech; camshaft.llm.EncoderDecoderLLM runs it"),
+])  # fmt: skip
+def test_commands_that_do_not_run_it_say_what_does(built, command, words):
+    environment = {**os.environ, "CAMSHAFT_PYTHON": sys.executable}
+    arguments = [BINARY, "llm", command[0], built, *command[1:]]
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode != 0 and words in done.stderr and done.stderr.count("\n") == 1, done
+
+
 def test_prompts_are_encoded_in_runs(built, reference, monkeypatch):
     prompts = prompts_of(11, [30, 30, 4, 64, 1, 9, 9, 9, 40])
     expected = [reference.greedy(prompt, 6) for prompt in prompts]
     llm = EncoderDecoderLLM(built)
-    monkeypatch.setattr(_encoder_decoder, "MOST_TOKENS", 64)
+    monkeypatch.setattr(_encoder_decoder_run, "MOST_TOKENS", 64)
     runs, run = [], llm._encoder.run
     monkeypatch.setattr(llm._encoder, "run", lambda inputs: (runs.append(len(inputs["input_ids"])), run(inputs)))
     outputs = llm.generate(prompts, greedy(6))

@@ -253,6 +253,20 @@ def test_pictures_have_room(folder):
             LLM(folder / "out", limit_mm_per_prompt=wrong)
 
 
+@pytest.mark.parametrize("kind", ["qwen2_vl", "qwen2_5_vl"])
+def test_thin_pictures_have_more_rows_than_max_pixels_says(tmp_path, kind):
+    WRITERS[kind](tmp_path / "hf")
+    build(tmp_path / "hf", tmp_path / "out")
+    llm, reference = LLM(tmp_path / "out"), reference_of(tmp_path / "hf")
+    thin = np.random.default_rng(3).integers(0, 256, (8, 1600, 3), np.uint8)
+    image = llm.prepared_image(thin)
+    assert image.inputs.rows == llm.image_encoder.vision.processor.most_rows() - 1 > 64
+    tokens = [65, IMAGE_ID, 66]
+    [output] = llm.generate({"prompt_token_ids": tokens, "multi_modal_data": {"image": thin}}, GREEDY)
+    assert output.outputs[0].error is None
+    assert output.outputs[0].token_ids == reference.greedy(tokens, [thin], len(output.outputs[0].token_ids))
+
+
 def test_conversations_show_pictures(llm, kind, reference):
     talk = [
         {"role": "system", "content": "Be brief."},

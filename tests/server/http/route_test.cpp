@@ -30,7 +30,7 @@ TEST(Route, ModelsWithAndWithoutVersions) {
 TEST(Route, OpenAIs) {
   EXPECT_EQ(parse_route("/v1/models").value().kind, RouteKind::openai_models);
   EXPECT_EQ(parse_route("/v1/models/a%20b").value().model, "a b");
-  for (const char* action : {"chat/completions", "completions", "embeddings", "audio/transcriptions",
+  for (const char* action : {"chat/completions", "completions", "responses", "embeddings", "audio/transcriptions",
                              "audio/translations", "load_lora_adapter", "unload_lora_adapter"}) {
     const Route route = parse_route("/v1/" + std::string(action) + "?x=1").value();
     EXPECT_EQ(route.kind, RouteKind::openai_call);

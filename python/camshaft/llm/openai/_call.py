@@ -11,7 +11,6 @@ from camshaft.llm._outputs import CompletionOutput, RequestOutput
 from camshaft.llm._sampling_params import SamplingParams
 from camshaft.llm.openai._answer import Answer
 from camshaft.llm.openai._errors import RequestError
-from camshaft.llm.openai._running import Running
 from camshaft.llm.openai._served import Served, ServedSpeech
 
 
@@ -20,6 +19,7 @@ class Call:
 
     prefix, kind, chunk_kind = "", "", ""
     prompt_field = "prompt"
+    has_done_mark = True  #: whether a stream ends with an event that is no document
 
     def __init__(self, served: Served | ServedSpeech) -> None:
         self.model, self.lora_request = served.name, served.lora_request
@@ -47,7 +47,7 @@ class Call:
 
     def running(self, served: Any, loop: Any) -> Any:
         """What runs it."""
-        return Running(served.llm, loop, self)
+        return served.running(loop, self)
 
     def answer_with(self, answer: Answer, outputs: Sequence[Any]) -> None:
         """outputs: of all prompts, when all have ended."""
@@ -67,6 +67,10 @@ class Call:
 
     def last_events(self, outputs: Sequence[Any]) -> list[dict[str, Any]]:
         return [self.usage_chunk(outputs)] if self.include_usage else []
+
+    def error_event(self, error: RequestError) -> dict[str, Any]:
+        """Of a stream that has begun."""
+        return error.document
 
     def choice(self, prompt: int, output: RequestOutput, sample: CompletionOutput) -> dict[str, Any]:
         """Of a reply."""

@@ -9,19 +9,18 @@ from camshaft.llm._chat_template import RESERVED
 from camshaft.llm._outputs import CompletionOutput, RequestOutput
 from camshaft.llm.openai._body import Body
 from camshaft.llm.openai._call import Call, Progress
+from camshaft.llm.openai._conversation import Conversation
 from camshaft.llm.openai._errors import RequestError
 from camshaft.llm.openai._logprobs import TokenNames, chat_logprobs
-from camshaft.llm.openai._messages import read_messages
 from camshaft.llm.openai._sampling import (
     MOST_LOGPROBS,
     make_params,
     sampling_fields,
     stream_options,
-    structured_outputs,
     take_idle,
 )
 from camshaft.llm.openai._served import Served
-from camshaft.llm.openai._tools import ToolChoice, ToolDeltas
+from camshaft.llm.openai._tools import ToolDeltas
 
 
 class ChatCompletions(Call):
@@ -32,16 +31,11 @@ class ChatCompletions(Call):
         super().__init__(served)
         served.check_task("generate")
         take_idle(body)
-        messages, characters, images = read_messages(body, served.llm)
-        self._tools = ToolChoice(body)
         self.priority = body.integer("priority", 0, -(1 << 31), (1 << 31) - 1)
         self.is_stream, self.include_usage = stream_options(body)
         fields = sampling_fields(body)
-        guide, self.guide_field = structured_outputs(body)
-        forced = self._tools.structured_outputs()
-        if guide is not None and forced is not None:
-            raise RequestError("'tool_choice' and 'response_format' both say what the text is: give one", "tool_choice")
-        fields["structured_outputs"] = guide or forced
+        conversation = Conversation(served, body, fields)
+        self._tools, self.guide_field = conversation.tools, conversation.guide_field
         self._logprobs = _logprobs(body)
         self._names = TokenNames(served.texts, body.flag("return_tokens_as_token_ids"))
         wanted = body.integer("max_completion_tokens", None, 1, 1 << 31)
@@ -53,18 +47,11 @@ class ChatCompletions(Call):
         options: dict[str, Any] = {
             "add_generation_prompt": body.flag("add_generation_prompt", True),
             "continue_final_message": body.flag("continue_final_message"),
-            "tools": self._tools.shown,
             "chat_template_kwargs": _template_options(body),
         }
         body.finish()
-        served.check_text(characters + self._tools.characters, "messages")
         served.check_sequences(1, fields["n"])
-        if served.llm.tokenizer is None:
-            raise RequestError(f"The model '{served.name}' has no tokenizer, and so no conversations", "messages")
-        conversations = served.llm._conversations
-        text = conversations.text(messages, **options)  # the template may write whatever it is given
-        self.prompts = [conversations.with_images(served.tokens_of(text, False, "messages"), images)]
-        self.held_bytes = sum(image.nbytes for image in images)
+        self.prompts, self.held_bytes = conversation.prompts(options, "messages")
         fields["max_tokens"] = served.max_tokens(self.prompts, wanted, "messages")
         fields["logprobs"] = self._logprobs
         self.params = make_params(fields)

@@ -47,6 +47,7 @@ class Completions(Call):
         if wanted == 0 and not self.echo:
             raise RequestError("'max_tokens' is 0, which goes with 'echo' alone", "max_tokens")
         body.finish()
+        served.check_echo(self.echo and self.logprobs is not None)
         prompts = listed_prompts(prompt, "prompt")
         served.check_sequences(len(prompts), fields["n"])  # before all are cut into tokens
         self.prompts = [prompt_of(served, each, add_special_tokens, "prompt") for each in prompts]

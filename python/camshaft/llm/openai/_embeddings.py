@@ -36,7 +36,7 @@ class Embeddings(Call):
         body.finish()
         try:
             self.params = PoolingParams(dimensions, normalize, truncate)
-            self.params.check_fits(served.llm._hidden_size or 0)
+            self.params.check_fits(served.llm._requests.hidden_size)
             most = self.params.most_tokens(served.longest)
         except InvalidArgumentError as error:
             raise RequestError(str(error), str(error).split(" ", 1)[0]) from None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from camshaft._errors import InvalidArgumentError
+from camshaft.llm._encoder_decoder import EncoderDecoderLLM
 from camshaft.llm._folder import read_description
 from camshaft.llm._image_encoder import limits_of
 from camshaft.llm._llm import LLM
@@ -14,7 +15,7 @@ from camshaft.llm._lora import named_paths
 from camshaft.llm._lora_request import LoRARequest
 from camshaft.llm._speculative import config_of_flags
 from camshaft.llm._whisper import Whisper
-from camshaft.llm.openai._served import Served, ServedSpeech
+from camshaft.llm.openai._served import Served, ServedEncoderDecoder, ServedSpeech
 
 _INTEGERS = (
     "max_model_len",
@@ -29,6 +30,7 @@ MOST_QUEUED = 1024
 #: Of models of speech, and how many windows of sounds they decode at once.
 _OF_SPEECH = ("max_num_seqs", "seed", "threads", "device")
 _WINDOWS = 8
+_OF_ENCODERS = ("max_num_seqs", "max_num_batched_tokens", "seed", "threads", "device")
 
 
 def load(folder: Path, name: str, given: Mapping[str, str], base: Path) -> tuple[Union[Served, ServedSpeech], int]:
@@ -40,7 +42,7 @@ def load(folder: Path, name: str, given: Mapping[str, str], base: Path) -> tuple
 
 
 def serve_folder(folder: Path, name: str, parameters: dict[str, Any], most: int) -> Union[Served, ServedSpeech]:
-    """parameters: arguments of LLM or Whisper; most: sequences of a call."""
+    """parameters: arguments of LLM, EncoderDecoderLLM or Whisper; most: sequences of a call."""
     description = read_description(folder)
     if "speech" in description:
         if unknown := sorted(parameters.keys() - set(_OF_SPEECH)):
@@ -49,6 +51,12 @@ def serve_folder(folder: Path, name: str, parameters: dict[str, Any], most: int)
             )
         parameters = {"max_num_seqs": _WINDOWS, **parameters}
         return ServedSpeech(Whisper(folder, **parameters), name, parameters["max_num_seqs"])
+    if "encoder" in description:
+        if unknown := sorted(parameters.keys() - set(_OF_ENCODERS)):
+            raise InvalidArgumentError(
+                f"{folder}: a model with an encoder has no {unknown[0]}: it has {', '.join(_OF_ENCODERS)}"
+            )
+        return ServedEncoderDecoder(EncoderDecoderLLM(folder, **parameters), name, most, str(folder))
     allows_updates, adapters = (parameters.pop(n, None) for n in ("allow_runtime_lora_updating", "lora_modules"))
     names = {*_adapters_of(description), *(adapters or {})}
     if name in names:
@@ -72,7 +80,7 @@ def _adapters_of(description: dict[str, Any]) -> list[str]:
 
 
 def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
-    """Arguments of LLM or Whisper."""
+    """Arguments of LLM, EncoderDecoderLLM or Whisper."""
     made: dict[str, Any] = {}
     try:
         for name in (*_INTEGERS, "max_queued", "seed"):
@@ -83,6 +91,8 @@ def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
         for name in ("enable_prefix_caching", "enable_lora", "allow_runtime_lora_updating"):
             if name in given:
                 made[name] = {"true": True, "false": False}[given.pop(name)]
+        if "kv_offloading_size" in given:
+            made["kv_offloading_size"] = float(given.pop("kv_offloading_size"))
         guesses = int(given.pop("num_speculative_tokens")) if "num_speculative_tokens" in given else None
     except (KeyError, ValueError) as error:
         raise InvalidArgumentError(f"parameters of the configuration: {error}") from None
@@ -94,8 +104,8 @@ def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
     if "lora_modules" in given:
         modules = named_paths(given.pop("lora_modules").split())
         made["lora_modules"] = {name: base / path for name, path in modules.items()}
-    draft = given.pop("speculative_model", None)
-    if (speculation := config_of_flags(draft and str(base / draft), guesses)) is not None:
+    draft, sampling = given.pop("speculative_model", None), given.pop("draft_sample_method", None)
+    if (speculation := config_of_flags(draft and str(base / draft), guesses, sampling)) is not None:
         made["speculative_config"] = speculation
     if "device" in given:
         made["device"] = given.pop("device")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from camshaft._errors import FileError, InvalidArgumentError
@@ -15,8 +16,10 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content", "reasoning")
 
 
-def read_messages(body: Body, llm: LLM) -> tuple[list[dict[str, Any]], int, list[PreparedImage]]:
-    """For the chat template, how many characters they have, and their pictures."""
+def read_messages(
+    body: Body, llm: LLM, names: Sequence[str] | None = None
+) -> tuple[list[dict[str, Any]], int, list[PreparedImage]]:
+    """For the chat template, how many characters they have, and their pictures. names: what the client calls them."""
     given = body.objects("messages")
     if not given:
         raise RequestError("'messages' has one message or more", "messages")
@@ -24,7 +27,7 @@ def read_messages(body: Body, llm: LLM) -> tuple[list[dict[str, Any]], int, list
     messages = []
     images: list[PreparedImage] = []
     for place, values in enumerate(given):
-        where = f"messages[{place}]"
+        where = f"messages[{place}]" if names is None else names[place]
         if unknown := next((name for name in values if name not in _FIELDS and values[name] is not None), None):
             raise RequestError(
                 f"'{where}' has a field that no message has: '{unknown[:80]}'", f"{where}.{unknown[:80]}"

@@ -91,9 +91,10 @@ class _ResponseSender(Answer):
             parameters["content_type"] = content_type
         self._sender.send(self._response(text, parameters), self._utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
-    def send_event(self, text: str, is_last: bool) -> None:
+    def send_event(self, text: str, is_last: bool, name: str = "") -> None:
         flags = {"flags": self._utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL} if is_last else {}
-        self._sender.send(self._response(text, {"event": True}), **flags)
+        named = {"event_name": name} if name else {}
+        self._sender.send(self._response(text, {"event": True, **named}), **flags)
 
     def send_nothing(self) -> None:
         self._sender.send(flags=self._utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)

@@ -33,7 +33,7 @@ class Running:
     def read_grammar(self) -> None:
         """Of a guided call, for start(). Not on the loop. Raises what is wrong with it."""
         if self._matcher is None:
-            self._matcher = self._llm._guides_of(self._llm.tokenizer).matcher(self._call.params.structured_outputs)
+            self._matcher = self._llm._requests.guides().matcher(self._call.params.structured_outputs)
 
     def start(self) -> None:
         """Not on the loop: it may wait for a step. Raises what is wrong with the call. All of its prompts begin together."""
@@ -41,7 +41,7 @@ class Running:
         if call.is_guided:
             self.read_grammar()
         ready = [
-            self._llm._prepared(
+            self._llm._requests.prepared(
                 prompt,
                 call.params,
                 call.priority,
@@ -71,7 +71,7 @@ class Running:
             self._llm._steps.abort([request for request in self.requests if not request.finished])
 
     async def outputs(self) -> AsyncIterator[tuple[int, RequestOutput]]:
-        left = len(self.requests)
+        left = len(self._call.prompts)
         while left > 0:
             await self._changed.wait()
             self._changed.clear()
@@ -88,16 +88,7 @@ class Running:
         return self._is_ended
 
     def work(self) -> list[Work]:
-        return [
-            Work(
-                len(each.tokens),
-                [len(sample.token_ids) for sample in each.outputs],
-                [sample.finish_reason or "abort" for sample in each.outputs],
-                each.first_token_at,
-                each.last_token_at,
-            )
-            for each in self.requests
-        ]
+        return [work_of(each, len(each.tokens)) for each in self.requests]
 
     def _callback(self, place: int) -> Any:
         def changed(output: RequestOutput | BaseException) -> None:
@@ -108,3 +99,13 @@ class Running:
     def _take(self, place: int, output: RequestOutput | BaseException) -> None:
         self._latest[place] = output
         self._changed.set()
+
+
+def work_of(request: Request | BeamRequest, prompt_tokens: int) -> Work:
+    return Work(
+        prompt_tokens,
+        [len(sample.token_ids) for sample in request.outputs],
+        [sample.finish_reason or "abort" for sample in request.outputs],
+        request.first_token_at,
+        request.last_token_at,
+    )

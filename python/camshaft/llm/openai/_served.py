@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from camshaft.llm._encoder_decoder import EncoderDecoderLLM
 from camshaft.llm._llm import LLM
 from camshaft.llm._lora_request import LoRARequest
 from camshaft.llm._prompts import text_tokens
 from camshaft.llm._whisper import Whisper
+from camshaft.llm.openai._encoded import EncodedRunning
 from camshaft.llm.openai._errors import RequestError
 from camshaft.llm.openai._logprobs import TokenTexts
+from camshaft.llm.openai._running import Running
+
+if TYPE_CHECKING:
+    from camshaft.llm.openai._call import Call
 
 #: A text is refused unread where it has more characters than so many times what the longest prompt could have if all of its
 #: tokens were the vocabulary's longest: normalizers may drop some.
@@ -110,6 +117,18 @@ class Served:
     def check_task(self, task: str) -> None:
         _check_task(self.name, self.llm.task, task)
 
+    def check_conversations(self, param: str) -> None:
+        """That it is asked by messages at all."""
+        if self.llm.tokenizer is None:
+            raise RequestError(f"The model '{self.name}' has no tokenizer, and so no conversations", param)
+
+    def check_echo(self, prompt_logprobs: bool) -> None:
+        """That a text with its prompt, and what is known of that, can be given."""
+
+    def running(self, loop: asyncio.AbstractEventLoop, call: Call) -> Any:
+        """What runs the call."""
+        return Running(self.llm, loop, call)
+
     def check_prompt(self, length: int, param: str) -> None:
         """Of one that nothing follows."""
         if length == 0:
@@ -133,3 +152,36 @@ class Served:
     def too_long(self, what: str, param: str) -> RequestError:
         text = f"This model's maximum context length is {self.longest} tokens. However, {what}."
         return RequestError(text + f" Please reduce the length of the {param}.", param, code="context_length_exceeded")
+
+
+class ServedEncoderDecoder(Served):
+    """A model that reads a prompt by an encoder: the prompt and the text have room of their own. readers: threads that wait
+    for their calls' texts, as many as prompts have memory for what the encoder made of them."""
+
+    def __init__(self, model: EncoderDecoderLLM, name: str, most: int, folder: str) -> None:
+        super().__init__(model._llm, name, model._longest, most, folder)
+        self.model = model
+        self.readers = concurrent.futures.ThreadPoolExecutor(model._slots.count, "camshaft.llm.encoder_decoder")
+
+    def max_tokens(self, prompts: Sequence[Mapping[str, Any]], wanted: int | None, param: str) -> int:
+        for prompt in prompts:
+            self.check_prompt(len(prompt["prompt_token_ids"]), param)
+        room: int = self.llm.description["max_length"] - 1  # behind the token that texts begin with
+        if wanted is not None and wanted > room:
+            raise RequestError(f"This model's texts have {room} tokens at most; you requested {wanted}", "max_tokens")
+        return room if wanted is None else wanted
+
+    def check_conversations(self, param: str) -> None:
+        raise RequestError(
+            f"The model '{self.name}' has an encoder for a prompt, and no conversations: ask it at /v1/completions",
+            param,
+        )
+
+    def check_echo(self, prompt_logprobs: bool) -> None:
+        if prompt_logprobs:
+            raise RequestError(
+                "'echo' with 'logprobs' is of models that continue their prompt, as this one does not", "echo"
+            )
+
+    def running(self, loop: asyncio.AbstractEventLoop, call: Call) -> Any:
+        return EncodedRunning(self, loop, call)

@@ -22,6 +22,7 @@ from camshaft.llm.openai._embeddings import Embeddings
 from camshaft.llm.openai._errors import RequestError, overloaded, param_of
 from camshaft.llm.openai._form import read_form
 from camshaft.llm.openai._metrics import Metrics
+from camshaft.llm.openai._responses import Responses
 from camshaft.llm.openai._served import Served, ServedSpeech
 from camshaft.llm.openai._transcriptions import Transcriptions, Translations
 
@@ -29,6 +30,7 @@ from camshaft.llm.openai._transcriptions import Transcriptions, Translations
 _CALLS: dict[str, Any] = {
     "completions": Completions,
     "chat/completions": ChatCompletions,
+    "responses": Responses,
     "embeddings": Embeddings,
     "audio/transcriptions": Transcriptions,
     "audio/translations": Translations,
@@ -107,18 +109,18 @@ class Service:
         except asyncio.CancelledError:
             answer.end()
         except RequestError as error:
-            answer.fail(error)
+            answer.fail(error, call)
         except NoLoraPlaceError:
-            answer.fail(overloaded())
+            answer.fail(overloaded(), call)
         except (InvalidArgumentError, ValueError) as error:
             param = param_of(str(error), call.prompt_field if call is not None else None)
             if param == "structured_outputs" and call is not None:
                 param = call.guide_field
-            answer.fail(RequestError(str(error), param))
+            answer.fail(RequestError(str(error), param), call)
         except Exception as error:
             if not isinstance(error, Error):
                 self._log_error(traceback.format_exc())
-            answer.fail(RequestError(f"{type(error).__name__}: {error}", status=500))
+            answer.fail(RequestError(f"{type(error).__name__}: {error}", status=500), call)
         finally:
             self._sequences -= held
             self._held -= size
@@ -180,4 +182,4 @@ class Service:
             outputs[place] = output
         for event in call.last_events([outputs[place] for place in range(len(outputs))]):
             answer.event(event)
-        answer.done()
+        answer.done(call.has_done_mark)

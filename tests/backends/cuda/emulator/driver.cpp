@@ -540,8 +540,10 @@ EMULATOR_API Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t by
   return on(handle, [&](Stream& stream) {
     if (!is_memory_of(stream.device, to, bytes) || is_device_memory(reinterpret_cast<uintptr_t>(from), 1))
       return Result{invalid_value};
-    if (stream.captured) {  // a graph reads it whenever it runs
+    // A graph reads it whenever it runs, and pinned memory is read when its turn has come.
+    if (stream.captured || is_pinned(reinterpret_cast<uintptr_t>(from))) {
       stream.add([=] {
+        if (!is_device_memory(to, bytes)) return std::string("a copy to memory that was freed");
         std::memcpy(reinterpret_cast<void*>(to), from, bytes);
         return std::string();
       });
