@@ -8,6 +8,11 @@
 
 namespace camshaft::cuda {
 
+/// Of rows that are computed, and of caches that have them as they are.
+constexpr bool is_computed_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
 /// The kernels store_rows_1 to store_rows_16 of device/paged_store.cuh, by the bytes that are moved at once.
 std::string paged_store_text();
 constexpr unsigned paged_store_threads = 128;

@@ -98,10 +98,6 @@ std::optional<PagedLayer> operands_of(const RegionView& region, const Graph& par
   return layer;
 }
 
-bool is_kept_float(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 // A layer that runs on the device; nullopt for what no kernel takes.
 std::optional<PagedLayer> view_paged_layer(const RegionView& region, const DeviceFacts& device) {
   const Graph parts = is_chain(region.node) ? open_chain(region) : Graph();
@@ -123,9 +119,9 @@ std::optional<PagedLayer> view_paged_layer(const RegionView& region, const Devic
                  .head_size = static_cast<int>(*size),
                  .value_size = static_cast<int>(*value_size),
                  .biased = has(Attention::in_relative_bias)};
-  if (!is_kept_float(form.query)) return std::nullopt;
+  if (!is_computed_float(form.query)) return std::nullopt;
   for (const DType t : {form.keys, form.values})
-    if (!is_kept_float(t) && !is_of_8_bits(t)) return std::nullopt;
+    if (!is_computed_float(t) && !is_of_8_bits(t)) return std::nullopt;
   for (size_t i = Attention::in_sink; i <= Attention::in_relative_bias; ++i)
     if (has(i) && type(i).dtype != DType::f32) return std::nullopt;
   form.capped = layer->op.softcap > 0;
@@ -146,7 +142,7 @@ std::optional<PagedLayer> view_paged_layer(const RegionView& region, const Devic
     // Tensor cores take the step's own rows as the cache would have them.
     const DType angles = region.graph.type(id_of(layer->update_inputs[Update::in_cosine])).dtype;
     if (!form.matrix_instructions || form.keys != form.query || form.values != form.query ||
-        !is_kept_float(angles) || region.graph.type(id_of(layer->update_inputs[Update::in_sine])).dtype != angles)
+        !is_computed_float(angles) || region.graph.type(id_of(layer->update_inputs[Update::in_sine])).dtype != angles)
       return std::nullopt;
     for (const size_t i : {Update::in_key, Update::in_value})
       if (region.graph.type(id_of(layer->update_inputs[i])).dtype != form.query) return std::nullopt;
