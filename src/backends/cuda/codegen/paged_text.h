@@ -63,7 +63,7 @@ std::vector<PagedTileSize> narrow_paged_tiles(const PagedForm& form);
 std::string paged_attention_text(const PagedForm& form, const PagedTileSize& tile);
 
 /// The kernel "paged_attention" of few tokens whose rows it stores into the caches, on tensor cores: with
-/// (PagedStepParameters, query, key, value, cosines, sines, slots, keys, values) behind the first parameter.
+/// PagedStepParameters behind the first parameter.
 std::string paged_step_text(const PagedForm& form, const PagedTileSize& tile);
 
 }  // namespace camshaft::cuda

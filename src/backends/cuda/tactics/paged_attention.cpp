@@ -296,7 +296,7 @@ class PagedLaunch final : public Launch {
     Complaint complaint = queue.complaints().of(kernel_.name);
     std::vector<void*>& arguments = arguments_;  // keeps its memory from run to run
     arguments.assign({&p_});
-    if (is_step_) arguments.insert(arguments.end(), {&step_, &pointers_});
+    if (is_step_) arguments.push_back(&step_);
     for (const std::byte*& input : inputs_) arguments.push_back(&input);
     arguments.insert(arguments.end(), {&result_, &partial_, &counters_at_, &complaint});
     function_->launch(queue.stream(), size_, arguments);
@@ -337,14 +337,14 @@ class PagedLaunch final : public Launch {
     if (input(Update::in_keys) != keys) copies_[0].run(stream_of(all), input(Update::in_keys), keys);
     if (input(Update::in_values) != values) copies_[1].run(stream_of(all), input(Update::in_values), values);
     step_.caches_are_early = layer.caches_are_inputs && are_in_place ? 1 : 0;
-    pointers_ = {input(Update::in_query),
-                 input(Update::in_key),
-                 input(Update::in_value),
-                 input(Update::in_cosine),
-                 input(Update::in_sine),
-                 input(Update::in_slots),
-                 keys,
-                 values};
+    step_.query = input(Update::in_query);
+    step_.key = input(Update::in_key);
+    step_.value = input(Update::in_value);
+    step_.cosines = input(Update::in_cosine);
+    step_.sines = input(Update::in_sine);
+    step_.slots = input(Update::in_slots);
+    step_.keys = keys;
+    step_.values = values;
     inputs_[Attention::in_keys] = keys;
     inputs_[Attention::in_values] = values;
   }
@@ -431,10 +431,6 @@ class PagedLaunch final : public Launch {
   // Of a run:
   const std::byte* inputs_[most_inputs] = {};
   std::byte *result_ = nullptr, *partial_ = nullptr, *counters_at_ = nullptr;
-  struct {
-    const std::byte *query, *key, *value, *cosines, *sines, *slots;
-    std::byte *keys, *values;
-  } pointers_ = {};  // PagedStepPointers
   std::vector<void*> arguments_;
 };
 
