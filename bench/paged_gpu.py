@@ -62,19 +62,18 @@ class Chain:
         ]
         inputs = [
             ("x", F16, [self.batch, own]),
-            ("key", F16, [self.batch, shared]),
-            ("value", F16, [self.batch, shared]),
             ("starts", I32, [self.batch + 1]),
             ("past", I32, [self.batch]),
             ("table", I32, [self.batch, self.width]),
         ]
         outputs, nodes = [], [helper.make_node("Neg", ["x"], ["x0"])]
         for i in range(layers):
-            read = [f"x{i}", "key", "value", f"keys{i}", f"values{i}", "starts", "past", "table", "cosines", "sines"]
+            own_inputs = [f"{name}{i}" for name in ("key", "value", "keys", "values")]
+            read = [f"x{i}", *own_inputs, "starts", "past", "table", "cosines", "sines"]
             made = [f"x{i + 1}", f"new_keys{i}", f"new_values{i}"]
             sizes = {"num_heads": o.heads, "kv_num_heads": o.key_heads, "do_rotary": 1}
             nodes.append(helper.make_node("PagedAttention", read, made, domain="com.microsoft", **sizes))
-            inputs += [(f"{name}{i}", F16, self.cache) for name in ("keys", "values")]
+            inputs += zip(own_inputs, [F16] * 4, [[self.batch, shared]] * 2 + [self.cache] * 2)
             outputs += [(f"new_{name}{i}", F16, self.cache) for name in ("keys", "values")]
         outputs.append((f"x{layers}", F16, [self.batch, own]))
         infos = [[helper.make_tensor_value_info(*value) for value in values] for values in (inputs, outputs)]
@@ -90,7 +89,8 @@ class Chain:
             "past": np.full(self.batch, self.tokens, np.int32),
             "table": random.permutation(self.cache[0]).reshape(self.batch, self.width).astype(np.int32),
         }
-        for name, heads in (("x", o.heads), ("key", o.key_heads), ("value", o.key_heads)):
+        rows = {f"{name}{i}": o.key_heads for i in range(layers) for name in ("key", "value")}
+        for name, heads in {"x": o.heads, **rows}.items():
             feed[name] = random.standard_normal((self.batch, heads * o.head_size)).astype(np.float16)
         return feed
 

@@ -130,9 +130,9 @@ std::string paged_step_text(const PagedForm& form, const PagedTileSize& tile) {
          fmt::format("typedef {} Angle;\nconstexpr int rotated = {};\nconstexpr bool interleaved = {};\n",
                      device_type(form.update.angles), form.update.rotated, form.update.interleaved) +
          std::string(device::paged_step_cuh) +
-         kernel(tile, "const __grid_constant__ PagedStepParameters s, const __grid_constant__ PagedStepPointers from, ",
+         kernel(tile, "const __grid_constant__ PagedStepParameters s, ",
                 fmt::format("attend<{0}, {1}, {2}, PagedStep>(p, at, complaint, [&](unsigned char* shared) {{ return "
-                            "PagedStep<{3}, {4}>(s, from, shared); }})",
+                            "PagedStep<{3}, {4}>(s, shared); }})",
                             tile.warps_q, tile.warps_k, tile.warp_keys, tile.rows, tile.keys));
 }
 

@@ -8,6 +8,11 @@
 
 namespace camshaft::cuda {
 
+/// Of rows that are computed, and of caches that have them as they are.
+constexpr bool is_computed_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
 /// The kernels store_rows_1 to store_rows_16 of device/paged_store.cuh, by the bytes that are moved at once.
 std::string paged_store_text();
 constexpr unsigned paged_store_threads = 128;
@@ -58,7 +63,7 @@ std::vector<PagedTileSize> narrow_paged_tiles(const PagedForm& form);
 std::string paged_attention_text(const PagedForm& form, const PagedTileSize& tile);
 
 /// The kernel "paged_attention" of few tokens whose rows it stores into the caches, on tensor cores: with
-/// (PagedStepParameters, query, key, value, cosines, sines, slots, keys, values) behind the first parameter.
+/// PagedStepParameters behind the first parameter.
 std::string paged_step_text(const PagedForm& form, const PagedTileSize& tile);
 
 }  // namespace camshaft::cuda

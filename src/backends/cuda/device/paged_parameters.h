@@ -43,6 +43,9 @@ constexpr u32 most_step_tokens = 64;  ///< of a step in one kernel: a multiple o
 
 /// What such a step does to the caches, beside the attention.
 struct PagedStepParameters {
+  const void *query = nullptr, *key = nullptr, *value = nullptr;  ///< rows of tokens
+  const void *cosines = nullptr, *sines = nullptr, *slots = nullptr;
+  void *keys = nullptr, *values = nullptr;              ///< the caches
   u32 wide = 0;                                         ///< whether slots are i64
   u32 caches_are_early = 0;                             ///< no kernel but this one writes them
   i64 places = 0;                                       ///< rows of a cache

@@ -5,14 +5,6 @@
 //
 // The generated text defines Angle, rotated and interleaved; see device/paged_attention.cuh for the rest.
 
-struct PagedStepPointers {
-  const Query *query, *key, *value;
-  const Angle *cosines, *sines;  ///< of tokens
-  const void* slots;
-  Key* keys;
-  Value* values;
-};
-
 /// A head's units: pairs, of which both are turned, and the elements behind them.
 constexpr int pairs_of_head = rotated / 2, units_of_head = pairs_of_head + head_size - rotated;
 __device__ __forceinline__ u32 first_of_unit(u32 u) {
@@ -26,15 +18,25 @@ struct PagedStep {
   static constexpr bool exists = true;
   typedef PaddedRows Layout;
 
+  struct Pointers {
+    const Query *query, *key, *value;
+    const Angle *cosines, *sines;
+    Key* keys;
+    Value* values;
+  };
+
   const PagedStepParameters& step;
-  const PagedStepPointers& from;
+  Pointers from;
   i32* rows;                         ///< shared [most_step_tokens]: of the caches, for each token; -1: it is not stored
   Element *own_keys, *own_values;    ///< shared [tile_rows][head_size], [tile_rows][value_size]: of the tile's tokens
   u32 first_own = 0, count_own = 0;  ///< these tokens
 
-  __device__ __forceinline__ PagedStep(const PagedStepParameters& p, const PagedStepPointers& at, unsigned char* shared)
+  __device__ __forceinline__ PagedStep(const PagedStepParameters& p, unsigned char* shared)
       : step(p),
-        from(at),
+        from{static_cast<const Query*>(p.query),   static_cast<const Query*>(p.key),
+             static_cast<const Query*>(p.value),   static_cast<const Angle*>(p.cosines),
+             static_cast<const Angle*>(p.sines),   static_cast<Key*>(p.keys),
+             static_cast<Value*>(p.values)},
         rows(reinterpret_cast<i32*>(shared)),
         own_keys(reinterpret_cast<Element*>(rows + most_step_tokens)),
         own_values(own_keys + tile_rows * head_size) {}
@@ -195,7 +197,7 @@ struct PagedStep {
 
   __device__ __forceinline__ void bring_slots(const PagedParameters& p, u32 key_head, const Complaint& complaint) const {
     for (u32 t = threadIdx.x; t < most_step_tokens; t += blockDim.x) {
-      i64 slot = t < p.tokens ? index_at(from.slots, step.wide, t) : -1;
+      i64 slot = t < p.tokens ? index_at(step.slots, step.wide, t) : -1;
       if (slot >= step.places) {
         if (blockIdx.x + blockIdx.y + blockIdx.z == 0) complain(complaint, slot, step.places, 0);
         slot = -1;

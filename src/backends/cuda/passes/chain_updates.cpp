@@ -3,16 +3,39 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/ops/move.h"
 #include "ir/ops/paged.h"
 #include "ir/ops/paged_update.h"
 #include "optimize/edit/chain_nodes.h"
 
 namespace camshaft {
 
-void chain_updates(Graph& graph, const PassContext& /*context*/) {
-  using Update = ops::PagedUpdate;
-  using Attention = ops::PagedAttention;
+namespace {
+
+using Update = ops::PagedUpdate;
+using Attention = ops::PagedAttention;
+
+// Attention reads what an update gives, where that lies between only as heads and as rows again.
+void read_past_views(Graph& graph) {
+  const Uses uses(graph);
+  for (Node& node : graph.nodes) {
+    if (!node.op.as<Attention>()) continue;
+    ValueId id = node.inputs[Attention::in_query];
+    const Shape wanted = graph.shape(id);
+    for (int32_t n = uses.producer[static_cast<size_t>(id)]; n >= 0; n = uses.producer[static_cast<size_t>(id)]) {
+      const Node& view = graph.nodes[static_cast<size_t>(n)];
+      if (!view.op.as<ops::Reshape>() || view.inputs.size() != 1) break;
+      id = view.inputs[0];
+    }
+    if (graph.shape(id) == wanted) node.inputs[Attention::in_query] = id;
+  }
   remove_dead(graph);
+}
+
+}  // namespace
+
+void chain_updates(Graph& graph, const PassContext& /*context*/) {
+  read_past_views(graph);
   const Uses uses(graph);
   std::map<int32_t, std::vector<int32_t>> chains;
   for (int32_t n = 0; n < static_cast<int32_t>(graph.nodes.size()); ++n) {

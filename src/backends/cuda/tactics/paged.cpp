@@ -83,10 +83,6 @@ struct QuantizeKernels {
   Function quantize;
 };
 
-bool is_computed_float(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 std::optional<double> estimate_paged_quantize(const RegionView& region, const DeviceFacts&) {
   using Op = ops::PagedQuantize;
   if (!region.node.op.as<Op>() || region.node.outputs.size() != 2) return std::nullopt;

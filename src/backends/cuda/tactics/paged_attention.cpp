@@ -98,10 +98,6 @@ std::optional<PagedLayer> operands_of(const RegionView& region, const Graph& par
   return layer;
 }
 
-bool is_kept_float(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 // A layer that runs on the device; nullopt for what no kernel takes.
 std::optional<PagedLayer> view_paged_layer(const RegionView& region, const DeviceFacts& device) {
   const Graph parts = is_chain(region.node) ? open_chain(region) : Graph();
@@ -123,9 +119,9 @@ std::optional<PagedLayer> view_paged_layer(const RegionView& region, const Devic
                  .head_size = static_cast<int>(*size),
                  .value_size = static_cast<int>(*value_size),
                  .biased = has(Attention::in_relative_bias)};
-  if (!is_kept_float(form.query)) return std::nullopt;
+  if (!is_computed_float(form.query)) return std::nullopt;
   for (const DType t : {form.keys, form.values})
-    if (!is_kept_float(t) && !is_of_8_bits(t)) return std::nullopt;
+    if (!is_computed_float(t) && !is_of_8_bits(t)) return std::nullopt;
   for (size_t i = Attention::in_sink; i <= Attention::in_relative_bias; ++i)
     if (has(i) && type(i).dtype != DType::f32) return std::nullopt;
   form.capped = layer->op.softcap > 0;
@@ -146,7 +142,7 @@ std::optional<PagedLayer> view_paged_layer(const RegionView& region, const Devic
     // Tensor cores take the step's own rows as the cache would have them.
     const DType angles = region.graph.type(id_of(layer->update_inputs[Update::in_cosine])).dtype;
     if (!form.matrix_instructions || form.keys != form.query || form.values != form.query ||
-        !is_kept_float(angles) || region.graph.type(id_of(layer->update_inputs[Update::in_sine])).dtype != angles)
+        !is_computed_float(angles) || region.graph.type(id_of(layer->update_inputs[Update::in_sine])).dtype != angles)
       return std::nullopt;
     for (const size_t i : {Update::in_key, Update::in_value})
       if (region.graph.type(id_of(layer->update_inputs[i])).dtype != form.query) return std::nullopt;
@@ -300,7 +296,7 @@ class PagedLaunch final : public Launch {
     Complaint complaint = queue.complaints().of(kernel_.name);
     std::vector<void*>& arguments = arguments_;  // keeps its memory from run to run
     arguments.assign({&p_});
-    if (is_step_) arguments.insert(arguments.end(), {&step_, &pointers_});
+    if (is_step_) arguments.push_back(&step_);
     for (const std::byte*& input : inputs_) arguments.push_back(&input);
     arguments.insert(arguments.end(), {&result_, &partial_, &counters_at_, &complaint});
     function_->launch(queue.stream(), size_, arguments);
@@ -341,14 +337,14 @@ class PagedLaunch final : public Launch {
     if (input(Update::in_keys) != keys) copies_[0].run(stream_of(all), input(Update::in_keys), keys);
     if (input(Update::in_values) != values) copies_[1].run(stream_of(all), input(Update::in_values), values);
     step_.caches_are_early = layer.caches_are_inputs && are_in_place ? 1 : 0;
-    pointers_ = {input(Update::in_query),
-                 input(Update::in_key),
-                 input(Update::in_value),
-                 input(Update::in_cosine),
-                 input(Update::in_sine),
-                 input(Update::in_slots),
-                 keys,
-                 values};
+    step_.query = input(Update::in_query);
+    step_.key = input(Update::in_key);
+    step_.value = input(Update::in_value);
+    step_.cosines = input(Update::in_cosine);
+    step_.sines = input(Update::in_sine);
+    step_.slots = input(Update::in_slots);
+    step_.keys = keys;
+    step_.values = values;
     inputs_[Attention::in_keys] = keys;
     inputs_[Attention::in_values] = values;
   }
@@ -435,10 +431,6 @@ class PagedLaunch final : public Launch {
   // Of a run:
   const std::byte* inputs_[most_inputs] = {};
   std::byte *result_ = nullptr, *partial_ = nullptr, *counters_at_ = nullptr;
-  struct {
-    const std::byte *query, *key, *value, *cosines, *sines, *slots;
-    std::byte *keys, *values;
-  } pointers_ = {};  // PagedStepPointers
   std::vector<void*> arguments_;
 };
 

@@ -27,6 +27,15 @@ TEST(ChainUpdates, TheAttentionAndTheCachesAreResults) {
   EXPECT_EQ(graph.nodes[0].outputs, graph.outputs);
 }
 
+// As passes before leave it.
+TEST(ChainUpdates, ViewsBetweenAreNoneOfItsParts) {
+  const std::string there = "%h = reshape {shape=shape(n, 2, 4)} (%turned)\n%r = reshape {shape=shape(n, 8)} (%h)\n";
+  const std::string read = "%y = paged_attention {heads=2} (%r, %ko, %vo, %starts, %past, %table)\n";
+  EXPECT_EQ(outline(chained(update + there + read + "return %y, %ko, %vo")), "chain(paged_update, paged_attention)");
+  EXPECT_EQ(outline(chained(update + there + read + "return %y, %ko, %vo, %h")),
+            "paged_update, reshape, paged_attention");
+}
+
 TEST(ChainUpdates, OthersStayApart) {
   const std::string apart = "paged_update, paged_attention";
   EXPECT_EQ(outline(chained(update + attention + "return %y, %turned")), apart);
