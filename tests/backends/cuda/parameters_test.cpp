@@ -37,6 +37,7 @@
 #include "backends/cuda/device/softmax_parameters.h"
 #include "backends/cuda/device/squeeze_excite_parameters.h"
 #include "backends/cuda/device/top_k_parameters.h"
+#include "backends/cuda/device/small_copies_parameters.h"
 #include "backends/cuda/device/weight_only_parameters.h"
 #include "backends/cuda/driver/compiler.h"
 #include "device_texts.h"
@@ -153,7 +154,7 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
       OF(TopKMergeParameters) + OF(AttentionAccess) + OF(AttentionMask) + OF(AttentionParameters<3>) +
       OF(ExpandParameters) + OF(FewRowsParameters) + OF(WeightOnlyParameters) + OF(PagedStoreParameters) +
       OF(PagedQuantizeParameters) + OF(PagedParameters) + OF(PagedUpdateParameters) + OF(PagedStepParameters) +
-      OF(GatherMatMulParameters);
+      OF(GatherMatMulParameters) + OF(CopiedBytes) + OF(SmallCopiesParameters);
   for (const std::string& name : shared_structs(sources()))
     EXPECT_TRUE(std::regex_search(assertions, std::regex("sizeof\\(" + name + "\\b"))) << name << " is not among them";
 
@@ -186,7 +187,8 @@ TEST(KernelParameters, AreLaidOutAlikeByBothCompilers) {
                                         device::weight_only_parameters_h,
                                         device::paged_parameters_h,
                                         device::paged_update_parameters_h,
-                                        device::gather_matmul_parameters_h});
+                                        device::gather_matmul_parameters_h,
+                                        device::small_copies_parameters_h});
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
   const std::string kernel = "extern \"C\" __global__ void nothing() {}\n";
