@@ -17,8 +17,10 @@ from camshaft._options import BuildOptions
 from camshaft.llm._caches import CROSS, Caches
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._folder import (
+    CHECKSUMS,
     ENCODER_ENGINE,
     RANKS,
+    checksum_of,
     copy_adapters,
     copy_tokenizer,
     description_of,
@@ -212,6 +214,8 @@ def build(
             engines.append(
                 build_of_models.build(net, made / name, profiles=profiles, inputs=inputs, progress=progress, **given)
             )
+        if ranks > 1:
+            description[CHECKSUMS] = {name: checksum_of(made / name) for name in engine_names(ranks)}
         (made / _RANKS_TIMES).unlink(missing_ok=True)
         engine = engines[0]
         try:

@@ -3,6 +3,7 @@ not fit, fail or die."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import camshaft
 import camshaft.llm
 import numpy as np
 import pytest
-from camshaft import FileError, InvalidArgumentError, UnsupportedError
+from camshaft import CorruptEngineError, FileError, InvalidArgumentError, UnsupportedError
 from camshaft.llm import LLM, PoolingParams, SamplingParams
 from camshaft.llm._folder import read_description
 from camshaft.llm._rank_start import start_ranks
@@ -268,8 +269,23 @@ def test_what_does_not_fit_is_named(hf, models, tmp_path):
     with pytest.raises(FileError, match=r"model\.rank1\.engine"):
         LLM(broken)
     (broken / "model.rank1.engine").write_bytes((models[1] / "model.engine").read_bytes())
-    with pytest.raises(InvalidArgumentError, match="of no rank"):
-        LLM(broken).generate([[5, 6]], SamplingParams(max_tokens=2, detokenize=False))
+    with pytest.raises(CorruptEngineError, match=r"model\.rank1\.engine is of another build than"):
+        LLM(broken)
+
+
+@pytest.mark.parametrize("backend", ["threads", "mp"])
+def test_ranks_of_different_builds_are_told_apart(hf, models, tmp_path, capfd, backend):
+    """They would fit together, and give another text."""
+    mixed = tmp_path / "mixed"
+    shutil.copytree(models[2], mixed)
+    other = write_llama(tmp_path / "hf", llama_tensors(LLAMA, np.random.default_rng(9)), eos_token_id=None)
+    build(other, tmp_path / "other", 2)
+    shutil.copy(tmp_path / "other" / "model.rank1.engine", mixed)
+    with pytest.raises(camshaft.Error, match="rank") as raised:
+        LLM(mixed, distributed_executor_backend=backend)
+    assert "model.rank1.engine is of another build than" in str(raised.value) + capfd.readouterr().err
+    build(hf, mixed, 2)  # the whole folder is of one again
+    LLM(mixed).generate([[5, 6]], SamplingParams(max_tokens=2, detokenize=False))
 
 
 def processes_of(parent):
