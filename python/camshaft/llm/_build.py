@@ -97,6 +97,7 @@ def build(
     pooling_type: PoolingType | None = None,
     normalize: bool | None = None,
     tensor_parallel_size: int = 1,
+    row_parallel: bool = False,
     enable_lora: bool | None = None,
     max_lora_rank: int | None = None,
     lora_dtype: str = "auto",
@@ -121,6 +122,8 @@ def build(
     normalize: whether an embedding's length is 1. Without it what modules.json says, else true.
     tensor_parallel_size: how many ranks compute the model together, each with its part of the weights and of the cache, as
         docs/tensor_parallel.md says: model.rank0.engine, … instead of model.engine.
+    row_parallel: products that read what others have computed in parts are cut by their inputs, where weights are floats, and
+        their results summed: ranks meet twice a layer instead of four times, and round otherwise than one rank does.
     lora: adapters as PEFT writes them, "NAME=FOLDER" each, which are copied into `output`; the engine can update the products
         that they do.
     enable_lora: whether it can update all linear layers, for adapters that come later.
@@ -135,6 +138,8 @@ def build(
     if source.resolve() == target.resolve():
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
     ranks = check_ranks(tensor_parallel_size)
+    if row_parallel and ranks == 1:
+        raise InvalidArgumentError("row_parallel is for models in several ranks: give tensor_parallel_size, too")
     paths = named_paths(chosen.pop("lora", None) or ())
     adapters = [read_adapter(name, path) for name, path in paths.items()]
     is_on_gpu = str(chosen.get("device", "cpu")).startswith("cuda")
@@ -152,7 +157,7 @@ def build(
             max_length=max_length,
             task=task,
             heads_type={"fp16": "f16", "bf16": "bf16"}[narrow[0]] if narrow else "f32",
-            ranks=Ranks(rank, ranks),
+            ranks=Ranks(rank, ranks, row_parallel),
             loras=lambda stored: lora_choice(adapters, enable_lora, max_lora_rank, lora_dtype, stored),
         )
 

@@ -134,6 +134,61 @@ def test_a_draft_model_guesses_beside_rank_0(models):
     assert llm.statistics()["accepted"] > 0
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(
+    "changes, meetings",
+    [
+        ({}, 2),
+        # No multiple of the ranks: what reads it is cut by its outputs, as elsewhere.
+        ({"intermediate_size": 98}, {2: 2, 4: 3}),
+        ({"attention_bias": True, "mlp_bias": True}, 2),
+    ],
+)
+def test_products_that_are_cut_by_their_inputs(tmp_path, ranks, changes, meetings):
+    """Two meetings a layer, and one each for the embeddings and the logits."""
+    tensors = llama_tensors({**LLAMA, **changes}, np.random.default_rng(4))
+    if changes.get("attention_bias"):
+        tensors |= biases_of(tensors, np.random.default_rng(12))
+    folder = write_llama(tmp_path / "hf", tensors, eos_token_id=None, **changes)
+    prompts, params = requests_of(60, SEED + 8, LLAMA["vocab_size"])
+    one = LLM(build(folder, tmp_path / "1", 1, cache="f32"), max_model_len=90)
+    other = LLM(build(folder, tmp_path / "n", ranks, cache="f32", row_parallel=True), max_model_len=90)
+    check_same(one.generate(prompts, params), other.generate(prompts, params), params)
+    layers = camshaft.Engine(tmp_path / "n" / "model.rank0.engine").layers()
+    each = meetings if isinstance(meetings, int) else meetings[ranks]
+    assert sum(layer["op"] == "collective" for layer in layers) == 2 + each * LLAMA["num_hidden_layers"]
+
+
+def biases_of(tensors, random):
+    """Of all products of the layers."""
+    return {
+        name.replace(".weight", ".bias"): random.standard_normal(len(array), np.float32)
+        for name, array in tensors.items()
+        if "_proj" in name
+    }
+
+
+def test_models_of_experts_that_are_cut_by_their_inputs(tmp_path):
+    experts = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 48}
+    random = np.random.default_rng(13)
+    tensors = {n: x for n, x in llama_tensors({**LLAMA, **experts}, random).items() if ".mlp." not in n}
+    for layer in range(LLAMA["num_hidden_layers"]):
+        shapes = {"gate": (4, 64)}
+        shapes |= {f"experts.{e}.w{w}": (64, 48) if w == 2 else (48, 64) for e in range(4) for w in (1, 2, 3)}
+        for name, shape in shapes.items():
+            full = f"model.layers.{layer}.block_sparse_moe.{name}.weight"
+            tensors[full] = random.standard_normal(shape, np.float32) / np.float32(8)
+    folder = write_llama(tmp_path / "hf", tensors, eos_token_id=None, **experts)
+    prompts, params = requests_of(30, SEED + 9, LLAMA["vocab_size"])
+    made = [
+        LLM(build(folder, tmp_path / str(n), n, cache="f32", row_parallel=n > 1), max_model_len=90).generate(
+            prompts, params
+        )
+        for n in (1, 2)
+    ]
+    check_same(*made, params)
+
+
 # What rounds to few bits makes more of the last ones.
 ROUNDED = {"near": 0.2, "share": 0.2}
 
