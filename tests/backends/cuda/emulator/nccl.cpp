@@ -55,7 +55,8 @@ struct Call {
 struct Group {
   std::vector<int> devices;  // of those that have come
   int ranks = 0;
-  bool is_aborted = false;
+  bool is_aborted = false;                     // before all had come
+  std::vector<bool> has_left;                  // ranks that wait for nobody any more
   std::vector<size_t> begun;                   // calls of each rank that its device has come to
   std::map<size_t, std::vector<Call>> coming;  // by number, those that have come
   std::map<size_t, int> arrived;
@@ -232,7 +233,7 @@ std::string do_together(const std::vector<Call>& calls) {
 std::string arrive(const RankOf& own, const Call& call, size_t& number) {
   const std::lock_guard lock(mutex());
   Group& group = *own.group;
-  if (group.is_aborted) return "";
+  if (group.has_left[static_cast<size_t>(own.rank)]) return "";
   const auto ranks = static_cast<size_t>(group.ranks);
   if (number == 0) {
     number = ++group.begun[static_cast<size_t>(own.rank)];
@@ -332,6 +333,7 @@ EMULATOR_API Result ncclCommInitRank(Handle* communicator, int ranks, NcclId id,
   group->ranks = ranks;
   group->devices.resize(static_cast<size_t>(ranks), -1);
   group->begun.resize(static_cast<size_t>(ranks), 0);
+  group->has_left.resize(static_cast<size_t>(ranks), false);
   const bool is_taken = std::find(group->devices.begin(), group->devices.end(), device) != group->devices.end();
   const char* const fails = std::getenv("CAMSHAFT_EMULATED_NCCL_FAILS");
   if (is_taken || (fails && std::atoi(fails) == rank)) group->is_aborted = true;
@@ -351,7 +353,8 @@ EMULATOR_API Result ncclCommInitRank(Handle* communicator, int ranks, NcclId id,
 EMULATOR_API Result ncclCommAbort(Handle communicator) {
   const std::lock_guard lock(mutex());
   // What the device does for a rank may be asked for later: handles stay.
-  static_cast<RankOf*>(communicator)->group->is_aborted = true;
+  const auto* const own = static_cast<RankOf*>(communicator);
+  own->group->has_left[static_cast<size_t>(own->rank)] = true;
   return success;
 }
 
