@@ -379,6 +379,19 @@ def test_ranks_in_processes(models):
     wait_for(lambda: not rank_processes())  # they end with it
 
 
+def test_the_servers_model_may_be_of_processes(models):
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    from camshaft.llm.openai._loading import load
+
+    parameters = {"distributed_executor_backend": "mp", "max_model_len": "90", "threads": "1"}
+    served, _ = load(models[2], "two", parameters, models[2])
+    assert len(rank_processes()) == 1
+    del served
+    wait_for(lambda: not rank_processes())
+    with pytest.raises(InvalidArgumentError, match="distributed_executor_backend is 'ray'"):
+        load(models[2], "two", {"distributed_executor_backend": "ray"}, models[2])
+
+
 def test_ranks_share_out_cores(models):
     cores = next(each["cores"] for each in camshaft.devices() if each["kind"] == "cpu")
     for given, wanted in ((None, max(cores // 4, 1)), (3, 3)):
@@ -494,6 +507,7 @@ def test_interrupts_end_what_waits_for_other_ranks(models):
     alone.send_signal(signal.SIGINT)
     said = alone.communicate(timeout=20)
     assert "KeyboardInterrupt" in said[1], said
+    assert not memory.exists()
     script = SPMD + "    time.sleep(600)\n"
     prompts = json.dumps([[5, 6]])
     ranks = [started(rank, 2, port, models[2], prompts, script="import time\n" + script) for rank in range(2)]
