@@ -64,9 +64,8 @@ PyObject* environment_communicator(PyObject*, PyObject* arguments) {
   double timeout = 0;
   if (PyArg_ParseTuple(arguments, "d", &timeout) == 0) return nullptr;
   return guarded([&] {
-    return joined_capsule([timeout](const Cancellation& cancellation) {
-      return Communicator::from_environment(timeout, cancellation);
-    });
+    return joined_capsule(
+        [timeout](const Cancellation& cancellation) { return Communicator::from_environment(timeout, cancellation); });
   });
 }
 

@@ -44,8 +44,8 @@ class Communicator {
   static Communicator join(const std::string& name, int rank, int size, double timeout,
                            const Cancellation& cancellation) {
     camshaft_communicator* made = nullptr;
-    detail::check(camshaft_communicator_join_cancellable(name.c_str(), rank, size, timeout, cancellation.handle(),
-                                                         &made));
+    detail::check(
+        camshaft_communicator_join_cancellable(name.c_str(), rank, size, timeout, cancellation.handle(), &made));
     return Communicator(made);
   }
   /// The same by the variables RANK, WORLD_SIZE and MASTER_PORT, which torchrun sets.

@@ -49,16 +49,14 @@ camshaft_status camshaft_communicator_join(const char* name, int32_t rank, int32
 }
 
 camshaft_status camshaft_communicator_from_environment(double timeout, camshaft_communicator** communicator) {
-  return guarded(
-      [&] { give(communicator, "communicator", [&] { return joined(nullptr, 0, 0, timeout, nullptr); }); });
+  return guarded([&] { give(communicator, "communicator", [&] { return joined(nullptr, 0, 0, timeout, nullptr); }); });
 }
 
 camshaft_status camshaft_communicator_join_cancellable(const char* name, int32_t rank, int32_t size, double timeout,
                                                        const camshaft_cancellation* cancellation,
                                                        camshaft_communicator** communicator) {
-  return guarded([&] {
-    give(communicator, "communicator", [&] { return joined(name, rank, size, timeout, cancellation); });
-  });
+  return guarded(
+      [&] { give(communicator, "communicator", [&] { return joined(name, rank, size, timeout, cancellation); }); });
 }
 
 void camshaft_communicator_free(camshaft_communicator* communicator) {

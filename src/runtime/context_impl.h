@@ -57,7 +57,7 @@ struct Context::Impl {
     std::unique_ptr<BoundPlan> bound;
     KeptValues kept;
     Recordings recordings;
-    bool is_pinned = false;    ///< a recording of the caller's uses what its launches have on the device
+    bool is_pinned = false;     ///< a recording of the caller's uses what its launches have on the device
     std::string collectives{};  ///< see described_collectives()
   };
   /// Goes on with the engine's current weights, if these are others. What was enqueued before is done with the old

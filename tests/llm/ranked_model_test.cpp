@@ -109,12 +109,14 @@ TEST(RankedModel, WhatFailsOnARankFailsTheStepAndLaterOnes) {
 }
 
 TEST(RankedModel, EnginesThatDoNotFitAreRefused) {
-  EXPECT_NE(error_of([] { RankedModel(engine_of(0, 1), std::vector<Engine>{engine_of(1, 2)}, 0, 1); })
-                .find("without --tensor-parallel-size"),
+  EXPECT_NE(error_of([] {
+              RankedModel(engine_of(0, 1), std::vector<Engine>{engine_of(1, 2)}, 0, 1);
+            }).find("without --tensor-parallel-size"),
             std::string::npos);
-  EXPECT_NE(
-      error_of([] { RankedModel(engine_of(0, 2), {engine_of(1, 2), engine_of(1, 2)}, 0, 1); }).find("one of 2 ranks, of which 3"),
-      std::string::npos);
+  EXPECT_NE(error_of([] {
+              RankedModel(engine_of(0, 2), {engine_of(1, 2), engine_of(1, 2)}, 0, 1);
+            }).find("one of 2 ranks, of which 3"),
+            std::string::npos);
   const std::vector<Communicator> ends = Communicator::local(2, 60);
   EXPECT_NE(error_of([&] { RankedModel(engine_of(0, 2), ends[1], 0, 1); }).find("a generator is of rank 0"),
             std::string::npos);

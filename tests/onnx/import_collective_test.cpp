@@ -1,9 +1,8 @@
 // Collectives of the domain camshaft, and TensorRT's DistCollective. A rank alone takes the others to hold what it
 // does.
-#include "ir/ops/collective.h"
-
 #include <algorithm>
 
+#include "ir/ops/collective.h"
 #include "onnx/import_test_util.h"
 
 namespace camshaft::onnx::testing::import_collective_test {

@@ -318,7 +318,8 @@ void check_chain(bool expects_link) {
         ASSERT_EQ(thrown[r], "");
         EXPECT_EQ(ends[r]->link() != nullptr, expects_link);
         const std::vector<double> got = results[r].to_doubles(), want = wanted[r].to_doubles();
-        for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5) << "rank " << r << " round " << round;
+        for (size_t i = 0; i < got.size(); ++i)
+          EXPECT_NEAR(got[i], want[i], 1e-5) << "rank " << r << " round " << round;
       }
     }
   }
@@ -362,8 +363,7 @@ TEST(Collective, ARankThatFailsEndsTheWaitOfDevices) {
     context.set_communicator(ends[r]);
     set_inputs(context, engines[r], {x});
     context.run();
-    if (r == 1)
-      context.set_tap("c", [](const TensorView&) { throw Error(ErrorCode::io, "the tap is full"); });
+    if (r == 1) context.set_tap("c", [](const TensorView&) { throw Error(ErrorCode::io, "the tap is full"); });
     context.run();
   });
   for (const std::string& each : thrown) EXPECT_NE(each.find("the tap is full"), std::string::npos) << each;

@@ -18,10 +18,7 @@ class Workshop {
   /// `host`: the backend of what kernels leave to the host.
   Workshop(std::shared_ptr<const Device> device, Compiler compiler, KernelCache cache,
            std::shared_ptr<const Backend> host)
-      : device_(std::move(device)),
-        compiler_(std::move(compiler)),
-        cache_(std::move(cache)),
-        host_(std::move(host)) {}
+      : device_(std::move(device)), compiler_(std::move(compiler)), cache_(std::move(cache)), host_(std::move(host)) {}
   const std::shared_ptr<const Device>& device() const { return device_; }
   const Backend& host() const { return *host_; }
   /// Compiles a text for the device, or finds it compiled, and loads it, unless others have it in use.

@@ -41,22 +41,22 @@ enum NcclResult : Result {
 
 // X(name, parameters): every function returns Result. Streams are those of the device that is current when a rank's
 // communicator is made.
-#define CAMSHAFT_CUDA_NCCL(X)                                                                                         \
-  X(ncclGetVersion, (int* version))                                                                                   \
-  X(ncclGetUniqueId, (NcclId * id))                                                                                   \
-  X(ncclCommInitRank, (Handle * communicator, int ranks, NcclId id, int rank))                                        \
-  X(ncclCommAbort, (Handle communicator))                                                                             \
-  X(ncclCommGetAsyncError, (Handle communicator, Result * error))                                                     \
+#define CAMSHAFT_CUDA_NCCL(X)                                                                                          \
+  X(ncclGetVersion, (int* version))                                                                                    \
+  X(ncclGetUniqueId, (NcclId * id))                                                                                    \
+  X(ncclCommInitRank, (Handle * communicator, int ranks, NcclId id, int rank))                                         \
+  X(ncclCommAbort, (Handle communicator))                                                                              \
+  X(ncclCommGetAsyncError, (Handle communicator, Result * error))                                                      \
   X(ncclAllReduce, (const void* x, void* y, size_t count, NcclType type, NcclReduction reduction, Handle communicator, \
-                    Handle stream))                                                                                   \
-  X(ncclAllGather, (const void* x, void* y, size_t count, NcclType type, Handle communicator, Handle stream))         \
-  X(ncclReduceScatter, (const void* x, void* y, size_t count, NcclType type, NcclReduction reduction,                 \
-                        Handle communicator, Handle stream))                                                          \
-  X(ncclBroadcast,                                                                                                    \
-    (const void* x, void* y, size_t count, NcclType type, int root, Handle communicator, Handle stream))              \
-  X(ncclSend, (const void* x, size_t count, NcclType type, int to, Handle communicator, Handle stream))               \
-  X(ncclRecv, (void* y, size_t count, NcclType type, int from, Handle communicator, Handle stream))                   \
-  X(ncclGroupStart, ())                                                                                               \
+                    Handle stream))                                                                                    \
+  X(ncclAllGather, (const void* x, void* y, size_t count, NcclType type, Handle communicator, Handle stream))          \
+  X(ncclReduceScatter, (const void* x, void* y, size_t count, NcclType type, NcclReduction reduction,                  \
+                        Handle communicator, Handle stream))                                                           \
+  X(ncclBroadcast,                                                                                                     \
+    (const void* x, void* y, size_t count, NcclType type, int root, Handle communicator, Handle stream))               \
+  X(ncclSend, (const void* x, size_t count, NcclType type, int to, Handle communicator, Handle stream))                \
+  X(ncclRecv, (void* y, size_t count, NcclType type, int from, Handle communicator, Handle stream))                    \
+  X(ncclGroupStart, ())                                                                                                \
   X(ncclGroupEnd, ())
 
 /// libnccl.so: what ranks do together.

@@ -1,6 +1,6 @@
 // An NCCL that stands in for NVIDIA's, for ranks that are threads of one process: the functions that
-// src/backends/cuda/libraries/nccl_api.h declares. Ranks that are at different things, for which the real one would wait
-// for ever, are told so.
+// src/backends/cuda/libraries/nccl_api.h declares. Ranks that are at different things, for which the real one would
+// wait for ever, are told so.
 #include <unistd.h>
 
 #include <algorithm>
@@ -150,7 +150,8 @@ void reduce_as(const std::vector<Call>& calls, size_t begin, size_t count, std::
     auto sum = Number::load(calls[0].x + (begin + i) * bytes);
     for (size_t r = 1; r < calls.size(); ++r)
       sum = combined(calls[0].reduction, sum, Number::load(calls[r].x + (begin + i) * bytes));
-    if (calls[0].reduction == nccl_avg) sum = static_cast<decltype(sum)>(sum / static_cast<decltype(sum)>(calls.size()));
+    if (calls[0].reduction == nccl_avg)
+      sum = static_cast<decltype(sum)>(sum / static_cast<decltype(sum)>(calls.size()));
     Number::store(y + i * bytes, sum);
   }
 }
@@ -209,7 +210,8 @@ std::string do_together(const std::vector<Call>& calls) {
     case Kind::reduce_scatter:
       for (size_t r = 0; r < calls.size(); ++r) {
         results.emplace_back(bytes);
-        reduce(calls, calls[0].kind == Kind::all_reduce ? 0 : r * calls[0].count, calls[0].count, results.back().data());
+        reduce(calls, calls[0].kind == Kind::all_reduce ? 0 : r * calls[0].count, calls[0].count,
+               results.back().data());
       }
       break;
     case Kind::broadcast:
