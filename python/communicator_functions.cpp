@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "beside.h"
+#include "camshaft/cancellation.hpp"
 #include "camshaft/communicator.hpp"
 #include "camshaft/context.hpp"
 #include "functions.h"
@@ -38,10 +39,12 @@ PyObject* local_communicators(PyObject*, PyObject* arguments) {
   });
 }
 
-// Of what waits until all ranks are there.
-PyObject* joined_capsule(std::function<Communicator()> join) {
+// Of what waits until all ranks are there. Interrupted, it gives the rank back.
+PyObject* joined_capsule(std::function<Communicator(const Cancellation&)> join) {
   const auto made = std::make_shared<std::optional<Communicator>>();
-  run_beside([made, join = std::move(join)] { *made = join(); }, nullptr);
+  const Cancellation cancellation;
+  run_beside([made, cancellation, join = std::move(join)] { *made = join(cancellation); },
+             [&] { cancellation.cancel(); });
   return communicator_capsule(**made);
 }
 
@@ -51,15 +54,19 @@ PyObject* join_communicator(PyObject*, PyObject* arguments) {
   double timeout = 0;
   if (PyArg_ParseTuple(arguments, "siid", &name, &rank, &size, &timeout) == 0) return nullptr;
   return guarded([&] {
-    return joined_capsule(
-        [named = std::string(name), rank, size, timeout] { return Communicator::join(named, rank, size, timeout); });
+    return joined_capsule([named = std::string(name), rank, size, timeout](const Cancellation& cancellation) {
+      return Communicator::join(named, rank, size, timeout, cancellation);
+    });
   });
 }
 
 PyObject* environment_communicator(PyObject*, PyObject* arguments) {
   double timeout = 0;
   if (PyArg_ParseTuple(arguments, "d", &timeout) == 0) return nullptr;
-  return guarded([&] { return joined_capsule([timeout] { return Communicator::from_environment(timeout); }); });
+  return guarded([&] {
+    return joined_capsule(
+        [timeout](const Cancellation& cancellation) { return Communicator::from_environment(timeout, cancellation); });
+  });
 }
 
 PyObject* communicator_rank(PyObject*, PyObject* capsule) {

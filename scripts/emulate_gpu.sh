@@ -9,7 +9,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 [[ $# -gt 0 ]] || { sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0"; exit 2; }
 build=${CAMSHAFT_BUILD:-$root/build/release}
 emulator=$build/tests/backends/cuda/emulator
-[[ -e $emulator/lib/libcuda.so.1 ]] || { echo "emulate_gpu.sh: build the targets emulated_driver, emulated_nvrtc and emulated_blas first" >&2; exit 1; }
+[[ -e $emulator/lib/libcuda.so.1 ]] || { echo "emulate_gpu.sh: build the targets emulated_driver, emulated_nvrtc, emulated_blas and emulated_nccl first" >&2; exit 1; }
 if [[ ${CAMSHAFT_EMULATED_COMPILER:-1} = 0 ]]; then
     libraries=$emulator/driver
     mkdir -p "$libraries"

@@ -540,6 +540,12 @@ CAMSHAFT_API camshaft_status camshaft_communicator_join(const char* name, int32_
 /* The same by the variables RANK, WORLD_SIZE and MASTER_PORT, which torchrun sets. */
 CAMSHAFT_API camshaft_status camshaft_communicator_from_environment(double timeout,
                                                                     camshaft_communicator** communicator);
+/* Both, until they are cancelled, which gives the rank back: where `name` is null the environment says it, the rank and
+ * the size. `cancellation` may be null. */
+CAMSHAFT_API camshaft_status camshaft_communicator_join_cancellable(const char* name, int32_t rank, int32_t size,
+                                                                    double timeout,
+                                                                    const camshaft_cancellation* cancellation,
+                                                                    camshaft_communicator** communicator);
 /* Contexts that it was set on keep it. */
 CAMSHAFT_API void camshaft_communicator_free(camshaft_communicator* communicator);
 CAMSHAFT_API int32_t camshaft_communicator_rank(const camshaft_communicator* communicator);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "camshaft/camshaft.h"
+#include "camshaft/cancellation.hpp"
 #include "camshaft/error.hpp"
 
 namespace camshaft {
@@ -39,10 +40,23 @@ class Communicator {
     detail::check(camshaft_communicator_join(name.c_str(), rank, size, timeout, &made));
     return Communicator(made);
   }
+  /// The same until it is cancelled, then Error(cancelled).
+  static Communicator join(const std::string& name, int rank, int size, double timeout,
+                           const Cancellation& cancellation) {
+    camshaft_communicator* made = nullptr;
+    detail::check(
+        camshaft_communicator_join_cancellable(name.c_str(), rank, size, timeout, cancellation.handle(), &made));
+    return Communicator(made);
+  }
   /// The same by the variables RANK, WORLD_SIZE and MASTER_PORT, which torchrun sets.
   static Communicator from_environment(double timeout = 0) {
     camshaft_communicator* made = nullptr;
     detail::check(camshaft_communicator_from_environment(timeout, &made));
+    return Communicator(made);
+  }
+  static Communicator from_environment(double timeout, const Cancellation& cancellation) {
+    camshaft_communicator* made = nullptr;
+    detail::check(camshaft_communicator_join_cancellable(nullptr, 0, 0, timeout, cancellation.handle(), &made));
     return Communicator(made);
   }
 

@@ -4,7 +4,9 @@
 
 #include <cstring>
 
+#include "api/options.h"
 #include "api/status.h"
+#include "base/work_scope.h"
 #include "runtime/rank_environment.h"
 #include "runtime/shared_communicator.h"
 
@@ -15,6 +17,16 @@ namespace {
 
 double timeout_of(double given) {
   return given == 0 ? usual_communicator_timeout : given;
+}
+
+// `name`: null for what the environment says.
+camshaft_communicator* joined(const char* name, int32_t rank, int32_t size, double timeout,
+                              const camshaft_cancellation* cancellation) {
+  const Cancellation never;
+  const WorkScope scope(cancellation ? cancellation->flag : never);
+  RankEnvironment found{rank, size, name ? name : ""};
+  if (!name) found = rank_environment();
+  return new camshaft_communicator{join_communicator(found.name, found.rank, found.size, timeout_of(timeout))};
 }
 
 }  // namespace
@@ -32,19 +44,19 @@ camshaft_status camshaft_communicators_create(int32_t size, double timeout, cams
 camshaft_status camshaft_communicator_join(const char* name, int32_t rank, int32_t size, double timeout,
                                            camshaft_communicator** communicator) {
   return guarded([&] {
-    give(communicator, "communicator", [&] {
-      return new camshaft_communicator{join_communicator(given(name, "name"), rank, size, timeout_of(timeout))};
-    });
+    give(communicator, "communicator", [&] { return joined(given(name, "name"), rank, size, timeout, nullptr); });
   });
 }
 
 camshaft_status camshaft_communicator_from_environment(double timeout, camshaft_communicator** communicator) {
-  return guarded([&] {
-    give(communicator, "communicator", [&] {
-      const RankEnvironment found = rank_environment();
-      return new camshaft_communicator{join_communicator(found.name, found.rank, found.size, timeout_of(timeout))};
-    });
-  });
+  return guarded([&] { give(communicator, "communicator", [&] { return joined(nullptr, 0, 0, timeout, nullptr); }); });
+}
+
+camshaft_status camshaft_communicator_join_cancellable(const char* name, int32_t rank, int32_t size, double timeout,
+                                                       const camshaft_cancellation* cancellation,
+                                                       camshaft_communicator** communicator) {
+  return guarded(
+      [&] { give(communicator, "communicator", [&] { return joined(name, rank, size, timeout, cancellation); }); });
 }
 
 void camshaft_communicator_free(camshaft_communicator* communicator) {

@@ -3,10 +3,12 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/communicator.h"
 #include "compile/constants/packed_constants.h"
 #include "compile/kernel.h"
 #include "compile/tactic.h"
@@ -36,6 +38,13 @@ struct DeviceInfo {
   DeviceId id = DeviceId::host;
 };
 
+/// What a rank tells the others about links between devices.
+struct LinkOffer {
+  std::string kind;     ///< "NCCL 2.28.9": ranks of one kind can have a link; empty: this one cannot
+  std::string device;   ///< tells the machine's devices apart, whatever their numbers in a process
+  std::string problem;  ///< why a device that could have a link otherwise has none
+};
+
 /// A region as a backend sees it: a node in its graph. Shapes may be symbolic; `symbols` are the values to optimise
 /// for.
 struct RegionView {
@@ -61,6 +70,14 @@ class Backend {
   virtual std::unique_ptr<DeviceQueue> make_queue() const { return nullptr; }
   /// For one of its queues; null when the device cannot tell the time: then its kernels are chosen by estimate.
   virtual std::unique_ptr<DeviceStopwatch> make_stopwatch(DeviceQueue& /*queue*/) const { return nullptr; }
+  /// How its device can meet those of other ranks (base/communicator.h).
+  virtual LinkOffer link_offer() const { return {}; }
+  /// Bytes that rank 0 sends to all for make_link(). Throws Error.
+  virtual std::vector<std::byte> make_link_key() const { return {}; }
+  /// Called by all ranks at the same time; returns when all have. Throws Error where there is no link after all.
+  virtual std::shared_ptr<DeviceLink> make_link(int /*rank*/, int /*size*/, std::span<const std::byte> /*key*/) const {
+    return nullptr;
+  }
   /// The passes that bring a model into the form that its tactics are written for. `storage`: of what passes between
   /// regions, a type that it gains_from(), or f32. `rounding`: what products of f32 may do to their operands, one that
   /// it gains_from_rounding(), or none.

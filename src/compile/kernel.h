@@ -64,6 +64,8 @@ class Kernel {
   /// Whether run() only puts kernels into the queue, and always the same ones for the same operands: then what it puts
   /// there may be recorded and repeated without it.
   virtual bool can_be_recorded() const { return place() == Place::device; }
+  /// Whether what was recorded of it can get the operands of another run in its place.
+  virtual bool can_be_updated() const { return true; }
   /// Strides, partitions, tables: everything that depends on the concrete shapes. May allocate.
   virtual std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const = 0;
   /// Whether output `o` may be written over input `i` of the same size.

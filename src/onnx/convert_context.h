@@ -80,6 +80,9 @@ class ConvertContext {
   [[noreturn]] void invalid(const std::string& what) const { fail(ErrorCode::invalid_model, what); }
   [[noreturn]] void unsupported(const std::string& what) const { fail(ErrorCode::unsupported, what); }
 
+  /// Another one for each collective of the model.
+  int64_t number_collective() { return target_.named.number_collective(); }
+
   // Inputs.
   size_t input_count() const { return inputs_.size(); }
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i] != no_value; }

@@ -27,13 +27,6 @@ Enum enum_named(ConvertContext& c, std::string_view what, const std::string& nam
   c.invalid(fmt::format("{} is '{}'; {} are possible", what, name, fmt::join(EnumNames<Enum>::values, ", ")));
 }
 
-// In the order of the model's nodes.
-int64_t next_collective(ConvertContext& c) {
-  int64_t count = 0;
-  for (const Node& node : c.graph().nodes) count += node.op.as<ops::Collective>() ? 1 : 0;
-  return count;
-}
-
 int64_t group_size_of(ConvertContext& c) {
   const int64_t ranks = c.int_attribute("group_size");
   if (ranks < 1) c.invalid(fmt::format("group_size is {}; 1 or more ranks are possible", ranks));
@@ -43,7 +36,7 @@ int64_t group_size_of(ConvertContext& c) {
 // (x) -> y. Attributes: group_size, the number of ranks; axis, 0 by default; reduce_op, "sum" by default; root.
 template <CollectiveKind kind>
 Values collective(ConvertContext& c) {
-  ops::Collective op{.kind = kind, .ranks = group_size_of(c), .sequence = next_collective(c)};
+  ops::Collective op{.kind = kind, .ranks = group_size_of(c), .sequence = c.number_collective()};
   if (op.has_axis()) op.axis = c.axis(c.int_attribute("axis", 0), c.rank(c.input(0)));
   if (op.reduces())
     op.reduction = enum_named<ops::CollectiveReduction>(c, "reduce_op", c.string_attribute("reduce_op", "sum"));
@@ -53,7 +46,7 @@ Values collective(ConvertContext& c) {
 
 // Along the first axis, as NCCL does.
 Values dist_collective(ConvertContext& c) {
-  ops::Collective op{.ranks = group_size_of(c), .sequence = next_collective(c)};
+  ops::Collective op{.ranks = group_size_of(c), .sequence = c.number_collective()};
   const std::string kind = c.string_attribute("collective_operation");
   if (kind == "reduce" || kind == "gather" || kind == "scatter")
     c.unsupported(fmt::format("collective_operation '{}', whose results differ in shape between ranks", kind));

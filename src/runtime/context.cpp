@@ -17,6 +17,7 @@
 #include "reference/operations.h"
 #include "runtime/adapters.h"
 #include "runtime/context_impl.h"
+#include "runtime/link_ranks.h"
 #include "runtime/shared_memory_check.h"
 #include "runtime/tensor_view.h"
 
@@ -285,9 +286,16 @@ void Context::Impl::run(std::optional<void*> stream) {
                             shared->ranks));
   const CommunicatorScope scope(communicator.get());
   try {
+    if (communicator) {
+      const WorkScope work(executor.cancellation);
+      link_ranks(*communicator, *engine->backend);
+    }
     run_alone(stream);
   } catch (const std::exception& e) {
-    if (communicator) communicator->abort(fmt::format("rank {}: {}", communicator->rank(), e.what()));
+    if (communicator) {
+      communicator->abort(fmt::format("rank {}: {}", communicator->rank(), e.what()));
+      if (communicator->link()) communicator->link()->abort();
+    }
     throw;
   }
 }
@@ -324,6 +332,12 @@ void Context::Impl::run_alone(std::optional<void*> stream) {
     check_adapter(chosen, adapters);
   }
   has_run = false;
+  // In a recording of the caller's nobody can look whenever that is launched.
+  if (communicator && communicator->link() && !is_recorded) {
+    const WorkScope work(executor.cancellation);
+    if (entry.collectives.empty()) entry.collectives = described_collectives(engine->graph, bound.symbols());
+    meet_for_run(*communicator, entry.collectives);
+  }
   std::optional<WorkScope> budgeted;
   if (budget_) {
     budget_->take_operations(-budget_->operations_taken());  // those of the run before: each has them all
@@ -332,6 +346,11 @@ void Context::Impl::run_alone(std::optional<void*> stream) {
   name_out_of_memory([] { return "out of memory while running"; },
                      [&] { executor.run(bound, entry.kept, entry.recordings, memory, stream); });
   has_run = true;
+}
+
+void Context::Impl::forget_recordings() {
+  executor.wait_for_runs();
+  for (CacheEntry& entry : cache_) entry.recordings = {};
 }
 
 void Context::Impl::start_async(std::function<void(std::exception_ptr)> completion) {
@@ -483,6 +502,7 @@ void Context::set_communicator(std::shared_ptr<Communicator> communicator) {
                 ranks == 0 ? std::string("the engine has no collectives: it takes no communicator")
                            : fmt::format("the communicator is of {} ranks, the engine is one of {}",
                                          communicator->size(), ranks));
+  impl_->forget_recordings();
   impl_->communicator = std::move(communicator);
 }
 

@@ -27,6 +27,8 @@ struct Context::Impl {
   /// Where `stream` is set, into that stream of the caller's, without waiting for it.
   void run(std::optional<void*> stream = std::nullopt);
   void run_alone(std::optional<void*> stream);
+  /// Which go over the communicator that there was.
+  void forget_recordings();
   /// Throws Error(invalid_argument) for memory that an input or output ("input 'x'") cannot be in.
   void check_memory(const std::string& what, const TensorInfo& info, const void* data, DeviceId device) const;
   void set_memory(size_t input, const CallerBuffer& buffer);
@@ -55,7 +57,8 @@ struct Context::Impl {
     std::unique_ptr<BoundPlan> bound;
     KeptValues kept;
     Recordings recordings;
-    bool is_pinned = false;  ///< a recording of the caller's uses what its launches have on the device
+    bool is_pinned = false;     ///< a recording of the caller's uses what its launches have on the device
+    std::string collectives{};  ///< see described_collectives()
   };
   /// Goes on with the engine's current weights, if these are others. What was enqueued before is done with the old
   /// ones when this returns.

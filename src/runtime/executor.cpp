@@ -407,8 +407,10 @@ RecordedSteps::Run* Executor::update_recording(const BoundPlan& bound, RecordedS
     for (size_t s = steps.begin, at = 0; s < steps.end; ++s) {
       if (left_out_[s]) continue;
       const size_t end = at + plan_->steps[s].inputs.size() + plan_->steps[s].outputs.size() + 1;
-      if (!std::equal(run->operands.data() + at, run->operands.data() + end, recorded_operands_.data() + at))
+      if (!std::equal(run->operands.data() + at, run->operands.data() + end, recorded_operands_.data() + at)) {
+        if (!plan_->steps[s].kernel->can_be_updated()) return nullptr;
         changed.push_back({s, parts});
+      }
       at = end;
       ++parts;
     }

@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <optional>
 
 #include "base/available_cores.h"
 #include "base/error.h"
@@ -37,6 +39,8 @@ constexpr size_t most_call_text = 240, most_abort_text = 1000;
 constexpr uint64_t region_magic = 0x6361'6d73'6366'7401;
 // How often those who wait look at who else is alive, and whether they are to stop.
 constexpr int64_t look_nanoseconds = 100'000'000;
+// What a rank that is gone has given to its device may take as long to come to others.
+constexpr double seconds_to_arrive = 1;
 // Bytes of the file that ranks lock lie from here on, beyond all that is mapped: the first for those who join, …
 constexpr off_t join_lock = off_t{1} << 40, rank_locks = join_lock + 1;
 
@@ -184,6 +188,22 @@ class SharedCommunicator final : public Communicator {
     for (int r = 0; r < size(); ++r) wake(region_->slot(r));
   }
 
+  void watch(Clock::time_point since) override {
+    check_state();
+    for (int r = 0; r < size(); ++r) {
+      const bool has_left = region_->slot(r).left.load() != 0;
+      if (r == rank_ || (!has_left && region_->lives(r))) continue;
+      if (!gone_since_) gone_since_ = Clock::now();
+      if (seconds_since(*gone_since_) > seconds_to_arrive)
+        lose(r, has_left ? "has left" : "has died", "its part of a run was done");
+      return;
+    }
+    if (seconds_since(since) <= timeout_) return;
+    const std::string what = fmt::format("a run waits for other ranks for more than {} s", timeout_);
+    abort(what);
+    throw Error(ErrorCode::io, what);
+  }
+
   // Until all have joined.
   void await_all() {
     const Clock::time_point start = Clock::now();
@@ -271,14 +291,16 @@ class SharedCommunicator final : public Communicator {
       if (has_come()) return;
       check_state();
       cancellation_point();
-      const auto lost = [&](const std::string& how) {
-        const std::string what = fmt::format("rank {} {} before {}", rank, how, call);
-        abort(what);
-        throw Error(ErrorCode::io, what);
-      };
-      if (is_gone) lost(slot.left.load() != 0 ? "has left" : "has died");
-      if (!waits && seconds_since(start) > timeout_) lost(fmt::format("did not come within {} s", timeout_));
+      if (is_gone) lose(rank, slot.left.load() != 0 ? "has left" : "has died", call);
+      if (!waits && seconds_since(start) > timeout_)
+        lose(rank, fmt::format("did not come within {} s", timeout_), call);
     }
+  }
+
+  [[noreturn]] void lose(int rank, std::string_view how, std::string_view before) {
+    const std::string what = fmt::format("rank {} {} before {}", rank, how, before);
+    abort(what);
+    throw Error(ErrorCode::io, what);
   }
 
   std::shared_ptr<Region> region_;
@@ -286,6 +308,7 @@ class SharedCommunicator final : public Communicator {
   double timeout_;
   bool oversubscribed_;
   uint32_t sequence_ = 0;
+  std::optional<Clock::time_point> gone_since_;  // a rank that a run waits for
 };
 
 void check_ranks(int rank, int size, double timeout) {
@@ -299,10 +322,40 @@ void check_ranks(int rank, int size, double timeout) {
                 fmt::format("the timeout of a communicator is {} s; it must be positive", timeout));
 }
 
+constexpr const char* memory_folder = "/dev/shm";
+
+std::string own_prefix() {
+  return "camshaft-" + std::to_string(::getuid()) + "-";
+}
+
+// Processes that live.
+bool has_ranks(int fd) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK, lock.l_whence = SEEK_SET, lock.l_start = rank_locks, lock.l_len = most_communicator_ranks;
+  return ::fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+// What jobs have left behind whose processes all ended before they had met, in whatever way: nobody else knows their
+// names.
+void remove_leftovers() {
+  std::error_code failed;
+  for (std::filesystem::directory_iterator it(memory_folder, failed), end; !failed && it != end; it.increment(failed)) {
+    const std::string path = it->path();
+    if (!it->path().filename().string().starts_with(own_prefix())) continue;
+    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) continue;
+    struct flock joining {};
+    joining.l_type = F_WRLCK, joining.l_whence = SEEK_SET, joining.l_start = join_lock, joining.l_len = 1;
+    // Who holds it is about to be a rank.
+    if (::fcntl(fd, F_OFD_SETLK, &joining) == 0 && !has_ranks(fd)) ::unlink(path.c_str());
+    ::close(fd);
+  }
+}
+
 // A file that is open and locked for joining, and that the name leads to.
 class JoinedFile {
  public:
-  explicit JoinedFile(const std::string& name) : path_("/dev/shm/camshaft-" + std::to_string(::getuid()) + "-" + name) {
+  explicit JoinedFile(const std::string& name) : path_(std::string(memory_folder) + "/" + own_prefix() + name) {
     for (;;) {
       fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
       if (fd_ < 0) fail_system(fmt::format("{}, the memory that ranks share, cannot be opened", path_));
@@ -363,15 +416,11 @@ std::shared_ptr<Communicator> join_communicator(const std::string& name, int ran
   if (name.empty() || name.size() > 200 || name.find('/') != std::string::npos)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a communicator is named '{}'; 1 to 200 characters without '/' are possible", name));
+  remove_leftovers();
   std::shared_ptr<SharedCommunicator> made;
   {
     JoinedFile file(name);
-    const auto has_ranks = [&] {  // processes that live
-      struct flock lock {};
-      lock.l_type = F_WRLCK, lock.l_whence = SEEK_SET, lock.l_start = rank_locks, lock.l_len = most_communicator_ranks;
-      return ::fcntl(file.fd(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-    };
-    const bool is_new = file.bytes() < sizeof(Header) || !has_ranks();
+    const bool is_new = file.bytes() < sizeof(Header) || !has_ranks(file.fd());
     if (is_new) {
       file.grow(region_bytes(size));
     } else {
@@ -395,7 +444,13 @@ std::shared_ptr<Communicator> join_communicator(const std::string& name, int ran
     for (int r = 0; r < size; ++r) are_all_there = are_all_there && region->slot(r).joined.load() != 0;
     if (are_all_there) file.unlink();
   }
-  made->await_all();
+  try {
+    made->await_all();
+  } catch (...) {
+    made.reset();
+    remove_leftovers();
+    throw;
+  }
   return made;
 }
 

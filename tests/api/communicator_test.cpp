@@ -1,6 +1,8 @@
 // Ranks through the C++ layer, and so through the C interface.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <span>
 #include <string>
 #include <thread>
@@ -55,6 +57,28 @@ TEST(Communicator, RanksOfThreads) {
   for (const std::string& each : thrown) EXPECT_EQ(each, "");
   ends[0].abort("enough");
   EXPECT_EQ(on_threads(1, [&](size_t) { ends[2].broadcast(0, nullptr, 0); })[0], "enough");
+}
+
+TEST(Communicator, AJoinThatIsCancelledGivesTheRankBack) {
+  const std::string name = "test-cancelled-" + std::to_string(getpid());
+  const Cancellation cancellation;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    cancellation.cancel();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  ErrorCode code = ErrorCode::internal;
+  try {
+    Communicator::join(name, 0, 2, 100, cancellation);
+  } catch (const Error& e) {
+    code = e.code();
+  }
+  later.join();
+  EXPECT_EQ(code, ErrorCode::cancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  const auto thrown =
+      on_threads(2, [&](size_t r) { Communicator::join(name, static_cast<int>(r), 2, 20, Cancellation()); });
+  for (const std::string& each : thrown) EXPECT_EQ(each, "");
 }
 
 TEST(Communicator, WhatCannotBeIsRefused) {

@@ -7,7 +7,7 @@
   campaign.py --merge OTHER.json...          takes over what was done elsewhere
 
 Each model is built on the CPU in fp32 and with --bf16, small ones also on the emulated GPU in fp32, fp16 and bf16 (build
-the targets emulated_driver, emulated_nvrtc and emulated_blas), or with --device cuda all on a real one. Large models get a
+the targets emulated_driver, emulated_nvrtc, emulated_blas and emulated_nccl), or with --device cuda all on a real one. Large models get a
 third of the mutants. What is done is kept in --out at once, and not done again with the same seed and count. Exits with 1
 when a right engine is rejected, or fewer than 99 % of the mutants that change an output by more than four times what
 rounding does.

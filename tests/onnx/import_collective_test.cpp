@@ -1,5 +1,7 @@
 // Collectives of the domain camshaft, and TensorRT's DistCollective. A rank alone takes the others to hold what it
 // does.
+#include <algorithm>
+
 #include "ir/ops/collective.h"
 #include "onnx/import_test_util.h"
 
@@ -61,6 +63,31 @@ TEST(ImportCollective, EqualOnesAreNumbered) {
   const Graph both = import_graph(graph, 17);
   EXPECT_EQ(op_of(both, 0).sequence, 0);
   EXPECT_EQ(op_of(both, 1).sequence, 1);
+}
+
+// Ranks that take different branches are not at the same collective.
+TEST(ImportCollective, ThoseOfBranchesAreNumberedToo) {
+  const auto gathered = [] {
+    GraphWriter branch;
+    branch.output("r", DType::f32);
+    branch.node("AllGather", {"x"}, {"r"}, std::vector<AttributeWriter>{attr("group_size", 2)}, "camshaft");
+    return branch;
+  };
+  GraphWriter graph;
+  graph.input("x", DType::f32, {"n", 4}).input("c", DType::boolean, {}).output("y", DType::f32).output("z", DType::f32);
+  graph.node("If", {"c"}, {"y"}, {attr("then_branch", gathered()), attr("else_branch", gathered())});
+  graph.node("AllGather", {"x"}, {"z"}, std::vector<AttributeWriter>{attr("group_size", 2)}, "camshaft");
+  const Graph imported = import_graph(graph, 17);
+  std::vector<int64_t> found;
+  for (const Node& node : imported.nodes) {
+    for (const Graph& body : node.bodies)
+      for (const Node& inner : body.nodes)
+        if (const auto* op = inner.op.as<Collective>()) found.push_back(op->sequence);
+    if (const auto* op = node.op.as<Collective>()) found.push_back(op->sequence);
+  }
+  std::sort(found.begin(), found.end());
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(std::unique(found.begin(), found.end()), found.end());
 }
 
 // As `polygraphy multi-device shard` writes it, in the default domain.

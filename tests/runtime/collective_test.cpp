@@ -4,9 +4,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <utility>
 
+#include "backends/cuda/driver/device.h"
+#include "backends/cuda/libraries/libraries.h"
+#include "base/logger.h"
 #include "reference/random_tensor.h"
 #include "runtime/on_ranks.h"
 #include "runtime/shared_communicator.h"
@@ -105,15 +111,28 @@ std::vector<double> defined(const Case& c, const std::vector<std::vector<double>
   return y;
 }
 
+// One a rank: on a GPU of its own each, where there are so many.
+std::vector<Engine> engines_of(std::string_view model, size_t ranks) {
+  size_t gpus = 0;
+  if (test_backend()->device().kind == "cuda") gpus = cuda::list_devices(cuda::driver_library().functions).size();
+  if (gpus < ranks) return std::vector<Engine>(ranks, engine_from(model));
+  std::vector<Engine> engines;
+  for (size_t r = 0; r < ranks; ++r)
+    engines.push_back(
+        compile_graph(parse_graph(model, operators()), find_backend(to_string(DeviceId::gpu(static_cast<int>(r))))));
+  return engines;
+}
+
 void check(const Case& c, const std::vector<Tensor>& inputs) {
   SCOPED_TRACE(c.text());
   SCOPED_TRACE(to_string(c.dims));
   const auto ranks = static_cast<size_t>(c.op.ranks);
   std::vector<std::vector<double>> all;
   for (const Tensor& x : inputs) all.push_back(x.to_doubles());
-  const Engine engine = engine_from(c.text());
+  const std::vector<Engine> engines = engines_of(c.text(), ranks);
   const auto ends = local_communicators(static_cast<int>(ranks), 60);
   const auto thrown = on_ranks(ranks, [&](size_t r) {
+    const Engine& engine = engines[r];
     Context context = engine.create_context({1, make_workers(1)});
     context.set_communicator(ends[r]);
     set_inputs(context, engine, {inputs[r]});
@@ -253,6 +272,104 @@ std::string error_of(const std::function<void()>& call) {
   return on_ranks(1, [&](size_t) { call(); })[0];
 }
 
+// On GPUs that are linked: neither waits for the host, and both are recorded.
+constexpr std::string_view chain_model = R"(graph "g" (%x: f32[n, 6]) {
+  %a = softmax {axis=1} (%x) from "Softmax_0"
+  %b = collective {kind=all_gather, ranks=2, axis=1, sequence=0} (%a) from "Gather_1"
+  %c = softmax {axis=1} (%b) from "Softmax_2"
+  %d = collective {kind=all_reduce, ranks=2, sequence=1} (%c) from "Reduce_3"
+  %e = softmax {axis=1} (%d) from "Softmax_4"
+  return "y" = %e
+})";
+
+class Messages final : public Logger {
+ public:
+  void log(LogLevel, std::string_view message) noexcept override { all_.emplace_back(message); }
+  std::vector<std::string> take() { return std::exchange(all_, {}); }
+
+ private:
+  std::vector<std::string> all_;
+};
+
+// Runs the chain on both ranks, in turn over sets of memory, with several communicators, and compares with the
+// reference.
+void check_chain(bool expects_link) {
+  const std::vector<Engine> engines = engines_of(chain_model, 2);
+  Random random = test_random();
+  std::vector<Context> contexts;
+  for (const Engine& engine : engines) contexts.push_back(engine.create_context({1, make_workers(1)}));
+  for (int made = 0; made < 2; ++made) {
+    const auto ends = local_communicators(2, 60);
+    for (int round = 0; round < 5; ++round) {
+      const int64_t rows = round == 3 ? 5 : 3;
+      const Tensor inputs[] = {random_tensor(random, DType::f32, {rows, 6}),
+                               random_tensor(random, DType::f32, {rows, 6})};
+      std::vector<Tensor> results(2), wanted(2);
+      const auto thrown = on_ranks(2, [&](size_t r) {
+        if (round == 0) contexts[r].set_communicator(ends[r]);
+        set_inputs(contexts[r], engines[r], {inputs[r]});
+        contexts[r].run();
+        results[r] = output_of(contexts[r], "y");
+        const CommunicatorScope scope(ends[r].get());
+        ThreadPool pool(1);
+        wanted[r] = evaluate(parse_graph(chain_model, operators()), {inputs[r]}, pool)[0];
+      });
+      for (size_t r = 0; r < 2; ++r) {
+        ASSERT_EQ(thrown[r], "");
+        EXPECT_EQ(ends[r]->link() != nullptr, expects_link);
+        const std::vector<double> got = results[r].to_doubles(), want = wanted[r].to_doubles();
+        for (size_t i = 0; i < got.size(); ++i)
+          EXPECT_NEAR(got[i], want[i], 1e-5) << "rank " << r << " round " << round;
+      }
+    }
+  }
+}
+
+bool has_two_gpus() {
+  return test_backend()->device().kind == "cuda" && cuda::list_devices(cuda::driver_library().functions).size() > 1;
+}
+
+TEST(Collective, LinkedDevices) {
+  if (!has_two_gpus()) GTEST_SKIP() << "needs two GPUs, or CAMSHAFT_EMULATED_DEVICES=2 scripts/emulate_gpu.sh";
+  const auto messages = std::make_shared<Messages>();
+  set_logger(messages);
+  check_chain(true);
+  set_logger(nullptr);
+  EXPECT_EQ(messages->take(), std::vector<std::string>());
+}
+
+TEST(Collective, DevicesThatCannotBeLinked) {
+  if (!has_two_gpus() || std::getenv("CAMSHAFT_EMULATED_DEVICES") == nullptr) GTEST_SKIP() << "needs emulated GPUs";
+  const auto messages = std::make_shared<Messages>();
+  set_logger(messages);
+  setenv("CAMSHAFT_EMULATED_NCCL_FAILS", "1", 1);
+  check_chain(false);
+  unsetenv("CAMSHAFT_EMULATED_NCCL_FAILS");
+  set_logger(nullptr);
+  const std::vector<std::string> said = messages->take();
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("NCCL"), std::string::npos) << said[0];
+  EXPECT_NE(said[0].find("ranks meet over the host's memory"), std::string::npos) << said[0];
+}
+
+// While one rank's device waits for the other, whose run has failed before it came to the collective.
+TEST(Collective, ARankThatFailsEndsTheWaitOfDevices) {
+  const std::vector<Engine> engines = engines_of(chain_model, 2);
+  const auto ends = local_communicators(2, 60);
+  const Tensor x(DType::f32, {3, 6});
+  const auto start = std::chrono::steady_clock::now();
+  const auto thrown = on_ranks(2, [&](size_t r) {
+    Context context = engines[r].create_context({1, make_workers(1)});
+    context.set_communicator(ends[r]);
+    set_inputs(context, engines[r], {x});
+    context.run();
+    if (r == 1) context.set_tap("c", [](const TensorView&) { throw Error(ErrorCode::io, "the tap is full"); });
+    context.run();
+  });
+  for (const std::string& each : thrown) EXPECT_NE(each.find("the tap is full"), std::string::npos) << each;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
 TEST(Collective, WithoutACommunicatorNothingRuns) {
   const Engine engine = engine_from(gather_model);
   Context context = engine.create_context();
@@ -271,20 +388,23 @@ TEST(Collective, WithoutACommunicatorNothingRuns) {
 }
 
 TEST(Collective, RanksOfOtherSizesAreTold) {
-  const Engine engine = engine_from(gather_model);
+  const std::vector<Engine> engines = engines_of(gather_model, 2);
   const auto ends = local_communicators(2, 60);
   const auto thrown = on_ranks(2, [&](size_t r) {
-    Context context = engine.create_context({1, make_workers(1)});
+    Context context = engines[r].create_context({1, make_workers(1)});
     context.set_communicator(ends[r]);
     const auto rows = static_cast<int64_t>(1 + r);
     const Tensor x(DType::f32, {rows, 2});
-    set_inputs(context, engine, {x});
+    set_inputs(context, engines[r], {x});
     context.run();
   });
-  for (const std::string& each : thrown) {
-    EXPECT_NE(each.find("f32[1, 2]"), std::string::npos) << each;
-    EXPECT_NE(each.find("f32[2, 2]"), std::string::npos) << each;
-    EXPECT_NE(each.find("Gather_7"), std::string::npos) << each;
+  for (size_t r = 0; r < 2; ++r) {
+    EXPECT_NE(thrown[r].find("f32[1, 2]"), std::string::npos) << thrown[r];
+    EXPECT_NE(thrown[r].find("f32[2, 2]"), std::string::npos) << thrown[r];
+    // Over a link all of a run's are compared before it begins.
+    if (!ends[r]->link()) {
+      EXPECT_NE(thrown[r].find("Gather_7"), std::string::npos) << thrown[r];
+    }
   }
 }
 

@@ -153,6 +153,16 @@ TEST(Communicator, RanksThatDoNotFitAreRefused) {
     EXPECT_EQ(each, "");
 }
 
+std::string memory_of(const std::string& name) {
+  return "/dev/shm/camshaft-" + std::to_string(getuid()) + "-" + name;
+}
+
+TEST(Communicator, WhoWaitsInVainLeavesNothing) {
+  const std::string name = unused_name();
+  EXPECT_THROW(join_communicator(name, 0, 2, 0.2), Error);
+  EXPECT_NE(access(memory_of(name).c_str(), F_OK), 0);
+}
+
 // A process that runs `call` and nothing else of the test.
 template <class Call>
 pid_t child(const Call& call) {
@@ -192,6 +202,27 @@ TEST(Communicator, ProcessesMeet) {
     ASSERT_EQ(all[2], Bytes(1, static_cast<std::byte>(2 + round)));
   }
   for (const pid_t each : children) EXPECT_EQ(result_of(each), 0);
+}
+
+// Nobody asks for its name again.
+TEST(Communicator, WhatAKilledProcessLeavesGoesWithTheNextJob) {
+  const std::string left = unused_name(), waiting = unused_name() + "-waiting";
+  const auto waits = [](const std::string& name) {
+    const pid_t pid = child([&] { return join_communicator(name, 0, 2, 100), 0; });
+    while (access(memory_of(name).c_str(), F_OK) != 0) usleep(1000);
+    usleep(100'000);  // until it has its lock
+    return pid;
+  };
+  const pid_t killed = waits(left), lives = waits(waiting);
+  kill(killed, SIGKILL);
+  result_of(killed);
+  EXPECT_EQ(access(memory_of(left).c_str(), F_OK), 0);
+  join_communicator(unused_name() + "-next", 0, 1, 20);
+  EXPECT_NE(access(memory_of(left).c_str(), F_OK), 0);
+  EXPECT_EQ(access(memory_of(waiting).c_str(), F_OK), 0) << "it is in use";
+  kill(lives, SIGKILL);
+  result_of(lives);
+  unlink(memory_of(waiting).c_str());
 }
 
 TEST(Communicator, ADeadProcessIsNoticed) {

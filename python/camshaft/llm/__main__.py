@@ -70,6 +70,7 @@ def _build(options: argparse.Namespace) -> None:
         pooling_type=options.pooling_type,
         normalize=options.normalize,
         tensor_parallel_size=options.tensor_parallel_size,
+        row_parallel=options.row_parallel,
         lora=options.lora or [],
         enable_lora=options.enable_lora,
         max_lora_rank=options.max_lora_rank,
@@ -142,6 +143,11 @@ def _parser() -> argparse.ArgumentParser:
         default=1,
         metavar="N",
         help="ranks that compute the model together, each with its part of weights and cache (default: 1)",
+    )
+    command.add_argument(
+        "--row-parallel",
+        action="store_true",
+        help="of these: every other product is cut by its inputs, where weights are floats: half as many meetings, other rounding",
     )
     command.add_argument(
         "--lora",

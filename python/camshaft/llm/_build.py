@@ -17,8 +17,10 @@ from camshaft._options import BuildOptions
 from camshaft.llm._caches import CROSS, Caches
 from camshaft.llm._decoder import Decoder
 from camshaft.llm._folder import (
+    CHECKSUMS,
     ENCODER_ENGINE,
     RANKS,
+    checksum_of,
     copy_adapters,
     copy_tokenizer,
     description_of,
@@ -95,6 +97,7 @@ def build(
     pooling_type: PoolingType | None = None,
     normalize: bool | None = None,
     tensor_parallel_size: int = 1,
+    row_parallel: bool = False,
     enable_lora: bool | None = None,
     max_lora_rank: int | None = None,
     lora_dtype: str = "auto",
@@ -119,6 +122,8 @@ def build(
     normalize: whether an embedding's length is 1. Without it what modules.json says, else true.
     tensor_parallel_size: how many ranks compute the model together, each with its part of the weights and of the cache, as
         docs/tensor_parallel.md says: model.rank0.engine, … instead of model.engine.
+    row_parallel: products that read what others have computed in parts are cut by their inputs, where weights are floats, and
+        their results summed: ranks meet twice a layer instead of four times, and round otherwise than one rank does.
     lora: adapters as PEFT writes them, "NAME=FOLDER" each, which are copied into `output`; the engine can update the products
         that they do.
     enable_lora: whether it can update all linear layers, for adapters that come later.
@@ -133,6 +138,8 @@ def build(
     if source.resolve() == target.resolve():
         raise InvalidArgumentError(f"{target}: the model cannot be written over what it is made of")
     ranks = check_ranks(tensor_parallel_size)
+    if row_parallel and ranks == 1:
+        raise InvalidArgumentError("row_parallel is for models in several ranks: give tensor_parallel_size, too")
     paths = named_paths(chosen.pop("lora", None) or ())
     adapters = [read_adapter(name, path) for name, path in paths.items()]
     is_on_gpu = str(chosen.get("device", "cpu")).startswith("cuda")
@@ -150,7 +157,7 @@ def build(
             max_length=max_length,
             task=task,
             heads_type={"fp16": "f16", "bf16": "bf16"}[narrow[0]] if narrow else "f32",
-            ranks=Ranks(rank, ranks),
+            ranks=Ranks(rank, ranks, row_parallel),
             loras=lambda stored: lora_choice(adapters, enable_lora, max_lora_rank, lora_dtype, stored),
         )
 
@@ -212,6 +219,8 @@ def build(
             engines.append(
                 build_of_models.build(net, made / name, profiles=profiles, inputs=inputs, progress=progress, **given)
             )
+        if ranks > 1:
+            description[CHECKSUMS] = {name: checksum_of(made / name) for name in engine_names(ranks)}
         (made / _RANKS_TIMES).unlink(missing_ok=True)
         engine = engines[0]
         try:

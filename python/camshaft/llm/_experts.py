@@ -34,5 +34,5 @@ def experts_of(parts: Parts, x: Value, layer: int, experts: Experts) -> Value:
 def _mlp(
     parts: Parts, x: Value, layer: int, prefix: str, inner: int, expert: int, lora_ids: Value | None = None
 ) -> Value:
-    h = parts.ranks.gathered(parts.net, parts.gated(x, prefix, layer, inner, expert, lora_ids), inner)
-    return parts.linear(h, prefix + "down", layer, inner, parts.decoder.width, expert, lora_ids=lora_ids)
+    h = parts.gated(x, prefix, layer, inner, expert, lora_ids)
+    return parts.linear_of_parts(h, prefix + "down", layer, inner, parts.decoder.width, expert, lora_ids)

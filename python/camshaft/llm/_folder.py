@@ -27,6 +27,7 @@ ENGINE, ENCODER_ENGINE, DESCRIPTION = "model.engine", "encoder.engine", "llm.jso
 TOKENIZER = "tokenizer.json"
 FORMAT = 1
 RANKS = "tensor_parallel_size"  # of llm.json; 1 where it does not say
+CHECKSUMS = "engine_checksums"  # of llm.json, of models in ranks: by the names of the files
 # Whatever of these is there.
 _TOKENIZER_FILES = (
     TOKENIZER,
@@ -152,6 +153,34 @@ def ranks_of(description: dict[str, Any], where: Path) -> int:
     if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
         raise CorruptEngineError(f"{where / DESCRIPTION}: '{RANKS}' is {ranks!r}, not a number of ranks")
     return ranks
+
+
+def checksum_of(engine: Path) -> str:
+    """Of a file that an engine was written to: of its header, which has the checksums of everything else."""
+    with open(engine, "rb") as file:
+        header = file.read(64)
+    if len(header) < 64 or not header.startswith(b"CAMSHAFT"):
+        raise CorruptEngineError(f"{engine}: no engine file")
+    return f"{int.from_bytes(header[32:40], 'little'):016x}"
+
+
+def check_build(description: dict[str, Any], folder: Path, name: str) -> None:
+    """That the engine of a rank is the one that the others were built with: ranks of different builds would give a text, and
+    a wrong one. Folders that say nothing of it are of earlier versions."""
+    listed = description.get(CHECKSUMS)
+    if listed is None:
+        return
+    if not isinstance(listed, dict) or not isinstance(listed.get(name), str):
+        raise CorruptEngineError(f"{folder / DESCRIPTION}: '{CHECKSUMS}' names no {name}")
+    try:
+        found = checksum_of(folder / name)
+    except OSError as error:
+        raise FileError(f"{folder / name}: {error.strerror}") from None
+    if found != listed[name]:
+        raise CorruptEngineError(
+            f"{folder / name} is of another build than {folder / DESCRIPTION} and the other ranks: take all files of a folder "
+            "from one `camshaft llm build`"
+        )
 
 
 def write_description(folder: Path, description: dict[str, Any]) -> None:

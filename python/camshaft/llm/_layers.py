@@ -30,6 +30,7 @@ ActivationType = Literal["f32", "int8"]
 ACTIVATION_TYPES = ("f32", "int8")
 WEIGHT_TYPES = ("f32", "f16", "bf16", "int8", "int4", "stored")
 _BITS = {"int8": 8, "int4": 4}
+_FLOATS = ("f32", "f16", "bf16")
 _INT8_LEVEL = 4  # MatMulNBits' accuracy_level that allows bytes
 _FEW_OUTPUTS = ("router", "shared_weight")  # which every rank computes itself
 _NARROW = {"F16": "f16", "BF16": "bf16"}
@@ -186,6 +187,25 @@ class Parts:
         y = self._own_linear(x, role, layer, inputs, outputs, self.ranks.own(outputs), expert, lora_ids)
         return self.ranks.gathered(self.net, y, outputs)
 
+    def linear_of_parts(
+        self,
+        x: Value,
+        role: str,
+        layer: int,
+        inputs: int,
+        outputs: int,
+        expert: int | None = None,
+        lora_ids: Value | None = None,
+    ) -> Value:
+        """The same where each rank has its own part of x."""
+        ranks = self.ranks
+        if self._type not in _FLOATS or not ranks.cuts_inputs(inputs):
+            x = ranks.gathered(self.net, x, inputs)
+            return self.linear(x, role, layer, inputs, outputs, expert, lora_ids=lora_ids)
+        y = ranks.summed(self.net, self._float_product(x, role, layer, (inputs, outputs), expert, ranks.own(inputs)))
+        bias = self._bias(role, layer, outputs, expert)
+        return y if bias is None else y + bias
+
     def _own_linear(
         self,
         x: Value,
@@ -229,10 +249,8 @@ class Parts:
         transposed = self.decoder.family.transposed and role != "head"
         shape = (inputs, outputs) if transposed else (outputs, inputs)
         name = self.weights.name(role, layer, expert=expert)
-        bias = None
-        if role in self.decoder.biased and expert is None:
-            bias = self.weights.f32(self.weights.name(role, layer, "bias"), (outputs,))
-            bias = bias if rows is None else bias[rows]
+        bias = self._bias(role, layer, outputs, expert)
+        bias = bias if bias is None or rows is None else bias[rows]
         made = None
         if self._type in _BITS:
             # A router's choice turns on small differences, and its weights are few.
@@ -248,6 +266,20 @@ class Parts:
         if rows is not None:
             stored = stored[:, rows] if transposed else stored[rows]
         return self.net.Gemm(x, self.widened(self.net.constant(stored)), bias, transB=int(not transposed))
+
+    def _bias(self, role: str, layer: int | None, outputs: int, expert: int | None) -> Array | None:
+        if role not in self.decoder.biased or expert is not None:
+            return None
+        return self.weights.f32(self.weights.name(role, layer, "bias"), (outputs,))
+
+    def _float_product(
+        self, x: Value, role: str, layer: int, sizes: tuple[int, int], expert: int | None, columns: Array | None
+    ) -> Value:
+        """columns: which inputs, those that x has."""
+        transposed = self.decoder.family.transposed
+        stored = self._stored(self.weights.name(role, layer, expert=expert), sizes if transposed else sizes[::-1])
+        stored = stored[columns] if transposed else stored[:, columns]
+        return self.net.Gemm(x, self.widened(self.net.constant(stored)), None, transB=int(not transposed))
 
     def tied_head(self, x: Value, head: Head) -> Value:
         """x · the table of embeddings."""
@@ -344,7 +376,7 @@ class Parts:
             h = self.gated(x, "", layer, inner)
         else:
             h = self.activation(self._own_linear(x, "up", layer, width, inner, own))
-        return self.linear(self.ranks.gathered(self.net, h, inner), "down", layer, inner, width)
+        return self.linear_of_parts(h, "down", layer, inner, width)
 
     def gated(
         self,
@@ -374,7 +406,7 @@ class Parts:
             key = self._rotated(key, step.angles[layer.rope], layer.rope, d.kv_heads)
         y, *new = self._paged(query, key, value, layer, step, caches)
         all_heads = self.decoder.heads * d.head_size
-        return self.linear(self.ranks.gathered(self.net, y, all_heads), "o", index, all_heads, d.width), tuple(new)
+        return self.linear_of_parts(y, "o", index, all_heads, d.width), tuple(new)
 
     def _paged(
         self, query: Value, key: Value, value: Value, layer: Layer, step: Step, caches: tuple[Value, ...]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from camshaft import _native
 from camshaft._engine import Engine, devices
 from camshaft._errors import Error, InvalidArgumentError
-from camshaft.llm._folder import check_description, engine_names, ranks_of, read_description
+from camshaft.llm._folder import check_build, check_description, engine_names, ranks_of, read_description
 
 if TYPE_CHECKING:
     from camshaft._types import Capsule
@@ -113,6 +113,7 @@ def _environment_communicator(*, is_first: bool) -> Capsule:
 
 def engine_of(folder: Path, description: dict[str, Any], rank: int, device: str | None) -> Engine:
     name = engine_names(ranks_of(description, folder))[rank]
+    check_build(description, folder, name)
     engine = Engine(folder / name, device)
     if rank > 0 and engine.device.startswith("cuda:"):
         # A GPU of its own, as long as there are so many.

@@ -1,9 +1,9 @@
 """Tensor parallel: a model in ranks, of which each has a part of the weights and of the caches, and computes all tokens.
 
 Every product is cut by its outputs, and what ranks have computed is gathered before the next one reads it: no sum is cut in
-two, so that each number is what a single rank computes, but for how kernels cut sums of other sizes. Shoeybi et al.,
-"Megatron-LM", 2019, which cuts every other product by its inputs instead, needs half as many meetings and rounds
-differently."""
+two, so that each number is what a single rank computes, but for how kernels cut sums of other sizes. Or every other product
+is cut by its inputs (row parallel), and what it gives is summed over the ranks: half as many meetings, and sums that are
+rounded in parts. Shoeybi et al., "Megatron-LM", 2019."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ class Ranks:
 
     rank: int = 0
     size: int = 1
+    row_parallel: bool = False
+
+    def cuts_inputs(self, columns: int) -> bool:
+        """Whether a product of floats with so many inputs, of which each rank has its own(columns), is cut by them."""
+        return self.row_parallel and self.size > 1 and columns % self.size == 0
+
+    def summed(self, net: Network, x: Value) -> Value:
+        whole: Value = net.domain("camshaft").AllReduce(x, group_size=self.size)
+        return whole
 
     def gathered(self, net: Network, x: Value, columns: int) -> Value:
         """[tokens, columns] of all ranks' own(columns)."""

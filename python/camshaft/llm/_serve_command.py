@@ -38,6 +38,7 @@ _PARAMETERS = {
     "seed": "of calls that have none",
     "threads": "of the engine; one for each core without it",
     "device": "cuda:N, where the engine is for GPUs",
+    "distributed-executor-backend": "where the ranks of a model in several run: threads (default), or mp, in processes of theirs",
 }
 
 

@@ -10,6 +10,7 @@
 #include "backends/cuda/driver/forked_child.h"
 #include "backends/cuda/driver/queue.h"
 #include "backends/cuda/driver/stopwatch.h"
+#include "backends/cuda/libraries/nccl.h"
 #include "backends/cuda/passes.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/plugin.h"
@@ -90,6 +91,7 @@ constexpr const CudaTactic* all_tactics[] = {
     &grid_sample_tactic,
     &col2im_tactic,
     &plugin_tactic,
+    &collective_tactic,
 };
 
 /// Waiting for the device and copies there and back: what a small step on the host costs between others on the device.
@@ -126,6 +128,20 @@ class CudaBackend final : public Backend {
   std::unique_ptr<DeviceStopwatch> make_stopwatch(DeviceQueue& queue) const override {
     return std::make_unique<Stopwatch>(static_cast<Queue&>(queue).stream(),
                                        workshop_.module("touch", touch_text()).function("touch"));
+  }
+  LinkOffer link_offer() const override {
+    LinkOffer offer;
+    offer.device = workshop_.device()->facts().bus_id;
+    if (const Library<api::Nccl>& library = nccl_library(); library.problem.empty()) {
+      offer.kind = fmt::format("NCCL {}", library.version);
+    } else {
+      offer.problem = library.problem;
+    }
+    return offer;
+  }
+  std::vector<std::byte> make_link_key() const override { return make_nccl_key(); }
+  std::shared_ptr<DeviceLink> make_link(int rank, int size, std::span<const std::byte> key) const override {
+    return std::make_shared<NcclLink>(workshop_.device(), rank, size, key);
   }
   BackendPasses passes(DType storage, ops::Rounding rounding) const override {
     const DeviceFeatures& features = workshop_.device()->facts().features;
@@ -191,9 +207,10 @@ std::shared_ptr<const Backend> backend(int ordinal, const std::shared_ptr<const 
   if (made) return made;
   const Library<api::Driver>& driver = driver_library();
   if (!driver.problem.empty()) throw Error(ErrorCode::unsupported, driver.problem);
-  made = std::make_shared<CudaBackend>(Workshop(std::make_shared<const Device>(driver.functions, ordinal),
-                                                Compiler(nvrtc_library()), KernelCache(KernelCache::default_folder())),
-                                       host);
+  made = std::make_shared<CudaBackend>(
+      Workshop(std::make_shared<const Device>(driver.functions, ordinal), Compiler(nvrtc_library()),
+               KernelCache(KernelCache::default_folder()), host),
+      host);
   return made;
 }
 

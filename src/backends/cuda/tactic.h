@@ -15,9 +15,12 @@ namespace camshaft::cuda {
 /// What tactics make kernels with.
 class Workshop {
  public:
-  Workshop(std::shared_ptr<const Device> device, Compiler compiler, KernelCache cache)
-      : device_(std::move(device)), compiler_(std::move(compiler)), cache_(std::move(cache)) {}
+  /// `host`: the backend of what kernels leave to the host.
+  Workshop(std::shared_ptr<const Device> device, Compiler compiler, KernelCache cache,
+           std::shared_ptr<const Backend> host)
+      : device_(std::move(device)), compiler_(std::move(compiler)), cache_(std::move(cache)), host_(std::move(host)) {}
   const std::shared_ptr<const Device>& device() const { return device_; }
+  const Backend& host() const { return *host_; }
   /// Compiles a text for the device, or finds it compiled, and loads it, unless others have it in use.
   Module module(const std::string& name, const std::string& text) const {
     return modules_->get(*device_, text, [&] {
@@ -29,6 +32,7 @@ class Workshop {
   std::shared_ptr<const Device> device_;
   Compiler compiler_;
   KernelCache cache_;
+  std::shared_ptr<const Backend> host_;
   std::unique_ptr<LoadedModules> modules_ = std::make_unique<LoadedModules>();
 };
 
@@ -98,6 +102,7 @@ extern const CudaTactic top_k_tactic;
 extern const CudaTactic grid_sample_tactic, col2im_tactic;
 extern const CudaTactic attention_tactic, dnn_attention_tactic, rotary_embedding_tactic, recurrent_tactic;
 extern const CudaTactic squeeze_excite_tactic;
+extern const CudaTactic collective_tactic;
 extern const CudaTactic paged_store_tactic, paged_quantize_tactic, paged_attention_tactic, paged_update_tactic;
 
 }  // namespace camshaft::cuda

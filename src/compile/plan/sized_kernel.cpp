@@ -17,6 +17,9 @@ class SizedKernel final : public Kernel {
   bool can_be_recorded() const override {
     return all([](const Kernel& kernel) { return kernel.can_be_recorded(); });
   }
+  bool can_be_updated() const override {
+    return all([](const Kernel& kernel) { return kernel.can_be_updated(); });
+  }
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     const SizedChoice* nearest = nullptr;
     double least = 0;

@@ -20,7 +20,18 @@ enum class CollectiveReduction : uint8_t { sum, prod, min, max, avg };
 /// what looks equal on one rank may not be so on another, and ranks that are not at the same one say so.
 struct Collective {
   static constexpr std::string_view name = "collective";
-  static constexpr Traits traits = opaque_traits;
+  static constexpr Traits traits{
+      .kind = OpKind::other,
+      .layout = Layout::fixed,
+      .layout_operands = 0,
+      .narrowed_operands = 1,
+      .widening = Widening::none,
+      .products = Products::none,
+      .picks = Answer::no,
+      .selects = Answer::no,
+      .reads_slices = Answer::no,
+      .strided_operands = 0,
+  };
   CollectiveKind kind = CollectiveKind::all_gather;
   int64_t ranks = 1;
   CollectiveReduction reduction = CollectiveReduction::sum;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "ir/ops/attention.h"
+#include "ir/ops/collective.h"
 #include "ir/ops/contraction.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
@@ -47,6 +48,9 @@ bool sums_bytes(const Node& node) {
 }
 
 Role role_of(const Node& node) {
+  if (const auto* collective = node.op.as<ops::Collective>();
+      collective && collective->reduces() && collective->reduction == ops::CollectiveReduction::prod)
+    return Role::plain;
   if (const auto* reduce = first_reduction(node); reduce && leaves_range(*reduce)) return Role::plain;
   const auto* region = node.op.as<ops::Region>();
   if (!region) {

@@ -106,6 +106,17 @@ TEST(LowerPrecision, ValuesThatOthersReadAreStoredOnce) {
             "pointwise(pointwise:f32 cast:f16):f16 contract(matmul:f16 cast:f32 cast:f32 pointwise:f32):f32");
 }
 
+// What ranks send each other is half as much then; products of all ranks leave its range.
+TEST(LowerPrecision, CollectivesMoveHalves) {
+  const auto between_products = [](const std::string& collective) {
+    return outline(lowered("const %w: f32[4, 4] = 0.5\n%p = matmul (%x, %w)\n%c = collective {ranks=2, " + collective +
+                           "} (%p)\n%y = matmul (%c, %w)\nreturn y=%y"));
+  };
+  EXPECT_EQ(between_products("kind=all_gather, axis=0"), "cast:f16 matmul:f16 collective:f16 matmul:f16 cast:f32");
+  EXPECT_EQ(between_products("kind=all_reduce"), "cast:f16 matmul:f16 collective:f16 matmul:f16 cast:f32");
+  EXPECT_NE(between_products("kind=all_reduce, reduction=prod").find("collective:f32"), std::string::npos);
+}
+
 TEST(LowerPrecision, OperatorsWithoutItStayF32) {
   EXPECT_EQ(outline(lowered(R"(
   const %axis: i64[] = 1

@@ -3,6 +3,7 @@ not fit, fail or die."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import camshaft
 import camshaft.llm
 import numpy as np
 import pytest
-from camshaft import FileError, InvalidArgumentError, UnsupportedError
+from camshaft import CorruptEngineError, FileError, InvalidArgumentError, UnsupportedError
 from camshaft.llm import LLM, PoolingParams, SamplingParams
 from camshaft.llm._folder import read_description
 from camshaft.llm._rank_start import start_ranks
@@ -131,6 +132,61 @@ def test_a_draft_model_guesses_beside_rank_0(models):
     llm = LLM(models[2], max_model_len=90, speculative_config=guesses)
     check_same(wanted, llm.generate(prompts, params), params)
     assert llm.statistics()["accepted"] > 0
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(
+    "changes, meetings",
+    [
+        ({}, 2),
+        # No multiple of the ranks: what reads it is cut by its outputs, as elsewhere.
+        ({"intermediate_size": 98}, {2: 2, 4: 3}),
+        ({"attention_bias": True, "mlp_bias": True}, 2),
+    ],
+)
+def test_products_that_are_cut_by_their_inputs(tmp_path, ranks, changes, meetings):
+    """Two meetings a layer, and one each for the embeddings and the logits."""
+    tensors = llama_tensors({**LLAMA, **changes}, np.random.default_rng(4))
+    if changes.get("attention_bias"):
+        tensors |= biases_of(tensors, np.random.default_rng(12))
+    folder = write_llama(tmp_path / "hf", tensors, eos_token_id=None, **changes)
+    prompts, params = requests_of(60, SEED + 8, LLAMA["vocab_size"])
+    one = LLM(build(folder, tmp_path / "1", 1, cache="f32"), max_model_len=90)
+    other = LLM(build(folder, tmp_path / "n", ranks, cache="f32", row_parallel=True), max_model_len=90)
+    check_same(one.generate(prompts, params), other.generate(prompts, params), params)
+    layers = camshaft.Engine(tmp_path / "n" / "model.rank0.engine").layers()
+    each = meetings if isinstance(meetings, int) else meetings[ranks]
+    assert sum(layer["op"] == "collective" for layer in layers) == 2 + each * LLAMA["num_hidden_layers"]
+
+
+def biases_of(tensors, random):
+    """Of all products of the layers."""
+    return {
+        name.replace(".weight", ".bias"): random.standard_normal(len(array), np.float32)
+        for name, array in tensors.items()
+        if "_proj" in name
+    }
+
+
+def test_models_of_experts_that_are_cut_by_their_inputs(tmp_path):
+    experts = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 48}
+    random = np.random.default_rng(13)
+    tensors = {n: x for n, x in llama_tensors({**LLAMA, **experts}, random).items() if ".mlp." not in n}
+    for layer in range(LLAMA["num_hidden_layers"]):
+        shapes = {"gate": (4, 64)}
+        shapes |= {f"experts.{e}.w{w}": (64, 48) if w == 2 else (48, 64) for e in range(4) for w in (1, 2, 3)}
+        for name, shape in shapes.items():
+            full = f"model.layers.{layer}.block_sparse_moe.{name}.weight"
+            tensors[full] = random.standard_normal(shape, np.float32) / np.float32(8)
+    folder = write_llama(tmp_path / "hf", tensors, eos_token_id=None, **experts)
+    prompts, params = requests_of(30, SEED + 9, LLAMA["vocab_size"])
+    made = [
+        LLM(build(folder, tmp_path / str(n), n, cache="f32", row_parallel=n > 1), max_model_len=90).generate(
+            prompts, params
+        )
+        for n in (1, 2)
+    ]
+    check_same(*made, params)
 
 
 # What rounds to few bits makes more of the last ones.
@@ -268,8 +324,23 @@ def test_what_does_not_fit_is_named(hf, models, tmp_path):
     with pytest.raises(FileError, match=r"model\.rank1\.engine"):
         LLM(broken)
     (broken / "model.rank1.engine").write_bytes((models[1] / "model.engine").read_bytes())
-    with pytest.raises(InvalidArgumentError, match="of no rank"):
-        LLM(broken).generate([[5, 6]], SamplingParams(max_tokens=2, detokenize=False))
+    with pytest.raises(CorruptEngineError, match=r"model\.rank1\.engine is of another build than"):
+        LLM(broken)
+
+
+@pytest.mark.parametrize("backend", ["threads", "mp"])
+def test_ranks_of_different_builds_are_told_apart(hf, models, tmp_path, capfd, backend):
+    """They would fit together, and give another text."""
+    mixed = tmp_path / "mixed"
+    shutil.copytree(models[2], mixed)
+    other = write_llama(tmp_path / "hf", llama_tensors(LLAMA, np.random.default_rng(9)), eos_token_id=None)
+    build(other, tmp_path / "other", 2)
+    shutil.copy(tmp_path / "other" / "model.rank1.engine", mixed)
+    with pytest.raises(camshaft.Error, match="rank") as raised:
+        LLM(mixed, distributed_executor_backend=backend)
+    assert "model.rank1.engine is of another build than" in str(raised.value) + capfd.readouterr().err
+    build(hf, mixed, 2)  # the whole folder is of one again
+    LLM(mixed).generate([[5, 6]], SamplingParams(max_tokens=2, detokenize=False))
 
 
 def processes_of(parent):
@@ -306,6 +377,19 @@ def test_ranks_in_processes(models):
     check_same(wanted, llm.generate(prompts, params), params)
     del llm
     wait_for(lambda: not rank_processes())  # they end with it
+
+
+def test_the_servers_model_may_be_of_processes(models):
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    from camshaft.llm.openai._loading import load
+
+    parameters = {"distributed_executor_backend": "mp", "max_model_len": "90", "threads": "1"}
+    served, _ = load(models[2], "two", parameters, models[2])
+    assert len(rank_processes()) == 1
+    del served
+    wait_for(lambda: not rank_processes())
+    with pytest.raises(InvalidArgumentError, match="distributed_executor_backend is 'ray'"):
+        load(models[2], "two", {"distributed_executor_backend": "ray"}, models[2])
 
 
 def test_ranks_share_out_cores(models):
@@ -423,6 +507,7 @@ def test_interrupts_end_what_waits_for_other_ranks(models):
     alone.send_signal(signal.SIGINT)
     said = alone.communicate(timeout=20)
     assert "KeyboardInterrupt" in said[1], said
+    assert not memory.exists()
     script = SPMD + "    time.sleep(600)\n"
     prompts = json.dumps([[5, 6]])
     ranks = [started(rank, 2, port, models[2], prompts, script="import time\n" + script) for rank in range(2)]

@@ -107,8 +107,9 @@ def _read(given: dict[str, str], base: Path) -> dict[str, Any]:
     draft, sampling = given.pop("speculative_model", None), given.pop("draft_sample_method", None)
     if (speculation := config_of_flags(draft and str(base / draft), guesses, sampling)) is not None:
         made["speculative_config"] = speculation
-    if "device" in given:
-        made["device"] = given.pop("device")
+    for name in ("device", "distributed_executor_backend"):
+        if name in given:
+            made[name] = given.pop(name)
     given.pop("EXECUTION_ENV_PATH", None)
     if given:
         raise InvalidArgumentError(f"the configuration has a parameter '{sorted(given)[0]}' that no language model has")

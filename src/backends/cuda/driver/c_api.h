@@ -20,6 +20,7 @@ enum : Result {
   error_no_device = 100,
   error_invalid_image = 200,
   error_no_binary = 209,  ///< for this device
+  error_not_ready = 600,
 };
 
 /// CUdevice_attribute
@@ -106,6 +107,7 @@ struct KernelNode {
   X(cuDeviceGetCount, (int* count))                                                                       \
   X(cuDeviceGet, (Device * device, int ordinal))                                                          \
   X(cuDeviceGetName, (char* name, int length, Device device))                                             \
+  X(cuDeviceGetPCIBusId, (char* id, int length, Device device))                                           \
   X(cuDeviceTotalMem_v2, (size_t * bytes, Device device))                                                 \
   X(cuDeviceGetAttribute, (int* value, int attribute, Device device))                                     \
   X(cuDevicePrimaryCtxRetain, (Handle * context, Device device))                                          \
@@ -115,6 +117,7 @@ struct KernelNode {
   X(cuCtxGetDevice, (Device * device))                                                                    \
   X(cuStreamCreate, (Handle * stream, unsigned flags))                                                    \
   X(cuStreamDestroy_v2, (Handle stream))                                                                  \
+  X(cuStreamQuery, (Handle stream))                                                                       \
   X(cuStreamSynchronize, (Handle stream))                                                                 \
   X(cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                                     \
   X(cuStreamIsCapturing, (Handle stream, int* status))                                                    \
@@ -122,6 +125,7 @@ struct KernelNode {
   X(cuEventCreate, (Handle * event, unsigned flags))                                                      \
   X(cuEventRecord, (Handle event, Handle stream))                                                         \
   X(cuEventRecordWithFlags, (Handle event, Handle stream, unsigned flags))                                \
+  X(cuEventQuery, (Handle event))                                                                         \
   X(cuEventSynchronize, (Handle event))                                                                   \
   X(cuEventDestroy_v2, (Handle event))                                                                    \
   X(cuEventElapsedTime, (float* milliseconds, Handle from, Handle to))                                    \

@@ -23,6 +23,9 @@ DeviceFacts facts_of(const api::Driver& driver, int ordinal) {
   char name[256] = {};
   check(driver, driver.cuDeviceGetName(name, sizeof name - 1, device), "asking a device its name");
   facts.name = name;
+  char bus_id[32] = {};
+  check(driver, driver.cuDeviceGetPCIBusId(bus_id, sizeof bus_id - 1, device), "asking a device where it is");
+  facts.bus_id = bus_id;
   size_t bytes = 0;
   check(driver, driver.cuDeviceTotalMem_v2(&bytes, device), "asking a device its memory");
   facts.memory_bytes = static_cast<int64_t>(bytes);

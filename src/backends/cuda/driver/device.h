@@ -17,6 +17,7 @@ namespace camshaft::cuda {
 struct DeviceFacts {
   int ordinal = 0;
   std::string name;         ///< "NVIDIA H200"
+  std::string bus_id;       ///< "0000:1B:00.0": the same in all processes
   DeviceFeatures features;  ///< what its compute capability can do
   int multiprocessors = 0;
   int64_t memory_bytes = 0;

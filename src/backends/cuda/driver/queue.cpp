@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <deque>
 #include <iterator>
 
@@ -12,6 +13,8 @@
 #include "backends/cuda/driver/memory.h"
 #include "base/error.h"
 #include "base/format_bytes.h"
+#include "base/spin_wait.h"
+#include "base/work_scope.h"
 #include "device_texts.h"
 
 namespace camshaft::cuda {
@@ -41,7 +44,10 @@ class QueueRecording final : public DeviceRecording {
  public:
   QueueRecording(Queue& queue, const Stream& recorded, const RecordingParts& parts)
       : queue_(queue), recorded_(recorded), recording_(recorded, parts) {}
-  void replay() override { recording_.launch(queue_.stream()); }
+  void replay() override {
+    queue_.note_replay();
+    recording_.launch(queue_.stream());
+  }
   bool replace(size_t part, const std::function<void()>& put) override {
     queue_.put_into_recording(put);
     queue_.stop_recording();
@@ -193,8 +199,41 @@ void Queue::finish_run() {
 
 void Queue::wait_for_runs() {
   if (is_forked_child()) return;  // they are the parent's
-  if (last_stream_) run_end_.synchronize();
+  if (last_stream_) {
+    await_ranks([this] { return run_end_.is_done(); });
+    run_end_.synchronize();
+  }
   complaints_.check();
+}
+
+void Queue::await_ranks() {
+  await_ranks([this] { return stream().is_done(); });
+}
+
+void Queue::await_ranks(const std::function<bool()>& is_done) {
+  if (!has_work_with_ranks_ || ranks_->link()->was_aborted()) return;
+  using Clock = std::chrono::steady_clock;
+  constexpr auto between_looks = std::chrono::milliseconds(10);
+  const Clock::time_point start = Clock::now();
+  try {
+    for (Clock::time_point looked = start; !is_done();) {
+      const Clock::time_point now = Clock::now();
+      if (now - start > polite_after) sched_yield();
+      if (now - looked < between_looks) continue;
+      looked = now;
+      cancellation_point();
+      ranks_->link()->check();
+      ranks_->watch(start);
+    }
+    has_work_with_ranks_ = false;
+  } catch (...) {
+    ranks_->link()->abort();
+    try {
+      stream().synchronize();  // what is left uses memory that may go with the run
+    } catch (const Error&) {   // the first error says why
+    }
+    throw;
+  }
 }
 
 void Queue::check_memory(const void* memory, DeviceId device, std::string_view what) const {

@@ -7,6 +7,7 @@
 #include "backends/cuda/driver/module.h"
 #include "backends/cuda/driver/recording.h"
 #include "backends/cuda/driver/stream.h"
+#include "base/communicator.h"
 #include "compile/device_queue.h"
 
 namespace camshaft::cuda {
@@ -32,10 +33,12 @@ class Queue final : public DeviceQueue {
   int64_t free_bytes() const override { return device_->free_bytes(); }
   void copy_to_device(std::byte* to, std::span<const std::byte> from) override {
     refuse_in_callers_recording("copying to the device");
+    await_ranks();  // the driver may wait for memory that is not pinned, and nobody could end that
     stream().copy_to_device(to, from);
   }
   void copy_to_host(std::span<std::byte> to, const std::byte* from) override {
     refuse_in_callers_recording("copying to the host");
+    await_ranks();
     stream().copy_to_host(to, from);
   }
   void copy_small(std::span<const SmallCopy> copies) override;
@@ -45,6 +48,7 @@ class Queue final : public DeviceQueue {
   }
   void synchronize() override {
     refuse_in_callers_recording("waiting for the device");
+    await_ranks();
     stream().synchronize();
     complaints_.check();
   }
@@ -75,8 +79,21 @@ class Queue final : public DeviceQueue {
   const Stream& stream() const { return is_recording_ || !callers_ ? own_ : *callers_; }
   Complaints& complaints() { return complaints_; }
 
+  /// Kernels that are put into the queue, now or when a recording is replayed, wait for these ranks' devices: whoever
+  /// waits for the queue also looks at whether they still come, and where not, ends the work and throws why. Null: they
+  /// wait for nobody.
+  void set_ranks(std::shared_ptr<Communicator> ranks) {
+    ranks_ = std::move(ranks);
+    note_replay();
+  }
+  /// Waits until they have come to all that is in the queue.
+  void await_ranks();
+  /// A recording is replayed.
+  void note_replay() { has_work_with_ranks_ = ranks_ != nullptr; }
+
  private:
   void refuse_in_callers_recording(const char* what) const;
+  void await_ranks(const std::function<bool()>& is_done);
 
   std::shared_ptr<const Device> device_;
   Stream own_;
@@ -89,6 +106,8 @@ class Queue final : public DeviceQueue {
   Complaints complaints_;
   std::function<Function()> load_small_copies_;
   std::optional<Function> small_copies_;
+  std::shared_ptr<Communicator> ranks_;
+  bool has_work_with_ranks_ = false;  // as far as is known
 };
 
 }  // namespace camshaft::cuda

@@ -13,6 +13,12 @@ api::Pointer address(const std::byte* pointer) {
   return reinterpret_cast<api::Pointer>(pointer);
 }
 
+bool is_ready(const api::Driver& driver, api::Result result) {
+  if (result == api::error_not_ready) return false;
+  check(driver, result, "running on the device");
+  return true;
+}
+
 }  // namespace
 
 Stream::Stream(const Device& device) : device_(device) {
@@ -36,6 +42,11 @@ bool Stream::is_recorded() const {
 void Stream::synchronize() const {
   const Current current(device_);
   check(device_.driver(), device_.driver().cuStreamSynchronize(stream_), "running on the device");
+}
+
+bool Stream::is_done() const {
+  const Current current(device_);
+  return is_ready(device_.driver(), device_.driver().cuStreamQuery(stream_));
 }
 
 void Stream::copy_to_device(std::byte* to, std::span<const std::byte> from) const {
@@ -109,6 +120,11 @@ void Event::hold_back(const Stream& stream) const {
 void Event::synchronize() const {
   const Current current(device_);
   check(device_.driver(), device_.driver().cuEventSynchronize(event_), "running on the device");
+}
+
+bool Event::is_done() const {
+  const Current current(device_);
+  return is_ready(device_.driver(), device_.driver().cuEventQuery(event_));
 }
 
 double Event::seconds_since(const Event& start) const {

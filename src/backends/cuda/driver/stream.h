@@ -25,6 +25,8 @@ class Stream {
   bool is_recorded() const;
   /// Waits until all work is done; throws Error for what failed in it.
   void synchronize() const;
+  /// Whether it is, without waiting; throws as synchronize().
+  bool is_done() const;
 
   /// Whether what comes next waits for an event; asking makes that known.
   bool take_wait() const { return std::exchange(waits_, false); }
@@ -63,6 +65,8 @@ class Event {
   /// The stream's work from now on waits for that moment, also where it is another device's; the caller does not.
   void hold_back(const Stream& stream) const;
   void synchronize() const;
+  /// Whether it has passed; throws as synchronize().
+  bool is_done() const;
   /// Seconds from `start` to this one, which both have time and have passed. The device counts in about half
   /// microseconds.
   double seconds_since(const Event& start) const;

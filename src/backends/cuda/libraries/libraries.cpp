@@ -146,6 +146,13 @@ LibraryNames dnn_names() {
   return {"cuDNN", "nvidia-cudnn-cu13", {"libcudnn.so.9"}, "libcudnn_graph.so.9"};
 }
 
+LibraryNames nccl_names() {
+  return {"NCCL",
+          std::atoi(driver_library().version.c_str()) < 13 ? "nvidia-nccl-cu12" : "nvidia-nccl-cu13",
+          {"libnccl.so.2"},
+          ""};
+}
+
 // The file that opens when it is asked for; empty where only the system's loader may know.
 fs::path find_file(const LibraryNames& names) {
   if (const DynamicLibrary loaded = DynamicLibrary::loaded(names.files)) return loaded.path();
@@ -202,8 +209,19 @@ Library<api::Dnn> open_dnn() {
   auto library = open_library<api::Dnn>(dnn_names());
   if (!library.problem.empty()) return library;
   CAMSHAFT_CUDA_DNN(CAMSHAFT_LOOK_UP)
-#undef CAMSHAFT_LOOK_UP
   if (library.problem.empty()) set_version(library, library.functions.cudnnGetProperty);
+  return library;
+}
+
+Library<api::Nccl> open_nccl() {
+  auto library = open_library<api::Nccl>(nccl_names());
+  if (!library.problem.empty()) return library;
+  CAMSHAFT_CUDA_NCCL(CAMSHAFT_LOOK_UP)
+#undef CAMSHAFT_LOOK_UP
+  look_up(library, "ncclGetErrorString", reinterpret_cast<void**>(&library.functions.ncclGetErrorString));
+  int version = 0;
+  if (library.problem.empty() && library.functions.ncclGetVersion(&version) == api::success)
+    library.version = fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
   return library;
 }
 
@@ -257,6 +275,11 @@ const Library<api::Blas>& blas_library() {
 
 const Library<api::Dnn>& dnn_library() {
   static const auto& library = *new Library<api::Dnn>(open_dnn());
+  return library;
+}
+
+const Library<api::Nccl>& nccl_library() {
+  static const auto& library = *new Library<api::Nccl>(open_nccl());
   return library;
 }
 

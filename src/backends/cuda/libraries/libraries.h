@@ -8,6 +8,7 @@
 #include "backends/cuda/driver/c_api.h"
 #include "backends/cuda/libraries/blas_api.h"
 #include "backends/cuda/libraries/dnn_api.h"
+#include "backends/cuda/libraries/nccl_api.h"
 #include "base/dynamic_library.h"
 
 namespace camshaft::cuda {
@@ -29,6 +30,7 @@ const Library<api::Nvrtc>& nvrtc_library();
 const Library<api::Blas>& blas_library();
 
 const Library<api::Dnn>& dnn_library();
+const Library<api::Nccl>& nccl_library();
 
 /// What tells one version of cuBLASLt from others, found without opening it: "libcublasLt.so.13 551653208", its file
 /// and the bytes of that. "none" where there is none.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <type_traits>
 
@@ -234,6 +235,11 @@ EMULATOR_API Result cuDeviceGetName(char* name, int length, Device) {
   return success;
 }
 
+EMULATOR_API Result cuDeviceGetPCIBusId(char* id, int length, Device device) {
+  std::snprintf(id, static_cast<size_t>(length), "0000:%02X:00.0", device + 1);
+  return success;
+}
+
 EMULATOR_API Result cuDeviceTotalMem_v2(size_t* bytes, Device) {
   *bytes = facts::memory_bytes();
   return success;
@@ -312,18 +318,21 @@ EMULATOR_API Result cuStreamDestroy_v2(Handle handle) {
   return success;
 }
 
-EMULATOR_API Result cuStreamSynchronize(Handle handle) {
+EMULATOR_API Result cuStreamQuery(Handle handle) {
   const std::lock_guard lock(device_mutex());
   if (pushed.empty()) return invalid_context;
   Stream* stream = find_stream(handle, current_device());
   if (stream == nullptr || stream->device != current_device()) return invalid_handle;
   if (stream->captured) return forbidden_in_capture(stream);
   finish(*stream);
-  return problem_of(*stream);
+  return stream->problem.empty() && !stream->waiting.empty() ? Result{error_not_ready} : problem_of(*stream);
 }
 
-EMULATOR_API Result cuStreamQuery(Handle stream) {
-  return cuStreamSynchronize(stream);
+EMULATOR_API Result cuStreamSynchronize(Handle handle) {
+  for (;;) {
+    if (const Result result = cuStreamQuery(handle); result != error_not_ready) return result;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 EMULATOR_API Result cuCtxSynchronize() {
@@ -375,14 +384,16 @@ EMULATOR_API Result cuEventRecordWithFlags(Handle event, Handle handle, unsigned
 }
 
 // A stream that is no longer there has done its work.
+EMULATOR_API Result cuEventQuery(Handle event) {
+  Stream* stream = static_cast<Event*>(event)->stream;
+  return stream == nullptr || find_stream(stream, current_device()) == nullptr ? Result{success}
+                                                                               : cuStreamQuery(stream);
+}
+
 EMULATOR_API Result cuEventSynchronize(Handle event) {
   Stream* stream = static_cast<Event*>(event)->stream;
   return stream == nullptr || find_stream(stream, current_device()) == nullptr ? Result{success}
                                                                                : cuStreamSynchronize(stream);
-}
-
-EMULATOR_API Result cuEventQuery(Handle event) {
-  return cuEventSynchronize(event);
 }
 
 EMULATOR_API Result cuEventElapsedTime(float* milliseconds, Handle from, Handle to) {

@@ -1,9 +1,11 @@
 #include "stream.h"
 
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <set>
 
+#include "library.h"
 #include "memory.h"
 
 namespace emulator {
@@ -33,11 +35,17 @@ void finish(Stream& stream) {
   const std::lock_guard lock(device_mutex());
   if (stream.waiting.empty()) return;
   const Access access;
-  const std::vector<Work> work = std::move(stream.waiting);
+  std::vector<Work> work = std::move(stream.waiting);
   stream.waiting.clear();
-  for (const Work& one : work) {
+  for (size_t w = 0; w < work.size(); ++w) {
     if (!stream.problem.empty()) return;
-    stream.problem = one();
+    std::string said = work[w]();
+    if (said == not_yet) {
+      stream.waiting.assign(std::make_move_iterator(work.begin() + static_cast<std::ptrdiff_t>(w)),
+                            std::make_move_iterator(work.end()));
+      return;
+    }
+    stream.problem = std::move(said);
     if (stream.problem.empty()) continue;
     std::fprintf(stderr, "emulated GPU: %s\n", stream.problem.c_str());
     last_problem() = stream.problem;

@@ -57,7 +57,7 @@ struct Stream {
 
 /// Guards everything of the emulated devices.
 std::recursive_mutex& device_mutex();
-/// Does what waits in a stream.
+/// Does what waits in a stream, as far as it need not wait for other streams.
 void finish(Stream& stream);
 /// Of all streams.
 void finish_all();
