@@ -11,6 +11,9 @@ namespace {
 
 // A target leaves so much of itself for what is no run: the way to the client and threads that come late.
 constexpr double usable_share = 0.9;
+// A smaller batch in place of one that is too late for its oldest request must do so much of its work in the same time:
+// else all that wait become late for the sake of one.
+constexpr double least_pace = 0.75;
 // A long queue is not looked through for every batch; who is cancelled is seen at last when he would run.
 constexpr std::chrono::milliseconds sweep_interval{5};
 // More levels than anyone has; each costs a queue.
@@ -241,8 +244,9 @@ size_t BatchQueue::choose(const Candidates& found, Clock::time_point now,
   return 0;
 }
 
-// The largest batch that is done by the time of the oldest request. Waiting for one more pays if both are done earlier
-// than in two runs: when the work that is shared, time(n) + time(1) - time(n + 1), is more than the wait.
+// The largest batch that is done by the time of the oldest request. Waiting for one more pays if that one gains more
+// than all who wait lose: it is done in one run in place of a second one after the first, they by the wait and the
+// longer run later. Where just the end of both runs counts instances idle, and what comes later waits for that.
 size_t BatchQueue::choose_by_target(const Candidates& found, Clock::time_point now,
                                     std::optional<Clock::time_point>& wait_until) const {
   const auto usable = std::chrono::nanoseconds(
@@ -253,11 +257,18 @@ size_t BatchQueue::choose_by_target(const Candidates& found, Clock::time_point n
     if (now + times_->expected(total) <= due) fits = requests;
   // What is late already is late: the most work in the least time then.
   if (fits == 0) return found.requests;
+  const auto pace = [&](size_t requests) {
+    const int64_t total = found.sums[requests - 1].first;
+    return static_cast<double>(total) / static_cast<double>(times_->expected(total).count());
+  };
+  if (fits < found.requests && pace(fits) < least_pace * pace(found.requests)) return found.requests;
   if (fits < found.requests || found.closed || found.total >= policy_.max_batch || gap_.count() == 0) return fits;
-  const auto saved = times_->expected(found.total) + times_->expected(1) - times_->expected(found.total + 1);
+  const auto longer = times_->expected(found.total + 1) - times_->expected(found.total);
+  const auto gained = times_->expected(1) - longer - gap_;
+  const auto lost = static_cast<int64_t>(found.requests) * (gap_ + longer);
   const Clock::time_point next = std::max(now, last_arrival_ + gap_);
   const auto longest_wait = 2 * gap_;  // then the next one does not come as the others did
-  if (saved <= gap_ || now - last_arrival_ > longest_wait) return fits;
+  if (gained <= lost || now - last_arrival_ > longest_wait) return fits;
   if (next + times_->expected(found.total + 1) > due) return fits;
   wait_until =
       std::min(last_arrival_ + longest_wait + std::chrono::nanoseconds(1), due - times_->expected(found.total));

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "server/core/batch_inputs.h"
+#include "server/core/client_memory.h"
 #include "server/core/data_type.h"
 #include "server/core/status.h"
 #include "server/core/text_tensor.h"
@@ -26,14 +27,6 @@ size_t index_of_output(const Pending& pending, size_t place) {
   return index;
 }
 
-void check_target(const RequestedOutput& wanted, size_t bytes) {
-  if (wanted.target->size() < bytes)
-    throw ServerError(StatusCode::invalid_argument, "shared memory size specified with the request for output '" +
-                                                        wanted.name + "' (" + std::to_string(wanted.target->size()) +
-                                                        " bytes) should be at least " + std::to_string(bytes) +
-                                                        " bytes to hold the results");
-}
-
 ContextOptions context_options(int threads) {
   ContextOptions options;
   options.set("threads", threads);
@@ -45,6 +38,7 @@ ContextOptions context_options(int threads) {
 EngineInstance::EngineInstance(const Engine& engine, int threads, const Signature& signature,
                                std::shared_ptr<BufferPool> pool)
     : signature_(signature),
+      device_(engine.device()),
       context_(engine.create_context(context_options(threads))),
       pool_(std::move(pool)),
       input_dims_(signature.input_count(), Dims{-1}),
@@ -105,6 +99,10 @@ void EngineInstance::run_together(std::vector<PendingPtr>& batch) {
   for (Output& output : outputs_) output.data.reset();
 }
 
+bool EngineInstance::can_bind(const void* data, Device device, DType dtype) const {
+  return is_aligned(data, dtype) && (device.is_host() || device == device_);
+}
+
 int64_t EngineInstance::bind_inputs(const std::vector<PendingPtr>& batch) {
   int64_t total = 0;
   for (const PendingPtr& pending : batch) total += pending->batch;
@@ -138,16 +136,16 @@ void EngineInstance::bind_input(size_t place, const std::vector<PendingPtr>& bat
     input_dims_[place] = dims;
   }
   const size_t bytes = byte_size(spec.dtype, element_count(dims));
-  if (batch.size() == 1 && bytes > 0 && is_aligned(first->data.span.data(), spec.dtype)) {
-    context_.bind_input(spec.name, first->data.span.data(), bytes);
+  if (batch.size() == 1 && bytes > 0 && can_bind(first->data.span.data(), first->data.device, spec.dtype)) {
+    context_.bind_input(spec.name, first->data.span.data(), bytes, first->data.device);
     return;
   }
   staging_[place] = pool_->take(bytes);
   std::byte* to = staging_[place].get();
   for (const PendingPtr& pending : batch) {
-    const std::span<const std::byte> from = pending->inputs[place]->data.span;
-    if (!from.empty()) std::memcpy(to, from.data(), from.size());
-    to += from.size();
+    const Bytes& from = pending->inputs[place]->data;
+    copy_bytes(to, from);
+    to += from.span.size();
   }
   context_.bind_input(spec.name, staging_[place].get(), bytes);
 }
@@ -199,13 +197,15 @@ void EngineInstance::bind_outputs(const std::vector<PendingPtr>& batch) {
     if (!output.known) continue;
     const size_t bytes = byte_size(spec.dtype, element_count(output.dims));
     std::byte* to = nullptr;
+    Device device;
     const size_t index = batch.size() == 1 ? index_of_output(*batch.front(), place) : batch.front()->outputs.size();
     if (batch.size() == 1 && index < batch.front()->outputs.size()) {
       const RequestedOutput* wanted = requested(*batch.front(), index);
       if (wanted != nullptr && wanted->target && wanted->classes == 0) {
         check_target(*wanted, bytes);
-        if (bytes > 0 && is_aligned(wanted->target->data(), spec.dtype)) {
+        if (bytes > 0 && can_bind(wanted->target->data(), wanted->target_device, spec.dtype)) {
           to = wanted->target->data();
+          device = wanted->target_device;
           output.in_target = true;
         }
       }
@@ -214,7 +214,7 @@ void EngineInstance::bind_outputs(const std::vector<PendingPtr>& batch) {
       output.data = pool_->take(bytes);
       to = output.data.get();
     }
-    context_.bind_output(spec.name, to, bytes);
+    context_.bind_output(spec.name, to, bytes, device);
   }
   shapes_changed_ = false;
 }
@@ -295,11 +295,12 @@ void EngineInstance::answer(Pending& pending, int64_t first) {
       NamedTensor& tensor = outputs.back();
       const RequestedOutput* wanted = requested(pending, i);
       if (wanted == nullptr || !wanted->target || wanted->classes > 0) continue;
-      const bool lies_there = outputs_[place].in_target;
-      const size_t bytes = lies_there ? byte_size(tensor.dtype, element_count(tensor.shape)) : tensor.data.span.size();
-      check_target(*wanted, bytes);
-      if (!lies_there && bytes > 0) std::memcpy(wanted->target->data(), tensor.data.span.data(), bytes);
-      tensor.data = {wanted->target->first(bytes), wanted->target_owner};
+      if (outputs_[place].in_target) {
+        const size_t bytes = byte_size(tensor.dtype, element_count(tensor.shape));
+        tensor.data = {wanted->target->first(bytes), wanted->target_owner, wanted->target_device};
+      } else {
+        place_output(*wanted, tensor);
+      }
     }
     for (size_t i = 0; pending.keep && i < signature_.kept.size(); ++i)
       pending.keep(i, slice(signature_.outputs.size() + i, pending, first));

@@ -10,8 +10,9 @@
 
 namespace camshaft::server {
 
-/// Inputs of a request that is alone are bound where they came in; those of several are copied behind each other, once.
-/// Outputs are slices of a piece of memory of the batch's, or of what a lone request's client has asked for.
+/// Inputs of a request that is alone are bound where they came in, on the host or on the engine's GPU; those of several
+/// are copied behind each other on the host, once. Outputs are slices of a piece of memory of the batch's, or of what a
+/// lone request's client has asked for.
 class EngineInstance : public Instance {
  public:
   EngineInstance(const Engine& engine, int threads, const Signature& signature, std::shared_ptr<BufferPool> pool);
@@ -26,6 +27,8 @@ class EngineInstance : public Instance {
     int64_t scattered = 0;            ///< elements that belong to requests that were answered
   };
 
+  /// Whether a run can use elements where they are: on the host, or on the engine's own GPU.
+  bool can_bind(const void* data, Device device, DType dtype) const;
   void run_together(std::vector<PendingPtr>& batch);
   int64_t bind_inputs(const std::vector<PendingPtr>& batch);
   void bind_input(size_t place, const std::vector<PendingPtr>& batch, int64_t total);
@@ -37,6 +40,7 @@ class EngineInstance : public Instance {
   void answer(Pending& pending, int64_t first);
 
   const Signature& signature_;
+  const Device device_;  ///< of the engine
   Context context_;
   std::shared_ptr<BufferPool> pool_;
   std::vector<Dims> input_dims_;                           ///< as the context knows them

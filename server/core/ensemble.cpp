@@ -1,9 +1,9 @@
 #include "server/core/ensemble.h"
 
-#include <cstring>
 #include <mutex>
 #include <utility>
 
+#include "server/core/client_memory.h"
 #include "server/core/complete_config.h"
 #include "server/core/loaded_model.h"
 #include "server/core/pending.h"
@@ -130,19 +130,9 @@ class Ensemble::Flow : public std::enable_shared_from_this<Flow> {
       for (size_t i = 0; i < pending->outputs.size(); ++i) {
         const auto at = tensors_.find(ensemble_.signature_.outputs[pending->outputs[i]].name);
         if (at == tensors_.end()) continue;  // of an optional input that is not there
-        outputs.push_back(at->second);
-        if (pending->request.outputs.empty()) continue;
-        const RequestedOutput& wanted = pending->request.outputs[i];
-        NamedTensor& tensor = outputs.back();
-        if (!wanted.target || wanted.classes > 0) continue;
-        if (wanted.target->size() < tensor.data.span.size())
-          throw ServerError(StatusCode::invalid_argument,
-                            "shared memory size specified with the request for output '" + wanted.name + "' (" +
-                                std::to_string(wanted.target->size()) + " bytes) should be at least " +
-                                std::to_string(tensor.data.span.size()) + " bytes to hold the results");
-        if (!tensor.data.span.empty())
-          std::memcpy(wanted.target->data(), tensor.data.span.data(), tensor.data.span.size());
-        tensor.data = {wanted.target->first(tensor.data.span.size()), wanted.target_owner};
+        NamedTensor& tensor = outputs.emplace_back(at->second);
+        tensor.data = on_host(std::move(tensor.data));  // where it is an input, handed through
+        if (!pending->request.outputs.empty()) place_output(pending->request.outputs[i], tensor);
       }
       timeline.compute_end = Clock::now();
       const_cast<Ensemble&>(ensemble_).statistics_.executed(timeline, static_cast<uint64_t>(pending->batch));

@@ -31,9 +31,12 @@ void keep_response(Pending& pending, const std::shared_ptr<ResponseCache>& cache
   });
 }
 
-bool wants_own_memory(const Pending& pending) {
+// Outputs that clients want in their own memory, and inputs that the host would have to fetch from a GPU first.
+bool is_outside_cache(const Pending& pending) {
   for (const RequestedOutput& output : pending.request.outputs)
     if (output.target) return true;
+  for (const NamedTensor& input : pending.request.inputs)
+    if (!input.data.device.is_host()) return true;
   return false;
 }
 
@@ -104,7 +107,7 @@ void LoadedModel::infer(Request request, Respond respond) noexcept {
   auto pending = std::make_unique<Pending>(std::move(request), std::move(respond), statistics_, shared_from_this());
   try {
     check_request(signature_, *pending);
-    if (cache_ && !wants_own_memory(*pending)) {
+    if (cache_ && !is_outside_cache(*pending)) {
       const Clock::time_point start = Clock::now();
       const ResponseCache::Key key = ResponseCache::key(*pending, cache_owner_);
       auto outputs = cache_->find(key);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <sstream>
+#include <tuple>
 
 #include "server/core/gpu_metrics.h"
 #include "server/core/server.h"
@@ -45,6 +46,7 @@ std::string label_text(const std::string& value) {
 }
 
 struct Sampled {
+  std::shared_ptr<Model> model;
   std::string labels;
   StatisticsSnapshot statistics;
 };
@@ -122,6 +124,45 @@ void add_latencies(Exposition& out, const std::vector<Sampled>& models) {
                [us](S s) { return us(s.cache_miss); });
 }
 
+// Counts are exact: of nine digits a counter would stand still from 10^9 on.
+std::string own_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  char text[32];
+  if (std::abs(value) < 0x1p53 && value == std::floor(value)) {
+    std::snprintf(text, sizeof text, "%.0f", value);
+    return text;
+  }
+  const char* end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, static_cast<size_t>(end - text)};
+}
+
+void add_summaries(Exposition& out, const std::vector<Sampled>& models, const std::vector<double>& quantiles) {
+  static constexpr std::tuple<SummaryKind, const char*, const char*> kinds[] = {
+      {SummaryKind::request, "nv_inference_request_summary_us",
+       "Summary of inference request duration in microseconds (includes cached requests)"},
+      {SummaryKind::queue, "nv_inference_queue_summary_us", "Summary of inference queuing duration in microseconds"},
+      {SummaryKind::compute_input, "nv_inference_compute_input_summary_us",
+       "Summary of compute input duration in microseconds (does not include cached requests)"},
+      {SummaryKind::compute_infer, "nv_inference_compute_infer_summary_us",
+       "Summary of compute inference duration in microseconds (does not include cached requests)"},
+      {SummaryKind::compute_output, "nv_inference_compute_output_summary_us",
+       "Summary of inference compute output duration in microseconds (does not include cached requests)"},
+      {SummaryKind::cache_hit, "nv_cache_hit_summary_per_model", "Summary of cache hit duration in microseconds"},
+      {SummaryKind::cache_miss, "nv_cache_miss_summary_per_model", "Summary of cache miss duration in microseconds"}};
+  for (const auto& [kind, name, help] : kinds) {
+    out.family(name, "summary", help);
+    for (const Sampled& model : models) {
+      const SummaryFigures figures = model.model->statistics().summary(kind, quantiles);
+      for (size_t i = 0; i < figures.quantiles_us.size(); ++i)
+        out.sample(name, model.labels + ",quantile=\"" + own_text(quantiles[i]) + "\"",
+                   own_text(figures.quantiles_us[i]));
+      out.sample(std::string(name) + "_sum", model.labels, std::to_string(figures.sum_us));
+      out.sample(std::string(name) + "_count", model.labels, std::to_string(figures.count));
+    }
+  }
+}
+
 std::string real_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.9g", value);
@@ -144,19 +185,6 @@ void add_gpus(Exposition& out, const std::vector<GpuFigures>& gpus) {
   add(
       "nv_energy_consumption", "GPU energy consumption in joules since its driver was loaded",
       [](G g) { return real_text(g.energy); }, "counter");
-}
-
-// Counts are exact: of nine digits a counter would stand still from 10^9 on.
-std::string own_text(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  char text[32];
-  if (std::abs(value) < 0x1p53 && value == std::floor(value)) {
-    std::snprintf(text, sizeof text, "%.0f", value);
-    return text;
-  }
-  const char* end = std::to_chars(text, text + sizeof text, value).ptr;
-  return {text, static_cast<size_t>(end - text)};
 }
 
 void add_own(Exposition& out, const OwnMetricFamilies& families) {
@@ -186,6 +214,27 @@ bool truth_of(std::string_view name, std::string_view value) {
   throw ServerError(StatusCode::invalid_argument, "--metrics-config " + std::string(name) + " is 'true' or 'false'");
 }
 
+// "0.5:0.05,0.99:0.001": quantiles, each with the error that its rank may have; here it has none.
+std::vector<double> quantiles_of(std::string_view value) {
+  std::vector<double> quantiles;
+  while (!value.empty()) {
+    const std::string_view one = value.substr(0, value.find(','));
+    value.remove_prefix(std::min(value.size(), one.size() + 1));
+    double share = -1, error = 0;
+    const auto read = std::from_chars(one.data(), one.data() + one.size(), share);
+    const char* end = read.ptr;
+    if (end != one.data() + one.size() && *end == ':')
+      end = std::from_chars(end + 1, one.data() + one.size(), error).ptr;
+    if (end != one.data() + one.size() || !(share >= 0 && share <= 1))
+      throw ServerError(StatusCode::invalid_argument,
+                        "--metrics-config summary_quantiles has pairs of a quantile from 0 to 1 and its error, as "
+                        "0.5:0.05,0.99:0.001; '" +
+                            std::string(one) + "' is none");
+    quantiles.push_back(share);
+  }
+  return quantiles;
+}
+
 }  // namespace
 
 void MetricsOptions::configure(std::string_view setting) {
@@ -196,14 +245,14 @@ void MetricsOptions::configure(std::string_view setting) {
     counter_latencies = truth_of(name, value);
   else if (name == "histogram_latencies")
     histogram_latencies = truth_of(name, value);
-  else if (name == "summary_latencies" && !truth_of(name, value))
-    return;
-  else if (name == "summary_latencies" || name == "summary_quantiles")
-    throw ServerError(StatusCode::unsupported, "--metrics-config " + std::string(name) +
-                                                   ": there are no summaries; histogram_latencies=true has quantiles");
+  else if (name == "summary_latencies")
+    summary_latencies = truth_of(name, value);
+  else if (name == "summary_quantiles")
+    summary_quantiles = quantiles_of(value);
   else
     throw ServerError(StatusCode::invalid_argument, "unknown --metrics-config '" + std::string(name) +
-                                                        "': there are counter_latencies and histogram_latencies");
+                                                        "': there are counter_latencies, histogram_latencies, "
+                                                        "summary_latencies and summary_quantiles");
 }
 
 Metrics::Machine Metrics::machine() {
@@ -250,7 +299,7 @@ std::vector<GpuFigures> Metrics::machine_gpus() {
 std::string Metrics::text() {
   std::vector<Sampled> models;
   for (const std::shared_ptr<Model>& model : server_.models().all())
-    models.push_back({labels_of(*model), model->statistics().snapshot()});
+    models.push_back({model, labels_of(*model), model->statistics().snapshot()});
   Exposition out;
   using S = const StatisticsSnapshot&;
   add_counters(out, models, "nv_inference_request_success", "Number of successful inference requests, all batch sizes",
@@ -270,7 +319,11 @@ std::string Metrics::text() {
       out, models, "nv_inference_pending_request_count",
       "Instantaneous number of pending requests awaiting execution per-model.",
       [](S s) { return static_cast<uint64_t>(std::max<int64_t>(s.pending, 0)); }, "gauge");
+  out.family("nv_model_load_duration_secs", "gauge", "Model load time in seconds");
+  for (const Sampled& model : models)
+    out.sample("nv_model_load_duration_secs", model.labels, real_text(model.statistics.load_seconds));
   if (options_.histogram_latencies) add_first_response(out, models);
+  if (options_.summary_latencies) add_summaries(out, models, options_.summary_quantiles);
   if (options_.cpu) {
     const Machine figures = machine();
     out.family("nv_cpu_utilization", "gauge", "CPU utilization rate [0.0 - 1.0]");

@@ -21,8 +21,9 @@ struct MetricsOptions {
   int interval_ms = 2000;       ///< how old the machine's figures may be
   bool counter_latencies = true;
   bool histogram_latencies = false;  ///< of the time to the first response
-  /// One --metrics-config: "counter_latencies=false". Throws ServerError: invalid_argument that lists the names,
-  /// unsupported for summaries.
+  bool summary_latencies = false;    ///< quantiles of the last minute: models must keep them
+  std::vector<double> summary_quantiles = {0.5, 0.9, 0.95, 0.99, 0.999};
+  /// One --metrics-config: "counter_latencies=false". Throws ServerError(invalid_argument), which lists the names.
   void configure(std::string_view setting);
 };
 

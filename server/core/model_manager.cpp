@@ -202,11 +202,14 @@ std::map<int64_t, ModelManager::State::Version> ModelManager::State::load_versio
       continue;
     }
     std::unique_ptr<Model> model;
+    const Clock::time_point start = Clock::now();
     if (is_ensemble(prepared.config))
       model = std::make_unique<Ensemble>(*manager, prepared.folder.path, number, prepared.config);
     else
       model =
           std::make_unique<LoadedModel>(options, prepared.folder.path, number, prepared.config, shared, prepared.held);
+    model->statistics().loaded(Clock::now() - start);
+    if (options.latency_summaries) model->statistics().keep_summaries();
     const auto gone = [this, name = prepared.folder.name, number] {
       const std::unique_lock lock(mutex);
       const auto entry = entries.find(name);

@@ -42,8 +42,9 @@ struct ModelManagerOptions {
   EngineCache engine_cache;  ///< engines built from model.onnx
   std::string device;        ///< of models that do not say: "cpu", "cuda"
   std::vector<std::string> backend_config;
-  uint64_t cache_bytes = 0;  ///< of the response cache; 0: none
-  bool rate_limit = false;   ///< instances wait for the resources that their groups name
+  uint64_t cache_bytes = 0;        ///< of the response cache; 0: none
+  bool latency_summaries = false;  ///< models keep quantiles of their latencies
+  bool rate_limit = false;         ///< instances wait for the resources that their groups name
   /// Pools by --rate-limit-resource: name and device (below 0: of all), and how many there are.
   std::map<std::pair<std::string, int>, uint64_t> rate_limit_resources;
 };

@@ -40,6 +40,7 @@ struct RequestedOutput {
   /// Where the client wants it: its own shared memory. The response's tensor then lies there.
   std::optional<std::span<std::byte>> target;
   std::shared_ptr<const void> target_owner;
+  Device target_device = {};
 };
 
 using Clock = std::chrono::steady_clock;
@@ -68,7 +69,8 @@ struct Request {
   Cancellation cancellation;
   Timeline timeline;
   std::string trace_id;  ///< empty: it is not traced
-  /// SharedMemory::Slice::broken of all memory of the client's that it uses: where one is set there is no answer.
+  /// SharedMemory::Slice::broken, where it has one, of all memory of the client's that it uses: where one is set there
+  /// is no answer.
   std::vector<std::shared_ptr<const std::atomic<bool>>> memory_lost;
 };
 

@@ -16,6 +16,7 @@ class RequestMemory : public std::enable_shared_from_this<RequestMemory> {
   void take(uint64_t bytes);
   void give_back(uint64_t bytes) noexcept { in_use_ -= bytes; }
   uint64_t in_use() const { return in_use_; }
+  uint64_t limit() const { return limit_; }
 
   /// Takes, and gives back with the last copy.
   std::shared_ptr<const void> hold(uint64_t bytes);

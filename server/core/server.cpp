@@ -5,6 +5,7 @@
 
 #include "camshaft/system.hpp"
 #include "server/core/classification.h"
+#include "server/core/cuda_memory.h"
 
 namespace camshaft::server {
 
@@ -29,18 +30,22 @@ std::string Server::version() const {
 }
 
 const std::vector<std::string>& Server::extensions() const {
-  static const std::vector<std::string> names = {"classification",
-                                                 "sequence",
-                                                 "model_repository",
-                                                 "model_repository(unload_dependents)",
-                                                 "schedule_policy",
-                                                 "model_configuration",
-                                                 "system_shared_memory",
-                                                 "binary_tensor_data",
-                                                 "parameters",
-                                                 "statistics",
-                                                 "trace",
-                                                 "logging"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = {"classification",
+                                    "sequence",
+                                    "model_repository",
+                                    "model_repository(unload_dependents)",
+                                    "schedule_policy",
+                                    "model_configuration",
+                                    "system_shared_memory",
+                                    "binary_tensor_data",
+                                    "parameters",
+                                    "statistics",
+                                    "trace",
+                                    "logging"};
+    if (has_cuda_device()) all.insert(all.begin() + 7, "cuda_shared_memory");
+    return all;
+  }();
   return names;
 }
 

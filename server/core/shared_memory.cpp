@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "server/core/bus_error_guard.h"
+#include "server/core/client_memory.h"
+#include "server/core/cuda_memory.h"
 
 namespace camshaft::server {
 
@@ -75,6 +77,18 @@ struct SharedMemory::Mapping {
   std::unique_ptr<BusErrorGuard> guard;
 };
 
+struct SharedMemory::CudaMapping {
+  CudaMapping(const std::string& name, std::string_view handle, int64_t device, uint64_t byte_size)
+      : region{name, device, byte_size}, memory(device, handle) {
+    if (byte_size == 0 || byte_size > memory.span().size())
+      refuse_region("failed to register shared memory region '" + name + "': it has " + std::to_string(byte_size) +
+                    " bytes, and the allocation on GPU " + std::to_string(device) + " has " +
+                    std::to_string(memory.span().size()));
+  }
+  const CudaRegion region;
+  const CudaAllocation memory;
+};
+
 void SharedMemory::check_allowed() const {
   if (!allowed_)
     throw ServerError(StatusCode::unsupported,
@@ -96,54 +110,86 @@ void SharedMemory::register_region(const std::string& name, const std::string& k
                   std::to_string(byte_size) + " bytes from byte " + std::to_string(offset) + " on, and '" + key +
                   "' has " + std::to_string(size_of_file(file)));
   const auto mapping = std::make_shared<const Mapping>(Region{name, key, offset, byte_size}, dup(file));
+  add(name, {mapping, nullptr});
+}
+
+void SharedMemory::register_cuda_region(const std::string& name, std::string_view handle, int64_t device,
+                                        uint64_t byte_size) {
+  check_allowed();
+  if (name.empty()) refuse_region("'region name' is necessary to register cuda shared memory region");
+  try {
+    add(name, {nullptr, std::make_shared<const CudaMapping>(name, handle, device, byte_size)});
+  } catch (const ServerError& error) {
+    if (error.code() == StatusCode::already_exists) throw;
+    throw ServerError(error.code(), "failed to register CUDA shared memory region '" + name + "': " + error.what());
+  }
+}
+
+void SharedMemory::add(const std::string& name, Registered region) {
   const std::lock_guard lock(mutex_);
-  if (!regions_.emplace(name, mapping).second)
+  if (!regions_.emplace(name, std::move(region)).second)
     throw ServerError(StatusCode::already_exists, "shared memory region '" + name + "' already in manager");
 }
 
-void SharedMemory::unregister(const std::string& name) {
+void SharedMemory::let_go(const std::string& name, bool cuda) {
   check_allowed();
-  // What is let go is unmapped without the lock.
-  std::map<std::string, std::shared_ptr<const Mapping>> gone;
+  std::vector<Registered> gone;  // what is let go is unmapped without the lock
   const std::lock_guard lock(mutex_);
-  if (name.empty()) {
-    gone.swap(regions_);
-  } else if (const auto found = regions_.find(name); found != regions_.end()) {
-    gone.insert(regions_.extract(found));
+  for (auto at = regions_.begin(); at != regions_.end();) {
+    const bool meant = (name.empty() || at->first == name) && (at->second.cuda != nullptr) == cuda;
+    if (meant) gone.push_back(std::move(at->second));
+    at = meant ? regions_.erase(at) : std::next(at);
   }
 }
 
 std::vector<SharedMemory::Region> SharedMemory::status(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   std::vector<Region> all;
-  for (const auto& [own, mapping] : regions_)
-    if (name.empty() || own == name) all.push_back(mapping->region);
+  for (const auto& [own, registered] : regions_)
+    if (registered.system && (name.empty() || own == name)) all.push_back(registered.system->region);
   if (all.empty() && !name.empty())
     throw ServerError(StatusCode::not_found, "Unable to find system shared memory region: '" + name + "'");
   return all;
 }
 
+std::vector<SharedMemory::CudaRegion> SharedMemory::cuda_status(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CudaRegion> all;
+  for (const auto& [own, registered] : regions_)
+    if (registered.cuda && (name.empty() || own == name)) all.push_back(registered.cuda->region);
+  if (all.empty() && !name.empty())
+    throw ServerError(StatusCode::not_found, "Unable to find cuda shared memory region: '" + name + "'");
+  return all;
+}
+
 SharedMemory::Slice SharedMemory::slice(const std::string& name, uint64_t offset, uint64_t byte_size) const {
-  std::shared_ptr<const Mapping> mapping;
+  Registered registered;
   {
     const std::lock_guard lock(mutex_);
     const auto found = regions_.find(name);
     if (found == regions_.end()) refuse_region("Unable to find shared memory region: '" + name + "'");
-    mapping = found->second;
+    registered = found->second;
   }
-  const Region& region = mapping->region;
-  if (offset > region.byte_size || (offset == region.byte_size && byte_size > 0))
+  const uint64_t all = registered.cuda ? registered.cuda->region.byte_size : registered.system->region.byte_size;
+  if (offset > all || (offset == all && byte_size > 0))
     refuse_region("Invalid offset for shared memory region: '" + name + "'");
-  if (byte_size > region.byte_size - offset)
-    refuse_region("Invalid offset + byte size for shared memory region: '" + name + "'");
+  if (byte_size > all - offset) refuse_region("Invalid offset + byte size for shared memory region: '" + name + "'");
+  if (registered.cuda) {
+    const CudaAllocation& memory = registered.cuda->memory;
+    return {memory.span().subspan(offset, byte_size), registered.cuda, nullptr, memory.device()};
+  }
+  const std::shared_ptr<const Mapping>& mapping = registered.system;
+  const Region& region = mapping->region;
   if (*mapping->guard->broken() || region.offset + offset + byte_size > size_of_file(mapping->file.get()))
     refuse_region("shared memory region '" + name + "' is shorter than when it was registered: unregister it");
   return {{mapping->begin + mapping->before + offset, byte_size}, mapping, mapping->guard->broken()};
 }
 
 Bytes input_bytes(const SharedMemory::Slice& slice, DType dtype) {
-  if (is_floating(dtype)) return {slice.span, slice.owner};
-  auto copy = std::make_shared<const std::vector<std::byte>>(slice.span.begin(), slice.span.end());
+  const Bytes shared{slice.span, slice.owner, slice.device};
+  if (is_floating(dtype)) return shared;
+  auto copy = std::make_shared<std::vector<std::byte>>(slice.span.size());
+  copy_bytes(copy->data(), shared);
   return {*copy, copy};
 }
 

@@ -17,7 +17,7 @@ uint64_t nanoseconds(Clock::time_point from, Clock::time_point to) {
   return from == Clock::time_point() || to == Clock::time_point() ? 0 : nanoseconds(to - from);
 }
 
-void add(DurationStatistic& total, uint64_t ns) {
+void add_to(DurationStatistic& total, uint64_t ns) {
   ++total.count;
   total.ns += ns;
 }
@@ -65,15 +65,15 @@ void ModelStatistics::request_succeeded(const Timeline& timeline, Clock::time_po
   const std::lock_guard lock(mutex_);
   total_.last_inference_ms = now;
   const uint64_t taken = nanoseconds(begin_of(timeline), end);
-  add(total_.success, taken);
+  add(SummaryKind::request, total_.success, taken);
   total_.latency.add(taken / 1000);
   // What the response cache answered was in no queue and no run.
   if (timeline.compute_start == Clock::time_point()) return;
   total_.inference_count += batch;
-  add(total_.queue, nanoseconds(timeline.queued, timeline.compute_start));
-  add(total_.compute_input, nanoseconds(timeline.compute_start, timeline.input_end));
-  add(total_.compute_infer, nanoseconds(timeline.input_end, timeline.output_start));
-  add(total_.compute_output, nanoseconds(timeline.output_start, timeline.compute_end));
+  add(SummaryKind::queue, total_.queue, nanoseconds(timeline.queued, timeline.compute_start));
+  add(SummaryKind::compute_input, total_.compute_input, nanoseconds(timeline.compute_start, timeline.input_end));
+  add(SummaryKind::compute_infer, total_.compute_infer, nanoseconds(timeline.input_end, timeline.output_start));
+  add(SummaryKind::compute_output, total_.compute_output, nanoseconds(timeline.output_start, timeline.compute_end));
 }
 
 void ModelStatistics::first_response(const Timeline& timeline, Clock::time_point now) {
@@ -83,7 +83,7 @@ void ModelStatistics::first_response(const Timeline& timeline, Clock::time_point
 
 void ModelStatistics::request_failed(const Timeline& timeline, Clock::time_point end, FailureReason reason) {
   const std::lock_guard lock(mutex_);
-  add(total_.fail, nanoseconds(begin_of(timeline), end));
+  add_to(total_.fail, nanoseconds(begin_of(timeline), end));
   ++total_.failures[reason];
 }
 
@@ -91,19 +91,43 @@ void ModelStatistics::executed(const Timeline& timeline, uint64_t batch) {
   const std::lock_guard lock(mutex_);
   ++total_.execution_count;
   BatchStatistic& statistic = total_.batches[batch];
-  add(statistic.compute_input, nanoseconds(timeline.compute_start, timeline.input_end));
-  add(statistic.compute_infer, nanoseconds(timeline.input_end, timeline.output_start));
-  add(statistic.compute_output, nanoseconds(timeline.output_start, timeline.compute_end));
+  add_to(statistic.compute_input, nanoseconds(timeline.compute_start, timeline.input_end));
+  add_to(statistic.compute_infer, nanoseconds(timeline.input_end, timeline.output_start));
+  add_to(statistic.compute_output, nanoseconds(timeline.output_start, timeline.compute_end));
 }
 
 void ModelStatistics::cache_hit(Clock::duration lookup) {
   const std::lock_guard lock(mutex_);
-  add(total_.cache_hit, nanoseconds(lookup));
+  add(SummaryKind::cache_hit, total_.cache_hit, nanoseconds(lookup));
 }
 
 void ModelStatistics::cache_missed(Clock::duration lookup_and_insertion) {
   const std::lock_guard lock(mutex_);
-  add(total_.cache_miss, nanoseconds(lookup_and_insertion));
+  add(SummaryKind::cache_miss, total_.cache_miss, nanoseconds(lookup_and_insertion));
+}
+
+void ModelStatistics::add(SummaryKind kind, DurationStatistic& total, uint64_t ns) {
+  add_to(total, ns);
+  if (summaries_) (*summaries_)[static_cast<size_t>(kind)].add(ns, Clock::now());
+}
+
+void ModelStatistics::loaded(Clock::duration time) {
+  const std::lock_guard lock(mutex_);
+  total_.load_seconds = std::chrono::duration<double>(time).count();
+}
+
+void ModelStatistics::keep_summaries() {
+  const std::lock_guard lock(mutex_);
+  summaries_ = std::make_unique<std::array<LatencySummary, summary_kinds>>();
+}
+
+SummaryFigures ModelStatistics::summary(SummaryKind kind, const std::vector<double>& quantiles) const {
+  const std::lock_guard lock(mutex_);
+  if (!summaries_) return {};
+  const LatencySummary& summary = (*summaries_)[static_cast<size_t>(kind)];
+  SummaryFigures figures{summary.count(), summary.sum_us(), {}};
+  for (const double share : quantiles) figures.quantiles_us.push_back(summary.quantile(share, Clock::now()));
+  return figures;
 }
 
 StatisticsSnapshot ModelStatistics::snapshot() const {

@@ -4,9 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "server/core/latency_summary.h"
 #include "server/core/own_metrics.h"
 #include "server/core/request.h"
 
@@ -38,6 +41,15 @@ struct LatencyHistogram {
 /// Why a request failed, as the metrics tell them apart.
 enum class FailureReason { rejected, cancelled, backend, other };
 
+/// What there are summaries of.
+enum class SummaryKind { request, queue, compute_input, compute_infer, compute_output, cache_hit, cache_miss };
+constexpr size_t summary_kinds = 7;
+
+struct SummaryFigures {
+  uint64_t count = 0, sum_us = 0;
+  std::vector<double> quantiles_us;  ///< NaN: nothing lately
+};
+
 /// All of one moment, as the statistics extension of the protocol has it.
 struct StatisticsSnapshot {
   uint64_t last_inference_ms = 0;  ///< since 1970
@@ -47,6 +59,7 @@ struct StatisticsSnapshot {
   std::map<uint64_t, BatchStatistic> batches;  ///< by the size of the batch that ran
   std::map<FailureReason, uint64_t> failures;
   int64_t pending = 0;              ///< requests that wait
+  double load_seconds = 0;          ///< how long it took until the version was there
   LatencyHistogram latency;         ///< of requests that succeeded, as `success`
   LatencyHistogram first_response;  ///< from the request to its first response: the same but of decoupled models
 };
@@ -64,14 +77,22 @@ class ModelStatistics {
   void executed(const Timeline& timeline, uint64_t batch);
   void cache_hit(Clock::duration lookup);
   void cache_missed(Clock::duration lookup_and_insertion);
+  void loaded(Clock::duration time);
   StatisticsSnapshot snapshot() const;
+  /// From now on there are summaries; they cost memory, 0.4 MB a model.
+  void keep_summaries();
+  /// `quantiles`: from 0 to 1. Of what is not kept there is nothing.
+  SummaryFigures summary(SummaryKind kind, const std::vector<double>& quantiles) const;
   /// What the model counts itself.
   OwnMetrics& own_metrics() { return own_metrics_; }
 
  private:
   OwnMetrics own_metrics_;
   mutable std::mutex mutex_;
+  void add(SummaryKind kind, DurationStatistic& total, uint64_t ns);
+
   StatisticsSnapshot total_;
+  std::unique_ptr<std::array<LatencySummary, summary_kinds>> summaries_;  // null: none are kept
 };
 
 }  // namespace camshaft::server

@@ -65,21 +65,26 @@ void answer_memory_unregister(Server& server, const inference::SystemSharedMemor
   server.shared_memory().unregister(request.name());
 }
 
-void answer_cuda_memory_status(Server&, const inference::CudaSharedMemoryStatusRequest& request,
-                               inference::CudaSharedMemoryStatusResponse&) {
-  if (!request.name().empty()) {
-    throw ServerError(StatusCode::not_found, "Unable to find cuda shared memory region: '" + request.name() + "'");
+void answer_cuda_memory_status(Server& server, const inference::CudaSharedMemoryStatusRequest& request,
+                               inference::CudaSharedMemoryStatusResponse& response) {
+  for (const SharedMemory::CudaRegion& from : server.shared_memory().cuda_status(request.name())) {
+    auto& to = (*response.mutable_regions())[from.name];
+    to.set_name(from.name);
+    to.set_device_id(static_cast<uint64_t>(from.device));
+    to.set_byte_size(from.byte_size);
   }
 }
 
-void answer_cuda_memory_register(Server&, const inference::CudaSharedMemoryRegisterRequest& request,
+void answer_cuda_memory_register(Server& server, const inference::CudaSharedMemoryRegisterRequest& request,
                                  inference::CudaSharedMemoryRegisterResponse&) {
-  throw ServerError(StatusCode::unsupported, "failed to register CUDA shared memory region: '" + request.name() +
-                                                 "', the server takes system shared memory alone");
+  server.shared_memory().register_cuda_region(request.name(), request.raw_handle(), request.device_id(),
+                                              request.byte_size());
 }
 
-void answer_cuda_memory_unregister(Server&, const inference::CudaSharedMemoryUnregisterRequest&,
-                                   inference::CudaSharedMemoryUnregisterResponse&) {}
+void answer_cuda_memory_unregister(Server& server, const inference::CudaSharedMemoryUnregisterRequest& request,
+                                   inference::CudaSharedMemoryUnregisterResponse&) {
+  server.shared_memory().unregister_cuda(request.name());
+}
 
 void answer_trace_setting(Server& server, const inference::TraceSettingRequest& request,
                           inference::TraceSettingResponse& response) {

@@ -13,7 +13,6 @@ void answer_memory_register(Server& server, const inference::SystemSharedMemoryR
 void answer_memory_unregister(Server& server, const inference::SystemSharedMemoryUnregisterRequest& request,
                               inference::SystemSharedMemoryUnregisterResponse& response);
 
-/// There are never any regions: to register one is StatusCode::unsupported, to unregister does nothing.
 void answer_cuda_memory_status(Server& server, const inference::CudaSharedMemoryStatusRequest& request,
                                inference::CudaSharedMemoryStatusResponse& response);
 void answer_cuda_memory_register(Server& server, const inference::CudaSharedMemoryRegisterRequest& request,

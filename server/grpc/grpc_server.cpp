@@ -2,7 +2,10 @@
 
 #include <absl/synchronization/mutex.h>
 #include <grpc/support/log.h>
+#include <grpcpp/resource_quota.h>
 
+#include <algorithm>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -21,6 +24,8 @@ namespace {
 constexpr int accepted_infer_calls = 16, accepted_stream_calls = 4;
 /// Loads and unloads at once.
 constexpr int control_threads = 4;
+/// What gRPC takes for itself beside messages: buffers of connections and calls.
+constexpr uint64_t grpc_own_bytes = uint64_t{64} << 20;
 /// After all calls were cancelled, so long may models take to notice it.
 constexpr std::chrono::seconds cancellation_time{10};
 
@@ -91,6 +96,7 @@ class GrpcServer::State {
     builder.SetMaxReceiveMessageSize(options_.max_message_size);
     builder.SetMaxSendMessageSize(options_.max_message_size);
     set_channel_arguments(builder, options_);
+    limit_memory(builder);
     builder.RegisterService(&inference_);
     builder.RegisterService(&health_);
     for (int i = 0; i < options_.threads; ++i) queues_.push_back(builder.AddCompletionQueue());
@@ -130,6 +136,16 @@ class GrpcServer::State {
   static void serve(grpc::ServerCompletionQueue& queue) {
     void* tag = nullptr;
     for (bool ok = false; queue.Next(&tag, &ok);) static_cast<CompletionTag*>(tag)->complete(ok);
+  }
+
+  /// RequestMemory counts messages when they have come in whole. What has come of others is gRPC's, which ends calls
+  /// where all that it holds is more than this: any call, so that there must be room beside what was accepted.
+  void limit_memory(grpc::ServerBuilder& builder) const {
+    constexpr uint64_t most = std::numeric_limits<int64_t>::max();
+    const uint64_t limit = std::min(context_.server.request_memory()->limit(), most / 2);
+    grpc::ResourceQuota quota("requests");
+    quota.Resize(limit + limit / 4 + grpc_own_bytes);
+    builder.SetResourceQuota(quota);
   }
 
   void end_queues() {

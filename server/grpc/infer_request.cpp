@@ -127,7 +127,7 @@ class InputReader {
     if (auto slice = shared_slice(input.name, input.parameters, memory_)) {
       if (!input.contents.empty())
         invalid("unexpected 'content' provided when using shared memory for input tensor " + where());
-      request_.memory_lost.push_back(slice->broken);
+      if (slice->broken) request_.memory_lost.push_back(slice->broken);
       return input_bytes(*slice, dtype);
     }
     if (!input.contents.empty()) {
@@ -155,9 +155,10 @@ RequestedOutput requested_output(const InferMessage::Output& output, const Share
   RequestedOutput requested;
   requested.name = output.name;
   if (auto slice = shared_slice(output.name, output.parameters, memory)) {
-    request.memory_lost.push_back(slice->broken);
+    if (slice->broken) request.memory_lost.push_back(slice->broken);
     requested.target = slice->span;
     requested.target_owner = std::move(slice->owner);
+    requested.target_device = slice->device;
   }
   if (const auto* classes = find_parameter(output.parameters, "classification")) {
     if (!*classes || !std::holds_alternative<int64_t>(**classes))

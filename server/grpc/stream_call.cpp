@@ -102,17 +102,18 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   }
 
   std::optional<Request> read(Taken& taken, Status& status) {
+    std::optional<MessageBytes> bytes;  // outlives `message`, which is views of it, also where something is thrown
     InferMessage message;
     try {
       const auto received = Clock::now();
-      const MessageBytes bytes(message_, *context_.server.request_memory());
+      bytes.emplace(message_, *context_.server.request_memory());
       message_.Clear();
-      read_infer_message(bytes.span(), message);
+      read_infer_message(bytes->span(), message);
       name(taken, message);
       if (context_.stopping) throw ServerError(StatusCode::unavailable, stopping_status().error_message());
       taken.decoupled =
           context_.server.models().find(taken.model, taken.version)->config().model_transaction_policy().decoupled();
-      InferRequest made = make_infer_request(message, bytes.owner(), context_.server.shared_memory());
+      InferRequest made = make_infer_request(message, bytes->owner(), context_.server.shared_memory());
       context_.access.forward(grpc_, made.request.parameters);
       made.request.timeline.received = received;
       taken.enable_empty_final = made.enable_empty_final_response;

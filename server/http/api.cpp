@@ -20,9 +20,9 @@ HttpReply answer_route(Server& server, const HttpExchange& exchange, const Route
   const bool post = exchange.method() == HttpMethod::post;
   switch (route.kind) {
     case RouteKind::live:
-      return health_reply(server.live(), "Server not live");
+      return server_live(server);
     case RouteKind::ready:
-      return health_reply(server.ready(), "Server not ready");
+      return server_ready(server);
     case RouteKind::model_ready:
       return model_ready(server, route);
     case RouteKind::server_metadata:
@@ -42,7 +42,7 @@ HttpReply answer_route(Server& server, const HttpExchange& exchange, const Route
     case RouteKind::system_shared_memory:
       return system_shared_memory(server, route, body);
     case RouteKind::cuda_shared_memory:
-      return cuda_shared_memory(server, route);
+      return cuda_shared_memory(server, route, body);
     case RouteKind::trace_setting:
       return trace_setting(server, route, post, body);
     case RouteKind::logging:

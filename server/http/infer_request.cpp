@@ -31,7 +31,7 @@ Bytes kept(std::vector<std::byte> data) {
 
 Bytes shared_input(const InferDocument::Input& input, const SharedMemory& memory, Request& request) {
   const SharedMemory::Slice slice = memory.slice(input.shared->region, input.shared->offset, input.shared->byte_size);
-  request.memory_lost.push_back(slice.broken);
+  if (slice.broken) request.memory_lost.push_back(slice.broken);
   return input_bytes(slice, *input.dtype);
 }
 
@@ -75,9 +75,10 @@ void decode_outputs(InferDocument& document, const SharedMemory& memory, Request
     if (output.shared) {
       const SharedMemory::Slice slice =
           memory.slice(output.shared->region, output.shared->offset, output.shared->byte_size);
-      request.memory_lost.push_back(slice.broken);
+      if (slice.broken) request.memory_lost.push_back(slice.broken);
       requested.target = slice.span;
       requested.target_owner = slice.owner;
+      requested.target_device = slice.device;
       form.shared.insert(output.name);
     }
     requested.name = std::move(output.name);

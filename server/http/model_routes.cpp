@@ -72,7 +72,7 @@ ordered_json statistics_json(Model& model) {
 
 HttpReply model_ready(Server& server, const Route& route) {
   if (!server.models().is_ready(route.model, route.version)) return error_reply(400, "Model version not ready");
-  return empty_reply();
+  return json_reply({{"name", route.model}, {"ready", true}});
 }
 
 HttpReply model_metadata(Server& server, const Route& route) {

@@ -1,5 +1,8 @@
 #include "server/http/server_routes.h"
 
+#include <algorithm>
+
+#include "server/core/base64.h"
 #include "server/http/http_status.h"
 #include "server/http/json_document.h"
 
@@ -44,8 +47,13 @@ std::vector<std::string> setting_values(const std::string& name, const nlohmann:
 
 }  // namespace
 
-HttpReply health_reply(bool healthy, const char* otherwise) {
-  return healthy ? nothing_to_say() : error_reply(400, otherwise);
+// Triton's clients read the status alone. The protocol's document says "live" of both, KServe's client reads "ready".
+HttpReply server_live(Server& server) {
+  return server.live() ? document_reply({{"live", true}}) : error_reply(400, "Server not live");
+}
+
+HttpReply server_ready(Server& server) {
+  return server.ready() ? document_reply({{"live", true}, {"ready", true}}) : error_reply(400, "Server not ready");
 }
 
 HttpReply server_metadata(Server& server) {
@@ -75,16 +83,35 @@ HttpReply system_shared_memory(Server& server, const Route& route, std::string_v
   return nothing_to_say();
 }
 
-HttpReply cuda_shared_memory(Server&, const Route& route) {
-  // There never is a region: clients that clean up before they start see that nothing is left.
-  if (route.action == "status" && route.region.empty()) return document_reply(ordered_json::array());
-  if (route.action == "unregister") return nothing_to_say();
-  if (route.action == "status")
-    throw ServerError(StatusCode::not_found, "Unable to find cuda shared memory region: '" + route.region + "'");
-  throw ServerError(StatusCode::unsupported,
-                    "failed to register CUDA shared memory region: '" + route.region +
-                        "': this server takes no memory of its clients' GPUs; use system shared "
-                        "memory");
+HttpReply cuda_shared_memory(Server& server, const Route& route, std::string_view body) {
+  SharedMemory& memory = server.shared_memory();
+  if (route.action == "status") {
+    ordered_json list = ordered_json::array();
+    for (const SharedMemory::CudaRegion& region : memory.cuda_status(route.region))
+      list.push_back({{"name", region.name}, {"device_id", region.device}, {"byte_size", region.byte_size}});
+    return document_reply(list);
+  }
+  if (route.action == "unregister") {
+    memory.unregister_cuda(route.region);
+    return nothing_to_say();
+  }
+  const nlohmann::json document = parse_document(body);
+  const auto handle = document.find("raw_handle");
+  if (handle == document.end() || !handle->is_object())
+    throw ServerError(StatusCode::invalid_argument, "Shared memory register request has no 'raw_handle' field");
+  const auto encoded = text_member(*handle, "b64");
+  const auto device = natural_member(document, "device_id");
+  const auto byte_size = natural_member(document, "byte_size");
+  if (!encoded)
+    throw ServerError(StatusCode::invalid_argument,
+                      "Shared memory register request has no 'b64' sub-field in its 'raw_handle' field");
+  if (!device)
+    throw ServerError(StatusCode::invalid_argument, "Shared memory register request has no 'device_id' field");
+  if (!byte_size)
+    throw ServerError(StatusCode::invalid_argument, "Shared memory register request has no 'byte_size' field");
+  memory.register_cuda_region(route.region, decode_base64(*encoded),
+                              static_cast<int64_t>(std::min<uint64_t>(*device, INT32_MAX)), *byte_size);
+  return nothing_to_say();
 }
 
 HttpReply trace_setting(Server& server, const Route& route, bool post, std::string_view body) {

@@ -10,10 +10,11 @@
 namespace camshaft::server {
 
 /// Each throws ServerError for what the client is to read as an error.
-HttpReply health_reply(bool healthy, const char* otherwise);
+HttpReply server_live(Server& server);
+HttpReply server_ready(Server& server);
 HttpReply server_metadata(Server& server);
 HttpReply system_shared_memory(Server& server, const Route& route, std::string_view body);
-HttpReply cuda_shared_memory(Server& server, const Route& route);
+HttpReply cuda_shared_memory(Server& server, const Route& route, std::string_view body);
 HttpReply trace_setting(Server& server, const Route& route, bool post, std::string_view body);
 HttpReply log_settings(Server& server, bool post, std::string_view body);
 

@@ -261,7 +261,7 @@ std::vector<Flag> metrics_flags() {
                    [](ServeOptions& o, int64_t n) { o.metrics_port = static_cast<int>(n); }),
       integer_flag(group, "metrics-interval-ms", "How old the machine's figures may be (2000).", 1, most_int,
                    [](ServeOptions& o, int64_t n) { o.http.metrics.interval_ms = static_cast<int>(n); }),
-      {group, "metrics-config", "NAME=VALUE", "counter_latencies=false, histogram_latencies=true.",
+      {group, "metrics-config", "NAME=VALUE", "counter_latencies, histogram_latencies, summary_latencies=true.",
        [](ServeOptions& options, const std::string& text) { options.http.metrics.configure(text); }},
       {group, "trace-config", "SETTING", "[MODE,]NAME=VALUE: level, rate, count, mode, file, log-frequency, url.",
        take_trace_config},

@@ -98,6 +98,7 @@ ServeOptions parse_command_line(const std::vector<std::string>& arguments) {
   if (!options.help && !options.version) check_options(options);
   options.http.metrics_port = options.allow_metrics ? options.metrics_port : -1;
   options.http.metrics.enabled = options.allow_metrics;
+  options.server.models.latency_summaries = options.allow_metrics && options.http.metrics.summary_latencies;
   return options;
 }
 

@@ -42,9 +42,23 @@ class Driver:
             ctypes.c_size_t(array.nbytes), stream,
         )  # fmt: skip
 
-    def read(self, address, shape, stream):
-        """What a float32 array at the address is when the stream has come there."""
-        array = np.empty(shape, np.float32)
+    def allocate(self, size):
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        return address.value
+
+    def free(self, address):
+        self.call("cuMemFree_v2", ctypes.c_uint64(address))
+
+    def share(self, address):
+        """The bytes by which another process opens the allocation (cudaIpcMemHandle_t)."""
+        handle = ctypes.create_string_buffer(64)
+        self.call("cuIpcGetMemHandle", handle, ctypes.c_uint64(address))
+        return handle.raw
+
+    def read(self, address, shape, stream, dtype=np.float32):
+        """What an array at the address is when the stream has come there."""
+        array = np.empty(shape, dtype)
         self.call(
             "cuMemcpyDtoHAsync_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address),
             ctypes.c_size_t(array.nbytes), stream,

@@ -91,9 +91,18 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(repository, *flags):
-    """A server that is ready; it must still be there, and end by itself, when the test is done."""
-    command = [BINARY, f"--model-repository={repository}", "--http-port=0", "--grpc-port=0", "--metrics-port=0", *flags]
+def serving(repository, *flags, through=()):
+    """A server that is ready; it must still be there, and end by itself, when the test is done. `through`: a command
+    that runs it."""
+    command = [
+        *through,
+        BINARY,
+        f"--model-repository={repository}",
+        "--http-port=0",
+        "--grpc-port=0",
+        "--metrics-port=0",
+        *flags,
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     server = Server(process)
     try:

@@ -1,5 +1,6 @@
 """What strangers may send over gRPC: damaged messages, sizes that are not true, clients that go away."""
 
+import contextlib
 import socket
 import threading
 import time
@@ -190,6 +191,69 @@ def test_messages_above_the_limit(repository):
         answers_still(channel)
         refused(channel, good(1000).SerializeToString(), grpc.StatusCode.RESOURCE_EXHAUSTED)
         answers_still(channel)
+
+
+class StallingRelay:
+    """Stands between clients and the server, and passes on the first bytes alone of what each connection sends."""
+
+    def __init__(self, port, most):
+        self.port, self.most, self.ends = port, most, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for end in [self.listener, *self.ends]:
+            end.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.port))
+                self.ends += [client, server]
+                for source, sink, most in ((client, server, self.most), (server, client, None)):
+                    threading.Thread(target=self.relay, args=(source, sink, most), daemon=True).start()
+
+    @staticmethod
+    def relay(source, sink, most):
+        with contextlib.suppress(OSError):
+            while most is None or most > 0:
+                data = source.recv(1 << 16 if most is None else min(1 << 16, most))
+                if not data:
+                    return
+                sink.sendall(data)
+                most = None if most is None else most - len(data)
+
+
+def test_messages_that_do_not_come_to_their_end(repository):
+    """What the server holds of them is bounded, too: calls are ended, and those that come whole are answered."""
+    flags = ["--model-control-mode=explicit", "--load-model=identity_fp32", "--request-memory-limit=50000000"]
+    message = good(1 << 21).SerializeToString()  # 32 MiB
+    with (
+        serving(repository, *flags) as server,
+        grpc.insecure_channel(server.grpc) as channel,
+        StallingRelay(server.ports["gRPC"], 31 << 20) as relay,
+    ):
+        answers_still(channel)
+        before = server.memory()
+        # A connection each: a subchannel that channels share would send one message after another.
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+        clients = [grpc.insecure_channel(relay.address, options) for _ in range(16)]
+        calls = [client.unary_unary(METHOD).future(message, timeout=60) for client in clients]
+        end = time.monotonic() + 30
+        while time.monotonic() < end and sum(call.done() for call in calls) < 8:
+            time.sleep(0.1)
+            assert server.memory() - before < 250 << 20
+        ended = [call for call in calls if call.done()]
+        assert len(ended) >= 8
+        assert all(call.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE) for call in ended)
+        answers_still(channel)
+        for client in clients:
+            client.close()
 
 
 def test_open_streams_do_not_keep_the_server(repository):

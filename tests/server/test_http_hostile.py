@@ -255,7 +255,7 @@ def test_requests_before_an_answer_are_answered_in_order(server):
     assert [status for status, _ in found] == [200] * 58
     for i in range(29):
         assert found[2 * i][1].endswith(np.arange(2 * (i + 1), dtype=np.float32).tobytes())
-        assert found[2 * i + 1][1] == b""
+        assert json.loads(found[2 * i + 1][1])["ready"] is True
 
 
 def test_bytes_one_at_a_time(server):

@@ -23,19 +23,21 @@ def metrics(server):
     values, known = {}, set()
     for line in body.decode().splitlines():
         if line.startswith("# TYPE "):
-            assert line.split()[3] in ("counter", "gauge", "histogram") and line.split()[2] not in known
+            assert line.split()[3] in ("counter", "gauge", "histogram", "summary") and line.split()[2] not in known
             known.add(line.split()[2])
         elif not line.startswith("# HELP "):
             name, labels, value = SAMPLE.fullmatch(line).groups()
             assert name in known or re.sub("_(bucket|sum|count)$", "", name) in known, line
             unescaped = ((key, text.replace('\\"', '"')) for key, text in LABEL.findall(labels or ""))
-            assert values.setdefault((name, tuple(sorted(unescaped))), float(value)) == float(value)
+            known_value = values.setdefault((name, tuple(sorted(unescaped))), float(value))
+            assert known_value == float(value) or value == "NaN"
     return values
 
 
 def test_metrics(tmp_path):
     write_identity(tmp_path, "fine", "FP32", ["n", "m"], MODEL)
-    with serving(tmp_path, "--metrics-config=histogram_latencies=true") as server:
+    flags = ["histogram_latencies=true", "summary_latencies=true", "summary_quantiles=0.5:0.05,1:0.001"]
+    with serving(tmp_path, *(f"--metrics-config={flag}" for flag in flags)) as server:
         labels = (("model", "fine"), ("team", 'a"b'), ("version", "1"))
         before = metrics(server)
         assert before["nv_inference_request_success", labels] == 0
@@ -60,6 +62,11 @@ def test_metrics(tmp_path):
         )
         assert after["nv_inference_first_response_histogram_ms_count", labels] == 3
         assert after["nv_inference_first_response_histogram_ms_bucket", tuple(sorted((*labels, ("le", "+Inf"))))] == 3
+        assert after["nv_model_load_duration_secs", labels] > 0
+        summary = "nv_inference_request_summary_us"
+        assert after[f"{summary}_count", labels] == 3 and after[f"{summary}_sum", labels] > 0
+        median, most = (after[summary, tuple(sorted((*labels, ("quantile", share))))] for share in ("0.5", "1"))
+        assert 0 < median <= most <= 1.02 * after[f"{summary}_sum", labels]
         assert 0 <= after["nv_cpu_utilization", ()] <= 1
         assert after["nv_cpu_memory_total_bytes", ()] > after["nv_cpu_memory_used_bytes", ()] > 0
         assert server.request("GET", "/v2", port="metrics")[0] == 404

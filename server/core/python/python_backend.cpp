@@ -1,5 +1,6 @@
 #include "server/core/python/python_backend.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -131,9 +132,8 @@ std::vector<PlacedInstance> PythonBackend::make_instances(const ModelConfig& con
     const inference::ModelInstanceGroup& placed = config.instance_group(group);
     if (placed.passive()) continue;
     const bool gpu = placed.kind() == inference::ModelInstanceGroup::KIND_GPU;
-    std::vector<int> devices(placed.gpus().begin(), placed.gpus().end());
-    if (devices.empty()) devices.push_back(0);
-    for (const int device : devices) {
+    for (int d = 0; d < std::max(1, placed.gpus_size()); ++d) {
+      const int device = placed.gpus().empty() ? 0 : placed.gpus(d);
       for (int i = 0; i < placed.count(); ++i) {
         const std::string place = gpu ? "_gpu" + std::to_string(device) : "";
         const json arguments = {

@@ -1,7 +1,7 @@
 // The part of PythonInstance that has to do with requests.
 #include <algorithm>
-#include <cstring>
 
+#include "server/core/client_memory.h"
 #include "server/core/data_type.h"
 #include "server/core/python/python_instance.h"
 #include "server/core/status.h"
@@ -10,19 +10,6 @@ namespace camshaft::server {
 namespace {
 
 using nlohmann::json;
-
-void place_output(NamedTensor& tensor, const RequestedOutput& wanted) {
-  if (!wanted.target || wanted.classes > 0) return;
-  const size_t bytes = tensor.data.span.size();
-  if (wanted.target->size() < bytes) {
-    throw ServerError(StatusCode::invalid_argument, "shared memory size specified with the request for output '" +
-                                                        wanted.name + "' (" + std::to_string(wanted.target->size()) +
-                                                        " bytes) should be at least " + std::to_string(bytes) +
-                                                        " bytes to hold the results");
-  }
-  if (bytes > 0) std::memcpy(wanted.target->data(), tensor.data.span.data(), bytes);
-  tensor.data = {wanted.target->first(bytes), wanted.target_owner};
-}
 
 /// `reshape` of a whole shape, whose first axis is the batch's where there is one.
 template <class Reshape>
@@ -234,7 +221,7 @@ Response PythonInstance::response_of(PythonLink& link, const Pending& pending, c
   for (size_t i = 0; i < pending.outputs.size(); ++i) {
     std::optional<NamedTensor> tensor = take(pending.outputs[i]);
     if (!tensor) continue;  // a model may leave outputs out
-    if (!pending.request.outputs.empty()) place_output(*tensor, pending.request.outputs[i]);
+    if (!pending.request.outputs.empty()) place_output(pending.request.outputs[i], *tensor);
     response.outputs.push_back(std::move(*tensor));
   }
   for (size_t i = 0; pending.keep && i < signature_.kept.size(); ++i)

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "server/core/client_memory.h"
 #include "server/core/data_type.h"
 #include "server/core/status.h"
 
@@ -173,11 +174,11 @@ PythonLink::Received PythonLink::receive(json& message, std::optional<Clock::tim
 
 json PythonLink::put(const NamedTensor& tensor, const std::vector<int64_t>& shape) {
   json described = {{"name", tensor.name}, {"type", protocol_name(tensor.dtype)}, {"shape", shape}, {"at", nullptr}};
-  const std::span<const std::byte> from = tensor.data.span;
-  if (from.empty()) return described;
-  const SharedArena::Block block = arena_.allocate(from.size());
-  std::memcpy(block.span.data(), from.data(), from.size());
-  described["at"] = {block.segment, block.offset, from.size()};
+  const size_t bytes = tensor.data.span.size();
+  if (bytes == 0) return described;
+  const SharedArena::Block block = arena_.allocate(bytes);
+  copy_bytes(block.span.data(), tensor.data);
+  described["at"] = {block.segment, block.offset, bytes};
   return described;
 }
 

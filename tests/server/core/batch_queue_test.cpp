@@ -271,6 +271,29 @@ TEST(BatchQueueTarget, DoesNotWaitWhereThatDoesNotPay) {
   EXPECT_EQ(queue.next(), Sizes({1}));
 }
 
+TEST(BatchQueueTarget, DoesNotKeepMoreWaitingThanGain) {
+  const SharedTimes times;
+  BatchPolicy policy = policy_of(16);
+  policy.latency_target = milliseconds(20);
+  Queue queue(policy, &times);
+  set_gap(queue, microseconds(400));  // one that waits loses 0.5 ms, the one that is waited for gains 0.6
+  queue.push(1);
+  EXPECT_TRUE(queue.next().empty());
+  queue.push(1);
+  EXPECT_EQ(queue.next(), Sizes({1, 1}));
+}
+
+TEST(BatchQueueTarget, KeepsItsPaceWhereTheOldestIsLate) {
+  const SharedTimes times;
+  BatchPolicy policy = policy_of(16);
+  policy.latency_target = milliseconds(2);
+  Queue queue(policy, &times);
+  queue.push(1);
+  queue.now += microseconds(600);  // 1.2 ms are left, which a batch of 2 takes
+  for (int i = 0; i < 15; ++i) queue.push(1);
+  EXPECT_EQ(queue.next().size(), 16);
+}
+
 TEST(BatchQueueTarget, TakesTheBatchThatIsDoneInTime) {
   const SharedTimes times;
   BatchPolicy policy = policy_of(16);

@@ -7,6 +7,8 @@
 
 #include <cstring>
 
+#include "server/core/cuda_memory.h"
+
 namespace camshaft::server::shared_memory_test {
 namespace {
 
@@ -93,6 +95,22 @@ TEST(SharedMemory, OffUnlessAllowed) {
   EXPECT_EQ(code_of([&] { memory.register_region("r", "/x", 0, 1); }), StatusCode::unsupported);
   EXPECT_EQ(code_of([&] { memory.unregister(""); }), StatusCode::unsupported);
   EXPECT_TRUE(memory.status("").empty());
+}
+
+TEST(SharedMemory, HandlesThatNoGpuOpens) {
+  SharedMemory memory(true);
+  const std::string handle(64, '\1');
+  const auto refused = has_cuda_device() ? StatusCode::invalid_argument : StatusCode::unsupported;
+  EXPECT_EQ(code_of([&] { memory.register_cuda_region("r", handle, 0, 16); }), refused);
+  EXPECT_EQ(code_of([&] { memory.register_cuda_region("r", "short", 0, 16); }), refused);
+  EXPECT_EQ(code_of([&] { memory.register_cuda_region("r", handle, -1, 16); }), refused);
+  EXPECT_EQ(code_of([&] { memory.register_cuda_region("", handle, 0, 16); }), StatusCode::invalid_argument);
+  EXPECT_TRUE(memory.cuda_status("").empty());
+  EXPECT_EQ(code_of([&] { memory.cuda_status("r"); }), StatusCode::not_found);
+  memory.unregister_cuda("r");  // no error, as clients clean up what may be gone
+  SharedMemory forbidden(false);
+  EXPECT_EQ(code_of([&] { forbidden.register_cuda_region("r", handle, 0, 16); }), StatusCode::unsupported);
+  EXPECT_EQ(code_of([&] { forbidden.unregister_cuda(""); }), StatusCode::unsupported);
 }
 
 TEST(SharedMemory, StaysWhileARequestUsesIt) {

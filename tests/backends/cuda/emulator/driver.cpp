@@ -3,6 +3,7 @@
 // Adding a function: its name and parameters come from src/backends/cuda/driver/c_api.h, which is checked against what
 // is here.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -454,6 +455,57 @@ EMULATOR_API Result cuMemFree_v2(Pointer memory) {
   if (captures > 0) return capture_unsupported;
   finish_all();
   return memory == 0 || release(memory) ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuMemGetAddressRange_v2(Pointer* begin, size_t* bytes, Pointer memory) {
+  if (pushed.empty()) return invalid_context;
+  const auto [first, size] = allocation_of(memory);
+  *begin = first;
+  *bytes = size;
+  return first != 0 ? Result{success} : Result{not_found};
+}
+
+// ---- memory that several processes have
+
+namespace {
+
+struct IpcHandle {
+  char bytes[64];
+};
+
+// What begins the handles of this driver.
+constexpr char ipc_magic[] = "emulated GPU memory";
+static_assert(sizeof(ipc_magic) + sizeof(SharedPages) <= sizeof(IpcHandle));
+
+}  // namespace
+
+EMULATOR_API Result cuIpcGetMemHandle(IpcHandle* handle, Pointer memory) {
+  const std::lock_guard lock(device_mutex());
+  if (pushed.empty()) return invalid_context;
+  finish_all();
+  SharedPages shared;
+  if (!export_allocation(memory, shared)) return invalid_value;
+  *handle = {};
+  std::memcpy(handle->bytes, ipc_magic, sizeof(ipc_magic));
+  std::memcpy(handle->bytes + sizeof(ipc_magic), &shared, sizeof(shared));
+  return success;
+}
+
+EMULATOR_API Result cuIpcOpenMemHandle_v2(Pointer* memory, IpcHandle handle, unsigned flags) {
+  const std::lock_guard lock(device_mutex());
+  SharedPages shared;
+  if (pushed.empty()) return invalid_context;
+  if (flags != 1 || std::memcmp(handle.bytes, ipc_magic, sizeof(ipc_magic)) != 0) return invalid_value;
+  std::memcpy(&shared, handle.bytes + sizeof(ipc_magic), sizeof(shared));
+  if (shared.owner == getpid()) return invalid_context;
+  *memory = import_allocation(shared, current_device());
+  return *memory != 0 ? Result{success} : Result{invalid_value};
+}
+
+EMULATOR_API Result cuIpcCloseMemHandle(Pointer memory) {
+  const std::lock_guard lock(device_mutex());
+  finish_all();
+  return release_import(memory) ? Result{success} : Result{invalid_value};
 }
 
 EMULATOR_API Result cuMemGetAllocationGranularity(size_t* bytes, const MemoryProperties*, int) {

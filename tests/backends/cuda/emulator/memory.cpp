@@ -1,6 +1,8 @@
 #include "memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -21,6 +23,10 @@ struct Allocation {
   size_t bytes = 0;
   std::byte* pages = nullptr;  // the ones that may be touched; one more on either side
   size_t page_bytes = 0;
+  int file = -1;         // of the pages, where other processes may have them
+  int imports = 0;       // of another process's pages: how often
+  int owner = 0;         // that process
+  uintptr_t origin = 0;  // their address there
 };
 
 // Device memory has addresses of its own, none of which is used twice, with much room in between.
@@ -77,10 +83,78 @@ uintptr_t allocate(size_t bytes, int device) {
   return address;
 }
 
+std::pair<uintptr_t, size_t> allocation_of(uintptr_t address) {
+  const std::lock_guard lock(memory().mutex);
+  const auto* found = before(address);
+  if (found == nullptr || address - found->first >= found->second.bytes) return {0, 0};
+  return {found->first, found->second.bytes};
+}
+
+bool export_allocation(uintptr_t address, SharedPages& shared) {
+  const std::lock_guard lock(memory().mutex);
+  const auto found = memory().allocations.find(allocation_of(address).first);
+  if (found == memory().allocations.end() || found->second.imports > 0) return false;
+  Allocation& a = found->second;
+  if (a.file < 0) {
+    const Access access;
+    const int file = memfd_create("shared emulated memory", MFD_CLOEXEC);
+    if (file < 0 || write(file, a.pages, a.page_bytes) != static_cast<ssize_t>(a.page_bytes) ||
+        mmap(a.pages, a.page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+      close(file);
+      return false;
+    }
+    a.file = file;
+  }
+  shared = {getpid(), a.file, found->first, a.bytes, a.page_bytes};
+  return true;
+}
+
+uintptr_t import_allocation(const SharedPages& shared, int device) {
+  const std::lock_guard lock(memory().mutex);
+  for (auto& [address, a] : memory().allocations)
+    if (a.imports > 0 && a.owner == shared.owner && a.origin == shared.address) return ++a.imports, address;
+  const std::string path = "/proc/" + std::to_string(shared.owner) + "/fd/" + std::to_string(shared.file);
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return 0;
+  const bool fits = lseek(file, 0, SEEK_END) == static_cast<off_t>(shared.page_bytes) && shared.bytes > 0 &&
+                    shared.bytes <= shared.page_bytes && shared.page_bytes % page == 0;
+  void* mapped = MAP_FAILED;
+  if (fits)
+    mapped = mmap(reinterpret_cast<void*>(memory().next_address), shared.page_bytes + 2 * page, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped != MAP_FAILED) {
+    memory().next_address += shared.page_bytes + room_between;
+    mapped =
+        mmap(static_cast<std::byte*>(mapped) + page, shared.page_bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file, 0);
+  }
+  close(file);
+  if (mapped == MAP_FAILED) return 0;
+  Allocation made{device, shared.bytes, static_cast<std::byte*>(mapped), shared.page_bytes};
+  made.imports = 1;
+  made.owner = shared.owner;
+  made.origin = shared.address;
+  protect(made, memory().accesses > 0);
+  const size_t room = (shared.bytes + alignment - 1) / alignment * alignment;
+  const auto address = reinterpret_cast<uintptr_t>(made.pages + made.page_bytes - room);
+  memory().allocations.emplace(address, made);
+  return address;
+}
+
+bool release_import(uintptr_t address) {
+  const std::lock_guard lock(memory().mutex);
+  const auto found = memory().allocations.find(address);
+  if (found == memory().allocations.end() || found->second.imports == 0) return false;
+  if (--found->second.imports > 0) return true;
+  munmap(found->second.pages - page, found->second.page_bytes + 2 * page);
+  memory().allocations.erase(found);
+  return true;
+}
+
 bool release(uintptr_t address) {
   const std::lock_guard lock(memory().mutex);
   const auto found = memory().allocations.find(address);
-  if (found == memory().allocations.end()) return false;
+  if (found == memory().allocations.end() || found->second.imports > 0) return false;
+  if (found->second.file >= 0) close(found->second.file);
   munmap(found->second.pages - page, found->second.page_bytes + 2 * page);
   memory().used[found->second.device] -= found->second.page_bytes;
   memory().allocations.erase(found);

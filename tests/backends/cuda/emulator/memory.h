@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace emulator {
 
@@ -28,6 +29,20 @@ int device_of(uintptr_t address);
 bool may_be_device_memory(uintptr_t address);
 /// What an address is: "4 bytes after an allocation of 100 bytes".
 std::string describe(uintptr_t address);
+/// The allocation that an address is in, as where it begins and its bytes; {0, 0} for none.
+std::pair<uintptr_t, size_t> allocation_of(uintptr_t address);
+/// What another process needs to know of an allocation to have it too: from then on its pages are those of a file. The
+/// process is another one's `owner` in import_allocation(). False for an address that is in none.
+struct SharedPages {
+  int owner = 0, file = -1;
+  uintptr_t address = 0;  ///< there, which is used once
+  size_t bytes = 0, page_bytes = 0;
+};
+bool export_allocation(uintptr_t address, SharedPages& shared);
+/// The pages of another process; 0 where that has none such. Its address is the same for each import of the same pages,
+/// until release_import() was called as often.
+uintptr_t import_allocation(const SharedPages& shared, int device);
+bool release_import(uintptr_t address);
 /// What was written beside allocations since they were made; empty if nothing was.
 std::string damage();
 
