@@ -1,5 +1,6 @@
 """A model with an encoder behind OpenAI's interface, beside what it gives without a server."""
 
+import asyncio
 import json
 import threading
 
@@ -97,6 +98,25 @@ def test_clients_that_leave_hold_nobody_up(client):
         next(iter(stream))
         stream.close()
     assert client.completions.create(model="tiny", prompt=TEXTS[0], max_tokens=3).choices
+
+
+def test_calls_that_ended_before_they_began_ask_for_nothing(model):
+    """As of a client that left while its prompt was read: nobody would end what began after that."""
+    from camshaft.llm.openai._body import Body
+    from camshaft.llm.openai._completions import Completions
+    from camshaft.llm.openai._served import ServedEncoderDecoder
+
+    async def leave_and_begin():
+        served = ServedEncoderDecoder(model, "tiny", 10, "")
+        call = Completions(served, Body({"prompt": TEXTS[0], "max_tokens": 40, "ignore_eos": True}))
+        running = served.running(asyncio.get_running_loop(), call)
+        running.end()
+        running.start()
+        served.readers.shutdown()
+        return running.work()
+
+    before = model._llm.statistics()["generated"]
+    assert asyncio.run(leave_and_begin()) == [] and model._llm.statistics()["generated"] == before
 
 
 @pytest.mark.parametrize("path, fields, status, param", [

@@ -25,7 +25,7 @@ class EncodedRunning(Running):
 
     def start(self) -> None:
         call, count = self._call, len(self._call.prompts)
-        self._run = EncoderDecoderRun(
+        run = EncoderDecoderRun(
             self._served.model,
             call.prompts,
             [call.params] * count,
@@ -33,7 +33,11 @@ class EncodedRunning(Running):
             streams=call.is_stream,
             name=call.id,
         )
-        self._served.readers.submit(self._follow, self._run)
+        with self._lock:
+            if self._is_ended:
+                return
+            self._run = run
+            self._served.readers.submit(self._follow, run)
 
     def end(self) -> None:
         with self._lock:
