@@ -211,6 +211,7 @@ WRONG = [
     ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
     ({"input": [{"type": "function_call", "name": "x"}]}, "input[0].call_id"),
     ({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "input[0].content[0]"),
+    ({"input": [{"role": "user", "content": [{"type": ["input_text"]}]}]}, "input[0].content[0]"),
     ({"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]}, "input[0].content[0].image_url"),
     ({"input": "x" * 200_000}, "input"),
 ]  # fmt: skip

@@ -103,7 +103,7 @@ def _content(content: Any, where: str) -> Any:
 
 def _part(part: Any, where: str) -> Any:
     kind = part.get("type") if isinstance(part, dict) else None
-    if kind in _TEXTS:
+    if isinstance(kind, str) and kind in _TEXTS:
         return {"type": _TEXTS[kind], _TEXTS[kind]: part.get("refusal" if kind == "refusal" else "text")}
     if kind != "input_image":
         return part
