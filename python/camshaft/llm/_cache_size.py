@@ -68,6 +68,11 @@ def blocks_of_host(engine: Engine, ranks: int, kv_offloading_size: float | None,
             f"kv_offloading_size is {kv_offloading_size}, and what was offloaded is found as prefixes are: leave "
             "enable_prefix_caching true"
         )
+    most = _memory_of("cpu")
+    if kv_offloading_size * 2**30 > most:
+        raise InvalidArgumentError(
+            f"kv_offloading_size is {kv_offloading_size} GiB, and this machine has {most / 2**30:.1f}"
+        )
     return min(int(kv_offloading_size * 2**30) // (block_bytes * ranks), 2**31 - 1)
 
 

@@ -174,6 +174,8 @@ def test_wrong_types_are_named(places, llm):
         (lambda: LLM(model, enable_prefix_caching=3), "enable_prefix_caching is 3; True or False is needed"),
         (lambda: LLM(model, kv_offloading_size="8"), "kv_offloading_size is '8'; a number from 0 on"),
         (lambda: LLM(model, kv_offloading_size=-1), "kv_offloading_size is -1; a number from 0 on"),
+        (lambda: LLM(model, kv_offloading_size=8 << 30), "kv_offloading_size is 8589934592 GiB, and this machine has"),
+        (lambda: LLM(model, kv_offloading_size=1e300), r"kv_offloading_size is 1e\+300 GiB, and this machine has"),
         (lambda: LLM(model, kv_offloading_size=1, enable_prefix_caching=False), "leave enable_prefix_caching true"),
         (lambda: LLM(model, gpu_memory_utilization=0.9), "LLM has no gpu_memory_utilization: kv_cache_memory_bytes"),
         (lambda: LLM(model, dtype="half"), "LLM has no dtype: that is chosen when the model is built"),
