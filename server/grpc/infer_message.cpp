@@ -146,7 +146,7 @@ class InferMessageReader {
     while (reader.next()) {
       switch (reader.tag_and_type()) {
         case field(1, pbf_wire_type::varint):
-          value = reader.get_bool();
+          value = reader.get_uint64() != 0;  // get_bool() reads a byte that may be behind the end
           break;
         case field(2, pbf_wire_type::varint):
           value = reader.get_int64();

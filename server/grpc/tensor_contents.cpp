@@ -98,7 +98,7 @@ class ContentsDecoder {
     switch (number) {
       case ContentsField::bool_:
         if (packed) return append_all<uint8_t>(reader.get_packed_bool());
-        return append<uint8_t>(reader.get_bool());
+        return append<uint8_t>(reader.get_uint64() != 0);  // as get_bool() may read behind the end
       case ContentsField::int_:
         switch (dtype_) {
           case DType::i8:

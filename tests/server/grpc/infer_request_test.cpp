@@ -221,6 +221,16 @@ TEST(GrpcInferRequest, RefusesWrongSharedMemory) {
             std::string::npos);
 }
 
+TEST(GrpcInferRequest, BooleansAreWholeNumbers) {
+  const auto with_value = [](const std::string& value) {
+    const std::string entry = std::string("\x0a\x0esequence_start\x12") + static_cast<char>(value.size()) + value;
+    return Bytes(std::string("\x22") + static_cast<char>(entry.size()) + entry);
+  };
+  EXPECT_TRUE(decode(with_value("\x08\x01")).request.sequence_start);
+  EXPECT_FALSE(decode(with_value(std::string("\x08\x80\x00", 3))).request.sequence_start);  // a long zero
+  EXPECT_NE(failure([&] { decode(with_value("\x08")); }), "nothing was thrown");
+}
+
 TEST(GrpcInferRequest, TextsMustBeUtf8) {
   EXPECT_EQ(failure([] { decode(Bytes(std::string("\x0a\x02\xc3\x28", 4))); }),
             "the ModelInferRequest's field 'model_name' is not UTF-8");
