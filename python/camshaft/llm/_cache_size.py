@@ -7,7 +7,7 @@ import os
 from camshaft import _native
 from camshaft._engine import Engine, devices
 from camshaft._errors import InvalidArgumentError
-from camshaft.llm._checks import check_size
+from camshaft.llm._checks import check_size, plain_number
 
 
 def blocks_of_caches(
@@ -68,12 +68,12 @@ def blocks_of_host(engine: Engine, ranks: int, kv_offloading_size: float | None,
             f"kv_offloading_size is {kv_offloading_size}, and what was offloaded is found as prefixes are: leave "
             "enable_prefix_caching true"
         )
-    most = _memory_of("cpu")
-    if kv_offloading_size * 2**30 > most:
+    size, most = plain_number(kv_offloading_size) * 2**30, _memory_of("cpu")
+    if size > most:
         raise InvalidArgumentError(
             f"kv_offloading_size is {kv_offloading_size} GiB, and this machine has {most / 2**30:.1f}"
         )
-    return min(int(kv_offloading_size * 2**30) // (block_bytes * ranks), 2**31 - 1)
+    return min(int(size) // (block_bytes * ranks), 2**31 - 1)
 
 
 def _memory_of(device: str) -> int:

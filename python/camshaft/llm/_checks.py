@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 from typing import Any
 
 from camshaft._errors import InvalidArgumentError
@@ -48,8 +49,15 @@ def check_flag(name: str, value: Any) -> None:
 
 def check_size(name: str, value: Any) -> None:
     """Of a finite number that is not below 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < math.inf:
         raise InvalidArgumentError(f"{name} is {short(value)}; a number from 0 on is needed")
+
+
+def plain_number(value: Any) -> int | float:
+    """Of a number that was checked: Python's own. NumPy's are bounded, and no numbers to json.dumps(), whose `default` this
+    may be."""
+    return operator.index(value) if hasattr(value, "__index__") else float(value)
 
 
 def listed_priorities(priority: Any, count: int) -> list[Any]:

@@ -22,7 +22,14 @@ from camshaft.llm._beam_search import (
     searched_params,
 )
 from camshaft.llm._cache_size import blocks_of_caches, blocks_of_host
-from camshaft.llm._checks import check_flag, check_positive, check_threads, check_whole, listed_priorities
+from camshaft.llm._checks import (
+    check_flag,
+    check_positive,
+    check_threads,
+    check_whole,
+    listed_priorities,
+    plain_number,
+)
 from camshaft.llm._conversations import Conversations
 from camshaft.llm._folder import hidden_size_of, lazy_tokenizer, ranks_of, read_description
 from camshaft.llm._image_encoder import ImageEncoder, PreparedImage
@@ -195,7 +202,7 @@ class LLM:
                 _native.create_generator(
                     self.engine._engine,
                     drafter,
-                    json.dumps(configuration),
+                    json.dumps(configuration, default=plain_number),
                     ranks.threads,
                     [each._engine for each in ranks.others],
                     ranks.communicator,

@@ -9,7 +9,7 @@ from typing import Any, Union
 
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._absent import OF_SAMPLING, explains
-from camshaft.llm._checks import check_flag, check_number, check_tokens, check_whole, short
+from camshaft.llm._checks import check_flag, check_number, check_tokens, check_whole, plain_number, short
 from camshaft.llm._structured_outputs import StructuredOutputsParams
 
 #: Bits of the tokens that may come next, the lowest first, in words of 32 bits: bytes, or an array of these.
@@ -68,7 +68,8 @@ class SamplingParams:
         if not isinstance(stops, Iterable) or not all(each is None or isinstance(each, str) for each in stops):
             raise InvalidArgumentError(f"stop is {short(self.stop)}; a text or a list of texts is needed")
         for name in ("stop_token_ids", "allowed_token_ids"):
-            check_tokens(name, getattr(self, name) or ())
+            if (tokens := getattr(self, name)) is not None:
+                check_tokens(name, tokens)
         bias = self.logit_bias or {}
         if not isinstance(bias, Mapping) or not all(map(_is_bias, bias.items())):
             raise InvalidArgumentError(f"logit_bias is {short(bias)}; a dict of tokens and numbers is needed")
@@ -100,7 +101,7 @@ class SamplingParams:
         """What the generator reads."""
         native = self._native()
         try:
-            return json.dumps(native, allow_nan=False)
+            return json.dumps(native, allow_nan=False, default=plain_number)
         except ValueError:
             raise InvalidArgumentError(f"sampling parameters: a number is NaN or infinite: {native}") from None
 
@@ -113,8 +114,8 @@ class SamplingParams:
             )
         }
         native["is_guided"] = self.structured_outputs is not None
-        native["stop_token_ids"] = list(self.stop_token_ids or ())
-        native["allowed_token_ids"] = list(self.allowed_token_ids or ())
+        native["stop_token_ids"] = [] if self.stop_token_ids is None else list(self.stop_token_ids)
+        native["allowed_token_ids"] = [] if self.allowed_token_ids is None else list(self.allowed_token_ids)
         native["logit_bias"] = [[int(token), float(bias)] for token, bias in (self.logit_bias or {}).items()]
         return native
 

@@ -80,7 +80,7 @@ def speculation_of(
         )
     if ngram := _NGRAM & set(config):
         raise InvalidArgumentError(f"speculative_config: {min(ngram)} is of the method ngram, not of draft_model")
-    if sampling not in (None, *_SAMPLE_METHODS):
+    if sampling is not None and not (isinstance(sampling, str) and sampling in _SAMPLE_METHODS):
         raise InvalidArgumentError(
             f"speculative_config: draft_sample_method is {short(sampling)}; {' or '.join(_SAMPLE_METHODS)} is needed"
         )

@@ -11,6 +11,7 @@ import time
 import urllib.request
 
 import camshaft
+import numpy as np
 import pytest
 from camshaft.llm import LLM, SamplingParams
 from camshaft_cli import BINARY
@@ -156,6 +157,16 @@ def test_fields_that_are_missing_are_named(folder, name):
     for command in (["chat", folder], ["bench", folder]):
         done = shell('"$@"', command)
         assert done.returncode == 5 and f"{folder / 'llm.json'}: '{name}' is missing" in done.stderr, done
+
+
+def test_numbers_may_be_of_numpy(places):
+    sizes = {name: np.int32(64) for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "num_blocks")}
+    llm = LLM(places / "model", **sizes, seed=np.uint64(3), kv_offloading_size=np.float32(0.001))
+    assert llm.statistics()["blocks"] == 64 and llm.statistics()["host_blocks"] > 0
+    given = {"n": 2, "max_tokens": 4, "seed": 5, "temperature": 0.5, "top_p": 0.75, "allowed_token_ids": [5, 6, 7]}
+    arrays = {name: np.array(value)[()] for name, value in given.items()}
+    ours, theirs = (llm.generate([[1, 2]], SamplingParams(**each, detokenize=False))[0] for each in (arrays, given))
+    assert [o.token_ids for o in ours.outputs] == [o.token_ids for o in theirs.outputs]
 
 
 def test_wrong_types_are_named(places, llm):
