@@ -289,6 +289,15 @@ def test_what_is_wrong_is_said(place, value, error, match):
         compiled(*given)
 
 
+def test_messages_do_not_show_kernels():
+    from camshaft.tensorrt._quick_kernels import compiled_tactic
+
+    for wrong in (["twice", b"k" * 10**6], ("twice", [b"k" * 10**6], *GIVEN[2:])):
+        with pytest.raises(TypeError, match="its aot_impl function gives") as raised:
+            compiled_tactic("ahead::twice", wrong, 1, 1)
+        assert len(str(raised.value)) < 300
+
+
 @pytest.mark.parametrize("change, what", [
     ("grid_x=trtp.cdiv(outputs[0].shape_expr.numel(), tactic) - 10**6", "the number of blocks of its kernel 'wrap'"),
     ("grid_x=1, shared_mem=trtp.SymInt32(-1)", "the shared memory of its kernel 'wrap'"),

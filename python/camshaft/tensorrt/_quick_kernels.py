@@ -1,5 +1,7 @@
 """Kernels of quickly deployable plugins that are compiled ahead of time: engines keep them, and run without Python."""
 
+import reprlib
+
 from camshaft._foreign_launches import ptx_parameters
 from camshaft.tensorrt._quick_sizes import SymExprs, SymInt8, SymInt16, SymInt32, SymIntExpr
 from camshaft.tensorrt._quick_tensors import Shape
@@ -29,7 +31,7 @@ def compiled_tactic(plugin_id, made, inputs, outputs):
     many there are. Raises TypeError and ValueError for what it is not."""
     who = f"plugin '{plugin_id}': its aot_impl function gives"
     if not isinstance(made, tuple) or len(made) != 4:
-        raise TypeError(f"{who} {made!r}, not (name, compiled kernel, KernelLaunchParams, SymIntExprs)")
+        raise TypeError(f"{who} {reprlib.repr(made)}, not (name, compiled kernel, KernelLaunchParams, SymIntExprs)")
     name, kernel, params, extra = made
     for what, given, kinds in (
         ("name of the kernel", name, (str, bytes)),
@@ -39,7 +41,8 @@ def compiled_tactic(plugin_id, made, inputs, outputs):
     ):
         if not isinstance(given, kinds):
             kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-            raise TypeError(f"{who} {given!r} as {what}, which is {' or '.join(kind.__name__ for kind in kinds)}")
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise TypeError(f"{who} {reprlib.repr(given)} as {what}, which is {names}")
     name = name if isinstance(name, str) else name.decode()
     module = kernel.encode() if isinstance(kernel, str) else bytes(kernel)
     if not module:
