@@ -10,7 +10,11 @@ namespace camshaft::cuda::tile_choice_test {
 namespace {
 
 DeviceFacts hopper() {
-  return {.name = "a GPU", .features = features_of(90), .multiprocessors = 132, .shared_bytes_per_block = 227 * 1024};
+  DeviceFacts facts;
+  facts.features = features_of(90);
+  facts.multiprocessors = 132;
+  facts.shared_bytes_per_block = 227 * 1024;
+  return facts;
 }
 
 const ContractForm half{.dtype = DType::f16, .tensor_cores = true};

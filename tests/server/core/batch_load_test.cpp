@@ -47,13 +47,14 @@ Figures simulate(const BatchTimes& times, size_t instances, double per_ms, bool 
   Clock::time_point now = Clock::time_point() + std::chrono::hours(1), arrival = now;
   std::vector<Clock::time_point> free_at(instances, now);
   std::vector<PendingPtr> out;
-  std::optional<Clock::time_point> wait_until;
+  constexpr auto at_once = Clock::time_point::min();
+  Clock::time_point wait_until = at_once;
   int arrived = 0, late = 0, refused = 0;
   Milliseconds total{0};
   while (arrived < requests || queue.size() > 0) {
     const auto first_free = std::min_element(free_at.begin(), free_at.end());
     Clock::time_point next = arrived < requests ? arrival : Clock::time_point::max();
-    if (queue.size() > 0) next = std::min(next, std::max(*first_free, wait_until.value_or(*first_free)));
+    if (queue.size() > 0) next = std::min(next, std::max(*first_free, wait_until));
     now = std::max(now, next);
     if (arrived < requests && arrival <= now) {
       ++arrived;
@@ -66,12 +67,12 @@ Figures simulate(const BatchTimes& times, size_t instances, double per_ms, bool 
       }
       arrival += std::chrono::duration_cast<Clock::duration>(Milliseconds(pause(random)));
     }
-    wait_until.reset();
+    wait_until = at_once;
     for (Clock::time_point& free : free_at) {
       if (free > now || queue.size() == 0) continue;
       BatchQueue::Decision decision = queue.next(now, out);
       if (decision.batch.empty()) {
-        wait_until = decision.wait_until;
+        wait_until = decision.wait_until.value_or(at_once);
         break;
       }
       free = now + times.expected(static_cast<int64_t>(decision.batch.size()));

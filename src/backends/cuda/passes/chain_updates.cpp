@@ -12,7 +12,6 @@ namespace camshaft {
 
 namespace {
 
-using Update = ops::PagedUpdate;
 using Attention = ops::PagedAttention;
 
 // Attention reads what an update gives, where that lies between only as heads and as rows again.
@@ -40,15 +39,16 @@ void chain_updates(Graph& graph, const PassContext& /*context*/) {
   std::map<int32_t, std::vector<int32_t>> chains;
   for (int32_t n = 0; n < static_cast<int32_t>(graph.nodes.size()); ++n) {
     const Node& update = graph.nodes[static_cast<size_t>(n)];
-    if (!update.op.as<Update>() || !uses.single(update.outputs[Update::out_query])) continue;
-    const int32_t reader = uses.readers[static_cast<size_t>(update.outputs[Update::out_query])][0];
+    if (!update.op.as<ops::PagedUpdate>() || !uses.single(update.outputs[ops::PagedUpdate::out_query])) continue;
+    const int32_t reader = uses.readers[static_cast<size_t>(update.outputs[ops::PagedUpdate::out_query])][0];
     const Node& attention = graph.nodes[static_cast<size_t>(reader)];
     const auto reads = [&](size_t i, size_t o) {
       return attention.inputs[i] == update.outputs[o] &&
              std::count(attention.inputs.begin(), attention.inputs.end(), update.outputs[o]) == 1;
     };
-    if (!attention.op.as<Attention>() || !reads(Attention::in_query, Update::out_query) ||
-        !reads(Attention::in_keys, Update::out_keys) || !reads(Attention::in_values, Update::out_values))
+    if (!attention.op.as<Attention>() || !reads(Attention::in_query, ops::PagedUpdate::out_query) ||
+        !reads(Attention::in_keys, ops::PagedUpdate::out_keys) ||
+        !reads(Attention::in_values, ops::PagedUpdate::out_values))
       continue;
     // Somebody has the caches, and nothing reads them before they are results of the chain.
     const auto follows = [&](int32_t other) { return other >= reader; };
@@ -57,7 +57,8 @@ void chain_updates(Graph& graph, const PassContext& /*context*/) {
       const auto& readers = uses.readers[static_cast<size_t>(cache)];
       return !uses.single(cache) && std::all_of(readers.begin(), readers.end(), follows);
     };
-    if (is_read_behind(Update::out_keys) && is_read_behind(Update::out_values)) chains[reader] = {n, reader};
+    if (is_read_behind(ops::PagedUpdate::out_keys) && is_read_behind(ops::PagedUpdate::out_values))
+      chains[reader] = {n, reader};
   }
   make_chains(graph, chains);
 }
