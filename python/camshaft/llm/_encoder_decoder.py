@@ -181,8 +181,14 @@ class EncoderDecoderLLM:
         results = _last(EncoderDecoderRun(self, listed, searched, priority, "params"))
         return [beam_search_output(result, one, self.tokenizer) for result, one in zip(results, searched)]
 
-    def _read(self, prompt: Prompt) -> tuple[str | None, list[int]]:
+    def _read(self, prompt: Prompt, params: SamplingParams) -> tuple[str | None, list[int]]:
+        if params.prompt_logprobs is not None:
+            raise InvalidArgumentError(
+                f"prompt_logprobs is {params.prompt_logprobs}: the model does not continue its prompt, of which it gives none"
+            )
         text, tokens = self._llm._requests.text_and_tokens(prompt)
+        if (most := params.most_tokens(self._longest)) is not None:
+            tokens = tokens[-most:]
         pictures_of(None, prompt, tokens)  # which it does not read
         if not tokens:
             raise InvalidArgumentError("the prompt is empty: it must have a token at least")

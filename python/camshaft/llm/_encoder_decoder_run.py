@@ -55,7 +55,7 @@ class EncoderDecoderRun:
         if wrong := next((one for one in params if not isinstance(one, SamplingParams)), None):
             raise InvalidArgumentError(f"sampling_params are SamplingParams(...), not {short(wrong)}")
         self.asked = [
-            Asked(place, *llm._read(prompt), one, urgency)
+            Asked(place, *llm._read(prompt, one), one, urgency)
             for place, (prompt, one, urgency) in enumerate(zip(prompts, params, priorities))
         ]
         self._llm, self._streams, self._name = llm, streams, name
@@ -66,8 +66,8 @@ class EncoderDecoderRun:
         self._free: list[int] = []  # slots that are this call's, and nobody's of its prompts
 
     def outputs(self) -> Iterator[tuple[int, RequestOutput]]:
-        """By the prompts' places, as the decoder sees them. Prompts are encoded on the thread that asks; with the iterator all of the call ends. Raises
-        what ends all of it."""
+        """By the prompts' places, as the decoder sees them. Prompts are encoded on the thread that asks; with the iterator all
+        of the call ends. Raises what ends all of it."""
         slots, asks_for_slot = self._llm._slots, False
         take_slot = self._take_slot
         try:

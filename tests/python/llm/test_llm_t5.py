@@ -167,6 +167,16 @@ def test_event_loops_follow_texts(built):
     assert len(llm.generate(prompts, greedy(2))) == 4  # slots came back
 
 
+def test_prompts_are_cut_where_that_is_asked_for(built):
+    llm = EncoderDecoderLLM(built, max_num_seqs=2)
+    long = [3 + i % 50 for i in range(70)]
+    for most, kept in ((4, 4), (-1, 64)):
+        params = SamplingParams(temperature=0, max_tokens=8, truncate_prompt_tokens=most)
+        [cut], [expected] = llm.generate([long], params), llm.generate([long[-kept:]], greedy(8))
+        assert cut.prompt_token_ids == long[-kept:]
+        assert cut.outputs[0].token_ids == expected.outputs[0].token_ids
+
+
 def test_prompts_that_cannot_be_read(built, tmp_path):
     llm = EncoderDecoderLLM(built, max_num_seqs=2)
     for prompts, options, words in (
@@ -181,6 +191,7 @@ def test_prompts_that_cannot_be_read(built, tmp_path):
         (None, {}, "prompts are texts or lists"),
         ([[1.5]], {}, "a prompt is a text or a list"),
         ([{"prompt_token_ids": [5], "multi_modal_data": {"image": "cat.png"}}], {}, "brings pictures, and the model"),
+        ([[5]], {"sampling_params": SamplingParams(prompt_logprobs=1)}, "prompt_logprobs is 1: the model does not"),
         ([[5]], {"sampling_params": SamplingParams(n=3)}, "n is 3, at most max_num_seqs, 2"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):
