@@ -224,6 +224,7 @@ def numbers(*shape):
 def test_a_v3_plugin_is_a_layer():
     fields = trt.PluginFieldCollection([trt.PluginField("pads", np.array([2, 1]), trt.PluginFieldType.INT32)])
     plugin = find("Padded").create_plugin("p", fields, trt.TensorRTPhase.BUILD)
+    plugin.request = "its own"  # a name that quickly deployable plugins have for something else
 
     def add(network, x):
         layer = network.add_plugin_v3([x], [], plugin)

@@ -6,6 +6,7 @@ from camshaft.tensorrt._network import ILayer
 from camshaft.tensorrt._own_plugins import DOMAIN, OwnPlugin
 from camshaft.tensorrt._plugin_operator import REQUEST, SHAPES, STORED, stored
 from camshaft.tensorrt._plugin_registry import get_plugin_registry, operator_of
+from camshaft.tensorrt._plugin_types import IPluginV3QuickBuild
 
 _INT, _TEXT = 2, 3  # of ONNX's attributes
 
@@ -30,9 +31,8 @@ class _PluginLayer(ILayer):
             )
         domain, operator = operator_of(*self._key)
         attributes = [(STORED, _TEXT, [stored(self._plugin)]), (SHAPES, _INT, [self._shape_inputs])]
-        request = getattr(self._plugin, "request", None)
-        if request:  # of a quickly deployable one
-            attributes.append((REQUEST, _INT, [int(request)]))
+        if isinstance(self._plugin, IPluginV3QuickBuild):
+            attributes.append((REQUEST, _INT, [int(self._plugin.request)]))
         self._write_node(scope, operator, domain, attributes)
 
     def _write_node(self, scope, operator, domain, attributes):
