@@ -42,6 +42,10 @@ struct FakeDriver {
       std::strcpy(name, device == 0 ? "new" : "old");  // NOLINT: both fit
       return api::Result{api::success};
     };
+    driver.cuDeviceGetPCIBusId = [](char* id, int, api::Device device) {
+      std::strcpy(id, device == 0 ? "0000:1B:00.0" : "0000:1C:00.0");  // NOLINT: both fit
+      return api::Result{api::success};
+    };
     driver.cuDeviceTotalMem_v2 = [](size_t* bytes, api::Device) {
       *bytes = 1000;
       return api::Result{api::success};
@@ -101,6 +105,7 @@ TEST(Device, FactsAndLifetime) {
   const auto devices = list_devices(driver);
   ASSERT_EQ(devices.size(), 2U);
   EXPECT_EQ(devices[0].name, "new");
+  EXPECT_EQ(devices[0].bus_id, "0000:1B:00.0");
   EXPECT_EQ(devices[0].features.capability, 90);
   EXPECT_EQ(devices[0].multiprocessors, 7);
   EXPECT_EQ(devices[0].memory_bytes, 1000);
