@@ -177,7 +177,8 @@ TEST_F(DeviceMemory, OfTheHostIsReadBehindWhatWritesIt) {
   constexpr size_t count = 3, bytes = count * sizeof(float);
   const auto first = queue->allocate_pinned(bytes, "a test"), second = queue->allocate_pinned(bytes, "a test");
   const auto numbers = [](const std::shared_ptr<std::byte>& at) {
-    return std::vector<float>(reinterpret_cast<const float*>(at.get()), reinterpret_cast<const float*>(at.get()) + count);
+    return std::vector<float>(reinterpret_cast<const float*>(at.get()),
+                              reinterpret_cast<const float*>(at.get()) + count);
   };
   const Gpu::Array sevens = gpu->upload(filled(DType::f32, {count}, 7));
   for (int round = 0; round < 3; ++round) {
