@@ -271,7 +271,25 @@ class CompiledInstance final : public PluginInstance {
       }
       addresses.push_back(&numbers[i]);
     }
+    if (const std::vector<size_t>* parameters = device.parameters ? device.parameters(launch.kernel) : nullptr)
+      check_arguments(launch, *parameters);
     device.launch(launch.kernel, grid, addresses.data());
+  }
+
+  // A launch reads as many bytes as the kernel's parameters have, whatever it is given.
+  void check_arguments(const CompiledLaunch& launch, const std::vector<size_t>& parameters) const {
+    if (launch.arguments.size() != parameters.size())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: its kernel '{}' has {} parameters, and is given {}", who_, launch.kernel,
+                              parameters.size(), launch.arguments.size()));
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const CompiledArgument& argument = launch.arguments[i];
+      const size_t given = argument.kind == CompiledArgument::Kind::bytes ? argument.bytes.size() : sizeof(int64_t);
+      if (parameters[i] > given)
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: parameter {} of its kernel '{}' has {} bytes, and is given {}", who_, i,
+                                launch.kernel, parameters[i], given));
+    }
   }
 
   CompiledPlugin plugin_;

@@ -58,6 +58,8 @@ struct PluginDevice {
   std::function<void(const std::string& kernel, const PluginGrid& grid, void* const* arguments)> launch = {};
   /// Copies within the device's memory, in the stream's order. Throws Error.
   std::function<void(std::byte* to, std::span<const std::byte> from)> copy = {};
+  /// The bytes of each of a kernel's parameters; null where nobody knows. Throws Error.
+  std::function<const std::vector<size_t>*(const std::string& kernel)> parameters = {};
 };
 
 struct PluginCall {

@@ -88,6 +88,7 @@ void Executor::wait_for_runs() {
       gpu.is_busy = false;
       gpu.queue->wait_for_runs();
     }
+    may_write_host_ = false;
   } catch (...) {
     ++failures_;
     throw;
@@ -105,6 +106,7 @@ void Executor::copy(std::byte* to, DeviceId to_device, std::span<const std::byte
   queue.start_run(std::nullopt);
   try {
     if (to_device.is_host()) {
+      may_write_host_ = true;
       queue.copy_to_host({to, from.size()}, from.data());
     } else if (from_device.is_host()) {
       queue.copy_to_device(to, from);
@@ -141,6 +143,7 @@ void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordi
   const WorkScope scope(cancellation);
   if (!main_) return run_steps(bound, kept, recordings, memory);
   is_in_callers_stream_ = stream.has_value();
+  may_write_host_ |= is_in_callers_stream_;
   is_in_callers_recording_ = stream && main_->queue->is_recorded(*stream);
   if (is_in_callers_recording_ && gpus_.size() > 1)
     throw Error(ErrorCode::invalid_argument, "a run on several GPUs cannot be recorded into a CUDA graph");

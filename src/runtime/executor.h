@@ -189,9 +189,10 @@ class Executor {
   std::byte* step_workspace_ = nullptr;
   std::vector<const std::byte*> recorded_operands_;
   std::vector<TensorView> results_;
-  std::optional<RunSpan> spans_;                         // of this run, where the profiler keeps it
-  bool is_in_callers_stream_ = false;                    // this run
-  std::shared_ptr<std::byte> pinned_;                    // what small inputs and outputs pass through
+  std::optional<RunSpan> spans_;       // of this run, where the profiler keeps it
+  bool is_in_callers_stream_ = false;  // this run
+  bool may_write_host_ = false;        // work that nobody has waited for: runs in the caller's streams, and copies
+  std::shared_ptr<std::byte> pinned_;  // what small inputs and outputs pass through
   std::vector<SmallCopy> small_inputs_, small_outputs_;  // of this run, between there and the GPU
   std::vector<SmallCopy> small_results_;                 // from there to the host's memory
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/first_touch.h"
 #include "runtime/executor.h"
@@ -258,6 +259,8 @@ void Executor::stage_small(const BoundPlan& bound) {
     const size_t bytes = copied_bytes(transfer), number = small_inputs_.size();
     if (bytes == 0 || number == most) continue;
     const PlanStep& step = take(transfer);
+    // A copy in the queue would be made behind what is in it.
+    if (std::exchange(may_write_host_, false)) main_->queue->synchronize();
     std::memcpy(slot(number), pointer(bound, step.inputs[0]), bytes);
     small_inputs_.push_back({pointer(bound, step.outputs[0]), slot(number), bytes});
   }

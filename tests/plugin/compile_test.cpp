@@ -150,6 +150,31 @@ TEST(CompiledPlugin, ArgumentsThatDoNotFitTheirTypeEndTheRun) {
   }
 }
 
+// The driver reads as many bytes as the kernel has parameters, and would take what lies behind.
+TEST(CompiledPlugin, ArgumentsThatAreNotTheKernelsEndTheRun) {
+  const auto instance = node_of(*made(table("Parameters", compile_two)), {n, 3}).instance();
+  FakeDevice fake;
+  std::vector<size_t> parameters;
+  fake.device.parameters = [&](const std::string& kernel) { return kernel == "first" ? &parameters : nullptr; };
+  const auto message = [&](const std::vector<size_t>& bytes) -> std::string {
+    parameters = bytes;
+    try {
+      fake.run(*instance, {5, 3}, 0);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return {};
+  };
+  const std::string bytes_of_a_text = "parameter 2 of its kernel 'first' has 64 bytes";
+  EXPECT_EQ(message({8, 2, 1, 8}), "");
+  EXPECT_EQ(message({8, 8, 1, 8}), "") << "a size has eight bytes, whatever is taken of them";
+  fake.launched.clear();
+  EXPECT_NE(message({8, 2, 1, 8, 4}).find("its kernel 'first' has 5 parameters, and is given 4"), std::string::npos);
+  EXPECT_NE(message({8, 2, 64, 8}).find(bytes_of_a_text), std::string::npos);
+  EXPECT_NE(message({24, 2, 1, 8}).find("parameter 0"), std::string::npos);
+  EXPECT_EQ(fake.launched, "");
+}
+
 TEST(CompiledPlugin, AResultMayLieInAnOperand) {
   const auto compile = [](void*, camshaft_plugin_kernels* k) -> int32_t {
     k->alias(k, 0, 0);

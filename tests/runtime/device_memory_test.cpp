@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <functional>
 #include <thread>
 
@@ -161,6 +162,41 @@ TEST_F(DeviceMemory, IsCopiedBetweenRuns) {
   expect_message("the destination of a copy is said to be on",
                  [&] { context.copy(&here, DeviceId::gpu(1), out.data, DeviceId::gpu(0), 1); });
   expect_message("the source of a copy", [&] { context.copy(out.data, DeviceId::gpu(0), &here, DeviceId::gpu(0), 1); });
+}
+
+// Runs and copies that nobody waited for write what a run reads, small enough to pass through memory of the context's.
+TEST_F(DeviceMemory, OfTheHostIsReadBehindWhatWritesIt) {
+  constexpr std::string_view doubling = R"(graph (%x: f32[n]) {
+    %y = pointwise {function=add} (%x, %x)
+    return "y" = %y
+  })";
+  const Engine engine = engine_from(doubling);
+  Context context = engine.create_context({1});
+  const cuda::Stream stream(gpu->device);
+  const auto queue = test_backend()->make_queue();
+  constexpr size_t count = 3, bytes = count * sizeof(float);
+  const auto first = queue->allocate_pinned(bytes, "a test"), second = queue->allocate_pinned(bytes, "a test");
+  const auto numbers = [](const std::shared_ptr<std::byte>& at) {
+    return std::vector<float>(reinterpret_cast<const float*>(at.get()),
+                              reinterpret_cast<const float*>(at.get()) + count);
+  };
+  const Gpu::Array sevens = gpu->upload(filled(DType::f32, {count}, 7));
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    std::memset(first.get(), 0, bytes);
+    std::memset(second.get(), 0, bytes);
+    const Tensor ones = filled(DType::f32, {count}, 1);
+    context.set_input("x", view_of(ones));
+    context.bind_output("y", first.get(), bytes);
+    context.enqueue(stream.handle());
+    context.set_input("x", {count}, first.get());
+    context.bind_output("y", second.get(), bytes);
+    context.run();
+    EXPECT_EQ(numbers(second), std::vector<float>(count, 4));
+    context.copy(first.get(), DeviceId::host, sevens.data, DeviceId::gpu(0), bytes);
+    context.run();
+    EXPECT_EQ(numbers(second), std::vector<float>(count, 14));
+  }
 }
 
 TEST_F(DeviceMemory, OfInputsAndOutputsInTheCallersStream) {

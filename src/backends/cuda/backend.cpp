@@ -110,13 +110,13 @@ class CudaBackend final : public Backend {
     info_.memory_bytes = facts.memory_bytes;
     info_.limits = limits_of(facts);
     info_.features = {fmt::format("{} multiprocessors", facts.multiprocessors)};
-    // Backends live as long as the process.
-    set_plugin_detour([this](const PluginInstance& instance, const std::string& who, const PluginCall& call) {
-      run_plugin_alone(instance, who, call, workshop_);
-    });
     info_.code = fmt::format("{}, GPU ({}), driver {}, NVRTC {}, cuBLASLt {}, cuDNN {}", host_->device().code,
                              CAMSHAFT_CUDA_SOURCE_HASH, driver_library().version, nvrtc_library().version,
                              blas_identity(), dnn_identity());
+    // Backends live as long as the process, once nothing above has thrown.
+    set_plugin_detour([this](const PluginInstance& instance, const std::string& who, const PluginCall& call) {
+      run_plugin_alone(instance, who, call, workshop_);
+    });
   }
 
   const DeviceInfo& device() const override { return info_; }

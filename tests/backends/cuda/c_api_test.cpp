@@ -84,7 +84,7 @@ requires(sizeof...(P) == sizeof...(Q)) struct SameFunction<R (*)(P...), S (*)(Q.
 
 #ifdef CUDA_VERSION
 CAMSHAFT_CUDA_DRIVER(CAMSHAFT_COMPARE)
-#if CUDA_VERSION >= 12030
+#if CUDA_VERSION >= 12040
 CAMSHAFT_CUDA_NEWER_DRIVER(CAMSHAFT_COMPARE)
 #endif
 static_assert(node_of_kernel == CU_GRAPH_NODE_TYPE_KERNEL && sizeof(KernelNode) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2) &&

@@ -64,6 +64,15 @@ class Emulator : public testing::Test {
   std::unique_ptr<Device> device_;
 };
 
+TEST_F(Emulator, TellsWhatParametersKernelsHave) {
+  const Module module = compile(
+      "struct Three { f32 a, b, c; };\n"
+      "extern \"C\" __global__ void some(f32* to, i8 n, const __grid_constant__ Three x) { *to = f32(n) + x.c; }\n"
+      "extern \"C\" __global__ void none() {}\n");
+  EXPECT_EQ(module.function("some").parameter_bytes(), (std::vector<size_t>{8, 1, 12}));
+  EXPECT_EQ(module.function("none").parameter_bytes(), std::vector<size_t>());
+}
+
 TEST_F(Emulator, ThreadsOfAllBlocks) {
   std::vector<int> data(2 * 3 * 5 * 7);
   run(R"(

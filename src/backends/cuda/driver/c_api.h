@@ -16,6 +16,7 @@ using Handle = void*;                ///< CUcontext, CUmodule, CUfunction, CUstr
 
 enum : Result {
   success = 0,
+  error_invalid_value = 1,
   error_out_of_memory = 2,
   error_no_device = 100,
   error_invalid_image = 200,
@@ -169,8 +170,9 @@ struct KernelNode {
 constexpr int tensor_of_u8 = 0, tensor_of_u16 = 1, not_interleaved = 0, swizzle_of_128_bytes = 3,
               cache_lines_of_256_bytes = 3, zeros_outside = 0;
 
-// The same of functions that drivers before CUDA 12.3 lack: null there.
+// The same of functions that drivers before CUDA 12.3 lack, the first before 12.4: null there.
 #define CAMSHAFT_CUDA_NEWER_DRIVER(X)                                                                                 \
+  X(cuFuncGetParamInfo, (Handle function, size_t index, size_t * offset, size_t * bytes))                             \
   X(cuStreamGetCaptureInfo_v3, (Handle stream, int* status, uint64_t* id, Handle* graph, const Handle** dependencies, \
                                 const void** edges, size_t* count))                                                   \
   X(cuTensorMapEncodeTiled,                                                                                           \

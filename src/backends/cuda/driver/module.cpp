@@ -119,6 +119,18 @@ unsigned Function::clusters_at_once(const LaunchSize& size) const {
   return knows && clusters > 0 ? static_cast<unsigned>(clusters) : 0;
 }
 
+std::optional<std::vector<size_t>> Function::parameter_bytes() const {
+  const Current current(module_->device);
+  const api::Driver& driver = module_->device.driver();
+  if (!driver.cuFuncGetParamInfo) return std::nullopt;
+  std::vector<size_t> all;
+  for (size_t offset = 0, bytes = 0;; all.push_back(bytes)) {
+    const api::Result result = driver.cuFuncGetParamInfo(function_, all.size(), &offset, &bytes);
+    if (result == api::error_invalid_value) return all;  // there are no more
+    check(driver, result, fmt::format("asking for the parameters of the kernel '{}'", name_));
+  }
+}
+
 void Function::launch(const Stream& stream, const LaunchSize& size, std::span<void* const> arguments) const {
   const Current current(stream.device());
   const api::Driver& driver = stream.device().driver();

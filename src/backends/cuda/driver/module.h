@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -36,6 +37,8 @@ class Function {
   void launch(const Stream& stream, const LaunchSize& size, std::span<void* const> arguments) const;
   /// How many of its clusters the device has room for at once; 0 where a cluster is too large.
   unsigned clusters_at_once(const LaunchSize& size) const;
+  /// The bytes of each of its parameters; nullopt where the driver does not tell.
+  std::optional<std::vector<size_t>> parameter_bytes() const;
   const std::string& name() const { return name_; }
 
  private:

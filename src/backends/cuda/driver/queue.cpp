@@ -149,6 +149,9 @@ void Queue::copy_small(std::span<const SmallCopy> copies) {
   size.threads = 256;
   void* const arguments[] = {&parameters};
   small_copies_->launch(stream(), size, arguments);
+  // Kernels read tables of caches before their turn where another kernel stands between: here may be none, as of what
+  // depends on shapes alone, which is computed once. The next launch waits as it would for a copy.
+  stream().note_wait();
 }
 
 std::unique_ptr<DeviceEvent> Queue::make_event() {

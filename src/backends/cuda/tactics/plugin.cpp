@@ -34,10 +34,19 @@ class PluginKernels {
     return functions_.emplace(std::pair(name, shared_bytes), module_.function(name, shared_bytes)).first->second;
   }
 
+  /// Null where the driver does not tell.
+  const std::vector<size_t>* parameters(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    auto it = parameters_.find(name);
+    if (it == parameters_.end()) it = parameters_.emplace(name, module_.function(name).parameter_bytes()).first;
+    return it->second ? &*it->second : nullptr;
+  }
+
  private:
   Module module_;
   std::mutex mutex_;
   std::map<std::pair<std::string, unsigned>, Function> functions_;
+  std::map<std::string, std::optional<std::vector<size_t>>> parameters_;
 };
 
 /// Null for an operator that has none of its own, only a stream to put work into.
@@ -83,6 +92,7 @@ PluginDevice device_of(PluginDevice facts, PluginKernels* kernels, const Stream&
   facts.copy = [&stream](std::byte* to, std::span<const std::byte> from) {
     stream.copy_from(to, from, stream.device());
   };
+  if (kernels) facts.parameters = [kernels](const std::string& name) { return kernels->parameters(name); };
   return facts;
 }
 

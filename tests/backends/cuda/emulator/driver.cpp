@@ -833,6 +833,20 @@ Result launch_kernel(const Function& function, Index blocks, Index threads, unsi
 }  // namespace
 
 // Kernels may always start as late as they like; that those that need not have waited is checked.
+EMULATOR_API Result cuFuncGetParamInfo(Handle handle, size_t index, size_t* offset, size_t* bytes) {
+  const auto* function = static_cast<const Function*>(handle);
+  if (function == nullptr) return invalid_handle;
+  if (index >= function->kernel->parameter_count) return invalid_value;
+  size_t end = 0;
+  for (size_t p = 0; p <= index; ++p) {
+    const emulator::Parameter& parameter = function->kernel->parameters[p];
+    *offset = (end + parameter.alignment - 1) / parameter.alignment * parameter.alignment;
+    *bytes = parameter.bytes;
+    end = *offset + *bytes;
+  }
+  return success;
+}
+
 EMULATOR_API Result cuLaunchKernelEx(const LaunchConfig* config, Handle function, void** arguments, void** extra) {
   if (extra != nullptr || function == nullptr) return invalid_value;
   unsigned cluster_blocks = 1;
