@@ -69,9 +69,9 @@ def test_layers_of_a_gpu(model, tmp_path):
     assert sum("  camshaft: recording" == line for line in lines) == 1  # what it records is inside
     assert any(line.startswith("    camshaft: product") for line in lines)
     last = lines[len(lines) - lines[::-1].index("camshaft: run") :]
-    assert len(last) == 3  # a copy to the device and one back
-    assert last[1].startswith("  camshaft: product")
-    assert last[1].endswith(", recorded")
+    assert len(last) == 1  # small tensors come and go with it
+    assert last[0].startswith("  camshaft: product")
+    assert last[0].endswith(", recorded")
 
 
 def test_layers_one_by_one(model, tmp_path):

@@ -225,7 +225,8 @@ TEST(FewRowsText, Compiles) {
     }
 }
 
-// A norm of the rows that a product takes, a residual, and the moments of what it gives: all that a decoder's layers have.
+// A norm of the rows that a product takes, a residual, and the moments of what it gives: all that a decoder's layers
+// have.
 TEST(FewRowsText, NormsAndResidualsCompile) {
   const Library<api::Nvrtc>& nvrtc = nvrtc_library();
   if (!nvrtc.problem.empty()) GTEST_SKIP() << nvrtc.problem;
