@@ -68,7 +68,9 @@ def test_components_include_only_earlier_ones():
 def local_names(text):
     """The types and constants of a source's unnamed namespaces, each with the namespace around it."""
     around, is_local = "", False
-    for line in re.sub(r'R"(\w*)\(.*?\)\1"', '""', text, flags=re.DOTALL).splitlines():  # texts of kernels have their own
+    for line in re.sub(
+        r'R"(\w*)\(.*?\)\1"', '""', text, flags=re.DOTALL
+    ).splitlines():  # texts of kernels have their own
         if named := re.match(r"namespace ([\w:]+) {", line):
             around = named[1]
         elif line == "namespace {":
