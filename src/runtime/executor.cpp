@@ -189,7 +189,7 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
   for (size_t s = 0; s < plan_->steps.size(); ++s) left_out_[s] = left_out_[s] || bound.is_hoisted(s);
   if (is_in_callers_recording_) check_recordable(bound);
   stage_small(bound);
-  bring_small_inputs();
+  copy_small(small_inputs_);
   std::vector<RecordedSteps>& recorded = recordings.of(*plan_, bound, left_out_);
   const bool by_step = !taps.empty() || is_in_callers_recording_ || traces_layers_;
   if (weights_ && !by_step) stop_weights_at(recorded);
@@ -214,7 +214,7 @@ void Executor::run_steps(const BoundPlan& bound, KeptValues& kept, Recordings& r
       }
     }
   }
-  bring_small_outputs();
+  copy_small(small_outputs_);
   finish_outputs(bound, memory);
   if (late) dynamic_room_.set(std::min(given_up_, most_dynamic_room));
   if (profiler) finish_profile(bound);

@@ -137,8 +137,7 @@ class Executor {
   /// kernel before all steps instead of a copy each, and one behind them. Where nothing looks at single steps, and the
   /// run ends before the caller goes on.
   void stage_small(const BoundPlan& bound);
-  void bring_small_inputs();
-  void bring_small_outputs();
+  void copy_small(std::span<const SmallCopy> copies);
   /// Behind the run: to where the caller wants them.
   void deliver_small_outputs();
 

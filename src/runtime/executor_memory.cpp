@@ -246,8 +246,8 @@ void Executor::stage_small(const BoundPlan& bound) {
     if (transfer.step < 0 || left_out_[static_cast<size_t>(transfer.step)]) return 0;
     const PlanStep& step = plan_->steps[static_cast<size_t>(transfer.step)];
     if (!bound.launch(static_cast<size_t>(transfer.step)) || !bound.known(step.inputs[0])) return 0;
-    const size_t bytes = byte_size(plan_->values[static_cast<size_t>(step.inputs[0])].type.dtype,
-                                   element_count(bound.dims(step.inputs[0])));
+    const size_t bytes =
+        operand_bytes(plan_->values[static_cast<size_t>(step.inputs[0])].type.dtype, bound.dims(step.inputs[0]));
     return bytes <= most_small_bytes ? bytes : 0;
   };
   const auto take = [&](const Transfer& transfer) -> const PlanStep& {
@@ -273,15 +273,9 @@ void Executor::stage_small(const BoundPlan& bound) {
   }
 }
 
-void Executor::bring_small_inputs() {
-  if (small_inputs_.empty()) return;
-  main_->queue->copy_small(small_inputs_);
-  main_->is_busy = true;
-}
-
-void Executor::bring_small_outputs() {
-  if (small_outputs_.empty()) return;
-  main_->queue->copy_small(small_outputs_);
+void Executor::copy_small(std::span<const SmallCopy> copies) {
+  if (copies.empty()) return;
+  main_->queue->copy_small(copies);
   main_->is_busy = true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/codegen/device_text.h"
 #include "backends/cuda/codegen/scalar_text.h"
+#include "backends/cuda/device/contract_parameters.h"
 #include "device_texts.h"
 
 namespace camshaft::cuda {
@@ -17,7 +18,7 @@ int FewRowsForm::least_blocks() const {
 }
 
 int FewRowsForm::shared_bytes(int slab) const {
-  constexpr int float_bytes = 4, barrier_bytes = 16;
+  constexpr int float_bytes = 4, barrier_bytes = cluster_barrier_bytes;
   const int of_rows = rows * slab * 512, of_sums = float_bytes * rows * (warps * columns_of_warp + columns() * cluster);
   return barrier_bytes + of_rows + of_sums;
 }
@@ -25,7 +26,7 @@ int FewRowsForm::shared_bytes(int slab) const {
 std::string few_rows_text(const FewRowsForm& form, const std::string& finish, const std::string& computed_rows) {
   constexpr int least_rows = 8;  // of device/row_norm.cuh
   return device_text({device::contract_parameters_h, device::few_rows_parameters_h, device::contract_columns_cuh,
-                      device::few_rows_cuh}) +
+                      device::cluster_sums_cuh, device::few_rows_cuh}) +
          (form.computes_rows ? computed_rows : std::string(device::row_source_cuh)) +
          fmt::format("constexpr u32 tile_rows = {}, tile_columns = {}, tile_threads = {};\n",
                      std::max(form.rows, least_rows), form.columns() * form.cluster, form.threads()) +

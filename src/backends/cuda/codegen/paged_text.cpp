@@ -54,7 +54,7 @@ constexpr bool approximate = {};  // exponentials, where results are rounded mor
                      device_type(form.query), device_type(form.keys), device_type(form.values), form.head_size,
                      form.value_size, form.key_scales, form.value_scales, form.capped, form.biased,
                      form.tables_are_early, form.query != DType::f32) +
-         std::string(device::paged_attention_cuh);
+         std::string(device::cluster_sums_cuh) + std::string(device::paged_attention_cuh);
 }
 
 std::string matrix_text(const PagedForm& form) {

@@ -19,7 +19,8 @@ int WeightOnlyForm::shared_bytes(int slab, int rows) const {
 
 std::string weight_only_text(const WeightOnlyForm& form, const std::string& finish, const std::string& rows) {
   return device_text({device::contract_parameters_h, device::weight_only_parameters_h, device::contract_columns_cuh,
-                      device::row_sums_cuh, device::step_fragments_cuh, device::weight_only_cuh}) +
+                      device::cluster_sums_cuh, device::row_sums_cuh, device::step_fragments_cuh,
+                      device::weight_only_cuh}) +
          (rows.empty() ? std::string(device::row_source_cuh) : rows) + finish +
          fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}, {}) weight_only(const __grid_constant__ WeightOnlyParameters p) {{

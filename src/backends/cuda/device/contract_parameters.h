@@ -24,6 +24,9 @@ struct EpilogueOperand {
 constexpr int most_epilogue_operands = 12;
 constexpr int most_prologue_operands = 4;
 
+/// Of shared memory, for the barrier that blocks of a cluster send sums to.
+constexpr u32 cluster_barrier_bytes = 16;
+
 /// The order of tiles: some rows of them make a panel, through which blocks go by columns.
 struct TilePanels {
   u32 count;

@@ -10,7 +10,6 @@ struct FewRows {
   typedef FewRowsParameters Parameters;
   static constexpr u32 threads = 32 * WARPS, of_warp = 4, columns = WARPS / SHARES * of_warp;
   static constexpr u32 elements = 16 / sizeof(T), piece = 32 * elements;  ///< along k: of a lane, of a warp
-  static constexpr u32 barrier_bytes = 16;
   static constexpr u32 depth = 2;                                        ///< pieces that a warp has on their way
   static constexpr u32 sums = of_warp * M;
   static_assert(columns % columns_at_once == 0, "the columns of a row that a thread finishes lie in one block");
@@ -90,7 +89,7 @@ struct FewRows {
     DYNAMIC_SHARED(shared);
     const bool is_cluster = gridDim.y > 1;
     u64* const sums_are_there = reinterpret_cast<u64*>(shared);
-    if (is_cluster) begin_cluster(sums_are_there);
+    if (is_cluster) begin_cluster_sums(sums_are_there);
     const u32 warp = threadIdx.x / 32, share = warp % SHARES;
     const u32 first_row = p.first_row + blockIdx.z * M, rows = p.m - first_row < M ? p.m - first_row : M;
     const u32 column = first_column() + warp / SHARES * of_warp, left = column < p.n ? p.n - column : 0;
@@ -103,7 +102,7 @@ struct FewRows {
     take_turn();
     typename Finish::OfBlock of_block;
     if (blockIdx.y == 0) of_block.load(p, first_row, first_row + rows);
-    T* const staged = reinterpret_cast<T*>(shared + barrier_bytes);
+    T* const staged = reinterpret_cast<T*>(shared + cluster_barrier_bytes);
     const u32 pitch = p.slab * piece;
     f32 sum[sums] = {};
 #pragma unroll 1
@@ -128,18 +127,6 @@ struct FewRows {
   }
 
  private:
-  /// `sums_are_there` ends when the first block of a cluster has the sums of all. (By a barrier of the cluster, which shows
-  /// all that a thread has written, 2,048 columns of 8,192 took 17 us on an H200, and 12 without a cluster.)
-  static __device__ __forceinline__ void begin_cluster(u64* sums_are_there) {
-#if __CUDA_ARCH__ >= 900
-    if (threadIdx.x == 0) {
-      phase_barrier_begin(sums_are_there, 1);
-      show_phase_barriers();
-    }
-    cluster_arrive_relaxed();
-#endif
-  }
-
   static __device__ __forceinline__ void widen_word(const u32 (&word)[4], f32 (&to)[elements]) {
     union {
       u32 word[4];
@@ -171,7 +158,8 @@ struct FewRows {
   }
 
   /// Adds up the warps' sums in their order, and does what comes behind: of a cluster's blocks the first one. `of_warps`:
-  /// behind the rows of X, and behind it the results. `sums_are_there`: null without a cluster.
+  /// behind the rows of X, and behind it the results. `sums_are_there`: the
+  /// barrier at which the first block has those of all; null without a cluster.
   static __device__ __forceinline__ void finish(const Parameters& p, f32 (&sum)[sums], f32* of_warps, u32 first_row,
                                                 u32 rows, const typename Finish::OfBlock& of_block,
                                                 u64* sums_are_there) {

@@ -277,15 +277,7 @@ template <int tile_rows, int tile_keys, int first_keys>
 __device__ __forceinline__ bool find_part(const PagedParameters& p, const PagedPointers& at, const Complaint& complaint,
                                           PagedTile& tile, PagedPart& own, i32* rows, unsigned char* memory, bool fetches) {
   const u32 part = blockIdx.y, key_head = blockIdx.z;
-#if __CUDA_ARCH__ >= 900
-  if (p.is_cluster) {
-    if (threadIdx.x == 0) {
-      phase_barrier_begin(reinterpret_cast<u64*>(memory), 1);
-      show_phase_barriers();
-    }
-    cluster_arrive_relaxed();
-  }
-#endif
+  if (p.is_cluster) begin_cluster_sums(reinterpret_cast<u64*>(memory));
   if (!tables_are_early) take_turn();
   tile = find_tile<tile_rows>(p, at, blockIdx.x, complaint);
   if (tile.first_row >= tile.end_row) {

@@ -15,14 +15,7 @@ struct RowSums {
   /// What comes before all else: blocks of a cluster leave sums with each other, who must have begun.
   template <class Parameters>
   static __device__ __forceinline__ void begin(const Parameters& p, unsigned char* shared) {
-#if __CUDA_ARCH__ >= 900
-    if (!p.is_cluster) return;
-    if (threadIdx.x == 0) {
-      phase_barrier_begin(sums_are_there(p, shared), 1);
-      show_phase_barriers();
-    }
-    cluster_arrive_relaxed();
-#endif
+    if (p.is_cluster) begin_cluster_sums(sums_are_there(p, shared));
   }
 
   /// Adds up the warps' sums, and those of blocks that share columns (blockIdx.y of them), always in the same order, and
@@ -77,7 +70,7 @@ struct RowSums {
   /// Before the parts. Ends when block 0 of a cluster has the sums of all.
   template <class Parameters>
   static __device__ __forceinline__ u64* sums_are_there(const Parameters& p, unsigned char* shared) {
-    return reinterpret_cast<u64*>(shared + p.parts - 16);
+    return reinterpret_cast<u64*>(shared + p.parts - cluster_barrier_bytes);
   }
 
   /// Block 0 of a cluster gets the sums of all, behind its own. False in the others.

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "backends/cuda/device/contract_parameters.h"
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/driver/module.h"
 #include "backends/cuda/tactics/epilogue.h"
@@ -19,9 +20,9 @@ class SplitSums {
   void prepare(const Device& device, uint32_t columns, LaunchSize& size, Parameters& parameters) {
     if (size.blocks_y <= 1) return;
     constexpr unsigned most_of_a_cluster = 8;
-    constexpr int64_t alignment = 16, barrier_bytes = 16;
+    constexpr int64_t alignment = 16;
     const size_t block_bytes = size_t{parameters.rows} * columns * sizeof(float);
-    const int64_t own = round_up(size.shared_bytes, alignment) + barrier_bytes,
+    const int64_t own = round_up(size.shared_bytes, alignment) + cluster_barrier_bytes,
                   all = own + static_cast<int64_t>(size.blocks_y * block_bytes);
     if (device.facts().features.clusters && size.blocks_y <= most_of_a_cluster &&
         all + most_epilogue_shared_bytes <= device.facts().shared_bytes_per_block) {

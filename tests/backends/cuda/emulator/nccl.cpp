@@ -51,6 +51,17 @@ struct Call {
   auto what() const { return std::tie(kind, count, type, reduction, root); }
 };
 
+Call call_of(Kind kind, const void* x, void* y, size_t count, NcclType type, NcclReduction reduction = nccl_sum,
+             int root = 0) {
+  return {.kind = kind,
+          .x = static_cast<const std::byte*>(x),
+          .y = static_cast<std::byte*>(y),
+          .count = count,
+          .type = type,
+          .reduction = reduction,
+          .root = root};
+}
+
 // Ranks that meet.
 struct Group {
   std::vector<int> devices;  // of those that have come
@@ -369,14 +380,7 @@ EMULATOR_API Result ncclAllReduce(const void* x, void* y, size_t count, NcclType
                                   Handle communicator, Handle stream) {
   if (!is_memory_of(x, count * bytes_of(type)) || !is_memory_of(y, count * bytes_of(type)))
     return nccl_invalid_argument;
-  return put(static_cast<RankOf*>(communicator),
-             {.kind = Kind::all_reduce,
-              .x = static_cast<const std::byte*>(x),
-              .y = static_cast<std::byte*>(y),
-              .count = count,
-              .type = type,
-              .reduction = reduction},
-             stream);
+  return put(static_cast<RankOf*>(communicator), call_of(Kind::all_reduce, x, y, count, type, reduction), stream);
 }
 
 EMULATOR_API Result ncclAllGather(const void* x, void* y, size_t count, NcclType type, Handle communicator,
@@ -385,13 +389,7 @@ EMULATOR_API Result ncclAllGather(const void* x, void* y, size_t count, NcclType
   const size_t bytes = count * bytes_of(type);
   if (!is_memory_of(x, bytes) || !is_memory_of(y, bytes * static_cast<size_t>(rank->group->ranks)))
     return nccl_invalid_argument;
-  return put(rank,
-             {.kind = Kind::all_gather,
-              .x = static_cast<const std::byte*>(x),
-              .y = static_cast<std::byte*>(y),
-              .count = count,
-              .type = type},
-             stream);
+  return put(rank, call_of(Kind::all_gather, x, y, count, type), stream);
 }
 
 EMULATOR_API Result ncclReduceScatter(const void* x, void* y, size_t count, NcclType type, NcclReduction reduction,
@@ -400,28 +398,14 @@ EMULATOR_API Result ncclReduceScatter(const void* x, void* y, size_t count, Nccl
   const size_t bytes = count * bytes_of(type);
   if (!is_memory_of(y, bytes) || !is_memory_of(x, bytes * static_cast<size_t>(rank->group->ranks)))
     return nccl_invalid_argument;
-  return put(rank,
-             {.kind = Kind::reduce_scatter,
-              .x = static_cast<const std::byte*>(x),
-              .y = static_cast<std::byte*>(y),
-              .count = count,
-              .type = type,
-              .reduction = reduction},
-             stream);
+  return put(rank, call_of(Kind::reduce_scatter, x, y, count, type, reduction), stream);
 }
 
 EMULATOR_API Result ncclBroadcast(const void* x, void* y, size_t count, NcclType type, int root, Handle communicator,
                                   Handle stream) {
   if (!is_memory_of(x, count * bytes_of(type)) || !is_memory_of(y, count * bytes_of(type)))
     return nccl_invalid_argument;
-  return put(static_cast<RankOf*>(communicator),
-             {.kind = Kind::broadcast,
-              .x = static_cast<const std::byte*>(x),
-              .y = static_cast<std::byte*>(y),
-              .count = count,
-              .type = type,
-              .root = root},
-             stream);
+  return put(static_cast<RankOf*>(communicator), call_of(Kind::broadcast, x, y, count, type, nccl_sum, root), stream);
 }
 
 EMULATOR_API Result ncclSend(const void* x, size_t count, NcclType type, int to, Handle communicator, Handle stream) {
