@@ -14,6 +14,7 @@
 #include "ir/ops/float8.h"
 #include "ir/ops/quantize.h"
 #include "quantize/calibration_file.h"
+#include "runtime/engine_impl.h"
 
 namespace camshaft {
 
@@ -109,6 +110,7 @@ OptimizedModel ModelOptimizer::run(const Graph& model, std::optional<LayerPrecis
   context.cancellation = options_.cancellation;
   context.runs = &runs;
   context.rules = &rules_;
+  if (!options_.profiles.empty()) context.optimum = bind_profile(model, options_.profiles.front());
   result.reference = model;
   if (low && calibration_)
     result.quantized_layers =

@@ -37,6 +37,7 @@ struct PassContext {
   PassRuns* runs = nullptr;                         ///< filled, and asked how many passes may run; null: all
   bool verify = false;                              ///< run the verifier after each pass, as debug builds always do
   Cancellation cancellation = {};
+  SymbolBindings optimum = {};  ///< of the first profile: sizes that the model is run with, as far as they are known
   PassNotes* notes = nullptr;  ///< null: nobody wants to know
 };
 

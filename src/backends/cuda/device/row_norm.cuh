@@ -59,13 +59,25 @@ struct RowNorms {
               exists && lane + j * lanes < parts ? from[lane + j * lanes] : make_float2(0, 0);
       } else {
         const float2 norm = norm_of<width, root_mean_square, lanes>(parts, epsilon, [&](auto take) {
-          if (exists) {
-#pragma unroll 2
-            for (u32 j = lane; j < parts; j += lanes) take(from[j]);
-          }
+          if (exists) walk_row(from, parts, lane, take);
         });
         if (lane == 0 && r < tile_rows) row_norms()[r] = norm;
       }
+    }
+  }
+  /// Two parts at once where all are pairs: of few rows, one after the other is what they take.
+  template <class Take>
+  static __device__ __forceinline__ void walk_row(const float2* from, u32 parts, u32 lane, Take take) {
+    if (parts % 2 == 0) {
+#pragma unroll 2
+      for (u32 j = lane; j < parts / 2; j += lanes) {
+        const float4 two = reinterpret_cast<const float4*>(from)[j];
+        take(make_float2(two.x, two.y));
+        take(make_float2(two.z, two.w));
+      }
+    } else {
+#pragma unroll 1
+      for (u32 j = lane; j < parts; j += lanes) take(from[j]);
     }
   }
   __device__ __forceinline__ void put(const EpilogueOperand& moments, f32 epsilon) const {
@@ -83,24 +95,28 @@ struct RowNorms {
   }
 };
 
-/// The moments of 32 columns as they are stored, of which this lane has 8 and the 3 beside it the others.
-template <class T>
+/// The moments of `width` columns, 16 or 32, as they are stored, of which this lane has 8 and those beside it the others.
+template <class T, int width>
 __device__ __forceinline__ void put_moments(const EpilogueOperand& to, u32 row, u32 column, const f32 (&y)[8]) {
-  static_assert(tile_columns % 32 == 0 || sizeof(T) == 0, "tiles have whole parts of rows");  // of who calls it
-  const u32 lanes = 0xfu << (threadIdx.x % 32 & ~3u);
+  static_assert(tile_columns % width == 0 || sizeof(T) == 0, "tiles have whole parts of rows");  // of who calls it
+  constexpr u32 lanes_a_part = width / 8;
+  const u32 lanes = ((1u << lanes_a_part) - 1) << (threadIdx.x % 32 & ~(lanes_a_part - 1));
+  const auto all_lanes = [&](f32 sum) {
+#pragma unroll
+    for (u32 distance = 1; distance < lanes_a_part; distance *= 2) sum += __shfl_xor_sync(lanes, sum, distance);
+    return sum;
+  };
   f32 x[8], mean = 0, squares = 0;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     x[i] = widen(Narrow<T>::from(y[i]));
     mean += x[i];
   }
-  mean += __shfl_xor_sync(lanes, mean, 1);
-  mean += __shfl_xor_sync(lanes, mean, 2);
-  mean *= 1.0f / 32;
+  mean = all_lanes(mean) * (1.0f / width);
 #pragma unroll
   for (int i = 0; i < 8; ++i) squares += (x[i] - mean) * (x[i] - mean);
-  squares += __shfl_xor_sync(lanes, squares, 1);
-  squares += __shfl_xor_sync(lanes, squares, 2);
-  if (column % 32 == 0)
-    static_cast<float2*>(const_cast<void*>(to.data))[i64(row) * to.row_stride + column / 32] = make_float2(mean, squares);
+  squares = all_lanes(squares);
+  if (column % width == 0)
+    static_cast<float2*>(const_cast<void*>(to.data))[i64(row) * to.row_stride + column / width] =
+        make_float2(mean, squares);
 }

@@ -22,7 +22,11 @@ namespace {
 
 using F = ScalarFunction;
 
-constexpr int64_t part = 32;       // columns that moments are given of
+// Columns that moments are given of. Kernels for few rows have blocks of 16 columns, which would have to wait for each
+// other to give those of more (a step of a decoder of 1B weights on an H200: 7 us a layer); for many rows there would be
+// twice as much to read.
+constexpr int64_t part_of_few = 16, part_of_many = 32;
+constexpr double few_rows = 8;
 constexpr size_t most_inputs = 8;  // of a product, so that there is room for what is added
 
 // A norm of few rows costs its launch. Of many it is memory that is read and written once more, a part of what the
@@ -50,7 +54,8 @@ bool is_half(DType dtype) {
 
 class Deferral {
  public:
-  Deferral(Graph& graph, ThreadPool& pool) : graph_(graph), pool_(pool), uses_(graph) {}
+  Deferral(Graph& graph, const PassContext& context)
+      : graph_(graph), pool_(context.pool), optimum_(context.optimum), uses_(graph) {}
 
   void run() {
     for (const Node& node : graph_.nodes) consider(node);
@@ -130,10 +135,16 @@ class Deferral {
     return most * largest <= most_of_f16 && (most == 0 || most * largest >= least_of_weights);
   }
 
-  // As far as they are known.
-  static double rows_of(const Shape& shape) {
+  // At the optimum; sizes that nobody knows count `unknown`.
+  double rows_of(const Shape& shape, double unknown) const {
     double rows = 1;
-    for (size_t d = 0; d + 1 < shape.size(); ++d) rows *= static_cast<double>(shape[d].as_constant().value_or(1));
+    for (size_t d = 0; d + 1 < shape.size(); ++d) {
+      std::vector<std::string> names;
+      shape[d].collect_symbols(names);
+      const bool is_known =
+          std::all_of(names.begin(), names.end(), [&](const std::string& n) { return optimum_.contains(n); });
+      rows *= is_known ? static_cast<double>(shape[d].evaluate(optimum_)) : unknown;
+    }
     return rows;
   }
 
@@ -146,15 +157,16 @@ class Deferral {
     const TensorType& type = graph_.type(norm.x);
     const auto length = type.shape.back().as_constant();
     if (op->axis + 1 != static_cast<int64_t>(type.shape.size()) || !is_half(type.dtype) || !length ||
-        *length % part != 0 || *length == 0 || uses_.is_output[at(y)] || uses_.readers[at(y)].empty())
+        *length % part_of_many != 0 || *length == 0 || uses_.is_output[at(y)] || uses_.readers[at(y)].empty())
       return;
     for (size_t i = 1; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == no_value) continue;
       if (!is_readable_constant(graph_, node.inputs[i])) return;
       (i == 1 ? norm.scale : norm.bias) = node.inputs[i];
     }
-    if (rows_of(type.shape) > most_rows) return;
-    norm.row = {part, op->epsilon, op->root_mean_square};
+    if (rows_of(type.shape, 1) > most_rows) return;
+    const double rows = rows_of(type.shape, most_rows);
+    norm.row = {rows <= few_rows ? part_of_few : part_of_many, op->epsilon, op->root_mean_square};
     const Node* before = producer(norm.x);
     if (!before || before->outputs[0] != norm.x || !as_product(*before)) return;
     std::vector<const Node*> readers;
@@ -164,7 +176,7 @@ class Deferral {
       readers.push_back(product->node);
     }
     for (const Node* reader : readers) read_by_[reader] = norm;
-    sources_.insert(norm.x);
+    sources_[norm.x] = norm.row.width;
     norms_[y] = norm;
   }
 
@@ -320,7 +332,7 @@ class Deferral {
     const bool gives_moments = sources_.contains(node.outputs[0]);
     if (gives_moments)
       made.add_new_result(graph_.value(node.outputs[0]).name + "_moments",
-                          made.add(ops::RowMoments{part}, {last}, "moments"), "moments");
+                          made.add(ops::RowMoments{sources_.at(node.outputs[0])}, {last}, "moments"), "moments");
     made.remove_dead();
     Node region = made.finish();
     if (gives_moments) moments_[node.outputs[0]] = region.outputs[1];
@@ -329,17 +341,18 @@ class Deferral {
 
   Graph& graph_;
   ThreadPool& pool_;
+  const SymbolBindings& optimum_;
   const Uses uses_;
   std::map<ValueId, Norm> norms_;        // by what they give
   std::map<const Node*, Norm> read_by_;  // products read rows of one norm each
-  std::set<ValueId> sources_;            // rows that moments are needed of
+  std::map<ValueId, int64_t> sources_;   // rows that moments are needed of, in parts of so many columns
   std::map<ValueId, ValueId> moments_;
 };
 
 }  // namespace
 
 void defer_layer_norms(Graph& graph, const PassContext& context) {
-  Deferral(graph, context.pool).run();
+  Deferral(graph, context).run();
 }
 
 }  // namespace camshaft

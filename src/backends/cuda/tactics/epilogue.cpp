@@ -59,9 +59,10 @@ std::optional<EpilogueView> device_epilogue(const RegionView& region, const Cont
   EpilogueView made = view_epilogue(region, view, bias);
   const size_t operands = made.loads.size() + (made.gives_moments ? 1 : 0);
   if (operands > static_cast<size_t>(most_epilogue_operands)) return std::nullopt;
-  constexpr int64_t lanes_width = 32, most_width = 1 << 20;
+  constexpr int64_t most_width = 1 << 20;
   if (made.norm && (made.norm->width > most_width || !std::isfinite(made.norm->epsilon))) return std::nullopt;
-  if (made.gives_moments && (made.gives_moments->width != lanes_width || made.result == DType::f64))
+  const auto can_be_given = [](int64_t width) { return width == 16 || width == 32; };  // by two or four lanes
+  if (made.gives_moments && (!can_be_given(made.gives_moments->width) || made.result == DType::f64))
     return std::nullopt;
   for (const ScalarInstruction& i : made.program.instructions)
     if (!has_stored_type(i.dtype)) return std::nullopt;
@@ -121,8 +122,8 @@ std::string finish_text(const EpilogueView& view, bool aligned) {
       view.program, [&](int32_t input) { return input == 0 ? sum : names[static_cast<size_t>(input) - 1]; }, "    ",
       steps || (is_floating(view.result) && bit_width(view.result) <= 16) ? Accuracy::of_halves : Accuracy::full, 8);
   if (view.gives_moments)
-    end = fmt::format("    put_moments<{}>(p.operand[{}], row, column, y);\n", device_type(view.result),
-                      view.types.size());
+    end = fmt::format("    put_moments<{}, {}>(p.operand[{}], row, column, y);\n", device_type(view.result),
+                      view.gives_moments->width, view.types.size());
   const int32_t result = steps ? steps->value : unrounded_float8(view.program, 0).value_or(view.program.outputs.at(0));
   const auto gelu = gelu_of(view);
   const std::string last = gelu ? gelu_text(view.program, *gelu) : value_of_several(view.program, result);

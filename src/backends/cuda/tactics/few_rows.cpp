@@ -69,8 +69,8 @@ FewRowsForm form_of(const FewRowsView& view, const FewRowsChoice& choice, int64_
   FewRowsForm form{.dtype = view.product.form.dtype, .warps = choice.warps, .shares = choice.shares};
   while (form.rows < FewRowsForm::most_rows && form.rows < rows) form.rows *= 2;
   // The columns of a part of a row's moments are finished by one block.
-  constexpr int part = 32;
-  if (view.product.epilogue.gives_moments) form.cluster = std::max(1, part / form.columns());
+  if (const auto& moments = view.product.epilogue.gives_moments)
+    form.cluster = std::max(1, static_cast<int>(moments->width) / form.columns());
   form.whole = view.product.rows->rows % form.columns() == 0 && view.product.rows->pitch % form.piece() == 0;
   form.computes_rows = view.before.has_value();
   return form;
@@ -81,8 +81,9 @@ int64_t most_shared_bytes(const DeviceFacts& device) {
   return device.shared_bytes_per_block - most_epilogue_shared_bytes;
 }
 
-// So many bytes of weights are under way on each multiprocessor where memory is busy (an H200, measured).
-constexpr double bytes_under_way = 96 << 10;
+// So many bytes of weights are under way on each multiprocessor where memory is busy. (An H200, 2,048 columns of 8,192:
+// 9.4 us with 128 KiB, 10.5 with 64, 13.1 with 32.)
+constexpr double bytes_under_way = 72 << 10;
 
 double seconds_of_few_rows(const FewRowsView& view, const FewRowsChoice& choice, const DeviceFacts& device) {
   const ContractSize& size = view.size;
@@ -100,7 +101,7 @@ double seconds_of_few_rows(const FewRowsView& view, const FewRowsChoice& choice,
   const double of_sums = size.n * size.k * (form.rows + 1) / (lanes * clock * device.multiprocessors);
   // Blocks of further rows begin and end, too, where kernels for many rows have one for all.
   constexpr double seconds_a_pass = 2e-6;
-  return seconds_per_launch + (form.cluster > 1 ? 0.5e-6 : 0) + (passes - 1) * seconds_a_pass +
+  return seconds_per_launch + (form.cluster > 1 ? 1e-6 : 0) + (passes - 1) * seconds_a_pass +
          passes * std::max(of_memory, of_sums);
 }
 
