@@ -38,7 +38,7 @@ struct PassContext {
   bool verify = false;                              ///< run the verifier after each pass, as debug builds always do
   Cancellation cancellation = {};
   SymbolBindings optimum = {};  ///< of the first profile: sizes that the model is run with, as far as they are known
-  PassNotes* notes = nullptr;  ///< null: nobody wants to know
+  PassNotes* notes = nullptr;   ///< null: nobody wants to know
 };
 
 /// What is settled about a graph once some pass has run: what passes need, or must not find yet.

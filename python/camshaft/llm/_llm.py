@@ -206,7 +206,8 @@ class LLM:
                     ranks.threads,
                     [each._engine for each in ranks.others],
                     ranks.communicator,
-                )
+                ),
+                overlaps=self.engine.device.startswith("cuda"),
             )
             self.image_encoder: ImageEncoder | None = None  #: of a model that reads pictures
             if self._folder is not None and "vision" in self.description:

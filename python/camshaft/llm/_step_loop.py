@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 from camshaft import _native
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._beam_search import BeamRequest
+from camshaft.llm._event_thread import EventThread, Told
 from camshaft.llm._guide import MaskFiller, advance
 from camshaft.llm._pooling import EmbeddingRequest
 from camshaft.llm._requests import Request
@@ -29,8 +30,12 @@ class StepLoop:
     """The thread runs steps as long as there are requests, waits a while for more, and ends. Any thread adds and ends
     requests between two steps."""
 
-    def __init__(self, generator: Capsule) -> None:
+    def __init__(self, generator: Capsule, overlaps: bool = False) -> None:
+        """overlaps: whether what a step gave is taken while the next one runs, which has to be elsewhere: on a GPU."""
         self.generator = generator
+        self._overlaps = overlaps
+        self._events = EventThread()
+        self._later: list[Told] = []  # events of the last step that nothing of the next one depends on
         self._requests: dict[int, Any] = {}  # of Request or EmbeddingRequest
         self._filler = MaskFiller()
         # Of what is above, and of steps. Signals leave neither `with` of a lock nor SimpleQueue half done; they do so with
@@ -44,6 +49,7 @@ class StepLoop:
         self._threads: list[threading.Thread] = []  # the one that was started last
         weakref.finalize(self, _end, self._ended, self._wakes, self._threads)
         weakref.finalize(self, self._filler.close)
+        weakref.finalize(self, self._events.close)
 
     def add(self, number: int, request: _AnyRequest) -> None:
         """A request that the generator has by this number. To be called between steps."""
@@ -78,10 +84,14 @@ class StepLoop:
         with self._lock:
             told: dict[int, Any] = {}
             self._encode_next(told)
-            for event in self._run_guided():
+            later, self._later = self._later, []
+            for event in self._run_beside([each for each in later if each[0].number in self._requests], told):
                 request = self._requests.get(event[0])
                 if request is None:  # whose caller was interrupted before it was known here
                     _native.generator_abort(self.generator, event[0], -1)
+                    continue
+                if self._overlaps and event[6] is None and _can_wait(request):
+                    self._later.append((request, event))
                     continue
                 told[request.number] = request
                 try:
@@ -116,6 +126,21 @@ class StepLoop:
             request.failed = error
             told[number] = request
             _native.generator_abort(self.generator, number, -1)
+
+    def _run_beside(self, later: list[Told], told: dict[int, Any]) -> list[Any]:
+        """The events of a step. Those of the one before, `later`, are taken meanwhile."""
+        if not later:
+            return self._run_guided()
+        self._events.start(later)
+        try:
+            events = self._run_guided()
+        finally:
+            ended = self._events.wait()
+        for number, sample in ended:
+            _native.generator_abort(self.generator, number, sample)
+            if number in self._requests:
+                told[number] = self._requests[number]
+        return events
 
     def _run_guided(self) -> list[Any]:
         """The events of a step. Masks of guided requests are computed while the model runs."""
@@ -188,6 +213,7 @@ class StepLoop:
 
     def _fail_all(self, error: BaseException) -> None:
         with self._lock:
+            self._later.clear()
             for request in self._requests.values():
                 _native.generator_abort(self.generator, request.number, -1)
                 request.failed = error
@@ -215,6 +241,11 @@ class StepLoop:
                 self._step()
             except BaseException as error:  # nobody else would hear of it
                 self._fail_all(error)
+
+
+def _can_wait(request: Any) -> bool:
+    """Whether no mask of the next step depends on what an event brings."""
+    return isinstance(request, Request) and not request.matchers and request.params.token_mask is None
 
 
 def _serve(reference: weakref.ref[StepLoop], wakes: queue.SimpleQueue[None]) -> None:

@@ -28,6 +28,7 @@ struct ContractTile {
   /// Of such blocks, where their operands are copied as tensors: so many have tiles below each other, and copy B for
   /// each other.
   int cluster = 1;
+  int step_bytes = 0;  ///< what each stage has besides, of a B that is made of weights of few bits: see step_bytes_of()
 
   /// That share a tile.
   int threads() const { return 32 * warps_m * warps_n * warps_k; }
@@ -67,6 +68,9 @@ struct ContractForm {
   bool aligned = false;        ///< rows of A and B are read by 16 aligned bytes; else they may lie anyhow
   bool tensor_copies = false;  ///< if it is one aligned product, A and B may be copied as TensorMaps say
 };
+
+/// What a stage has of the steps of a slice of B.
+int step_bytes_of(const ContractForm& form, const ContractTile& tile);
 
 /// Whether tiles with patches can compute this (but for groups).
 bool can_use_patches(const ContractForm& form, const DeviceFeatures& features);

@@ -22,12 +22,14 @@ struct Contract {
     static_assert(ahead >= 1, "a ring of more stages is needed");
     const ContractParameters& p = slices.p;
     if (p.b_is_constant) {
+      slices.begin(first, end, ahead);
 #pragma unroll 1
       for (u32 s = 0; s < ahead && first + s < end; ++s) slices.copy_b(slices.stage_b(s), first + s);
     }
     if constexpr (holds_columns)
       TileFinish<TILE, Finish>::load_columns_of_thread(of_columns, p, z, slices.column0);
     wait_for_previous();
+    if (!p.b_is_constant) slices.begin(first, end, ahead);
 #pragma unroll
     for (int s = 0; s < ahead; ++s) {
       if (first + s < end) {

@@ -153,6 +153,9 @@ struct Slices {
     }
   }
 
+  /// Before the first copy of B: of slices `first` to `end` - 1, each copied `slices_ahead` before it is multiplied.
+  __device__ __forceinline__ void begin(u32 /*first*/, u32 /*end*/, u32 /*slices_ahead*/) {}
+
   /// The tap and the channel that k is.
   __device__ __forceinline__ void locate_tap(u32 k) {
     const u32 tap = k / WINDOW::channels;

@@ -549,6 +549,21 @@ __device__ __forceinline__ void copy_async_16_or_zero(u32 address, const void* g
   copy_async_16(address, global, exists ? 16 : 0);
 #endif
 }
+/// BYTES of shared memory, 4 or 8, from as many of `global`, or zeros; both are aligned to them.
+template <int BYTES>
+__device__ __forceinline__ void copy_async_few_or_zero(u32 address, const void* global, bool exists) {
+  static_assert(BYTES == 4 || BYTES == 8);
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+               :
+               : "r"(address), "l"(global), "n"(BYTES), "r"(exists ? BYTES : 0)
+               : "memory");
+#else
+  u32 words[BYTES / 4] = {};
+  if (exists) load(static_cast<const u32*>(global), words);
+  store(static_cast<u32*>(__cvta_shared_to_generic(address)), words);
+#endif
+}
 /// 16 bytes of shared memory: one word four times, at once.
 __device__ __forceinline__ void store_shared_16(u32 address, u32 word) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" : : "r"(address), "r"(word) : "memory");

@@ -23,8 +23,8 @@ namespace {
 using F = ScalarFunction;
 
 // Columns that moments are given of. Kernels for few rows have blocks of 16 columns, which would have to wait for each
-// other to give those of more (a step of a decoder of 1B weights on an H200: 7 us a layer); for many rows there would be
-// twice as much to read.
+// other to give those of more (a step of a decoder of 1B weights on an H200: 7 us a layer); for many rows there would
+// be twice as much to read.
 constexpr int64_t part_of_few = 16, part_of_many = 32;
 constexpr double few_rows = 8;
 constexpr size_t most_inputs = 8;  // of a product, so that there is room for what is added

@@ -206,7 +206,9 @@ TacticParameters TileChoice::parameters() const {
           {"splits", splits}};
 }
 
-std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceFeatures& features) {
+namespace {
+
+std::vector<ContractTile> tiles_of(const ContractForm& form, const DeviceFeatures& features) {
   std::vector<ContractTile> tiles(std::begin(tensor_tiles), std::end(tensor_tiles));
   if (!form.tensor_cores) {
     const bool rounds = form.tf32 && form.dtype == DType::f32 && features.tf32_products;
@@ -232,6 +234,14 @@ std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceF
     }
   }
   if (can_use_patches(form, features)) tiles.insert(tiles.end(), std::begin(patch_tiles), std::end(patch_tiles));
+  return tiles;
+}
+
+}  // namespace
+
+std::vector<ContractTile> contract_tiles(const ContractForm& form, const DeviceFeatures& features) {
+  std::vector<ContractTile> tiles = tiles_of(form, features);
+  for (ContractTile& tile : tiles) tile.step_bytes = step_bytes_of(form, tile);
   return tiles;
 }
 

@@ -516,11 +516,11 @@ inline void wgmma_wait() {
 #if __CUDA_ARCH__ >= 800
 namespace emulator {
 struct Copies {
-  static constexpr int most = 128;
+  static constexpr int most = 256;
   struct Copy {
     u8* to;
     const void* from;
-    int bytes, group;
+    int bytes, size, group;  // what is read, and then zeros
   } copy[most];
   int begin, end, group;
   unsigned long long serial;  // of the block that they belong to
@@ -537,19 +537,24 @@ inline Copies& copies() {
 }
 }  // namespace emulator
 #endif
-inline void copy_async_16(void* shared, const void* global, int bytes) {
-  emulator::need_alignment(shared, 16, "copy_async_16 to an address that is not aligned to 16 bytes");
-  if (bytes < 0 || bytes > 16) camshaft_block->fail("copy_async_16 of less than 0 or more than 16 bytes");
-  if (bytes > 0) emulator::need_alignment(global, 16, "copy_async_16 from an address that is not aligned to 16 bytes");
+namespace emulator {
+inline void copy_async(void* shared, const void* global, int bytes, int size) {
+  need_alignment(shared, size, "a copy beside the computation to an address that is not aligned to its size");
+  if (bytes < 0 || bytes > size) camshaft_block->fail("a copy of less than 0 or more bytes than its size");
+  if (bytes > 0) need_alignment(global, size, "a copy beside the computation from an address not aligned to its size");
 #if __CUDA_ARCH__ >= 800
-  emulator::Copies& own = emulator::copies();
+  Copies& own = copies();
   if (own.end - own.begin == own.most) camshaft_block->fail("more copies under way than the emulator keeps");
-  own.copy[own.end++ % own.most] = {static_cast<u8*>(shared), global, bytes, own.group};
-  __builtin_memset(shared, 0xcd, 16);
+  own.copy[own.end++ % own.most] = {static_cast<u8*>(shared), global, bytes, size, own.group};
+  __builtin_memset(shared, 0xcd, size_t(size));
 #else
-  __builtin_memset(shared, 0, 16);
+  __builtin_memset(shared, 0, size_t(size));
   __builtin_memcpy(shared, global, size_t(bytes));
 #endif
+}
+}  // namespace emulator
+inline void copy_async_16(void* shared, const void* global, int bytes) {
+  emulator::copy_async(shared, global, bytes, 16);
 }
 inline void copy_async_16(u32 address, const void* global, int bytes) {
   copy_async_16(static_cast<void*>(camshaft_block->shared + address), global, bytes);
@@ -557,6 +562,10 @@ inline void copy_async_16(u32 address, const void* global, int bytes) {
 template <bool IS_SHARED = false>
 inline void copy_async_16_or_zero(u32 address, const void* global, bool exists) {
   copy_async_16(address, global, exists ? 16 : 0);
+}
+template <int BYTES>
+inline void copy_async_few_or_zero(u32 address, const void* global, bool exists) {
+  emulator::copy_async(camshaft_block->shared + address, global, exists ? BYTES : 0, BYTES);
 }
 inline void store_shared_16(u32 address, u32 word) {
   emulator::need_alignment(camshaft_block->shared + address, 16, "store_shared_16 to an address that is not aligned");
@@ -573,7 +582,7 @@ inline void finish_copies(int end_group) {
   Copies& own = copies();
   for (; own.begin != own.end && own.copy[own.begin % own.most].group < end_group; ++own.begin) {
     const Copies::Copy& copy = own.copy[own.begin % own.most];
-    __builtin_memset(copy.to, 0, 16);
+    __builtin_memset(copy.to, 0, size_t(copy.size));
     if (copy.bytes > 0) __builtin_memcpy(copy.to, copy.from, size_t(copy.bytes));
   }
 }
