@@ -587,14 +587,6 @@ __device__ __forceinline__ void fetch_to_shared_cache(const void* global) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(global));
 }
 
-/// So many bytes, a multiple of 16 from an address that is one, on their way from memory to the second level of cache:
-/// called by one thread for all. Nothing before compute capability 9.0.
-__device__ __forceinline__ void fetch_all_to_shared_cache(const void* global, u32 bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" : : "l"(global), "r"(bytes) : "memory");
-#endif
-}
-
 // ---- kernels that overlap, and blocks that see each other's shared memory; from compute capability 9.0 on
 
 /// Before this a kernel that may start early touches only what the kernel before does not write (that one has waited for

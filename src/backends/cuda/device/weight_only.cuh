@@ -126,11 +126,7 @@ struct WeightOnly {
     const u32 first = blockIdx.y * p.chunks_of_split;
     const u32 end = first + p.chunks_of_split < p.chunks ? first + p.chunks_of_split : p.chunks;
     const u32 first_row = blockIdx.z * p.rows, rows = p.m - first_row < p.rows ? p.m - first_row : p.rows;
-    // Weights are on their way before the kernel before has ended, for nobody writes them: all of the block's to the
-    // second level of cache, the first ones to registers.
-    if (threadIdx.x == 0 && end > first + WARPS * DEPTH)
-      fetch_all_to_shared_cache(static_cast<const u8*>(p.steps) + (u64(blockIdx.x) * p.chunks + first) * 512,
-                                (end - first) * 512);
+    // Weights are on their way before the kernel before has ended, for nobody writes them.
     StepChunk ring[DEPTH];
 #pragma unroll
     for (u32 d = 0; d < DEPTH; ++d)

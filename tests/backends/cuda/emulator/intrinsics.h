@@ -596,10 +596,6 @@ inline void copy_async_wait() {
 }
 
 inline void fetch_to_shared_cache(const void*) {}
-inline void fetch_all_to_shared_cache(const void* global, u32 bytes) {
-  emulator::need_alignment(global, 16, "fetch_all_to_shared_cache() from an address that is not aligned to 16 bytes");
-  if (bytes % 16 != 0) camshaft_block->fail("fetch_all_to_shared_cache() of bytes that are no multiple of 16");
-}
 
 // ---- kernels that overlap: none here, but those that may must have waited
 
