@@ -7,9 +7,9 @@
 
 namespace camshaft::onnx {
 
-/// Whether a Constant node has weights, as some exporters write them (PaddlePaddle's all). Single numbers, and integers,
-/// masks and texts are a part of what the model computes, an ε or a shape, unless they are many: those that the record of
-/// a constant's origin could not hold.
+/// Whether a Constant node has weights, as some exporters write them (PaddlePaddle's all). Single numbers, and
+/// integers, masks and texts are a part of what the model computes, an ε or a shape, unless they are many: those that
+/// the record of a constant's origin could not hold.
 bool holds_weights(const NodeProto& node);
 
 /// Calls visit(name, tensor) for each initializer of the main graph, and for what its Constant nodes have as weights,
