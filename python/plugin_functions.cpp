@@ -78,7 +78,9 @@ int32_t locked(Context* context, const Work& work) {
 /// An operator in Python: an object with create(attributes) -> instance, whose instances have infer(operands, outputs)
 /// ->
 /// [(dtype, [dim])] and run(operands, results), with kernels launches(operands, results), and compile(operands,
-/// outputs) where they are compiled ahead of time.
+/// outputs) where they are compiled ahead of time. One that fills streams itself has count_tactics(operands, results),
+/// run(operands, results, tactic), run_on_device(operands, results, workspace, stream, tactic) and
+/// workspace_bytes(operands, results).
 struct PythonPlugin {
   std::string domain, name, version;
   PyObject* object = nullptr;
@@ -200,19 +202,19 @@ int32_t infer(void* instance, camshaft_plugin_shapes* shapes) {
   });
 }
 
-/// (address, dtype, dims), valid during the call alone; None for what is left out, or has no memory yet.
+/// (address, dtype, dims), valid during the call alone, the address 0 while only sizes are asked; None for what is left
+/// out.
 PyObject* array_of(const camshaft_plugin_tensor* operand) {
-  if (operand == nullptr || operand->data == nullptr) return none();
+  if (operand == nullptr) return none();
   return checked(Py_BuildValue("(KsN)", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(operand->data)),
                                camshaft_dtype_name(operand->dtype),
                                numbers({operand->dims, operand->dims + operand->rank})));
 }
 
-/// The same while only sizes are asked.
-PyObject* types_of(const camshaft_plugin_tensor* operand) {
-  if (operand == nullptr) return none();
-  return checked(Py_BuildValue("(isN)", 0, camshaft_dtype_name(operand->dtype),
-                               numbers({operand->dims, operand->dims + operand->rank})));
+/// The same of a result; the dtype of one that has no memory yet, as only running tells its size.
+PyObject* result_of(const camshaft_plugin_tensor* result) {
+  return result != nullptr && result->data == nullptr ? checked(text(camshaft_dtype_name(result->dtype)))
+                                                      : array_of(result);
 }
 
 Reference arrays_of(const camshaft_plugin_tensor* const* operands, size_t count,
@@ -228,21 +230,41 @@ void give_late(const camshaft_plugin_run* run, PyObject* entry) {
   Py_ssize_t length = 0;
   if (PyBytes_AsStringAndSize(bytes.get(), &from, &length) != 0) throw PythonError();
   const Dims dims = numbers_of(sizes.get());
-  void* to = run->resize_output(run, static_cast<size_t>(PyLong_AsLongLong(index.get())), dims.size(), dims.data());
+  const auto output = static_cast<size_t>(PyLong_AsLongLong(index.get()));
+  int64_t bits = output < run->output_count ? camshaft_dtype_bits(run->outputs[output]->dtype) : 0;
+  for (const int64_t size : dims) bits *= size;
+  if ((bits + 7) / 8 != length)
+    throw Error(ErrorCode::invalid_argument, "a result has other bytes than its shape rule says");
+  void* to = run->resize_output(run, output, dims.size(), dims.data());
   if (to == nullptr)
     throw Error(ErrorCode::invalid_argument, "a result does not have as many axes as its shape rule says");
   if (length > 0) std::memcpy(to, from, static_cast<size_t>(length));
 }
 
+/// Gives the results that run() gave for those of sizes that only running tells.
+void give_all_late(const camshaft_plugin_run* run, const Reference& late) {
+  const Py_ssize_t count = PySequence_Size(late.get());
+  if (count < 0) throw PythonError();
+  for (Py_ssize_t i = 0; i < count; ++i) give_late(run, Reference(checked(PySequence_GetItem(late.get(), i))).get());
+}
+
 int32_t enqueue(void* instance, const camshaft_plugin_run* run) {
   return locked(run, [&] {
     const Reference inputs = arrays_of(run->inputs, run->input_count);
-    const Reference outputs = arrays_of(run->outputs, run->output_count);
-    const Reference late(
-        checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run", "OO", inputs.get(), outputs.get())));
-    const Py_ssize_t count = PySequence_Size(late.get());
-    if (count < 0) throw PythonError();
-    for (Py_ssize_t i = 0; i < count; ++i) give_late(run, Reference(checked(PySequence_GetItem(late.get(), i))).get());
+    const Reference outputs = arrays_of(run->outputs, run->output_count, result_of);
+    give_all_late(run, Reference(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run", "OO",
+                                                             inputs.get(), outputs.get()))));
+  });
+}
+
+/// The same of one that has tactics.
+int32_t enqueue_tactic(void* instance, const camshaft_plugin_run* run) {
+  return locked(run, [&] {
+    const Reference inputs = arrays_of(run->inputs, run->input_count);
+    const Reference outputs = arrays_of(run->outputs, run->output_count, result_of);
+    give_all_late(run,
+                  Reference(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run", "OOn", inputs.get(),
+                                                        outputs.get(), static_cast<Py_ssize_t>(run->tactic)))));
   });
 }
 
@@ -296,25 +318,33 @@ int32_t enqueue_stream(void* instance, const camshaft_plugin_run* run) {
     const auto address = [](const void* at) {
       return static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(at));
     };
-    const Reference done(
-        checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run_on_device", "OOKK", inputs.get(),
-                                    outputs.get(), address(run->workspace), address(run->cuda->stream))));
+    const Reference done(checked(PyObject_CallMethod(
+        static_cast<PyObject*>(instance), "run_on_device", "OOKKn", inputs.get(), outputs.get(),
+        address(run->workspace), address(run->cuda->stream), static_cast<Py_ssize_t>(run->tactic))));
   });
+}
+
+/// What a method says of operands that have no memory yet: a number.
+size_t asked_of_types(void* instance, const camshaft_plugin_run* run, const char* method) {
+  size_t number = 0;
+  locked(run, [&] {
+    const Reference inputs = arrays_of(run->inputs, run->input_count);
+    const Reference outputs = arrays_of(run->outputs, run->output_count);
+    const Reference said(
+        checked(PyObject_CallMethod(static_cast<PyObject*>(instance), method, "OO", inputs.get(), outputs.get())));
+    number = PyLong_AsSize_t(said.get());
+    if (PyErr_Occurred() != nullptr) throw PythonError();
+  });
+  return number;
+}
+
+size_t count_tactics(void* instance, const camshaft_plugin_run* run) {
+  return asked_of_types(instance, run, "count_tactics");
 }
 
 /// Of the GPU's memory; on the host it allocates its own.
 size_t workspace_on_gpu(void* instance, const camshaft_plugin_run* run) {
-  if (run->cuda == nullptr) return 0;
-  size_t bytes = 0;
-  locked(run, [&] {
-    const Reference inputs = arrays_of(run->inputs, run->input_count, types_of);
-    const Reference outputs = arrays_of(run->outputs, run->output_count, types_of);
-    const Reference size(checked(
-        PyObject_CallMethod(static_cast<PyObject*>(instance), "workspace_bytes", "OO", inputs.get(), outputs.get())));
-    bytes = PyLong_AsSize_t(size.get());
-    if (PyErr_Occurred() != nullptr) throw PythonError();
-  });
-  return bytes;
+  return run->cuda == nullptr ? 0 : asked_of_types(instance, run, "workspace_bytes");
 }
 
 /// The size of that text, kept by `shapes`.
@@ -402,10 +432,10 @@ PyObject* register_operator(PyObject*, PyObject* arguments) {
   const char *domain = nullptr, *name = nullptr, *version = nullptr, *source = nullptr, *hash = nullptr;
   const char *cuda_text = nullptr, *cuda_module = nullptr;
   Py_ssize_t module_bytes = 0;
-  int is_compiled = 0, fills_streams = 0;
+  int is_compiled = 0, fills_streams = 0, is_recorded = 0;
   PyObject *object = nullptr, *types = nullptr;
-  if (PyArg_ParseTuple(arguments, "sssssOO|zz#pp", &domain, &name, &version, &source, &hash, &object, &types,
-                       &cuda_text, &cuda_module, &module_bytes, &is_compiled, &fills_streams) == 0)
+  if (PyArg_ParseTuple(arguments, "sssssOO|zz#ppp", &domain, &name, &version, &source, &hash, &object, &types,
+                       &cuda_text, &cuda_module, &module_bytes, &is_compiled, &fills_streams, &is_recorded) == 0)
     return nullptr;
   return guarded([&] {
     auto plugin = std::make_unique<PythonPlugin>();
@@ -440,9 +470,11 @@ PyObject* register_operator(PyObject*, PyObject* arguments) {
     table.enqueue = enqueue;
     if (is_compiled != 0) table.compile = compile;
     if (fills_streams != 0) {
+      table.enqueue = enqueue_tactic;
       table.enqueue_cuda = enqueue_stream;
+      table.count_tactics = count_tactics;
       table.workspace = workspace_on_gpu;
-      table.cuda_is_not_recorded = 1;  // nothing says that its work may be repeated without it
+      table.cuda_is_not_recorded = is_recorded == 0;
     }
     if (cuda_text != nullptr) {
       plugin->kernels = cuda_text;
@@ -482,7 +514,7 @@ PyMethodDef plugin_functions[] = {
     {"load_ort_custom_ops", load_custom_ops, METH_VARARGS, "load_ort_custom_ops(library)"},
     {"register_plugin", register_operator, METH_VARARGS,
      "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand], cuda_text, cuda_module, "
-     "whether it is compiled ahead of time, whether it puts its own work into streams)"},
+     "whether it is compiled ahead of time, whether it puts its own work into streams, whether that may be recorded)"},
     {"list_plugins", list, METH_NOARGS, "list_plugins() -> JSON"},
     {"set_plugin_checks", set_checks, METH_VARARGS, "set_plugin_checks(guards, verify)"},
     {nullptr, nullptr, 0, nullptr}};

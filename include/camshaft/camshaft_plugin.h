@@ -127,7 +127,7 @@ struct camshaft_plugin_run {
   const camshaft_plugin_tensor* const* outputs; /* one whose size only running tells has no data yet */
   size_t output_count;
   void* workspace; /* as many bytes as `workspace` asked for, aligned to 64 */
-  size_t tactic;   /* below tactic_count */
+  size_t tactic;   /* below tactic_count, or what count_tactics gave */
   int32_t threads; /* that parallel_for has */
   int32_t (*fail)(const camshaft_plugin_run* run, const char* message);
   /* 1 once the caller wants the run to end: what takes long asks now and then, and returns a failure. */
@@ -235,6 +235,9 @@ typedef struct camshaft_plugin_operator {
    * enqueue_cuda. Engines keep what it gives, and run it without the plugin, which they are verified against. One that
    * adds no tactic leaves the node as it is. Null: there are none. */
   int32_t (*compile)(void* instance, camshaft_plugin_kernels* kernels);
+  /* How many ways there are to run such operands, where that is not the same for all nodes: instead of tactic_count. 0
+   * counts as 1. Null: it is. */
+  size_t (*count_tactics)(void* instance, const camshaft_plugin_run* run);
 } camshaft_plugin_operator;
 
 typedef struct camshaft_plugin_library {

@@ -233,7 +233,8 @@ class _Instance:
         late = []
         for index, (result, output) in enumerate(zip(results, outputs)):
             result = numpy.asarray(result)
-            if output is None:
+            if isinstance(output, str):
+                result = result.astype(_NUMPY[output], casting="same_kind", copy=False)
                 late.append((index, list(result.shape), numpy.ascontiguousarray(result).tobytes()))
                 continue
             to = _memory(output)
@@ -277,10 +278,14 @@ def _attribute(values: list[Any], default: Any) -> Any:
 
 
 def _result(result: Any, first: str) -> tuple[str, list[str | None]]:
+    import numpy
+
     dtype, shape = first, result
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], (str, type)):
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], (str, type, numpy.dtype)):
         dtype, shape = result
-    if not isinstance(dtype, str):
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(f"the shape rule gives a shape, (dtype, shape) or a list of these, and not {result!r}")
+    if not isinstance(dtype, str) or dtype not in _NUMPY.keys() | {"bf16"}:  # a type of NumPy, or its name
         dtype = _types_of(dtype)[0]
     return dtype, [None if d is None else str(d) for d in shape]
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "onnx/model_weights.h"
 #include "onnx/proto_writer.h"
 
 namespace camshaft {
@@ -29,18 +30,18 @@ void check_refit_options(const BuildOptions& options, const Backend& backend) {
 
 std::string bytes_without_weights(const onnx::ModelProto& model) {
   onnx::ModelProto bare = model;
-  for (onnx::TensorProto& tensor : bare.graph.initializers) {
+  onnx::for_each_weight(bare, [](const std::string&, onnx::TensorProto& tensor) {
     onnx::TensorProto described;
     described.name = std::move(tensor.name);
     described.dims = std::move(tensor.dims);
     described.data_type = tensor.data_type;
     tensor = std::move(described);
-  }
+  });
   return onnx::model_bytes(bare);
 }
 
 std::unique_ptr<Replaceable> replaceable_of(const onnx::ModelProto& model, std::set<std::string> names) {
-  for (const onnx::TensorProto& tensor : model.graph.initializers) names.insert(tensor.name);
+  onnx::for_each_weight(model, [&](const std::string& name, const onnx::TensorProto&) { names.insert(name); });
   return std::make_unique<Replaceable>(std::move(names));
 }
 

@@ -130,7 +130,8 @@ class Trial {
                                    : PluginOperand{DType::f32, {}, nullptr, false});
     for (const Tensor& t : wanted) outputs.push_back({t.dtype(), t.dims()});
     if (!instance_->has_host()) return;  // a body for GPUs is what the engine's verification judges
-    for (size_t tactic = 0; tactic < instance_->tactics(); ++tactic) {
+    const size_t tactics = instance_->tactics({inputs, outputs});
+    for (size_t tactic = 0; tactic < tactics; ++tactic) {
       options_.cancellation.check("verifying plugins");
       if (!instance_->supports({inputs, outputs, tactic})) continue;
       tactics_.insert(tactic);

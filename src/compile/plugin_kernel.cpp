@@ -197,12 +197,13 @@ std::vector<TacticOffer> plugin_offers(const RegionView& region, double seconds_
     outputs.push_back(operand_at_optimum(region, id));
   }
   std::vector<TacticOffer> offers;
-  for (size_t tactic = 0; tactic < instance->tactics(); ++tactic) {
-    PluginCall call{inputs, outputs, tactic};
-    call.device = device;
+  PluginCall call{inputs, outputs};
+  call.device = device;
+  const size_t tactics = instance->tactics(call);
+  for (call.tactic = 0; call.tactic < tactics; ++call.tactic) {
     if (!instance->supports(call)) continue;
     TacticOffer offer;
-    if (instance->tactics() > 1) offer.parameters = {{plugin_variant, static_cast<int64_t>(tactic)}};
+    if (tactics > 1) offer.parameters = {{plugin_variant, static_cast<int64_t>(call.tactic)}};
     const double own = instance->seconds(call);
     offer.seconds = own >= 0 ? own : bytes_at_optimum(region) * seconds_per_byte;
     offers.push_back(std::move(offer));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -175,10 +176,12 @@ class CompiledInstance final : public PluginInstance {
     return results;
   }
 
-  size_t tactics() const override { return std::max(plugin_.tactics.size(), has_host() ? own_->tactics() : 0); }
+  size_t tactics(const PluginCall& call) const override {
+    if (call.device) return plugin_.tactics.size();
+    return has_host() ? own_->tactics(call) : 0;
+  }
   bool supports(const PluginCall& call) const override {
-    if (call.device) return call.tactic < plugin_.tactics.size();
-    return has_host() && call.tactic < own_->tactics() && own_->supports(call);
+    return call.tactic < tactics(call) && (call.device || own_->supports(call));
   }
   double seconds(const PluginCall& call) const override { return call.device || !own_ ? -1 : own_->seconds(call); }
   size_t workspace_bytes(const PluginCall& call) const override {
@@ -298,6 +301,16 @@ class CompiledInstance final : public PluginInstance {
 };
 
 }  // namespace
+
+void check_kernel_name(const std::string& name) {
+  const auto is_allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '$'; };
+  if (!name.empty() && std::all_of(name.begin(), name.end(), is_allowed)) return;
+  std::string shown;
+  for (const char c : name.substr(0, 80))
+    shown += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("'{}' is no name of a kernel: these have letters, digits, _ and $", shown));
+}
 
 std::vector<PluginAttribute> encode(const CompiledPlugin& plugin) {
   static_assert(compiled_note_prefix.starts_with(plugin_note_prefix));

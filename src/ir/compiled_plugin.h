@@ -56,6 +56,9 @@ struct CompiledPlugin {
   bool has_own_body = true;  ///< whether the plugin, where it is loaded, computes the node without these kernels, too
 };
 
+/// Throws Error(invalid_argument) for what can be no kernel's name: they have letters, digits, _ and $.
+void check_kernel_name(const std::string& name);
+
 /// As attributes of the node, which engines keep. decode gives nullopt for a node that has none of them, and throws
 /// Error(invalid_argument) for damaged ones.
 std::vector<PluginAttribute> encode(const CompiledPlugin& plugin);

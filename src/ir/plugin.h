@@ -81,7 +81,8 @@ class PluginInstance {
   virtual std::vector<TensorType> infer(const InferContext& context) const = 0;
   /// To be stored in engines.
   virtual std::string state() const { return {}; }
-  virtual size_t tactics() const { return 1; }
+  /// How many ways there are to run such operands; of these those that it supports.
+  virtual size_t tactics(const PluginCall&) const { return 1; }
   virtual bool supports(const PluginCall&) const { return true; }
   /// Expected time on one thread; negative: not known.
   virtual double seconds(const PluginCall&) const { return -1; }

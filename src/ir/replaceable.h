@@ -37,6 +37,8 @@ class Replaceable {
 
   /// Something reads the initializer; nothing for a name that may not be replaced. Keeps the tensor.
   void add(const std::string& name, const Tensor& tensor);
+  /// Whether it is one of `names`.
+  bool may_be_added(const std::string& name) const { return names_.contains(name); }
   /// Whether it was added and is not fixed.
   bool contains(const std::string& name) const;
   /// The first reason is kept. Nothing for a name that was not added.

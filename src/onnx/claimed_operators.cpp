@@ -64,6 +64,19 @@ Claim find_claim(const NodeProto& node) {
   return claim;
 }
 
+std::string loaded_alike(const NodeProto& node) {
+  for (const auto& plugin : loaded_plugins()) {
+    const bool is_tensorrt = plugin->domain == "tensorrt" || plugin->domain.starts_with("tensorrt.");
+    if (is_tensorrt && plugin->name == fmt::format("{}.{}", node.op_type, plugin->version))
+      return fmt::format(
+          "{} is loaded, which a node means by the attributes plugin_version ('{}') and plugin_namespace ('{}')",
+          plugin->full_name(), plugin->version,
+          plugin->domain.substr(std::min(plugin->domain.size(), sizeof "tensorrt")));
+    if (plugin->name == node.op_type) return plugin->full_name() + " is loaded, which is of another domain";
+  }
+  return "";
+}
+
 Claim find_claim(const std::string& domain, const std::string& op_type) {
   Claim claim;
   claim.plugin = find_plugin(domain, op_type);

@@ -22,6 +22,8 @@ struct Claim {
 };
 
 Claim find_claim(const NodeProto& node);
+/// Of a node that nothing claims: which plugin of its name is loaded, and what the node lacks to mean it; empty: none.
+std::string loaded_alike(const NodeProto& node);
 Claim find_claim(const std::string& domain, const std::string& op_type);
 
 /// What nodes of a loaded operator take, as far as is known; nothing for others.

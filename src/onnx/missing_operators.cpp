@@ -92,6 +92,7 @@ class Scan {
           "or "
           "convert the model (onnx.version_converter)",
           n.op_type, later, opset);
+    if (const std::string alike = loaded_alike(n); advice_.empty() && !alike.empty()) advice_ = ". " + alike;
     if (advice_.empty() && !is_default && !is_of_onnx(n.domain))
       advice_ = ". An operator of your own comes from a plugin: load it first (--plugin, see docs/plugins.md)";
     const bool is_training = n.domain == "ai.onnx.preview.training";

@@ -17,8 +17,13 @@ Constant NamedTensors::add(const std::string& prefix, const std::string& name, T
   if (name.empty()) return literal(std::move(tensor));
   const std::string known = prefix.empty() ? name : name_of(prefix + name, tensor);
   if (all_) all_->insert_or_assign(known, tensor);
-  if (Replaceable* const replaceable = ReplaceableScope::current(); replaceable && prefix.empty())
-    replaceable->add(known, tensor);
+  if (Replaceable* const replaceable = ReplaceableScope::current()) {
+    if (prefix.empty() && replaceable->may_be_added(known)) {
+      replaceable->add(known, tensor);
+    } else if (tensor.bytes() <= Provenance::most_literal_bytes) {
+      return literal(std::move(tensor));  // no refit could ask for it by that name
+    }
+  }
   auto provenance = Provenance::initializer(known, tensor);
   return {std::make_shared<const Tensor>(std::move(tensor)), std::move(provenance)};
 }

@@ -6,6 +6,7 @@
 #include "base/available_cores.h"
 #include "base/mapped_file.h"
 #include "base/parallel.h"
+#include "onnx/model_weights.h"
 #include "onnx/proto_reader.h"
 #include "onnx/safetensors.h"
 #include "onnx/tensor_data.h"
@@ -26,15 +27,18 @@ std::map<std::string, WeightOfFile> read_weights(const std::string& path) {
   const ModelProto model = read_model(path);
   TensorReader reader(model);
   std::vector<TensorData> read;
-  for (const TensorProto& tensor : model.graph.initializers) read.push_back(reader.read(tensor, "initializer"));
+  std::vector<std::string> names;
+  for_each_weight(model, [&](const std::string& name, const TensorProto& tensor) {
+    read.push_back(reader.read(tensor, "initializer"));
+    names.push_back(name);
+  });
   // Tensors stand in a model wherever its names end, most of them at no multiple of their elements: they are copied.
   std::vector<WeightOfFile> made(read.size());
   for_each_parallel(available_cores(), read.size(), [&](size_t i) {
     made[i].tensor = to_tensor(read[i]);
     made[i].is_mapped = made[i].tensor.data() == read[i].bytes.data();
   });
-  for (size_t i = 0; i < read.size(); ++i)
-    weights.insert_or_assign(model.graph.initializers[i].name, std::move(made[i]));
+  for (size_t i = 0; i < read.size(); ++i) weights.insert_or_assign(std::move(names[i]), std::move(made[i]));
   return weights;
 }
 

@@ -14,8 +14,8 @@ struct WeightOfFile {
   Tensor tensor;
   bool is_mapped = false;  ///< its bytes are the file's, which may change, and not memory of its own
 };
-/// The initializers of the main graph of an ONNX model, whose nodes are not looked at; or all tensors of a file of
-/// tensors. Throws Error(io), and what the readers throw.
+/// The weights of an ONNX model (see for_each_weight()), or all tensors of a file of tensors. Throws Error(io), and
+/// what the readers throw.
 std::map<std::string, WeightOfFile> read_weights(const std::string& path);
 
 }  // namespace camshaft::onnx

@@ -13,7 +13,7 @@ namespace camshaft::plugin {
 
 namespace {
 
-constexpr size_t most_tactics = 64, most_arguments = 4096;
+constexpr size_t most_arguments = 4096;
 
 /// The C form of what is compiled, for the time of one call.
 class KernelsView {
@@ -81,6 +81,11 @@ class KernelsView {
                      size_t argument_count, const camshaft_plugin_argument* arguments) {
     if (made_.tactics.empty()) return wrong("a launch comes after the tactic that it is of");
     if (!kernel || !*kernel) return wrong("a launch names no kernel");
+    try {
+      check_kernel_name(kernel);
+    } catch (const Error& e) {
+      return wrong(e.what());
+    }
     if (argument_count > most_arguments || (argument_count > 0 && !arguments))
       return wrong(fmt::format("a launch of '{}' has {} arguments", kernel, argument_count));
     CompiledLaunch launch;

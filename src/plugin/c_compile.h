@@ -10,6 +10,9 @@
 
 namespace camshaft::plugin {
 
+/// Of a node.
+inline constexpr size_t most_tactics = 64;
+
 /// A function of the table, called so that what it throws is an error.
 using CompileCall = std::function<int32_t(camshaft_plugin_kernels*)>;
 

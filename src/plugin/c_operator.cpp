@@ -21,6 +21,7 @@ namespace {
 
 /// Beyond this, sums of what layers need could overflow. No memory holds as much.
 constexpr size_t most_workspace = size_t{1} << 50;
+constexpr const char* cannot_count = "cannot say how many tactics it has";
 
 /// Who speaks, and what went wrong.
 [[noreturn]] void fail(const std::string& who, const char* doing, const std::string& message) {
@@ -82,9 +83,23 @@ class CInstance final : public PluginInstance {
   }
 
   std::string state() const override { return state_; }
-  size_t tactics() const override { return std::max<size_t>(1, table_.tactic_count); }
+
+  size_t tactics(const PluginCall& call) const override {
+    if (!table_.count_tactics) return std::max<size_t>(1, table_.tactic_count);
+    RunView view(call);
+    size_t count = 0;
+    called(of_->who, cannot_count, [&] {
+      count = table_.count_tactics(instance_, view.get());
+      return 0;
+    });
+    if (!view.message().empty()) fail(of_->who, cannot_count, view.message());
+    if (count > most_tactics)
+      fail(of_->who, cannot_count, fmt::format("{} are more than the {} that are possible", count, most_tactics));
+    return std::max<size_t>(1, count);
+  }
 
   bool supports(const PluginCall& call) const override {
+    if (call.tactic >= tactics(call)) return false;
     if (!table_.supports) return true;
     RunView view(call);
     return called(of_->who, "cannot say what it supports", [&] { return table_.supports(instance_, view.get()); }) != 0;
@@ -228,8 +243,9 @@ std::shared_ptr<const PluginOperator> make_operator(const camshaft_plugin_operat
     refuse(fmt::format("its operator {} has kernels as text and as a module, where one is possible", table.name));
   if (table.cuda_module && table.cuda_module_bytes == 0)
     refuse(fmt::format("the cuda_module of its operator {} has no bytes", table.name));
-  if (table.tactic_count > 64)
-    refuse(fmt::format("its operator {} has {} tactics; 64 are possible", table.name, table.tactic_count));
+  if (table.tactic_count > most_tactics)
+    refuse(
+        fmt::format("its operator {} has {} tactics; {} are possible", table.name, table.tactic_count, most_tactics));
   auto made = std::make_shared<COperator>(described);
   made->domain = table.domain;
   made->name = table.name;

@@ -85,8 +85,9 @@ void load_library(const std::string& path, std::span<const std::byte> bytes) {
 }
 
 bool is_definition(const std::string& source) {
-  const size_t bracket = source.find('('), equals = source.find(") =");
-  return bracket != std::string::npos && equals != std::string::npos && bracket < equals;
+  const size_t end = source.find(')', std::min(source.find('('), source.size()));
+  const size_t equals = end == std::string::npos ? end : source.find_first_not_of(" \t\n", end + 1);
+  return equals != std::string::npos && source[equals] == '=';
 }
 
 bool is_library(std::span<const std::byte> bytes) {

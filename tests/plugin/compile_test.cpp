@@ -108,12 +108,15 @@ const Dim n = Dim::symbol("n");
 
 TEST(CompiledPlugin, RunsWithoutItsPlugin) {
   const auto instance = node_of(*made(table("Two", compile_two)), {2 * n + 1, 3}).instance();
-  EXPECT_EQ(instance->tactics(), 2U);
   EXPECT_TRUE(instance->has_device());
   EXPECT_FALSE(instance->has_host());
   EXPECT_EQ(instance->device_text(0), "text of kernels");
   EXPECT_EQ(instance->device_module(1).size(), 4U);
   FakeDevice fake;
+  PluginCall call;
+  EXPECT_EQ(instance->tactics(call), 0U);
+  call.device = &fake.device;
+  EXPECT_EQ(instance->tactics(call), 2U);
   fake.run(*instance, {5, 3}, 0);
   EXPECT_EQ(fake.launched, "first 5x32\n11 15 8\nsecond 5x32\n");
   fake.launched.clear();
@@ -230,6 +233,19 @@ TEST(CompiledPlugin, WhatIsWrongIsNamed) {
           "other, which its operands' sizes do not tell"));
   EXPECT_TRUE(
       has(message([](void*, camshaft_plugin_kernels*) -> int32_t { throw std::runtime_error("thrown"); }), "thrown"));
+}
+
+TEST(CompiledPlugin, NamesOfKernelsAreWords) {
+  const auto garbage = [](void*, camshaft_plugin_kernels* k) -> int32_t {
+    k->add_tactic(k, "text of kernels", nullptr, 0);
+    return launch(k, "twice\x01 (", {});
+  };
+  try {
+    notes_of(*made(table("Garbage", garbage)), {2, 3});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("'twice\\x01 (' is no name of a kernel"), std::string::npos) << e.what();
+  }
 }
 
 // Engines may be any bytes: what they keep is refused, or is kernels.

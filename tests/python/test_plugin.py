@@ -111,6 +111,21 @@ def test_sizes_that_only_running_tells():
         np.testing.assert_array_equal(engine(x), 2 * x[x > 0])
 
 
+@module.plugin("py::Places", shape=lambda x: ("int32", (None,)))
+def places(x):
+    return np.flatnonzero(x > 0)  # i64, which is twice as many bytes
+
+
+def test_results_of_sizes_that_only_running_tells_are_cast_as_others_are():
+    model = model_of("Places", out=("m",))
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
+    engine = module.build(model, verify=False)
+    x = numbers(600, 4)
+    got = engine(x)
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got, np.flatnonzero(x > 0))
+
+
 def test_narrow_floats_come_as_f32_where_the_annotation_says_so():
     engine = module.build(model_of("Softcap", kind=TensorProto.FLOAT16, limit=2.0))
     x = numbers(3, 4).astype(np.float16)
@@ -174,6 +189,11 @@ def bad_rule(x):
     return x
 
 
+@module.plugin("py::NoShape", shape=lambda x: 7)
+def no_shape(x):
+    return x
+
+
 @module.plugin("py::Scribbles")
 def scribbles(x):
     x[...] = 1
@@ -188,6 +208,7 @@ def scribbles(x):
         ("WrongType", "Cannot cast"),
         ("WrongCount", "the function gives 2 results, the node has 1"),
         ("BadRule", "not a dimension expression"),
+        ("NoShape", "the shape rule gives a shape, .*, and not 7"),
         ("Scribbles", "wrote to its input 0"),
     ],
 )
@@ -213,7 +234,7 @@ def test_a_name_has_one_meaning():
 
 
 def test_text_is_an_operator():
-    module.load_plugin("py::Swish(x, beta = 1) = x / (1 + exp(-beta * x))")
+    module.load_plugin("py::Swish(x,beta=1)=x/(1+exp(-beta*x))")
     x = numbers(9, 4)
     a = 2 * x.astype(np.float64)
     np.testing.assert_allclose(module.build(model_of("Swish", beta=0.5))(x), a / (1 + np.exp(-a / 2)), rtol=1e-5)

@@ -272,6 +272,8 @@ def test_arguments_are_tensors_expressions_tensors_and_scratch():
     "place, value, error, match",
     [
         (0, 3, TypeError, "gives 3 as name of the kernel"),
+        (0, "twice\0", ValueError, r"gives 'twice\\x00' as name of the kernel, which has letters"),
+        (0, b"\xfftwice", ValueError, "as name of the kernel, which has letters"),
         (1, None, TypeError, "gives None as kernel"),
         (1, b"", ValueError, "a kernel without bytes"),
         (2, (1, 1), TypeError, "which is KernelLaunchParams"),

@@ -115,6 +115,70 @@ print("right")
     assert said.endswith("right\n")
 
 
+def test_tactics_are_measured_and_work_that_may_be_is_recorded():
+    said = on_gpu(
+        PLUGINS
+        + """
+import time
+driver = ctypes.CDLL("libcuda.so.1")
+calls = []
+
+class Copied(Sum):
+    plugin_name, workspace = "Copied", 0
+
+    def get_valid_tactics(self):
+        return [3, 6]
+
+    def set_tactic(self, tactic):
+        self.tactic = tactic
+
+    def enqueue(self, given, made, inputs, outputs, workspace, stream):
+        calls.append(self.tactic)
+        size, many = ctypes.c_size_t(4 * given[0].dims[0] * given[0].dims[1]), 400 if self.tactic == 3 else 1
+        for _ in range(many):
+            to, origin = ctypes.c_uint64(outputs[0]), ctypes.c_uint64(inputs[0])
+            assert driver.cuMemcpyDtoDAsync_v2(to, origin, size, ctypes.c_void_p(stream)) == 0
+
+    def clone(self):
+        return Copied()
+
+class CopiedCreator(SumCreator):
+    name = "Copied"
+
+    def create_plugin(self, name, fields, phase):
+        return Copied()
+
+class RecordedCreator(CopiedCreator):
+    name, camshaft_is_recorded = "Recorded", True
+
+    def create_plugin(self, name, fields, phase):
+        made = Copied()
+        made.plugin_name = "Recorded"
+        return made
+
+for creator in CopiedCreator(), RecordedCreator():
+    assert trt.get_plugin_registry().register_creator(creator, "")
+    plugin = creator.create_plugin("p", trt.PluginFieldCollection(), trt.TensorRTPhase.BUILD)
+
+    def fill(network, x):
+        doubled = network.add_elementwise(x, x, trt.ElementWiseOperation.SUM).get_output(0)
+        y = network.add_plugin_v3([doubled], [], plugin).get_output(0)
+        return [network.add_unary(y, trt.UnaryOperation.NEG).get_output(0)]
+
+    engine, x = engine_of(fill), rows(7)
+    assert set(calls) == {3, 6}, calls
+    assert "cuda_plugin(variant=1)" in tactics(engine), tactics(engine)
+    for _ in range(3):
+        np.testing.assert_array_equal(engine(x), -2 * x)
+    calls.clear()
+    for _ in range(5):
+        np.testing.assert_array_equal(engine(x), -2 * x)
+    print(creator.name, calls)
+"""
+    )
+    assert said.splitlines()[-2:] == ["Copied [6, 6, 6, 6, 6]", "Recorded []"]
+
+
 def test_outputs_that_lie_in_an_input():
     said = on_gpu(
         PLUGINS

@@ -2,6 +2,7 @@
 nothing is left behind."""
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -135,6 +136,40 @@ def test_algorithm_selectors_that_raise_or_choose_what_is_not_there(model):
     for answer in (lambda choices: [len(choices)], lambda choices: [-1], lambda choices: ["0"]):
         plan, logger = build(answer)
         assert plan is None and "the algorithm selector chose" in logger.errors()[-1]
+
+
+def test_a_selector_is_not_asked_about_a_chain_that_runs_by_steps(model):
+    """Its parts are layers of their own. Which of both is faster is a matter of the clock, so that a cache says it."""
+    asked = []
+
+    class First(trt.IAlgorithmSelector):
+        def __init__(self):
+            trt.IAlgorithmSelector.__init__(self)
+
+        def select_algorithms(self, context, choices):
+            asked.append(context.name)
+            return [0]
+
+        def report_algorithms(self, contexts, choices):
+            pass
+
+    def build(known):
+        builder, network, config = fixed(model)
+        cache = config.create_timing_cache(known)
+        config.set_timing_cache(cache, False)
+        config.algorithm_selector = First()
+        return builder.build_serialized_network(network, config), config.get_timing_cache().serialize(), builder.logger
+
+    _, measured, _ = build(b"")
+    times = json.loads(bytes(measured))
+    chains = [t for machine in times["machines"].values() for t in machine.values() if "steps" in t]
+    assert chains, times
+    for tactics in chains:
+        tactics.update({name: 1 if name == "steps" else 10**6 for name in tactics})
+    asked.clear()
+    plan, _, logger = build(json.dumps(times).encode())
+    assert plan is not None, logger.errors()
+    assert len(asked) == len(set(asked)), asked
 
 
 def test_memory_that_is_too_small(model):

@@ -4,6 +4,7 @@ import ctypes
 import json
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -237,6 +238,37 @@ def test_a_v3_plugin_is_a_layer():
         np.testing.assert_array_equal(run(plan, x), np.maximum(np.pad(x, [(0, 0), (2, 1)], "wrap"), 0))
 
 
+def test_the_fastest_tactic_is_taken(monkeypatch):
+    """They are numbers of the plugin's own, asked once it is configured; the build measures each."""
+    taken, told = [], []
+
+    def tactics(self):
+        told.append(self.configured)
+        return [9, 5, 12]
+
+    def enqueue(self, *arguments):
+        taken.append(self.tactic)
+        end = time.process_time() + {9: 0.01, 12: 0.02}.get(self.tactic, 0)
+        while time.process_time() < end:
+            pass
+        return original(self, *arguments)
+
+    original = Padded.enqueue
+    monkeypatch.setattr(Padded, "get_valid_tactics", tactics)
+    monkeypatch.setattr(Padded, "set_tactic", lambda self, tactic: setattr(self, "tactic", tactic), raising=False)
+    monkeypatch.setattr(Padded, "enqueue", enqueue)
+    plan = network_of(
+        lambda network, x: network.add_plugin_v3(
+            [x], [], find("Padded").create_plugin("p", trt.PluginFieldCollection(), trt.TensorRTPhase.BUILD)
+        ),
+        (2, 3),
+    )
+    x = numbers(2, 3)
+    np.testing.assert_array_equal(run(plan, x), np.pad(x, [(0, 0), (1, 1)], "wrap"))
+    assert taken[-1] == 5 and {9, 5, 12} == set(taken), taken
+    assert all(shapes == [(2, 3), (2, 5)] for shapes in told), told
+
+
 def test_a_v2_plugin_is_a_layer():
     plan = network_of(lambda network, x: network.add_plugin_v2([x], Scaled(2.5)))
     x = numbers(2, 7)
@@ -335,6 +367,7 @@ def test_an_engine_needs_its_creator(tmp_path):
     (tmp_path / "a.plan").write_bytes(plan)
     program = f"""
 import sys
+import time
 sys.path.insert(0, {str(BINARY.parent.parent / "python")!r})
 import camshaft.tensorrt as trt
 engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(open({str(tmp_path / "a.plan")!r}, "rb").read())

@@ -64,6 +64,71 @@ def test_the_file_is_that_of_a_fresh_build(tmp_path, built):
     assert old.read_bytes() == fresh.read_bytes()
 
 
+def weights_in_nodes(path):
+    """The model with its weights in Constant nodes, as PaddlePaddle's exporter writes them."""
+    model = onnx.load(path)
+    for tensor in reversed(model.graph.initializer):
+        value = numpy_helper.from_array(numpy_helper.to_array(tensor), "")
+        node = helper.make_node("Constant", [], [tensor.name], name=f"constant_{tensor.name}", value=value)
+        model.graph.node.insert(0, node)
+    half = helper.make_node("Constant", [], ["half"], value=numpy_helper.from_array(np.float32([0.5])))
+    model.graph.node.insert(0, half)
+    model.graph.node[-1].output[0] = "whole"
+    model.graph.node.append(helper.make_node("Mul", ["whole", "half"], ["y"]))
+    del model.graph.initializer[:]
+    onnx.save(model, path)
+
+
+def test_weights_of_constant_nodes(tmp_path):
+    """They are replaced, and left out of files without weights, like initializers; single numbers are not."""
+    paths, lock = [], tmp_path / "lock"
+    for seed, name in enumerate(("old", "new")):
+        path, weights = save_model(tmp_path / name, seed)
+        weights_in_nodes(path)
+        paths.append(path)
+    old, new = paths
+    camshaft("build", old, "--refit", "--write-lock", lock)
+    listed = json.loads(camshaft("refit", old.with_suffix(".engine"), "--list", "--json").stdout)["weights"]
+    assert [weight["name"] for weight in listed] == ["b", "v", "w"]
+    camshaft("build", new, "--refit", "--tuning", "locked", "--lock", lock)
+    fresh = new.with_suffix(".engine").read_bytes()
+    np.savez(tmp_path / "w.npz", **weights)
+    for form in ("--refit", "--strip-weights"):
+        engine, out = tmp_path / "of_old.engine", tmp_path / "out.engine"
+        camshaft("build", old, "-o", engine, form, "--tuning", "locked", "--lock", lock)
+        assert form == "--refit" or not any(array.tobytes() in engine.read_bytes() for array in weights.values())
+        for file in (new, tmp_path / "w.npz"):
+            camshaft("refit", engine, "--weights", file, "-o", out)
+            assert out.read_bytes() == fresh
+
+
+def test_weights_that_constant_nodes_pick_and_scale(tmp_path):
+    """What is made of an initializer and of a number, or of indices, in a Constant node is redone of the initializer."""
+    paths, lock = [], tmp_path / "lock"
+    for seed, name in enumerate(("old", "new")):
+        path, weights = save_model(tmp_path / name, seed)
+        model = onnx.load(path)
+        picked = numpy_helper.from_array(np.arange(7, -1, -1), "")
+        front = [
+            helper.make_node("Constant", [], ["order"], value=picked),
+            helper.make_node("Constant", [], ["half"], value=numpy_helper.from_array(np.float32(0.5))),
+            helper.make_node("Gather", ["w", "order"], ["w_picked"]),
+            helper.make_node("Mul", ["v", "half"], ["v_scaled"]),
+        ]
+        model.graph.node[0].input[1], model.graph.node[3].input[1] = "w_picked", "v_scaled"
+        for node in reversed(front):
+            model.graph.node.insert(0, node)
+        onnx.save(model, path)
+        paths.append(path)
+    old, new = paths
+    camshaft("build", old, "--refit", "--write-lock", lock)
+    camshaft("build", new, "--refit", "--tuning", "locked", "--lock", lock)
+    np.savez(tmp_path / "w.npz", **weights)
+    for file in (new, tmp_path / "w.npz"):
+        camshaft("refit", old.with_suffix(".engine"), "--weights", file, "-o", tmp_path / "out.engine")
+        assert (tmp_path / "out.engine").read_bytes() == new.with_suffix(".engine").read_bytes()
+
+
 def test_some_of_them(tmp_path, built):
     old, _, _, weights = built
     np.savez(tmp_path / "w.npz", b=weights["b"])

@@ -1,5 +1,6 @@
 """Plugins in C++ whose sources are written for TensorRT, compiled with camshaft/tensorrt/NvInfer.h."""
 
+import json
 import os
 import subprocess
 
@@ -173,12 +174,34 @@ def weighted_model(path, shape=None, **attributes):
 @pytest.mark.parametrize("shape", [None, 2])
 def test_a_v3_plugin_with_fields_tactics_and_a_shape(kept_rows, tmp_path, shape):
     model, engine = weighted_model(tmp_path / "m.onnx", shape), tmp_path / "m.engine"
-    camshaft("build", model, "-o", engine, "--plugin", kept_rows)
+    lock = tmp_path / "lock"
+    camshaft("build", model, "-o", engine, "--plugin", kept_rows, "--plugin-verify", "--write-lock", lock)
+    # The second one is taken, as the first one idles.
+    chosen = [layer["tactic"] for layer in json.loads(lock.read_text())["layers"] if "plugin" in layer["tactic"]]
+    assert chosen == ["plugin(variant=1)"]
     x = numbers(6, 3)
     want = x[:, [2, 0, 1]] * np.array([2.0, -1.0, 0.5], np.float32)
     if shape:
         want = np.concatenate([want, np.full((6, shape), -1, np.float32)], axis=1)
     np.testing.assert_array_equal(run(engine, {"x": x}, "--plugin", kept_rows)["y"], want)
+
+
+def test_tactics_that_the_plugin_has_no_more(tmp_path):
+    """The list is asked again where an engine runs; a plugin whose list depends on its process may have others."""
+    text = (SOURCES / "kept_rows.cpp").read_text()
+    old = "getNbTactics() noexcept override { return 2; }"
+    assert text.count(old) == 1
+    changed = text.replace(old, 'getNbTactics() noexcept override { return std::getenv("FEWER") ? 1 : 2; }')
+    (tmp_path / "rows.cpp").write_text("#include <cstdlib>\n" + changed)
+    library = compiled(tmp_path / "rows.cpp", tmp_path / "rows.so")
+    camshaft("build", weighted_model(tmp_path / "m.onnx"), "-o", tmp_path / "e", "--plugin", library)
+    x, out = numbers(4, 3), tmp_path / "y.npz"
+    np.savez(tmp_path / "x.npz", x=x)
+    line = [BINARY, "run", tmp_path / "e", "--inputs", tmp_path / "x.npz", "--outputs", out, "--plugin", library]
+    done = subprocess.run(line, capture_output=True, text=True, env=os.environ | {"FEWER": "1"})
+    assert done.returncode == 0 and "plugin(variant=1)); others run instead" in done.stderr, done.stderr
+    with np.load(out) as arrays:
+        np.testing.assert_array_equal(arrays["y"], x[:, [2, 0, 1]] * np.array([2.0, -1.0, 0.5], np.float32))
 
 
 def test_creators_that_a_library_lists(tmp_path):
@@ -230,7 +253,10 @@ open({str(tmp_path / "e")!r}, "wb").write(builder.build_serialized_network(netwo
     "model, what",
     [
         (lambda path: stretch_model(path, times=0), "createPlugin() gave nothing"),
-        (lambda path: stretch_model(path, plugin_version="9"), "Stretch"),
+        (
+            lambda path: stretch_model(path, plugin_version="9"),
+            "tensorrt::Stretch.1 is loaded, which a node means by the attributes plugin_version ('1') and plugin_namespace",
+        ),
         (lambda path: stretch_model(path, times=1.5), "the attribute 'times' must be of integers"),
     ],
 )

@@ -7,10 +7,12 @@
 // was compiled with TensorRT's own headers cannot be loaded. docs/plugins.md says how ONNX nodes name such plugins.
 //
 // enqueue() gets addresses of the GPU's memory and a stream, or of the host's and a null stream. What a plugin can do
-// is told by two macros, which may be defined before this header is included:
+// is told by macros, which may be defined before this header is included:
 //   CAMSHAFT_TENSORRT_HOST 1  enqueue() computes on the host where its stream is null
 //   CAMSHAFT_TENSORRT_CUDA 1  enqueue() puts its work into the stream where that is not null
-// Undefined they are 0 and 1 where CUDA's runtime headers are found, else 1 and 0.
+//   CAMSHAFT_TENSORRT_RECORDED 1  for the same operands that work is always the same and waits for nothing: it is
+//                                 recorded with the layers around it, and repeated without calling enqueue()
+// Undefined the first two are 0 and 1 where CUDA's runtime headers are found, else 1 and 0; the last one is 0.
 #pragma once
 
 #include "camshaft/tensorrt/detail/adapter.h"      // what Camshaft calls

@@ -104,7 +104,9 @@ class Selection:
         changed = False
         for entry in lock["layers"]:
             layer = by_name.get(entry["layer"])
-            if layer is None:
+            # A chain that runs by steps is no layer: its parts are, which follow, and the last one has its name. Another
+            # kernel for it would be another graph, to which the rest of the file does not fit.
+            if layer is None or entry["tactic"] == "steps":
                 continue
             name = " + ".join(layer["sources"])
             weights = {held["name"] for held in layer["weights"]}

@@ -149,7 +149,11 @@ class _Instance:
                 )
         return [(name_of_dtype(dtype), [_text(expr) for expr in shape]) for dtype, shape in results]
 
-    def run(self, inputs, outputs):
+    def count_tactics(self, inputs, outputs):
+        """How many ways the plugin has to compute operands of these types and sizes."""
+        return max(1, len(self._tactics(_described_all(inputs), _described_all(outputs))))
+
+    def run(self, inputs, outputs, tactic):
         """On operands in the host's memory. Sizes that only the plugin tells come back from it."""
         given = _described_all(inputs)
         results = self._results(
@@ -162,7 +166,7 @@ class _Instance:
             given_at = [memory.given(address, _bytes_of(desc)) for (address, _, _), desc in zip(inputs, given)]
             made, made_at, late = [], [], {}
             for index, (output, (dtype, shape)) in enumerate(zip(outputs, results)):
-                if output is not None:
+                if not isinstance(output, str):
                     made.append(_described(dtype, output[2]))
                     made_at.append(memory.made(output[0], _bytes_of(made[-1])))
                     continue
@@ -172,7 +176,7 @@ class _Instance:
                 made[-1].late_axes = [axis for axis, expr in enumerate(shape) if expr.is_size_tensor()]
                 made_at.append(memory.room(_bytes_of(made[-1])))
                 late[index] = shape
-            self._compute(given, made, given_at, made_at, memory)
+            self._compute(given, made, given_at, made_at, memory, tactic)
             memory.finish()
             found = []
             for index, shape in late.items():
@@ -183,27 +187,32 @@ class _Instance:
 
     def workspace_bytes(self, inputs, outputs):
         """Of a GPU's memory, for run_on_device()."""
-        return self._prepared(_described_all(inputs), _described_all(outputs))[1]
+        return self._workspace_bytes(_described_all(inputs), _described_all(outputs))
 
-    def run_on_device(self, inputs, outputs, workspace, stream):
+    def run_on_device(self, inputs, outputs, workspace, stream, tactic):
         """On operands in a GPU's memory, whose context is current: puts the work into the stream."""
         addresses = ([address for address, _, _ in operands] for operands in (inputs, outputs))
-        self._compute(_described_all(inputs), _described_all(outputs), *addresses, StreamMemory(stream, workspace))
+        memory = StreamMemory(stream, workspace)
+        self._compute(_described_all(inputs), _described_all(outputs), *addresses, memory, tactic)
 
-    def _compute(self, given, made, given_at, made_at, memory):
+    def _compute(self, given, made, given_at, made_at, memory, tactic):
         aliases = self._aliases(given, len(made))
         for output, index in aliases.items():
             # Operands are not to be written to: it gets a copy, where it leaves its result.
             memory.copy(made_at[output], given_at[index], _bytes_of(given[index]))
             given_at[index] = made_at[output]
-        self._enqueue(given, made, given_at, made_at, memory, aliases)
+        self._enqueue(given, made, given_at, made_at, memory, aliases, tactic)
 
     def _aliases(self, given, outputs):
         """{output: the input whose memory it lies in}"""
         return {}
 
-    def _enqueue(self, given, made, inputs, outputs, memory, aliases):
-        plugin, workspace_bytes = self._prepared(given, made)
+    def _tactics(self, given, made):
+        """The plugin's own numbers of its tactics for these operands; none where it has only one."""
+        return []
+
+    def _enqueue(self, given, made, inputs, outputs, memory, aliases, tactic):
+        plugin, workspace_bytes = self._prepared(given, made, tactic)
         workspace = memory.room(workspace_bytes)
         status = plugin.enqueue(given, made, inputs, outputs, workspace, memory.stream)
         if status not in (None, 0):
@@ -213,6 +222,15 @@ class _Instance:
         if not hasattr(self._clones, "plugin"):
             self._clones.plugin = self._cloned()
         return self._clones.plugin
+
+
+def _tactic_at(tactics, index):
+    """A plugin's number of the tactic that a build took; 0 where it has none."""
+    if not tactics:
+        return 0
+    if index >= len(tactics):
+        raise ValueError(f"tactic {index} was chosen, and the plugin has {len(tactics)} now")
+    return tactics[index]
 
 
 def _described_all(operands):
@@ -279,16 +297,25 @@ class _OfV3(_Instance):
     def _cloned(self):
         plugin = self._plugin.clone()
         runtime = plugin.get_capability_interface(PluginCapabilityType.RUNTIME)
-        tactics = list(self._build.get_valid_tactics() or ())
-        own = runtime.attach_to_context(IPluginResourceContext()) or runtime
-        own.set_tactic(tactics[0] if tactics else 0)
-        return own
+        return runtime.attach_to_context(IPluginResourceContext()) or runtime
 
-    def _prepared(self, given, made):
+    def _configured(self, given, made):
         inputs, outputs = ([_dynamic(desc) for desc in descs] for descs in (given, made))
         self._build.configure_plugin(inputs, outputs)
-        size = int(self._build.get_workspace_size(inputs, outputs) or 0)
+        return inputs, outputs
+
+    def _workspace_bytes(self, given, made):
+        inputs, outputs = self._configured(given, made)
+        return int(self._build.get_workspace_size(inputs, outputs) or 0)
+
+    def _tactics(self, given, made):
+        self._configured(given, made)
+        return list(self._build.get_valid_tactics() or ())
+
+    def _prepared(self, given, made, tactic):
+        size = self._workspace_bytes(given, made)
         plugin = self._clone()
+        plugin.set_tactic(_tactic_at(list(self._build.get_valid_tactics() or ()), tactic))
         plugin.on_shape_change(given, made)
         return plugin, size
 
@@ -316,9 +343,12 @@ class _OfQuick(_Instance):
     def workspace_bytes(self, inputs, outputs):
         return 0
 
-    def _enqueue(self, given, made, inputs, outputs, memory, aliases):
-        ranges = [_dynamic(desc) for desc in [*given, *made]]
-        self._plugin.compute(given, made, inputs, outputs, ranges, aliases, memory)
+    def _tactics(self, given, made):
+        return self._plugin.tactics_of_function([_dynamic(desc) for desc in [*given, *made]], len(given))
+
+    def _enqueue(self, given, made, inputs, outputs, memory, aliases, tactic):
+        chosen = _tactic_at(self._tactics(given, made), tactic)
+        self._plugin.compute(given, made, inputs, outputs, aliases, memory, chosen)
 
 
 class _OfV2(_Instance):
@@ -339,7 +369,10 @@ class _OfV2(_Instance):
         plugin.initialize()
         return plugin
 
-    def _prepared(self, given, made):
+    def _prepared(self, given, made, tactic):
         plugin = self._clone()
         plugin.configure_plugin([_dynamic(desc) for desc in given], [_dynamic(desc) for desc in made])
         return plugin, int(plugin.get_workspace_size(given, made) or 0)
+
+    def _workspace_bytes(self, given, made):
+        return self._prepared(given, made, 0)[1]

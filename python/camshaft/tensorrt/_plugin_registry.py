@@ -73,9 +73,11 @@ class IPluginRegistry:
         made = PluginOperator(creator)
         try:
             is_compiled = isinstance(creator, IPluginCreatorV3Quick)
+            # Nothing of TensorRT's says that a plugin's work may be repeated without it.
+            is_recorded = bool(getattr(creator, "camshaft_is_recorded", False))
             # TensorRT's are made for a GPU's memory and stream; whether there is one is not asked for yet.
             _native.register_plugin(
-                domain, operator, key[1], file, source, made, [made.types()], None, None, is_compiled, True
+                domain, operator, key[1], file, source, made, [made.types()], None, None, is_compiled, True, is_recorded
             )
         except camshaft.InvalidArgumentError:  # one with other code was registered in its place
             return False

@@ -1,5 +1,6 @@
 """Kernels of quickly deployable plugins that are compiled ahead of time: engines keep them, and run without Python."""
 
+import re
 import reprlib
 
 from camshaft._foreign_launches import ptx_parameters
@@ -43,7 +44,9 @@ def compiled_tactic(plugin_id, made, inputs, outputs):
             kinds = kinds if isinstance(kinds, tuple) else (kinds,)
             names = " or ".join(kind.__name__ for kind in kinds)
             raise TypeError(f"{who} {reprlib.repr(given)} as {what}, which is {names}")
-    name = name if isinstance(name, str) else name.decode()
+    name = name if isinstance(name, str) else name.decode(errors="backslashreplace")
+    if not re.fullmatch(r"[\w$]+", name, re.ASCII):
+        raise ValueError(f"{who} {reprlib.repr(name)} as name of the kernel, which has letters, digits, _ and $")
     module = kernel.encode() if isinstance(kernel, str) else bytes(kernel)
     if not module:
         raise ValueError(f"{who} a kernel without bytes")

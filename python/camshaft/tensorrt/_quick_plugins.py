@@ -385,9 +385,12 @@ class _QuickPlugin(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild, IPluginV3
             tactics.append(compiled_tactic(definition.plugin_id, found, len(inputs), len(outputs)))
         return has_function, self.aliased_inputs([desc.type for desc in given], dims), tactics
 
-    def compute(self, given, made, inputs, outputs, descs, aliases, memory):
-        """Calls the function. given, made: descriptions of inputs and outputs; descs: all of them with ranges; memory:
-        where they lie."""
+    def tactics_of_function(self, descs, inputs):
+        """Those among which a build chooses where the function computes it; none where it is not told which."""
+        return self._tactics(descs, inputs) if self._definition.expects_tactic("impl") else []
+
+    def compute(self, given, made, inputs, outputs, aliases, memory, tactic):
+        """Calls the function. given, made: descriptions of inputs and outputs; memory: where they lie."""
         arguments = [
             Tensor(desc, address, _strides(desc), memory, index not in aliases.values())
             for index, (desc, address) in enumerate(zip(given, inputs))
@@ -398,7 +401,7 @@ class _QuickPlugin(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild, IPluginV3
         arguments += self._definition.attributes_for("impl", self._values)
         arguments += [results, memory.stream]
         if self._definition.expects_tactic("impl"):
-            arguments.append(self._tactics(descs, len(given))[0])
+            arguments.append(tactic)
         self._definition.impl_func(*arguments)
 
 

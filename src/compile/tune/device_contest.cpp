@@ -205,6 +205,11 @@ std::vector<int64_t> DeviceContest::measure(const RegionView& region, const Kern
       stage->run(*runner.launch);  // brings its code
       queue_->synchronize();
       const double once = stage->time(*runner.launch);
+      if (!contestants[c].kernel->can_be_recorded()) {  // as its runs are: with what the host takes to launch it
+        runner.repeats = 1;
+        running.push_back(c);
+        continue;
+      }
       // Powers of two, so that those of about the same speed share what is around them.
       for (runner.repeats = least_repeats; runner.repeats < most_repeats && runner.repeats * once < recorded_seconds;)
         runner.repeats *= 2;
@@ -221,8 +226,9 @@ std::vector<int64_t> DeviceContest::measure(const RegionView& region, const Kern
     for (const size_t c : running) {
       cancellation_.check("measuring tactics");
       DeviceRunner& runner = runners[c];
-      keep_least(runner.least_total, stage->time(*runner.recording));
-      if (walked_bytes_ == 0) {
+      if (!runner.recording) stage->leave_behind();
+      keep_least(runner.least_total, runner.recording ? stage->time(*runner.recording) : stage->time(*runner.launch));
+      if (walked_bytes_ == 0 || !runner.recording) {
         runner.least_around = 0;
       } else {
         keep_least(runner.least_around, stage->time(around_of(runner.repeats)));

@@ -3,6 +3,7 @@
 #include <NvInferRuntime.h>
 
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -169,7 +170,10 @@ class Weighted : public IPluginV3, public IPluginV3OneCore, public IPluginV3OneB
   }
   int32_t enqueue(PluginTensorDesc const* in, PluginTensorDesc const* out, void const* const* inputs,
                   void* const* outputs, void*, cudaStream_t) noexcept override {
-    if (mTactic != 7 || mPhase != TensorRTPhase::kRUNTIME) return 4;
+    if ((mTactic != 7 && mTactic != 8) || mPhase != TensorRTPhase::kRUNTIME) return 4;
+    if (mTactic == 7)  // ten milliseconds of work that the other one does without
+      for (auto const end = std::clock() + CLOCKS_PER_SEC / 100; std::clock() < end;) {
+      }
     for (int64_t row = 0; row < in[0].dims.d[0]; ++row)
       for (int64_t c = 0; c < out[0].dims.d[1]; ++c) {
         float value = -1;

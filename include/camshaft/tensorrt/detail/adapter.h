@@ -112,6 +112,12 @@ class Operator {
     return plugin_->workspace(call.in, call.out);
   }
 
+  size_t count_tactics(camshaft_plugin_run const* run) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Call call(*run);
+    return plugin_->tactics(call.in, call.out).size();
+  }
+
   void run(camshaft_plugin_run const* run) {
     Call call(*run);
     const auto stream = static_cast<cudaStream_t>(run->cuda ? run->cuda->stream : nullptr);
@@ -136,7 +142,7 @@ class Operator {
       const auto address = reinterpret_cast<uintptr_t>(own_workspace.data());
       workspace = own_workspace.data() + (256 - address % 256) % 256;
     }
-    Clone clone = take(stream);
+    Clone clone = take(stream, run->tactic, call);
     if (!same(clone.in, call.in) || !same(clone.out, call.out)) {
       clone.in.clear();
       clone.running->shape(call.in, call.out);
@@ -154,6 +160,7 @@ class Operator {
  private:
   struct Clone {
     std::unique_ptr<Running> running;
+    size_t tactic;
     Descs in, out;  // of the run before
   };
 
@@ -265,13 +272,23 @@ class Operator {
     std::memcpy(to, from.data(), bytes_of(call.out[o].type, dims));
   }
 
-  /// A clone that nobody uses; those of one stream are of that stream alone, as its work goes on after the call.
-  Clone take(cudaStream_t stream) {
+  /// A clone that nobody uses, with that tactic; those of one stream are of that stream alone, as its work goes on
+  /// after the call.
+  Clone take(cudaStream_t stream, size_t tactic, Call const& call) {
     const std::lock_guard<std::mutex> lock(mutex_);
     auto& idle = idle_[stream];
-    if (idle.empty()) return {plugin_->clone(), {}, {}};
-    Clone clone = std::move(idle.back());
-    idle.pop_back();
+    for (size_t i = idle.size(); i-- > 0;) {
+      if (idle[i].tactic != tactic) continue;
+      Clone clone = std::move(idle[i]);
+      idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(i));
+      return clone;
+    }
+    const std::vector<int32_t> tactics = plugin_->tactics(call.in, call.out);
+    if (tactic > 0 && tactic >= tactics.size())
+      throw std::runtime_error("tactic " + std::to_string(tactic) + " was chosen, and the plugin has " +
+                               std::to_string(tactics.size()) + " now");
+    Clone clone{plugin_->clone(), tactic, {}, {}};
+    clone.running->take_tactic(tactics.empty() ? 0 : tactics[tactic]);
     return clone;
   }
   void give_back(cudaStream_t stream, Clone clone) {
@@ -358,6 +375,11 @@ inline void fill(Entry& entry, IPluginCreatorInterface& creator) {
   table.infer = [](void* instance, camshaft_plugin_shapes* shapes) -> int32_t {
     return guarded(shapes, [&] { static_cast<Operator*>(instance)->infer(shapes); });
   };
+  table.count_tactics = [](void* instance, camshaft_plugin_run const* run) -> size_t {
+    size_t count = 0;
+    guarded(run, [&] { count = static_cast<Operator*>(instance)->count_tactics(run); });
+    return count;
+  };
   table.workspace = [](void* instance, camshaft_plugin_run const* run) -> size_t {
     size_t bytes = 0;
     guarded(run, [&] { bytes = static_cast<Operator*>(instance)->workspace(run); });
@@ -368,7 +390,7 @@ inline void fill(Entry& entry, IPluginCreatorInterface& creator) {
   };
   if (CAMSHAFT_TENSORRT_HOST) table.enqueue = run;
   if (CAMSHAFT_TENSORRT_CUDA) table.enqueue_cuda = run;
-  table.cuda_is_not_recorded = 1;  // nothing says that a plugin's work may be repeated without it
+  table.cuda_is_not_recorded = !CAMSHAFT_TENSORRT_RECORDED;
 }
 
 }  // namespace camshaft_detail

@@ -24,6 +24,9 @@ typedef CUstream_st* cudaStream_t;  // NOLINT: as CUDA's own header says it
 #if !defined(CAMSHAFT_TENSORRT_CUDA)
 #define CAMSHAFT_TENSORRT_CUDA CAMSHAFT_TENSORRT_HAS_CUDA
 #endif
+#if !defined(CAMSHAFT_TENSORRT_RECORDED)
+#define CAMSHAFT_TENSORRT_RECORDED 0
+#endif
 
 // Each library has a registry of its own, whatever else the process has loaded.
 #define CAMSHAFT_TENSORRT_OWN __attribute__((visibility("hidden")))

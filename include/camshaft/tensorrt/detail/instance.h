@@ -37,6 +37,8 @@ struct Results {
 class Running {
  public:
   virtual ~Running() = default;
+  /// To be called where it is another one than in the run before, 0 for a plugin without any. Throws.
+  virtual void take_tactic(int32_t) {}
   /// To be called where shapes are others than in the run before. Throws.
   virtual void shape(Descs const& in, Descs const& out) = 0;
   virtual int32_t enqueue(Descs const& in, Descs const& out, void const* const* inputs, void* const* outputs,
@@ -55,6 +57,8 @@ class Plugin {
   /// Configures it for shapes, and says what workspace it takes then.
   virtual size_t workspace(Descs const& in, Descs const& out) = 0;
   virtual std::unique_ptr<Running> clone() = 0;
+  /// The numbers of its tactics for such operands; none where it has only one.
+  virtual std::vector<int32_t> tactics(Descs const&, Descs const&) { return {}; }
 };
 
 // ---- IPluginV2DynamicExt ----
@@ -158,7 +162,7 @@ class PluginV3 : public Plugin {
   }
   size_t workspace(Descs const& in, Descs const& out) override {
     const auto ins = dynamic(in), outs = dynamic(out);
-    check("configurePlugin()", build_.configurePlugin(ins.data(), count_of(in), outs.data(), count_of(out)));
+    configure(ins, outs);
     return build_.getWorkspaceSize(ins.data(), count_of(in), outs.data(), count_of(out));
   }
   std::unique_ptr<Running> clone() override {
@@ -166,15 +170,21 @@ class PluginV3 : public Plugin {
     running->plugin.reset(runtime_.attachToContext(&running->context));
     if (!running->plugin) throw std::runtime_error("attachToContext() gave nothing");
     running->runtime = &capability<IPluginV3OneRuntime>(*running->plugin, PluginCapabilityType::kRUNTIME, "kRUNTIME");
-    // The first of its tactics; 0 is the one of plugins without any.
+    return running;
+  }
+  std::vector<int32_t> tactics(Descs const& in, Descs const& out) override {
+    configure(dynamic(in), dynamic(out));
     std::vector<int32_t> tactics(static_cast<size_t>(std::max(0, build_.getNbTactics())));
     if (!tactics.empty())
       check("getValidTactics()", build_.getValidTactics(tactics.data(), static_cast<int32_t>(tactics.size())));
-    check("setTactic()", running->runtime->setTactic(tactics.empty() ? 0 : tactics[0]));
-    return running;
+    return tactics;
   }
 
  private:
+  void configure(std::vector<DynamicPluginTensorDesc> const& in, std::vector<DynamicPluginTensorDesc> const& out) {
+    check("configurePlugin()", build_.configurePlugin(in.data(), static_cast<int32_t>(in.size()), out.data(),
+                                                      static_cast<int32_t>(out.size())));
+  }
   static void check(char const* what, int32_t status) {
     if (status != 0) throw std::runtime_error(std::string(what) + " gave " + std::to_string(status));
   }
@@ -183,6 +193,7 @@ class PluginV3 : public Plugin {
     IErrorRecorder* getErrorRecorder() const noexcept override { return nullptr; }
   };
   struct RunningV3 : Running {
+    void take_tactic(int32_t tactic) override { check("setTactic()", runtime->setTactic(tactic)); }
     void shape(Descs const& in, Descs const& out) override {
       check("onShapeChange()", runtime->onShapeChange(in.data(), count_of(in), out.data(), count_of(out)));
     }

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/tactics/device_kernel.h"
 #include "compile/plugin_kernel.h"
+#include "ir/compiled_plugin.h"
 #include "ir/ops/plugin.h"
 
 namespace camshaft::cuda {
@@ -31,6 +32,7 @@ class PluginKernels {
     const std::lock_guard lock(mutex_);
     const auto it = functions_.find({name, shared_bytes});
     if (it != functions_.end()) return it->second;
+    check_kernel_name(name);
     return functions_.emplace(std::pair(name, shared_bytes), module_.function(name, shared_bytes)).first->second;
   }
 
