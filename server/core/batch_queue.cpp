@@ -136,14 +136,17 @@ Clock::time_point BatchQueue::expected_end(const Pending& pending, Clock::time_p
   for (uint64_t level = 0; level <= pending.level; ++level) elements += levels_[level].elements;
   const int64_t usual = busy_batch_ > 0 ? std::max<int64_t>(1, std::llround(busy_batch_)) : policy_.max_batch;
   const int64_t batches_before = (elements - 1) / usual, last = elements - batches_before * usual;
-  if (batches_before == 0)
-    return std::max(now, *std::min_element(free_at.begin(), free_at.end())) + times_->cautious(last);
-  std::chrono::nanoseconds work = batches_before * times_->expected(usual);
-  for (const Clock::time_point free : free_at) work += std::max(free - now, Clock::duration(0));
-  const auto spread = times_->cautious(usual) - times_->expected(usual);
-  const auto safety = std::chrono::nanoseconds(
-      static_cast<int64_t>(static_cast<double>(spread.count()) * std::sqrt(static_cast<double>(batches_before + 1))));
-  return now + work / static_cast<int64_t>(free_at.size()) + times_->expected(last) + safety;
+  const Clock::time_point first_free = std::max(now, *std::min_element(free_at.begin(), free_at.end()));
+  Clock::time_point start = first_free;
+  if (batches_before > 0) {
+    std::chrono::nanoseconds work = batches_before * times_->expected(usual);
+    for (const Clock::time_point free : free_at) work += std::max(free - now, Clock::duration(0));
+    start = now + work / static_cast<int64_t>(free_at.size());
+  }
+  const auto runs = static_cast<double>(batches_before + 1 + (first_free > now ? 1 : 0));
+  const int64_t longest = batches_before > 0 ? usual : last;
+  const auto spread = static_cast<double>((times_->cautious(longest) - times_->expected(longest)).count());
+  return start + times_->expected(last) + std::chrono::nanoseconds(static_cast<int64_t>(spread * std::sqrt(runs)));
 }
 
 // What would be late is refused: of ten times the load that a model can take, what is accepted is then answered within

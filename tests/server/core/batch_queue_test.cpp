@@ -249,9 +249,9 @@ TEST(BatchTimes, AreMeasuredAndInterpolated) {
   EXPECT_EQ(times.expected(6), microseconds(600));
   times.add(3, microseconds(380));
   EXPECT_EQ(times.expected(3), microseconds(310));
-  EXPECT_EQ(times.cautious(3), microseconds(330));  // the deviation is 10
+  EXPECT_EQ(times.cautious(3), microseconds(320));  // the deviation is 10
   EXPECT_EQ(times.cautious(1), microseconds(100));
-  EXPECT_EQ(times.cautious(2), microseconds(215));
+  EXPECT_EQ(times.cautious(2), microseconds(210));
 }
 
 TEST(BatchQueueTarget, WaitsWhereThatPays) {
