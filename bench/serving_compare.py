@@ -319,7 +319,9 @@ def measure_task(name, options):
                     entry |= {"in_time": rate, "in_time_instances": instances}
                 print(f"{name} {kind} {instances} x, in time: {rate:.1f}/s", file=sys.stderr, flush=True)
         if "camshaft" in options.services and options.turns > 0:
-            best = {kind: max(options.instances, key=lambda n, kind=kind: highest[kind, n]) for kind in options.services}
+            best = {
+                kind: max(options.instances, key=lambda n, kind=kind: highest[kind, n]) for kind in options.services
+            }
             chosen = {kind: services[kind, instances] for kind, instances in best.items()}
             batch = int(max(result["engine"], key=result["engine"].get))
             result["saturation"] = measure_saturation(chosen, task, cache, options, batch)

@@ -269,8 +269,7 @@ size_t BatchQueue::done_soonest(const Candidates& found, size_t requests) const 
     const auto [size, shared] = found.sums[i];
     const int64_t runs = total / size, rest = total % size;
     const double run = ms(size), last_end = static_cast<double>(runs) * run + (rest > 0 ? ms(rest) : 0);
-    const double ends =
-        static_cast<double>(size * runs * (runs + 1)) / 2 * run + static_cast<double>(rest) * last_end;
+    const double ends = static_cast<double>(size * runs * (runs + 1)) / 2 * run + static_cast<double>(rest) * last_end;
     const double cost = ends / static_cast<double>(total) + weight_of_last_end * last_end;
     if (cost > least) continue;
     least = cost;
@@ -281,8 +280,8 @@ size_t BatchQueue::done_soonest(const Candidates& found, size_t requests) const 
 
 // At most the largest batch that is done by the time of the oldest request, and of these the one that is done soonest.
 // Waiting for one more pays if that one gains more than all who wait lose: it is done in one run in place of a second
-// one after the first, they by the wait and the longer run later. Where just the end of both runs counts instances idle,
-// and what comes later waits for that.
+// one after the first, they by the wait and the longer run later. Where just the end of both runs counts instances
+// idle, and what comes later waits for that.
 size_t BatchQueue::choose_by_target(const Candidates& found, Clock::time_point now,
                                     std::optional<Clock::time_point>& wait_until) const {
   const auto usable = std::chrono::nanoseconds(
