@@ -17,10 +17,9 @@ import numpy as np
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
-import ray
-
 import camshaft
 import camshaft.ray
+import ray
 
 BATCH = 8
 
