@@ -6,8 +6,8 @@
 
 Models are minilm (32 tokens), ppocr_rec (a line of 320 pixels) and tv_resnet50. Beside are FastAPI on uvicorn with
 requests put together, over ONNX Runtime and over OpenVINO, and Ray Serve over ONNX Runtime (bench/services). Answers
-are one output, in fp32 everywhere. In a round the services take turns; each keeps its best, as what others do on the
-machine only takes away. The open loop finds the highest rate at which 99 of 100 requests are answered within 50 ms,
+are one output, in fp32 everywhere. Each service is there with one instance that has all cores, and with one a core; in a
+round all take turns, and each keeps its best, as what others do on the machine only takes away. The open loop finds the highest rate at which 99 of 100 requests are answered within 50 ms,
 refused ones counted as late. Last, at saturation, all services and the engine alone take turns of a second: shares of
 the engine's own throughput are medians over the turns. Processor times are of a request at the server, at its client
 and of the engine alone: what they say is the same however much else the machine does.
@@ -20,6 +20,7 @@ and for the others an environment:
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -113,14 +114,13 @@ def write_body(folder, name, body, length, path):
 
 
 @contextlib.contextmanager
-def camshaft_service(task, folder, cache):
-    """Two models of one engine: one as large as batches may be, one with a target. An instance has a core."""
-    cores = len(os.sched_getaffinity(0))
+def camshaft_service(task, folder, cache, instances):
+    """Two models of one engine: one as large as batches may be, one with a target."""
     for name, more in (("plain", ""), ("target", f'latency_target_ms" value {{ string_value: "{TARGET_MS}" }} }}')):
         version = folder / "models" / name / "1"
         version.mkdir(parents=True)
         shutil.copyfile(task.path, version / "model.onnx")
-        config = f"max_batch_size: {MAX_BATCH}\ndynamic_batching {{}}\ninstance_group [{{ count: {cores} }}]\n"
+        config = f"max_batch_size: {MAX_BATCH}\ndynamic_batching {{}}\ninstance_group [{{ count: {instances} }}]\n"
         if more:
             config += 'parameters { key: "' + more + "\n"
         (version.parent / "config.pbtxt").write_text(config)
@@ -131,7 +131,7 @@ def camshaft_service(task, folder, cache):
 
 
 @contextlib.contextmanager
-def other_service(task, folder, kind):
+def other_service(task, folder, kind, instances):
     spec = {
         "model": str(task.path),
         "runtime": "openvino" if kind == "openvino" else "onnxruntime",
@@ -139,14 +139,16 @@ def other_service(task, folder, kind):
         "output": task.output,
         "max_batch": MAX_BATCH,
         "wait_ms": WAIT_MS,
-        "threads": len(os.sched_getaffinity(0)),
+        "instances": instances,
+        "threads": max(1, len(os.sched_getaffinity(0)) // instances),
         "port": free_port(),
     }
     script = ROOT / "bench/services" / ("ray_service.py" if kind == "ray" else "fastapi_service.py")
     environment = os.environ | {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(script.parent)}
+    # A group, but no session, of its own: Linux gives each session the same share of the processors.
     with open(folder / f"{kind}.log", "wb") as log:
         process = subprocess.Popen(
-            [OTHERS, script, json.dumps(spec)], stdout=log, stderr=log, env=environment, start_new_session=True
+            [OTHERS, script, json.dumps(spec)], stdout=log, stderr=log, env=environment, preexec_fn=os.setpgrp
         )
     body = b"".join(array.tobytes() for array in task.inputs.values())
     service = Service(spec["port"], write_body(folder, f"{kind}.body", body, 0, "/infer"))
@@ -170,21 +172,24 @@ def other_service(task, folder, kind):
             process.wait()
 
 
-def rate_in_time(service, highest, options):
-    """The highest rate, to a tenth, at which 99 of 100 are answered in time: by halving, from what a closed loop took."""
+def rates_in_time(services, highest, options):
+    """{service: the highest rate at which 99 of 100 are answered in time}: by halving, from what a closed loop took. The
+    services take turns; a rate is tried twice where it is not met at once, as what else the machine does only takes away.
+    """
 
-    def is_fine(rate):
-        result = service.measure(target=True, clients=256, seconds=options.seconds + 1, skip=1, rate=rate)
+    def is_fine(service, rate, seed):
+        result = service.measure(target=True, clients=256, seconds=options.seconds + 1, skip=1, rate=rate, seed=seed)
         late = result["slower_than_50_ms"] + result["refused"] + result["failed"]
         return result["answered"] >= 0.9 * rate * options.seconds and late <= 0.01 * result["requests"]
 
-    low, high = 0.0, 1.1 * highest
-    for _ in range(options.halvings):
-        middle = (low + high) / 2
-        if is_fine(middle):
-            low = middle
-        else:
-            high = middle
+    low, high = dict.fromkeys(services, 0.0), {key: 1.1 * rate for key, rate in highest.items()}
+    for seed in range(options.halvings):
+        for key, service in services.items():
+            middle = (low[key] + high[key]) / 2
+            if is_fine(service, middle, seed) or is_fine(service, middle, options.halvings + seed):
+                low[key] = middle
+            else:
+                high[key] = middle
     return low
 
 
@@ -275,41 +280,53 @@ def throughput_time(process):
 
 
 def measure_task(name, options):
+    """{"services": {kind: …}, "engine": …}: of each kind the best of its numbers of instances."""
     task = make_task(name)
-    result = {"services": {}, "engine": {}}
+    result = {"services": {kind: {"closed": {}, "in_time": 0} for kind in options.services}, "engine": {}}
     with tempfile.TemporaryDirectory() as folder_name, contextlib.ExitStack() as stack:
-        folder = Path(folder_name)
-        cache = folder / "cache"
+        cache = Path(folder_name) / "cache"
         services = {}
-        for kind in options.services:
-            print(f"{name}: {kind} starts", file=sys.stderr, flush=True)
-            service = camshaft_service(task, folder, cache) if kind == "camshaft" else other_service(task, folder, kind)
-            services[kind] = stack.enter_context(service)
-            result["services"][kind] = {"closed": {}, "in_time": 0}
+        for kind, instances in itertools.product(options.services, options.instances):
+            print(f"{name}: {kind} with {instances} instances starts", file=sys.stderr, flush=True)
+            folder = Path(folder_name) / f"{kind}-{instances}"
+            folder.mkdir()
+            service = (
+                camshaft_service(task, folder, cache, instances)
+                if kind == "camshaft"
+                else other_service(task, folder, kind, instances)
+            )
+            services[kind, instances] = stack.enter_context(service)
+        highest = dict.fromkeys(services, 0)
         for _ in range(options.rounds):
             for clients in options.clients:
-                for kind, service in services.items():
+                for (kind, instances), service in services.items():
                     measured = service.measure(clients=clients, seconds=options.seconds + 0.5, skip=0.5)
+                    highest[kind, instances] = max(highest[kind, instances], measured["per_second"])
                     closed = result["services"][kind]["closed"]
                     best = closed.get(str(clients))
                     if best is None or measured["per_second"] > best["per_second"]:
-                        closed[str(clients)] = measured
-                    print(f"{name} {kind} {clients}: {measured['per_second']:.1f}/s, p99 {measured['p99'] / 1000:.1f} ms"
-                          f", failed {measured['failed']}", file=sys.stderr, flush=True)  # fmt: skip
-            if "camshaft" in services:
+                        closed[str(clients)] = measured | {"instances": instances}
+                    print(f"{name} {kind} {instances} x, {clients} clients: {measured['per_second']:.1f}/s, p99 "
+                          f"{measured['p99'] / 1000:.1f} ms, failed {measured['failed']}", file=sys.stderr, flush=True)  # fmt: skip
+            if "camshaft" in options.services:
                 for batch, rate in engine_throughput(task, cache, options.seconds / 2).items():
                     result["engine"][str(batch)] = max(rate, result["engine"].get(str(batch), 0))
                 print(f"{name} engine: {result['engine']}", file=sys.stderr, flush=True)
-            for kind, service in services.items():
+            rates = rates_in_time(services, highest, options)
+            for (kind, instances), rate in rates.items():
                 entry = result["services"][kind]
-                highest = max(closed["per_second"] for closed in entry["closed"].values())
-                entry["in_time"] = max(entry["in_time"], rate_in_time(service, highest, options))
-                print(f"{name} {kind} in time: {entry['in_time']:.1f}/s", file=sys.stderr, flush=True)
-        if "camshaft" in services:
+                if rate >= entry["in_time"]:
+                    entry |= {"in_time": rate, "in_time_instances": instances}
+                print(f"{name} {kind} {instances} x, in time: {rate:.1f}/s", file=sys.stderr, flush=True)
+        if "camshaft" in options.services and options.turns > 0:
+            best = {
+                kind: max(options.instances, key=lambda n, kind=kind: highest[kind, n]) for kind in options.services
+            }
+            chosen = {kind: services[kind, instances] for kind, instances in best.items()}
             batch = int(max(result["engine"], key=result["engine"].get))
-            result["saturation"] = measure_saturation(services, task, cache, options, batch)
+            result["saturation"] = measure_saturation(chosen, task, cache, options, batch)
             print(f"{name} saturation: {result['saturation']}", file=sys.stderr, flush=True)
-            result["processor"] = measure_processor_time(services["camshaft"], task, cache, options)
+            result["processor"] = measure_processor_time(chosen["camshaft"], task, cache, options)
             print(f"{name} processor time: {result['processor']}", file=sys.stderr, flush=True)
     return result
 
@@ -336,20 +353,18 @@ def model_table(name, result):
         cells = [entry["closed"][str(n)] for n in clients]
         texts = [f"{cell['per_second']:.0f} ({cell['p99'] / 1000:.0f})" for cell in cells]
         lines.append(f"| {SERVICES[kind]} | {' | '.join(texts)} | {entry['in_time']:.0f} |")
-    if result["engine"]:
+    others = [result["services"][kind]["in_time"] for kind in kinds if kind != "camshaft"]
+    if result["engine"] and others and max(others) > 0:
+        times = result["services"]["camshaft"]["in_time"] / max(others)
+        lines += ["", f"Within {TARGET_MS} ms Camshaft takes {times:.2f} times what the best of the others does."]
+    if saturation := result.get("saturation"):
         batch = max(result["engine"], key=result["engine"].get)
-        ours = result["services"]["camshaft"]
-        shares = share_of_engine(result["saturation"])
-        others = [result["services"][kind]["in_time"] for kind in kinds if kind != "camshaft"]
-        told = ", ".join(f"{SERVICES[kind]} {share:.2f}" for kind, share in shares.items())
-        text = f"Of the engine's own throughput (batch {batch}, {len(result['saturation']['engine'])} turns): {told}."
-        if others and max(others) > 0:
-            text += f" Within {TARGET_MS} ms it takes {ours['in_time'] / max(others):.2f} times what the best of the others does."
-        if times := result.get("processor"):
-            best = min(times["engine"].values())
-            text += (f" Processor time of a request: {times['server']:.2f} ms, of the engine at its best batch {best:.2f}"
-                     f" ({best / times['server']:.2f} of it), of the client {times['client']:.2f}.")  # fmt: skip
-        lines += ["", text]
+        told = ", ".join(f"{SERVICES[kind]} {share:.2f}" for kind, share in share_of_engine(saturation).items())
+        lines += [f"Of the engine's own throughput (batch {batch}, {len(saturation['engine'])} turns): {told}."]
+    if times := result.get("processor"):
+        best = min(times["engine"].values())
+        lines += [f"Processor time of a request: {times['server']:.2f} ms, of the engine at its best batch {best:.2f}"
+                  f" ({best / times['server']:.2f} of it), of the client {times['client']:.2f}."]  # fmt: skip
     return [*lines, ""]
 
 
@@ -357,6 +372,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["minilm", "ppocr_rec", "tv_resnet50"])
     parser.add_argument("--services", nargs="*", choices=list(SERVICES), default=list(SERVICES))
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--instances", nargs="*", type=int, default=sorted({1, cores}))
     parser.add_argument("--clients", nargs="*", type=int, default=list(CLIENTS))
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=2)

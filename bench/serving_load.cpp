@@ -33,6 +33,7 @@ struct Load {
   std::vector<std::pair<std::string, std::string>> headers;
   int clients = 1;
   double seconds = 1, rate = 0, skip = 0;
+  uint64_t seed = 1;
 };
 
 enum class Outcome { answered, refused, failed };
@@ -40,7 +41,7 @@ enum class Outcome { answered, refused, failed };
 /// When requests come, and what became of them.
 class Schedule {
  public:
-  explicit Schedule(const Load& load) : load_(load), start_(Clock::now()), next_(start_) {}
+  explicit Schedule(const Load& load) : load_(load), start_(Clock::now()), next_(start_), random_(load.seed) {}
 
   bool over(Clock::time_point now) const { return now - start_ >= std::chrono::duration<double>(load_.seconds); }
   bool open() const { return load_.rate > 0; }
@@ -92,7 +93,7 @@ class Schedule {
   const Load& load_;
   const Clock::time_point start_;
   Clock::time_point next_;
-  std::mt19937_64 random_{1};
+  std::mt19937_64 random_;
   std::vector<double> latencies_;
   size_t failed_ = 0, refused_ = 0, in_time_ = 0;
 };
@@ -289,6 +290,7 @@ int main(int argc, char** argv) {
   app.add_option("--clients", load.clients)->check(CLI::PositiveNumber);
   app.add_option("--seconds", load.seconds);
   app.add_option("--skip", load.skip, "Seconds at the beginning that do not count");
+  app.add_option("--seed", load.seed, "Of the times at which requests come");
   app.add_option("--rate", load.rate, "Requests a second; without, each client asks again once it is answered");
   CLI11_PARSE(app, argc, argv);
   for (const std::string& header : headers) {

@@ -130,6 +130,7 @@ void say_where(const ServeOptions& options, const HttpServer* http, const GrpcSe
 int serve(const ServeOptions& options) {
   Server server(options.server);
   server.log().set(options.log);
+  log_library_messages();
   for (const std::string& note : options.notes) log(LogKind::warning, note);
   // Health can be asked for while models load.
   std::unique_ptr<HttpServer> http;

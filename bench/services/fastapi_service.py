@@ -1,5 +1,5 @@
 """A service as many write it: FastAPI on uvicorn (with uvloop and httptools), requests put together for a moment, and a
-thread that runs the model. fastapi_service.py SPEC, see runtime.Spec."""
+thread for each instance of the model. fastapi_service.py SPEC, see runtime.Spec."""
 
 import asyncio
 import contextlib
@@ -12,11 +12,11 @@ from fastapi import FastAPI, Request, Response
 from runtime import Model, Spec
 
 spec = Spec.read(sys.argv[1])
-model = Model(spec)
-thread = ThreadPoolExecutor(1)
+models = [Model(spec) for _ in range(spec.instances)]
+threads = ThreadPoolExecutor(spec.instances)
 
 
-async def serve_batches(queue):
+async def serve_batches(queue, model):
     """Takes what waits, and for a moment what comes, up to the largest batch."""
     loop = asyncio.get_running_loop()
     while True:
@@ -33,7 +33,7 @@ async def serve_batches(queue):
                 break
             with contextlib.suppress(asyncio.TimeoutError):
                 batch.append(await asyncio.wait_for(queue.get(), left))
-        answers = await loop.run_in_executor(thread, model.infer, [body for body, _ in batch])
+        answers = await loop.run_in_executor(threads, model.infer, [body for body, _ in batch])
         for (_, future), answer in zip(batch, answers, strict=True):
             if not future.done():
                 future.set_result(answer)
@@ -42,9 +42,10 @@ async def serve_batches(queue):
 @contextlib.asynccontextmanager
 async def lifespan(app):
     app.state.queue = asyncio.Queue()
-    task = asyncio.create_task(serve_batches(app.state.queue))
+    tasks = [asyncio.create_task(serve_batches(app.state.queue, model)) for model in models]
     yield
-    task.cancel()
+    for task in tasks:
+        task.cancel()
 
 
 app = FastAPI(lifespan=lifespan)

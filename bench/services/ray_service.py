@@ -13,7 +13,7 @@ from runtime import Model, Spec
 spec = Spec.read(sys.argv[1])
 
 
-@serve.deployment(num_replicas=1, max_ongoing_requests=1024, ray_actor_options={"num_cpus": 1})
+@serve.deployment(num_replicas=spec.instances, max_ongoing_requests=1024, ray_actor_options={"num_cpus": 1})
 class Service:
     def __init__(self, text):
         self.model = Model(Spec.read(text))
@@ -26,7 +26,7 @@ class Service:
         return Response(await self.infer(await request.body()), media_type="application/octet-stream")
 
 
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
+ray.init(num_cpus=spec.instances + 1, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
 serve.start(http_options={"host": "127.0.0.1", "port": spec.port})
 serve.run(Service.bind(sys.argv[1]), route_prefix="/infer")
 print("ready", flush=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass
 class Spec:
-    """What bench/serving.py tells a service, as JSON."""
+    """What bench/serving_compare.py tells a service, as JSON."""
 
     model: str
     runtime: str  # onnxruntime | openvino
@@ -19,7 +19,8 @@ class Spec:
     output: str
     max_batch: int
     wait_ms: float  # how long a batch waits for others
-    threads: int
+    instances: int  # models that run at the same time
+    threads: int  # of each
     port: int
 
     @classmethod

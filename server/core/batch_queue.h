@@ -91,6 +91,7 @@ class BatchQueue {
   size_t choose(const Candidates& found, Clock::time_point now, std::optional<Clock::time_point>& wait_until) const;
   size_t choose_by_target(const Candidates& found, Clock::time_point now,
                           std::optional<Clock::time_point>& wait_until) const;
+  size_t done_soonest(const Candidates& found, size_t requests) const;
   std::vector<PendingPtr> take(size_t requests);
   void refuse_what_is_late(const Pending& pending, Clock::time_point now,
                            std::span<const Clock::time_point> free_at) const;

@@ -33,7 +33,7 @@ std::chrono::nanoseconds BatchTimes::expected(int64_t batch) const {
 }
 
 std::chrono::nanoseconds BatchTimes::cautious(int64_t batch) const {
-  return between(batch, 2);
+  return between(batch, 1);
 }
 
 bool BatchTimes::empty() const {

@@ -16,8 +16,8 @@ class BatchTimes {
   /// Between sizes that were measured by the line through them; beyond the largest in proportion to it. Zero where
   /// nothing was measured.
   std::chrono::nanoseconds expected(int64_t batch) const;
-  /// What most runs are below: twice their mean deviation above the mean. For promises, where other processes of the
-  /// machine make times differ.
+  /// What most runs are below: their mean deviation above the mean. For promises, where other processes of the machine
+  /// make times differ.
   std::chrono::nanoseconds cautious(int64_t batch) const;
   bool empty() const;
 

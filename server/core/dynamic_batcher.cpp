@@ -112,7 +112,7 @@ void DynamicBatcher::note_start(size_t place, const std::vector<PendingPtr>& bat
     elements += pending->batch;
     statistics_.request_left_queue();
   }
-  if (times_ && elements > 0) free_at_[place] = Clock::now() + times_->cautious(elements);
+  if (times_ && elements > 0) free_at_[place] = Clock::now() + times_->expected(elements);
 }
 
 std::vector<PendingPtr> DynamicBatcher::take_ready(size_t place) {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
+#include "camshaft/logger.hpp"
 #include "server/core/status.h"
 
 namespace camshaft::server {
@@ -82,7 +83,19 @@ void remember(LogState& state, std::chrono::system_clock::time_point now, std::s
   if (state.recent.size() > kept_errors) state.recent.pop_back();
 }
 
+class LibraryMessages : public Logger {
+ public:
+  void log(LogLevel level, std::string_view message) noexcept override {
+    static constexpr LogKind kinds[] = {LogKind::verbose, LogKind::info, LogKind::warning, LogKind::error};
+    server::log(kinds[static_cast<size_t>(level)], message);
+  }
+};
+
 }  // namespace
+
+void log_library_messages() {
+  set_logger(std::make_shared<LibraryMessages>());
+}
 
 LogSettings::Values LogSettings::values() const {
   LogState& state = log_state();

@@ -30,6 +30,9 @@ enum class LogKind { error, warning, info, verbose };
 /// something to a terminal, are written as "\n", "\x1b": what clients send may be part of a message.
 void log(LogKind kind, std::string_view message);
 
+/// From now on what libcamshaft says is part of this log, in its form and its file.
+void log_library_messages();
+
 /// What went wrong last, the newest first: errors and warnings of the log, and requests that failed by the server's
 /// fault.
 struct RecentError {

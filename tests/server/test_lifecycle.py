@@ -458,3 +458,19 @@ def test_configurations_that_do_not_fit(tmp_path, config, message):
     failed = start(f"--model-repository={tmp_path}", "--http-port=0", "--grpc-port=0", "--metrics-port=0")
     assert failed.returncode == 1
     assert re.search(message, failed.stderr), failed.stderr
+
+
+def test_what_the_library_says_is_in_the_servers_log(tmp_path):
+    fp16 = 'parameters { key: "fp16" value { string_value: "true" } }'
+    write_scale(tmp_path / "models", "narrow", 2, config=fp16)
+    flags = ("--model-control-mode=explicit", "--device=cpu", f"--engine-cache={tmp_path / 'cache'}")
+    with serving(tmp_path / "models", *flags) as server, http.InferenceServerClient(server.http) as client:
+        client.update_log_settings({"log_format": "json"})
+        before = len(server.lines)
+        client.load_model("narrow")  # of a kind that a CPU has no kernels for, which the build warns of
+        end = time.monotonic() + PATIENCE
+        while not any("narrow" in line for line in server.lines[before:]) and time.monotonic() < end:
+            time.sleep(0.01)
+        messages = [json.loads(line) for line in server.lines[before:]]
+        assert any(entry["level"] == "warning" and "fp16" in entry["message"] for entry in messages)
+        client.update_log_settings({"log_format": "default"})

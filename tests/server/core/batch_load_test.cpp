@@ -96,6 +96,16 @@ TEST(BatchLoad, ATargetTakesMoreInTime) {
   }
 }
 
+TEST(BatchLoad, WhatABatchDoesNotHastenRunsAlone) {
+  const LinearTimes times(0.2, 5);  // as of networks that keep a core's units busy with one element
+  for (const size_t instances : {1, 2}) {
+    const double rate = (instances == 1 ? 0.75 : 0.85) * times.peak(instances);
+    const Figures figures = simulate(times, instances, rate, true);
+    EXPECT_LE(figures.not_in_time, 0.01) << instances;
+    EXPECT_LT(figures.mean, 0.9 * simulate(times, instances, rate, false).mean) << instances;
+  }
+}
+
 TEST(BatchLoad, InstancesDoNotIdleForLargerBatches) {
   const LinearTimes times(10, 1);  // a large batch takes little longer than a small one
   for (const double load : {0.1, 0.3, 0.5}) {

@@ -225,6 +225,12 @@ struct SharedTimes : BatchTimes {
   }
 };
 
+BatchPolicy target_of_10_ms() {
+  BatchPolicy policy = policy_of(16);
+  policy.latency_target = milliseconds(10);
+  return policy;
+}
+
 void set_gap(Queue& queue, microseconds gap) {
   for (int i = 0; i < 64; ++i) {
     queue.push(1);
@@ -243,9 +249,9 @@ TEST(BatchTimes, AreMeasuredAndInterpolated) {
   EXPECT_EQ(times.expected(6), microseconds(600));
   times.add(3, microseconds(380));
   EXPECT_EQ(times.expected(3), microseconds(310));
-  EXPECT_EQ(times.cautious(3), microseconds(330));  // the deviation is 10
+  EXPECT_EQ(times.cautious(3), microseconds(320));  // the deviation is 10
   EXPECT_EQ(times.cautious(1), microseconds(100));
-  EXPECT_EQ(times.cautious(2), microseconds(215));
+  EXPECT_EQ(times.cautious(2), microseconds(210));
 }
 
 TEST(BatchQueueTarget, WaitsWhereThatPays) {
@@ -303,6 +309,25 @@ TEST(BatchQueueTarget, TakesTheBatchThatIsDoneInTime) {
   EXPECT_EQ(queue.next().size(), 8);
 }
 
+TEST(BatchQueueTarget, RequestsThatShareNoWorkRunOneByOne) {
+  BatchTimes times;
+  for (const int n : {1, 2, 4, 8, 16}) times.add(n, n * milliseconds(1));
+  Queue queue(target_of_10_ms(), &times);
+  for (int i = 0; i < 6; ++i) queue.push(1);
+  EXPECT_EQ(queue.next(), Sizes({1}));
+  queue.now += milliseconds(20);  // nor do they when they are late
+  EXPECT_EQ(queue.next(), Sizes({1}));
+}
+
+TEST(BatchQueueTarget, RunsThatLargeBatchesSlowDownAreSmaller) {
+  BatchTimes times;
+  for (const auto& [n, us] : {std::pair(1, 1000), {2, 1400}, {4, 2200}, {8, 6000}, {16, 13000}})
+    times.add(n, microseconds(us));
+  Queue queue(target_of_10_ms(), &times);
+  for (int i = 0; i < 8; ++i) queue.push(1);
+  EXPECT_EQ(queue.next().size(), 4);
+}
+
 TEST(BatchQueueTarget, WhatIsLateRunsWithAllThatFits) {
   const SharedTimes times;
   BatchPolicy policy = policy_of(16);
@@ -327,12 +352,6 @@ int taken_until_refused(Queue& queue) {
     }
   }
   return 10000;
-}
-
-BatchPolicy target_of_10_ms() {
-  BatchPolicy policy = policy_of(16);
-  policy.latency_target = milliseconds(10);
-  return policy;
 }
 
 TEST(BatchQueueTarget, RefusesWhatWouldBeLate) {
@@ -368,6 +387,17 @@ TEST(BatchQueueTarget, WhereTimesDifferFewerAreTaken) {
   Queue queue(target_of_10_ms(), &times);
   queue.free_at = {queue.now + microseconds(2600)};
   EXPECT_LT(taken_until_refused(queue), 34);  // where 44 are taken of equal times
+}
+
+TEST(BatchQueueTarget, LongRunsStandBesideShortOnes) {
+  BatchTimes times;
+  for (int i = 0; i < 100; ++i) times.add(1, microseconds(i % 2 == 0 ? 500 : 1500));
+  BatchPolicy policy = target_of_10_ms();
+  policy.max_batch = 1;
+  Queue queue(policy, &times);
+  queue.free_at = {queue.now};
+  // Of 8 with 2 ms each 5 would be taken; all of them take 8 ms in the mean, seldom more than 10.
+  EXPECT_GE(taken_until_refused(queue), 6);
 }
 
 TEST(BatchQueueTarget, WhereNothingWaitsNothingIsRefused) {
