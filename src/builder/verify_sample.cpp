@@ -148,6 +148,10 @@ class SampleJudge {
     return rules_.tolerance * (rules_.rounding_noise < narrow_noise ? unexplained_share : unexplained_share_of_narrow);
   }
 
+  // What LocalError takes ten times of: in narrow types that is the tolerance. Ten times the tolerance of bf16 would be
+  // a part's whole scale: scores that were all off by 0.15 passed beside boxes in pixels.
+  double part_tolerance() const { return rules_.rounding_noise < narrow_noise ? rules_.tolerance : unexplained(); }
+
   // Outputs that are within the tolerance, and yet differ by more than rounding does.
   void doubt_whole() {
     std::vector<double> spread(result_.outputs.size());
@@ -181,7 +185,7 @@ class SampleJudge {
     for (size_t o = 0; o < result_.outputs.size(); ++o) {
       const OutputError& error = result_.outputs[o];
       if (!error.passed || !is_finite_float(error) || is_container(sample_.expected[o].dtype())) continue;
-      LocalError local(sample_.expected[o], actual_[o], rules_.tolerance, rules_.rounding_noise, error.unit(),
+      LocalError local(sample_.expected[o], actual_[o], part_tolerance(), rules_.rounding_noise, error.unit(),
                        least_sentinel(sample_.expected[o], actual_[o], rules_.rounding_noise), rules_.excused);
       if (local.part() > 1) doubtful.emplace(o, std::move(local));
     }

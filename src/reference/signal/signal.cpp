@@ -138,9 +138,20 @@ std::vector<Tensor> MelWeights::evaluate(const EvalContext& context) const {
   const int64_t rows = length / 2 + 1;
   Tensor out(dtype, {rows, bins});  // first: it refuses sizes that overflow below
   const double first = to_mel(lower), step = (to_mel(upper) - first) / static_cast<double>(bins + 2);
+  // Powers go up by one ratio, which rounds a little each time: what lies near a whole number is computed by itself. A
+  // power each took half of 1000 bins.
+  constexpr int64_t most_steps = 1024;
+  constexpr double most_rounding = 1e-10;
+  const double ratio = std::pow(10, step / 2595);
+  double power = 0;
   const auto point = [&](int64_t i) {
-    const double hertz = 700 * (std::pow(10, (first + static_cast<double>(i) * step) / 2595) - 1);
-    const double at = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
+    const auto exact = [&] { return std::pow(10, (first + static_cast<double>(i) * step) / 2595); };
+    const auto place = [&](double p) {
+      return static_cast<double>(length + 1) * (700 * (p - 1)) / static_cast<double>(rate);
+    };
+    power = i % most_steps == 0 ? exact() : power * ratio;
+    double at = std::floor(place(power * (1 - most_rounding)));
+    if (at != std::floor(place(power * (1 + most_rounding)))) at = std::floor(place(exact()));
     if (!(at >= 0 && at < static_cast<double>(rows)))
       fail_rule("frequencies from {} to {} do not lie in a spectrum of {} samples at a rate of {}", lower, upper,
                 length, rate);

@@ -20,6 +20,10 @@ ConvShape random_planes(RandomData& random) {
   if (random.integer(0, 9) == 0) s.in_h = random.integer(1, 3), s.in_w = random.integer(600, 1500);
   if (random.coin()) s.kernel_w = random.integer(1, 7), s.stride_w = random.integer(1, 5);
   if (random.integer(0, 3) == 0) s.groups = s.in_channels, s.out_channels = s.groups * random.integer(1, 3);
+  if (random.integer(0, 3) == 0) {  // rows at once, of one channel each
+    s.groups = s.out_channels = s.in_channels;
+    s.stride_h = s.dilation_h = 1;
+  }
   if (random.integer(0, 3) == 0) {  // of the image as one row
     s.kernel_h = s.kernel_w = s.stride_h = s.stride_w = 1;
     s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = 0;

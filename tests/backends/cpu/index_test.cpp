@@ -314,6 +314,33 @@ TEST(TopK, ShortLinesOf16Bits) {
   });
 }
 
+// The same of 32 and 64 bits: the best are found by halves, of which the last ones may be equal, or all the lowest.
+TEST(TopK, ShortLinesOfWords) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 120; ++round) {
+      constexpr DType types[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u32, DType::u64};
+      const int64_t size = random.integer(33, 170), lines = random.integer(1, 5);
+      Tensor x(types[round % 6], {lines, size});
+      auto* to = reinterpret_cast<uint8_t*>(x.mutable_data());
+      const auto width = static_cast<int64_t>(x.bytes()) / x.size();
+      const int64_t distinct = round % 4 == 0 ? 1 : random.integer(1, 200);
+      for (int64_t i = 0; i < x.size(); ++i) {
+        // Any bits, of which some are the lowest and the highest numbers, and few of narrow ranges.
+        const auto low = static_cast<uint8_t>(random.integer(0, distinct - 1));
+        const bool any = random.integer(0, 4) == 0;
+        for (int64_t b = 0; b < width; ++b)
+          to[i * width + b] = any ? static_cast<uint8_t>(255 * random.integer(0, 1)) : b == 0 ? low : 0;
+      }
+      NodeTest test{
+          ops::TopK{1, random.integer(0, 1) == 1}, {x, Tensor::from_ints({random.integer(33, size)})}, {1}, "top_k"};
+      test.outputs = 2;
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(TopK, EveryType) {
   Random random = test_random();
   for_each_target([&] {

@@ -421,7 +421,21 @@ TEST(Pointwise, CommonGroupsRunAsOneLoop) {
       const int32_t x = w.load();
       const int32_t line = w.apply(F::add, w.apply(F::mul, x, w.constant(1.0 / 6)), w.constant(0.5));
       const int32_t inside = w.apply(F::min, w.apply(F::max, line, w.constant(0)), w.constant(1));
-      EXPECT_EQ(check_activation(w.done({w.apply(F::mul, x, inside)}), 1e-6), 3);
+      EXPECT_EQ(check_activation(w.done({w.apply(F::mul, x, inside)}), 1e-6), 2);
+    }
+    for (int form = 0; form < 4; ++form) {  // hard sigmoid, whose scale and offset may come first or last
+      Writer w;
+      const int32_t x = w.load(), scale = w.constant(0.2), offset = w.constant(0.5);
+      const int32_t product = form % 2 ? w.apply(F::mul, scale, x) : w.apply(F::mul, x, scale);
+      const int32_t line = form < 2 ? w.apply(F::add, product, offset) : w.apply(F::add, offset, product);
+      const int32_t inside = w.apply(F::min, w.apply(F::max, line, w.constant(0)), w.constant(1));
+      EXPECT_EQ(check_activation(w.done({inside}), 1e-6), 1) << form;
+    }
+    for (const double threshold : {1.0, 0.0, -0.5}) {  // a threshold below which all is 0
+      Writer w;
+      const int32_t x = w.load();
+      const int32_t y = w.apply(F::select, w.apply(F::less, w.constant(threshold), x), x, w.constant(0));
+      EXPECT_EQ(check_activation(w.done({y}), 0), 1) << threshold;
     }
     {
       Writer w;  // add + relu

@@ -40,6 +40,30 @@ HWY_INLINE hn::Vec<hn::Repartition<T, hn::DFromV<V>>> pack_to_words(V low, V hig
 }
 #endif
 
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+/// Four vectors packed to bytes, whose 128-bit blocks packing takes in turn, one behind the other.
+template <class D8, class V8, class T>
+HWY_INLINE void store_packed(D8 d8, V8 mixed, T* to) {
+  const hn::ScalableTag<int32_t> d;
+  constexpr int32_t blocks = HWY_LANES(float) / 4;
+  HWY_ALIGN int32_t order[HWY_LANES(float)];
+  for (int32_t w = 0; w < 4 * blocks; ++w) order[w] = w % blocks * 4 + w / blocks;
+  const auto words = hn::TableLookupLanes(hn::BitCast(d, mixed), hn::SetTableIndices(d, order));
+  hn::StoreU(hn::BitCast(d8, words), d8, to);
+}
+
+/// Plus `added`, saturated to u8 or i8, and stored one behind the other.
+template <class T>
+HWY_INLINE void store_bytes(const hn::Vec<hn::ScalableTag<int32_t>> (&whole)[4],
+                            hn::Vec<hn::ScalableTag<int16_t>> added, T* to) {
+  const hn::ScalableTag<int16_t> d16;
+  const hn::ScalableTag<T> d8;
+  const auto low = hn::SaturatedAdd(hn::ReorderDemote2To(d16, whole[0], whole[1]), added);
+  const auto high = hn::SaturatedAdd(hn::ReorderDemote2To(d16, whole[2], whole[3]), added);
+  store_packed(d8, pack_to_bytes(d8, low, high), to);
+}
+#endif
+
 /// Saturated to u8 or i8, and stored one behind the other: one store where there would be four, each behind two moves
 /// of bytes within the vector.
 template <class T>
@@ -48,14 +72,10 @@ HWY_INLINE void store_bytes(const hn::Vec<hn::ScalableTag<int32_t>> (&whole)[4],
 #if CAMSHAFT_HAS_BYTE_PRODUCT
   const hn::Repartition<int16_t, decltype(d)> d16;
   const hn::Repartition<T, decltype(d)> d8;
-  const auto mixed =
-      pack_to_bytes(d8, hn::ReorderDemote2To(d16, whole[0], whole[1]), hn::ReorderDemote2To(d16, whole[2], whole[3]));
-  // Packing takes the vectors' 128-bit blocks in turn.
-  constexpr int32_t blocks = HWY_LANES(float) / 4;
-  HWY_ALIGN int32_t order[HWY_LANES(float)];
-  for (int32_t w = 0; w < 4 * blocks; ++w) order[w] = w % blocks * 4 + w / blocks;
-  const auto words = hn::TableLookupLanes(hn::BitCast(d, mixed), hn::SetTableIndices(d, order));
-  hn::StoreU(hn::BitCast(d8, words), d8, to);
+  store_packed(
+      d8,
+      pack_to_bytes(d8, hn::ReorderDemote2To(d16, whole[0], whole[1]), hn::ReorderDemote2To(d16, whole[2], whole[3])),
+      to);
 #else
   const hn::Rebind<T, decltype(d)> d8;
   const auto lo = hn::Set(d, std::numeric_limits<T>::lowest()), hi = hn::Set(d, std::numeric_limits<T>::max());

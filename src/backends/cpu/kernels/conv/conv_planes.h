@@ -46,7 +46,8 @@ class PlaneConvPlan {
   ConvShape shape_;
   bool in_place_ = false;               // whether planes are read where the image has them
   int64_t phases_ = 1;                  // remainders by the stride that some tap sees
-  int64_t ring_lines_ = 1, reach_ = 0;  // lines that a row sees; pixels behind its own that it sees, by the stride
+  int64_t rows_ = 1;                    // of the result that are computed at once
+  int64_t ring_lines_ = 1, reach_ = 0;  // lines that these see; pixels behind its own that a row sees, by the stride
   int64_t tile_ = 0, tiles_ = 0, pitch_ = 0;  // pixels of a row at once; floats of a plane
   int64_t thread_bytes_ = 0;
 };

@@ -118,6 +118,78 @@ void sums_of_block(const PlaneSums& b) {
   }
 }
 
+// R rows of V vectors, as sums_of_tile() has channels. kLines: of the kernel, 0 for any; which rows see a line is no
+// question at run time then.
+template <int R, int V, int kLines>
+HWY_NOINLINE void sums_of_rows(const PlaneSums& b, int64_t x, int64_t last) {
+  const Tag d;
+  const int64_t lines = kLines ? kLines : b.lines, taps = b.taps;
+  const float* HWY_RESTRICT w = b.weights;
+  const int64_t* HWY_RESTRICT offset = b.offset;
+  hn::Vec<Tag> sum[R][V];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sum[r][v] = b.bias ? hn::Set(d, *b.bias) : hn::Zero(d);
+  }
+#pragma GCC unroll 8
+  for (int64_t l = 0; l < lines + R - 1; ++l) {
+    if (!b.line[l]) continue;
+    const float* HWY_RESTRICT plane = b.line[l] + b.plane;
+    for (int64_t t = 0; t < taps; ++t) {
+      const float* HWY_RESTRICT from = plane + offset[t];
+      hn::Vec<Tag> a[V];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) a[v] = hn::LoadU(d, v + 1 < V ? from + x + v * lanes : from + last);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        if (l < r || l - r >= lines) continue;
+        const auto factor = hn::Set(d, w[(l - r) * taps + t]);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(a[v], factor, sum[r][v]);
+      }
+    }
+  }
+  const auto lo = hn::Set(d, b.lo), hi = hn::Set(d, b.hi);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v)
+      hn::StoreU(b.clamp ? clamp_keeping_nan(sum[r][v], lo, hi) : sum[r][v], d,
+                 b.streams + r * b.stream_step + (v + 1 < V ? x + v * lanes : last));
+  }
+}
+
+template <int R, int V>
+void rows_tile(const PlaneSums& b, int64_t x, int64_t last) {
+  b.lines == 3 ? sums_of_rows<R, V, 3>(b, x, last) : sums_of_rows<R, V, 0>(b, x, last);
+}
+
+template <int R, int V>
+void last_of_rows(const PlaneSums& b, int64_t x) {
+  if constexpr (V > 1) {
+    if (b.count - x <= (V - 1) * lanes) return last_of_rows<R, V - 1>(b, x);
+  }
+  rows_tile<R, V>(b, x, b.count - lanes);
+}
+
+// Each row by itself where they are few, or narrower than a vector.
+void row_sums(const PlaneSums& b, int64_t rows) {
+  constexpr int together = kTiles.registers >= 32 ? 4 : 2, vectors = 4;
+  static_assert(together <= kPlaneRows);
+  int64_t r = 0;
+  PlaneSums part = b;
+  for (; r + together <= rows && b.count >= lanes; r += together) {
+    int64_t x = 0;
+    for (; b.count - x > vectors * lanes; x += vectors * lanes)
+      rows_tile<together, vectors>(part, x, x + (vectors - 1) * lanes);
+    last_of_rows<together, vectors>(part, x);
+    part.line += together;
+    part.streams += together * b.stream_step;
+  }
+  for (; r < rows; ++r, ++part.line, part.streams += b.stream_step) sums_of_row<1>(part);
+}
+
 void deal(const float* even, const float* odd, int64_t pairs, float* to) {
   const Tag d;
   const auto deal_vector = [&](int64_t at) HWY_ATTR {
@@ -151,11 +223,16 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(sums_of_block);
+HWY_EXPORT(row_sums);
 HWY_EXPORT(deal);
 HWY_EXPORT(every_second);
 
 void plane_sums(const PlaneSums& sums) {
   HWY_DYNAMIC_DISPATCH(sums_of_block)(sums);
+}
+
+void plane_row_sums(const PlaneSums& sums, int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(row_sums)(sums, rows);
 }
 
 void take_every_second(const float* from, int64_t count, float* to) {

@@ -27,6 +27,14 @@ struct PlaneSums {
 
 void plane_sums(const PlaneSums& sums);
 
+/// Rows of one output channel of one input channel, of which each sees the lines from its own on: streams[r *
+/// stream_step + x] of the lines [r, r + lines). `line` has lines + rows - 1 of them. A line is loaded once for all
+/// rows that see it.
+void plane_row_sums(const PlaneSums& sums, int64_t rows);
+
+/// Rows of plane_row_sums() at most.
+inline constexpr int64_t kPlaneRows = 4;
+
 /// Output channels of a block at most.
 inline constexpr int64_t kPlaneOutputs = 4;
 

@@ -1,5 +1,6 @@
 #include "backends/cpu/kernels/move/concat.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/kernels/move/element_bytes.h"
@@ -20,12 +21,18 @@ void concat(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, co
     });
   }
   if (outer <= 1) return;
+  // Long rows one part after the other, for as many as L2 holds: one stream is read at a time. 6250 rows of 1600, 3200
+  // and 1600 bytes took 2.4 ms row by row. Of short rows a cache line would be written once for each part.
+  constexpr int64_t l2_bytes = 1 << 20, long_row = 1024;
+  const int64_t block = row < long_row ? 1 : std::max<int64_t>(1, l2_bytes / row);
   for_pieces(pool, outer, (least_bytes + row - 1) / row, [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) {
-      char* to = static_cast<char*>(out) + o * row;
+    for (int64_t first = begin; first < end; first += block) {
+      const int64_t past = std::min(end, first + block);
+      char* to = static_cast<char*>(out);
       for (int k = 0; k < parts; to += bytes[k], ++k) {
         if (bytes[k] == 0) continue;  // an empty part may have no memory
-        std::memcpy(to, static_cast<const char*>(in[k]) + o * bytes[k], static_cast<size_t>(bytes[k]));
+        for (int64_t o = first; o < past; ++o)
+          std::memcpy(to + o * row, static_cast<const char*>(in[k]) + o * bytes[k], static_cast<size_t>(bytes[k]));
       }
     }
   });

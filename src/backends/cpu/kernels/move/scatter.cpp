@@ -264,6 +264,14 @@ void ScatterElements::apply(ThreadPool& pool, const Index* indices, const T* upd
                    const Index* index = indices + o * length_;
                    const T* from = updates + o * length_;
                    int64_t i = 0;
+                   // None of eight is negative, as usual, and none is multiplied: with both asked of each, MaxUnpool to
+                   // 10^6 elements took 151 us.
+                   for (; step_ == 1 && i + 8 <= length_; i += 8) {
+                     uint64_t furthest = 0;
+                     for (int64_t k = i; k < i + 8; ++k) furthest = std::max(furthest, static_cast<uint64_t>(index[k]));
+                     if (furthest >= static_cast<uint64_t>(size_)) break;
+                     for (int64_t k = i; k < i + 8; ++k) apply(base[index[k]], from[k]);
+                   }
                    for (; i + 4 <= length_; i += 4) {  // a branch for four of them
                      const int64_t a = counted(index[i], size_), b = counted(index[i + 1], size_);
                      const int64_t c = counted(index[i + 2], size_), d = counted(index[i + 3], size_);

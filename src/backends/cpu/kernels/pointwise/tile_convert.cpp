@@ -205,6 +205,27 @@ void quantize(const void* const* in, void* out, int64_t n, unsigned uniform) {
         const auto whole = hn::Sub(hn::BitCast(di, rounded), shift);
         hn::StoreU(hn::TruncateTo(narrow, hn::BitCast(du, whole)), narrow, reinterpret_cast<Bits*>(o + k));
       };
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+      // Four vectors become one of bytes, and packing bounds them: 10^6 elements took 66 us a vector at a time. What is
+      // beyond i32 converts to its lowest, so only the upper end needs a bound before.
+      if constexpr (sizeof(T) == 1) {
+        // One sum of NaN for each vector: a single one waits for itself for as long as all the rest takes.
+        decltype(nans) own[4] = {nans, nans, nans, nans};
+        const auto added = hn::Set(hn::ScalableTag<int16_t>(), static_cast<int16_t>(*zero));
+        for (; i + 4 * lanes <= n; i += 4 * lanes) {
+          hn::Vec<decltype(di)> whole4[4];
+#pragma GCC unroll 4
+          for (int v = 0; v < 4; ++v) {
+            const int64_t k = i + v * lanes;
+            const auto quotient = hn::Div(hn::LoadU(d, a + k), ss ? hn::LoadU(d, scale + k) : one_scale);
+            own[v] = hn::MulAdd(quotient, hn::Zero(d), own[v]);
+            whole4[v] = round_to_integers(di, hn::Min(quotient, hn::Set(d, 0x1p30f)));
+          }
+          store_bytes(whole4, added, o + i);
+        }
+        nans = hn::Add(hn::Add(own[0], own[1]), hn::Add(own[2], own[3]));
+      }
+#endif
       for (; i + lanes <= n; i += lanes) step(i);
       if (i < n && i > 0) step(n - lanes), i = n;
       // Infinities leave NaN here, too.

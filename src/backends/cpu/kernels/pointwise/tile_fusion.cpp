@@ -93,7 +93,7 @@ class Fusion {
   void run() {
     // Activations first: their insides are read as they were written, before squares and sums of products are loops.
     for (TileNode& node : nodes_)
-      if (is_fusible(node)) activation(node) || leaky_relu(node) || softsign(node);
+      if (is_fusible(node)) activation(node) || leaky_relu(node) || above_or_zero(node) || softsign(node);
     for (TileNode& node : nodes_) {
       if (quantize(node)) {
         combine_bytes(node);
@@ -404,6 +404,17 @@ class Fusion {
     return false;
   }
 
+  // A threshold's select. Of 10^7 elements two loops took 2.1 ms.
+  bool above_or_zero(TileNode& node) {
+    float zero = 1;
+    if (!is(node, F::select) || !single(node.in[0]) || !constant(node.in[2], zero) || zero != 0) return false;
+    const TileNode& is_above = nodes_[node.in[0]];
+    const int32_t x = node.in[1];
+    if (!is(is_above, F::less) || is_above.in[1] != x || std::signbit(zero)) return false;
+    become(node, FusedFunction::above_or_zero, x, is_above.in[0], -1, 2);
+    return true;
+  }
+
   bool softsign(TileNode& node) {
     float one = 0;
     if (!is(node, F::div) || !single(node.in[1]) || !is(nodes_[node.in[1]], F::add)) return false;
@@ -470,9 +481,22 @@ class Fusion {
       if (outer_min ? inner_number > outer_number : inner_number < outer_number) continue;
       const int32_t x = other.in[0], second = other.in[1];
       become(node, FusedFunction::clamp, x, outer_min ? second : limit, outer_min ? limit : second);
+      scaled_clamp(node);
       return true;
     }
     return false;
+  }
+
+  // A scale and an offset before the limits: HardSigmoid of 10^7 elements took 2.3 ms in two loops.
+  void scaled_clamp(TileNode& node) {
+    const TileNode& scaled = nodes_[node.in[0]];
+    if (!single(node.in[0]) || scaled.fused != FusedFunction::mul_add || !nodes_[scaled.in[2]].uniform) return;
+    for (int k = 0; k < 2; ++k) {
+      if (!nodes_[scaled.in[1 - k]].uniform) continue;
+      become(node, FusedFunction::scaled_clamp, {scaled.in[k], scaled.in[1 - k], scaled.in[2], node.in[1], node.in[2]},
+             2);
+      return;
+    }
   }
 
   bool add_relu(TileNode& node) {

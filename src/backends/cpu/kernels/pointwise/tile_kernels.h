@@ -28,7 +28,9 @@ enum class FusedFunction : uint8_t {
   gelu_by_tanh,   ///< a * 0.5 * (1 + tanh(sqrt(2 / pi) * (a + 0.044715 * a^3)))
   leaky_relu,     ///< a where it is not negative, else a * b
   softsign,       ///< a / (1 + |a|)
+  above_or_zero,  ///< a where it is greater than b, else 0
   clamp,          ///< min(max(a, b), c), b and c not NaN; NaN stays NaN
+  scaled_clamp,   ///< min(max(a * b + c, d), e), all but a one element each
   add_relu,       ///< max(a + b, 0)
   max_number,     ///< max(a, b), b known not to be NaN: NaN if a is, at the price of one instruction
   min_number,     ///< likewise

@@ -12,6 +12,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/pack_bytes-inl.h"
 #include "backends/cpu/kernels/pointwise/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -73,6 +74,14 @@ struct Sigmoid {
     sigmoid_f32(Tag(), a, y);
   }
 };
+struct Exp {
+  static constexpr int operands = 1;
+  template <int U>
+  HWY_INLINE void operator()(const Vec (&a)[U], Vec (&y)[U]) const {
+#pragma GCC unroll 8
+    for (int u = 0; u < U; ++u) y[u] = exp_f32(Tag(), a[u]);
+  }
+};
 struct Silu {
   static constexpr int operands = 1;
   template <int U>
@@ -123,7 +132,6 @@ CAMSHAFT_UNARY(Floor, hn::Floor(a))
 CAMSHAFT_UNARY(Round, hn::Round(a))
 CAMSHAFT_UNARY(Sqrt, hn::Sqrt(a))
 CAMSHAFT_UNARY(Reciprocal, hn::Div(hn::Set(d, 1.0f), a))
-CAMSHAFT_UNARY(Exp, exp_f32(d, a))
 CAMSHAFT_UNARY(Log, log_f32(d, a))
 CAMSHAFT_UNARY(Log1p, log1p_f32(d, a))
 CAMSHAFT_UNARY(Sin, sin_f32(d, a))
@@ -149,10 +157,19 @@ CAMSHAFT_TERNARY(Clamp, min_or_second(c, max_or_second(b, a)))
 CAMSHAFT_UNARY(Square, hn::Mul(a, a))
 CAMSHAFT_UNARY(Gelu, gelu_of(a))
 CAMSHAFT_BINARY(LeakyRelu, hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Mul(a, b), a))
+CAMSHAFT_BINARY(AboveOrZero, hn::IfThenElseZero(hn::Gt(a, b), a))
 CAMSHAFT_UNARY(Softsign, hn::Div(a, hn::Add(hn::Abs(a), hn::Set(d, 1.0f))))
 #undef CAMSHAFT_UNARY
 #undef CAMSHAFT_BINARY
 #undef CAMSHAFT_TERNARY
+
+struct ScaledClamp {
+  static constexpr int operands = 3;
+  Vec low, high;
+  HWY_INLINE Vec operator()(Vec a, Vec b, Vec c) const {
+    return min_or_second(high, max_or_second(low, hn::MulAdd(a, b, c)));
+  }
+};
 
 template <bool kUniform>
 HWY_INLINE Vec operand(Vec uniform, const float* p, int64_t i) {
@@ -165,9 +182,9 @@ HWY_INLINE Vec operand(Vec uniform, const float* p, int64_t i) {
 
 // kUniform: bit k set when operand k is one element. Operands that the operation lacks count as uniform.
 template <class Operation, unsigned kUniform>
-HWY_NOINLINE void loop(const float* a, const float* b, const float* c, float* out, int64_t n) {
+HWY_NOINLINE void loop(const float* a, const float* b, const float* c, float* out, int64_t n,
+                       const Operation& operation = {}) {
   const Tag d;
-  const Operation operation;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const Vec ua = hn::Set(d, (kUniform & 1) && a ? *a : 0.0f);
   const Vec ub = hn::Set(d, (kUniform & 2) && b ? *b : 0.0f);
@@ -257,41 +274,63 @@ void kernel(const void* const* in, void* out, int64_t n, unsigned uniform) {
   }
 }
 
-// Predicates and select mix bytes with floats: plain loops, which the compiler vectorises for the target.
-#define CAMSHAFT_COMPARE(name, expression)                                                   \
-  void name(const void* const* in, void* out, int64_t n, unsigned uniform) {                 \
-    const auto* a = static_cast<const float*>(in[0]);                                        \
-    const auto* b = static_cast<const float*>(in[1]);                                        \
-    auto* o = static_cast<uint8_t*>(out);                                                    \
-    if (n == 1) uniform = 0;                                                                 \
-    switch (uniform & 3) {                                                                   \
-      case 0:                                                                                \
-        for (int64_t i = 0; i < n; ++i) o[i] = static_cast<uint8_t>(expression(a[i], b[i])); \
-        break;                                                                               \
-      case 1: {                                                                              \
-        const float x = *a;                                                                  \
-        for (int64_t i = 0; i < n; ++i) o[i] = static_cast<uint8_t>(expression(x, b[i]));    \
-        break;                                                                               \
-      }                                                                                      \
-      case 2: {                                                                              \
-        const float y = *b;                                                                  \
-        for (int64_t i = 0; i < n; ++i) o[i] = static_cast<uint8_t>(expression(a[i], y));    \
-        break;                                                                               \
-      }                                                                                      \
-      default:                                                                               \
-        std::memset(o, expression(*a, *b) ? 1 : 0, static_cast<size_t>(n));                  \
-    }                                                                                        \
+void scaled_clamp(const void* const* in, void* out, int64_t n, unsigned) {
+  const Tag d;
+  const auto at = [&](int k) { return static_cast<const float*>(in[k]); };
+  const ScaledClamp operation{hn::Set(d, *at(3)), hn::Set(d, *at(4))};
+  loop<ScaledClamp, 6>(at(0), at(1), at(2), static_cast<float*>(out), n, operation);
+}
+
+#define CAMSHAFT_PREDICATE(name, vectors, scalars)                              \
+  struct name {                                                                 \
+    HWY_INLINE hn::Mask<Tag> operator()(Vec a, Vec b) const { return vectors; } \
+    static bool of(float a, float b) { return scalars; }                        \
+  };
+CAMSHAFT_PREDICATE(Equal, hn::Eq(a, b), a == b)
+CAMSHAFT_PREDICATE(Less, hn::Lt(a, b), a < b)
+CAMSHAFT_PREDICATE(LessOrEqual, hn::Le(a, b), a <= b)
+#undef CAMSHAFT_PREDICATE
+
+// Four vectors become one of bytes. The compiler's own loop takes 64 elements at a time and leaves the rest of a row to
+// single ones: 10^7 in rows of 1000 took 1.7 ms.
+template <class Predicate, unsigned kUniform>
+HWY_NOINLINE void compare_loop(const float* a, const float* b, uint8_t* out, int64_t n) {
+  const Tag d;
+  const hn::RebindToSigned<Tag> di;
+  const hn::Rebind<uint8_t, Tag> d8;
+  const Predicate holds;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Vec ua = hn::Set(d, *a), ub = hn::Set(d, *b);
+  const auto one = hn::Set(di, 1);
+  const auto at = [&](int64_t i) HWY_ATTR {
+    const auto mask = holds(operand<(kUniform & 1) != 0>(ua, a, i), operand<(kUniform & 2) != 0>(ub, b, i));
+    return hn::IfThenElseZero(hn::RebindMask(di, mask), one);
+  };
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    const hn::Vec<decltype(di)> whole[4] = {at(i), at(i + lanes), at(i + 2 * lanes), at(i + 3 * lanes)};
+    store_bytes(whole, out + i);
   }
-#define CAMSHAFT_EQUAL(x, y) ((x) == (y))
-#define CAMSHAFT_LESS(x, y) ((x) < (y))
-#define CAMSHAFT_LESS_OR_EQUAL(x, y) ((x) <= (y))
-CAMSHAFT_COMPARE(equal, CAMSHAFT_EQUAL)
-CAMSHAFT_COMPARE(less, CAMSHAFT_LESS)
-CAMSHAFT_COMPARE(less_or_equal, CAMSHAFT_LESS_OR_EQUAL)
-#undef CAMSHAFT_COMPARE
-#undef CAMSHAFT_EQUAL
-#undef CAMSHAFT_LESS
-#undef CAMSHAFT_LESS_OR_EQUAL
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::DemoteTo(d8, at(i)), d8, out + i);
+  if (i < n && n >= lanes) return hn::StoreU(hn::DemoteTo(d8, at(n - lanes)), d8, out + n - lanes);
+  for (; i < n; ++i) out[i] = Predicate::of(a[kUniform & 1 ? 0 : i], b[kUniform & 2 ? 0 : i]) ? 1 : 0;
+}
+
+template <class Predicate>
+void compare(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]);
+  auto* o = static_cast<uint8_t*>(out);
+  switch (n == 1 ? 0 : uniform & 3) {
+    case 0:
+      return compare_loop<Predicate, 0>(a, b, o, n);
+    case 1:
+      return compare_loop<Predicate, 1>(a, b, o, n);
+    case 2:
+      return compare_loop<Predicate, 2>(a, b, o, n);
+    default:
+      std::memset(o, Predicate::of(*a, *b) ? 1 : 0, static_cast<size_t>(n));
+  }
+}
 
 HWY_INLINE Vec select_lanes(const uint8_t* condition, Vec b, Vec c) {
   const Tag d;
@@ -399,11 +438,11 @@ TileKernel f32_kernel(ScalarFunction function) {
     case ScalarFunction::max:
       return kernel<Max>;
     case ScalarFunction::equal:
-      return equal;
+      return compare<Equal>;
     case ScalarFunction::less:
-      return less;
+      return compare<Less>;
     case ScalarFunction::less_or_equal:
-      return less_or_equal;
+      return compare<LessOrEqual>;
     case ScalarFunction::select:
       return select;
     default:
@@ -429,6 +468,10 @@ TileKernel f32_fused(FusedFunction function) {
       return kernel<LeakyRelu>;
     case FusedFunction::softsign:
       return kernel<Softsign>;
+    case FusedFunction::above_or_zero:
+      return kernel<AboveOrZero>;
+    case FusedFunction::scaled_clamp:
+      return scaled_clamp;
     case FusedFunction::clamp:
       return kernel<Clamp>;
     case FusedFunction::add_relu:

@@ -1,4 +1,5 @@
-// The k best elements of a short line of 16 or 32 bits: each one's place is how many are better. Internal to top_k.h.
+// The k best elements of a short line of 16 bits and more: each one's place is how many are better. Internal to
+// top_k.h.
 #pragma once
 
 #include <cstdint>
@@ -16,5 +17,8 @@ void rank_top_k(const uint16_t* line, int64_t count, int64_t k, bool largest, ui
 void rank_top_k(const float* line, int64_t count, int64_t k, bool largest, uint32_t* order);
 void rank_top_k(const int32_t* line, int64_t count, int64_t k, bool largest, uint32_t* order);
 void rank_top_k(const uint32_t* line, int64_t count, int64_t k, bool largest, uint32_t* order);
+void rank_top_k(const double* line, int64_t count, int64_t k, bool largest, uint32_t* order);
+void rank_top_k(const int64_t* line, int64_t count, int64_t k, bool largest, uint32_t* order);
+void rank_top_k(const uint64_t* line, int64_t count, int64_t k, bool largest, uint32_t* order);
 
 }  // namespace camshaft::cpu

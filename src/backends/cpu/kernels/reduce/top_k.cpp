@@ -174,7 +174,7 @@ bool TopK::side_by_side() const {
 }
 // Lines of which much is wanted are sorted, or the places of all elements counted where there are few of those.
 bool TopK::ranks_lines(int64_t width) const {
-  return width == 4 && k > Candidates32::most_sorted && 4 * k >= axis && axis <= most_ranked;
+  return width >= 4 && k > Candidates32::most_sorted && 4 * k >= axis && axis <= most_ranked;
 }
 bool TopK::sorts_lines(int64_t width) const {
   return width >= 4 && k > Candidates32::most_sorted && 4 * k >= axis && axis >= least_radix && axis <= most_radix &&
@@ -273,13 +273,11 @@ void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, voi
         }
         if constexpr (sizeof(T) >= 4) {
           static_assert(sizeof(RadixEntry<T>) == sizeof(Entry));
-          if constexpr (sizeof(T) == 4) {
-            if (ranks_lines(width)) {
-              auto* order = reinterpret_cast<uint32_t*>(own);
-              rank_top_k(line, axis, k, largest, order);
-              write([&](int64_t i) { return static_cast<int64_t>(order[i]); });
-              continue;
-            }
+          if (ranks_lines(width)) {
+            auto* order = reinterpret_cast<uint32_t*>(own);
+            rank_top_k(line, axis, k, largest, order);
+            write([&](int64_t i) { return static_cast<int64_t>(order[i]); });
+            continue;
           }
           if (sorts_lines(width)) {
             const auto* sorted = radix_top_k(line, axis, largest, reinterpret_cast<RadixEntry<T>*>(own), cancellation);

@@ -119,6 +119,19 @@ HWY_INLINE void maxima_of_windows(const PoolIndices& p, const Window* columns, i
   }
 }
 
+// Windows of two by two elements that lie in the plane: `in` is the first row that they see, `below` the other one.
+template <class T>
+HWY_INLINE void maxima_of_fours(const Window* columns, int64_t count, int64_t dilation, const T* in, const T* below,
+                                int64_t row, int64_t row_below, int64_t* to) {
+  const auto better = [](T v, T most) { return (v > most) | ((most != most) & (v == v)); };
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t left = columns[i].start, right = left + dilation;
+    const bool is_right = better(in[right], in[left]), is_right_below = better(below[right], below[left]);
+    const int64_t at = is_right ? right : left, at_below = is_right_below ? right : left;
+    to[i] = better(below[at_below], in[at]) ? row_below + at_below : row + at;
+  }
+}
+
 // Lines are [plane, out depth, out height].
 template <class T>
 void maxima_of_lines(const PoolIndices& p, int64_t begin, int64_t end, const T* in, int64_t* out) {
@@ -160,7 +173,13 @@ void maxima_of_lines(const PoolIndices& p, int64_t begin, int64_t end, const T* 
             visit((z.start + s * p.depth.dilation) * p.height.in + y.start + r * p.height.dilation);
       };
       int64_t* to = out + line * p.width.out + x;
-      if (is_short) {
+      if (is_short && are_pairs && z.past - z.first == 1 && y.past - y.first == 2) {
+        const int64_t row =
+            ((z.start + z.first * p.depth.dilation) * p.height.in + y.start + y.first * p.height.dilation) * p.width.in;
+        const int64_t row_below = row + p.height.dilation * p.width.in;
+        const T* plane = in + own_pixel;
+        maxima_of_fours(columns, count, p.width.dilation, plane + row, plane + row_below, row, row_below, to);
+      } else if (is_short) {
         are_pairs ? maxima_of_windows<2>(p, columns, count, in + own_pixel, each_row, to)
                   : maxima_of_windows<0>(p, columns, count, in + own_pixel, each_row, to);
       } else {
