@@ -66,7 +66,10 @@ class EventThread:
 
 def _take(jobs: queue.SimpleQueue[list[Told] | None], results: queue.SimpleQueue[list[Ended] | BaseException]) -> None:
     while (told := jobs.get()) is not None:
+        result: list[Ended] | BaseException
         try:
-            results.put(take_events(told))
+            result = take_events(told)
         except BaseException as error:
-            results.put(error)
+            result = error
+        told = []  # requests are nobody's once they have ended
+        results.put(result)

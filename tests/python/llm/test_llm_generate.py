@@ -59,9 +59,12 @@ def folder(engine, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def llm(folder):
-    return LLM(folder)
+@pytest.fixture(scope="module", params=["in turn", "beside"])
+def llm(folder, request):
+    """beside: what a step gave is taken while the next one runs, as on GPUs."""
+    made = LLM(folder)
+    made._steps._overlaps = request.param == "beside"
+    return made
 
 
 def greedy(count, **more):
