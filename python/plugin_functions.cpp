@@ -85,7 +85,8 @@ struct PythonPlugin {
   std::string domain, name, version;
   PyObject* object = nullptr;
   std::vector<uint64_t> types;  // of each operand
-  std::string kernels;          // as CUDA C++, or compiled; empty: it runs on the host
+  std::vector<int32_t> input_layouts, output_layouts;
+  std::string kernels;  // as CUDA C++, or compiled; empty: it runs on the host
   camshaft_plugin_operator table = {};
 };
 
@@ -428,14 +429,29 @@ PyObject* load_custom_ops(PyObject*, PyObject* arguments) {
   });
 }
 
+// A list of numbers; null: none.
+std::vector<int32_t> layouts_of(PyObject* list) {
+  std::vector<int32_t> layouts;
+  const Py_ssize_t count = list == nullptr ? 0 : PySequence_Size(list);
+  if (count < 0) throw PythonError();
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const Reference item(checked(PySequence_GetItem(list, i)));
+    const long layout = PyLong_AsLong(item.get());
+    if (layout == -1 && PyErr_Occurred() != nullptr) throw PythonError();
+    layouts.push_back(static_cast<int32_t>(layout));
+  }
+  return layouts;
+}
+
 PyObject* register_operator(PyObject*, PyObject* arguments) {
   const char *domain = nullptr, *name = nullptr, *version = nullptr, *source = nullptr, *hash = nullptr;
   const char *cuda_text = nullptr, *cuda_module = nullptr;
   Py_ssize_t module_bytes = 0;
   int is_compiled = 0, fills_streams = 0, is_recorded = 0;
-  PyObject *object = nullptr, *types = nullptr;
-  if (PyArg_ParseTuple(arguments, "sssssOO|zz#ppp", &domain, &name, &version, &source, &hash, &object, &types,
-                       &cuda_text, &cuda_module, &module_bytes, &is_compiled, &fills_streams, &is_recorded) == 0)
+  PyObject *object = nullptr, *types = nullptr, *input_layouts = nullptr, *output_layouts = nullptr;
+  if (PyArg_ParseTuple(arguments, "sssssOO|zz#pppOO", &domain, &name, &version, &source, &hash, &object, &types,
+                       &cuda_text, &cuda_module, &module_bytes, &is_compiled, &fills_streams, &is_recorded,
+                       &input_layouts, &output_layouts) == 0)
     return nullptr;
   return guarded([&] {
     auto plugin = std::make_unique<PythonPlugin>();
@@ -464,6 +480,12 @@ PyObject* register_operator(PyObject*, PyObject* arguments) {
     table.user = plugin.get();
     table.types = plugin->types.data();
     table.type_count = plugin->types.size();
+    plugin->input_layouts = layouts_of(input_layouts);
+    plugin->output_layouts = layouts_of(output_layouts);
+    table.input_layouts = plugin->input_layouts.data();
+    table.input_layout_count = plugin->input_layouts.size();
+    table.output_layouts = plugin->output_layouts.data();
+    table.output_layout_count = plugin->output_layouts.size();
     table.create = create;
     table.destroy = destroy;
     table.infer = infer;
@@ -514,7 +536,8 @@ PyMethodDef plugin_functions[] = {
     {"load_ort_custom_ops", load_custom_ops, METH_VARARGS, "load_ort_custom_ops(library)"},
     {"register_plugin", register_operator, METH_VARARGS,
      "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand], cuda_text, cuda_module, "
-     "whether it is compiled ahead of time, whether it puts its own work into streams, whether that may be recorded)"},
+     "whether it is compiled ahead of time, whether it puts its own work into streams, whether that may be recorded, "
+     "layouts of operands, layouts of results)"},
     {"list_plugins", list, METH_NOARGS, "list_plugins() -> JSON"},
     {"set_plugin_checks", set_checks, METH_VARARGS, "set_plugin_checks(guards, verify)"},
     {nullptr, nullptr, 0, nullptr}};

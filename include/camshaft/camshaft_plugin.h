@@ -185,6 +185,11 @@ struct camshaft_plugin_kernels {
 /* ---- An operator ---- */
 
 /* Functions that may be null say what happens then. `instance` is what `create` gave, or `user` without a `create`. */
+enum {
+  CAMSHAFT_PLUGIN_CHANNELS_FIRST = 0, /* axes as in the model */
+  CAMSHAFT_PLUGIN_CHANNELS_LAST = 1   /* axis 1 behind the others: [n, h, w, c] */
+};
+
 typedef struct camshaft_plugin_operator {
   size_t size; /* sizeof(camshaft_plugin_operator) */
   /* How ONNX nodes name it, and what engines record. */
@@ -238,6 +243,13 @@ typedef struct camshaft_plugin_operator {
   /* How many ways there are to run such operands, where that is not the same for all nodes: instead of tactic_count. 0
    * counts as 1. Null: it is. */
   size_t (*count_tactics)(void* instance, const camshaft_plugin_run* run);
+  /* Orders of the axes that operand i is taken in and result i given in, of the last one for further ones. Sizes are in
+   * that order wherever the operator sees them, its shape rule and kernels included. Operands and results of fewer than
+   * three axes have one order alone. None: as in the model. */
+  const int32_t* input_layouts;
+  size_t input_layout_count;
+  const int32_t* output_layouts;
+  size_t output_layout_count;
 } camshaft_plugin_operator;
 
 typedef struct camshaft_plugin_library {

@@ -10,6 +10,8 @@
 //
 // An operator may also have
 //   static constexpr camshaft::plugin::Types types[] = {…};          // of its operands, the last for further ones
+//   static constexpr int32_t input_layouts[] = {CAMSHAFT_PLUGIN_CHANNELS_LAST};   // orders of their axes, likewise
+//   static constexpr int32_t output_layouts[] = {…};                 // and of its results'
 //   static constexpr size_t tactics = 2;                             // Run::tactic() says which one runs
 //   bool supports(const Run&) const; double cost(const Run&) const; size_t workspace(const Run&) const;
 //   void reference(const Run&) const;                                // what engines are verified against
@@ -392,6 +394,14 @@ camshaft_plugin_operator table() {
       }();
       table.types = bits.of;
       table.type_count = sizeof(T::types) / sizeof(Types);
+    }
+    if constexpr (requires { T::input_layouts; }) {
+      table.input_layouts = std::data(T::input_layouts);
+      table.input_layout_count = std::size(T::input_layouts);
+    }
+    if constexpr (requires { T::output_layouts; }) {
+      table.output_layouts = std::data(T::output_layouts);
+      table.output_layout_count = std::size(T::output_layouts);
     }
     if constexpr (requires { T::tactics; }) table.tactic_count = T::tactics;
     if constexpr (requires(const T& op, const Run& run) { op.supports(run); })

@@ -215,6 +215,9 @@ def register_plugin(
     cuda_module: bytes | None = None,
     is_compiled: bool = False,
     fills_streams: bool = False,
+    is_recorded: bool = False,
+    input_layouts: Sequence[int] = (),
+    output_layouts: Sequence[int] = (),
     /,
 ) -> None: ...
 def list_plugins() -> str: ...

@@ -55,6 +55,8 @@ def plugin(
     shape: Callable[..., Any] | None = None,
     cuda: str | bytes | None = None,
     launch: Callable[..., Any] | None = None,
+    input_layouts: Sequence[str] = (),
+    output_layouts: Sequence[str] = (),
 ) -> Callable[[Body], Body]:
     """Makes an operator of a function of NumPy arrays, which then computes the nodes of that domain and name:
 
@@ -76,6 +78,10 @@ def plugin(
         Launch, or a list of these, which run one after the other. What it returns for the same sizes is repeated
         without calling it again. On the CPU, and to verify, the function itself runs.
 
+    input_layouts, output_layouts: the order of axes of each operand and result, "channels_first" (as in the model) or
+        "channels_last" (axis 1 behind the others: [n, h, w, c]), the last one for further ones. All functions see sizes
+        in that order; what has fewer than three axes has one order alone.
+
     The function computes on copies of nothing: arrays are the engine's memory, valid during the call alone, and operands
     must not be written to. It is called with Python's lock, by any thread."""
 
@@ -83,6 +89,8 @@ def plugin(
         raise TypeError(
             f"the plugin {name} has {'a launch rule' if launch else 'kernels'} alone: cuda and launch go together"
         )
+
+    layouts = [_layouts_of(name, each) for each in (input_layouts, output_layouts)]
 
     def register(body: Body) -> Body:
         domain, _, operator = name.rpartition("::")
@@ -93,11 +101,30 @@ def plugin(
         file = getattr(inspect.getmodule(body), "__name__", "Python") + "." + body.__name__
         text, module = (cuda, None) if isinstance(cuda, str) else (None, cuda)
         _native.register_plugin(
-            domain, operator, str(version), file, code.hexdigest()[:16], made, made.types(), text, module
+            domain,
+            operator,
+            str(version),
+            file,
+            code.hexdigest()[:16],
+            made,
+            made.types(),
+            text,
+            module,
+            False,
+            False,
+            False,
+            *layouts,
         )
         return body
 
     return register
+
+
+def _layouts_of(name: str, words: Sequence[str]) -> list[int]:
+    known = ("channels_first", "channels_last")
+    if isinstance(words, str) or any(word not in known for word in words):
+        raise ValueError(f"the layouts of the plugin {name} are {words!r}: a list of {' and '.join(known)} is wanted")
+    return [known.index(word) for word in words]
 
 
 def _shape_of_first(x: Operand, *_: Any, **__: Any) -> tuple[int | Dim, ...]:

@@ -103,6 +103,12 @@ class PluginInstance {
   virtual void run_reference(const PluginCall& call) const { run(call); }
 };
 
+/// The order of the axes in which an operator takes an operand, or gives a result.
+enum class PluginLayout : uint8_t {
+  channels_first,  ///< as in the model
+  channels_last,   ///< axis 1 behind the others, where there are three or more
+};
+
 class PluginOperator {
  public:
   virtual ~PluginOperator() = default;
@@ -111,6 +117,9 @@ class PluginOperator {
   std::string hash;  ///< of the code behind it
   /// Types that operand i may have, as bits 1 << dtype, the last one for further operands; none: any.
   std::vector<uint64_t> types;
+  /// Likewise of operands and results; none: as in the model. Importers bring operands into these orders, and results
+  /// back: an ops::Plugin knows nothing of them.
+  std::vector<PluginLayout> input_layouts, output_layouts;
   virtual std::shared_ptr<const PluginInstance> create(const PluginNode& node) const = 0;
   /// "example::Gelu"
   std::string full_name() const { return domain.empty() ? name : domain + "::" + name; }

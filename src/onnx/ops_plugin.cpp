@@ -1,6 +1,7 @@
 // Nodes of plugins' operators.
 #include <fmt/format.h>
 
+#include "ir/ops/move.h"
 #include "ir/ops/plugin.h"
 #include "ir/ops/pointwise.h"
 #include "ir/plugin_notes.h"
@@ -58,7 +59,31 @@ bool plugin_takes(const PluginOperator& plugin, size_t operand, DType dtype) {
   return (bits >> static_cast<unsigned>(dtype) & 1) != 0;
 }
 
-PluginModelNode::Operand declared_output(ConvertContext& c, size_t o) {
+// The axes that an operand or result of this rank has in the plugin's order; none where they are those of the model.
+std::vector<int64_t> channels_last(const std::vector<PluginLayout>& layouts, size_t i, size_t rank) {
+  if (layouts.empty() || rank < 3 || layouts[std::min(i, layouts.size() - 1)] != PluginLayout::channels_last) return {};
+  std::vector<int64_t> axes{0};
+  for (size_t axis = 2; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
+  axes.push_back(1);
+  return axes;
+}
+
+// Back again.
+std::vector<int64_t> inverse(const std::vector<int64_t>& axes) {
+  std::vector<int64_t> from(axes.size());
+  for (size_t axis = 0; axis < axes.size(); ++axis) from[static_cast<size_t>(axes[axis])] = static_cast<int64_t>(axis);
+  return from;
+}
+
+template <class T>
+std::vector<T> in_order(const std::vector<T>& of_model, const std::vector<int64_t>& axes) {
+  if (axes.empty()) return of_model;
+  std::vector<T> made;
+  for (const int64_t axis : axes) made.push_back(of_model[static_cast<size_t>(axis)]);
+  return made;
+}
+
+PluginModelNode::Operand declared_output(ConvertContext& c, const PluginOperator& plugin, size_t o) {
   PluginModelNode::Operand output{c.uses_output(o), c.node().outputs[o]};
   const TypeProto* declared = c.declared_type(o);
   if (!declared || declared->kind != TypeProto::Kind::tensor) return output;
@@ -73,11 +98,14 @@ PluginModelNode::Operand declared_output(ConvertContext& c, size_t o) {
     output.shape.push_back(d.value ? Dim(*d.value) : is_named ? Dim::symbol(d.param) : Dim(0));
     output.is_open.push_back(!d.value && !is_named);
   }
+  const std::vector<int64_t> axes = channels_last(plugin.output_layouts, o, output.shape.size());
+  output.shape = in_order(output.shape, axes);
+  output.is_open = in_order(output.is_open, axes);
   return output;
 }
 
 /// What the plugin notes of the node, added to its attributes.
-void add_notes(ConvertContext& c, const PluginNoteTaker& taker, const Values& inputs,
+void add_notes(ConvertContext& c, const PluginOperator& plugin, const PluginNoteTaker& taker, const Values& inputs,
                std::vector<PluginAttribute>& attributes) {
   PluginModelNode node{c.node().name, c.opset(), attributes, {}, {}};
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -90,7 +118,7 @@ void add_notes(ConvertContext& c, const PluginNoteTaker& taker, const Values& in
     }
     node.inputs.push_back(std::move(input));
   }
-  for (size_t o = 0; o < c.output_count(); ++o) node.outputs.push_back(declared_output(c, o));
+  for (size_t o = 0; o < c.output_count(); ++o) node.outputs.push_back(declared_output(c, plugin, o));
   std::vector<PluginAttribute> notes = taker.notes(node);
   for (PluginAttribute& note : notes) attributes.push_back(std::move(note));
 }
@@ -113,16 +141,25 @@ Values convert_plugin(ConvertContext& c, const PluginOperator& plugin) {
         narrow = dtype;
         id = c.cast(id, DType::f32);
       }
+      if (const auto axes = channels_last(plugin.input_layouts, i, c.shape(id).size()); !axes.empty())
+        id = c.add(ops::Transpose{axes}, {id});
     }
     inputs.push_back(id);
   }
-  if (const auto* taker = dynamic_cast<const PluginNoteTaker*>(&plugin)) add_notes(c, *taker, inputs, attributes);
+  if (const auto* taker = dynamic_cast<const PluginNoteTaker*>(&plugin))
+    add_notes(c, plugin, *taker, inputs, attributes);
   const ops::Plugin op = ops::make_plugin(plugin, attributes);
   if (c.output_count() == 0) c.invalid("it has no outputs");
-  if (!narrow) return c.results(op, std::move(inputs), {});
+  if (!narrow && plugin.output_layouts.empty()) return c.results(op, std::move(inputs), {});
   Values outputs = c.add_all(op, std::move(inputs), c.output_count());
-  for (size_t o = 0; o < outputs.size(); ++o)
-    if (c.dtype(outputs[o]) == DType::f32) outputs[o] = c.result_at(o, ops::Cast{*narrow}, {outputs[o]});
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const std::vector<int64_t> axes = channels_last(plugin.output_layouts, o, c.shape(outputs[o]).size());
+    const bool narrows = narrow && c.dtype(outputs[o]) == DType::f32;
+    if (!axes.empty())
+      outputs[o] = c.result_at(o, ops::Transpose{inverse(axes)}, {narrows ? c.cast(outputs[o], *narrow) : outputs[o]});
+    else if (narrows)
+      outputs[o] = c.result_at(o, ops::Cast{*narrow}, {outputs[o]});
+  }
   return outputs;
 }
 

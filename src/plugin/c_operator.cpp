@@ -253,6 +253,21 @@ std::shared_ptr<const PluginOperator> make_operator(const camshaft_plugin_operat
   made->file = file;
   made->hash = hash;
   if (table.types) made->types.assign(table.types, table.types + table.type_count);
+  const auto layouts_of = [&](const int32_t* layouts, size_t count, const char* what) {
+    std::vector<PluginLayout> list;
+    for (size_t i = 0; layouts && i < count; ++i) {
+      if (layouts[i] != CAMSHAFT_PLUGIN_CHANNELS_FIRST && layouts[i] != CAMSHAFT_PLUGIN_CHANNELS_LAST)
+        refuse(
+            fmt::format("its operator {} has {} as the layout of {} {}, where 0 (channels first) and 1 (channels "
+                        "last) are known",
+                        table.name, layouts[i], what, i));
+      list.push_back(layouts[i] == CAMSHAFT_PLUGIN_CHANNELS_LAST ? PluginLayout::channels_last
+                                                                 : PluginLayout::channels_first);
+    }
+    return list;
+  };
+  made->input_layouts = layouts_of(table.input_layouts, table.input_layout_count, "operand");
+  made->output_layouts = layouts_of(table.output_layouts, table.output_layout_count, "result");
   described->who = fmt::format("the plugin {} ({})", made->full_name(), file);
   return made;
 }

@@ -1,6 +1,7 @@
 // The C interface from the library's side: what functions see and give.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "base/error.h"
@@ -217,6 +218,33 @@ TEST(PluginRun, WorkspaceIsGuarded) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("wrote outside of its workspace (20 bytes)"), std::string::npos) << e.what();
+  }
+}
+
+TEST(PluginLayouts, AreKnownOrRefused) {
+  camshaft_plugin_operator given = table("Layouts");
+  const int32_t layouts[] = {CAMSHAFT_PLUGIN_CHANNELS_LAST, CAMSHAFT_PLUGIN_CHANNELS_FIRST};
+  given.input_layouts = layouts;
+  given.input_layout_count = 2;
+  given.output_layouts = layouts;
+  given.output_layout_count = 1;
+  std::string expression;
+  const auto made = make_operator(given, "test.so", "0", expression);
+  EXPECT_EQ(made->input_layouts,
+            (std::vector<PluginLayout>{PluginLayout::channels_last, PluginLayout::channels_first}));
+  EXPECT_EQ(made->output_layouts, (std::vector<PluginLayout>{PluginLayout::channels_last}));
+  // Of a plugin that was compiled before there were layouts.
+  given.size = offsetof(camshaft_plugin_operator, input_layouts);
+  EXPECT_TRUE(make_operator(given, "test.so", "0", expression)->input_layouts.empty());
+  given.size = sizeof given;
+  const int32_t unknown[] = {CAMSHAFT_PLUGIN_CHANNELS_LAST, 7};
+  given.output_layouts = unknown;
+  given.output_layout_count = 2;
+  try {
+    make_operator(given, "test.so", "0", expression);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("has 7 as the layout of result 1"), std::string::npos) << e.what();
   }
 }
 

@@ -233,6 +233,39 @@ def test_a_name_has_one_meaning():
             return x
 
 
+@module.plugin(
+    "py::ScaleChannels",
+    shape=lambda x, factors: x.shape,
+    input_layouts=["channels_last", "channels_first"],
+    output_layouts=["channels_last"],
+)
+def scale_channels(x: np.float32, factors: np.float32):
+    assert x.flags.c_contiguous
+    assert x.shape[-1] == factors.size
+    return x * factors.reshape(-1)
+
+
+@pytest.mark.parametrize("sizes", [("n", 3), ("n", 3, 7), ("n", 3, "h", 4), (2, 3, 4, 5, 6)])
+@pytest.mark.parametrize("kind, tolerance", [(FLOAT, 1e-6), (TensorProto.FLOAT16, 4e-3)])
+def test_operands_and_results_come_in_the_order_of_axes_that_is_asked_for(sizes, kind, tolerance):
+    model = model_of("ScaleChannels", inputs=2, kind=kind, sizes=sizes)
+    for size in model.graph.input[1].type.tensor_type.shape.dim:  # factors are [1, 3, 1, 1], as they are in the model
+        size.dim_value = 1
+    model.graph.input[1].type.tensor_type.shape.dim[1].dim_value = 3
+    x = numbers(*[5 if isinstance(size, str) else size for size in sizes])
+    factors = np.array([1, -2, 0.5], np.float32).reshape(1, 3, *[1] * (len(sizes) - 2))
+    dtype = np.float32 if kind == FLOAT else np.float16
+    got = module.build(model)(x.astype(dtype), factors.astype(dtype))
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got.astype(np.float32), 2 * x * factors, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("layouts", ["channels_last", ["nhwc"], [1]])
+def test_unknown_layouts_are_named(layouts):
+    with pytest.raises(ValueError, match=r"layouts of the plugin py::Other .* channels_first and channels_last"):
+        module.plugin("py::Other", input_layouts=layouts)
+
+
 def test_text_is_an_operator():
     module.load_plugin("py::Swish(x,beta=1)=x/(1+exp(-beta*x))")
     x = numbers(9, 4)
