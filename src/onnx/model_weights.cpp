@@ -14,17 +14,18 @@ constexpr double many = Provenance::most_literal_bytes / 8;
 
 }  // namespace
 
-bool holds_weights(const NodeProto& node) {
-  if (node.op_type != "Constant" || !(node.domain.empty() || node.domain == "ai.onnx")) return false;
-  if (node.outputs.size() != 1 || node.outputs[0].empty()) return false;
+const AttributeProto* weights_of(const NodeProto& node) {
+  if (node.op_type != "Constant" || !(node.domain.empty() || node.domain == "ai.onnx")) return nullptr;
+  if (node.outputs.size() != 1 || node.outputs[0].empty()) return nullptr;
   const AttributeProto* value = node.find_attribute("value");
-  if (!value || value->type != AttributeType::tensor) return false;
+  // A damaged one may be a reference to a function's attribute, which has no value.
+  if (!value || value->type != AttributeType::tensor || value->tensors.empty()) return nullptr;
   const TensorProto& tensor = value->tensors[0];
   double elements = 1;
   for (const int64_t size : tensor.dims) elements *= static_cast<double>(size);
-  const bool is_usual = std::find(std::begin(usually_no_weights), std::end(usually_no_weights), tensor.data_type) ==
-                        std::end(usually_no_weights);
-  return elements > (is_usual ? 1 : many);
+  const bool is_usually_one = std::find(std::begin(usually_no_weights), std::end(usually_no_weights),
+                                        tensor.data_type) == std::end(usually_no_weights);
+  return elements > (is_usually_one ? 1 : many) ? value : nullptr;
 }
 
 }  // namespace camshaft::onnx

@@ -7,10 +7,10 @@
 
 namespace camshaft::onnx {
 
-/// Whether a Constant node has weights, as some exporters write them (PaddlePaddle's all). Single numbers, and
-/// integers, masks and texts are a part of what the model computes, an ε or a shape, unless they are many: those that
-/// the record of a constant's origin could not hold.
-bool holds_weights(const NodeProto& node);
+/// The attribute of a Constant node that has weights, as some exporters write them (PaddlePaddle's all); null for other
+/// nodes. Single numbers, and integers, masks and texts are a part of what the model computes, an ε or a shape, unless
+/// they are many: those that the record of a constant's origin could not hold.
+const AttributeProto* weights_of(const NodeProto& node);
 
 /// Calls visit(name, tensor) for each initializer of the main graph, and for what its Constant nodes have as weights,
 /// which have the names of their outputs. `Model`: a ModelProto, maybe const.
@@ -18,9 +18,9 @@ template <class Model, class Visit>
 void for_each_weight(Model& model, const Visit& visit) {
   for (auto& tensor : model.graph.initializers) visit(tensor.name, tensor);
   for (auto& node : model.graph.nodes)
-    if (holds_weights(node))
-      for (auto& attribute : node.attributes)
-        if (attribute.name == "value") visit(node.outputs[0], attribute.tensors[0]);
+    if (const AttributeProto* const weights = weights_of(node))
+      for (auto& attribute : node.attributes)  // by their address: of damaged nodes several may have its name
+        if (&attribute == weights) visit(node.outputs[0], attribute.tensors[0]);
 }
 
 }  // namespace camshaft::onnx
