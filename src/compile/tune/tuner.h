@@ -24,7 +24,7 @@ struct FurtherTactic {
 /// Of one node.
 struct TacticDecision {
   std::string tactic;              ///< empty for nodes that have no choice: views, branches
-  std::vector<TacticTrial> tried;  ///< what promised most, and the best variant of all else, the best guess first
+  std::vector<TacticTrial> tried;  ///< the candidates, and the best variant of all else, the best guess first
   std::vector<TacticDecision> parts =
       {};  ///< of a chain's nodes (compile/chain.h), for the case that they run as steps
   std::vector<FurtherTactic> further = {};  ///< of each profile behind the first; none where all have the same

@@ -148,23 +148,37 @@ TEST(WeightOnly, TilesLikeTheReference) {
     }
 }
 
+// One variant of each tile, and some of those whose blocks share k.
+void check_tiles(RandomData& random, const Sizes& s, DType x, DType dtype, int64_t zero_kind, DType scale) {
+  NodeTest test = product(s, operands(random, s, x, dtype, zero_kind, false, scale), tile_tactic);
+  std::set<std::string> tiles;
+  for (const std::string& variant : test.variants())
+    if (tiles.insert(variant.substr(0, variant.find("splits="))).second ||
+        (variant.find("splits=2") != std::string::npos && random.integer(0, 5) == 0)) {
+      test.variant = variant;
+      test.check();
+    }
+  EXPECT_GT(tiles.size(), 4U);
+}
+
 // Sizes that all tiles have rests of, and of which some are aligned.
 TEST(WeightOnly, EveryTile) {
   SKIP_WITHOUT_GPU();
   RandomData random;
   for (const DType x : types_of_products()) {
     const Sizes s{random.integer(130, 140), 8 * random.integer(16, 18), 8 * random.integer(16, 40), 32, random.coin()};
-    const DType dtype = random.coin() ? DType::u4 : DType::i8, scale = x == DType::f16 ? DType::f16 : DType::f32;
-    NodeTest test = product(s, operands(random, s, x, dtype, 2, false, scale), tile_tactic);
-    std::set<std::string> tiles;
-    for (const std::string& variant : test.variants())
-      // One of each tile, and of those whose blocks share k.
-      if (tiles.insert(variant.substr(0, variant.find("splits="))).second ||
-          (variant.find("splits=2") != std::string::npos && random.integer(0, 5) == 0)) {
-        test.variant = variant;
-        test.check();
-      }
-    EXPECT_GT(tiles.size(), 4U);
+    check_tiles(random, s, x, random.coin() ? DType::u4 : DType::i8, 2, x == DType::f16 ? DType::f16 : DType::f32);
+  }
+}
+
+// More slices of k than the deepest ring has stages, so that the slots of each are used again.
+TEST(WeightOnly, RingsGoRound) {
+  SKIP_WITHOUT_GPU();
+  RandomData random;
+  for (const DType x : types_of_products()) {
+    const int64_t slice = x == DType::f32 ? 32 : 64;
+    const Sizes s{random.integer(3, 20), 48, slice * random.integer(14, 17) - random.integer(0, 9), 64, random.coin()};
+    check_tiles(random, s, x, types[random.integer(0, 5)], random.integer(0, 2), DType::f32);
   }
 }
 

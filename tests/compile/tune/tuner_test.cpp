@@ -288,6 +288,23 @@ TEST(Tuner, WhatTheCostModelFindsHopelessIsNotMeasured) {
   EXPECT_EQ(backend.runs_, 0);
 }
 
+// As many variants of one tactic as are measured at all leave room for the second one of another.
+TEST(Tuner, VariantsOfAllTacticsAreMeasuredInTurn) {
+  std::vector<BusyBackend::Way> ways;
+  for (int64_t variant = 0; variant < 14; ++variant)
+    ways.push_back(
+        {{"many", 1e-3 + 1e-6 * static_cast<double>(variant), Deviation::none, {{"variant", variant}}}, 300});
+  ways.push_back({{"few", 2e-3, Deviation::none, {{"variant", 0}}}, 300});
+  ways.push_back({{"few", 3e-3, Deviation::none, {{"variant", 1}}}, 100});
+  const BusyBackend backend(ways);
+  Tuned t;
+  const TacticDecision decision = t.choose(backend, mode(Tuning::measure))[0];
+  EXPECT_EQ(decision.tactic, "few(variant=1)");
+  EXPECT_EQ(std::count_if(decision.tried.begin(), decision.tried.end(),
+                          [](const auto& trial) { return trial.measured_ns >= 0; }),
+            12);
+}
+
 TEST(Tuner, WithoutTimeTheCostModelDecides) {
   const BusyBackend backend(three_ways);
   TuneOptions options = mode(Tuning::measure);

@@ -1,8 +1,11 @@
 #include "backends/cuda/passes/defer_layer_norms.h"
 
+#include <set>
+
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
+#include "ir/ops/row_moments.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/pass_test.h"
 #include "reference/evaluate.h"
@@ -13,7 +16,8 @@ namespace {
 
 // x -> product + x -> norm -> product with a function behind it, and product + norm.
 struct Block {
-  int64_t rows = 3, width = 64, inner = 96;
+  Dim rows = 3;
+  int64_t width = 64, inner = 96;
   DType dtype = DType::f16;
   bool scale = true, bias = true, root_mean_square = false, transpose_b = false;
   bool norm_is_output = false;
@@ -72,12 +76,44 @@ TEST(DeferLayerNorms, ProductsTakeThemAndTheResultIsTheSame) {
     verify(graph, "the pass under test");
     EXPECT_EQ(graph.nodes.size(), 3U) << print(graph);
     EXPECT_EQ(count_norms(graph), 0U);
-    const Tensor x = random_tensor(random, block.dtype, {2, block.rows, block.width});
+    const Tensor x = random_tensor(random, block.dtype, {2, *block.rows.as_constant(), block.width});
     const std::vector<double> expected = evaluate(before, {x}, test_pool())[0].to_doubles(),
                               y = evaluate(graph, {x}, test_pool())[0].to_doubles();
     const double unit = block.dtype == DType::f16 ? 5e-3 : 4e-2;
     for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], unit * std::max(1.0, std::abs(expected[i])));
   }
+}
+
+// The widths of the parts that moments are given of, with sizes of a profile.
+std::vector<int64_t> widths_of(Graph graph, const SymbolBindings& optimum) {
+  PassContext context = test_context();
+  context.optimum = optimum;
+  run_pass_on_named(defer_layer_norms, graph, context, "defer_layer_norms");
+  std::vector<int64_t> widths;
+  for (const Node& node : graph.nodes)
+    for (const Graph& body : node.bodies)
+      for (const Node& inner : body.nodes) {
+        if (const auto* given = inner.op.as<ops::RowMoments>()) widths.push_back(given->width);
+        if (const auto* read = inner.op.as<ops::RowNorm>()) widths.push_back(read->width);
+      }
+  return widths;
+}
+
+// Blocks of few rows would wait for each other to give the moments of more columns than they have.
+TEST(DeferLayerNorms, PartsOfFewRowsAreNarrow) {
+  Random random = test_random();
+  const auto widths = [&](Dim rows, const SymbolBindings& optimum = {}) {
+    const std::vector<int64_t> all = widths_of(graph_of({.rows = std::move(rows)}, random), optimum);
+    EXPECT_EQ(all.size(), 3U);  // one product gives them, two read them
+    EXPECT_EQ(std::set<int64_t>(all.begin(), all.end()).size(), 1U);
+    return all.empty() ? 0 : all[0];
+  };
+  EXPECT_EQ(widths(4), 16);  // of two
+  EXPECT_EQ(widths(5), 32);
+  const Dim n = Dim::symbol("n");
+  EXPECT_EQ(widths(n, {{"n", 1}}), 16);
+  EXPECT_EQ(widths(n, {{"n", 5}}), 32);
+  EXPECT_EQ(widths(n), 32) << "nobody knows how many they are";
 }
 
 TEST(DeferLayerNorms, NotWhereSomebodyNeedsTheRows) {
