@@ -35,6 +35,25 @@ TEST(TileChoice, ChoicesHaveNamesOfTheirOwnAndComeInOrder) {
   }
 }
 
+// Rings of steps stand beside those of slices: where blocks have little shared memory there is a tile with room for
+// both.
+TEST(TileChoice, WeightsOfFewBitsHaveTilesOnEveryDevice) {
+  for (const auto& [capability, kilobytes] : {std::pair(75, 64), {80, 163}, {86, 99}, {90, 227}})
+    for (const DType x : {DType::f16, DType::f32})
+      for (const int bits : {2, 4, 8})
+        for (const DType scale : {DType::f16, DType::f32})
+          for (int shared = 1; shared <= 64 / bit_width(x); shared *= 2)
+            for (const bool has_zeros : {false, true}) {
+              DeviceFacts device = hopper();
+              device.features = features_of(capability);
+              device.shared_bytes_per_block = kilobytes * 1024;
+              const ContractForm form{
+                  .dtype = x, .tensor_cores = x == DType::f16, .steps = StepForm{bits, scale, shared, has_zeros}};
+              EXPECT_FALSE(tile_choices(form, {32, 4096, 4096, 1}, device).empty())
+                  << capability << ": " << bits << " bits, " << shared << " matrices a scale of " << to_string(scale);
+            }
+}
+
 TEST(TileChoice, PatchesAreOfPairsOfPixelsOfEightChannels) {
   const auto has_patches = [](ContractWindow window, double groups = 1, int capability = 90) {
     ContractForm form = half;

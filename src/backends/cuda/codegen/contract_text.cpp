@@ -23,11 +23,10 @@ int ContractTile::shared_bytes(int slices) const {
 int step_bytes_of(const ContractForm& form, const ContractTile& tile) {
   if (!form.steps) return 0;
   // As device/step_slices.cuh has them.
-  const int matrices = 64 / bit_width(form.dtype), warps = tile.threads() / 32, tiles = tile.n / 16,
-            scales = matrices / form.steps->shared;
+  const int matrices = 64 / bit_width(form.dtype), scales = matrices / form.steps->shared;
   const int of_lane =
       matrices * form.steps->bits + scales * (2 * bit_width(form.steps->scale) / 8 + (form.steps->has_zeros ? 4 : 0));
-  return (tiles + warps - 1) / warps * warps * 32 * of_lane;
+  return tile.n / 16 * 32 * of_lane;
 }
 
 int ContractTile::cluster_bytes(int splits) const {

@@ -48,7 +48,7 @@ struct StepSlices : Slices<TILE, NoWindow, true, ALIGNED> {
   static constexpr u32 scale_bytes = 2 * sizeof(SCALE), zero_bytes = HAS_ZEROS ? 4 : 0;
   static constexpr u32 scales_at = 32 * words * 4, zeros_at = scales_at + 32 * scales * scale_bytes,
                        tile_bytes = zeros_at + 32 * scales * zero_bytes,  ///< of 16 columns
-                       slice_bytes = tile_bytes * warps * tiles_of_warp;
+                       slice_bytes = tile_bytes * tiles;
 
   unsigned char* ring;
   u32 slots, ahead, end, asked, made;  ///< of the ring; slices; the slots of those that come next

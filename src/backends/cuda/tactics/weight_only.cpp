@@ -1,5 +1,6 @@
 // Products with weights of few bits, which stay as narrow as the model has them.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "backends/cuda/tactics/expanded_product.h"
