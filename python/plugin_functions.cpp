@@ -75,12 +75,11 @@ int32_t locked(Context* context, const Work& work) {
   }
 }
 
-/// An operator in Python: an object with create(attributes) -> instance, whose instances have infer(operands, outputs)
-/// ->
-/// [(dtype, [dim])] and run(operands, results), with kernels launches(operands, results), and compile(operands,
-/// outputs) where they are compiled ahead of time. One that fills streams itself has count_tactics(operands, results),
-/// run(operands, results, tactic), run_on_device(operands, results, workspace, stream, tactic) and
-/// workspace_bytes(operands, results).
+/// An operator in Python: an object with create(attributes) -> instance, whose instances have
+/// infer(operands, outputs) -> [(dtype, [dim])] and run(operands, results), with kernels launches(operands, results),
+/// and compile(operands, outputs) where they are compiled ahead of time. One that fills streams itself has
+/// count_tactics(operands, results), run(operands, results, tactic),
+/// run_on_device(operands, results, workspace, stream, tactic) and workspace_bytes(operands, results).
 struct PythonPlugin {
   std::string domain, name, version;
   PyObject* object = nullptr;

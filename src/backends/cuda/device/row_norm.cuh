@@ -65,7 +65,7 @@ struct RowNorms {
       }
     }
   }
-  /// Two parts at once where all are pairs: of few rows, one after the other is what they take.
+  /// Two parts by each load where their number is even: the loads of few rows wait for one another.
   template <class Take>
   static __device__ __forceinline__ void walk_row(const float2* from, u32 parts, u32 lane, Take take) {
     if (parts % 2 == 0) {
@@ -95,7 +95,7 @@ struct RowNorms {
   }
 };
 
-/// The moments of `width` columns, 16 or 32, as they are stored, of which this lane has 8 and those beside it the others.
+/// The moments of `width` columns, 16 or 32, as they are stored: this lane has 8, and those beside it the others.
 template <class T, int width>
 __device__ __forceinline__ void put_moments(const EpilogueOperand& to, u32 row, u32 column, const f32 (&y)[8]) {
   static_assert(tile_columns % width == 0 || sizeof(T) == 0, "tiles have whole parts of rows");  // of who calls it
