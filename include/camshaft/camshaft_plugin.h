@@ -184,12 +184,13 @@ struct camshaft_plugin_kernels {
 
 /* ---- An operator ---- */
 
-/* Functions that may be null say what happens then. `instance` is what `create` gave, or `user` without a `create`. */
+/* Orders of axes. */
 enum {
   CAMSHAFT_PLUGIN_CHANNELS_FIRST = 0, /* axes as in the model */
   CAMSHAFT_PLUGIN_CHANNELS_LAST = 1   /* axis 1 behind the others: [n, h, w, c] */
 };
 
+/* Functions that may be null say what happens then. `instance` is what `create` gave, or `user` without a `create`. */
 typedef struct camshaft_plugin_operator {
   size_t size; /* sizeof(camshaft_plugin_operator) */
   /* How ONNX nodes name it, and what engines record. */
