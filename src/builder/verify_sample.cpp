@@ -148,8 +148,8 @@ class SampleJudge {
     return rules_.tolerance * (rules_.rounding_noise < narrow_noise ? unexplained_share : unexplained_share_of_narrow);
   }
 
-  // LocalError allows parts ten times of this, which in narrow types is the tolerance itself. Ten times the tolerance of
-  // bf16 would be a part's whole scale: scores that were all off by 0.15 passed beside boxes in pixels.
+  // LocalError allows parts ten times of this, which in narrow types is the tolerance itself. Ten times the tolerance
+  // of bf16 would be a part's whole scale: scores that were all off by 0.15 passed beside boxes in pixels.
   double part_tolerance() const { return rules_.rounding_noise < narrow_noise ? rules_.tolerance : unexplained(); }
 
   // Outputs that are within the tolerance, and yet differ by more than rounding does.
