@@ -47,9 +47,10 @@ class StepLoop:
         self._starting = threading.Lock()  # of the thread
         self._ended: list[None] = []  # an item when the process ends
         self._threads: list[threading.Thread] = []  # the one that was started last
-        weakref.finalize(self, _end, self._ended, self._wakes, self._threads)
+        # When the process ends the last of these comes first: no step runs any more when what it waits for goes.
         weakref.finalize(self, self._filler.close)
         weakref.finalize(self, self._events.close)
+        weakref.finalize(self, _end, self._ended, self._wakes, self._threads)
 
     def add(self, number: int, request: _AnyRequest) -> None:
         """A request that the generator has by this number. To be called between steps."""
@@ -216,8 +217,9 @@ class StepLoop:
             self._later.clear()
             for request in self._requests.values():
                 _native.generator_abort(self.generator, request.number, -1)
-                request.failed = error
-                request.changed(error)
+                if not request.finished:  # as a stop string ends a text beside the step that failed
+                    request.failed = error
+                request.changed(request.failed or request.output())
             self._requests.clear()
 
     def start_thread(self) -> None:
