@@ -194,6 +194,16 @@ def no_shape(x):
     return x
 
 
+@module.plugin("py::Brain", shape=lambda x: ("bf16", x.shape))
+def brain(x):
+    return x
+
+
+@module.plugin("py::LateBrain", shape=lambda x: ("bf16", (None,)))
+def late_brain(x):
+    return x.ravel()
+
+
 @module.plugin("py::Scribbles")
 def scribbles(x):
     x[...] = 1
@@ -209,6 +219,8 @@ def scribbles(x):
         ("WrongCount", "the function gives 2 results, the node has 1"),
         ("BadRule", "not a dimension expression"),
         ("NoShape", "the shape rule gives a shape, .*, and not 7"),
+        ("Brain", "NumPy has no bf16: .* give f32"),
+        ("LateBrain", "NumPy has no bf16: .* give f32"),
         ("Scribbles", "wrote to its input 0"),
     ],
 )
