@@ -98,6 +98,8 @@ def plugin(
         made = _Operator(body, rule, launch)
         code = hashlib.sha256("\0".join(_source_of(f) for f in (body, rule, *([launch] if launch else []))).encode())
         code.update(cuda.encode() if isinstance(cuda, str) else cuda or b"")
+        if any(layouts):
+            code.update(repr(layouts).encode())
         file = getattr(inspect.getmodule(body), "__name__", "Python") + "." + body.__name__
         text, module = (cuda, None) if isinstance(cuda, str) else (None, cuda)
         _native.register_plugin(

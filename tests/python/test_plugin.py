@@ -278,6 +278,15 @@ def test_unknown_layouts_are_named(layouts):
         module.plugin("py::Other", input_layouts=layouts)
 
 
+def test_another_layout_is_another_operator():
+    def moved(x):
+        return x
+
+    module.plugin("py::Moved", input_layouts=["channels_last"])(moved)
+    with pytest.raises(module.InvalidArgumentError, match="one process can have one of them"):
+        module.plugin("py::Moved")(moved)
+
+
 def test_text_is_an_operator():
     module.load_plugin("py::Swish(x,beta=1)=x/(1+exp(-beta*x))")
     x = numbers(9, 4)

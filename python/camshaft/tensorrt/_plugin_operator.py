@@ -306,7 +306,8 @@ class _OfV3(_Instance):
         with self._configuring:
             self._build.configure_plugin(inputs, outputs)
             size = int(self._build.get_workspace_size(inputs, outputs) or 0)
-            return size, list(self._build.get_valid_tactics() or ())
+            tactics = self._build.get_valid_tactics()
+            return size, [] if tactics is None else list(tactics)
 
     def _workspace_bytes(self, given, made):
         return self._configured(given, made)[0]
