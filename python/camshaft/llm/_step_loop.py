@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 from camshaft import _native
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._beam_search import BeamRequest
-from camshaft.llm._event_thread import EventThread, Told
+from camshaft.llm._event_thread import Ended, EventThread, Told
 from camshaft.llm._guide import MaskFiller, advance
 from camshaft.llm._pooling import EmbeddingRequest
 from camshaft.llm._requests import Request
@@ -84,7 +84,6 @@ class StepLoop:
             time.sleep(1e-4)
         with self._lock:
             told: dict[int, Any] = {}
-            self._encode_next(told)
             later, self._later = self._later, []
             for event in self._run_beside([each for each in later if each[0].number in self._requests], told):
                 request = self._requests.get(event[0])
@@ -129,14 +128,16 @@ class StepLoop:
             _native.generator_abort(self.generator, number, -1)
 
     def _run_beside(self, later: list[Told], told: dict[int, Any]) -> list[Any]:
-        """The events of a step. Those of the one before, `later`, are taken meanwhile."""
-        if not later:
-            return self._run_guided()
-        self._events.start(later)
+        """The events of a step, which begins with rows of pictures. Those of the one before, `later`, are taken meanwhile."""
+        ended: list[Ended] = []
+        if later:
+            self._events.start(later)
         try:
+            self._encode_next(told)
             events = self._run_guided()
         finally:
-            ended = self._events.wait()
+            if later:
+                ended = self._events.wait()
         for number, sample in ended:
             _native.generator_abort(self.generator, number, sample)
             if number in self._requests:

@@ -66,6 +66,23 @@ def test_all_but_the_end_is_taken_on_the_other_thread(llm, monkeypatch):
     assert seen == [("camshaft.llm.events", None)] * 7 + [("camshaft.llm", "length")]
 
 
+def test_it_is_taken_while_pictures_are_encoded(llm, monkeypatch):
+    """As a step begins with the next request's, which takes longer than the step itself."""
+    taken, found, encode = [], [], llm._steps._encode_next
+
+    def slow(told):
+        expected, end = len(found), time.monotonic() + 5
+        while len(taken) < expected and time.monotonic() < end:
+            time.sleep(1e-3)
+        found.append(len(taken))
+        encode(told)
+
+    watch(monkeypatch, lambda _, event: taken.append(event))
+    monkeypatch.setattr(llm._steps, "_encode_next", slow)
+    llm.generate([[1, 2]], greedy(4))
+    assert found == [0, 1, 2, 3]
+
+
 def test_a_sample_that_ends_there_ends_alone(llm, monkeypatch):
     """Of the token that the step beside it drew for it nothing is seen."""
     drawn = SamplingParams(n=3, seed=1, max_tokens=20, ignore_eos=True)
