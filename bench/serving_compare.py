@@ -174,8 +174,10 @@ def other_service(task, folder, kind, instances):
 
 
 def rates_in_time(services, highest, options):
-    """{service: the highest rate at which 99 of 100 are answered in time}: by halving, from what a closed loop took. The
-    services take turns; a rate is tried twice where it is not met at once, as what else the machine does only takes away.
+    """{service: the highest rate at which 99 of 100 are answered in time}: by halving, from what a closed loop took.
+
+    The services take turns; a rate is tried twice where it is not met at once, as what else the machine does only takes
+    away.
     """
 
     def is_fine(service, rate, seed):

@@ -128,7 +128,8 @@ class StepLoop:
             _native.generator_abort(self.generator, number, -1)
 
     def _run_beside(self, later: list[Told], told: dict[int, Any]) -> list[Any]:
-        """The events of a step, which begins with rows of pictures. Those of the one before, `later`, are taken meanwhile."""
+        """The events of a step, which begins with rows of pictures. Those of the step before, `later`, are taken beside
+        it."""
         ended: list[Ended] = []
         if later:
             self._events.start(later)
