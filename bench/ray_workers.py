@@ -37,7 +37,7 @@ def one_row(engine):
 def seconds_of_job(reference, row, rows, workers):
     columns = {name: np.repeat(value[None], rows, axis=0) for name, value in row.items()}
     dataset = ray.data.from_numpy(np.zeros(rows, np.int8)).map_batches(lambda _: columns, batch_size=None)
-    dataset = dataset.repartition(rows // BATCH // 4).materialize()
+    dataset = dataset.repartition(max(1, rows // BATCH // 4)).materialize()
     begin = time.monotonic()
     predictions = dataset.map_batches(
         camshaft.ray.Predictor,

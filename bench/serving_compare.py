@@ -6,11 +6,12 @@
 
 Models are minilm (32 tokens), ppocr_rec (a line of 320 pixels) and tv_resnet50. Beside are FastAPI on uvicorn with
 requests put together, over ONNX Runtime and over OpenVINO, and Ray Serve over ONNX Runtime (bench/services). Answers
-are one output, in fp32 everywhere. Each service is there with one instance that has all cores, and with one a core; in a
-round all take turns, and each keeps its best, as what others do on the machine only takes away. The open loop finds the highest rate at which 99 of 100 requests are answered within 50 ms,
-refused ones counted as late. Last, at saturation, all services and the engine alone take turns of a second: shares of
-the engine's own throughput are medians over the turns. Processor times are of a request at the server, at its client
-and of the engine alone: what they say is the same however much else the machine does.
+are one output, in fp32 everywhere. Each service is there with one instance that has all cores, and with one a core;
+in a round all take turns, and each keeps its best, as what others do on the machine only takes away. The open loop
+finds the highest rate at which 99 of 100 requests are answered within 50 ms, refused ones counted as late. Last, at
+saturation, all services and the engine alone take turns of a second: shares of the engine's own throughput are
+medians over the turns. Processor times are of a request at the server, at its client and of the engine alone: what
+they say is the same however much else the machine does.
 
 Needs the targets camshaft_server, camshaft_command and serving_load (cmake --preset release -D CAMSHAFT_BUILD_BENCH=ON),
 and for the others an environment:
@@ -173,8 +174,10 @@ def other_service(task, folder, kind, instances):
 
 
 def rates_in_time(services, highest, options):
-    """{service: the highest rate at which 99 of 100 are answered in time}: by halving, from what a closed loop took. The
-    services take turns; a rate is tried twice where it is not met at once, as what else the machine does only takes away.
+    """{service: the highest rate at which 99 of 100 are answered in time}: by halving, from what a closed loop took.
+
+    The services take turns; a rate is tried twice where it is not met at once, as what else the machine does only takes
+    away.
     """
 
     def is_fine(service, rate, seed):
@@ -306,8 +309,9 @@ def measure_task(name, options):
                     best = closed.get(str(clients))
                     if best is None or measured["per_second"] > best["per_second"]:
                         closed[str(clients)] = measured | {"instances": instances}
-                    print(f"{name} {kind} {instances} x, {clients} clients: {measured['per_second']:.1f}/s, p99 "
-                          f"{measured['p99'] / 1000:.1f} ms, failed {measured['failed']}", file=sys.stderr, flush=True)  # fmt: skip
+                    told = f"{measured['per_second']:.1f}/s, p99 {measured['p99'] / 1000:.1f} ms"
+                    told += f", failed {measured['failed']}"
+                    print(f"{name} {kind} {instances} x, {clients} clients: {told}", file=sys.stderr, flush=True)
             if "camshaft" in options.services:
                 for batch, rate in engine_throughput(task, cache, options.seconds / 2).items():
                     result["engine"][str(batch)] = max(rate, result["engine"].get(str(batch), 0))

@@ -211,7 +211,7 @@ typedef struct camshaft_plugin_operator {
   int32_t (*infer)(void* instance, camshaft_plugin_shapes* shapes);
   /* So many ways to run it, which the build measures; 0 counts as 1. */
   size_t tactic_count;
-  /* Whether run->tactic can run these shapes. Null: each can. */
+  /* Whether run->tactic can run these shapes; where it cannot, the first one that can is run. Null: each can. */
   int32_t (*supports)(void* instance, const camshaft_plugin_run* run);
   /* Expected seconds on one thread, or a negative number. Null: as long as its operands take to be read and written. */
   double (*cost)(void* instance, const camshaft_plugin_run* run);

@@ -98,6 +98,8 @@ def plugin(
         made = _Operator(body, rule, launch)
         code = hashlib.sha256("\0".join(_source_of(f) for f in (body, rule, *([launch] if launch else []))).encode())
         code.update(cuda.encode() if isinstance(cuda, str) else cuda or b"")
+        if any(layouts):
+            code.update(repr(layouts).encode())
         file = getattr(inspect.getmodule(body), "__name__", "Python") + "." + body.__name__
         text, module = (cuda, None) if isinstance(cuda, str) else (None, cuda)
         _native.register_plugin(
@@ -261,7 +263,7 @@ class _Instance:
         for index, (result, output) in enumerate(zip(results, outputs)):
             result = numpy.asarray(result)
             if isinstance(output, str):
-                result = result.astype(_NUMPY[output], casting="same_kind", copy=False)
+                result = result.astype(_of_numpy(output), casting="same_kind", copy=False)
                 late.append((index, list(result.shape), numpy.ascontiguousarray(result).tobytes()))
                 continue
             to = _memory(output)
@@ -317,12 +319,21 @@ def _result(result: Any, first: str) -> tuple[str, list[str | None]]:
     return dtype, [None if d is None else str(d) for d in shape]
 
 
+def _of_numpy(dtype: str) -> str:
+    """Its name of a type that a function's operand or result has."""
+    if dtype not in _NUMPY:
+        raise TypeError(
+            f"NumPy has no {dtype}: let the annotation be float32, and the shape rule give f32, which becomes it"
+        )
+    return _NUMPY[dtype]
+
+
 def _memory(operand: tuple[int, str, list[int]]) -> NDArray[Any]:
     """The memory of an operand, as it is."""
     import numpy
 
     address, dtype, dims = operand
-    kind = numpy.dtype(_NUMPY[dtype])
+    kind = numpy.dtype(_of_numpy(dtype))
     count = kind.itemsize
     for d in dims:
         count *= d

@@ -59,12 +59,8 @@ class PluginLaunch final : public Launch {
     for (size_t i = 0; i < shapes.inputs.size(); ++i)
       inputs_.push_back({shapes.inputs[i].dtype, shapes.inputs[i].dims, nullptr, present[i]});
     for (const OperandShape& output : shapes.outputs) outputs_.push_back({output.dtype, output.dims});
-    const PluginCall call = this->call();
-    if (!instance.supports(call))
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("the plugin {} was tuned to run its tactic {}, which does not take these shapes",
-                              op.operator_name, tactic));
-    workspace_bytes_ = instance.workspace_bytes(call);
+    if (!instance.supports(call())) take_other_tactic();
+    workspace_bytes_ = instance.workspace_bytes(call());
   }
 
   size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -92,6 +88,17 @@ class PluginLaunch final : public Launch {
     PluginCall call{inputs_, outputs_, tactic_};
     call.device = facts_;
     return call;
+  }
+
+  /// The first one that takes these shapes, as all compute the same: the one that was measured took the profile's
+  /// optimum.
+  void take_other_tactic() {
+    const size_t tuned = tactic_, count = instance_.tactics(call());
+    for (tactic_ = 0; tactic_ < count; ++tactic_)
+      if (instance_.supports(call())) return;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the plugin {} was tuned to run its tactic {}, and none takes these shapes",
+                            op_.operator_name, tuned));
   }
 
   void run_guarded(const LaunchArguments& arguments) {

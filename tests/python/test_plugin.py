@@ -194,6 +194,16 @@ def no_shape(x):
     return x
 
 
+@module.plugin("py::Brain", shape=lambda x: ("bf16", x.shape))
+def brain(x):
+    return x
+
+
+@module.plugin("py::LateBrain", shape=lambda x: ("bf16", (None,)))
+def late_brain(x):
+    return x.ravel()
+
+
 @module.plugin("py::Scribbles")
 def scribbles(x):
     x[...] = 1
@@ -209,6 +219,8 @@ def scribbles(x):
         ("WrongCount", "the function gives 2 results, the node has 1"),
         ("BadRule", "not a dimension expression"),
         ("NoShape", "the shape rule gives a shape, .*, and not 7"),
+        ("Brain", "NumPy has no bf16: .* give f32"),
+        ("LateBrain", "NumPy has no bf16: .* give f32"),
         ("Scribbles", "wrote to its input 0"),
     ],
 )
@@ -264,6 +276,15 @@ def test_operands_and_results_come_in_the_order_of_axes_that_is_asked_for(sizes,
 def test_unknown_layouts_are_named(layouts):
     with pytest.raises(ValueError, match=r"layouts of the plugin py::Other .* channels_first and channels_last"):
         module.plugin("py::Other", input_layouts=layouts)
+
+
+def test_another_layout_is_another_operator():
+    def moved(x):
+        return x
+
+    module.plugin("py::Moved", input_layouts=["channels_last"])(moved)
+    with pytest.raises(module.InvalidArgumentError, match="one process can have one of them"):
+        module.plugin("py::Moved")(moved)
 
 
 def test_text_is_an_operator():

@@ -4,6 +4,7 @@ import ctypes
 import json
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -269,6 +270,52 @@ def test_the_fastest_tactic_is_taken(monkeypatch):
     assert all(shapes == [(2, 3), (2, 5)] for shapes in told), told
 
 
+def test_tactics_that_depend_on_sizes(monkeypatch):
+    """They are asked of the sizes that are run, while other threads run others: of more than 16 rows there are two."""
+
+    def tactics(self):
+        rows = self.configured[0][0]
+        time.sleep(1e-4)  # another thread's turn
+        return [rows, 1000 + rows] if rows > 16 else [rows]
+
+    def enqueue(self, input_desc, *others):
+        rows = input_desc[0].dims[0]
+        taken.append((rows, self.tactic))
+        end = time.process_time() + (0.01 if self.tactic == rows > 16 else 0)
+        while time.process_time() < end:
+            pass
+        return original(self, input_desc, *others)
+
+    original, taken = Padded.enqueue, []
+    monkeypatch.setattr(Padded, "get_valid_tactics", tactics)
+    monkeypatch.setattr(Padded, "set_tactic", lambda self, tactic: setattr(self, "tactic", tactic), raising=False)
+    monkeypatch.setattr(Padded, "enqueue", enqueue)
+    logger = Heard()
+    builder = trt.Builder(logger)
+    network, config = builder.create_network(), builder.create_builder_config()
+    plugin = find("Padded").create_plugin("p", trt.PluginFieldCollection(), trt.TensorRTPhase.BUILD)
+    network.mark_output(network.add_plugin_v3([network.add_input("x", trt.float32, (-1, 3))], [], plugin).get_output(0))
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1, 3), (64, 3), (64, 3))
+    config.add_optimization_profile(profile)
+    plan = builder.build_serialized_network(network, config)
+    assert plan is not None, logger.errors()
+    engine = module.Engine(bytes(plan))
+    taken.clear()
+
+    def run_often(rows):
+        for _ in range(20):
+            np.testing.assert_array_equal(engine(numbers(rows, 3)), np.pad(numbers(rows, 3), [(0, 0), (1, 1)], "wrap"))
+
+    sizes = (2, 7, 16, 40, 64)
+    threads = [threading.Thread(target=run_often, args=(rows,)) for rows in sizes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == [(rows, rows if rows <= 16 else 1000 + rows) for rows in sizes for _ in range(20)]
+
+
 def test_a_v2_plugin_is_a_layer():
     plan = network_of(lambda network, x: network.add_plugin_v2([x], Scaled(2.5)))
     x = numbers(2, 7)
@@ -367,7 +414,6 @@ def test_an_engine_needs_its_creator(tmp_path):
     (tmp_path / "a.plan").write_bytes(plan)
     program = f"""
 import sys
-import time
 sys.path.insert(0, {str(BINARY.parent.parent / "python")!r})
 import camshaft.tensorrt as trt
 engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(open({str(tmp_path / "a.plan")!r}, "rb").read())

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -202,6 +203,51 @@ def test_tactics_that_the_plugin_has_no_more(tmp_path):
     assert done.returncode == 0 and "plugin(variant=1)); others run instead" in done.stderr, done.stderr
     with np.load(out) as arrays:
         np.testing.assert_array_equal(arrays["y"], x[:, [2, 0, 1]] * np.array([2.0, -1.0, 0.5], np.float32))
+
+
+@pytest.mark.parametrize("of_many", [[7, 8], [8]])
+def test_tactics_that_depend_on_sizes(tmp_path, of_many):
+    """Of more than 16 rows they are those, of fewer there is one of another number; builds verify both."""
+    text = (SOURCES / "kept_rows.cpp").read_text()
+    at = text.index("class Weighted")
+    weighted = text[at:]
+    for old, new in [
+        (
+            "configurePlugin(DynamicPluginTensorDesc const*, int32_t,",
+            "configurePlugin(DynamicPluginTensorDesc const* in, int32_t,",
+        ),
+        (
+            "int32_t) noexcept override {\n    return 0;",
+            "int32_t) noexcept override {\n    mRows = in[0].desc.dims.d[0];\n    return 0;",
+        ),
+        ("override { return 2; }", f"override {{ return mRows > 16 ? {len(of_many)} : 1; }}"),
+        (
+            "tactics[0] = 7;\n    tactics[1] = 8;",
+            "\n    ".join(f"tactics[{i}] = mRows > 16 ? {n} : 5;" for i, n in enumerate(of_many)),
+        ),
+        ("(mTactic != 7 && mTactic != 8)", "(in[0].dims.d[0] > 16 ? mTactic != 7 && mTactic != 8 : mTactic != 5)"),
+        ("int32_t mTactic = -1;", "int32_t mTactic = -1;\n  int64_t mRows = 0;"),
+    ]:
+        assert old in weighted
+        weighted = weighted.replace(old, new, 1)
+    (tmp_path / "rows.cpp").write_text(text[:at] + weighted)
+    library = compiled(tmp_path / "rows.cpp", tmp_path / "rows.so")
+    shapes = [f"--{name}-shapes=x:{rows}x3" for name, rows in (("min", 1), ("opt", 64), ("max", 64))]
+    camshaft("build", weighted_model(tmp_path / "m.onnx"), "-o", tmp_path / "e", "--plugin", library, *shapes)
+    if not (BINARY.parent.parent / "python/camshaft/_native.abi3.so").exists():
+        pytest.skip("the Python module, by which one process runs several sizes, was not built")
+    program = f"""
+import camshaft
+import numpy as np
+camshaft.load_plugin({str(library)!r})
+engine = camshaft.Engine({str(tmp_path / "e")!r})
+for rows in (2, 64, 17, 3):
+    x = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
+    np.testing.assert_array_equal(engine(x), x[:, [2, 0, 1]] * np.array([2.0, -1.0, 0.5], np.float32))
+"""
+    environment = os.environ | {"PYTHONPATH": str(BINARY.parent.parent / "python")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_creators_that_a_library_lists(tmp_path):

@@ -73,3 +73,4 @@ def _take(jobs: queue.SimpleQueue[list[Told] | None], results: queue.SimpleQueue
             result = error
         told = []  # requests are nobody's once they have ended
         results.put(result)
+        result = []  # and an error's frames have them

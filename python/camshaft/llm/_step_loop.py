@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 from camshaft import _native
 from camshaft._errors import InvalidArgumentError
 from camshaft.llm._beam_search import BeamRequest
-from camshaft.llm._event_thread import EventThread, Told
+from camshaft.llm._event_thread import Ended, EventThread, Told
 from camshaft.llm._guide import MaskFiller, advance
 from camshaft.llm._pooling import EmbeddingRequest
 from camshaft.llm._requests import Request
@@ -47,9 +47,10 @@ class StepLoop:
         self._starting = threading.Lock()  # of the thread
         self._ended: list[None] = []  # an item when the process ends
         self._threads: list[threading.Thread] = []  # the one that was started last
-        weakref.finalize(self, _end, self._ended, self._wakes, self._threads)
+        # When the process ends the last of these comes first: no step runs any more when what it waits for goes.
         weakref.finalize(self, self._filler.close)
         weakref.finalize(self, self._events.close)
+        weakref.finalize(self, _end, self._ended, self._wakes, self._threads)
 
     def add(self, number: int, request: _AnyRequest) -> None:
         """A request that the generator has by this number. To be called between steps."""
@@ -83,7 +84,6 @@ class StepLoop:
             time.sleep(1e-4)
         with self._lock:
             told: dict[int, Any] = {}
-            self._encode_next(told)
             later, self._later = self._later, []
             for event in self._run_beside([each for each in later if each[0].number in self._requests], told):
                 request = self._requests.get(event[0])
@@ -128,14 +128,17 @@ class StepLoop:
             _native.generator_abort(self.generator, number, -1)
 
     def _run_beside(self, later: list[Told], told: dict[int, Any]) -> list[Any]:
-        """The events of a step. Those of the one before, `later`, are taken meanwhile."""
-        if not later:
-            return self._run_guided()
-        self._events.start(later)
+        """The events of a step, which begins with rows of pictures. Those of the step before, `later`, are taken beside
+        it."""
+        ended: list[Ended] = []
+        if later:
+            self._events.start(later)
         try:
+            self._encode_next(told)
             events = self._run_guided()
         finally:
-            ended = self._events.wait()
+            if later:
+                ended = self._events.wait()
         for number, sample in ended:
             _native.generator_abort(self.generator, number, sample)
             if number in self._requests:
@@ -216,8 +219,9 @@ class StepLoop:
             self._later.clear()
             for request in self._requests.values():
                 _native.generator_abort(self.generator, request.number, -1)
-                request.failed = error
-                request.changed(error)
+                if not request.finished:  # as a stop string ends a text beside the step that failed
+                    request.failed = error
+                request.changed(request.failed or request.output())
             self._requests.clear()
 
     def start_thread(self) -> None:

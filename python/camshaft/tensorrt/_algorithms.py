@@ -104,8 +104,8 @@ class Selection:
         changed = False
         for entry in lock["layers"]:
             layer = by_name.get(entry["layer"])
-            # A chain that runs by steps is no layer: its parts are, which follow, and the last one has its name. Another
-            # kernel for it would be another graph, to which the rest of the file does not fit.
+            # A chain that runs by steps is no layer: its parts are, which follow, and the last one has its name.
+            # Another kernel for it would be another graph, to which the rest of the file does not fit.
             if layer is None or entry["tactic"] == "steps":
                 continue
             name = " + ".join(layer["sources"])

@@ -274,6 +274,7 @@ class _OfV3(_Instance):
         super().__init__(plugin)
         self._build = plugin.get_capability_interface(PluginCapabilityType.BUILD)
         self._shapes = shapes
+        self._configuring = threading.Lock()  # what it is asked then is of the shapes that it was told last
 
     def _results(self, types, dims, values, count):
         data = len(types) - self._shapes
@@ -300,22 +301,24 @@ class _OfV3(_Instance):
         return runtime.attach_to_context(IPluginResourceContext()) or runtime
 
     def _configured(self, given, made):
+        """Of these shapes: (bytes of the workspace, its own numbers of its tactics)."""
         inputs, outputs = ([_dynamic(desc) for desc in descs] for descs in (given, made))
-        self._build.configure_plugin(inputs, outputs)
-        return inputs, outputs
+        with self._configuring:
+            self._build.configure_plugin(inputs, outputs)
+            size = int(self._build.get_workspace_size(inputs, outputs) or 0)
+            tactics = self._build.get_valid_tactics()
+            return size, [] if tactics is None else list(tactics)
 
     def _workspace_bytes(self, given, made):
-        inputs, outputs = self._configured(given, made)
-        return int(self._build.get_workspace_size(inputs, outputs) or 0)
+        return self._configured(given, made)[0]
 
     def _tactics(self, given, made):
-        self._configured(given, made)
-        return list(self._build.get_valid_tactics() or ())
+        return self._configured(given, made)[1]
 
     def _prepared(self, given, made, tactic):
-        size = self._workspace_bytes(given, made)
+        size, tactics = self._configured(given, made)
         plugin = self._clone()
-        plugin.set_tactic(_tactic_at(list(self._build.get_valid_tactics() or ()), tactic))
+        plugin.set_tactic(_tactic_at(tactics, tactic))
         plugin.on_shape_change(given, made)
         return plugin, size
 

@@ -142,9 +142,10 @@ class Operator {
       const auto address = reinterpret_cast<uintptr_t>(own_workspace.data());
       workspace = own_workspace.data() + (256 - address % 256) % 256;
     }
-    Clone clone = take(stream, run->tactic, call);
+    Clone clone = take(stream, run->tactic);
     if (!same(clone.in, call.in) || !same(clone.out, call.out)) {
       clone.in.clear();
+      clone.running->take_tactic(number_of(run->tactic, call));
       clone.running->shape(call.in, call.out);
       clone.in = call.in;
       clone.out = call.out;
@@ -274,7 +275,7 @@ class Operator {
 
   /// A clone that nobody uses, with that tactic; those of one stream are of that stream alone, as its work goes on
   /// after the call.
-  Clone take(cudaStream_t stream, size_t tactic, Call const& call) {
+  Clone take(cudaStream_t stream, size_t tactic) {
     const std::lock_guard<std::mutex> lock(mutex_);
     auto& idle = idle_[stream];
     for (size_t i = idle.size(); i-- > 0;) {
@@ -283,17 +284,21 @@ class Operator {
       idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(i));
       return clone;
     }
-    const std::vector<int32_t> tactics = plugin_->tactics(call.in, call.out);
-    if (tactic > 0 && tactic >= tactics.size())
-      throw std::runtime_error("tactic " + std::to_string(tactic) + " was chosen, and the plugin has " +
-                               std::to_string(tactics.size()) + " now");
-    Clone clone{plugin_->clone(), tactic, {}, {}};
-    clone.running->take_tactic(tactics.empty() ? 0 : tactics[tactic]);
-    return clone;
+    return {plugin_->clone(), tactic, {}, {}};
   }
   void give_back(cudaStream_t stream, Clone clone) {
     const std::lock_guard<std::mutex> lock(mutex_);
     idle_[stream].push_back(std::move(clone));
+  }
+
+  /// The plugin's own number of a tactic, which may be another one for other shapes; 0 of a plugin without any.
+  int32_t number_of(size_t tactic, Call const& call) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::vector<int32_t> tactics = plugin_->tactics(call.in, call.out);
+    if (tactic > 0 && tactic >= tactics.size())
+      throw std::runtime_error("tactic " + std::to_string(tactic) + " was chosen, and the plugin has " +
+                               std::to_string(tactics.size()) + " now");
+    return tactics.empty() ? 0 : tactics[tactic];
   }
 
   std::mutex mutex_;

@@ -37,7 +37,7 @@ struct Results {
 class Running {
  public:
   virtual ~Running() = default;
-  /// To be called where it is another one than in the run before, 0 for a plugin without any. Throws.
+  /// To be called in front of shape(): the plugin's number, 0 for one without any. Throws.
   virtual void take_tactic(int32_t) {}
   /// To be called where shapes are others than in the run before. Throws.
   virtual void shape(Descs const& in, Descs const& out) = 0;
