@@ -8,8 +8,7 @@ from test_module import module
 
 import onnx
 
-# Without initializers that can be replaced: Paddle's exporter writes Constant nodes.
-WITHOUT_WEIGHTS = {"own_loop_script", "own_nms_head", "own_topk_head", "ppocr_cls", "ppocr_det", "ppocr_rec"}
+WITHOUT_WEIGHTS = {"own_loop_script", "own_nms_head", "own_topk_head"}
 
 
 def other_numbers(array, random):
@@ -23,11 +22,17 @@ def other_numbers(array, random):
 def replaced(path, names, changed):
     """The model with other numbers in these initializers, and the numbers."""
     model, random, weights = onnx.load(path), np.random.default_rng(5), {}
-    for tensor in model.graph.initializer:
-        if tensor.name not in names:
-            continue
-        weights[tensor.name] = other_numbers(onnx.numpy_helper.to_array(tensor), random)
-        tensor.CopyFrom(onnx.numpy_helper.from_array(weights[tensor.name], tensor.name))
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    tensors |= {  # as Paddle's exporter writes them
+        node.output[0]: attribute.t
+        for node in model.graph.node
+        if node.op_type == "Constant"
+        for attribute in node.attribute
+        if attribute.name == "value"
+    }
+    for name in sorted(names & set(tensors)):
+        weights[name] = other_numbers(onnx.numpy_helper.to_array(tensors[name]), random)
+        tensors[name].CopyFrom(onnx.numpy_helper.from_array(weights[name], tensors[name].name))
     changed.parent.mkdir(exist_ok=True)
     onnx.save(model, changed)
     return weights
