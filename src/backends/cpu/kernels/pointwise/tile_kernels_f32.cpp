@@ -164,7 +164,6 @@ CAMSHAFT_UNARY(Softsign, hn::Div(a, hn::Add(hn::Abs(a), hn::Set(d, 1.0f))))
 #undef CAMSHAFT_TERNARY
 
 struct ScaledClamp {
-  static constexpr int operands = 3;
   Vec low, high;
   HWY_INLINE Vec operator()(Vec a, Vec b, Vec c) const {
     return min_or_second(high, max_or_second(low, hn::MulAdd(a, b, c)));
