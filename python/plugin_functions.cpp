@@ -248,23 +248,16 @@ void give_all_late(const camshaft_plugin_run* run, const Reference& late) {
   for (Py_ssize_t i = 0; i < count; ++i) give_late(run, Reference(checked(PySequence_GetItem(late.get(), i))).get());
 }
 
+/// HAS_TACTICS: run() is told which one.
+template <bool HAS_TACTICS>
 int32_t enqueue(void* instance, const camshaft_plugin_run* run) {
   return locked(run, [&] {
     const Reference inputs = arrays_of(run->inputs, run->input_count);
     const Reference outputs = arrays_of(run->outputs, run->output_count, result_of);
-    give_all_late(run, Reference(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run", "OO",
-                                                             inputs.get(), outputs.get()))));
-  });
-}
-
-/// The same of one that has tactics.
-int32_t enqueue_tactic(void* instance, const camshaft_plugin_run* run) {
-  return locked(run, [&] {
-    const Reference inputs = arrays_of(run->inputs, run->input_count);
-    const Reference outputs = arrays_of(run->outputs, run->output_count, result_of);
-    give_all_late(run,
-                  Reference(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run", "OOn", inputs.get(),
-                                                        outputs.get(), static_cast<Py_ssize_t>(run->tactic)))));
+    // What the format does not name is not looked at.
+    give_all_late(run, Reference(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run",
+                                                             HAS_TACTICS ? "OOn" : "OO", inputs.get(), outputs.get(),
+                                                             static_cast<Py_ssize_t>(run->tactic)))));
   });
 }
 
@@ -488,10 +481,10 @@ PyObject* register_operator(PyObject*, PyObject* arguments) {
     table.create = create;
     table.destroy = destroy;
     table.infer = infer;
-    table.enqueue = enqueue;
+    table.enqueue = enqueue<false>;
     if (is_compiled != 0) table.compile = compile;
     if (fills_streams != 0) {
-      table.enqueue = enqueue_tactic;
+      table.enqueue = enqueue<true>;
       table.enqueue_cuda = enqueue_stream;
       table.count_tactics = count_tactics;
       table.workspace = workspace_on_gpu;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "ir/ops/axis_order.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
@@ -98,26 +99,14 @@ Values quantized_concat(ConvertContext& c) {
   return quantized(c, c.add(ops::Concat{axis}, std::move(parts)), 0, 2);
 }
 
-std::vector<int64_t> to_channels_first(int64_t rank) {
-  std::vector<int64_t> permutation{0, rank - 1};
-  for (int64_t i = 1; i + 1 < rank; ++i) permutation.push_back(i);
-  return permutation;
-}
-std::vector<int64_t> to_channels_last(int64_t rank) {
-  std::vector<int64_t> permutation{0};
-  for (int64_t i = 2; i < rank; ++i) permutation.push_back(i);
-  permutation.push_back(1);
-  return permutation;
-}
-
 // x as [n, c, spatial...] when it comes as [n, spatial..., c], and the way back.
 ValueId channels_first(ConvertContext& c, ValueId x, bool comes_last) {
   if (c.rank(x) < 3)
     c.invalid(fmt::format("the input has {} axes; batch, channels and spatial axes are needed", c.rank(x)));
-  return comes_last ? c.add(ops::Transpose{to_channels_first(c.rank(x))}, {x}) : x;
+  return comes_last ? c.add(ops::Transpose{ops::inverse(ops::channels_last_order(c.shape(x).size()))}, {x}) : x;
 }
 ValueId channels_back(ConvertContext& c, ValueId y, bool go_last) {
-  return go_last ? c.add(ops::Transpose{to_channels_last(c.rank(y))}, {y}) : y;
+  return go_last ? c.add(ops::Transpose{ops::channels_last_order(c.shape(y).size())}, {y}) : y;
 }
 
 Values quantized_average_pool(ConvertContext& c) {

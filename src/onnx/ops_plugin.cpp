@@ -1,6 +1,7 @@
 // Nodes of plugins' operators.
 #include <fmt/format.h>
 
+#include "ir/ops/axis_order.h"
 #include "ir/ops/move.h"
 #include "ir/ops/plugin.h"
 #include "ir/ops/pointwise.h"
@@ -59,28 +60,9 @@ bool plugin_takes(const PluginOperator& plugin, size_t operand, DType dtype) {
   return (bits >> static_cast<unsigned>(dtype) & 1) != 0;
 }
 
-// The axes that an operand or result of this rank has in the plugin's order; none where they are those of the model.
-std::vector<int64_t> channels_last(const std::vector<PluginLayout>& layouts, size_t i, size_t rank) {
-  if (layouts.empty() || rank < 3 || layouts[std::min(i, layouts.size() - 1)] != PluginLayout::channels_last) return {};
-  std::vector<int64_t> axes{0};
-  for (size_t axis = 2; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
-  axes.push_back(1);
-  return axes;
-}
-
-// Back again.
-std::vector<int64_t> inverse(const std::vector<int64_t>& axes) {
-  std::vector<int64_t> from(axes.size());
-  for (size_t axis = 0; axis < axes.size(); ++axis) from[static_cast<size_t>(axes[axis])] = static_cast<int64_t>(axis);
-  return from;
-}
-
-template <class T>
-std::vector<T> in_order(const std::vector<T>& of_model, const std::vector<int64_t>& axes) {
-  if (axes.empty()) return of_model;
-  std::vector<T> made;
-  for (const int64_t axis : axes) made.push_back(of_model[static_cast<size_t>(axis)]);
-  return made;
+// Whether an operand or result of this rank has its channels last in the plugin.
+bool is_channels_last(const std::vector<PluginLayout>& layouts, size_t i, size_t rank) {
+  return !layouts.empty() && rank >= 3 && layouts[std::min(i, layouts.size() - 1)] == PluginLayout::channels_last;
 }
 
 PluginModelNode::Operand declared_output(ConvertContext& c, const PluginOperator& plugin, size_t o) {
@@ -98,9 +80,11 @@ PluginModelNode::Operand declared_output(ConvertContext& c, const PluginOperator
     output.shape.push_back(d.value ? Dim(*d.value) : is_named ? Dim::symbol(d.param) : Dim(0));
     output.is_open.push_back(!d.value && !is_named);
   }
-  const std::vector<int64_t> axes = channels_last(plugin.output_layouts, o, output.shape.size());
-  output.shape = in_order(output.shape, axes);
-  output.is_open = in_order(output.is_open, axes);
+  if (is_channels_last(plugin.output_layouts, o, output.shape.size())) {
+    const ops::AxisOrder order = ops::channels_last_order(output.shape.size());
+    output.shape = ops::reordered(output.shape, order);
+    output.is_open = ops::reordered(output.is_open, order);
+  }
   return output;
 }
 
@@ -141,8 +125,9 @@ Values convert_plugin(ConvertContext& c, const PluginOperator& plugin) {
         narrow = dtype;
         id = c.cast(id, DType::f32);
       }
-      if (const auto axes = channels_last(plugin.input_layouts, i, c.shape(id).size()); !axes.empty())
-        id = c.add(ops::Transpose{axes}, {id});
+      const size_t rank = c.shape(id).size();
+      if (is_channels_last(plugin.input_layouts, i, rank))
+        id = c.add(ops::Transpose{ops::channels_last_order(rank)}, {id});
     }
     inputs.push_back(id);
   }
@@ -153,10 +138,11 @@ Values convert_plugin(ConvertContext& c, const PluginOperator& plugin) {
   if (!narrow && plugin.output_layouts.empty()) return c.results(op, std::move(inputs), {});
   Values outputs = c.add_all(op, std::move(inputs), c.output_count());
   for (size_t o = 0; o < outputs.size(); ++o) {
-    const std::vector<int64_t> axes = channels_last(plugin.output_layouts, o, c.shape(outputs[o]).size());
+    const size_t rank = c.shape(outputs[o]).size();
     const bool narrows = narrow && c.dtype(outputs[o]) == DType::f32;
-    if (!axes.empty())
-      outputs[o] = c.result_at(o, ops::Transpose{inverse(axes)}, {narrows ? c.cast(outputs[o], *narrow) : outputs[o]});
+    if (is_channels_last(plugin.output_layouts, o, rank))
+      outputs[o] = c.result_at(o, ops::Transpose{ops::inverse(ops::channels_last_order(rank))},
+                               {narrows ? c.cast(outputs[o], *narrow) : outputs[o]});
     else if (narrows)
       outputs[o] = c.result_at(o, ops::Cast{*narrow}, {outputs[o]});
   }

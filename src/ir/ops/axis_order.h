@@ -1,5 +1,5 @@
-// Orders of axes: entry i names the axis that lies at place i. Internal to what implements `permuted` (ir/traits.h) and
-// to passes that change orders.
+// Orders of axes: entry i names the axis that lies at place i. For what implements `permuted` (ir/traits.h), passes
+// that change orders, and importers and exporters of operators that have their channels last.
 #pragma once
 
 #include <cstdint>

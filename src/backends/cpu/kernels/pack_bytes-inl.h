@@ -38,9 +38,7 @@ HWY_INLINE hn::Vec<hn::Repartition<T, hn::DFromV<V>>> pack_to_words(V low, V hig
     return {std::is_signed_v<T> ? _mm256_packs_epi32(low.raw, high.raw) : _mm256_packus_epi32(low.raw, high.raw)};
   }
 }
-#endif
 
-#if CAMSHAFT_HAS_BYTE_PRODUCT
 /// Four vectors packed to bytes, whose 128-bit blocks packing takes in turn, one behind the other.
 template <class D8, class V8, class T>
 HWY_INLINE void store_packed(D8 d8, V8 mixed, T* to) {
@@ -52,15 +50,21 @@ HWY_INLINE void store_packed(D8 d8, V8 mixed, T* to) {
   hn::StoreU(hn::BitCast(d8, words), d8, to);
 }
 
-/// Plus `added`, saturated to u8 or i8, and stored one behind the other.
+/// Plus `added`, saturated to u8 or i8: 128-bit blocks of the four in turn.
+template <class T>
+HWY_INLINE hn::Vec<hn::ScalableTag<T>> packed_sums(const hn::Vec<hn::ScalableTag<int32_t>> (&whole)[4],
+                                                   hn::Vec<hn::ScalableTag<int16_t>> added) {
+  const hn::ScalableTag<int16_t> d16;
+  const auto low = hn::SaturatedAdd(hn::ReorderDemote2To(d16, whole[0], whole[1]), added);
+  const auto high = hn::SaturatedAdd(hn::ReorderDemote2To(d16, whole[2], whole[3]), added);
+  return pack_to_bytes(hn::ScalableTag<T>(), low, high);
+}
+
+/// The same, stored one behind the other.
 template <class T>
 HWY_INLINE void store_bytes(const hn::Vec<hn::ScalableTag<int32_t>> (&whole)[4],
                             hn::Vec<hn::ScalableTag<int16_t>> added, T* to) {
-  const hn::ScalableTag<int16_t> d16;
-  const hn::ScalableTag<T> d8;
-  const auto low = hn::SaturatedAdd(hn::ReorderDemote2To(d16, whole[0], whole[1]), added);
-  const auto high = hn::SaturatedAdd(hn::ReorderDemote2To(d16, whole[2], whole[3]), added);
-  store_packed(d8, pack_to_bytes(d8, low, high), to);
+  store_packed(hn::ScalableTag<T>(), packed_sums<T>(whole, added), to);
 }
 #endif
 
@@ -135,11 +139,7 @@ HWY_INLINE void bytes_as_floats(const T* from, hn::Vec<hn::ScalableTag<float>> (
 template <class T>
 HWY_INLINE void pack_as_read(const hn::Vec<hn::ScalableTag<int32_t>> (&whole)[4],
                              hn::Vec<hn::ScalableTag<int16_t>> added, T* to) {
-  const hn::ScalableTag<int16_t> d16;
-  const hn::ScalableTag<T> d8;
-  const auto low = hn::SaturatedAdd(hn::ReorderDemote2To(d16, whole[0], whole[1]), added);
-  const auto high = hn::SaturatedAdd(hn::ReorderDemote2To(d16, whole[2], whole[3]), added);
-  hn::StoreU(pack_to_bytes(d8, low, high), d8, to);
+  hn::StoreU(packed_sums<T>(whole, added), hn::ScalableTag<T>(), to);
 }
 #endif
 

@@ -29,7 +29,6 @@ struct Contract {
     if constexpr (holds_columns)
       TileFinish<TILE, Finish>::load_columns_of_thread(of_columns, p, z, slices.column0);
     wait_for_previous();
-    if (!p.b_is_constant) slices.begin(first, end, ahead);
 #pragma unroll
     for (int s = 0; s < ahead; ++s) {
       if (first + s < end) {

@@ -153,7 +153,8 @@ struct Slices {
     }
   }
 
-  /// Before the first copy of B: of slices `first` to `end` - 1, each copied `slices_ahead` before it is multiplied.
+  /// Before the first copy of a constant B, which weights of few bits always are: of slices `first` to `end` - 1, each
+  /// copied `slices_ahead` before it is multiplied.
   __device__ __forceinline__ void begin(u32 /*first*/, u32 /*end*/, u32 /*slices_ahead*/) {}
 
   /// The tap and the channel that k is.

@@ -158,8 +158,8 @@ struct FewRows {
   }
 
   /// Adds up the warps' sums in their order, and does what comes behind: of a cluster's blocks the first one. `of_warps`:
-  /// behind the rows of X, and behind it the results. `sums_are_there`: the
-  /// barrier at which the first block has those of all; null without a cluster.
+  /// behind the rows of X, and behind it the results. `sums_are_there`: the barrier at which the first block has those of
+  /// all; null without a cluster.
   static __device__ __forceinline__ void finish(const Parameters& p, f32 (&sum)[sums], f32* of_warps, u32 first_row,
                                                 u32 rows, const typename Finish::OfBlock& of_block,
                                                 u64* sums_are_there) {

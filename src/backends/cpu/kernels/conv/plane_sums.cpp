@@ -22,6 +22,20 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
 constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
 
+// Each stream's sums, V vectors from x on of which the last one is that at `last`, within the bounds.
+template <int N, int V>
+HWY_INLINE void store_streams(const PlaneSums& b, const hn::Vec<Tag> (&sum)[N][V], int64_t x, int64_t last) {
+  const Tag d;
+  const auto lo = hn::Set(d, b.lo), hi = hn::Set(d, b.hi);
+#pragma GCC unroll 4
+  for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v)
+      hn::StoreU(b.clamp ? clamp_keeping_nan(sum[n][v], lo, hi) : sum[n][v], d,
+                 b.streams + n * b.stream_step + (v + 1 < V ? x + v * lanes : last));
+  }
+}
+
 // O output channels of V vectors of neighbours from x on; the last one is the one at `last`, which may overlap the one
 // before. kOneTap: a loop over one tap takes as long as what is in it.
 template <int O, int V, bool kOneTap>
@@ -61,14 +75,7 @@ HWY_NOINLINE void sums_of_tile(const PlaneSums& b, int64_t x, int64_t last) {
         for (int64_t t = 0; t < b.taps; ++t) add(plane + b.offset[t]);
     }
   }
-  const auto lo = hn::Set(d, b.lo), hi = hn::Set(d, b.hi);
-#pragma GCC unroll 4
-  for (int o = 0; o < O; ++o) {
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v)
-      hn::StoreU(b.clamp ? clamp_keeping_nan(sum[o][v], lo, hi) : sum[o][v], d,
-                 b.streams + o * b.stream_step + (v + 1 < V ? x + v * lanes : last));
-  }
+  store_streams(b, sum, x, last);
 }
 
 template <int O, int V>
@@ -150,14 +157,7 @@ HWY_NOINLINE void sums_of_rows(const PlaneSums& b, int64_t x, int64_t last) {
       }
     }
   }
-  const auto lo = hn::Set(d, b.lo), hi = hn::Set(d, b.hi);
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v)
-      hn::StoreU(b.clamp ? clamp_keeping_nan(sum[r][v], lo, hi) : sum[r][v], d,
-                 b.streams + r * b.stream_step + (v + 1 < V ? x + v * lanes : last));
-  }
+  store_streams(b, sum, x, last);
 }
 
 template <int R, int V>
