@@ -91,14 +91,23 @@ def turn(run, given, device, calls):
 
 
 @contextlib.contextmanager
-def alone(path):
-    """While this process has the device to itself among those that ask for it by this file; None asks nobody."""
-    if path is None:
+def alone(options):
+    """While this process has the device to itself among those of --jobs."""
+    if options.turns is None:
         yield
         return
-    with open(path, "w") as lock:
+    with open(options.turns / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def await_others(options):
+    """Until all processes of --jobs have compiled, which takes the host's cores: calls take these, too."""
+    if options.turns is None:
+        return
+    (options.turns / f"compiled-{options.one}").touch()
+    while len(list(options.turns.glob("compiled-*"))) < int((options.turns / "many").read_text()):
+        time.sleep(0.1)
 
 
 def measure(name, batch, options):
@@ -123,7 +132,7 @@ def measure(name, batch, options):
         }
         for label, make in compiled.items():
             torch.compiler.reset()
-            with alone(options.lock if label == "camshaft" else None):  # which measures what it chooses
+            with alone(options) if label == "camshaft" else contextlib.nullcontext():  # it measures what it chooses
                 begun = time.perf_counter()
                 run = make()
                 actual = run(*given).clone()
@@ -135,7 +144,8 @@ def measure(name, batch, options):
             runs[label] = run
         # Compiled callables live on after the next reset(): each has its own code.
         times = {label: [] for label in runs}
-        with alone(options.lock):
+        await_others(options)
+        with alone(options):
             calls = {label: calls_in_a_turn(run, given, device) for label, run in runs.items()}
             end = time.perf_counter() + options.seconds
             while time.perf_counter() < end or len(times["eager"]) < 5:
@@ -158,6 +168,24 @@ def move(tensor, device):
     return (tensor.half() if tensor.is_floating_point() else tensor).to(device)
 
 
+def processes_of(some):
+    """Each of the models with what became of its process: all run at once."""
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(len(some)) as pool:
+        turns = pathlib.Path(folder)
+        (turns / "many").write_text(str(len(some)))
+
+        def process_of(one):
+            label = "@".join(map(str, one))
+            more = ["--turns", folder] if len(some) > 1 else []
+            done = subprocess.run(
+                [sys.executable, __file__, "--one", label, *sys.argv[1:], *more], capture_output=True, text=True
+            )
+            (turns / f"compiled-{label}").touch()  # also where it failed
+            return done
+
+        yield from zip(some, pool.map(process_of, some))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*")
@@ -174,7 +202,7 @@ def main():
     )
     parser.add_argument("--jobs", type=int, default=1, help="models at once; what is timed has the device to itself")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--lock", help=argparse.SUPPRESS)
+    parser.add_argument("--turns", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         name, batch = options.one.split("@")
@@ -187,14 +215,8 @@ def main():
         if any(word in name for word in options.words or [""])
         for batch in options.batches
     ]
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        more = ["--lock", f"{folder}/lock"] if options.jobs > 1 else []
-
-        def measured(one):
-            command = [sys.executable, __file__, "--one", "@".join(map(str, one)), *sys.argv[1:], *more]
-            return subprocess.run(command, capture_output=True, text=True)
-
-        for (name, batch), done in zip(chosen, pool.map(measured, chosen)):
+    for wave in range(0, len(chosen), options.jobs):
+        for (name, batch), done in processes_of(chosen[wave : wave + options.jobs]):
             lines = done.stdout.strip().splitlines()
             if done.returncode or not lines:
                 print(f"{name}@{batch}: {(done.stderr.strip().splitlines() or ['no result'])[-1]}", flush=True)

@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 from camshaft.torch._conversion import metadata_of
 
 aten = torch.ops.aten
+_TRANSPOSES = (aten.permute.default, aten.transpose.int, aten.t.default)
 _VIEWS = (aten.view.default, aten._unsafe_view.default)
 _PRODUCTS = {aten.mm.default: 1, aten.addmm.default: 2}  # the place of the second factor
 _WHOLE = 8  # elements of 16 bits that are written together
@@ -48,7 +49,7 @@ def _product_of(result: Node, output: Node) -> list[Node] | None:
 def _is_worth_it(chain: list[Node], constants: Collection[str]) -> bool:
     fake, product = metadata_of(chain[-1]), chain[0]
     factor = product.args[_PRODUCTS[product.target]]  # type: ignore[index]
-    while isinstance(factor, Node) and factor.target is aten.permute.default:
+    while isinstance(factor, Node) and factor.target in _TRANSPOSES:
         factor = factor.args[0]
     is_constant = isinstance(factor, Node) and (factor.name in constants or factor.op == "get_attr")
     return (

@@ -34,8 +34,12 @@ def with_bias(x, w, b):
     return [aten.addmm(b, x, w)]
 
 
-def transposed(x, w):
+def permuted(x, w):
     return [aten.mm(x, aten.permute(w, [1, 0]))]
+
+
+def transposed(x, w):
+    return [aten.mm(x, aten.transpose(w, 0, 1))]
 
 
 @pytest.mark.parametrize(
@@ -43,6 +47,7 @@ def transposed(x, w):
     [
         (product, [(ROWS, DEPTH), (DEPTH, COLUMNS)]),
         (with_bias, [(ROWS, DEPTH), (DEPTH, COLUMNS), (COLUMNS,)]),
+        (permuted, [(ROWS, DEPTH), (COLUMNS, DEPTH)]),
         (transposed, [(ROWS, DEPTH), (COLUMNS, DEPTH)]),
     ],
 )
@@ -84,6 +89,33 @@ def test_others_stay(function, columns, dtype, constants):
     before = str(gm.graph)
     pad_results(gm, names(gm)[1:] if constants else [])
     assert str(gm.graph) == before
+
+
+def test_what_a_model_captures():
+    """Its weights are transposed as PyTorch captures it, whatever that is called."""
+    linear = torch.nn.Linear(DEPTH, COLUMNS, bias=False).half()
+    seen = []
+
+    def capture(gm, example_inputs):
+        seen.append(gm)
+        return gm
+
+    from camshaft.torch._lowering import decompositions
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    def backend(gm, inputs):
+        return aot_module_simplified(gm, inputs, fw_compiler=capture, decompositions=decompositions())
+
+    with torch.no_grad():
+        torch.compile(linear, backend=backend, dynamic=False)(torch.zeros(ROWS, DEPTH).half())
+    gm = seen[0]
+    for node in gm.graph.nodes:
+        if isinstance(node.meta.get("val"), torch.Tensor):
+            with FakeTensorMode():
+                fake = node.meta["val"]
+                node.meta["val"] = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="cuda")
+    pad_results(gm, names(gm))
+    assert narrowed(gm) == [COLUMNS]
 
 
 def test_a_host_writes_any_rows():
