@@ -9,8 +9,9 @@
 namespace camshaft::ops {
 
 /// A node's two children lie side by side, and leaves lead to themselves: rows go down together, as many steps as the
-/// deepest tree among theirs has, without a branch on what they find. One by one each second test was guessed wrong, and
-/// took 8 ns. Eight at once wait for what they read: 50 rows went through 50 trees of 5 levels in 17 us, 16 take 11.
+/// deepest tree among theirs has, without a branch on what they find. One by one each second test was guessed wrong,
+/// and took 8 ns. Eight at once wait for what they read: 50 rows went through 50 trees of 5 levels in 17 us, 16
+/// take 11.
 template <class X>
 class PlainForest {
  public:
@@ -26,8 +27,8 @@ class PlainForest {
   /// The features that rows must have.
   int64_t features() const { return features_; }
 
-  /// Nodes are set from the last one to the first; `children` (for x <= threshold, and for what is not) are nodes behind
-  /// this one, or complements of leaves. `takes_nan`: NaN goes to the first one.
+  /// Nodes are set from the last one to the first; `children` (for x <= threshold, and for what is not) are nodes
+  /// behind this one, or complements of leaves. `takes_nan`: NaN goes to the first one.
   void set(int64_t node, X threshold, int32_t feature, const int32_t* children, bool takes_nan) {
     const auto first = static_cast<int32_t>(2 * node);
     for (int32_t k = 0; k < 2; ++k) put(first + k, children[k]);
@@ -88,7 +89,9 @@ class PlainForest {
     for (int64_t r = 0; r < rows_together; ++r) leaves[r] = leaf_[static_cast<size_t>(at[r])];
   }
 
-  int32_t height_of(int32_t child) const { return child < 0 ? 0 : height_[static_cast<size_t>(child)]; }
+  int32_t height_of(int32_t child) const {
+    return child < 0 ? 0 : height_[static_cast<size_t>(child)];
+  }
 
   int64_t trees_;  // the place of the first tree's root
   int64_t features_ = 0;

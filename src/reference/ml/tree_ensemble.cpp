@@ -85,7 +85,8 @@ class Forest {
     for (int64_t i = sizes_.nodes; i-- > 0;) {
       const int32_t way[2] = {child_[2 * i], child_[2 * i + 1]};
       const auto test = static_cast<TreeCompare>(compare_[i] & 0x7f);
-      if (test > TreeCompare::gt || feature_[i] < 0 || feature_[i] >= most || !is_behind(way[0], i) || !is_behind(way[1], i))
+      if (test > TreeCompare::gt || feature_[i] < 0 || feature_[i] >= most || !is_behind(way[0], i) ||
+          !is_behind(way[1], i))
         return std::nullopt;
       // x > t where x <= t does not hold, and x < t where x is at most what comes before t; but for NaN.
       const bool is_turned = test == TreeCompare::gt || test == TreeCompare::gte;
@@ -384,9 +385,7 @@ size_t tree_workspace_bytes(const TreeEnsemble& op, const TreeSizes& sizes, int 
 void run_trees(const TreeEnsemble& op, const TreeSizes& sizes, const TreeLayout& layout,
                std::span<const std::byte* const> operands, const TreeResults& results, ThreadPool& pool,
                std::byte* workspace) {
-  with_types(sizes, [&]<class T, class X>(T, X) {
-    run<T, X>(op, sizes, layout, operands, results, pool, workspace);
-  });
+  with_types(sizes, [&]<class T, class X>(T, X) { run<T, X>(op, sizes, layout, operands, results, pool, workspace); });
 }
 
 std::vector<Tensor> TreeEnsemble::evaluate(const EvalContext& context) const {

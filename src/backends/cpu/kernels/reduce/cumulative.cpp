@@ -328,7 +328,10 @@ void RunningTotal::run(ThreadPool& pool, DType dtype, const void* in, void* out)
     for_pieces(pool, outer * blocks, least_elements / (axis * block) + 1, [&](int64_t begin, int64_t end) {
       int64_t item = begin;
       if (inner == 1) {
-        for (; item + 8 <= end; item += 8) run_lines<8>(*this, x + item * axis, y + item * axis);
+        // Of integers a sum is there a cycle later: two lines keep memory busy, which goes through more more slowly. 8
+        // of 1000 i64 took 6.7 ms for 10^7, backwards 10.1.
+        constexpr int together = std::is_floating_point_v<T> ? 8 : 2;
+        for (; item + together <= end; item += together) run_lines<together>(*this, x + item * axis, y + item * axis);
         for (; item < end; ++item) run_lines<1>(*this, x + item * axis, y + item * axis);
         return;
       }
