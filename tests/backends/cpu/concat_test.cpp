@@ -65,9 +65,9 @@ TEST(Concat, ShortParts) {
     int64_t offset = 0;
     for (int k = 0; k < parts; offset += sizes[k], ++k)
       for (int64_t o = 0; o < outer; ++o)
-        ASSERT_EQ(std::memcmp(whole.data() + o * row + offset, from[k].data() + o * sizes[k],
-                              static_cast<size_t>(sizes[k])),
-                  0)
+        ASSERT_EQ(
+            std::memcmp(whole.data() + o * row + offset, from[k].data() + o * sizes[k], static_cast<size_t>(sizes[k])),
+            0)
             << "part " << k << " of " << sizes[k] << " bytes, row " << o;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 
 #include "backends/cpu/kernels/move/fill.h"
@@ -246,11 +247,31 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
   tile_ = program_.tile();
   const int64_t room = streams_ ? streamed_bytes : stage_bytes;
   if (staged_width > 0) tile_ = std::clamp<int64_t>(room / staged_width / 64 * 64, 64, tile_);
+  find_repeats();
   int64_t offset = 0;
   for (int k = 0; k < operands_; ++k) {
     stage_offsets_.push_back(offset);
     if (is_in_stage(k)) offset += tile_ * widths_[k];
   }
+}
+
+// What is copied together may be the same in each tile, as the factors of few channels of small images are: 2436 x 2
+// channels of 9 pixels took 29 us.
+void Pointwise::find_repeats() {
+  repeats_.assign(static_cast<size_t>(operands_), false);
+  int64_t period = 1;
+  for (int k = 0; k < inputs_ && flat_; ++k) {
+    const auto& strides = space_.strides[k];
+    if (access_[k] != Access::staged) continue;
+    int64_t own = 1;
+    const auto first = std::find_if(strides.begin(), strides.end(), [](int64_t s) { return s != 0; });
+    for (auto d = first - strides.begin(); d < space_.rank(); ++d) own *= space_.dims[static_cast<size_t>(d)];
+    const int64_t both = std::lcm(period, own);
+    if (first == strides.begin() || own > tile_ / 2 || both > tile_ / 2) continue;
+    repeats_[static_cast<size_t>(k)] = true;
+    period = both;
+  }
+  tile_ = tile_ / period * period;
 }
 
 void Pointwise::run_tiles(Cursor& cursor, int64_t begin, int64_t count) const {
@@ -267,9 +288,10 @@ void Pointwise::run_tiles(Cursor& cursor, int64_t begin, int64_t count) const {
       }
       if (access_[k] == Access::staged) {
         place = cursor.stage + stage_offsets_[k];
-        if (periodic_[k]) {
+        const bool is_there = repeats_[k] && i != begin;  // from the tile before
+        if (periodic_[k] && !is_there) {
           repeat_period(widths_[k], space_.dims.back(), i, n, cursor.base[k], place);
-        } else if (k < inputs_) {
+        } else if (k < inputs_ && !is_there) {
           move_any<false>(widths_[k], cursor.rank, cursor.dims, &space_.strides[k][cursor.first_dim], i, n,
                           cursor.base[k], place);
         }

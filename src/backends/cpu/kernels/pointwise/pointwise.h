@@ -67,6 +67,7 @@ class Pointwise {
   void walk_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, char* stage,
                  bool streams) const;
   void run_tiles(Cursor& cursor, int64_t begin, int64_t count) const;
+  void find_repeats();
 
   StridedSpace space_;  // operands: inputs, then outputs
   int inputs_ = 0, operands_ = 0;
@@ -79,6 +80,7 @@ class Pointwise {
   TileProgram program_;
   std::vector<Access> access_;
   std::vector<uint8_t> periodic_;       // staged inputs that repeat their last dim over all others
+  std::vector<uint8_t> repeats_;        // staged inputs that are the same in every tile
   std::vector<int64_t> widths_;         // bytes an element, per operand
   std::vector<int64_t> stage_offsets_;  // of staged operands and streamed outputs, into the staging area
 };

@@ -146,7 +146,7 @@ int64_t arg_of_line(const T* x, int64_t axis, int64_t step, bool largest, bool l
 constexpr int64_t filled_row = 64;
 template <class T>
 void arg_of_few(DType dtype, const T* x, int64_t axis, int64_t inner, bool largest, bool last, int64_t* out) {
-  const int64_t together = filled_row / inner, n = together * inner, rows = axis / together;
+  const int64_t together = std::min(filled_row / inner, axis / 8), n = together * inner, rows = axis / together;
   int64_t at[filled_row];
   HWY_DYNAMIC_DISPATCH(arg_columns)(dtype, x, rows, n, n, largest, last, at);
   for (int64_t c = 0; c < inner; ++c) {
@@ -183,6 +183,24 @@ void arg_of_short_rows(DType dtype, const char* x, int64_t rows, int64_t axis, b
   }
 }
 
+// The same of short lines of few neighbours: each is a row, then all lines of a neighbour are looked through at once.
+void arg_of_short_lines(DType dtype, const char* x, int64_t lines, int64_t axis, int64_t inner, bool largest, bool last,
+                        int64_t* out) {
+  const auto kernel = HWY_DYNAMIC_DISPATCH(arg_columns);
+  const int64_t width = bit_width(dtype) / 8, row = axis * inner,
+                block = std::min(max_block, turned_bytes / (row * width));
+  alignas(64) char columns[turned_bytes];
+  int64_t at[max_block];
+  for (int64_t line = 0; line < lines; line += block) {
+    const int64_t n = std::min(block, lines - line);
+    transpose_2d(width, {row, n, row * width, n * width}, x + line * row * width, columns);
+    for (int64_t i = 0; i < inner; ++i) {
+      kernel(dtype, columns + i * n * width, axis, inner * n, n, largest, last, at);
+      for (int64_t k = 0; k < n; ++k) out[(line + k) * inner + i] = at[k];
+    }
+  }
+}
+
 // The extreme first, by vectors, then where it is. With a NaN among the elements nothing equals it.
 template <class T>
 int64_t arg_of_row(const T* x, int64_t axis, bool largest, bool last) {
@@ -215,6 +233,13 @@ void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out
           arg_of_few(dtype, static_cast<const T*>(in) + o * axis * inner, axis, inner, largest, last_of_equals,
                      out + o * inner);
       });
+    });
+    return;
+  }
+  if (inner > 1 && axis * inner <= most_turned && outer >= 4 && inner * 4 <= filled_row) {
+    for_pieces(pool, outer, grain, [&](int64_t begin, int64_t end) {
+      arg_of_short_lines(dtype, static_cast<const char*>(in) + begin * axis * inner * bit_width(dtype) / 8, end - begin,
+                         axis, inner, largest, last_of_equals, out + begin * inner);
     });
     return;
   }
