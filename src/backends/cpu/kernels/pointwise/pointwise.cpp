@@ -231,8 +231,9 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
     widths_.push_back(bit_width(type) / 8);
     staged_ |= access_[k] == Access::staged;
     const auto& strides = space_.strides[k];
-    periodic_.push_back(flat_ && k < inputs_ && access_[k] == Access::staged && strides.back() == 1 &&
-                        std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s == 0; }));
+    const bool is_last = flat_ && k < inputs_ && access_[k] == Access::staged && strides.back() == 1 &&
+                         std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s == 0; });
+    patterns_.push_back(is_last ? repeats_last_dim : 0);
   }
   one_loop_ = !flat_ && !staged_ && program_.is_one_loop(row_);
   // EyeLike of 80 MB took 10.1 ms through a cache of 260 MB and takes 5.4, a sum with a row 12.9 and 8.8. What computes
@@ -258,7 +259,6 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
 // What is copied together may be the same in each tile, as the factors of few channels of small images are: 2436 x 2
 // channels of 9 pixels took 29 us.
 void Pointwise::find_repeats() {
-  repeats_.assign(static_cast<size_t>(operands_), false);
   int64_t period = 1;
   for (int k = 0; k < inputs_ && flat_; ++k) {
     const auto& strides = space_.strides[k];
@@ -268,7 +268,7 @@ void Pointwise::find_repeats() {
     for (auto d = first - strides.begin(); d < space_.rank(); ++d) own *= space_.dims[static_cast<size_t>(d)];
     const int64_t both = std::lcm(period, own);
     if (first == strides.begin() || own > tile_ / 2 || both > tile_ / 2) continue;
-    repeats_[static_cast<size_t>(k)] = true;
+    patterns_[static_cast<size_t>(k)] |= repeats_in_tiles;
     period = both;
   }
   tile_ = tile_ / period * period;
@@ -288,8 +288,8 @@ void Pointwise::run_tiles(Cursor& cursor, int64_t begin, int64_t count) const {
       }
       if (access_[k] == Access::staged) {
         place = cursor.stage + stage_offsets_[k];
-        const bool is_there = repeats_[k] && i != begin;  // from the tile before
-        if (periodic_[k] && !is_there) {
+        const bool is_there = (patterns_[k] & repeats_in_tiles) && i != begin;  // from the tile before
+        if ((patterns_[k] & repeats_last_dim) && !is_there) {
           repeat_period(widths_[k], space_.dims.back(), i, n, cursor.base[k], place);
         } else if (k < inputs_ && !is_there) {
           move_any<false>(widths_[k], cursor.rank, cursor.dims, &space_.strides[k][cursor.first_dim], i, n,

@@ -79,8 +79,8 @@ class Pointwise {
   int64_t tile_ = 0;
   TileProgram program_;
   std::vector<Access> access_;
-  std::vector<uint8_t> periodic_;       // staged inputs that repeat their last dim over all others
-  std::vector<uint8_t> repeats_;        // staged inputs that are the same in every tile
+  static constexpr uint8_t repeats_last_dim = 1, repeats_in_tiles = 2;
+  std::vector<uint8_t> patterns_;       // staged inputs: the last dim over all others, the same in every tile
   std::vector<int64_t> widths_;         // bytes an element, per operand
   std::vector<int64_t> stage_offsets_;  // of staged operands and streamed outputs, into the staging area
 };
