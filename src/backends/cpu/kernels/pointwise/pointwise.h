@@ -67,7 +67,7 @@ class Pointwise {
   void walk_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, char* stage,
                  bool streams) const;
   void run_tiles(Cursor& cursor, int64_t begin, int64_t count) const;
-  void find_repeats();
+  void find_repeats(int64_t staged_width);
 
   StridedSpace space_;  // operands: inputs, then outputs
   int inputs_ = 0, operands_ = 0;
