@@ -185,7 +185,7 @@ template <class T>
 void few_columns(const T* x, T* y, int64_t inner, int64_t axis, bool logarithm) {
   const hn::ScalableTag<T> d;
   constexpr auto lanes = static_cast<int64_t>(HWY_LANES(T));
-  const int64_t n = axis * inner, group = inner * lanes;
+  const int64_t n = axis * inner, group = inner * lanes, filled = std::min(n, group);
   alignas(64) T top[lanes * lanes], sum[lanes * lanes];
   double total[lanes] = {};
   // visit(an element, its place in a group, lanes that there are) for whole vectors and the last, masked one.
@@ -209,8 +209,9 @@ void few_columns(const T* x, T* y, int64_t inner, int64_t axis, bool logarithm) 
     const auto value = load(x + i), before = hn::Load(d, top + v);
     store(hn::IfThenElse(hn::Gt(value, before), value, before), top + v);
   });
-  for (int64_t k = inner; k < group; ++k) top[k % inner] = top[k] > top[k % inner] ? top[k] : top[k % inner];
-  for (int64_t k = inner; k < group; ++k) top[k] = top[k - inner];
+  for (int64_t k = inner; k < filled; k += inner)
+    for (int64_t c = 0; c < inner; ++c) top[c] = top[k + c] > top[c] ? top[k + c] : top[c];
+  for (int64_t k = inner; k < filled; ++k) top[k] = top[k - inner];
   // Terms of some groups are added up apart, so that the sum of many is not a long one.
   const int64_t some = 256 * group;
   for (int64_t first = 0; first < n; first += some) {
@@ -221,13 +222,14 @@ void few_columns(const T* x, T* y, int64_t inner, int64_t axis, bool logarithm) 
                   store(hn::Add(hn::Load(d, sum + v), e), sum + v);
                   if (!logarithm) store(e, y + i);
                 });
-    for (int64_t k = 0; k < group; ++k) total[k % inner] += sum[k];
+    for (int64_t k = 0; k < filled; k += inner)
+      for (int64_t c = 0; c < inner; ++c) total[c] += sum[k + c];
   }
   for (int64_t k = 0; k < inner; ++k) {
     const T all = static_cast<T>(total[k]);
     sum[k] = logarithm ? std::log(all) : 1 / all;
   }
-  for (int64_t k = inner; k < group; ++k) sum[k] = sum[k - inner];
+  for (int64_t k = inner; k < filled; ++k) sum[k] = sum[k - inner];
   each_vector(0, n, [&](int64_t i, int64_t v, const auto& load, const auto& store) HWY_ATTR {
     const auto by = hn::Load(d, sum + v);
     store(logarithm ? hn::Sub(hn::Sub(load(x + i), hn::Load(d, top + v)), by) : hn::Mul(load(y + i), by), y + i);
