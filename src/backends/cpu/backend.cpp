@@ -42,6 +42,7 @@
 #include "backends/cpu/tactics/rotary_embedding.h"
 #include "backends/cpu/tactics/stem_convolution.h"
 #include "backends/cpu/tactics/top_k.h"
+#include "backends/cpu/tactics/tree_ensemble.h"
 #include "backends/cpu/tactics/weight_only_matmul.h"
 #include "backends/cpu/tactics/weight_only_weights.h"
 #include "compile/constants/step_fragments.h"
@@ -98,6 +99,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &col2im_tactic,
     &deform_conv_tactic,
     &determinant_tactic,
+    &tree_ensemble_tactic,
     &collective_tactic,
     &grouped_conv_tactic,
     &pool_indices_tactic,

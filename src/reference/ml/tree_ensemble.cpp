@@ -1,15 +1,14 @@
-// The reference evaluation of tree_ensemble.
-#include "ir/ops/tree_ensemble.h"
+// The evaluation of tree_ensemble.
+#include "reference/ml/tree_ensemble.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
-#include <optional>
 
-#include "base/thread_pool.h"
+#include "base/aligned_buffer.h"
 #include "base/work_scope.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/element_io.h"
-#include "reference/ml/plain_forest.h"
 #include "reference/ml/score_transform.h"
 
 namespace camshaft::ops {
@@ -44,23 +43,19 @@ void combine(TreeAggregate aggregate, Score<T>& score, T value) {
 template <class T>
 class Forest {
  public:
-  Forest(const EvalContext& context, int64_t features, int64_t targets)
-      : compare_(context.input(compare_in).as<uint8_t>()),
-        feature_(context.input(feature_in).as<int32_t>()),
-        threshold_(context.input(threshold_in).as<T>()),
-        child_(context.input(child_in).as<int32_t>()),
-        start_(context.input(start_in).as<int32_t>()),
-        target_(context.input(target_in).as<int32_t>()),
-        weight_(context.input(weight_in).as<T>()),
-        nodes_(context.input(compare_in).size()),
-        leaves_(context.input(start_in).size() - 1),
-        weights_(context.input(weight_in).size()),
-        features_(features),
+  Forest(const TreeSizes& sizes, std::span<const std::byte* const> operands, int64_t targets)
+      : sizes_(sizes),
+        compare_(reinterpret_cast<const uint8_t*>(operands[compare_in])),
+        feature_(reinterpret_cast<const int32_t*>(operands[feature_in])),
+        threshold_(reinterpret_cast<const T*>(operands[threshold_in])),
+        child_(reinterpret_cast<const int32_t*>(operands[child_in])),
+        start_(reinterpret_cast<const int32_t*>(operands[start_in])),
+        target_(reinterpret_cast<const int32_t*>(operands[target_in])),
+        weight_(reinterpret_cast<const T*>(operands[weight_in])),
         targets_(targets) {
-    if (!context.has(set_start_in)) return;
-    set_start_ = context.input(set_start_in).as<int32_t>();
-    set_member_ = context.input(set_member_in).as<T>();
-    members_ = context.input(set_member_in).size();
+    if (operands.size() <= set_member_in || !operands[set_start_in]) return;
+    set_start_ = reinterpret_cast<const int32_t*>(operands[set_start_in]);
+    set_member_ = reinterpret_cast<const T*>(operands[set_member_in]);
   }
 
   /// Adds the weights of the leaf that the row ends at. X is wide enough for the values and the thresholds.
@@ -68,67 +63,99 @@ class Forest {
   void walk(int32_t at, const X* row, TreeAggregate aggregate, Score<T>* scores) const {
     int32_t last = -1;
     while (at >= 0) {
-      if (at >= nodes_ || at <= last) fail_rule("tree_ensemble: node {} is not a node behind node {}", at, last);
+      if (at >= sizes_.nodes || at <= last) fail_rule("tree_ensemble: node {} is not a node behind node {}", at, last);
       last = at;
       const int32_t feature = feature_[at];
-      if (feature < 0 || feature >= features_)
-        fail_rule("tree_ensemble: node {} reads feature {} of {}", at, feature, features_);
+      if (feature < 0 || feature >= sizes_.features)
+        fail_rule("tree_ensemble: node {} reads feature {} of {}", at, feature, sizes_.features);
       at = child_[2 * int64_t{at} + (is_true(at, row[feature]) ? 0 : 1)];
     }
     add_leaf(at, aggregate, scores);
   }
 
-  /// These trees for many rows, or nothing: every node must test x <= threshold, false for NaN, and all that it names
-  /// must exist. One pass over the nodes.
+  /// These trees for rows that go down together, or nothing: every node must order x and a threshold, and all that it
+  /// names, and all roots, must exist. One pass over the nodes.
   template <class X>
-  std::optional<PlainForest<X>> plain(TreeAggregate aggregate) {
-    if (nodes_ + leaves_ > std::numeric_limits<int32_t>::max()) return std::nullopt;
-    PlainForest<X> result(nodes_, leaves_);
-    for (int64_t i = nodes_; i-- > 0;) {
-      const bool leads_on = is_behind(child_[2 * i], i) && is_behind(child_[2 * i + 1], i);
-      if (compare_[i] != static_cast<uint8_t>(TreeCompare::leq) || feature_[i] < 0 || feature_[i] >= features_ ||
-          !leads_on)
+  std::optional<PlainForest<X>> plain(const int32_t* roots) const {
+    constexpr int64_t most = std::numeric_limits<int32_t>::max() / 2;
+    if (2 * sizes_.nodes + sizes_.trees > most) return std::nullopt;
+    for (int64_t t = 0; t < sizes_.trees; ++t)
+      if (!is_behind(roots[t], -1)) return std::nullopt;
+    PlainForest<X> result(sizes_.nodes, sizes_.trees);
+    for (int64_t i = sizes_.nodes; i-- > 0;) {
+      const int32_t way[2] = {child_[2 * i], child_[2 * i + 1]};
+      const auto test = static_cast<TreeCompare>(compare_[i] & 0x7f);
+      if (test > TreeCompare::gt || feature_[i] < 0 || feature_[i] >= most || !is_behind(way[0], i) ||
+          !is_behind(way[1], i))
         return std::nullopt;
-      result.set(i, static_cast<X>(threshold_[i]), feature_[i], child_ + 2 * i);
+      // x > t where x <= t does not hold, and x < t where x is at most what comes before t; but for NaN.
+      const bool is_turned = test == TreeCompare::gt || test == TreeCompare::gte;
+      X threshold = static_cast<X>(threshold_[i]);
+      if (test == TreeCompare::lt || test == TreeCompare::gte) {
+        constexpr X lowest = -std::numeric_limits<X>::infinity();
+        threshold = threshold > lowest ? std::nextafter(threshold, lowest) : std::numeric_limits<X>::quiet_NaN();
+      }
+      if (is_turned && threshold_[i] != threshold_[i]) return std::nullopt;  // nothing is > NaN, nor <= NaN
+      const int32_t turned[2] = {way[1], way[0]};
+      const bool takes_nan = ((compare_[i] & 0x80) != 0) != is_turned;
+      result.set(i, threshold, feature_[i], is_turned ? turned : way, takes_nan);
     }
-    const bool adds = aggregate == TreeAggregate::sum || aggregate == TreeAggregate::average;
-    one_weight_ = adds && targets_ == 1 && weights_ == leaves_;
-    for (int64_t i = 0; one_weight_ && i < leaves_; ++i)
-      one_weight_ = start_[i] == i && start_[i + 1] == i + 1 && target_[i] == 0;
+    for (int64_t t = 0; t < sizes_.trees; ++t) result.set_root(t, roots[t]);
     return result;
   }
 
-  /// walk() for rows [0, count) of `features` values.
+  /// Whether each leaf has one weight, which is added to the one target: looking it up and checking it for each row
+  /// took a third of 50 rows of 50 trees.
+  bool has_one_weight_each(TreeAggregate aggregate) const {
+    const bool adds = aggregate == TreeAggregate::sum || aggregate == TreeAggregate::average;
+    if (!adds || targets_ != 1 || sizes_.weights != sizes_.leaves) return false;
+    for (int64_t i = 0; i < sizes_.leaves; ++i)
+      if (start_[i] != i || start_[i + 1] != i + 1 || target_[i] != 0) return false;
+    return true;
+  }
+
+  /// walk() of all trees for rows [0, count) of x, which lie `features` apart.
   template <class X>
-  void walk_rows(const PlainForest<X>& plain, int32_t root, const X* rows, int64_t count, TreeAggregate aggregate,
+  void walk_rows(const PlainForest<X>& plain, bool one_weight, const X* rows, int64_t count, TreeAggregate aggregate,
                  Score<T>* scores) const {
-    if (root >= nodes_) fail_rule("tree_ensemble: node {} is not a node behind node {}", root, -1);
-    if (~int64_t{root} >= leaves_) return walk(root, rows, aggregate, scores);  // which says so
-    constexpr int64_t most = PlainForest<X>::rows_together;
-    int32_t leaves[most];
-    for (int64_t first = 0; first < count; first += most) {
-      const int64_t together = std::min(most, count - first);
-      plain.walk(root, rows + first * features_, features_, together, leaves);
-      if (one_weight_) {
-        for (int64_t r = 0; r < together; ++r) combine(TreeAggregate::sum, scores[first + r], weight_[leaves[r]]);
+    constexpr int64_t together = PlainForest<X>::rows_together;
+    const X* row[together];
+    int32_t leaves[together];
+    int64_t at[together], trees[together];
+    int64_t tree = 0, r = 0;
+    for (int64_t left = sizes_.trees * count; left > 0; left -= together) {
+      const int64_t lanes = std::min(together, left);
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        at[lane] = r;
+        row[lane] = rows + r * sizes_.features;
+        trees[lane] = tree;
+        if (++r == count) r = 0, ++tree;
+      }
+      for (int64_t lane = lanes; lane < together; ++lane) row[lane] = row[0], trees[lane] = trees[0];
+      plain.walk(trees, row, leaves);
+      if (one_weight) {
+        for (int64_t lane = 0; lane < lanes; ++lane) {
+          scores[at[lane]].value += weight_[leaves[lane]];
+          scores[at[lane]].is_set = true;
+        }
         continue;
       }
-      for (int64_t r = 0; r < together; ++r) add_leaf(~leaves[r], aggregate, scores + (first + r) * targets_);
+      for (int64_t lane = 0; lane < lanes; ++lane) add_leaf(~leaves[lane], aggregate, scores + at[lane] * targets_);
     }
   }
 
  private:
   // A leaf that exists, or a node behind this one.
   bool is_behind(int32_t child, int64_t node) const {
-    return child < 0 ? ~int64_t{child} < leaves_ : child > node && child < nodes_;
+    return child < 0 ? ~int64_t{child} < sizes_.leaves : child > node && child < sizes_.nodes;
   }
 
   // `at` is the complement of the leaf's number.
   void add_leaf(int32_t at, TreeAggregate aggregate, Score<T>* scores) const {
     const int64_t leaf = ~at;
-    if (leaf >= leaves_) fail_rule("tree_ensemble: leaf {} of {} does not exist", leaf, leaves_);
+    if (leaf >= sizes_.leaves) fail_rule("tree_ensemble: leaf {} of {} does not exist", leaf, sizes_.leaves);
     const int32_t first = start_[leaf], end = start_[leaf + 1];
-    if (first < 0 || end > weights_) fail_rule("tree_ensemble: leaf {} has weights that do not exist", leaf);
+    if (first < 0 || end > sizes_.weights) fail_rule("tree_ensemble: leaf {} has weights that do not exist", leaf);
     for (int32_t w = first; w < end; ++w) {
       if (target_[w] < 0 || target_[w] >= targets_)
         fail_rule("tree_ensemble: a leaf has a weight for target {} of {}", target_[w], targets_);
@@ -161,7 +188,7 @@ class Forest {
         break;
       case TreeCompare::member: {
         const int32_t first = set_start_ ? set_start_[node] : 0, end = set_start_ ? set_start_[node + 1] : 0;
-        if (first < 0 || end > members_) fail_rule("tree_ensemble: node {} has members that do not exist", node);
+        if (first < 0 || end > sizes_.members) fail_rule("tree_ensemble: node {} has members that do not exist", node);
         for (int32_t m = first; m < end && !result; ++m) result = static_cast<X>(set_member_[m]) == x;
         break;
       }
@@ -169,6 +196,7 @@ class Forest {
     return result || ((compare_[node] & 0x80) != 0 && x != x);
   }
 
+  TreeSizes sizes_;
   const uint8_t* compare_;
   const int32_t* feature_;
   const T* threshold_;
@@ -178,10 +206,7 @@ class Forest {
   const T* weight_;
   const int32_t* set_start_ = nullptr;
   const T* set_member_ = nullptr;
-  int64_t nodes_, leaves_, weights_, features_, targets_, members_ = 0;
-  /// Whether each leaf has one weight that is added, of the one target: looking it up and checking it for each row took
-  /// a third of 50 rows of 50 trees.
-  bool one_weight_ = false;
+  int64_t targets_;
 };
 
 /// The class, and the scores of two classes of which only one has weights or both have. What one score says of two
@@ -251,78 +276,138 @@ void finish_targets(const TreeEnsemble& op, int64_t trees, Score<T>* scores, std
     transform_scores(op.post_transform, out, op.targets);
 }
 
+template <class X>
+constexpr DType type_of = sizeof(X) == sizeof(double) ? DType::f64 : DType::f32;
+
+// Few rows where they are wide, so that what is kept of a block stays small.
+int64_t rows_of_block(const TreeSizes& sizes, int64_t targets) {
+  return std::clamp<int64_t>((1 << 20) / std::max({sizes.features, targets, int64_t{1}}), 1, 64);
+}
+
 template <class T, class X>
-void run(const TreeEnsemble& op, const EvalContext& context, Tensor* classes, Tensor& scores) {
-  const Tensor& x = context.input(x_in);
-  const int64_t rows = x.dims()[0], features = x.dims()[1], trees = context.input(root_in).size();
-  Forest<T> forest(context, features, op.targets);
-  // Where the walks are more than the nodes that are laid out for them, at some levels a walk.
-  constexpr int64_t least_levels = 4;
-  const bool is_worth_it =
-      rows >= PlainForest<X>::rows_together && rows * trees >= context.input(compare_in).size() / least_levels;
-  const std::optional<PlainForest<X>> plain = is_worth_it ? forest.template plain<X>(op.aggregate) : std::nullopt;
-  const int32_t* roots = context.input(root_in).as<int32_t>();
-  const Tensor& base = context.input(base_in);
-  const std::span<const T> base_values(base.as<T>(), static_cast<size_t>(base.size()));
-  T* out = scores.as_mutable<T>();
-  int64_t* chosen = classes ? classes->as_mutable<int64_t>() : nullptr;
-  const int64_t grain = std::max<int64_t>(1, 2000 / std::max<int64_t>(trees, 1));
-  context.pool.parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
-    // Blocks of rows go through one tree after the other: a tree's nodes then stay in cache. Few rows where they are
-    // wide, so that what is kept of a block stays small.
-    const int64_t block = std::clamp<int64_t>((1 << 20) / std::max(features, op.targets), 1, 64);
-    std::vector<X> values(static_cast<size_t>(block * features));
-    std::vector<Score<T>> sums(static_cast<size_t>(block * op.targets));
-    for (int64_t first = begin; first < end; first += block) {
+struct Scratch {
+  static constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  Scratch(const TreeSizes& sizes, int64_t targets, bool is_as_it_is)
+      : block(rows_of_block(sizes, targets)),
+        sums(aligned(block * targets * static_cast<int64_t>(sizeof(Score<T>)))),
+        values(is_as_it_is ? 0 : aligned(block * sizes.features * static_cast<int64_t>(sizeof(X)))) {}
+
+  int64_t block, sums, values;  // rows, and bytes for their scores and, where they are converted, their elements
+};
+
+template <class T, class X>
+void run(const TreeEnsemble& op, const TreeSizes& sizes, const TreeLayout& layout,
+         std::span<const std::byte* const> operands, const TreeResults& results, ThreadPool& pool,
+         std::byte* workspace) {
+  const Forest<T> forest(sizes, operands, op.targets);
+  const PlainForest<X>* plain = layout.plain<X>(sizes.features);
+  const auto* roots = reinterpret_cast<const int32_t*>(operands[root_in]);
+  const std::span<const T> base(reinterpret_cast<const T*>(operands[base_in]), static_cast<size_t>(sizes.bases));
+  T* out = reinterpret_cast<T*>(results.scores);
+  const bool is_as_it_is = sizes.x == type_of<X>;
+  const Scratch<T, X> scratch(sizes, op.targets, is_as_it_is);
+  const int64_t grain = std::max<int64_t>(1, 2000 / std::max<int64_t>(sizes.trees, 1));
+  const auto grains = (sizes.rows + grain - 1) / grain;
+  const int threads = static_cast<int>(std::clamp<int64_t>(grains, 1, pool.size()));
+  pool.run(threads, [&](int thread) {
+    auto* sums = reinterpret_cast<Score<T>*>(workspace + thread * (scratch.sums + scratch.values));
+    auto* values = reinterpret_cast<X*>(workspace + thread * (scratch.sums + scratch.values) + scratch.sums);
+    const int64_t begin = grains * thread / threads * grain;
+    const int64_t end = std::min(sizes.rows, grains * (thread + 1) / threads * grain);
+    // Blocks of rows go through one tree after the other: a tree's nodes then stay in cache.
+    for (int64_t first = begin; first < end; first += scratch.block) {
       cancellation_point();
-      const int64_t count = std::min(block, end - first);
-      if constexpr (std::is_same_v<X, float>) {
-        std::copy_n(x.as<float>() + first * features, count * features, values.data());
+      const int64_t count = std::min(scratch.block, end - first), offset = first * sizes.features;
+      if (!is_as_it_is) load_elements(sizes.x, operands[x_in], offset, 1, count * sizes.features, values);
+      const X* rows = is_as_it_is ? reinterpret_cast<const X*>(operands[x_in]) + offset : values;
+      std::fill_n(sums, count * op.targets, Score<T>{});
+      if (plain) {
+        forest.walk_rows(*plain, layout.one_weight, rows, count, op.aggregate, sums);
       } else {
-        load_elements(x.dtype(), x.data(), first * features, 1, count * features, values.data());
-      }
-      std::fill(sums.begin(), sums.end(), Score<T>{});
-      for (int64_t tree = 0; tree < trees; ++tree) {
-        if (plain) {
-          forest.walk_rows(*plain, roots[tree], values.data(), count, op.aggregate, sums.data());
-          continue;
-        }
-        for (int64_t r = 0; r < count; ++r)
-          forest.walk(roots[tree], values.data() + r * features, op.aggregate, sums.data() + r * op.targets);
+        for (int64_t tree = 0; tree < sizes.trees; ++tree)
+          for (int64_t r = 0; r < count; ++r)
+            forest.walk(roots[tree], rows + r * sizes.features, op.aggregate, sums + r * op.targets);
       }
       for (int64_t r = 0; r < count; ++r) {
         T* row = out + (first + r) * op.targets;
-        if (chosen) {
-          chosen[first + r] = finish_classes(op, sums.data() + r * op.targets, base_values, row);
+        if (results.classes) {
+          results.classes[first + r] = finish_classes(op, sums + r * op.targets, base, row);
         } else {
-          finish_targets(op, trees, sums.data() + r * op.targets, base_values, row);
+          finish_targets(op, sizes.trees, sums + r * op.targets, base, row);
         }
       }
     }
   });
 }
 
-template <class T>
-void run_wide(const TreeEnsemble& op, const EvalContext& context, Tensor* classes, Tensor& scores) {
-  const DType x = context.input(x_in).dtype();
-  if (std::is_same_v<T, float> && x == DType::f32) return run<T, float>(op, context, classes, scores);
-  run<T, double>(op, context, classes, scores);
+// The type of thresholds, and that of comparisons, which is wide enough for both sides.
+template <class Use>
+auto with_types(const TreeSizes& sizes, const Use& use) {
+  if (sizes.threshold == DType::f64) return use(double{}, double{});
+  return sizes.x == DType::f32 ? use(float{}, float{}) : use(float{}, double{});
 }
 
 }  // namespace
 
+TreeSizes tree_sizes(DType x, DType threshold, const std::vector<Dims>& dims) {
+  const auto length = [&](size_t i) { return i < dims.size() && !dims[i].empty() ? dims[i][0] : 0; };
+  TreeSizes sizes{x, threshold};
+  sizes.rows = length(x_in);
+  sizes.features = dims[x_in].size() == 2 ? dims[x_in][1] : 0;
+  sizes.nodes = length(compare_in);
+  sizes.leaves = length(start_in) - 1;
+  sizes.weights = length(weight_in);
+  sizes.members = length(set_member_in);
+  sizes.trees = length(root_in);
+  sizes.bases = length(base_in);
+  return sizes;
+}
+
+TreeLayout lay_out_trees(const TreeEnsemble& op, const TreeSizes& sizes, std::span<const std::byte* const> operands) {
+  TreeLayout layout;
+  with_types(sizes, [&]<class T, class X>(T, X) {
+    const Forest<T> forest(sizes, operands, op.targets);
+    std::optional<PlainForest<X>> plain = forest.template plain<X>(reinterpret_cast<const int32_t*>(operands[root_in]));
+    if (plain) layout.forest = *std::move(plain);
+    layout.one_weight = forest.has_one_weight_each(op.aggregate);
+  });
+  return layout;
+}
+
+size_t tree_workspace_bytes(const TreeEnsemble& op, const TreeSizes& sizes, int threads) {
+  return with_types(sizes, [&]<class T, class X>(T, X) {
+    const Scratch<T, X> scratch(sizes, op.targets, sizes.x == type_of<X>);
+    return static_cast<size_t>(scratch.sums + scratch.values) * static_cast<size_t>(threads);
+  });
+}
+
+void run_trees(const TreeEnsemble& op, const TreeSizes& sizes, const TreeLayout& layout,
+               std::span<const std::byte* const> operands, const TreeResults& results, ThreadPool& pool,
+               std::byte* workspace) {
+  with_types(sizes, [&]<class T, class X>(T, X) { run<T, X>(op, sizes, layout, operands, results, pool, workspace); });
+}
+
 std::vector<Tensor> TreeEnsemble::evaluate(const EvalContext& context) const {
-  const int64_t rows = context.input(x_in).dims().at(0);
-  const DType dtype = context.input(threshold_in).dtype();
-  Tensor scores(dtype, {rows, targets});
-  std::vector<Tensor> outputs;
-  if (task != TreeTask::regression) outputs.emplace_back(DType::i64, Dims{rows});
-  Tensor* classes = outputs.empty() ? nullptr : &outputs[0];
-  if (dtype == DType::f64) {
-    run_wide<double>(*this, context, classes, scores);
-  } else {
-    run_wide<float>(*this, context, classes, scores);
+  std::vector<Dims> dims;
+  std::vector<const std::byte*> operands;
+  for (const Tensor& input : context.inputs) {
+    dims.push_back(input.dims());
+    operands.push_back(input.defined() ? input.data() : nullptr);
   }
+  const DType dtype = context.input(threshold_in).dtype();
+  const TreeSizes sizes = tree_sizes(context.input(x_in).dtype(), dtype, dims);
+  Tensor scores(dtype, {sizes.rows, targets});
+  std::vector<Tensor> outputs;
+  if (task != TreeTask::regression) outputs.emplace_back(DType::i64, Dims{sizes.rows});
+  // Where the walks are more than the nodes that are laid out for them, at some levels a walk.
+  constexpr int64_t least_levels = 4, least_rows = 8;
+  const bool is_worth_it = sizes.rows >= least_rows && sizes.rows * sizes.trees >= sizes.nodes / least_levels;
+  const TreeLayout layout = is_worth_it ? lay_out_trees(*this, sizes, operands) : TreeLayout{};
+  AlignedBuffer workspace(tree_workspace_bytes(*this, sizes, context.pool.most()), "decision trees");
+  run_trees(*this, sizes, layout, operands,
+            {outputs.empty() ? nullptr : outputs[0].as_mutable<int64_t>(), scores.mutable_data()}, context.pool,
+            workspace.data());
   outputs.push_back(std::move(scores));
   return outputs;
 }

@@ -42,5 +42,35 @@ TEST(Concat, EmptyPartsToo) {
   }
 }
 
+// Parts of single elements and a few, of as many rows as are copied part by part and more: nothing is written behind.
+TEST(Concat, ShortParts) {
+  RandomData data;
+  for (int round = 0; round < 200; ++round) {
+    const int64_t outer = data.integer(2, round % 10 ? 300 : 30000);
+    const int parts = static_cast<int>(data.integer(2, 5));
+    int64_t sizes[5], row = 0;
+    std::vector<uint8_t> from[5];
+    const void* in[5];
+    for (int k = 0; k < parts; ++k) {
+      sizes[k] = data.integer(0, 3) ? data.integer(1, round % 2 ? 5 : 80) : data.integer(0, 8);
+      row += sizes[k];
+      from[k] = bytes(data, outer * sizes[k]);
+      in[k] = from[k].data();
+    }
+    std::vector<uint8_t> whole(static_cast<size_t>(outer * row + 1));
+    whole.back() = 77;
+    ThreadPool pool(1 + round % 3);
+    concat(pool, outer, parts, sizes, in, whole.data());
+    EXPECT_EQ(whole.back(), 77);
+    int64_t offset = 0;
+    for (int k = 0; k < parts; offset += sizes[k], ++k)
+      for (int64_t o = 0; o < outer; ++o)
+        ASSERT_EQ(
+            std::memcmp(whole.data() + o * row + offset, from[k].data() + o * sizes[k], static_cast<size_t>(sizes[k])),
+            0)
+            << "part " << k << " of " << sizes[k] << " bytes, row " << o;
+  }
+}
+
 }  // namespace
 }  // namespace camshaft::cpu::concat_test

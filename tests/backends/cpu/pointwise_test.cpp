@@ -323,6 +323,41 @@ TEST(Pointwise, RandomSpacesWithBroadcastsAndStrides) {
   });
 }
 
+// Factors of few channels of small images are the same in each tile, and are copied for the first one alone.
+TEST(Pointwise, FactorsThatRepeatInEveryTile) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const int64_t batch = random.integer(1, round % 4 ? 900 : 9000), channels = random.integer(2, 9),
+                    pixels = random.integer(2, 30), total = batch * channels * pixels;
+      Writer w;
+      const int32_t x = w.load(), by = w.load(), add = w.load(), other = w.load();
+      const int32_t sum = w.apply(F::add, w.apply(F::mul, x, by), add);
+      const ScalarProgram program = w.done({round % 3 ? sum : w.apply(F::mul, w.apply(F::abs, sum), other)});
+      // By channels, by pixels, and of the batch.
+      const std::vector<std::vector<int64_t>> strides = {
+          {channels * pixels, pixels, 1}, {0, 1, 0}, {0, round % 2, round % 2 ? 0 : 1}, {1, 0, 0}};
+      std::vector<std::vector<float>> data;
+      for (const int64_t size : {total, channels, channels + pixels, batch}) data.push_back(random.floats(size));
+      Pointwise pointwise(program, {batch, channels, pixels}, strides);
+      std::vector<float> out(static_cast<size_t>(total) + 1, 5.0f);
+      const void* in[] = {data[0].data(), data[1].data(), data[2].data(), data[3].data()};
+      void* outs[] = {out.data()};
+      ThreadPool pool(1 + round % 3);
+      pointwise.run(pool, in, outs);
+      ASSERT_EQ(out.back(), 5.0f);
+      for (int64_t i = 0; i < total; ++i) {
+        const int64_t b = i / (channels * pixels), c = i / pixels % channels, p = i % pixels;
+        const auto at = [&](size_t k) {
+          return data[k][static_cast<size_t>(b * strides[k][0] + c * strides[k][1] + p * strides[k][2])];
+        };
+        const float expected = at(0) * at(1) + at(2);
+        ASSERT_NEAR(out[static_cast<size_t>(i)], round % 3 ? expected : std::fabs(expected) * at(3), 1e-5) << i;
+      }
+    }
+  });
+}
+
 TEST(Pointwise, ManyAxesThatCannotBeMerged) {
   Writer w;
   const int32_t a = w.load(), b = w.load();

@@ -220,6 +220,34 @@ TEST(Reduce, OtherTypes) {
   });
 }
 
+// Several rows of few columns are taken for one.
+TEST(Reduce, FewColumnsOfManyRows) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 84; ++round) {
+      const std::vector<int64_t> dims = {data.integer(1, 3), data.integer(50, round % 6 ? 900 : 20000),
+                                         data.integer(2, 17)};
+      const int64_t total = dims[0] * dims[1] * dims[2];
+      const ReduceKind kind = kinds[round % 7];
+      const bool multiplies = kind == ReduceKind::prod;
+      std::vector<float> f = data.floats(total);
+      std::vector<int64_t> l(f.size());
+      std::vector<int32_t> i(f.size());
+      for (size_t k = 0; k < f.size(); ++k) {
+        if (multiplies) f[k] = 1 + f[k] * 1e-3f;
+        l[k] = multiplies ? 1 - 2 * data.integer(0, 1) : data.integer(-100000, 100000);
+        i[k] = static_cast<int32_t>(l[k] % 100);
+      }
+      if (round % 5 == 0) f[f.size() / 2] = std::nanf("");
+      const std::vector<int> axes = round % 2 ? std::vector<int>{1} : std::vector<int>{0, 1};
+      check(DType::f32, kind, dims, axes, f, 1 + round % 3, 1e-6);
+      check(DType::i64, kind, dims, axes, l, 1 + round % 3, 0);
+      check(DType::i32, kind, dims, axes, i, 1 + round % 3, 0);
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
 template <class T>
 void check_layers(RandomData& data, DType dtype) {
   using Shape = std::pair<std::vector<int64_t>, std::vector<int>>;
@@ -436,10 +464,12 @@ TEST(Reduce, EmptyReductionsGiveTheIdentity) {
 TEST(ArgExtreme, AgainstAPlainSearch) {
   RandomData data;
   for_each_target([&] {
-    for (int round = 0; round < 80; ++round) {
+    for (int round = 0; round < 160; ++round) {
       const bool many_rows = round % 9 == 0;
       ArgExtreme arg{data.integer(1, many_rows ? 1200 : 5), data.integer(1, round % 7 ? 200 : 12),
-                     many_rows || round % 2 ? 1 : data.integer(1, 700), round % 3 == 0, round % 5 == 0};
+                     many_rows || round % 2 ? 1 : data.integer(1, round % 4 ? 700 : 16), round % 3 == 0,
+                     round % 5 == 0};
+      if (round % 8 == 0) arg.axis = data.integer(60, 900);  // of few neighbours several rows are one
       std::vector<float> x(static_cast<size_t>(arg.outer * arg.axis * arg.inner));
       for (float& v : x) v = static_cast<float>(data.integer(-20, 20));  // with equals
       if (round % 4 == 0)

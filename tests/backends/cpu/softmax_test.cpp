@@ -65,6 +65,26 @@ TEST(Softmax, RandomShapes) {
   });
 }
 
+// Fewer neighbours than a vector has lanes: over one and many groups of them, with ends anywhere.
+TEST(Softmax, FewNeighbours) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 80; ++round) {
+      const int64_t inner = data.integer(2, 15), axis = data.integer(1, round % 5 ? 90 : 9000);
+      Softmax softmax{data.integer(1, round % 5 ? 9 : 2), axis, inner, round % 3 == 0};
+      std::vector<float> x = data.floats(softmax.outer * axis * inner, 5);
+      for (int64_t special = round % 4; special > 0; --special)
+        x[static_cast<size_t>(data.integer(0, static_cast<int64_t>(x.size()) - 1))] =
+            special % 2 ? -infinity : infinity;
+      if (round % 7 == 0)
+        for (int64_t a = 0; a < axis; ++a) x[static_cast<size_t>(a * inner + 1)] = -infinity;  // a whole column
+      check(softmax, x, 1 + round % 3);
+      check(softmax, std::vector<double>(x.begin(), x.end()), 1 + round % 3);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 // Of every length up to some vectors, which are kept in registers.
 TEST(Softmax, ShortRows) {
   RandomData data;

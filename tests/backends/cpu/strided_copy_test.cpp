@@ -220,6 +220,29 @@ TEST(StridedCopy, NarrowTransposes) {
   });
 }
 
+// Blocks of whole vectors, and what is left of them, of every width.
+TEST(StridedCopy, TransposesOfEveryWidth) {
+  RandomData data;
+  for_each_target([&] {
+    for (const int64_t width : {1, 2, 4, 8, 16}) {
+      for (int round = 0; round < 12; ++round) {
+        const int64_t rows = data.integer(2, 150), columns = data.integer(2, round % 3 ? 60 : 700);
+        const auto in = bytes(data, rows * columns * width);
+        std::vector<uint8_t> out(in.size() + 1);
+        out.back() = 77;
+        ThreadPool pool(1 + round % 2);
+        StridedCopy(width, {rows, columns}, {1, rows}).run(pool, in.data(), out.data());
+        EXPECT_EQ(out.back(), 77);
+        for (int64_t i = 0; i < rows * columns; ++i) {
+          const int64_t from = i % columns * rows + i / columns;
+          ASSERT_EQ(std::memcmp(out.data() + i * width, in.data() + from * width, static_cast<size_t>(width)), 0)
+              << rows << " x " << columns << " of " << width << " bytes, element " << i;
+        }
+      }
+    }
+  });
+}
+
 // To and from dense rows of a few elements, whose vectors end in the next row: nothing is read or written behind the
 // matrices.
 TEST(StridedCopy, TransposesToAndFromShortRows) {

@@ -218,7 +218,11 @@ void copy_rows(int64_t size, const char* in, int64_t in_step, char* out, int64_t
   const bool repeats = in_step == 0 && size <= most_repeated_row && size * count < most_repeated;
   if (size > least_vector_row && (size <= most_vector_row || repeats) && count > 1)
     return copy_vector_rows(size, in, in_step, out, out_step, count);
-  if (bytes < 4 || bytes > 64) {
+  if (bytes == 0) return;
+  if (bytes == 1) return copy_short_rows<1>(in, in_step, out, out_step, count);
+  if (bytes < 4) {
+    copy_two_parts<2>(bytes, in, in_step, out, out_step, count);
+  } else if (bytes > 64) {
     for (int64_t i = 0; i < count; ++i, in += in_step, out += out_step) std::memcpy(out, in, bytes);
   } else if (bytes < 8) {
     copy_two_parts<4>(bytes, in, in_step, out, out_step, count);

@@ -73,6 +73,13 @@ HWY_INLINE void put_blocks(D d, const hn::Vec<D> (&rows)[kCount], char* out, int
   }
 }
 
+/// Blocks of two vectors of two elements of 64 bits, each transposed.
+template <class D>
+HWY_INLINE void transpose_blocks(D d, const hn::Vec<D> (&in)[2], hn::Vec<D> (&out)[2]) {
+  out[0] = hn::InterleaveLower(d, in[0], in[1]);
+  out[1] = hn::InterleaveUpper(d, in[0], in[1]);
+}
+
 /// Blocks of four vectors of four elements of 32 bits, each transposed.
 template <class D>
 HWY_INLINE void transpose_blocks(D d, const hn::Vec<D> (&in)[4], hn::Vec<D> (&out)[4]) {

@@ -141,7 +141,7 @@ HWY_INLINE void transpose_16x16_8bit(const char* in, int64_t in_step, char* out,
 template <int64_t kWidth>
 HWY_INLINE void transpose_block(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
                                 int64_t out_step) {
-  constexpr int64_t unit = !has_vectors ? 0 : kWidth == 4 ? 4 : kWidth == 2 ? 8 : kWidth == 1 ? 16 : 0;
+  constexpr int64_t unit = !has_vectors ? 0 : kWidth <= 8 ? 16 / kWidth : 0;
   if constexpr (unit == 0) {
     transpose_plain<kWidth>(rows, columns, in, in_step, out, out_step);
   } else {
@@ -200,8 +200,9 @@ void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, c
     }
   }
   // Blocks whose two sides stay in L1: two cache lines of each column of the input become one of each row of the
-  // result.
-  constexpr int64_t block_rows = 128 / kWidth, block_columns = 64 / kWidth;
+  // result. Of 8 bytes eight lines: so few columns keep memory busy by long pieces alone (10^7 took 13 ms by two lines,
+  // 8 by eight, outside the project).
+  constexpr int64_t block_rows = kWidth == 8 ? 64 : 128 / kWidth, block_columns = 64 / kWidth;
   const bool fetches = rows * columns * kWidth > most_in_cache;
   for (int64_t r = 0; r < rows; r += block_rows) {
     for (int64_t c = 0; c < columns; c += block_columns) {

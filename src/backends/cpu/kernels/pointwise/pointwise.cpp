@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <string>
 
 #include "backends/cpu/kernels/move/fill.h"
@@ -152,6 +154,15 @@ void move_any(int64_t width, int rank, const int64_t* dims, const int64_t* strid
 
 }  // namespace
 
+// Elements after which an operand begins again.
+int64_t period_of(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
+  const auto first = std::find_if(strides.begin(), strides.end(), [](int64_t s) { return s != 0; });
+  return std::accumulate(dims.begin() + (first - strides.begin()), dims.end(), int64_t{1}, std::multiplies<>());
+}
+// Rows that are short enough to be run one by one take longer than elements in tiles whose factors stay: 19,584 rows of
+// 41 took 210 us.
+constexpr int64_t most_period = 2048;
+
 // Where a thread stands: the base of every operand in the current row.
 struct Pointwise::Cursor {
   static constexpr int max_operands = 64;
@@ -218,7 +229,15 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
     return forms;
   };
   const bool is_direct = std::find(row_access.begin(), row_access.end(), Access::staged) == row_access.end();
-  if (flat_ && !all_plain && last >= least_loop_row && last * widest >= least_loop_bytes && is_direct)
+  // What repeats in tiles is not copied again.
+  int64_t period = 1;
+  for (int k = 0; k < operands_ && period <= most_period; ++k) {
+    if (flat_access[k] != Access::staged) continue;
+    const int64_t own = k < inputs_ ? period_of(space_.dims, space_.strides[k]) : most_period + 1;
+    period = own > most_period ? most_period + 1 : std::lcm(period, own);
+  }
+  if (flat_ && !all_plain && period > most_period && last >= least_loop_row && last * widest >= least_loop_bytes &&
+      is_direct)
     flat_ = !TileProgram(program, forms_of(row_access)).is_one_loop(last);
   access_ = flat_ ? flat_access : row_access;
   row_ = flat_ ? total_ : space_.dims[rank - 1];
@@ -230,8 +249,9 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
     widths_.push_back(bit_width(type) / 8);
     staged_ |= access_[k] == Access::staged;
     const auto& strides = space_.strides[k];
-    periodic_.push_back(flat_ && k < inputs_ && access_[k] == Access::staged && strides.back() == 1 &&
-                        std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s == 0; }));
+    const bool is_last = flat_ && k < inputs_ && access_[k] == Access::staged && strides.back() == 1 &&
+                         std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s == 0; });
+    patterns_.push_back(is_last ? repeats_last_dim : 0);
   }
   one_loop_ = !flat_ && !staged_ && program_.is_one_loop(row_);
   // EyeLike of 80 MB took 10.1 ms through a cache of 260 MB and takes 5.4, a sum with a row 12.9 and 8.8. What computes
@@ -246,11 +266,29 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
   tile_ = program_.tile();
   const int64_t room = streams_ ? streamed_bytes : stage_bytes;
   if (staged_width > 0) tile_ = std::clamp<int64_t>(room / staged_width / 64 * 64, 64, tile_);
+  find_repeats(staged_width);
   int64_t offset = 0;
   for (int k = 0; k < operands_; ++k) {
     stage_offsets_.push_back(offset);
     if (is_in_stage(k)) offset += tile_ * widths_[k];
   }
+}
+
+// What is copied together may be the same in each tile, as the factors of few channels of small images are: 2436 x 2
+// channels of 9 pixels took 29 us.
+void Pointwise::find_repeats(int64_t staged_width) {
+  constexpr int64_t kept_bytes = 16 * 1024;  // in L1, beside what passes through it
+  int64_t period = 1;
+  for (int k = 0; k < inputs_ && flat_; ++k) {
+    const auto& strides = space_.strides[k];
+    if (access_[k] != Access::staged) continue;
+    const int64_t own = period_of(space_.dims, strides);
+    const int64_t both = own > tile_ / 2 ? own : std::lcm(period, own);
+    if (own == total_ || both > tile_ / 2) continue;
+    patterns_[static_cast<size_t>(k)] |= repeats_in_tiles;
+    period = both;
+  }
+  if (period > 1) tile_ = std::max<int64_t>(1, std::min(tile_, kept_bytes / staged_width) / period) * period;
 }
 
 void Pointwise::run_tiles(Cursor& cursor, int64_t begin, int64_t count) const {
@@ -267,9 +305,10 @@ void Pointwise::run_tiles(Cursor& cursor, int64_t begin, int64_t count) const {
       }
       if (access_[k] == Access::staged) {
         place = cursor.stage + stage_offsets_[k];
-        if (periodic_[k]) {
+        const bool is_there = (patterns_[k] & repeats_in_tiles) && i != begin;  // from the tile before
+        if ((patterns_[k] & repeats_last_dim) && !is_there) {
           repeat_period(widths_[k], space_.dims.back(), i, n, cursor.base[k], place);
-        } else if (k < inputs_) {
+        } else if (k < inputs_ && !is_there) {
           move_any<false>(widths_[k], cursor.rank, cursor.dims, &space_.strides[k][cursor.first_dim], i, n,
                           cursor.base[k], place);
         }

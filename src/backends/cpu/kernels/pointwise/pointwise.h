@@ -67,6 +67,7 @@ class Pointwise {
   void walk_span(int64_t begin, int64_t end, const void* const* inputs, void* const* outputs, char* stage,
                  bool streams) const;
   void run_tiles(Cursor& cursor, int64_t begin, int64_t count) const;
+  void find_repeats(int64_t staged_width);
 
   StridedSpace space_;  // operands: inputs, then outputs
   int inputs_ = 0, operands_ = 0;
@@ -78,7 +79,8 @@ class Pointwise {
   int64_t tile_ = 0;
   TileProgram program_;
   std::vector<Access> access_;
-  std::vector<uint8_t> periodic_;       // staged inputs that repeat their last dim over all others
+  static constexpr uint8_t repeats_last_dim = 1, repeats_in_tiles = 2;
+  std::vector<uint8_t> patterns_;       // staged inputs: the last dim over all others, the same in every tile
   std::vector<int64_t> widths_;         // bytes an element, per operand
   std::vector<int64_t> stage_offsets_;  // of staged operands and streamed outputs, into the staging area
 };

@@ -223,6 +223,16 @@ bool test(T a, [[maybe_unused]] T b) {
   return false;
 }
 
+// loop(begin, end) over all of n elements. The compiler's vectors leave the last of a row to single elements, which of
+// 1000 bytes take a fifth of the time: where nothing is overwritten, the last vectors are done once more instead.
+template <class Loop>
+HWY_INLINE void with_whole_vectors(int64_t n, bool overwrites, const Loop& loop) {
+  constexpr int64_t whole = 64;
+  if (overwrites || n < whole || n % whole == 0) return loop(int64_t{0}, n);
+  loop(int64_t{0}, n / whole * whole);
+  loop(n - whole, n);
+}
+
 template <F kFunction, class T>
 void predicate(const void* const* in, void* out, int64_t n, unsigned uniform) {
   constexpr bool unary = static_cast<int>(kFunction) < static_cast<int>(F::add);
@@ -233,16 +243,20 @@ void predicate(const void* const* in, void* out, int64_t n, unsigned uniform) {
   if (fixed_a && fixed_b) {
     std::memset(o, test<kFunction, T>(*a, *b), static_cast<size_t>(n));
   } else if (fixed_a) {
-    const T x = *a;
+    with_whole_vectors(n, out == in[1], [=, x = *a](int64_t begin, int64_t end) HWY_ATTR {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(x, b[i]);
+      for (int64_t i = begin; i < end; ++i) o[i] = test<kFunction, T>(x, b[i]);
+    });
   } else if (fixed_b) {
-    const T y = *b;
+    with_whole_vectors(n, out == in[0], [=, y = *b](int64_t begin, int64_t end) HWY_ATTR {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i], y);
+      for (int64_t i = begin; i < end; ++i) o[i] = test<kFunction, T>(a[i], y);
+    });
   } else {
+    with_whole_vectors(n, out == in[0] || out == b, [=](int64_t begin, int64_t end) HWY_ATTR {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = test<kFunction, T>(a[i], b[i]);
+      for (int64_t i = begin; i < end; ++i) o[i] = test<kFunction, T>(a[i], b[i]);
+    });
   }
 }
 

@@ -328,6 +328,12 @@ void RunningTotal::run(ThreadPool& pool, DType dtype, const void* in, void* out)
     for_pieces(pool, outer * blocks, least_elements / (axis * block) + 1, [&](int64_t begin, int64_t end) {
       int64_t item = begin;
       if (inner == 1) {
+        // Of integers a sum is there a cycle later, and two lines are enough: of 10^5 i64 in lines of 1000 eight took
+        // 37 us, and two take 25. From memory two take a fifth longer.
+        constexpr int64_t most_cached = 16 << 20;
+        const bool is_cached = outer * axis * static_cast<int64_t>(sizeof(T)) <= most_cached;
+        if (!std::is_floating_point_v<T> && is_cached)
+          for (; item + 2 <= end; item += 2) run_lines<2>(*this, x + item * axis, y + item * axis);
         for (; item + 8 <= end; item += 8) run_lines<8>(*this, x + item * axis, y + item * axis);
         for (; item < end; ++item) run_lines<1>(*this, x + item * axis, y + item * axis);
         return;

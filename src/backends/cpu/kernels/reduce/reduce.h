@@ -64,6 +64,8 @@ class Reduce {
   template <class T, class P>
   void reduce_layers(const T* in, const Item& item, int64_t begin, int64_t end, P* totals) const;
   template <class T, class P>
+  void reduce_dense_columns(const T* x, int64_t rows, int64_t stride, int64_t columns, P* totals) const;
+  template <class T, class P>
   void reduce_pieces(const ReduceOperands& operands, T* tile, const Item& item, int64_t begin, int64_t end,
                      P* totals) const;
   template <class T>
