@@ -604,3 +604,15 @@ def test_weights_of_integers(tmp_path, make, shape, weights):
     x = np.random.default_rng(5).standard_normal(shape, np.float32)
     expected = module.build(new, tuning="heuristic").run({"x": x})["y"]
     np.testing.assert_allclose(engine.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_file_without_weights_has_none_of_branches_and_loops(tmp_path):
+    engine = module.build(bodies_model(tmp_path / "m.onnx", 0), refit=True, tuning="heuristic")
+    model = onnx.load(tmp_path / "m.onnx")
+    body = next(a.g for a in model.graph.node[1].attribute if a.name == "body")
+    numbers = numpy_helper.to_array(body.initializer[0]).tobytes()
+    assert numbers in bytes(engine) and numbers not in engine.to_bytes(weights=False)
+    stripped = module.Engine(engine.to_bytes(weights=False))
+    assert {"turn", "shift", "own"} <= set(module.Refitter(stripped).missing)
+    with pytest.raises(InvalidArgumentError, match="has no weights"):
+        stripped.run({})

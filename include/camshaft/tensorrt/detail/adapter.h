@@ -150,7 +150,7 @@ class Operator {
       packed.enter(*run, scratch, call.inputs, call.outputs);
       workspace = scratch + copies;
     }
-    Clone clone = take(stream, run->tactic);
+    Clone clone = take(stream, run->tactic, call);
     if (!same(clone.in, call.in) || !same(clone.out, call.out)) {
       clone.in.clear();
       clone.running->take_tactic(number_of(run->tactic, call));
@@ -311,17 +311,24 @@ class Operator {
     std::memcpy(to, from.data(), bytes_of(call.out[o].type, dims));
   }
 
-  /// A clone that nobody uses, with that tactic; those of one stream are of that stream alone, as its work goes on
-  /// after the call.
-  Clone take(cudaStream_t stream, size_t tactic) {
+  /// A clone that nobody uses, with that tactic, and of these shapes where there is one: equal nodes of a model share
+  /// this instance. Those of one stream are of that stream alone, as its work goes on after the call.
+  Clone take(cudaStream_t stream, size_t tactic, Call const& call) {
+    constexpr size_t most_shapes = 4;
     const std::lock_guard<std::mutex> lock(mutex_);
     auto& idle = idle_[stream];
-    for (size_t i = idle.size(); i-- > 0;) {
-      if (idle[i].tactic != tactic) continue;
+    const auto taken = [&](size_t i) {
       Clone clone = std::move(idle[i]);
       idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(i));
       return clone;
+    };
+    size_t of_tactic = 0, oldest = 0;
+    for (size_t i = 0; i < idle.size(); ++i) {
+      if (idle[i].tactic != tactic) continue;
+      if (same(idle[i].in, call.in) && same(idle[i].out, call.out)) return taken(i);
+      if (of_tactic++ == 0) oldest = i;
     }
+    if (of_tactic == most_shapes) return taken(oldest);
     return {plugin_->clone(), tactic, {}, {}};
   }
   void give_back(cudaStream_t stream, Clone clone) {
