@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/tactic.h"
 #include "engine/keep.h"
 #include "engine/provenance_codec.h"
 #include "engine_format_generated.h"

@@ -86,8 +86,8 @@ flatbuffers::Offset<format::Graph> encode_graph(Builder& b, const Graph& graph,
     // Regions have numbers in their bodies that say how they are computed.
     const bool is_region = node.op.as<ops::Region>() != nullptr;
     for (const Graph& body : node.bodies)
-      bodies.push_back(encode_graph(b, body, nullptr, nullptr, store, provenances,
-                                    is_region ? std::set<std::string>() : left_out));
+      bodies.push_back(
+          encode_graph(b, body, nullptr, nullptr, store, provenances, is_region ? std::set<std::string>() : left_out));
     const auto op = b.CreateString(std::string(node.op.name()));
     const TacticChoice tactic = tactics && n < tactics->size() ? (*tactics)[n] : TacticChoice();
     const auto first = b.CreateString(tactic.first);

@@ -24,8 +24,8 @@ void for_each_weight(Model& model, const Visit& visit) {
         if (&attribute == weights) visit(node.outputs[0], attribute.tensors[0]);
 }
 
-/// The weights of integers that nothing reads but as weights: the bias of a quantised convolution, codes and zero points
-/// of few bits, what is dequantised. Others of so few elements may be sizes.
+/// The weights of integers that nothing reads but as weights: the bias of a quantised convolution, codes and zero
+/// points of few bits, what is dequantised. Others of so few elements may be sizes.
 std::set<std::string> integer_weights(const ModelProto& model);
 
 }  // namespace camshaft::onnx

@@ -60,8 +60,7 @@ Values sequence_to_image(ConvertContext& c) {
   const DType dtype = c.dtype(x);
   const ValueId biased = c.add(F::add, {x, c.cast(c.input(1), dtype)});
   const ValueId sum = c.add(F::add, {biased, c.cast(c.input(2), dtype)});
-  const ValueId image =
-      c.reshape(sum, {c.dim(x, 0), c.dim(c.input(3), 2), c.dim(c.input(3), 3), c.dim(x, 2)});
+  const ValueId image = c.reshape(sum, {c.dim(x, 0), c.dim(c.input(3), 2), c.dim(c.input(3), 3), c.dim(x, 2)});
   return c.result(ops::Transpose{{0, 3, 1, 2}}, {image});
 }
 
@@ -99,8 +98,7 @@ Values cross_attention(ConvertContext& c) {
   const ValueId kv = c.input(1);
   check_parts(c, kv, 2);
   ValueId query = c.input(0);
-  if (c.rank(query) == 3)
-    query = c.reshape(query, {c.dim(query, 0), c.dim(query, 1), c.dim(kv, 2), c.dim(kv, 4)});
+  if (c.rank(query) == 3) query = c.reshape(query, {c.dim(query, 0), c.dim(query, 1), c.dim(kv, 2), c.dim(kv, 4)});
   if (c.rank(query) != 4) c.invalid(fmt::format("input 0 has {} axes, 3 or 4 are expected", c.rank(query)));
   return attended(c, c.add(ops::Transpose{{0, 2, 1, 3}}, {query}), part_of_packed(c, kv, 0), part_of_packed(c, kv, 1));
 }

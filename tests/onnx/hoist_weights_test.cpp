@@ -69,9 +69,8 @@ TEST(HoistWeights, KeepsNamesThatNothingElseHas) {
   model.graph.initializers = {tensor("main", 2)};
   model.graph.nodes = {choice};
   hoist_weights(model);
-  EXPECT_EQ(names(model.graph.initializers),
-            (std::vector<std::string>{"main", "own", "if/then_branch/both", "numbers", "if/else_branch/both",
-                                      "if/else_branch/given"}));
+  EXPECT_EQ(names(model.graph.initializers), (std::vector<std::string>{"main", "own", "if/then_branch/both", "numbers",
+                                                                       "if/else_branch/both", "if/else_branch/given"}));
   const auto& attributes = model.graph.nodes[0].attributes;
   EXPECT_TRUE(attributes[0].graphs[0].initializers.empty());
   EXPECT_EQ(texts(attributes[0].graphs[0].nodes),

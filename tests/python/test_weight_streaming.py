@@ -171,4 +171,6 @@ def test_a_table_need_not_fit(tmp_path):
         for seed in range(3):
             ids = np.random.default_rng(seed).integers(0, len(table), 40)
             np.testing.assert_array_equal(engine(ids), built(ids))
-        assert engine.weight_streaming()["brought_bytes"] < (table.nbytes / 10 if budget != "100%" else 2 * table.nbytes)
+        assert engine.weight_streaming()["brought_bytes"] < (
+            table.nbytes / 10 if budget != "100%" else 2 * table.nbytes
+        )

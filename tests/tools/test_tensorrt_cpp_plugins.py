@@ -413,7 +413,9 @@ def test_sources_for_tensorrt_8(tmp_path):
     """Their sizes are of 32 bits, and they have parameters of TensorRT's own plugins."""
     source = tmp_path / "for_8.cpp"
     text = (SOURCES / "formats.cpp").read_text()
-    text = text.replace("int64_t const channels = dims.d[axis];", "int const* sizes = dims.d; int channels = sizes[axis];")
+    text = text.replace(
+        "int64_t const channels = dims.d[axis];", "int const* sizes = dims.d; int channels = sizes[axis];"
+    )
     source.write_text(
         text
         + """

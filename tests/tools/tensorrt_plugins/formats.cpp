@@ -93,8 +93,8 @@ class Plugin : public nvinfer1::IPluginV2DynamicExt {
     for (int64_t n = 0; n < dims.d[0]; ++n)
       for (int64_t c = 0; c < dims.d[1]; ++c)
         for (int64_t s = 0; s < spatial; ++s)
-          static_cast<T*>(to)[place(out.format, dims, n, c, s)] = static_cast<T>(
-              static_cast<T const*>(from)[place(in.format, dims, n, c, s)] * static_cast<T>(c + 1));
+          static_cast<T*>(to)[place(out.format, dims, n, c, s)] =
+              static_cast<T>(static_cast<T const*>(from)[place(in.format, dims, n, c, s)] * static_cast<T>(c + 1));
     return 0;
   }
 

@@ -351,8 +351,8 @@ class Operator {
   std::vector<int64_t> shape_inputs_;
   std::string state_;
   std::map<cudaStream_t, std::vector<Clone>> idle_;
-  std::vector<TensorFormat> formats_;    // of inputs and outputs, once they are known
-  std::atomic<bool> is_late_{false};  // there is a result whose size only running tells
+  std::vector<TensorFormat> formats_;  // of inputs and outputs, once they are known
+  std::atomic<bool> is_late_{false};   // there is a result whose size only running tells
 };
 
 template <class Context, class Work>

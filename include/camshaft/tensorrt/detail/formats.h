@@ -20,11 +20,11 @@ struct FormatFacts {
   int32_t multiple;  // of channels in a group
   bool channels_last;
 };
-constexpr FormatFacts format_facts[] = {
-    {TensorFormat::kHWC, 2, 1, true},     {TensorFormat::kHWC8, 2, 8, true},    {TensorFormat::kHWC16, 2, 16, true},
-    {TensorFormat::kCHW2, 2, 2, false},   {TensorFormat::kCHW4, 2, 4, false},   {TensorFormat::kCHW16, 2, 16, false},
-    {TensorFormat::kCHW32, 2, 32, false}, {TensorFormat::kDHWC, 3, 1, true},    {TensorFormat::kDHWC8, 3, 8, true},
-    {TensorFormat::kCDHW32, 3, 32, false}};
+constexpr FormatFacts format_facts[] = {{TensorFormat::kHWC, 2, 1, true},     {TensorFormat::kHWC8, 2, 8, true},
+                                        {TensorFormat::kHWC16, 2, 16, true},  {TensorFormat::kCHW2, 2, 2, false},
+                                        {TensorFormat::kCHW4, 2, 4, false},   {TensorFormat::kCHW16, 2, 16, false},
+                                        {TensorFormat::kCHW32, 2, 32, false}, {TensorFormat::kDHWC, 3, 1, true},
+                                        {TensorFormat::kDHWC8, 3, 8, true},   {TensorFormat::kCDHW32, 3, 32, false}};
 
 inline size_t element_bytes(DataType type) {
   switch (type) {
