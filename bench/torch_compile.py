@@ -6,12 +6,16 @@ freezing, C++ wrapper), on a GPU in fp16 (reduce-overhead, freezing).
     torch_compile.py resnet18 bert           those whose names have one of the words
     torch_compile.py --batches 1 --seconds 5 --json FILE
     torch_compile.py --device cuda --batches 1 32
+    torch_compile.py --device cuda --jobs 6  processes, which compile beside each other and measure in turn
 
 All run in one process on the same tensors, in turn: one call each, on a GPU as many as take 20 ms. A time is the least of
 all turns. Prints Camshaft's speed as a multiple of each other's, the geometric mean and the slowest, and the time to the
 first result of each."""
 
 import argparse
+import concurrent.futures
+import contextlib
+import fcntl
 import json
 import math
 import pathlib
@@ -86,6 +90,17 @@ def turn(run, given, device, calls):
     return (time.perf_counter() - begun) / calls
 
 
+@contextlib.contextmanager
+def alone(path):
+    """While this process has the device to itself among those that ask for it by this file; None asks nobody."""
+    if path is None:
+        yield
+        return
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def measure(name, batch, options):
     """{"eager", "inductor", "camshaft"}: least seconds of a call; "first": seconds to the first result."""
     import camshaft.torch  # noqa: F401  # which registers the backend
@@ -108,10 +123,11 @@ def measure(name, batch, options):
         }
         for label, make in compiled.items():
             torch.compiler.reset()
-            begun = time.perf_counter()
-            run = make()
-            actual = run(*given).clone()
-            first[label] = time.perf_counter() - begun
+            with alone(options.lock if label == "camshaft" else None):  # which measures what it chooses
+                begun = time.perf_counter()
+                run = make()
+                actual = run(*given).clone()
+                first[label] = time.perf_counter() - begun
             torch._inductor.config.freezing = False
             error = float((actual - expected).abs().max() / expected.abs().max())
             if error > (1e-3 if device == "cpu" else 2e-2):
@@ -119,20 +135,23 @@ def measure(name, batch, options):
             runs[label] = run
         # Compiled callables live on after the next reset(): each has its own code.
         times = {label: [] for label in runs}
-        calls = {label: 1 for label in runs}
-        for label, run in runs.items():
-            for _ in range(3):  # a graph of PyTorch's is recorded in the second call
-                turn(run, given, device, 1)
-            calls[label] = max(1, int(0.02 / turn(run, given, device, 1)))
-        end = time.perf_counter() + options.seconds
-        while time.perf_counter() < end or len(times["eager"]) < 5:
-            for label, run in runs.items():
-                times[label].append(turn(run, given, device, calls[label]))
+        with alone(options.lock):
+            calls = {label: calls_in_a_turn(run, given, device) for label, run in runs.items()}
+            end = time.perf_counter() + options.seconds
+            while time.perf_counter() < end or len(times["eager"]) < 5:
+                for label, run in runs.items():
+                    times[label].append(turn(run, given, device, calls[label]))
         torch.compiler.reset()
         begun = time.perf_counter()
         torch.compile(module, backend="camshaft", dynamic=False, options=chosen)(*given)
         first["camshaft from the cache"] = time.perf_counter() - begun
     return {**{label: min(found) for label, found in times.items()}, "first": first, "turns": len(times["eager"])}
+
+
+def calls_in_a_turn(run, given, device):
+    for _ in range(3):  # a graph of PyTorch's is recorded in the second call
+        turn(run, given, device, 1)
+    return max(1, int(0.02 / turn(run, given, device, 1)))
 
 
 def move(tensor, device):
@@ -153,25 +172,36 @@ def main():
     parser.add_argument(
         "--keep", metavar="FOLDER", help="the cache of Camshaft's engines, which stays (default: a new one)"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="models at once; what is timed has the device to itself")
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--lock", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         name, batch = options.one.split("@")
         print(json.dumps(measure(name, int(batch), options)))
         return
     found = {}
-    chosen = [name for name in MODELS if any(word in name for word in options.words or [""])]
-    for name in chosen:
-        for batch in options.batches:
-            command = [sys.executable, __file__, "--one", f"{name}@{batch}", *sys.argv[1:]]
-            done = subprocess.run(command, capture_output=True, text=True)
+    chosen = [
+        (name, batch)
+        for name in MODELS
+        if any(word in name for word in options.words or [""])
+        for batch in options.batches
+    ]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        more = ["--lock", f"{folder}/lock"] if options.jobs > 1 else []
+
+        def measured(one):
+            command = [sys.executable, __file__, "--one", "@".join(map(str, one)), *sys.argv[1:], *more]
+            return subprocess.run(command, capture_output=True, text=True)
+
+        for (name, batch), done in zip(chosen, pool.map(measured, chosen)):
             lines = done.stdout.strip().splitlines()
             if done.returncode or not lines:
                 print(f"{name}@{batch}: {(done.stderr.strip().splitlines() or ['no result'])[-1]}", flush=True)
                 continue
             row = found[f"{name}@{batch}"] = json.loads(lines[-1])
             print(
-                f"{name}@{batch}: {row['camshaft'] * 1e3:.2f} ms; × inductor {row['inductor'] / row['camshaft']:.2f}, "
+                f"{name}@{batch}: {row['camshaft'] * 1e3:.3f} ms; × inductor {row['inductor'] / row['camshaft']:.2f}, "
                 f"× eager {row['eager'] / row['camshaft']:.2f}; first {row['first']['camshaft']:.1f} s, from the cache "
                 f"{row['first']['camshaft from the cache']:.1f} s, inductor {row['first']['inductor']:.1f} s",
                 flush=True,

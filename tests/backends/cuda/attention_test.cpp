@@ -231,6 +231,50 @@ TEST(CudaAttention, Masks) {
                     random);
 }
 
+// Masks of tiles with many queries: two keys at once where these lie so, one tile of keys alone, and several.
+TEST(CudaAttention, MasksOfManyQueries) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const int64_t size : {32, 64})
+    for (const int64_t keys : {49, 64, 98, 128, 130})
+      for (const std::vector<DType>& masks :
+           {std::vector<DType>{DType::boolean}, {DType::f16}, {DType::f16, DType::f16}, {DType::f16, DType::boolean}})
+        for (const bool misaligned : {false, true})
+          check({.outer = 133,
+                 .queries = 18,
+                 .keys = keys,
+                 .size = size,
+                 .value_size = size,
+                 .layout = Layout::heads_side_by_side,
+                 .masks = masks,
+                 .zero_undefined = true},
+                random, misaligned);
+}
+
+// Rows of a mask whose keys are two axes that do not follow each other.
+TEST(CudaAttention, MaskOfKeysOnTwoAxes) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  constexpr int64_t outer = 133, rows = 18, width = 3, size = 16, pitch = 8;
+  ops::Attention op;
+  op.outer = {outer};
+  op.queries = {rows};
+  op.keys = {6, width};
+  op.size = op.value_size = size;
+  op.query = op.result = {0, rows * size, size, 1};
+  op.key = op.value = {0, rows * size, width * size, size, 1};
+  op.masks = {0, 0, 6 * pitch, pitch, 1};
+  op.masked = {0};
+  op.shape = {outer, rows, size};
+  for (const DType dtype : {DType::f16, DType::boolean})
+    NodeTest(
+        op,
+        {random_tensor(random, DType::f16, {outer, rows, size}), random_tensor(random, DType::f16, {outer, rows, size}),
+         random_tensor(random, DType::f16, {outer, rows, size}), random_tensor(random, dtype, {rows, 6, pitch})},
+        "cuda_attention", 2e-3)
+        .check();
+}
+
 // A window of a picture: rows and columns of queries and keys, and of outer axes, all apart from each other.
 TEST(CudaAttention, SeveralAxes) {
   SKIP_WITHOUT_GPU();

@@ -111,6 +111,57 @@ TEST(CudaLayerNorm, ManyRows) {
         .check();
 }
 
+// Scales and biases that are known when the kernel is compiled are read before its turn, where registers hold them.
+TEST(CudaLayerNorm, ConstantParameters) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    for (const bool rms : {false, true})
+      for (const int64_t length : {7, 64, 264, 768, 1025, 3000, 20000}) {
+        const DType other = random.uniform() < 0.3 ? DType::f32 : dtype;
+        NodeTest test(ops::LayerNorm{1, 1e-5, rms},
+                      {random_tensor(random, dtype, {5, length}), parameter(random, dtype, {length}),
+                       parameter(random, other, {length})},
+                      "cuda_layer_norm", 2 * tolerance(dtype));
+        test.constants = {1, 2};
+        test.check();
+        test.misaligned = true;
+        test.check();
+      }
+}
+
+// By columns: groups that are wider than a chunk, as wide, narrower, and not a multiple; rows of which each thread has
+// several chunks, and of which it has none; numbers that are far from 0 beside how they differ.
+TEST(CudaGroupNorm, Columns) {
+  SKIP_WITHOUT_GPU();
+  Random random = test_random();
+  struct Sizes {
+    int64_t images, positions, channels, groups;
+  };
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    for (const bool constant : {false, true})
+      for (const auto& [images, positions, channels, groups] : {Sizes{2, 700, 64, 1},
+                                                                {1, 3, 320, 32},
+                                                                {3, 49, 96, 3},
+                                                                {2, 100, 36, 9},
+                                                                {1, 1500, 24, 12},
+                                                                {2, 5, 7, 7},
+                                                                {1, 260, 512, 1},
+                                                                {2, 33, 1040, 2},
+                                                                {1, 4000, 16, 16}}) {
+        std::vector<double> values = random_tensor(random, DType::f64, {images, positions, channels}).to_doubles();
+        for (double& x : values) x = 0.25 * x + 3;
+        NodeTest test(ops::GroupNorm{groups, 1e-5, true},
+                      {tensor_of(dtype, {images, positions, channels}, values), parameter(random, dtype, {channels}),
+                       parameter(random, DType::f32, {channels})},
+                      "cuda_group_norm_columns", dtype == DType::f64 ? 1e-12 : 4 * tolerance(dtype));
+        if (constant) test.constants = {1, 2};
+        test.check();
+        test.misaligned = true;
+        test.check();
+      }
+}
+
 TEST(CudaGroupNorm, BothLayouts) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();

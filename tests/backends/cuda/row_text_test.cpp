@@ -20,13 +20,14 @@ TEST(RowText, Compiles) {
   };
   for (const DType dtype : types) {
     compiles(softmax_text(dtype == DType::f64, dtype), 90);
-    compiles(normalize_text(dtype != DType::bf16, dtype, dtype, DType::f32), 90);
+    compiles(normalize_text(dtype != DType::bf16, dtype == DType::f16, dtype, dtype, DType::f32, dtype != DType::f32),
+             90);
   }
-  compiles(group_columns_text(DType::f16, DType::f16, DType::f32), 90);
-  compiles(group_columns_text(DType::f64, DType::f64, DType::f64), 80);
+  compiles(group_columns_text(DType::f16, DType::f16, DType::f32, true), 90);
+  compiles(group_columns_text(DType::f64, DType::f64, DType::f64, false), 80);
   for (const int capability : {75, 100}) {
     compiles(softmax_text(true, DType::f16), capability);
-    compiles(normalize_text(true, DType::f32, DType::f32, DType::f32, 768), capability);
+    compiles(normalize_text(true, true, DType::f32, DType::f32, DType::f32, true, 768), capability);
   }
 }
 

@@ -35,18 +35,36 @@ std::string definitions(const AttentionForm& form) {
 typedef {} Element;
 constexpr int head_size = {}, value_size = {}, mask_count = {};
 constexpr bool approximate = {};  // exponentials, where results are rounded more than these
-constexpr bool mask_is_element = {};  // the only one
 constexpr bool capped = {};
 typedef {} Result;
 )",
                      device_type(form.dtype), form.head_size, form.value_size, form.masks.size(),
-                     form.dtype != DType::f32, form.masks.size() == 1 && form.masks[0] == form.dtype, form.capped,
-                     device_type(form.steps ? form.steps->dtype : form.dtype));
+                     form.dtype != DType::f32, form.capped, device_type(form.steps ? form.steps->dtype : form.dtype));
+}
+
+// Of one mask, as numbers of the queries' type or as bits of what is seen: neighbouring keys are read together.
+std::string mask_pair_functions(const AttentionForm& form) {
+  const bool is_boolean = form.masks.size() == 1 && form.masks[0] == DType::boolean;
+  const bool is_element = form.masks.size() == 1 && form.masks[0] == form.dtype && bit_width(form.dtype) == 16;
+  return fmt::format(R"(
+constexpr bool mask_has_pairs = {};
+typedef {} MaskPair;
+__device__ __forceinline__ MaskPair load_mask_pair(const void* mask, i64 at) {{
+  return *reinterpret_cast<const MaskPair*>(static_cast<const unsigned char*>(mask) + at * (sizeof(MaskPair) / 2));
+}}
+__device__ __forceinline__ f32 masked_by_pair(const Attention& a, f32 score, MaskPair pair, int i) {{
+  {}
+}}
+)",
+                     is_boolean || is_element, is_boolean ? "u16" : "u32",
+                     is_boolean   ? "return (pair >> (i * 8) & 0xff) != 0 ? score : a.mask[0].masked;"
+                     : is_element ? "Element mask;\n  mask.bits = u16(pair >> (i * 16));\n  return score + widen(mask);"
+                                  : "return score;");
 }
 
 std::string mask_function(const AttentionForm& form) {
   std::string text = R"(
-template <int rows>
+template <bool direct, int rows>
 __device__ __forceinline__ void mask_scores(const Attention& a, const MaskPointers& masks, const MaskRow (&row)[rows],
                                             u32 key, f32 (&score)[rows]) {
 )";
@@ -56,7 +74,7 @@ __device__ __forceinline__ void mask_scores(const Attention& a, const MaskPointe
                                    ? fmt::format("{}.byte != 0 ? score[r] : a.mask[{}].masked", element, m)
                                    : fmt::format("score[r] + widen({})", element);
     text += fmt::format(
-        R"(  const {0}* const mask{1} = static_cast<const {0}*>(masks.data[{1}]) + offset_by_call(a.mask[{1}].keys, key);
+        R"(  const {0}* const mask{1} = static_cast<const {0}*>(masks.data[{1}]) + (direct ? i64(key) * a.mask[{1}].keys.stride[0] : offset_by_call(a.mask[{1}].keys, key));
 #pragma unroll
   for (int r = 0; r < rows; ++r) score[r] = {2};
 )",
@@ -121,9 +139,12 @@ AttentionTile matrix_tile(const AttentionForm& form, const char* name, int warps
   const int head = round_up(form.head_size, 16), value = round_up(form.value_size, 16);
   AttentionTile tile{name, 16 * warps_q, warp_keys * warps_k, static_cast<unsigned>(32 * warps_q * warps_k)};
   const int apart = form.by_warpgroups && warps_k == 1 ? 0 : 8;  // see device/attention_matrix.cuh
-  const int tiles = 2 * (tile.queries * (head + apart) + 2 * tile.keys * (head + apart + value + apart));
+  const auto tiles_of = [&](int stages) {
+    return 2 * (tile.queries * (head + apart) + stages * tile.keys * (head + apart + value + apart));
+  };
   const int sums = 4 * tile.queries * (warps_k * (value + 4) + warps_k + 2);
-  tile.shared_bytes = static_cast<unsigned>(std::max(tiles, sums));
+  tile.shared_bytes = static_cast<unsigned>(std::max(tiles_of(2), sums));
+  tile.shared_bytes_of_one = static_cast<unsigned>(std::max(tiles_of(1), sums));
   return tile;
 }
 
@@ -133,6 +154,7 @@ AttentionTile plain_tile(const AttentionForm& form, const char* name, int thread
   AttentionTile tile{name, 16 * thread_queries, 16 * thread_keys, 256};
   tile.shared_bytes = static_cast<unsigned>(
       4 * ((tile.queries + tile.keys) * head_pitch + tile.keys * (value + 4) + tile.queries * (tile.keys + 4)));
+  tile.shared_bytes_of_one = tile.shared_bytes;
   return tile;
 }
 
@@ -162,7 +184,8 @@ std::string attention_text(const AttentionForm& form) {
   const Keys keys = keys_of(form);
   std::string text = device_text({device::collective_cuh, device::running_sum_cuh, device::axes_parameters_h,
                                   device::axes_cuh, device::attention_parameters_h}) +
-                     definitions(form) + std::string(device::attention_cuh) + mask_function(form) + give_function(form);
+                     definitions(form) + std::string(device::attention_cuh) + mask_function(form) +
+                     mask_pair_functions(form) + give_function(form);
   if (form.matrix_instructions) {
     text += fmt::format(R"(
 __device__ __forceinline__ void multiply(f32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {{ mma_{0}(d, a, b); }}

@@ -41,17 +41,18 @@ struct AttentionTile {
   std::string kernel;
   int queries = 0, keys = 0;
   unsigned threads = 0, shared_bytes = 0;
+  unsigned shared_bytes_of_one = 0;  ///< where a block goes through one tile of keys alone
 };
 
 /// Of the kernels "attention_wide", for many queries, and "attention_narrow", for few; by warpgroups also of
-/// "attention_brief", for many queries of at most most_brief_keys keys.
+/// "attention_brief", for many queries of at most most_brief_keys keys that are more than a tile.
 struct AttentionTiles {
   AttentionTile wide, narrow;
   std::optional<AttentionTile> brief = {};
 };
 /// Tiles of half as many keys leave room for one more block on a multiprocessor, which hides how long the few tiles of
-/// a block wait for memory. On an H200, heads of 64: 8.2 us and not 9.9 for 49 keys, 11.4 and not 12.4 for 128; 30.5
-/// and not 30.0 for 197, 55 and not 46 for 1,024.
+/// a block wait for memory. On an H200, heads of 64: 11.4 us and not 12.4 for 128 keys; 30.5 and not 30.0 for 197, 55
+/// and not 46 for 1,024.
 constexpr int64_t most_brief_keys = 128;
 AttentionTiles attention_tiles(const AttentionForm& form);
 

@@ -13,13 +13,15 @@ namespace camshaft::cuda {
 
 namespace {
 
-RowText begin(DType dtype) {
+RowText begin(DType dtype, bool dense) {
   RowText made;
   made.vector_elements = 128 / bit_width(dtype);
   made.vector_chunks = std::min(8, 32 / made.vector_elements);  // 32 registers
   made.text = device_text({device::collective_cuh, device::row_parameters_h}) +
-              fmt::format("\nconstexpr u32 row_threads = {};\ntypedef {} Element;\ntypedef {} Wide;\n", row_threads,
-                          device_type(dtype), computing_type(dtype)) +
+              fmt::format(
+                  "\nconstexpr u32 row_threads = {};\nconstexpr bool rows_are_dense = {};\ntypedef {} Element;\n"
+                  "typedef {} Wide;\n",
+                  row_threads, dense, device_type(dtype), computing_type(dtype)) +
               std::string(device::rows_cuh);
   return made;
 }
@@ -29,27 +31,29 @@ struct Further {
   std::string before, behind;
 };
 
+/// `turn`: what is said before the call, where that does not take the turn by itself.
 void add_kernel(RowText& made, const std::string& name, const std::string& call, const std::string& shape,
-                const Further& parameters, const Further& arguments) {
+                const Further& parameters, const Further& arguments, const char* turn) {
   made.text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ {} shape, const Element* in{}, Element* out{}) {{
-  take_turn();
-  {}(shape, in{}, out{});
+  {}{}(shape, in{}, out{});
 }}
 )",
-                           row_threads, name, shape, parameters.before, parameters.behind, call, arguments.before,
+                           row_threads, name, shape, parameters.before, parameters.behind, turn, call, arguments.before,
                            arguments.behind);
 }
 
-void add_row_kernels(RowText& made, const std::string& function, const Further& parameters = {},
+constexpr const char *takes_turn_before = "take_turn();\n  ", *takes_turn_itself = "";
+
+void add_row_kernels(RowText& made, const std::string& function, const char* turn, const Further& parameters = {},
                      const Further& arguments = {}) {
   const auto add = [&](const std::string& suffix, int elements, int chunks) {
     add_kernel(made, "held_one" + suffix, fmt::format("{}_held<{}, 1>", function, elements), "RowParameters",
-               parameters, arguments);
+               parameters, arguments, turn);
     add_kernel(made, "held" + suffix, fmt::format("{}_held<{}, {}>", function, elements, chunks), "RowParameters",
-               parameters, arguments);
+               parameters, arguments, turn);
     add_kernel(made, "any_length" + suffix, fmt::format("{}_long<{}>", function, elements), "RowParameters", parameters,
-               arguments);
+               arguments, turn);
   };
   add("", 1, made.chunks);
   add("_vector", made.vector_elements, made.vector_chunks);
@@ -62,11 +66,11 @@ std::string parameter_types(DType scale, DType bias) {
 }  // namespace
 
 RowText softmax_text(bool logarithm, DType dtype) {
-  RowText made = begin(dtype);
+  RowText made = begin(dtype, true);
   made.text += fmt::format("constexpr bool logarithm = {};\n", logarithm) + std::string(device::softmax_parameters_h) +
                std::string(device::softmax_cuh);
-  add_row_kernels(made, "softmax");
-  add_kernel(made, "columns", "softmax_columns<1>", "SoftmaxColumnsParameters", {}, {});
+  add_row_kernels(made, "softmax", takes_turn_before);
+  add_kernel(made, "columns", "softmax_columns<1>", "SoftmaxColumnsParameters", {}, {}, takes_turn_before);
   return made;
 }
 
@@ -117,27 +121,31 @@ __device__ __forceinline__ void give(Element* out, const Steps<StepElement>& ste
 
 }  // namespace
 
-RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length, const NormSteps* steps) {
-  RowText made = begin(dtype);
+RowText normalize_text(bool centred, bool dense, DType dtype, DType scale, DType bias, bool constant_parameters,
+                       int64_t length, const NormSteps* steps) {
+  RowText made = begin(dtype, dense);
   // What a warp needs: registers for more would stand between memory and further warps.
   constexpr int64_t warp = 32;
   const int64_t of_warp = warp * made.vector_elements;
   if (length > 0)
     made.vector_chunks = static_cast<int>(std::clamp<int64_t>((length + of_warp - 1) / of_warp, 1, made.vector_chunks));
-  made.text += fmt::format("constexpr bool centred = {};\n", centred) + parameter_types(scale, bias) +
-               "template <class T>\nstruct Steps {\n  T* to;\n  const f32* of_columns;\n};\n" + give_text(steps) +
-               std::string(device::normalize_cuh);
-  add_row_kernels(made, "normalize",
+  made.text +=
+      fmt::format("constexpr bool centred = {}, parameters_are_constant = {};\n", centred, constant_parameters) +
+      parameter_types(scale, bias) + "template <class T>\nstruct Steps {\n  T* to;\n  const f32* of_columns;\n};\n" +
+      give_text(steps) + std::string(device::normalize_cuh);
+  add_row_kernels(made, "normalize", takes_turn_itself,
                   {", const ScaleElement* scale, const BiasElement* bias",
                    steps ? ", StepElement* steps, const f32* of_columns" : ""},
                   {", scale, bias", steps ? ", Steps<StepElement>{steps, of_columns}" : ", Steps<StepElement>{}"});
   return made;
 }
 
-RowText group_columns_text(DType dtype, DType scale, DType bias) {
-  RowText made = begin(dtype);
-  made.text += fmt::format("constexpr u32 column_threads = {};\n", column_threads) + parameter_types(scale, bias) +
-               std::string(device::group_columns_parameters_h) + std::string(device::group_columns_cuh);
+RowText group_columns_text(DType dtype, DType scale, DType bias, bool constant_parameters) {
+  RowText made = begin(dtype, false);
+  made.text += fmt::format("constexpr u32 column_threads = {};\nconstexpr bool parameters_are_constant = {};\n",
+                           column_threads, constant_parameters) +
+               parameter_types(scale, bias) + std::string(device::group_columns_parameters_h) +
+               std::string(device::group_columns_cuh);
   for (const int elements : {1, made.vector_elements})
     made.text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({threads}) moments{suffix}(const __grid_constant__ GroupColumnsParameters shape, const Element* in, Wide* partial) {{
@@ -145,7 +153,6 @@ extern "C" __global__ void __launch_bounds__({threads}) moments{suffix}(const __
   find_moments<{elements}>(shape, in, partial);
 }}
 extern "C" __global__ void __launch_bounds__({threads}) normalize{suffix}(const __grid_constant__ GroupColumnsParameters shape, const Element* in, const ScaleElement* scale, const BiasElement* bias, Element* out, const Wide* partial) {{
-  take_turn();
   normalize_columns<{elements}>(shape, in, scale, bias, out, partial);
 }}
 )",

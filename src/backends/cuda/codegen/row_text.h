@@ -34,14 +34,15 @@ struct NormSteps {
 };
 
 /// Parameters (Rows, in, scale, bias, out), and behind them `steps` and `of_columns` where there are some. `centred`:
-/// whether the mean is taken out; `length`: of most rows, 0 where nobody knows.
-RowText normalize_text(bool centred, DType dtype, DType scale, DType bias, int64_t length = 0,
-                       const NormSteps* steps = nullptr);
+/// whether the mean is taken out; `dense`: rows are dense, and the elements of each have a scale and a bias each;
+/// `constant_parameters`: no kernel writes these; `length`: of most rows, 0 where nobody knows.
+RowText normalize_text(bool centred, bool dense, DType dtype, DType scale, DType bias, bool constant_parameters,
+                       int64_t length = 0, const NormSteps* steps = nullptr);
 
 /// Two kernels of device/group_columns.cuh, for group norms of narrow groups in channels-last form, each also with
 /// "_vector" behind its name: "moments" (GroupColumns, in, partial) and "normalize" (GroupColumns, in, scale, bias,
-/// out, partial). `vector_elements` alone is set beside the text.
-RowText group_columns_text(DType dtype, DType scale, DType bias);
+/// out, partial). `vector_elements` alone is set beside the text. `constant_parameters` as above.
+RowText group_columns_text(DType dtype, DType scale, DType bias, bool constant_parameters);
 
 /// Threads of their blocks.
 constexpr unsigned column_threads = 256;

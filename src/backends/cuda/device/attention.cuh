@@ -1,8 +1,8 @@
 // Attention: what its kernels share. One pass over the keys with a running maximum and sum for each query (Milakov and
 // Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
 //
-// The generated text defines Element, Result (what is written), head_size, value_size, mask_count, capped, mask_scores()
-// and give().
+// The generated text defines Element, Result (what is written), head_size, value_size, mask_count, capped, mask_scores(),
+// mask_has_pairs with MaskPair, load_mask_pair() and masked_by_pair(), and give().
 
 constexpr int masks_held = mask_count > 0 ? mask_count : 1;
 typedef AttentionParameters<masks_held> Attention;
@@ -22,8 +22,8 @@ struct MaskRow {
   }
 };
 
-/// Changes the scores of one key and `rows` queries as the masks have it.
-template <int rows>
+/// Changes the scores of one key and `rows` queries as the masks have it. `direct`: keys are one axis in all masks.
+template <bool direct, int rows>
 __device__ __forceinline__ void mask_scores(const Attention& a, const MaskPointers& masks, const MaskRow (&row)[rows],
                                             u32 key, f32 (&score)[rows]);
 

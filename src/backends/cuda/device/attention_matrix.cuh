@@ -42,6 +42,22 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* data, co
   }
 }
 
+/// Scales a lane's products of a tile, and changes them as the masks have it.
+template <bool direct, int score_count>
+__device__ __forceinline__ void mask_tile(const Attention& a, const MaskPointers& masks, const MaskRow (&rows)[2],
+                                          u32 first_key, f32 (&scores)[score_count][4]) {
+#pragma unroll
+  for (int n = 0; n < score_count; ++n)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const u32 k = first_key + n * 8 + i;
+      f32 pair[2] = {scaled(a, scores[n][i]), scaled(a, scores[n][i + 2])};
+      if (k < a.keys) mask_scores<direct>(a, masks, rows, k, pair);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) scores[n][i + 2 * r] = pair[r];
+    }
+}
+
 template <template <int, int, int> class PRODUCTS, int warps_q, int warps_k, int warp_keys>
 __device__ __forceinline__ void attend(const Attention& a, const Element* query, const Element* key,
                                        const Element* value, const MaskPointers& masks, Result* result, f32* partial) {
@@ -53,7 +69,8 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
   DYNAMIC_SHARED(shared);
   Element* const queries = reinterpret_cast<Element*>(shared);
   Element* const keys = queries + Layout::template elements<tile_queries, head_padded>;
-  Element* const values = keys + 2 * key_elements;
+  // One tile alone needs no second stage, and blocks that take less memory are more (Swin's windows are 49 keys).
+  Element* const values = keys + (a.tiles_per_split > 1 ? 2 : 1) * key_elements;
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_q = warp / warps_k, warp_k = warp % warps_k;
   const u32 outer = divide(blockIdx.x, a.tiles), first_query = (blockIdx.x - outer * a.tiles.value) * tile_queries;
 
@@ -89,16 +106,15 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
     if (coming == begin) continue;
     const u32 tile = coming - 1, first_key = tile * tile_keys + warp_k * warp_keys + lane % 4 * 2;
     // Asked for before the keys are waited for.
-    u32 pairs[2][warp_keys / 8];
-    const bool in_pairs = mask_is_element && (a.aligned & 16) != 0;
+    MaskPair pairs[2][warp_keys / 8];
+    const bool in_pairs = mask_has_pairs && (a.aligned & 16) != 0;
     if (in_pairs) {
 #pragma unroll
       for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r)
           if (first_key + n * 8 < a.keys)
-            pairs[r][n] = *reinterpret_cast<const u32*>(static_cast<const Element*>(masks.data[0]) +
-                                                        mask_rows[r].at[0] + first_key + n * 8);
+            pairs[r][n] = load_mask_pair(masks.data[0], mask_rows[r].at[0] + first_key + n * 8);
     }
     copy_async_wait<1>();
     Products::show();
@@ -111,22 +127,14 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
 #pragma unroll
       for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          Element mask;
-          mask.bits = u16(pairs[e / 2][n] >> (e % 2 * 16));
-          scores[n][e] = scaled(a, scores[n][e]) + widen(mask);
-        }
+        for (int e = 0; e < 4; ++e)
+          scores[n][e] = masked_by_pair(a, scaled(a, scores[n][e]), pairs[e / 2][n], e % 2);
     } else if constexpr (mask_count > 0) {
-#pragma unroll
-      for (int n = 0; n < warp_keys / 8; ++n)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const u32 k = first_key + n * 8 + i;
-          f32 pair[2] = {scaled(a, scores[n][i]), scaled(a, scores[n][i + 2])};
-          if (k < a.keys) mask_scores(a, masks, mask_rows, k, pair);
-#pragma unroll
-          for (int r = 0; r < 2; ++r) scores[n][i + 2 * r] = pair[r];
-        }
+      if ((a.aligned & 32) != 0) {
+        mask_tile<true>(a, masks, mask_rows, first_key, scores);
+      } else {
+        mask_tile<false>(a, masks, mask_rows, first_key, scores);
+      }
     } else if constexpr (capped) {
 #pragma unroll
       for (int n = 0; n < warp_keys / 8; ++n)

@@ -25,7 +25,9 @@ struct AttentionParameters {
   u32 queries = 0, keys = 0, rows = 0;  ///< rows: queries of all outer indices
   Divisor tiles;                        ///< of queries, for each outer index
   u32 tiles_per_split = 0;              ///< of keys; blockIdx.y is the split
-  u32 aligned = 0;  ///< bits: query, key, value can be copied by 16 bytes; the result by 8 elements; masks of 2 keys
+  /// Bits: query, key, value can be copied by 16 bytes; the result by 8 elements; the mask by 2 keys; keys are one axis
+  /// in all masks.
+  u32 aligned = 0;
   u32 zero_undefined = 0;
   f32 scale = 1;  ///< of capped scores: over the cap
   f32 softcap = 0;

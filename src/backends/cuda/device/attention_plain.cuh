@@ -111,7 +111,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
         f32& score = scores[i][j];
         f32 one[1] = {scaled(a, score)};
         const MaskRow row[1] = {mask_rows[i]};
-        if (mask_count > 0 && k < a.keys) mask_scores(a, masks, row, k, one);
+        if (mask_count > 0 && k < a.keys) mask_scores<false>(a, masks, row, k, one);
         score = k < a.keys ? one[0] : -infinity();
         top = fmaxf(top, score);
       }

@@ -4,27 +4,37 @@
 // ScaleElement and BiasElement.
 
 /// What is known of some numbers. Source: Chan, Golub & LeVeque, "Updating formulae and a pairwise algorithm for
-/// computing sample variances", 1979; and for one number more, Welford, 1962.
+/// computing sample variances", 1979.
 struct Moments {
   Wide count, mean, squares;
 };
 
-__device__ __forceinline__ Moments merge(const Moments& a, const Moments& b) {
-  const Wide count = a.count + b.count;
-  if (count == 0) return a;
-  const Wide distance = b.mean - a.mean, part = b.count / count;
-  return {count, a.mean + distance * part, a.squares + b.squares + distance * distance * a.count * part};
+/// Of two that are of as many numbers.
+__device__ __forceinline__ Moments merge_equal(const Moments& a, const Moments& b) {
+  const Wide distance = b.mean - a.mean;
+  return {a.count + b.count, a.mean + distance * Wide(0.5),
+          a.squares + b.squares + distance * distance * a.count * Wide(0.5)};
 }
 
-/// Of each group of so many lanes of a warp, in a fixed order.
-__device__ __forceinline__ Moments merge_lanes(Moments mine, u32 lanes) {
-  for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
-    const Moments other = {exchange(mine.count, distance), exchange(mine.mean, distance),
-                           exchange(mine.squares, distance)};
-    const bool is_first = threadIdx.x % (2 * distance) < distance;
-    mine = is_first ? merge(mine, other) : merge(other, mine);
-  }
-  return mine;
+/// Of all parts that some neighbouring lanes have: walk(take) calls take(part) for each of this lane's, twice, always in
+/// the same order. The mean first, then how far the parts are from it: one division for all (merging two and two had one
+/// each).
+template <class Walk>
+__device__ __forceinline__ Moments merge_all(u32 lanes, Walk walk) {
+  const auto plus = [](Wide a, Wide b) { return a + b; };
+  Moments all = {};
+  walk([&](const Moments& part) {
+    all.count += part.count;
+    all.mean += part.count * part.mean;
+  });
+  all.count = combine_lanes(all.count, lanes, plus);
+  all.mean = combine_lanes(all.mean, lanes, plus) / (all.count > 0 ? all.count : Wide(1));
+  walk([&](const Moments& part) {
+    const Wide distance = part.mean - all.mean;
+    all.squares += part.squares + part.count * distance * distance;
+  });
+  all.squares = combine_lanes(all.squares, lanes, plus);
+  return all;
 }
 
 /// Channels of a piece of a group.
@@ -45,48 +55,66 @@ __device__ __forceinline__ void find_moments(const GroupColumnsParameters& shape
   const u32 width = width_of_piece(shape, piece);
   const u32 begin = blockIdx.y * shape.per_split;
   const u32 end = shape.positions - begin < shape.per_split ? shape.positions : begin + shape.per_split;
-  Wide mean[V] = {}, squares[V] = {};
-  Wide count = 0;
+  Moments own[V] = {};
   if (lane * V < groups * width) {
     const Element* first = in + u64(image) * shape.positions * shape.channels + first_group * shape.width +
                            piece * shape.piece_width + lane * V;
-#pragma unroll 4
-    for (u32 at = begin + down; at < end; at += downs) {
-      Wide x[V];
-      load_wide(first + u64(at) * shape.channels, x);
-      count += 1;
-      const Wide part = Wide(1) / count;
+    // So many chunks come together, and the squared distances are from their own mean: a number at a time (Welford) was a
+    // division for each, one behind the other.
+    constexpr int at_once = 8;
+#pragma unroll 1
+    for (u32 from = begin + down; from < end; from += at_once * downs) {
+      alignas(16) Element x[at_once][V];
+      Wide count = 0;
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        const u32 at = from + u32(i) * downs;
+        if (at >= end) continue;
+        load(first + u64(at) * shape.channels, x[i]);
+        count += 1;
+      }
+      const Wide share = Wide(1) / count, part = count / (own[0].count + count);
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        const Wide distance = x[v] - mean[v];
-        mean[v] += distance * part;
-        squares[v] += distance * (x[v] - mean[v]);
+        Wide mean = 0, squares = 0;
+#pragma unroll
+        for (int i = 0; i < at_once; ++i)
+          if (from + u32(i) * downs < end) mean += widen(x[i][v]);
+        mean *= share;
+#pragma unroll
+        for (int i = 0; i < at_once; ++i) {
+          const Wide distance = widen(x[i][v]) - mean;
+          if (from + u32(i) * downs < end) squares += distance * distance;
+        }
+        const Wide distance = mean - own[v].mean;
+        own[v] = {own[v].count + count, own[v].mean + distance * part,
+                  own[v].squares + squares + distance * distance * own[v].count * part};
       }
     }
   }
 #pragma unroll
-  for (int v = 0; v < V; ++v) others[v][threadIdx.x] = {count, mean[v], squares[v]};
-  for (u32 half = downs / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (down < half) {
+  for (int width_of_one = 1; width_of_one < V; width_of_one *= 2) {
+    if (u32(width_of_one) >= shape.joined) continue;
 #pragma unroll
-      for (int v = 0; v < V; ++v) {
-        Moments& mine = others[v][threadIdx.x];
-        mine = merge(mine, others[v][threadIdx.x + half * shape.lanes]);
-      }
-    }
+    for (int v = 0; v < V; v += 2 * width_of_one) own[v] = merge_equal(own[v], own[v + width_of_one]);
   }
+#pragma unroll
+  for (int v = 0; v < V; ++v)
+    if (u32(v) % shape.joined == 0) others[v][threadIdx.x] = own[v];
   __syncthreads();
-  // Some lanes for each group: of 512 channels one thread alone took longer than all else.
-  const u32 own = threadIdx.x % shape.group_lanes, groups_at_once = column_threads / shape.group_lanes;
+  const u32 in_row = width / shape.joined, parts = in_row * downs;  // of a group
+  const u32 part_lane = threadIdx.x % shape.group_lanes, groups_at_once = column_threads / shape.group_lanes;
   for (u32 first = 0; first < groups; first += groups_at_once) {
     const u32 g = first + threadIdx.x / shape.group_lanes;
-    Moments all = {Wide(0), Wide(0), Wide(0)};
-    if (g < groups)
-      for (u32 c = g * width + own; c < (g + 1) * width; c += shape.group_lanes)
-        all = merge(all, others[c % V][c / V]);
-    all = merge_lanes(all, shape.group_lanes);
-    if (g >= groups || own > 0) continue;
+    const Moments all = merge_all(shape.group_lanes, [&](auto take) {
+      if (g >= groups) return;
+#pragma unroll 2
+      for (u32 e = part_lane; e < parts; e += shape.group_lanes) {
+        const u32 row = e / in_row, c = g * width + (e - row * in_row) * shape.joined;
+        take(others[c % V][row * shape.lanes + c / V]);
+      }
+    });
+    if (g >= groups || part_lane > 0) continue;
     Wide* to = partial + (((u64(image) * shape.groups + first_group + g) * shape.splits + blockIdx.y) * shape.pieces + piece) * 2;
     to[0] = all.mean;
     to[1] = all.squares;
@@ -104,22 +132,41 @@ __device__ __forceinline__ void normalize_columns(const GroupColumnsParameters& 
   Wide* const biases = factors + pitch;
   Wide* const figures = biases + pitch;  // of groups: mean and factor
   const u32 image = divide(blockIdx.x, shape.blocks), block = blockIdx.x - image * shape.blocks.value;
+  const u64 begin = u64(image) * shape.positions * shape.channels;
+  const u32 chunks = shape.positions * shape.chunks.value, step = shape.blocks.value * column_threads;
+  if (!parameters_are_constant) take_turn();
+  for (u32 c = threadIdx.x; c < shape.channels; c += column_threads) {
+    factors[c] = scale != nullptr ? Wide(widen(scale[c])) : Wide(1);
+    biases[c] = bias != nullptr ? Wide(widen(bias[c])) : Wide(0);
+  }
+  if (parameters_are_constant) take_turn();
+
+  // The next few chunks, the first of them before their figures are known.
+  constexpr int at_once = 4;
+  alignas(16) Element x[at_once][V];
+  const auto load_from = [&](u32 first) {
+#pragma unroll
+    for (int i = 0; i < at_once; ++i)
+      if (first + u32(i) * step < chunks) load(in + begin + u64(first + u32(i) * step) * V, x[i]);
+  };
+  u32 at = block * column_threads + threadIdx.x;
+  load_from(at);
+
   const u32 own = threadIdx.x % shape.split_lanes, groups_at_once = column_threads / shape.split_lanes;
   for (u32 first = 0; first < shape.groups; first += groups_at_once) {
     const u32 g = first + threadIdx.x / shape.split_lanes;
-    Moments all = {Wide(0), Wide(0), Wide(0)};
-    if (g < shape.groups) {
-      const u32 parts = shape.splits * shape.pieces;
-      const Wide* part = partial + (u64(image) * shape.groups + g) * parts * 2;
+    const u32 parts = shape.splits * shape.pieces;
+    const Wide* part = partial + (u64(image) * shape.groups + g) * parts * 2;
+    const Moments all = merge_all(shape.split_lanes, [&](auto take) {
+      if (g >= shape.groups) return;
 #pragma unroll 4
       for (u32 s = own; s < parts; s += shape.split_lanes) {
-        const u32 split = s / shape.pieces, begin = split * shape.per_split;
+        const u32 split = shape.pieces == 1 ? s : s / shape.pieces, begin = split * shape.per_split;
         const u32 positions = shape.positions - begin < shape.per_split ? shape.positions - begin : shape.per_split;
         const u32 width = width_of_piece(shape, s - split * shape.pieces);
-        all = merge(all, {Wide(positions) * Wide(width), part[2 * s], part[2 * s + 1]});
+        take(Moments{Wide(positions) * Wide(width), part[2 * s], part[2 * s + 1]});
       }
-    }
-    all = merge_lanes(all, shape.split_lanes);
+    });
     if (g >= shape.groups || own > 0) continue;
     figures[2 * g] = all.mean;
     figures[2 * g + 1] = Wide(1) / sqrt(all.squares / all.count + Wide(shape.epsilon));
@@ -128,22 +175,24 @@ __device__ __forceinline__ void normalize_columns(const GroupColumnsParameters& 
   for (u32 c = threadIdx.x; c < shape.channels; c += column_threads) {
     const u32 g = c / shape.width;
     means[c] = figures[2 * g];
-    factors[c] = scale != nullptr ? figures[2 * g + 1] * Wide(widen(scale[c])) : figures[2 * g + 1];
-    biases[c] = bias != nullptr ? Wide(widen(bias[c])) : Wide(0);
+    factors[c] *= figures[2 * g + 1];
   }
   __syncthreads();
-  const u64 begin = u64(image) * shape.positions * shape.channels;
-  const u32 chunks = shape.positions * shape.chunks.value;
-  for (u32 at = block * column_threads + threadIdx.x; at < chunks; at += shape.blocks.value * column_threads) {
-    const u32 c = (at - divide(at, shape.chunks) * shape.chunks.value) * V;
-    Wide x[V];
-    load_wide(in + begin + u64(at) * V, x);
-    Wide mean[V], factor[V], add[V];
-    load_parameters(means + c, mean);
-    load_parameters(factors + c, factor);
-    load_parameters(biases + c, add);
+#pragma unroll 1
+  for (; at < chunks; at += at_once * step) {
 #pragma unroll
-    for (int v = 0; v < V; ++v) x[v] = (x[v] - mean[v]) * factor[v] + add[v];
-    store_wide(out + begin + u64(at) * V, x);
+    for (int i = 0; i < at_once; ++i) {
+      const u32 here = at + u32(i) * step;
+      if (here >= chunks) break;
+      const u32 c = (here - divide(here, shape.chunks) * shape.chunks.value) * V;
+      Wide mean[V], factor[V], add[V], y[V];
+      load_parameters(means + c, mean);
+      load_parameters(factors + c, factor);
+      load_parameters(biases + c, add);
+#pragma unroll
+      for (int v = 0; v < V; ++v) y[v] = (widen(x[i][v]) - mean[v]) * factor[v] + add[v];
+      store_wide(out + begin + u64(here) * V, y);
+    }
+    load_from(at + at_once * step);
   }
 }

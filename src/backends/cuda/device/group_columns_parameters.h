@@ -12,7 +12,8 @@ struct GroupColumnsParameters {
   u32 lanes = 1;                    ///< its chunks beside each other, a power of two
   u32 per_split = 1;                ///< positions of blockIdx.y
   u32 splits = 1;
-  u32 group_lanes = 1, split_lanes = 1;  ///< that merge a group's channels; its parts: powers of two, 32 at most
+  u32 joined = 1;                        ///< channels of a chunk beside each other that are of one group
+  u32 group_lanes = 1, split_lanes = 1;  ///< that merge what threads found of a group; its parts: powers of two, ≤ 32
   Divisor tiles;                         ///< of groups, or of pieces, in an image
   Divisor blocks;                        ///< of the second kernel for an image
   Divisor chunks;                        ///< of a position, in the second kernel

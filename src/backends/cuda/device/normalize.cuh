@@ -1,5 +1,6 @@
 // Layer, RMS, group and instance norm. The generated text defines Element, Wide, ScaleElement and BiasElement, and
-// `centred`: whether the mean is taken out; Steps, StepElement and give(), what becomes of V elements of a result.
+// `centred`: whether the mean is taken out; parameters_are_constant: no kernel writes scales and biases; Steps, StepElement
+// and give(), what becomes of V elements of a result.
 
 __device__ __forceinline__ Wide plus(Wide a, Wide b) { return a + b; }
 
@@ -39,18 +40,22 @@ __device__ __forceinline__ void normalize_held(const RowParameters& shape, const
   const bool active = row < shape.rows;
   const i64 begin = active ? begin_of(shape, row) : 0;
   HeldRow<V, chunks, Element> held;  // as it is stored: narrow elements take half the registers
-  // Few rows: scales and biases are asked for at once too, and not when the row's figures are known. Of many, more are
-  // under way together where these take no registers meanwhile.
-  constexpr bool is_early = chunks == 1;
-  alignas(16) ScaleElement scales[V];
-  alignas(16) BiasElement biases[V];
+  // Scales and biases that no kernel writes are asked for before the turn, where registers hold them: else they come half a
+  // microsecond behind the row's figures. Of few rows they are asked for at once in any case; of many, more are under way
+  // together where these take no registers meanwhile.
+  constexpr bool is_held = parameters_are_constant && chunks * V * (sizeof(ScaleElement) + sizeof(BiasElement)) <= 128;
+  constexpr bool is_early = chunks == 1 || is_held;
+  alignas(16) ScaleElement scales[is_early ? chunks : 1][V];
+  alignas(16) BiasElement biases[is_early ? chunks : 1][V];
+  const auto load_scales = [&](u32 at, int c) {
+    if (scale != nullptr) load_chunk_parameters(shape, row, at, scale, scales[is_early ? c : 0]);
+    if (bias != nullptr) load_chunk_parameters(shape, row, at, bias, biases[is_early ? c : 0]);
+  };
+  if (!parameters_are_constant) take_turn();
+  if (is_early && active) held.each(shape, [&](u32 at, int c, const Element(&)[V]) { load_scales(at, c); });
+  if (parameters_are_constant) take_turn();
   Wide sum = 0;
-  if (active)
-    held.each(shape, [&](u32 at, int, Element(&x)[V]) {
-      load(in + begin + offset_of(shape, at), x);
-      if (is_early && scale != nullptr) load_chunk_parameters(shape, row, at, scale, scales);
-      if (is_early && bias != nullptr) load_chunk_parameters(shape, row, at, bias, biases);
-    });
+  if (active) held.each(shape, [&](u32 at, int, Element(&x)[V]) { load(in + begin + offset_of(shape, at), x); });
   Wide mean = 0;
   if (centred) {
     if (active)
@@ -69,13 +74,13 @@ __device__ __forceinline__ void normalize_held(const RowParameters& shape, const
   squares = combine_group(squares, shape.lanes, scratch, plus);
   const Wide factor = norm_factor(shape, squares * Wide(shape.part));
   if (active)
-    held.each(shape, [&](u32 at, int, const Element(&x)[V]) {
+    held.each(shape, [&](u32 at, int c, const Element(&x)[V]) {
       Wide y[V];
-      if (!is_early && scale != nullptr) load_chunk_parameters(shape, row, at, scale, scales);
-      if (!is_early && bias != nullptr) load_chunk_parameters(shape, row, at, bias, biases);
+      if (!is_early) load_scales(at, c);
+      const int own = is_early ? c : 0;
 #pragma unroll
       for (int v = 0; v < V; ++v) y[v] = widen(x[v]);
-      finish_chunk(y, mean, factor, scale != nullptr, scales, bias != nullptr, biases);
+      finish_chunk(y, mean, factor, scale != nullptr, scales[own], bias != nullptr, biases[own]);
       give(out, steps, begin + offset_of(shape, at), at, y);
     });
 }
@@ -85,6 +90,7 @@ template <int V>
 __device__ __forceinline__ void normalize_long(const RowParameters& shape, const Element* in, const ScaleElement* scale,
                                                const BiasElement* bias, Element* out, const Steps<StepElement>& steps) {
   __shared__ Wide scratch[most_warps];
+  take_turn();
   const u32 row = row_of(shape);
   const bool active = row < shape.rows;
   const i64 begin = active ? begin_of(shape, row) : 0;

@@ -1,5 +1,6 @@
 // Rows that a group of threads goes through, in chunks of V elements. The generated text defines Element, and Wide, the
-// type that it is computed in.
+// type that it is computed in, and rows_are_dense: each has one run of elements, behind the row before, and of norms a
+// parameter for each of these.
 
 /// 1 / sqrt(variance + epsilon)
 template <class T>
@@ -8,22 +9,27 @@ __device__ __forceinline__ T norm_factor(const RowParameters& shape, T variance)
   return T(1) / sqrt(bounded + T(shape.epsilon));
 }
 
-/// The row of this thread.
+/// The row of this thread, and its place among those of the row. Lanes are a power of two: a division by a number that only
+/// running tells is some twenty instructions.
 __device__ __forceinline__ u32 row_of(const RowParameters& shape) {
-  return blockIdx.x * (blockDim.x / shape.lanes) + threadIdx.x / shape.lanes;
+  const u32 shift = shape.lanes_shift;
+  return blockIdx.x * (blockDim.x >> shift) + (threadIdx.x >> shift);
 }
+__device__ __forceinline__ u32 lane_of(const RowParameters& shape) { return threadIdx.x & (shape.lanes - 1); }
 __device__ __forceinline__ i64 begin_of(const RowParameters& shape, u32 row) {
+  if (rows_are_dense) return i64(row) * shape.length;
   const u32 group = divide(row, shape.groups);
   return i64(group) * shape.outer + i64(row - group * shape.groups.value) * shape.inner;
 }
 /// Element `at` of a row, as seen from its beginning.
 __device__ __forceinline__ i64 offset_of(const RowParameters& shape, u32 at) {
-  if (shape.run.value == shape.length) return at;
+  if (rows_are_dense || shape.run.value == shape.length) return at;
   const u32 quotient = divide(at, shape.run);
   return i64(quotient) * shape.pitch + (at - quotient * shape.run.value);
 }
 /// Which of the scales and biases element `at` of the row has.
 __device__ __forceinline__ u32 parameter_of(const RowParameters& shape, u32 row, u32 at) {
+  if (rows_are_dense) return at;
   const u32 quotient = divide(at, shape.run), group = divide(row, shape.groups);
   return (row - group * shape.groups.value) * shape.width +
          (shape.by_run != 0 ? quotient : at - quotient * shape.run.value);
@@ -37,7 +43,7 @@ struct HeldRow {
   /// f(first element, number of the chunk, chunk)
   template <class F>
   __device__ __forceinline__ void each(const RowParameters& shape, F f) {
-    const u32 lane = threadIdx.x % shape.lanes;
+    const u32 lane = lane_of(shape);
 #pragma unroll
     for (int c = 0; c < chunks; ++c) {
       const u32 at = (lane + u32(c) * shape.lanes) * V;
@@ -73,7 +79,7 @@ __device__ __forceinline__ void load_parameters(const T* from, T (&to)[V]) {
 template <int V, class F>
 __device__ __forceinline__ void each_chunk(const RowParameters& shape, const Element* first, F f) {
 #pragma unroll 2
-  for (u32 at = threadIdx.x % shape.lanes * V; at < shape.length; at += shape.lanes * V) {
+  for (u32 at = lane_of(shape) * V; at < shape.length; at += shape.lanes * V) {
     Wide x[V];
     load_wide(first + offset_of(shape, at), x);
     f(at, x);

@@ -45,7 +45,7 @@ struct AttentionKernels {
   Form narrow;
   std::optional<Form> wide, brief;  // that the device has the shared memory for
   Function merge;
-  size_t element_bytes = 4, result_bytes = 4;
+  size_t element_bytes = 4, result_bytes = 4, mask_bytes = 4;  // of the first mask
 };
 
 /// The sizes and strides of an attention's accesses, which bind_attention() has checked. Outer axes whose problems
@@ -168,6 +168,8 @@ class AttentionLaunch final : public Launch {
       if (can_be_aligned(*accesses[i], i < 2 ? op.size : op.value_size, i < 3 ? elements : elements_written))
         can_be_aligned_ |= 1U << i;
     if (masks_ == 1 && bound.keys > 0 && has_pairs(shape_.mask[0], bound.keys)) can_be_aligned_ |= 16U;
+    shape_.aligned =
+        std::all_of(shape_.mask, shape_.mask + masks_, [](const auto& m) { return m.keys.rank <= 1; }) ? 32U : 0;
     cut(reader.outer, reader.queries, bound.keys);
   }
 
@@ -180,12 +182,12 @@ class AttentionLaunch final : public Launch {
     std::vector<const std::byte*>& inputs = pointers_;
     inputs.clear();
     for (const size_t i : kernels_.inputs) inputs.push_back(arguments.inputs[i]);
-    shape_.aligned = 0;
+    shape_.aligned &= 32U;
     for (size_t i = 0; i < 3; ++i)
       if (is_aligned(inputs[i], 16)) shape_.aligned |= can_be_aligned_ & (1U << i);
     auto* result = arguments.outputs[0];
     if (is_aligned(result, elements_written * kernels_.result_bytes)) shape_.aligned |= can_be_aligned_ & 8U;
-    if (masks_ == 1 && is_aligned(inputs[first_mask], 4)) shape_.aligned |= can_be_aligned_ & 16U;
+    if (masks_ == 1 && is_aligned(inputs[first_mask], 2 * kernels_.mask_bytes)) shape_.aligned |= can_be_aligned_ & 16U;
     std::byte* partial = arguments.workspace;
     std::vector<void*>& parameters = parameters_;
     parameters = {&shape_, &inputs[0], &inputs[1], &inputs[2], &result, &partial};
@@ -225,8 +227,9 @@ class AttentionLaunch final : public Launch {
   void cut(int64_t outer, int64_t queries, int64_t keys) {
     const int64_t multiprocessors = kernels_.device->facts().multiprocessors;
     const auto tiles_of = [&](const AttentionTile& tile) { return divide_up(queries, tile.queries); };
-    const std::optional<AttentionKernels::Form>& many =
-        keys <= most_brief_keys && kernels_.brief ? kernels_.brief : kernels_.wide;
+    const bool is_brief =
+        kernels_.brief && keys <= most_brief_keys && (!kernels_.wide || keys > kernels_.wide->tile.keys);
+    const std::optional<AttentionKernels::Form>& many = is_brief ? kernels_.brief : kernels_.wide;
     const bool is_wide =
         many && queries > kernels_.narrow.tile.queries && outer * tiles_of(many->tile) >= multiprocessors;
     form_ = is_wide ? &*many : &kernels_.narrow;
@@ -242,7 +245,7 @@ class AttentionLaunch final : public Launch {
     size_.blocks = narrow(blocks);
     size_.blocks_y = narrow(std::max<int64_t>(1, divide_up(key_tiles, per_split)));
     size_.threads = tile.threads;
-    size_.shared_bytes = tile.shared_bytes;
+    size_.shared_bytes = per_split > 1 ? tile.shared_bytes : tile.shared_bytes_of_one;
     pointers_.reserve(first_mask + masks_);
     parameters_.reserve(6 + masks_);
   }
@@ -341,6 +344,7 @@ std::shared_ptr<const Kernel> compile_form(const ops::Attention& op, const std::
   kernels.merge = module.function("merge");
   kernels.element_bytes = static_cast<size_t>(bit_width(form.dtype) / 8);
   kernels.result_bytes = form.steps ? 1 : kernels.element_bytes;
+  if (!form.masks.empty()) kernels.mask_bytes = static_cast<size_t>(bit_width(form.masks[0]) / 8);
   return device_kernel(
       [op, kernels](const KernelShapes& shapes) { return std::make_unique<AttentionLaunch>(op, kernels, shapes); });
 }

@@ -1,6 +1,7 @@
 // Group and instance norm in channels-last form on a GPU, whose blocks share out the positions of an image.
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "backends/cuda/device/group_columns_parameters.h"
 #include "backends/cuda/tactic.h"
@@ -44,9 +45,13 @@ struct Form {
     shape.per_split = narrow(divide_up(shape.positions, wanted));
     shape.splits = narrow(divide_up(shape.positions, shape.per_split));
     shape.tiles = Divisor(narrow(tiles));
-    const auto lanes_of = [](uint32_t count) { return std::min<uint32_t>(32, std::bit_ceil(count)); };
-    shape.group_lanes = lanes_of(shape.piece_width);
-    shape.split_lanes = lanes_of(shape.splits * shape.pieces);
+    // What a chunk has of one group: its threads have found the moments of all of that.
+    shape.joined = shape.pieces > 1 ? narrow(elements) : std::gcd(shape.width, narrow(elements));
+    constexpr uint32_t warp = 32;
+    shape.group_lanes = std::clamp(std::bit_floor(column_threads / shape.tile_groups), 1U, warp);
+    // All groups at once, where threads suffice for that: parts come from memory, which takes half a microsecond.
+    shape.split_lanes = std::min(std::clamp(std::bit_floor(column_threads / shape.groups), 1U, warp),
+                                 std::bit_ceil(shape.splits * shape.pieces));
     moments = {.blocks = narrow(images * tiles), .blocks_y = shape.splits, .threads = column_threads};
 
     const uint32_t chunks = shape.channels / narrow(elements);
@@ -141,7 +146,8 @@ std::optional<double> estimate_group_norm(const RegionView& region, const Device
 
 std::shared_ptr<const Kernel> compile(const RegionView& region, const Workshop& workshop) {
   const DType dtype = norm_type(region, 0);
-  const RowText text = group_columns_text(dtype, norm_type(region, 1), norm_type(region, 2));
+  const RowText text =
+      group_columns_text(dtype, norm_type(region, 1), norm_type(region, 2), has_constants(region, {1, 2}));
   const Module module = workshop.module("group_norm", text.text);
   GroupNormKernels kernels;
   kernels.device = workshop.device();

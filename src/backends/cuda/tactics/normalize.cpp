@@ -189,9 +189,11 @@ std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, const
     length = size > most / length ? 0 : length * size;
   }
   const DType in = type(0).dtype, scale = type(1).dtype, bias = type(2).dtype;
-  NormalizeKernels kernels = compile(
-      workshop, normalize_text(!op.root_mean_square, in, scale, bias, length, view.steps ? &*view.steps : nullptr), in,
-      scale, bias);
+  NormalizeKernels kernels = compile(workshop,
+                                     normalize_text(!op.root_mean_square, true, in, scale, bias,
+                                                    has_constants(region, {view.inputs[1], view.inputs[2]}), length,
+                                                    view.steps ? &*view.steps : nullptr),
+                                     in, scale, bias);
   kernels.inputs = view.inputs;
   kernels.of_columns = view.of_columns;
   kernels.gives_steps = view.steps.has_value();
@@ -205,7 +207,8 @@ std::shared_ptr<const Kernel> compile_layer_norm(const RegionView& region, const
 
 std::shared_ptr<const Kernel> compile_group_norm(const RegionView& region, const Workshop& workshop) {
   const DType in = norm_type(region, 0), scale = norm_type(region, 1), bias = norm_type(region, 2);
-  const NormalizeKernels kernels = compile(workshop, normalize_text(true, in, scale, bias), in, scale, bias);
+  const NormalizeKernels kernels =
+      compile(workshop, normalize_text(true, false, in, scale, bias, has_constants(region, {1, 2})), in, scale, bias);
   return device_kernel(
       [op = *region.node.op.as<ops::GroupNorm>(), kernels](const KernelShapes& shapes) {
         return std::make_unique<NormLaunch>(kernels, rows_of(op, shapes));

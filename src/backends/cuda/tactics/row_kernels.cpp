@@ -1,6 +1,7 @@
 #include "backends/cuda/tactics/row_kernels.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backends/cuda/codegen/scalar_text.h"
 #include "backends/cuda/tactics/narrow.h"
@@ -35,6 +36,7 @@ RowForm::RowForm(const RowKernels& kernels, RowParameters rows, bool vector) : r
   const RowLaunch launch =
       row_launch(rows.rows, units, kernels.chunks[vector], row_threads, kernels.device->facts().multiprocessors);
   rows_.lanes = launch.lanes;
+  rows_.lanes_shift = narrow(std::countr_zero(launch.lanes));
   size_ = launch.size;
   function_ = units <= launch.lanes                            ? &kernels.held_one[vector]
               : units <= launch.lanes * kernels.chunks[vector] ? &kernels.held[vector]
@@ -55,6 +57,14 @@ void RowForm::launch(const Stream& stream, std::span<void*> arguments) const {
 DType norm_type(const RegionView& region, size_t i) {
   const ValueId id = i < region.node.inputs.size() ? region.node.inputs[i] : no_value;
   return region.graph.type(id == no_value ? region.node.inputs[0] : id).dtype;
+}
+
+bool has_constants(const RegionView& region, std::initializer_list<int32_t> inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), [&](int32_t i) {
+    if (i < 0 || static_cast<size_t>(i) >= region.node.inputs.size()) return true;
+    const ValueId id = region.node.inputs[static_cast<size_t>(i)];
+    return id == no_value || region.graph.is_constant(id);
+  });
 }
 
 bool has_norm_types(const RegionView& region) {

@@ -1,6 +1,7 @@
 // What softmax and the normalisations share: rows in contiguous runs, and the kernels for rows of every length.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 
 #include "backends/cuda/codegen/row_text.h"
@@ -40,6 +41,8 @@ class RowForm {
 
 /// The type of a norm's operand: the input, the scale or the bias; the input's where it is omitted.
 DType norm_type(const RegionView& region, size_t i);
+/// Whether these operands are constants, or omitted.
+bool has_constants(const RegionView& region, std::initializer_list<int32_t> inputs);
 /// Whether kernels have all three.
 bool has_norm_types(const RegionView& region);
 
