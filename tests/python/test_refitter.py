@@ -615,4 +615,4 @@ def test_a_file_without_weights_has_none_of_branches_and_loops(tmp_path):
     stripped = module.Engine(engine.to_bytes(weights=False))
     assert {"turn", "shift", "own"} <= set(module.Refitter(stripped).missing)
     with pytest.raises(InvalidArgumentError, match="has no weights"):
-        stripped.run({})
+        stripped.create_context()

@@ -306,7 +306,7 @@ def test_a_sequence_becomes_an_image():
     random = np.random.default_rng(11)
     x, more = random.standard_normal((2, 2, 12, 8)).astype("f")
     bias, image = random.standard_normal(8).astype("f"), np.zeros((2, 8, 3, 4), "f")
-    got = run("SeqLen2Spatial", [x, bias, more, image], [("y", "f")], domain="", shapes={"x3": ["n", 8, "h", "w"]})
+    got = run("SeqLen2Spatial", [x, bias, more, image], [("y", "f")], domain="")
     np.testing.assert_allclose(
         got[0], (x + bias + more).reshape(2, 3, 4, 8).transpose(0, 3, 1, 2), rtol=1e-5, atol=1e-6
     )
