@@ -1,7 +1,10 @@
 // A plugin of TensorRT's interfaces that takes one format alone for its input and one for its output: x · (c + 1) of
-// channel c. The attributes say which formats, as numbers of nvinfer1::TensorFormat.
+// channel c. The attributes say which formats, as numbers of nvinfer1::TensorFormat. With a stream the operands are copied
+// to the host, and the result back.
 #include <NvInfer.h>
 #include <NvInferPlugin.h>
+
+#include <dlfcn.h>
 
 #include <cstdint>
 #include <cstring>
@@ -14,6 +17,25 @@ using nvinfer1::DataType;
 using nvinfer1::Dims;
 using nvinfer1::PluginTensorDesc;
 using nvinfer1::TensorFormat;
+
+/// Elements of a tensor in the format, those that fill up channels among them.
+int64_t elements(TensorFormat format, Dims const& dims) {
+  int64_t multiple = 1;
+  if (format == TensorFormat::kCHW2) multiple = 2;
+  if (format == TensorFormat::kCHW4) multiple = 4;
+  if (format == TensorFormat::kHWC8 || format == TensorFormat::kDHWC8) multiple = 8;
+  if (format == TensorFormat::kHWC16 || format == TensorFormat::kCHW16) multiple = 16;
+  if (format == TensorFormat::kCHW32 || format == TensorFormat::kCDHW32) multiple = 32;
+  int64_t count = 1;
+  for (int32_t a = 0; a < dims.nbDims; ++a)
+    count *= a == 1 ? (dims.d[a] + multiple - 1) / multiple * multiple : dims.d[a];
+  return count;
+}
+
+template <class Function>
+Function driver(char const* name) {
+  return reinterpret_cast<Function>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
+}
 
 /// Where an element lies, in the words of TensorRT's documentation of the format.
 int64_t place(TensorFormat format, Dims const& dims, int64_t n, int64_t c, int64_t s) {
@@ -65,9 +87,10 @@ class Plugin : public nvinfer1::IPluginV2DynamicExt {
     return 40;
   }
   int32_t enqueue(PluginTensorDesc const* in, PluginTensorDesc const* out, void const* const* inputs,
-                  void* const* outputs, void* workspace, cudaStream_t) noexcept override {
+                  void* const* outputs, void* workspace, cudaStream_t stream) noexcept override {
     if (static_cast<int32_t>(in[0].format) != mFormats[0] || static_cast<int32_t>(out[0].format) != mFormats[1])
       return 1;
+    if (stream) return on_host(in[0], out[0], inputs[0], outputs[0], stream);
     std::memset(workspace, 0x55, 40);
     return in[0].type == DataType::kINT8 ? compute<int8_t>(in[0], out[0], inputs[0], outputs[0])
                                          : compute<float>(in[0], out[0], inputs[0], outputs[0]);
@@ -85,6 +108,19 @@ class Plugin : public nvinfer1::IPluginV2DynamicExt {
   char const* getPluginNamespace() const noexcept override { return ""; }
 
  private:
+  int32_t on_host(PluginTensorDesc const& in, PluginTensorDesc const& out, void const* from, void* to,
+                  cudaStream_t stream) {
+    size_t const width = in.type == DataType::kINT8 ? 1 : 4;
+    std::vector<char> given(static_cast<size_t>(elements(in.format, in.dims)) * width);
+    std::vector<char> made(static_cast<size_t>(elements(out.format, out.dims)) * width);
+    using Copy = int32_t (*)(void*, void const*, size_t, cudaStream_t);
+    auto const wait = driver<int32_t (*)(cudaStream_t)>("cuStreamSynchronize");
+    if (driver<Copy>("cuMemcpyDtoHAsync_v2")(given.data(), from, given.size(), stream) != 0 || wait(stream) != 0)
+      return 4;
+    in.type == DataType::kINT8 ? compute<int8_t>(in, out, given.data(), made.data())
+                               : compute<float>(in, out, given.data(), made.data());
+    return driver<Copy>("cuMemcpyHtoDAsync_v2")(to, made.data(), made.size(), stream) + wait(stream);
+  }
   template <class T>
   int32_t compute(PluginTensorDesc const& in, PluginTensorDesc const& out, void const* from, void* to) {
     Dims const& dims = in.dims;
