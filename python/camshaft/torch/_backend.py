@@ -15,6 +15,7 @@ from camshaft.torch._attention import keep_attention
 from camshaft.torch._graph import compiled_graph, copied
 from camshaft.torch._lowering import decompositions
 from camshaft.torch._options import Options, log, parsed
+from camshaft.torch._padding import pad_results
 from camshaft.torch._region import Region
 
 
@@ -110,6 +111,7 @@ class _Compiled:
             graph = copied(self._graph)
             names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
             held = {names[place]: tensor for place, tensor in zip(self._places, constants)}
+            pad_results(graph, held)
             self._run = compiled_graph(graph, held, self._options)
         self._whole = isinstance(self._run, Region)
 

@@ -16,6 +16,7 @@ from camshaft._errors import InvalidArgumentError
 from camshaft.torch import _cache
 from camshaft.torch._conversion import DTYPES, Conversion, metadata_of
 from camshaft.torch._options import Options, build_options, log
+from camshaft.torch._padding import NARROWED
 from camshaft.torch._region import Input, Output, Region
 from camshaft.torch._registry import UnsupportedNode
 from camshaft.torch._sizes import linear_form, symbols_of, text_of
@@ -213,7 +214,8 @@ def _output_of(number: int, result: Any, layout: tuple[int, ...] | None, known: 
     fake = metadata_of(result)
     if isinstance(fake, torch.Tensor):
         sizes = tuple(text_of(size) for size in fake.shape) if symbols_of(fake.shape) <= known else None
-        return Output(f"output{number}", fake.dtype, DTYPES[fake.dtype], sizes, layout)
+        narrowed = result.meta.get(NARROWED)
+        return Output(f"output{number}", fake.dtype, DTYPES[fake.dtype], sizes, layout, narrowed)
     if not symbols_of([fake]) <= known:
         raise UnsupportedNode(f"the size {fake}, which does not follow from this part's inputs")
     return Output(f"output{number}", None, "", (text_of(fake),), None)

@@ -35,6 +35,7 @@ class Output:
     ours: str
     sizes: tuple[int | str, ...] | None  # None: the engine says
     layout: tuple[int, ...] | None
+    narrowed: int | None = None  # how many of the columns are given; None: all
 
 
 class Region(torch.nn.Module):
@@ -120,7 +121,10 @@ class Region(torch.nn.Module):
                 capsule = _native.dlpack_of_address(place[0], spec.ours, sizes, gpu)
                 _native.bind_output(context, spec.name, spec.ours, capsule)
                 bound[spec.name] = place
-            results.append(made if spec.layout is None else made.permute(inverse(spec.layout)))
+            if spec.narrowed is not None:
+                results.append(made.narrow(-1, 0, spec.narrowed))
+            else:
+                results.append(made if spec.layout is None else made.permute(inverse(spec.layout)))
         if gpu < 0:
             _native.run(context)
         else:

@@ -10,6 +10,7 @@
 #include "ir/replaceable.h"
 #include "ir/rewriter.h"
 #include "optimize/analysis/match.h"
+#include "optimize/analysis/score_path.h"
 #include "reference/derived_constant.h"
 #include "reference/element_io.h"
 
@@ -286,26 +287,55 @@ class AffineFolder {
     return true;
   }
 
+  // What an operand of a product was before it was multiplied by one number. PyTorch has reshapes behind that, as its
+  // products take three axes.
+  struct Unscaled {
+    Step step;
+    std::vector<std::string> sources;  // of the step
+    std::vector<Node> moves;           // behind it
+  };
+  std::optional<Unscaled> unscaled(ValueId id) {
+    Unscaled found;
+    for (;;) {
+      if (static_cast<size_t>(id) >= uses_.readers.size() || !uses_.single(id)) return std::nullopt;
+      const Node* before = producers_.find(id);
+      if (!before) return std::nullopt;
+      if (only_reshapes(*before) || before->op.as<ops::Transpose>()) {
+        found.moves.insert(found.moves.begin(), *before);
+        id = before->inputs[0];
+        continue;
+      }
+      const auto step = as_step(*before, graph_.shape(id).size() - 1, 1);
+      if (!step || step->shifts) return std::nullopt;
+      found.step = *step;
+      found.sources = before->sources;
+      return found;
+    }
+  }
+
   // (a·s) × (b·t) = (a × b)·(s·t): one factor in the epilogue instead of one pass over each operand.
   bool move_factors_behind(const Node& node) {
     const TensorType type = graph_.type(node.outputs[0]);
     if (type.dtype != DType::f32 && type.dtype != DType::f64) return false;
-    std::vector<ValueId> inputs = node.inputs;
+    const std::optional<Unscaled> before[] = {unscaled(node.inputs[0]), unscaled(node.inputs[1])};
     std::vector<std::string> sources = node.sources;
     Constant factor = literal(Tensor::scalar(DType::f64, 1).reshaped({1}));
-    for (ValueId& id : inputs) {
-      if (static_cast<size_t>(id) >= uses_.readers.size() || !uses_.single(id)) continue;
-      const Node* before = producers_.find(id);
-      const auto step = before ? as_step(*before, graph_.shape(id).size() - 1, 1) : std::nullopt;
-      if (!step || step->shifts) continue;
-      factor = multiplied(factor, as_affine(*step).scale);
-      sources = merged_sources(before->sources, sources);
-      id = step->operand;
+    for (const auto& operand : before) {
+      if (!operand) continue;
+      factor = multiplied(factor, as_affine(operand->step).scale);
+      sources = merged_sources(operand->sources, sources);
     }
     fix_numbers(factor.provenance, "a factor that is applied behind a product");
     const double value = std::abs(factor.tensor->as<double>()[0]);
-    if (inputs == node.inputs || !(value > 0x1p-60 && value < 0x1p60)) return false;
-    for (ValueId& id : inputs) id = rewriter_.resolve(id);
+    if (!(before[0] || before[1]) || !(value > 0x1p-60 && value < 0x1p60)) return false;
+    std::vector<ValueId> inputs;
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      ValueId id = rewriter_.resolve(before[i] ? before[i]->step.operand : node.inputs[i]);
+      if (before[i])
+        for (const Node& move : before[i]->moves)
+          id = graph_.add(move.op, {id}, graph_.value(move.outputs[0]).name + ".unscaled", move.sources);
+      inputs.push_back(id);
+    }
     const std::string name = graph_.value(node.outputs[0]).name;
     const ValueId product = graph_.add(node.op, inputs, name + ".unscaled", sources);
     const ValueId scale = graph_.add_constant("c", in_type(derive_reshaped(factor, {}, context_.pool), type.dtype));

@@ -143,6 +143,47 @@ TEST(FoldAffineIntoContract, ScaleOfAttention) {
               "%x: f32[n, 8], %k: f32[m, 8]");
 }
 
+// PyTorch's products take three axes: reshapes are between them and the factor.
+TEST(FoldAffineIntoContract, ScaleOfAttentionBeforeMoves) {
+  expect_pass(fold_affine_into_contract,
+              R"(const %half: f32[] = 0.5
+                 %p = pointwise {function=mul} (%x, %half)
+                 %a = reshape {shape=shape(6, 4, 8)} (%p)
+                 %t = transpose {permutation=[0, 1, 3, 2]} (%k)
+                 %b = reshape {shape=shape(6, 8, 5)} (%t)
+                 %y = matmul {} (%a, %b)
+                 return "y" = %y)",
+              R"(const %c: f32[] = 0.5
+                 %t = transpose {permutation=[0, 1, 3, 2]} (%k)
+                 %b = reshape {shape=shape(6, 8, 5)} (%t)
+                 %a = reshape {shape=shape(6, 4, 8)} (%x)
+                 %m = matmul {} (%a, %b)
+                 %y = pointwise {function=mul} (%m, %c)
+                 return "y" = %y)",
+              "%x: f32[2, 3, 4, 8], %k: f32[2, 3, 5, 8]");
+  expect_pass(fold_affine_into_contract,
+              R"(const %half: f32[] = 0.5
+                 %p = pointwise {function=mul} (%k, %half)
+                 %t = transpose {permutation=[1, 0]} (%p)
+                 %y = matmul {} (%x, %t)
+                 return "y" = %y)",
+              R"(const %c: f32[] = 0.5
+                 %t = transpose {permutation=[1, 0]} (%k)
+                 %m = matmul {} (%x, %t)
+                 %y = pointwise {function=mul} (%m, %c)
+                 return "y" = %y)",
+              "%x: f32[n, 8], %k: f32[m, 8]");
+  // Read by another product, too.
+  expect_unchanged(fold_affine_into_contract,
+                   R"(const %half: f32[] = 0.5
+                      %p = pointwise {function=mul} (%k, %half)
+                      %t = transpose {permutation=[1, 0]} (%p)
+                      %y = matmul {} (%x, %t)
+                      %z = matmul {} (%t, %x)
+                      return "y" = %y, "z" = %z)",
+                   "%x: f32[n, 8], %k: f32[n, 8]");
+}
+
 TEST(FoldAffineIntoContract, WhatIsUsedElsewhereStays) {
   const char* body = R"(const %w: f32[2, 1, 1] = [3, 5]
                         const %s: f32[] = 7

@@ -167,3 +167,28 @@ def pixel_shuffle(c: Conversion, x: Value, factor: int) -> Value:
 def triangle(c: Conversion, x: Value, diagonal: int) -> Value:
     upper = "triu" in str(c.node.target)
     return c.net.Trilu(x, c.number(diagonal, "i64"), upper=int(upper))
+
+
+@converts("roll")
+def roll(c: Conversion, x: Value, shifts: list[Any], dims: list[int]) -> Value:
+    """By two slices, which the optimiser sees as a move; where only running tells the size, by indices."""
+    if not x.ndim:
+        return x
+    if not dims:
+        flat = roll(c, c.net.Reshape(x, [-1]), shifts, [0])
+        return c.reshape(flat, c.out_shape())
+    sizes = c.out_shape() if len(c.out_shape()) == x.ndim else [math.prod(c.out_shape())]
+    for shift, dim in zip(shifts, dims):
+        axis = c.axis(dim, x.ndim)
+        size = sizes[axis]
+        if isinstance(size, int) and isinstance(shift, int):
+            first = -shift % size
+            if first == 0:
+                continue
+            behind = c.net.Slice(x, [first], [_END], [axis])
+            x = c.net.Concat(behind, c.net.Slice(x, [0], [first], [axis]), axis=axis)
+        else:
+            many, by = c.operand(size, "i64"), c.operand(shift, "i64")
+            places = c.net.Range(c.number(0, "i64"), many, c.number(1, "i64"))
+            x = c.net.Gather(x, c.net.Mod(c.net.Sub(places, by), many), axis=axis)
+    return x
