@@ -1,9 +1,8 @@
 // A plugin of TensorRT's interfaces that takes one format alone for its input and one for its output: x · (c + 1) of
-// channel c. The attributes say which formats, as numbers of nvinfer1::TensorFormat. With a stream the operands are copied
-// to the host, and the result back.
+// channel c. The attributes say which formats, as numbers of nvinfer1::TensorFormat. With a stream the operands are
+// copied to the host, and the result back.
 #include <NvInfer.h>
 #include <NvInferPlugin.h>
-
 #include <dlfcn.h>
 
 #include <cstdint>
