@@ -28,6 +28,7 @@ _BATCHED_NMS = (
 TENSORRT = {
     "BatchedNMSDynamic_TRT": _BATCHED_NMS,
     "BatchedNMS_TRT": _BATCHED_NMS,
+    "Clip_TRT": ("input:T", "output:T", "clipMax:1! clipMin:1! plugin_namespace:3 plugin_version:3"),
     "DistCollective": ("input:T", "output:T", "collective_operation:3! group_size:2! groups:7 reduce_op:3 root:2"),
     "EfficientNMS_TRT": (
         "boxes:T scores:T anchors:T?",
@@ -35,10 +36,26 @@ TENSORRT = {
         "background_class:2 box_coding:2 class_agnostic:2 iou_threshold:1 max_output_boxes:2 plugin_namespace:3 "
         "plugin_version:3 score_activation:2 score_threshold:1",
     ),
+    "GroupNorm": (
+        "input:T gamma:T1 beta:T1",
+        "output:T",
+        "bSwish:2 epsilon:1 plugin_namespace:3 plugin_version:3",
+    ),
+    "GroupNormalizationPlugin": (
+        "input:T scale:T1 bias:T1",
+        "output:T",
+        "eps:1 num_groups:2! plugin_namespace:3 plugin_version:3",
+    ),
     "InstanceNormalization_TRT": (
         "input:T scale:T B:T",
         "output:T",
         "alpha:1 epsilon:1 plugin_namespace:3 plugin_version:3 relu:2",
+    ),
+    "LReLU_TRT": ("input:T", "output:T", "negSlope:1! plugin_namespace:3 plugin_version:3"),
+    "LayerNorm": (
+        "input:T gamma:T1 beta:T1",
+        "output:T",
+        "axis:2 epsilon:1 plugin_namespace:3 plugin_version:3",
     ),
     "MultiscaleDeformableAttnPlugin_TRT": (
         "value:T spatial_shapes:T1 level_start_index:T1 sampling_locations:T attention_weights:T",
@@ -51,6 +68,15 @@ TENSORRT = {
         "coordinate_transformation_mode:2 mode:2 output_height:2 output_width:2 plugin_namespace:3 plugin_version:3 "
         "sampling_ratio:2 spatial_scale:1",
     ),
+    "ResizeNearest_TRT": ("input:T", "output:T", "plugin_namespace:3 plugin_version:3 scale:1!"),
+    "SeqLen2Spatial": (
+        "input:T bias:T1 residual:T shape_of:T",
+        "output:T",
+        "plugin_namespace:3 plugin_version:3",
+    ),
+    "SplitGeLU": ("input:T", "output:T", "plugin_namespace:3 plugin_version:3"),
+    "fMHA_V2": ("qkv:T", "output:T", "plugin_namespace:3 plugin_version:3"),
+    "fMHCA": ("q:T kv:T", "output:T", "plugin_namespace:3 plugin_version:3"),
 }
 # Our own, of what nobody else has an operator for.
 CAMSHAFT = {
@@ -109,7 +135,8 @@ def schemas():
     names = microsoft_operators()
     known = {(s.domain, s.name) for s in standard}
     others = [s for s in runtime.get_all_operator_schema() if s.domain in ("", "com.microsoft") and s.name in names]
-    others = [s for s in others if (s.domain, s.name) not in known and s.name not in TENSORRT]
+    of_tensorrt = {name for name in TENSORRT if name.endswith("_TRT") or name == "DistCollective"}
+    others = [s for s in others if (s.domain, s.name) not in known and s.name not in of_tensorrt]
     return sorted(standard + others, key=lambda s: (s.domain, s.name, s.since_version))
 
 

@@ -31,6 +31,7 @@
 #include "builder/verify_engine.h"
 #include "builder/verify_plugins.h"
 #include "compile/tune/settle_chains.h"
+#include "onnx/hoist_weights.h"
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
@@ -135,6 +136,7 @@ Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string
     if (!refits(options_)) {
       source.identity.hash = to_hex(hash64(model->bytes()));
     } else {
+      onnx::hoist_weights(source.model);
       const std::string bytes = bytes_without_weights(source.model);
       source.identity.hash = to_hex(hash64(bytes));
       source.bytes = bytes.size();
@@ -148,8 +150,12 @@ Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string
 Engine Builder::build(const onnx::ModelProto& model) {
   const auto read = [&] {
     if (refits(options_)) {
-      const std::string bytes = bytes_without_weights(model);
-      return Source{model, {model.graph.name, to_hex(hash64(bytes))}, bytes.size()};
+      Source source{model, {model.graph.name, ""}};
+      onnx::hoist_weights(source.model);
+      const std::string bytes = bytes_without_weights(source.model);
+      source.identity.hash = to_hex(hash64(bytes));
+      source.bytes = bytes.size();
+      return source;
     }
     // The tensors, which may be large, are not copied to be hashed.
     onnx::ModelProto bare = model;

@@ -42,7 +42,9 @@ std::string bytes_without_weights(const onnx::ModelProto& model) {
 
 std::unique_ptr<Replaceable> replaceable_of(const onnx::ModelProto& model, std::set<std::string> names) {
   onnx::for_each_weight(model, [&](const std::string& name, const onnx::TensorProto&) { names.insert(name); });
-  return std::make_unique<Replaceable>(std::move(names));
+  auto replaceable = std::make_unique<Replaceable>(std::move(names));
+  replaceable->set_integer_weights(onnx::integer_weights(model));
+  return replaceable;
 }
 
 void report_refit(const Replaceable& replaceable, BuildReport& report) {

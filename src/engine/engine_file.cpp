@@ -97,6 +97,19 @@ InitializerRecord decode_initializer(const format::Initializer& stored, CopyBudg
   return record;
 }
 
+// Bodies of branches and loops among them.
+bool is_stripped(const format::Graph& graph) {
+  if (graph.values())
+    for (const format::Value* v : *graph.values())
+      if (v->constant() == format::ConstantStorage::stripped) return true;
+  if (graph.nodes())
+    for (const format::Node* n : *graph.nodes())
+      if (n->bodies())
+        for (const format::Graph* body : *n->bodies())
+          if (is_stripped(*body)) return true;
+  return false;
+}
+
 // Where the constants are that are read only where another layout is wanted. They are a third of the weights where
 // Winograd's transform is stored: loading does not look at them.
 constexpr char fallback_section[] = "fallback";
@@ -147,9 +160,7 @@ EngineFile decode(const std::shared_ptr<const Container>& opened, std::shared_pt
     for (const format::Initializer* i : *stored.initializers())
       file.initializers->push_back(decode_initializer(*i, budget));
   }
-  if (stored.graph()->values())
-    for (const format::Value* v : *stored.graph()->values())
-      file.is_stripped = file.is_stripped || v->constant() == format::ConstantStorage::stripped;
+  file.is_stripped = is_stripped(*stored.graph());
   if (file.is_stripped && !file.initializers)
     throw Error(ErrorCode::corrupt_engine, "it has no weights, and does not say which it needs");
   if (stored.profiles())
@@ -178,7 +189,7 @@ auto with_sections(const EngineFile& engine, Write&& write) {
   const auto store = [&](const Tensor& tensor) { return weights.add(tensor.span()); };
   flatbuffers::FlatBufferBuilder b(1 << 16);
   ProvenanceEncoder provenances;
-  const auto graph = encode_graph(b, engine.graph, &engine.tactics, &engine.keep, store, provenances);
+  const auto graph = encode_graph(b, engine.graph, &engine.tactics, &engine.keep, store, provenances, engine.left_out);
   std::vector<flatbuffers::Offset<format::Packed>> packed;
   for (const PackedConstant* p : engine.packed->all()) {
     if (p->verify) p->verify();

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct EngineFile {
   std::vector<LayerExplanation> explanations;  ///< of each node, or none
   /// Of each value; none: the bytes of all that have some. Of a file that was read there are none.
   std::vector<Keep> keep;
+  /// The initializers that bodies of branches and loops are without. Of a file that was read there are none.
+  std::set<std::string> left_out = {};
   /// Of an engine that can be refitted: the initializers of its model.
   std::optional<std::vector<InitializerRecord>> initializers = {};
   /// Whether there are constants of which a refit must bring the bytes. Filled by read_engine_file.

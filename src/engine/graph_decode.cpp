@@ -103,7 +103,7 @@ Graph decode_graph(const format::Graph& stored, const WeightBytes& weights, cons
       if (!names.insert(value.name).second) fail_corrupt(fmt::format("two values are named '{}'", value.name));
       value.constant = decode_constant(*v, type.dtype, type.shape, weights, budget);
       // Packed forms are found by the names of the outermost graph's constants.
-      if (!tactics && value.constant && value.constant->is_elided())
+      if (!tactics && v->constant() == format::ConstantStorage::packed_only)
         fail_corrupt(fmt::format("constant '{}' of a body exists in packed form only", value.name));
       value.provenance = find_provenance(*v, value.constant.get(), provenances);
       defined.push_back(value.constant != nullptr);

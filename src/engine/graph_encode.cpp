@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "engine/field_codec.h"
 #include "engine/graph_codec.h"
+#include "ir/ops/region.h"
 
 namespace camshaft {
 
@@ -56,21 +59,35 @@ flatbuffers::Offset<format::Value> encode_value(Builder& b, const Value& value, 
   return v.Finish();
 }
 
+bool is_made_of(const Value& value, const std::set<std::string>& initializers) {
+  if (initializers.empty() || !value.constant || !value.provenance) return false;
+  const std::set<std::string> names = initializer_names(*value.provenance);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return initializers.contains(name); });
+}
+
 }  // namespace
 
 flatbuffers::Offset<format::Graph> encode_graph(Builder& b, const Graph& graph,
                                                 const std::vector<TacticChoice>* tactics, const std::vector<Keep>* keep,
-                                                const StoreBytes& store, ProvenanceEncoder& provenances) {
+                                                const StoreBytes& store, ProvenanceEncoder& provenances,
+                                                const std::set<std::string>& left_out) {
+  const auto keep_of = [&](size_t v) {
+    if (keep) return v < keep->size() ? (*keep)[v] : Keep::bytes;
+    return is_made_of(graph.values[v], left_out) ? Keep::nothing : Keep::bytes;
+  };
   std::vector<flatbuffers::Offset<format::Value>> values;
   for (size_t v = 0; v < graph.values.size(); ++v)
-    values.push_back(
-        encode_value(b, graph.values[v], keep && v < keep->size() ? (*keep)[v] : Keep::bytes, store, provenances));
+    values.push_back(encode_value(b, graph.values[v], keep_of(v), store, provenances));
   std::vector<flatbuffers::Offset<format::Node>> nodes;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     const auto fields = encode_fields(b, node.op.fields());
     std::vector<flatbuffers::Offset<format::Graph>> bodies;
-    for (const Graph& body : node.bodies) bodies.push_back(encode_graph(b, body, nullptr, nullptr, store, provenances));
+    // Regions have numbers in their bodies that say how they are computed.
+    const bool is_region = node.op.as<ops::Region>() != nullptr;
+    for (const Graph& body : node.bodies)
+      bodies.push_back(
+          encode_graph(b, body, nullptr, nullptr, store, provenances, is_region ? std::set<std::string>() : left_out));
     const auto op = b.CreateString(std::string(node.op.name()));
     const TacticChoice tactic = tactics && n < tactics->size() ? (*tactics)[n] : TacticChoice();
     const auto first = b.CreateString(tactic.first);

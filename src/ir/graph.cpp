@@ -65,7 +65,7 @@ ValueId Graph::add_constant(const std::string& name, Constant constant) {
   const auto id = static_cast<ValueId>(values.size());
   const Tensor& tensor = *constant.tensor;
   TensorType type{tensor.dtype(), Shape(tensor.dims().begin(), tensor.dims().end())};
-  auto content = constant_content(tensor);
+  auto content = may_be_replaced_as_integers(constant.provenance) ? std::nullopt : constant_content(tensor);
   if (content) fix_numbers(constant.provenance, "integers that sizes may be made of");
   values.push_back({unique_name(name), std::move(type), std::move(constant.tensor), std::move(content),
                     std::move(constant.provenance)});

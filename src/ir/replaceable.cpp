@@ -59,6 +59,14 @@ bool may_be_replaced(const Provenance::Pointer& provenance) {
   return std::any_of(names.begin(), names.end(), [](const std::string& name) { return of_thread->contains(name); });
 }
 
+bool may_be_replaced_as_integers(const Provenance::Pointer& provenance) {
+  if (!of_thread || !provenance) return false;
+  const std::set<std::string> names = initializer_names(*provenance);
+  return !names.empty() && std::all_of(names.begin(), names.end(), [](const std::string& name) {
+    return of_thread->is_integer_weight(name) && of_thread->contains(name);
+  });
+}
+
 void fix_numbers(const Provenance::Pointer& provenance, std::string_view reason) {
   if (!of_thread || !provenance) return;
   for (const std::string& name : initializer_names(*provenance)) of_thread->fix(name, reason);

@@ -39,6 +39,9 @@ class Replaceable {
   void add(const std::string& name, const Tensor& tensor);
   /// Whether it is one of `names`.
   bool may_be_added(const std::string& name) const { return names_.contains(name); }
+  /// Names of integers that are weights: nothing makes sizes of them.
+  void set_integer_weights(std::set<std::string> names) { integer_weights_ = std::move(names); }
+  bool is_integer_weight(const std::string& name) const { return integer_weights_.contains(name); }
   /// Whether it was added and is not fixed.
   bool contains(const std::string& name) const;
   /// The first reason is kept. Nothing for a name that was not added.
@@ -57,6 +60,7 @@ class Replaceable {
     std::string fixed_by;
   };
   const std::set<std::string> names_;
+  std::set<std::string> integer_weights_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> notes_;
 };
@@ -79,6 +83,8 @@ class ReplaceableScope {
 /// Whether a constant may be another one after a refit, so that nothing may be decided by its numbers without
 /// fix_numbers(); false for null, and in builds whose weights stay.
 bool may_be_replaced(const Provenance::Pointer& provenance);
+/// Whether a constant is made of integers alone that are weights and may be other ones after a refit.
+bool may_be_replaced_as_integers(const Provenance::Pointer& provenance);
 /// Says that `reason` depends on what the numbers of a constant are: other ones cannot take their place in the engine.
 void fix_numbers(const Provenance::Pointer& provenance, std::string_view reason);
 /// The same of a value of a graph; nothing for no_value.

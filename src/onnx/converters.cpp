@@ -54,6 +54,7 @@ std::multimap<Key, const Converter*> make_table() {
   add("com.microsoft", microsoft_string_converters());
   add("com.microsoft", microsoft_fused_converters());
   add("com.microsoft", microsoft_other_converters());
+  add("TRT", tensorrt_block_converters());
   add("TRT", tensorrt_converters());
   add("TRT", tensorrt_collective_converters());
   add("camshaft", camshaft_converters());
@@ -90,6 +91,9 @@ const Converter* find_converter(std::string_view domain, std::string_view op_typ
   const auto [begin, end] = all_converters().equal_range({is_default ? "" : domain, op_type});
   for (auto it = begin; it != end; ++it)
     if (it->second->since <= opset && (!best || it->second->since > best->since)) best = it->second;
+  // Some of TensorRT's plugins have names without an ending.
+  if (!best && is_default && begin == end && all_converters().contains({"TRT", op_type}))
+    return find_converter("TRT", op_type, opset);
   return best;
 }
 

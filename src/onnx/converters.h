@@ -62,6 +62,7 @@ std::span<const Converter> sequence_converters();
 std::span<const Converter> shape_converters();
 std::span<const Converter> signal_converters();
 std::span<const Converter> string_converters();
+std::span<const Converter> tensorrt_block_converters();
 std::span<const Converter> tensorrt_converters();             ///< domain TRT
 std::span<const Converter> tensorrt_collective_converters();  ///< domain TRT
 std::span<const Converter> tree_ensemble_converters();        ///< domain ai.onnx.ml

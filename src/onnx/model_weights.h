@@ -1,6 +1,7 @@
 // Which tensors of a model are its weights.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "onnx/proto.h"
@@ -22,5 +23,9 @@ void for_each_weight(Model& model, const Visit& visit) {
       for (auto& attribute : node.attributes)  // by their address: of damaged nodes several may have its name
         if (&attribute == weights) visit(node.outputs[0], attribute.tensors[0]);
 }
+
+/// The weights of integers that nothing reads but as weights: the bias of a quantised convolution, codes and zero
+/// points of few bits, what is dequantised. Others of so few elements may be sizes.
+std::set<std::string> integer_weights(const ModelProto& model);
 
 }  // namespace camshaft::onnx

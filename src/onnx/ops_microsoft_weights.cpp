@@ -82,7 +82,7 @@ ValueId rounded_activations(ConvertContext& c, ValueId a, int64_t block, int64_t
   if (c.int_attribute("accuracy_level", 0) != int8_level || c.dtype(a) != DType::f32 || c.has(4)) return a;
   if (block % grain != 0 && block < k) return a;
   for (const size_t i : {size_t{1}, size_t{2}, size_t{3}})
-    if (c.has(i) && !c.constant(c.input(i))) return a;
+    if (c.has(i) && !c.is_constant(c.input(i))) return a;
   return c.rank(a) > 0 && c.dim(a, c.rank(a) - 1) == Dim(k) ? c.add(ops::RoundBlocks{rounded_block}, {a}) : a;
 }
 
@@ -97,7 +97,7 @@ Values matmul_nbits(ConvertContext& c) {
   check_shape(c, c.input(1), {n, blocks, block * bits / 8}, "B");
   check_shape(c, c.input(2), {n, blocks}, "scales");
   const bool by_position = c.has(4), real_zero = c.has(3) && is_floating(c.dtype(c.input(3)));
-  const auto is_narrow = [&](size_t i) { return !by_position && c.constant(c.input(i)) && c.rank(c.input(i)) > 0; };
+  const auto is_narrow = [&](size_t i) { return !by_position && c.is_constant(c.input(i)) && c.rank(c.input(i)) > 0; };
   const ValueId codes = unpack_rows(c, c.input(1), bits, n, blocks * block * bits / 8, is_narrow(1));
   ValueId weights = first_of_last_axis(c, codes, k);
   const ValueId scales = c.cast(c.reshape(c.input(2), {n, blocks}), DType::f32);
@@ -170,7 +170,7 @@ Values gather_block_quantized(ConvertContext& c) {
   // Packed elements are gathered as the bytes that they are in, which are taken apart then.
   const DType type = c.dtype(data);
   const std::optional<int64_t> row = c.dim(data, rank - 1).as_constant();
-  const bool as_bytes = has_bytes && is_packed(type) && c.constant(data) && row && *row * bit_width(type) % 8 == 0;
+  const bool as_bytes = has_bytes && is_packed(type) && c.is_constant(data) && row && *row * bit_width(type) % 8 == 0;
   if (as_bytes) {
     data = c.add(ops::ReadBytesAs{DType::u8}, {data});
     if (zero != no_value) zero = c.cast(zero, is_signed(type) ? DType::i8 : DType::u8);

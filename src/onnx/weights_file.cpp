@@ -6,6 +6,7 @@
 #include "base/available_cores.h"
 #include "base/mapped_file.h"
 #include "base/parallel.h"
+#include "onnx/hoist_weights.h"
 #include "onnx/model_weights.h"
 #include "onnx/proto_reader.h"
 #include "onnx/safetensors.h"
@@ -24,7 +25,8 @@ std::map<std::string, WeightOfFile> read_weights(const std::string& path) {
     for (auto& [name, tensor] : read_safetensors(MappedFile::open(path))) weights[name] = {std::move(tensor), true};
     return weights;
   }
-  const ModelProto model = read_model(path);
+  ModelProto model = read_model(path);
+  hoist_weights(model);
   TensorReader reader(model);
   std::vector<TensorData> read;
   std::vector<std::string> names;

@@ -7,6 +7,8 @@
 
 #include "base/cache_folder.h"
 #include "base/hash.h"
+#include "onnx/hoist_weights.h"
+#include "onnx/model_weights.h"
 #include "onnx/proto_writer.h"
 #include "onnx/tensor_data.h"
 #include "onnx/to_tensor.h"
@@ -23,9 +25,12 @@ void give_weights(const Engine& engine, const onnx::ModelProto& model, int threa
   Refitter refitter(engine);
   std::set<std::string> wanted;
   for (const EngineWeight& weight : refitter.weights()) wanted.insert(weight.initializer.name);
-  onnx::TensorReader reader(model);
-  for (const onnx::TensorProto& tensor : model.graph.initializers)
-    if (wanted.contains(tensor.name)) refitter.set(tensor.name, to_tensor(reader.read(tensor, "initializer")));
+  onnx::ModelProto hoisted = model;
+  onnx::hoist_weights(hoisted);
+  onnx::TensorReader reader(hoisted);
+  onnx::for_each_weight(hoisted, [&](const std::string& name, const onnx::TensorProto& tensor) {
+    if (wanted.contains(name)) refitter.set(name, to_tensor(reader.read(tensor, "initializer")));
+  });
   refitter.refit(threads);
 }
 

@@ -151,6 +151,15 @@ Engine Engine::load(const std::string& path, const LoadOptions& options) {
 
 namespace {
 
+// The initializers that a file without weights is without.
+std::set<std::string> left_out(const Engine::Impl& engine) {
+  std::set<std::string> replaceable;
+  if (engine.saves_stripped && engine.initializers)
+    for (const InitializerRecord& record : *engine.initializers)
+      if (record.fixed_by.empty()) replaceable.insert(record.name);
+  return replaceable;
+}
+
 EngineFile stored(const Engine::Impl& engine) {
   EngineFile file;
   file.device_kind = engine.backend->device().kind;
@@ -162,6 +171,7 @@ EngineFile stored(const Engine::Impl& engine) {
   file.explanations = engine.explanations;
   file.initializers = engine.initializers;
   file.keep = kept_constants(engine);
+  file.left_out = left_out(engine);
   file.packed = std::make_shared<PackedConstants>();
   std::set<std::string> stripped;
   for (size_t v = 0; v < file.keep.size(); ++v)
@@ -317,10 +327,7 @@ std::vector<Keep> kept_constants(const Engine::Impl& engine) {
         const auto root = static_cast<size_t>(read);
         if (root < keep.size()) keep[root] = Keep::bytes;
       }
-  if (engine.saves_stripped && engine.initializers) {
-    std::set<std::string> replaceable;
-    for (const InitializerRecord& record : *engine.initializers)
-      if (record.fixed_by.empty()) replaceable.insert(record.name);
+  if (const std::set<std::string> replaceable = left_out(engine); !replaceable.empty()) {
     for (size_t v = 0; v < keep.size(); ++v) {
       if (!values[v].constant || !values[v].provenance) continue;
       for (const std::string& name : initializer_names(*values[v].provenance))

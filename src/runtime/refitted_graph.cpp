@@ -110,9 +110,16 @@ void RefittedGraph::redo(Graph& graph, const std::vector<Keep>* keep, ThreadPool
     const bool is_read = !keep || (*keep)[v] != Keep::packed_only;
     if (is_read && is_callers(made)) made = made.copy();
     value.constant = std::make_shared<const Tensor>(std::move(made));
+    if (value.content) value.content = constant_content(*value.constant);
   }
   for (Node& node : graph.nodes)
-    for (Graph& body : node.bodies) redo(body, nullptr, pool);
+    for (Graph& body : node.bodies) {
+      redo(body, nullptr, pool);
+      for (const Value& value : body.values)
+        if (value.constant && value.constant->is_elided())
+          throw Error(ErrorCode::corrupt_engine,
+                      fmt::format("the constant '{}' of a body has no bytes, and nothing to make them of", value.name));
+    }
 }
 
 void RefittedGraph::elide(Engine::Impl& made, const std::vector<bool>& affected) const {

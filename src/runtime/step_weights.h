@@ -15,6 +15,7 @@ struct StepWeight {
   std::string constant;
   std::string layout;  ///< of a packed form; empty: its own bytes
   std::span<const std::byte> bytes;
+  bool is_table = false;  ///< rows of it are looked up, which are seldom many of them
 };
 
 /// Of each step of the plan that `graph` was lowered to, on the host or on a GPU: what it reads when it runs, each

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/available_memory.h"
 #include "base/format_bytes.h"
@@ -70,16 +71,36 @@ void StreamableWeights::find_in_file() {
       streamable_bytes_ >= static_cast<int64_t>(least_for_large) ? large_block : ResidentParts::alignment;
   blocks_.count = (size + blocks_.block_bytes - 1) / blocks_.block_bytes;
   for (const std::vector<StepWeight>& step : steps) {
-    std::vector<ByteRange> ranges;
-    for (const StepWeight& weight : step)
-      if (is_in_file(weight.bytes.data()))
-        ranges.push_back({static_cast<size_t>(weight.bytes.data() - begin), weight.bytes.size()});
+    std::vector<ByteRange> ranges, without_tables;
+    for (const StepWeight& weight : step) {
+      if (!is_in_file(weight.bytes.data())) continue;
+      ranges.push_back({static_cast<size_t>(weight.bytes.data() - begin), weight.bytes.size()});
+      if (!weight.is_table) without_tables.push_back(ranges.back());
+    }
     blocks_.steps.push_back(blocks_of(ranges, blocks_.block_bytes));
+    without_tables_.push_back(blocks_of(without_tables, blocks_.block_bytes));
   }
 }
 
+size_t StreamableWeights::least_blocks(const StepBlocks& steps) const {
+  return camshaft::least_blocks(steps, blocks_.count, far_uses());
+}
+
+bool StreamableWeights::has_room(int64_t budget, const StepBlocks& steps) const {
+  return budget >= fixed_bytes_ + static_cast<int64_t>(least_blocks(steps) * blocks_.block_bytes);
+}
+
+// Where the budget has no room for a whole table, its rows are read from the file as they are looked up: the mapping
+// brings them, and they go when the next run begins.
+WeightBlocks StreamableWeights::blocks_within(int64_t budget) const {
+  WeightBlocks blocks = blocks_;
+  if (!without_tables_.empty() && !has_room(budget, blocks_.steps)) blocks.steps = without_tables_;
+  return blocks;
+}
+
 int64_t StreamableWeights::least_budget() const {
-  const size_t blocks = least_blocks(blocks_.steps, blocks_.count, far_uses());
+  const size_t whole = least_blocks(blocks_.steps);
+  const size_t blocks = without_tables_.empty() ? whole : std::min(whole, least_blocks(without_tables_));
   return std::min(fixed_bytes_ + static_cast<int64_t>(blocks * blocks_.block_bytes), weight_bytes());
 }
 
@@ -95,16 +116,16 @@ int64_t StreamableWeights::automatic_budget() const {
   return std::clamp<int64_t>(available - engine_.arena_bytes(), 0, weight_bytes());
 }
 
-StreamingPlan StreamableWeights::plan(int64_t budget) const {
-  const auto block = static_cast<int64_t>(blocks_.block_bytes);
-  const auto blocks = static_cast<size_t>(std::max<int64_t>(budget - fixed_bytes_, 0) / block);
-  StreamingPlan plan = plan_streaming(blocks_.steps, blocks_.count, blocks, far_uses());
-  if (budget >= fixed_bytes_ && plan.staying + plan.window <= blocks) return plan;
+StreamingPlan StreamableWeights::plan(int64_t budget, const WeightBlocks& blocks) const {
+  const auto block = static_cast<int64_t>(blocks.block_bytes);
+  const auto room = static_cast<size_t>(std::max<int64_t>(budget - fixed_bytes_, 0) / block);
+  StreamingPlan plan = plan_streaming(blocks.steps, blocks.count, room, far_uses());
+  if (budget >= fixed_bytes_ && plan.staying + plan.window <= room) return plan;
   throw Error(
       ErrorCode::invalid_argument,
       fmt::format("a weight budget of {} is too small for this engine: {} reads its weights at once, those of "
                   "the next layer come in meanwhile{}; give {} bytes ({}) or more",
-                  format_bytes(static_cast<size_t>(std::max<int64_t>(budget, 0))), largest_step(engine_, blocks_.steps),
+                  format_bytes(static_cast<size_t>(std::max<int64_t>(budget, 0))), largest_step(engine_, blocks.steps),
                   fixed_bytes_ > 0 ? fmt::format(", and {} are not in its file as this machine reads them",
                                                  format_bytes(static_cast<size_t>(fixed_bytes_)))
                                    : "",
@@ -120,12 +141,14 @@ bool StreamableWeights::is_placed() const {
 std::unique_ptr<WeightStream> StreamableWeights::make_stream(int64_t budget, Plan& plan) const {
   if (is_on_device()) return make_device_stream(budget, plan);
   if (fits(budget)) return nullptr;
-  return std::make_unique<FileWeightStream>(engine_.file, blocks_, this->plan(budget));
+  WeightBlocks blocks = blocks_within(budget);
+  StreamingPlan plan_of_file = this->plan(budget, blocks);
+  return std::make_unique<FileWeightStream>(engine_.file, std::move(blocks), std::move(plan_of_file));
 }
 
 std::unique_ptr<WeightStream> StreamableWeights::make_device_stream(int64_t budget, Plan& plan) const {
   if (!fits(budget)) {
-    auto stream = std::make_unique<DeviceWeightStream>(*engine_.backend, image_, blocks_, this->plan(budget));
+    auto stream = std::make_unique<DeviceWeightStream>(*engine_.backend, image_, blocks_, this->plan(budget, blocks_));
     place_weights(plan, image_, queue_->device(), stream->memory());
     return stream;
   }

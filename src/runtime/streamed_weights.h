@@ -22,16 +22,20 @@ class StreamableWeights {
   /// Throws Error(invalid_argument) for a budget below the least, which it names. Null where all weights fit. The
   /// weights that a device reads are placed there, in `plan`, the engine's, in any case.
   std::unique_ptr<WeightStream> make_stream(int64_t budget, Plan& plan) const;
-  /// Checks the same, without a stream.
-  StreamingPlan plan(int64_t budget) const;
   bool fits(int64_t budget) const { return budget >= weight_bytes(); }
   int64_t streamable_bytes() const { return streamable_bytes_; }
+  /// Checks the same, without a stream.
+  StreamingPlan plan(int64_t budget) const { return plan(budget, blocks_within(budget)); }
   const WeightBlocks& blocks() const { return blocks_; }
   int64_t fixed_bytes() const { return fixed_bytes_; }
   /// Whether a device reads them, in its memory.
   bool is_on_device() const { return queue_ != nullptr; }
 
  private:
+  size_t least_blocks(const StepBlocks& steps) const;
+  bool has_room(int64_t budget, const StepBlocks& steps) const;
+  WeightBlocks blocks_within(int64_t budget) const;
+  StreamingPlan plan(int64_t budget, const WeightBlocks& blocks) const;
   void find_on_device();
   void find_in_file();
   bool is_placed() const;
@@ -42,6 +46,7 @@ class StreamableWeights {
   std::unique_ptr<DeviceQueue> queue_;  // of the device that reads them; null: the host
   WeightImage image_;                   // on it
   WeightBlocks blocks_;
+  StepBlocks without_tables_;  // of blocks_, but for tables whose rows are looked up
   int64_t streamable_bytes_ = 0;
   int64_t fixed_bytes_ = 0;  // not in the file, or not in the form that kernels read
 };

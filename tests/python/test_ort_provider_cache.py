@@ -21,7 +21,7 @@ from ort_sessions import (
 )
 
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 RNG = np.random.default_rng(1)
 
@@ -91,6 +91,32 @@ def test_a_cache_has_a_size(tmp_path):
     before = files(tmp_path)
     check(network(seed=0, width=4096), cached(tmp_path))
     assert files(tmp_path) == before
+
+
+def test_weightless_engines_get_the_weights_of_branches(tmp_path):
+    random = np.random.default_rng(3)
+
+    def branch(name):
+        weights = numpy_helper.from_array(random.standard_normal((4, 8)).astype(np.float32), f"{name}_w")
+        out = helper.make_tensor_value_info(f"{name}_y", F32, None)
+        node = helper.make_node("MatMul", ["x", f"{name}_w"], [f"{name}_y"])
+        return helper.make_graph([node], name, [], [out], [weights])
+
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Greater", ["most", "zero"], ["p"]),
+        helper.make_node("If", ["p"], ["y"], then_branch=branch("then"), else_branch=branch("else")),
+    ]
+    model = model_of(nodes, {"x": (F32, ["n", 4])}, {"y": (F32, ["n", 8])}, {"zero": np.float32(0)})
+    written = set()
+    for _ in range(2):  # built, and taken
+        made = session(model, cached(tmp_path, engine_cache_weightless="true"))
+        assert "If" in taken(made)[0]
+        written |= {f.stat().st_mtime_ns for f in files(tmp_path)}
+        for sign in (1, -1):
+            feed = {"x": sign * (1 + RNG.random((3, 4)).astype(np.float32))}
+            assert_same(made.run(None, feed), plain_session(model).run(None, feed))
+    assert len(written) == 1
 
 
 def test_weightless_engines_are_of_all_models_of_an_architecture(tmp_path):

@@ -462,3 +462,157 @@ def test_damaged_safetensors(tmp_path, engine, content, message):
     with pytest.raises(module.Error, match=message):
         engine.refit(path)
     np.testing.assert_array_equal(engine.run(feed())["y"], before)
+
+
+# ---- Weights in branches and loops, and integers ----
+
+
+def save_graph(path, nodes, inputs, outputs, initializers, domains=()):
+    values = [numpy_helper.from_array(value, name) for name, value in initializers.items()]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(*each) for each in inputs],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        values,
+    )
+    opsets = [helper.make_opsetid("", 21), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    path.parent.mkdir(exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    return path
+
+
+def bodies_model(path, seed):
+    """Bodies have weights as initializers and in Constant nodes, two of them of one name, and one that they return."""
+    random = np.random.default_rng(seed)
+
+    def tensor(name, *shape):
+        return numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
+
+    def graph(name, nodes, inputs, outputs, *initializers):
+        return helper.make_graph(nodes, name, inputs, outputs, list(initializers))
+
+    def value(name, kind=TensorProto.FLOAT, shape=None):
+        return helper.make_tensor_value_info(name, kind, shape)
+
+    inner = graph("inner", [helper.make_node("Add", ["t", "own"], ["io"])], [], [value("io")], tensor("own", 8))
+    other = graph("other", [helper.make_node("Constant", [], ["ret"], value=tensor("", 2, 8))], [], [value("ret")])
+    then = graph(
+        "then",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["t"]),
+            helper.make_node("If", ["p"], ["to"], then_branch=inner, else_branch=other, name="deep"),
+        ],
+        [],
+        [value("to")],
+        tensor("w", 8, 8),
+    )
+    constant = helper.make_node("Constant", [], ["shift"], value=tensor("", 8))
+    scaled = [helper.make_node("MatMul", ["x", "w"], ["e"]), helper.make_node("Add", ["e", "shift"], ["eo"])]
+    chosen = graph("else", [constant, *scaled], [], [value("eo")], tensor("w", 8, 8))
+    body = graph(
+        "body",
+        [
+            helper.make_node("MatMul", ["v", "turn"], ["vm"]),
+            helper.make_node("Tanh", ["vm"], ["vo"]),
+            helper.make_node("Identity", ["go"], ["on"]),
+        ],
+        [value("i", TensorProto.INT64, []), value("go", TensorProto.BOOL, []), value("v")],
+        [value("on", TensorProto.BOOL, []), value("vo")],
+        tensor("turn", 8, 8),
+    )
+    nodes = [
+        helper.make_node("If", ["p"], ["a"], then_branch=then, else_branch=chosen, name="pick"),
+        helper.make_node("Loop", ["times", ""], ["l"], body=body, name="loop"),
+    ]
+    nodes[1].input.append("a")
+    nodes.append(helper.make_node("Mul", ["l", "last"], ["y"]))
+    inputs = [("x", TensorProto.FLOAT, [2, 8]), ("p", TensorProto.BOOL, []), ("times", TensorProto.INT64, [])]
+    return save_graph(path, nodes, inputs, ["y"], {"last": random.standard_normal(8).astype(np.float32)})
+
+
+@pytest.mark.parametrize("stripped", [False, True])
+def test_weights_in_branches_and_loops(tmp_path, stripped):
+    old, new = (bodies_model(tmp_path / name / "m.onnx", seed) for seed, name in enumerate(("old", "new")))
+    lock = tmp_path / "lock"
+    engine = module.build(old, refit=True, write_lock=str(lock))
+    names = {weight["name"] for weight in module.Refitter(engine).all_weights}
+    assert {"last", "turn", "shift", "own", "pick/then_branch/w", "pick/else_branch/w"} <= names
+    assert "pick/then_branch/deep/else_branch/ret" in names
+    fresh = module.build(new, refit=True, tuning="locked", lock=str(lock))
+    if stripped:
+        engine = module.Engine(engine.to_bytes(weights=False))
+    engine.refit(new)
+    assert is_same(engine, fresh)
+    for p in (True, False):
+        given = {"x": np.ones((2, 8), np.float32), "p": np.array(p), "times": np.array(3)}
+        np.testing.assert_array_equal(engine.run(given)["y"], fresh.run(given)["y"])
+        expected = module.build(new, tuning="heuristic").run(given)["y"]
+        np.testing.assert_allclose(engine.run(given)["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def nbits_model(path, seed):
+    random = np.random.default_rng(seed)
+    initializers = {
+        "codes": random.integers(0, 256, (16, 2, 16), np.uint8),
+        "scales": (random.random(32) * 0.1 + 0.01).astype(np.float32),
+        "zeros": random.integers(0, 256, 16, np.uint8),
+    }
+    sizes = {"K": 64, "N": 16, "bits": 4, "block_size": 32}
+    nodes = [helper.make_node("MatMulNBits", ["x", *initializers], ["y"], domain="com.microsoft", **sizes)]
+    return save_graph(path, nodes, [("x", TensorProto.FLOAT, ["n", 64])], ["y"], initializers, ["com.microsoft"])
+
+
+def convolution_of_integers(path, seed):
+    random = np.random.default_rng(seed)
+    fixed = {
+        "xs": np.array(0.05, np.float32),
+        "xz": np.array(128, np.uint8),
+        "ws": np.linspace(0.01, 0.03, 6, dtype=np.float32),
+        "wz": np.zeros(6, np.int8),
+        "ys": np.array(0.3, np.float32),
+        "yz": np.array(120, np.uint8),
+    }
+    weights = {
+        "w": random.integers(-127, 128, (6, 4, 3, 3), np.int8),
+        "b": random.integers(-900, 900, 6).astype(np.int32),
+    }
+    operands = ["q", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["q"]),
+        helper.make_node("QLinearConv", operands, ["o"]),
+        helper.make_node("DequantizeLinear", ["o", "ys", "yz"], ["y"]),
+    ]
+    return save_graph(path, nodes, [("x", TensorProto.FLOAT, ["n", 4, 8, 8])], ["y"], {**fixed, **weights})
+
+
+@pytest.mark.parametrize(
+    "make, shape, weights",
+    [
+        (nbits_model, (3, 64), {"codes", "scales", "zeros"}),
+        (convolution_of_integers, (2, 4, 8, 8), {"w", "b"}),
+    ],
+)
+def test_weights_of_integers(tmp_path, make, shape, weights):
+    """Codes of few bits with their zero points, and biases of sums, as few of them as sizes would be."""
+    old, new = (make(tmp_path / name / "m.onnx", seed) for seed, name in enumerate(("old", "new")))
+    engine, fresh = build(old), build(new)
+    fixed = {weight["name"] for weight in module.Refitter(engine).all_weights if weight["fixed_by"]}
+    assert not fixed & weights
+    engine.refit(new)
+    assert is_same(engine, fresh)
+    x = np.random.default_rng(5).standard_normal(shape, np.float32)
+    expected = module.build(new, tuning="heuristic").run({"x": x})["y"]
+    np.testing.assert_allclose(engine.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_file_without_weights_has_none_of_branches_and_loops(tmp_path):
+    engine = module.build(bodies_model(tmp_path / "m.onnx", 0), refit=True, tuning="heuristic")
+    model = onnx.load(tmp_path / "m.onnx")
+    body = next(a.g for a in model.graph.node[1].attribute if a.name == "body")
+    numbers = numpy_helper.to_array(body.initializer[0]).tobytes()
+    assert numbers in bytes(engine) and numbers not in engine.to_bytes(weights=False)
+    stripped = module.Engine(engine.to_bytes(weights=False))
+    assert {"turn", "shift", "own"} <= set(module.Refitter(stripped).missing)
+    with pytest.raises(InvalidArgumentError, match="has no weights"):
+        stripped.create_context()

@@ -1,5 +1,7 @@
 """TensorRT's own plugins that models name, beside plain NumPy."""
 
+import math
+
 import numpy as np
 import pytest
 from test_module import module
@@ -247,6 +249,109 @@ def test_instance_normalization(relu, alpha):
     want = (x - mean) / np.sqrt(variance + 1e-3) * scale[:, None, None] + bias[:, None, None]
     want = np.where(want < 0, alpha * want, want) if relu else want
     np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-5)
+
+
+# ---- Blocks of diffusion models, and small ones ----
+
+
+def erf(x):
+    return np.vectorize(math.erf)(x)
+
+
+def normalized(x, groups, epsilon, scale, bias):
+    parts = x.reshape(len(x), groups, -1).astype("d")
+    parts = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + epsilon)
+    shape = (-1, *[1] * (x.ndim - 2))
+    return parts.reshape(x.shape) * scale.reshape(shape) + bias.reshape(shape)
+
+
+@pytest.mark.parametrize("domain", ["TRT", ""])
+@pytest.mark.parametrize("swish", [0, 1])
+@pytest.mark.parametrize("kind", ["f", "e"])
+def test_group_norm_of_diffusion_models(domain, swish, kind):
+    """32 groups; scale and bias are f32 whatever the image is."""
+    random = np.random.default_rng(7)
+    x = random.standard_normal((2, 64, 3, 5)).astype(kind)
+    scale, bias = random.standard_normal((2, 64)).astype("f")
+    options = {"epsilon": 1e-3, "bSwish": swish, "domain": domain}
+    got = run("GroupNorm", [x, scale, bias], [("y", kind)], constants=("x1", "x2"), **options)
+    want = normalized(x, 32, 1e-3, scale, bias)
+    want = want / (1 + np.exp(-want)) if swish else want
+    np.testing.assert_allclose(got[0], want, rtol=2e-2 if kind == "e" else 1e-4, atol=1e-2 if kind == "e" else 1e-5)
+
+
+def test_group_normalization_plugin():
+    random = np.random.default_rng(8)
+    x, (scale, bias) = random.standard_normal((2, 6, 4, 3)).astype("f"), random.standard_normal((2, 6)).astype("f")
+    got = run("GroupNormalizationPlugin", [x, scale, bias], [("y", "f")], domain="", eps=1e-2, num_groups=3)
+    np.testing.assert_allclose(got[0], normalized(x, 3, 1e-2, scale, bias), rtol=1e-4, atol=1e-5)
+
+
+def test_layer_norm_of_diffusion_models():
+    random = np.random.default_rng(9)
+    x, (scale, bias) = random.standard_normal((2, 7, 10)).astype("f"), random.standard_normal((2, 10)).astype("f")
+    got = run("LayerNorm", [x, scale, bias], [("y", "f")], domain="", epsilon=1e-3, axis=-1)
+    want = (x - x.mean(2, keepdims=True)) / np.sqrt(x.var(2, keepdims=True) + 1e-3) * scale + bias
+    np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-5)
+
+
+def test_split_gelu():
+    x = np.random.default_rng(10).standard_normal((2, 3, 12)).astype("f")
+    got = run("SplitGeLU", [x], [("y", "f")], domain="", shapes={"x0": ["n", "s", 12]})
+    left, right = x[..., :6], x[..., 6:]
+    np.testing.assert_allclose(got[0], left * 0.5 * right * (1 + erf(right / np.sqrt(2))), rtol=1e-4, atol=1e-5)
+
+
+def test_a_sequence_becomes_an_image():
+    random = np.random.default_rng(11)
+    x, more = random.standard_normal((2, 2, 12, 8)).astype("f")
+    bias, image = random.standard_normal(8).astype("f"), np.zeros((2, 8, 3, 4), "f")
+    got = run("SeqLen2Spatial", [x, bias, more, image], [("y", "f")], domain="")
+    np.testing.assert_allclose(
+        got[0], (x + bias + more).reshape(2, 3, 4, 8).transpose(0, 3, 1, 2), rtol=1e-5, atol=1e-6
+    )
+
+
+def attended(query, key, value):
+    scores = np.einsum("nqhd,nkhd->nhqk", query.astype("d"), key) / np.sqrt(query.shape[-1])
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("nhqk,nkhd->nqhd", weights / weights.sum(-1, keepdims=True), value)
+
+
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_attention_of_diffusion_models(is_flat):
+    random = np.random.default_rng(12)
+    qkv = random.standard_normal((2, 9, 4, 3, 8)).astype("f")
+    got = run("fMHA_V2", [qkv], [("y", "f")], domain="", shapes={"x0": ["n", "s", 4, 3, 8]})
+    np.testing.assert_allclose(got[0], attended(*np.moveaxis(qkv, 3, 0)), rtol=1e-4, atol=1e-5)
+    query, kv = random.standard_normal((2, 9, 4, 8)).astype("f"), random.standard_normal((2, 7, 4, 2, 8)).astype("f")
+    given = query.reshape(2, 9, 32) if is_flat else query
+    got = run("fMHCA", [given, kv], [("y", "f")], domain="")
+    np.testing.assert_allclose(got[0], attended(query, *np.moveaxis(kv, 3, 0)), rtol=1e-4, atol=1e-5)
+
+
+def test_resizing_and_activations():
+    x = np.random.default_rng(13).standard_normal((2, 3, 4, 5)).astype("f")
+    got = run("ResizeNearest_TRT", [x], [("y", "f")], shapes={"x0": ["n", 3, "h", "w"]}, scale=2.0)
+    np.testing.assert_array_equal(got[0], x.repeat(2, axis=2).repeat(2, axis=3))
+    got = run("LReLU_TRT", [x], [("y", "f")], negSlope=0.25)
+    np.testing.assert_allclose(got[0], np.where(x < 0, np.float32(0.25) * x, x), rtol=1e-6)
+    got = run("Clip_TRT", [x], [("y", "f")], clipMin=-0.5, clipMax=1.0)
+    np.testing.assert_array_equal(got[0], np.clip(x, np.float32(-0.5), np.float32(1)))
+
+
+@pytest.mark.parametrize(
+    "operator, arrays, attributes, what",
+    [
+        ("ResizeNearest_TRT", [np.ones((1, 1, 2, 2), "f")], {"scale": 1.5}, "a scale of 1.5; whole numbers are"),
+        ("fMHA_V2", [np.ones((1, 2, 4, 2, 8), "f")], {}, "axis 3 has 2 elements, 3 are expected"),
+        ("fMHCA", [np.ones((1, 2), "f"), np.ones((1, 2, 4, 2, 8), "f")], {}, "input 0 has 2 axes"),
+        ("SeqLen2Spatial", [np.ones((1, 4, 2), "f")] * 4, {}, "input 3 has 3 axes, 4 are expected"),
+    ],
+)
+def test_blocks_that_are_refused(operator, arrays, attributes, what):
+    with pytest.raises(module.Error, match=what):
+        run(operator, arrays, [("y", "f")], **attributes)
 
 
 def test_plugins_of_tensorrt_are_in_the_registry():

@@ -422,3 +422,44 @@ assert engine is None
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "tensorrt.mine::Scaled.2" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("gives_itself", [False, True])
+def test_plugins_are_told_of_shapes_where_these_change(gives_itself):
+    """One whose clone() gives itself is of all nodes, and each tells it anew."""
+    told = []
+
+    class Counted(Padded):
+        def configure_plugin(self, inp, out):
+            told.append("configured")
+
+        def on_shape_change(self, inp, out):
+            super().on_shape_change(inp, out)
+            told.append(self.shapes)
+
+        def clone(self):
+            return self if gives_itself else Counted(name=self.plugin_name)
+
+    class CountedCreator(PaddedCreator):
+        def create_plugin(self, name, fields, phase):
+            return Counted(None, self.name)
+
+    name = f"Counted{int(gives_itself)}"
+    assert trt.get_plugin_registry().register_creator(CountedCreator(name), "")
+    nodes = [helper.make_node(name, ["x"], ["a"]), helper.make_node(name, ["a"], ["y"])]
+    values = [helper.make_tensor_value_info(v, TensorProto.FLOAT, ["n", None]) for v in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    engine = camshaft.build(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+    def check(n):
+        x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
+        once = np.pad(x, [(0, 0), (1, 1)], "wrap")
+        np.testing.assert_array_equal(engine.run({"x": x})["y"], np.pad(once, [(0, 0), (1, 1)], "wrap"))
+
+    check(2)
+    told.clear()
+    for _ in range(5):
+        check(2)
+    assert gives_itself or told == []
+    check(4)
+    assert len([each for each in told if each != "configured"]) >= 2

@@ -146,3 +146,31 @@ def test_refits_and_budgets_exclude_each_other():
     assert not np.array_equal(before, after)
     engine.set_weight_budget("80%")
     np.testing.assert_array_equal(engine(array), after)
+
+
+def test_a_table_need_not_fit(tmp_path):
+    """Its rows are read as they are looked up, where the budget has no room for all of it."""
+    random = np.random.default_rng(6)
+    table = random.standard_normal((65536, 256)).astype(np.float32)  # 64 MiB
+    weights = {"table": table, "w": (random.standard_normal((256, 256)) / 16).astype(np.float32)}
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["e"]), helper.make_node("MatMul", ["e", "w"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 256])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    built = module.build(model.SerializeToString(), tuning="heuristic", verify=False)
+    built.save(tmp_path / "m.engine")
+    for budget in ("2%", "50%", "100%"):
+        engine = module.Engine(tmp_path / "m.engine", weight_budget=budget)
+        streaming = engine.weight_streaming()
+        assert streaming["weight_bytes"] > table.nbytes and streaming["least_budget"] < table.nbytes / 10
+        for seed in range(3):
+            ids = np.random.default_rng(seed).integers(0, len(table), 40)
+            np.testing.assert_array_equal(engine(ids), built(ids))
+        assert engine.weight_streaming()["brought_bytes"] < (
+            table.nbytes / 10 if budget != "100%" else 2 * table.nbytes
+        )

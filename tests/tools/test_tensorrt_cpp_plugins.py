@@ -93,7 +93,7 @@ def test_what_plugins_for_fixed_sizes_do_not_take(tmp_path, interface):
     outputs = 1 if interface == "IPluginV2" else 2
     for model, what in [
         (columns_model(tmp_path / "open.onnx", outputs, rows="n"), "axis 0 of input 0 is open"),
-        (columns_model(tmp_path / "half.onnx", outputs, kind=TensorProto.FLOAT16), "does not take kHALF in kLINEAR"),
+        (columns_model(tmp_path / "half.onnx", outputs, kind=TensorProto.FLOAT16), "does not take kHALF in any format"),
     ]:
         done = camshaft("build", model, "-o", tmp_path / "e", "--plugin", library, check=False)
         assert done.returncode > 0 and what in done.stderr, done.stderr
@@ -315,7 +315,7 @@ def test_types_that_the_plugin_does_not_take(stretch, tmp_path):
     nodes = [helper.make_node("Stretch", ["x"], ["y"], domain="my", times=2)]
     model = model_of(tmp_path / "m.onnx", nodes, [("x", INT64, ["n", 5])], [("y", INT64, ["m", 5])], ["my"])
     done = camshaft("build", model, "-o", tmp_path / "e", "--plugin", stretch, check=False)
-    assert done.returncode > 0 and "does not take kINT64 in kLINEAR as input 0" in done.stderr, done.stderr
+    assert done.returncode > 0 and "does not take kINT64 in any format as input 0" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -347,6 +347,89 @@ def test_an_engine_without_its_library_is_refused(stretch, tmp_path):
     camshaft("build", stretch_model(tmp_path / "m.onnx"), "-o", tmp_path / "e", "--plugin", stretch)
     done = camshaft("run", tmp_path / "e", check=False)
     assert done.returncode != 0 and "tensorrt::Stretch.1" in done.stderr and "stretch.so" in done.stderr
+
+
+# ---- Formats that are not row-major ----
+
+FORMATS = ["LINEAR", "CHW2", "HWC8", "CHW4", "CHW16", "CHW32", "DHWC8", "CDHW32", "HWC", "", "", "HWC16", "DHWC"]
+
+
+def formats_model(path, given, taken, kind, spatial):
+    shape = ["n", 5, *["h", 3, 4][-spatial:]]
+    formats = [FORMATS.index(given), FORMATS.index(taken)]
+    back = [helper.make_node("Cast", ["s"], ["y"], to=FLOAT)]
+    to = [helper.make_node("Cast", ["x"], ["a"], to=kind)]
+    plugin = helper.make_node("InFormats", ["a"], ["s"], domain="my", formats=formats)
+    return model_of(path, [*to, plugin, *back], [("x", FLOAT, shape)], [("y", FLOAT, shape)], ["my"])
+
+
+@pytest.fixture(scope="module")
+def formats_library(tmp_path_factory):
+    library = tmp_path_factory.mktemp("formats") / "formats.so"
+    return compiled(SOURCES / "formats.cpp", library, "-DCAMSHAFT_TENSORRT_HOST=1", "-DCAMSHAFT_TENSORRT_CUDA=1")
+
+
+@pytest.mark.parametrize(
+    "given, taken, kind, spatial",
+    [
+        ("HWC", "CHW32", FLOAT, 2),
+        ("CHW4", "HWC8", TensorProto.INT8, 2),
+        ("HWC16", "LINEAR", FLOAT, 2),
+        ("LINEAR", "CHW2", FLOAT, 2),
+        ("CHW16", "HWC", TensorProto.INT8, 2),
+        ("DHWC8", "CDHW32", FLOAT, 3),
+        ("DHWC", "DHWC", FLOAT, 3),
+    ],
+)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_tensors_come_in_the_format_that_a_plugin_takes(formats_library, tmp_path, device, given, taken, kind, spatial):
+    if device == "cuda" and not EMULATOR.exists():
+        pytest.skip("the emulated GPU was not built")
+    model = formats_model(tmp_path / "m.onnx", given, taken, kind, spatial)
+    engine, out, command = tmp_path / "e", tmp_path / "y.npz", on_gpu if device == "cuda" else camshaft
+    command("build", model, "-o", engine, "--device", device, "--plugin", formats_library)
+    sizes = [2, 3, 4][-spatial:]
+    for n, h in ((1, 2), (3, 7)):
+        shape = (n, 5, *([h, 3, 4][-spatial:] if spatial == 3 else sizes))
+        x = np.random.default_rng(n).integers(-20, 20, shape).astype(np.float32)
+        np.savez(tmp_path / "x.npz", x=x)
+        command("run", engine, "--inputs", tmp_path / "x.npz", "--outputs", out, "--plugin", formats_library)
+        channels = np.arange(1, 6, dtype=np.float32).reshape(1, 5, *[1] * spatial)
+        with np.load(out) as arrays:
+            np.testing.assert_array_equal(arrays["y"], x * channels)
+
+
+def test_formats_of_other_ranks_are_refused(formats_library, tmp_path):
+    node = helper.make_node("InFormats", ["x"], ["y"], domain="my", formats=[FORMATS.index("CHW32")] * 2)
+    model = model_of(tmp_path / "m.onnx", [node], [("x", FLOAT, ["n", 5])], [("y", FLOAT, ["n", 5])], ["my"])
+    done = camshaft("build", model, "-o", tmp_path / "e", "--plugin", formats_library, check=False)
+    assert done.returncode > 0 and "does not take kFLOAT in any format as input 0" in done.stderr, done.stderr
+
+
+# ---- Sources for other versions ----
+
+
+def test_sources_for_tensorrt_8(tmp_path):
+    """Their sizes are of 32 bits, and they have parameters of TensorRT's own plugins."""
+    source = tmp_path / "for_8.cpp"
+    text = (SOURCES / "formats.cpp").read_text()
+    text = text.replace(
+        "int64_t const channels = dims.d[axis];", "int const* sizes = dims.d; int channels = sizes[axis];"
+    )
+    source.write_text(
+        text
+        + """
+static_assert(NV_TENSORRT_VERSION == 8600 && NV_TENSORRT_MAJOR == 8, "");
+static_assert(nvinfer1::EnumMax<nvinfer1::plugin::CodeTypeSSD>() == 4, "");
+nvinfer1::plugin::NMSParameters const parameters{true, -1, 80, 1000, 100, 0.25F, 0.5F, true};
+"""
+    )
+    flags = ["-DNV_TENSORRT_MAJOR=8", "-DNV_TENSORRT_MINOR=6", "-Wno-unused-const-variable", "-Wno-unused-variable"]
+    library = compiled(source, tmp_path / "for_8.so", *flags)
+    model, x = formats_model(tmp_path / "m.onnx", "CHW4", "LINEAR", FLOAT, 2), numbers(2, 5, 3, 4)
+    camshaft("build", model, "-o", tmp_path / "e", "--plugin", library)
+    got = run(tmp_path / "e", {"x": x}, "--plugin", library)["y"]
+    np.testing.assert_array_equal(got, x * np.arange(1, 6, dtype=np.float32).reshape(1, 5, 1, 1))
 
 
 # ---- On a GPU ----

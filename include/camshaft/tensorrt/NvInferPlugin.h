@@ -1,4 +1,4 @@
-// All of it is in NvInfer.h.
+// The interfaces are in NvInfer.h, parameters of TensorRT's own plugins in NvInferPluginUtils.h.
 #pragma once
 
-#include "camshaft/tensorrt/NvInfer.h"
+#include "camshaft/tensorrt/NvInferPluginUtils.h"

@@ -30,6 +30,16 @@ _OPERATORS = {
     ),
     "InstanceNormalization_TRT": (1, "relu", "epsilon alpha"),
     "MultiscaleDeformableAttnPlugin_TRT": (1, "", ""),
+    "Clip_TRT": (1, "", "clipMin clipMax"),
+    "GroupNorm": (1, "bSwish", "epsilon"),
+    "GroupNormalizationPlugin": (1, "num_groups", "eps"),
+    "LReLU_TRT": (1, "", "negSlope"),
+    "LayerNorm": (1, "axis", "epsilon"),
+    "ResizeNearest_TRT": (1, "", "scale"),
+    "SeqLen2Spatial": (1, "", ""),
+    "SplitGeLU": (1, "", ""),
+    "fMHA_V2": (1, "", ""),
+    "fMHCA": (1, "", ""),
 }
 _OPERATORS["BatchedNMS_TRT"] = _OPERATORS["BatchedNMSDynamic_TRT"]
 

@@ -5,6 +5,7 @@ import ctypes
 import json
 import math
 import threading
+import weakref
 
 import numpy
 
@@ -212,16 +213,49 @@ class _Instance:
         return []
 
     def _enqueue(self, given, made, inputs, outputs, memory, aliases, tactic):
-        plugin, workspace_bytes = self._prepared(given, made, tactic)
+        plugin, workspace_bytes = self._prepared_once(given, made, tactic)
         workspace = memory.room(workspace_bytes)
         status = plugin.enqueue(given, made, inputs, outputs, workspace, memory.stream)
         if status not in (None, 0):
             raise ValueError(f"enqueue() gave {status}")
 
-    def _clone(self):
-        if not hasattr(self._clones, "plugin"):
-            self._clones.plugin = self._cloned()
-        return self._clones.plugin
+    def _prepared_once(self, given, made, tactic):
+        """A clone of this thread that knows these types, shapes and tactic, and the bytes of its workspace. Equal nodes
+        of a model share this instance: there are a few clones, so that each is told once."""
+        key = (tactic, *((desc.type, *desc.dims) for desc in (*given, *made)))
+        clones = self._clones.__dict__.setdefault("of", {})  # the one that was used last is the last
+        plugin, by, size = clones.pop(key, (None, None, None))
+        if plugin is None:
+            plugin = clones.pop(next(iter(clones)))[0] if len(clones) == _MOST_CLONES else self._cloned()
+        if by is None or _TOLD.get(plugin) is not by:
+            _TOLD.set(plugin, None)  # what raises leaves it as nobody knows
+            by = object()
+            size = self._prepare(plugin, given, made, tactic)
+            _TOLD.set(plugin, by)
+        clones[key] = plugin, by, size
+        return plugin, size
+
+
+#: Of one thread and instance.
+_MOST_CLONES = 4
+
+
+class _Told:
+    """Which call told a plugin of shapes last: one whose clone() gives itself is of several nodes and threads."""
+
+    def __init__(self):
+        self._of = {}  # by id: plugins need not be hashable
+
+    def get(self, plugin):
+        reference, by = self._of.get(id(plugin), (None, None))
+        return by if reference and reference() is plugin else None
+
+    def set(self, plugin, by):
+        number = id(plugin)
+        self._of[number] = weakref.ref(plugin, lambda _: self._of.pop(number, None)), by
+
+
+_TOLD = _Told()
 
 
 def _tactic_at(tactics, index):
@@ -315,12 +349,11 @@ class _OfV3(_Instance):
     def _tactics(self, given, made):
         return self._configured(given, made)[1]
 
-    def _prepared(self, given, made, tactic):
+    def _prepare(self, plugin, given, made, tactic):
         size, tactics = self._configured(given, made)
-        plugin = self._clone()
         plugin.set_tactic(_tactic_at(tactics, tactic))
         plugin.on_shape_change(given, made)
-        return plugin, size
+        return size
 
 
 class _OfQuick(_Instance):
@@ -372,10 +405,9 @@ class _OfV2(_Instance):
         plugin.initialize()
         return plugin
 
-    def _prepared(self, given, made, tactic):
-        plugin = self._clone()
+    def _prepare(self, plugin, given, made, tactic):
         plugin.configure_plugin([_dynamic(desc) for desc in given], [_dynamic(desc) for desc in made])
-        return plugin, int(plugin.get_workspace_size(given, made) or 0)
+        return int(plugin.get_workspace_size(given, made) or 0)
 
     def _workspace_bytes(self, given, made):
-        return self._prepared(given, made, 0)[1]
+        return self._prepared_once(given, made, 0)[1]

@@ -38,7 +38,7 @@ class Numbers {
   std::map<ValueId, size_t> numbers_;
 };
 
-void append_graph(std::string& text, const Graph& graph);
+void append_graph(std::string& text, const Graph& graph, bool is_region);
 
 // What of a constant decides how long a kernel takes. One number of f32 is as good as another, but for those with which
 // arithmetic has less to do: layers of a quantised model differ in their scales alone.
@@ -50,17 +50,30 @@ std::string number_text(const Tensor& constant) {
   return to_hex(hash64(constant.span()));
 }
 
+// What branches and loops multiply by, whatever numbers it has: a refit replaces them. Lists of integers and masks may
+// say how often a loop runs, and what a region holds may decide how it is computed.
+bool is_weight(const Tensor& constant) {
+  switch (constant.dtype()) {
+    case DType::i32:
+    case DType::i64:
+    case DType::boolean:
+      return constant.rank() > 1;
+    default:
+      return constant.size() > 1;
+  }
+}
+
 // A region's operator only says what kind of body it has.
 void append_node(std::string& text, const Node& node, Numbers& numbers) {
   text += to_string(node.op) + "(";
   for (size_t i = 0; i < node.inputs.size(); ++i) text += (i > 0 ? "," : "") + numbers.name(node.inputs[i]);
   text += ")";
-  for (const Graph& body : node.bodies) append_graph(text, body);
+  for (const Graph& body : node.bodies) append_graph(text, body, node.op.as<ops::Region>() != nullptr);
   text += "->";
   for (size_t o = 0; o < node.outputs.size(); ++o) text += (o > 0 ? "," : "") + numbers.name(node.outputs[o]);
 }
 
-void append_graph(std::string& text, const Graph& graph) {
+void append_graph(std::string& text, const Graph& graph, bool is_region) {
   Numbers numbers;
   text += "{";
   for (const ValueId id : graph.inputs) text += numbers.name(id) + ",";
@@ -68,7 +81,7 @@ void append_graph(std::string& text, const Graph& graph) {
     const Value& value = graph.values[v];
     if (value.constant && !value.constant->is_elided() && !holds_objects(value.type.dtype))
       text += fmt::format(" {}={}#{}", numbers.name(static_cast<ValueId>(v)), to_string(value.type),
-                          number_text(*value.constant));
+                          is_region || !is_weight(*value.constant) ? number_text(*value.constant) : "weights");
   }
   for (const Node& node : graph.nodes) {
     text += " ";

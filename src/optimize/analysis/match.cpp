@@ -45,7 +45,8 @@ std::optional<double> uniform_constant(const Graph& graph, ValueId id) {
   // That weights happen to be all equal is worth nothing where they are replaced; single numbers are what patterns
   // are recognised by, and integers are masks and zero points.
   const Provenance::Pointer& provenance = graph.value(id).provenance;
-  const bool is_hidden = is_floating(t.dtype()) && t.size() > 1 && may_be_replaced(provenance);
+  const bool is_hidden =
+      t.size() > 1 && (is_floating(t.dtype()) ? may_be_replaced(provenance) : may_be_replaced_as_integers(provenance));
   if (!is_hidden) fix_numbers(provenance, "a number that patterns are recognised by");
   // All elements are equal when the bytes are the same one element further on.
   const size_t width = byte_size(t.dtype(), 1);

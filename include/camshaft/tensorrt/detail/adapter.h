@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "camshaft/tensorrt/detail/fixed_instance.h"
+#include "camshaft/tensorrt/detail/formats.h"
 #include "camshaft/tensorrt/detail/registry.h"
 
 namespace nvinfer1 {
@@ -87,17 +88,14 @@ class Operator {
     }
     const Results results = asked(types, dims, known, builder, shapes->output_count);
     for (size_t o = 0; o < results.dims.size(); ++o) descs.push_back(described(results.types[o], results.dims[o]));
-    const auto inputs = static_cast<int32_t>(types.size());
-    for (int32_t place = 0; place < count_of(descs); ++place)
-      if (!plugin_->supports(place, descs, inputs))
-        throw std::runtime_error("the plugin does not take " + text_of(descs[static_cast<size_t>(place)].type) +
-                                 " in kLINEAR as " + (place < inputs ? "input " : "output ") +
-                                 std::to_string(place < inputs ? place : place - inputs));
+    for (DimsExprs const& exprs : results.dims)
+      for (int32_t axis = 0; axis < exprs.nbDims; ++axis)
+        if (exprs.d[axis]->isSizeTensor()) is_late_ = true;
+    take_formats(descs, types.size());
     for (size_t o = 0; o < results.dims.size(); ++o) {
       std::vector<camshaft_plugin_dim const*> sizes;
       for (int32_t axis = 0; axis < results.dims[o].nbDims; ++axis) {
         IDimensionExpr const* expr = results.dims[o].d[axis];
-        if (expr->isSizeTensor()) is_late_ = true;
         sizes.push_back(expr->isSizeTensor() ? shapes->symbol(shapes, o, static_cast<size_t>(axis)) : expr->dim());
       }
       shapes->set_output(shapes, o, dtype_of(results.types[o]), sizes.size(), sizes.data());
@@ -108,18 +106,22 @@ class Operator {
     const std::lock_guard<std::mutex> lock(mutex_);
     // With results whose sizes only running tells it is known, and taken, when numbers are at hand.
     if (is_late_) return 0;
-    const Call call(*run);
-    return plugin_->workspace(call.in, call.out);
+    const Call call = call_of(*run);
+    const size_t own = plugin_->workspace(call.in, call.out), copies = Packed(call.in, call.out).bytes();
+    return copies == 0 ? own : own + copies + 2 * Packed::alignment;
   }
 
   size_t count_tactics(camshaft_plugin_run const* run) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const Call call(*run);
+    const Call call = call_of(*run);
     return plugin_->tactics(call.in, call.out).size();
   }
 
   void run(camshaft_plugin_run const* run) {
-    Call call(*run);
+    Call call = [&] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return call_of(*run);
+    }();
     const auto stream = static_cast<cudaStream_t>(run->cuda ? run->cuda->stream : nullptr);
     std::vector<std::vector<char>> late(call.out.size());
     std::vector<char> own_workspace;
@@ -139,10 +141,16 @@ class Operator {
         call.outputs[o] = late[o].data();
       }
       own_workspace.resize(plugin_->workspace(call.in, call.out) + 256);
-      const auto address = reinterpret_cast<uintptr_t>(own_workspace.data());
-      workspace = own_workspace.data() + (256 - address % 256) % 256;
+      workspace = aligned(own_workspace.data());
     }
-    Clone clone = take(stream, run->tactic);
+    Packed packed(call.in, call.out);
+    const size_t copies = packed.bytes();
+    if (copies > 0) {  // they lie at the front of the workspace
+      char* const scratch = aligned(workspace);
+      packed.enter(*run, scratch, call.inputs, call.outputs);
+      workspace = scratch + copies;
+    }
+    Clone clone = take(stream, run->tactic, call);
     if (!same(clone.in, call.in) || !same(clone.out, call.out)) {
       clone.in.clear();
       clone.running->take_tactic(number_of(run->tactic, call));
@@ -154,6 +162,7 @@ class Operator {
         clone.running->enqueue(call.in, call.out, call.inputs.data(), call.outputs.data(), workspace, stream);
     give_back(stream, std::move(clone));
     if (status != 0) throw std::runtime_error("enqueue() gave " + std::to_string(status));
+    if (copies > 0) packed.leave(*run, call.outputs);
     for (size_t o = 0; o < late.size(); ++o)
       if (!late[o].empty()) give_late(*run, call, results, o, late[o]);
   }
@@ -187,6 +196,34 @@ class Operator {
       return {dims, type_of(tensor.dtype, index), TensorFormat::kLINEAR, 1.0F};
     }
   };
+
+  static char* aligned(void* data) {
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    return static_cast<char*>(data) + (Packed::alignment - address % Packed::alignment) % Packed::alignment;
+  }
+
+  /// Those that the plugin takes tensors of such types in.
+  void take_formats(Descs& descs, size_t input_count) {
+    const auto inputs = static_cast<int32_t>(input_count);
+    int32_t questions = 0;
+    const int32_t place = choose_formats(*plugin_, descs, inputs, is_late_, 0, questions);
+    if (place < count_of(descs))
+      throw std::runtime_error("the plugin does not take " + text_of(descs[static_cast<size_t>(place)].type) +
+                               (is_late_ ? " in kLINEAR" : " in any format") + " as " +
+                               (place < inputs ? "input " : "output ") +
+                               std::to_string(place < inputs ? place : place - inputs));
+    formats_.clear();
+    for (PluginTensorDesc const& desc : descs) formats_.push_back(desc.format);
+  }
+  Call call_of(camshaft_plugin_run const& run) {
+    Call call(run);
+    Descs all = call.in;
+    all.insert(all.end(), call.out.begin(), call.out.end());
+    if (formats_.size() != all.size()) take_formats(all, call.in.size());
+    for (size_t i = 0; i < all.size(); ++i)
+      (i < call.in.size() ? call.in[i] : call.out[i - call.in.size()]).format = formats_[i];
+    return call;
+  }
 
   static int32_t rank_of(size_t rank) {
     if (rank > static_cast<size_t>(Dims::MAX_DIMS)) throw std::runtime_error("tensors of plugins have 8 axes at most");
@@ -268,22 +305,30 @@ class Operator {
                                  ", which is not from 0 to " + std::to_string(dims.d[axis]));
       dims.d[axis] = size;
     }
-    void* const to = run.resize_output(&run, o, static_cast<size_t>(dims.nbDims), dims.d);
+    const std::vector<int64_t> sizes(dims.d, dims.d + dims.nbDims);
+    void* const to = run.resize_output(&run, o, sizes.size(), sizes.data());
     if (!to) throw std::runtime_error("output " + std::to_string(o) + " cannot have the shape that it is to get");
     std::memcpy(to, from.data(), bytes_of(call.out[o].type, dims));
   }
 
-  /// A clone that nobody uses, with that tactic; those of one stream are of that stream alone, as its work goes on
-  /// after the call.
-  Clone take(cudaStream_t stream, size_t tactic) {
+  /// A clone that nobody uses, with that tactic, and of these shapes where there is one: equal nodes of a model share
+  /// this instance. Those of one stream are of that stream alone, as its work goes on after the call.
+  Clone take(cudaStream_t stream, size_t tactic, Call const& call) {
+    constexpr size_t most_shapes = 4;
     const std::lock_guard<std::mutex> lock(mutex_);
     auto& idle = idle_[stream];
-    for (size_t i = idle.size(); i-- > 0;) {
-      if (idle[i].tactic != tactic) continue;
+    const auto taken = [&](size_t i) {
       Clone clone = std::move(idle[i]);
       idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(i));
       return clone;
+    };
+    size_t of_tactic = 0, oldest = 0;
+    for (size_t i = 0; i < idle.size(); ++i) {
+      if (idle[i].tactic != tactic) continue;
+      if (same(idle[i].in, call.in) && same(idle[i].out, call.out)) return taken(i);
+      if (of_tactic++ == 0) oldest = i;
     }
+    if (of_tactic == most_shapes) return taken(oldest);
     return {plugin_->clone(), tactic, {}, {}};
   }
   void give_back(cudaStream_t stream, Clone clone) {
@@ -306,7 +351,8 @@ class Operator {
   std::vector<int64_t> shape_inputs_;
   std::string state_;
   std::map<cudaStream_t, std::vector<Clone>> idle_;
-  std::atomic<bool> is_late_{false};  // there is a result whose size only running tells
+  std::vector<TensorFormat> formats_;  // of inputs and outputs, once they are known
+  std::atomic<bool> is_late_{false};   // there is a result whose size only running tells
 };
 
 template <class Context, class Work>
@@ -395,6 +441,7 @@ inline void fill(Entry& entry, IPluginCreatorInterface& creator) {
   };
   if (CAMSHAFT_TENSORRT_HOST) table.enqueue = run;
   if (CAMSHAFT_TENSORRT_CUDA) table.enqueue_cuda = run;
+  table.cuda_text = CAMSHAFT_TENSORRT_CUDA ? packing_text : nullptr;
   table.cuda_is_not_recorded = !CAMSHAFT_TENSORRT_RECORDED;
 }
 

@@ -38,7 +38,11 @@ typedef CUstream_st* cudaStream_t;  // NOLINT: as CUDA's own header says it
 #define TRT_NODISCARD [[nodiscard]]
 #define TENSORRTAPI __attribute__((visibility("default")))
 #define TRTNOEXCEPT
+#if NV_TENSORRT_MAJOR >= 10
 #define NV_TENSORRT_VERSION_INT(major, minor, patch) ((major)*10000L + (minor)*100L + (patch)*1L)
+#else
+#define NV_TENSORRT_VERSION_INT(major, minor, patch) ((major)*1000L + (minor)*100L + (patch)*1L)
+#endif
 #define NV_TENSORRT_VERSION NV_TENSORRT_VERSION_INT(NV_TENSORRT_MAJOR, NV_TENSORRT_MINOR, NV_TENSORRT_PATCH)
 
 extern "C" {
@@ -50,6 +54,10 @@ namespace nvinfer1 {
 
 using char_t = char;
 using AsciiChar = char_t;
+
+/// How many enumerators an enumeration has.
+template <typename T>
+constexpr int32_t EnumMax() noexcept;
 
 enum class DataType : int32_t {
   kFLOAT = 0,
@@ -65,8 +73,12 @@ enum class DataType : int32_t {
   kFP4 = 10,
   kE8M0 = 11,
 };
+template <>
+constexpr int32_t EnumMax<DataType>() noexcept {
+  return 12;
+}
 
-/// How elements lie in memory. Plugins get kLINEAR here, which is row-major.
+/// How elements lie in memory. A plugin gets row-major (kLINEAR) where it takes it.
 enum class TensorFormat : int32_t {
   kLINEAR = 0,
   kCHW2 = 1,
@@ -83,6 +95,10 @@ enum class TensorFormat : int32_t {
   kDHWC = 12,
 };
 using PluginFormat = TensorFormat;
+template <>
+constexpr int32_t EnumMax<TensorFormat>() noexcept {
+  return 13;
+}
 
 /// The sizes of a tensor; -1 for one that is not known yet.
 class Dims64 {
@@ -91,13 +107,25 @@ class Dims64 {
   int32_t nbDims;
   int64_t d[MAX_DIMS];
 };
+class Dims32 {
+ public:
+  static constexpr int32_t MAX_DIMS{8};
+  int32_t nbDims;
+  int32_t d[MAX_DIMS];
+};
+#if NV_TENSORRT_MAJOR >= 10
 using Dims = Dims64;
+using DimsSize = int64_t;
+#else
+using Dims = Dims32;
+using DimsSize = int32_t;
+#endif
 
 namespace camshaft_detail {
-inline Dims dims_of(std::initializer_list<int64_t> sizes) {
+inline Dims dims_of(std::initializer_list<DimsSize> sizes) {
   Dims dims{static_cast<int32_t>(sizes.size()), {}};
   int32_t axis = 0;
-  for (const int64_t size : sizes) dims.d[axis++] = size;
+  for (const DimsSize size : sizes) dims.d[axis++] = size;
   return dims;
 }
 }  // namespace camshaft_detail
@@ -105,26 +133,26 @@ inline Dims dims_of(std::initializer_list<int64_t> sizes) {
 class Dims2 : public Dims {
  public:
   Dims2() : Dims2(0, 0) {}
-  Dims2(int64_t d0, int64_t d1) : Dims(camshaft_detail::dims_of({d0, d1})) {}
+  Dims2(DimsSize d0, DimsSize d1) : Dims(camshaft_detail::dims_of({d0, d1})) {}
 };
 class DimsHW : public Dims2 {
  public:
   DimsHW() = default;
-  DimsHW(int64_t height, int64_t width) : Dims2(height, width) {}
-  int64_t& h() { return d[0]; }
-  int64_t h() const { return d[0]; }
-  int64_t& w() { return d[1]; }
-  int64_t w() const { return d[1]; }
+  DimsHW(DimsSize height, DimsSize width) : Dims2(height, width) {}
+  DimsSize& h() { return d[0]; }
+  DimsSize h() const { return d[0]; }
+  DimsSize& w() { return d[1]; }
+  DimsSize w() const { return d[1]; }
 };
 class Dims3 : public Dims {
  public:
   Dims3() : Dims3(0, 0, 0) {}
-  Dims3(int64_t d0, int64_t d1, int64_t d2) : Dims(camshaft_detail::dims_of({d0, d1, d2})) {}
+  Dims3(DimsSize d0, DimsSize d1, DimsSize d2) : Dims(camshaft_detail::dims_of({d0, d1, d2})) {}
 };
 class Dims4 : public Dims {
  public:
   Dims4() : Dims4(0, 0, 0, 0) {}
-  Dims4(int64_t d0, int64_t d1, int64_t d2, int64_t d3) : Dims(camshaft_detail::dims_of({d0, d1, d2, d3})) {}
+  Dims4(DimsSize d0, DimsSize d1, DimsSize d2, DimsSize d3) : Dims(camshaft_detail::dims_of({d0, d1, d2, d3})) {}
 };
 
 class Weights {
@@ -170,6 +198,10 @@ enum class ErrorCode : int32_t {
   kINVALID_STATE = 9,
   kUNSUPPORTED_STATE = 10,
 };
+template <>
+constexpr int32_t EnumMax<ErrorCode>() noexcept {
+  return 11;
+}
 
 class IErrorRecorder : public IVersionedInterface {
  public:
@@ -193,6 +225,10 @@ class ILogger : public IVersionedInterface {
   InterfaceInfo getInterfaceInfo() const noexcept override { return {"ILogger", 1, 0}; }
   virtual void log(Severity severity, AsciiChar const* msg) noexcept = 0;
 };
+template <>
+constexpr int32_t EnumMax<ILogger::Severity>() noexcept {
+  return 5;
+}
 class ILoggerFinder {
  public:
   virtual ~ILoggerFinder() noexcept = default;

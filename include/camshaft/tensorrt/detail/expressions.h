@@ -21,6 +21,10 @@ enum class DimensionOperation : int32_t {
   kFLOOR_DIV = 7,
   kCEIL_DIV = 8,
 };
+template <>
+constexpr int32_t EnumMax<DimensionOperation>() noexcept {
+  return 9;
+}
 
 class IExprBuilder;
 

@@ -56,7 +56,9 @@ class FixedPlugin : public Plugin {
     PluginTensorDesc const& desc = all[static_cast<size_t>(place)];
     const bool is_computed =
         desc.type == DataType::kFLOAT || desc.type == DataType::kHALF || desc.type == DataType::kINT8;
-    return !is_computed || plugin_->supportsFormat(desc.type, desc.format);
+    // One format is for all of these: that of the first one.
+    if (!is_computed) return desc.format == TensorFormat::kLINEAR;
+    return desc.format == format_of(all) && plugin_->supportsFormat(desc.type, desc.format);
   }
   size_t workspace(Descs const& in, Descs const& out) override {
     configure(*plugin_, in, out);
@@ -71,6 +73,13 @@ class FixedPlugin : public Plugin {
   }
 
  private:
+  /// kLINEAR where none is of a type that computing may be in.
+  static TensorFormat format_of(Descs const& descs) {
+    for (PluginTensorDesc const& desc : descs)
+      if (desc.type == DataType::kFLOAT || desc.type == DataType::kHALF || desc.type == DataType::kINT8)
+        return desc.format;
+    return TensorFormat::kLINEAR;
+  }
   static void configure(IPluginV2& plugin, Descs const& in, Descs const& out) {
     if (IPluginV2IOExt* io = plugin.camshaftIO())
       return io->configurePlugin(in.data(), count_of(in), out.data(), count_of(out));
@@ -81,10 +90,10 @@ class FixedPlugin : public Plugin {
     IPluginV2Ext* ext = plugin.camshaftExt();
     if (!ext)
       return plugin.configureWithFormat(dims.data(), count_of(in), out_dims.data(), count_of(out),
-                                        types.empty() ? DataType::kFLOAT : types[0], TensorFormat::kLINEAR, 1);
+                                        types.empty() ? DataType::kFLOAT : types[0], format_of(in), 1);
     const std::unique_ptr<bool[]> broadcast(new bool[in.size() + out.size() + 1]());
     ext->configurePlugin(dims.data(), count_of(in), out_dims.data(), count_of(out), types.data(), out_types.data(),
-                         broadcast.get(), broadcast.get() + in.size(), TensorFormat::kLINEAR, 1);
+                         broadcast.get(), broadcast.get() + in.size(), format_of(in), 1);
   }
   struct RunningFixed : Running {
     explicit RunningFixed(IPluginV2* made) : plugin(made) {}

@@ -34,6 +34,10 @@ enum class PluginFieldType : int32_t {
   kINT4 = 12,
   kFP4 = 13,
 };
+template <>
+constexpr int32_t EnumMax<PluginFieldType>() noexcept {
+  return 14;
+}
 /// An attribute: `length` elements of that type.
 class PluginField {
  public:
@@ -51,6 +55,10 @@ struct PluginFieldCollection {
 };
 
 enum class TensorRTPhase : int32_t { kBUILD = 0, kRUNTIME = 1 };
+template <>
+constexpr int32_t EnumMax<TensorRTPhase>() noexcept {
+  return 2;
+}
 enum class PluginCapabilityType : int32_t { kCORE = 0, kBUILD = 1, kRUNTIME = 2 };
 enum class PluginVersion : uint8_t { kV2 = 0, kV2_EXT = 1, kV2_IOEXT = 2, kV2_DYNAMICEXT = 3 };
 enum class PluginCreatorVersion : int32_t { kV1 = 0 };
