@@ -24,7 +24,7 @@
 
 #include "builder/builder.h"
 #include "builder/compile_graph.h"
-#include "builder/find_beyond_f16.h"
+#include "builder/find_beyond_storage.h"
 #include "builder/precision.h"
 #include "builder/verdict.h"
 #include "builder/verify_engine.h"
@@ -87,7 +87,7 @@ class Tester {
   }
 
   void run(Scores& scores) {
-    find_beyond_f16();
+    find_beyond_storage();
     const VerifyResult right = verified(model_);
     if (!right.passed) {
       scores.wrongly_rejected.push_back(fmt::format(
@@ -139,18 +139,18 @@ class Tester {
     return options;
   }
 
-  void find_beyond_f16() {
-    if (precision_.storage != DType::f16) return;
+  void find_beyond_storage() {
+    if (precision_.storage == DType::f32) return;
     Graph graph = model_;
     run_passes_with_branches(graph, passes().form, context());
-    beyond_f16_ = camshaft::find_beyond_f16(model_, graph, sample_options(), pool_);
+    beyond_storage_ = camshaft::find_beyond_storage(model_, graph, precision_.storage, sample_options(), pool_);
   }
 
   // As a build does: where approximate tactics leave no margin, the engine is made without.
   VerifyResult verified(Graph graph) {
     run_passes_with_branches(graph, passes().form, context());
     PassContext precise = context();
-    precise.keep_f32 = &beyond_f16_;
+    precise.keep_f32 = &beyond_storage_;
     run_passes(graph, passes().precision, precise);
     for (CompileOptions options;; options.most_deviation = Deviation::specials) {
       const Engine engine = compile_graph(graph, backend_, options);
@@ -207,7 +207,7 @@ class Tester {
   void compare_tolerances(Graph graph, const std::string& what, Scores& scores) {
     run_passes_with_branches(graph, passes().form, context());
     PassContext precise = context();
-    precise.keep_f32 = &beyond_f16_;
+    precise.keep_f32 = &beyond_storage_;
     run_passes(graph, passes().precision, precise);
     const Engine engine = compile_graph(graph, backend_, {});
     std::string accepted_by;
@@ -267,7 +267,7 @@ class Tester {
   ThreadPool pool_;
   KnownReference known_;
   Graph model_;
-  std::set<std::string> beyond_f16_;
+  std::set<std::string> beyond_storage_;
   std::vector<SampleVerdict> right_;
   std::vector<double> rounding_;
   bool is_approximate_ = false;  // the latest engine
