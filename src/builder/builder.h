@@ -197,8 +197,8 @@ struct BuildReport {
   /// tolerance (builds without verification never use it), F(2,3) because verification failed with it, as where
   /// infinities or NaN reach a convolution.
   bool approximate_refused = false;
-  /// Values that are too large or too small for f16 on the sample inputs, and constants whose numbers are: they stay
-  /// f32. Without verification nothing runs on sample inputs, and only constants are looked at.
+  /// Values that are too large or too small for f16, or too large for bf16, on the sample inputs, and constants whose
+  /// numbers are: they stay f32. Without verification nothing runs on sample inputs, and only constants are looked at.
   std::vector<std::string> kept_f32;
   /// With int8 or fp8: the convolutions and products with constant weights, and which of them are computed in that.
   std::vector<LayerPlacement> quantized_layers;

@@ -27,8 +27,9 @@ double most_excused(double moved, double all);
 /// rounding decides (a gate whose sum cancels) excuses no other; slices and elements are judged at their own scale, too
 /// (LocalError). Rounding that tips a comparison moves an element by anything, and not the same ones in every
 /// evaluation: most_excused() of those that moved beyond most_telling() may differ by more than they moved, but of few
-/// elements no more than half, or an eighth beside these. So may as many of all else (indices, integers, strings) as
-/// moved.
+/// elements no more than half, or an eighth beside these. Where nothing jumps the same elements move every time, and a
+/// quarter of them may have been moved by too little. So may as many of all else (indices, integers, strings)
+/// as moved.
 ///
 /// What is rounded to steps, as quantised values are, may be a step off where rounding may have moved it across the
 /// edge between two steps, and what is computed of it may be off by what that makes of it (add_steps()). Where that is
@@ -44,6 +45,9 @@ class LayerError {
   /// What the reference makes of it when numbers that this layer rounds to steps are on the other side of an edge that
   /// they are near (across_edges()).
   void add_steps(const Tensor& moved);
+
+  /// Whether rounding may tip something in this layer (the default), or a small change is one of the result, too.
+  void set_jumps(bool jumps) { jumps_ = jumps; }
 
   struct Verdict {
     bool telling = true;  ///< false when so many elements move so far that comparing says nothing
@@ -73,7 +77,8 @@ class LayerError {
   double differing_ = 0;       // part of the elements that noise changed, of what must be equal
   std::vector<double> moved_;  // by element, of numbers
   std::vector<double> steps_;  // by element, of numbers: how far steps across edges move it
-  bool other_shape_ = false;   // of what noise made of it: how many there are is a matter of rounding
+  bool jumps_ = true;
+  bool other_shape_ = false;  // of what noise made of it: how many there are is a matter of rounding
 };
 
 }  // namespace camshaft

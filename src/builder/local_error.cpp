@@ -7,11 +7,14 @@
 #include <functional>
 #include <limits>
 
+#include "base/work_scope.h"
+
 namespace camshaft {
 
 namespace {
 
 constexpr size_t least_slice = 16, least_elements = 8;
+constexpr size_t at_once = 1 << 16;  // elements, a millisecond or less
 // Of all elements, so many must be right at their own magnitude.
 constexpr double judged_quantile = 0.75;
 
@@ -37,7 +40,10 @@ LocalError::LocalError(const Tensor& expected, const Tensor& actual, double tole
       least_(std::max(0x1p-20 * unit, rounding >= 0x1p-11 ? 0x1p-22 : 0)),
       never_(never),
       excused_(excused) {
-  for (size_t i = 0; i < errors_.size(); ++i) errors_[i] = difference(expected_[i], errors_[i]);
+  for (size_t i = 0; i < errors_.size(); ++i) {
+    if (i % at_once == 0) cancellation_point();
+    errors_[i] = difference(expected_[i], errors_[i]);
+  }
   const Dims& dims = expected.dims();
   size_t inner = expected_.size();
   for (size_t axis = 0; axis < dims.size() && !expected_.empty(); ++axis) {
@@ -57,8 +63,10 @@ template <class Function>
 void LocalError::for_each(const Axis& axis, const Function& function) const {
   for (size_t i = 0; i < expected_.size();)
     for (size_t index = 0; index < axis.size; ++index)
-      for (const size_t end = i + axis.inner; i < end; ++i)
+      for (const size_t end = i + axis.inner; i < end; ++i) {
+        if (i % at_once == 0) cancellation_point();
         if (counts(i)) function(index, i);
+      }
 }
 
 void LocalError::set_moved(const std::vector<double>& moved) {

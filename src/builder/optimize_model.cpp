@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "builder/build_inputs.h"
-#include "builder/find_beyond_f16.h"
+#include "builder/find_beyond_storage.h"
 #include "builder/model_types.h"
 #include "builder/quantize_model.h"
 #include "builder/refittable_build.h"
@@ -121,9 +121,9 @@ OptimizedModel ModelOptimizer::run(const Graph& model, std::optional<LayerPrecis
   context.notes = &result.notes;
   run_passes_with_branches(result.graph, passes_.form, context);
   std::set<std::string> kept_f32;
-  // Other weights would leave f16's range elsewhere: what is refitted is in f16 throughout, and verified as such.
-  if (context.storage == DType::f16 && options_.verify && !refits(options_)) {
-    kept_f32 = find_beyond_f16(result.reference, result.graph, sample_options(options_), pool_);
+  // Other weights would leave the range elsewhere: what is refitted is narrow throughout, and verified as such.
+  if (context.storage != DType::f32 && options_.verify && !refits(options_)) {
+    kept_f32 = find_beyond_storage(result.reference, result.graph, context.storage, sample_options(options_), pool_);
     in_f32.insert(kept_f32.begin(), kept_f32.end());
   }
   context.keep_f32 = &in_f32;

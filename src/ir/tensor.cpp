@@ -321,7 +321,9 @@ namespace {
 template <class Out, class Load>
 std::vector<Out> convert(int64_t count, Load load) {
   std::vector<Out> out(static_cast<size_t>(count));
+  constexpr int64_t at_once = 1 << 16;  // a fraction of a millisecond
   for (int64_t i = 0; i < count; ++i) {
+    if (i % at_once == 0) cancellation_point();
     const auto element = load(i);
     if constexpr (std::is_integral_v<Out> && std::is_floating_point_v<decltype(element)>) {
       constexpr double limit = 0x1p63;

@@ -74,6 +74,25 @@ TEST(LayerError, WhatRoundingTipsExcusesNoMoreThanAnEighthBeside) {
   EXPECT_GT(judge(expected, actual, {moved}).part, 1);
 }
 
+TEST(LayerError, WhereNothingJumpsOthersAreExcusedByAQuarterOfWhatMoves) {
+  // Probabilities of a softmax, 16 of which rounding moves, and a row of 64 of them that is wrong.
+  std::vector<float> expected(1024, 0.5F), moved = expected, actual = expected;
+  for (size_t i = 0; i < 16; ++i) moved[i] = 0.46F;
+  const auto part = [&](bool jumps) {
+    LayerError error(numbers(expected), numbers(actual), tolerance, 0x1p-8);
+    error.add_moved(numbers(moved));
+    error.set_jumps(jumps);
+    EXPECT_TRUE(error.judge().telling);
+    return error.judge().part;
+  };
+  for (size_t i = 960; i < 964; ++i) actual[i] = 0.1F;
+  EXPECT_LT(part(true), 1);
+  EXPECT_LT(part(false), 1) << "those four may have been moved by too little";
+  for (size_t i = 964; i < 1024; ++i) actual[i] = 0.1F;
+  EXPECT_LT(part(true), 1) << "any 64 may have been tipped";
+  EXPECT_GT(part(false), 1);
+}
+
 TEST(LayerError, NothingIsSaidWhereTooMuchMoves) {
   EXPECT_FALSE(judge({1, 1, 1, 1}, {0, 0, 0, 0}, {{0, 0, 0, 0}}).telling);
   EXPECT_FALSE(judge({1}, {0}, {{0}}).telling);

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/cancellation_points.h"
+
 namespace camshaft::local_error_test {
 namespace {
 
@@ -67,6 +69,15 @@ TEST(LocalError, ZerosMayRoundAtTheScaleOfTheWhole) {
 TEST(LocalError, WhatIsNotFiniteOrMeansNeverIsLeftOut) {
   EXPECT_EQ(compare(channels(INFINITY), channels(INFINITY)).part(), 0);
   EXPECT_EQ(LocalError(channels(1), channels(2), tolerance, rounding, 1, 0.5).part(), 0);
+}
+
+// Comparing some 10^8 elements takes seconds.
+TEST(LocalError, AsksWhetherItIsCancelled) {
+  const Tensor large(DType::f32, {1 << 10, 1 << 10});
+  const int64_t before = cancellation_points_passed();
+  const LocalError error = compare(large, large);
+  // Two conversions, the differences, and both axes.
+  EXPECT_GE(cancellation_points_passed() - before, 5 * (large.size() >> 16));
 }
 
 }  // namespace

@@ -187,6 +187,64 @@ TEST(WrongEngines, NearTiesExcuseNoFurtherIndices) {
   EXPECT_FALSE(verify(ranking(54, true), ranking(54, false)).passed);
 }
 
+// A wave, of which rounding makes anything, so that layers are judged; and beside it the place of the largest number of
+// a product, or the place before.
+GraphWriter place_beside_wave(bool one_off) {
+  std::vector<float> weights;
+  for (int64_t i = 0; i < 64 * 8; ++i) weights.push_back(static_cast<float>(i * 37 % 101 - 50) / 50);
+  GraphWriter graph = GraphWriter()
+                          .input("x", DType::f32, {32, 64})
+                          .output("wave", DType::f32, {32, 8})
+                          .output("y", DType::i64, {32, 1})
+                          .initializer(TensorWriter("w", {64, 8}, weights))
+                          .initializer(TensorWriter("often", {}, std::vector<float>{1e5F}))
+                          .initializer(TensorWriter("one", {}, std::vector<int64_t>{1}))
+                          .node("MatMul", {"x", "w"}, {"product"})
+                          .node("Mul", {"product", "often"}, {"angle"})
+                          .node("Sin", {"angle"}, {"wave"})
+                          .node("ArgMax", {"product"}, {"place"}, {attr("axis", 1)});
+  if (one_off)
+    graph.node("Sub", {"place", "one"}, {"before"}).node("Abs", {"before"}, {"y"});
+  else
+    graph.node("Identity", {"place"}, {"y"});
+  return graph;
+}
+
+// Its layer computes what it should, and something else becomes the output.
+TEST(WrongEngines, AnOutputIsJudgedThoughItsLayerIsRight) {
+  for (const VerifyOptions& options : {f32, f16, bf16}) {
+    const VerifyResult right = verify(place_beside_wave(false), place_beside_wave(false), options);
+    EXPECT_TRUE(right.passed) << right.layers.culprit;
+    const VerifyResult wrong = verify(place_beside_wave(false), place_beside_wave(true), options);
+    EXPECT_TRUE(wrong.by_layers) << "by " << options.tolerance;
+    EXPECT_FALSE(wrong.passed) << "by " << options.tolerance;
+  }
+}
+
+// Scores before a softmax, the last row of which is 0 in the wrong engine: rounding moves some probabilities far,
+// though not those of most rows.
+GraphWriter probabilities(bool last_row) {
+  GraphWriter graph = GraphWriter()
+                          .input("x", DType::f32, {64, 64})
+                          .output("y", DType::f32, {64, 64})
+                          .initializer(TensorWriter("sharp", {}, std::vector<float>{12}))
+                          .initializer(TensorWriter("begin", {1}, std::vector<int64_t>{0}))
+                          .initializer(TensorWriter("end", {1}, std::vector<int64_t>{63}))
+                          .initializer(TensorWriter("none", {1, 64}, std::vector<float>(64)))
+                          .node("Mul", {"x", "sharp"}, {"scores"});
+  if (last_row) return graph.node("Softmax", {"scores"}, {"y"}, {attr("axis", 1)});
+  return graph.node("Slice", {"scores", "begin", "end"}, {"rows"})
+      .node("Concat", {"rows", "none"}, {"written"}, {attr("axis", 0)})
+      .node("Softmax", {"written"}, {"y"}, {attr("axis", 1)});
+}
+
+TEST(WrongEngines, WhatRoundingMovesSmoothlyExcusesNoRow) {
+  EXPECT_TRUE(verify(probabilities(true), probabilities(true), bf16).passed);
+  const VerifyResult wrong = verify(probabilities(true), probabilities(false), bf16);
+  EXPECT_TRUE(wrong.by_layers);
+  EXPECT_FALSE(wrong.passed);
+}
+
 GraphWriter pixels(int64_t most) {
   return GraphWriter()
       .input("x", DType::u8, {1, 3, 8, 8})

@@ -3,11 +3,13 @@
 //
 //   mutation_score MODEL.onnx... [--count N] [--seed N] [--device cuda] [--fp16 | --bf16] [--inputs FOLDER] [--json
 //   FILE]
+//   mutation_score MODEL.onnx --wrong OTHER.onnx...
 //
-// With --tolerances each engine is also judged by others, of which a larger one must accept what a smaller one does.
-// Prints a line for each mutant that passes although it changes an output by more than four times what rounding does,
-// and at the end how many of such mutants were rejected. Fails when a right engine is rejected, or fewer than 99 % of
-// them. campaign.py runs it over all models.
+// With --wrong the mutants are engines of these files, whose inputs and outputs are MODEL's, and may also differ on
+// further samples alone. With --tolerances each engine is also judged by others, of which a larger one must accept what
+// a smaller one does. Prints a line for each mutant that passes although it changes an output by more than four times
+// what rounding does, and at the end how many of such mutants were rejected. Fails when a right engine is rejected, or
+// fewer than 99 % of them. campaign.py runs it over all models.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +24,7 @@
 
 #include "builder/builder.h"
 #include "builder/compile_graph.h"
-#include "builder/find_beyond_f16.h"
+#include "builder/find_beyond_storage.h"
 #include "builder/precision.h"
 #include "builder/verdict.h"
 #include "builder/verify_engine.h"
@@ -42,7 +44,7 @@ namespace {
 constexpr uint64_t noise_runs = 8;
 
 struct Settings {
-  std::vector<std::string> models;
+  std::vector<std::string> models, wrong;
   BuildOptions build;
   int count = 20, threads = 2;
   uint64_t seed = 0;
@@ -56,7 +58,7 @@ struct Score {
 };
 
 struct Scores {
-  std::map<Kind, Score> of_kinds;
+  std::map<std::string, Score> of_kinds;  // by to_string(Kind), or "given"
   std::vector<std::string> wrongly_passed, wrongly_rejected, not_built, of_tolerances;
   bool is_approximate = false;  // the right engine of the latest model
 };
@@ -69,8 +71,7 @@ class Tester {
         backend_(find_backend(settings.build.device)),
         precision_(choose_precision(settings.build, *backend_)),
         pool_(settings.threads) {
-    model_ = onnx::import_model(path).graph;
-    run_passes(model_, passes().meaning, context());
+    model_ = imported(path);
     const BuildOptions judged = with_used_precisions(settings.build, precision_);
     verify_.tolerance = judged.effective_tolerance();
     verify_.usual_tolerance = judged.default_tolerance();
@@ -86,7 +87,7 @@ class Tester {
   }
 
   void run(Scores& scores) {
-    find_beyond_f16();
+    find_beyond_storage();
     const VerifyResult right = verified(model_);
     if (!right.passed) {
       scores.wrongly_rejected.push_back(fmt::format(
@@ -96,8 +97,12 @@ class Tester {
       return;
     }
     scores.is_approximate = is_approximate_;
+    right_ = right.of_samples;
     if (settings_.tolerances) compare_tolerances(model_, "the right engine", scores);
     measure_rounding(right);
+    for (const std::string& wrong : settings_.wrong)
+      judge(Mutant{imported(wrong), std::filesystem::path(wrong).stem().string()}, "given", scores);
+    if (!settings_.wrong.empty()) return;
     Random random(settings_.seed);
     const auto start = std::chrono::steady_clock::now();
     // Not every model has what each kind needs, not every mutant changes the outputs, and none counts twice.
@@ -108,12 +113,18 @@ class Tester {
       if (seconds > settings_.seconds || tried.size() >= static_cast<size_t>(most_tries)) break;
       const Kind kind = all_kinds[random.integer(0, std::size(all_kinds) - 1)];
       const auto mutant = mutate(model_, kind, random);
-      if (mutant && tried.insert(mutant->what).second) changed += judge(*mutant, kind, scores) ? 1 : 0;
+      if (mutant && tried.insert(mutant->what).second)
+        changed += judge(*mutant, std::string(to_string(kind)), scores) ? 1 : 0;
     }
   }
 
  private:
   std::string name() const { return std::filesystem::path(path_).stem().string(); }
+  Graph imported(const std::string& path) {
+    Graph graph = onnx::import_model(path).graph;
+    run_passes(graph, passes().meaning, context());
+    return graph;
+  }
   BackendPasses passes() const { return backend_->passes(precision_.storage, precision_.rounding); }
   PassContext context() {
     PassContext made{.pool = pool_};
@@ -128,18 +139,18 @@ class Tester {
     return options;
   }
 
-  void find_beyond_f16() {
-    if (precision_.storage != DType::f16) return;
+  void find_beyond_storage() {
+    if (precision_.storage == DType::f32) return;
     Graph graph = model_;
     run_passes_with_branches(graph, passes().form, context());
-    beyond_f16_ = camshaft::find_beyond_f16(model_, graph, sample_options(), pool_);
+    beyond_storage_ = camshaft::find_beyond_storage(model_, graph, precision_.storage, sample_options(), pool_);
   }
 
   // As a build does: where approximate tactics leave no margin, the engine is made without.
   VerifyResult verified(Graph graph) {
     run_passes_with_branches(graph, passes().form, context());
     PassContext precise = context();
-    precise.keep_f32 = &beyond_f16_;
+    precise.keep_f32 = &beyond_storage_;
     run_passes(graph, passes().precision, precise);
     for (CompileOptions options;; options.most_deviation = Deviation::specials) {
       const Engine engine = compile_graph(graph, backend_, options);
@@ -170,23 +181,33 @@ class Tester {
     }
   }
 
-  // What it changes by more than four times what rounding does, on the first sample; nothing: the mutant does not
-  // count.
-  std::string changes(const VerifyResult& result) const {
+  // What it changes on a sample by more than four times what rounding does: on the first one with noise, and to the
+  // right engine on this one.
+  std::string changes(const VerifyResult& result, size_t sample) const {
     std::string text;
-    const std::vector<OutputError>& errors = result.of_samples.front().outputs;
-    for (size_t o = 0; o < errors.size(); ++o)
-      if (size(errors[o]) > 4 * rounding_[o])
+    const std::vector<OutputError>& errors = result.of_samples[sample].outputs;
+    for (size_t o = 0; o < errors.size(); ++o) {
+      const double of_right = sample < right_.size() ? size(right_[sample].outputs[o]) : 0;
+      const double rounding = std::max(rounding_[o], of_right);
+      if (size(errors[o]) > 4 * rounding)
         text += fmt::format(" '{}' by {:.2g} of its scale where rounding does {:.2g}", errors[o].output,
-                            size(errors[o]), rounding_[o]);
+                            size(errors[o]), rounding);
+    }
     return text;
+  }
+
+  std::string changes_further(const VerifyResult& result) const {
+    for (size_t i = 1; i < result.of_samples.size(); ++i)
+      if (const std::string text = changes(result, i); !text.empty())
+        return text + fmt::format(" on {}", result.samples[i]);
+    return "";
   }
 
   // A tolerance accepts what a smaller one does.
   void compare_tolerances(Graph graph, const std::string& what, Scores& scores) {
     run_passes_with_branches(graph, passes().form, context());
     PassContext precise = context();
-    precise.keep_f32 = &beyond_f16_;
+    precise.keep_f32 = &beyond_storage_;
     run_passes(graph, passes().precision, precise);
     const Engine engine = compile_graph(graph, backend_, {});
     std::string accepted_by;
@@ -206,16 +227,23 @@ class Tester {
     }
   }
 
-  // Whether the mutant counts.
-  bool judge(const Mutant& mutant, Kind kind, Scores& scores) {
+  // Whether the mutant counts: whether it changes the first sample, or being given, any.
+  bool judge(const Mutant& mutant, const std::string& kind, Scores& scores) {
     try {
       // Further samples take most of the time, and are needed only where the first rejects nothing.
       verify_.seconds = 0;
       const VerifyResult first = verified(mutant.graph);
-      const std::string what = changes(first);
-      if (what.empty()) return false;
+      std::string what = changes(first, 0);
+      if (what.empty() && settings_.wrong.empty()) return false;
       verify_.seconds = settings_.build.verify_seconds;
-      const bool passed = first.passed && verified(mutant.graph).passed;
+      bool passed = first.passed;
+      if (passed) {
+        const VerifyResult all = verified(mutant.graph);
+        passed = all.passed;
+        if (what.empty()) what = changes_further(all);
+      }
+      if (!settings_.wrong.empty()) fmt::print("{}: {}{}\n", mutant.what, passed ? "passed" : "rejected", what);
+      if (what.empty()) return false;
       if (settings_.tolerances) compare_tolerances(mutant.graph, mutant.what, scores);
       Score& score = scores.of_kinds[kind];
       ++score.changed;
@@ -239,7 +267,8 @@ class Tester {
   ThreadPool pool_;
   KnownReference known_;
   Graph model_;
-  std::set<std::string> beyond_f16_;
+  std::set<std::string> beyond_storage_;
+  std::vector<SampleVerdict> right_;
   std::vector<double> rounding_;
   bool is_approximate_ = false;  // the latest engine
 };
@@ -247,7 +276,7 @@ class Tester {
 void write_json(const Scores& scores, const std::string& path) {
   nlohmann::json kinds = nlohmann::json::object();
   for (const auto& [kind, score] : scores.of_kinds)
-    kinds[std::string(to_string(kind))] = {{"changed", score.changed}, {"rejected", score.rejected}};
+    kinds[kind] = {{"changed", score.changed}, {"rejected", score.rejected}};
   const nlohmann::json all = {{"kinds", kinds},
                               {"approximate", scores.is_approximate},
                               {"passed", scores.wrongly_passed},
@@ -264,7 +293,7 @@ int run(const Settings& settings) {
   }
   Score all;
   for (const auto& [kind, score] : scores.of_kinds) {
-    fmt::print("{:12} {:5} of {:5} rejected\n", to_string(kind), score.rejected, score.changed);
+    fmt::print("{:12} {:5} of {:5} rejected\n", kind, score.rejected, score.changed);
     all.rejected += score.rejected;
     all.changed += score.changed;
   }
@@ -282,6 +311,7 @@ int main(int argc, char** argv) {
   camshaft::mutation::Settings settings;
   CLI::App app("How many wrong engines verification rejects");
   app.add_option("MODEL", settings.models, "ONNX files")->required();
+  app.add_option("--wrong", settings.wrong, "ONNX files of wrong engines, instead of mutants");
   app.add_option("--count", settings.count, "Mutants of each model that change an output");
   app.add_option("--seed", settings.seed, "Of the mutants");
   app.add_option("--threads", settings.threads, "Of the reference and of engines: 2");

@@ -7,11 +7,15 @@ import subprocess
 
 import campaign
 import catalog
+import numpy as np
 import pytest
 from mutation_scores import CONFIGURATIONS, KINDS, percent, tables, totals
 
+from onnx import TensorProto, helper, numpy_helper
+
 EMULATOR = campaign.ROOT / "build/release/tests/backends/cuda/emulator/lib/libcuda.so.1"
 MODELS = ["own_tcn", "own_lstm", "own_topk_head"]
+IDENTITY = helper.make_node("Identity", ["product"], ["y"])
 
 
 def test_wrong_engines_are_rejected_and_right_ones_are_not(tmp_path):
@@ -43,6 +47,43 @@ def test_a_tolerance_accepts_what_a_smaller_one_does(precision):
     )
     assert "a tolerance of" not in done.stdout, f"seed {seed}\n{done.stdout}"
     assert "rejected" in done.stdout, done.stdout + done.stderr
+
+
+def test_engines_of_other_files_are_judged_as_well(tmp_path):
+    """A file that is the same, one with a weight of another sign, and one that is wrong from a batch of 2 on."""
+    rows = numpy_helper.from_array(np.array(1), "rows")
+    ones = numpy_helper.from_array(np.ones((8, 8), np.float32), "w")
+    other = numpy_helper.from_array(np.diag([-1] + [1] * 7).astype(np.float32) @ np.ones((8, 8), np.float32), "w")
+
+    def write(name, weights, *nodes):
+        graph = helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["product"]), *(nodes or [IDENTITY])],
+            "product",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8])],
+            [weights, rows],
+        )
+        path = tmp_path / f"{name}.onnx"
+        path.write_bytes(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        )
+        return path
+
+    late = (
+        helper.make_node("Shape", ["product"], ["sizes"], end=1),
+        helper.make_node("Greater", ["sizes", "rows"], ["several"]),
+        helper.make_node("Add", ["product", "product"], ["double"]),
+        helper.make_node("Where", ["several", "double", "product"], ["y"]),
+    )
+    files = [write("same", ones), write("sign", other), write("late", ones, *late)]
+    command = [campaign.ROOT / "build/release/tests/mutation_score", write("right", ones), "--wrong", *files]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout.splitlines()
+    assert said[0] == "same: passed"
+    assert said[1].startswith("sign: rejected 'y' by") and " on " not in said[1]
+    assert said[2].startswith("late: rejected 'y' by") and " on seed 0, x: [2, 8]" in said[2]
+    assert said[-1].split() == ["all", "2", "of", "2", "rejected", "(100.00", "%)"]
 
 
 def test_what_was_done_elsewhere_is_taken_over(tmp_path):

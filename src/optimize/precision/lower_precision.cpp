@@ -219,20 +219,23 @@ class Lowering {
     return std::find(anchor.inputs.begin(), end, id) != end;
   }
 
+  // Of the narrow type: bf16 has not all that f32 has, whose least number masks add.
+  float largest_number() const { return context_.storage == DType::f16 ? 65504 : 0x1.FEp127F; }
+
   // Whether the narrow type holds all elements of a value, as far as anyone knows.
   bool fits(ValueId id) const {
     if (context_.keep_f32 && context_.keep_f32->contains(old_.value(id).name)) return false;
     const Tensor* constant = old_.value(id).constant.get();
-    if (!constant || context_.storage != DType::f16) return true;
+    if (!constant) return true;
     // Below 2^-14 f16 has fixed steps: of weights that are all below 2^-11 little would be left.
-    constexpr float largest = 65504, least = 0x1p-11F;
+    const float largest = largest_number(), least = context_.storage == DType::f16 ? 0x1p-11F : 0;
     const auto* x = constant->as<float>();
     float most = 0;
     for (int64_t i = 0; i < constant->size(); ++i)
       if (std::isfinite(x[i])) most = std::max(most, std::fabs(x[i]));
     // Nothing is decided by numbers that a refit replaces.
     if (may_be_replaced(old_.value(id).provenance)) {
-      if (most <= largest) return true;
+      if (most <= largest || context_.storage != DType::f16) return true;
       throw Error(
           ErrorCode::invalid_argument,
           fmt::format("the constant '{}' has numbers beyond 65504, the largest of fp16, which an engine that can "
@@ -288,9 +291,9 @@ class Lowering {
   }
 
   // A mask of scores in the narrow type. Its numbers may be as large as f32 has them and mean "never": they become the
-  // largest that f16 has, and infinities stay.
+  // largest that the narrow type has, and infinities stay: where all scores of a row were infinite, it would be NaN.
   ValueId narrow_mask(ValueId id) {
-    if (context_.storage != DType::f16 || narrow_[at(id)] != no_value) return narrow(id);
+    if (narrow_[at(id)] != no_value) return narrow(id);
     const auto [it, is_new] = masks_.emplace(id, no_value);
     if (is_new) it->second = narrowed_mask(id);
     return it->second;
@@ -305,7 +308,7 @@ class Lowering {
       };
       const Constant never = apply(ScalarFunction::equal, {x, number(-std::numeric_limits<float>::infinity())});
       const Constant bounded =
-          apply(ScalarFunction::select, {never, x, apply(ScalarFunction::max, {x, number(-65504)})});
+          apply(ScalarFunction::select, {never, x, apply(ScalarFunction::max, {x, number(-largest_number())})});
       return graph_.add_constant(old_.value(id).name, derive_converted(bounded, context_.storage));
     }
     RegionEditor made(graph_, ops::RegionKind::pointwise);
@@ -315,7 +318,8 @@ class Lowering {
       return made.add(ops::Pointwise{f}, std::move(operands), "mask");
     };
     const ValueId never = apply(ScalarFunction::equal, {x, number(-std::numeric_limits<float>::infinity())});
-    const ValueId bounded = apply(ScalarFunction::select, {never, x, apply(ScalarFunction::max, {x, number(-65504)})});
+    const ValueId bounded =
+        apply(ScalarFunction::select, {never, x, apply(ScalarFunction::max, {x, number(-largest_number())})});
     made.add_new_result(old_.value(id).name, made.add(ops::Cast{.to = context_.storage}, {bounded}, "mask"), "mask");
     return made.append()[0];
   }

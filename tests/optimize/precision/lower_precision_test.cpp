@@ -1,5 +1,7 @@
 #include "optimize/precision/lower_precision.h"
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "ir/ops/region.h"
@@ -250,6 +252,7 @@ TEST(LowerPrecision, NamesConstantsThatF16CannotHold) {
   EXPECT_EQ(kept("0.5", DType::f16), std::set<std::string>());
   EXPECT_EQ(kept("0", DType::f16), std::set<std::string>());
   EXPECT_EQ(kept("1e6", DType::bf16), std::set<std::string>());
+  EXPECT_EQ(kept("-3.4e38", DType::bf16), std::set<std::string>{"w"}) << "would be infinite";
 }
 
 // What is divided by stays f32, and so does what it is made of, but for the operands of sums of products.
@@ -263,6 +266,27 @@ TEST(LowerPrecision, DivisorsAreNotFollowedThroughAttention) {
     return y=%y)";
   EXPECT_TRUE(outline(lowered(divided)).starts_with("cast:f16 softmax:f16 cast:f32 attention:f32"))
       << outline(lowered(divided));
+}
+
+// A mask's numbers that mean "never" become the largest of the narrow type: of a row of infinities a softmax is NaN.
+TEST(LowerPrecision, MasksStayFinite) {
+  for (const DType storage : {DType::f16, DType::bf16}) {
+    const Graph graph = lowered(R"(
+    const %w: f32[4, 4] = 0.5
+    const %m: f32[2, 2] = -3.4e38
+    %q = matmul (%x, %w)
+    %a = attention {outer=shape(1), queries=shape(2), keys=shape(2), size=4, value_size=4, query=shape(0, 0, 4, 1),
+                    key=shape(0, 0, 4, 1), value=shape(0, 0, 4, 1), result=shape(0, 0, 4, 1), masks=shape(0, 0, 2, 1),
+                    masked=[0], shape=shape(2, 4)} (%q, %q, %q, %m)
+    return y=%a)",
+                                storage);
+    const auto attention = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [](const Node& node) { return node.op.name() == "attention"; });
+    ASSERT_NE(attention, graph.nodes.end()) << print(graph);
+    const Tensor& mask = *graph.value(attention->inputs[3]).constant;
+    EXPECT_EQ(mask.dtype(), storage);
+    for (const double x : mask.to_doubles()) EXPECT_TRUE(std::isfinite(x) && x <= -65504) << x;
+  }
 }
 
 // What a sine or a cosine is taken of stays f32, and what that is made of: f16 has no 4,097th position.
