@@ -16,6 +16,9 @@ namespace camshaft {
 /// - Those whose results the engine stores as f16, or casts to it, move by half of f16's smallest step, or more.
 /// - Numbers that a tactic approximates before it rounds them to 8 bits move by a quarter of moved_by_steps, of which
 ///   verification allows four times as much.
+/// - Where other results are rounded to narrower types, those that steps on f32 or on bytes compute move as in f32, but
+/// for
+///   operands of products of such types: what bf16 makes of a quantised network moved most of its values by a step.
 class EngineNoise {
  public:
   EngineNoise(const Graph& model, const Engine& engine);
@@ -28,7 +31,7 @@ class EngineNoise {
   const std::string& key() const { return key_; }
 
  private:
-  std::set<ValueId> approximate_, stored_as_f16_, before_steps_;  // the first results of nodes
+  std::set<ValueId> approximate_, stored_as_f16_, before_steps_, wide_;  // the first results of nodes
   std::string key_;
 };
 

@@ -5,14 +5,11 @@
 #include <limits>
 #include <utility>
 
-#include "base/work_scope.h"
-
 namespace camshaft {
 
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr size_t at_once = 1 << 16;  // elements, a millisecond or less
 
 bool has_numbers(const Tensor& tensor) {
   return !is_container(tensor.dtype()) && tensor.dtype() != DType::string;
@@ -64,7 +61,7 @@ void LayerError::add_steps(const Tensor& moved) {
   const std::vector<double> e = expected_.to_doubles(), m = moved.to_doubles();
   steps_.resize(e.size());
   for (size_t i = 0; i < e.size(); ++i) {
-    if (i % at_once == 0) cancellation_point();
+    cancellation_point_at(i);
     const double step = difference(e[i], m[i]);
     if (std::isfinite(step)) steps_[i] = std::max(steps_[i], step);
   }
@@ -75,7 +72,7 @@ std::vector<double> LayerError::errors_beyond_steps() const {
   std::vector<double> errors = expected_.to_doubles();
   const std::vector<double> a = actual_.to_doubles();
   for (size_t i = 0; i < errors.size(); ++i) {
-    if (i % at_once == 0) cancellation_point();
+    cancellation_point_at(i);
     errors[i] = difference(errors[i], a[i]);
     if (!steps_.empty()) errors[i] = std::max(errors[i] - one_step * steps_[i], 0.0);
   }
@@ -160,7 +157,7 @@ LayerError::Verdict LayerError::judge() const {
   const std::vector<double> errors = errors_beyond_steps();
   std::vector<Verdict> parts(e.size());
   for (size_t i = 0; i < e.size(); ++i) {
-    if (i % at_once == 0) cancellation_point();
+    cancellation_point_at(i);
     parts[i].error = errors[i];
     const double own =
         std::isfinite(e[i]) ? excused_ * rounding_ * std::abs(e[i]) : 0;  // also of numbers that mean "never"

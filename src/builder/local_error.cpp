@@ -7,14 +7,11 @@
 #include <functional>
 #include <limits>
 
-#include "base/work_scope.h"
-
 namespace camshaft {
 
 namespace {
 
 constexpr size_t least_slice = 16, least_elements = 8;
-constexpr size_t at_once = 1 << 16;  // elements, a millisecond or less
 // Of all elements, so many must be right at their own magnitude.
 constexpr double judged_quantile = 0.75;
 
@@ -41,7 +38,7 @@ LocalError::LocalError(const Tensor& expected, const Tensor& actual, double tole
       never_(never),
       excused_(excused) {
   for (size_t i = 0; i < errors_.size(); ++i) {
-    if (i % at_once == 0) cancellation_point();
+    cancellation_point_at(i);
     errors_[i] = difference(expected_[i], errors_[i]);
   }
   const Dims& dims = expected.dims();
@@ -64,7 +61,7 @@ void LocalError::for_each(const Axis& axis, const Function& function) const {
   for (size_t i = 0; i < expected_.size();)
     for (size_t index = 0; index < axis.size; ++index)
       for (const size_t end = i + axis.inner; i < end; ++i) {
-        if (i % at_once == 0) cancellation_point();
+        cancellation_point_at(i);
         if (counts(i)) function(index, i);
       }
 }

@@ -16,8 +16,9 @@ Tensor moved(const Tensor& rounded, const Tensor& unrounded, const EdgeReach& re
   for (int64_t i = 0; i < rounded.size(); ++i) {
     T& step = made.as_mutable<T>()[i] = rounded.as<T>()[i];
     const double beyond = static_cast<double>(unrounded.as<T>()[i]) - static_cast<double>(step);
-    if (!(0.5 - std::fabs(beyond) <= reach[static_cast<size_t>(i)])) continue;
-    if (random == nullptr || (random->next() & 1) != 0) step += beyond < 0 ? T(-1) : T(1);
+    const double edges = std::floor(std::fabs(beyond) + reach[static_cast<size_t>(i)] + 0.5);
+    if (!(edges >= 1 && std::isfinite(edges))) continue;
+    if (random == nullptr || (random->next() & 1) != 0) step += static_cast<T>(beyond < 0 ? -edges : edges);
   }
   return made;
 }

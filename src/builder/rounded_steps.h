@@ -16,9 +16,10 @@ bool rounds_to_steps(const Node& node);
 /// nothing.
 using EdgeReach = std::vector<double>;
 
-/// What rounding gives on the other side of the nearest edge: a copy of `rounded`, in which every element is a step off
-/// whose `unrounded` number lies within `reach` of the edge between two steps, toward that edge. With `random` every
-/// second of these, at random. Tensors of f32, f64 or 8-bit floats; others as they are.
+/// What rounding gives on the other side of the nearest edges: a copy of `rounded`, in which every element whose
+/// `unrounded` number lies within `reach` of edges between steps is as many steps off, toward the nearest one. (A step
+/// alone left most of what bf16 moves by several undecided, and a row of zeros among it passed.) Of 8-bit floats it is
+/// one step. With `random` every second of these, at random. Tensors of f32, f64 or 8-bit floats; others as they are.
 Tensor across_edges(const Tensor& rounded, const Tensor& unrounded, const EdgeReach& reach, Random* random);
 
 }  // namespace camshaft

@@ -26,7 +26,7 @@ double least_sentinel(const std::vector<double>& expected, const std::vector<dou
   double most = 0;
   bool differs = false;
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (i % (1 << 16) == 0) cancellation_point();
+    cancellation_point_at(i);
     const double e = expected[i];
     if (!std::isfinite(e) || std::abs(e - actual[i]) <= 4 * rounding * std::abs(e)) continue;
     most = std::max(most, std::abs(e));
@@ -73,7 +73,7 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
   const double never = error.exact ? std::numeric_limits<double>::infinity() : least_sentinel(e, a, rounding);
   size_t differing = 0;
   for (size_t i = 0; i < e.size(); ++i) {
-    if (i % (1 << 16) == 0) cancellation_point();
+    cancellation_point_at(i);
     if (std::isfinite(e[i]) && std::abs(e[i]) >= never) continue;
     if (std::isfinite(e[i])) error.scale = std::max(error.scale, std::abs(e[i]));
     error.compared += std::isfinite(e[i]) ? 1 : 0;

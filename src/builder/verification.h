@@ -4,11 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "builder/builder.h"
 #include "ir/tensor.h"
 #include "runtime/tensor_view.h"
 
 namespace camshaft {
+
+/// To be called in loops over the elements of tensors, by the element: a cancellation_point() in each millisecond or
+/// less.
+inline void cancellation_point_at(size_t element) {
+  if (element % (size_t{1} << 16) == 0) cancellation_point();
+}
 
 /// So many times what rounding alone moves a result by, it may differ from the reference.
 constexpr double usually_excused = 4;

@@ -31,6 +31,7 @@ TEST(RoundedSteps, TheStepOnTheOtherSideOfANearEdge) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     EXPECT_EQ(across(dtype, {2.45, 2.55, -2.45, -2.55, 2.3, 7}, 0.1), (std::vector<double>{3, 2, -3, -2, 2, 7}));
     EXPECT_EQ(across(dtype, {2.45, 2.55}, 0.01), (std::vector<double>{2, 3}));
+    EXPECT_EQ(across(dtype, {2.45, -2.45, 2.55, 7}, 1.1), (std::vector<double>{4, -4, 1, 8})) << "several edges";
     EXPECT_EQ(across(dtype, {2.5, 3.5}, 0), (std::vector<double>{3, 3})) << "halves are rounded to even";
   }
 }
