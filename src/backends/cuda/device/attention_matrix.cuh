@@ -96,7 +96,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
 #pragma unroll 1
   for (u32 coming = begin; coming <= end; ++coming) {
     if (coming < end) {
-      const u32 stage = coming % 2;
+      const u32 stage = (coming - begin) % 2;
       copy_rows<Layout, tile_keys, head_size, head_padded, threads>(keys + stage * key_elements, key, a.key,
                                                                     coming * tile_keys, a.keys, (a.aligned & 2) != 0);
       copy_rows<Layout, tile_keys, value_size, value_padded, threads>(
@@ -105,6 +105,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
     copy_async_commit();
     if (coming == begin) continue;
     const u32 tile = coming - 1, first_key = tile * tile_keys + warp_k * warp_keys + lane % 4 * 2;
+    const u32 shown = (tile - begin) % 2;  // its stage: of a split of one tile the first, whichever tile that is
     // Asked for before the keys are waited for.
     MaskPair pairs[2][warp_keys / 8];
     const bool in_pairs = mask_has_pairs && (a.aligned & 16) != 0;
@@ -121,7 +122,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
     __syncthreads();
     products.take_queries(queries, tile == begin);
     f32 scores[warp_keys / 8][4];
-    products.multiply_keys(scores, keys + tile % 2 * key_elements);
+    products.multiply_keys(scores, keys + shown * key_elements);
 
     if (in_pairs) {
 #pragma unroll
@@ -154,7 +155,7 @@ __device__ __forceinline__ void attend(const Attention& a, const Element* query,
         for (int e = 0; e < 4; ++e)
           if (first_key + n * 8 + e % 2 >= a.keys) scores[n][e] = -infinity();
     }
-    add_scores(products, scores, values + tile % 2 * value_elements, largest, total, sums);
+    add_scores(products, scores, values + shown * value_elements, largest, total, sums);
     __syncthreads();  // before the tile after the next one takes this one's place
   }
 
