@@ -152,8 +152,6 @@ void move_any(int64_t width, int rank, const int64_t* dims, const int64_t* strid
   }
 }
 
-}  // namespace
-
 // Elements after which an operand begins again.
 int64_t period_of(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
   const auto first = std::find_if(strides.begin(), strides.end(), [](int64_t s) { return s != 0; });
@@ -162,6 +160,8 @@ int64_t period_of(const std::vector<int64_t>& dims, const std::vector<int64_t>& 
 // Rows that are short enough to be run one by one take longer than elements in tiles whose factors stay: 19,584 rows of
 // 41 took 210 us.
 constexpr int64_t most_period = 2048;
+
+}  // namespace
 
 // Where a thread stands: the base of every operand in the current row.
 struct Pointwise::Cursor {
@@ -270,7 +270,8 @@ Pointwise::Pointwise(const ScalarProgram& program, const std::vector<int64_t>& d
   int64_t offset = 0;
   for (int k = 0; k < operands_; ++k) {
     stage_offsets_.push_back(offset);
-    if (is_in_stage(k)) offset += tile_ * widths_[k];
+    // Tiles of whole periods may end anywhere, and the next operand may be wider.
+    if (is_in_stage(k)) offset += round_up(tile_ * widths_[k], 64);
   }
 }
 
