@@ -126,6 +126,14 @@ struct Builder::Source {
   onnx::ModelProto model;
   ModelIdentity identity;
   size_t bytes = 0;
+
+  /// Of a model whose weights are replaced later: other ones make it no other model.
+  void identify_without_weights() {
+    onnx::hoist_weights(model);
+    const std::string rest = bytes_without_weights(model);
+    identity.hash = to_hex(hash64(rest));
+    bytes = rest.size();
+  }
 };
 
 Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string& folder) {
@@ -136,10 +144,7 @@ Engine Builder::build(std::shared_ptr<const MappedFile> model, const std::string
     if (!refits(options_)) {
       source.identity.hash = to_hex(hash64(model->bytes()));
     } else {
-      onnx::hoist_weights(source.model);
-      const std::string bytes = bytes_without_weights(source.model);
-      source.identity.hash = to_hex(hash64(bytes));
-      source.bytes = bytes.size();
+      source.identify_without_weights();
     }
     return source;
   };
@@ -151,10 +156,7 @@ Engine Builder::build(const onnx::ModelProto& model) {
   const auto read = [&] {
     if (refits(options_)) {
       Source source{model, {model.graph.name, ""}};
-      onnx::hoist_weights(source.model);
-      const std::string bytes = bytes_without_weights(source.model);
-      source.identity.hash = to_hex(hash64(bytes));
-      source.bytes = bytes.size();
+      source.identify_without_weights();
       return source;
     }
     // The tensors, which may be large, are not copied to be hashed.
