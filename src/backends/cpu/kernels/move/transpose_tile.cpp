@@ -201,7 +201,7 @@ void transpose(int64_t rows, int64_t columns, const char* in, int64_t in_step, c
   }
   // Blocks whose two sides stay in L1: two cache lines of each column of the input become one of each row of the
   // result. Of 8 bytes eight lines: so few columns keep memory busy by long pieces alone (10^7 took 13 ms by two lines,
-  // 8 by eight, outside the project).
+  // 8 by eight).
   constexpr int64_t block_rows = kWidth == 8 ? 64 : 128 / kWidth, block_columns = 64 / kWidth;
   const bool fetches = rows * columns * kWidth > most_in_cache;
   for (int64_t r = 0; r < rows; r += block_rows) {
