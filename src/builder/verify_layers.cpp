@@ -43,8 +43,9 @@ Graph layer_of(const Graph& model, ValueId result, const std::map<ValueId, Tenso
     if (rounds_to_steps(node) && !model.is_constant(node.inputs[0])) unrounded.insert(node.inputs[0]);
   }
   std::reverse(layer.nodes.begin(), layer.nodes.end());
+  // What no node computes is an input of the model that is an output, too.
   for (const ValueId id : wanted)
-    if (id != result && given.contains(id)) layer.inputs.push_back(id);
+    if ((id != result || layer.nodes.empty()) && given.contains(id)) layer.inputs.push_back(id);
   layer.add_output(model.value(result).name, result);
   for (const ValueId id : unrounded) layer.add_output(model.value(id).name, id);
   return layer;
@@ -239,6 +240,13 @@ class Judge {
     std::vector<EdgeReach> reach_;
   };
 
+  // That of the output, where it is one: an input that is an output has another name.
+  const std::string& name_of(ValueId id) const {
+    const auto output = std::find(model_.outputs.begin(), model_.outputs.end(), id);
+    if (output == model_.outputs.end()) return model_.value(id).name;
+    return model_.output_names[static_cast<size_t>(output - model_.outputs.begin())];
+  }
+
   void decide(Doubt& doubt) {
     const Graph layer = layer_of(model_, doubt.id, given_);
     const auto jumps = [&](const Node& node) { return may_jump(layer, node); };
@@ -266,9 +274,8 @@ class Judge {
     const bool is_local = verdict.part <= 1 && verdict.local > 1;
     verdict_.worst = std::max(verdict_.worst, is_local ? verdict.local : verdict.part);
     if ((verdict.part <= 1 && !is_local) || !verdict_.culprit.empty()) return;
-    const std::string& name = model_.value(doubt.id).name;
-    std::string layer_text = engine_.layer_of(name);
-    if (layer_text.empty()) layer_text = fmt::format("output '{}'", name);
+    std::string layer_text = engine_.layer_of(model_.value(doubt.id).name);
+    if (layer_text.empty()) layer_text = fmt::format("output '{}'", name_of(doubt.id));
     const std::string error =
         is_local ? doubt.error.where()
                  : fmt::format("error {:.3g} of scale {:.3g}", verdict.error, doubt.error.compared().scale);

@@ -221,6 +221,21 @@ TEST(WrongEngines, AnOutputIsJudgedThoughItsLayerIsRight) {
   }
 }
 
+// One output is an input as it is, which no layer computes.
+TEST(WrongEngines, AnInputThatIsAnOutputIsJudged) {
+  const auto model = [](const char* op) {
+    return place_beside_wave(false).output("same", DType::f32, {32, 64}).node(op, {"x"}, {"same"});
+  };
+  for (const VerifyOptions& options : {f32, f16, bf16}) {
+    const VerifyResult right = verify(model("Identity"), model("Identity"), options);
+    EXPECT_TRUE(right.passed) << right.layers.culprit;
+    const VerifyResult wrong = verify(model("Identity"), model("Neg"), options);
+    EXPECT_TRUE(wrong.by_layers) << "by " << options.tolerance;
+    EXPECT_FALSE(wrong.passed) << "by " << options.tolerance;
+    EXPECT_TRUE(wrong.layers.culprit.starts_with("output 'same'")) << wrong.layers.culprit;
+  }
+}
+
 // Scores before a softmax, the last row of which is 0 in the wrong engine: rounding moves some probabilities far,
 // though not those of most rows.
 GraphWriter probabilities(bool last_row) {
