@@ -17,8 +17,7 @@ namespace camshaft {
 /// - Numbers that a tactic approximates before it rounds them to 8 bits move by a quarter of moved_by_steps, of which
 ///   verification allows four times as much.
 /// - Where other results are rounded to narrower types, those that steps on f32 or on bytes compute move as in f32, but
-/// for
-///   operands of products of such types: what bf16 makes of a quantised network moved most of its values by a step.
+///   for operands of products of such types: what bf16 makes of a quantised network moved most of its values by a step.
 class EngineNoise {
  public:
   EngineNoise(const Graph& model, const Engine& engine);
