@@ -63,9 +63,10 @@ bool may_jump(const Graph& graph, const Node& node) {
   if (const auto* scalar = node.op.as<ops::Pointwise>();
       scalar && std::find(std::begin(jumps), std::end(jumps), scalar->function) != std::end(jumps))
     return true;
-  if (std::any_of(node.outputs.begin(), node.outputs.end(),
-                  [&](ValueId id) { return id != no_value && !is_floating(graph.type(id).dtype); }))
-    return true;
+  const auto has_steps = [&](ValueId id) {
+    return id != no_value && (!is_floating(graph.type(id).dtype) || bit_width(graph.type(id).dtype) <= 8);
+  };
+  if (std::any_of(node.outputs.begin(), node.outputs.end(), has_steps)) return true;
   return node.op.traits().kind == OpKind::other && !node.op.as<ops::Softmax>() && !node.op.as<ops::LayerNorm>() &&
          !node.op.as<ops::GroupNorm>() && !node.op.as<ops::Pool>() && !node.op.as<ops::RotaryEmbedding>();
 }

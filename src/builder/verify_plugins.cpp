@@ -161,8 +161,8 @@ class Trial {
     for (size_t o = 0; o < wanted.size(); ++o) {
       const auto wrong = [&](const std::string& what) { fail(problem, kind, o, what); };
       // Sums of a GPU's threads may come in any order.
-      const bool is_same = kind.on_device ? difference_in_scale(second[o], first[o]) <= options_.tolerance
-                                          : first[o] == second[o];
+      const bool is_same =
+          kind.on_device ? difference_in_scale(second[o], first[o]) <= options_.tolerance : first[o] == second[o];
       if (!is_same)
         wrong("it differs from run to run: elements are not written, or come from what was in memory before");
       const double error = difference_in_scale(first[o], wanted[o]);

@@ -400,12 +400,9 @@ std::vector<Tensor> TreeEnsemble::evaluate(const EvalContext& context) const {
   Tensor scores(dtype, {sizes.rows, targets});
   std::vector<Tensor> outputs;
   if (task != TreeTask::regression) outputs.emplace_back(DType::i64, Dims{sizes.rows});
-  // Where the walks are more than the nodes that are laid out for them, at some levels a walk.
-  constexpr int64_t least_levels = 4, least_rows = 8;
-  const bool is_worth_it = sizes.rows >= least_rows && sizes.rows * sizes.trees >= sizes.nodes / least_levels;
-  const TreeLayout layout = is_worth_it ? lay_out_trees(*this, sizes, operands) : TreeLayout{};
   AlignedBuffer workspace(tree_workspace_bytes(*this, sizes, context.pool.most()), "decision trees");
-  run_trees(*this, sizes, layout, operands,
+  // As the operands are: kernels, which are held to this, go by what lay_out_trees() makes of them.
+  run_trees(*this, sizes, TreeLayout{}, operands,
             {outputs.empty() ? nullptr : outputs[0].as_mutable<int64_t>(), scores.mutable_data()}, context.pool,
             workspace.data());
   outputs.push_back(std::move(scores));

@@ -16,19 +16,18 @@ __device__ __forceinline__ Moments merge_equal(const Moments& a, const Moments& 
           a.squares + b.squares + distance * distance * a.count * Wide(0.5)};
 }
 
-/// Of all parts that some neighbouring lanes have: walk(take) calls take(part) for each of this lane's, twice, always in
-/// the same order. The mean first, then how far the parts are from it: one division for all (merging two and two had one
+/// Of all parts that some neighbouring lanes have: walk(take) calls take(part) for each of this lane's, three times, always
+/// in the same order. The mean first, then how far the parts are from it: one division for all (merging two and two had one
 /// each).
 template <class Walk>
 __device__ __forceinline__ Moments merge_all(u32 lanes, Walk walk) {
   const auto plus = [](Wide a, Wide b) { return a + b; };
   Moments all = {};
-  walk([&](const Moments& part) {
-    all.count += part.count;
-    all.mean += part.count * part.mean;
-  });
+  walk([&](const Moments& part) { all.count += part.count; });
   all.count = combine_lanes(all.count, lanes, plus);
-  all.mean = combine_lanes(all.mean, lanes, plus) / (all.count > 0 ? all.count : Wide(1));
+  const Wide share = Wide(1) / (all.count > 0 ? all.count : Wide(1));  // first: sums of large numbers may have no room
+  walk([&](const Moments& part) { all.mean += part.count * share * part.mean; });
+  all.mean = combine_lanes(all.mean, lanes, plus);
   walk([&](const Moments& part) {
     const Wide distance = part.mean - all.mean;
     all.squares += part.squares + part.count * distance * distance;

@@ -172,8 +172,8 @@ void run_plugin_alone(const PluginInstance& instance, const std::string& who, co
     for (PluginOperand& operand : operands) {
       const size_t bytes = operand.present ? byte_size(operand.dtype, element_count(operand.dims)) : 0;
       const std::span<const std::byte> content(operand.data, operand.data ? bytes : 0);
-      buffers.push_back(std::make_unique<GuardedBuffer>(device, stream, fmt::format("{} {}", name, buffers.size()),
-                                                        content));
+      buffers.push_back(
+          std::make_unique<GuardedBuffer>(device, stream, fmt::format("{} {}", name, buffers.size()), content));
       operand.data = operand.present ? buffers.back()->data() : nullptr;
     }
   };
