@@ -1,6 +1,8 @@
 """Embedding models of Transformers with random weights, as folders of sentence-transformers: the same embeddings, alone and
 beside others."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,7 @@ MODELS = {
     "gpt2": ("GPT2Config", GPT2, "mean"),
     "opt 350m": ("OPTConfig", {**OPT, "word_embed_proj_dim": 32, "do_layer_norm_before": False}, "lasttoken"),
 }
+DECODERS = ("qwen2", "qwen3", "mistral", "llama", "gemma2", "gpt2", "opt")
 WITH_HEADS = ("BertForMaskedLM", "RobertaForMaskedLM", "DistilBertForMaskedLM", "Qwen3ForCausalLM", "GPT2LMHeadModel")
 
 
@@ -67,8 +70,15 @@ def prompts_of(longest):
     return [random.integers(3, VOCABULARY, n).tolist() for n in (1, 2, 17, 33, longest, 5, 64)]
 
 
+def cache_of(folder):
+    """Keys and values in f32, where the model keeps any."""
+    config = json.loads((folder / "config.json").read_text())
+    keeps = config["model_type"] in DECODERS and config.get("is_causal", True)
+    return {"cache": "f32"} if keeps else {}
+
+
 def check(folder, tmp_path, wanted, prompts, **options):
-    llm.build(folder, tmp_path / "out", task="embed", **{"tuning": "heuristic", "cache": "f32", **options})
+    llm.build(folder, tmp_path / "out", task="embed", tuning="heuristic", **cache_of(folder), **options)
     for setting in ({}, {"max_num_seqs": 1}, {"max_num_seqs": 3, "max_num_batched_tokens": 20}):
         model = llm.LLM(tmp_path / "out", **setting)
         for output, known in zip(model.embed(prompts), wanted):
@@ -129,7 +139,7 @@ def test_embeddings_are_those_of_sentence_transformers(tmp_path, kind, fields, p
     theirs.save(str(tmp_path / "saved"))
     random = np.random.default_rng(4)
     texts = [" ".join(f"w{i}" for i in random.integers(0, VOCABULARY, n)) for n in (1, 3, 20, 38)]
-    llm.build(tmp_path / "saved", tmp_path / "out", task="embed", cache="f32")
+    llm.build(tmp_path / "saved", tmp_path / "out", task="embed", **cache_of(folder))
     model = llm.LLM(tmp_path / "out")
     assert model.description["max_length"] == 40
     for output, wanted in zip(model.embed(texts), theirs.encode(texts)):
