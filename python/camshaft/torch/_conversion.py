@@ -29,9 +29,17 @@ DTYPES = {
 }
 _SIZES = (torch.SymInt, torch.SymBool, torch.SymFloat)
 
+#: In the meta of a slice: its first columns are a view of what an engine gives, which has more and copies none.
+NARROWED = "camshaft_narrowed"
+
 
 def metadata_of(node: Node) -> Any:
     return node.meta.get("val")
+
+
+def given_of(result: Node) -> Node:
+    """What an engine gives for a result: more columns than it has, where it is marked as a view of them."""
+    return result.args[0] if result.meta.get(NARROWED) else result  # type: ignore[return-value]
 
 
 def is_empty(tensor: torch.Tensor) -> bool:
@@ -138,7 +146,8 @@ class Conversion:
             if not isinstance(result, Node) or result not in self.values:
                 self.outputs.append((result, None))
                 continue
-            fake, value = metadata_of(result), self.values[result]
+            source = given_of(result)
+            fake, value = metadata_of(source), self.values[source]
             if not isinstance(value, Value):
                 self.outputs.append((result, None))
                 continue
