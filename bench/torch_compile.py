@@ -9,9 +9,9 @@ freezing, C++ wrapper), on a GPU in fp16 (reduce-overhead, freezing).
     torch_compile.py --device cuda --jobs 6  processes, which compile beside each other and measure in turn
 
 The three run in one process on the same tensors, in turn: one call each, on a GPU as many as take 20 ms. A time is the
-least of all turns. Prints Camshaft's speed as a multiple of each other's, the geometric mean and the slowest, and the time
-to the first result of each. With --jobs calls are timed once all of these models are compiled, one model at a time; first
-results come later than alone, and inductor may run on the device while Camshaft measures what it chooses."""
+least of all turns. Prints Camshaft's speed as a multiple of each other's, the geometric mean and the slowest, and the
+time to the first result of each. With --jobs calls are timed once all of these models are compiled, one model at a
+time; first results come later than alone, and inductor may run on the device while Camshaft measures what it chooses."""
 
 import argparse
 import concurrent.futures
@@ -30,8 +30,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/python/pytorch"))
 
 # Architectures at the sizes that they are used in: (function of torchvision, timm or transformers, what it takes).
-VISION = """resnet18 resnet50 mobilenet_v2 mobilenet_v3_large efficientnet_b0 densenet121 shufflenet_v2_x1_0 regnet_y_800mf
-convnext_tiny vit_b_16 swin_t""".split()
+VISION = """resnet18 resnet50 mobilenet_v2 mobilenet_v3_large efficientnet_b0 densenet121 shufflenet_v2_x1_0
+regnet_y_800mf convnext_tiny vit_b_16 swin_t""".split()
 TIMM = "vit_tiny_patch16_224 mixer_s32_224 poolformer_s12 mobilenetv4_conv_small ghostnet_100 repvgg_a0".split()
 WORDS = {
     "bert": ("BertConfig", "BertModel", {"num_hidden_layers": 6}),

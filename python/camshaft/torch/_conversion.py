@@ -48,8 +48,8 @@ def is_empty(tensor: torch.Tensor) -> bool:
 
 
 def layout_of(tensor: torch.Tensor) -> tuple[int, ...] | None:
-    """The axes from the outermost in memory to the innermost, where that is not their own order and the memory is dense:
-    images that are channels-last, results of transposes. None for row-major tensors and for what is not dense."""
+    """The axes from the outermost in memory to the innermost, where that is not their own order and the memory is
+    dense: images that are channels-last, results of transposes. None for row-major tensors and what is not dense."""
     if tensor.ndim < 2 or any(is_symbolic(size) for size in (*tensor.shape, *tensor.stride())):
         return None
     if tensor.is_contiguous() or not torch.ops.aten.is_non_overlapping_and_dense(tensor):
@@ -68,8 +68,8 @@ def inverse(order: Sequence[int]) -> tuple[int, ...]:
 
 
 class Conversion:
-    """A network under construction. What the nodes of a graph compute is in `values`; what a converter does not take is in
-    `refused`, with the reason, and is an input of the network if `lenient`, or else raised."""
+    """A network under construction. What the nodes of a graph compute is in `values`; what a converter does not take is
+    in `refused`, with the reason, and is an input of the network if `lenient`, or else raised."""
 
     def __init__(self, gm: GraphModule, constants: Mapping[str, torch.Tensor], options: Any, lenient: bool) -> None:
         self.gm, self.constants, self.options, self.lenient = gm, constants, options, lenient

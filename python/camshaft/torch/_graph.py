@@ -1,5 +1,5 @@
-"""Compiles a graph of aten's operators: as one engine where every operator has a converter, or else part by part, with what
-is left run by PyTorch."""
+"""Compiles a graph of aten's operators: as one engine where every operator has a converter, or else part by part, with
+what is left run by PyTorch."""
 
 from __future__ import annotations
 

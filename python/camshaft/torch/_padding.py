@@ -1,6 +1,6 @@
-"""Results of products whose rows a GPU would not write whole: 50,257 columns of 16 bits begin at another byte of 16 in each
-row. They are computed with a few columns more, of zeros, and given without: 1,024 rows of 768 by GPT-2's vocabulary take
-110 us on an H200 and not 181. The tensor has the stride of the wider rows then, as inductor's has."""
+"""Results of products whose rows a GPU would not write whole: 50,257 columns of 16 bits begin at another byte of 16 in
+each row. They are computed with a few columns more, of zeros, and given without: 1,024 rows of 768 by GPT-2's
+vocabulary take 110 us on an H200 and not 181. The tensor has the stride of the wider rows then, as inductor's has."""
 
 from __future__ import annotations
 

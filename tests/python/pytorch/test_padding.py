@@ -1,4 +1,5 @@
-"""Products whose rows a GPU would not write whole are widened in the graph: on fake tensors of a GPU, as there is none here."""
+"""Products whose rows a GPU would not write whole are widened in the graph: on fake tensors of a GPU, for
+which none is needed."""
 
 import pytest
 
