@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from camshaft import Network, UnsupportedError, Value
 from camshaft._errors import InvalidArgumentError
+from camshaft._values import literal
 from camshaft.torch._registry import UnsupportedNode, arity, bound_arguments, table
 from camshaft.torch._sizes import Sizes, expression_of, is_symbolic, symbol_of
 
@@ -67,13 +68,27 @@ def inverse(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
+class _Recorded(Network):
+    """A network that knows its constants, by their names: those that converters write as numbers, too."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.constants: dict[str, Any] = {}
+
+    def constant(self, array: Any, name: str | None = None) -> Value:
+        held = array if hasattr(array, "__dlpack__") else literal(array, None)
+        value = super().constant(held, name)
+        self.constants[value.name] = held
+        return value
+
+
 class Conversion:
     """A network under construction. What the nodes of a graph compute is in `values`; what a converter does not take is
     in `refused`, with the reason, and is an input of the network if `lenient`, or else raised."""
 
     def __init__(self, gm: GraphModule, constants: Mapping[str, torch.Tensor], options: Any, lenient: bool) -> None:
         self.gm, self.constants, self.options, self.lenient = gm, constants, options, lenient
-        self.net = Network("torch")
+        self.net = _Recorded("torch")
         self.sizes = Sizes(self.net)
         self.values: dict[Node, Any] = {}
         self.refused: dict[Node, str] = {}
@@ -81,7 +96,6 @@ class Conversion:
         self.outputs: list[tuple[Any, tuple[int, ...] | None]] = []
         self.scalars: set[Node] = set()  # sizes that the network reads as inputs
         self.fakes: dict[str, torch.Tensor] = {}
-        self.weights: dict[str, torch.Tensor] = {}  # of the network's constants, by their names
         self.node: Node = next(iter(gm.graph.nodes))
 
     # What the graph says.
@@ -269,7 +283,6 @@ class Conversion:
             held = held.to(torch.float32)
         held = held.cpu().contiguous()
         value = self.net.constant(held)
-        self.weights[value.name] = held
         self.fakes[value.name] = metadata_of(node) if node is not None else held
         return value
 
