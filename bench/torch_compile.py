@@ -8,9 +8,10 @@ freezing, C++ wrapper), on a GPU in fp16 (reduce-overhead, freezing).
     torch_compile.py --device cuda --batches 1 32
     torch_compile.py --device cuda --jobs 6  processes, which compile beside each other and measure in turn
 
-All run in one process on the same tensors, in turn: one call each, on a GPU as many as take 20 ms. A time is the least of
-all turns. Prints Camshaft's speed as a multiple of each other's, the geometric mean and the slowest, and the time to the
-first result of each."""
+The three run in one process on the same tensors, in turn: one call each, on a GPU as many as take 20 ms. A time is the
+least of all turns. Prints Camshaft's speed as a multiple of each other's, the geometric mean and the slowest, and the
+time to the first result of each. With --jobs calls are timed once all of these models are compiled, one model at a
+time; first results come later than alone, and inductor may run on the device while Camshaft measures what it chooses."""
 
 import argparse
 import concurrent.futures
@@ -29,8 +30,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/python/pytorch"))
 
 # Architectures at the sizes that they are used in: (function of torchvision, timm or transformers, what it takes).
-VISION = """resnet18 resnet50 mobilenet_v2 mobilenet_v3_large efficientnet_b0 densenet121 shufflenet_v2_x1_0 regnet_y_800mf
-convnext_tiny vit_b_16 swin_t""".split()
+VISION = """resnet18 resnet50 mobilenet_v2 mobilenet_v3_large efficientnet_b0 densenet121 shufflenet_v2_x1_0
+regnet_y_800mf convnext_tiny vit_b_16 swin_t""".split()
 TIMM = "vit_tiny_patch16_224 mixer_s32_224 poolformer_s12 mobilenetv4_conv_small ghostnet_100 repvgg_a0".split()
 WORDS = {
     "bert": ("BertConfig", "BertModel", {"num_hidden_layers": 6}),
@@ -92,7 +93,7 @@ def turn(run, given, device, calls):
 
 @contextlib.contextmanager
 def alone(options):
-    """While this process has the device to itself among those of --jobs."""
+    """While no other process of --jobs is in such a block."""
     if options.turns is None:
         yield
         return
@@ -151,10 +152,10 @@ def measure(name, batch, options):
             while time.perf_counter() < end or len(times["eager"]) < 5:
                 for label, run in runs.items():
                     times[label].append(turn(run, given, device, calls[label]))
-        torch.compiler.reset()
-        begun = time.perf_counter()
-        torch.compile(module, backend="camshaft", dynamic=False, options=chosen)(*given)
-        first["camshaft from the cache"] = time.perf_counter() - begun
+            torch.compiler.reset()  # still alone: others are timed next
+            begun = time.perf_counter()
+            torch.compile(module, backend="camshaft", dynamic=False, options=chosen)(*given)
+            first["camshaft from the cache"] = time.perf_counter() - begun
     return {**{label: min(found) for label, found in times.items()}, "first": first, "turns": len(times["eager"])}
 
 
@@ -200,10 +201,12 @@ def main():
     parser.add_argument(
         "--keep", metavar="FOLDER", help="the cache of Camshaft's engines, which stays (default: a new one)"
     )
-    parser.add_argument("--jobs", type=int, default=1, help="models at once; what is timed has the device to itself")
+    parser.add_argument("--jobs", type=int, default=1, help="models that compile at once; calls are timed alone")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--turns", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.jobs < 1:
+        parser.error("--jobs is at least 1")
     if options.one:
         name, batch = options.one.split("@")
         print(json.dumps(measure(name, int(batch), options)))

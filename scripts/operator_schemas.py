@@ -135,6 +135,7 @@ def schemas():
     names = microsoft_operators()
     known = {(s.domain, s.name) for s in standard}
     others = [s for s in runtime.get_all_operator_schema() if s.domain in ("", "com.microsoft") and s.name in names]
+    # The others' names are not TensorRT's alone: com.microsoft has a GroupNorm of its own.
     of_tensorrt = {name for name in TENSORRT if name.endswith("_TRT") or name == "DistCollective"}
     others = [s for s in others if (s.domain, s.name) not in known and s.name not in of_tensorrt]
     return sorted(standard + others, key=lambda s: (s.domain, s.name, s.since_version))

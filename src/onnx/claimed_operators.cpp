@@ -60,7 +60,10 @@ std::shared_ptr<const PluginOperator> find_tensorrt_plugin(const NodeProto& node
 
 Claim find_claim(const NodeProto& node) {
   Claim claim = find_claim(node.domain, node.op_type);
-  if (!claim && !find_converter(node.domain, node.op_type, newest_opset)) claim.plugin = find_tensorrt_plugin(node);
+  const Converter* const own = find_converter(node.domain, node.op_type, newest_opset);
+  // What is loaded goes before operators that stand for TensorRT's own plugins, too: LayerNorm is many a plugin's name.
+  if (!claim && (!own || own == find_converter("TRT", node.op_type, newest_opset)))
+    claim.plugin = find_tensorrt_plugin(node);
   return claim;
 }
 

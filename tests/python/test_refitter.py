@@ -59,8 +59,8 @@ FIXED = {
 
 
 def save_model(path, weights):
-    """A convolution with a batch norm, depthwise and 1x1 ones, a norm that is spelled out, two products that are joined, an
-    embedding, and a gelu that is spelled out."""
+    """A convolution with a batch norm, depthwise and 1x1 ones, a norm that is spelled out, two products that are joined,
+    an embedding, and a gelu that is spelled out."""
     nodes = [
         helper.make_node("Conv", ["x", "conv.weight"], ["c"], pads=[1, 1, 1, 1]),
         helper.make_node("BatchNormalization", ["c", "bn.scale", "bn.bias", "bn.mean", "bn.variance"], ["b"]),

@@ -463,3 +463,44 @@ def test_plugins_are_told_of_shapes_where_these_change(gives_itself):
     assert gives_itself or told == []
     check(4)
     assert len([each for each in told if each != "configured"]) >= 2
+
+
+def test_plugins_that_run_themselves_are_configured_for_what_they_run():
+    """Also where the workspace for other sizes was asked for meanwhile."""
+    from camshaft.tensorrt._plugin_operator import PluginOperator
+
+    class Itself(Padded):
+        def clone(self):
+            return self
+
+        def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
+            assert self.configured == self.shapes
+            super().enqueue(input_desc, output_desc, inputs, outputs, workspace, stream)
+
+    class ItselfCreator(PaddedCreator):
+        def create_plugin(self, name, fields, phase):
+            return Itself(None, self.name)
+
+    instance = PluginOperator(ItselfCreator("Itself")).create({})
+    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((2, 5), np.float32)
+    given, made = [(x.ctypes.data, "f32", [2, 3])], [(y.ctypes.data, "f32", [2, 5])]
+    for _ in range(2):
+        instance.run(given, made, 0)
+        np.testing.assert_array_equal(y, np.pad(x, [(0, 0), (1, 1)], "wrap"))
+        instance.workspace_bytes([(0, "f32", [4, 3])], [(0, "f32", [4, 5])])
+
+
+def test_a_loaded_plugin_goes_before_what_stands_for_tensorrts_own():
+    """Of version 2, as what is registered stays: nodes of version 1 mean TensorRT's."""
+    creator = PaddedCreator("LayerNorm")
+    creator.plugin_version = "2"
+    assert trt.get_plugin_registry().register_creator(creator, "")
+    values = [helper.make_tensor_value_info(v, TensorProto.FLOAT, ["n", None]) for v in "xy"]
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for domain in ("", "TRT"):
+        node = helper.make_node("LayerNorm", ["x"], ["y"], domain=domain, plugin_version="2")
+        opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
+        graph = helper.make_graph([node], "g", values[:1], values[1:])
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        y = camshaft.build(model.SerializeToString()).run({"x": x})["y"]
+        np.testing.assert_array_equal(y, np.pad(x, [(0, 0), (1, 1)], "wrap"))

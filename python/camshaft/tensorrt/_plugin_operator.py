@@ -338,6 +338,7 @@ class _OfV3(_Instance):
         """Of these shapes: (bytes of the workspace, its own numbers of its tactics)."""
         inputs, outputs = ([_dynamic(desc) for desc in descs] for descs in (given, made))
         with self._configuring:
+            _TOLD.set(self._build, None)  # which may be what runs, too
             self._build.configure_plugin(inputs, outputs)
             size = int(self._build.get_workspace_size(inputs, outputs) or 0)
             tactics = self._build.get_valid_tactics()

@@ -93,8 +93,9 @@ def _trim(folder: Path, most: int) -> None:
 
 def _give_weights(engine: Engine, conversion: Conversion) -> None:
     refitter = Refitter(engine)
-    for weight in refitter.all_weights:
-        refitter.set(weight["name"], conversion.weights[weight["name"]])
+    for name in (weight["name"] for weight in refitter.all_weights):
+        if name in conversion.net.constants:  # refit() says what an engine lacks besides
+            refitter.set(name, conversion.net.constants[name])
     refitter.refit()
 
 

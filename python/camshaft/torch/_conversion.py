@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from camshaft import Network, UnsupportedError, Value
 from camshaft._errors import InvalidArgumentError
+from camshaft._values import literal
 from camshaft.torch._registry import UnsupportedNode, arity, bound_arguments, table
 from camshaft.torch._sizes import Sizes, expression_of, is_symbolic, symbol_of
 
@@ -29,9 +30,17 @@ DTYPES = {
 }
 _SIZES = (torch.SymInt, torch.SymBool, torch.SymFloat)
 
+#: In the meta of a slice: its first columns are a view of what an engine gives, which has more and copies none.
+NARROWED = "camshaft_narrowed"
+
 
 def metadata_of(node: Node) -> Any:
     return node.meta.get("val")
+
+
+def given_of(result: Node) -> Node:
+    """What an engine gives for a result: more columns than it has, where it is marked as a view of them."""
+    return result.args[0] if result.meta.get(NARROWED) else result  # type: ignore[return-value]
 
 
 def is_empty(tensor: torch.Tensor) -> bool:
@@ -40,8 +49,8 @@ def is_empty(tensor: torch.Tensor) -> bool:
 
 
 def layout_of(tensor: torch.Tensor) -> tuple[int, ...] | None:
-    """The axes from the outermost in memory to the innermost, where that is not their own order and the memory is dense:
-    images that are channels-last, results of transposes. None for row-major tensors and for what is not dense."""
+    """The axes from the outermost in memory to the innermost, where that is not their own order and the memory is
+    dense: images that are channels-last, results of transposes. None for row-major tensors and what is not dense."""
     if tensor.ndim < 2 or any(is_symbolic(size) for size in (*tensor.shape, *tensor.stride())):
         return None
     if tensor.is_contiguous() or not torch.ops.aten.is_non_overlapping_and_dense(tensor):
@@ -59,13 +68,27 @@ def inverse(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
+class _Recorded(Network):
+    """A network that knows its constants, by their names: those that converters write as numbers, too."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.constants: dict[str, Any] = {}
+
+    def constant(self, array: Any, name: str | None = None) -> Value:
+        held = array if hasattr(array, "__dlpack__") else literal(array, None)
+        value = super().constant(held, name)
+        self.constants[value.name] = held
+        return value
+
+
 class Conversion:
-    """A network under construction. What the nodes of a graph compute is in `values`; what a converter does not take is in
-    `refused`, with the reason, and is an input of the network if `lenient`, or else raised."""
+    """A network under construction. What the nodes of a graph compute is in `values`; what a converter does not take is
+    in `refused`, with the reason, and is an input of the network if `lenient`, or else raised."""
 
     def __init__(self, gm: GraphModule, constants: Mapping[str, torch.Tensor], options: Any, lenient: bool) -> None:
         self.gm, self.constants, self.options, self.lenient = gm, constants, options, lenient
-        self.net = Network("torch")
+        self.net = _Recorded("torch")
         self.sizes = Sizes(self.net)
         self.values: dict[Node, Any] = {}
         self.refused: dict[Node, str] = {}
@@ -73,7 +96,6 @@ class Conversion:
         self.outputs: list[tuple[Any, tuple[int, ...] | None]] = []
         self.scalars: set[Node] = set()  # sizes that the network reads as inputs
         self.fakes: dict[str, torch.Tensor] = {}
-        self.weights: dict[str, torch.Tensor] = {}  # of the network's constants, by their names
         self.node: Node = next(iter(gm.graph.nodes))
 
     # What the graph says.
@@ -138,7 +160,8 @@ class Conversion:
             if not isinstance(result, Node) or result not in self.values:
                 self.outputs.append((result, None))
                 continue
-            fake, value = metadata_of(result), self.values[result]
+            source = given_of(result)
+            fake, value = metadata_of(source), self.values[source]
             if not isinstance(value, Value):
                 self.outputs.append((result, None))
                 continue
@@ -260,7 +283,6 @@ class Conversion:
             held = held.to(torch.float32)
         held = held.cpu().contiguous()
         value = self.net.constant(held)
-        self.weights[value.name] = held
         self.fakes[value.name] = metadata_of(node) if node is not None else held
         return value
 

@@ -1,5 +1,5 @@
-"""Compiles a graph of aten's operators: as one engine where every operator has a converter, or else part by part, with what
-is left run by PyTorch."""
+"""Compiles a graph of aten's operators: as one engine where every operator has a converter, or else part by part, with
+what is left run by PyTorch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from torch.fx import GraphModule, Node
 from camshaft import Error, Value, build
 from camshaft._errors import InvalidArgumentError
 from camshaft.torch import _cache
-from camshaft.torch._conversion import DTYPES, Conversion, metadata_of
+from camshaft.torch._conversion import DTYPES, Conversion, given_of, metadata_of
 from camshaft.torch._options import Options, build_options, log
-from camshaft.torch._padding import NARROWED
 from camshaft.torch._region import Input, Output, Region
 from camshaft.torch._registry import UnsupportedNode
 from camshaft.torch._sizes import linear_form, symbols_of, text_of
@@ -213,8 +212,9 @@ def _input_of(node: Node, layout: tuple[int, ...] | None, conversion: Conversion
 def _output_of(number: int, result: Any, layout: tuple[int, ...] | None, known: set[str]) -> Output:
     fake = metadata_of(result)
     if isinstance(fake, torch.Tensor):
-        sizes = tuple(text_of(size) for size in fake.shape) if symbols_of(fake.shape) <= known else None
-        narrowed = result.meta.get(NARROWED)
+        made = metadata_of(given_of(result))
+        sizes = tuple(text_of(size) for size in made.shape) if symbols_of(made.shape) <= known else None
+        narrowed = fake.shape[-1] if made is not fake else None
         return Output(f"output{number}", fake.dtype, DTYPES[fake.dtype], sizes, layout, narrowed)
     if not symbols_of([fake]) <= known:
         raise UnsupportedNode(f"the size {fake}, which does not follow from this part's inputs")

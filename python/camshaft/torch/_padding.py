@@ -1,6 +1,6 @@
-"""Results of products whose rows a GPU would not write whole: 50,257 columns of 16 bits begin at another byte of 16 in each
-row. They are computed with a few columns more, of zeros, and given without: 1,024 rows of 768 by GPT-2's vocabulary take
-110 us on an H200 and not 181. The tensor has the distance of the wider rows then, as inductor's has."""
+"""Results of products whose rows a GPU would not write whole: 50,257 columns of 16 bits begin at another byte of 16 in
+each row. They are computed with a few columns more, of zeros, and given without: 1,024 rows of 768 by GPT-2's
+vocabulary take 110 us on an H200 and not 181. The tensor has the stride of the wider rows then, as inductor's has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection
 import torch
 from torch.fx import GraphModule, Node
 
-from camshaft.torch._conversion import metadata_of
+from camshaft.torch._conversion import NARROWED, metadata_of
 
 aten = torch.ops.aten
 _TRANSPOSES = (aten.permute.default, aten.transpose.int, aten.t.default)
@@ -18,17 +18,16 @@ _PRODUCTS = {aten.mm.default: 1, aten.addmm.default: 2}  # the place of the seco
 _WHOLE = 8  # elements of 16 bits that are written together
 _LEAST = 1 << 22  # elements, below which it does not pay for a factor of its own
 
-NARROWED = "camshaft_narrowed"  # in a node's meta: how many of its columns are given
-
 
 def pad_results(gm: GraphModule, constants: Collection[str]) -> None:
     """Widens such products, whose second factor is one of the placeholders `constants` or an attribute, and which are
-    results of the graph and nothing else."""
+    results of the graph and nothing else. Slices of these are the results then: the graph computes the same, also where
+    PyTorch runs some of it, or all."""
     output = next(node for node in gm.graph.nodes if node.op == "output")
-    for result in {node for node in output.args[0] if isinstance(node, Node)}:  # type: ignore[union-attr]
+    for result in dict.fromkeys(node for node in output.args[0] if isinstance(node, Node)):  # type: ignore[union-attr]
         chain = _product_of(result, output) if isinstance(metadata_of(result), torch.Tensor) else None
         if chain is not None and _is_worth_it(chain, constants):
-            _widen(gm, chain)
+            _widen(gm, chain, output)
     gm.recompile()
 
 
@@ -63,7 +62,7 @@ def _is_worth_it(chain: list[Node], constants: Collection[str]) -> bool:
     )
 
 
-def _widen(gm: GraphModule, chain: list[Node]) -> None:
+def _widen(gm: GraphModule, chain: list[Node], output: Node) -> None:
     product, columns = chain[0], metadata_of(chain[-1]).shape[-1]
     more = -columns % _WHOLE
 
@@ -84,7 +83,11 @@ def _widen(gm: GraphModule, chain: list[Node]) -> None:
             node.args = (node.args[0], [*node.args[1][:-1], columns + more])  # type: ignore[index]
         fake = metadata_of(node)
         node.meta["val"] = fake.new_empty([*fake.shape[:-1], columns + more])
-    chain[-1].meta[NARROWED] = columns
+    wide = chain[-1]
+    with gm.graph.inserting_after(wide):
+        given = gm.graph.call_function(aten.slice.Tensor, (wide, metadata_of(wide).ndim - 1, 0, columns))
+    given.meta.update({"val": metadata_of(wide).narrow(-1, 0, columns), NARROWED: True})
+    output.replace_input_with(wide, given)
 
 
-__all__ = ["NARROWED", "pad_results"]
+__all__ = ["pad_results"]

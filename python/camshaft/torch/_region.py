@@ -39,8 +39,8 @@ class Output:
 
 
 class Region(torch.nn.Module):
-    """Runs an engine. `inputs` and `outputs` are in the graph's order. Any thread may call it; each has a context of its
-    own. Tensors are bound where they are: an argument is copied where it is not laid out as the engine reads it."""
+    """Runs an engine. `inputs` and `outputs` are in the graph's order. Any thread may call it; each has a context of
+    its own. Tensors are bound where they are: an argument is copied where it is not laid out as the engine reads it."""
 
     def __init__(self, engine: Engine, inputs: list[Input], outputs: list[Output], threads: int) -> None:
         super().__init__()

@@ -1,10 +1,14 @@
-"""Products whose rows a GPU would not write whole are widened in the graph: on fake tensors of a GPU, as there is none here."""
+"""Products whose rows a GPU would not write whole are widened in the graph: on fake tensors of a GPU, for
+which none is needed."""
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from camshaft.torch._padding import NARROWED, pad_results  # noqa: E402
+import camshaft.torch  # noqa: E402
+from camshaft.torch import _graph, _padding  # noqa: E402
+from camshaft.torch._conversion import NARROWED  # noqa: E402
+from camshaft.torch._padding import pad_results  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
@@ -23,7 +27,7 @@ def names(gm):
 
 def narrowed(gm):
     output = next(node for node in gm.graph.nodes if node.op == "output")
-    return [node.meta.get(NARROWED) for node in output.args[0]]
+    return [node.meta["val"].shape[-1] if node.meta.get(NARROWED) else None for node in output.args[0]]
 
 
 def product(x, w):
@@ -57,11 +61,11 @@ def test_wider_rows_have_the_same_columns(function, sizes):
     expected = gm(*given)[0]
     pad_results(gm, names(gm)[1:])
     assert narrowed(gm) == [COLUMNS]
-    wide = gm(*given)[0]
-    assert wide.shape[-1] == COLUMNS + 5 and wide.is_contiguous()
-    torch.testing.assert_close(wide.narrow(-1, 0, COLUMNS), expected)
-    output = next(node for node in gm.graph.nodes if node.op == "output")
-    assert output.args[0][0].meta["val"].shape == wide.shape
+    actual = gm(*given)[0]
+    torch.testing.assert_close(actual, expected)
+    assert actual.stride(-2) == COLUMNS + 5
+    fake = next(node for node in gm.graph.nodes if node.op == "output").args[0][0].meta["val"]
+    assert fake.shape == actual.shape and fake.stride() == actual.stride()
 
 
 def twice(x, w):
@@ -116,6 +120,45 @@ def test_what_a_model_captures():
                 node.meta["val"] = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="cuda")
     pad_results(gm, names(gm))
     assert narrowed(gm) == [COLUMNS]
+
+
+class Vocabulary(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(16)
+        self.last = torch.nn.Linear(16, 99)
+
+    def forward(self, x):
+        y = torch.nn.functional.silu(self.norm(x))
+        return self.last(y), y
+
+
+@pytest.mark.parametrize("stays", ["nothing", "the product", "a view", "a part", "the whole"])
+def test_results_have_their_columns_whatever_stays_with_pytorch(monkeypatch, stays):
+    monkeypatch.setattr(_padding, "_is_worth_it", lambda chain, constants: True)  # as it is on a GPU, at larger sizes
+    options = {"optimization_level": 0, "cache": False, "min_block_size": 1}
+    if stays == "the product":
+        options["torch_executed_ops"] = {"aten.addmm"}
+    elif stays == "a view":
+        options["torch_executed_ops"] = {"aten.view"}
+    elif stays == "a part":
+        options.update(torch_executed_ops={"aten.native_layer_norm"}, min_block_size=99)
+    elif stays == "the whole":
+        monkeypatch.setattr(_graph, "build", failing)
+    torch.manual_seed(0)
+    module, x = Vocabulary().eval(), torch.randn(2, 3, 16)
+    with torch.no_grad():
+        run = torch.compile(module, backend="camshaft", dynamic=False, options=options)
+        for given in (x, x + 1):
+            actual, expected = run(given), module(given)
+            assert [y.shape for y in actual] == [y.shape for y in expected]
+            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+        assert actual[0].stride(-2) == 104 and actual[0].view(-1, 99).shape == (6, 99)
+        assert actual[1].is_contiguous()
+
+
+def failing(*args, **kwargs):
+    raise camshaft.Error("it fails")
 
 
 def test_a_host_writes_any_rows():
