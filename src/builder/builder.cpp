@@ -232,8 +232,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   const bool all_sizes = plugin_checks().verify;
   if (options.verify || all_sizes) {
     const double tolerance = with_used_precisions(options, optimizer.precision()).effective_tolerance();
-    const PluginVerifyOptions how{tolerance,           options.seed, optimum, !all_sizes, options.device != "cpu",
-                                  options.cancellation};
+    const PluginVerifyOptions how{tolerance, options.seed, optimum, !all_sizes, options.cancellation};
     std::vector<std::string> lines = verify_plugins(imported.graph, how, pool);
     if (all_sizes) verified_plugins = std::move(lines);
     report_.seconds_verify += watch.lap();

@@ -28,15 +28,14 @@ struct PluginVerifyOptions {
   /// Only those, and only where the operands are floats: what every build does before it measures, so that what writes
   /// where it must not is found before it runs without guards. Integers may be positions, which nobody can make up.
   bool briefly = false;
-  bool on_device = false;  ///< the engine is for a GPU: bodies for GPUs run there, between guard zones, too
   Cancellation cancellation;
 };
 
-/// Runs every tactic of every such operator, and its body for GPUs where the engine is for one, between guard zones
-/// against its reference evaluation (or its tactic 0 on one thread), on seeded operands: of the sizes that the model
-/// gives, and with the sizes that it leaves open set to small and odd numbers that leave tails of any vector. Returns
-/// one line for each operator, of what agreed. Throws Error(verification_failed) that names the operator, the tactic,
-/// the shapes and what differs: a number, elements that are not written, or what is written beyond the outputs.
+/// Runs every tactic of every such operator between guard zones against its reference evaluation (or its tactic 0 on
+/// one thread), on seeded operands: of the sizes that the model gives, and with the sizes that it leaves open set to
+/// small and odd numbers that leave tails of any vector. Returns one line for each operator, of what agreed. Throws
+/// Error(verification_failed) that names the operator, the tactic, the shapes and what differs: a number, elements that
+/// are not written, or what is written beyond the outputs.
 std::vector<std::string> verify_plugins(const Graph& graph, const PluginVerifyOptions& options, ThreadPool& pool);
 
 }  // namespace camshaft

@@ -97,8 +97,6 @@ std::vector<Tensor> run_plugin(const ops::Plugin& op, const PluginInstance& inst
   call.workspace = workspace.data();
   if (kind.reference) {
     instance.run_reference(call);
-  } else if (kind.on_device) {
-    run_on_any_device(instance, "the plugin " + op.operator_name, call);
   } else {
     instance.run(call);
   }

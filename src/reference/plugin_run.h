@@ -7,11 +7,10 @@
 
 namespace camshaft {
 
-/// What is run: a tactic, on the host or on the device that runs plugins, or the plugin's reference evaluation.
+/// What is run: a tactic, or the plugin's reference evaluation.
 struct PluginRunKind {
   bool reference = false;
   size_t tactic = 0;
-  bool on_device = false;
 };
 
 /// Runs an operator on host tensors (undefined ones for operands that are left out). `dims` of each output, or null for

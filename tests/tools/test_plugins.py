@@ -556,29 +556,6 @@ def test_a_kernel_that_is_wrong(tmp_path, old, new, what):
     assert done.returncode > 0 and what in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize(
-    "old, new, flags, what",
-    [
-        ("y[i] = x[i] *", "if (i == n - 1) y[n + 3] = 1; y[i] = x[i] *", [], "wrote outside of output 0"),
-        ("y[i] = x[i] *", "if (i == 0) y[-2] = 1; y[i] = x[i] *", [], "before its begin"),
-        ("y[i] = x[i] *", "const_cast<float*>(x)[0] = 2; y[i] = x[i] *", [], "wrote to its input 0"),
-        ("y[i] = x[i] *", "if (n % 15 == 0) continue; y[i] = x[i] *", ["--plugin-verify"], "tactic 0 on the GPU on"),
-        ("tanhf(x[i] > 20", "(n % 35 ? 1 : 2) * tanhf(x[i] > 20", ["--plugin-verify"], "tactic 0 on the GPU on"),
-    ],
-)
-def test_bodies_for_gpus_run_between_guard_zones(tmp_path, old, new, flags, what):
-    if not EMULATOR.exists():
-        pytest.skip("the emulated GPU was not built")
-    text = (EXAMPLES / "mish_cuda.cpp").read_text()
-    assert old in text
-    (tmp_path / "mish.cpp").write_text(text.replace(old, new))
-    library = compiled(tmp_path / "mish.cpp", tmp_path / "mish.so")
-    model = swish_model(tmp_path / "m.onnx", beta=None, operator="Mish")
-    build = ["build", model, "-o", tmp_path / "e", "--device", "cuda", "--plugin", library]
-    done = on_gpu(*build, "--tuning", "heuristic", *flags, check=False)
-    assert done.returncode > 0 and what in done.stderr, done.stderr
-
-
 COMPILED_MISH = """
   void compile(camshaft::plugin::Kernels& kernels) const {
     using camshaft::plugin::Argument;
