@@ -10,18 +10,18 @@ namespace camshaft {
 namespace {
 
 // Numbers that are kept well. Other inputs may give larger ones than the sample does.
-struct Range {
+struct HeldRange {
   float least, largest;
 };
 
-Range range_of(DType storage) {
+HeldRange range_of(DType storage) {
   // Below 2^-14 f16 has fixed steps: of a tensor that is all below 2^-11, as squares of small numbers are, much is
   // lost.
   if (storage == DType::f16) return {0x1p-11F, 65504 / 2};
   return {0, 0x1.FEp127F / 2};
 }
 
-bool is_beyond(const Tensor& tensor, const Range& range) {
+bool is_beyond(const Tensor& tensor, const HeldRange& range) {
   if (!tensor.defined() || tensor.dtype() != DType::f32) return false;
   const auto* x = tensor.as<float>();
   float most = 0;
@@ -40,7 +40,7 @@ std::set<std::string> find_beyond_storage(const Graph& model, const Graph& optim
   if (!sample) return found;
   EvaluateOptions evaluation;
   evaluation.cancellation = &options.cancellation;
-  const Range range = range_of(storage);
+  const HeldRange range = range_of(storage);
   evaluation.observer = [&](const Node& node, const std::vector<Tensor>& outputs) {
     for (size_t o = 0; o < outputs.size() && o < node.outputs.size(); ++o)
       if (is_beyond(outputs[o], range)) found.insert(optimized.value(node.outputs[o]).name);
