@@ -236,19 +236,19 @@ TEST(CudaAttention, MasksOfManyQueries) {
   SKIP_WITHOUT_GPU();
   Random random = test_random();
   for (const int64_t size : {32, 64})
-    for (const int64_t keys : {49, 64, 98, 128, 130})
-      for (const std::vector<DType>& masks :
-           {std::vector<DType>{DType::boolean}, {DType::f16}, {DType::f16, DType::f16}, {DType::f16, DType::boolean}})
-        for (const bool misaligned : {false, true})
-          check({.outer = 133,
-                 .queries = 18,
-                 .keys = keys,
-                 .size = size,
-                 .value_size = size,
-                 .layout = Layout::heads_side_by_side,
-                 .masks = masks,
-                 .zero_undefined = true},
-                random, misaligned);
+    for (const std::vector<DType>& masks :
+         {std::vector<DType>{DType::boolean}, {DType::f16}, {DType::f16, DType::f16}, {DType::f16, DType::boolean}})
+      for (const auto& [keys, misaligned] :
+           {std::pair<int64_t, bool>{49, false}, {98, false}, {98, true}, {130, false}})
+        check({.outer = 133,
+               .queries = 18,
+               .keys = keys,
+               .size = size,
+               .value_size = size,
+               .layout = Layout::heads_side_by_side,
+               .masks = masks,
+               .zero_undefined = true},
+              random, misaligned);
 }
 
 // Rows of a mask whose keys are two axes that do not follow each other.
