@@ -8,7 +8,7 @@
 
 #include "base/float_types.h"
 #include "base/random.h"
-#include "base/work_scope.h"
+#include "builder/verification.h"
 #include "compile/lower.h"
 #include "ir/ops/control_flow.h"
 #include "ir/ops/move.h"
@@ -120,8 +120,7 @@ int64_t draw(const Range& range, Random& random) {
 
 Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit, std::optional<Range> range,
                      Random& random) {
-  constexpr int64_t at_once = 1 << 16;  // a millisecond
-  Tensor tensor(dtype, dims);           // zeros
+  Tensor tensor(dtype, dims);  // zeros
   if (dtype == DType::string) {
     for (int64_t i = 0; i < tensor.size(); ++i)
       tensor.as_mutable<std::string>()[i] = fmt::format("s{}", random.integer(0, 9));
@@ -130,7 +129,7 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
   if (is_floating(dtype)) {
     std::vector<float> values(static_cast<size_t>(tensor.size()));
     for (size_t i = 0; i < values.size(); ++i) {
-      if (i % at_once == 0) cancellation_point();
+      cancellation_point_at(i);
       values[i] = static_cast<float>(random.normal());
     }
     if (dtype == DType::f64) {
@@ -144,13 +143,13 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
   const int bytes = std::max(bit_width(dtype) / 8, 1);
   if (is_packed(dtype)) {
     for (size_t i = 0; i < tensor.bytes(); ++i) {
-      if (i % at_once == 0) cancellation_point();
+      cancellation_point_at(i);
       tensor.mutable_data()[i] = static_cast<std::byte>(random.integer(0, 255));
     }
     return tensor;
   }
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    if (i % at_once == 0) cancellation_point();
+    cancellation_point_at(static_cast<size_t>(i));
     int64_t v = 1;
     if (limit) {
       v = *limit > 0 ? random.integer(0, *limit - 1) : 0;

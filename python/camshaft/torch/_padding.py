@@ -28,7 +28,7 @@ def pad_results(gm: GraphModule, constants: Collection[str]) -> None:
         chain = _product_of(result, output) if isinstance(metadata_of(result), torch.Tensor) else None
         if chain is not None and _is_worth_it(chain, constants):
             _widen(gm, chain, output)
-    gm.recompile()
+            gm.recompile()
 
 
 def _product_of(result: Node, output: Node) -> list[Node] | None:

@@ -31,29 +31,26 @@ struct Further {
   std::string before, behind;
 };
 
-/// `turn`: what is said before the call, where that does not take the turn by itself.
 void add_kernel(RowText& made, const std::string& name, const std::string& call, const std::string& shape,
-                const Further& parameters, const Further& arguments, const char* turn) {
+                const Further& parameters, const Further& arguments) {
   made.text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({}) {}(const __grid_constant__ {} shape, const Element* in{}, Element* out{}) {{
-  {}{}(shape, in{}, out{});
+  {}(shape, in{}, out{});
 }}
 )",
-                           row_threads, name, shape, parameters.before, parameters.behind, turn, call, arguments.before,
+                           row_threads, name, shape, parameters.before, parameters.behind, call, arguments.before,
                            arguments.behind);
 }
 
-constexpr const char *takes_turn_before = "take_turn();\n  ", *takes_turn_itself = "";
-
-void add_row_kernels(RowText& made, const std::string& function, const char* turn, const Further& parameters = {},
+void add_row_kernels(RowText& made, const std::string& function, const Further& parameters = {},
                      const Further& arguments = {}) {
   const auto add = [&](const std::string& suffix, int elements, int chunks) {
     add_kernel(made, "held_one" + suffix, fmt::format("{}_held<{}, 1>", function, elements), "RowParameters",
-               parameters, arguments, turn);
+               parameters, arguments);
     add_kernel(made, "held" + suffix, fmt::format("{}_held<{}, {}>", function, elements, chunks), "RowParameters",
-               parameters, arguments, turn);
+               parameters, arguments);
     add_kernel(made, "any_length" + suffix, fmt::format("{}_long<{}>", function, elements), "RowParameters", parameters,
-               arguments, turn);
+               arguments);
   };
   add("", 1, made.chunks);
   add("_vector", made.vector_elements, made.vector_chunks);
@@ -69,8 +66,8 @@ RowText softmax_text(bool logarithm, DType dtype) {
   RowText made = begin(dtype, true);
   made.text += fmt::format("constexpr bool logarithm = {};\n", logarithm) + std::string(device::softmax_parameters_h) +
                std::string(device::softmax_cuh);
-  add_row_kernels(made, "softmax", takes_turn_before);
-  add_kernel(made, "columns", "softmax_columns<1>", "SoftmaxColumnsParameters", {}, {}, takes_turn_before);
+  add_row_kernels(made, "softmax");
+  add_kernel(made, "columns", "softmax_columns<1>", "SoftmaxColumnsParameters", {}, {});
   return made;
 }
 
@@ -133,7 +130,7 @@ RowText normalize_text(bool centred, bool dense, DType dtype, DType scale, DType
       fmt::format("constexpr bool centred = {}, parameters_are_constant = {};\n", centred, constant_parameters) +
       parameter_types(scale, bias) + "template <class T>\nstruct Steps {\n  T* to;\n  const f32* of_columns;\n};\n" +
       give_text(steps) + std::string(device::normalize_cuh);
-  add_row_kernels(made, "normalize", takes_turn_itself,
+  add_row_kernels(made, "normalize",
                   {", const ScaleElement* scale, const BiasElement* bias",
                    steps ? ", StepElement* steps, const f32* of_columns" : ""},
                   {", scale, bias", steps ? ", Steps<StepElement>{steps, of_columns}" : ", Steps<StepElement>{}"});
@@ -149,7 +146,6 @@ RowText group_columns_text(DType dtype, DType scale, DType bias, bool constant_p
   for (const int elements : {1, made.vector_elements})
     made.text += fmt::format(R"(
 extern "C" __global__ void __launch_bounds__({threads}) moments{suffix}(const __grid_constant__ GroupColumnsParameters shape, const Element* in, Wide* partial) {{
-  take_turn();
   find_moments<{elements}>(shape, in, partial);
 }}
 extern "C" __global__ void __launch_bounds__({threads}) normalize{suffix}(const __grid_constant__ GroupColumnsParameters shape, const Element* in, const ScaleElement* scale, const BiasElement* bias, Element* out, const Wide* partial) {{

@@ -45,6 +45,7 @@ __device__ __forceinline__ u32 width_of_piece(const GroupColumnsParameters& shap
 /// `partial`: [image, group, split, piece] of mean and squared distances.
 template <int V>
 __device__ __forceinline__ void find_moments(const GroupColumnsParameters& shape, const Element* in, Wide* partial) {
+  take_turn();
   __shared__ Moments others[V][column_threads];
   const u32 lane = threadIdx.x % shape.lanes, down = threadIdx.x / shape.lanes, downs = column_threads / shape.lanes;
   const u32 image = divide(blockIdx.x, shape.tiles);

@@ -51,6 +51,7 @@ __device__ __forceinline__ Softmax finish(const Total& total) {
 /// Rows that fit the registers of their threads.
 template <int V, int chunks>
 __device__ __forceinline__ void softmax_held(const RowParameters& shape, const Element* in, Element* out) {
+  take_turn();
   __shared__ Wide scratch[most_warps];
   const u32 row = row_of(shape);
   const bool active = row < shape.rows;
@@ -88,6 +89,7 @@ __device__ __forceinline__ void softmax_held(const RowParameters& shape, const E
 /// Rows of any length: read twice.
 template <int V>
 __device__ __forceinline__ void softmax_long(const RowParameters& shape, const Element* in, Element* out) {
+  take_turn();
   __shared__ Total scratch[most_warps];
   const u32 row = row_of(shape);
   const bool active = row < shape.rows;
@@ -107,6 +109,7 @@ __device__ __forceinline__ void softmax_long(const RowParameters& shape, const E
 template <int V>
 __device__ __forceinline__ void softmax_columns(const SoftmaxColumnsParameters& shape, const Element* in,
                                                 Element* out) {
+  take_turn();
   __shared__ Total others[V][row_threads];
   const u32 lane = threadIdx.x % shape.lanes, down = threadIdx.x / shape.lanes, downs = blockDim.x / shape.lanes;
   const u32 column = blockIdx.x * shape.lanes + lane;
