@@ -2,9 +2,11 @@
 
 import gc
 
+import camshaft
 import numpy as np
 import pytest
 from tensorrt_model import write_network
+from test_refitter import bodies_model
 from test_tensorrt import Heard, expected, parsed, pictures, trt
 
 import onnx
@@ -96,6 +98,22 @@ def test_of_another_model(models):
     of_model.clear_errors()
     assert of_model.num_errors == 0
     np.testing.assert_allclose(result(context, x), expected(old, x), rtol=1e-4, atol=1e-5)
+
+
+def test_of_a_model_with_branches_and_loops(tmp_path):
+    """Its weights have the names that `camshaft refit` gives them, and none is missing."""
+    old, new = (bodies_model(tmp_path / name / "m.onnx", seed) for seed, name in enumerate(("old", "new")))
+    builder, network = parsed(old)
+    engine = built(builder, network, trt.BuilderFlag.STRIP_PLAN)
+    refitter = trt.Refitter(engine, builder.logger)
+    assert "pick/then_branch/deep/else_branch/ret" in refitter.get_all_weights()
+    assert trt.OnnxParserRefitter(refitter, builder.logger).refit_from_file(str(new)), builder.logger.errors()
+    assert refitter.get_missing_weights() == [] and refitter.refit_cuda_engine()
+    wanted = camshaft.build(new, tuning="heuristic")
+    for p in (True, False):
+        given = {"x": np.ones((2, 8), np.float32), "p": np.array(p), "times": np.array(3)}
+        y = engine._engine.run(given)["y"]
+        np.testing.assert_allclose(y, wanted.run(given)["y"], rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_set_can_be_unset(models):

@@ -8,6 +8,7 @@ import camshaft
 from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._enums import ErrorCode, TensorLocation, WeightsRole
 from camshaft.tensorrt._log import Reporter
+from camshaft.tensorrt._model_weights import model_weights
 from camshaft.tensorrt._onnx_file import Model, read_file, writable
 from camshaft.tensorrt._parser import ErrorList
 from camshaft.tensorrt._protobuf import Malformed
@@ -181,19 +182,20 @@ class OnnxParserRefitter(ErrorList):
     def refit_model_proto(self):
         if self._model is None:
             return self._wrong(ErrorCode.REFIT_FAILED, "there is no model: call load_model_proto()")
-        for tensor in self._model.graph.initializer:
-            if tensor.name not in self._refitter._all:
-                continue  # what nothing reads, or stands in a constant of a body
-            if tensor.name in self._given:
-                tensor.load(self._given[tensor.name])
+        wanted = self._refitter._all
+        for name, tensor in model_weights(self._model.graph):
+            if name not in wanted:
+                continue  # what nothing reads
+            if name in self._given:
+                tensor.load(self._given[name])
             try:
                 array, dtype, _ = tensor.constant(self._folder)
             except Malformed as error:
                 return self._wrong(ErrorCode.REFIT_FAILED, str(error))
             if dtype:
                 return self._wrong(
-                    ErrorCode.REFIT_FAILED, f"initializer '{tensor.name}' is of type {dtype}, which NumPy does not have"
+                    ErrorCode.REFIT_FAILED, f"initializer '{name}' is of type {dtype}, which NumPy does not have"
                 )
-            if not self._refitter.set_named_weights(tensor.name, array):
-                return self._wrong(ErrorCode.REFIT_FAILED, f"initializer '{tensor.name}' does not fit the engine")
+            if not self._refitter.set_named_weights(name, array):
+                return self._wrong(ErrorCode.REFIT_FAILED, f"initializer '{name}' does not fit the engine")
         return True
