@@ -39,11 +39,12 @@ void give_weights(const Engine& engine, const onnx::ModelProto& model, int threa
 std::string engine_key(const onnx::ModelProto& model, const ProviderOptions& options) {
   Hasher hasher;
   onnx::ModelProto bare = model;
-  for (onnx::TensorProto& tensor : bare.graph.initializers) {
-    if (!options.cache_is_weightless) hasher.add(fmt::format("{} {}\n", tensor.name, to_hex(hash128(tensor.raw_data))));
+  onnx::hoist_weights(bare);  // weights in the bodies of branches and loops are as others are
+  onnx::for_each_weight(bare, [&](const std::string& name, onnx::TensorProto& tensor) {
+    if (!options.cache_is_weightless) hasher.add(fmt::format("{} {}\n", name, to_hex(hash128(tensor.raw_data))));
     tensor.raw_data = {};
     tensor.owner = nullptr;
-  }
+  });
   hasher.add(onnx::model_bytes(bare));
   hasher.add(build_key(options));
   const DeviceInfo& device = find_backend(options.settings.build.device)->device();

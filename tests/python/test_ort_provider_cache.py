@@ -94,22 +94,26 @@ def test_a_cache_has_a_size(tmp_path):
 
 
 def test_weightless_engines_get_the_weights_of_branches(tmp_path):
-    random = np.random.default_rng(3)
-
-    def branch(name):
+    def branch(name, random):
         weights = numpy_helper.from_array(random.standard_normal((4, 8)).astype(np.float32), f"{name}_w")
         out = helper.make_tensor_value_info(f"{name}_y", F32, None)
         node = helper.make_node("MatMul", ["x", f"{name}_w"], [f"{name}_y"])
         return helper.make_graph([node], name, [], [out], [weights])
 
-    nodes = [
-        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
-        helper.make_node("Greater", ["most", "zero"], ["p"]),
-        helper.make_node("If", ["p"], ["y"], then_branch=branch("then"), else_branch=branch("else")),
-    ]
-    model = model_of(nodes, {"x": (F32, ["n", 4])}, {"y": (F32, ["n", 8])}, {"zero": np.float32(0)})
+    def model_of_seed(seed):
+        random = np.random.default_rng(seed)
+        nodes = [
+            helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+            helper.make_node("Greater", ["most", "zero"], ["p"]),
+            helper.make_node(
+                "If", ["p"], ["y"], then_branch=branch("then", random), else_branch=branch("else", random)
+            ),
+        ]
+        return model_of(nodes, {"x": (F32, ["n", 4])}, {"y": (F32, ["n", 8])}, {"zero": np.float32(0)})
+
     written = set()
-    for _ in range(2):  # built, and taken
+    for seed in (3, 3, 4):  # built, taken, and taken for a model with other weights
+        model = model_of_seed(seed)
         made = session(model, cached(tmp_path, engine_cache_weightless="true"))
         assert "If" in taken(made)[0]
         written |= {f.stat().st_mtime_ns for f in files(tmp_path)}
