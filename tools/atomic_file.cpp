@@ -37,6 +37,21 @@ mode_t default_mode() {
   return 0666 & ~mask;
 }
 
+std::string link_of(int fd) {
+  return "/proc/self/fd/" + std::to_string(fd);
+}
+
+// A file in the folder that has no name yet: nothing of it stays where the process is killed. -1 where the file system
+// has no such files, or /proc is not there to give it a name by.
+int open_unnamed(const std::string& folder) {
+  const int fd = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0 && access(link_of(fd).c_str(), F_OK) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(path_) {
@@ -57,11 +72,15 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(path_
   }
   // Renaming asks for no permission on the target itself: a file that was made read-only on purpose would be lost.
   if (exists && access(target_.c_str(), W_OK) != 0) fail("could not be written", errno);
-  temporary_ = folder_of(target_) + "/.camshaft-XXXXXX";
-  fd_ = mkostemp(temporary_.data(), O_CLOEXEC);
-  if (fd_ < 0) {
-    temporary_.clear();
-    fail("could not be created in " + folder_of(target_), errno);
+  fd_ = open_unnamed(folder_of(target_));
+  is_unnamed_ = fd_ >= 0;
+  if (!is_unnamed_) {
+    temporary_ = folder_of(target_) + "/.camshaft-XXXXXX";
+    fd_ = mkostemp(temporary_.data(), O_CLOEXEC);
+    if (fd_ < 0) {
+      temporary_.clear();
+      fail("could not be created in " + folder_of(target_), errno);
+    }
   }
   fchmod(fd_, exists ? info.st_mode & 0777 : default_mode());
 }
@@ -107,13 +126,26 @@ void AtomicFile::overwrite(uint64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
+void AtomicFile::give_temporary_name() {
+  // Only a rename replaces a file, and only what has a name is renamed.
+  for (unsigned number = 0;; ++number) {
+    std::string name = folder_of(target_) + "/.camshaft-" + std::to_string(getpid()) + "-" + std::to_string(number);
+    if (linkat(AT_FDCWD, link_of(fd_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      temporary_ = std::move(name);
+      return;
+    }
+    if (errno != EEXIST) fail("could not be given a name", errno);
+  }
+}
+
 void AtomicFile::commit() {
-  if (temporary_.empty()) {  // a device or a pipe: there is nothing to sync or to rename
+  if (temporary_.empty() && !is_unnamed_) {  // a device or a pipe: there is nothing to sync or to rename
     if (close(std::exchange(fd_, -1)) != 0) fail("could not be written", errno);
     return;
   }
   // Without fsync, a crash after the rename may leave a file of the right name with nothing in it.
   if (fsync(fd_) != 0) fail("could not be brought to the disk", errno);
+  if (is_unnamed_) give_temporary_name();
   if (close(std::exchange(fd_, -1)) != 0) fail("could not be written", errno);
   if (rename(temporary_.c_str(), target_.c_str()) != 0) fail("could not be given its name", errno);
   temporary_.clear();

@@ -1,10 +1,12 @@
 #include "base/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -84,6 +86,23 @@ TEST(AtomicFile, an_abandoned_file_leaves_nothing_and_the_old_one_stays) {
   }
   EXPECT_EQ(contents(path), "old");
   EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(AtomicFile, a_process_that_is_killed_leaves_nothing) {
+  TemporaryFolder folder;
+  const int unnamed = open(folder.path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (unnamed < 0) GTEST_SKIP() << "the file system has no files without a name";
+  close(unnamed);
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile file(folder.file("out.bin"));
+    file.write(std::string(4 << 20, 'n'));
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(folder.entries(), 0u);
 }
 
 TEST(AtomicFile, keeps_permissions_and_follows_links) {

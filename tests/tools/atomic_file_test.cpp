@@ -1,7 +1,11 @@
 #include "tools/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -32,6 +36,23 @@ TEST(AtomicFile, AppearsOnCommitAndNotBefore) {
   EXPECT_FALSE(std::filesystem::exists(path));
   file.commit();
   EXPECT_EQ(contents(path), "heAD and tail");
+}
+
+TEST(AtomicFile, AProcessThatIsKilledLeavesNothing) {
+  const TemporaryFolder folder;
+  const int unnamed = open(folder.path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (unnamed < 0) GTEST_SKIP() << "the file system has no files without a name";
+  close(unnamed);
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile file(folder.path() + "/out.bin");
+    write(file, "half of it");
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(AtomicFile, AnAbandonedFileLeavesNothingAndTheOldOneStays) {

@@ -1,0 +1,111 @@
+#include "base/bounded_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/work_scope.h"
+
+namespace camshaft {
+
+struct BoundedThread::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::function<void()> call;  // empty: there is nothing to do
+  bool ends = false;
+  std::exception_ptr failure;
+};
+
+BoundedThread::~BoundedThread() {
+  if (!state_) return;
+  const std::lock_guard lock(state_->mutex);
+  state_->ends = true;
+  state_->changed.notify_all();
+}
+
+void BoundedThread::work(const std::shared_ptr<State>& state) {
+  std::unique_lock lock(state->mutex);
+  while (true) {
+    state->changed.wait(lock, [&] { return state->call || state->ends; });
+    if (!state->call) return;
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      state->call();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    state->call = nullptr;
+    state->failure = std::move(failure);
+    state->changed.notify_all();
+  }
+}
+
+bool BoundedThread::run(const std::function<void(const Cancellation&)>& call, std::chrono::milliseconds limit,
+                        const Cancellation& cancellation) {
+  // By the clock of the day: waiting by another needs a newer glibc than programs may ask for.
+  using Clock = std::chrono::steady_clock;
+  constexpr auto between_looks = std::chrono::milliseconds(50);
+  const Cancellation own;
+  if (!state_) {
+    auto state = std::make_shared<State>();
+    // Signals are the application's business: its own threads must get them (Ctrl-C), not this one.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::string failure;
+    try {
+      std::thread([state] { work(state); }).detach();
+    } catch (const std::system_error& error) {
+      failure = error.what();
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!failure.empty()) throw Error(ErrorCode::out_of_memory, "no thread could be started: " + failure);
+    state_ = std::move(state);
+  }
+  const std::shared_ptr<State> state = state_;
+  std::unique_lock lock(state->mutex);
+  state->call = [call, own, budget = current_budget()] {
+    const WorkScope scope(own, budget);
+    call(own);
+  };
+  state->changed.notify_all();
+  const auto is_done = [&] { return !state->call; };
+  const auto wait_until = [&](Clock::time_point end) {
+    while (!is_done() && Clock::now() < end && (own.cancelled() || !cancellation.cancelled()))
+      state->changed.wait_until(
+          lock, std::chrono::system_clock::now() + std::min<Clock::duration>(between_looks, end - Clock::now()),
+          is_done);
+  };
+  wait_until(Clock::now() + limit);
+  const bool is_late = !is_done();
+  if (is_late) {
+    own.cancel();
+    wait_until(Clock::now() + grace);
+    if (!is_done()) {
+      state_ = nullptr;
+      state->ends = true;  // should it return one day
+      cancellation.check("waiting for a call that does not return");
+      return false;
+    }
+  }
+  const std::exception_ptr failure = std::exchange(state->failure, nullptr);
+  if (is_late) {
+    cancellation.check("running a plugin");
+    return false;
+  }
+  if (failure) std::rethrow_exception(failure);
+  return true;
+}
+
+}  // namespace camshaft
