@@ -30,6 +30,17 @@ TENSORRT = {
     "BatchedNMS_TRT": _BATCHED_NMS,
     "Clip_TRT": ("input:T", "output:T", "clipMax:1! clipMin:1! plugin_namespace:3 plugin_version:3"),
     "DistCollective": ("input:T", "output:T", "collective_operation:3! group_size:2! groups:7 reduce_op:3 root:2"),
+    "DisentangledAttention_TRT": (
+        "data0:T data1:T data2:T",
+        "result:T",
+        "factor:1! plugin_namespace:3 plugin_version:3 span:2!",
+    ),
+    "EfficientNMS_ONNX_TRT": (
+        "boxes:T scores:T",
+        "selected_indices:tensor(int32)",
+        "center_point_box:2 iou_threshold:1 max_output_boxes_per_class:2! plugin_namespace:3 plugin_version:3 "
+        "score_threshold:1",
+    ),
     "EfficientNMS_TRT": (
         "boxes:T scores:T anchors:T?",
         _DETECTIONS,
@@ -62,6 +73,12 @@ TENSORRT = {
         "output:T",
         "plugin_namespace:3 plugin_version:3",
     ),
+    "PyramidROIAlign_TRT": (
+        "rois:T1 feature_map_0:T feature_map_1:T feature_map_2:T feature_map_3:T",
+        "output:T",
+        "fpn_scale:2 image_size:7 legacy:2 plugin_namespace:3 plugin_version:3 pooled_size:2 roi_coords_absolute:2 "
+        "roi_coords_plusone:2 roi_coords_swap:2 roi_coords_transform:2 sampling_ratio:2",
+    ),
     "ROIAlign_TRT": (
         "X:T rois:T batch_indices:T1",
         "Y:T",
@@ -77,6 +94,32 @@ TENSORRT = {
     "SplitGeLU": ("input:T", "output:T", "plugin_namespace:3 plugin_version:3"),
     "fMHA_V2": ("qkv:T", "output:T", "plugin_namespace:3 plugin_version:3"),
     "fMHCA": ("q:T kv:T", "output:T", "plugin_namespace:3 plugin_version:3"),
+}
+# MMCV's and MMDeploy's that src/onnx/ops_mmcv.cpp reads, by their documentation, with the older names of attributes.
+_DEFORMED = "dilation:7 padding:7 stride:7"
+MMCV = {
+    "MMCVDeformConv2d": (
+        "input:T offset:T weight:T",
+        "output:T",
+        f"bias:2 deform_groups:2 deformable_group:2 {_DEFORMED} group:2 groups:2 im2col_step:2",
+    ),
+    "MMCVModulatedDeformConv2d": (
+        "input:T offset:T mask:T weight:T bias:T?",
+        "output:T",
+        f"deform_groups:2 deformable_group:2 {_DEFORMED} group:2 groups:2",
+    ),
+    "MMCVRoiAlign": (
+        "input:T rois:T",
+        "output:T",
+        "aligned:2 mode:3 output_height:2 output_width:2 sampling_ratio:2 spatial_scale:1",
+    ),
+    "TRTBatchedNMS": (
+        "boxes:T scores:T",
+        "dets:T labels:tensor(int32)",
+        "background_label_id:2 clipBoxes:2 clip_boxes:2 iouThreshold:1 iou_threshold:1 isNormalized:2 is_normalized:2 "
+        "keepTopK:2 keep_topk:2 num_classes:2 return_index:2 scoreThreshold:1 score_threshold:1 topK:2 topk:2",
+    ),
+    "grid_sampler": ("input:T grid:T", "output:T", "align_corners:2 interpolation_mode:2 padding_mode:2"),
 }
 # Our own, of what nobody else has an operator for.
 CAMSHAFT = {
@@ -146,7 +189,7 @@ def lines():
     last, domain = None, ""
     for s in schemas():
         if domain == "" < s.domain:
-            for domain, operators in (("TRT", TENSORRT), ("camshaft", CAMSHAFT)):
+            for domain, operators in (("TRT", TENSORRT), ("camshaft", CAMSHAFT), ("mmcv", MMCV), ("mmdeploy", MMCV)):
                 for name, facts in operators.items():
                     quoted = ", ".join(f'"{text}"' for text in facts)
                     yield f'{{"{domain}", "{name}", 1, {quoted}}},'

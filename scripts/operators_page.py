@@ -39,6 +39,8 @@ TITLES = {
     "com.microsoft": "com.microsoft",
     "TRT": "TRT",
     "camshaft": "camshaft",
+    "mmcv": "mmcv",
+    "mmdeploy": "mmdeploy",
 }
 
 

@@ -54,6 +54,8 @@ std::multimap<Key, const Converter*> make_table() {
   add("com.microsoft", microsoft_string_converters());
   add("com.microsoft", microsoft_fused_converters());
   add("com.microsoft", microsoft_other_converters());
+  add("mmcv", mmcv_converters());
+  add("mmdeploy", mmcv_converters());
   add("TRT", tensorrt_block_converters());
   add("TRT", tensorrt_converters());
   add("TRT", tensorrt_collective_converters());
@@ -86,8 +88,9 @@ int64_t first_readable_opset(std::string_view op_type) {
 const Converter* find_converter(std::string_view domain, std::string_view op_type, int64_t opset) {
   const Converter* best = nullptr;
   const bool is_default = domain.empty() || domain == "ai.onnx";
-  if (is_default && (op_type.ends_with("_TRT") || op_type == "DistCollective"))
-    return find_converter("TRT", op_type, opset);
+  // ONNX Runtime has TensorRT's plugins in a domain of its own.
+  const bool is_plugin = domain == "trt.plugins" || (is_default && op_type.ends_with("_TRT"));
+  if (is_plugin || (is_default && op_type == "DistCollective")) return find_converter("TRT", op_type, opset);
   const auto [begin, end] = all_converters().equal_range({is_default ? "" : domain, op_type});
   for (auto it = begin; it != end; ++it)
     if (it->second->since <= opset && (!best || it->second->since > best->since)) best = it->second;

@@ -46,6 +46,7 @@ std::span<const Converter> microsoft_quantized_converters();        ///< domain 
 std::span<const Converter> microsoft_quantized_layer_converters();  ///< domain com.microsoft
 std::span<const Converter> microsoft_string_converters();           ///< domain com.microsoft
 std::span<const Converter> microsoft_weight_converters();           ///< domain com.microsoft
+std::span<const Converter> mmcv_converters();                       ///< domains mmcv and mmdeploy
 std::span<const Converter> normalization_converters();
 std::span<const Converter> optional_converters();
 std::span<const Converter> pointwise_converters();

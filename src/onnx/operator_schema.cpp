@@ -66,7 +66,8 @@ std::string_view attribute_type_name(AttributeType type) {
 
 std::optional<OperatorSchema> find_schema(std::string_view domain, std::string_view op_type, int64_t opset) {
   if (domain == "ai.onnx") domain = "";
-  if (domain.empty() && op_type.ends_with("_TRT")) domain = "TRT";  // as find_converter() does
+  // As find_converter() does.
+  if ((domain.empty() && op_type.ends_with("_TRT")) || domain == "trt.plugins") domain = "TRT";
   const Line* best = nullptr;
   for (const Line& line : lines)  // of versions of an operator, the later stand behind the earlier
     if (line.domain == domain && line.op_type == op_type && line.since <= opset) best = &line;

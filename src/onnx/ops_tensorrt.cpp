@@ -2,8 +2,6 @@
 // write them into the domain "TRT", or into ONNX's own.
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "ir/ops/generate.h"
 #include "ir/ops/index.h"
 #include "ir/ops/move.h"
@@ -13,104 +11,14 @@
 #include "ir/ops/select.h"
 #include "onnx/attention.h"
 #include "onnx/converters.h"
+#include "onnx/generators.h"
+#include "onnx/suppression.h"
 
 namespace camshaft::onnx {
 
 namespace {
 
 using F = ScalarFunction;
-
-constexpr double score_of_none = -std::numeric_limits<double>::infinity();  // the score of a box that is not there
-
-/// What EfficientNMS and BatchedNMS have in common.
-struct Suppression {
-  double score_threshold = 0, iou_threshold = 0;
-  int64_t most = 0;        ///< boxes that an image keeps
-  int64_t candidates = 0;  ///< boxes of a class that are compared; 0: all
-  int64_t background = -1;
-  bool is_agnostic = false;    ///< boxes of one class suppress those of others
-  bool counts_pixels = false;  ///< a box ends behind its last pixel
-  double no_class = 0;         ///< of the places that are not filled
-  DType class_dtype = DType::i32;
-};
-
-/// The value of one size.
-ValueId size_of(ConvertContext& c, const Dim& d) {
-  return c.add(ops::DimsTensor{{d}, DType::i64, true}, {});
-}
-
-ValueId filled(ConvertContext& c, DType dtype, double value, Shape shape) {
-  return c.add(ops::Expand{std::move(shape)}, {c.scalar(dtype, value)});
-}
-
-/// Scores [..., n] without those that are not among the `count` best of their row.
-ValueId only_best(ConvertContext& c, ValueId scores, int64_t count) {
-  Shape more = c.shape(scores);
-  more.back() = count;  // so that there are as many in any case
-  const int64_t last = c.rank(scores) - 1;
-  const ValueId row = c.add(ops::Concat{last}, {scores, filled(c, DType::f32, score_of_none, more)});
-  const Values best = c.add_all(ops::TopK{last, true}, {row, c.add_constant(Tensor::from_ints({count}))}, 2);
-  const ValueId least = slice_axis(c, best[0], last, count - 1, 1);
-  return c.add(F::select, {c.add(F::less, {scores, least}), c.scalar(DType::f32, score_of_none), scores});
-}
-
-/// boxes f32[b, n, 4] or [b, n, classes, 4], corners; scores f32[b, n, classes] -> how many boxes each image has, the
-/// boxes, their scores and classes, by falling score. NonMaxSuppression finds them; the scores of those that it chose
-/// go back to where they came from, and the best of each image are taken.
-Values suppressed(ConvertContext& c, ValueId boxes, ValueId scores, const Suppression& how) {
-  if (c.rank(scores) != 3 || (c.rank(boxes) != 3 && c.rank(boxes) != 4))
-    c.invalid(
-        fmt::format("boxes of {} axes and scores of {}: 3 or 4, and 3, are expected", c.rank(boxes), c.rank(scores)));
-  if (how.most < 1) c.invalid(fmt::format("{} boxes are to be kept", how.most));
-  const Dim batch = c.dim(scores, 0), count = c.dim(scores, 1), classes = c.dim(scores, 2);
-  const bool is_shared = c.rank(boxes) == 3 || c.dim(boxes, 2) == Dim(1);
-  scores = c.add(ops::Transpose{{0, 2, 1}}, {scores});
-  if (how.background >= 0) {
-    const int64_t known = c.static_size(classes, "the number of classes, beside a background class");
-    std::vector<float> mask(static_cast<size_t>(known), 0.0F);
-    if (how.background < known) mask[static_cast<size_t>(how.background)] = static_cast<float>(score_of_none);
-    const Tensor added = Tensor::of<float>(DType::f32, {1, known, 1}, mask);
-    scores = c.add(F::add, {scores, c.add_constant(added)});
-  }
-  if (how.candidates > 0) scores = only_best(c, scores, how.candidates);
-  // One row of boxes for each row of scores that suppress each other.
-  const Shape of_classes{batch, classes, count, Dim(4)}, flat{batch, classes * count, Dim(4)};
-  ValueId each = is_shared ? c.reshape(boxes, {batch, count, Dim(4)}) : c.add(ops::Transpose{{0, 2, 1, 3}}, {boxes});
-  const ValueId taken_from = is_shared ? each : c.reshape(each, flat);
-  if (how.is_agnostic) {
-    if (is_shared) each = c.add(ops::Expand{of_classes}, {c.reshape(each, {batch, Dim(1), count, Dim(4)})});
-    each = c.reshape(each, flat);
-    scores = c.reshape(scores, {batch, Dim(1), classes * count});
-  } else if (!is_shared) {
-    each = c.reshape(each, {batch * classes, count, Dim(4)});
-    scores = c.reshape(scores, {batch * classes, Dim(1), count});
-  }
-  if (how.counts_pixels) {
-    const Tensor added = Tensor::of<float>(DType::f32, {1, 1, 4}, {0, 0, 1, 1});
-    each = c.add(F::add, {each, c.add_constant(added)});
-  }
-  const auto number = [&](double value) {
-    return c.add_constant(Tensor::of<float>(DType::f32, {1}, {static_cast<float>(value)}));
-  };
-  const ValueId chosen = c.add(ops::NonMaxSuppression{}, {each, scores, c.add_constant(Tensor::from_ints({how.most})),
-                                                          number(how.iou_threshold), number(how.score_threshold)});
-  const ValueId kept = c.add(ops::GatherND{}, {scores, chosen});
-  const ValueId none = filled(c, DType::f32, score_of_none, c.shape(scores));
-  const ValueId dense = c.reshape(c.add(ops::ScatterND{}, {none, chosen, kept}), {batch, classes * count});
-  // As many as are asked for in any case.
-  const ValueId row = c.add(ops::Concat{1}, {dense, filled(c, DType::f32, score_of_none, {batch, Dim(how.most)})});
-  const Values best = c.add_all(ops::TopK{1, true}, {row, c.add_constant(Tensor::from_ints({how.most}))}, 2);
-  const ValueId is_there = c.add(F::less, {c.scalar(DType::f32, score_of_none), best[0]});
-  const ValueId place = c.add(F::select, {is_there, best[1], c.scalar(DType::i64, 0)});
-  const ValueId of_class = c.add(F::div, {place, size_of(c, count)});
-  const ValueId box = is_shared ? c.add(F::mod, {place, size_of(c, count)}) : place;
-  const ValueId found = c.add(ops::GatherND{1}, {taken_from, c.reshape(box, {batch, Dim(how.most), Dim(1)})});
-  const ValueId is_box = c.reshape(is_there, {batch, Dim(how.most), Dim(1)});
-  const ValueId total = c.add(ops::Reduce{ops::ReduceKind::sum, {1}, true}, {c.cast(is_there, DType::i32)});
-  return {total, c.add(F::select, {is_box, found, c.scalar(DType::f32, 0)}),
-          c.add(F::select, {is_there, best[0], c.scalar(DType::f32, 0)}),
-          c.add(F::select, {is_there, c.cast(of_class, how.class_dtype), c.scalar(how.class_dtype, how.no_class)})};
-}
 
 /// The node's outputs, boxes and scores in the type that it was given.
 Values as_outputs(ConvertContext& c, const Values& made, DType dtype) {
@@ -144,15 +52,42 @@ Values efficient_nms(ConvertContext& c) {
   how.is_agnostic = c.int_attribute("class_agnostic", 0) != 0;
   ValueId boxes = c.cast(c.input(0), DType::f32), scores = c.cast(c.input(1), DType::f32);
   if (c.int_attribute("score_activation", 0) != 0) scores = c.add(F::sigmoid, {scores});
-  const int64_t coding = c.int_attribute("box_coding", 0), last = c.rank(boxes) - 1;
+  const int64_t coding = c.int_attribute("box_coding", 0);
   if (coding != 0 && coding != 1) c.invalid(fmt::format("box_coding is {}, not 0 or 1", coding));
   if (c.has(2)) boxes = decoded(c, boxes, c.cast(c.input(2), DType::f32), coding == 1);
-  if (coding == 1) {
-    const ValueId centre = slice_axis(c, boxes, last, 0, 2), size = slice_axis(c, boxes, last, 2, 2);
-    const ValueId half = c.add(F::mul, {size, c.scalar(DType::f32, 0.5)});
-    boxes = c.add(ops::Concat{last}, {c.add(F::sub, {centre, half}), c.add(F::add, {centre, half})});
-  }
+  if (coding == 1) boxes = corners_of_centres(c, boxes);
   return as_outputs(c, suppressed(c, boxes, scores, how), c.dtype(c.input(0)));
+}
+
+// What ONNX's NonMaxSuppression gives, i32[rows, 3], of a fixed number of rows: as many for each image as for a class.
+// Behind those that there are stands the last one again and again, and -1 where there is none.
+Values efficient_nms_onnx(ConvertContext& c) {
+  Suppression how;
+  how.score_threshold = c.float_attribute("score_threshold", 0.5);
+  how.iou_threshold = c.float_attribute("iou_threshold", 0.5);
+  how.most = c.int_attribute("max_output_boxes_per_class");
+  ValueId boxes = c.cast(c.input(0), DType::f32);
+  const ValueId scores = c.cast(c.input(1), DType::f32);
+  if (c.int_attribute("center_point_box", 0) != 0) boxes = corners_of_centres(c, boxes);
+  const Values found = suppressed(c, boxes, scores, how);
+  const Dim batch = c.dim(scores, 0), count = batch * how.most;
+  const ValueId image = c.add(ops::Expand{{batch, Dim(how.most)}}, {c.reshape(iota(c, batch), {batch, Dim(1)})});
+  Values columns{image, c.cast(found[3], DType::i64), found[4]};
+  for (ValueId& column : columns) column = c.reshape(column, {count, Dim(1)});
+  const ValueId rows = c.add(ops::Concat{1}, columns), places = iota(c, count);
+  const auto number = [&](int64_t value) { return c.scalar(DType::i64, static_cast<double>(value)); };
+  // Those that there are come to the front, as they are ordered.
+  const ValueId is_there = c.reshape(found[5], {count});
+  const ValueId before = c.add(F::sub, {dim_scalar(c, count), places});
+  const ValueId rank = c.add(F::select, {is_there, before, number(0)});
+  const ValueId all = c.add(ops::DimsTensor{{count}, DType::i64, false}, {});
+  const ValueId order = c.add_all(ops::TopK{0, true}, {rank, all}, 2)[1];
+  const ValueId total = c.add(ops::Reduce{ops::ReduceKind::sum, {0}, true}, {c.cast(is_there, DType::i64)});
+  const ValueId last = c.add(F::max, {c.add(F::sub, {total, number(1)}), number(0)});
+  const ValueId taken = c.add(ops::Gather{0}, {order, c.add(F::min, {places, last})});
+  const ValueId chosen = c.add(ops::Gather{0}, {rows, taken});
+  const ValueId known = c.add(F::select, {c.add(F::less, {number(0), total}), chosen, number(-1)});
+  return {c.cast(known, DType::i32)};
 }
 
 Values batched_nms(ConvertContext& c) {
@@ -184,6 +119,97 @@ Values roi_align_trt(ConvertContext& c) {
   op.sampling_ratio = c.int_attribute("sampling_ratio", 0);
   op.spatial_scale = c.float_attribute("spatial_scale", 1);
   return c.result(op, {c.input(0), c.input(1), c.cast(c.input(2), DType::i64)});
+}
+
+/// Of a PyramidROIAlign: how coordinates are counted.
+struct PyramidCoordinates {
+  int64_t transform = 2;  ///< -1: between centres of the outer pixels; 0: as they are; 1, 2: with half a pixel
+  int64_t samples = 0;    ///< along each side of a bin; 0: as many as it has pixels
+  int64_t pooled = 7;
+};
+
+/// Where regions begin and end along an axis of `size` pixels, as a RoiAlign with half_pixel takes it; `begin` and
+/// `end` are parts of the image.
+std::pair<ValueId, ValueId> in_pixels(ConvertContext& c, ValueId begin, ValueId end, const Dim& size,
+                                      const PyramidCoordinates& how) {
+  const auto number = [&](double value) { return c.scalar(DType::f32, value); };
+  const ValueId pixels = c.cast(dim_scalar(c, how.transform < 0 ? size - 1 : size), DType::f32);
+  const auto pooled = static_cast<double>(how.pooled);
+  begin = c.add(F::mul, {begin, pixels});
+  ValueId extent = c.add(F::sub, {c.add(F::mul, {end, pixels}), begin});
+  if (how.transform < 0) extent = c.add(F::mul, {extent, number(pooled / (pooled - 1))});
+  if (how.transform < 2) begin = c.add(F::add, {begin, number(0.5)});
+  if (how.transform < 1) {  // samples stand where their parts of a bin begin
+    const double half = 0.5 / pooled / static_cast<double>(how.samples);
+    begin = c.add(F::sub, {begin, c.add(F::mul, {extent, number(half)})});
+  }
+  // An empty region is one sample a bin.
+  return {begin, c.add(F::add, {begin, c.add(F::max, {extent, number(1e-4)})})};
+}
+
+// (regions [n, r, 4], images of four scales, the finest first) -> [n, r, c, pooled, pooled]: each region of the scale
+// that its size asks for.
+Values pyramid_roi_align(ConvertContext& c) {
+  const bool is_legacy = c.int_attribute("legacy", 0) != 0;
+  const auto choice = [&](std::string_view name, int64_t otherwise, int64_t legacy) {
+    const int64_t given = c.int_attribute(name, otherwise);
+    return is_legacy ? legacy : given;
+  };
+  PyramidCoordinates how;
+  how.pooled = c.int_attribute("pooled_size", 7);
+  how.transform = choice("roi_coords_transform", 2, -1);
+  how.samples = choice("sampling_ratio", 0, 1);
+  const bool are_pixels = choice("roi_coords_absolute", 1, 0) != 0, swaps = choice("roi_coords_swap", 0, 1) != 0;
+  const double more = choice("roi_coords_plusone", 0, 0) != 0 ? 1 : 0;
+  const auto scale = static_cast<double>(choice("fpn_scale", 224, 158));
+  const std::vector<int64_t> image = c.ints_attribute("image_size").value_or(std::vector<int64_t>{1024, 1024});
+  constexpr size_t levels = 4;
+  if (image.size() != 2 || image[0] < 1 || image[1] < 1) c.invalid("image_size is not a height and a width");
+  if (how.pooled < 1 || (how.transform < 0 && how.pooled < 2)) c.invalid(fmt::format("pooled_size is {}", how.pooled));
+  if (how.transform < -1 || how.transform > 2)
+    c.invalid(fmt::format("roi_coords_transform is {}, not from -1 to 2", how.transform));
+  // Samples would stand where a region's size says, or beyond the image.
+  if (how.transform == 0 && how.samples < 1) c.unsupported("roi_coords_transform 0 with a sampling_ratio of 0");
+  if (how.transform < 0 && how.samples != 1)
+    c.unsupported(fmt::format("roi_coords_transform -1 with a sampling_ratio of {}, not 1", how.samples));
+  const ValueId given = c.cast(c.input(0), DType::f32);
+  if (c.rank(given) != 3) c.invalid(fmt::format("regions of {} axes: 3 are expected", c.rank(given)));
+  const Dim batch = c.dim(given, 0), each = c.dim(given, 1), count = batch * each;
+  const ValueId regions = c.reshape(given, {count, Dim(4)});
+  const auto number = [&](double value) { return c.scalar(DType::f32, value); };
+  const auto height = static_cast<double>(image[0]), width = static_cast<double>(image[1]);
+  const auto part = [&](int64_t column, ScalarFunction of_two, double size) {
+    const ValueId two[] = {slice_axis(c, regions, 1, column, 1), slice_axis(c, regions, 1, column + 2, 1)};
+    ValueId value = c.add(of_two, {two[0], two[1]});
+    if (are_pixels) value = c.add(F::div, {value, number(size)});
+    return c.add(F::max, {c.add(F::min, {value, number(1)}), number(0)});
+  };
+  const int64_t x = swaps ? 1 : 0, y = swaps ? 0 : 1;
+  const ValueId left = part(x, F::min, width), right = part(x, F::max, width);
+  const ValueId top = part(y, F::min, height), bottom = part(y, F::max, height);
+  const ValueId down = c.add(F::add, {c.add(F::sub, {bottom, top}), number(more / height)});
+  const ValueId across = c.add(F::add, {c.add(F::sub, {right, left}), number(more / width)});
+  const ValueId area = c.reshape(c.add(F::mul, {down, across}), {count, Dim(1), Dim(1), Dim(1)});
+  const ValueId column = c.reshape(iota(c, batch), {batch, Dim(1)});
+  const ValueId images = c.reshape(c.add(ops::Expand{{batch, each}}, {column}), {count});
+  ops::RoiAlign op;
+  op.height = op.width = how.pooled;
+  op.sampling_ratio = how.samples;
+  ValueId chosen = no_value;
+  double least = scale * scale / 4 / (height * width);  // of the second scale
+  for (size_t l = 0; l<levels; ++l, least *= l> 1 ? 4 : 1) {
+    const ValueId feature = c.widened(c.input(1 + l));
+    if (c.rank(feature) != 4) c.invalid(fmt::format("input {} has {} axes: 4 are expected", 1 + l, c.rank(feature)));
+    const auto [x1, x2] = in_pixels(c, left, right, c.dim(feature, 3), how);
+    const auto [y1, y2] = in_pixels(c, top, bottom, c.dim(feature, 2), how);
+    const ValueId pooled = c.add(op, {feature, c.add(ops::Concat{1}, {x1, y1, x2, y2}), images});
+    const bool is_first = l == 0;
+    chosen = is_first ? pooled : c.add(F::select, {c.add(F::less, {number(least), area}), pooled, chosen});
+  }
+  const DType dtype = c.dtype(c.input(1));
+  const Dim channels = c.dim(chosen, 1);
+  const ValueId all = c.reshape(chosen, {batch, each, channels, Dim(how.pooled), Dim(how.pooled)});
+  return {c.dtype(all) == dtype ? all : c.result_at(0, ops::Cast{dtype}, {all})};
 }
 
 // (value [n, s, heads, d], sizes of the levels, where these begin, places [n, q, heads, levels, points, 2] in [0, 1],
@@ -236,9 +262,11 @@ Values instance_normalization_trt(ConvertContext& c) {
 constexpr Converter tensorrt_table[] = {
     {"BatchedNMSDynamic_TRT", batched_nms},
     {"BatchedNMS_TRT", batched_nms},
+    {"EfficientNMS_ONNX_TRT", efficient_nms_onnx},
     {"EfficientNMS_TRT", efficient_nms},
     {"InstanceNormalization_TRT", instance_normalization_trt},
     {"MultiscaleDeformableAttnPlugin_TRT", deformable_attention},
+    {"PyramidROIAlign_TRT", pyramid_roi_align},
     {"ROIAlign_TRT", roi_align_trt},
 };
 

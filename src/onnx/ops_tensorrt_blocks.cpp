@@ -2,6 +2,8 @@
 // gates of diffusion models (the demo of TensorRT 8.5 writes them into ONNX's own domain), resizing, activations.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/reduce.h"
@@ -9,6 +11,7 @@
 #include "onnx/activations.h"
 #include "onnx/attention.h"
 #include "onnx/converters.h"
+#include "onnx/generators.h"
 
 namespace camshaft::onnx {
 
@@ -132,8 +135,46 @@ Values clip_trt(ConvertContext& c) {
   return c.result(F::min, {above, c.scalar(c.dtype(x), c.float_attribute("clipMax"))});
 }
 
+// (content to content [b, s, s], content to position [b, s, 2 span], position to content [b, s, 2 span]): the scores of
+// DeBERTa's attention (https://arxiv.org/abs/2006.03654). Distances of more than span / 2 share buckets, by logarithms.
+Values disentangled_attention(ConvertContext& c) {
+  for (size_t i = 0; i < 3; ++i) check_rank(c, i, 3);
+  const ValueId content = c.input(0), to_position = c.input(1), from_position = c.input(2);
+  const int64_t span = c.int_attribute("span"), middle = span / 2;
+  const int64_t most = c.static_size(c.dim(to_position, 2), "the number of relative positions");
+  if (middle < 1 || most < 2 * span || most - 1 <= middle)
+    c.invalid(fmt::format("a span of {} with {} relative positions", span, most));
+  const Dim batch = c.dim(content, 0), length = c.dim(content, 1);
+  const auto number = [&](double value) { return c.scalar(DType::f32, value); };
+  const ValueId places = c.cast(iota(c, length), DType::f32);
+  const ValueId distance = c.add(F::sub, {c.reshape(places, {length, Dim(1)}), c.reshape(places, {Dim(1), length})});
+  const ValueId magnitude = c.add(F::abs, {distance});
+  // A little less than it is, so that the end of a bucket is rounded into it.
+  const double steps = static_cast<double>(middle - 1) /
+                       (std::log(static_cast<double>(most - 1)) - std::log(static_cast<double>(middle))) * (1 - 1e-7);
+  const ValueId beyond = c.add(
+      F::sub, {c.add(F::log, {c.add(F::max, {magnitude, number(1)})}), number(std::log(static_cast<double>(middle)))});
+  const ValueId bucket =
+      c.add(F::add, {c.add(F::ceil, {c.add(F::mul, {beyond, number(steps)})}), number(static_cast<double>(middle))});
+  const ValueId is_negative = c.add(F::less, {distance, number(0)});
+  const ValueId with_sign = c.add(F::select, {is_negative, c.add(F::neg, {bucket}), bucket});
+  const ValueId is_far = c.add(F::less, {number(static_cast<double>(middle)), magnitude});
+  const ValueId place =
+      c.add(F::add, {c.add(F::select, {is_far, with_sign, distance}), number(static_cast<double>(span))});
+  const ValueId index =
+      c.cast(c.add(F::min, {c.add(F::max, {place, number(0)}), number(static_cast<double>(2 * span - 1))}), DType::i64);
+  const auto gathered = [&](ValueId from, ValueId at) {
+    return c.add(ops::GatherElements{2}, {from, c.add(ops::Expand{{batch, length, length}}, {at})});
+  };
+  const ValueId of_keys = gathered(from_position, c.add(ops::Transpose{{1, 0}}, {index}));
+  const ValueId sum = c.add(
+      F::add, {c.add(F::add, {content, gathered(to_position, index)}), c.add(ops::Transpose{{0, 2, 1}}, {of_keys})});
+  return c.result(F::mul, {sum, c.scalar(c.dtype(content), c.float_attribute("factor"))});
+}
+
 constexpr Converter tensorrt_block_table[] = {
     {"Clip_TRT", clip_trt},
+    {"DisentangledAttention_TRT", disentangled_attention},
     {"GroupNorm", group_norm_of_diffusion},
     {"GroupNormalizationPlugin", group_normalization_plugin},
     {"LReLU_TRT", leaky_relu_trt},

@@ -393,3 +393,23 @@ def test_plugins_of_tensorrt_are_in_the_registry():
     with pytest.raises(ValueError, match="no field 'threshold', but max_output_boxes"):
         creator.create_plugin("nms", [trt.PluginField("threshold", np.array([1], np.int32), trt.PluginFieldType.INT32)])
     assert registry.get_plugin_creator("EfficientNMS_TRT", "2", "") is None
+
+
+def test_a_field_of_several_numbers():
+    creator = trt.get_plugin_registry().get_plugin_creator("PyramidROIAlign_TRT", "1", "")
+    sizes = {"x": (1, 2, 4), "a": (1, 3, 32, 32), "b": (1, 3, 16, 16), "c": (1, 3, 8, 8), "d": (1, 3, 4, 4)}
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    operands = [network.add_input(name, trt.float32, size) for name, size in sizes.items()]
+    fields = [
+        trt.PluginField("image_size", np.array([128, 128], np.int32), trt.PluginFieldType.INT32),
+        trt.PluginField("pooled_size", np.array([2], np.int32), trt.PluginFieldType.INT32),
+    ]
+    layer = network.add_plugin_v2(operands, creator.create_plugin("pool", fields))
+    assert layer.get_output(0).shape == (1, 2, 3, 2, 2)
+    network.mark_output(layer.get_output(0))
+    assert builder.build_serialized_network(network, builder.create_builder_config())
+    with pytest.raises(ValueError, match="has 1 numbers, not 2"):
+        creator.create_plugin(
+            "pool", [trt.PluginField("image_size", np.array([1], np.int32), trt.PluginFieldType.INT32)]
+        )

@@ -9,7 +9,10 @@ from camshaft.tensorrt._plugin_types import IPluginCreator, IPluginV2Ext, Plugin
 #: ONNX's domain of these operators.
 DOMAIN = "TRT"
 
-_FLOAT, _INT = 1, 2  # of ONNX's attributes
+_FLOAT, _INT, _INTS = 1, 2, 7  # of ONNX's attributes
+
+#: Fields that are lists, by their length.
+_LISTS = {"image_size": 2}
 
 #: {operator: (how many results, whole numbers among its fields, others)}
 _OPERATORS = {
@@ -18,6 +21,7 @@ _OPERATORS = {
         "max_output_boxes background_class score_activation class_agnostic box_coding",
         "score_threshold iou_threshold",
     ),
+    "EfficientNMS_ONNX_TRT": (1, "max_output_boxes_per_class center_point_box", "score_threshold iou_threshold"),
     "BatchedNMSDynamic_TRT": (
         4,
         "shareLocation backgroundLabelId numClasses topK keepTopK isNormalized clipBoxes scoreBits caffeSemantics",
@@ -28,6 +32,13 @@ _OPERATORS = {
         "coordinate_transformation_mode mode output_height output_width sampling_ratio",
         "spatial_scale",
     ),
+    "PyramidROIAlign_TRT": (
+        1,
+        "pooled_size image_size fpn_scale sampling_ratio roi_coords_absolute roi_coords_swap roi_coords_plusone "
+        "roi_coords_transform legacy",
+        "",
+    ),
+    "DisentangledAttention_TRT": (1, "span", "factor"),
     "InstanceNormalization_TRT": (1, "relu", "epsilon alpha"),
     "MultiscaleDeformableAttnPlugin_TRT": (1, "", ""),
     "Clip_TRT": (1, "", "clipMin clipMax"),
@@ -76,10 +87,11 @@ class OwnCreator(IPluginCreator):
             if field.name not in known:
                 raise ValueError(f"{self.name} has no field '{field.name}', but {', '.join(known) or 'none'}")
             kind = _INT if known[field.name] == PluginFieldType.INT32 else _FLOAT
-            if field.size != 1:
-                raise ValueError(f"the field '{field.name}' of {self.name} has {field.size} numbers, not one")
-            number = numpy.ravel(field.data)[0]
-            attributes.append((field.name, kind, [int(number) if kind == _INT else float(number)]))
+            wanted = _LISTS.get(field.name, 1)
+            if field.size != wanted:
+                raise ValueError(f"the field '{field.name}' of {self.name} has {field.size} numbers, not {wanted}")
+            numbers = [int(number) if kind == _INT else float(number) for number in numpy.ravel(field.data)]
+            attributes.append((field.name, _INTS if field.name in _LISTS else kind, numbers))
         return OwnPlugin(self.name, name, attributes)
 
     def deserialize_plugin(self, name, data):
