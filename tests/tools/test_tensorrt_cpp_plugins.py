@@ -432,6 +432,25 @@ nvinfer1::plugin::NMSParameters const parameters{true, -1, 80, 1000, 100, 0.25F,
     np.testing.assert_array_equal(got, x * np.arange(1, 6, dtype=np.float32).reshape(1, 5, 1, 1))
 
 
+def test_a_size_that_tensorrt_8_has_no_number_for_is_refused(tmp_path):
+    text = (SOURCES / "formats.cpp").read_text()
+    old = "nvinfer1::IExprBuilder&) noexcept override {\n    return inputs[0];"
+    assert old in text
+    new = """nvinfer1::IExprBuilder& builder) noexcept override {
+    auto dims = inputs[0];
+    dims.d[1] = builder.constant(3000000000);
+    return dims;"""
+    (tmp_path / "large.cpp").write_text(
+        text.replace(old, new).replace(
+            "int64_t const channels = dims.d[axis];", "int const* sizes = dims.d; int channels = sizes[axis];"
+        )
+    )
+    library = compiled(tmp_path / "large.cpp", tmp_path / "large.so", "-DNV_TENSORRT_MAJOR=8", "-DNV_TENSORRT_MINOR=6")
+    model = formats_model(tmp_path / "m.onnx", "LINEAR", "LINEAR", FLOAT, 2)
+    done = camshaft("build", model, "-o", tmp_path / "e", "--plugin", library, check=False)
+    assert done.returncode > 0 and "a size of 3000000000 does not fit into 32 bits" in done.stderr, done.stderr
+
+
 # ---- On a GPU ----
 
 

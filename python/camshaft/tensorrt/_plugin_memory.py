@@ -36,8 +36,21 @@ class HostMemory:
         self._rooms.append(numpy.empty(max(1, size) + _ALIGNMENT, numpy.uint8))
         return (self._rooms[-1].ctypes.data + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
 
+    def scratch(self, size):
+        """Room beside others."""
+        return self.room(size)
+
     def copy(self, to, origin, size):
         ctypes.memmove(to, origin, size)
+
+    def clear(self, to, size):
+        ctypes.memset(to, 0, size)
+
+    def copy_column(self, to, to_pitch, origin, pitch, width, count):
+        """So many pieces of `width` bytes, which are a pitch apart."""
+        if count:
+            target, source = _pieces(to, to_pitch, width, count), _pieces(origin, pitch, width, count)
+            target[...] = source
 
     def bytes_at(self, address, size):
         return ctypes.string_at(address, size)
@@ -53,6 +66,11 @@ def _driver():
     return library
 
 
+def aligned(size):
+    """As operands in one room follow each other."""
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
 def _call(name, *arguments):
     status = getattr(_driver(), name)(*arguments)
     if status != 0:
@@ -61,6 +79,37 @@ def _call(name, *arguments):
 
 def _address(value):
     return ctypes.c_uint64(value)
+
+
+def _pieces(address, pitch, width, count):
+    """Bytes [count, width] of the host's memory."""
+    memory = (ctypes.c_uint8 * ((count - 1) * pitch + width)).from_address(address)
+    return numpy.lib.stride_tricks.as_strided(numpy.frombuffer(memory, numpy.uint8), (count, width), (pitch, 1))
+
+
+_OF_DEVICE = 2  # CU_MEMORYTYPE_DEVICE
+
+
+class _Rows(ctypes.Structure):
+    """CUDA_MEMCPY2D."""
+
+    _fields_ = [
+        *[
+            (f"{side}_{name}", kind)
+            for side in ("from", "to")
+            for name, kind in (
+                ("x", ctypes.c_size_t),
+                ("y", ctypes.c_size_t),
+                ("type", ctypes.c_uint),
+                ("host", ctypes.c_void_p),
+                ("device", ctypes.c_uint64),
+                ("array", ctypes.c_void_p),
+                ("pitch", ctypes.c_size_t),
+            )
+        ],
+        ("width", ctypes.c_size_t),
+        ("height", ctypes.c_size_t),
+    ]
 
 
 class StreamMemory:
@@ -74,10 +123,29 @@ class StreamMemory:
     def room(self, size):
         return self._workspace
 
+    def scratch(self, size):
+        """Room beside others: the front of the workspace."""
+        found = self._workspace
+        self._workspace += aligned(size)
+        return found
+
     def copy(self, to, origin, size):
         if size:
             stream = ctypes.c_void_p(self.stream)
             _call("cuMemcpyDtoDAsync_v2", _address(to), _address(origin), ctypes.c_size_t(size), stream)
+
+    def clear(self, to, size):
+        if size:
+            zero = ctypes.c_ubyte(0)
+            _call("cuMemsetD8Async", _address(to), zero, ctypes.c_size_t(size), ctypes.c_void_p(self.stream))
+
+    def copy_column(self, to, to_pitch, origin, pitch, width, count):
+        """So many pieces of `width` bytes, which are a pitch apart."""
+        if count:
+            rows = _Rows(
+                0, 0, _OF_DEVICE, None, origin, None, pitch, 0, 0, _OF_DEVICE, None, to, None, to_pitch, width, count
+            )
+            _call("cuMemcpy2DAsync_v2", ctypes.byref(rows), ctypes.c_void_p(self.stream))
 
 
 class CopiedMemory(StreamMemory):
@@ -120,6 +188,9 @@ class CopiedMemory(StreamMemory):
         there = self.given(address, size)  # with what is there, so that what is not written is seen to be so
         self._made.append((address, there, size))
         return there
+
+    def scratch(self, size):
+        return self.room(size)
 
     def room(self, size):
         found = ctypes.c_uint64()

@@ -18,7 +18,8 @@ from camshaft.tensorrt._enums import (
     TensorFormat,
     TensorRTPhase,
 )
-from camshaft.tensorrt._plugin_memory import StreamMemory, memory_for_host
+from camshaft.tensorrt._plugin_formats import Packed, choose_formats
+from camshaft.tensorrt._plugin_memory import StreamMemory, aligned, memory_for_host
 from camshaft.tensorrt._plugin_types import (
     DimsExprs,
     DynamicPluginTensorDesc,
@@ -124,12 +125,18 @@ def _dynamic(desc):
     return DynamicPluginTensorDesc(desc, known, known, known)
 
 
+def _dynamic_all(descs):
+    return [_dynamic(desc) for desc in descs]
+
+
 class _Instance:
     """A plugin of a node. Each thread runs a clone of its own, as contexts do in TensorRT."""
 
     def __init__(self, plugin):
         self._plugin = plugin
         self._clones = threading.local()
+        self._formats = {}  # by the types of all tensors
+        self._is_late = False  # whether only running tells sizes of results
 
     def infer(self, operands, count):
         if any(operand is None for operand in operands):
@@ -141,18 +148,37 @@ class _Instance:
             raise ValueError(f"the plugin has {len(results)} outputs, the node {count}")
         descs = [_described(dtype, given) for dtype, given in zip(types, dims)]
         outputs = [_described(dtype, [expr._dim for expr in shape]) for dtype, shape in results]
-        for place in range(len(descs) + len(outputs)):
-            if not self._supports(place, [*descs, *outputs], len(descs)):
-                tensor = [*descs, *outputs][place]
-                raise ValueError(
-                    f"the plugin does not take {tensor.type} in {TensorFormat.LINEAR} as "
-                    + (f"input {place}" if place < len(descs) else f"output {place - len(descs)}")
-                )
+        self._is_late = any(expr.is_size_tensor() for _, shape in results for expr in shape)
+        self._formats.clear()  # equal nodes share this instance, and the rule is asked for each
+        self._take_formats(descs, outputs)
         return [(name_of_dtype(dtype), [_text(expr) for expr in shape]) for dtype, shape in results]
+
+    def _take_formats(self, given, made):
+        """Describes tensors in the formats that the plugin takes them in."""
+        descs = [*given, *made]
+        key = tuple(desc.type for desc in descs)
+        if key not in self._formats:
+            row_major_alone = self._is_late or bool(self._aliases(given, len(made)))
+            supports = lambda place, all: self._supports(place, all, len(given))  # noqa: E731
+            place = choose_formats(descs, supports, row_major_alone)
+            if place < len(descs):
+                raise ValueError(
+                    f"the plugin does not take {descs[place].type} in "
+                    + (f"{TensorFormat.LINEAR} as " if row_major_alone else "any format as ")
+                    + (f"input {place}" if place < len(given) else f"output {place - len(given)}")
+                )
+            self._formats[key] = [desc.format for desc in descs]
+        for desc, format in zip(descs, self._formats[key]):
+            desc.format = format
+
+    def _described_run(self, inputs, outputs):
+        given, made = _described_all(inputs), _described_all(outputs)
+        self._take_formats(given, made)
+        return given, made
 
     def count_tactics(self, inputs, outputs):
         """How many ways the plugin has to compute operands of these types and sizes."""
-        return max(1, len(self._tactics(_described_all(inputs), _described_all(outputs))))
+        return max(1, len(self._tactics(*self._described_run(inputs, outputs))))
 
     def run(self, inputs, outputs, tactic):
         """On operands in the host's memory. Sizes that only the plugin tells come back from it."""
@@ -177,6 +203,8 @@ class _Instance:
                 made[-1].late_axes = [axis for axis, expr in enumerate(shape) if expr.is_size_tensor()]
                 made_at.append(memory.room(_bytes_of(made[-1])))
                 late[index] = shape
+            self._is_late = self._is_late or bool(late)
+            self._take_formats(given, made)
             self._compute(given, made, given_at, made_at, memory, tactic)
             memory.finish()
             found = []
@@ -188,13 +216,14 @@ class _Instance:
 
     def workspace_bytes(self, inputs, outputs):
         """Of a GPU's memory, for run_on_device()."""
-        return self._workspace_bytes(_described_all(inputs), _described_all(outputs))
+        given, made = self._described_run(inputs, outputs)
+        return self._workspace_bytes(given, made) + Packed(given, made).bytes(aligned)
 
     def run_on_device(self, inputs, outputs, workspace, stream, tactic):
         """On operands in a GPU's memory, whose context is current: puts the work into the stream."""
         addresses = ([address for address, _, _ in operands] for operands in (inputs, outputs))
         memory = StreamMemory(stream, workspace)
-        self._compute(_described_all(inputs), _described_all(outputs), *addresses, memory, tactic)
+        self._compute(*self._described_run(inputs, outputs), *addresses, memory, tactic)
 
     def _compute(self, given, made, given_at, made_at, memory, tactic):
         aliases = self._aliases(given, len(made))
@@ -202,7 +231,10 @@ class _Instance:
             # Operands are not to be written to: it gets a copy, where it leaves its result.
             memory.copy(made_at[output], given_at[index], _bytes_of(given[index]))
             given_at[index] = made_at[output]
+        packed = Packed(given, made)
+        packed.enter(memory, given_at, made_at)
         self._enqueue(given, made, given_at, made_at, memory, aliases, tactic)
+        packed.leave(memory, made_at)
 
     def _aliases(self, given, outputs):
         """{output: the input whose memory it lies in}"""
@@ -321,7 +353,7 @@ class _OfV3(_Instance):
         return list(zip(self._build.get_output_data_types(types), shapes))
 
     def _supports(self, place, descs, inputs):
-        return self._build.supports_format_combination(place, [_dynamic(desc) for desc in descs], inputs)
+        return self._build.supports_format_combination(place, _dynamic_all(descs), inputs)
 
     def _aliases(self, given, outputs):
         if not isinstance(self._build, IPluginV3OneBuildV2):
@@ -336,7 +368,7 @@ class _OfV3(_Instance):
 
     def _configured(self, given, made):
         """Of these shapes: (bytes of the workspace, its own numbers of its tactics)."""
-        inputs, outputs = ([_dynamic(desc) for desc in descs] for descs in (given, made))
+        inputs, outputs = _dynamic_all(given), _dynamic_all(made)
         with self._configuring:
             _TOLD.set(self._build, None)  # which may be what runs, too
             self._build.configure_plugin(inputs, outputs)
@@ -362,7 +394,7 @@ class _OfQuick(_Instance):
         return self._plugin.results(types, dims)
 
     def _supports(self, place, descs, inputs):
-        return self._plugin.supports(place, [_dynamic(desc) for desc in descs], inputs)
+        return self._plugin.supports(place, _dynamic_all(descs), inputs)
 
     def compile(self, operands, count):
         """Kernels for GPUs, in the native module's terms; None for a plugin without."""
@@ -381,7 +413,7 @@ class _OfQuick(_Instance):
         return 0
 
     def _tactics(self, given, made):
-        return self._plugin.tactics_of_function([_dynamic(desc) for desc in [*given, *made]], len(given))
+        return self._plugin.tactics_of_function(_dynamic_all([*given, *made]), len(given))
 
     def _enqueue(self, given, made, inputs, outputs, memory, aliases, tactic):
         chosen = _tactic_at(self._tactics(given, made), tactic)
@@ -407,7 +439,7 @@ class _OfV2(_Instance):
         return plugin
 
     def _prepare(self, plugin, given, made, tactic):
-        plugin.configure_plugin([_dynamic(desc) for desc in given], [_dynamic(desc) for desc in made])
+        plugin.configure_plugin(_dynamic_all(given), _dynamic_all(made))
         return int(plugin.get_workspace_size(given, made) or 0)
 
     def _workspace_bytes(self, given, made):

@@ -59,7 +59,7 @@ PluginFieldCollection_ = PluginFieldCollection
 
 
 class PluginTensorDesc:
-    """A tensor as a plugin gets it: dense, in the order of its axes."""
+    """A tensor as a plugin gets it: dense, in the order of its format."""
 
     def __init__(self, dims=(), type=None, format=TensorFormat.LINEAR, scale=1.0):
         self.dims, self.type, self.format, self.scale = Dims(dims), type, format, scale

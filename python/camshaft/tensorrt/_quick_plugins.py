@@ -334,6 +334,8 @@ class _QuickPlugin(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild, IPluginV3
 
     def supports(self, place, descs, inputs):
         """Whether there is a combination that has the types of all tensors up to this one."""
+        if any(desc.desc.format != TensorFormat.LINEAR for desc in descs):
+            return False  # functions get arrays
         found = self.combinations(descs, inputs)
         wanted = [(desc.desc.type, TensorFormat.LINEAR) for desc in descs[: place + 1]]
         return found is None or any(list(of[: place + 1]) == wanted for of, _ in found)

@@ -192,7 +192,7 @@ class Operator {
     }
     static PluginTensorDesc described(camshaft_plugin_tensor const& tensor, size_t index) {
       Dims dims{rank_of(tensor.rank), {}};
-      for (int32_t axis = 0; axis < dims.nbDims; ++axis) dims.d[axis] = tensor.dims[axis];
+      for (int32_t axis = 0; axis < dims.nbDims; ++axis) dims.d[axis] = size_of(tensor.dims[axis]);
       return {dims, type_of(tensor.dtype, index), TensorFormat::kLINEAR, 1.0F};
     }
   };
@@ -225,6 +225,15 @@ class Operator {
     return call;
   }
 
+  /// As wide as the sizes are for which the plugin is compiled.
+  static DimsSize size_of(int64_t size) {
+    const auto narrow = static_cast<DimsSize>(size);
+    if (narrow != size)
+      throw std::runtime_error("a size of " + std::to_string(size) + " does not fit into 32 bits, which TensorRT " +
+                               std::to_string(NV_TENSORRT_MAJOR) +
+                               " has for sizes: compile the plugin with -DNV_TENSORRT_MAJOR=10");
+    return narrow;
+  }
   static int32_t rank_of(size_t rank) {
     if (rank > static_cast<size_t>(Dims::MAX_DIMS)) throw std::runtime_error("tensors of plugins have 8 axes at most");
     return static_cast<int32_t>(rank);
@@ -232,7 +241,7 @@ class Operator {
   static PluginTensorDesc described(DataType type, DimsExprs const& exprs) {
     Dims dims{exprs.nbDims, {}};
     for (int32_t axis = 0; axis < exprs.nbDims; ++axis)
-      dims.d[axis] = exprs.d[axis]->isConstant() ? exprs.d[axis]->getConstantValue() : -1;
+      dims.d[axis] = exprs.d[axis]->isConstant() ? size_of(exprs.d[axis]->getConstantValue()) : -1;
     return {dims, type, TensorFormat::kLINEAR, 1.0F};
   }
   static bool same(Descs const& a, Descs const& b) {
@@ -303,7 +312,7 @@ class Operator {
       if (size < 0 || size > dims.d[axis])
         throw std::runtime_error("output " + std::to_string(teller) + " says " + std::to_string(size) +
                                  ", which is not from 0 to " + std::to_string(dims.d[axis]));
-      dims.d[axis] = size;
+      dims.d[axis] = size_of(size);
     }
     const std::vector<int64_t> sizes(dims.d, dims.d + dims.nbDims);
     void* const to = run.resize_output(&run, o, sizes.size(), sizes.data());

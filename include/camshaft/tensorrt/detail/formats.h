@@ -134,6 +134,23 @@ CAMSHAFT_PACKING(unsigned int, 4)
 CAMSHAFT_PACKING(unsigned long long, 8)
 )";
 
+/// On the host. `T` is as wide as an element.
+template <class T>
+void repack_on_host(Packing const& p, T const* from, T* to, bool packs) {
+  for (int64_t outer = 0; outer < p.outer; ++outer)
+    for (int64_t channel = 0; channel < p.channels; ++channel) {
+      const int64_t plain = (outer * p.channels + channel) * p.inner;
+      const int64_t packed = (outer * p.groups + channel / p.group) * p.inner * p.group + channel % p.group;
+      for (int64_t i = 0; i < p.inner; ++i) {
+        if (packs) {
+          to[packed + i * p.group] = from[plain + i];
+        } else {
+          to[plain + i] = from[packed + i * p.group];
+        }
+      }
+    }
+}
+
 /// Copies between a tensor that is row-major and one in a format, on the host or in the run's stream.
 inline void repack(camshaft_plugin_run const& run, Packing const& p, void const* from, void* to, bool packs) {
   const int64_t count = packs ? p.packed_elements() : p.plain_elements();
@@ -150,20 +167,15 @@ inline void repack(camshaft_plugin_run const& run, Packing const& p, void const*
       throw std::runtime_error("a tensor cannot be brought into the format that the plugin takes");
     return;
   }
-  auto const* source = static_cast<char const*>(from);
-  auto* target = static_cast<char*>(to);
-  if (packs) std::memset(target, 0, p.packed_bytes());
-  for (int64_t outer = 0; outer < p.outer; ++outer)
-    for (int64_t channel = 0; channel < p.channels; ++channel) {
-      const int64_t plain = (outer * p.channels + channel) * p.inner;
-      const int64_t packed = (outer * p.groups + channel / p.group) * p.inner * p.group + channel % p.group;
-      for (int64_t i = 0; i < p.inner; ++i) {
-        const int64_t to_at = packs ? packed + i * p.group : plain + i;
-        const int64_t from_at = packs ? plain + i : packed + i * p.group;
-        std::memcpy(target + static_cast<size_t>(to_at) * p.width, source + static_cast<size_t>(from_at) * p.width,
-                    p.width);
-      }
-    }
+  if (packs) std::memset(to, 0, p.packed_bytes());
+  const auto as = [&](auto element) {
+    using T = decltype(element);
+    repack_on_host(p, static_cast<T const*>(from), static_cast<T*>(to), packs);
+  };
+  if (p.width == 1) as(uint8_t{0});
+  if (p.width == 2) as(uint16_t{0});
+  if (p.width == 4) as(uint32_t{0});
+  if (p.width == 8) as(uint64_t{0});
 }
 
 /// The operands of a run in the formats that their descriptions have: copies of them lie in `scratch`.

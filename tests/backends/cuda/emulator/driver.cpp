@@ -656,6 +656,46 @@ EMULATOR_API Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes,
   return copy_on_devices(to, from, bytes, handle);
 }
 
+namespace {
+
+/// CUDA_MEMCPY2D.
+struct CopyOfRows {
+  struct Side {
+    size_t x, y;
+    unsigned type;
+    void* host;
+    Pointer device;
+    void* array;
+    size_t pitch;
+  } from, to;
+  size_t width, height;
+};
+
+}  // namespace
+
+/// Within a device's memory.
+EMULATOR_API Result cuMemcpy2DAsync_v2(const CopyOfRows* rows, Handle handle) {
+  constexpr unsigned of_device = 2;
+  const CopyOfRows copy = *rows;
+  if (copy.height == 0) return success;
+  for (const CopyOfRows::Side* side : {&copy.from, &copy.to})
+    if (side->type != of_device || side->x != 0 || side->y != 0 || side->pitch < copy.width ||
+        !is_memory_of(current_device(), side->device, (copy.height - 1) * side->pitch + copy.width))
+      return invalid_value;
+  return on(handle, [&](Stream& stream) {
+    stream.add([=] {
+      for (const CopyOfRows::Side* side : {&copy.from, &copy.to})
+        if (!is_device_memory(side->device, (copy.height - 1) * side->pitch + copy.width))
+          return std::string("a copy of memory that was freed");
+      for (size_t row = 0; row < copy.height; ++row)
+        std::memmove(reinterpret_cast<void*>(copy.to.device + row * copy.to.pitch),
+                     reinterpret_cast<const void*>(copy.from.device + row * copy.from.pitch), copy.width);
+      return std::string();
+    });
+    return Result{success};
+  });
+}
+
 EMULATOR_API Result cuMemcpyPeerAsync(Pointer to, Handle to_context, Pointer from, Handle from_context, size_t bytes,
                                       Handle handle) {
   if (!is_memory_of(device_of_context(to_context), to, bytes) ||
