@@ -232,8 +232,14 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   const bool all_sizes = plugin_checks().verify;
   if (options.verify || all_sizes) {
     const double tolerance = with_used_precisions(options, optimizer.precision()).effective_tolerance();
-    const PluginVerifyOptions how{tolerance, options.seed, optimum, !all_sizes, options.cancellation};
-    std::vector<std::string> lines = verify_plugins(imported.graph, how, pool);
+    PluginVerifyOptions how;
+    how.tolerance = tolerance;
+    how.seed = options.seed;
+    how.optimum = optimum;
+    how.briefly = !all_sizes;
+    how.on_device = backend->device().kind != "cpu";
+    how.cancellation = options.cancellation;
+    std::vector<std::string> lines = verify_plugins(imported.graph, how, pool.most());
     if (all_sizes) verified_plugins = std::move(lines);
     report_.seconds_verify += watch.lap();
   }

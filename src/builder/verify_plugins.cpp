@@ -8,9 +8,12 @@
 #include <optional>
 #include <set>
 
+#include "base/bounded_thread.h"
+#include "base/thread_pool.h"
 #include "builder/sample_inputs.h"
 #include "ir/ops/plugin.h"
 #include "ir/symbols.h"
+#include "reference/plugin_guards.h"
 #include "reference/plugin_run.h"
 
 namespace camshaft {
@@ -116,87 +119,133 @@ double difference_in_scale(const Tensor& got, const Tensor& wanted) {
 
 class Trial {
  public:
-  Trial(const ops::Plugin& op, const PluginVerifyOptions& options, ThreadPool& pool)
-      : op_(op), options_(options), pool_(pool), instance_(op.instance()) {}
+  Trial(const ops::Plugin& op, const PluginVerifyOptions& options, int threads)
+      : op_(op),
+        options_(options),
+        pool_(std::make_shared<ThreadPool>(threads)),
+        alone_(std::make_shared<ThreadPool>(1)),
+        instance_(op.instance()) {}
 
   void run(const Problem& problem) {
     ++shapes_;
-    ThreadPool alone(1);
     const bool has_reference = instance_->has_reference();
-    const auto wanted = ran(problem, {has_reference, 0}, has_reference ? pool_ : alone, std::byte{0xa5});
+    const auto wanted = ran(problem, {has_reference, 0}, has_reference ? pool_ : alone_, std::byte{0xa5});
     std::vector<PluginOperand> inputs, outputs;
     for (const Tensor& t : problem.operands)
       inputs.push_back(t.defined() ? PluginOperand{t.dtype(), t.dims()}
                                    : PluginOperand{DType::f32, {}, nullptr, false});
     for (const Tensor& t : wanted) outputs.push_back({t.dtype(), t.dims()});
-    if (!instance_->has_host()) return;  // a body for GPUs is what the engine's verification judges
-    const size_t tactics = instance_->tactics({inputs, outputs});
-    for (size_t tactic = 0; tactic < tactics; ++tactic) {
-      options_.cancellation.check("verifying plugins");
-      if (!instance_->supports({inputs, outputs, tactic})) continue;
-      tactics_.insert(tactic);
-      const auto first = ran(problem, {false, tactic}, pool_, std::byte{0xa5});
-      const auto second = ran(problem, {false, tactic}, pool_, std::byte{0x5a});
-      for (size_t o = 0; o < wanted.size(); ++o) {
-        const auto wrong = [&](const std::string& what) { fail(problem, tactic, o, what); };
-        if (!(first[o] == second[o]))
-          wrong("it differs from run to run: elements are not written, or come from what was in memory before");
-        const double error = difference_in_scale(first[o], wanted[o]);
-        worst_ = std::max(worst_, error);
-        if (error > options_.tolerance)
-          wrong(fmt::format("it differs from {} by {:.3g} of its scale, {:.1g} is allowed",
-                            has_reference ? "the reference evaluation" : "a run on one thread", error,
-                            options_.tolerance));
+    for (const bool on_device : {false, true}) {
+      if (on_device ? !runs_on_device(problem) : !instance_->has_host()) continue;
+      PluginCall call{inputs, outputs};
+      call.device = on_device ? any_plugin_device() : nullptr;
+      const size_t tactics = instance_->tactics(call);
+      for (call.tactic = 0; call.tactic < tactics; ++call.tactic) {
+        options_.cancellation.check("verifying plugins");
+        if (instance_->supports(call)) compare(problem, {false, call.tactic, on_device}, wanted);
       }
     }
   }
 
   std::string summary() const {
-    if (!instance_->has_host())
+    if (on_host_.empty() && on_device_.empty())
       return fmt::format(
           "the plugin {}: its reference evaluation runs on {} {} of shapes; it has a body for GPUs alone",
           op_.operator_name, shapes_, shapes_ == 1 ? "set" : "sets");
-    return fmt::format("the plugin {}: {} {} on {} {} of shapes agree with {}, within {:.1e} of the scale",
-                       op_.operator_name, tactics_.size(), tactics_.size() == 1 ? "tactic" : "tactics", shapes_,
-                       shapes_ == 1 ? "set" : "sets",
-                       instance_->has_reference() ? "its reference evaluation" : "its own run on one thread", worst_);
+    std::vector<std::string> tactics;
+    const auto count = [](const std::set<size_t>& all, const char* where) {
+      return fmt::format("{} {}{}", all.size(), all.size() == 1 ? "tactic" : "tactics", where);
+    };
+    if (!on_host_.empty()) tactics.push_back(count(on_host_, ""));
+    if (!on_device_.empty()) tactics.push_back(count(on_device_, " on the GPU"));
+    return fmt::format("the plugin {}: {} on {} {} of shapes agree with {}, within {:.1e} of the scale",
+                       op_.operator_name, fmt::join(tactics, " and "), shapes_, shapes_ == 1 ? "set" : "sets",
+                       instance_->has_reference() ? "its reference evaluation" : fmt::format("its own {}", own_run()),
+                       worst_);
   }
 
  private:
-  std::vector<Tensor> ran(const Problem& problem, PluginRunKind kind, ThreadPool& pool, std::byte fill) const {
-    // Sizes that only running tells are symbols here, too.
-    std::vector<Dims> dims(problem.types.size());
-    std::vector<const Dims*> known;
-    for (size_t o = 0; o < dims.size(); ++o) {
-      bool is_known = true;
-      for (const Dim& d : problem.types[o].shape) {
-        is_known = is_known && d.is_constant();
-        if (is_known) dims[o].push_back(d.value());
-      }
-      known.push_back(is_known ? &dims[o] : nullptr);
+  /// What counts as right where there is no reference evaluation.
+  const char* own_run() const { return instance_->has_host() ? "run on one thread" : "tactic 0"; }
+
+  // Results have sizes that are known before running there.
+  bool runs_on_device(const Problem& problem) const {
+    if (!options_.on_device || !instance_->has_device() || !any_plugin_device()) return false;
+    return std::all_of(problem.types.begin(), problem.types.end(), [](const TensorType& type) {
+      return std::all_of(type.shape.begin(), type.shape.end(), [](const Dim& d) { return d.is_constant(); });
+    });
+  }
+
+  void compare(const Problem& problem, PluginRunKind kind, const std::vector<Tensor>& wanted) {
+    (kind.on_device ? on_device_ : on_host_).insert(kind.tactic);
+    const auto first = ran(problem, kind, pool_, std::byte{0xa5});
+    const auto second = ran(problem, kind, pool_, std::byte{0x5a});
+    for (size_t o = 0; o < wanted.size(); ++o) {
+      const auto wrong = [&](const std::string& what) { fail(problem, kind, o, what); };
+      // The threads of a device may add up in any order.
+      const bool is_same =
+          kind.on_device ? difference_in_scale(second[o], first[o]) <= options_.tolerance : first[o] == second[o];
+      if (!is_same)
+        wrong("it differs from run to run: elements are not written, or come from what was in memory before");
+      const double error = difference_in_scale(first[o], wanted[o]);
+      worst_ = std::max(worst_, error);
+      if (error > options_.tolerance)
+        wrong(fmt::format("it differs from {} by {:.3g} of its scale, {:.1g} is allowed",
+                          instance_->has_reference() ? "the reference evaluation" : fmt::format("a {}", own_run()),
+                          error, options_.tolerance));
     }
+  }
+
+  /// On a thread that is left behind where the plugin does not return, with all that it uses.
+  std::vector<Tensor> ran(const Problem& problem, PluginRunKind kind, const std::shared_ptr<ThreadPool>& pool,
+                          std::byte fill) {
+    const auto results = std::make_shared<std::vector<Tensor>>();
+    const auto call = [=, op = op_, instance = instance_, operands = problem.operands,
+                       types = problem.types](const Cancellation& cancellation) {
+      // Sizes that only running tells are symbols here, too.
+      std::vector<Dims> dims(types.size());
+      std::vector<const Dims*> known;
+      for (size_t o = 0; o < dims.size(); ++o) {
+        bool is_known = true;
+        for (const Dim& d : types[o].shape) {
+          is_known = is_known && d.is_constant();
+          if (is_known) dims[o].push_back(d.value());
+        }
+        known.push_back(is_known ? &dims[o] : nullptr);
+      }
+      *results = run_plugin(op, *instance, operands, types, known, kind, *pool, &cancellation, fill);
+    };
     try {
-      return run_plugin(op_, *instance_, problem.operands, problem.types, known, kind, pool, &options_.cancellation,
-                        fill);
+      if (thread_.run(call, options_.limit, options_.cancellation)) return std::move(*results);
+      throw PluginViolation(fmt::format("the plugin {} ({}) has not returned within {:.3g} s", op_.operator_name,
+                                        op_.file, std::chrono::duration<double>(options_.limit).count()));
     } catch (const Error& e) {
-      if (e.code() != ErrorCode::invalid_argument) throw;
+      const bool is_violation = dynamic_cast<const PluginViolation*>(&e) != nullptr;
+      // What a body for a device says itself, as that its kernels do not compile, is for all sizes.
+      if (!is_violation && (runs_there(kind) || e.code() != ErrorCode::invalid_argument)) throw;
       throw Error(ErrorCode::verification_failed,
                   fmt::format("{} on {}: {}", describe(kind), problem.shapes, e.what()));
     }
   }
-  static std::string describe(PluginRunKind kind) {
-    return kind.reference ? "the reference evaluation" : fmt::format("tactic {}", kind.tactic);
+  bool runs_there(PluginRunKind kind) const {
+    return kind.on_device || (!instance_->has_host() && !(kind.reference && instance_->has_reference()));
   }
-  [[noreturn]] void fail(const Problem& problem, size_t tactic, size_t output, const std::string& what) const {
-    throw Error(ErrorCode::verification_failed, fmt::format("the plugin {} is wrong: output {} of tactic {} on {}: {}",
-                                                            op_.operator_name, output, tactic, problem.shapes, what));
+  std::string describe(PluginRunKind kind) const {
+    if (kind.reference) return "the reference evaluation";
+    return fmt::format("tactic {}{}", kind.tactic, runs_there(kind) ? " on the GPU" : "");
+  }
+  [[noreturn]] void fail(const Problem& problem, PluginRunKind kind, size_t output, const std::string& what) const {
+    throw Error(ErrorCode::verification_failed,
+                fmt::format("the plugin {} is wrong: output {} of {} on {}: {}", op_.operator_name, output,
+                            describe(kind), problem.shapes, what));
   }
 
   const ops::Plugin& op_;
   const PluginVerifyOptions& options_;
-  ThreadPool& pool_;
+  std::shared_ptr<ThreadPool> pool_, alone_;
   std::shared_ptr<const PluginInstance> instance_;
-  std::set<size_t> tactics_;
+  BoundedThread thread_;
+  std::set<size_t> on_host_, on_device_;  // tactics that ran
   size_t shapes_ = 0;
   double worst_ = 0;
 };
@@ -245,7 +294,7 @@ std::vector<std::string> plugins_without_reference(const Graph& graph) {
   return lines;
 }
 
-std::vector<std::string> verify_plugins(const Graph& graph, const PluginVerifyOptions& options, ThreadPool& pool) {
+std::vector<std::string> verify_plugins(const Graph& graph, const PluginVerifyOptions& options, int threads) {
   std::vector<std::string> lines;
   std::vector<std::string> of_inputs;
   for (const ValueId id : graph.inputs)
@@ -254,7 +303,7 @@ std::vector<std::string> verify_plugins(const Graph& graph, const PluginVerifyOp
   each_plugin(graph, [&](const Graph& around, const Node& node, const ops::Plugin& op) {
     const auto is_float = [&](ValueId id) { return id == no_value || is_floating(around.type(id).dtype); };
     if (options.briefly && !std::all_of(node.inputs.begin(), node.inputs.end(), is_float)) return;
-    Trial trial(op, options, pool);
+    Trial trial(op, options, threads);
     const std::vector<std::string> symbols = symbols_of(around, node);
     // Sizes that only running tells cannot be made up: the engine as a whole is verified with real ones.
     const auto is_chosen = [&](const std::string& symbol) { return chosen.contains(symbol); };

@@ -1,12 +1,12 @@
 // Operators of plugins, beside the engine that uses them: what they are judged by.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "base/cancellation.h"
-#include "base/thread_pool.h"
 #include "compile/backend.h"
 #include "ir/graph.h"
 
@@ -28,6 +28,9 @@ struct PluginVerifyOptions {
   /// Only those, and only where the operands are floats: what every build does before it measures, so that what writes
   /// where it must not is found before it runs without guards. Integers may be positions, which nobody can make up.
   bool briefly = false;
+  bool on_device = false;  ///< the engine is for a device: bodies for it run there, too
+  /// Of one run. Operands have a million elements at most: one that takes longer does not return.
+  std::chrono::milliseconds limit = std::chrono::seconds(60);
   Cancellation cancellation;
 };
 
@@ -35,7 +38,8 @@ struct PluginVerifyOptions {
 /// one thread), on seeded operands: of the sizes that the model gives, and with the sizes that it leaves open set to
 /// small and odd numbers that leave tails of any vector. Returns one line for each operator, of what agreed. Throws
 /// Error(verification_failed) that names the operator, the tactic, the shapes and what differs: a number, elements that
-/// are not written, or what is written beyond the outputs.
-std::vector<std::string> verify_plugins(const Graph& graph, const PluginVerifyOptions& options, ThreadPool& pool);
+/// are not written, what is written beyond the outputs, or that it does not return. What a body for a device says
+/// itself, as where its kernels do not compile, is thrown as it is.
+std::vector<std::string> verify_plugins(const Graph& graph, const PluginVerifyOptions& options, int threads);
 
 }  // namespace camshaft

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "compile/device_queue.h"
 #include "compile/optimum.h"
 #include "ir/symbols.h"
 #include "reference/plugin_run.h"
@@ -52,10 +53,10 @@ bool looks_at_sizes(const RegionView& region) {
 
 class PluginLaunch final : public Launch {
  public:
-  /// `facts` and `on_device`: of a device; null on the host.
+  /// `facts` and `on_device`: of a device; null on the host. `is_guarded`: it runs between guard zones there.
   PluginLaunch(const ops::Plugin& op, const PluginInstance& instance, size_t tactic, const std::vector<bool>& present,
-               const KernelShapes& shapes, const PluginDevice* facts, const OnPluginDevice* on_device)
-      : op_(op), instance_(instance), tactic_(tactic), facts_(facts), on_device_(on_device) {
+               const KernelShapes& shapes, const PluginDevice* facts, const OnPluginDevice* on_device, bool is_guarded)
+      : op_(op), instance_(instance), tactic_(tactic), facts_(facts), on_device_(on_device), is_guarded_(is_guarded) {
     for (size_t i = 0; i < shapes.inputs.size(); ++i)
       inputs_.push_back({shapes.inputs[i].dtype, shapes.inputs[i].dims, nullptr, present[i]});
     for (const OperandShape& output : shapes.outputs) outputs_.push_back({output.dtype, output.dims});
@@ -68,7 +69,7 @@ class PluginLaunch final : public Launch {
   const std::vector<PluginOperand>& outputs() const { return outputs_; }
 
   void run(const LaunchArguments& arguments) override {
-    if (!facts_ && plugin_checks().guards) return run_guarded(arguments);
+    if (is_guarded_ || (!facts_ && plugin_checks().guards)) return run_guarded(arguments);
     for (size_t i = 0; i < inputs_.size(); ++i)
       inputs_[i].data = inputs_[i].present ? const_cast<std::byte*>(arguments.inputs[i]) : nullptr;
     for (size_t o = 0; o < outputs_.size(); ++o) outputs_[o].data = arguments.outputs[o];
@@ -103,17 +104,32 @@ class PluginLaunch final : public Launch {
 
   void run_guarded(const LaunchArguments& arguments) {
     std::vector<Tensor> inputs;
-    for (size_t i = 0; i < inputs_.size(); ++i) inputs.push_back(view_of_operand(inputs_[i], arguments.inputs[i]));
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!is_guarded_ || !inputs_[i].present) {
+        inputs.push_back(view_of_operand(inputs_[i], arguments.inputs[i]));
+        continue;
+      }
+      inputs.push_back(Tensor::uncleared(inputs_[i].dtype, inputs_[i].dims));
+      arguments.queue->copy_to_host({inputs[i].mutable_data(), inputs[i].bytes()}, arguments.inputs[i]);
+    }
+    if (is_guarded_) arguments.queue->synchronize();
     std::vector<TensorType> types;
     std::vector<const Dims*> dims;
     for (const PluginOperand& output : outputs_) {
       types.push_back(type_of_operand(output));
       dims.push_back(&output.dims);
     }
-    const std::vector<Tensor> results =
-        run_plugin(op_, instance_, inputs, types, dims, {false, tactic_}, arguments.pool, arguments.cancellation);
-    for (size_t o = 0; o < results.size(); ++o)
-      if (results[o].bytes() > 0) std::memcpy(arguments.outputs[o], results[o].data(), results[o].bytes());
+    const std::vector<Tensor> results = run_plugin(op_, instance_, inputs, types, dims, {false, tactic_, is_guarded_},
+                                                   arguments.pool, arguments.cancellation);
+    for (size_t o = 0; o < results.size(); ++o) {
+      if (results[o].bytes() == 0) continue;
+      if (is_guarded_) {
+        arguments.queue->copy_to_device(arguments.outputs[o], {results[o].data(), results[o].bytes()});
+      } else {
+        std::memcpy(arguments.outputs[o], results[o].data(), results[o].bytes());
+      }
+    }
+    if (is_guarded_) arguments.queue->synchronize();
   }
 
   const ops::Plugin& op_;
@@ -121,6 +137,7 @@ class PluginLaunch final : public Launch {
   size_t tactic_;
   const PluginDevice* facts_;
   const OnPluginDevice* on_device_;
+  bool is_guarded_;  // on a device: by way of the host
   std::vector<PluginOperand> inputs_, outputs_;
   size_t workspace_bytes_ = 0;
 };
@@ -134,6 +151,7 @@ class PluginKernel final : public Kernel {
         tactic_(tactic),
         facts_(std::move(facts)),
         on_device_(std::move(on_device)),
+        is_guarded_(facts_ && plugin_checks().guards),
         constants_(small_constants(region)),
         checks_rule_(!looks_at_sizes(region)) {
     for (const ValueId id : region.node.inputs) present_.push_back(id != no_value);
@@ -147,7 +165,7 @@ class PluginKernel final : public Kernel {
 
   std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
     auto launch = std::make_unique<PluginLaunch>(op_, *instance_, tactic_, present_, shapes,
-                                                 facts_ ? &*facts_ : nullptr, &on_device_);
+                                                 facts_ ? &*facts_ : nullptr, &on_device_, is_guarded_);
     if (checks_rule_) {
       std::vector<TensorType> inputs, outputs;
       for (const PluginOperand& operand : launch->inputs()) inputs.push_back(type_of_operand(operand));
@@ -158,7 +176,7 @@ class PluginKernel final : public Kernel {
   }
 
   Place place() const override { return facts_ ? Place::device : Place::host; }
-  bool can_be_recorded() const override { return facts_ && instance_->is_recorded(); }
+  bool can_be_recorded() const override { return facts_ && !is_guarded_ && instance_->is_recorded(); }
   bool has_dynamic_outputs() const override { return is_dynamic_; }
   std::vector<Tensor> run_dynamic(const std::vector<Tensor>& inputs, const SymbolBindings& symbols, ThreadPool& pool,
                                   const Cancellation* cancellation) const override {
@@ -178,6 +196,7 @@ class PluginKernel final : public Kernel {
   size_t tactic_;
   std::optional<PluginDevice> facts_;  // of the device that it runs on
   OnPluginDevice on_device_;
+  bool is_guarded_;
   std::vector<std::shared_ptr<const Tensor>> constants_;
   std::vector<bool> present_, own_sizes_;
   std::vector<TensorType> types_;

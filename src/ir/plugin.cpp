@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "base/error.h"
 
@@ -93,7 +94,7 @@ Table& table() {
 
 struct Detour {
   std::mutex mutex;
-  PluginDetour run;
+  std::optional<PluginDetour> detour;  // never another one once it is there
 };
 
 Detour& detour() {
@@ -181,22 +182,22 @@ void add_plugin(std::shared_ptr<const PluginOperator> plugin) {
 
 void set_plugin_detour(PluginDetour given) {
   const std::lock_guard lock(detour().mutex);
-  if (!detour().run) detour().run = std::move(given);
+  if (!detour().detour) detour().detour = std::move(given);
 }
 
-void run_on_any_device(const PluginInstance& instance, const std::string& who, const PluginCall& call) {
-  PluginDetour run;
-  {
-    const std::lock_guard lock(detour().mutex);
-    run = detour().run;
-  }
-  if (!run)
+const PluginDevice* any_plugin_device() {
+  const std::lock_guard lock(detour().mutex);
+  return detour().detour ? &detour().detour->facts : nullptr;
+}
+
+void run_on_any_device(const PluginInstance& instance, const std::string& who, const PluginCall& call, std::byte fill) {
+  if (!any_plugin_device())
     throw Error(
         ErrorCode::unsupported,
         fmt::format("{} has kernels for GPUs alone, and no GPU is in use: build and run it with a GPU (--device "
                     "cuda), or give it a function for the host, too",
                     who));
-  run(instance, who, call);
+  detour().detour->run(instance, who, call, fill);  // it is there for good
 }
 
 }  // namespace camshaft

@@ -7,13 +7,11 @@
 #include <cstring>
 
 #include "base/aligned_buffer.h"
+#include "reference/plugin_guards.h"
 
 namespace camshaft {
 
 namespace {
-
-constexpr size_t zone = 4096;  // bytes before and behind
-constexpr auto mark = std::byte{0xc9};
 
 std::atomic<bool> guards_on = false, verify_on = false;
 
@@ -21,28 +19,18 @@ std::atomic<bool> guards_on = false, verify_on = false;
 class Guarded {
  public:
   Guarded(std::string what, size_t bytes, std::byte fill)
-      : what_(std::move(what)), bytes_(bytes), memory_(2 * zone + bytes, "a plugin's operand and its guard zones") {
-    std::memset(memory_.data(), static_cast<int>(mark), memory_.size());
+      : what_(std::move(what)),
+        bytes_(bytes),
+        memory_(2 * guard_zone_bytes + bytes, "a plugin's operand and its guard zones") {
+    std::memset(memory_.data(), static_cast<int>(guard_mark), memory_.size());
     if (bytes > 0) std::memset(data(), static_cast<int>(fill), bytes);
   }
-  std::byte* data() { return memory_.data() + zone; }
+  std::byte* data() { return memory_.data() + guard_zone_bytes; }
   size_t size() const { return bytes_; }
 
-  void check(const std::string& plugin) const {
-    const auto is_wrong = [](std::byte b) { return b != mark; };
-    const auto before = memory_.bytes().first(zone), behind = memory_.bytes().subspan(zone + bytes_);
-    if (const auto it = std::find_if(before.begin(), before.end(), is_wrong); it != before.end())
-      fail(plugin, fmt::format("{} bytes before its begin", before.end() - it));
-    if (const auto it = std::find_if(behind.rbegin(), behind.rend(), is_wrong); it != behind.rend())
-      fail(plugin, fmt::format("up to {} bytes beyond its end", behind.rend() - it));
-  }
+  void check(const std::string& who) const { check_guard_zones(who, what_, memory_.bytes()); }
 
  private:
-  [[noreturn]] void fail(const std::string& plugin, const std::string& where) const {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("the plugin {} wrote outside of {} ({} bytes): {}", plugin, what_, bytes_, where));
-  }
-
   std::string what_;
   size_t bytes_;
   AlignedBuffer memory_;
@@ -93,26 +81,31 @@ std::vector<Tensor> run_plugin(const ops::Plugin& op, const PluginInstance& inst
                              sized_outputs = results;  // while sizes are asked, no data is there
   for (auto* list : {&sized_inputs, &sized_outputs})
     for (PluginOperand& operand : *list) operand.data = nullptr;
-  Guarded workspace("its workspace", instance.workspace_bytes({sized_inputs, sized_outputs, kind.tactic}), fill);
+  // On a device it is of the device's memory.
+  const size_t workspace_bytes =
+      kind.on_device ? 0 : instance.workspace_bytes({sized_inputs, sized_outputs, kind.tactic});
+  Guarded workspace("its workspace", workspace_bytes, fill);
   call.workspace = workspace.data();
+  const std::string who = "the plugin " + op.operator_name;
   if (kind.reference) {
     instance.run_reference(call);
+  } else if (kind.on_device) {
+    run_on_any_device(instance, fmt::format("{} ({})", who, op.file), call, fill);
   } else {
     instance.run(call);
   }
   for (const auto* list : {&given, &made})
-    for (const Guarded& guarded : *list) guarded.check(op.operator_name);
-  workspace.check(op.operator_name);
+    for (const Guarded& guarded : *list) guarded.check(who);
+  workspace.check(who);
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].bytes() > 0 && std::memcmp(given[i].data(), inputs[i].data(), inputs[i].bytes()) != 0)
-      throw Error(ErrorCode::invalid_argument, fmt::format("the plugin {} wrote to its input {}", op.operator_name, i));
+      throw PluginViolation(fmt::format("{} wrote to its input {}", who, i));
   for (size_t o = 0; o < types.size(); ++o) {
     Tensor tensor = Tensor::uncleared(types[o].dtype, sizes[o]);
     if (tensor.bytes() > made[o].size())
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("the plugin {} said no size of its output {}, which only running tells", op.operator_name, o));
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} said no size of its output {}, which only running tells", who, o));
     if (tensor.bytes() > 0) std::memcpy(tensor.mutable_data(), made[o].data(), tensor.bytes());
     outputs.push_back(std::move(tensor));
   }

@@ -32,7 +32,8 @@ TEST(BoundedThread, what_a_call_throws_is_thrown_here) {
 }
 
 TEST(BoundedThread, one_that_does_not_return_is_left_behind) {
-  const auto may_end = std::make_shared<std::atomic<bool>>(false), has_ended = std::make_shared<std::atomic<bool>>(false);
+  const auto may_end = std::make_shared<std::atomic<bool>>(false),
+             has_ended = std::make_shared<std::atomic<bool>>(false);
   {
     BoundedThread thread;
     const auto endless = [=](const Cancellation&) {

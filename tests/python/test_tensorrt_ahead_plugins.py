@@ -161,7 +161,7 @@ assert plan is None
 print(builder.logger.errors[-1])
 """
     )
-    assert "differ from the reference evaluation" in said, said
+    assert "on the GPU on [4, 3, 5]: it differs from a run on one thread" in said, said
 
 
 def test_which_way_is_taken():

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 EXAMPLES = ROOT / "examples" / "plugins"
 EMULATOR = BINARY.parent.parent / "tests/backends/cuda/emulator/lib/libcuda.so.1"
 EXIT_INVALID = 2  # a wrong option
+EXIT_VERIFY = 4  # results that differ
 
 
 def compiled(source, library):
@@ -554,6 +555,58 @@ def test_a_kernel_that_is_wrong(tmp_path, old, new, what):
         check=False,
     )
     assert done.returncode > 0 and what in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "old, new, flags, what",
+    [
+        (
+            "y[i] = x[i] *",
+            "y[i + (i == n - 1 ? 3 : 0)] = x[i] *",
+            [],
+            "tactic 0 on the GPU on [4, 5]: the plugin example::Mish (mish.so) wrote outside of output 0 (80 bytes): "
+            "up to 12 bytes beyond its end",
+        ),
+        ("y[i] = x[i] *", "y[i - (i == 0 ? 2 : 0)] = x[i] *", [], "8 bytes before its begin"),
+        ("y[i] = x[i] *", "y[i] = const_cast<float*>(x)[i] *= 2 *", [], "(mish.so) wrote to its input 0"),
+        ("y[i] = x[i] *", "if (n % 15 != 0) y[i] = x[i] *", ["--plugin-verify"], "elements are not written"),
+        (
+            "y[i] = x[i] *",
+            "y[i] = (n % 35 ? 1 : 2) * x[i] *",
+            ["--plugin-verify"],
+            "output 0 of tactic 0 on the GPU on [7, 5]: it differs from the reference evaluation by",
+        ),
+    ],
+)
+def test_bodies_for_gpus_run_between_guard_zones(tmp_path, old, new, flags, what):
+    text = (EXAMPLES / "mish_cuda.cpp").read_text()
+    assert old in text
+    (tmp_path / "mish.cpp").write_text(text.replace(old, new))
+    library = compiled(tmp_path / "mish.cpp", tmp_path / "mish.so")
+    model = swish_model(tmp_path / "m.onnx", beta=None, operator="Mish", sizes=(4, 5) if not flags else ("n", 5))
+    build = ["build", model, "-o", tmp_path / "e", "--device", "cuda", "--plugin", library]
+    done = on_gpu(*build, "--tuning", "heuristic", *flags, check=False)
+    assert done.returncode == EXIT_VERIFY and what in done.stderr, done.stderr
+    assert not (tmp_path / "e").exists()
+
+
+def test_a_kernel_that_goes_wrong_later_is_found_by_guards(tmp_path):
+    text = (EXAMPLES / "mish_cuda.cpp").read_text()
+    (tmp_path / "mish.cpp").write_text(text.replace("y[i] = x[i] *", "y[n == 15 && i == 14 ? n : i] = x[i] *"))
+    library = compiled(tmp_path / "mish.cpp", tmp_path / "mish.so")
+    model = swish_model(tmp_path / "m.onnx", beta=None, operator="Mish")
+    engine = tmp_path / "e"
+    on_gpu("build", model, "-o", engine, "--device", "cuda", "--plugin", library, "--no-verify")
+    arguments = ["run", engine, "--plugin", library, "--shapes", "x:3x5"]
+    done = on_gpu(*arguments, "--plugin-guards", check=False)
+    assert done.returncode > 0 and "wrote outside of output 0 (60 bytes): up to 4 bytes beyond its end" in done.stderr
+
+
+def test_tactics_on_the_gpu_are_counted(tmp_path):
+    library = compiled(EXAMPLES / "mish_cuda.cpp", tmp_path / "mish.so")
+    model = swish_model(tmp_path / "m.onnx", beta=None, operator="Mish")
+    said = on_gpu("build", model, "-o", tmp_path / "e", "--device", "cuda", "--plugin", library, "--plugin-verify")
+    assert "1 tactic on the GPU on 13 sets of shapes agree with its reference evaluation" in said.stdout + said.stderr
 
 
 COMPILED_MISH = """

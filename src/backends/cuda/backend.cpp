@@ -114,9 +114,9 @@ class CudaBackend final : public Backend {
                              CAMSHAFT_CUDA_SOURCE_HASH, driver_library().version, nvrtc_library().version,
                              blas_identity(), dnn_identity());
     // Backends live as long as the process, once nothing above has thrown.
-    set_plugin_detour([this](const PluginInstance& instance, const std::string& who, const PluginCall& call) {
-      run_plugin_alone(instance, who, call, workshop_);
-    });
+    set_plugin_detour(
+        {plugin_facts(workshop_), [this](const PluginInstance& instance, const std::string& who, const PluginCall& call,
+                                         std::byte fill) { run_plugin_alone(instance, who, call, fill, workshop_); }});
   }
 
   const DeviceInfo& device() const override { return info_; }

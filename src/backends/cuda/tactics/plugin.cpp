@@ -1,7 +1,10 @@
 #include "backends/cuda/tactics/plugin.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -9,10 +12,9 @@
 #include "compile/plugin_kernel.h"
 #include "ir/compiled_plugin.h"
 #include "ir/ops/plugin.h"
+#include "reference/plugin_guards.h"
 
 namespace camshaft::cuda {
-
-namespace {
 
 PluginDevice plugin_facts(const Workshop& workshop) {
   const DeviceFacts& facts = workshop.device()->facts();
@@ -21,6 +23,8 @@ PluginDevice plugin_facts(const Workshop& workshop) {
   device.multiprocessors = facts.multiprocessors;
   return device;
 }
+
+namespace {
 
 /// The kernels of a plugin's text, by name.
 class PluginKernels {
@@ -119,38 +123,87 @@ std::shared_ptr<const Kernel> compile_plugin_on_device(const RegionView& region,
   return make_device_plugin_kernel(region, parameters, facts, on_device);
 }
 
+/// Memory of the device between two guard zones.
+class GuardedBuffer {
+ public:
+  GuardedBuffer(const Device& device, const Stream& stream, std::string what, std::vector<std::byte> content)
+      : what_(std::move(what)),
+        content_(std::move(content)),
+        image_(2 * guard_zone_bytes + content_.size(), guard_mark),
+        buffer_(device, image_.size(), "a plugin's operand and its guard zones") {
+    std::copy(content_.begin(), content_.end(), image_.begin() + guard_zone_bytes);
+    stream.copy_to_device(buffer_.data(), image_);
+    stream.synchronize();  // what is copied is pageable, and read back into the same place
+  }
+  std::byte* data() const { return buffer_.data() + guard_zone_bytes; }
+
+  /// What is there once the stream has come so far.
+  std::span<const std::byte> read_back(const Stream& stream) {
+    stream.copy_to_host(image_, buffer_.data());
+    stream.synchronize();
+    return std::span(image_).subspan(guard_zone_bytes, content_.size());
+  }
+  void check_zones(const std::string& who) const { check_guard_zones(who, what_, image_); }
+  void check_is_as_before(const std::string& who) const {
+    if (!std::equal(content_.begin(), content_.end(), image_.begin() + guard_zone_bytes))
+      throw PluginViolation(who + " wrote to its " + what_);
+  }
+
+ private:
+  std::string what_;
+  std::vector<std::byte> content_, image_;
+  DeviceBuffer buffer_;
+};
+
 }  // namespace
 
-void run_plugin_alone(const PluginInstance& instance, const std::string& who, const PluginCall& call,
+void run_plugin_alone(const PluginInstance& instance, const std::string& who, const PluginCall& call, std::byte fill,
                       const Workshop& workshop) {
   const Device& device = *workshop.device();
   const Current current(device);
   const Stream stream(device);
   const std::shared_ptr<PluginKernels> kernels = kernels_of(instance, call.tactic, who, workshop);
-  std::vector<DeviceBuffer> buffers;
   std::vector<PluginOperand> inputs(call.inputs.begin(), call.inputs.end());
   std::vector<PluginOperand> outputs(call.outputs.begin(), call.outputs.end());
   for (auto* list : {&inputs, &outputs})
-    for (PluginOperand& operand : *list) {
-      if (!operand.present) continue;
-      const size_t bytes = byte_size(operand.dtype, element_count(operand.dims));
-      buffers.emplace_back(device, std::max<size_t>(bytes, 1), "a plugin's operand");
-      // Outputs, too: what a kernel leaves as it was is seen to be so.
-      if (bytes > 0) stream.copy_to_device(buffers.back().data(), {operand.data, bytes});
-      operand.data = buffers.back().data();
-    }
+    for (PluginOperand& operand : *list) operand.data = nullptr;
   const PluginDevice on_device = device_of(plugin_facts(workshop), kernels.get(), stream);
   PluginCall there{inputs, outputs, call.tactic};
   there.device = &on_device;
   there.cancellation = call.cancellation;
-  const DeviceBuffer workspace(device, std::max<size_t>(instance.workspace_bytes(there), 1), "a plugin's workspace");
+  GuardedBuffer workspace(device, stream, "its workspace",
+                          std::vector<std::byte>(instance.workspace_bytes(there), fill));
+  std::vector<std::unique_ptr<GuardedBuffer>> given, made;
+  // Outputs are brought there, too: what a kernel leaves as it was is seen to be so.
+  const auto bring = [&](std::span<const PluginOperand> from, std::vector<PluginOperand>& to, const char* name,
+                         auto& buffers) {
+    for (size_t i = 0; i < to.size(); ++i) {
+      const size_t bytes = from[i].present ? byte_size(from[i].dtype, element_count(from[i].dims)) : 0;
+      std::vector<std::byte> content(from[i].data, from[i].data + bytes);
+      buffers.push_back(
+          std::make_unique<GuardedBuffer>(device, stream, fmt::format("{} {}", name, i), std::move(content)));
+      if (from[i].present) to[i].data = buffers.back()->data();
+    }
+  };
+  bring(call.inputs, inputs, "input", given);
+  bring(call.outputs, outputs, "output", made);
   there.workspace = workspace.data();
   instance.run_on_device(there);
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    const size_t bytes = byte_size(outputs[o].dtype, element_count(outputs[o].dims));
-    if (bytes > 0) stream.copy_to_host({call.outputs[o].data, bytes}, outputs[o].data);
+  try {
+    stream.synchronize();
+  } catch (const Error& e) {
+    throw Error(e.code(), who + ": " + e.what());
   }
-  stream.synchronize();
+  for (size_t o = 0; o < made.size(); ++o) {
+    const std::span<const std::byte> content = made[o]->read_back(stream);
+    std::copy(content.begin(), content.end(), call.outputs[o].data);
+  }
+  for (const auto& input : given) input->read_back(stream);
+  workspace.read_back(stream);
+  for (auto* buffers : {&given, &made})
+    for (const auto& buffer : *buffers) buffer->check_zones(who);
+  workspace.check_zones(who);
+  for (const auto& input : given) input->check_is_as_before(who);
 }
 
 const CudaTactic plugin_tactic{"cuda_plugin", offers_of_plugin, compile_plugin_on_device};

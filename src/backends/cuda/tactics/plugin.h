@@ -8,8 +8,10 @@ namespace camshaft::cuda {
 
 extern const CudaTactic plugin_tactic;
 
-/// Runs a tactic of a plugin by itself, on operands in the host's memory, and waits for it: see set_plugin_detour().
-void run_plugin_alone(const PluginInstance& instance, const std::string& who, const PluginCall& call,
+/// What plugins are told of the device.
+PluginDevice plugin_facts(const Workshop& workshop);
+/// Runs a tactic of a plugin by itself, on operands in the host's memory, and waits for it: see PluginDetour.
+void run_plugin_alone(const PluginInstance& instance, const std::string& who, const PluginCall& call, std::byte fill,
                       const Workshop& workshop);
 
 }  // namespace camshaft::cuda
