@@ -94,6 +94,9 @@ class DeviceQueue {
   virtual void start_run(std::optional<void*> stream) = 0;
   /// The end of a run, also of one that failed. Back to the queue's own stream.
   virtual void finish_run() = 0;
+  /// Within a run, behind start_run(): wait_for_marked() waits for all that is in front of it.
+  virtual void mark_run() = 0;
+  virtual void wait_for_marked() = 0;
   /// Waits for all runs that were finished. Needs no stream of theirs to be there still.
   virtual void wait_for_runs() = 0;
   /// Throws Error(invalid_argument), which begins with `what`, when `memory` is not memory of `device`: the host, or

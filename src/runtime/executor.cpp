@@ -95,6 +95,10 @@ void Executor::wait_for_runs() {
   }
 }
 
+void Executor::wait_for_previous() {
+  if (main_) main_->queue->wait_for_marked();
+}
+
 void Executor::copy(std::byte* to, DeviceId to_device, std::span<const std::byte> from, DeviceId from_device) {
   if (from.empty()) return;
   if (to_device.is_host() && from_device.is_host()) {
@@ -138,12 +142,13 @@ void Executor::finish_run() {
 }
 
 void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory,
-                   std::optional<void*> stream) {
+                   const RunPlace& place) {
+  const std::optional<void*> stream = place.stream;
   const NvtxRange range([] { return "run"; });
   const WorkScope scope(cancellation);
   if (!main_) return run_steps(bound, kept, recordings, memory);
-  is_in_callers_stream_ = stream.has_value();
-  may_write_host_ |= is_in_callers_stream_;
+  waits_ = place.waits;
+  may_write_host_ |= !waits_;
   is_in_callers_recording_ = stream && main_->queue->is_recorded(*stream);
   if (is_in_callers_recording_ && gpus_.size() > 1)
     throw Error(ErrorCode::invalid_argument, "a run on several GPUs cannot be recorded into a CUDA graph");
@@ -153,10 +158,11 @@ void Executor::run(const BoundPlan& bound, KeptValues& kept, Recordings& recordi
         "a run of an engine with a weight budget cannot be recorded into a CUDA graph, as runs share the memory "
         "for its weights by turns: take the budget away, or leave the recording to the engine");
   start_run(stream);
+  if (!waits_ && !is_in_callers_recording_) main_->queue->mark_run();
   keeps_memory_ |= is_in_callers_recording_;
   try {
     run_steps(bound, kept, recordings, memory);
-    if (!stream) wait_for_gpus();
+    if (waits_) wait_for_gpus();
     deliver_small_outputs();
   } catch (...) {
     if (!is_in_callers_recording_) ++failures_;

@@ -200,6 +200,12 @@ void Queue::finish_run() {
   callers_.reset();
 }
 
+void Queue::wait_for_marked() {
+  if (is_forked_child()) return;  // runs are the parent's
+  await_ranks([this] { return run_begin_.is_done(); });
+  run_begin_.synchronize();
+}
+
 void Queue::wait_for_runs() {
   if (is_forked_child()) return;  // they are the parent's
   if (last_stream_) {
