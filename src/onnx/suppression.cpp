@@ -95,10 +95,12 @@ Values suppressed(ConvertContext& c, ValueId boxes, ValueId scores, const Suppre
   const ValueId found = c.add(ops::GatherND{1}, {taken_from, c.reshape(box, {batch, Dim(how.most), Dim(1)})});
   const ValueId is_box = c.reshape(is_there, {batch, Dim(how.most), Dim(1)});
   const ValueId total = c.add(ops::Reduce{ops::ReduceKind::sum, {1}, true}, {c.cast(is_there, DType::i32)});
-  return {total, c.add(F::select, {is_box, found, c.scalar(DType::f32, 0)}),
+  return {total,
+          c.add(F::select, {is_box, found, c.scalar(DType::f32, 0)}),
           c.add(F::select, {is_there, best[0], c.scalar(DType::f32, 0)}),
           c.add(F::select, {is_there, c.cast(of_class, how.class_dtype), c.scalar(how.class_dtype, how.no_class)}),
-          within, is_there};
+          within,
+          is_there};
 }
 
 ValueId corners_of_centres(ConvertContext& c, ValueId boxes) {

@@ -18,8 +18,8 @@ struct Suppression {
 };
 
 /// boxes f32[b, n, 4] or [b, n, classes, 4], corners; scores f32[b, n, classes] -> how many boxes each image has
-/// (i32[b, 1]), and of the `most` best by falling score: the boxes, their scores, their classes, which of the n they are
-/// (i64), and whether they are there (bool).
+/// (i32[b, 1]), and of the `most` best by falling score: the boxes, their scores, their classes, which of the n they
+/// are (i64), and whether they are there (bool).
 Values suppressed(ConvertContext& c, ValueId boxes, ValueId scores, const Suppression& how);
 
 /// Boxes [.., 4] as centre and size -> as corners.

@@ -8,8 +8,8 @@ namespace camshaft {
 
 void check_guard_zones(const std::string& who, const std::string& what, std::span<const std::byte> memory) {
   const auto fail = [&](const std::string& where) {
-    throw PluginViolation(fmt::format("{} wrote outside of {} ({} bytes): {}", who, what,
-                                      memory.size() - 2 * guard_zone_bytes, where));
+    throw PluginViolation(
+        fmt::format("{} wrote outside of {} ({} bytes): {}", who, what, memory.size() - 2 * guard_zone_bytes, where));
   };
   const auto is_wrong = [](std::byte b) { return b != guard_mark; };
   const auto before = memory.first(guard_zone_bytes), behind = memory.last(guard_zone_bytes);
