@@ -97,16 +97,24 @@ TENSORRT = {
 }
 # MMCV's and MMDeploy's that src/onnx/ops_mmcv.cpp reads, by their documentation, with the older names of attributes.
 _DEFORMED = "dilation:7 padding:7 stride:7"
+_NORMALIZED = ("input:T scale:T B:T", "output:T", "epsilon:1")
 MMCV = {
+    "GatherTopk": ("data:T indices:T1", "output:T", ""),
     "MMCVDeformConv2d": (
         "input:T offset:T weight:T",
         "output:T",
         f"bias:2 deform_groups:2 deformable_group:2 {_DEFORMED} group:2 groups:2 im2col_step:2",
     ),
+    "MMCVInstanceNormalization": _NORMALIZED,
     "MMCVModulatedDeformConv2d": (
         "input:T offset:T mask:T weight:T bias:T?",
         "output:T",
         f"deform_groups:2 deformable_group:2 {_DEFORMED} group:2 groups:2",
+    ),
+    "MMCVMultiScaleDeformableAttention": (
+        "value:T value_spatial_shapes:T1 value_level_start_index:T1 sampling_locations:T attention_weights:T",
+        "output:T",
+        "im2col_step:2",
     ),
     "MMCVRoiAlign": (
         "input:T rois:T",
@@ -119,6 +127,7 @@ MMCV = {
         "background_label_id:2 clipBoxes:2 clip_boxes:2 iouThreshold:1 iou_threshold:1 isNormalized:2 is_normalized:2 "
         "keepTopK:2 keep_topk:2 num_classes:2 return_index:2 scoreThreshold:1 score_threshold:1 topK:2 topk:2",
     ),
+    "TRTInstanceNormalization": _NORMALIZED,
     "grid_sampler": ("input:T grid:T", "output:T", "align_corners:2 interpolation_mode:2 padding_mode:2"),
 }
 # Our own, of what nobody else has an operator for.

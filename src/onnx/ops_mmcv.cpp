@@ -1,6 +1,7 @@
 // Operators of MMCV and MMDeploy, which their exporters write for TensorRT, by their documentation.
 #include <fmt/format.h>
 
+#include "ir/ops/index.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/sample.h"
@@ -14,39 +15,40 @@ namespace {
 
 using F = ScalarFunction;
 
-std::vector<int64_t> pair_of(ConvertContext& c, std::string_view name, int64_t otherwise) {
+std::vector<int64_t> mmcv_pair(ConvertContext& c, std::string_view name, int64_t otherwise) {
   const std::vector<int64_t> pair = c.ints_attribute(name).value_or(std::vector<int64_t>{otherwise, otherwise});
-  if (pair.size() != 2) c.invalid(fmt::format("attribute '{}' has {} numbers, not one for each axis", name, pair.size()));
+  if (pair.size() != 2)
+    c.invalid(fmt::format("attribute '{}' has {} numbers, not one for each axis", name, pair.size()));
   return pair;
 }
 
 /// The attribute by its newer name, or by its older one.
-int64_t count_of(ConvertContext& c, std::string_view name, std::string_view older) {
+int64_t mmcv_count(ConvertContext& c, std::string_view name, std::string_view older) {
   return c.int_attribute(name, c.int_attribute(older, 1));
 }
 
-Values deformed(ConvertContext& c, ValueId offset, ValueId mask, ValueId weight, ValueId bias) {
+Values mmcv_deformed(ConvertContext& c, ValueId offset, ValueId mask, ValueId weight, ValueId bias) {
   const ValueId x = c.input(0);
   if (c.rank(x) != 4 || c.rank(weight) != 4)
     c.invalid(fmt::format("input and weight have {} and {} axes: 4 are expected", c.rank(x), c.rank(weight)));
-  const std::vector<int64_t> padding = pair_of(c, "padding", 0);
+  const std::vector<int64_t> padding = mmcv_pair(c, "padding", 0);
   const Shape pads{Dim(padding[0]), Dim(padding[1]), Dim(padding[0]), Dim(padding[1])};
-  const ops::DeformConv op{pair_of(c, "stride", 1), pair_of(c, "dilation", 1), pads, count_of(c, "groups", "group"),
-                           count_of(c, "deform_groups", "deformable_group")};
+  const ops::DeformConv op{mmcv_pair(c, "stride", 1), mmcv_pair(c, "dilation", 1), pads,
+                           mmcv_count(c, "groups", "group"), mmcv_count(c, "deform_groups", "deformable_group")};
   return c.result(op, {x, weight, offset, bias, mask});
 }
 
 // (input, offset, weight)
-Values deform_conv(ConvertContext& c) {
-  return deformed(c, c.input(1), no_value, c.input(2), no_value);
+Values mmcv_deform_conv(ConvertContext& c) {
+  return mmcv_deformed(c, c.input(1), no_value, c.input(2), no_value);
 }
 
 // (input, offset, mask, weight, bias?)
-Values modulated_deform_conv(ConvertContext& c) {
-  return deformed(c, c.input(1), c.input(2), c.input(3), c.input_or_none(4));
+Values mmcv_modulated_deform_conv(ConvertContext& c) {
+  return mmcv_deformed(c, c.input(1), c.input(2), c.input(3), c.input_or_none(4));
 }
 
-Values grid_sampler(ConvertContext& c) {
+Values mmcv_grid_sampler(ConvertContext& c) {
   ops::GridSample op;
   const int64_t mode = c.int_attribute("interpolation_mode", 0), padding = c.int_attribute("padding_mode", 0);
   if (mode < 0 || mode > 2 || padding < 0 || padding > 2)
@@ -62,7 +64,7 @@ Values grid_sampler(ConvertContext& c) {
 }
 
 // (input, regions [r, 5], of which column 0 is the image)
-Values roi_align(ConvertContext& c) {
+Values mmcv_roi_align(ConvertContext& c) {
   if (const std::string mode = c.string_attribute("mode", "avg"); mode != "avg")
     c.unsupported(fmt::format("mode '{}': averages ('avg') are supported", mode));
   ops::RoiAlign op;
@@ -81,7 +83,7 @@ Values roi_align(ConvertContext& c) {
 }
 
 // -> (boxes and their scores [n, keepTopK, 5], their classes i32[n, keepTopK], -1 where there is none)
-Values batched_nms(ConvertContext& c) {
+Values mmcv_batched_nms(ConvertContext& c) {
   if (c.int_attribute("return_index", 0) != 0) c.unsupported("return_index: which boxes they were is not given");
   Suppression how;
   how.score_threshold = c.float_attribute("score_threshold", c.float_attribute("scoreThreshold", 0));
@@ -108,12 +110,39 @@ Values batched_nms(ConvertContext& c) {
   return {dtype == DType::f32 ? both : c.result_at(0, ops::Cast{dtype}, {both}), found[3]};
 }
 
+// (data [n, m, ..], indices [n, k]) -> [n, k, ..]
+Values mmcv_gather_topk(ConvertContext& c) {
+  const ValueId indices = c.input(1);
+  const int64_t batch_axes = c.rank(indices) - 1;
+  if (batch_axes < 0 || batch_axes >= c.rank(c.input(0)))
+    c.invalid(fmt::format("data and indices of {} and {} axes do not fit", c.rank(c.input(0)), c.rank(indices)));
+  Shape shape = c.shape(indices);
+  shape.push_back(Dim(1));
+  const ValueId places = c.reshape(c.cast(indices, DType::i64), std::move(shape));
+  return c.result(ops::GatherND{batch_axes}, {c.input(0), places});
+}
+
+Values mmcv_instance_normalization(ConvertContext& c) {
+  return find_converter("", "InstanceNormalization", newest_opset)->convert(c);
+}
+
+// TensorRT's plugin, whose heads lie beside each other.
+Values mmcv_deformable_attention(ConvertContext& c) {
+  const ValueId made = find_converter("TRT", "MultiscaleDeformableAttnPlugin_TRT", newest_opset)->convert(c)[0];
+  if (c.rank(made) == 3) return {made};
+  return {c.reshape(made, {c.dim(made, 0), c.dim(made, 1), c.dim(made, 2) * c.dim(made, 3)})};
+}
+
 constexpr Converter mmcv_table[] = {
-    {"MMCVDeformConv2d", deform_conv},
-    {"MMCVModulatedDeformConv2d", modulated_deform_conv},
-    {"MMCVRoiAlign", roi_align},
-    {"TRTBatchedNMS", batched_nms},
-    {"grid_sampler", grid_sampler},
+    {"GatherTopk", mmcv_gather_topk},
+    {"MMCVDeformConv2d", mmcv_deform_conv},
+    {"MMCVInstanceNormalization", mmcv_instance_normalization},
+    {"MMCVModulatedDeformConv2d", mmcv_modulated_deform_conv},
+    {"MMCVMultiScaleDeformableAttention", mmcv_deformable_attention},
+    {"MMCVRoiAlign", mmcv_roi_align},
+    {"TRTBatchedNMS", mmcv_batched_nms},
+    {"TRTInstanceNormalization", mmcv_instance_normalization},
+    {"grid_sampler", mmcv_grid_sampler},
 };
 
 }  // namespace

@@ -20,11 +20,6 @@ using F = ScalarFunction;
 
 constexpr double score_of_none = -std::numeric_limits<double>::infinity();  // the score of a box that is not there
 
-/// The value of one size.
-ValueId size_of(ConvertContext& c, const Dim& d) {
-  return c.add(ops::DimsTensor{{d}, DType::i64, true}, {});
-}
-
 ValueId filled(ConvertContext& c, DType dtype, double value, Shape shape) {
   return c.add(ops::Expand{std::move(shape)}, {c.scalar(dtype, value)});
 }
@@ -89,8 +84,8 @@ Values suppressed(ConvertContext& c, ValueId boxes, ValueId scores, const Suppre
   const Values best = c.add_all(ops::TopK{1, true}, {row, c.add_constant(Tensor::from_ints({how.most}))}, 2);
   const ValueId is_there = c.add(F::less, {c.scalar(DType::f32, score_of_none), best[0]});
   const ValueId place = c.add(F::select, {is_there, best[1], c.scalar(DType::i64, 0)});
-  const ValueId of_class = c.add(F::div, {place, size_of(c, count)});
-  const ValueId within = c.add(F::mod, {place, size_of(c, count)});
+  const ValueId of_class = c.add(F::div, {place, dim_scalar(c, count)});
+  const ValueId within = c.add(F::mod, {place, dim_scalar(c, count)});
   const ValueId box = is_shared ? within : place;
   const ValueId found = c.add(ops::GatherND{1}, {taken_from, c.reshape(box, {batch, Dim(how.most), Dim(1)})});
   const ValueId is_box = c.reshape(is_there, {batch, Dim(how.most), Dim(1)});

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_tensorrt_operators import run, scene, suppressed
+from test_tensorrt_operators import deformable, run, scene, suppressed
 
 
 @pytest.mark.parametrize("least", [0.3, 0.9, 2.0])
@@ -240,3 +240,28 @@ def test_batched_nms_of_mmdeploy(older):
             want[i] = [*box, score]
         np.testing.assert_allclose(dets[image], want, rtol=1e-6)
         np.testing.assert_array_equal(labels[image], [c for _, c, _ in found] + [-1] * (8 - len(found)))
+
+
+def test_attention_norms_and_gathers_of_mmdeploy():
+    random = np.random.default_rng(4)
+    sizes = np.array([[5, 7], [3, 4]])
+    begins = np.array([0, 35])
+    value = random.standard_normal((2, 47, 3, 6)).astype("f")
+    places = random.uniform(-0.2, 1.2, (2, 4, 3, 2, 2, 2)).astype("f")
+    weights = random.uniform(0, 1, (2, 4, 3, 2, 2)).astype("f")
+    arrays = [value, sizes, begins, places, weights]
+    got = run("MMCVMultiScaleDeformableAttention", arrays, [("y", "f")], domain="mmdeploy", constants=("x1", "x2"))
+    want = deformable(value, sizes, begins, places, weights).reshape(2, 4, 18)
+    np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-5)
+
+    x = random.standard_normal((2, 3, 4, 5)).astype("f")
+    scale, bias = random.standard_normal((2, 3)).astype("f")
+    for operator in ("TRTInstanceNormalization", "MMCVInstanceNormalization"):
+        got = run(operator, [x, scale, bias], [("y", "f")], domain="mmdeploy", epsilon=1e-3)
+        mean, variance = x.mean((2, 3), keepdims=True), x.var((2, 3), keepdims=True)
+        want = (x - mean) / np.sqrt(variance + 1e-3) * scale[:, None, None] + bias[:, None, None]
+        np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-5)
+
+    data, places = random.standard_normal((2, 9, 4)).astype("f"), random.integers(0, 9, (2, 5)).astype(np.int32)
+    got = run("GatherTopk", [data, places], [("y", "f")], domain="mmdeploy")
+    np.testing.assert_array_equal(got[0], np.take_along_axis(data, places[..., None].astype(int), 1))
