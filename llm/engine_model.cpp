@@ -153,6 +153,14 @@ EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads, 
   }
 }
 
+// A step that was started ahead, and that nobody wanted, may still use what goes before the context.
+EngineModel::~EngineModel() {
+  try {
+    if (!device_.is_host()) context_.synchronize();
+  } catch (const Error&) {  // nobody asks any more
+  }
+}
+
 // Of so many blocks, as an input.
 Tensor EngineModel::bound_memory(const TensorInfo& info, int32_t blocks) {
   Dims dims = block_dims(info);

@@ -36,6 +36,9 @@ class EngineModel : public StepModel {
   /// `max_loras`: adapters that there is room for, where the engine has such; all are zeros.
   EngineModel(const Engine& engine, int32_t num_blocks, int threads = 0, int32_t num_cross_blocks = 0,
               int32_t max_loras = 0);
+  ~EngineModel() override;
+  EngineModel(const EngineModel&) = delete;
+  EngineModel& operator=(const EngineModel&) = delete;
 
   /// The matrices of an adapter, by the names of inputs; those that it lacks become zeros. Between steps. Throws
   /// Error(invalid_argument), before anything is written, for a name that is no such input's, and for other sizes.

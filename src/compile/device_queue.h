@@ -74,6 +74,8 @@ class DeviceQueue {
   /// 0.
   virtual void copy_small(std::span<const SmallCopy> /*copies*/) {}
   virtual size_t most_small_copies() const { return 0; }
+  /// Whether copy_small() takes it: memory of the device, or from allocate_pinned() of any queue.
+  virtual bool is_reached(const std::byte* /*memory*/) const { return false; }
   /// From memory of the device of `source`, another queue. What is in that queue is not waited for: see wait_for().
   virtual void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue& source) = 0;
   virtual void synchronize() = 0;

@@ -23,6 +23,9 @@
 
 namespace camshaft {
 
+/// A kernel reads so much of the host's memory about as fast as a copy is begun.
+constexpr size_t most_small_bytes = size_t{8} << 10;
+
 /// Where a run on a GPU goes, and whether it is waited for.
 struct RunPlace {
   std::optional<void*> stream = {};  ///< of the caller's; without it the context's own

@@ -230,9 +230,6 @@ void Executor::bring_to_device(std::byte* to, std::span<const std::byte> from) {
   main_->is_busy = true;
 }
 
-// A kernel reads so much of the host's memory about as fast as a copy is begun.
-constexpr size_t most_small_bytes = size_t{8} << 10;
-
 void Executor::stage_small(const BoundPlan& bound) {
   small_inputs_.clear();
   small_outputs_.clear();

@@ -136,6 +136,10 @@ size_t Queue::most_small_copies() const {
   return most_copies_at_once;
 }
 
+bool Queue::is_reached(const std::byte* memory) const {
+  return facts_of(*device_, memory).type != 0;
+}
+
 void Queue::copy_small(std::span<const SmallCopy> copies) {
   if (copies.empty()) return;
   refuse_in_callers_recording("copying between host and device");

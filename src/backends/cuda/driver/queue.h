@@ -44,6 +44,7 @@ class Queue final : public DeviceQueue {
   }
   void copy_small(std::span<const SmallCopy> copies) override;
   size_t most_small_copies() const override;
+  bool is_reached(const std::byte* memory) const override;
   void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue& source) override {
     stream().copy_from(to, from, *static_cast<const Queue&>(source).device_);
   }
