@@ -113,22 +113,30 @@ Values reduce_log_sum(ConvertContext& c) {
   return c.result(ops::Cast{c.dtype(x)}, {c.add(F::log, {sum})});
 }
 
-// log Σ eˣ = m + log Σ e^(x-m) with m the largest x, which may be infinite.
+// log Σ eˣ = m + log Σ e^(x-m) with m the largest x, which may be infinite. Of integers it is the whole part: m and the
+// differences in f64, which holds them, and exponentials in f32.
 Values reduce_log_sum_exp(ConvertContext& c) {
+  const ValueId x = c.input(0);
   const Axes axes = reduced_axes(c);
-  if (axes.known.empty() && axes.data == no_value) return {c.input(0)};
-  const DType dtype = c.dtype(c.input(0));
-  const ValueId x = is_floating(dtype) ? c.input(0) : c.cast(c.input(0), DType::f64);
+  if (axes.known.empty() && axes.data == no_value) return {x};
+  const DType dtype = c.dtype(x);
   const auto result = [&](auto op, Values inputs) {
     if (is_floating(dtype)) return c.result(std::move(op), std::move(inputs));
     return c.result(ops::Cast{dtype}, {c.add(std::move(op), std::move(inputs))});
   };
   const ValueId largest = reduced(c, ReduceKind::max, x, axes, true);
-  const ValueId infinite = c.add(F::is_inf_pos, {c.add(F::abs, {largest})});
-  const ValueId shift = c.add(F::select, {infinite, c.scalar(c.dtype(x), 0), largest});
-  const ValueId exponents = c.add(F::exp, {c.add(F::sub, {x, shift})});
+  ValueId shift, difference;
+  if (is_floating(dtype)) {
+    const ValueId infinite = c.add(F::is_inf_pos, {c.add(F::abs, {largest})});
+    shift = c.add(F::select, {infinite, c.scalar(dtype, 0), largest});
+    difference = c.add(F::sub, {x, shift});
+  } else {
+    shift = c.cast(largest, DType::f64);
+    difference = c.cast(c.add(F::sub, {c.cast(x, DType::f64), shift}), DType::f32);
+  }
+  const ValueId exponents = c.add(F::exp, {difference});
   const ValueId sum = reduced(c, ReduceKind::sum, exponents, axes, true);
-  const ValueId log = c.add(F::log, {sum});
+  const ValueId log = c.cast(c.add(F::log, {sum}), c.dtype(shift));
   if (keep_dims(c)) return result(F::add, {log, shift});
   const ValueId kept = c.add(F::add, {log, shift});
   // A second reduction of what one element is left of drops the axes.

@@ -1,7 +1,8 @@
 // Choices by column numbers as runs of rows: each test, either side, numbers beyond the columns, types, threads.
+#include "backends/cpu/kernels/pointwise/interval_select.h"
+
 #include <gtest/gtest.h>
 
-#include "backends/cpu/kernels/pointwise/interval_select.h"
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
 #include "ir/ops/pointwise.h"
@@ -108,8 +109,8 @@ TEST(IntervalSelect, OverWhatItChoosesFrom) {
 
 TEST(IntervalSelect, AllTypes) {
   const Tensor rows = row_numbers(DType::i64, {50, 1}, 0, 70), columns = count_from(DType::i64, 0, 70);
-  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i16, DType::i8,
-                            DType::u8, DType::u16, DType::u32, DType::boolean})
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i16,
+                            DType::i8, DType::u8, DType::u16, DType::u32, DType::boolean})
     for (const F function : {F::less_or_equal, F::equal}) {
       SCOPED_TRACE(to_string(dtype));
       const Tensor x = numbers_of(dtype, {50, 70});

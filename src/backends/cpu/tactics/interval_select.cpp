@@ -20,8 +20,8 @@ using Kind = ScalarInstruction::Kind;
 
 // What stands on one side of the choice.
 struct ArmView {
-  int32_t load = -1;                    // of the program; none: a number
-  bool is_element = true;               // one for all places
+  int32_t load = -1;                     // of the program; none: a number
+  bool is_element = true;                // one for all places
   std::array<std::byte, 8> number = {};  // its bytes
 };
 
@@ -75,9 +75,7 @@ class Matcher {
   }
 
  private:
-  const ScalarInstruction& at(int32_t i) const {
-    return found_.view.program.instructions[static_cast<size_t>(i)];
-  }
+  const ScalarInstruction& at(int32_t i) const { return found_.view.program.instructions[static_cast<size_t>(i)]; }
   ValueId operand(int32_t load) const {
     return region_.node.inputs[static_cast<size_t>(found_.view.loads[static_cast<size_t>(load)])];
   }
@@ -198,7 +196,8 @@ class IntervalLaunch final : public Launch {
     const auto arm = [&](const ArmView& of) {
       return IntervalSelect::Arm{of.load < 0 ? of.number.data() : memory(of.load), of.is_element};
     };
-    kernel_.run(a.pool, kernel_.runs.empty() ? memory(view_.row) : nullptr, arm(view_.passes), arm(view_.fails), a.outputs[0]);
+    kernel_.run(a.pool, kernel_.runs.empty() ? memory(view_.row) : nullptr, arm(view_.passes), arm(view_.fails),
+                a.outputs[0]);
   }
 
  private:

@@ -1,4 +1,5 @@
-// Loops that the compiler makes vectors of, over rows that are in cache or in memory. Included once per instruction set.
+// Loops that the compiler makes vectors of, over rows that are in cache or in memory. Included once per instruction
+// set.
 #if defined(CAMSHAFT_CPU_FILL_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAMSHAFT_CPU_FILL_VECTORS_INL_H
 #undef CAMSHAFT_CPU_FILL_VECTORS_INL_H

@@ -63,9 +63,8 @@ void IntervalSelect::run(ThreadPool& pool, const void* rows, Arm passes, Arm fai
   if (count == 0 || columns == 0) return;
   // A few elements in what is otherwise alike: as a whole it is written as fast as memory allows.
   if (fills_all(passes, fails)) {
-    pool.parallel_for(count * columns, grain_bytes / width, [&](int64_t begin, int64_t end) {
-      write(fails, begin, end - begin, out);
-    });
+    pool.parallel_for(count * columns, grain_bytes / width,
+                      [&](int64_t begin, int64_t end) { write(fails, begin, end - begin, out); });
   }
   for_pieces(pool, count, grain_bytes / (columns * width) + 1,
              [&](int64_t begin, int64_t end) { run_rows(begin, end, rows, passes, fails, out); });
