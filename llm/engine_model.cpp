@@ -153,6 +153,14 @@ EngineModel::EngineModel(const Engine& engine, int32_t num_blocks, int threads, 
   }
 }
 
+// A step that was started ahead, and that nobody wanted, may still use what goes before the context.
+EngineModel::~EngineModel() {
+  try {
+    if (!device_.is_host()) context_.synchronize();
+  } catch (const Error&) {  // nobody asks any more
+  }
+}
+
 // Of so many blocks, as an input.
 Tensor EngineModel::bound_memory(const TensorInfo& info, int32_t blocks) {
   Dims dims = block_dims(info);
@@ -199,6 +207,7 @@ void EngineModel::set_lora(int32_t lora, const std::map<std::string, std::span<c
       refuse("the matrix " + name + " has " + std::to_string(values.size()) + " bytes; the engine's have " +
              std::to_string(bytes_of(*found)));
   }
+  if (!device_.is_host()) context_.synchronize();  // a step that was started ahead reads them
   for (LoraMatrices& each : loras_) {
     const size_t bytes = bytes_of(each);
     std::byte* const to = each.host.mutable_data() + static_cast<size_t>(lora) * bytes;
@@ -250,7 +259,8 @@ void EngineModel::find_outputs(const Engine& engine) {
       return output.name == name && output.dtype == dtype && output.dims.size() == 1;
     });
   };
-  has_likeliest_ = has_output("likeliest", DType::i64) && has_output("largest", DType::f32);
+  has_likeliest_ = has_output("likeliest", DType::i32) && has_output("largest", DType::f32);
+  if (has_likeliest_ && !device_.is_host()) memory_.emplace(device_);
 }
 
 void EngineModel::make_host_blocks(int32_t count) {
@@ -298,37 +308,53 @@ void EngineModel::copy_blocks(std::span<const BlockCopy> copies, Tensor Layer::*
 }
 
 // `columns`: 0 for a vector.
-template <class T>
-void EngineModel::bind(Input& input, std::span<const T> values, size_t rows, size_t columns) {
-  if (input.name == nullptr) return;
-  const bool is_same = !input.dims.empty() && input.data == values.data() &&
-                       input.dims[0] == static_cast<int64_t>(rows) &&
+void EngineModel::bind(Input& input, const void* data, size_t bytes, size_t rows, size_t columns, Device device) {
+  const bool is_same = !input.dims.empty() && input.data == data && input.dims[0] == static_cast<int64_t>(rows) &&
                        (columns == 0 || input.dims[1] == static_cast<int64_t>(columns));
   if (is_same) return;
   input.dims.assign(1, static_cast<int64_t>(rows));
   if (columns > 0) input.dims.push_back(static_cast<int64_t>(columns));
-  input.data = values.data();
+  input.data = data;
   context_.set_input_shape(input.name, input.dims);
-  context_.bind_input(input.name, values.data(), values.size_bytes());
+  context_.bind_input(input.name, data, bytes, device);
+}
+
+// Those of i32 that the engine has: their values, rows and columns (0 for a vector).
+template <class Use>
+void EngineModel::for_each_input(const StepInputs& inputs, const Use& use) {
+  const auto each = [&](size_t number, std::span<const int32_t> values, size_t rows, size_t columns) {
+    if (inputs_[number].name != nullptr) use(inputs_[number], values, rows, columns);
+  };
+  const size_t tokens = inputs.input_ids.size(), sequences = inputs.past.size();
+  each(0, inputs.input_ids, tokens, 0);
+  each(1, inputs.positions, tokens, has_mrope_ ? 3 : 0);
+  each(2, inputs.cumulative, inputs.cumulative.size(), 0);
+  each(3, inputs.past, sequences, 0);
+  each(4, inputs.block_table, sequences, static_cast<size_t>(inputs.table_width));
+  each(5, inputs.logits_indices, inputs.logits_indices.size(), 0);
+  each(lora_place, inputs.lora_ids, inputs.lora_ids.size(), 0);
+  if (cross_.table_width == 0) return;
+  each(7, inputs.cross_seqlens, inputs.cross_seqlens.size(), 0);
+  each(8, inputs.cross_block_table, inputs.cross_seqlens.size(), static_cast<size_t>(cross_.table_width));
+}
+
+void EngineModel::bind_images(const StepInputs& inputs) {
+  if (image_width_ == 0) return;
+  const size_t rows = inputs.image_indices.size();
+  bind(image_embeddings_, inputs.image_embeddings.data(), inputs.image_embeddings.size_bytes(), rows,
+       static_cast<size_t>(image_width_));
+  bind(image_indices_, inputs.image_indices.data(), inputs.image_indices.size_bytes(), rows, 0);
 }
 
 StepOutputs EngineModel::run(const StepInputs& inputs) {
-  bind(inputs_[0], inputs.input_ids, inputs.input_ids.size(), 0);
-  bind(inputs_[1], inputs.positions, inputs.input_ids.size(), has_mrope_ ? 3 : 0);
-  bind(inputs_[2], inputs.cumulative, inputs.cumulative.size(), 0);
-  bind(inputs_[3], inputs.past, inputs.past.size(), 0);
-  bind(inputs_[4], inputs.block_table, inputs.past.size(), static_cast<size_t>(inputs.table_width));
-  bind(inputs_[5], inputs.logits_indices, inputs.logits_indices.size(), 0);
-  bind(inputs_[lora_place], inputs.lora_ids, inputs.lora_ids.size(), 0);
-  if (cross_.table_width > 0) {
-    bind(inputs_[7], inputs.cross_seqlens, inputs.cross_seqlens.size(), 0);
-    bind(inputs_[8], inputs.cross_block_table, inputs.cross_seqlens.size(), static_cast<size_t>(cross_.table_width));
+  if (memory_) {
+    start(inputs, false);
+    return finish();
   }
-  if (image_width_ > 0) {
-    const size_t rows = inputs.image_indices.size();
-    bind(image_embeddings_, inputs.image_embeddings, rows, static_cast<size_t>(image_width_));
-    bind(image_indices_, inputs.image_indices, rows, 0);
-  }
+  for_each_input(inputs, [&](Input& input, std::span<const int32_t> values, size_t rows, size_t columns) {
+    bind(input, values.data(), values.size_bytes(), rows, columns);
+  });
+  bind_images(inputs);
   bind_outputs(inputs.logits_indices.size(), inputs.reads_logits);
   context_.run();
   StepOutputs outputs;
@@ -336,13 +362,57 @@ StepOutputs EngineModel::run(const StepInputs& inputs) {
     outputs.hidden_states = hidden_states_.data();
     return outputs;
   }
-  if (bound_logits_ == logits_.data()) outputs.logits = logits_.data();
+  outputs.logits = logits_.data();
   if (has_likeliest_) outputs.likeliest = likeliest_.data(), outputs.largest = largest_.data();
   return outputs;
 }
 
-// Memory is bound anew only where it is too small, or where logits go elsewhere: a GPU repeats what it has recorded of
-// either. On the host they are where they are computed.
+void EngineModel::start(const StepInputs& inputs, bool follows) {
+  StepMemory& memory = *memory_;
+  memory.begin();
+  for_each_input(inputs, [&](Input&, std::span<const int32_t> values, size_t, size_t) { memory.add(values); });
+  const size_t row_count = inputs.logits_indices.size();
+  memory.send(context_, row_count, follows);
+  size_t number = 0;
+  for_each_input(inputs, [&](Input& input, std::span<const int32_t> values, size_t rows, size_t columns) {
+    bind(input, memory.input(number++), values.size_bytes(), rows, columns, memory.device());
+  });
+  bind_images(inputs);
+  bind_logits(row_count, inputs.reads_logits);
+  if (bound_likeliest_ != memory.likeliest() || bound_rows_ != row_count) {
+    bound_likeliest_ = nullptr;
+    context_.bind_output("likeliest", memory.likeliest(), row_count * sizeof(int32_t), memory.device());
+    context_.bind_output("largest", memory.largest(), row_count * sizeof(float), memory.device());
+    bound_likeliest_ = memory.likeliest();
+    bound_rows_ = row_count;
+  }
+  // Logits that the host reads come into memory that is not pinned, and ranks meet in a run.
+  if (inputs.reads_logits || has_ranks_) {
+    context_.run();
+  } else {
+    context_.start();
+  }
+  memory.bring(context_);
+  started_.push_back({memory.turn(), inputs.reads_logits ? logits_.data() : nullptr});
+}
+
+StepOutputs EngineModel::finish() {
+  const Started step = started_.front();
+  started_.erase(started_.begin());
+  if (started_.empty()) {
+    context_.synchronize();
+  } else {
+    context_.synchronize_previous();
+  }
+  StepOutputs outputs;
+  outputs.logits = const_cast<float*>(step.logits);
+  const StepMemory::Results found = memory_->results(step.turn);
+  outputs.likeliest = found.likeliest;
+  outputs.largest = found.largest;
+  return outputs;
+}
+
+// Memory is bound anew only where it is too small.
 void EngineModel::bind_outputs(size_t rows, bool reads_logits) {
   if (hidden_size_ > 0) {
     const size_t size = rows * static_cast<size_t>(hidden_size_);
@@ -351,26 +421,33 @@ void EngineModel::bind_outputs(size_t rows, bool reads_logits) {
     context_.bind_output("hidden_states", hidden_states_.data(), size * sizeof(float));
     return;
   }
-  const size_t wanted = rows * static_cast<size_t>(vocabulary_);
-  if (reads_logits || device_.is_host() || !has_likeliest_) {
-    if (logits_.size() < wanted) logits_.resize(wanted), bound_logits_ = nullptr;
-    if (bound_logits_ != logits_.data()) context_.bind_output("logits", logits_.data(), logits_.size() * sizeof(float));
-    bound_logits_ = logits_.data();
-  } else {
-    if (!logits_there_.defined() || logits_there_.bytes() < wanted * sizeof(float)) {
-      logits_there_ = Tensor(DType::f32, {static_cast<int64_t>(wanted)}).copy(to_string(device_));
-      bound_logits_ = nullptr;
-    }
-    if (bound_logits_ != logits_there_.data())
-      context_.bind_output("logits", const_cast<std::byte*>(logits_there_.data()), logits_there_.bytes(),
-                           logits_there_.device());
-    bound_logits_ = logits_there_.data();
-  }
+  bind_logits(rows, reads_logits);
   if (!has_likeliest_ || likeliest_.size() >= rows) return;
   likeliest_.resize(rows);
   largest_.resize(rows);
-  context_.bind_output("likeliest", likeliest_.data(), rows * sizeof(int64_t));
+  context_.bind_output("likeliest", likeliest_.data(), rows * sizeof(int32_t));
   context_.bind_output("largest", largest_.data(), rows * sizeof(float));
+}
+
+// The same, and where they go elsewhere: a GPU repeats what it has recorded of either. On the host they are where they
+// are computed.
+void EngineModel::bind_logits(size_t rows, bool reads_logits) {
+  const size_t wanted = rows * static_cast<size_t>(vocabulary_);
+  if (reads_logits || !memory_) {
+    if (logits_.size() < wanted) logits_.resize(wanted), bound_logits_ = nullptr;
+    if (bound_logits_ != logits_.data()) context_.bind_output("logits", logits_.data(), logits_.size() * sizeof(float));
+    bound_logits_ = logits_.data();
+    return;
+  }
+  if (!logits_there_.defined() || logits_there_.bytes() < wanted * sizeof(float)) {
+    context_.synchronize();
+    logits_there_ = Tensor(DType::f32, {static_cast<int64_t>(wanted)}).copy(to_string(device_));
+    bound_logits_ = nullptr;
+  }
+  if (bound_logits_ != logits_there_.data())
+    context_.bind_output("logits", const_cast<std::byte*>(logits_there_.data()), logits_there_.bytes(),
+                         logits_there_.device());
+  bound_logits_ = logits_there_.data();
 }
 
 }  // namespace camshaft::llm

@@ -1,6 +1,8 @@
 #include "llm/generator.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -38,14 +40,6 @@ size_t vocabulary_of(const GeneratorConfig& config, const StepModel& model) {
 size_t sampling_threads(const GeneratorConfig& config) {
   if (config.sampling_threads > 0) return static_cast<size_t>(config.sampling_threads);
   return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8);
-}
-
-// Whether what is likeliest by the model alone does not suffice.
-bool reads_logits(const Sequence& sequence) {
-  const SamplingParams& params = *sequence.params;
-  return !params.is_greedy() || params.beam_search || params.is_guided || params.logprobs ||
-         sequence.wants_prompt_logprobs() || !sequence.allowed.empty() || !params.logit_bias.empty() ||
-         params.excludes_tokens() || params.has_penalties();
 }
 
 constexpr const char* embedding_is_not_finite =
@@ -121,6 +115,7 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
   if (scheduler_.config().num_host_blocks > 0) model.make_host_blocks(scheduler_.config().num_host_blocks);
   stepped_.reserve(static_cast<size_t>(shapes_.largest().sequences));
   stepped_beams_.reserve(static_cast<size_t>(shapes_.largest().sequences));
+  ahead_.reserve(static_cast<size_t>(shapes_.largest().sequences));
   for (size_t worker = 0; config.pooling == Pooling::none && worker < workers_.count(); ++worker)
     samplers_.emplace_back(model.vocabulary());
 }
@@ -160,7 +155,8 @@ std::span<const GuidedRows> Generator::plan_step() {
   failure_.clear();
   is_planned_ = true;
   has_run_ = false;
-  if (requests_.empty()) return guided_;
+  is_started_ = take_started();
+  if (is_started_ || requests_.empty()) return guided_;
   propose();
   if (!scheduler_.plan()) return guided_;
   build_inputs();
@@ -184,8 +180,20 @@ void Generator::run_step() {
   has_run_ = true;
   if (!failure_.empty()) return;
   try {
-    copy_blocks();
-    if (!stepped_.empty()) outputs_ = model_.run(inputs_);
+    const bool starts_next = can_start_next();
+    if (!is_started_) {
+      copy_blocks();
+      if (stepped_.empty()) return;
+      if (!starts_next) {
+        outputs_ = model_.run(inputs_);
+        return;
+      }
+      model_.start(inputs_, false);
+      is_started_ = true;
+    }
+    if (starts_next) start_next();
+    is_started_ = false;
+    outputs_ = model_.finish();
   } catch (const std::exception& error) {
     failure_ = error.what();
     if (failure_.empty()) failure_ = "the model has failed";
@@ -203,6 +211,7 @@ void Generator::copy_blocks() {
 
 std::span<const Event> Generator::finish_step() {
   is_planned_ = false;
+  if (is_started_) forget_started();
   // What the model gave before is no other step's.
   if (!has_run_) failure_ = "the step that was planned was not run";
   if (!failure_.empty()) scheduler_.pool().abandon_copies();
@@ -254,10 +263,16 @@ void Generator::build_inputs() {
   }
   const bool has_images = batch_.image_rows() > 0;
   inputs_ = batch_.padded_to(shapes_.fit(batch_.tokens(), batch_.sequences(), batch_.rows(), has_images));
-  inputs_.reads_logits = std::ranges::any_of(stepped_, [](const Sequence* s) { return reads_logits(*s); });
+  inputs_.reads_logits = std::ranges::any_of(stepped_, [](const Sequence* s) { return s->reads_logits(); });
+  count_step();
+}
+
+void Generator::count_step() {
+  const auto tokens = std::transform_reduce(stepped_.begin(), stepped_.end(), int64_t{0}, std::plus(),
+                                            [](const Sequence* sequence) { return sequence->scheduled; });
   ++statistics_.steps;
-  statistics_.tokens += batch_.tokens();
-  statistics_.padding += std::ssize(inputs_.input_ids) - batch_.tokens();
+  statistics_.tokens += tokens;
+  statistics_.padding += std::ssize(inputs_.input_ids) - tokens;
 }
 
 Event& Generator::begin_event(const Sequence& sequence) {

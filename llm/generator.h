@@ -163,6 +163,11 @@ class Generator {
   void propose();
   void copy_blocks();
   void build_inputs();
+  bool can_start_next() const;
+  void start_next();
+  bool take_started();
+  void forget_started();
+  void count_step();
   void list_guided();
   void combine_masks();
   Event& begin_event(const Sequence& sequence);
@@ -208,8 +213,15 @@ class Generator {
   std::vector<Sequence*> stepped_;
   std::vector<RequestId> stepped_beams_;
 
+  struct Ahead {  // a sequence of a step that was started before what is in front of it was known
+    RequestId request = 0;
+    int32_t sample = 0;
+    int32_t row = 0;
+  };
+  std::vector<Ahead> ahead_;  ///< of the next step; empty: none was started
+
   // Of the step that is under way.
-  bool is_planned_ = false, has_run_ = false;
+  bool is_planned_ = false, is_started_ = false, has_run_ = false;
   StepOutputs outputs_;
   std::string failure_;  ///< what the model, or the draft, has thrown
   std::vector<GuidedRows> guided_;

@@ -204,6 +204,12 @@ void Scheduler::admit() {
   }
 }
 
+bool Scheduler::lets_none_in() const {
+  if (waiting_.empty()) return true;
+  const bool is_full = static_cast<int32_t>(order_.size()) + reserved_ >= config_.max_num_seqs;
+  return is_full && order_.back()->priority <= (*waiting_.begin())->priority;
+}
+
 const Sequence* Scheduler::wants_images() const {
   if (waiting_.empty() || !(*waiting_.begin())->waits_for_images()) return nullptr;
   const Sequence* const sequence = *waiting_.begin();

@@ -55,6 +55,10 @@ class Scheduler {
   const Sequence* wants_images() const;
   /// To be done before the step, in this order.
   std::span<const BlockCopy> copies() const { return copies_; }
+  /// Takes blocks for the token behind those of this step; false where there are too few.
+  bool reserve_next(Sequence& sequence) { return take_blocks(sequence, sequence.computed + sequence.scheduled + 1, 0); }
+  /// Whether those who run go on by themselves as long as none of them ends.
+  bool lets_none_in() const;
   /// Says that `computed` tokens of the sequence are right and in the cache: its full blocks can be found from now on.
   void commit(Sequence& sequence, int32_t computed);
   /// `child` is the first `tokens` tokens of `parent`, which are computed: it runs beside it, in the same blocks until

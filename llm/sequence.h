@@ -78,6 +78,12 @@ struct Sequence {
   /// Not with a mask for the next token alone, nor before its samples are apart, nor beams.
   bool takes_guesses() const { return !has_changing_mask && forks == 0 && beams == nullptr; }
   bool wants_prompt_logprobs() const { return params->prompt_logprobs && prompt_logprobs_from < prompt_length; }
+  /// Whether what is likeliest by the model alone does not suffice.
+  bool reads_logits() const {
+    return !params->is_greedy() || params->beam_search || params->is_guided || params->logprobs ||
+           wants_prompt_logprobs() || !allowed.empty() || !params->logit_bias.empty() || params->excludes_tokens() ||
+           params->has_penalties();
+  }
 };
 
 /// Which of two is served first.

@@ -25,4 +25,12 @@ void StepModel::restore_blocks(std::span<const BlockCopy>) {
   refuse_host_blocks();
 }
 
+void StepModel::start(const StepInputs&, bool) {
+  throw Error(ErrorCode::unsupported, "this model's steps are not started ahead: run() does them");
+}
+
+StepOutputs StepModel::finish() {
+  throw Error(ErrorCode::unsupported, "this model's steps are not started ahead: run() does them");
+}
+
 }  // namespace camshaft::llm

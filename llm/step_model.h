@@ -33,7 +33,7 @@ struct StepOutputs {
   float* logits = nullptr;  ///< [rows, vocabulary]; may be changed. Null where they are not read, maybe
   /// [rows] the first of the largest logits of each, or of NaNs, and that logit; both null where the model does not
   /// look for them. With them greedy decoding does not read the logits.
-  const int64_t* likeliest = nullptr;
+  const int32_t* likeliest = nullptr;
   const float* largest = nullptr;
   const float* hidden_states = nullptr;  ///< [rows, hidden_size()], of models that have no logits
 };
@@ -79,6 +79,16 @@ class StepModel {
   /// Writes the keys and values of the step's tokens into their blocks. What it returns is valid until the next step.
   /// Throws Error; the blocks of the step's tokens are undefined then.
   virtual StepOutputs run(const StepInputs& inputs) = 0;
+  /// Whether there is run() in two parts, for steps that read no logits: one may be started while the one before it is
+  /// not finished yet.
+  virtual bool starts_ahead() const { return false; }
+  /// With `follows`, the step has a token of each sequence, and rows as many: what the step that was started before
+  /// finds likeliest, whatever input_ids say. Inputs may be changed when it returns. Throws Error, and has started
+  /// nothing then.
+  virtual void start(const StepInputs& inputs, bool follows);
+  /// Of the step that was started first among those that are not finished; valid until the one behind the next is
+  /// started. Throws Error as run() does, and that step is finished then, too.
+  virtual StepOutputs finish();
 };
 
 }  // namespace camshaft::llm

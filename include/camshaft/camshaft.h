@@ -510,8 +510,12 @@ CAMSHAFT_API camshaft_status camshaft_context_largest_output_shape(camshaft_cont
 CAMSHAFT_API camshaft_status camshaft_context_run(camshaft_context* context);
 /* Puts a run into a CUDA stream (null: the default one) and returns; see Context::enqueue in camshaft/context.hpp. */
 CAMSHAFT_API camshaft_status camshaft_context_enqueue(camshaft_context* context, void* stream);
-/* Waits for the runs that were enqueued. */
+/* The same in the stream of the context's own that camshaft_context_copy uses, too. */
+CAMSHAFT_API camshaft_status camshaft_context_start(camshaft_context* context);
+/* Waits for the runs that were enqueued or started. */
 CAMSHAFT_API camshaft_status camshaft_context_synchronize(camshaft_context* context);
+/* Waits for what is in front of the run that was enqueued or started last, copies among it, and not for that run. */
+CAMSHAFT_API camshaft_status camshaft_context_synchronize_previous(camshaft_context* context);
 /* Copies bytes between the host's memory and that of the GPU that the engine runs on, in either direction or within one
  * of both, behind the runs that were enqueued and in front of those that follow. Returns at once where the host's
  * memory is of camshaft_tensor_create_pinned: what is read there must stay, and what is written there is seen, until

@@ -106,8 +106,14 @@ class Context {
   /// run of it, of which neither knows; what it finds wrong in the data is thrown by the context's next call that
   /// waits.
   void enqueue(void* stream) { finish(camshaft_context_enqueue(handle_.get(), stream)); }
-  /// Waits for the runs that were enqueued. Throws what went wrong in them.
+  /// The same in the stream of the context's own that copy() uses, too.
+  void start() { finish(camshaft_context_start(handle_.get())); }
+  /// Waits for the runs that were enqueued or started. Throws what went wrong in them.
   void synchronize() { finish(camshaft_context_synchronize(handle_.get())); }
+  /// Waits for what is in front of the run that was enqueued or started last, copies among it, and not for that run:
+  /// what the run before gave is read while the next one computes. Errors that kernels find in the data are thrown by
+  /// synchronize().
+  void synchronize_previous() { finish(camshaft_context_synchronize_previous(handle_.get())); }
   /// Copies bytes between the host's memory and that of the GPU that the engine runs on, in either direction or within
   /// one of both, behind the runs that were enqueued and in front of those that follow. Returns at once where the
   /// host's memory is of Tensor::pinned(): what is read there must stay until a later run or synchronize() has been

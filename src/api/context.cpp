@@ -88,8 +88,16 @@ camshaft_status camshaft_context_enqueue(camshaft_context* context, void* stream
   return guarded([&] { of(context).enqueue(stream); });
 }
 
+camshaft_status camshaft_context_start(camshaft_context* context) {
+  return guarded([&] { of(context).start(); });
+}
+
 camshaft_status camshaft_context_synchronize(camshaft_context* context) {
   return guarded([&] { of(context).synchronize(); });
+}
+
+camshaft_status camshaft_context_synchronize_previous(camshaft_context* context) {
+  return guarded([&] { of(context).synchronize_previous(); });
 }
 
 camshaft_status camshaft_context_copy(camshaft_context* context, void* to, camshaft_device to_device, const void* from,

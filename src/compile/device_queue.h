@@ -74,6 +74,8 @@ class DeviceQueue {
   /// 0.
   virtual void copy_small(std::span<const SmallCopy> /*copies*/) {}
   virtual size_t most_small_copies() const { return 0; }
+  /// Whether copy_small() takes it: memory of the device, or from allocate_pinned() of any queue.
+  virtual bool is_reached(const std::byte* /*memory*/) const { return false; }
   /// From memory of the device of `source`, another queue. What is in that queue is not waited for: see wait_for().
   virtual void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue& source) = 0;
   virtual void synchronize() = 0;
@@ -94,6 +96,9 @@ class DeviceQueue {
   virtual void start_run(std::optional<void*> stream) = 0;
   /// The end of a run, also of one that failed. Back to the queue's own stream.
   virtual void finish_run() = 0;
+  /// Within a run, behind start_run(): wait_for_marked() waits for all that is in front of it.
+  virtual void mark_run() = 0;
+  virtual void wait_for_marked() = 0;
   /// Waits for all runs that were finished. Needs no stream of theirs to be there still.
   virtual void wait_for_runs() = 0;
   /// Throws Error(invalid_argument), which begins with `what`, when `memory` is not memory of `device`: the host, or

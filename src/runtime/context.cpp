@@ -277,8 +277,8 @@ void Context::Impl::set_memory(size_t input, const CallerBuffer& buffer) {
                                            [&](const CallerBuffer& output) { return overlap(output, buffer); });
 }
 
-void Context::Impl::run(std::optional<void*> stream) {
-  if (shared->ranks == 0) return run_alone(stream);
+void Context::Impl::run(const RunPlace& place) {
+  if (shared->ranks == 0) return run_alone(place);
   if (!communicator && !rehearses)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the engine is one of {} ranks, and its context has no communicator: set one, and run all "
@@ -290,7 +290,7 @@ void Context::Impl::run(std::optional<void*> stream) {
       const WorkScope work(executor.cancellation);
       link_ranks(*communicator, *engine->backend);
     }
-    run_alone(stream);
+    run_alone(place);
   } catch (const std::exception& e) {
     if (communicator) {
       communicator->abort(fmt::format("rank {}: {}", communicator->rank(), e.what()));
@@ -300,9 +300,9 @@ void Context::Impl::run(std::optional<void*> stream) {
   }
 }
 
-void Context::Impl::run_alone(std::optional<void*> stream) {
+void Context::Impl::run_alone(const RunPlace& place) {
   // No memory can be taken while the caller records the stream.
-  const bool is_recorded = stream && executor.queue()->is_recorded(*stream);
+  const bool is_recorded = place.stream && executor.queue()->is_recorded(*place.stream);
   if (!is_recorded) take_weights();
   CacheEntry* known = is_recorded ? find_entry() : &bind_entry();
   if (!known || (is_recorded && engine != shared->current()) ||
@@ -344,8 +344,15 @@ void Context::Impl::run_alone(std::optional<void*> stream) {
     budgeted.emplace(executor.cancellation, budget_);
   }
   name_out_of_memory([] { return "out of memory while running"; },
-                     [&] { executor.run(bound, entry.kept, entry.recordings, memory, stream); });
+                     [&] { executor.run(bound, entry.kept, entry.recordings, memory, place); });
   has_run = true;
+}
+
+void Context::Impl::check_has_gpu(const char* what) const {
+  if (!executor.queue())
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} needs an engine built for a GPU; this one runs on the CPU: call run() or run_async()", what));
 }
 
 void Context::Impl::forget_recordings() {
@@ -462,12 +469,14 @@ void Context::run() {
 }
 
 void Context::enqueue(void* stream) {
-  if (!impl_->executor.queue())
-    throw Error(ErrorCode::invalid_argument,
-                "enqueue() needs an engine built for a GPU; this one runs on the CPU: "
-                "call run() or run_async()");
+  impl_->check_has_gpu("enqueue()");
   impl_->executor.queue()->check_stream(stream);
-  impl_->run(stream);
+  impl_->run({stream, false});
+}
+
+void Context::start() {
+  impl_->check_has_gpu("start()");
+  impl_->run({{}, false});
 }
 
 void Context::copy(std::byte* to, DeviceId to_device, const std::byte* from, DeviceId from_device, size_t bytes) {
@@ -485,6 +494,10 @@ void Context::copy(std::byte* to, DeviceId to_device, const std::byte* from, Dev
 
 void Context::synchronize() {
   impl_->executor.wait_for_runs();
+}
+
+void Context::synchronize_previous() {
+  impl_->executor.wait_for_previous();
 }
 
 void Context::run_async(std::function<void(std::exception_ptr)> completion) {

@@ -112,8 +112,13 @@ class Context {
   /// run of it, of which neither knows; what it finds wrong in the data is thrown by the context's next call that
   /// waits.
   void enqueue(void* stream);
-  /// Waits for the runs that were enqueued. Throws what went wrong in them.
+  /// The same in the stream of the context's own that copy() uses, too.
+  void start();
+  /// Waits for the runs that were enqueued or started. Throws what went wrong in them.
   void synchronize();
+  /// Waits for what is in front of the run that was enqueued or started last, copies among it, and not for that run.
+  /// Errors that kernels find in the data are thrown by synchronize().
+  void synchronize_previous();
   /// The same on a thread of the context; `completion` is called there with null, or with the exception that run()
   /// would have thrown. The context must not be touched until then; destroying it waits. `completion` must not throw,
   /// nor destroy the context; it may start the next run. Throws Error(invalid_argument) for an empty one, or while

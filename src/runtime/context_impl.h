@@ -24,9 +24,10 @@ struct Context::Impl {
   /// The bound plan for the shapes set so far, from the cache or made now. Throws when a shape is missing.
   const BoundPlan& bind() { return *bind_entry().bound; }
   void check_profiles() const;
-  /// Where `stream` is set, into that stream of the caller's, without waiting for it.
-  void run(std::optional<void*> stream = std::nullopt);
-  void run_alone(std::optional<void*> stream);
+  void run(const RunPlace& place = {});
+  void run_alone(const RunPlace& place);
+  /// Throws Error(invalid_argument), which begins with `what`, for an engine that no GPU runs.
+  void check_has_gpu(const char* what) const;
   /// Which go over the communicator that there was.
   void forget_recordings();
   /// Throws Error(invalid_argument) for memory that an input or output ("input 'x'") cannot be in.

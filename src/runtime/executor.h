@@ -23,6 +23,15 @@
 
 namespace camshaft {
 
+/// A kernel reads so much of the host's memory about as fast as a copy is begun.
+constexpr size_t most_small_bytes = size_t{8} << 10;
+
+/// Where a run on a GPU goes, and whether it is waited for.
+struct RunPlace {
+  std::optional<void*> stream = {};  ///< of the caller's; without it the context's own
+  bool waits = true;                 ///< for all to be done; else only where a step of the host needs it
+};
+
 /// The memory of one context: arenas, pointer tables, tensors of data-dependent size; and its queues. Not thread-safe.
 class Executor {
  public:
@@ -43,13 +52,11 @@ class Executor {
   bool are_computed(const BoundPlan& bound, const KeptValues& kept) const {
     return !bound.hoists() || kept.computed_at == failures_;
   }
-  /// `kept` and `recordings`: of these shapes, kept from run to run. Runs that are tapped go step by step. With a
-  /// stream of the caller's the work goes there, and is waited for only where a step of the host needs it; without one,
-  /// all is done when this returns. While the caller records that stream, the steps become a part of the recording, and
-  /// memory on the device that they use is kept until the executor goes. Throws Error(invalid_argument) for steps that
-  /// cannot be recorded.
+  /// `kept` and `recordings`: of these shapes, kept from run to run. Runs that are tapped go step by step. While the
+  /// caller records the stream of `place`, the steps become a part of the recording, and memory on the device that they
+  /// use is kept until the executor goes. Throws Error(invalid_argument) for steps that cannot be recorded.
   void run(const BoundPlan& bound, KeptValues& kept, Recordings& recordings, const CallerMemory& memory,
-           std::optional<void*> stream = std::nullopt);
+           const RunPlace& place = {});
   /// Goes on with another plan of the same steps over the same values: with other weights, or with such that come in
   /// (`stream`; null: all are there). All work must be done, and bound plans of the one before are of no use any more.
   void take(const Plan& plan, WeightStream* stream);
@@ -58,6 +65,9 @@ class Executor {
   void copy(std::byte* to, DeviceId to_device, std::span<const std::byte> from, DeviceId from_device);
   /// Until all work of the runs so far is done.
   void wait_for_runs();
+  /// Until all that is in front of the last run that was not waited for is done. What kernels find wrong with their
+  /// data is left to wait_for_runs().
+  void wait_for_previous();
   TensorView output(size_t index) const;
 
   /// Threads of a run at most: what plans are bound for.
@@ -188,10 +198,10 @@ class Executor {
   std::byte* step_workspace_ = nullptr;
   std::vector<const std::byte*> recorded_operands_;
   std::vector<TensorView> results_;
-  std::optional<RunSpan> spans_;       // of this run, where the profiler keeps it
-  bool is_in_callers_stream_ = false;  // this run
-  bool may_write_host_ = false;        // work that nobody has waited for: runs in the caller's streams, and copies
-  std::shared_ptr<std::byte> pinned_;  // what small inputs and outputs pass through
+  std::optional<RunSpan> spans_;                         // of this run, where the profiler keeps it
+  bool waits_ = true;                                    // at the end of this run
+  bool may_write_host_ = false;                          // work that nobody has waited for: such runs, and copies
+  std::shared_ptr<std::byte> pinned_;                    // what small inputs and outputs pass through
   std::vector<SmallCopy> small_inputs_, small_outputs_;  // of this run, between there and the GPU
   std::vector<SmallCopy> small_results_;                 // from there to the host's memory
 };

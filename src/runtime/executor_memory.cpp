@@ -230,15 +230,11 @@ void Executor::bring_to_device(std::byte* to, std::span<const std::byte> from) {
   main_->is_busy = true;
 }
 
-// A kernel reads so much of the host's memory about as fast as a copy is begun.
-constexpr size_t most_small_bytes = size_t{8} << 10;
-
 void Executor::stage_small(const BoundPlan& bound) {
   small_inputs_.clear();
   small_outputs_.clear();
   small_results_.clear();
-  if (!main_ || gpus_.size() > 1 || is_in_callers_stream_ || profiler || !taps.empty() || weights_ || traces_layers_)
-    return;
+  if (!main_ || gpus_.size() > 1 || !waits_ || profiler || !taps.empty() || weights_ || traces_layers_) return;
   const size_t most = main_->queue->most_small_copies();
   if (most == 0) return;
   const auto slot = [&](size_t number) { return pinned_.get() + number * most_small_bytes; };

@@ -17,9 +17,18 @@ class QuietModel : public StepModel {
   int32_t vocabulary() const override { return 500; }
   void copy_blocks(std::span<const BlockCopy>) override {}
   StepOutputs run(const StepInputs&) override { return {logits_.data()}; }
+  bool starts_ahead() const override { return is_started_ahead; }
+  void start(const StepInputs&, bool) override {}
+  StepOutputs finish() override {
+    ++finished;
+    return {nullptr, likeliest_.data(), logits_.data()};
+  }
+  bool is_started_ahead = false;
+  int64_t finished = 0;
 
  private:
   std::vector<float> logits_;
+  std::vector<int32_t> likeliest_ = std::vector<int32_t>(64, 7);
 };
 
 TEST(Allocations, AStepOfDecodingMakesNone) {
@@ -46,6 +55,22 @@ TEST(Allocations, AStepOfDecodingMakesNone) {
     EXPECT_EQ(allocation_count(), before) << "with " << drafts << " guesses" << (has_draft ? " of a draft" : "");
     EXPECT_EQ(generator.statistics().draft_steps > 0, has_draft);
   }
+}
+
+TEST(Allocations, AStepThatIsStartedAheadMakesNone) {
+  QuietModel model(64);
+  model.is_started_ahead = true;
+  Generator generator(model, small_config(2000));
+  for (int i = 0; i < 8; ++i) {
+    Request request = request_of({1 + i, 2, 3, 1 + i, 2}, greedy_params(150));
+    request.params.ignore_eos = true;
+    generator.add(request);
+  }
+  for (int i = 0; i < 20; ++i) generator.step();
+  const int64_t before = allocation_count();
+  for (int i = 0; i < 80; ++i) generator.step();
+  EXPECT_EQ(allocation_count(), before);
+  EXPECT_GT(model.finished, 80);
 }
 
 }  // namespace

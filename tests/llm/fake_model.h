@@ -37,9 +37,11 @@ class FakeModel : public StepModel {
   bool mrope = false;
   int32_t loras = 3;
   bool gives_likeliest = false;
-  int64_t runs = 0, copied = 0, offloaded = 0, restored = 0, restores = 0;
+  bool is_started_ahead = false;  ///< needs gives_likeliest
+  int64_t runs = 0, followed = 0, finished = 0, copied = 0, offloaded = 0, restored = 0, restores = 0;
   int64_t throw_at_restore = -1;                  ///< the call that fails
   int64_t throw_at = -1;                          ///< the run that fails
+  int64_t throw_at_finish = -1;                   ///< the end of a step, started ahead or not, that fails
   std::set<std::vector<size_t>> shapes;           ///< that were asked for
   std::function<void(const StepInputs&)> looked;  ///< before each run
 
@@ -129,6 +131,31 @@ class FakeModel : public StepModel {
     return {inputs.reads_logits ? logits_.data() : nullptr, likeliest_.data(), largest_.data()};
   }
 
+  bool starts_ahead() const override { return is_started_ahead; }
+  /// Its work is done at once, and found when it is finished.
+  void start(const StepInputs& inputs, bool follows) override {
+    EXPECT_FALSE(inputs.reads_logits);
+    EXPECT_LT(started_.size(), follows ? 2 : 1) << "there is memory for two steps";
+    StepInputs step = inputs;
+    std::vector<int32_t> ids(inputs.input_ids.begin(), inputs.input_ids.end());
+    if (follows) {
+      EXPECT_EQ(last_.likeliest.size(), ids.size());
+      ids = last_.likeliest;
+      step.input_ids = ids;
+      ++followed;
+    }
+    run(step);
+    last_ = {likeliest_, largest_};
+    started_.push_back(last_);
+  }
+  StepOutputs finish() override {
+    EXPECT_FALSE(started_.empty()) << "nothing was started";
+    finished_ = started_.front();
+    started_.erase(started_.begin());
+    if (finished++ == throw_at_finish) throw std::runtime_error("the model has stopped");
+    return {nullptr, finished_.likeliest.data(), finished_.largest.data()};
+  }
+
   static void random_logits(std::span<const int32_t> visible, std::span<float> row) {
     uint64_t state = 0x243F6A8885A308D3u;
     for (const int32_t token : visible) state = (state ^ static_cast<uint32_t>(token)) * 0x9E3779B97F4A7C15u + 1;
@@ -183,19 +210,25 @@ class FakeModel : public StepModel {
   }
 
   // As ONNX's ArgMax: the first of the largest, or of NaNs.
-  static int64_t likeliest(std::span<const float> row) {
+  static int32_t likeliest(std::span<const float> row) {
     size_t best = 0;
     for (size_t i = 1; i < row.size() && row[best] == row[best]; ++i)
       if (row[i] > row[best] || row[i] != row[i]) best = i;
-    return static_cast<int64_t>(best);
+    return static_cast<int32_t>(best);
   }
 
   int32_t block_size_, blocks_, vocabulary_;
   std::vector<Slot> cache_, host_;
   std::vector<int32_t> seen_;
   std::vector<float> logits_;
-  std::vector<int64_t> likeliest_;
+  std::vector<int32_t> likeliest_;
   std::vector<float> largest_;
+  struct Step {  // that was started, and what it found
+    std::vector<int32_t> likeliest;
+    std::vector<float> largest;
+  };
+  std::vector<Step> started_;
+  Step last_, finished_;
   std::vector<int32_t> visible_;
 };
 

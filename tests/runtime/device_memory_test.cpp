@@ -2,7 +2,9 @@
 // scripts/emulate_gpu.sh.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -162,6 +164,39 @@ TEST_F(DeviceMemory, IsCopiedBetweenRuns) {
   expect_message("the destination of a copy is said to be on",
                  [&] { context.copy(&here, DeviceId::gpu(1), out.data, DeviceId::gpu(0), 1); });
   expect_message("the source of a copy", [&] { context.copy(out.data, DeviceId::gpu(0), &here, DeviceId::gpu(0), 1); });
+}
+
+// Results of a run are read while the next one computes, which takes them on the device.
+TEST_F(DeviceMemory, OfARunIsReadWhileTheNextOneComputes) {
+  constexpr std::string_view doubling = R"(graph (%x: f32[n]) {
+    %y = pointwise {function=add} (%x, %x)
+    return "y" = %y
+  })";
+  const Engine engine = engine_from(doubling);
+  Context context = engine.create_context({1});
+  const auto queue = test_backend()->make_queue();
+  constexpr size_t count = 1000, bytes = count * sizeof(float);
+  const std::array<std::shared_ptr<std::byte>, 2> results = {queue->allocate_pinned(bytes, "a test"),
+                                                             queue->allocate_pinned(bytes, "a test")};
+  const Gpu::Array in = gpu->upload(filled(DType::f32, {count}, 1)), out = gpu->make(bytes);
+  context.set_input("x", {count}, in.data, DeviceId::gpu(0));
+  context.bind_output("y", out.data, bytes, DeviceId::gpu(0));
+  context.synchronize_previous();  // there is none
+  const auto start = [&](size_t step) {
+    context.start();
+    context.copy(results[step % 2].get(), DeviceId::host, out.data, DeviceId::gpu(0), bytes);
+    context.copy(in.data, DeviceId::gpu(0), out.data, DeviceId::gpu(0), bytes);
+  };
+  start(0);
+  for (size_t step = 0; step < 20; ++step) {
+    start(step + 1);
+    context.synchronize_previous();
+    const auto* const numbers = reinterpret_cast<const float*>(results[step % 2].get());
+    const float expected = std::ldexp(1.f, static_cast<int>(step) + 1);
+    EXPECT_TRUE(std::all_of(numbers, numbers + count, [&](float number) { return number == expected; })) << step;
+  }
+  context.synchronize();
+  EXPECT_EQ(gpu->download(in, DType::f32, {count}), filled(DType::f32, {count}, std::ldexp(1.f, 21)));
 }
 
 // Runs and copies that nobody waited for write what a run reads, small enough to pass through memory of the context's.

@@ -244,7 +244,7 @@ TEST_F(SeveralGpus, APlanOverTwo) {
     if (round < 3) {
       executor.run(bound, kept, recordings, memory);
     } else {  // in a stream of the caller's, who waits for that alone
-      executor.run(bound, kept, recordings, memory, stream.handle());
+      executor.run(bound, kept, recordings, memory, {stream.handle(), false});
       stream.synchronize();
     }
     for (const auto& [output, want] : {std::pair{size_t{0}, &x}, {size_t{1}, &z}}) {
@@ -274,7 +274,7 @@ TEST_F(SeveralGpus, ARunOnTwoCannotBeRecorded) {
     ASSERT_EQ(driver.cuStreamBeginCapture_v2(stream.handle(), cuda::api::capture_of_this_thread), cuda::api::success);
   }
   expect_message("a run on several GPUs cannot be recorded into a CUDA graph", [&] {
-    executor.run(bound, kept, recordings, {{{}, {}}, {{}, {}}}, stream.handle());
+    executor.run(bound, kept, recordings, {{{}, {}}, {{}, {}}}, {stream.handle(), false});
   });
   const cuda::Current current(gpu);
   cuda::api::Handle graph = nullptr;

@@ -256,7 +256,7 @@ def _add_model(
     logits = _logits(parts, x, head)
     net.output(logits, "logits")
     likeliest = net.ArgMax(logits, axis=-1, keepdims=1)
-    net.output(net.Squeeze(likeliest, [-1]), "likeliest")  # greedy decoding reads nothing else …
+    net.output(net.Cast(net.Squeeze(likeliest, [-1]), to="i32"), "likeliest")  # greedy decoding reads nothing else …
     _cache_outputs(net, memory, after)
     net.output(net.Squeeze(net.GatherElements(logits, likeliest, axis=-1), [-1]), "largest")  # … but for this number
 

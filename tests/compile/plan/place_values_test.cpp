@@ -191,6 +191,8 @@ class FakeQueue final : public DeviceQueue {
   void synchronize() override { ++synchronized; }
   void start_run(std::optional<void*>) override {}
   void finish_run() override {}
+  void mark_run() override {}
+  void wait_for_marked() override {}
   void wait_for_runs() override {}
   void check_memory(const void*, DeviceId, std::string_view) const override {}
   void check_stream(void*) const override {}

@@ -136,6 +136,10 @@ size_t Queue::most_small_copies() const {
   return most_copies_at_once;
 }
 
+bool Queue::is_reached(const std::byte* memory) const {
+  return facts_of(*device_, memory).type != 0;
+}
+
 void Queue::copy_small(std::span<const SmallCopy> copies) {
   if (copies.empty()) return;
   refuse_in_callers_recording("copying between host and device");
@@ -198,6 +202,12 @@ void Queue::finish_run() {
   run_end_.record(stream());
   last_stream_ = stream().handle();
   callers_.reset();
+}
+
+void Queue::wait_for_marked() {
+  if (is_forked_child()) return;  // runs are the parent's
+  await_ranks([this] { return run_begin_.is_done(); });
+  run_begin_.synchronize();
 }
 
 void Queue::wait_for_runs() {

@@ -21,6 +21,7 @@ class Queue final : public DeviceQueue {
   Queue(std::shared_ptr<const Device> device, std::function<Function()> small_copies)
       : device_(std::move(device)),
         own_(*device_),
+        run_begin_(*device_),
         run_end_(*device_),
         complaints_(*device_),
         load_small_copies_(std::move(small_copies)) {}
@@ -43,6 +44,7 @@ class Queue final : public DeviceQueue {
   }
   void copy_small(std::span<const SmallCopy> copies) override;
   size_t most_small_copies() const override;
+  bool is_reached(const std::byte* memory) const override;
   void copy_from(std::byte* to, std::span<const std::byte> from, const DeviceQueue& source) override {
     stream().copy_from(to, from, *static_cast<const Queue&>(source).device_);
   }
@@ -61,6 +63,8 @@ class Queue final : public DeviceQueue {
   bool is_recorded(void* stream) const override { return Stream(*device_, stream).is_recorded(); }
   void start_run(std::optional<void*> stream) override;
   void finish_run() override;
+  void mark_run() override { run_begin_.record(stream()); }
+  void wait_for_marked() override;
   void wait_for_runs() override;
   void check_memory(const void* memory, DeviceId device, std::string_view what) const override;
 
@@ -101,6 +105,7 @@ class Queue final : public DeviceQueue {
   bool is_in_callers_recording_ = false;  // the same
   bool is_recording_ = false;
   RecordingParts parts_;  // of the latest recording
+  Event run_begin_;       // of the last run that was marked
   Event run_end_;
   std::optional<api::Handle> last_stream_;  // that run_end_ is in
   Complaints complaints_;
