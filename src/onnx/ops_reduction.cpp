@@ -101,32 +101,50 @@ Values reduce_l2(ConvertContext& c) {
   return c.result(ops::Cast{c.dtype(x)}, {c.add(F::sqrt, {c.cast(sum, DType::f64)})});
 }
 
+// What logarithms are computed in: of integers, which the standard allows, too, the whole part is the result.
+ValueId for_logarithm(ConvertContext& c, ValueId x) {
+  return is_floating(c.dtype(x)) ? c.widened(x) : c.cast(x, DType::f64);
+}
+
 Values reduce_log_sum(ConvertContext& c) {
   const ValueId x = c.input(0);
-  const ValueId sum = reduced(c, ReduceKind::sum, c.widened(x), reduced_axes(c), keep_dims(c));
+  const ValueId sum = reduced(c, ReduceKind::sum, for_logarithm(c, x), reduced_axes(c), keep_dims(c));
   if (c.dtype(sum) == c.dtype(x)) return c.result(F::log, {sum});
   return c.result(ops::Cast{c.dtype(x)}, {c.add(F::log, {sum})});
 }
 
-// log Σ eˣ = m + log Σ e^(x-m) with m the largest x, which may be infinite.
+// log Σ eˣ = m + log Σ e^(x-m) with m the largest x, which may be infinite. Of integers it is the whole part: m and the
+// differences in f64, which holds them, and exponentials in f32.
 Values reduce_log_sum_exp(ConvertContext& c) {
   const ValueId x = c.input(0);
   const Axes axes = reduced_axes(c);
   if (axes.known.empty() && axes.data == no_value) return {x};
+  const DType dtype = c.dtype(x);
+  const auto result = [&](auto op, Values inputs) {
+    if (is_floating(dtype)) return c.result(std::move(op), std::move(inputs));
+    return c.result(ops::Cast{dtype}, {c.add(std::move(op), std::move(inputs))});
+  };
   const ValueId largest = reduced(c, ReduceKind::max, x, axes, true);
-  const ValueId infinite = c.add(F::is_inf_pos, {c.add(F::abs, {largest})});
-  const ValueId shift = c.add(F::select, {infinite, c.scalar(c.dtype(x), 0), largest});
-  const ValueId exponents = c.add(F::exp, {c.add(F::sub, {x, shift})});
+  ValueId shift, difference;
+  if (is_floating(dtype)) {
+    const ValueId infinite = c.add(F::is_inf_pos, {c.add(F::abs, {largest})});
+    shift = c.add(F::select, {infinite, c.scalar(dtype, 0), largest});
+    difference = c.add(F::sub, {x, shift});
+  } else {
+    shift = c.cast(largest, DType::f64);
+    difference = c.cast(c.add(F::sub, {c.cast(x, DType::f64), shift}), DType::f32);
+  }
+  const ValueId exponents = c.add(F::exp, {difference});
   const ValueId sum = reduced(c, ReduceKind::sum, exponents, axes, true);
-  const ValueId log = c.add(F::log, {sum});
-  if (keep_dims(c)) return c.result(F::add, {log, shift});
+  const ValueId log = c.cast(c.add(F::log, {sum}), c.dtype(shift));
+  if (keep_dims(c)) return result(F::add, {log, shift});
   const ValueId kept = c.add(F::add, {log, shift});
   // A second reduction of what one element is left of drops the axes.
-  if (axes.data != no_value) return c.result(reduction(c, ReduceKind::max, axes, false), operands(kept, axes));
+  if (axes.data != no_value) return result(reduction(c, ReduceKind::max, axes, false), operands(kept, axes));
   Shape shape;
   for (int64_t i = 0; i < c.rank(x); ++i)
     if (!std::binary_search(axes.known.begin(), axes.known.end(), i)) shape.push_back(c.dim(x, i));
-  return c.result(ops::Reshape{std::move(shape)}, {kept});
+  return result(ops::Reshape{std::move(shape)}, {kept});
 }
 
 template <bool largest>

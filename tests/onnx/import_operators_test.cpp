@@ -332,6 +332,15 @@ TEST(ImportOperators, Reductions) {
   expect_near(run_node("ReduceLogSum", 13, {floats({2}, {1, 3})}, {drop}), {}, {std::log(4)});
   expect_near(run_node("ReduceLogSumExp", 13, {floats({2, 2}, {1000, 1000, 0, 0})}, {rows, drop}), {2},
               {1000 + std::log(2), std::log(2)}, 1e-3);
+  // Of integers the whole part, which is what ONNX Runtime gives.
+  for (const int64_t dtype : {6, 7, 12, 13}) {  // i32, i64, u32, u64
+    const Tensor whole = Tensor::from_ints({1, 2, 3, 100, 2000, 30000}).reshaped({2, 3});
+    const Tensor numbers = run_node("Cast", 13, {whole}, {attr("to", dtype)});
+    EXPECT_EQ(run_node("ReduceLogSum", 13, {numbers}, {rows, drop}).to_ints(), (std::vector<int64_t>{1, 10}));
+    EXPECT_EQ(run_node("ReduceLogSumExp", 13, {numbers}, {rows, drop}).to_ints(), (std::vector<int64_t>{3, 30000}));
+    EXPECT_EQ(run_node("ReduceLogSumExp", 13, {numbers}, {rows}).dims(), (Dims{2, 1}));
+    EXPECT_EQ(run_node("ReduceLogSumExp", 18, {numbers, Tensor::from_ints({1})}, {drop}).dtype(), numbers.dtype());
+  }
   expect_near(run_node("ReduceSum", 13, {x}, {attr("noop_with_empty_axes", 1)}), {2, 2}, x.to_doubles());
   EXPECT_EQ(run_node("ArgMax", 13, {x}, {attr("axis", 1), drop}).to_ints(), (std::vector<int64_t>{0, 1}));
   expect_near(run_node("Hardmax", 13, {x}), {2, 2}, {1, 0, 0, 1});

@@ -29,6 +29,7 @@
 #include "backends/cpu/tactics/integer_conv.h"
 #include "backends/cpu/tactics/integer_matmul.h"
 #include "backends/cpu/tactics/integer_weights.h"
+#include "backends/cpu/tactics/interval_select.h"
 #include "backends/cpu/tactics/matmul.h"
 #include "backends/cpu/tactics/move.h"
 #include "backends/cpu/tactics/normalize.h"
@@ -64,6 +65,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &plane_conv_tactic,
     &pointwise_tactic,
     &byte_table_tactic,
+    &interval_select_tactic,
     &softmax_tactic,
     &layer_norm_tactic,
     &computed_norm_tactic,

@@ -185,6 +185,31 @@ TEST(Cumulative, RowsBeyondL2) {
   });
 }
 
+// Lines of consecutive elements are added by vectors: tails, sums over an operand, what is not finite, no digit lost.
+TEST(Cumulative, Lines) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u32, DType::u64})
+      for (const int64_t columns : {2, 15, 16, 17, 31, 32, 33, 64, 100, 1000, 2003}) {
+        Tensor x = random_tensor(random, dtype, {random.integer(1, 9), columns});
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        if (dtype == DType::f64)
+          for (const double special : {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()})
+            if (random.integer(0, 2) == 0) x.as_mutable<double>()[random.integer(0, x.size() - 1)] = special;
+        for (const bool reverse : {false, true})
+          for (const bool exclusive : {false, true}) {
+            const ops::Cumulative op{ops::CumulativeKind::sum, exclusive, reverse};
+            NodeTest test{op, {x, Tensor::of<int64_t>(DType::i64, {}, {1})}, {1}, "cumulative", 1e-6};
+            test.check(1);
+            test.check(3);
+            test.over = 0;
+            test.check(2);
+            if (testing::Test::HasFatalFailure()) return;
+          }
+      }
+  });
+}
+
 TEST(Cumulative, ManyRows) {
   Random random = test_random();
   for_each_target([&] {

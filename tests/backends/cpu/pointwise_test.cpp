@@ -323,6 +323,77 @@ TEST(Pointwise, RandomSpacesWithBroadcastsAndStrides) {
   });
 }
 
+// Of integers: limits as one loop, tails, rows of which a tile holds several, and results over an operand.
+template <class T>
+void check_integer_rows(DType dtype) {
+  RandomData random;
+  const auto numbers = [&](int64_t n) {
+    std::vector<T> made(static_cast<size_t>(n));
+    for (T& x : made) x = static_cast<T>(random.integer(-120, 120));
+    return made;
+  };
+  const T low = std::is_signed_v<T> ? static_cast<T>(-3) : T(3), high = static_cast<T>(40);
+  ThreadPool pool(2);
+  for (const int64_t row : {1, 15, 63, 64, 100, 129, 1000, 1001}) {
+    const int64_t rows = 21, n = rows * row;
+    const std::vector<T> x = numbers(n), y = numbers(n), of_row = numbers(row), of_column = numbers(rows);
+    const auto run = [&](const ScalarProgram& program, std::vector<std::vector<int64_t>> strides,
+                         std::vector<const void*> in, const auto& expected) {
+      for (const bool over : {false, true}) {
+        std::vector<T> out(static_cast<size_t>(n) + 1, T(77));
+        if (over) std::copy(x.begin(), x.end(), out.begin());
+        if (over) in[0] = out.data();
+        void* outs[] = {out.data()};
+        Pointwise(program, {rows, row}, strides).run(pool, in.data(), outs);
+        for (int64_t i = 0; i < n; ++i)
+          ASSERT_EQ(out[static_cast<size_t>(i)], expected(x[static_cast<size_t>(i)], i)) << i << " of rows of " << row;
+        ASSERT_EQ(out.back(), T(77)) << "written past the end";
+      }
+    };
+    for (const bool min_first : {false, true})
+      for (const bool crossed : {false, true}) {
+        Writer w;
+        const int32_t v = w.load(dtype);
+        const int32_t a = w.constant(static_cast<double>(crossed ? high : low), dtype);
+        const int32_t b = w.constant(static_cast<double>(crossed ? low : high), dtype);
+        const int32_t limited =
+            min_first ? w.apply(F::max, a, w.apply(F::min, v, b)) : w.apply(F::min, w.apply(F::max, v, a), b);
+        const T least = crossed ? high : low, most = crossed ? low : high;
+        run(w.done({limited}), {{row, 1}}, {x.data()}, [&](T t, int64_t) {
+          return min_first ? std::max(std::min(t, most), least) : std::min(std::max(t, least), most);
+        });
+      }
+    Writer greatest;
+    const int32_t a = greatest.load(dtype), b = greatest.load(dtype), c = greatest.load(dtype);
+    run(greatest.done({greatest.apply(F::max, greatest.apply(F::max, a, b), c)}), {{row, 1}, {row, 1}, {0, 1}},
+        {x.data(), y.data(), of_row.data()}, [&](T t, int64_t i) {
+          return std::max({t, y[static_cast<size_t>(i)], of_row[static_cast<size_t>(i % row)]});
+        });
+    for (const bool turned : {false, true}) {
+      Writer difference;
+      const int32_t d = difference.load(dtype), e = difference.load(dtype);
+      run(difference.done({turned ? difference.apply(F::sub, e, d) : difference.apply(F::sub, d, e)}),
+          {{row, 1}, {1, 0}}, {x.data(), of_column.data()}, [&](T t, int64_t i) {
+            const T column = of_column[static_cast<size_t>(i / row)];
+            return static_cast<T>(turned ? column - t : t - column);
+          });
+    }
+  }
+}
+
+TEST(Pointwise, IntegersInRows) {
+  for_each_target([&] {
+    check_integer_rows<int8_t>(DType::i8);
+    check_integer_rows<uint8_t>(DType::u8);
+    check_integer_rows<int16_t>(DType::i16);
+    check_integer_rows<uint16_t>(DType::u16);
+    check_integer_rows<int32_t>(DType::i32);
+    check_integer_rows<uint32_t>(DType::u32);
+    check_integer_rows<int64_t>(DType::i64);
+    check_integer_rows<uint64_t>(DType::u64);
+  });
+}
+
 // Factors of few channels of small images are the same in each tile, and are copied for the first one alone.
 TEST(Pointwise, FactorsThatRepeatInEveryTile) {
   RandomData random;

@@ -123,7 +123,6 @@ class NodeTest {
     return 0;
   }
 
- private:
   Graph graph_of_node() const {
     Graph graph;
     std::vector<ValueId> ids;

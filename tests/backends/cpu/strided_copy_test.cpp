@@ -134,6 +134,25 @@ TEST(StridedCopy, RepeatsLongRowsPastTheCaches) {
 }
 
 // Few channels of an image beside each other and back, of any size of element.
+TEST(StridedCopy, HeadsPastTheCaches) {
+  constexpr int64_t rows = 16500, heads = 8, row = 64;
+  const std::vector<int64_t> dims{heads, rows, row}, strides{row, heads * row, 1};
+  std::vector<float> x(static_cast<size_t>(rows * heads * row));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  for_each_target([&] {
+    for (const int64_t shift : {0, 1, 3}) {  // floats behind a cache line
+      std::vector<float> y(x.size() + 4, -1.0f);
+      ThreadPool pool(shift == 1 ? 3 : 1);
+      StridedCopy(4, dims, strides).run(pool, x.data(), y.data() + shift);
+      for (int64_t h = 0, i = shift; h < heads; ++h)
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t k = 0; k < row; ++k, ++i)
+            ASSERT_EQ(y[static_cast<size_t>(i)], x[static_cast<size_t>((r * heads + h) * row + k)]);
+      ASSERT_EQ(y[x.size() + static_cast<size_t>(shift)], -1.0f);
+    }
+  });
+}
+
 TEST(StridedCopy, InterleavesFewChannels) {
   RandomData data;
   for_each_target([&] {

@@ -16,4 +16,13 @@ inline int64_t elements_before_line(const void* first, int64_t width, int64_t co
   return count < least || before % width != 0 ? 0 : before / width;
 }
 
+/// Asks for the lines of kCount elements that a loop reads 4 KB after those at `now`. Rows of 1000 f32 beside a number
+/// each (10^7 elements from memory) took 1.8 ms as the processor found them, and take 1.2; by whole rows 1.7.
+template <int64_t kCount, class T>
+[[gnu::always_inline]] inline void fetch_ahead(const T* now) {
+  constexpr int64_t line = 64, ahead = 4096;
+  const char* const from = reinterpret_cast<const char*>(now) + ahead;
+  for (int64_t at = 0; at < kCount * static_cast<int64_t>(sizeof(T)); at += line) __builtin_prefetch(from + at);
+}
+
 }  // namespace camshaft::cpu

@@ -41,6 +41,7 @@ class StridedCopy {
   // Outer dims first; strides in bytes. The last one (transpose: the last two) is what one work item covers.
   std::vector<int64_t> dims_, in_, out_;
   int inner_ = 1;           // dims that belong to an item
+  bool streams_ = false;    // rows are written past the caches
   int64_t items_ = 0;       // number of items
   int64_t item_bytes_ = 0;  // written by an item
   // A block of the output that follows itself `repeats_` times: made once, then copied. None or one, behind the first

@@ -99,7 +99,7 @@ class Fusion {
         combine_bytes(node);
         continue;
       }
-      if (function_of_half(node)) continue;
+      if (function_of_half(node) || integer_clamp(node)) continue;
       if (!is_fusible(node)) continue;
       simple_power(node) || dequantize(node) || scale_integers(node) || square(node) || clamp(node) || add_relu(node) ||
           min_max_number(node) || multiply_add(node);
@@ -127,6 +127,10 @@ class Fusion {
     become(node, function, operands, cost);
   }
   void become(TileNode& node, FusedFunction function, const std::vector<int32_t>& operands, int cost) {
+    become(node, function, find_kernel(function), operands, cost);
+  }
+  void become(TileNode& node, FusedFunction function, TileKernel kernel, const std::vector<int32_t>& operands,
+              int cost) {
     const std::vector<int32_t> old(node.in, node.in + node.operands);
     std::ranges::fill(node.in, -1);
     std::ranges::copy(operands, node.in);
@@ -135,7 +139,7 @@ class Fusion {
     for (const int32_t value : old) release(value);
     node.is_function = false;
     node.fused = function;
-    node.kernel = find_kernel(function);
+    node.kernel = kernel;
     node.cost = cost;
   }
   void release(int32_t value) {
@@ -485,6 +489,30 @@ class Fusion {
       return true;
     }
     return false;
+  }
+
+  // The same of integers.
+  bool integer_clamp(TileNode& node) {
+    const bool outer_min = is(node, F::min);
+    if ((!outer_min && !is(node, F::max)) || node.uniform || !is_integer(node.dtype)) return false;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t inner = node.in[k], limit = node.in[1 - k];
+      if (!single(inner) || !nodes_[limit].uniform || !is(nodes_[inner], outer_min ? F::max : F::min)) continue;
+      for (int j = 0; j < 2; ++j) {
+        const int32_t x = nodes_[inner].in[j], second = nodes_[inner].in[1 - j];
+        const int32_t low = outer_min ? second : limit, high = outer_min ? limit : second;
+        if (nodes_[x].uniform || !nodes_[second].uniform || (!outer_min && !is_ordered(low, high))) continue;
+        become(node, FusedFunction::clamp, find_integer_clamp(node.dtype), {x, low, high}, 1);
+        return true;
+      }
+    }
+    return false;
+  }
+  // Of constants, low <= high.
+  bool is_ordered(int32_t low, int32_t high) const {
+    const TileNode &a = nodes_[low], &b = nodes_[high];
+    if (a.kind != Kind::constant || b.kind != Kind::constant) return false;
+    return is_signed(a.dtype) ? static_cast<int64_t>(a.bits) <= static_cast<int64_t>(b.bits) : a.bits <= b.bits;
   }
 
   // A scale and an offset before the limits: HardSigmoid of 10^7 elements took 2.3 ms in two loops.

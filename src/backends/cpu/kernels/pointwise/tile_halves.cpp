@@ -11,6 +11,8 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/pointwise/fill_vectors-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
@@ -38,7 +40,6 @@ HWY_INLINE uint16_t of_half(uint16_t x) {
   }
 }
 
-// The output may be the operand where both are halves: `ivdep` states that they are then the same element.
 template <FusedFunction kFunction, class To>
 void run(const void* const* in, void* out, int64_t n, unsigned uniform) {
   const auto* a = static_cast<const uint16_t*>(in[0]);
@@ -48,8 +49,7 @@ void run(const void* const* in, void* out, int64_t n, unsigned uniform) {
     for (int64_t i = 0; i < n; ++i) o[i] = static_cast<To>(of_half<kFunction>(x));
     return;
   }
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) o[i] = static_cast<To>(of_half<kFunction>(a[i]));
+  fill_vectors(o, n, out == in[0], a, [=](int64_t i) HWY_ATTR { return static_cast<To>(of_half<kFunction>(a[i])); });
 }
 
 TileKernel half_kernel(FusedFunction function) {

@@ -20,6 +20,8 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/pointwise/fill_vectors-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
@@ -190,6 +192,14 @@ void apply(const void* const* in, void* out, int64_t n, unsigned uniform) {
     const auto* b = static_cast<const T*>(in[1]);
     const bool fixed_b = (uniform & 2) != 0;
     if (fixed_a && fixed_b) return std::fill_n(o, n, Apply<kFunction, T>::run(*a, *b)), void();
+    if constexpr (sizeof(T) <= 2 && kFunction != F::pow) {
+      if (fixed_b)
+        return fill_vectors(o, n, o == a, a,
+                            [=, y = *b](int64_t i) HWY_ATTR { return Apply<kFunction, T>::run(a[i], y); });
+      if (fixed_a)
+        return fill_vectors(o, n, o == b, b,
+                            [=, x = *a](int64_t i) HWY_ATTR { return Apply<kFunction, T>::run(x, b[i]); });
+    }
     if (!fixed_a && !fixed_b) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) o[i] = Apply<kFunction, T>::run(a[i], b[i]);
@@ -223,16 +233,6 @@ bool test(T a, [[maybe_unused]] T b) {
   return false;
 }
 
-// loop(begin, end) over all of n elements. The compiler's vectors leave the last of a row to single elements, which of
-// 1000 bytes take a fifth of the time: where nothing is overwritten, the last vectors are done once more instead.
-template <class Loop>
-HWY_INLINE void with_whole_vectors(int64_t n, bool overwrites, const Loop& loop) {
-  constexpr int64_t whole = 64;
-  if (overwrites || n < whole || n % whole == 0) return loop(int64_t{0}, n);
-  loop(int64_t{0}, n / whole * whole);
-  loop(n - whole, n);
-}
-
 template <F kFunction, class T>
 void predicate(const void* const* in, void* out, int64_t n, unsigned uniform) {
   constexpr bool unary = static_cast<int>(kFunction) < static_cast<int>(F::add);
@@ -240,24 +240,36 @@ void predicate(const void* const* in, void* out, int64_t n, unsigned uniform) {
   const auto* b = static_cast<const T*>(unary ? in[0] : in[1]);
   const bool fixed_a = (uniform & 1) != 0, fixed_b = unary ? fixed_a : (uniform & 2) != 0;
   auto* o = static_cast<uint8_t*>(out);
-  if (fixed_a && fixed_b) {
+  // One operand may say it all: a scalar that is true, of "or".
+  constexpr bool is_or = kFunction == F::logical_or, is_and = kFunction == F::logical_and;
+  const bool one_is_true = (fixed_a && *a != T(0)) || (fixed_b && *b != T(0));
+  const bool one_is_false = (fixed_a && *a == T(0)) || (fixed_b && *b == T(0));
+  if ((is_or && one_is_true) || (is_and && one_is_false)) {
+    std::memset(o, is_or, static_cast<size_t>(n));
+  } else if (fixed_a && fixed_b) {
     std::memset(o, test<kFunction, T>(*a, *b), static_cast<size_t>(n));
   } else if (fixed_a) {
-    with_whole_vectors(n, out == in[1], [=, x = *a](int64_t begin, int64_t end) HWY_ATTR {
-#pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i) o[i] = test<kFunction, T>(x, b[i]);
-    });
+    fill_vectors(o, n, out == in[1], b, [=, x = *a](int64_t i) HWY_ATTR { return test<kFunction, T>(x, b[i]); });
   } else if (fixed_b) {
-    with_whole_vectors(n, out == in[0], [=, y = *b](int64_t begin, int64_t end) HWY_ATTR {
-#pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i) o[i] = test<kFunction, T>(a[i], y);
-    });
+    fill_vectors(o, n, out == in[0], a, [=, y = *b](int64_t i) HWY_ATTR { return test<kFunction, T>(a[i], y); });
   } else {
-    with_whole_vectors(n, out == in[0] || out == b, [=](int64_t begin, int64_t end) HWY_ATTR {
-#pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i) o[i] = test<kFunction, T>(a[i], b[i]);
-    });
+    fill_vectors(o, n, out == in[0] || out == b, a, [=](int64_t i) HWY_ATTR { return test<kFunction, T>(a[i], b[i]); });
   }
+}
+
+// min(max(x, low), high), or with the limits taken the other way round, which is the same where low <= high. Clip of
+// 10^7 bytes took 0.36 ms as two loops.
+template <class T>
+void clamp(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* x = static_cast<const T*>(in[0]);
+  const T low = *static_cast<const T*>(in[1]), high = *static_cast<const T*>(in[2]);
+  auto* o = static_cast<T*>(out);
+  const auto limited = [=](T v) HWY_ATTR {
+    const T above = v > low ? v : low;
+    return above < high ? above : high;
+  };
+  if (uniform & 1) return std::fill_n(o, n, limited(*x)), void();
+  fill_vectors(o, n, o == x, x, [=](int64_t i) HWY_ATTR { return limited(x[i]); });
 }
 
 // Both values are read before one is chosen: then no branch is needed.
@@ -275,25 +287,20 @@ void select(const void* const* in, void* out, int64_t n, unsigned uniform) {
       std::memcpy(o, chosen, static_cast<size_t>(n) * sizeof(T));
     }
   } else if (uniform == 0) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
+    fill_vectors(o, n, o == b || o == c || out == in[0], b, [=](int64_t i) HWY_ATTR {
       const T x = b[i], y = c[i];
-      o[i] = condition[i] ? x : y;
-    }
+      return condition[i] ? x : y;
+    });
   } else if (uniform == 2) {
-    const T x = *b;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
+    fill_vectors(o, n, o == c || out == in[0], c, [=, x = *b](int64_t i) HWY_ATTR {
       const T y = c[i];
-      o[i] = condition[i] ? x : y;
-    }
+      return condition[i] ? x : y;
+    });
   } else if (uniform == 4) {
-    const T y = *c;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
+    fill_vectors(o, n, o == b || out == in[0], b, [=, y = *c](int64_t i) HWY_ATTR {
       const T x = b[i];
-      o[i] = condition[i] ? x : y;
-    }
+      return condition[i] ? x : y;
+    });
   } else {
     const T x = *b, y = *c;
 #pragma GCC ivdep
@@ -462,6 +469,15 @@ TileKernel plain_kernel(ScalarFunction function, DType lanes) {
   return found;
 }
 
+TileKernel integer_clamp(DType lanes) {
+  TileKernel found = nullptr;
+  with_element_type(lanes, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (std::is_integral_v<T>) found = clamp<T>;
+  });
+  return found;
+}
+
 }  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -470,6 +486,11 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(plain_kernel);
+HWY_EXPORT(integer_clamp);
+
+TileKernel find_integer_clamp(DType lanes) {
+  return HWY_DYNAMIC_DISPATCH(integer_clamp)(lanes);
+}
 
 TileKernel find_kernel(ScalarFunction function, DType lanes) {
   TileKernel found = nullptr;

