@@ -175,7 +175,7 @@ constexpr Option options_of_build[] = {
     build_option<&BuildOptions::verify_seconds>("verify-seconds", OptionKind::number,
                                                 "Verify on further seeds and sizes as long as they fit into this time"),
     {"max-operations", OptionKind::number,
-     "Refuse to fold, measure and verify with more operations than this in all; 0: 1e12, and more for a large model",
+     "Refuse to fold, measure and verify with more operations than this in all; 0: 5e11, and more for a large model",
      [](Settings& s, const json& v) { s.build.max_operations = limit_of(v, "max-operations"); },
      [](const Settings& s) -> json { return s.build.max_operations; }},
     {"max-memory", OptionKind::number,

@@ -21,11 +21,38 @@ size_t constant_bytes(const Graph& graph) {
   return bytes;
 }
 
+// On which the model is first verified; empty where inputs do not fit, or there are none.
+std::vector<Dims> first_shapes(const Graph& model, const BuildOptions& options) {
+  try {
+    SymbolBindings optimum;
+    if (!options.profiles.empty()) optimum = bind_profile(model, options.profiles.front());
+    std::map<std::string, Dims> given;
+    for (const auto& [name, view] : options.verification_inputs) given[name] = view.dims;
+    return choose_input_shapes(model, given, optimum);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+double input_bytes(const Graph& model, const BuildOptions& options) {
+  double bytes = 0;
+  const std::vector<Dims> shapes = first_shapes(model, options);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const DType dtype = model.type(model.inputs[i]).dtype;
+    if (holds_objects(dtype)) continue;
+    double elements = bit_width(dtype) / 8.0;
+    for (const int64_t size : shapes[i]) elements *= static_cast<double>(size);
+    bytes += elements;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::shared_ptr<Budget> make_budget(const BuildOptions& options, const Graph& model) {
   const size_t constants = constant_bytes(model);
-  const double operations = options.max_operations > 0 ? options.max_operations : default_operations(constants);
+  const double operations =
+      options.max_operations > 0 ? options.max_operations : default_operations(constants, input_bytes(model, options));
   const size_t bytes = options.max_memory > 0 ? static_cast<size_t>(options.max_memory) : default_memory(constants);
   return std::make_shared<Budget>(
       operations, bytes,
@@ -36,12 +63,11 @@ std::shared_ptr<Budget> make_budget(const BuildOptions& options, const Graph& mo
 }
 
 void check_operations(const Graph& model, const BuildOptions& options, const Budget& budget) {
-  SymbolBindings optimum, symbols;
-  if (!options.profiles.empty()) optimum = bind_profile(model, options.profiles.front());
-  std::map<std::string, Dims> given;
-  for (const auto& [name, view] : options.verification_inputs) given[name] = view.dims;
+  const auto shapes = first_shapes(model, options);
+  if (shapes.size() != model.inputs.size()) return;
+  SymbolBindings symbols;
   try {
-    symbols = bind_inputs(model, choose_input_shapes(model, given, optimum));
+    symbols = bind_inputs(model, shapes);
   } catch (const Error&) {  // inputs that do not fit are refused where they are taken
     return;
   }

@@ -9,10 +9,9 @@
 
 namespace camshaft {
 
-/// What the options allow for this model, or without them the defaults, which grow with its constants: 10^12
-/// operations and 10^7 for each byte, or 10^14 and 10^5 for each byte where that is less, and a quarter of the
-/// machine's memory (6 GiB at least) and 16 times the bytes. The builds of tests/zoo take a hundredth at most; a file
-/// of some hundred bytes may ask for anything.
+/// What the options allow for this model, or without them default_operations() and default_memory(), which grow with
+/// its constants and inputs. The builds of tests/zoo take a hundredth at most; a file of some hundred bytes may ask for
+/// anything.
 std::shared_ptr<Budget> make_budget(const BuildOptions& options, const Graph& model);
 
 /// Looks ahead, before anything is measured or verified: throws Error(unsupported) that names the layer with the most

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -118,8 +119,28 @@ int64_t draw(const Range& range, Random& random) {
   return random.integer(range.least, range.greatest);
 }
 
-Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit, std::optional<Range> range,
-                     Random& random) {
+double made_of(double normal, SampleFloats floats) {
+  const double magnitude = std::fabs(normal);
+  switch (floats) {
+    case SampleFloats::positive:
+      return magnitude;
+    case SampleFloats::below_one:
+      return magnitude / (1 + magnitude);
+    case SampleFloats::above_one:
+      return 1 + magnitude;
+    default:
+      return normal;
+  }
+}
+
+// What is drawn: of integers, indices below a limit or numbers of a range.
+struct Drawn {
+  SampleFloats floats = SampleFloats::normal;
+  std::optional<int64_t> limit = std::nullopt;
+  std::optional<Range> range = std::nullopt;
+};
+
+Tensor random_tensor(DType dtype, const Dims& dims, const Drawn& drawn, Random& random) {
   Tensor tensor(dtype, dims);  // zeros
   if (dtype == DType::string) {
     for (int64_t i = 0; i < tensor.size(); ++i)
@@ -130,7 +151,7 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
     std::vector<float> values(static_cast<size_t>(tensor.size()));
     for (size_t i = 0; i < values.size(); ++i) {
       cancellation_point_at(i);
-      values[i] = static_cast<float>(random.normal());
+      values[i] = static_cast<float>(made_of(random.normal(), drawn.floats));
     }
     if (dtype == DType::f64) {
       std::copy(values.begin(), values.end(), tensor.as_mutable<double>());
@@ -151,10 +172,10 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
   for (int64_t i = 0; i < tensor.size(); ++i) {
     cancellation_point_at(static_cast<size_t>(i));
     int64_t v = 1;
-    if (limit) {
-      v = *limit > 0 ? random.integer(0, *limit - 1) : 0;
-    } else if (range) {
-      v = draw(*range, random);
+    if (drawn.limit) {
+      v = *drawn.limit > 0 ? random.integer(0, *drawn.limit - 1) : 0;
+    } else if (drawn.range) {
+      v = draw(*drawn.range, random);
     } else if (i % row != 0 && random.uniform() < 0.1) {
       v = 0;
     }
@@ -168,13 +189,12 @@ Tensor random_tensor(DType dtype, const Dims& dims, std::optional<int64_t> limit
 constexpr int64_t sample_element_size = 4;
 
 // Elements get one size wherever the type leaves it open, and one axis where it leaves the rank open.
-Tensor random_value(const TensorType& type, const Dims& dims, std::optional<int64_t> limit, std::optional<Range> range,
-                    Random& random) {
+Tensor random_value(const TensorType& type, const Dims& dims, const Drawn& drawn, Random& random) {
   const auto element = [&](const TensorType& inner) {
     Dims sizes;
     for (const Dim& d : inner.shape) sizes.push_back(d.as_constant().value_or(sample_element_size));
     if (!inner.ranked) sizes = {sample_element_size};
-    return random_value(inner, sizes, std::nullopt, std::nullopt, random);
+    return random_value(inner, sizes, {drawn.floats}, random);
   };
   switch (type.dtype) {
     case DType::sequence: {
@@ -189,7 +209,7 @@ Tensor random_value(const TensorType& type, const Dims& dims, std::optional<int6
       return Tensor::map(std::move(keys), element(type.elements.at(1)));
     }
     default:
-      return random_tensor(type.dtype, dims, limit, range, random);
+      return random_tensor(type.dtype, dims, drawn, random);
   }
 }
 
@@ -233,7 +253,7 @@ std::vector<Dims> choose_input_shapes(const Graph& graph, const std::map<std::st
 }
 
 std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& shapes, uint64_t seed,
-                                  SampleIntegers integers) {
+                                  SampleIntegers integers, SampleFloats floats) {
   SymbolBindings symbols;
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     bind_symbols(graph.shape(graph.inputs[i]), shapes[i], fmt::format("input '{}'", graph.value(graph.inputs[i]).name),
@@ -248,7 +268,7 @@ std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& s
     }
     const auto limit = is_integer(dtype) ? IndexLimit(symbols).of(graph, graph.inputs[i]) : std::nullopt;
     const auto range = integers == SampleIntegers::any ? wide_range(graph, graph.inputs[i]) : std::nullopt;
-    inputs.push_back(random_value(graph.type(graph.inputs[i]), shapes[i], limit, range, random));
+    inputs.push_back(random_value(graph.type(graph.inputs[i]), shapes[i], {floats, limit, range}, random));
   }
   return inputs;
 }

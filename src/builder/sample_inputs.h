@@ -27,9 +27,19 @@ enum class SampleIntegers {
   zeros,
 };
 
-/// Values that a model can be run on, the same for the same seed on every machine: floats are standard normal. The
-/// elements of sequences are all of one size. In the order of graph.inputs.
+/// What floats are made of standard normal numbers x. All but the first are for models that give no finite number of
+/// those: logarithms, roots, arcs.
+enum class SampleFloats {
+  normal,
+  positive,   ///< |x|
+  below_one,  ///< |x| / (1 + |x|)
+  above_one,  ///< 1 + |x|
+};
+
+/// Values that a model can be run on, the same for the same seed on every machine. The elements of sequences are all of
+/// one size. In the order of graph.inputs.
 std::vector<Tensor> sample_inputs(const Graph& graph, const std::vector<Dims>& shapes, uint64_t seed,
-                                  SampleIntegers integers = SampleIntegers::any);
+                                  SampleIntegers integers = SampleIntegers::any,
+                                  SampleFloats floats = SampleFloats::normal);
 
 }  // namespace camshaft

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <optional>
 #include <vector>
@@ -73,6 +74,33 @@ std::map<size_t, Tensor> place_inputs(const Graph& model, const std::map<std::st
   return placed;
 }
 
+struct DrawnFloats {
+  SampleFloats floats;
+  const char* text;
+};
+constexpr DrawnFloats other_floats[] = {{SampleFloats::positive, "positive numbers"},
+                                        {SampleFloats::below_one, "numbers between 0 and 1"},
+                                        {SampleFloats::above_one, "numbers above 1"}};
+
+bool is_silent(const Tensor& output) {
+  if (!is_floating(output.dtype()) || output.size() == 0) return false;
+  const std::vector<double> values = output.to_doubles();
+  return std::none_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+}
+
+// Of which a comparison learns nothing.
+int64_t silent_outputs(const VerificationSample& sample) {
+  return std::count_if(sample.expected.begin(), sample.expected.end(), is_silent);
+}
+
+// Of the inputs that are drawn.
+int64_t drawn_floats(const Graph& model, const VerificationSample& sample, const std::map<size_t, Tensor>& given) {
+  int64_t count = 0;
+  for (size_t i = 0; i < sample.inputs.size(); ++i)
+    if (is_floating(model.type(model.inputs[i]).dtype) && !given.contains(i)) count += sample.inputs[i].size();
+  return count;
+}
+
 }  // namespace
 
 std::variant<VerificationSample, std::string> find_sample(const Graph& model, const SampleOptions& options,
@@ -90,6 +118,7 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
     std::optional<std::vector<Dims>> previous;
     for (const int64_t fallback : sizes) {
       VerificationSample sample;
+      sample.seed = options.seed;
       try {
         sample.shapes = choose_input_shapes(model, shapes, options.symbols, fallback);
         if (sample.shapes == previous) break;  // nothing is free to choose
@@ -113,9 +142,41 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
                                           [&](ValueId id) { return is_integer(model.type(id).dtype); });
   std::vector<SampleIntegers> rounds = {SampleIntegers::any};
   if (draws_integers) rounds.insert(rounds.end(), {SampleIntegers::zeros_and_ones, SampleIntegers::zeros});
+  // Instead of a sample that tells nothing of some outputs: the one that tells most.
+  const auto telling = [&](VerificationSample first, SampleIntegers integers) {
+    const int64_t count = drawn_floats(model, first, given);
+    int64_t silent = count > 0 ? silent_outputs(first) : 0;
+    VerificationSample best = std::move(first);
+    const auto attempt = [&](uint64_t seed, SampleFloats floats, const char* text) {
+      if (silent == 0) return;
+      VerificationSample other;
+      other.shapes = best.shapes;
+      other.seed = seed;
+      other.drawn = text;
+      try {
+        other.inputs = sample_inputs(model, other.shapes, seed, integers, floats);
+        for (const auto* placed : {&given, &settled})
+          for (const auto& [i, tensor] : *placed) other.inputs[i] = tensor;
+        other.expected = evaluate(model, other.inputs, pool, cancellable);
+      } catch (const Error& e) {
+        if (!is_refusal(e)) throw;
+        return;
+      }
+      const int64_t remaining = silent_outputs(other);
+      if (remaining >= silent) return;
+      silent = remaining;
+      best = std::move(other);
+    };
+    constexpr int64_t few = 1000;
+    constexpr uint64_t other_seeds = 4, apart = 1000;  // further samples have the next seeds
+    for (uint64_t n = 1; n <= other_seeds && count <= few; ++n)
+      attempt(options.seed + n * apart, SampleFloats::normal, "");
+    for (const auto& [floats, text] : other_floats) attempt(options.seed, floats, text);
+    return best;
+  };
   for (const bool with_empty : {false, true})
     for (const SampleIntegers integers : rounds)
-      if (auto sample = first_accepted(integers, with_empty)) return *std::move(sample);
+      if (auto sample = first_accepted(integers, with_empty)) return telling(*std::move(sample), integers);
   if (!given.empty())
     throw Error(ErrorCode::invalid_argument, fmt::format("cannot verify on the given inputs: {}", first_failure));
   return first_failure;

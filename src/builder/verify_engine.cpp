@@ -154,7 +154,8 @@ class Verification {
       verdict.layers.culprit = fmt::format("none: the engine does not run: {}", error.what());
     }
     if (!is_first && !verdict.unverified.empty()) return verdict.unverified;
-    std::string& text = result_.samples.emplace_back(describe_sample(model_, sample.shapes, seed));
+    std::string& text = result_.samples.emplace_back(describe_sample(model_, sample.shapes, sample.seed));
+    if (!sample.drawn.empty()) text += ", " + sample.drawn;
     if (chooses_adapter()) text += fmt::format(", {} {}", lora_input, adapter_of(seed));
     result_.of_samples.push_back(verdict);
     if (is_first || !verdict.passed)

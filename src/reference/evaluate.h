@@ -25,6 +25,8 @@ struct EvaluateOptions {
   const Cancellation* cancellation = nullptr;
   /// Symbols bound from outside (of a body); those of the inputs' shapes are bound in addition.
   SymbolBindings bindings;
+  /// Whether what containers among the inputs hold is looked at. A body is given what operators made, each time.
+  bool checks_elements = true;
 };
 
 /// Runs a graph on host tensors, one operator after another, freeing what is no longer needed. `inputs` in the order of

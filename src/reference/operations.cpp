@@ -9,7 +9,10 @@
 #include "base/error.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/cost.h"
+#include "ir/ops/index.h"
+#include "ir/ops/move.h"
 #include "ir/ops/random.h"
+#include "ir/ops/recurrent.h"
 #include "ir/ops/reduce.h"
 #include "ir/ops/region.h"
 #include "ir/ops/resize.h"
@@ -25,13 +28,22 @@ namespace camshaft {
 
 namespace {
 
-// So that an operation takes a nanosecond at most, on one thread of a processor of 2023.
-constexpr double least = 1e6, of_a_byte = 4, of_an_element = 16;
-constexpr double of_an_exponential = 40, of_an_object = 500, of_a_comparison = 10, of_a_tap = 4,
-                 of_a_random_number = 50;
-constexpr double of_a_sample = 40;   // four pixels between which is interpolated
-constexpr double of_a_phase = 1000;  // of a transposed convolution: a problem that is set up
-constexpr double of_a_tree_node = 10;
+// So that an operation takes a twentieth of a nanosecond at most, on one thread of a processor of 2023. Where a cache
+// missed more or less, times differ by a factor of three; these are the long ones.
+constexpr double least = 2e5, of_a_byte = 25, of_an_element = 100;
+constexpr double of_an_exponential = 200, of_a_tap = 60, of_a_random_number = 1500;
+constexpr double of_a_jump = 400;         // to an element that lies anywhere
+constexpr double of_a_comparison = 300;   // of a sort
+constexpr double of_a_unique_one = 600;   // of the same, whose elements are found by their places
+constexpr double of_an_overlap = 20;      // of two boxes
+constexpr double of_an_elimination = 12;  // of an element of a matrix in one step
+constexpr double of_a_grid_sample = 600;
+// Of an element on each level of a transform; what is larger than the caches is walked through on all of them.
+constexpr double of_a_butterfly = 40, of_a_far_butterfly = 2000;
+constexpr double most_near_elements = 1 << 18;
+constexpr double of_a_phase = 20000;  // of a transposed convolution: a problem that is set up
+constexpr double of_a_cell = 3500;    // of a recurrent layer: a step of a row, in one direction
+constexpr double of_a_tree_node = 60;
 constexpr int64_t levels_of_a_tree = 20;
 
 class Operations {
@@ -57,7 +69,9 @@ class Operations {
 
   double moved(ValueId id) const {
     const DType dtype = graph_.type(id).dtype;
-    const double each = holds_objects(dtype) ? of_an_object : std::max(of_an_element, of_a_byte * bit_width(dtype) / 8);
+    if (is_container(dtype)) return 0;  // handed on; who copies elements counts them
+    const double each =
+        holds_objects(dtype) ? operations_of_an_object : std::max(of_an_element, of_a_byte * bit_width(dtype) / 8);
     return each * elements(id);
   }
 
@@ -66,16 +80,25 @@ class Operations {
     if (node_.op.as<ops::Region>()) return beside_in(node_.bodies[0]);
     if (const auto* op = node_.op.as<ops::Pool>()) return of_a_tap * window(op->kernel, op->channels_last ? 1 : 2);
     if (const auto* op = node_.op.as<ops::MaxPoolIndices>()) return of_a_tap * window(op->kernel, 2);
-    if (const auto* op = node_.op.as<ops::TopK>()) return sorted(input(0), axis_size(op->axis));
-    if (node_.op.as<ops::Unique>()) return sorted(input(0), input(0));
+    if (const auto* op = node_.op.as<ops::TopK>()) return of_a_comparison * sorted(input(0), axis_size(op->axis));
+    if (node_.op.as<ops::Unique>()) return of_a_unique_one * sorted(input(0), input(0));
     if (node_.op.as<ops::NonMaxSuppression>()) return overlaps();
+    if (node_.op.as<ops::Gather>() || node_.op.as<ops::GatherND>()) return of_a_jump * input(1);
+    if (node_.op.as<ops::GatherElements>()) return of_a_jump * output();
+    if (node_.op.as<ops::ScatterND>() || node_.op.as<ops::ScatterElements>()) return of_a_jump * input(2);
     if (const auto* op = node_.op.as<ops::Resize>(); op && op->mode != ops::ResizeMode::nearest)
-      return of_a_tap * taps(*op) * output();
+      return of_a_tap * taps(*op);
     if (const auto* op = node_.op.as<ops::RoiAlign>())
-      return of_a_sample * output() * std::max<double>(1, std::pow(static_cast<double>(op->sampling_ratio), 2));
-    if (node_.op.as<ops::GridSample>()) return of_a_sample * output();
-    if (node_.op.as<ops::Dft>() || node_.op.as<ops::Stft>()) return sorted(output(), output());
-    if (node_.op.as<ops::Determinant>()) return input(0) * size(0, graph_.shape(node_.inputs[0]).size() - 1);
+      return operations_of_a_sample * output() *
+             std::max<double>(1, std::pow(static_cast<double>(op->sampling_ratio), 2));
+    if (node_.op.as<ops::GridSample>()) return of_a_grid_sample * output();
+    if (node_.op.as<ops::DeformConv>()) return operations_of_a_sample * deformed_samples();
+    if (const auto* op = node_.op.as<ops::Dft>()) return butterflies(op->axis >= 0 ? axis_size(op->axis) : output());
+    if (node_.op.as<ops::Stft>()) return butterflies(size(2, 0) > 0 ? size(2, 0) : output());
+    if (node_.op.as<ops::Determinant>())
+      return of_an_elimination * input(0) * size(0, graph_.shape(node_.inputs[0]).size() - 1);
+    if (node_.op.as<ops::Recurrent>())
+      return of_a_cell * size(0, 0) * size(0, 1) * size(ops::Recurrent::in_recurrence, 0);
     if (node_.op.as<ops::RandomTensor>() || node_.op.as<ops::Multinomial>())
       return of_a_random_number * (output() + input(0));
     if (const auto* op = node_.op.as<ops::ConvTranspose>()) return of_a_phase * phases(*op);
@@ -98,8 +121,20 @@ class Operations {
     return elements;
   }
 
-  static double sorted(double elements, double length) {
-    return of_a_comparison * elements * std::log2(std::max(length, 2.0));
+  static double sorted(double elements, double length) { return elements * std::log2(std::max(length, 2.0)); }
+
+  // Of transforms of this length, with which the result is made.
+  double butterflies(double length) const {
+    return (length > most_near_elements ? of_a_far_butterfly : of_a_butterfly) * sorted(output(), length);
+  }
+
+  // Each element of the windows of a convolution is one.
+  double deformed_samples() const {
+    const Shape& weights = graph_.shape(node_.inputs[1]);
+    const double channels = known(weights[0]);
+    return channels > 0 ? output() / channels * size(0, 1) * elements(node_.inputs[1]) / channels /
+                              std::max(known(weights[1]), 1.0)
+                        : 0;
   }
 
   // Each box beside all that are kept.
@@ -110,19 +145,25 @@ class Operations {
       const Tensor& given = *graph_.value(node_.inputs[2]).constant;
       if (given.size() == 1 && !given.is_elided()) most = std::min(most, given.to_doubles()[0]);
     }
-    return input(1) * std::max(most, 0.0) + sorted(input(1), boxes);
+    return of_an_overlap * input(1) * std::max(most, 0.0) + of_a_comparison * sorted(input(1), boxes);
   }
 
-  // Of an element along all axes: a filter without aliasing is wider, where the image shrinks.
+  // One axis is interpolated after another. What lies between may be larger than image and result; a filter without
+  // aliasing is wider, where the image shrinks.
   double taps(const ops::Resize& op) const {
+    const Shape& from = graph_.shape(node_.inputs[0]);
+    double elements = output();
+    for (size_t i = 0; i < op.axes.size(); ++i)
+      if (const double in = size(0, static_cast<size_t>(op.axes[i])), out = known(op.sizes[i]); out > 0)
+        elements *= std::max(1.0, in / out);
     double sum = 0;
     for (size_t i = 0; i < op.axes.size(); ++i) {
-      const auto axis = static_cast<size_t>(op.axes[i]);
-      const double in = size(0, axis), out = known(op.sizes[i]);
+      const double in = known(from[static_cast<size_t>(op.axes[i])]), out = known(op.sizes[i]);
       const double reach = op.mode == ops::ResizeMode::cubic ? 4 : 2;
-      sum += op.antialias && out > 0 ? std::min(in + 1, reach * std::max(1.0, in / out)) : reach;
+      const double squeeze = out > 0 ? std::max(1.0, in / out) : 1;
+      sum += elements / squeeze * (op.antialias ? std::min(in + 1, reach * squeeze) : reach);
     }
-    return std::max(sum, 1.0);
+    return sum;
   }
 
   double phases(const ops::ConvTranspose& op) const {

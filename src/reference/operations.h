@@ -6,12 +6,21 @@
 
 namespace camshaft {
 
-/// What evaluating the node takes, in operations of which the reference does some 10^9 a second on a thread, or more:
-/// those of contractions, 16 for each element that is read or written (4 for each byte, where that is more), and what
-/// an operator does beside, as measured: exponentials, comparisons of sorts, taps of windows, texts. What only running
-/// tells counts nothing before, and a loop does not count what is inside. An operator counts 10^6 at least, some
-/// hundred times what its call takes: a loop that would never end does after some 10^6 operators, in seconds.
+/// What evaluating the node takes, in operations of which the reference does some 2·10^10 a second on a thread, or
+/// more: those of contractions, 100 for each element that is read or written (25 for each byte, where that is more),
+/// and what an operator does beside, as measured: exponentials, comparisons of sorts, taps of windows, texts. What only
+/// running tells counts nothing before, and a loop does not count what is inside. An operator counts 2·10^5 at least,
+/// some ten times what its call takes: a loop that would never end does after some 10^6 operators, in seconds.
 double operations_of(const Graph& graph, const Node& node, const SymbolBindings& symbols);
+
+/// Of a text, or a tensor in a sequence, that is copied.
+inline constexpr double operations_of_an_object = 3000;
+
+/// Of a pixel that is read between others.
+inline constexpr double operations_of_a_sample = 100;
+
+/// Of an element of a result that noise moves, beside evaluating what it is moved by.
+inline constexpr double operations_of_noise = 100;
 
 /// Throws Error(unsupported) that names the layer with the most operations, where one run of the graph on these sizes
 /// is more than the budget.

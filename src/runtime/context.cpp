@@ -13,6 +13,7 @@
 #include "base/workers.h"
 #include "ir/container_type.h"
 #include "ir/ops/size_bounds.h"
+#include "ir/symbols.h"
 #include "reference/evaluate.h"
 #include "reference/operations.h"
 #include "runtime/adapters.h"
@@ -83,11 +84,24 @@ double limit(double option, Default&& by_default) {
   return option > 0 ? option : static_cast<double>(by_default());
 }
 
+// At the sizes that kernels were chosen for; others count as 1.
+double input_bytes(const Engine::Impl& engine) {
+  double bytes = 0;
+  for (const ValueId id : engine.graph.inputs) {
+    if (holds_objects(engine.graph.type(id).dtype)) continue;
+    double elements = bit_width(engine.graph.type(id).dtype) / 8.0;
+    for (const Dim& d : engine.graph.shape(id))
+      if (is_bound({d}, engine.optimum)) elements *= static_cast<double>(d.evaluate(engine.optimum));
+    bytes += elements;
+  }
+  return bytes;
+}
+
 std::shared_ptr<Budget> make_budget(const Engine::Impl& engine, const ContextOptions& options) {
   if (options.max_operations < 0 && options.max_memory < 0) return nullptr;
   const double bytes = limit(options.max_memory, [&] { return default_memory(engine.weight_bytes()); });
   return std::make_shared<Budget>(
-      limit(options.max_operations, [&] { return default_operations(engine.weight_bytes()); }),
+      limit(options.max_operations, [&] { return default_operations(engine.weight_bytes(), input_bytes(engine)); }),
       static_cast<size_t>(std::min(bytes, unlimited_bytes)),
       "smaller shapes (--shapes) need fewer, and --max-operations (the option 'max-operations') allows more",
       "smaller shapes (--shapes) need less, and --max-memory (the option 'max-memory') allows more");

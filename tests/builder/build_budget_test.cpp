@@ -62,8 +62,8 @@ TEST(BuildBudget, DefaultsGrowWithTheConstantsAndTheMachine) {
   const auto budget = make_budget({}, model);
   EXPECT_TRUE(takes_bytes(*budget, 6 * gib + 64'000'000));
   EXPECT_FALSE(takes_bytes(*budget, 6 * gib + 64'000'001));
-  EXPECT_TRUE(takes_operations(*budget, 4.1e13));
-  EXPECT_FALSE(takes_operations(*budget, 4.2e13));
+  EXPECT_TRUE(takes_operations(*budget, 3e14));
+  EXPECT_FALSE(takes_operations(*budget, 3.1e14));
   const Memory large(100 * gib);
   EXPECT_TRUE(takes_bytes(*make_budget({}, model), 25 * gib));
   EXPECT_FALSE(takes_bytes(*make_budget({}, model), 26 * gib));
@@ -72,11 +72,19 @@ TEST(BuildBudget, DefaultsGrowWithTheConstantsAndTheMachine) {
 // Without weights it is some minutes; with many of them each is used in some hundred thousand positions.
 TEST(BuildBudget, SmallFilesMayAskForLittle) {
   const auto budget = make_budget({}, product(8, 1));
-  EXPECT_TRUE(takes_operations(*budget, 1e12));
-  EXPECT_FALSE(takes_operations(*budget, 1.01e12));
+  EXPECT_TRUE(takes_operations(*budget, 5e11));
+  EXPECT_FALSE(takes_operations(*budget, 5.1e11));
   const auto large = make_budget({}, product(8, 10'000));  // 400 MB
-  EXPECT_TRUE(takes_operations(*large, 1.39e14));
-  EXPECT_FALSE(takes_operations(*large, 1.41e14));
+  EXPECT_TRUE(takes_operations(*large, 3.39e14));
+  EXPECT_FALSE(takes_operations(*large, 3.41e14));
+}
+
+// Products may be of inputs alone: attention over 4096 positions.
+TEST(BuildBudget, LargeInputsAllowMore) {
+  const auto budget = make_budget({}, product(10'000'000, 1));  // 40 MB
+  EXPECT_TRUE(takes_operations(*budget, 1.29e12));
+  EXPECT_FALSE(takes_operations(*budget, 1.31e12));
+  EXPECT_FALSE(takes_operations(*make_budget({}, product(1'000'000'000, 1)), 2.1e12));
 }
 
 TEST(BuildBudget, OptionsDecide) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
 #include "ir/ops/graph_text.h"
@@ -48,6 +50,50 @@ TEST(FindSample, TriesOtherIntegersOnlyWhereThereAreSome) {
   };
   EXPECT_GT(operations("%x: f32[64]"), 0);
   EXPECT_EQ(3 * operations("%x: f32[64]"), operations("%x: f32[64], %i: i64[2]"));
+}
+
+VerificationSample found(const std::string& text, const SampleOptions& options) {
+  const Graph model = parse(text);
+  ThreadPool pool(1);
+  return std::get<VerificationSample>(find_sample(model, options, pool));
+}
+
+bool has_finite(const Tensor& tensor) {
+  for (const double v : tensor.to_doubles())
+    if (std::isfinite(v)) return true;
+  return false;
+}
+
+// Logarithms of four numbers, all of which are negative for one seed of 16.
+TEST(FindSample, DrawsOtherNumbersWhereNoneIsFinite) {
+  const std::string log = "graph (%x: f32[4]) {\n%y = pointwise {function=log} (%x)\nreturn %y\n}";
+  int others = 0;
+  for (uint64_t seed = 0; seed < 64; ++seed) {
+    SampleOptions options;
+    options.seed = seed;
+    const VerificationSample sample = found(log, options);
+    EXPECT_TRUE(has_finite(sample.expected[0])) << seed;
+    EXPECT_EQ(sample.drawn, "");
+    others += sample.seed == seed ? 0 : 1;
+  }
+  EXPECT_GT(others, 0);
+  EXPECT_LT(others, 20);
+}
+
+// With any negative number of 3000 the sum is none.
+TEST(FindSample, DrawsPositiveNumbersAndOnesBelowAndAboveOne) {
+  const auto drawn = [](const std::string& function) {
+    const VerificationSample sample = found("graph (%x: f32[3000]) {\n%f = pointwise {function=" + function +
+                                                "} (%x)\n%y = reduce {kind=sum, axes=[0]} (%f)\nreturn %y\n}",
+                                            {});
+    EXPECT_TRUE(has_finite(sample.expected[0])) << function;
+    return sample.drawn;
+  };
+  EXPECT_EQ(drawn("exp"), "");
+  EXPECT_EQ(drawn("log"), "positive numbers");
+  EXPECT_EQ(drawn("sqrt"), "positive numbers");
+  EXPECT_EQ(drawn("asin"), "numbers between 0 and 1");
+  EXPECT_EQ(drawn("acosh"), "numbers above 1");
 }
 
 TEST(FindSample, KeepsToTheListWhereItFits) {

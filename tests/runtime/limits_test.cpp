@@ -86,8 +86,10 @@ TEST(Limits, LoopsRunOutOfOperations) {
 }
 
 TEST(Limits, ZeroIsTheDefaultOfABuild) {
-  EXPECT_EQ(default_operations(0), 1e12);
-  EXPECT_EQ(default_operations(size_t{1} << 20), 1e12 + 1e7 * (1 << 20));
+  EXPECT_EQ(default_operations(0, 0), 5e11);
+  EXPECT_EQ(default_operations(size_t{1} << 20, 0), 5e11 + 1e8 * (1 << 20));
+  EXPECT_EQ(default_operations(0, 1e6), 5e11 + 2e10);
+  EXPECT_EQ(default_operations(0, 1e12), 2e12);
   EXPECT_GE(default_memory(0), size_t{6} << 30);
   EXPECT_EQ(default_memory(100) - default_memory(0), 1600U);
   const Engine engine = engine_from(product);
@@ -99,7 +101,7 @@ TEST(Limits, ZeroIsTheDefaultOfABuild) {
                      context.output_shape("y");
                    },
                    ErrorCode::unsupported),
-               {"1e+12 are allowed"});
+               {"5e+11 are allowed"});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text/regex_tree.h"
 #include "base/text/unicode.h"
+#include "base/work_scope.h"
 
 namespace camshaft {
 
@@ -178,7 +179,9 @@ std::optional<size_t> Regex::longest(const std::vector<char32_t>& text, size_t f
   follow(start_, text, from, now);
   std::optional<size_t> end;
   if (now.accepts) end = from;
+  PacedCancellation cancellation;
   for (size_t at = from; at < text.size() && !now.waiting.empty(); ++at) {
+    cancellation.did(static_cast<int64_t>(now.waiting.size()));
     then.clear();
     for (const int32_t s : now.waiting) {
       const Step& step = steps_[static_cast<size_t>(s)];

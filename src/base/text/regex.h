@@ -18,6 +18,8 @@ class Regex {
   /// patterns that expand to more than 100,000 states.
   explicit Regex(std::string_view pattern);
 
+  size_t states() const { return steps_.size(); }
+  /// Takes the time of the text's length times the states, at most.
   bool matches_all(const std::vector<char32_t>& text) const;
   /// The leftmost match that begins at or after `from`, the longest there: [begin, end).
   std::optional<std::pair<size_t, size_t>> find(const std::vector<char32_t>& text, size_t from) const;

@@ -23,8 +23,12 @@ constexpr std::chrono::milliseconds enough_time{120};
 // Bursts of other work last tens of milliseconds (one took three rounds of a candidate, and made it look five times
 // slower): nobody leaves before that.
 constexpr std::chrono::milliseconds burst{60};
-// Who is this much slower by then does not catch up.
-constexpr double hopeless = 1.3;
+// Who is this much slower by then does not catch up; nor who is that much slower in first runs as long as these, of
+// which pages and tables are a small part.
+constexpr double hopeless = 1.3, hopeless_at_first = 2;
+// Bursts are a small part of such a run, too: once is enough beside the first. (Of a layer of 0.6 s ten candidates took
+// 25 s.)
+constexpr int64_t long_ns = 250'000'000;
 // A run that takes so many times the processor time of the thread that waits for it was kept waiting by other programs.
 // (Beside compilers on both cores, each of five runs of a 40 us layer took 7 ms, and a kernel a hundred times slower
 // won.) Uneven parts of the threads explain a factor of two; before it sleeps, a thread spins for 50 us.
@@ -117,6 +121,7 @@ struct Runner {
   int rounds = 0;             // that nothing disturbed
   int64_t best_ns = -1;       // of those
   int64_t least_cpu_ns = -1;  // of all
+  int64_t first_ns = -1;
 
   void record(int64_t ns, int64_t cpu_ns) {
     const auto keep_least = [](int64_t& least, int64_t value) { least = least < 0 ? value : std::min(least, value); };
@@ -125,14 +130,30 @@ struct Runner {
     ++rounds;
     keep_least(best_ns, std::max<int64_t>(ns, 1));
   }
+  int least_rounds() const { return first_ns > long_ns ? 1 : camshaft::least_rounds; }
+  bool has_enough() const { return rounds >= least_rounds(); }
   // -1: never run.
-  int64_t result() const { return rounds > 0 ? best_ns : least_cpu_ns; }
+  int64_t result() const { return rounds > 0 ? best_ns : least_cpu_ns > 0 ? least_cpu_ns : first_ns; }
 };
 
 int64_t thread_cpu_ns() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+int64_t nanoseconds(Clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
+
+// By their first runs, where all of these are long.
+void leave_out_hopeless(std::vector<size_t>& running, const std::vector<Runner>& runners) {
+  int64_t least = -1;
+  for (const size_t c : running) least = least < 0 ? runners[c].first_ns : std::min(least, runners[c].first_ns);
+  if (least <= long_ns) return;
+  std::erase_if(running, [&](size_t c) {
+    return static_cast<double>(runners[c].first_ns) > hopeless_at_first * static_cast<double>(least);
+  });
 }
 
 }  // namespace
@@ -205,16 +226,18 @@ std::vector<int64_t> Contest::measure_on_host(const RegionView& region, const Ke
   for (size_t c = 0; c < runners.size(); ++c) {
     if (!runners[c].launch) continue;
     try {
+      const auto before = Clock::now();
       stage->run(*runners[c].launch, workspace.data(), pool_, cancellation_);  // pages, tables, code
+      runners[c].first_ns = nanoseconds(Clock::now() - before);
       running.push_back(c);
     } catch (const Error& e) {
       if (e.code() == ErrorCode::cancelled) throw;
     }
   }
+  leave_out_hopeless(running, runners);
   const auto start = Clock::now();
   for (int round = 0; round < most_rounds && !running.empty(); ++round) {
-    const bool enough =
-        std::all_of(running.begin(), running.end(), [&](size_t c) { return runners[c].rounds >= least_rounds; });
+    const bool enough = std::all_of(running.begin(), running.end(), [&](size_t c) { return runners[c].has_enough(); });
     if (enough && (running.size() == 1 || Clock::now() - start > enough_time)) break;
     for (const size_t c : running) {
       cancellation_.check("measuring tactics");
@@ -224,16 +247,14 @@ std::vector<int64_t> Contest::measure_on_host(const RegionView& region, const Ke
       const auto before = Clock::now();
       stage->run(*runners[c].launch, workspace.data(), pool_, cancellation_);
       const auto elapsed = Clock::now() - before;
-      runners[c].record(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(),
-                        thread_cpu_ns() - cpu_before);
+      runners[c].record(nanoseconds(elapsed), thread_cpu_ns() - cpu_before);
     }
     if (Clock::now() - start < burst) continue;
     int64_t least = -1;
     for (const size_t c : running)
-      if (runners[c].rounds >= least_rounds && (least < 0 || runners[c].best_ns < least)) least = runners[c].best_ns;
+      if (runners[c].has_enough() && (least < 0 || runners[c].best_ns < least)) least = runners[c].best_ns;
     std::erase_if(running, [&](size_t c) {
-      return runners[c].rounds >= least_rounds &&
-             static_cast<double>(runners[c].best_ns) > hopeless * static_cast<double>(least);
+      return runners[c].has_enough() && static_cast<double>(runners[c].best_ns) > hopeless * static_cast<double>(least);
     });
   }
   std::vector<int64_t> results;

@@ -17,6 +17,7 @@ EvaluateOptions body_options(const EvalContext& context) {
   EvaluateOptions options;
   options.bindings = context.bindings;
   options.cancellation = context.cancellation;
+  options.checks_elements = false;
   return options;
 }
 

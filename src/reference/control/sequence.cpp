@@ -3,13 +3,18 @@
 #include "ir/ops/sequence.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 
+#include "base/budget.h"
+#include "base/work_scope.h"
 #include "ir/ops/move.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/control/bodies.h"
 #include "reference/elements.h"
 #include "reference/evaluate.h"
 #include "reference/move/axis_slice.h"
+#include "reference/operations.h"
 
 namespace camshaft::ops {
 
@@ -28,6 +33,64 @@ std::vector<Tensor> elements_of(const Tensor& sequence) {
   return {sequence.as<Tensor>(), sequence.as<Tensor>() + sequence.size()};
 }
 
+// How many elements are copied only running tells.
+void take_operations_of_copies(int64_t elements) {
+  if (const auto budget = current_budget())
+    budget->take_operations(operations_of_an_object * static_cast<double>(elements));
+}
+
+// Elements of sequences that grew out of each other: each sees as many of the first as it had when it was made.
+class SharedElements {
+ public:
+  explicit SharedElements(size_t capacity) : claim_(capacity * sizeof(Tensor)) { list_.reserve(capacity); }
+
+  // Puts an element behind the first `size`; false where another is there already, or no more have room.
+  bool append(size_t size, const Tensor& element) {
+    const std::lock_guard lock(mutex_);
+    if (list_.size() != size || size == list_.capacity()) return false;
+    list_.push_back(element);
+    return true;
+  }
+  const Tensor* data() const { return list_.data(); }
+
+  // By its type an owner is recognised as that of such elements.
+  struct Release {
+    void operator()(const SharedElements* elements) const { delete elements; }
+  };
+
+ private:
+  std::mutex mutex_;
+  const MemoryClaim claim_;
+  std::vector<Tensor> list_;  // never grows beyond what was reserved: others read it meanwhile
+};
+
+// The sequence with one more element behind the others. It shares their memory as long as nothing else was put behind
+// them: a loop that collects takes the time of an element, and not of all, in each turn.
+Tensor appended(const Tensor& sequence, const Tensor& element) {
+  const auto count = static_cast<size_t>(sequence.size());
+  const Tensor kept = element.owned();
+  const auto made = [&](const Tensor* elements, const std::shared_ptr<const void>& owner) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(elements);
+    return Tensor(DType::sequence, {sequence.size() + 1}, {bytes, (count + 1) * sizeof(Tensor)}, owner);
+  };
+  if (std::get_deleter<SharedElements::Release>(sequence.owner())) {
+    // Whoever made the elements made them writable.
+    auto* shared = static_cast<SharedElements*>(const_cast<void*>(sequence.owner().get()));
+    if (shared->append(count, kept)) return made(shared->data(), sequence.owner());
+  }
+  constexpr size_t least_capacity = 4;
+  const size_t capacity = std::max(least_capacity, 2 * count);
+  check_fits_memory(DType::sequence, {static_cast<int64_t>(capacity)});
+  take_operations_of_copies(sequence.size());
+  const std::shared_ptr<SharedElements> grown(new SharedElements(capacity), SharedElements::Release());
+  for (int64_t i = 0; i < sequence.size(); ++i) {
+    if (i % (int64_t{1} << 16) == 0) cancellation_point();
+    grown->append(static_cast<size_t>(i), sequence.element(i));
+  }
+  grown->append(count, kept);
+  return made(grown->data(), grown);
+}
+
 }  // namespace
 
 std::vector<Tensor> SequenceConstruct::evaluate(const EvalContext& context) const {
@@ -35,8 +98,8 @@ std::vector<Tensor> SequenceConstruct::evaluate(const EvalContext& context) cons
 }
 
 std::vector<Tensor> SequenceInsert::evaluate(const EvalContext& context) const {
-  std::vector<Tensor> elements = elements_of(context.input(0));
-  const auto size = static_cast<int64_t>(elements.size());
+  const Tensor& sequence = context.input(0);
+  const int64_t size = sequence.size();
   // Negative positions count the elements that are there; the place behind the last can only be named as `size`.
   int64_t position = size;
   if (context.has(2)) {
@@ -44,16 +107,25 @@ std::vector<Tensor> SequenceInsert::evaluate(const EvalContext& context) const {
     const bool at_end = given.size() == 1 && given.to_ints()[0] == size;
     if (!at_end) position = position_in(given, size);
   }
-  elements.insert(elements.begin() + position, context.input(1));
-  return {Tensor::sequence(std::move(elements))};
+  if (position == size) return {appended(sequence, context.input(1))};
+  take_operations_of_copies(size);
+  Tensor longer(DType::sequence, {size + 1});
+  Tensor* to = std::copy_n(sequence.as<Tensor>(), position, longer.as_mutable<Tensor>());
+  *to = context.input(1).owned();
+  std::copy_n(sequence.as<Tensor>() + position, size - position, to + 1);
+  return {std::move(longer)};
 }
 
 std::vector<Tensor> SequenceErase::evaluate(const EvalContext& context) const {
-  std::vector<Tensor> elements = elements_of(context.input(0));
-  const auto size = static_cast<int64_t>(elements.size());
+  const int64_t size = context.input(0).size();
   if (size == 0) fail_rule("an empty sequence has no element to erase");
-  elements.erase(elements.begin() + (context.has(1) ? position_in(context.input(1), size) : size - 1));
-  return {Tensor::sequence(std::move(elements))};
+  const int64_t position = context.has(1) ? position_in(context.input(1), size) : size - 1;
+  take_operations_of_copies(size);
+  const auto* from = context.input(0).as<Tensor>();
+  Tensor shorter(DType::sequence, {size - 1});
+  Tensor* to = std::copy_n(from, position, shorter.as_mutable<Tensor>());
+  std::copy_n(from + position + 1, size - 1 - position, to);
+  return {std::move(shorter)};
 }
 
 std::vector<Tensor> SequenceAt::evaluate(const EvalContext& context) const {

@@ -152,9 +152,13 @@ std::vector<Tensor> RegexMatch::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   const Regex regex(pattern);
   Tensor out(DType::boolean, x.dims());
+  const auto budget = current_budget();
+  constexpr double of_a_state = 100;  // operations of a character
   PacedCancellation cancellation;
   for (int64_t i = 0; i < x.size(); ++i) {
     cancellation.did(bytes_of(x, i));
+    if (budget)
+      budget->take_operations(of_a_state * static_cast<double>(regex.states()) * static_cast<double>(bytes_of(x, i)));
     out.as_mutable<uint8_t>()[i] = regex.matches_all(decode_utf8(x.as<std::string>()[i]));
   }
   return {std::move(out)};

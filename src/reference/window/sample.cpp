@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/budget.h"
 #include "base/pieces.h"
+#include "base/work_scope.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/spatial.h"
 #include "reference/element_io.h"
+#include "reference/operations.h"
 
 namespace camshaft::ops {
 
@@ -72,6 +75,7 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
   for (const int64_t b : batches)
     if (b < 0 || b >= x.dims()[0]) fail_rule("batch index {} of {} images", b, x.dims()[0]);
   Tensor out(x.dtype(), {count, channels, height, width});
+  const auto budget = current_budget();
   if (out.size() == 0) return {out};
   if (plane == 0) fail_rule("an image of shape {} has nothing to sample", to_string(x.dims()));
   std::vector<double> result(static_cast<size_t>(out.size()));
@@ -94,6 +98,10 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
         return static_cast<int64_t>(std::ceil(std::clamp(std::isnan(bin) ? 0 : bin, 0.0, 1024.0)));
       };
       const int64_t grid_height = grid(bin_height), grid_width = grid(bin_width), taps = grid_height * grid_width;
+      // How many samples there are only the region says.
+      if (sampling_ratio == 0 && budget)
+        budget->take_operations(operations_of_a_sample * static_cast<double>(taps) *
+                                static_cast<double>(height * width * channels));
       for (int64_t bin = 0; bin < height * width; ++bin) {
         cancellation_point();
         samples.clear();

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include "base/budget.h"
+#include "base/work_scope.h"
 #include "ir/container_type.h"
 #include "ir/ops/operators.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "reference/evaluate.h"
+#include "reference/operations.h"
 #include "reference/run_graph.h"
 #include "reference/single_op.h"
 
@@ -128,6 +131,43 @@ TEST(Sequence, MapPairsElementsAndSharesTensors) {
             Tensor::sequence({f32({3}, {10, 20, 6}), f32({3}, {60, 1, 2})}));
   EXPECT_EQ(run(graph, {Tensor::sequence({}), Tensor::sequence({}), k})[0], Tensor::sequence({}));
   EXPECT_THROW(run(graph, {Tensor::sequence({a}), Tensor::sequence({}), k}), Error);
+}
+
+// What is put behind a sequence shares its memory: two continuations of one sequence do not see each other.
+TEST(Sequence, ContinuationsAreTheirOwn) {
+  const Graph insert = parse(R"(graph "g" (%s: seq[k]<f32[?]>, %x: f32[m]) {
+    %t = sequence_insert {} (%s, %x)
+    return "t" = %t
+  })");
+  const auto appended = [&](const Tensor& sequence, const Tensor& x) { return run(insert, {sequence, x})[0]; };
+  std::vector<Tensor> lengths = {Tensor::sequence({})};
+  for (int i = 0; i < 20; ++i) lengths.push_back(appended(lengths.back(), i % 2 == 0 ? a : b));
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const Tensor other = appended(lengths[i], c), another = appended(lengths[i], b);
+    ASSERT_EQ(other.size(), static_cast<int64_t>(i) + 1);
+    EXPECT_EQ(other.element(static_cast<int64_t>(i)), c);
+    EXPECT_EQ(another.element(static_cast<int64_t>(i)), b);
+    for (size_t k = 0; k < i; ++k) EXPECT_EQ(other.element(static_cast<int64_t>(k)), k % 2 == 0 ? a : b);
+  }
+}
+
+// A loop that put 10^5 tensors behind each other copied and looked at all of them in each turn: for minutes.
+TEST(Sequence, InsertionsCountWhatTheyCopy) {
+  const auto taken = [](const std::string& position) {
+    const Graph insert = parse(
+        "graph \"g\" (%s: seq[k]<f32[1]>, %x: f32[1], %zero: i64[]) {\n%t = sequence_insert {} "
+        "(%s, %x" +
+        position + ")\nreturn \"t\" = %t\n}");
+    const Cancellation cancellation;
+    const auto budget = std::make_shared<Budget>(1e15, size_t{1} << 32, "more work", "more memory");
+    const WorkScope scope(cancellation, budget);
+    Tensor sequence = Tensor::sequence({});
+    for (int64_t i = 0; i < 2000; ++i) sequence = run(insert, {sequence, c, number(0)})[0];
+    EXPECT_EQ(sequence.size(), 2000);
+    return budget->operations_taken() - 2000 * 2e5;
+  };
+  EXPECT_LT(taken(""), 5000 * operations_of_an_object);
+  EXPECT_NEAR(taken(", %zero"), 2000 * 1999 / 2 * operations_of_an_object, 1e3);
 }
 
 TEST(Optional, HasAndGet) {
