@@ -120,7 +120,10 @@ Generator::Generator(StepModel& model, const GeneratorConfig& config, StepModel*
     samplers_.emplace_back(model.vocabulary());
 }
 
-Generator::~Generator() = default;
+// Of a step that was started ahead nobody wants to know any more, and the model may get another generator.
+Generator::~Generator() {
+  if (!ahead_.empty()) forget_started();
+}
 
 RequestId Generator::wants_images() const {
   check_between_steps();

@@ -17,6 +17,8 @@ bool Generator::can_start_next() const {
     // Of a step that was itself started ahead, rows of texts that have ended meanwhile are left out.
     if (sequence.first_row != static_cast<int32_t>(i)) return false;
     if (sequence.scheduled != 1 || sequence.rows != 1 || sequence.missing() != 1) return false;
+    // Guesses are of the tokens that are not known yet.
+    if (sequence.ngrams != nullptr && sequence.takes_guesses()) return false;
     if (sequence.forks > 0 || sequence.beams != nullptr || sequence.length() + 1 >= sequence.longest) return false;
   }
   return true;

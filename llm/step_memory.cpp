@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace camshaft::llm {
 
@@ -23,8 +24,10 @@ std::byte* writable(const Tensor& memory) {
 void make_room_in(Tensor& there, std::array<Tensor, 2>& here, size_t bytes, Device device) {
   if (there.defined() && there.bytes() >= bytes) return;
   const Dims dims = {static_cast<int64_t>(std::bit_ceil(std::max(bytes, size_t{1} << 14)))};
+  const auto pinned = [&] { return Tensor::pinned(to_string(device), DType::u8, dims); };
+  std::array<Tensor, 2> more = {pinned(), pinned()};
   there = Tensor(DType::u8, dims).copy(to_string(device));
-  for (Tensor& each : here) each = Tensor::pinned(to_string(device), DType::u8, dims);
+  here = std::move(more);  // all, or none where memory runs out
 }
 
 }  // namespace

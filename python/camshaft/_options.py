@@ -56,7 +56,7 @@ class BuildOptions(TypedDict, total=False):
     verify_seconds: float | None
     """Verify on further seeds and sizes as long as they fit into this time."""
     max_operations: float | None
-    """Refuse to fold, measure and verify with more operations than this in all; 0: 1e12, and more for a large model."""
+    """Refuse to fold, measure and verify with more operations than this in all; 0: 5e11, and more for a large model."""
     max_memory: float | None
     """Refuse to hold more bytes than this in the host's memory at once, beside the model's file; 0: a quarter of the
     machine's memory, 6 GiB at least, and more for a large model."""
@@ -96,7 +96,7 @@ class CalibrationOptions(TypedDict, total=False):
     tuning_seconds: float | None
     """Stop measuring after this long; the cost model decides the rest."""
     max_operations: float | None
-    """Refuse to fold, measure and verify with more operations than this in all; 0: 1e12, and more for a large model."""
+    """Refuse to fold, measure and verify with more operations than this in all; 0: 5e11, and more for a large model."""
     max_memory: float | None
     """Refuse to hold more bytes than this in the host's memory at once, beside the model's file; 0: a quarter of the
     machine's memory, 6 GiB at least, and more for a large model."""

@@ -5,6 +5,7 @@ ones, and appends the node. It raises Rejected when it finds nothing that fits, 
 makes is valid in the graph's operator set.
 """
 
+import collections
 import re
 from pathlib import Path
 
@@ -31,18 +32,18 @@ def pattern(describe):
 
 def importable():
     """(domain, name) of every operator that the importer has, from its tables."""
-    domains = dict(
-        (group, domain)
-        for domain, group in re.findall(
-            r'add\("([^"]*)", (\w+_converters)\(\)\)', (SOURCES / "converters.cpp").read_text()
-        )
-    )
+    domains = collections.defaultdict(list)
+    for domain, group in re.findall(
+        r'add\("([^"]*)", (\w+_converters)\(\)\)', (SOURCES / "converters.cpp").read_text()
+    ):
+        domains[group].append(domain)
     found = set()
     for source in SOURCES.glob("ops_*.cpp"):
         text = source.read_text()
         tables = dict(re.findall(r"constexpr Converter (\w+)\[\] = \{(.*?)\};", text, re.S))
         for group, table in re.findall(r"std::span<const Converter> (\w+)\(\) \{\s*return (\w+);", text):
-            found |= {(domains[group], name) for name in re.findall(r'\{"(\w+)",', tables[table])}
+            names = re.findall(r'\{"(\w+)",', tables[table])
+            found |= {(domain, name) for domain in domains[group] for name in names}
     return found
 
 

@@ -138,6 +138,28 @@ TEST(GeneratorAhead, EventsComeAsEarly) {
   EXPECT_EQ(setup.model.followed, 7) << "all but the first one";
 }
 
+TEST(GeneratorAhead, TextsThatAreGuessedAreNotStartedAhead) {
+  Random random(test_seed());
+  const std::vector<Request> requests = greedy_requests(random, 60);
+  GeneratorConfig config = small_config();
+  config.scheduler.num_speculative_tokens = 4;
+  const Decoded expected = decode(requests, config, false, 1), actual = decode(requests, config, true, 1);
+  expect_same(expected, actual, "guesses");
+  EXPECT_EQ(actual.followed, 0);
+  EXPECT_EQ(actual.statistics.accepted, expected.statistics.accepted);
+}
+
+TEST(GeneratorAhead, AnotherGeneratorBeginsWithItsOwnStep) {
+  FakeModel model(512, 4, random_vocabulary);
+  model.gives_likeliest = model.is_started_ahead = true;
+  for (int i = 0; i < 2; ++i) {
+    Generator generator(model, small_config());
+    generator.add(request_of({5}, greedy_params(20)));
+    for (int step = 0; step < 4; ++step) generator.step();
+  }
+  EXPECT_EQ(model.finished, model.runs);
+}
+
 TEST(GeneratorAhead, AMaskThatComesMeanwhileHolds) {
   Served setup;
   const RequestId masked = setup.generator.add(request_of({5}, greedy_params(9)));

@@ -194,7 +194,7 @@ LONG = {
     "attention": (node("Attention", "x", "x", "x"), {}, {"x": [1, 1, 400_000, 64]}),
 }
 COMMANDS = {
-    "verifying": ["build", "--tuning", "heuristic", "--max-operations", "1e15"],
+    "verifying": ["build", "--tuning", "heuristic", "--max-operations", "1e18"],
     "measuring": ["build", "--no-verify", "--max-operations", "1e15"],
     "running": ["run", "--max-operations", "1e18", "--max-memory", "1e12"],
 }
