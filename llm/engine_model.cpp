@@ -355,7 +355,7 @@ StepOutputs EngineModel::run(const StepInputs& inputs) {
     bind(input, values.data(), values.size_bytes(), rows, columns);
   });
   bind_images(inputs);
-  bind_outputs(inputs.logits_indices.size(), inputs.reads_logits);
+  bind_outputs(inputs.logits_indices.size());
   context_.run();
   StepOutputs outputs;
   if (hidden_size_ > 0) {
@@ -413,7 +413,7 @@ StepOutputs EngineModel::finish() {
 }
 
 // Memory is bound anew only where it is too small.
-void EngineModel::bind_outputs(size_t rows, bool reads_logits) {
+void EngineModel::bind_outputs(size_t rows) {
   if (hidden_size_ > 0) {
     const size_t size = rows * static_cast<size_t>(hidden_size_);
     if (hidden_states_.size() >= size) return;
@@ -421,7 +421,7 @@ void EngineModel::bind_outputs(size_t rows, bool reads_logits) {
     context_.bind_output("hidden_states", hidden_states_.data(), size * sizeof(float));
     return;
   }
-  bind_logits(rows, reads_logits);
+  bind_logits(rows, true);
   if (!has_likeliest_ || likeliest_.size() >= rows) return;
   likeliest_.resize(rows);
   largest_.resize(rows);
@@ -429,11 +429,10 @@ void EngineModel::bind_outputs(size_t rows, bool reads_logits) {
   context_.bind_output("largest", largest_.data(), rows * sizeof(float));
 }
 
-// The same, and where they go elsewhere: a GPU repeats what it has recorded of either. On the host they are where they
-// are computed.
+// The same, and where they go elsewhere: a GPU repeats what it has recorded of either.
 void EngineModel::bind_logits(size_t rows, bool reads_logits) {
   const size_t wanted = rows * static_cast<size_t>(vocabulary_);
-  if (reads_logits || !memory_) {
+  if (reads_logits) {
     if (logits_.size() < wanted) logits_.resize(wanted), bound_logits_ = nullptr;
     if (bound_logits_ != logits_.data()) context_.bind_output("logits", logits_.data(), logits_.size() * sizeof(float));
     bound_logits_ = logits_.data();

@@ -117,7 +117,7 @@ class EngineModel : public StepModel {
   Tensor bound_memory(const TensorInfo& info, int32_t blocks);
   void copy_blocks(std::span<const BlockCopy> copies, Tensor Layer::*to, Tensor Layer::*from);
   void find_outputs(const Engine& engine);
-  void bind_outputs(size_t rows, bool reads_logits);
+  void bind_outputs(size_t rows);
   void bind_logits(size_t rows, bool reads_logits);
   std::vector<float> logits_;
   Tensor logits_there_;  // on a GPU, of steps whose logits nobody reads

@@ -197,14 +197,19 @@ Values pyramid_roi_align(ConvertContext& c) {
   op.sampling_ratio = how.samples;
   ValueId chosen = no_value;
   double least = scale * scale / 4 / (height * width);  // of the second scale
-  for (size_t l = 0; l<levels; ++l, least *= l> 1 ? 4 : 1) {
-    const ValueId feature = c.widened(c.input(1 + l));
-    if (c.rank(feature) != 4) c.invalid(fmt::format("input {} has {} axes: 4 are expected", 1 + l, c.rank(feature)));
+  for (size_t level = 0; level < levels; ++level) {
+    const ValueId feature = c.widened(c.input(1 + level));
+    if (c.rank(feature) != 4)
+      c.invalid(fmt::format("input {} has {} axes: 4 are expected", 1 + level, c.rank(feature)));
     const auto [x1, x2] = in_pixels(c, left, right, c.dim(feature, 3), how);
     const auto [y1, y2] = in_pixels(c, top, bottom, c.dim(feature, 2), how);
     const ValueId pooled = c.add(op, {feature, c.add(ops::Concat{1}, {x1, y1, x2, y2}), images});
-    const bool is_first = l == 0;
-    chosen = is_first ? pooled : c.add(F::select, {c.add(F::less, {number(least), area}), pooled, chosen});
+    if (level == 0) {
+      chosen = pooled;
+      continue;
+    }
+    chosen = c.add(F::select, {c.add(F::less, {number(least), area}), pooled, chosen});
+    least *= 4;
   }
   const DType dtype = c.dtype(c.input(1));
   const Dim channels = c.dim(chosen, 1);

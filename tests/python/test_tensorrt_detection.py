@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_tensorrt_operators import deformable, run, scene, suppressed
+from test_tensorrt_operators import deformable, regions, run, scene, suppressed
 
 
 @pytest.mark.parametrize("least", [0.3, 0.9, 2.0])
@@ -192,12 +192,7 @@ def test_grid_sampler(mode, padding):
 
 @pytest.mark.parametrize("aligned", [0, 1])
 def test_roi_align_of_mmcv(aligned):
-    random = np.random.default_rng(2)
-    x = random.standard_normal((2, 3, 9, 11)).astype("f")
-    low = random.uniform(0, 10, (5, 2))
-    rois = np.concatenate([low, low + random.uniform(1, 9, low.shape)], -1).astype("f")
-    index = np.array([0, 1, 1, 0, 1])
-    sizes = {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.5}
+    x, rois, index, sizes = regions()
     both = np.concatenate([index[:, None].astype("f"), rois], -1)
     got = run("MMCVRoiAlign", [x, both], [("y", "f")], domain="mmdeploy", mode="avg", aligned=aligned, **sizes)
     kind = "half_pixel" if aligned else "output_half_pixel"

@@ -173,15 +173,21 @@ def test_batched_nms(normalized, clip):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
-@pytest.mark.parametrize("mode, onnx_mode", [(1, "avg"), (0, "max")])
-@pytest.mark.parametrize("shift", [0, 1])
-def test_roi_align(mode, onnx_mode, shift):
+def regions():
+    """Images, regions of them, the image of each, and what else a RoiAlign is told."""
     random = np.random.default_rng(2)
     x = random.standard_normal((2, 3, 9, 11)).astype("f")
     low = random.uniform(0, 10, (5, 2))
     rois = np.concatenate([low, low + random.uniform(1, 9, low.shape)], -1).astype("f")
     index = np.array([0, 1, 1, 0, 1])
     sizes = {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.5}
+    return x, rois, index, sizes
+
+
+@pytest.mark.parametrize("mode, onnx_mode", [(1, "avg"), (0, "max")])
+@pytest.mark.parametrize("shift", [0, 1])
+def test_roi_align(mode, onnx_mode, shift):
+    x, rois, index, sizes = regions()
     got = run(
         "ROIAlign_TRT",
         [x, rois, index.astype(np.int32)],

@@ -166,12 +166,13 @@ TEST_F(DeviceMemory, IsCopiedBetweenRuns) {
   expect_message("the source of a copy", [&] { context.copy(out.data, DeviceId::gpu(0), &here, DeviceId::gpu(0), 1); });
 }
 
+constexpr std::string_view doubling = R"(graph (%x: f32[n]) {
+  %y = pointwise {function=add} (%x, %x)
+  return "y" = %y
+})";
+
 // Results of a run are read while the next one computes, which takes them on the device.
 TEST_F(DeviceMemory, OfARunIsReadWhileTheNextOneComputes) {
-  constexpr std::string_view doubling = R"(graph (%x: f32[n]) {
-    %y = pointwise {function=add} (%x, %x)
-    return "y" = %y
-  })";
   const Engine engine = engine_from(doubling);
   Context context = engine.create_context({1});
   const auto queue = test_backend()->make_queue();
@@ -201,10 +202,6 @@ TEST_F(DeviceMemory, OfARunIsReadWhileTheNextOneComputes) {
 
 // Runs and copies that nobody waited for write what a run reads, small enough to pass through memory of the context's.
 TEST_F(DeviceMemory, OfTheHostIsReadBehindWhatWritesIt) {
-  constexpr std::string_view doubling = R"(graph (%x: f32[n]) {
-    %y = pointwise {function=add} (%x, %x)
-    return "y" = %y
-  })";
   const Engine engine = engine_from(doubling);
   Context context = engine.create_context({1});
   const cuda::Stream stream(gpu->device);

@@ -83,8 +83,9 @@ Tensor appended(const Tensor& sequence, const Tensor& element) {
   check_fits_memory(DType::sequence, {static_cast<int64_t>(capacity)});
   take_operations_of_copies(sequence.size());
   const std::shared_ptr<SharedElements> grown(new SharedElements(capacity), SharedElements::Release());
+  PacedCancellation cancellation;
   for (int64_t i = 0; i < sequence.size(); ++i) {
-    if (i % (int64_t{1} << 16) == 0) cancellation_point();
+    cancellation.did(1);
     grown->append(static_cast<size_t>(i), sequence.element(i));
   }
   grown->append(count, kept);
