@@ -137,7 +137,8 @@ def mutants():
     yield ""
     yield (
         "Engines with one thing wrong, of the zoo's and the real models, that change an output by more than four times what "
-        "rounding does; `tests/mutation/campaign.py` makes and judges them. `emulated` is the emulated GPU, of small models."
+        "rounding does; `tests/mutation/campaign.py` makes and judges them. `emulated` is the emulated GPU, of small models, "
+        "`cuda` a real one."
     )
     yield ""
     yield from mutation_scores.tables(results)

@@ -73,13 +73,18 @@ def given_inputs(name):
 
 
 def score(name, configuration, seed, count, seconds, end):
-    """What mutation_score wrote; or {"error": text}; or None where that would begin after `end`, or take until then."""
+    """What mutation_score wrote; or {"error": text}; or None where that would begin after `end`, or take until then, and
+    where this machine does not have the model, which is no judgement on it."""
     device, precision = configuration.split()
     most = min(10 * seconds, end - time.monotonic())
     if most < 1:
         return None
     try:
         model = path(name)
+        model.stat()
+    except FileNotFoundError as error:
+        print(f"{name} is left out: {error}", flush=True)
+        return None
     except OSError as error:
         return {"error": str(error)}
     command = [str(EMULATOR)] if device == "emulated" else []

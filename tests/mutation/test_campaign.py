@@ -101,6 +101,14 @@ def test_what_there_is_no_time_for_is_left(tmp_path):
     assert not out.exists()
 
 
+def test_models_that_are_not_there_are_left(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "mutants.json"
+    monkeypatch.setattr(campaign, "path", lambda name: tmp_path / f"{name}.onnx")
+    campaign.main(["own_tcn", "--device", "cpu", "--out", str(out)])
+    assert not out.exists()
+    assert "own_tcn is left out" in capsys.readouterr().out
+
+
 def test_bodies_of_loops_are_mutated(tmp_path):
     out = tmp_path / "mutants.json"
     campaign.main(["own_loop_script", "--device", "cpu", "--count", "4", "--out", str(out)])
