@@ -24,6 +24,8 @@ class Budget {
   void take_bytes(size_t count);
   void give_back_bytes(size_t count) noexcept { bytes_in_use_.fetch_sub(count, std::memory_order_relaxed); }
   size_t most_bytes_in_use() const { return most_bytes_in_use_.load(std::memory_order_relaxed); }
+  /// Below 0 where more was taken.
+  double operations_left() const { return operations_ - operations_taken(); }
   double operations_taken() const { return operations_taken_.load(std::memory_order_relaxed); }
 
  private:

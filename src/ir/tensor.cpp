@@ -56,7 +56,7 @@ std::string to_string(const Dims& dims) {
 
 namespace {
 
-// What objects hold beside themselves, as long texts do, is not in the claim.
+// What objects hold beside themselves is not in the claim: that of texts comes later, by claim_texts().
 template <class T>
 std::pair<const std::byte*, std::shared_ptr<const void>> make_objects(int64_t count,
                                                                       std::shared_ptr<const MemoryClaim> claim) {
@@ -284,12 +284,31 @@ Tensor Tensor::copy() const {
   Tensor out(dtype_, dims_);
   if (dtype_ == DType::string) {
     copy_in_pieces(as<std::string>(), out.as_mutable<std::string>(), size_);
+    if (current_budget()) out.claim_texts();
   } else if (is_container(dtype_)) {
     copy_in_pieces(as<Tensor>(), out.as_mutable<Tensor>(), size_);
   } else if (bytes_ > 0) {
     copy_in_pieces(data_, out.mutable_data(), static_cast<int64_t>(bytes_));
   }
   return out;
+}
+
+size_t Tensor::claim_texts() {
+  static const size_t within = std::string().capacity();
+  size_t bytes = 0;
+  PacedCancellation cancellation;
+  for (int64_t i = 0; i < size_; ++i) {
+    cancellation.did(1);
+    const size_t held = as<std::string>()[i].capacity();
+    if (held > within) bytes += held;
+  }
+  if (bytes == 0) return 0;
+  struct Claimed {
+    std::shared_ptr<const void> owner;
+    MemoryClaim claim;
+  };
+  owner_ = std::make_shared<Claimed>(Claimed{std::move(owner_), MemoryClaim(bytes)});
+  return bytes;
 }
 
 std::byte* Tensor::mutable_data() {

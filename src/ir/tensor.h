@@ -87,6 +87,9 @@ class Tensor {
 
   /// The same elements in memory of their own.
   Tensor copy() const;
+  /// Of strings that are all written: counts what they hold beyond their objects in the budget of the calling thread's
+  /// WorkScope, if it has one, as long as these elements live. How many bytes that is. Throws Error(out_of_memory).
+  size_t claim_texts();
   /// This tensor if it keeps its bytes alive, else a copy: a view may be of memory that is soon used for something
   /// else.
   Tensor owned() const { return defined_ && !owner_ ? copy() : *this; }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "base/budget.h"
@@ -68,17 +67,6 @@ void check_dtype(const Tensor& tensor, DType dtype, const std::string& what) {
   if (tensor.dtype() != dtype)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} is {}, expected {}", what, to_string(tensor.dtype()), to_string(dtype)));
-}
-
-// What texts hold beyond the objects that their tensor counts.
-size_t bytes_of_texts(const Tensor& tensor) {
-  static const size_t within = std::string().capacity();
-  size_t bytes = 0;
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    const size_t held = tensor.as<std::string>()[i].capacity();
-    if (held > within) bytes += held;
-  }
-  return bytes;
 }
 
 // Of moving these by noise.
@@ -162,7 +150,6 @@ class Interpreter {
       check_outputs(node, types, outputs);
       if (budget && bindings_.size() > known_sizes)  // only now
         budget->take_operations(operations_of(graph_, node, bindings_) - expected);
-      if (budget) claim_texts(node, outputs, index);
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("{}: {}", describe(node), e.what()));
     }
@@ -177,17 +164,7 @@ class Interpreter {
       if (last_use_[id] > index) tensors_[id] = std::move(outputs[i]);
     }
     for (const ValueId id : node.inputs)
-      if (id != no_value && last_use_[static_cast<size_t>(id)] == index) {
-        tensors_[static_cast<size_t>(id)] = Tensor();
-        texts_.erase(id);
-      }
-  }
-
-  void claim_texts(const Node& node, const std::vector<Tensor>& outputs, int64_t index) {
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (outputs[i].dtype() != DType::string || last_use_[static_cast<size_t>(node.outputs[i])] <= index) continue;
-      texts_.insert_or_assign(node.outputs[i], MemoryClaim(bytes_of_texts(outputs[i])));
-    }
+      if (id != no_value && last_use_[static_cast<size_t>(id)] == index) tensors_[static_cast<size_t>(id)] = Tensor();
   }
 
   void check_outputs(const Node& node, const std::vector<TensorType>& types, const std::vector<Tensor>& outputs) {
@@ -206,9 +183,8 @@ class Interpreter {
   const EvaluateOptions& options_;
   SymbolBindings bindings_;
   Random noise_{options_.noise_seed};
-  std::vector<Tensor> tensors_;           // by value; undefined before it is computed and after its last use
-  std::map<ValueId, MemoryClaim> texts_;  // of tensors of strings, while these live
-  std::vector<int64_t> last_use_;         // the node that reads a value last, or the number of nodes for outputs
+  std::vector<Tensor> tensors_;    // by value; undefined before it is computed and after its last use
+  std::vector<int64_t> last_use_;  // the node that reads a value last, or the number of nodes for outputs
 };
 
 }  // namespace

@@ -2,9 +2,11 @@
 // not link.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/work_scope.h"
 #include "ir/ops/all_operators.h"
 #include "reference/evaluate.h"
 
@@ -24,6 +26,20 @@ std::unordered_map<std::type_index, Evaluate> table_of(ops::OperatorList<Ops...>
   return {{typeid(Ops), evaluate_as<Ops>}...};
 }
 
+// What texts hold is known once they are made. They count as what they take: copying memory that is new is slower than
+// a copy is otherwise.
+void count_texts(const EvalContext& context, std::vector<Tensor>& results) {
+  constexpr double of_a_byte = 25;
+  const auto budget = current_budget();
+  if (!budget) return;
+  for (Tensor& result : results) {
+    const bool is_new = std::none_of(context.inputs.begin(), context.inputs.end(),
+                                     [&](const Tensor& input) { return input.data() == result.data(); });
+    if (result.dtype() == DType::string && is_new)
+      budget->take_operations(of_a_byte * static_cast<double>(result.claim_texts()));
+  }
+}
+
 }  // namespace
 
 std::vector<Tensor> evaluate(const Op& op, const EvalContext& context) {
@@ -33,7 +49,9 @@ std::vector<Tensor> evaluate(const Op& op, const EvalContext& context) {
     throw Error(
         ErrorCode::internal,
         fmt::format("the operator '{}' has no reference evaluation: it is not in ops::AllOperators", op.name()));
-  return found->second(op, context);
+  std::vector<Tensor> results = found->second(op, context);
+  count_texts(context, results);
+  return results;
 }
 
 }  // namespace camshaft

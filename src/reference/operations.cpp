@@ -166,12 +166,13 @@ class Operations {
     return sum;
   }
 
+  // Those without a place of the kernel are not set up.
   double phases(const ops::ConvTranspose& op) const {
     double count = 1;
     const ops::SpatialLayout layout(graph_.shape(node_.outputs[0]).size(), op.channels_last);
     for (size_t i = 0; i < op.strides.size(); ++i)
-      count *=
-          std::min(static_cast<double>(op.strides[i]), known(graph_.shape(node_.outputs[0])[layout.first_spatial + i]));
+      count *= std::min({static_cast<double>(op.strides[i]), size(1, 2 + i),
+                         known(graph_.shape(node_.outputs[0])[layout.first_spatial + i])});
     return count;
   }
 
@@ -214,6 +215,12 @@ class Operations {
 
 double operations_of(const Graph& graph, const Node& node, const SymbolBindings& symbols) {
   return Operations(graph, node, symbols).count();
+}
+
+double operations_of(const Graph& graph, const SymbolBindings& symbols) {
+  double sum = 0;
+  for (const Node& node : graph.nodes) sum += operations_of(graph, node, symbols);
+  return sum;
 }
 
 void check_operations(const Graph& graph, const SymbolBindings& symbols, const Budget& budget) {

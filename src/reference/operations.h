@@ -13,6 +13,9 @@ namespace camshaft {
 /// some ten times what its call takes: a loop that would never end does after some 10^6 operators, in seconds.
 double operations_of(const Graph& graph, const Node& node, const SymbolBindings& symbols);
 
+/// The sum of those, of all nodes.
+double operations_of(const Graph& graph, const SymbolBindings& symbols);
+
 /// Of a text, or a tensor in a sequence, that is copied.
 inline constexpr double operations_of_an_object = 3000;
 

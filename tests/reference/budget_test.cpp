@@ -86,5 +86,40 @@ TEST(EvaluationBudget, CountsWhatTextsHold) {
   EXPECT_GT(budget->most_bytes_in_use(), size_t{1} << 19);
 }
 
+// As when constants are folded one after another, each of which stays.
+TEST(EvaluationBudget, CountsTextsAsLongAsTheirTensorLives) {
+  const auto budget = std::make_shared<Budget>(1e12, 1 << 20, "more work", "more memory");
+  const Cancellation cancellation;
+  const WorkScope scope(cancellation, budget);
+  {
+    std::vector<Tensor> kept{Tensor::of<std::string>(DType::string, {1}, {std::string(1 << 17, 'a')})};
+    const auto join = [&] { kept.push_back(run_op(ops::StringConcat{}, {kept.back(), kept[0]})[0]); };
+    join();
+    join();
+    EXPECT_THROW(join(), Error) << "five eighths are in use, and half is asked for";
+  }
+  EXPECT_NO_THROW(MemoryClaim(1 << 19)) << "all were given back";
+}
+
+// 1000 parts of 32 bytes each, which are collected before they become a tensor.
+TEST(EvaluationBudget, CountsPartsOfTexts) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "a,";
+  const Tensor texts = Tensor::of<std::string>(DType::string, {2}, {text, text});
+  const auto fits = [&](size_t bytes) {
+    const Cancellation cancellation;
+    const WorkScope scope(cancellation, std::make_shared<Budget>(1e12, bytes, "more work", "more memory"));
+    try {
+      run_op(ops::StringSplit{","}, {texts});
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::out_of_memory);
+      return false;
+    }
+    return true;
+  };
+  EXPECT_FALSE(fits(100'000)) << "the result alone is 64 kB";
+  EXPECT_TRUE(fits(200'000));
+}
+
 }  // namespace
 }  // namespace camshaft::budget_test

@@ -58,21 +58,35 @@ int64_t bytes_of(const Tensor& texts, int64_t i) {
   return 1 + static_cast<int64_t>(texts.as<std::string>()[i].size());
 }
 
-/// Lists of texts of many lengths as one tensor.
-Tensor filled_up(const std::vector<std::vector<std::string>>& lists, Dims dims, const std::string& padding) {
-  size_t longest = 0;
-  for (const auto& list : lists) longest = std::max(longest, list.size());
-  dims.push_back(static_cast<int64_t>(longest));
-  Tensor out(DType::string, std::move(dims));
-  std::string* to = out.as_mutable<std::string>();
-  PacedCancellation cancellation;
-  for (const auto& list : lists)
-    for (size_t i = 0; i < longest; ++i) {
-      cancellation.did(1);
-      *to++ = i < list.size() ? list[i] : padding;
-    }
-  return out;
-}
+/// Lists of texts of many lengths, which become one tensor.
+class Lists {
+ public:
+  void add(std::vector<std::string> list) {
+    size_t bytes = list.capacity() * sizeof(std::string);
+    for (const std::string& text : list) bytes += text.size();
+    claims_.emplace_back(bytes);
+    longest_ = std::max(longest_, list.size());
+    lists_.push_back(std::move(list));
+  }
+
+  Tensor filled_up(Dims dims, const std::string& padding) && {
+    dims.push_back(static_cast<int64_t>(longest_));
+    Tensor out(DType::string, std::move(dims));
+    std::string* to = out.as_mutable<std::string>();
+    PacedCancellation cancellation;
+    for (auto& list : lists_)
+      for (size_t i = 0; i < longest_; ++i) {
+        cancellation.did(1);
+        *to++ = i < list.size() ? std::move(list[i]) : padding;
+      }
+    return out;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> lists_;
+  std::vector<MemoryClaim> claims_;  // of each
+  size_t longest_ = 0;
+};
 
 }  // namespace
 
@@ -109,15 +123,16 @@ std::vector<Tensor> StringConcat::evaluate(const EvalContext& context) const {
 
 std::vector<Tensor> StringSplit::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
-  std::vector<std::vector<std::string>> parts;
+  Lists lists;
   Tensor counts(DType::i64, x.dims());
   PacedCancellation cancellation;
   for (int64_t i = 0; i < x.size(); ++i) {
     cancellation.did(bytes_of(x, i));
-    parts.push_back(split(x.as<std::string>()[i], delimiter, most_splits));
-    counts.as_mutable<int64_t>()[i] = static_cast<int64_t>(parts.back().size());
+    std::vector<std::string> parts = split(x.as<std::string>()[i], delimiter, most_splits);
+    counts.as_mutable<int64_t>()[i] = static_cast<int64_t>(parts.size());
+    lists.add(std::move(parts));
   }
-  return {filled_up(parts, x.dims(), ""), std::move(counts)};
+  return {std::move(lists).filled_up(x.dims(), ""), std::move(counts)};
 }
 
 std::vector<Tensor> StringNormalize::evaluate(const EvalContext& context) const {
@@ -169,7 +184,7 @@ std::vector<Tensor> Tokenize::evaluate(const EvalContext& context) const {
   std::vector<Regex> patterns;
   for (const std::string& separator : separators) patterns.emplace_back(separator);
   if (!token.empty()) patterns.emplace_back(token);
-  std::vector<std::vector<std::string>> lists;
+  Lists lists;
   PacedCancellation cancellation;
   for (int64_t i = 0; i < x.size(); ++i) {
     cancellation.did(bytes_of(x, i));
@@ -195,7 +210,7 @@ std::vector<Tensor> Tokenize::evaluate(const EvalContext& context) const {
       }
       pieces = std::move(cut);
     }
-    auto& list = lists.emplace_back();
+    std::vector<std::string> list;
     if (marks_ends) list.emplace_back(1, '\x02');
     for (const Text& piece : pieces) {
       if (static_cast<int64_t>(piece.size()) < std::max<int64_t>(least_characters, 1)) continue;
@@ -203,8 +218,9 @@ std::vector<Tensor> Tokenize::evaluate(const EvalContext& context) const {
       for (const char32_t c : piece) append_utf8(word, c);
     }
     if (marks_ends) list.emplace_back(1, '\x03');
+    lists.add(std::move(list));
   }
-  return {filled_up(lists, x.dims(), padding)};
+  return {std::move(lists).filled_up(x.dims(), padding)};
 }
 
 namespace {

@@ -3,7 +3,7 @@
 #include "ir/ops/sample.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/strides.h"
-#include "reference/element_io.h"
+#include "reference/doubles.h"
 #include "reference/window/grid_taps.h"
 
 namespace camshaft::ops {
@@ -28,8 +28,9 @@ std::vector<Tensor> GridSample::evaluate(const EvalContext& context) const {
     axes.emplace_back(*this, size);
     taps *= axes.back().taps();
   }
-  std::vector<double> image(static_cast<size_t>(x.size())), result(static_cast<size_t>(out.size()));
-  load_elements(x.dtype(), x.data(), 0, 1, x.size(), image.data());
+  const Doubles image(x);
+  Doubles result(out.size());
+  double* const to = result.data();
   for_pieces(context.pool, x.dims()[0] * points, 256, [&](int64_t begin, int64_t end) {
     std::vector<double> position(spatial), weights(static_cast<size_t>(taps));
     std::vector<int64_t> pixels(static_cast<size_t>(taps));
@@ -43,11 +44,11 @@ std::vector<Tensor> GridSample::evaluate(const EvalContext& context) const {
         double sum = 0;
         for (size_t i = 0; i < pixels.size(); ++i)
           if (pixels[i] >= 0) sum += weights[i] * from[pixels[i]];
-        result[static_cast<size_t>((batch * channels + c) * points + point)] = sum;
+        to[(batch * channels + c) * points + point] = sum;
       }
     }
   });
-  store_elements(x.dtype(), out.mutable_data(), 0, 1, out.size(), result.data());
+  result.store(out);
   return {out};
 }
 

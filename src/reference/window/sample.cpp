@@ -9,18 +9,12 @@
 #include "base/work_scope.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/ops/spatial.h"
-#include "reference/element_io.h"
+#include "reference/doubles.h"
 #include "reference/operations.h"
 
 namespace camshaft::ops {
 
 namespace {
-
-std::vector<double> doubles_of(const Tensor& t) {
-  std::vector<double> values(static_cast<size_t>(t.size()));
-  load_elements(t.dtype(), t.data(), 0, 1, t.size(), values.data());
-  return values;
-}
 
 // The shape rule may have known no more than a symbol.
 void check_columns(const Tensor& regions, int64_t columns) {
@@ -66,7 +60,7 @@ Bilinear zero_sample(double y, double x, int64_t height, int64_t width) {
 std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   const int64_t channels = x.dims()[1], rows = x.dims()[2], columns = x.dims()[3], plane = rows * columns;
-  const std::vector<double> image = doubles_of(x), regions = doubles_of(context.input(1));
+  const Doubles image(x), regions(context.input(1));
   check_columns(context.input(1), 4);
   std::vector<int64_t> batches = context.input(2).to_ints();
   const int64_t count = context.input(1).dims()[0];
@@ -78,7 +72,8 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
   const auto budget = current_budget();
   if (out.size() == 0) return {out};
   if (plane == 0) fail_rule("an image of shape {} has nothing to sample", to_string(x.dims()));
-  std::vector<double> result(static_cast<size_t>(out.size()));
+  Doubles result(out.size());
+  double* const to = result.data();
   for_pieces(context.pool, count, 1, [&](int64_t begin, int64_t end) {
     std::vector<Bilinear> samples;
     for (int64_t r = begin; r < end; ++r) {
@@ -130,24 +125,25 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
             }
           }
           if (!maximum) value /= static_cast<double>(std::max<int64_t>(taps, 1));
-          result[static_cast<size_t>(((r * channels + c) * height * width) + bin)] = value;
+          to[(r * channels + c) * height * width + bin] = value;
         }
       }
     }
   });
-  store_elements(x.dtype(), out.mutable_data(), 0, 1, out.size(), result.data());
+  result.store(out);
   return {out};
 }
 
 std::vector<Tensor> MaxRoiPool::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   const int64_t channels = x.dims()[1], rows = x.dims()[2], columns = x.dims()[3], plane = rows * columns;
-  const std::vector<double> image = doubles_of(x), regions = doubles_of(context.input(1));
+  const Doubles image(x), regions(context.input(1));
   check_columns(context.input(1), 5);
   const int64_t count = context.input(1).dims()[0];
   Tensor out(x.dtype(), {count, channels, height, width});
   if (out.size() == 0) return {out};
-  std::vector<double> result(static_cast<size_t>(out.size()), 0);
+  Doubles result(out.size());
+  double* const to = result.data();
   for (int64_t r = 0; r < count; ++r)
     if (!(regions[static_cast<size_t>(r * 5)] >= 0 &&
           regions[static_cast<size_t>(r * 5)] < static_cast<double>(x.dims()[0])))
@@ -178,12 +174,12 @@ std::vector<Tensor> MaxRoiPool::evaluate(const EvalContext& context) const {
           double most = from[y0 * columns + x0];
           for (int64_t y = y0; y < y1; ++y)
             for (int64_t at = x0; at < x1; ++at) most = std::max(most, from[y * columns + at]);
-          result[static_cast<size_t>((r * channels + c) * height * width + bin)] = most;
+          to[(r * channels + c) * height * width + bin] = most;
         }
       }
     }
   });
-  store_elements(x.dtype(), out.mutable_data(), 0, 1, out.size(), result.data());
+  result.store(out);
   return {out};
 }
 
@@ -202,12 +198,13 @@ std::vector<Tensor> DeformConv::evaluate(const EvalContext& context) const {
     fail_rule("{} channels and {} outputs in {} groups and {} offset groups", channels, outputs, groups, offset_groups);
   if (context.has(3)) expect(context.input(3), {outputs}, "the bias");
   if (context.has(4)) expect(context.input(4), {batch, all_taps / 2, dims[2], dims[3]}, "the mask");
-  const std::vector<double> image = doubles_of(x), weights = doubles_of(w), offsets = doubles_of(context.input(2));
-  const std::vector<double> bias = context.has(3) ? doubles_of(context.input(3)) : std::vector<double>();
-  const std::vector<double> mask = context.has(4) ? doubles_of(context.input(4)) : std::vector<double>();
+  const Doubles image(x), weights(w), offsets(context.input(2));
+  const Doubles bias = context.has(3) ? Doubles(context.input(3)) : Doubles();
+  const Doubles mask = context.has(4) ? Doubles(context.input(4)) : Doubles();
   const int64_t pad_top = evaluate_pad(pads[0], context.bindings), pad_left = evaluate_pad(pads[1], context.bindings);
   Tensor out(x.dtype(), dims);
-  std::vector<double> result(static_cast<size_t>(out.size()));
+  Doubles result(out.size());
+  double* const to = result.data();
   if (out.size() > 0)
     for_pieces(context.pool, batch * out_plane, 1, [&](int64_t begin, int64_t end) {
       std::vector<double> column(static_cast<size_t>(channels * taps));
@@ -238,11 +235,11 @@ std::vector<Tensor> DeformConv::evaluate(const EvalContext& context) const {
           const double* weight = weights.data() + m * group_inputs * taps;
           double sum = bias.empty() ? 0 : bias[static_cast<size_t>(m)];
           for (int64_t i = 0; i < group_inputs * taps; ++i) sum += from[i] * weight[i];
-          result[static_cast<size_t>((b * outputs + m) * out_plane + at)] = sum;
+          to[(b * outputs + m) * out_plane + at] = sum;
         }
       }
     });
-  store_elements(x.dtype(), out.mutable_data(), 0, 1, out.size(), result.data());
+  result.store(out);
   return {out};
 }
 
