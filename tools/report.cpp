@@ -53,7 +53,9 @@ std::string format_errors(const std::vector<OutputError>& errors) {
   std::string out;
   for (const OutputError& e : errors) {
     out += fmt::format("output '{}': ", e.output);
-    if (e.exact) {
+    if (e.compared == 0) {
+      out += "nothing to compare, it is empty or has no finite number";
+    } else if (e.exact) {
       out += e.differing == 0
                  ? "equal"
                  : fmt::format("{:.2g}% of its elements differ, by up to {:.3g} (rounding decides {:.2g}%)",

@@ -186,6 +186,31 @@ def test_verify_against_onnxruntime(model, monkeypatch):
     assert camshaft("verify", model, "--against", "onnxruntime").returncode == 0
 
 
+def test_verify_against_onnxruntime_draws_numbers_that_say_something(tmp_path, monkeypatch):
+    """Of 4 normal numbers all are negative for one seed of 16, and their logarithms NaN."""
+    monkeypatch.setenv("CAMSHAFT_PYTHON", sys.executable)
+    path, inputs = tmp_path / "log.onnx", tmp_path / "negative.npz"
+    graph = helper.make_graph(
+        [helper.make_node("Log", ["x"], ["y"])],
+        "log",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    words = ("verify", path, "--against", "onnxruntime")
+    silent = 0
+    for seed in range(12):
+        samples = json.loads(camshaft("verify", path, "--seed", seed, "--json").stdout)["outputs"]
+        judged = json.loads(camshaft(*words, "--seed", seed, "--json").stdout)["outputs"]
+        assert samples[0]["scale"] > 0 and judged[0]["scale"] > 0, seed
+        drawn = camshaft("run", path, "--seed", seed).stdout
+        silent += "4 of 4 are NaN" in drawn
+    assert silent > 0, "no seed of these is the test's"
+    np.savez(inputs, x=np.full(4, -1, np.float32))
+    given = camshaft(*words, "--inputs", inputs, check=False)
+    assert "nothing to compare" in given.stdout, given.stdout + given.stderr
+
+
 def test_verify_judges_the_engine_that_build_makes(tmp_path, monkeypatch):
     """With the same options: approximate tactics too, which only a verified build may use."""
     onnxruntime = pytest.importorskip("onnxruntime")
