@@ -48,6 +48,8 @@ class LayerError {
 
   /// Whether rounding may tip something in this layer (the default), or a small change is one of the result, too.
   void set_jumps(bool jumps) { jumps_ = jumps; }
+  /// Where nothing jumps: whether a few changes may be many times what others are (the default), as of quotients.
+  void set_spreads(bool spreads) { spreads_ = spreads; }
 
   struct Verdict {
     bool telling = true;  ///< false when so many elements move so far that comparing says nothing
@@ -65,6 +67,9 @@ class LayerError {
 
  private:
   LocalError local() const;
+  /// What noise of an element is measured by: the scale, or itself where it means "never" and is no part of that. By
+  /// the scale all such of a mask moved far, and excused a diagonal that was masked.
+  std::vector<double> magnitudes() const;
   /// So many elements of which noise, or steps across edges, may make anything.
   double undecided() const;
   Verdict judge_exact() const;
@@ -77,7 +82,7 @@ class LayerError {
   double differing_ = 0;       // part of the elements that noise changed, of what must be equal
   std::vector<double> moved_;  // by element, of numbers
   std::vector<double> steps_;  // by element, of numbers: how far steps across edges move it
-  bool jumps_ = true;
+  bool jumps_ = true, spreads_ = true;
   bool other_shape_ = false;  // of what noise made of it: how many there are is a matter of rounding
 };
 

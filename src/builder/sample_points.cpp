@@ -38,8 +38,8 @@ SymbolBindings with_size(const Graph& model, const SymbolBindings& optimum, int6
 
 // The first sample's sizes, with another batch.
 SymbolBindings with_batch(const Graph& model, const SymbolBindings& optimum, SymbolBindings sizes, int64_t batch) {
-  for (const auto& [name, size] : with_size(model, optimum, 0, batch))
-    if (size == batch && !optimum.contains(name)) sizes[name] = size;
+  for (const auto& [name, size] : with_first_axes(model, optimum, batch))
+    if (!optimum.contains(name)) sizes[name] = size;
   return sizes;
 }
 
@@ -60,6 +60,17 @@ SymbolBindings bound_at(const Graph& model, Profile profile, std::vector<int64_t
 }
 
 }  // namespace
+
+SymbolBindings with_first_axes(const Graph& model, const SymbolBindings& symbols, int64_t size) {
+  SymbolBindings bound = symbols;
+  for (const ValueId id : model.inputs) {
+    if (model.shape(id).empty()) continue;
+    std::vector<std::string> names;
+    model.shape(id)[0].collect_symbols(names);
+    for (const std::string& name : names) bound.try_emplace(name, size);
+  }
+  return bound;
+}
 
 SymbolBindings bind_inputs(const Graph& model, const std::vector<Dims>& shapes) {
   SymbolBindings symbols;

@@ -27,6 +27,9 @@ std::vector<SamplePoint> further_points(const Graph& model, const std::vector<Pr
                                         const SymbolBindings& optimum, const std::vector<Dims>& first, uint64_t seed,
                                         int64_t adapters = 0);
 
+/// `symbols`, with `size` for those of the inputs' first axes that are free.
+SymbolBindings with_first_axes(const Graph& model, const SymbolBindings& symbols, int64_t size);
+
 /// The values of the symbols in the shapes of the inputs.
 SymbolBindings bind_inputs(const Graph& model, const std::vector<Dims>& shapes);
 

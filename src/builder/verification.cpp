@@ -69,6 +69,7 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
     error.differing = static_cast<double>(different_strings) / static_cast<double>(expected.size());
     return error;
   }
+  const MemoryClaim claim(2 * sizeof(double) * static_cast<size_t>(expected.size()));
   const std::vector<double> e = expected.to_doubles(), a = actual.to_doubles();
   const double never = error.exact ? std::numeric_limits<double>::infinity() : least_sentinel(e, a, rounding);
   size_t differing = 0;

@@ -21,8 +21,12 @@ namespace {
 // sound want some thousand samples.
 constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1, 1024, 16384};
 
-// The above, those first with which no operator of the model complains of sizes that differ. Where none is such, as
-// with pictures of 384 pixels of which the positions are a table, the first that are come before.
+// Of the first axes, which are 1 otherwise: where no size of the others will do, one of them may be the rows that a
+// model looks for its nearest among.
+constexpr int64_t several[] = {37, 64};
+
+// Of fallback_sizes, those first with which no operator of the model complains of sizes that differ. Where none is
+// such, as with pictures of 384 pixels of which the positions are a table, the first that are come before.
 std::vector<int64_t> sizes_to_try(const Graph& model, const std::map<std::string, Dims>& shapes,
                                   const SymbolBindings& symbols) {
   std::vector<int64_t> sizes(std::begin(fallback_sizes), std::end(fallback_sizes));
@@ -111,16 +115,16 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
   std::map<std::string, Dims> shapes = options.shapes;
   const std::map<size_t, Tensor> given = place_inputs(model, options.inputs, shapes);
   const std::map<size_t, Tensor> settled = place_inputs(model, options.settled, shapes);
-  const std::vector<int64_t> sizes = sizes_to_try(model, shapes, options.symbols);
   // Sizes at which outputs are empty come last. Integers may be indices that no rule recognises: 0 is nearly always one
   // that exists.
-  const auto first_accepted = [&](SampleIntegers integers, bool with_empty) -> std::optional<VerificationSample> {
+  const auto first_accepted = [&](const SymbolBindings& symbols, const std::vector<int64_t>& sizes,
+                                  SampleIntegers integers, bool with_empty) -> std::optional<VerificationSample> {
     std::optional<std::vector<Dims>> previous;
     for (const int64_t fallback : sizes) {
       VerificationSample sample;
       sample.seed = options.seed;
       try {
-        sample.shapes = choose_input_shapes(model, shapes, options.symbols, fallback);
+        sample.shapes = choose_input_shapes(model, shapes, symbols, fallback);
         if (sample.shapes == previous) break;  // nothing is free to choose
         previous = sample.shapes;
         if (has_empty_output(model, sample.shapes) != with_empty) continue;
@@ -174,9 +178,17 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
     for (const auto& [floats, text] : other_floats) attempt(options.seed, floats, text);
     return best;
   };
-  for (const bool with_empty : {false, true})
-    for (const SampleIntegers integers : rounds)
-      if (auto sample = first_accepted(integers, with_empty)) return telling(*std::move(sample), integers);
+  std::vector<SymbolBindings> bindings{options.symbols};
+  for (const int64_t size : several)
+    if (auto other = with_first_axes(model, options.symbols, size); other != options.symbols)
+      bindings.push_back(std::move(other));
+  for (const SymbolBindings& symbols : bindings) {
+    const std::vector<int64_t> sizes = sizes_to_try(model, shapes, symbols);
+    for (const bool with_empty : {false, true})
+      for (const SampleIntegers integers : rounds)
+        if (auto sample = first_accepted(symbols, sizes, integers, with_empty))
+          return telling(*std::move(sample), integers);
+  }
   if (!given.empty())
     throw Error(ErrorCode::invalid_argument, fmt::format("cannot verify on the given inputs: {}", first_failure));
   return first_failure;

@@ -7,8 +7,10 @@
 #include <set>
 
 #include "base/seconds_since.h"
+#include "base/work_scope.h"
 #include "builder/sample_inputs.h"
 #include "builder/sample_points.h"
+#include "reference/operations.h"
 #include "runtime/adapters.h"
 #include "runtime/engine_impl.h"
 
@@ -92,11 +94,17 @@ class Verification {
     return made;
   }
 
-  // What a sample of these sizes is expected to take is measured by the first.
-  bool is_in_time(const std::vector<Dims>& shapes, double share) const {
+  // Why a sample of these sizes is left out; empty: it is not. What it is expected to take is measured by the first.
+  std::string excess(const std::vector<Dims>& shapes, double share) const {
     const double work = work_of(model_, shapes);
     const double expected = first_seconds_ * work / first_work_;
-    return expected <= share * options_.seconds && seconds_since(further_start_) + expected <= options_.seconds;
+    if (expected > share * options_.seconds || seconds_since(further_start_) + expected > options_.seconds)
+      return fmt::format("no time left of {} s", options_.seconds);
+    constexpr double runs = 10;  // with those of noise
+    if (const auto budget = current_budget();
+        budget && runs * operations_of(model_, bind_inputs(model_, shapes)) > budget->operations_left())
+      return "too few operations left of --max-operations (the option 'max-operations')";
+    return "";
   }
 
   // Which of the point's sizes, as they are or in place of each other, the reference accepts.
@@ -106,13 +114,10 @@ class Verification {
       const std::vector<Dims> shapes = choose_input_shapes(model_, options_.shapes, symbols);
       if (tried_.contains({point.seed, shapes})) return;
       if (!point.is_promised && has_empty_output(model_, shapes)) continue;
-      if (!is_in_time(shapes, point.share)) {
-        refusal = fmt::format("no time left of {} s", options_.seconds);
-        continue;
-      }
+      refusal = excess(shapes, point.share);
+      if (!refusal.empty()) continue;
       const std::string key = key_of(symbols, point.seed);
       const MadeSample made = make(key, options_.inputs, options_.shapes, symbols, point.seed);
-      refusal.clear();
       if (const auto* sample = std::get_if<VerificationSample>(&made)) {
         if (tried_.insert({point.seed, sample->shapes}).second) refusal = judge(*sample, key, point.seed);
         break;
@@ -127,8 +132,8 @@ class Verification {
     std::map<std::string, Dims> shapes = options_.shapes;
     for (const auto& [name, tensor] : inputs) shapes[name] = tensor.dims();
     const SymbolBindings& optimum = engine_.impl()->optimum;
-    std::string refusal = fmt::format("no time left of {} s", options_.seconds);
-    if (is_in_time(choose_input_shapes(model_, shapes, optimum), 1)) {
+    std::string refusal = excess(choose_input_shapes(model_, shapes, optimum), 1);
+    if (refusal.empty()) {
       const std::string key = fmt::format("further inputs {}", number);
       const MadeSample made = make(key, inputs, options_.shapes, optimum, options_.seed);
       const auto* sample = std::get_if<VerificationSample>(&made);

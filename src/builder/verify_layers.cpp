@@ -71,6 +71,19 @@ bool may_jump(const Graph& graph, const Node& node) {
          !node.op.as<ops::GroupNorm>() && !node.op.as<ops::Pool>() && !node.op.as<ops::RotaryEmbedding>();
 }
 
+// Whether a small change of the operands may now and then change the result by any amount, as that of a number by which
+// another is divided does: of such changes one in some is many times those of others.
+bool may_spread(const Node& node) {
+  using F = ScalarFunction;
+  constexpr F slopes_without_bound[] = {F::sqrt, F::reciprocal, F::log,   F::log1p, F::tan, F::asin,
+                                        F::acos, F::acosh,      F::atanh, F::div,   F::pow};
+  if (const auto* scalar = node.op.as<ops::Pointwise>())
+    return std::find(std::begin(slopes_without_bound), std::end(slopes_without_bound), scalar->function) !=
+           std::end(slopes_without_bound);
+  const OpKind kind = node.op.traits().kind;
+  return kind != OpKind::pointwise && kind != OpKind::move && kind != OpKind::contraction;
+}
+
 class Judge {
  public:
   Judge(const Graph& model, const Engine& engine, const LayerRules& rules, const std::vector<Tensor>& inputs,
@@ -257,6 +270,7 @@ class Judge {
     const Graph layer = layer_of(model_, doubt.id, given_);
     const auto jumps = [&](const Node& node) { return may_jump(layer, node); };
     doubt.error.set_jumps(std::any_of(layer.nodes.begin(), layer.nodes.end(), jumps));
+    doubt.error.set_spreads(std::any_of(layer.nodes.begin(), layer.nodes.end(), may_spread));
     Edges edges(*this, layer);
     // How many elements take another step, or another place, is no matter of approximate tactics.
     const double clear = edges.any() || doubt.error.compared().exact ? 1 : clear_part;

@@ -74,6 +74,28 @@ TEST(LayerError, WhatRoundingTipsExcusesNoMoreThanAnEighthBeside) {
   EXPECT_GT(judge(expected, actual, {moved}).part, 1);
 }
 
+// Of 16 positions each may see those before it and itself; the last one may not, though the reference lets it.
+TEST(LayerError, RoundingOfNumbersThatMeanNeverExcusesNoOthers) {
+  for (const double rounding : {0x1p-22, 0x1p-8}) {
+    std::vector<float> expected(256, 0);
+    for (size_t row = 0; row < 16; ++row)
+      for (size_t column = row + 1; column < 16; ++column) expected[row * 16 + column] = -1e9F;
+    std::vector<float> moved = expected, actual = expected;
+    for (float& m : moved) m *= 1 + static_cast<float>(rounding);
+    const auto part = [&] {
+      LayerError error(numbers(expected), numbers(actual), tolerance, rounding);
+      error.add_moved(numbers(moved));
+      EXPECT_TRUE(error.judge().telling);
+      return error.judge().part;
+    };
+    EXPECT_LT(part(), 1);
+    for (float& a : actual) a *= 1 - static_cast<float>(rounding);
+    EXPECT_LT(part(), 1) << "their own rounding";
+    actual[255] = -1e9F;
+    EXPECT_GT(part(), 1);
+  }
+}
+
 TEST(LayerError, WhereNothingJumpsOthersAreExcusedByAQuarterOfWhatMoves) {
   // Probabilities of a softmax, 16 of which rounding moves, and a row of 64 of them that is wrong.
   std::vector<float> expected(1024, 0.5F), moved = expected, actual = expected;
@@ -91,6 +113,25 @@ TEST(LayerError, WhereNothingJumpsOthersAreExcusedByAQuarterOfWhatMoves) {
   for (size_t i = 964; i < 1024; ++i) actual[i] = 0.1F;
   EXPECT_LT(part(true), 1) << "any 64 may have been tipped";
   EXPECT_GT(part(false), 1);
+}
+
+TEST(LayerError, WithoutQuotientsNoneIsExcused) {
+  // An exponential that noise moves by a tenth of the scale, and that is two and a half times as large.
+  std::vector<float> expected(100, 1), moved, actual;
+  expected[5] = 10;
+  moved = actual = expected;
+  moved[5] = 9;
+  const auto part = [&](float value, bool spreads) {
+    actual[5] = value;
+    LayerError error(numbers(expected), numbers(actual), tolerance, 0x1p-8);
+    error.add_moved(numbers(moved));
+    error.set_jumps(false);
+    error.set_spreads(spreads);
+    return error.judge().part;
+  };
+  EXPECT_LT(part(25, true), 1);
+  EXPECT_GT(part(25, false), 1);
+  EXPECT_LT(part(13, false), 1) << "three times what it moved";
 }
 
 TEST(LayerError, NothingIsSaidWhereTooMuchMoves) {

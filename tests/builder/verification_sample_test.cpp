@@ -31,6 +31,21 @@ TEST(FindSample, TakesSizesWithWhichOperandsFit) {
   EXPECT_EQ(shapes_of(model), (std::vector<Dims>{{1, 21, 4}, {1, 1, 4}}));
 }
 
+// The nearest three rows of another table, which one row is too few for.
+TEST(FindSample, TakesSeveralRowsWhereOneIsRefused) {
+  const Graph model = parse(R"(graph (%a: f32[n, 4], %b: f32[m, 4]) {
+    const %k: i64[1] = 3
+    %turned = transpose {permutation=[1, 0]} (%b)
+    %y = matmul (%a, %turned)
+    %most, %places = top_k {axis=1} (%y, %k)
+    return %most, %places
+  })");
+  EXPECT_EQ(shapes_of(model), (std::vector<Dims>{{37, 4}, {37, 4}}));
+  SampleOptions settled;
+  settled.symbols = {{"n", 5}};
+  EXPECT_EQ(shapes_of(model, settled), (std::vector<Dims>{{5, 4}, {37, 4}}));
+}
+
 // Evaluations are what takes the time where everything is refused.
 TEST(FindSample, TriesOtherIntegersOnlyWhereThereAreSome) {
   const auto operations = [](const std::string& inputs) {

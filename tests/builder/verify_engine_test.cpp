@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/temporary_folder.h"
+#include "base/work_scope.h"
 #include "builder/builder.h"
 #include "onnx/importer.h"
 #include "onnx/model_writer.h"
@@ -297,6 +298,35 @@ TEST(VerifyEngine, FurtherInputsAreJudgedWhileThereIsTime) {
   options.seconds = 10;
   options.further_inputs[1]["z"] = options.inputs["x"];
   EXPECT_THROW(verify_engine(graph, engine, options, pool), Error) << "there is no such input";
+}
+
+// Pictures of 64 and of 211 pixels on a side, the latter of which, 37 of them, the budget has no room for: what is left
+// of it is not spent on what a build can do without.
+TEST(VerifyEngine, FurtherSizesKeepWithinTheBudget) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("pictures.onnx");
+  const GraphWriter graph = GraphWriter()
+                                .input("x", DType::f32, {"a", "b", "c"})
+                                .output("y", DType::f32, {"a", "b", "c"})
+                                .node("Neg", {"x"}, {"y"});
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+  BuildOptions unverified;
+  unverified.verify = false;
+  const Engine engine = Builder(unverified).build(path);
+  ThreadPool pool(1);
+  VerifyOptions options;
+  options.seconds = 1000;
+  const auto samples = [&](double operations) {
+    const auto budget = std::make_shared<Budget>(operations, size_t{1} << 30, "", "");
+    const Cancellation cancellation;
+    const WorkScope counted(cancellation, budget);
+    const VerifyResult result = verify_engine(onnx::import_model(path).graph, engine, options, pool);
+    EXPECT_TRUE(result.passed);
+    EXPECT_LT(budget->operations_taken(), operations);
+    return result.samples.size();
+  };
+  EXPECT_EQ(samples(1e12), 5U);
+  EXPECT_EQ(samples(2e9), 4U) << "37 pictures are 1.6e6 numbers, of 200 operations each, and may be run ten times";
 }
 
 }  // namespace

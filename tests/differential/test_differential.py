@@ -158,7 +158,9 @@ def test_what_is_chosen_among_larger_numbers_may_be_nothing_but_rounding():
     signal = b.given(lambda k: b.rng.standard_normal((3, 20, 1)).astype(np.float32), [3, 20, 1])
     window = b.constant(np.float32([0.5, 0.9, 1.3, 0.2, 0.7, 1.1]))
     spectrum = b.emit("STFT", [signal, b.constant(np.int64(1)), window], onesided=0)
-    chosen = b.emit("Gather", [b.emit("Gather", [spectrum, b.constant(np.int64(1))], axis=-1), b.constant(np.int64(0))], axis=-1)
+    chosen = b.emit(
+        "Gather", [b.emit("Gather", [spectrum, b.constant(np.int64(1))], axis=-1), b.constant(np.int64(0))], axis=-1
+    )
     model, inputs = generate.build_model(b, [spectrum, chosen])
     values = {v.name: v for v in b.values}
     feeds = [{v.name: v.arrays[0] for v in inputs}]
