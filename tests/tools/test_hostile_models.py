@@ -1,6 +1,7 @@
 """Files of some hundred bytes that ask for hours: every command refuses them with one message, within its default
 budget, and what runs them all the same ends at Ctrl-C."""
 
+import os
 import resource
 import signal
 import subprocess
@@ -194,3 +195,28 @@ def test_what_is_run_anyway_ends_at_the_first_signal(command, name, hostile, tmp
     # While inputs are made up there is nothing to clean up, and it ends at once.
     assert process.returncode in (130, -signal.SIGINT), message
     assert not list(tmp_path.glob("out*"))
+
+
+def test_texts_keep_within_the_memory_allowed(tmp_path):
+    """One that is joined with itself again and again, of which every length stays as a constant."""
+    nodes = [node("StringConcat", f"t{i} t{i}", f"t{i + 1}") for i in range(40)]
+    graph = helper.make_graph(
+        nodes,
+        "texts",
+        [],
+        [helper.make_tensor_value_info("t40", TensorProto.STRING, [1])],
+        [numpy_helper.from_array(np.array(["abcdefgh"], dtype=object), "t0")],
+    )
+    path = tmp_path / "texts.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    path.write_bytes(model.SerializeToString())
+    allowed = 200 << 20
+    words = [str(BINARY), "build", path, "-o", tmp_path / "out.engine", "--max-memory", str(allowed)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        message = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 6 and "--max-memory" in message, message
+    assert "folding the constant 't" in message, message
+    # The largest that fits is 64 MB of 127 in all, beside the program itself.
+    assert used.ru_maxrss < (allowed >> 10) + 150_000

@@ -288,12 +288,16 @@ class ConstantFolder {
     return true;
   }
 
-  void take_operations(const Deferred& node) const {
+  // Its results, and what they take of the budget.
+  std::vector<Tensor> evaluated(const Deferred& node, const std::vector<Tensor>& inputs) const {
+    std::vector<TensorType> types;
+    for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
     const std::shared_ptr<Budget> budget = current_budget();
-    if (!budget) return;
     try {
-      budget->take_operations(operations_of(graph_, {node.op, node.inputs, node.outputs, {}, {}}, {}));
+      if (budget) budget->take_operations(operations_of(graph_, {node.op, node.inputs, node.outputs, {}, {}}, {}));
+      return evaluate(node.op, EvalContext{inputs, types, SymbolBindings{}, {}, context_.pool, &context_.cancellation});
     } catch (const Error& e) {
+      if (e.code() != ErrorCode::unsupported && e.code() != ErrorCode::out_of_memory) throw;
       throw Error(e.code(), fmt::format("folding the constant '{}': {}", graph_.value(node.outputs[0]).name, e.what()));
     }
   }
@@ -384,11 +388,7 @@ class ConstantFolder {
                                 : graph_.constant(id));
       inputs.push_back(operands.back().tensor ? *operands.back().tensor : Tensor());
     }
-    std::vector<TensorType> types;
-    for (const ValueId id : node.outputs) types.push_back(graph_.type(id));
-    take_operations(node);
-    const std::vector<Tensor> tensors =
-        evaluate(node.op, EvalContext{inputs, types, SymbolBindings{}, {}, context_.pool, &context_.cancellation});
+    const std::vector<Tensor> tensors = evaluated(node, inputs);
     std::vector<Constant> results;
     for (size_t i = 0; i < node.outputs.size(); ++i)
       results.push_back({std::make_shared<const Tensor>(tensors.at(i)),

@@ -105,9 +105,10 @@ std::vector<Tensor> StringConcat::evaluate(const EvalContext& context) const {
   const auto for_pairs = [&](const auto& with) {
     for_runs(nest, 0, out.size(), [&](int64_t position, const Dims& offsets, int64_t count) {
       for (int64_t i = 0; i < count; ++i) {
-        cancellation.did(1);
-        with(position + i, a.as<std::string>()[offsets[0] + i * nest.strides[0].back()],
-             b.as<std::string>()[offsets[1] + i * nest.strides[1].back()]);
+        const std::string& first = a.as<std::string>()[offsets[0] + i * nest.strides[0].back()];
+        const std::string& second = b.as<std::string>()[offsets[1] + i * nest.strides[1].back()];
+        cancellation.did(1 + static_cast<int64_t>(first.size() + second.size()) / 16);
+        with(position + i, first, second);
       }
     });
   };
