@@ -24,8 +24,8 @@ inline constexpr auto spin_time = std::chrono::microseconds(50);
 inline constexpr auto polite_after = std::chrono::microseconds(20);
 // Threads of loops like ours give the core back within this. Whoever keeps it longer has taken a slice of some ms, for
 // which the other threads of the loop wait: then nothing is offered for a while. (16 sentences by MiniLM in bf16 on two
-// threads of two cores, beside one busy process of low priority: 15 to 35 ms with every offer, 13 to 18 so; two processes
-// of two threads each lose nothing, which without offers did 0.8 of their work.)
+// threads of two cores, beside one busy process of low priority: 15 to 35 ms with every offer, 13 to 18 so; two
+// processes of two threads each lose nothing, which without offers did 0.8 of their work.)
 inline constexpr auto longest_offer = std::chrono::microseconds(1500);
 inline constexpr auto between_long_offers = std::chrono::milliseconds(100);
 
