@@ -300,8 +300,8 @@ TEST(VerifyEngine, FurtherInputsAreJudgedWhileThereIsTime) {
   EXPECT_THROW(verify_engine(graph, engine, options, pool), Error) << "there is no such input";
 }
 
-// The last sizes are 37 pictures or 11, which the budget has no room for: what is left of it is not spent on what a build
-// can do without.
+// The last sizes are 37 pictures or 11, which the budget has no room for: what is left of it is not spent on what a
+// build can do without.
 TEST(VerifyEngine, FurtherSizesKeepWithinTheBudget) {
   const TemporaryFolder folder;
   const std::string path = folder.file("pictures.onnx");
