@@ -22,8 +22,10 @@ namespace {
 constexpr int64_t fallback_sizes[] = {64, 32, 16, 128, 224, 8, 1, 1024, 16384};
 
 // Of the first axes, which are 1 otherwise: where no size of the others will do, one of them may be the rows that a
-// model looks for its nearest among.
-constexpr int64_t several[] = {37, 64};
+// model looks for its nearest among. Each attempt costs as much more: with all sizes a model of one length was refused
+// after minutes.
+constexpr int64_t several = 37;
+constexpr size_t sizes_with_several = 2;
 
 // Of fallback_sizes, those first with which no operator of the model complains of sizes that differ. Where none is
 // such, as with pictures of 384 pixels of which the positions are a table, the first that are come before.
@@ -178,16 +180,16 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
     for (const auto& [floats, text] : other_floats) attempt(options.seed, floats, text);
     return best;
   };
-  std::vector<SymbolBindings> bindings{options.symbols};
-  for (const int64_t size : several)
-    if (auto other = with_first_axes(model, options.symbols, size); other != options.symbols)
-      bindings.push_back(std::move(other));
-  for (const SymbolBindings& symbols : bindings) {
-    const std::vector<int64_t> sizes = sizes_to_try(model, shapes, symbols);
-    for (const bool with_empty : {false, true})
-      for (const SampleIntegers integers : rounds)
-        if (auto sample = first_accepted(symbols, sizes, integers, with_empty))
-          return telling(*std::move(sample), integers);
+  std::vector<int64_t> sizes = sizes_to_try(model, shapes, options.symbols);
+  for (const bool with_empty : {false, true})
+    for (const SampleIntegers integers : rounds)
+      if (auto sample = first_accepted(options.symbols, sizes, integers, with_empty))
+        return telling(*std::move(sample), integers);
+  if (const SymbolBindings symbols = with_first_axes(model, options.symbols, several); symbols != options.symbols) {
+    sizes = sizes_to_try(model, shapes, symbols);
+    sizes.resize(std::min(sizes.size(), sizes_with_several));
+    if (auto sample = first_accepted(symbols, sizes, SampleIntegers::any, false))
+      return telling(*std::move(sample), SampleIntegers::any);
   }
   if (!given.empty())
     throw Error(ErrorCode::invalid_argument, fmt::format("cannot verify on the given inputs: {}", first_failure));
