@@ -551,10 +551,11 @@ def test_operands_of_plugins(tmp_path):
         tensors = [numpy_helper.from_array(a, n) for n, a in (weights | {"which": np.array([1])}).items()]
         graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], tensors)
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("refit", 1)]
-        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / name)
-        return tmp_path / name, weights
+        (tmp_path / name).mkdir()
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / name / "m.onnx")
+        return tmp_path / name / "m.onnx", weights
 
-    (old, before), (new, after) = save("old.onnx", 0), save("new.onnx", 1)
+    (old, before), (new, after) = save("old", 0), save("new", 1)
     engine = module.build(old, refit=True, write_lock=str(tmp_path / "lock"))
     fixed = {weight["name"]: bool(weight["fixed_by"]) for weight in module.Refitter(engine).all_weights}
     assert fixed == {"scale": False, "shift": False, "which": True}
