@@ -28,8 +28,9 @@ def model_weights(
     if isinstance(model, (str, os.PathLike)):
         folder = folder or os.path.dirname(os.path.abspath(model))
         with open(model, "rb") as file:
-            model = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    data = numpy.frombuffer(model, numpy.uint8)
+            data = numpy.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), numpy.uint8)
+    else:
+        data = numpy.frombuffer(model, numpy.uint8)
     wanted = None if names is None else list(names)
     owner, found = _native.model_weights(
         data.ctypes.data, data.size, None if folder is None else os.fspath(folder), wanted
