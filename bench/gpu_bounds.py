@@ -5,6 +5,7 @@ Nothing is left out silently: an operator that is neither counted nor known to h
 """
 
 import contextlib
+import math
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -15,6 +16,8 @@ aten = torch.ops.aten
 
 # Beside PyTorch's own formulas.
 FORMULAS = {
+    # As a whole: in parts its scores would be written and read.
+    aten.scaled_dot_product_attention: flop_registry[aten._scaled_dot_product_flash_attention],
     aten._scaled_dot_product_flash_attention_for_cpu: flop_registry[aten._scaled_dot_product_flash_attention],
 }
 
@@ -35,7 +38,8 @@ FREE = frozenset(
     _log_softmax _safe_softmax _softmax cudnn_batch_norm native_batch_norm _native_batch_norm_legit
     _native_batch_norm_legit_no_training native_group_norm native_layer_norm _fused_rms_norm
     all amax amin any argmax argmin cummax cumsum logsumexp max mean min prod sort std sum topk var var_mean
-    _assert_async _fused_sdp_choice hardswish hardswish_ isin leaky_relu_ native_dropout silu_ softplus
+    _assert_async _fused_sdp_choice as_strided_ elu_ hardsigmoid_ hardswish hardswish_ hardtanh_ isin leaky_relu_
+    native_dropout silu_ softplus
     """.split()
 )
 
@@ -80,6 +84,12 @@ def limits():
     }
 
 
+def stored_bytes(tensor):
+    """What is repeated along an axis of stride 0, as weights in a product of many matrices, counts once."""
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.element_size() * math.prod(size for size, stride in sizes if stride != 0 or size == 0)
+
+
 class Costs(TorchDispatchMode):
     """[(FLOP, bytes)] of the contractions that PyTorch is asked for, and the names of operators that it cannot tell."""
 
@@ -99,7 +109,7 @@ class Costs(TorchDispatchMode):
         if formula is not None:
             first = result[0] if isinstance(result, (tuple, list)) else result
             tensors = [leaf for leaf in tree_leaves((args, kwargs, first)) if isinstance(leaf, torch.Tensor)]
-            size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+            size = sum(map(stored_bytes, tensors))
             self.costs.append((formula(*args, **kwargs, out_val=result), size))
         elif not is_free(function):
             self.uncounted.add(function.overloadpacket._qualified_op_name)

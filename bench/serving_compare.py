@@ -6,7 +6,8 @@
 
 Models are minilm (32 tokens), ppocr_rec (a line of 320 pixels) and tv_resnet50. Beside are FastAPI on uvicorn with
 requests put together, over ONNX Runtime and over OpenVINO, and Ray Serve over ONNX Runtime (bench/services). Answers
-are one output, in fp32 everywhere. Each service is there with one instance that has all cores, and with one a core;
+are one output. Models are computed in fp32 everywhere; with --bf16 products may be rounded to bf16 by whoever can: by
+OpenVINO, which does so by itself where the processor has it, and by Camshaft. Each service is there with one instance that has all cores, and with one a core;
 in a round all take turns, and each keeps its best, as what others do on the machine only takes away. The open loop
 finds the highest rate at which 99 of 100 requests are answered within 50 ms, refused ones counted as late. Last, at
 saturation, all services and the engine alone take turns of a second: shares of the engine's own throughput are
@@ -115,7 +116,7 @@ def write_body(folder, name, body, length, path):
 
 
 @contextlib.contextmanager
-def camshaft_service(task, folder, cache, instances):
+def camshaft_service(task, folder, cache, instances, bf16):
     """Two models of one engine: one as large as batches may be, one with a target."""
     for name, more in (("plain", ""), ("target", f'latency_target_ms" value {{ string_value: "{TARGET_MS}" }} }}')):
         version = folder / "models" / name / "1"
@@ -124,6 +125,8 @@ def camshaft_service(task, folder, cache, instances):
         config = f"max_batch_size: {MAX_BATCH}\ndynamic_batching {{}}\ninstance_group [{{ count: {instances} }}]\n"
         if more:
             config += 'parameters { key: "' + more + "\n"
+        if bf16:
+            config += 'parameters { key: "bf16" value { string_value: "true" } }\n'
         (version.parent / "config.pbtxt").write_text(config)
     with serving(folder / "models", f"--engine-cache={cache}", "--http-thread-count=2") as server:
         body, length = http_request(task.inputs, [task.output])
@@ -132,7 +135,7 @@ def camshaft_service(task, folder, cache, instances):
 
 
 @contextlib.contextmanager
-def other_service(task, folder, kind, instances):
+def other_service(task, folder, kind, instances, bf16):
     spec = {
         "model": str(task.path),
         "runtime": "openvino" if kind == "openvino" else "onnxruntime",
@@ -142,6 +145,7 @@ def other_service(task, folder, kind, instances):
         "wait_ms": WAIT_MS,
         "instances": instances,
         "threads": max(1, len(os.sched_getaffinity(0)) // instances),
+        "bf16": bf16,
         "port": free_port(),
     }
     script = ROOT / "bench/services" / ("ray_service.py" if kind == "ray" else "fastapi_service.py")
@@ -294,9 +298,9 @@ def measure_task(name, options):
             folder = Path(folder_name) / f"{kind}-{instances}"
             folder.mkdir()
             service = (
-                camshaft_service(task, folder, cache, instances)
+                camshaft_service(task, folder, cache, instances, options.bf16)
                 if kind == "camshaft"
-                else other_service(task, folder, kind, instances)
+                else other_service(task, folder, kind, instances, options.bf16)
             )
             services[kind, instances] = stack.enter_context(service)
         highest = dict.fromkeys(services, 0)
@@ -383,6 +387,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--halvings", type=int, default=6)
     parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--bf16", action="store_true", help="operands of products may be rounded to bf16")
     parser.add_argument("--window", type=float, default=6, help="seconds of a turn at saturation")
     parser.add_argument(
         "--out", type=Path, default=ROOT / ".cache/serving.json", help="results, which others are added to"
@@ -397,9 +402,10 @@ def main():
         raise SystemExit(f"serving: there is no {OTHERS}; --help says how it is made")
     for name in options.models:
         results = json.loads(options.out.read_text()) if options.out.exists() else {}
-        results[name] = measure_task(name, options)
+        key = f"{name}, bf16" if options.bf16 else name
+        results[key] = measure_task(name, options)
         options.out.write_text(json.dumps(results, indent=1))
-        print("\n".join(model_table(name, results[name])))
+        print("\n".join(model_table(key, results[key])))
 
 
 if __name__ == "__main__":

@@ -121,3 +121,14 @@ def test_bound():
     assert fast == {"gflop": flop * 1e-9, "ms": pytest.approx(1e3)}
     slow = gpu_bounds.bound(linear, (x,), {"tflops": 1e9, "gbs": size * 1e-9})
     assert slow["ms"] == pytest.approx(1e3)
+
+
+def test_bytes_of_what_is_repeated():
+    assert gpu_bounds.stored_bytes(torch.zeros(8, 16).expand(5, 8, 16)) == 4 * 8 * 16
+    assert gpu_bounds.stored_bytes(torch.zeros(8, 0)) == 0
+    # Tokens before the batch: their projection is a product of many matrices with the same weights.
+    attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+    module = Function(lambda x: attention(x, x, x, need_weights=False)[0]).eval()
+    sizes = sum(size for _, size in gpu_bounds.counted(module, [TOKENS]))
+    weights = 4 * 4 * WIDTH * WIDTH
+    assert weights < sizes < 3 * weights

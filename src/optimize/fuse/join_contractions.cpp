@@ -43,7 +43,11 @@ struct Candidate {
 class Joiner {
  public:
   Joiner(Graph& graph, const PassContext& context)
-      : graph_(graph), pool_(context.pool), uses_(graph), notes_(context.notes) {}
+      : graph_(graph),
+        pool_(context.pool),
+        uses_(graph),
+        notes_(context.notes),
+        chains_prologues_(context.storage != DType::f32) {}
 
   void run() {
     std::map<ValueId, std::vector<std::vector<Candidate>>> parallel;  // by what they read: those that are alike
@@ -217,9 +221,10 @@ class Joiner {
 
   // Whether pointwise operators alone read the two, and what they compute leaves one result.
   bool meet(const Candidate& a, const Candidate& b) const {
-    // The epilogue of one takes the other's result: that is two kernels, too, where nothing is rounded for both.
+    // The epilogue of one takes the other's result: that is two kernels, too, where nothing is rounded for both, and
+    // what they meet in is not computed by the product that reads it.
     const auto* of_steps = node(a.member.node).op.as<ops::WeightOnlyMatMul>();
-    if (of_steps && of_steps->rounded_block == 0) return false;
+    if (of_steps && of_steps->rounded_block == 0 && !chains_prologues_) return false;
     if (depth_of(a) < least_depth_to_meet || graph_.type(a.biased) != graph_.type(b.biased)) return false;
     std::map<ValueId, size_t> open;  // readers that are not inside
     std::set<int32_t> waiting;
@@ -367,6 +372,7 @@ class Joiner {
   ThreadPool& pool_;
   Uses uses_;
   PassNotes* notes_;
+  bool chains_prologues_;  ///< a pointwise layer before a product is computed by that: on devices that store halves
   std::vector<ContractionGroup> groups_;
 };
 

@@ -1,7 +1,9 @@
 #include "optimize/fuse/join_contractions.h"
 
+#include <algorithm>
 #include <map>
 
+#include "ir/ops/weight_only.h"
 #include "optimize/pass_test.h"
 
 namespace camshaft::join_contractions_test {
@@ -321,6 +323,30 @@ TEST(JoinContractions, EpiloguesThatMeet) {
             "silu: not joined with 'up', which reads the same: no other that could be joined has the same operators "
             "behind it\nup: not joined with 'gate', which reads the same: 'product' is computed with it, and would be "
             "a step of its own\n");
+}
+
+// Of few bits, too, where the product that reads the result computes what they meet in.
+TEST(JoinContractions, WeightsOfFewBitsThatMeet) {
+  const std::string body = R"(const %a: u4[2, 256] = 5
+                              const %b: u4[2, 256] = 6
+                              const %s: f32[2, 8] = 2
+                              const %t: f32[2, 8] = 3
+                              const %z: u4[] = 8
+                              %gate = weight_only_matmul {block=32, transposed=true} (%x, %a, %s, %z)
+                              %up = weight_only_matmul {block=32, transposed=true} (%x, %b, %t, %z)
+                              %l = pointwise {function=sigmoid} (%gate)
+                              %y = pointwise {function=mul} (%l, %up)
+                              return "y" = %y)";
+  for (const DType storage : {DType::f32, DType::f16}) {
+    Graph graph = graph_of("%x: f32[n, 256]", body);
+    PassContext context = test_context();
+    context.storage = storage;
+    join_contractions(graph, context);
+    const auto products = std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+      return node.op.as<ops::WeightOnlyMatMul>() != nullptr;
+    });
+    EXPECT_EQ(products, storage == DType::f32 ? 2 : 1) << print(graph);
+  }
 }
 
 TEST(JoinContractions, OfOtherFormsStayApart) {

@@ -72,6 +72,17 @@ __device__ __forceinline__ u32 f32_to_bf16_pair(f32 low, f32 high) {
 }
 #endif
 
+/// (x & mask) | bits: one instruction where `bits` is in a register.
+__device__ __forceinline__ u32 masked_or(u32 x, u32 mask, u32 bits) {
+  u32 out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(x), "r"(mask), "r"(bits));
+  return out;
+}
+/// The number, as another lane would have it, as far as ptxas knows: it stays in a register, where it would else be
+/// computed again wherever it is used, and where instructions have room for one number that is known. All lanes of the
+/// warp call it.
+__device__ __forceinline__ u32 in_register(u32 x) { return __shfl_sync(0xffffffffu, x, threadIdx.x % 32); }
+
 // ---- pairs of halves, an operation on both; to nearest even
 
 __device__ __forceinline__ u32 f16_pair_sub(u32 a, u32 b) {

@@ -21,28 +21,31 @@ struct StepFragments<f16, BITS> {
   static __device__ __forceinline__ StepZeros zeros(u32 first, u32 second) {
     return {both_halves(0x6400 + first), BITS == 4 ? both_halves(0xd400 + (second << 4)) : both_halves(0x6400 + second)};
   }
+  /// That steps get: of 1024.
+  static __device__ __forceinline__ u32 exponent() { return in_register(0x64006400); }
   /// Matrix `i` of the chunk whose words of this lane are `word`.
-  static __device__ __forceinline__ void get(const u32 (&word)[4], int i, const StepZeros& zeros, u32 (&a)[4]) {
-    constexpr u32 magic = 0x64006400, sixteenth = 0x2c002c00;  // 1024 and 1 / 16
+  static __device__ __forceinline__ void get(const u32 (&word)[4], int i, const StepZeros& zeros, u32 exponent,
+                                             u32 (&a)[4]) {
+    constexpr u32 sixteenth = 0x2c002c00;  // 1 / 16
     if constexpr (BITS == 4) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const u32 w = word[i] >> (8 * half);
-        a[2 * half] = f16_pair_sub((w & 0x000f000f) | magic, zeros.of_first);
-        a[2 * half + 1] = f16_pair_fma((w & 0x00f000f0) | magic, sixteenth, zeros.of_second);
+        a[2 * half] = f16_pair_sub(masked_or(w, 0x000f000f, exponent), zeros.of_first);
+        a[2 * half + 1] = f16_pair_fma(masked_or(w, 0x00f000f0, exponent), sixteenth, zeros.of_second);
       }
     } else if constexpr (BITS == 8) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const u32 w = word[2 * i + half];
-        a[2 * half] = f16_pair_sub(__byte_perm(w, magic, 0x5150), zeros.of_first);
-        a[2 * half + 1] = f16_pair_sub(__byte_perm(w, magic, 0x5352), zeros.of_second);
+        a[2 * half] = f16_pair_sub(__byte_perm(w, exponent, 0x5150), zeros.of_first);
+        a[2 * half + 1] = f16_pair_sub(__byte_perm(w, exponent, 0x5352), zeros.of_second);
       }
     } else {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const u32 w = word[i / 2] >> (2 * (4 * (i % 2) + e));
-        a[e] = f16_pair_sub((w & 0x00030003) | magic, e % 2 == 0 ? zeros.of_first : zeros.of_second);
+        a[e] = f16_pair_sub(masked_or(w, 0x00030003, exponent), e % 2 == 0 ? zeros.of_first : zeros.of_second);
       }
     }
   }
@@ -58,8 +61,10 @@ struct StepFragments<bf16, BITS> {
     if (BITS == 8) return {0x4b000000 + first, 0x4b000000 + second};
     return {both_halves(0xc300 + first), both_halves(0xc300 + second)};
   }
-  static __device__ __forceinline__ void get(const u32 (&word)[4], int i, const StepZeros& zeros, u32 (&a)[4]) {
-    constexpr u32 magic = 0x43004300, one = 0x3f803f80;  // 128 and 1
+  static __device__ __forceinline__ u32 exponent() { return in_register(0x43004300); }  // of 128
+  static __device__ __forceinline__ void get(const u32 (&word)[4], int i, const StepZeros& zeros, u32 exponent,
+                                             u32 (&a)[4]) {
+    constexpr u32 one = 0x3f803f80;
     if constexpr (BITS == 8) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
@@ -74,7 +79,7 @@ struct StepFragments<bf16, BITS> {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const u32 w = BITS == 4 ? word[i] >> (4 * e) : word[i / 2] >> (2 * (4 * (i % 2) + e));
-        a[e] = bf16_pair_fma((w & mask) | magic, one, e % 2 == 0 ? zeros.of_first : zeros.of_second);
+        a[e] = bf16_pair_fma(masked_or(w, mask, exponent), one, e % 2 == 0 ? zeros.of_first : zeros.of_second);
       }
     }
   }

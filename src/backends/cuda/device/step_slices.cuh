@@ -129,6 +129,8 @@ struct StepSlices : Slices<TILE, NoWindow, true, ALIGNED> {
   /// 16 columns of the slice from `column` of the block on; `steps` is where the warp's are in the ring.
   __device__ __forceinline__ void make(unsigned char* to, u32 column, const unsigned char* steps) const {
     const u32 lane = threadIdx.x % 32;
+    u32 exponent = 0;
+    if constexpr (sizeof(T) == 2) exponent = StepFragments<T, BITS>::exponent();
     u32 all[words];
 #pragma unroll
     for (u32 w = 0; w < words; w += words < 4 ? words : 4) {
@@ -158,7 +160,7 @@ struct StepSlices : Slices<TILE, NoWindow, true, ALIGNED> {
           constexpr u32 held = words < 4 ? words : 4;
 #pragma unroll
           for (u32 e = 0; e < held; ++e) word[e] = all[m / of_chunk * 4 % words + e];
-          Fragments::get(word, int(m % of_chunk), Fragments::zeros(zero[0], zero[1]), a);
+          Fragments::get(word, int(m % of_chunk), Fragments::zeros(zero[0], zero[1]), exponent, a);
 #pragma unroll
           for (u32 e = 0; e < 4; ++e) {
             const u32 row = TILE::place_of(column + lane / 4 + e % 2 * 8);

@@ -57,14 +57,44 @@ struct WeightOnly {
     u8 zero[groups][2];
   };
 
-  static __device__ __forceinline__ void load_chunk(const Parameters& p, u32 c, StepChunk& to) {
-    const u32 lane = threadIdx.x % 32, tile = blockIdx.x;
-    load_once(static_cast<const u8*>(p.steps) + (u64(tile) * p.chunks + c) * 512 + lane * 16, to.word);
+  /// Where the lane's part of the warp's next chunk lies: what follows is at distances that the compiler knows.
+  struct Places {
+    const u8* steps;
+    const SCALE* scales;  ///< of DENSE groups, and their zero points
+    const u8* zeros;
+    u32 chunk;
+
+    __device__ __forceinline__ Places(const Parameters& p, u32 c) : chunk(c) {
+      const u32 lane = threadIdx.x % 32, tile = blockIdx.x;
+      const u64 at = (u64(tile) * p.blocks + c * groups) * 16 + lane / 4 * 2;
+      steps = static_cast<const u8*>(p.steps) + (u64(tile) * p.chunks + c) * 512 + lane * 16;
+      scales = static_cast<const SCALE*>(p.scales) + at;
+      zeros = static_cast<const u8*>(p.zeros) + at;
+    }
+    __device__ __forceinline__ void advance() {
+      constexpr u32 chunks = WARPS * DEPTH;
+      steps += chunks * 512;
+      scales += chunks * groups * 16;
+      zeros += chunks * groups * 16;
+      chunk += chunks;
+    }
+  };
+
+  /// The warp's chunk of number `ahead`, from the next one on.
+  static __device__ __forceinline__ void load_chunk(const Parameters& p, const Places& places, u32 ahead, StepChunk& to) {
+    load_once(places.steps + ahead * (WARPS * 512), to.word);
     // Nothing here may look at what has been asked for: it would wait for it.
 #pragma unroll
     for (u32 q = 0; q < groups; ++q) {
-      const u32 block = ONE_BLOCK ? 0 : DENSE ? c * groups + q : divide(c * matrices + q * GROUP, p.matrices_of_block);
-      const u64 at = (u64(tile) * p.blocks + block) * 16 + lane / 4 * 2;
+      if (DENSE && !ONE_BLOCK) {
+        const u32 at = (ahead * WARPS * groups + q) * 16;
+        load(places.scales + at, to.scale[q]);
+        if (HAS_ZEROS) load(places.zeros + at, to.zero[q]);
+        continue;
+      }
+      const u32 c = places.chunk + ahead * WARPS;
+      const u32 block = ONE_BLOCK ? 0 : divide(c * matrices + q * GROUP, p.matrices_of_block);
+      const u64 at = (u64(blockIdx.x) * p.blocks + block) * 16 + threadIdx.x % 32 / 4 * 2;
       if (!ONE_BLOCK) load(static_cast<const SCALE*>(p.scales) + at, to.scale[q]);
       if (HAS_ZEROS) load(static_cast<const u8*>(p.zeros) + at, to.zero[q]);
     }
@@ -89,7 +119,7 @@ struct WeightOnly {
 
   /// Adds a chunk's products to the sums; `rows` is where this lane's rows of the matrices of X begin.
   static __device__ __forceinline__ void multiply(f32 (&sum)[TILES][4], const StepChunk& c, const StepZeros& one_zero,
-                                                  const u32 (&rows)[TILES]) {
+                                                  u32 exponent, const u32 (&rows)[TILES]) {
     u32 b[TILES][matrices][2];
 #pragma unroll
     for (int t = 0; t < TILES; ++t)
@@ -106,7 +136,7 @@ struct WeightOnly {
 #pragma unroll
       for (u32 i = q * (matrices / groups); i < (q + 1) * (matrices / groups); ++i) {
         u32 a[4];
-        Fragments::get(c.word, int(i), zeros, a);
+        Fragments::get(c.word, int(i), zeros, exponent, a);
 #pragma unroll
         for (int t = 0; t < TILES; ++t) multiply_steps(T{}, ONE_BLOCK ? sum[t] : part[t], a, b[t][i]);
       }
@@ -127,21 +157,26 @@ struct WeightOnly {
     const u32 end = first + p.chunks_of_split < p.chunks ? first + p.chunks_of_split : p.chunks;
     const u32 first_row = blockIdx.z * p.rows, rows = p.m - first_row < p.rows ? p.m - first_row : p.rows;
     // Weights are on their way before the kernel before has ended, for nobody writes them.
+    Places places(p, first + warp);
     StepChunk ring[DEPTH];
 #pragma unroll
     for (u32 d = 0; d < DEPTH; ++d)
-      if (first + warp + d * WARPS < end) load_chunk(p, first + warp + d * WARPS, ring[d]);
+      if (places.chunk + d * WARPS < end) load_chunk(p, places, d, ring[d]);
+    const u32 exponent = Fragments::exponent();
     take_turn();
     typename Finish::OfBlock of_block;
     of_block.load(p, first_row, first_row + rows);
-    const StepZeros zeros = Fragments::zeros(p.zero, p.zero);
+    StepZeros zeros = Fragments::zeros(p.zero, p.zero);
+    zeros.of_first = in_register(zeros.of_first);
+    zeros.of_second = in_register(zeros.of_second);
     const u32 pitch = p.slab * chunk + 8, all = rows * Parts::parts;
     T* staged = reinterpret_cast<T*>(shared);
     u32 of_lane[TILES];
 #pragma unroll
     for (int t = 0; t < TILES; ++t) {
       const u32 row = t * 8 + lane % 8;  // those that are not there do not count: others stand in their place
-      of_lane[t] = shared_address(shared) + ((row < all ? row : all - 1) * pitch + lane / 8 * 8) * u32(sizeof(T));
+      of_lane[t] = in_register(shared_address(shared) +
+                               ((row < all ? row : all - 1) * pitch + lane / 8 * 8) * u32(sizeof(T)));
     }
     typename Ends::Sums sums = {};
     f32(&sum)[TILES][4] = sums[0];
@@ -151,18 +186,19 @@ struct WeightOnly {
       if (slab > first) __syncthreads();
       copy_rows(p, staged, first_row, rows, slab * chunk, (slab_end - slab) * chunk, pitch);
       __syncthreads();
+      constexpr u32 chunk_bytes = chunk * sizeof(T);
 #pragma unroll 1
-      for (u32 c = slab + warp; c < slab_end; c += WARPS * DEPTH) {
+      for (u32 x = warp * chunk_bytes; places.chunk < slab_end; x += WARPS * DEPTH * chunk_bytes) {
 #pragma unroll
         for (u32 d = 0; d < DEPTH; ++d) {
-          const u32 here = c + d * WARPS, next = here + DEPTH * WARPS;
-          if (here >= slab_end) continue;
+          if (places.chunk + d * WARPS >= slab_end) continue;
           u32 at[TILES];
 #pragma unroll
-          for (int t = 0; t < TILES; ++t) at[t] = of_lane[t] + (here - slab) * u32(chunk * sizeof(T));
-          multiply(sum, ring[d], zeros, at);
-          if (next < end) load_chunk(p, next, ring[d]);
+          for (int t = 0; t < TILES; ++t) at[t] = of_lane[t] + x + d * (WARPS * chunk_bytes);
+          multiply(sum, ring[d], zeros, exponent, at);
+          if (places.chunk + (d + DEPTH) * WARPS < end) load_chunk(p, places, d + DEPTH, ring[d]);
         }
+        places.advance();
       }
     }
     if constexpr (ONE_BLOCK) {

@@ -53,6 +53,13 @@ inline u32 of_f16_pairs(u32 a, u32 b, u32 c, const F& f) {
   return out;
 }
 }  // namespace emulator
+inline u32 masked_or(u32 x, u32 mask, u32 bits) {
+  return (x & mask) | bits;
+}
+inline u32 in_register(u32 x) {
+  return x;
+}
+
 // In f32 sums and products of two are exact enough for one rounding; so are products with sums of the sizes that
 // kernels have.
 inline u32 f16_pair_sub(u32 a, u32 b) {
