@@ -119,6 +119,34 @@ def test_of_a_model_with_branches_and_loops(tmp_path, make):
         np.testing.assert_allclose(y, wanted.run(given)["y"], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("make", [bodies_model, namesakes_model])
+def test_of_a_model_whose_network_was_changed(tmp_path, make):
+    """Bodies are written anew then, and their weights have names that the model does not have."""
+    old, new = (make(tmp_path / name / "m.onnx", seed) for seed, name in enumerate(("old", "new")))
+    builder, network = parsed(old)
+    output = network.get_output(0)
+    network.unmark_output(output)
+    network.mark_output(network.add_identity(output).get_output(0))
+    network.get_output(0).name = "again"
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    refitter = trt.Refitter(engine, builder.logger)
+    of_model = trt.OnnxParserRefitter(refitter, builder.logger)
+    assert of_model.refit_from_file(str(new)) and refitter.refit_cuda_engine()
+    assert not any("the engine keeps" in text for _, text in builder.logger.messages)
+    wanted = camshaft.build(new, tuning="heuristic")
+    for p in (True, False):
+        given = {"x": np.ones((2, 8), np.float32), "p": np.array(p), "times": np.array(3)}
+        given = {name: given[name] for name in (info.name for info in wanted.inputs)}
+        np.testing.assert_allclose(engine._engine.run(given)["again"], wanted.run(given)["y"], rtol=1e-5, atol=1e-6)
+    # Of another model there are no such weights.
+    data = onnx.load(new)
+    del data.graph.node[1:]
+    del data.graph.output[:]
+    data.graph.output.append(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, None))
+    assert of_model.refit_from_bytes(data.SerializeToString())
+    assert "the engine keeps" in builder.logger.messages[-1][1]
+
+
 def test_of_a_model_whose_numbers_the_program_has(models, tmp_path):
     """load_initializer() stands for a file that is not there; what the model does not have is told."""
     old, new, weights = models

@@ -193,6 +193,8 @@ class OnnxParserRefitter(ErrorList):
             weights = camshaft.model_weights(self._model, self._folder, read)
             for name in self._given.keys() & wanted.keys():
                 weights[name] = self._loaded(wanted[name])
+            if any(name not in weights and not weight["fixed_by"] for name, weight in wanted.items()):
+                weights |= self._of_network(wanted)
         except (camshaft.Error, ValueError) as error:
             return self._wrong(ErrorCode.REFIT_FAILED, str(error))
         for name, weight in weights.items():
@@ -202,6 +204,30 @@ class OnnxParserRefitter(ErrorList):
         if left:
             self._log(Severity.WARNING, f"the model has no weights {', '.join(left)}: the engine keeps those it has")
         return True
+
+    def _of_network(self, wanted):
+        """Those of branches and loops by the names that they get where something is changed in the network: it is written
+        anew then. None where the engine's are others, as of a network that has other ones."""
+        from camshaft.tensorrt._builder import Builder
+        from camshaft.tensorrt._parser import OnnxParser
+
+        network = Builder(None).create_network()
+        parser = OnnxParser(network, None)
+        parser._given = self._given
+        path = None if self._folder is None else self._folder / "model.onnx"
+        if not parser.parse(self._model, path):
+            return {}
+        try:
+            model = network._to_network()[0].to_onnx()
+        except (camshaft.Error, ValueError):  # one that can be built as it is alone
+            return {}
+        named = camshaft.model_weights(self._model, self._folder, None) if not self._given else {}
+        found = {name: weight for name, weight in camshaft.model_weights(model).items() if name not in named}
+        fits = all(
+            name in wanted and (wanted[name]["dtype"], tuple(wanted[name]["dims"])) == (weight.dtype, weight.shape)
+            for name, weight in found.items()
+        )
+        return found if fits else {}
 
     def _loaded(self, weight):
         """What load_initializer() gave, as the engine has it."""
