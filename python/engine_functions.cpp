@@ -144,8 +144,12 @@ PyObject* create_context(PyObject*, PyObject* arguments) {
   if (PyArg_ParseTuple(arguments, "Oi", &capsule, &threads) == 0) return nullptr;
   return guarded([&] {
     const Engine& engine = engine_of(capsule);
-    return capsule_of_context(
-        std::make_unique<Context>(engine.create_context(ContextOptions().set("threads", threads))));
+    std::unique_ptr<Context> made;
+    {
+      const Unlocked unlocked;  // a plugin of Python's may be asked on another thread
+      made = std::make_unique<Context>(engine.create_context(ContextOptions().set("threads", threads)));
+    }
+    return capsule_of_context(std::move(made));
   });
 }
 

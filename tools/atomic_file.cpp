@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include "camshaft/error.hpp"
 #include "tools/format_bytes.h"
@@ -134,8 +135,37 @@ void AtomicFile::give_temporary_name() {
       temporary_ = std::move(name);
       return;
     }
-    if (errno != EEXIST) fail("could not be given a name", errno);
+    if (errno != EEXIST) return copy_under_temporary_name();
   }
+}
+
+// Some file systems, as of FUSE, have files without a name and give them none later.
+void AtomicFile::copy_under_temporary_name() {
+  struct stat info {};
+  std::string name = folder_of(target_) + "/.camshaft-XXXXXX";
+  const int to = fstat(fd_, &info) == 0 ? mkostemp(name.data(), O_CLOEXEC) : -1;
+  if (to < 0) fail("could not be given a name", errno);
+  temporary_ = std::move(name);
+  const int from = std::exchange(fd_, to);
+  std::vector<std::byte> block(size_t{2} << 20);
+  int error = fchmod(to, info.st_mode & 0777) == 0 ? 0 : errno;
+  try {
+    for (off_t copied = 0; error == 0 && copied < info.st_size;) {
+      const ssize_t count = pread(from, block.data(), block.size(), copied);
+      if (count > 0) {
+        write(std::span(block).first(static_cast<size_t>(count)));
+        copied += count;
+      } else if (count == 0 || errno != EINTR) {
+        error = count == 0 ? EIO : errno;
+      }
+    }
+  } catch (...) {
+    close(from);
+    throw;
+  }
+  close(from);
+  if (error == 0 && fsync(to) != 0) error = errno;
+  if (error != 0) fail("could not be given a name", error);
 }
 
 void AtomicFile::commit() {

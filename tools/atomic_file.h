@@ -31,6 +31,7 @@ class AtomicFile {
 
  private:
   void give_temporary_name();
+  void copy_under_temporary_name();
   [[noreturn]] void fail(const std::string& action, int error) const;
 
   std::string path_;       // as given, for messages

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <minizip/unzip.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +13,7 @@
 
 #include "camshaft/error.hpp"
 #include "camshaft/system.hpp"
+#include "tools/checksum.h"
 #include "tools/input_file.h"
 #include "tools/npy.h"
 #include "tools/npz.h"
@@ -189,8 +189,7 @@ class ArchiveReader {
 
   static Tensor parsed(Entry& entry) {
     if (entry.tensor) return std::move(*entry.tensor);
-    const auto* const bytes = reinterpret_cast<const Bytef*>(entry.stored.data());
-    if (crc32_z(0, bytes, entry.stored.size()) != entry.checksum) wrong_checksum(entry.place);
+    if (crc32_of(entry.stored) != entry.checksum) wrong_checksum(entry.place);
     return parse_npy(entry.stored, entry.place);
   }
 

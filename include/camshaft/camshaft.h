@@ -475,6 +475,13 @@ CAMSHAFT_API camshaft_status camshaft_refitter_set_lora(camshaft_refitter* refit
  * ones; what was enqueued on a GPU does, too. Nothing is verified. */
 CAMSHAFT_API camshaft_status camshaft_refitter_refit(camshaft_refitter* refitter, int32_t threads);
 
+/* The weights of an ONNX model in memory, in the order of the names by which camshaft_refitter_set knows them: its
+ * initializers, what its Constant nodes have as weights, and those of branches and loops. `folder` (may be null) is
+ * where external data lies; `names` (null: all) says which ones to read. The model must outlive them. */
+CAMSHAFT_API camshaft_status camshaft_model_weights(const void* model, size_t bytes, const char* folder,
+                                                    const char* const* names, size_t name_count,
+                                                    camshaft_tensors** weights);
+
 /* ---- Running ---- */
 
 /* Memory and threads for one run at a time; keeps its engine. Contexts are independent: use one a thread. */

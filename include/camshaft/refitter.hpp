@@ -1,7 +1,10 @@
 // Replacing the weights of an engine.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +27,20 @@ struct EngineWeight {
   std::vector<std::string> layers;  ///< those that read what is made of it
   bool is_set = false;
 };
+
+/// The weights of an ONNX model in memory, which must outlive them, by the names that Refitter::set() knows them by, in
+/// their order. `folder` is where external data lies; of `names`, where they are given, alone. Throws Error.
+inline NamedTensors model_weights(std::span<const std::byte> model, const std::string& folder = {},
+                                  const std::optional<std::vector<std::string>>& names = {}) {
+  std::vector<const char*> wanted;
+  if (names)
+    for (const std::string& name : *names) wanted.push_back(name.c_str());
+  wanted.push_back(nullptr);  // so that there is a list, even of none
+  camshaft_tensors* weights = nullptr;
+  detail::check(camshaft_model_weights(model.data(), model.size(), folder.empty() ? nullptr : folder.c_str(),
+                                       names ? wanted.data() : nullptr, wanted.size() - 1, &weights));
+  return detail::named_tensors({weights, camshaft_tensors_free});
+}
 
 /// Collects new weights for an engine that was built with the option refit, and gives them to it at once. Not
 /// thread-safe; several refitters of one engine take turns.

@@ -66,7 +66,7 @@ from camshaft._network import Network
 from camshaft._options import BuildOptions, CalibrationOptions
 from camshaft._plugin import Dim, load_ort_custom_ops, load_plugin, plugin, plugins, set_plugin_checks
 from camshaft._plugin_kernels import DeviceArray, Launch
-from camshaft._refit import Refitter
+from camshaft._refit import Refitter, model_weights
 from camshaft._values import Value
 from camshaft._verify import verify
 
@@ -104,6 +104,7 @@ __all__ = [
     "export",
     "load_ort_custom_ops",
     "load_plugin",
+    "model_weights",
     "numba_launch",
     "options",
     "plugin",

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 from typing import TYPE_CHECKING
 
 from camshaft import _native
-from camshaft._arrays import capsule_of
+from camshaft._arrays import Memory, capsule_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from camshaft._engine import Engine
     from camshaft._types import Capsule, Path, Record, SupportsDLPack
+
+
+def model_weights(
+    model: Path | bytes | bytearray | memoryview, folder: Path | None = None, names: Iterable[str] | None = None
+) -> dict[str, Memory]:
+    """The weights of an ONNX model by the names that Refitter.set() knows them by, those of branches and loops among
+    them. They lie in the model's memory where it has them as they are, and are not to be written. `model`: a path, or a
+    model's bytes, whose external data lies in `folder`. `names`: these alone. Strings are left out."""
+    import numpy
+
+    if isinstance(model, (str, os.PathLike)):
+        folder = folder or os.path.dirname(os.path.abspath(model))
+        with open(model, "rb") as file:
+            data = numpy.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), numpy.uint8)
+    else:
+        data = numpy.frombuffer(model, numpy.uint8)
+    wanted = None if names is None else list(names)
+    owner, found = _native.model_weights(
+        data.ctypes.data, data.size, None if folder is None else os.fspath(folder), wanted
+    )
+    return {name: Memory(address, dtype, dims, owner=(owner, data)) for name, address, dtype, dims in found}
 
 
 class Refitter:
@@ -27,7 +51,7 @@ class Refitter:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._refitter = _native.create_refitter(engine._engine)
-        self._kept: dict[str, Capsule] = {}  # what the refitter points to
+        self._kept: dict[str, Capsule | Memory] = {}  # what the refitter points to
 
     def __repr__(self) -> str:
         return f"<camshaft.Refitter of {self.engine!r}: {len(self._kept)} weights set>"
@@ -48,6 +72,10 @@ class Refitter:
 
     def set(self, name: str, array: SupportsDLPack) -> None:
         """Puts an array of the host in the place of an initializer; it must stay as it is until refit()."""
+        if isinstance(array, Memory) and array.device == "cpu":  # whose elements may be of types that DLPack has not
+            _native.refitter_set_memory(self._refitter, name, array.address, array.dtype, array.shape)
+            self._kept[name] = array
+            return
         capsule = capsule_of(array)
         _native.refitter_set(self._refitter, name, capsule)
         self._kept[name] = capsule

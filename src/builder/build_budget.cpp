@@ -21,6 +21,10 @@ size_t constant_bytes(const Graph& graph) {
   return bytes;
 }
 
+bool ends_the_build(const Error& e) {
+  return e.code() == ErrorCode::cancelled || e.code() == ErrorCode::out_of_memory;
+}
+
 // On which the model is first verified; empty where inputs do not fit, or there are none.
 std::vector<Dims> first_shapes(const Graph& model, const BuildOptions& options) {
   try {
@@ -29,7 +33,8 @@ std::vector<Dims> first_shapes(const Graph& model, const BuildOptions& options) 
     std::map<std::string, Dims> given;
     for (const auto& [name, view] : options.verification_inputs) given[name] = view.dims;
     return choose_input_shapes(model, given, optimum);
-  } catch (const Error&) {
+  } catch (const Error& e) {
+    if (ends_the_build(e)) throw;
     return {};
   }
 }
@@ -68,7 +73,8 @@ void check_operations(const Graph& model, const BuildOptions& options, const Bud
   SymbolBindings symbols;
   try {
     symbols = bind_inputs(model, shapes);
-  } catch (const Error&) {  // inputs that do not fit are refused where they are taken
+  } catch (const Error& e) {  // inputs that do not fit are refused where they are taken
+    if (ends_the_build(e)) throw;
     return;
   }
   check_operations(model, symbols, budget);

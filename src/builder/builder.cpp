@@ -31,6 +31,7 @@
 #include "builder/verify_engine.h"
 #include "builder/verify_plugins.h"
 #include "compile/tune/settle_chains.h"
+#include "ir/plugin_detour.h"
 #include "onnx/hoist_weights.h"
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
@@ -212,6 +213,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
   const ModelIdentity& model = source.identity;
   const std::shared_ptr<Budget> budget = make_budget(options, imported.graph);
   const WorkScope budgeted(options.cancellation, budget);
+  const PluginDeviceScope of_plugins(backend->device().id);
   const std::vector<std::string> debug_tensors = keep_debug_tensors(imported.graph, options.debug_tensors);
   warn_of_unused(options, *backend);
   options = with_types_of(std::move(options), imported.graph, *backend);
@@ -237,7 +239,7 @@ Engine Builder::build_checked(const std::function<Source()>& read) {
     how.seed = options.seed;
     how.optimum = optimum;
     how.briefly = !all_sizes;
-    how.on_device = backend->device().kind != "cpu";
+    how.device = backend->device().id;
     how.cancellation = options.cancellation;
     std::vector<std::string> lines = verify_plugins(imported.graph, how, pool.most());
     if (all_sizes) verified_plugins = std::move(lines);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "builder/sample_inputs.h"
 #include "builder/sample_points.h"
 #include "ir/ops/size_demands.h"
@@ -39,7 +40,8 @@ std::vector<int64_t> sizes_to_try(const Graph& model, const std::map<std::string
       const std::vector<Dims> chosen = choose_input_shapes(model, shapes, symbols, size);
       for (size_t i = 0; i < chosen.size(); ++i)
         bind_symbols(model.shape(model.inputs[i]), chosen[i], "an input", bound);
-    } catch (const Error&) {  // which is said where the sample is made
+    } catch (const Error& e) {  // which is said where the sample is made
+      if (e.code() == ErrorCode::cancelled) throw;
       return false;
     }
     return std::all_of(demands.begin(), demands.end(), [&](const auto& demand) { return demand.is_met(bound); });
@@ -79,6 +81,19 @@ std::map<size_t, Tensor> place_inputs(const Graph& model, const std::map<std::st
   }
   return placed;
 }
+
+// Operations that a build can do without do not count against its budget: one that has enough for all else is to end
+// with a sample that tells less.
+class FreeTrial {
+ public:
+  ~FreeTrial() {
+    if (budget_) budget_->give_back_operations(budget_->operations_taken() - before_);
+  }
+
+ private:
+  std::shared_ptr<Budget> budget_ = current_budget();
+  double before_ = budget_ ? budget_->operations_taken() : 0;
+};
 
 struct DrawnFloats {
   SampleFloats floats;
@@ -159,13 +174,14 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
       other.shapes = best.shapes;
       other.seed = seed;
       other.drawn = text;
+      const FreeTrial free;
       try {
         other.inputs = sample_inputs(model, other.shapes, seed, integers, floats);
         for (const auto* placed : {&given, &settled})
           for (const auto& [i, tensor] : *placed) other.inputs[i] = tensor;
         other.expected = evaluate(model, other.inputs, pool, cancellable);
       } catch (const Error& e) {
-        if (!is_refusal(e)) throw;
+        if (!is_refusal(e) && e.code() != ErrorCode::unsupported) throw;  // such as one that the budget has no room for
         return;
       }
       const int64_t remaining = silent_outputs(other);

@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "builder/sample_inputs.h"
 #include "ir/ops/plugin.h"
+#include "ir/plugin_detour.h"
 #include "ir/symbols.h"
 #include "reference/plugin_guards.h"
 #include "reference/plugin_run.h"
@@ -138,7 +139,7 @@ class Trial {
     for (const bool on_device : {false, true}) {
       if (on_device ? !runs_on_device(problem) : !instance_->has_host()) continue;
       PluginCall call{inputs, outputs};
-      call.device = on_device ? any_plugin_device() : nullptr;
+      call.device = on_device ? detour_device() : nullptr;
       const size_t tactics = instance_->tactics(call);
       for (call.tactic = 0; call.tactic < tactics; ++call.tactic) {
         options_.cancellation.check("verifying plugins");
@@ -170,7 +171,7 @@ class Trial {
 
   // Results have sizes that are known before running there.
   bool runs_on_device(const Problem& problem) const {
-    if (!options_.on_device || !instance_->has_device() || !any_plugin_device()) return false;
+    if (options_.device.is_host() || !instance_->has_device() || !detour_device()) return false;
     return std::all_of(problem.types.begin(), problem.types.end(), [](const TensorType& type) {
       return std::all_of(type.shape.begin(), type.shape.end(), [](const Dim& d) { return d.is_constant(); });
     });
@@ -200,8 +201,9 @@ class Trial {
   std::vector<Tensor> ran(const Problem& problem, PluginRunKind kind, const std::shared_ptr<ThreadPool>& pool,
                           std::byte fill) {
     const auto results = std::make_shared<std::vector<Tensor>>();
-    const auto call = [=, op = op_, instance = instance_, operands = problem.operands,
-                       types = problem.types](const Cancellation& cancellation) {
+    const auto call = [=, op = op_, instance = instance_, operands = problem.operands, types = problem.types,
+                       device = options_.device](const Cancellation& cancellation) {
+      const PluginDeviceScope on(device);
       // Sizes that only running tells are symbols here, too.
       std::vector<Dims> dims(types.size());
       std::vector<const Dims*> known;
@@ -295,6 +297,7 @@ std::vector<std::string> plugins_without_reference(const Graph& graph) {
 }
 
 std::vector<std::string> verify_plugins(const Graph& graph, const PluginVerifyOptions& options, int threads) {
+  const PluginDeviceScope on(options.device);
   std::vector<std::string> lines;
   std::vector<std::string> of_inputs;
   for (const ValueId id : graph.inputs)

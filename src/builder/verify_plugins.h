@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/cancellation.h"
+#include "base/device_id.h"
 #include "compile/backend.h"
 #include "ir/graph.h"
 
@@ -28,7 +29,7 @@ struct PluginVerifyOptions {
   /// Only those, and only where the operands are floats: what every build does before it measures, so that what writes
   /// where it must not is found before it runs without guards. Integers may be positions, which nobody can make up.
   bool briefly = false;
-  bool on_device = false;  ///< the engine is for a device: bodies for it run there, too
+  DeviceId device;  ///< that the engine is for: bodies for a GPU run there, too
   /// Of one run. Operands have a million elements at most: one that takes longer does not return.
   std::chrono::milliseconds limit = std::chrono::seconds(60);
   Cancellation cancellation;

@@ -8,6 +8,7 @@
 
 #include "compile/device_queue.h"
 #include "compile/optimum.h"
+#include "ir/plugin_detour.h"
 #include "ir/symbols.h"
 #include "reference/plugin_run.h"
 
@@ -113,6 +114,7 @@ class PluginLaunch final : public Launch {
       arguments.queue->copy_to_host({inputs[i].mutable_data(), inputs[i].bytes()}, arguments.inputs[i]);
     }
     if (is_guarded_) arguments.queue->synchronize();
+    const PluginDeviceScope there(is_guarded_ ? DeviceId::gpu(facts_->ordinal) : DeviceId::host);
     std::vector<TensorType> types;
     std::vector<const Dims*> dims;
     for (const PluginOperand& output : outputs_) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "ir/limits.h"
 #include "ir/ops/shape_rules.h"
+#include "ir/plugin_detour.h"
 #include "ir/plugin_notes.h"
 
 namespace camshaft {
@@ -195,7 +196,7 @@ class CompiledInstance final : public PluginInstance {
 
   void run(const PluginCall& call) const override {
     if (own_) return own_->run(call);
-    run_on_any_device(*this, who_, call);
+    run_by_detour(*this, who_, call);
   }
   void run_reference(const PluginCall& call) const override { own_ ? own_->run_reference(call) : run(call); }
 

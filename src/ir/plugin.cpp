@@ -6,7 +6,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <optional>
 
 #include "base/error.h"
 
@@ -92,16 +91,6 @@ Table& table() {
   return *instance;
 }
 
-struct Detour {
-  std::mutex mutex;
-  std::optional<PluginDetour> detour;  // never another one once it is there
-};
-
-Detour& detour() {
-  static auto* const instance = new Detour;
-  return *instance;
-}
-
 }  // namespace
 
 std::string encode(const PluginAttribute& attribute) {
@@ -178,26 +167,6 @@ void add_plugin(std::shared_ptr<const PluginOperator> plugin) {
               fmt::format("the plugin {} has the operator {} (version {}), which {} has brought already (version {}): "
                           "one process can have one of them",
                           plugin->file, name, plugin->version, it->second->file, it->second->version));
-}
-
-void set_plugin_detour(PluginDetour given) {
-  const std::lock_guard lock(detour().mutex);
-  if (!detour().detour) detour().detour = std::move(given);
-}
-
-const PluginDevice* any_plugin_device() {
-  const std::lock_guard lock(detour().mutex);
-  return detour().detour ? &detour().detour->facts : nullptr;
-}
-
-void run_on_any_device(const PluginInstance& instance, const std::string& who, const PluginCall& call, std::byte fill) {
-  if (!any_plugin_device())
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("{} has kernels for GPUs alone, and no GPU is in use: build and run it with a GPU (--device "
-                    "cuda), or give it a function for the host, too",
-                    who));
-  detour().detour->run(instance, who, call, fill);  // it is there for good
 }
 
 }  // namespace camshaft

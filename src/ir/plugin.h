@@ -51,6 +51,7 @@ struct PluginGrid {
 
 /// A GPU that a plugin puts its work into; operands are in its memory.
 struct PluginDevice {
+  int ordinal = 0;         ///< its number in this process
   void* stream = nullptr;  ///< a CUstream, whose context is current; null while only sizes are asked
   int capability = 0;      ///< 90 for 9.0
   int multiprocessors = 0;
@@ -134,22 +135,6 @@ std::vector<std::shared_ptr<const PluginOperator>> loaded_plugins();
 /// Loads it for the whole process. One that is there already stays; Error(invalid_argument) where that has another
 /// version or hash.
 void add_plugin(std::shared_ptr<const PluginOperator> plugin);
-
-/// A device that runs calls whose operands are in the host's memory.
-struct PluginDetour {
-  PluginDevice facts;  ///< with which sizes and tactics are asked
-  /// Runs one and waits for it. Operands and workspace lie between guard zones there; the workspace is filled with
-  /// `fill`. `who` is the plugin in messages.
-  std::function<void(const PluginInstance& instance, const std::string& who, const PluginCall& call, std::byte fill)>
-      run;
-};
-/// A backend whose device runs plugins says so once. The first one stays.
-void set_plugin_detour(PluginDetour detour);
-/// Of the device on which run_on_any_device() runs; null: there is none. It stays for the whole process.
-const PluginDevice* any_plugin_device();
-/// Runs it so, whichever device that is. Throws Error(unsupported) without a device.
-void run_on_any_device(const PluginInstance& instance, const std::string& who, const PluginCall& call,
-                       std::byte fill = std::byte{0xa5});
 
 /// Thrown where a graph, as of an engine, names an operator that is not loaded, or is another one now. Its code is
 /// ErrorCode::unsupported.

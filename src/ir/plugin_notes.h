@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,8 +24,9 @@ struct PluginModelNode {
     bool has_type = false, has_shape = false;
     DType dtype = DType::f32;
     Shape shape = {};
-    std::vector<bool> is_open = {};               ///< of outputs: sizes that the model gives neither number nor name
-    std::shared_ptr<const Tensor> constant = {};  ///< of inputs; null for what is no constant
+    std::vector<bool> is_open = {};  ///< of outputs: sizes that the model gives neither number nor name
+    /// Of inputs: null for what is no constant. A refit cannot replace what was asked for.
+    std::function<std::shared_ptr<const Tensor>()> constant = {};
   };
   std::string name;
   int64_t opset = 0;  ///< version of the operator set of its domain

@@ -1,12 +1,16 @@
 // Operators of MMCV and MMDeploy, which their exporters write for TensorRT, by their documentation.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "ir/ops/index.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/resize.h"
 #include "ir/ops/sample.h"
 #include "onnx/attention.h"
 #include "onnx/converters.h"
+#include "onnx/generators.h"
 #include "onnx/suppression.h"
 
 namespace camshaft::onnx {
@@ -63,6 +67,15 @@ Values mmcv_grid_sampler(ConvertContext& c) {
   return c.result(op, {c.input(0), c.input(1)});
 }
 
+/// Column 0 of regions [r, 5]. What is no image counts as the nearest one: nobody else looks at these numbers, and
+/// padding may be any.
+ValueId mmcv_images(ConvertContext& c, ValueId regions, const Dim& images) {
+  if (c.rank(regions) != 2) c.invalid(fmt::format("regions of {} axes: 2 are expected", c.rank(regions)));
+  ValueId image = c.cast(c.reshape(slice_axis(c, regions, 1, 0, 1), {c.dim(regions, 0)}), DType::i64);
+  image = c.add(F::min, {image, dim_scalar(c, images - 1)});
+  return c.add(F::max, {image, c.scalar(DType::i64, 0)});
+}
+
 // (input, regions [r, 5], of which column 0 is the image)
 Values mmcv_roi_align(ConvertContext& c) {
   if (const std::string mode = c.string_attribute("mode", "avg"); mode != "avg")
@@ -73,17 +86,53 @@ Values mmcv_roi_align(ConvertContext& c) {
   op.width = c.int_attribute("output_width", 1);
   op.sampling_ratio = c.int_attribute("sampling_ratio", 0);
   op.spatial_scale = c.float_attribute("spatial_scale", 1);
-  const ValueId regions = c.input(1);
-  if (c.rank(regions) != 2) c.invalid(fmt::format("regions of {} axes: 2 are expected", c.rank(regions)));
-  // What is no image counts as the nearest one: nobody else looks at these numbers, and padding may be any.
-  ValueId image = c.cast(c.reshape(slice_axis(c, regions, 1, 0, 1), {c.dim(regions, 0)}), DType::i64);
-  image = c.add(F::min, {image, dim_scalar(c, c.dim(c.input(0), 0) - 1)});
-  image = c.add(F::max, {image, c.scalar(DType::i64, 0)});
+  const ValueId regions = c.input(1), image = mmcv_images(c, regions, c.dim(c.input(0), 0));
   return c.result(op, {c.input(0), slice_axis(c, regions, 1, 1, 4), image});
 }
 
-// -> (boxes and their scores [n, keepTopK, 5], their classes i32[n, keepTopK], -1 where there is none)
-Values mmcv_batched_nms(ConvertContext& c) {
+// (regions [r, 5], images of several scales, the finest first): each region of the scale that its size asks for.
+Values mmcv_multi_level_roi_align(ConvertContext& c) {
+  if (c.int_attribute("pool_mode", 0) != 1) c.unsupported("pool_mode 0, maxima: averages (1) are supported");
+  ops::RoiAlign op;
+  op.half_pixel = c.int_attribute("aligned", 0) != 0;
+  op.height = c.int_attribute("output_height", 7);
+  op.width = c.int_attribute("output_width", 7);
+  op.sampling_ratio = c.int_attribute("sampling_ratio", 2);
+  const auto finest = static_cast<double>(c.int_attribute("finest_scale", 56));
+  const double more = c.float_attribute("roi_scale_factor", -1);
+  const std::vector<double> strides = c.floats_attribute("featmap_strides").value_or(std::vector<double>{});
+  const size_t levels = c.input_count() - 1;
+  if (levels < 1 || strides.size() < levels)
+    c.invalid(fmt::format("featmap_strides has {} numbers for {} images", strides.size(), levels));
+  const ValueId regions = c.cast(c.input(0), DType::f32);
+  const ValueId image = mmcv_images(c, regions, c.dim(c.input(1), 0));
+  const auto number = [&](double value) { return c.scalar(DType::f32, value); };
+  const ValueId first = slice_axis(c, regions, 1, 1, 2), last = slice_axis(c, regions, 1, 3, 2);
+  const ValueId extent = c.add(F::sub, {last, first});
+  const ValueId area = c.add(F::mul, {slice_axis(c, extent, 1, 0, 1), slice_axis(c, extent, 1, 1, 1)});
+  const ValueId side = c.add(F::div, {c.add(F::sqrt, {area}), number(finest)});
+  const ValueId scale = c.reshape(c.add(F::add, {side, number(1e-6)}), {c.dim(regions, 0), Dim(1), Dim(1), Dim(1)});
+  ValueId boxes = slice_axis(c, regions, 1, 1, 4);
+  if (more > 0) {  // about the centre, in pixels, of which the last one belongs to the region
+    const ValueId centre = c.add(F::mul, {c.add(F::add, {first, last}), number(0.5)});
+    const ValueId pixels = c.add(F::mul, {c.add(F::add, {extent, number(1)}), number(0.5 * more)});
+    const ValueId half = c.add(F::sub, {pixels, number(0.5)});
+    boxes = c.add(ops::Concat{1}, {c.add(F::sub, {centre, half}), c.add(F::add, {centre, half})});
+  }
+  ValueId chosen = no_value;
+  for (size_t level = 0; level < levels; ++level) {
+    op.spatial_scale = 1 / strides[level];
+    const ValueId pooled = c.add(op, {c.cast(c.input(1 + level), DType::f32), boxes, image});
+    const auto least = number(std::ldexp(1.0, static_cast<int>(level)));
+    chosen = level == 0 ? pooled : c.add(F::select, {c.add(F::less, {scale, least}), chosen, pooled});
+  }
+  const DType dtype = c.dtype(c.input(1));
+  return {dtype == DType::f32 ? chosen : c.result_at(0, ops::Cast{dtype}, {chosen})};
+}
+
+// -> (boxes and their scores [n, keepTopK, 5], their classes i32[n, keepTopK], -1 where there is none). Boxes that are
+// turned have five numbers, and a sixth is their score.
+Values mmcv_suppressed(ConvertContext& c, bool are_turned) {
   if (c.int_attribute("return_index", 0) != 0) c.unsupported("return_index: which boxes they were is not given");
   Suppression how;
   how.score_threshold = c.float_attribute("score_threshold", c.float_attribute("scoreThreshold", 0));
@@ -91,9 +140,11 @@ Values mmcv_batched_nms(ConvertContext& c) {
   how.most = c.int_attribute("keep_topk", c.int_attribute("keepTopK", -1));
   how.candidates = c.int_attribute("topk", c.int_attribute("topK", 0));
   how.background = c.int_attribute("background_label_id", -1);
-  how.counts_pixels = c.int_attribute("is_normalized", c.int_attribute("isNormalized", 1)) == 0;
+  how.counts_pixels = !are_turned && c.int_attribute("is_normalized", c.int_attribute("isNormalized", 1)) == 0;
   how.no_class = -1;
   const ValueId boxes = c.cast(c.input(0), DType::f32);
+  if (const Dim& numbers = c.dim(boxes, c.rank(boxes) - 1); !(numbers == Dim(are_turned ? 5 : 4)))
+    c.invalid(fmt::format("boxes of {} numbers: {} are expected", numbers.str(), are_turned ? 5 : 4));
   ValueId scores = c.cast(c.input(1), DType::f32);
   if (c.rank(scores) == 4) {  // [n, boxes, 1, classes]
     const Dim inner = c.dim(scores, 2) * c.dim(scores, 3);
@@ -108,6 +159,14 @@ Values mmcv_batched_nms(ConvertContext& c) {
   const ValueId both = c.add(ops::Concat{2}, {found[1], score});
   const DType dtype = c.dtype(c.input(0));
   return {dtype == DType::f32 ? both : c.result_at(0, ops::Cast{dtype}, {both}), found[3]};
+}
+
+Values mmcv_batched_nms(ConvertContext& c) {
+  return mmcv_suppressed(c, false);
+}
+
+Values mmcv_batched_rotated_nms(ConvertContext& c) {
+  return mmcv_suppressed(c, true);
 }
 
 // (data [n, m, ..], indices [n, k]) -> [n, k, ..]
@@ -133,14 +192,79 @@ Values mmcv_deformable_attention(ConvertContext& c) {
   return {c.reshape(made, {c.dim(made, 0), c.dim(made, 1), c.dim(made, 2) * c.dim(made, 3)})};
 }
 
+// (anchors [a, 4] of one place, [height], [width], of which the sizes count alone) -> [height * width * a, 4]
+Values mmcv_grid_priors(ConvertContext& c) {
+  const ValueId anchors = c.input(0);
+  if (c.rank(anchors) != 2) c.invalid(fmt::format("anchors of {} axes: 2 are expected", c.rank(anchors)));
+  const DType dtype = c.dtype(anchors);
+  const Dim count = c.dim(anchors, 0), height = c.dim(c.input(1), 0), width = c.dim(c.input(2), 0);
+  const auto places = [&](const Dim& size, std::string_view stride, Shape along) {
+    const ValueId steps = c.scalar(DType::i64, static_cast<double>(c.int_attribute(stride, 1)));
+    const ValueId at = c.cast(c.add(F::mul, {iota(c, size), steps}), dtype);
+    return c.add(ops::Expand{{height, width, Dim(1), Dim(1)}}, {c.reshape(at, std::move(along))});
+  };
+  const ValueId x = places(width, "stride_w", {Dim(1), width, Dim(1), Dim(1)});
+  const ValueId y = places(height, "stride_h", {height, Dim(1), Dim(1), Dim(1)});
+  const ValueId all =
+      c.add(F::add, {c.reshape(anchors, {Dim(1), Dim(1), count, Dim(4)}), c.add(ops::Concat{3}, {x, y, x, y})});
+  return {c.reshape(all, {height * width * count, Dim(4)})};
+}
+
+// (query [n, t, d], key [n, s, d], value [n, s, d], mask [t, s] or [n, t, s]?) -> (result, probabilities [n, t, s])
+Values mmcv_attention(ConvertContext& c) {
+  const auto one_head = [&](ValueId x) {
+    if (c.rank(x) != 3) c.invalid(fmt::format("an input has {} axes: 3 are expected", c.rank(x)));
+    return c.reshape(x, {c.dim(x, 0), Dim(1), c.dim(x, 1), c.dim(x, 2)});
+  };
+  Attention a;
+  a.query = one_head(c.input(0));
+  a.key = one_head(c.input(1));
+  a.value = one_head(c.input(2));
+  if (c.has(3)) {
+    const ValueId mask = c.input(3);
+    a.biases = {c.rank(mask) == 3 ? one_head(mask) : mask};
+  }
+  const AttentionResult made = attention(c, a);
+  const auto flat = [&](ValueId x) { return c.reshape(x, {c.dim(x, 0), c.dim(x, 2), c.dim(x, 3)}); };
+  return {flat(made.y), flat(made.probabilities)};
+}
+
+Values mmcv_bicubic_interpolate(ConvertContext& c) {
+  const ValueId x = c.input(0);
+  const std::vector<double> factors = c.floats_attribute("scale_factor").value_or(std::vector<double>{});
+  if (c.rank(x) != 4 || factors.size() != 2)
+    c.invalid(fmt::format("{} axes and {} numbers in scale_factor: 4 and 2 are expected", c.rank(x), factors.size()));
+  ops::Resize op;
+  op.mode = ops::ResizeMode::cubic;
+  op.coordinate = c.int_attribute("align_corners", 1) != 0 ? ops::ResizeCoordinate::align_corners
+                                                           : ops::ResizeCoordinate::half_pixel;
+  op.axes = {2, 3};
+  op.scales = {0, 0};
+  for (const int64_t axis : {2, 3}) {
+    const double factor = factors[static_cast<size_t>(axis - 2)];
+    const auto whole = static_cast<int64_t>(factor);
+    const Dim& size = c.dim(x, axis);
+    op.sizes.push_back(factor == static_cast<double>(whole)
+                           ? size * whole
+                           : Dim(ops::scaled_size(c.static_size(size, "a size that is scaled by a fraction"), factor)));
+  }
+  op = ops::without_unchanged_axes(op, c.shape(x));
+  return op.axes.empty() ? Values{x} : c.result(std::move(op), {x});
+}
+
 constexpr Converter mmcv_table[] = {
     {"GatherTopk", mmcv_gather_topk},
+    {"GridPriorsTRT", mmcv_grid_priors},
     {"MMCVDeformConv2d", mmcv_deform_conv},
     {"MMCVInstanceNormalization", mmcv_instance_normalization},
     {"MMCVModulatedDeformConv2d", mmcv_modulated_deform_conv},
+    {"MMCVMultiLevelRoiAlign", mmcv_multi_level_roi_align},
     {"MMCVMultiScaleDeformableAttention", mmcv_deformable_attention},
     {"MMCVRoiAlign", mmcv_roi_align},
+    {"ScaledDotProductAttentionTRT", mmcv_attention},
     {"TRTBatchedNMS", mmcv_batched_nms},
+    {"TRTBatchedRotatedNMS", mmcv_batched_rotated_nms},
+    {"TRTBicubicInterpolate", mmcv_bicubic_interpolate},
     {"TRTInstanceNormalization", mmcv_instance_normalization},
     {"grid_sampler", mmcv_grid_sampler},
 };

@@ -98,7 +98,7 @@ void add_notes(ConvertContext& c, const PluginOperator& plugin, const PluginNote
       input.has_type = input.has_shape = true;
       input.dtype = c.dtype(inputs[i]);
       input.shape = c.shape(inputs[i]);
-      input.constant = c.constant(inputs[i]);
+      input.constant = [&c, id = inputs[i]] { return c.constant(id); };
     }
     node.inputs.push_back(std::move(input));
   }

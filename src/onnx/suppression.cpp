@@ -56,15 +56,16 @@ Values suppressed(ConvertContext& c, ValueId boxes, ValueId scores, const Suppre
   }
   if (how.candidates > 0) scores = only_best(c, scores, how.candidates);
   // One row of boxes for each row of scores that suppress each other.
-  const Shape of_classes{batch, classes, count, Dim(4)}, flat{batch, classes * count, Dim(4)};
-  ValueId each = is_shared ? c.reshape(boxes, {batch, count, Dim(4)}) : c.add(ops::Transpose{{0, 2, 1, 3}}, {boxes});
+  const Dim numbers = c.dim(boxes, c.rank(boxes) - 1);
+  const Shape of_classes{batch, classes, count, numbers}, flat{batch, classes * count, numbers};
+  ValueId each = is_shared ? c.reshape(boxes, {batch, count, numbers}) : c.add(ops::Transpose{{0, 2, 1, 3}}, {boxes});
   const ValueId taken_from = is_shared ? each : c.reshape(each, flat);
   if (how.is_agnostic) {
-    if (is_shared) each = c.add(ops::Expand{of_classes}, {c.reshape(each, {batch, Dim(1), count, Dim(4)})});
+    if (is_shared) each = c.add(ops::Expand{of_classes}, {c.reshape(each, {batch, Dim(1), count, numbers})});
     each = c.reshape(each, flat);
     scores = c.reshape(scores, {batch, Dim(1), classes * count});
   } else if (!is_shared) {
-    each = c.reshape(each, {batch * classes, count, Dim(4)});
+    each = c.reshape(each, {batch * classes, count, numbers});
     scores = c.reshape(scores, {batch * classes, Dim(1), count});
   }
   if (how.counts_pixels) {

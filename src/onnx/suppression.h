@@ -17,9 +17,9 @@ struct Suppression {
   DType class_dtype = DType::i32;
 };
 
-/// boxes f32[b, n, 4] or [b, n, classes, 4], corners; scores f32[b, n, classes] -> how many boxes each image has
-/// (i32[b, 1]), and of the `most` best by falling score: the boxes, their scores, their classes, which of the n they
-/// are (i64), and whether they are there (bool).
+/// boxes f32[b, n, 4] or [b, n, classes, 4], corners, or of 5 numbers (see ops::NonMaxSuppression); scores f32[b, n,
+/// classes] -> how many boxes each image has (i32[b, 1]), and of the `most` best by falling score: the boxes, their
+/// scores, their classes, which of the n they are (i64), and whether they are there (bool).
 Values suppressed(ConvertContext& c, ValueId boxes, ValueId scores, const Suppression& how);
 
 /// Boxes [.., 4] as centre and size -> as corners.

@@ -19,18 +19,20 @@ bool is_safetensors(const std::string& path) {
   return path.ends_with(".safetensors");
 }
 
-std::map<std::string, WeightOfFile> read_weights(const std::string& path) {
+std::map<std::string, WeightOfFile> read_weights(const std::string& path, const IsWanted& is_wanted) {
+  if (!is_safetensors(path)) return weights_by_name(read_model(path), is_wanted);
   std::map<std::string, WeightOfFile> weights;
-  if (is_safetensors(path)) {
-    for (auto& [name, tensor] : read_safetensors(MappedFile::open(path))) weights[name] = {std::move(tensor), true};
-    return weights;
-  }
-  ModelProto model = read_model(path);
+  for (auto& [name, tensor] : read_safetensors(MappedFile::open(path))) weights[name] = {std::move(tensor), true};
+  return weights;
+}
+
+std::map<std::string, WeightOfFile> weights_by_name(ModelProto model, const IsWanted& is_wanted) {
   hoist_weights(model);
   TensorReader reader(model);
   std::vector<TensorData> read;
   std::vector<std::string> names;
   for_each_weight(model, [&](const std::string& name, const TensorProto& tensor) {
+    if (!is_wanted(name)) return;
     read.push_back(reader.read(tensor, "initializer"));
     names.push_back(name);
   });
@@ -40,6 +42,7 @@ std::map<std::string, WeightOfFile> read_weights(const std::string& path) {
     made[i].tensor = to_tensor(read[i]);
     made[i].is_mapped = made[i].tensor.data() == read[i].bytes.data();
   });
+  std::map<std::string, WeightOfFile> weights;
   for (size_t i = 0; i < read.size(); ++i) weights.insert_or_assign(std::move(names[i]), std::move(made[i]));
   return weights;
 }

@@ -1,10 +1,12 @@
-// The weights that a file has, by name.
+// The weights of a model, or of a file of tensors, by name.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
 #include "ir/tensor.h"
+#include "onnx/proto.h"
 
 namespace camshaft::onnx {
 
@@ -14,8 +16,11 @@ struct WeightOfFile {
   Tensor tensor;
   bool is_mapped = false;  ///< its bytes are the file's, which may change, and not memory of its own
 };
-/// The weights of an ONNX model (see for_each_weight()), or all tensors of a file of tensors. Throws Error(io), and
-/// what the readers throw.
-std::map<std::string, WeightOfFile> read_weights(const std::string& path);
+using IsWanted = std::function<bool(const std::string& name)>;
+/// The weights of a model by the names that a refit knows them by (see hoist_weights() and for_each_weight()); others
+/// than those that are wanted are not read. Throws what the readers throw.
+std::map<std::string, WeightOfFile> weights_by_name(ModelProto model, const IsWanted& is_wanted);
+/// Those of an ONNX file, or all tensors of a file of tensors. Throws Error(io), too.
+std::map<std::string, WeightOfFile> read_weights(const std::string& path, const IsWanted& is_wanted);
 
 }  // namespace camshaft::onnx

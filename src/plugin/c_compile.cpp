@@ -171,9 +171,11 @@ CompiledPlugin compile_ahead(const std::string& who, const PluginInstance& insta
       size = symbols.try_emplace(size.str(), Dim::symbol(fmt::format("operand{}_axis{}", i, axis))).first->second;
     }
     values[i].type = type;
-    if (input.constant) {
-      values[i].constant = input.constant;
-      values[i].content = constant_content(*input.constant);
+    // Shape rules look at integers alone.
+    const bool may_be_sizes = is_integer(input.dtype) && input.shape.size() <= 1;
+    if (const auto constant = may_be_sizes && input.constant ? input.constant() : nullptr) {
+      values[i].constant = constant;
+      values[i].content = constant_content(*constant);
     }
     operands.push_back(&values[i]);
     made.inputs.push_back(std::move(type));

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/foreign_call.h"
 #include "base/log.h"
+#include "ir/plugin_detour.h"
 #include "plugin/c_compile.h"
 #include "plugin/c_node.h"
 #include "plugin/c_run.h"
@@ -142,7 +143,7 @@ class CInstance final : public PluginInstance {
   void run_on_device(const PluginCall& call) const override { run(table_.enqueue_cuda, "failed on the GPU", call); }
   void run(const PluginCall& call) const override {
     if (table_.enqueue) return run(table_.enqueue, "failed", call);
-    if (table_.enqueue_cuda) return run_on_any_device(*this, of_->who, call);
+    if (table_.enqueue_cuda) return run_by_detour(*this, of_->who, call);
     fail(of_->who, "cannot run", "it has no function for the host, and compiled no kernels for this node");
   }
   void run_reference(const PluginCall& call) const override {

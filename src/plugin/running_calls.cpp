@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/log.h"
+#include "base/steady_condition.h"
 
 namespace camshaft::plugin {
 
@@ -17,7 +17,7 @@ namespace camshaft::plugin {
 struct RunningCall::Watcher {
   using Clock = std::chrono::steady_clock;
   std::mutex mutex;
-  std::condition_variable changed;
+  SteadyCondition changed;
   std::list<Entry> calls, spare;                         // nodes go to and fro, so that nothing is allocated later
   Clock::time_point wake_at = Clock::time_point::max();  // calls that end in time do not wake the thread
 
@@ -50,8 +50,7 @@ struct RunningCall::Watcher {
       } else if (wake_at == Clock::time_point::max()) {
         changed.wait(lock);
       } else {
-        // By the clock of the day: waiting by another needs a newer glibc than programs may ask for.
-        changed.wait_until(lock, std::chrono::system_clock::now() + (wake_at - Clock::now()));
+        changed.wait_until(lock, wake_at);
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/aligned_buffer.h"
+#include "ir/plugin_detour.h"
 #include "reference/plugin_guards.h"
 
 namespace camshaft {
@@ -90,7 +91,7 @@ std::vector<Tensor> run_plugin(const ops::Plugin& op, const PluginInstance& inst
   if (kind.reference) {
     instance.run_reference(call);
   } else if (kind.on_device) {
-    run_on_any_device(instance, fmt::format("{} ({})", who, op.file), call, fill);
+    run_by_detour(instance, fmt::format("{} ({})", who, op.file), call, fill);
   } else {
     instance.run(call);
   }

@@ -7,7 +7,7 @@
 
 namespace camshaft {
 
-/// What is run: a tactic, on the host or on the device that runs plugins, or the plugin's reference evaluation.
+/// What is run: a tactic, on the host or on a device (see PluginDeviceScope), or the plugin's reference evaluation.
 struct PluginRunKind {
   bool reference = false;
   size_t tactic = 0;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/available_cores.h"
 #include "base/hash.h"
@@ -105,13 +104,10 @@ void Refitter::set(const std::string& name, Tensor tensor) {
 }
 
 void Refitter::set_file(const std::string& path) {
-  std::map<std::string, onnx::WeightOfFile> read = onnx::read_weights(path);
+  const auto is_known = [&](const std::string& name) { return known_.contains(name); };
+  std::map<std::string, onnx::WeightOfFile> read = onnx::read_weights(path, is_known);
   try {
-    for (auto it = read.begin(); it != read.end();) {
-      const bool is_others = !onnx::is_safetensors(path) && !known_.contains(it->first);
-      if (!is_others) check(it->first, it->second.tensor);
-      it = is_others ? read.erase(it) : std::next(it);
-    }
+    for (const auto& [name, weight] : read) check(name, weight.tensor);
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("'{}': {}", path, e.what()));
   }

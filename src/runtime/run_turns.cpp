@@ -21,8 +21,7 @@ void RunTurns::take(const Cancellation& cancellation) {
                 "runs: these take turns");
   while (is_taken_) {
     cancellation.check("waiting for another run of an engine whose weights are streamed");
-    // By the system's clock: waiting by the steady one needs glibc 2.30.
-    given_.wait_until(lock, std::chrono::system_clock::now() + look_up_of_turns);
+    given_.wait_until(lock, std::chrono::steady_clock::now() + look_up_of_turns);
   }
   is_taken_ = true;
   taker_ = std::this_thread::get_id();

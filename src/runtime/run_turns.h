@@ -1,11 +1,11 @@
 // Runs of which there is one at a time.
 #pragma once
 
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 
 #include "base/cancellation.h"
+#include "base/steady_condition.h"
 
 namespace camshaft {
 
@@ -17,7 +17,7 @@ class RunTurns {
 
  private:
   std::mutex mutex_;
-  std::condition_variable given_;
+  SteadyCondition given_;
   bool is_taken_ = false;
   std::thread::id taker_;
 };

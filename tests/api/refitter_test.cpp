@@ -13,10 +13,15 @@ Tensor matrix(float scale) {
   return Tensor::of<float>(DType::f32, {2, 3}, {1 * scale, 2 * scale, 3 * scale, 4 * scale, 5 * scale, 6 * scale});
 }
 
-Engine engine_with(float scale, bool refit = true) {
+Network network_with(float scale) {
   Network net;
   const NetworkValue x = net.input("x", DType::f32, {"batch", 2});
   net.output(net("MatMul", {x, net.constant(matrix(scale), "w")}), "y");
+  return net;
+}
+
+Engine engine_with(float scale, bool refit = true) {
+  const Network net = network_with(scale);
   return Builder(std::move(BuildOptions().set("tuning", "heuristic").set("refit", refit))).build(net);
 }
 
@@ -75,6 +80,23 @@ TEST(Refitter, KeepsTheEngine) {
   engine.reset();
   refitter.set("w", matrix(3));
   refitter.refit();
+}
+
+TEST(Refitter, WeightsOfAModelInMemory) {
+  const Engine engine = engine_with(1);
+  const std::vector<std::byte> model = network_with(2).to_onnx();
+  const NamedTensors weights = model_weights(model);
+  ASSERT_EQ(weights.size(), 1U);
+  EXPECT_EQ(weights[0].first, "w");
+  EXPECT_EQ(weights[0].second, matrix(2));
+  EXPECT_TRUE(model_weights(model, {}, {{"v"}}).empty());
+  EXPECT_EQ(model_weights(model, {}, {{"v", "w"}}).size(), 1U);
+  Refitter refitter(engine);
+  refitter.set(weights[0].first, weights[0].second);
+  refitter.refit(1);
+  EXPECT_EQ(engine.save(), engine_with(2).save());
+  EXPECT_THROW(model_weights(std::span(model).first(9)), Error);
+  EXPECT_NE(failure([] { model_weights({}); }).find("model"), std::string::npos);
 }
 
 TEST(Refitter, EnginesAreSavedWithWeightsOrWithout) {

@@ -6,17 +6,34 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/temporary_folder.h"
+
+namespace camshaft::atomic_file_test {
+namespace {
+bool gives_names = true;
+}
+}  // namespace camshaft::atomic_file_test
+
+// In the place of libc's: as on a file system that gives files without a name none.
+extern "C" int linkat(int from, const char* path, int to, const char* name, int flags) {
+  if (camshaft::atomic_file_test::gives_names)
+    return static_cast<int>(syscall(SYS_linkat, from, path, to, name, flags));
+  errno = EOPNOTSUPP;
+  return -1;
+}
 
 namespace camshaft::atomic_file_test {
 namespace {
@@ -174,6 +191,29 @@ TEST(AtomicFile, a_full_disk_leaves_nothing) {
   EXPECT_EQ(contents(path), "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(disk), {}), 1);
   umount(disk.c_str());
+}
+
+TEST(AtomicFile, what_gets_no_name_is_copied) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("out.bin");
+  std::ofstream(path) << "old";
+  chmod(path.c_str(), 0640);
+  const std::string large(5'000'000, 'x');
+  gives_names = false;
+  {
+    AtomicFile file(path);
+    file.write(large);
+    file.overwrite(0, std::as_bytes(std::span("y", 1)));
+    EXPECT_EQ(contents(path), "old");
+    file.commit();
+  }
+  { AtomicFile file(folder.file("dropped")); }
+  gives_names = true;
+  EXPECT_EQ(contents(path), "y" + large.substr(1));
+  EXPECT_EQ(folder.entries(), 1u);
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
 }
 
 TEST(AtomicFile, the_limit_on_file_sizes_leaves_nothing) {

@@ -59,6 +59,26 @@ TEST(BoundedThread, one_that_asks_comes_to_its_end_at_the_limit) {
   EXPECT_TRUE(has_ended);
 }
 
+// What a library's thread keeps for itself goes when it ends, which is before its code may be gone.
+TEST(BoundedThread, its_thread_has_ended_when_it_is_gone) {
+  static std::atomic<bool> is_gone = false;
+  struct Kept {
+    ~Kept() {
+      std::this_thread::sleep_for(milliseconds(20));
+      is_gone = true;
+    }
+  };
+  {
+    BoundedThread thread;
+    const auto keeps = [](const Cancellation&) {
+      thread_local const Kept kept;
+      static_cast<void>(kept);
+    };
+    EXPECT_TRUE(thread.run(keeps, hours(1), {}));
+  }
+  EXPECT_TRUE(is_gone);
+}
+
 TEST(BoundedThread, cancelling_ends_the_wait) {
   BoundedThread thread;
   const Cancellation cancellation;

@@ -95,6 +95,25 @@ TEST(FindSample, DrawsOtherNumbersWhereNoneIsFinite) {
   EXPECT_LT(others, 20);
 }
 
+// A budget that has room for one evaluation has enough: what others take does not count.
+TEST(FindSample, FurtherTriesDoNotCount) {
+  const std::string root =
+      "graph (%x: f32[4]) {\n%y = pointwise {function=sqrt} (%x)\n"
+      "%z = pointwise {function=exp} (%y)\nreturn %y, %z\n}";
+  const auto taken = [&](uint64_t seed, double most) {
+    const auto budget = std::make_shared<Budget>(most, size_t{1} << 30, "", "");
+    const Cancellation cancellation;
+    const WorkScope counted(cancellation, budget);
+    SampleOptions options;
+    options.seed = seed;
+    found(root, options);
+    return budget->operations_taken();
+  };
+  const double once = taken(0, 1e9);
+  EXPECT_GT(once, 0);
+  for (uint64_t seed = 0; seed < 64; ++seed) EXPECT_EQ(taken(seed, once), once) << seed;
+}
+
 // With any negative number of 3000 the sum is none.
 TEST(FindSample, DrawsPositiveNumbersAndOnesBelowAndAboveOne) {
   const auto drawn = [](const std::string& function) {

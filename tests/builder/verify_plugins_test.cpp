@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ir/ops/plugin.h"
+#include "ir/plugin_detour.h"
 #include "reference/plugin_guards.h"
 
 namespace camshaft::verify_plugins_test {
@@ -114,9 +115,14 @@ TEST(VerifyPlugins, BodiesForADeviceRunThereOnEachTactic) {
     ++runs;
     instance.run_on_device(call);
   };
-  set_plugin_detour(detour);
+  set_plugin_detour(DeviceId::gpu(1), detour);
   PluginVerifyOptions options;
-  options.on_device = true;
+  options.device = DeviceId::gpu(1);
+  PluginDetour of_another = detour;
+  of_another.run = [](const PluginInstance&, const std::string&, const PluginCall&, std::byte) {
+    FAIL() << "not here";
+  };
+  set_plugin_detour(DeviceId::gpu(0), of_another);
   const Graph good = graph_of("OnDevice", {Instance::copy, Instance::copy});
   const std::vector<std::string> lines = verify_plugins(good, options, 1);
   ASSERT_EQ(lines.size(), 1U);
@@ -134,7 +140,7 @@ TEST(VerifyPlugins, BodiesForADeviceRunThereOnEachTactic) {
   const auto violates = [](const PluginCall&) { throw PluginViolation("it wrote to its input 0"); };
   EXPECT_EQ(failure(graph_of("Violates", {Instance::copy, violates}), options, ErrorCode::verification_failed),
             "tactic 0 on the GPU on [4, 3]: it wrote to its input 0");
-  options.on_device = false;
+  options.device = DeviceId::host;
   verify_plugins(graph_of("OnHost", {Instance::copy, fails}), options, 1);
 }
 

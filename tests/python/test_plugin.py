@@ -344,3 +344,47 @@ def test_the_examples_are_short_and_run(tmp_path, example, operator):
         done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("["), done.stdout
+
+
+def test_verification_of_plugins_does_not_wait_for_pythons_lock():
+    """Bodies run on threads of the library's own while the build's caller waits."""
+    program = """
+import sys, threading
+import numpy as np
+import camshaft
+sys.path.insert(0, sys.argv[1])
+from test_plugin import model_of, numbers
+
+@camshaft.plugin("py::Verified")
+def verified(x: np.float32, limit=30.0):
+    seen.add(threading.get_ident())
+    return limit * np.tanh(x / limit)
+
+seen, caller = set(), threading.get_ident()
+camshaft.set_plugin_checks(guards=True, verify=True)
+engines = {}
+def build(name):
+    engines[name] = camshaft.build(model_of("Verified"), progress=lambda stage, part: None)
+others = [threading.Thread(target=build, args=(i,)) for i in range(3)]
+for other in others:
+    other.start()
+build("here")
+for other in others:
+    other.join()
+assert len(engines) == 4 and any(ident != caller for ident in seen)
+for engine in engines.values():
+    np.testing.assert_allclose(engine(numbers(3, 4)), 30 * np.tanh(2 * numbers(3, 4) / 30), rtol=1e-6)
+try:
+    import camshaft.tensorrt as trt
+except ImportError:
+    sys.exit()
+builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+network = builder.create_network()
+parser = trt.OnnxParser(network, builder.logger)
+assert parser.parse(model_of("Verified").SerializeToString())
+assert builder.build_serialized_network(network, builder.create_builder_config())
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "CAMSHAFT_TENSORRT_DEVICE": "cpu"}
+    command = [sys.executable, "-c", program, os.path.dirname(__file__)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr

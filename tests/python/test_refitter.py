@@ -531,6 +531,115 @@ def bodies_model(path, seed):
     return save_graph(path, nodes, inputs, ["y"], {"last": random.standard_normal(8).astype(np.float32)})
 
 
+@module.plugin("refit::Affine", shape=lambda x, scale, shift, which: x.shape)
+def affine(x: np.float32, scale: np.float32, shift: np.float32, which: np.int64):
+    return x * scale + shift[int(which[0])]
+
+
+def test_operands_of_plugins(tmp_path):
+    """They are weights like others, but for integers, which a shape rule may look at."""
+
+    def save(name, seed):
+        random = np.random.default_rng(seed)
+        weights = {"scale": random.standard_normal(5).astype(np.float32)}
+        weights["shift"] = random.standard_normal((3, 5)).astype(np.float32)
+        nodes = [
+            helper.make_node("Affine", ["x", "scale", "shift", "which"], ["a"], domain="refit"),
+            helper.make_node("Relu", ["a"], ["y"]),
+        ]
+        infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 5]) for n in "xy"]
+        tensors = [numpy_helper.from_array(a, n) for n, a in (weights | {"which": np.array([1])}).items()]
+        graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], tensors)
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("refit", 1)]
+        (tmp_path / name).mkdir()
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / name / "m.onnx")
+        return tmp_path / name / "m.onnx", weights
+
+    (old, before), (new, after) = save("old", 0), save("new", 1)
+    engine = module.build(old, refit=True, write_lock=str(tmp_path / "lock"))
+    fixed = {weight["name"]: bool(weight["fixed_by"]) for weight in module.Refitter(engine).all_weights}
+    assert fixed == {"scale": False, "shift": False, "which": True}
+    x = np.random.default_rng(2).standard_normal((4, 5)).astype(np.float32)
+    context = engine.create_context()
+    for weights in (before, after):
+        want = np.maximum(x * weights["scale"] + weights["shift"][1], 0)
+        np.testing.assert_allclose(np.asarray(context.run({"x": x})["y"]), want, rtol=1e-6)
+        engine.refit(new)
+    assert bytes(engine) == bytes(module.build(new, refit=True, tuning="locked", lock=str(tmp_path / "lock")))
+
+
+def namesakes_model(path, seed):
+    """Two nodes of one name, and one without any; a scalar and a weight of one name in their branches."""
+    random = np.random.default_rng(seed)
+
+    def weights(name):
+        return numpy_helper.from_array(random.standard_normal((8, 8)).astype(np.float32), name)
+
+    def branch(name, scalar):
+        scale = numpy_helper.from_array(np.float32(0.5), "")  # which is a part of what the model computes
+        constant = [] if scalar is None else [helper.make_node("Constant", [], [scalar], value=scale)]
+        operator = ("Mul", scalar) if scalar else ("MatMul", "w")
+        nodes = [*constant, helper.make_node(operator[0], ["x", operator[1]], [f"{name}.y"])]
+        info = helper.make_tensor_value_info(f"{name}.y", TensorProto.FLOAT, None)
+        return helper.make_graph(nodes, name, [], [info], [] if scalar else [weights("w")])
+
+    nodes = [
+        helper.make_node("If", ["p"], ["a"], "pick", then_branch=branch("a1", "w"), else_branch=branch("a2", None)),
+        helper.make_node("If", ["p"], ["b"], "pick", then_branch=branch("b1", None), else_branch=branch("b2", "s")),
+        helper.make_node("If", ["p"], ["c"], then_branch=branch("c1", None), else_branch=branch("c2", None)),
+        helper.make_node("Sum", ["a", "b", "c"], ["y"]),
+    ]
+    return save_graph(path, nodes, [("x", TensorProto.FLOAT, [2, 8]), ("p", TensorProto.BOOL, [])], ["y"], {})
+
+
+@pytest.mark.parametrize("make", [bodies_model, namesakes_model])
+def test_weights_of_a_model(tmp_path, make):
+    """By the names of an engine, from a file and from memory; a refit by them is the one by the file."""
+    old, new = (make(tmp_path / name / "m.onnx", seed) for seed, name in enumerate(("old", "new")))
+    engines = [module.build(old, refit=True, tuning="heuristic", verify=False) for _ in range(2)]
+    before = bytes(engines[0])
+    weights = module.model_weights(new)
+    names = [weight["name"] for weight in module.Refitter(engines[0]).all_weights if not weight["fixed_by"]]
+    assert names and set(names) <= weights.keys()
+    data = Path(new).read_bytes()
+    again = module.model_weights(data)
+    assert again.keys() == weights.keys()
+    for name, weight in weights.items():
+        np.testing.assert_array_equal(np.from_dlpack(again[name]), np.from_dlpack(weight))
+    assert module.model_weights(data, names=[names[0], "of nobody"]).keys() == {names[0]}
+    engines[0].refit({name: weights[name] for name in names})
+    engines[1].refit(new)
+    assert bytes(engines[0]) == bytes(engines[1]) != before
+    with pytest.raises(module.InvalidModelError, match="the model"):
+        module.model_weights(b"no model")
+
+
+def test_weights_of_a_model_that_numpy_has_no_type_for(tmp_path):
+    def model(seed):
+        codes = np.random.default_rng(seed).integers(-8, 8, 64).tolist()
+        scales = numpy_helper.from_array(np.ones((1, 8), np.float32) / 8, "scales")
+        packed = helper.make_tensor("codes", TensorProto.INT4, [8, 8], codes)
+        shift = helper.make_tensor("shift", TensorProto.BFLOAT16, [8], np.arange(seed, seed + 8).astype(float).tolist())
+        nodes = [
+            helper.make_node("DequantizeLinear", ["codes", "scales"], ["w"], axis=0, block_size=8),
+            helper.make_node("MatMul", ["x", "w"], ["xw"]),
+            helper.make_node("Cast", ["shift"], ["wide"], to=TensorProto.FLOAT),
+            helper.make_node("Add", ["xw", "wide"], ["y"]),
+        ]
+        infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8]) for name in "xy"]
+        graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [packed, scales, shift])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+    x = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
+    engine, wanted = (module.build(model(seed), refit=True, tuning="heuristic", verify=False) for seed in (0, 1))
+    weights = module.model_weights(model(1).SerializeToString())
+    assert (weights["codes"].dtype, weights["codes"].shape, weights["shift"].dtype) == ("i4", (8, 8), "bf16")
+    before = engine(x)
+    engine.refit(weights)
+    np.testing.assert_array_equal(engine(x), wanted(x))
+    assert not np.array_equal(engine(x), before)
+
+
 @pytest.mark.parametrize("stripped", [False, True])
 def test_weights_in_branches_and_loops(tmp_path, stripped):
     old, new = (bodies_model(tmp_path / name / "m.onnx", seed) for seed, name in enumerate(("old", "new")))

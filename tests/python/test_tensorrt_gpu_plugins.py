@@ -233,3 +233,45 @@ print(builder.logger.errors[-1])
 """
     )
     assert "ZeroDivisionError" in said and "tensorrt::GpuSum.1" in said, said
+
+
+def test_the_second_gpu(monkeypatch):
+    """Plugins of an engine on another GPU than the first one run there, also where they are verified and guarded."""
+    monkeypatch.setenv("CAMSHAFT_EMULATED_DEVICES", "2")
+    said = on_gpu(
+        PLUGINS
+        + """
+from camshaft.tensorrt import _plugin_operator
+
+ran, run_on_device = [], _plugin_operator._Instance.run_on_device
+def seen(self, *arguments):
+    number = ctypes.c_int()
+    assert ctypes.CDLL("libcuda.so.1").cuCtxGetDevice(ctypes.byref(number)) == 0
+    ran.append(number.value)
+    return run_on_device(self, *arguments)
+_plugin_operator._Instance.run_on_device = seen
+
+@trtp.impl("gpu::add_")
+def add_there(x, by, outputs, stream):
+    number = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuCtxGetDevice(ctypes.byref(number))
+    assert x.__dlpack_device__() == (2, number.value)
+    write(x.data_ptr, read(x.data_ptr, tuple(x.shape), stream) + np.float32(by), stream)
+
+infos = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["n", 5]) for n in "xy"]
+nodes = [helper.make_node("GpuSum", ["x", "x"], ["s"], domain="trt.plugins"),
+         helper.make_node("add_", ["s"], ["y"], domain="trt.plugins", plugin_namespace="gpu", by=2)]
+opsets = [helper.make_opsetid("", 17), helper.make_opsetid("trt.plugins", 1)]
+made = helper.make_model(helper.make_graph(nodes, "g", infos[:1], infos[1:]), opset_imports=opsets, ir_version=8)
+before = camshaft.build(made, device="cuda:0")  # the backend that was there first
+assert set(ran) == {0}, ran
+ran.clear()
+camshaft.set_plugin_checks(guards=True, verify=True)
+engine = camshaft.build(made, device="cuda:1")
+for count in (1, 7):
+    np.testing.assert_allclose(engine(rows(count)), 4 * rows(count) + 2, rtol=1e-6)
+assert set(ran) == {1}, ran
+print("right")
+"""
+    )
+    assert said.endswith("right\n"), said

@@ -32,7 +32,7 @@ def pack(x, format, spatial):
     padded = np.pad(x, [(0, -x.shape[a] % multiple if a == axis else 0) for a in range(x.ndim)])
     if is_last:
         return np.ascontiguousarray(np.moveaxis(padded, axis, -1))
-    groups = padded.reshape(*x.shape[:axis], -1, multiple, *x.shape[axis + 1:])
+    groups = padded.reshape(*x.shape[:axis], padded.shape[axis] // multiple, multiple, *x.shape[axis + 1:])
     return np.ascontiguousarray(np.moveaxis(groups, axis + 1, -1))
 
 def unpack(y, shape, format, spatial):
@@ -44,7 +44,7 @@ def unpack(y, shape, format, spatial):
         y = np.moveaxis(y, -1, axis)
     else:
         y = np.moveaxis(y, -1, axis + 1)
-        y = y.reshape(*y.shape[:axis], -1, *shape[axis + 1:])
+        y = y.reshape(*y.shape[:axis], y.shape[axis] * multiple, *shape[axis + 1:])
     return np.take(y, range(shape[axis]), axis)
 
 def fetch(address, shape, kind, stream):
@@ -141,3 +141,64 @@ def test_formats(given, made, device):
 def test_a_format_that_there_is_not():
     said = on_gpu(text_of("DLA_LINEAR", "LINEAR"))
     assert "does not take DataType.FLOAT in any format as input 0" in said, said
+
+
+EQUAL = (
+    TEXT[: TEXT.index("builder = trt.Builder")]
+    + """
+def formats_of(dims):  # by the rank and the number of channels
+    if len(dims) == 3:
+        return "LINEAR", "LINEAR"
+    return ("HWC8", "CHW4") if dims[1] % 8 == 0 else ("CHW32", "LINEAR")
+
+class ByRank(Layered):
+    plugin_name = "ByRank"
+
+    def supports_format_combination(self, place, descs, inputs):
+        desc = descs[place].desc
+        return desc.format == getattr(trt.TensorFormat, formats_of(descs[0].desc.dims)[place])
+
+    def enqueue(self, given, made, inputs, outputs, workspace, stream):
+        global FORMATS
+        FORMATS = formats_of(given[0].dims)
+        return Layered.enqueue(self, given, made, inputs, outputs, workspace, stream)
+
+    def clone(self):
+        return ByRank()
+
+class RankCreator(Creator):
+    name = "ByRank"
+    def create_plugin(self, name, fields, phase):
+        return ByRank()
+
+assert trt.get_plugin_registry().register_creator(RankCreator(), "")
+shapes = {"a": ("n", 3, "w"), "b": ("n", 5, "h", 4), "c": ("n", 16, "h", 4)}
+infos = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in shapes.items()]
+results = [helper.make_tensor_value_info(n + "y", onnx.TensorProto.FLOAT, s) for n, s in shapes.items()]
+nodes = [helper.make_node("ByRank", [n], [n + "y"], domain="trt.plugins") for n in shapes]
+opsets = [helper.make_opsetid("", 17), helper.make_opsetid("trt.plugins", 1)]
+made = helper.make_model(helper.make_graph(nodes, "g", infos, results), opset_imports=opsets, ir_version=8)
+engine = camshaft.build(made, device=DEVICE)
+for sizes in ((1, 1, 1), (3, 7, 2), (2, 6, 3), (40, 2, 9), (1, 1, 1), (0, 3, 2)):
+    bound = dict(zip("nwh", sizes))
+    given = {
+        name: np.random.default_rng(1).standard_normal([bound.get(d, d) for d in shape]).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    for name, y in engine.run(given).items():
+        x = given[name[0]]
+        np.testing.assert_array_equal(y, x * np.arange(1, x.shape[-3] + 1, dtype=np.float32).reshape(-1, 1, 1))
+print("right")
+"""
+)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_equal_nodes_of_other_ranks_and_channels(device):
+    text = (
+        EQUAL.replace("SPATIAL", "2").replace("DEVICE", repr(device)).replace("{INPUT}", "0").replace("{OUTPUT}", "0")
+    )
+    if device == "cpu":
+        text = f"import os\nos.environ['CAMSHAFT_TENSORRT_DEVICE'] = 'cpu'\n{text}"
+    said = on_gpu(text)
+    assert said.endswith("right\n"), said

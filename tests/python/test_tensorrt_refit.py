@@ -6,7 +6,7 @@ import camshaft
 import numpy as np
 import pytest
 from tensorrt_model import write_network
-from test_refitter import bodies_model
+from test_refitter import bodies_model, namesakes_model
 from test_tensorrt import Heard, expected, parsed, pictures, trt
 
 import onnx
@@ -100,20 +100,80 @@ def test_of_another_model(models):
     np.testing.assert_allclose(result(context, x), expected(old, x), rtol=1e-4, atol=1e-5)
 
 
-def test_of_a_model_with_branches_and_loops(tmp_path):
+@pytest.mark.parametrize("make", [bodies_model, namesakes_model])
+def test_of_a_model_with_branches_and_loops(tmp_path, make):
     """Its weights have the names that `camshaft refit` gives them, and none is missing."""
-    old, new = (bodies_model(tmp_path / name / "m.onnx", seed) for seed, name in enumerate(("old", "new")))
+    old, new = (make(tmp_path / name / "m.onnx", seed) for seed, name in enumerate(("old", "new")))
     builder, network = parsed(old)
     engine = built(builder, network, trt.BuilderFlag.STRIP_PLAN)
     refitter = trt.Refitter(engine, builder.logger)
-    assert "pick/then_branch/deep/else_branch/ret" in refitter.get_all_weights()
+    there = refitter.get_all_weights()
+    assert "pick/then_branch/deep/else_branch/ret" in there or "If(c)/then_branch/w" in there, there
     assert trt.OnnxParserRefitter(refitter, builder.logger).refit_from_file(str(new)), builder.logger.errors()
     assert refitter.get_missing_weights() == [] and refitter.refit_cuda_engine()
     wanted = camshaft.build(new, tuning="heuristic")
     for p in (True, False):
         given = {"x": np.ones((2, 8), np.float32), "p": np.array(p), "times": np.array(3)}
+        given = {name: given[name] for name in (info.name for info in engine._engine.inputs)}
         y = engine._engine.run(given)["y"]
         np.testing.assert_allclose(y, wanted.run(given)["y"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [bodies_model, namesakes_model])
+def test_of_a_model_whose_network_was_changed(tmp_path, make):
+    """Bodies are written anew then, and their weights have names that the model does not have."""
+    old, new = (make(tmp_path / name / "m.onnx", seed) for seed, name in enumerate(("old", "new")))
+    builder, network = parsed(old)
+    output = network.get_output(0)
+    network.unmark_output(output)
+    network.mark_output(network.add_identity(output).get_output(0))
+    network.get_output(0).name = "again"
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    refitter = trt.Refitter(engine, builder.logger)
+    of_model = trt.OnnxParserRefitter(refitter, builder.logger)
+    assert of_model.refit_from_file(str(new)) and refitter.refit_cuda_engine()
+    assert not any("the engine keeps" in text for _, text in builder.logger.messages)
+    wanted = camshaft.build(new, tuning="heuristic")
+    for p in (True, False):
+        given = {"x": np.ones((2, 8), np.float32), "p": np.array(p), "times": np.array(3)}
+        given = {name: given[name] for name in (info.name for info in wanted.inputs)}
+        np.testing.assert_allclose(engine._engine.run(given)["again"], wanted.run(given)["y"], rtol=1e-5, atol=1e-6)
+    # Of another model there are no such weights.
+    data = onnx.load(new)
+    del data.graph.node[1:]
+    del data.graph.output[:]
+    data.graph.output.append(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, None))
+    assert of_model.refit_from_bytes(data.SerializeToString())
+    assert "the engine keeps" in builder.logger.messages[-1][1]
+
+
+def test_of_a_model_whose_numbers_the_program_has(models, tmp_path):
+    """load_initializer() stands for a file that is not there; what the model does not have is told."""
+    old, new, weights = models
+    model = onnx.load(new)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    (tmp_path / "m.data").unlink()
+    builder, network = parsed(old)
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    refitter = trt.Refitter(engine, builder.logger)
+    of_model = trt.OnnxParserRefitter(refitter, builder.logger)
+    assert of_model.load_model_proto((tmp_path / "m.onnx").read_bytes(), str(tmp_path / "m.onnx"))
+    assert not of_model.refit_model_proto() and "m.data" in of_model.get_error(0).desc()
+    assert of_model.load_initializer("kernel", weights["kernel"].tobytes()[4:], weights["kernel"].nbytes - 4)
+    for name, array in weights.items():
+        if name != "kernel":
+            assert of_model.load_initializer(name, array.ctypes.data, array.nbytes)
+    assert not of_model.refit_model_proto()
+    assert f"given as {weights['kernel'].nbytes - 4} bytes: f32[16, 3, 3, 3] has" in of_model.get_error(1).desc()
+    assert of_model.load_initializer("kernel", weights["kernel"], weights["kernel"].nbytes)
+    assert of_model.refit_model_proto() and refitter.refit_cuda_engine()
+    x = pictures(2)
+    np.testing.assert_allclose(result(engine.create_execution_context(), x), expected(new, x), rtol=1e-4, atol=1e-5)
+    model = onnx.load(new)
+    model.graph.initializer[0].name = "another"
+    assert trt.OnnxParserRefitter(refitter, builder.logger).refit_from_bytes(model.SerializeToString())
+    warnings = [text for severity, text in builder.logger.messages if severity == trt.ILogger.WARNING]
+    assert "the model has no weights kernel: the engine keeps those it has" in warnings[-1]
 
 
 def test_what_is_set_can_be_unset(models):

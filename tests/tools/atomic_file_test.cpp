@@ -4,15 +4,31 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "camshaft/error.hpp"
 #include "tools/temporary_folder.h"
+
+namespace camshaft::tools::atomic_file_test {
+namespace {
+bool gives_names = true;
+}
+}  // namespace camshaft::tools::atomic_file_test
+
+// In the place of libc's: as on a file system that gives files without a name none.
+extern "C" int linkat(int from, const char* path, int to, const char* name, int flags) {
+  if (camshaft::tools::atomic_file_test::gives_names)
+    return static_cast<int>(syscall(SYS_linkat, from, path, to, name, flags));
+  errno = EOPNOTSUPP;
+  return -1;
+}
 
 namespace camshaft::tools::atomic_file_test {
 namespace {
@@ -24,6 +40,21 @@ std::string contents(const std::string& path) {
 
 void write(AtomicFile& file, std::string_view text) {
   file.write(std::as_bytes(std::span(text)));
+}
+
+TEST(AtomicFile, IsCopiedWhereItGetsNoName) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/out.bin", large(5'000'000, 'x');
+  gives_names = false;
+  {
+    AtomicFile file(path);
+    write(file, large);
+    file.overwrite(0, std::as_bytes(std::span("y", 1)));
+    file.commit();
+  }
+  gives_names = true;
+  EXPECT_EQ(contents(path), "y" + large.substr(1));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 TEST(AtomicFile, AppearsOnCommitAndNotBefore) {

@@ -399,6 +399,56 @@ def test_tensors_come_in_the_format_that_a_plugin_takes(formats_library, tmp_pat
             np.testing.assert_array_equal(arrays["y"], x * channels)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_equal_nodes_of_other_ranks_and_channels(tmp_path, device):
+    """One instance is for all three: each is asked in its own formats, whose workspace differs."""
+    if device == "cuda" and not EMULATOR.exists():
+        pytest.skip("the emulated GPU was not built")
+    text = (SOURCES / "formats.cpp").read_text()
+    for old, new in [
+        (
+            "return static_cast<int32_t>(inOut[pos].format) == mFormats[pos] &&",
+            "return inOut[pos].format == wanted(inOut[0].dims, pos) &&",
+        ),
+        (
+            "if (static_cast<int32_t>(in[0].format) != mFormats[0] || static_cast<int32_t>(out[0].format) != mFormats[1])",
+            "if (in[0].format != wanted(in[0].dims, 0) || out[0].format != wanted(in[0].dims, 1))",
+        ),
+        (
+            " private:\n  int32_t on_host",
+            """ private:
+  static TensorFormat wanted(Dims const& dims, int32_t pos) {
+    if (dims.nbDims == 3) return TensorFormat::kLINEAR;
+    if (dims.d[1] % 8 == 0) return pos == 0 ? TensorFormat::kHWC8 : TensorFormat::kCHW4;
+    return pos == 0 ? TensorFormat::kCHW32 : TensorFormat::kLINEAR;
+  }
+  int32_t on_host""",
+        ),
+    ]:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    # Three axes are [n, channels, w] here, which only row-major tensors may be.
+    text = text.replace("int32_t const axis = dims.nbDims - (deep ? 4 : 3);", "int32_t const axis = deep ? 0 : 1;")
+    (tmp_path / "ranks.cpp").write_text(text)
+    flags = ["-DCAMSHAFT_TENSORRT_HOST=1", "-DCAMSHAFT_TENSORRT_CUDA=1"]
+    library = compiled(tmp_path / "ranks.cpp", tmp_path / "ranks.so", *flags)
+    shapes = {"a": ["n", 3, "w"], "b": ["n", 5, "h", 4], "c": ["n", 16, "h", 4]}
+    nodes = [helper.make_node("InFormats", [n], [f"{n}y"], domain="my", formats=[0, 0]) for n in shapes]
+    inputs, outputs = ([(f"{n}{end}", FLOAT, shape) for n, shape in shapes.items()] for end in ("", "y"))
+    model = model_of(tmp_path / "m.onnx", nodes, inputs, outputs, ["my"])
+    engine, out, command = tmp_path / "e", tmp_path / "y.npz", on_gpu if device == "cuda" else camshaft
+    command("build", model, "-o", engine, "--device", device, "--plugin", library)
+    for n, w, h in ((1, 1, 1), (3, 7, 2), (2, 1, 9), (0, 3, 2)):
+        bound = {"n": n, "w": w, "h": h}
+        given = {name: numbers(*(bound.get(d, d) for d in shape)) for name, shape in shapes.items()}
+        np.savez(tmp_path / "x.npz", **given)
+        command("run", engine, "--inputs", tmp_path / "x.npz", "--outputs", out, "--plugin", library)
+        with np.load(out) as arrays:
+            for name, x in given.items():
+                channels = np.arange(1, x.shape[1] + 1, dtype=np.float32).reshape(1, -1, *[1] * (x.ndim - 2))
+                np.testing.assert_array_equal(arrays[f"{name}y"], x * channels)
+
+
 def test_formats_of_other_ranks_are_refused(formats_library, tmp_path):
     node = helper.make_node("InFormats", ["x"], ["y"], domain="my", formats=[FORMATS.index("CHW32")] * 2)
     model = model_of(tmp_path / "m.onnx", [node], [("x", FLOAT, ["n", 5])], [("y", FLOAT, ["n", 5])], ["my"])

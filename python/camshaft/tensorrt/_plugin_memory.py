@@ -115,10 +115,15 @@ class _Rows(ctypes.Structure):
 class StreamMemory:
     """Of a GPU whose context is current: operands are there, and the work goes into a stream."""
 
-    device = "cuda"
-
     def __init__(self, stream, workspace=0):
         self.stream, self._workspace = stream, workspace
+
+    @functools.cached_property
+    def device(self):
+        """ "cuda:1", that of the context."""
+        number = ctypes.c_int()
+        _call("cuCtxGetDevice", ctypes.byref(number))
+        return f"cuda:{number.value}"
 
     def room(self, size):
         return self._workspace

@@ -135,8 +135,10 @@ class _Instance:
     def __init__(self, plugin):
         self._plugin = plugin
         self._clones = threading.local()
-        self._formats = {}  # by the types of all tensors
-        self._is_late = False  # whether only running tells sizes of results
+        # Equal nodes of a model share this instance. What is kept here is what the plugin says of types and sizes,
+        # whichever node asks.
+        self._formats = {}  # by the types and sizes of all tensors
+        self._late = set()  # types and ranks of inputs of which only running tells sizes of results
 
     def infer(self, operands, count):
         if any(operand is None for operand in operands):
@@ -148,27 +150,32 @@ class _Instance:
             raise ValueError(f"the plugin has {len(results)} outputs, the node {count}")
         descs = [_described(dtype, given) for dtype, given in zip(types, dims)]
         outputs = [_described(dtype, [expr._dim for expr in shape]) for dtype, shape in results]
-        self._is_late = any(expr.is_size_tensor() for _, shape in results for expr in shape)
-        self._formats.clear()  # equal nodes share this instance, and the rule is asked for each
-        self._take_formats(descs, outputs)
+        if any(expr.is_size_tensor() for _, shape in results for expr in shape):
+            self._late.add(_types_and_ranks(descs))
+        self._ask_formats(descs, outputs)
         return [(name_of_dtype(dtype), [_text(expr) for expr in shape]) for dtype, shape in results]
 
-    def _take_formats(self, given, made):
-        """Describes tensors in the formats that the plugin takes them in."""
+    def _ask_formats(self, given, made):
+        """The formats that the plugin takes tensors of these types and sizes in."""
         descs = [*given, *made]
-        key = tuple(desc.type for desc in descs)
-        if key not in self._formats:
-            row_major_alone = self._is_late or bool(self._aliases(given, len(made)))
-            supports = lambda place, all: self._supports(place, all, len(given))  # noqa: E731
-            place = choose_formats(descs, supports, row_major_alone)
-            if place < len(descs):
-                raise ValueError(
-                    f"the plugin does not take {descs[place].type} in "
-                    + (f"{TensorFormat.LINEAR} as " if row_major_alone else "any format as ")
-                    + (f"input {place}" if place < len(given) else f"output {place - len(given)}")
-                )
-            self._formats[key] = [desc.format for desc in descs]
-        for desc, format in zip(descs, self._formats[key]):
+        key = _types_and_sizes(descs)
+        row_major_alone = _types_and_ranks(given) in self._late or bool(self._aliases(given, len(made)))
+        place = choose_formats(descs, lambda place, all: self._supports(place, all, len(given)), row_major_alone)
+        if place < len(descs):
+            raise ValueError(
+                f"the plugin does not take {descs[place].type} in "
+                + (f"{TensorFormat.LINEAR} as " if row_major_alone else "any format as ")
+                + (f"input {place}" if place < len(given) else f"output {place - len(given)}")
+            )
+        if len(self._formats) >= _MOST_SIZES:
+            self._formats = {}  # what is needed is asked again, with the same answer
+        formats = self._formats[key] = [desc.format for desc in descs]
+        return formats
+
+    def _take_formats(self, given, made):
+        """Describes tensors in these."""
+        descs = [*given, *made]
+        for desc, format in zip(descs, self._formats.get(_types_and_sizes(descs)) or self._ask_formats(given, made)):
             desc.format = format
 
     def _described_run(self, inputs, outputs):
@@ -203,8 +210,8 @@ class _Instance:
                 made[-1].late_axes = [axis for axis, expr in enumerate(shape) if expr.is_size_tensor()]
                 made_at.append(memory.room(_bytes_of(made[-1])))
                 late[index] = shape
-            self._is_late = self._is_late or bool(late)
-            self._take_formats(given, made)
+            if not late:
+                self._take_formats(given, made)
             self._compute(given, made, given_at, made_at, memory, tactic)
             memory.finish()
             found = []
@@ -254,7 +261,7 @@ class _Instance:
     def _prepared_once(self, given, made, tactic):
         """A clone of this thread that knows these types, shapes and tactic, and the bytes of its workspace. Equal nodes
         of a model share this instance: there are a few clones, so that each is told once."""
-        key = (tactic, *((desc.type, *desc.dims) for desc in (*given, *made)))
+        key = (tactic, *_types_and_sizes((*given, *made)))
         clones = self._clones.__dict__.setdefault("of", {})  # the one that was used last is the last
         plugin, by, size = clones.pop(key, (None, None, None))
         if plugin is None:
@@ -270,6 +277,8 @@ class _Instance:
 
 #: Of one thread and instance.
 _MOST_CLONES = 4
+#: Of one instance, whose formats are remembered.
+_MOST_SIZES = 256
 
 
 class _Told:
@@ -312,6 +321,14 @@ def _late_size(expr, most, outputs):
     if not 0 <= size <= most:
         raise ValueError(f"output {expr._upper[0]} says {size}, which is not from 0 to {most}")
     return size
+
+
+def _types_and_sizes(descs):
+    return tuple((desc.type, *desc.dims) for desc in descs)
+
+
+def _types_and_ranks(descs):
+    return tuple((desc.type, len(desc.dims)) for desc in descs)
 
 
 def _bytes_of(desc):

@@ -1,5 +1,7 @@
 """TensorRT's Refitter: new weights for an engine that was built to be refitted."""
 
+import math
+import re
 from pathlib import Path
 
 import numpy
@@ -7,11 +9,9 @@ import numpy
 import camshaft
 from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._enums import ErrorCode, TensorLocation, WeightsRole
-from camshaft.tensorrt._log import Reporter
-from camshaft.tensorrt._model_weights import model_weights
-from camshaft.tensorrt._onnx_file import Model, read_file, writable
+from camshaft.tensorrt._log import Reporter, Severity
+from camshaft.tensorrt._onnx_file import read_file
 from camshaft.tensorrt._parser import ErrorList
-from camshaft.tensorrt._protobuf import Malformed
 from camshaft.tensorrt._values import Weights, dtype_of_name, nptype
 
 
@@ -52,7 +52,10 @@ class Refitter(Reporter):
 
     def get_named_weights(self, weights_name):
         """What was set; without elements where nothing was."""
-        return Weights(self._set[weights_name]) if weights_name in self._set else Weights()
+        array = self._set.get(weights_name)
+        if isinstance(array, camshaft.Memory):
+            return Weights(dtype_of_name(array.dtype), array.address, math.prod(array.shape))
+        return Weights() if array is None else Weights(array)
 
     def get_weights_prototype(self, weights_name):
         """Weights of the type and the size that the engine wants; without elements where there are none of that name."""
@@ -75,6 +78,9 @@ class Refitter(Reporter):
         dims = self._all[name]["dims"] if name in self._all else array.shape
         if array.size == numpy.prod(dims, dtype=int):
             array = array.reshape(dims)
+        return self._take(name, array)
+
+    def _take(self, name, array):
         with self._reporting():
             self._refitter.set(name, array)
             self._set[name] = array
@@ -165,12 +171,11 @@ class OnnxParserRefitter(ErrorList):
     def load_model_proto(self, model, path=None):
         self._folder = None if path is None else Path(path).resolve().parent
         try:
-            self._model = Model(memoryview(writable(model)))
-        except (Malformed, TypeError) as error:
+            camshaft.model_weights(model, self._folder, [])  # whether it is one
+        except (camshaft.Error, TypeError) as error:
             return self._wrong(ErrorCode.REFIT_FAILED, f"this is no ONNX model: {error}")
-        return self._model.graph is not None or self._wrong(
-            ErrorCode.REFIT_FAILED, "this is no ONNX model: it has no graph"
-        )
+        self._model = model
+        return True
 
     def load_initializer(self, name, data, size):
         """The numbers of an initializer that lies in another file, from memory: a buffer, or an address."""
@@ -182,20 +187,54 @@ class OnnxParserRefitter(ErrorList):
     def refit_model_proto(self):
         if self._model is None:
             return self._wrong(ErrorCode.REFIT_FAILED, "there is no model: call load_model_proto()")
-        wanted = self._refitter._all
-        for name, tensor in model_weights(self._model.graph):
-            if name not in wanted:
-                continue  # what nothing reads
-            if name in self._given:
-                tensor.load(self._given[name])
-            try:
-                array, dtype, _ = tensor.constant(self._folder)
-            except Malformed as error:
-                return self._wrong(ErrorCode.REFIT_FAILED, str(error))
-            if dtype:
-                return self._wrong(
-                    ErrorCode.REFIT_FAILED, f"initializer '{name}' is of type {dtype}, which NumPy does not have"
-                )
-            if not self._refitter.set_named_weights(name, array):
+        wanted = self._refitter._all  # what nothing reads is not among them
+        try:
+            read = [name for name in wanted if name not in self._given]
+            weights = camshaft.model_weights(self._model, self._folder, read)
+            for name in self._given.keys() & wanted.keys():
+                weights[name] = self._loaded(wanted[name])
+            if any(name not in weights and not weight["fixed_by"] for name, weight in wanted.items()):
+                weights |= self._of_network(wanted)
+        except (camshaft.Error, ValueError) as error:
+            return self._wrong(ErrorCode.REFIT_FAILED, str(error))
+        for name, weight in weights.items():
+            if not self._refitter._take(name, weight):
                 return self._wrong(ErrorCode.REFIT_FAILED, f"initializer '{name}' does not fit the engine")
+        left = [name for name, weight in wanted.items() if name not in weights and not weight["fixed_by"]]
+        if left:
+            self._log(Severity.WARNING, f"the model has no weights {', '.join(left)}: the engine keeps those it has")
         return True
+
+    def _of_network(self, wanted):
+        """Those of branches and loops by the names that they get where something is changed in the network: it is written
+        anew then. None where the engine's are others, as of a network that has other ones."""
+        from camshaft.tensorrt._builder import Builder
+        from camshaft.tensorrt._parser import OnnxParser
+
+        network = Builder(None).create_network()
+        parser = OnnxParser(network, None)
+        parser._given = self._given
+        path = None if self._folder is None else self._folder / "model.onnx"
+        if not parser.parse(self._model, path):
+            return {}
+        try:
+            model = network._to_network()[0].to_onnx()
+        except (camshaft.Error, ValueError):  # one that can be built as it is alone
+            return {}
+        named = camshaft.model_weights(self._model, self._folder, None) if not self._given else {}
+        found = {name: weight for name, weight in camshaft.model_weights(model).items() if name not in named}
+        fits = all(
+            name in wanted and (wanted[name]["dtype"], tuple(wanted[name]["dims"])) == (weight.dtype, weight.shape)
+            for name, weight in found.items()
+        )
+        return found if fits else {}
+
+    def _loaded(self, weight):
+        """What load_initializer() gave, as the engine has it."""
+        name, dtype, dims = weight["name"], weight["dtype"], weight["dims"]
+        data = numpy.frombuffer(self._given[name], numpy.uint8).copy()  # of which there are addresses
+        bits = 8 if dtype == "bool" else int(re.search(r"\d+", dtype).group())
+        wanted = -(-math.prod(dims) * bits // 8)
+        if data.size != wanted:
+            raise ValueError(f"initializer '{name}' was given as {data.size} bytes: {dtype}{dims} has {wanted}")
+        return camshaft.Memory(data.ctypes.data, dtype, dims, owner=data)

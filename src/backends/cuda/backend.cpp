@@ -14,6 +14,7 @@
 #include "backends/cuda/passes.h"
 #include "backends/cuda/tactic.h"
 #include "backends/cuda/tactics/plugin.h"
+#include "ir/plugin_detour.h"
 #include "source_hash.h"
 
 namespace camshaft::cuda {
@@ -114,9 +115,9 @@ class CudaBackend final : public Backend {
                              CAMSHAFT_CUDA_SOURCE_HASH, driver_library().version, nvrtc_library().version,
                              blas_identity(), dnn_identity());
     // Backends live as long as the process, once nothing above has thrown.
-    set_plugin_detour(
-        {plugin_facts(workshop_), [this](const PluginInstance& instance, const std::string& who, const PluginCall& call,
-                                         std::byte fill) { run_plugin_alone(instance, who, call, fill, workshop_); }});
+    set_plugin_detour(info_.id, {plugin_facts(workshop_),
+                                 [this](const PluginInstance& instance, const std::string& who, const PluginCall& call,
+                                        std::byte fill) { run_plugin_alone(instance, who, call, fill, workshop_); }});
   }
 
   const DeviceInfo& device() const override { return info_; }

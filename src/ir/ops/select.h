@@ -65,7 +65,8 @@ struct Unique {
 /// (boxes f32[batch, n, 4], scores f32[batch, classes, n], most boxes a class?, IoU threshold?, score threshold?) ->
 /// i64[selected, 3]: batch, class and box, by falling score within a class. Greedy: a box is dropped when its overlap
 /// with a chosen one exceeds the threshold. As in ONNX no box is chosen when input 2 is absent. Boxes are two corners
-/// (y, x, y, x), or centre and size when `center_point_box`.
+/// (y, x, y, x), or centre and size when `center_point_box`. Boxes of five numbers are turned: centre and size (x, y),
+/// and the angle in radians.
 struct NonMaxSuppression {
   static constexpr std::string_view name = "non_max_suppression";
   static constexpr Traits traits = opaque_traits;

@@ -191,6 +191,7 @@ void export_as(ExportContext& c, const ops::Unique& op) {
 }
 
 void export_as(ExportContext& c, const ops::NonMaxSuppression& op) {
+  if (c.shape(0)[2] == Dim(5)) c.unsupported("boxes that are turned");
   c.result("NonMaxSuppression", c.inputs(), Attributes().flag("center_point_box", op.center_point_box));
 }
 

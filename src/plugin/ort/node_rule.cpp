@@ -64,7 +64,8 @@ OperandFacts facts_of(const PluginModelNode::Operand& operand) {
   for (size_t axis = 0; axis < operand.shape.size(); ++axis)
     facts.dims.push_back(
         axis < operand.is_open.size() && operand.is_open[axis] ? "" : on_one_line(operand.shape[axis].str()));
-  if (operand.constant) facts.constant = to_hex(hash64(operand.constant->span()));
+  if (const auto constant = operand.constant ? operand.constant() : nullptr)
+    facts.constant = to_hex(hash64(constant->span()));
   return facts;
 }
 

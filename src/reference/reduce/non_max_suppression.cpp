@@ -1,5 +1,6 @@
 // The reference evaluation of non_max_suppression.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -62,6 +63,80 @@ class KeptBoxes {
   }
 
   std::vector<float> top_, left_, bottom_, right_, area_;
+};
+
+// A rectangle that is turned: centre, size and angle.
+class TurnedBox {
+ public:
+  explicit TurnedBox(const float* b)
+      : x_(b[0]),
+        y_(b[1]),
+        half_width_(b[2] / 2.0),
+        half_height_(b[3] / 2.0),
+        cos_(std::cos(b[4])),
+        sin_(std::sin(b[4])) {}
+
+  double area() const { return 4 * half_width_ * half_height_; }
+
+  /// Of what both cover: the corners of `other`, as this one sees them, cut off at its four sides.
+  double common(const TurnedBox& other) const {
+    const double apart = std::hypot(other.x_ - x_, other.y_ - y_);
+    if (!(apart < reach() + other.reach())) return 0;
+    std::array<Point, 8> shape{}, cut{};
+    size_t count = 0;
+    for (const auto& [right, up] : {Point{-1, -1}, Point{1, -1}, Point{1, 1}, Point{-1, 1}}) {
+      const double along = right * other.half_width_, across = up * other.half_height_;
+      const double dx = other.x_ + along * other.cos_ - across * other.sin_ - x_;
+      const double dy = other.y_ + along * other.sin_ + across * other.cos_ - y_;
+      shape[count++] = {dx * cos_ + dy * sin_, dy * cos_ - dx * sin_};
+    }
+    for (const bool is_across : {false, true})
+      for (const double sign : {-1.0, 1.0}) {
+        const auto beyond = [&](const Point& p) {
+          return sign * (is_across ? p.y : p.x) - (is_across ? half_height_ : half_width_);
+        };
+        size_t kept = 0;
+        for (size_t i = 0; i < count; ++i) {
+          const Point &from = shape[i], &to = shape[(i + 1) % count];
+          const double begin = beyond(from), end = beyond(to);
+          if (begin <= 0) cut[kept++] = from;
+          if ((begin < 0 && end > 0) || (begin > 0 && end < 0)) {
+            const double part = begin / (begin - end);
+            cut[kept++] = {from.x + part * (to.x - from.x), from.y + part * (to.y - from.y)};
+          }
+        }
+        std::swap(shape, cut);
+        count = kept;
+      }
+    double twice = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const Point &a = shape[i], &b = shape[(i + 1) % count];
+      twice += a.x * b.y - b.x * a.y;
+    }
+    return std::abs(twice) / 2;
+  }
+
+ private:
+  struct Point {
+    double x, y;
+  };
+  double reach() const { return std::hypot(half_width_, half_height_); }
+
+  double x_, y_, half_width_, half_height_, cos_, sin_;
+};
+
+class KeptTurnedBoxes {
+ public:
+  void add(const TurnedBox& box) { boxes_.push_back(box); }
+  bool overlap(const TurnedBox& box, float threshold) const {
+    return std::any_of(boxes_.begin(), boxes_.end(), [&](const TurnedBox& kept) {
+      const double common = kept.common(box), all = box.area() + kept.area() - common;
+      return common > 0 && all > 0 && common / all > threshold;
+    });
+  }
+
+ private:
+  std::vector<TurnedBox> boxes_;
 };
 
 // The order of scores as one number: larger scores first, of equal ones the first box, what is no number last.
@@ -129,16 +204,17 @@ class Candidates {
 };
 
 // The chosen boxes of one class of one image.
-std::vector<int64_t> suppress(const float* boxes, const float* scores, int64_t count, int64_t most, float iou,
-                              const float* least_score, bool center_point_box) {
+template <class Kept, class Read>
+std::vector<int64_t> suppress(const Read& box_at, const float* scores, int64_t count, int64_t most, float iou,
+                              const float* least_score) {
   Candidates candidates(scores, count, least_score, most);
   std::vector<int64_t> chosen;
-  KeptBoxes kept;
+  Kept kept;
   PacedCancellation cancellation;
   while (!candidates.empty() && static_cast<int64_t>(chosen.size()) < most) {
     cancellation.did(static_cast<int64_t>(chosen.size()) + 1);
     const int64_t index = candidates.take();
-    const Box box = read_box(boxes + index * 4, center_point_box);
+    const auto box = box_at(index);
     if (kept.overlap(box, iou)) continue;
     kept.add(box);
     chosen.push_back(index);
@@ -151,7 +227,8 @@ std::vector<int64_t> suppress(const float* boxes, const float* scores, int64_t c
 std::vector<Tensor> NonMaxSuppression::evaluate(const EvalContext& context) const {
   const Tensor &boxes = context.input(0), &scores = context.input(1);
   const int64_t batch = scores.dims()[0], classes = scores.dims()[1], count = scores.dims()[2];
-  if (boxes.dims() != Dims{batch, count, 4})
+  const bool are_turned = boxes.rank() == 3 && boxes.dims()[2] == 5;
+  if (boxes.dims() != Dims{batch, count, are_turned ? 5 : 4})
     fail_rule("boxes of shape {} do not fit scores of shape {}", to_string(boxes.dims()), to_string(scores.dims()));
   const auto given = [&](size_t i) { return context.has(i) && context.input(i).size() > 0; };
   const int64_t most = given(2) ? context.input(2).to_ints()[0] : 0;
@@ -163,10 +240,15 @@ std::vector<Tensor> NonMaxSuppression::evaluate(const EvalContext& context) cons
   std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(batch * classes));
   if (most > 0)
     for_pieces(context.pool, batch * classes, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
+      for (int64_t i = begin; i < end; ++i) {
+        const float* const of_image = boxes.as<float>() + i / classes * count * boxes.dims()[2];
+        const float* const of_class = scores.as<float>() + i * count;
+        const auto turned = [&](int64_t box) { return TurnedBox(of_image + box * 5); };
+        const auto upright = [&](int64_t box) { return read_box(of_image + box * 4, center_point_box); };
         chosen[static_cast<size_t>(i)] =
-            suppress(boxes.as<float>() + i / classes * count * 4, scores.as<float>() + i * count, count, most, iou,
-                     least_score, center_point_box);
+            are_turned ? suppress<KeptTurnedBoxes>(turned, of_class, count, most, iou, least_score)
+                       : suppress<KeptBoxes>(upright, of_class, count, most, iou, least_score);
+      }
     });
   int64_t total = 0;
   for (const auto& list : chosen) total += static_cast<int64_t>(list.size());

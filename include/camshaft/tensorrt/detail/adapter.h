@@ -1,13 +1,13 @@
 // What Camshaft calls: each creator as an operator of its interface for plugins, camshaft_plugin.h.
 #pragma once
 
-#include <atomic>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -90,8 +90,8 @@ class Operator {
     for (size_t o = 0; o < results.dims.size(); ++o) descs.push_back(described(results.types[o], results.dims[o]));
     for (DimsExprs const& exprs : results.dims)
       for (int32_t axis = 0; axis < exprs.nbDims; ++axis)
-        if (exprs.d[axis]->isSizeTensor()) is_late_ = true;
-    take_formats(descs, types.size());
+        if (exprs.d[axis]->isSizeTensor()) late_.insert(types_and_ranks(descs, types.size()));
+    formats_of(descs, types.size());
     for (size_t o = 0; o < results.dims.size(); ++o) {
       std::vector<camshaft_plugin_dim const*> sizes;
       for (int32_t axis = 0; axis < results.dims[o].nbDims; ++axis) {
@@ -105,8 +105,8 @@ class Operator {
   size_t workspace(camshaft_plugin_run const* run) {
     const std::lock_guard<std::mutex> lock(mutex_);
     // With results whose sizes only running tells it is known, and taken, when numbers are at hand.
-    if (is_late_) return 0;
     const Call call = call_of(*run);
+    if (call.is_late) return 0;
     const size_t own = plugin_->workspace(call.in, call.out), copies = Packed(call.in, call.out).bytes();
     return copies == 0 ? own : own + copies + 2 * Packed::alignment;
   }
@@ -128,7 +128,7 @@ class Operator {
     Results results;
     IExprBuilder builder(nullptr);
     void* workspace = run->workspace;
-    if (is_late_) {
+    if (call.is_late) {
       const std::lock_guard<std::mutex> lock(mutex_);
       results = results_of(call, *run, builder);
       for (size_t o = 0; o < call.out.size(); ++o) {
@@ -179,6 +179,7 @@ class Operator {
     Descs in, out;
     std::vector<void const*> inputs;
     std::vector<void*> outputs;
+    bool is_late = false;  // there is a result whose size only running tells
     explicit Call(camshaft_plugin_run const& run) {
       for (size_t i = 0; i < run.input_count; ++i) {
         if (!run.inputs[i]) throw std::runtime_error("an input is left out, which plugins cannot have");
@@ -202,26 +203,46 @@ class Operator {
     return static_cast<char*>(data) + (Packed::alignment - address % Packed::alignment) % Packed::alignment;
   }
 
-  /// Those that the plugin takes tensors of such types in.
-  void take_formats(Descs& descs, size_t input_count) {
+  /// Those that the plugin takes such tensors in. Equal nodes of a model share this instance: what is kept depends on
+  /// types and sizes alone, not on who asked last.
+  std::vector<TensorFormat> const& formats_of(Descs descs, size_t input_count) {
+    std::vector<int64_t> key;
+    for (PluginTensorDesc const& desc : descs) {
+      key.insert(key.end(), {static_cast<int64_t>(desc.type), desc.dims.nbDims});
+      key.insert(key.end(), desc.dims.d, desc.dims.d + desc.dims.nbDims);
+    }
+    const auto found = formats_.find(key);
+    if (found != formats_.end()) return found->second;
     const auto inputs = static_cast<int32_t>(input_count);
+    const bool is_late = late_.count(types_and_ranks(descs, input_count)) != 0;
     int32_t questions = 0;
-    const int32_t place = choose_formats(*plugin_, descs, inputs, is_late_, 0, questions);
+    const int32_t place = choose_formats(*plugin_, descs, inputs, is_late, 0, questions);
     if (place < count_of(descs))
       throw std::runtime_error("the plugin does not take " + text_of(descs[static_cast<size_t>(place)].type) +
-                               (is_late_ ? " in kLINEAR" : " in any format") + " as " +
+                               (is_late ? " in kLINEAR" : " in any format") + " as " +
                                (place < inputs ? "input " : "output ") +
                                std::to_string(place < inputs ? place : place - inputs));
-    formats_.clear();
-    for (PluginTensorDesc const& desc : descs) formats_.push_back(desc.format);
+    constexpr size_t most_sizes = 256;
+    if (formats_.size() >= most_sizes) formats_.clear();  // what is needed is asked again, with the same answer
+    std::vector<TensorFormat>& formats = formats_[key];
+    for (PluginTensorDesc const& desc : descs) formats.push_back(desc.format);
+    return formats;
+  }
+  static std::vector<int32_t> types_and_ranks(Descs const& descs, size_t count) {
+    std::vector<int32_t> key;
+    for (size_t i = 0; i < count; ++i)
+      key.insert(key.end(), {static_cast<int32_t>(descs[i].type), descs[i].dims.nbDims});
+    return key;
   }
   Call call_of(camshaft_plugin_run const& run) {
     Call call(run);
+    call.is_late = late_.count(types_and_ranks(call.in, call.in.size())) != 0;
+    if (call.is_late) return call;  // all are row-major, and sizes of results not known yet
     Descs all = call.in;
     all.insert(all.end(), call.out.begin(), call.out.end());
-    if (formats_.size() != all.size()) take_formats(all, call.in.size());
+    std::vector<TensorFormat> const& formats = formats_of(all, call.in.size());
     for (size_t i = 0; i < all.size(); ++i)
-      (i < call.in.size() ? call.in[i] : call.out[i - call.in.size()]).format = formats_[i];
+      (i < call.in.size() ? call.in[i] : call.out[i - call.in.size()]).format = formats[i];
     return call;
   }
 
@@ -360,8 +381,8 @@ class Operator {
   std::vector<int64_t> shape_inputs_;
   std::string state_;
   std::map<cudaStream_t, std::vector<Clone>> idle_;
-  std::vector<TensorFormat> formats_;  // of inputs and outputs, once they are known
-  std::atomic<bool> is_late_{false};   // there is a result whose size only running tells
+  std::map<std::vector<int64_t>, std::vector<TensorFormat>> formats_;  // of inputs and outputs, by types and sizes
+  std::set<std::vector<int32_t>> late_;  // types and ranks of inputs of which only running tells sizes of results
 };
 
 template <class Context, class Work>

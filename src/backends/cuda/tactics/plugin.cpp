@@ -19,6 +19,7 @@ namespace camshaft::cuda {
 PluginDevice plugin_facts(const Workshop& workshop) {
   const DeviceFacts& facts = workshop.device()->facts();
   PluginDevice device;
+  device.ordinal = facts.ordinal;
   device.capability = facts.features.capability;
   device.multiprocessors = facts.multiprocessors;
   return device;
