@@ -220,6 +220,8 @@ void copy_rows(int64_t size, const char* in, int64_t in_step, char* out, int64_t
     return copy_vector_rows(size, in, in_step, out, out_step, count);
   if (bytes == 0) return;
   if (bytes == 1) return copy_short_rows<1>(in, in_step, out, out_step, count);
+  if (bytes == 2) return copy_short_rows<2>(in, in_step, out, out_step, count);
+  if (bytes == 4) return copy_short_rows<4>(in, in_step, out, out_step, count);
   if (bytes < 4) {
     copy_two_parts<2>(bytes, in, in_step, out, out_step, count);
   } else if (bytes > 64) {

@@ -42,10 +42,11 @@ int64_t position(const float* x, int64_t n, float value, bool last) {
       if (x[end - 1] == value) return end - 1;
     return -1;
   }
-  int64_t begin = 0;
-  while (begin < whole && !is_in(begin)) begin += lanes;
-  for (; begin < n; ++begin)
-    if (x[begin] == value) return begin;
+  // Where in a vector it is, by its mask: one by one, that took as long as the rest of a row of 97.
+  for (int64_t begin = 0; begin < whole; begin += lanes)
+    if (const auto at = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, x + begin), wanted)); at >= 0) return begin + at;
+  for (int64_t i = whole; i < n; ++i)
+    if (x[i] == value) return i;
   return -1;
 }
 
@@ -313,11 +314,49 @@ void wide_sums_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>
   short_rows<ReduceKind::sum>(x, rows - r, n, totals + r);
 }
 
+// Rows of a few vectors of totals, whose lanes are joined in registers: with totals in eight vectors, 40,000 rows of 12
+// f64 took 150 us.
+constexpr int64_t short_row = 4 * static_cast<int64_t>(HWY_LANES(double));
+template <ReduceKind kKind, class T>
+void short_rows_in_vectors(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
+  constexpr ReduceKind merging = merged_by(kKind);
+  const hn::ScalableTag<Partial<T>> d;
+  const hn::Rebind<T, decltype(d)> stored;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(Partial<T>));
+  const auto widened = [&](auto v) HWY_ATTR {
+    if constexpr (std::is_same_v<T, Partial<T>>) {
+      return v;
+    } else {
+      return hn::PromoteTo(d, v);
+    }
+  };
+  const auto start = hn::Set(d, identity<T>(kKind));
+  const int64_t last = (n - 1) / lanes * lanes;
+  const auto mask = hn::FirstN(stored, static_cast<size_t>(n - last));
+  const auto is_there = hn::FirstN(d, static_cast<size_t>(n - last));
+  for (int64_t r = 0; r < rows; ++r, x += n) {
+    // What is not there is as good as what a total begins with.
+    const auto rest = hn::IfThenElse(is_there, widened(masked_load(mask, stored, x + last)), start);
+    auto total = with_vector<kKind>(start, rest);
+    for (int64_t i = 0; i < last; i += lanes) total = with_vector<kKind>(total, widened(hn::LoadU(stored, x + i)));
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (lanes >= 8) total = with_vector<merging>(total, hn::SwapAdjacentBlocks(total));
+    if constexpr (lanes >= 4) total = with_vector<merging>(total, hn::ConcatLowerUpper(d, total, total));
+    total = with_vector<merging>(total, hn::Shuffle01(total));
+#endif
+    totals[r] = with_element<merging>(totals[r], hn::GetLane(total));
+  }
+}
+
 // Integers of 32 bits, whose sums may wrap as their results do; not those that means are of. Pairs have a way of their
 // own (rows_in_lanes()).
 template <class T>
 void rows_of_words(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
   constexpr int64_t few = 8;
+  constexpr bool has_short = kTarget.partial_moves && kTarget.conversions;
+  // Gathers of 5 and more took longer.
+  if (has_short && n > 4 && n < few && (kind == ReduceKind::sum || kind == ReduceKind::mean))
+    return short_rows_in_vectors<ReduceKind::sum>(x, rows, n, totals);
   if (kind == ReduceKind::mean && n > 1 && n < few && rows >= 8) return wide_sums_beside_each_other(x, rows, n, totals);
   if (kind == ReduceKind::sum && n < few && rows >= 8)
     return rows_beside_each_other<ReduceKind::sum>(x, rows, n, totals);
@@ -393,47 +432,10 @@ double row_total(const T* x, int64_t n) {
   return total;
 }
 
-// The same of fewer elements, in one vector whose lanes are joined in registers: with what is above, 40,000 rows of 12
-// f64 took 150 us.
-template <ReduceKind kKind, class T>
-double short_row_total(const T* x, int64_t n) {
-  [[maybe_unused]] constexpr ReduceKind merging = merged_by(kKind);
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<T, decltype(d)> stored;
-  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(double));
-  const auto widened = [&](auto v) HWY_ATTR {
-    if constexpr (std::is_same_v<T, float>) {
-      return hn::PromoteTo(d, v);
-    } else {
-      return v;
-    }
-  };
-  const auto start = hn::Set(d, identity<double>(kKind));
-  auto total = start;
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) total = with_vector<kKind>(total, widened(hn::LoadU(stored, x + i)));
-  if (i < n) {
-    const auto rest = widened(masked_load(hn::FirstN(stored, static_cast<size_t>(n - i)), stored, x + i));
-    // What is not there is as good as what a total begins with.
-    total = with_vector<kKind>(total, hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n - i)), rest, start));
-  }
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (lanes >= 8) total = with_vector<merging>(total, hn::SwapAdjacentBlocks(total));
-  if constexpr (lanes >= 4) total = with_vector<merging>(total, hn::ConcatLowerUpper(d, total, total));
-  total = with_vector<merging>(total, hn::Shuffle01(total));
-#endif
-  return hn::GetLane(total);
-}
-
 template <ReduceKind kKind, class T>
 void rows_in_double(const T* x, int64_t rows, int64_t n, double* totals) {
+  if (n <= short_row && kTarget.partial_moves) return short_rows_in_vectors<kKind>(x, rows, n, totals);
   constexpr ReduceKind merging = merged_by(kKind);
-  constexpr auto short_row = 4 * static_cast<int64_t>(HWY_LANES(double));
-  if (n <= short_row && kTarget.partial_moves) {
-    for (int64_t r = 0; r < rows; ++r, x += n)
-      totals[r] = with_element<merging>(totals[r], short_row_total<kKind>(x, n));
-    return;
-  }
   for (int64_t r = 0; r < rows; ++r, x += n) totals[r] = with_element<merging>(totals[r], row_total<kKind>(x, n));
 }
 
@@ -449,6 +451,9 @@ void rows_f64(ReduceKind kind, const double* x, int64_t rows, int64_t n, double*
   switch (kind) {
     case ReduceKind::max:
     case ReduceKind::min:
+      if (n <= short_row && kTarget.partial_moves)
+        return kind == ReduceKind::max ? short_rows_in_vectors<ReduceKind::max>(x, rows, n, totals)
+                                       : short_rows_in_vectors<ReduceKind::min>(x, rows, n, totals);
       for (int64_t r = 0; r < rows; ++r, x += n)
         totals[r] = combine<double>(
             kind, totals[r], kind == ReduceKind::max ? row_extreme<true, true>(x, n) : row_extreme<false, true>(x, n));

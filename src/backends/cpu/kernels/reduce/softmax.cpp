@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/kernels/move/transpose_tile.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/divide_up.h"
 #include "base/pieces.h"
@@ -386,6 +387,26 @@ void Softmax::run_with(ThreadPool& pool, const T* x, T* y, Rows on_rows, Columns
   if (inner == 1) {
     for_pieces(pool, outer, (least + axis - 1) / axis,
                [&](int64_t begin, int64_t end) { on_rows(x, y, begin, end, axis, logarithm); });
+    return;
+  }
+  // Short lines of few neighbours: elements of as many lines as stay in L1 are put side by side. 280 lines of 37 x 3 took
+  // 55 us where vectors held the neighbours of one.
+  constexpr int64_t turned = 16 * 1024 / sizeof(T), most_neighbours = 15, least_lines = 8;
+  const int64_t line = axis * inner, together = std::min(turned / line, most_narrow);
+  if (inner <= most_neighbours && together >= least_lines && outer >= least_lines) {
+    for_pieces(pool, outer, (least + line - 1) / line, [&](int64_t begin, int64_t end) {
+      alignas(64) T lines[turned];
+      for (int64_t first = begin; first < end; first += together) {
+        const int64_t count = std::min(together, end - first);
+        constexpr auto width = static_cast<int64_t>(sizeof(T));
+        transpose_2d(width, {line, count, line * width, count * width}, reinterpret_cast<const char*>(x + first * line),
+                     reinterpret_cast<char*>(lines));
+        for (int64_t i = 0; i < inner; ++i)
+          narrow(lines + i * count, lines + i * count, count, axis, inner * count, logarithm);
+        transpose_2d(width, {count, line, count * width, line * width}, reinterpret_cast<const char*>(lines),
+                     reinterpret_cast<char*>(y + first * line));
+      }
+    });
     return;
   }
   // Narrow blocks where a block then stays in L2 over the three passes.
