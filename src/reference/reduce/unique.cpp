@@ -59,7 +59,8 @@ std::vector<Tensor> NonZero::evaluate(const EvalContext& context) const {
   // in rows of 1 took 470 us.
   constexpr int64_t short_row = 128, most_numbered = 1 << 24;
   constexpr size_t most_axes = 16;
-  const bool is_flat = dims.size() > 1 && dims.size() <= most_axes && dims.back() < short_row && x.size() <= most_numbered;
+  const bool is_flat =
+      dims.size() > 1 && dims.size() <= most_axes && dims.back() < short_row && x.size() <= most_numbered;
   const int64_t row = is_flat ? x.size() : dims.empty() ? 1 : dims.back(), rows = x.size() == 0 ? 0 : x.size() / row;
   constexpr int64_t chunk = 1024;
   int32_t list[chunk];

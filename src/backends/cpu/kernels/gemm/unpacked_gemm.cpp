@@ -229,8 +229,7 @@ bool is_read_unpacked(const BatchGemmArgs& args) {
   constexpr int64_t least_products = 8, most_rows = 32, least_columns = 4, most_elements = 4096;
   constexpr int64_t few_products = 8, least_row = 64;
   return args.b_n_stride == 1 && args.batch >= least_products && args.n >= least_columns &&
-         args.n * args.k <= most_elements &&
-         (args.m <= most_rows || (args.k <= few_products && args.n >= least_row));
+         args.n * args.k <= most_elements && (args.m <= most_rows || (args.k <= few_products && args.n >= least_row));
 }
 
 UnpackedCut::UnpackedCut(const BatchGemmArgs& args, int most) : chunks(divide_up(args.n, chunk)) {

@@ -148,11 +148,17 @@ void Pad::run_rows(int64_t begin, int64_t end, const char* in, char* out, const 
   }
   const int64_t inside = (run_end_ - run_begin_) * size;
   const int64_t first = inside > 0 ? source(last, run_begin_) * size : 0;
+  // A call takes longer than a few elements, and less than many.
+  constexpr int64_t few = 8;
+  const auto fill_end = [&](char* to, int64_t n) {
+    if (n > few) return fill_elements(width, constant, to, n);
+    for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * size, constant, sizeof(T));
+  };
   const auto write_row = [&](const char* line, char* to) {
     if (inside > 0) copy_line(line + first, static_cast<size_t>(inside), to + run_begin_ * size);
     if (repeats) {
-      for (int64_t i = 0; i < run_begin_; ++i) std::memcpy(to + i * size, constant, sizeof(T));
-      for (int64_t i = run_end_; i < row; ++i) std::memcpy(to + i * size, constant, sizeof(T));
+      fill_end(to, run_begin_);
+      fill_end(to + run_end_ * size, row - run_end_);
     } else if (unit_ > 1) {
       const int64_t* edge = edges;
       each_edge([&](int64_t i) {

@@ -196,7 +196,8 @@ template <class T, class Sum>
 void add_rows(const T* in, int64_t items, int64_t rows, int64_t step, int64_t n, bool exclusive, T* out) {
   const int64_t next = rows * (step < 0 ? -step : step);
   for (int64_t i = 0; i < items; ++i, in += next, out += next)
-    exclusive ? add_all_rows<true, T, Sum>(in, rows, step, n, out) : add_all_rows<false, T, Sum>(in, rows, step, n, out);
+    exclusive ? add_all_rows<true, T, Sum>(in, rows, step, n, out)
+              : add_all_rows<false, T, Sum>(in, rows, step, n, out);
 }
 
 void add_f32(const float* in, int64_t items, int64_t rows, int64_t step, int64_t n, bool exclusive, float* out) {

@@ -144,6 +144,11 @@ void Reduce::lay_out() {
   parts_ = items_ < many_items ? std::min({most_shares / items_, batch_ * block_ * count_ / share, pieces_}) : 1;
   pieces_per_part_ = divide_up(pieces_, std::max<int64_t>(parts_, 1));
   parts_ = divide_up(pieces_, pieces_per_part_);
+  // Of [.., 3, 2, 2] without the axes of 3 and of the last 2, 9268 blocks took 276 us one by one.
+  constexpr int64_t most_stacked = 256, least_blocks = 64;
+  is_stacked_ = !before_ && reduced_dims_.size() == 2 && kept_dims_.size() == 2 &&
+                reduced_strides_[0] * reduced_dims_[0] <= most_stacked && kept_strides_[1] < reduced_strides_[0] &&
+                kept_strides_[0] > reduced_strides_[0] && kept_dims_[0] >= least_blocks;
   is_of_few_rows_ = dtype_ == DType::f32 && kind_ != ReduceKind::prod && !inner_reduced_ && count_ <= most_few_rows &&
                     pieces_ == 1 && parts_ == 1;
 }
@@ -293,8 +298,41 @@ void Reduce::run_as(ThreadPool& pool, const ReduceOperands& operands) const {
   go_on(0, outputs_);
 }
 
+// Blocks [outer axis that goes, axis that stays, inner axis that goes, columns]: first the inner axis of as many as a
+// buffer takes, then the outer one of what is left.
+template <class T>
+void Reduce::run_stacked(ThreadPool& pool, const ReduceOperands& operands) const {
+  using P = Partial<T>;
+  constexpr int64_t most = 2048;
+  const int64_t n = reduced_dims_[1], over = reduced_dims_[0], left = kept_dims_[1] * width_, block = over * left;
+  const bool is_merged = kind_ == ReduceKind::max || kind_ == ReduceKind::min || kind_ == ReduceKind::prod;
+  const ReduceKind merging = is_merged ? kind_ : ReduceKind::sum;
+  const T* in = static_cast<const T*>(operands.in);
+  T* out = static_cast<T*>(operands.out);
+  for_pieces(pool, kept_dims_[0], divide_up(least_work, block * n), [&](int64_t begin, int64_t end) {
+    alignas(64) P inner[most], totals[most];
+    const int64_t together = most / block;
+    for (int64_t b = begin; b < end; b += together) {
+      const int64_t blocks = std::min(together, end - b);
+      const T* x = in + b * block * n;
+      std::fill_n(inner, blocks * block, identity<T>(kind_));
+      std::fill_n(totals, blocks * left, identity<T>(kind_));
+      if (width_ == 1)
+        reduce_rows(kind_, x, blocks * block, n, inner);
+      else
+        reduce_units(kind_, x, blocks * over * kept_dims_[1], n, width_, inner);
+      reduce_units<P>(merging, inner, blocks, over, left, totals);
+      finish_all(kind_, totals, blocks * left, count_, out + b * left);
+    }
+    void* to = out + begin * left;
+    if (behind_) behind_->run_range(begin * left, (end - begin) * left, operands.behind, &to);
+  });
+}
+
 void Reduce::run(ThreadPool& pool, const ReduceOperands& operands) const {
   if (outputs_ == 0) return;
+  if (is_stacked_)
+    return with_type(dtype_, "reduction", [&](auto element) { run_stacked<decltype(element)>(pool, operands); });
   with_type(dtype_, "reduction", [&](auto element) { run_as<decltype(element)>(pool, operands); });
 }
 

@@ -105,21 +105,20 @@ HWY_INLINE void few_rows(const float* x, Rows n, int64_t stride, int64_t count, 
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
       const float* from = x + v * lanes;
-      total[v] = with_vector<kKind>(total[v],
-                                    v + 1 < V || is_whole ? hn::LoadU(d, from) : masked_load(mask, d, from));
+      total[v] = with_vector<kKind>(total[v], v + 1 < V || is_whole ? hn::LoadU(d, from) : masked_load(mask, d, from));
     }
   }
   const auto by = hn::Set(d, factor);
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) {
     if (factor != 1.0F) total[v] = hn::Div(total[v], by);
-    v + 1 < V || is_whole ? hn::StoreU(total[v], d, out + v * lanes)
-                          : masked_store(total[v], mask, d, out + v * lanes);
+    v + 1 < V || is_whole ? hn::StoreU(total[v], d, out + v * lanes) : masked_store(total[v], mask, d, out + v * lanes);
   }
 }
 
 template <ReduceKind kKind, class Rows>
-void few_rows_of_units(const float* x, int64_t units, Rows n, int64_t columns, int64_t stride, float divisor, float* out) {
+void few_rows_of_units(const float* x, int64_t units, Rows n, int64_t columns, int64_t stride, float divisor,
+                       float* out) {
   constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
   for (int64_t u = 0; u < units; ++u, x += n * stride, out += columns) {
     int64_t c = 0;
@@ -131,9 +130,12 @@ void few_rows_of_units(const float* x, int64_t units, Rows n, int64_t columns, i
 
 template <ReduceKind kKind>
 void few_rows_of(const float* x, int64_t units, int64_t n, int64_t columns, int64_t stride, float divisor, float* out) {
-  if (n == 2) return few_rows_of_units<kKind>(x, units, std::integral_constant<int64_t, 2>(), columns, stride, divisor, out);
-  if (n == 3) return few_rows_of_units<kKind>(x, units, std::integral_constant<int64_t, 3>(), columns, stride, divisor, out);
-  if (n == 4) return few_rows_of_units<kKind>(x, units, std::integral_constant<int64_t, 4>(), columns, stride, divisor, out);
+  if (n == 2)
+    return few_rows_of_units<kKind>(x, units, std::integral_constant<int64_t, 2>(), columns, stride, divisor, out);
+  if (n == 3)
+    return few_rows_of_units<kKind>(x, units, std::integral_constant<int64_t, 3>(), columns, stride, divisor, out);
+  if (n == 4)
+    return few_rows_of_units<kKind>(x, units, std::integral_constant<int64_t, 4>(), columns, stride, divisor, out);
   few_rows_of_units<kKind>(x, units, n, columns, stride, divisor, out);
 }
 
@@ -157,9 +159,9 @@ void few_rows_f32(ReduceKind kind, const float* x, int64_t units, int64_t n, int
   }
 }
 
-#define CAMSHAFT_UNITS(name, T)                                                                                       \
-  void units_##name(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) {     \
-    units_of(kind, x, units, n, columns, totals);                                                                     \
+#define CAMSHAFT_UNITS(name, T)                                                                                   \
+  void units_##name(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) { \
+    units_of(kind, x, units, n, columns, totals);                                                                 \
   }
 CAMSHAFT_UNITS(f32, float)
 CAMSHAFT_UNITS(f64, double)
@@ -187,11 +189,11 @@ void reduce_few_rows(ReduceKind kind, const float* x, int64_t units, int64_t n, 
   HWY_DYNAMIC_DISPATCH(few_rows_f32)(kind, x, units, n, columns, stride, divisor, out);
 }
 
-#define CAMSHAFT_UNITS(name, T)                                                                                       \
-  HWY_EXPORT(units_##name);                                                                                           \
-  template <>                                                                                                         \
-  void reduce_units<T>(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) {  \
-    HWY_DYNAMIC_DISPATCH(units_##name)(kind, x, units, n, columns, totals);                                           \
+#define CAMSHAFT_UNITS(name, T)                                                                                      \
+  HWY_EXPORT(units_##name);                                                                                          \
+  template <>                                                                                                        \
+  void reduce_units<T>(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) { \
+    HWY_DYNAMIC_DISPATCH(units_##name)(kind, x, units, n, columns, totals);                                          \
   }
 CAMSHAFT_UNITS(f32, float)
 CAMSHAFT_UNITS(f64, double)

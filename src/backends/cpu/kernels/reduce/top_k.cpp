@@ -6,8 +6,8 @@
 #include "backends/cpu/kernels/reduce/top_k.h"
 
 #include <algorithm>
-#include <cstring>
 #include <bit>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <type_traits>

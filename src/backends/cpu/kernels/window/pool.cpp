@@ -212,8 +212,9 @@ HWY_EXPORT(pool_lines);
 
 void SpatialPool::run_lines(int64_t begin, int64_t end, const float* in, float* out) const {
   if (can_pool_flat(*this, DType::f32)) return pool_flat(*this, DType::f32, begin, end, in, out);
-  // By steps of one most windows of several lines are combined as those of one.
-  const bool joins_lines = height.stride == 1 && width.stride == 1 && can_pool_planes(*this);
+  // By steps of one most windows of several lines are combined as those of one, but where many reach over their ends.
+  constexpr int64_t short_line = 16;
+  const bool joins_lines = height.stride == 1 && width.stride == 1 && width.in > short_line && can_pool_planes(*this);
   if (!joins_lines && pool_narrow(*this, begin, end, in, out)) return;
   if (can_pool_planes(*this)) return pool_planes(*this, begin, end, in, out);
   if (can_pool_rows_first(*this)) return pool_rows_first(*this, begin, end, in, out);

@@ -142,7 +142,8 @@ HWY_INLINE void combine_columns(const Picks<S>& picks, const float* from, Number
   const auto neutral = hn::Set(d, pool_neutral<kAverage>());
   int64_t i = 0;
   for (; i < count; i += lanes, from += S * lanes) {
-    if (S > 1 && i > 0 && count - i <= lanes / 8) return combine_far_columns<kAverage>(S, from, taps, step, count - i, kAverage ? scales + i : nullptr, to + i);
+    if (S > 1 && i > 0 && count - i <= lanes / 8)
+      return combine_far_columns<kAverage>(S, from, taps, step, count - i, kAverage ? scales + i : nullptr, to + i);
     hn::Vec<Tag> sum[S];
 #pragma GCC unroll 8
     for (int s = 0; s < S; ++s) sum[s] = neutral;
@@ -173,12 +174,15 @@ HWY_INLINE void combine_columns(const Picks<S>& picks, const float* from, Number
 class Lines {
  public:
   Lines(const SpatialPool& p, int64_t begin, int64_t end, const float* in)
-      : p_(p), in_(in), plane_(p.height.in * p.width.in), row_(begin % p.height.out),
-        depth_(begin / p.height.out % p.depth.out), image_(begin / (p.depth.out * p.height.out)),
+      : p_(p),
+        in_(in),
+        plane_(p.height.in * p.width.in),
+        row_(begin % p.height.out),
+        depth_(begin / p.height.out % p.depth.out),
+        image_(begin / (p.depth.out * p.height.out)),
         is_listed_(p.height.out <= most_rows && end - begin >= p.height.out),
         z_(window_at(p.depth, depth_, p.count_include_pad)) {
-    for (int64_t i = 0; is_listed_ && i < p.height.out; ++i)
-      listed_[i] = window_at(p.height, i, p.count_include_pad);
+    for (int64_t i = 0; is_listed_ && i < p.height.out; ++i) listed_[i] = window_at(p.height, i, p.count_include_pad);
   }
 
   // What a line's windows see of the rows, whose first pixel is at top.
@@ -189,10 +193,11 @@ class Lines {
   };
   Line next() {
     const Window y = is_listed_ ? listed_[row_] : window_at(p_.height, row_, p_.count_include_pad);
-    const Line line{{z_.past - z_.first, p_.depth.dilation * plane_, y.past - y.first, p_.height.dilation * p_.width.in},
-                    in_ + (image_ * p_.depth.in + z_.start + z_.first * p_.depth.dilation) * plane_ +
-                        (y.start + y.first * p_.height.dilation) * p_.width.in,
-                    z_.counted * y.counted};
+    const Line line{
+        {z_.past - z_.first, p_.depth.dilation * plane_, y.past - y.first, p_.height.dilation * p_.width.in},
+        in_ + (image_ * p_.depth.in + z_.start + z_.first * p_.depth.dilation) * plane_ +
+            (y.start + y.first * p_.height.dilation) * p_.width.in,
+        z_.counted * y.counted};
     if (++row_ < p_.height.out) return line;
     row_ = 0;
     if (++depth_ == p_.depth.out) depth_ = 0, ++image_;
