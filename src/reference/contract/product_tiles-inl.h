@@ -107,6 +107,8 @@ CAMSHAFT_TARGET void unpacked_rows(const UnpackedOperands<T>& o, int64_t m) {
   constexpr int bytes = CAMSHAFT_VECTOR_BYTES;
   constexpr int rows = CAMSHAFT_REGISTERS >= 32 ? 4 : 2;  // whose sums, of four vectors, fit beside those of b
   int64_t i = 0;
+  if (o.n <= bytes / static_cast<int64_t>(sizeof(T)))  // few sums a row: more rows, as each addition waits for one
+    for (; i + 2 * rows <= m; i += 2 * rows) unpacked_columns<T, bytes, 2 * rows>(o, i);
   for (; i + rows <= m; i += rows) unpacked_columns<T, bytes, rows>(o, i);
   if constexpr (rows > 2) {
     if (m - i == 3) return unpacked_columns<T, bytes, 3>(o, i);

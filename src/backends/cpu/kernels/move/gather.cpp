@@ -112,7 +112,11 @@ void pick_rows(const char* slices, int64_t slice_bytes, int64_t n, const int64_t
 
 constexpr int64_t least_picked = 2, most_picked = 64;  // bytes of a row
 auto row_picker(int64_t bytes) {
-  return bytes < 4 ? pick_rows<2> : bytes < 8 ? pick_rows<4> : bytes < 16 ? pick_rows<8> : bytes < 32 ? pick_rows<16> : pick_rows<32>;
+  return bytes < 4    ? pick_rows<2>
+         : bytes < 8  ? pick_rows<4>
+         : bytes < 16 ? pick_rows<8>
+         : bytes < 32 ? pick_rows<16>
+                      : pick_rows<32>;
 }
 
 // From here on it pays to look for runs, and to cut a list into parts by threads.
