@@ -95,6 +95,8 @@ Dims matrix_offsets(const Dims& operand, const Dims& batch, int64_t matrix_size)
 bool is_small(const ProductStack& stack, int threads) {
   if (stack.b.column_stride != 1) return false;
   if (stack.n <= 64 && stack.k <= 64 && stack.m <= 64) return true;
+  // Of any number of rows where B stays in L1 beside them; they are not shared out.
+  if (threads == 1 && stack.n >= 2 && stack.n * stack.k <= (stack.n <= 8 ? 4096 : 1024)) return true;
   return stack.m <= 8 && (threads == 1 || stack.n * stack.k <= 1 << 18);  // columns are not shared out
 }
 

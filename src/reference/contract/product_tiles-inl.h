@@ -78,22 +78,43 @@ CAMSHAFT_TARGET [[gnu::always_inline]] inline void unpacked_tile(const UnpackedO
       __builtin_memcpy(o.c + (i + r) * o.n + j + v * lanes, &sums[r][v], sizeof(Vector));
 }
 
-template <class T, int rows>
-CAMSHAFT_TARGET [[gnu::always_inline]] inline void unpacked_columns(const UnpackedOperands<T>& o, int64_t i) {
-  constexpr int bytes = CAMSHAFT_VECTOR_BYTES;
+// Columns from j on, as many vectors of `bytes` at a time as there are whole ones. What is less than one at the end is
+// computed with columns before it once more: one by one, the last 6 of 14 columns took most of the time.
+template <class T, int bytes, int rows>
+CAMSHAFT_TARGET [[gnu::always_inline]] inline void unpacked_vectors(const UnpackedOperands<T>& o, int64_t i) {
   constexpr int64_t lanes = bytes / static_cast<int64_t>(sizeof(T));
   int64_t j = 0;
   for (; j + 4 * lanes <= o.n; j += 4 * lanes) unpacked_tile<T, bytes, rows, 4>(o, i, j);
-  for (; j + lanes <= o.n; j += lanes) unpacked_tile<T, bytes, rows, 1>(o, i, j);
-  for (; j < o.n; ++j) unpacked_tile<T, sizeof(T), rows, 1>(o, i, j);
+  const int64_t whole = (o.n - j) / lanes;
+  if (whole == 3) unpacked_tile<T, bytes, rows, 3>(o, i, j);
+  if (whole == 2) unpacked_tile<T, bytes, rows, 2>(o, i, j);
+  if (whole == 1) unpacked_tile<T, bytes, rows, 1>(o, i, j);
+  if (j + whole * lanes < o.n) unpacked_tile<T, bytes, rows, 1>(o, i, o.n - lanes);
+}
+
+// By the widest vectors that have no more lanes than there are columns.
+template <class T, int bytes, int rows>
+CAMSHAFT_TARGET [[gnu::always_inline]] inline void unpacked_columns(const UnpackedOperands<T>& o, int64_t i) {
+  constexpr auto lanes = bytes / static_cast<int64_t>(sizeof(T));
+  if constexpr (lanes > 1) {
+    if (o.n < lanes) return unpacked_columns<T, bytes / 2, rows>(o, i);
+  }
+  unpacked_vectors<T, bytes, rows>(o, i);
 }
 
 template <class T>
 CAMSHAFT_TARGET void unpacked_rows(const UnpackedOperands<T>& o, int64_t m) {
+  constexpr int bytes = CAMSHAFT_VECTOR_BYTES;
   constexpr int rows = CAMSHAFT_REGISTERS >= 32 ? 4 : 2;  // whose sums, of four vectors, fit beside those of b
   int64_t i = 0;
-  for (; i + rows <= m; i += rows) unpacked_columns<T, rows>(o, i);
-  for (; i < m; ++i) unpacked_columns<T, 1>(o, i);
+  if (o.n <= bytes / static_cast<int64_t>(sizeof(T)))  // few sums a row: more rows, as each addition waits for one
+    for (; i + 2 * rows <= m; i += 2 * rows) unpacked_columns<T, bytes, 2 * rows>(o, i);
+  for (; i + rows <= m; i += rows) unpacked_columns<T, bytes, rows>(o, i);
+  if constexpr (rows > 2) {
+    if (m - i == 3) return unpacked_columns<T, bytes, 3>(o, i);
+    if (m - i == 2) return unpacked_columns<T, bytes, 2>(o, i);
+  }
+  if (m - i == 1) unpacked_columns<T, bytes, 1>(o, i);
 }
 
 }  // namespace CAMSHAFT_ISA

@@ -41,10 +41,13 @@ inline void fuse(Double2& sum, const Double2& row, double factor) {
 }
 }  // namespace exact
 
-namespace avx2 {
 using Double4 = VectorOf<double, 32>::type;
+namespace avx2 {
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline void fuse(Double1& sum, const Double1& row, double factor) {
   sum[0] = __builtin_fma(row[0], factor, sum[0]);
+}
+[[gnu::target("avx2,fma"), gnu::always_inline]] inline void fuse(Double2& sum, const Double2& row, double factor) {
+  sum = _mm_fmadd_pd(row, _mm_set1_pd(factor), sum);
 }
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline void fuse(Double4& sum, const Double4& row, double factor) {
   sum = _mm256_fmadd_pd(row, _mm256_set1_pd(factor), sum);
@@ -56,6 +59,14 @@ using Double8 = VectorOf<double, 64>::type;
 [[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void fuse(Double1& sum, const Double1& row,
                                                                              double factor) {
   sum[0] = __builtin_fma(row[0], factor, sum[0]);
+}
+[[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void fuse(Double2& sum, const Double2& row,
+                                                                             double factor) {
+  sum = _mm_fmadd_pd(row, _mm_set1_pd(factor), sum);
+}
+[[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void fuse(Double4& sum, const Double4& row,
+                                                                             double factor) {
+  sum = _mm256_fmadd_pd(row, _mm256_set1_pd(factor), sum);
 }
 [[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void fuse(Double8& sum, const Double8& row,
                                                                              double factor) {

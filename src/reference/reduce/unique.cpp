@@ -55,7 +55,13 @@ std::vector<Tensor> NonZero::evaluate(const EvalContext& context) const {
     x = unpack_subbyte(x);
   }
   const Dims& dims = x.dims();
-  const int64_t row = dims.empty() ? 1 : dims.back(), rows = x.size() == 0 ? 0 : x.size() / row;
+  // Short rows are gone through as one, and where an element lies follows from its number: row by row 52,668 elements
+  // in rows of 1 took 470 us.
+  constexpr int64_t short_row = 128, most_numbered = 1 << 24;
+  constexpr size_t most_axes = 16;
+  const bool is_flat =
+      dims.size() > 1 && dims.size() <= most_axes && dims.back() < short_row && x.size() <= most_numbered;
+  const int64_t row = is_flat ? x.size() : dims.empty() ? 1 : dims.back(), rows = x.size() == 0 ? 0 : x.size() / row;
   constexpr int64_t chunk = 1024;
   int32_t list[chunk];
   int64_t total = 0;
@@ -80,6 +86,29 @@ std::vector<Tensor> NonZero::evaluate(const EvalContext& context) const {
   Tensor out = Tensor::uncleared(DType::i64, {x.rank(), total});
   auto* to = out.as_mutable<int64_t>();
   int64_t done = 0;
+  if (is_flat) {
+    double by[most_axes];
+    for (size_t axis = 0; axis < dims.size(); ++axis) by[axis] = 1 / static_cast<double>(dims[axis]);
+    each_chunk([&](int64_t, int64_t first, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) list[i] += static_cast<int32_t>(first);
+      for (size_t axis = dims.size(); axis-- > 0;) {
+        int64_t* place = to + static_cast<int64_t>(axis) * total + done;
+        const auto size = static_cast<int32_t>(dims[axis]);
+        if (size == 1) {
+          std::fill_n(place, count, 0);
+          continue;
+        }
+        for (int64_t i = 0; i < count; ++i) {
+          // The quotient of so small numbers is never as close to a whole one as its rounding.
+          const auto above = static_cast<int32_t>((list[i] + 0.5) * by[axis]);
+          place[i] = list[i] - above * size;
+          list[i] = above;
+        }
+      }
+      done += count;
+    });
+    return {out};
+  }
   each_chunk([&](int64_t r, int64_t first, int64_t count) {
     if (count == 0 || dims.empty()) return;
     int64_t* last = to + static_cast<int64_t>(dims.size() - 1) * total + done;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "backends/cpu/each_target.h"
 #include "backends/cpu/random_data.h"
 
 namespace camshaft::cpu::concat_test {
@@ -40,6 +41,34 @@ TEST(Concat, EmptyPartsToo) {
                 0);
     }
   }
+}
+
+// One element of each: vectors of them are interleaved, by each instruction set and with what no vector is left for.
+TEST(Concat, ElementsOfEqualParts) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      const int64_t width = int64_t{1} << data.integer(0, 3), outer = data.integer(2, round % 5 ? 200 : 30000);
+      const int parts = static_cast<int>(data.integer(2, 5));
+      std::vector<uint8_t> from[5];
+      const void* in[5];
+      int64_t sizes[5];
+      for (int k = 0; k < parts; ++k) {
+        sizes[k] = width;
+        from[k] = bytes(data, outer * width);
+        in[k] = from[k].data();
+      }
+      const auto size = static_cast<size_t>(outer * parts * width);
+      std::vector<uint8_t> whole(size + 1, 77);
+      ThreadPool pool(1 + round % 3);
+      concat(pool, outer, parts, sizes, in, whole.data());
+      for (int64_t i = 0; i < outer * parts; ++i)
+        ASSERT_EQ(std::memcmp(&whole[static_cast<size_t>(i * width)], from[i % parts].data() + i / parts * width,
+                              static_cast<size_t>(width)),
+                  0);
+      ASSERT_EQ(whole[size], 77);
+    }
+  });
 }
 
 // Parts of single elements and a few, of as many rows as are copied part by part and more: nothing is written behind.

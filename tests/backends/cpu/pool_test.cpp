@@ -277,6 +277,34 @@ TEST(MaxPool, SmallImagesOfAllTypes) {
   });
 }
 
+// Lines of one and two vectors of each instruction set, and those that are combined together; windows any steps apart,
+// also wider than what registers keep.
+TEST(Pool, WindowsByUnequalSteps) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const size_t axes = round % 3 ? 2 : 3;
+      ops::Pool op;
+      op.kind = random.integer(0, 1) ? ops::PoolKind::max : ops::PoolKind::average;
+      op.count_include_pad = random.integer(0, 1) == 1;
+      op.ceil_mode = random.integer(0, 1) == 1;
+      Dims x{random.integer(1, 2), random.integer(1, 9)};
+      for (size_t a = 0; a < axes; ++a) {
+        const bool row = a + 1 == axes;
+        op.kernel.push_back(random.integer(1, row ? 18 : 5));
+        op.strides.push_back(random.integer(1, row ? 9 : 3));
+        op.dilations.push_back(random.integer(1, 2));
+        const int64_t reach = (op.kernel[a] - 1) * op.dilations[a] + 1;
+        x.push_back(std::max(reach, random.integer(1, !row ? 9 : round % 5 ? 34 : 150)));
+      }
+      for (size_t a = 0; a < 2 * axes; ++a) op.pads.emplace_back(random.integer(0, op.kernel[a % axes] - 1));
+      NodeTest{op, {random_tensor(random, DType::f32, x)}, {}, "pool", 1e-5}.check(
+          static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(Pool, LongRowsAndWideWindows) {
   Random random = test_random();
   for_each_target([&] {

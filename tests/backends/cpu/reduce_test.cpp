@@ -285,6 +285,52 @@ TEST(Reduce, ExtremesOfLayersOfShortRows) {
   });
 }
 
+// All kinds over axes apart, whose small matrices lie over each other; over one axis with few columns, few rows of
+// many, and short rows, of numbers that sums and products have exactly.
+template <class T>
+void check_small_matrices(RandomData& data, DType dtype) {
+  for (int round = 0; round < 60; ++round) {
+    std::vector<int64_t> dims;
+    std::vector<int> axes;
+    if (round % 3 == 0) {
+      dims = {data.integer(1, 3), data.integer(2, 70), data.integer(1, 40), data.integer(1, 12), data.integer(1, 11)};
+      axes = {1, 3};
+      if (round % 2) dims.push_back(data.integer(2, 5)), axes.push_back(5);
+    } else if (round % 3 == 1) {
+      dims = {data.integer(1, 40), data.integer(1, 10), data.integer(1, round % 2 ? 9 : 300)};
+      axes = {1};
+    } else if (round % 2) {  // many blocks of which two axes apart go
+      dims = {data.integer(60, 300), data.integer(2, 5), data.integer(2, 4), data.integer(2, 6), data.integer(1, 4)};
+      axes = {1, 3};
+    } else {
+      dims = {data.integer(1, 50), data.integer(1, 140)};
+      axes = {1};
+    }
+    const ReduceKind kind = kinds[round % 7];
+    int64_t total = 1;
+    for (const int64_t d : dims) total *= d;
+    std::vector<T> x(static_cast<size_t>(total));
+    for (T& v : x)
+      v = static_cast<T>(kind == ReduceKind::prod ? data.integer(0, 30) ? 1 : -(T(-1) < T(0)) | 1
+                                                  : data.integer(0, 7) - (T(-1) < T(0)));
+    if (std::is_floating_point_v<T> && round % 5 == 0) x[x.size() / 2] = std::numeric_limits<T>::quiet_NaN();
+    check(dtype, kind, dims, axes, x, static_cast<int>(data.integer(1, 3)), std::is_integral_v<T> ? 0 : 1e-6);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Reduce, SmallMatricesOfAllKinds) {
+  RandomData data;
+  for_each_target([&] {
+    check_small_matrices<float>(data, DType::f32);
+    check_small_matrices<double>(data, DType::f64);
+    check_small_matrices<int64_t>(data, DType::i64);
+    check_small_matrices<uint64_t>(data, DType::u64);
+    check_small_matrices<int32_t>(data, DType::i32);
+    check_small_matrices<uint32_t>(data, DType::u32);
+  });
+}
+
 // Beside whole numbers, where a rounded quotient would be one too many, and of totals that doubles do not hold.
 // Of all lengths that share a vector with others, and some beyond; the ends of the range among the elements.
 template <class T>

@@ -40,6 +40,31 @@ TEST(NonZero, CoordinatesInOrder) {
   EXPECT_EQ(run_op(NonZero{}, {f32({}, {2})})[0].dims(), (Dims{0, 1}));
 }
 
+// Rows so short that they are gone through as one, and longer ones, beside a plain count of places.
+TEST(NonZero, ShortRowsAndLongOnes) {
+  Random random = test_random();
+  for (int round = 0; round < 60; ++round) {
+    Dims dims;
+    for (int64_t axis = random.integer(1, 5); axis > 0; --axis)
+      dims.push_back(random.integer(0, 12) ? random.integer(1, axis == 1 && round % 3 == 0 ? 300 : 14) : 1);
+    std::vector<float> values(static_cast<size_t>(element_count(dims)));
+    for (float& v : values) v = random.integer(0, 2) ? 0.0F : 1.5F;
+    std::vector<Dims> places;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] == 0) continue;
+      Dims place(dims.size());
+      auto rest = static_cast<int64_t>(i);
+      for (size_t axis = dims.size(); axis-- > 0; rest /= dims[axis]) place[axis] = rest % dims[axis];
+      places.push_back(place);
+    }
+    const Tensor got = run_op(NonZero{}, {f32(dims, values)})[0];
+    ASSERT_EQ(got.dims(), (Dims{std::ssize(dims), std::ssize(places)}));
+    for (size_t axis = 0; axis < dims.size(); ++axis)
+      for (size_t i = 0; i < places.size(); ++i)
+        ASSERT_EQ(got.as<int64_t>()[axis * places.size() + i], places[i][axis]) << to_string(dims);
+  }
+}
+
 TEST(Unique, SortedAndByOccurrence) {
   const Tensor x = f32({6}, {2, 1, nan, 3, nan, 1});
   const auto sorted = run_op(Unique{-1, true}, {x});

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/move/element_bytes.h"
+#include "backends/cpu/kernels/move/interleave.h"
 #include "backends/cpu/kernels/move/row_copy.h"
 #include "base/pieces.h"
 
@@ -22,6 +23,13 @@ void concat(ThreadPool& pool, int64_t outer, int parts, const int64_t* bytes, co
     });
   }
   if (outer <= 1) return;
+  // One element of each: 202,008 rows of four of 2 bytes took 360 us part by part.
+  const bool is_element = bytes[0] == 1 || bytes[0] == 2 || bytes[0] == 4 || bytes[0] == 8;
+  if (is_element && parts > 1 && parts <= most_interleaved && std::count(bytes, bytes + parts, bytes[0]) == parts) {
+    for_pieces(pool, outer, (least_bytes + row - 1) / row,
+               [&](int64_t begin, int64_t end) { interleave(bytes[0], parts, in, begin, end, out); });
+    return;
+  }
   // Long rows one part after the other, for as many as L2 holds: one stream is read at a time. 6250 rows of 1600, 3200
   // and 1600 bytes took 2.4 ms row by row. Short ones likewise, for as many as L1 holds: a call for each part took 276
   // us for 28,032 rows of two parts of 2 bytes.

@@ -96,6 +96,29 @@ void pick(const char* slices, int64_t slice_bytes, int64_t n, const int64_t* off
     for (int64_t k = 0; k < count; ++k) std::memcpy(out + k * int64_t{sizeof(T)}, slices + offsets[k], sizeof(T));
 }
 
+// The same of rows of kBytes to 2 * kBytes, as two parts that overlap: with a call of memcpy for each, 7784 rows of 20
+// bytes took 20 us.
+template <size_t kBytes>
+void pick_rows(const char* slices, int64_t slice_bytes, int64_t n, const int64_t* offsets, int64_t count, int64_t bytes,
+               char* out) {
+  const int64_t second = bytes - static_cast<int64_t>(kBytes);
+  for (int64_t i = 0; i < n; ++i, slices += slice_bytes)
+    for (int64_t k = 0; k < count; ++k, out += bytes) {
+      const char* row = slices + offsets[k];
+      std::memcpy(out, row, kBytes);
+      std::memcpy(out + second, row + second, kBytes);
+    }
+}
+
+constexpr int64_t least_picked = 2, most_picked = 64;  // bytes of a row
+auto row_picker(int64_t bytes) {
+  return bytes < 4    ? pick_rows<2>
+         : bytes < 8  ? pick_rows<4>
+         : bytes < 16 ? pick_rows<8>
+         : bytes < 32 ? pick_rows<16>
+                      : pick_rows<32>;
+}
+
 // From here on it pays to look for runs, and to cut a list into parts by threads.
 constexpr int64_t least_slices = 8, least_shared = 1024;
 
@@ -163,6 +186,17 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
   };
   with_indices(indices, index_type, [&](const auto* index) {
     if (!element) {
+      if (outer >= least_slices && count <= few_places && inner_bytes >= least_picked && inner_bytes <= most_picked) {
+        int64_t offsets[few_places];
+        for (int64_t k = 0; k < count; ++k)
+          offsets[k] = (index[k] < 0 ? index[k] + size : int64_t{index[k]}) * inner_bytes;
+        const auto picked = row_picker(inner_bytes);
+        return for_pieces(pool, outer, divide_up(grain, count), [&](int64_t begin, int64_t end) {
+          const int64_t slice_bytes = size * inner_bytes;
+          picked(from + begin * slice_bytes, slice_bytes, end - begin, offsets, count, inner_bytes,
+                 to + begin * count * inner_bytes);
+        });
+      }
       if (inner_bytes >= least_gathered_row && inner_bytes <= most_vector_row) {
         return each_slice([&](const char* slice, int64_t first, int64_t past, char* row) {
           int64_t offsets[few_places];

@@ -91,6 +91,34 @@ int64_t Pad::source(size_t d, int64_t i) const {
   return axis.first + at;
 }
 
+namespace {
+
+// Two parts that overlap, where a call of memcpy would take longer.
+template <size_t kBytes>
+void copy_two_parts(const char* from, size_t bytes, char* to) {
+  char first[kBytes], second[kBytes];
+  std::memcpy(first, from, kBytes);
+  std::memcpy(second, from + bytes - kBytes, kBytes);
+  std::memcpy(to, first, kBytes);
+  std::memcpy(to + bytes - kBytes, second, kBytes);
+}
+
+void copy_line(const char* from, size_t bytes, char* to) {
+  if (bytes > 64 || bytes < 4) {
+    std::memcpy(to, from, bytes);
+  } else if (bytes >= 32) {
+    copy_two_parts<32>(from, bytes, to);
+  } else if (bytes >= 16) {
+    copy_two_parts<16>(from, bytes, to);
+  } else if (bytes >= 8) {
+    copy_two_parts<8>(from, bytes, to);
+  } else {
+    copy_two_parts<4>(from, bytes, to);
+  }
+}
+
+}  // namespace
+
 template <class T>
 void Pad::run_rows(int64_t begin, int64_t end, const char* in, char* out, const char* constant) const {
   constexpr auto width = static_cast<int64_t>(sizeof(T));
@@ -120,34 +148,62 @@ void Pad::run_rows(int64_t begin, int64_t end, const char* in, char* out, const 
   }
   const int64_t inside = (run_end_ - run_begin_) * size;
   const int64_t first = inside > 0 ? source(last, run_begin_) * size : 0;
+  // A call takes longer than a few elements, and less than many.
+  constexpr int64_t few = 8;
+  const auto fill_end = [&](char* to, int64_t n) {
+    if (n > few) return fill_elements(width, constant, to, n);
+    for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * size, constant, sizeof(T));
+  };
+  const auto write_row = [&](const char* line, char* to) {
+    if (inside > 0) copy_line(line + first, static_cast<size_t>(inside), to + run_begin_ * size);
+    if (repeats) {
+      fill_end(to, run_begin_);
+      fill_end(to + run_end_ * size, row - run_end_);
+    } else if (unit_ > 1) {
+      const int64_t* edge = edges;
+      each_edge([&](int64_t i) {
+        const int64_t offset_of_edge = listed ? *edge++ : source(last, i) * size;
+        std::memcpy(to + i * size, line + offset_of_edge, static_cast<size_t>(size));
+      });
+    } else if (listed) {
+      const int64_t* edge = edges;
+      each_edge([&](int64_t i) { std::memcpy(to + i * size, line + *edge++, sizeof(T)); });
+    } else {
+      each_edge([&](int64_t i) { std::memcpy(to + i * size, line + source(last, i) * size, sizeof(T)); });
+    }
+  };
   for (int64_t r = begin; r < end; ++r) {
     int64_t offset = 0;
-    bool padding = false;
-    for (size_t d = 0; d < last; ++d) {
-      padding |= from[d] < 0;
+    size_t outside = last;  // the outermost axis along which the row is padding
+    for (size_t d = last; d-- > 0;) {
+      if (from[d] < 0) outside = d;
       offset += from[d];
     }
     char* to = out + r * row * size;
-    if (padding) {
-      fill_elements(width, constant, to, row * unit_);
-    } else {
-      const char* line = in + offset;
-      if (inside > 0) std::memcpy(to + run_begin_ * size, line + first, static_cast<size_t>(inside));
-      if (repeats) {
-        for (int64_t i = 0; i < run_begin_; ++i) std::memcpy(to + i * size, constant, sizeof(T));
-        for (int64_t i = run_end_; i < row; ++i) std::memcpy(to + i * size, constant, sizeof(T));
-      } else if (unit_ > 1) {
-        const int64_t* edge = edges;
-        each_edge([&](int64_t i) {
-          const int64_t offset_of_edge = listed ? *edge++ : source(last, i) * size;
-          std::memcpy(to + i * size, line + offset_of_edge, static_cast<size_t>(size));
-        });
-      } else if (listed) {
-        const int64_t* edge = edges;
-        each_edge([&](int64_t i) { std::memcpy(to + i * size, line + *edge++, sizeof(T)); });
-      } else {
-        each_edge([&](int64_t i) { std::memcpy(to + i * size, line + source(last, i) * size, sizeof(T)); });
+    if (outside < last) {
+      // As are those that follow until that axis goes on.
+      int64_t rows = 1, done = 0;
+      for (size_t d = outside + 1; d < last; ++d) {
+        rows *= axes_[d].out;
+        done = done * axes_[d].out + at[d];
+        at[d] = axes_[d].out - 1;
       }
+      rows = std::min(rows - done, end - r);
+      fill_elements(width, constant, to, rows * row * unit_);
+      r += rows - 1;
+    } else {
+      // Those that lie one behind the other in the input follow at once.
+      int64_t rows = 1, step = 0;
+      if (last > 0) {
+        const Axis& axis = axes_[last - 1];
+        const int64_t index = at[last - 1] - axis.begin;
+        if (index >= 0 && index < axis.size) rows = std::min(axis.size - index, end - r);
+        step = axis.stride * width;
+      }
+      const char* line = in + offset;
+      for (int64_t i = 0; i < rows; ++i, line += step, to += row * size) write_row(line, to);
+      r += rows - 1;
+      if (last > 0) at[last - 1] += rows - 1;
     }
     for (size_t d = last; d-- > 0;) {
       at[d] = at[d] + 1 == axes_[d].out ? 0 : at[d] + 1;

@@ -210,7 +210,7 @@ void copy_rows(int64_t size, const char* in, int64_t in_step, char* out, int64_t
   // Beside what a call costs for each row: 2480 rows of 160 bytes took twice as long. Long rows are repeated by
   // vectors, too, but for what no cache near by holds, which is written past the caches: 10^7 numbers of 8 bytes as
   // rows of 1000 took 7.2 ms by memcpy. Which one does not read what it writes, and takes rows that L1 does not hold.
-  constexpr int64_t most_repeated = 32 << 20, most_repeated_row = 32 << 10, least_streamed_row = 512;
+  constexpr int64_t most_repeated = 32 << 20, most_repeated_row = 8 << 10, least_streamed_row = 512;
   if (in_step == 0 && size >= least_streamed_row && size * count >= most_repeated) {
     for (int64_t i = 0; i < count; ++i, out += out_step) stream_copy(in, out, size);
     return finish_streams();
@@ -220,6 +220,8 @@ void copy_rows(int64_t size, const char* in, int64_t in_step, char* out, int64_t
     return copy_vector_rows(size, in, in_step, out, out_step, count);
   if (bytes == 0) return;
   if (bytes == 1) return copy_short_rows<1>(in, in_step, out, out_step, count);
+  if (bytes == 2) return copy_short_rows<2>(in, in_step, out, out_step, count);
+  if (bytes == 4) return copy_short_rows<4>(in, in_step, out, out_step, count);
   if (bytes < 4) {
     copy_two_parts<2>(bytes, in, in_step, out, out_step, count);
   } else if (bytes > 64) {

@@ -236,7 +236,8 @@ void ArgExtreme::run(ThreadPool& pool, DType dtype, const void* in, int64_t* out
     });
     return;
   }
-  if (inner > 1 && axis * inner <= most_turned && outer >= 4 && inner * 4 <= filled_row) {
+  constexpr int64_t most_turned_line = 256;
+  if (inner > 1 && axis * inner <= most_turned_line && outer >= 4 && inner * 4 <= filled_row) {
     for_pieces(pool, outer, grain, [&](int64_t begin, int64_t end) {
       arg_of_short_lines(dtype, static_cast<const char*>(in) + begin * axis * inner * bit_width(dtype) / 8, end - begin,
                          axis, inner, largest, last_of_equals, out + begin * inner);

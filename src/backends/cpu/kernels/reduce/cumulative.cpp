@@ -8,6 +8,15 @@
 #include "backends/cpu/kernels/with_type.h"
 #include "base/pieces.h"
 
+#ifndef CAMSHAFT_CPU_CUMULATIVE_ONCE
+#define CAMSHAFT_CPU_CUMULATIVE_ONCE
+namespace camshaft::cpu {
+namespace {
+constexpr int64_t max_block = 1024;  // elements; of rows of 1000, 256 at a time took three times as long from memory
+}  // namespace
+}  // namespace camshaft::cpu
+#endif
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/cumulative.cpp"
 // clang-format off: the order matters
@@ -103,6 +112,42 @@ HWY_INLINE void add_vectors(const float* in, int64_t rows, int64_t step, double*
 }
 #endif
 
+// Few rows that are all there are: sums of T begin with 0, and no totals are kept. Memory is read and written in long
+// pieces, as above. `load` and `store` move a vector, or a part of one.
+template <int kVectors, bool kExclusive, class D, class Load, class Store, class T = hn::TFromD<D>>
+HWY_INLINE void add_few_vectors(D d, const T* in, int64_t rows, int64_t step, T* out, Load load, Store store) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<D> sum[kVectors];
+#pragma GCC unroll 8
+  for (auto& v : sum) v = hn::Zero(d);
+  for (int64_t r = 0; r < rows; ++r, in += step, out += step) {
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const auto before = sum[v];
+      // Nothing is made of the last row where sums leave out what they stand at.
+      if (!kExclusive || r + 1 < rows) sum[v] = hn::Add(before, load(in + v * lanes));
+      store(kExclusive ? before : sum[v], out + v * lanes);
+    }
+  }
+}
+
+template <bool kExclusive, class T>
+void add_few_rows(const T* in, int64_t rows, int64_t step, int64_t n, T* out) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [d](const T* from) HWY_ATTR { return hn::LoadU(d, from); };
+  const auto store = [d](auto v, T* to) HWY_ATTR { hn::StoreU(v, d, to); };
+  int64_t i = 0;
+  for (; i + kStrip * lanes <= n; i += kStrip * lanes)
+    add_few_vectors<kStrip, kExclusive>(d, in + i, rows, step, out + i, load, store);
+  for (; i + lanes <= n; i += lanes) add_few_vectors<1, kExclusive>(d, in + i, rows, step, out + i, load, store);
+  if (i == n) return;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(n - i));
+  add_few_vectors<1, kExclusive>(
+      d, in + i, rows, step, out + i, [d, mask](const T* from) HWY_ATTR { return masked_load(mask, d, from); },
+      [d, mask](auto v, T* to) HWY_ATTR { masked_store(v, mask, d, to); });
+}
+
 template <bool kExclusive>
 void add_at_once(const float* in, int64_t rows, int64_t step, int64_t n, double* total, float* out) {
   const hn::ScalableTag<double> d;
@@ -130,35 +175,42 @@ void add_at_once(const T* in, int64_t rows, int64_t step, int64_t n, T* total, T
   for (; i < n; ++i) add_vectors<1, kExclusive>(one, in + i, rows, step, total + i, out + i);
 }
 
+constexpr int64_t some_rows = 16;
+
 // Some rows at once: the totals are read and written once for them, and sums of f32 that are in f32 are short.
 // What L2 does not hold is gone through as it lies in memory: 1000 rows of 1000 f64 took 250 us by 16.
 template <bool kExclusive, class T, class Sum>
-void add_all_rows(const T* in, int64_t rows, int64_t step, int64_t n, Sum* total, T* out) {
+void add_all_rows(const T* in, int64_t rows, int64_t step, int64_t n, T* out) {
+  if (rows <= some_rows) return add_few_rows<kExclusive>(in, rows, step, n, out);
+  alignas(64) Sum total[max_block];
+  std::fill_n(total, n, Sum(0));
   constexpr int64_t most_cached = 512 << 10;
   const bool is_long = std::is_same_v<T, Sum> && rows * n * static_cast<int64_t>(sizeof(T)) > most_cached;
-  const int64_t most = is_long ? 1 : 16;
+  const int64_t most = is_long ? 1 : some_rows;
   for (; rows > 0; rows -= most, in += most * step, out += most * step)
     add_at_once<kExclusive>(in, std::min(rows, most), step, n, total, out);
 }
 
+// `items` of them one behind the other: a call for each took longer than 2 rows of 12 f64.
 template <class T, class Sum>
-void add_rows(const T* in, int64_t rows, int64_t step, int64_t n, bool exclusive, Sum* total, T* out) {
-  exclusive ? add_all_rows<true>(in, rows, step, n, total, out) : add_all_rows<false>(in, rows, step, n, total, out);
+void add_rows(const T* in, int64_t items, int64_t rows, int64_t step, int64_t n, bool exclusive, T* out) {
+  const int64_t next = rows * (step < 0 ? -step : step);
+  for (int64_t i = 0; i < items; ++i, in += next, out += next)
+    exclusive ? add_all_rows<true, T, Sum>(in, rows, step, n, out)
+              : add_all_rows<false, T, Sum>(in, rows, step, n, out);
 }
 
-void add_f32(const float* in, int64_t rows, int64_t step, int64_t n, bool exclusive, double* total, float* out) {
-  add_rows(in, rows, step, n, exclusive, total, out);
+void add_f32(const float* in, int64_t items, int64_t rows, int64_t step, int64_t n, bool exclusive, float* out) {
+  add_rows<float, double>(in, items, rows, step, n, exclusive, out);
 }
-void add_f64(const double* in, int64_t rows, int64_t step, int64_t n, bool exclusive, double* total, double* out) {
-  add_rows(in, rows, step, n, exclusive, total, out);
+void add_f64(const double* in, int64_t items, int64_t rows, int64_t step, int64_t n, bool exclusive, double* out) {
+  add_rows<double, double>(in, items, rows, step, n, exclusive, out);
 }
-void add_u32(const uint32_t* in, int64_t rows, int64_t step, int64_t n, bool exclusive, uint32_t* total,
-             uint32_t* out) {
-  add_rows(in, rows, step, n, exclusive, total, out);
+void add_u32(const uint32_t* in, int64_t items, int64_t rows, int64_t step, int64_t n, bool exclusive, uint32_t* out) {
+  add_rows<uint32_t, uint32_t>(in, items, rows, step, n, exclusive, out);
 }
-void add_u64(const uint64_t* in, int64_t rows, int64_t step, int64_t n, bool exclusive, uint64_t* total,
-             uint64_t* out) {
-  add_rows(in, rows, step, n, exclusive, total, out);
+void add_u64(const uint64_t* in, int64_t items, int64_t rows, int64_t step, int64_t n, bool exclusive, uint64_t* out) {
+  add_rows<uint64_t, uint64_t>(in, items, rows, step, n, exclusive, out);
 }
 
 // A line of consecutive elements: sums within a vector by doubling distances, to which the sum of all before it is
@@ -279,7 +331,6 @@ HWY_EXPORT(add_lines_u64);
 
 namespace {
 
-constexpr int64_t max_block = 1024;  // elements; of rows of 1000, 256 at a time took three times as long from memory
 constexpr int64_t least_elements = 16 * 1024;
 
 template <class T>
@@ -346,21 +397,23 @@ auto line_adder() {
   }
 }
 
-// Rows of at most max_block neighbours are added to each other.
+// Rows of at most max_block neighbours are added to each other, `items` times one behind the other.
 template <class T>
-void run_columns(const RunningTotal& op, const T* x, T* y, int64_t n) {
+void run_columns(const RunningTotal& op, const T* x, T* y, int64_t items, int64_t n) {
   const auto row_at = [&](int64_t a) { return (op.reverse ? op.axis - 1 - a : a) * op.inner; };
   if constexpr (!std::is_void_v<RowSum<T>>) {
     if (!op.product) {
       using Stored = std::conditional_t<std::is_floating_point_v<T>, T, RowSum<T>>;
-      alignas(64) RowSum<T> total[max_block];
-      std::fill_n(total, n, RowSum<T>(0));
       const auto add = row_adder<T>();
       const int64_t first = row_at(0);
-      add(reinterpret_cast<const Stored*>(x + first), op.axis, op.reverse ? -op.inner : op.inner, n, op.exclusive,
-          total, reinterpret_cast<Stored*>(y + first));
+      add(reinterpret_cast<const Stored*>(x + first), items, op.axis, op.reverse ? -op.inner : op.inner, n,
+          op.exclusive, reinterpret_cast<Stored*>(y + first));
       return;
     }
+  }
+  if (items > 1) {
+    for (int64_t i = 0; i < items; ++i) run_columns(op, x + i * op.axis * op.inner, y + i * op.axis * op.inner, 1, n);
+    return;
   }
   Total<T> total[max_block];
   std::fill_n(total, n, op.product ? Total<T>(1) : Total<T>(0));
@@ -467,9 +520,10 @@ void RunningTotal::run(ThreadPool& pool, DType dtype, const void* in, void* out)
       if (inner <= few) {
         return few_adder<T>(inner)(*this, x + item * axis * inner, y + item * axis * inner, end - item);
       }
+      if (blocks == 1) return run_columns(*this, x + item * axis * inner, y + item * axis * inner, end - item, inner);
       for (; item < end; ++item) {
         const int64_t first = item % blocks * block, base = item / blocks * axis * inner + first;
-        run_columns(*this, x + base, y + base, std::min(block, inner - first));
+        run_columns(*this, x + base, y + base, 1, std::min(block, inner - first));
       }
     });
   });

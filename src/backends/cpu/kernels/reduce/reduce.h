@@ -70,6 +70,8 @@ class Reduce {
                      P* totals) const;
   template <class T>
   void run_as(ThreadPool& pool, const ReduceOperands& operands) const;
+  template <class T>
+  void run_stacked(ThreadPool& pool, const ReduceOperands& operands) const;
 
   ReduceKind kind_;
   DType dtype_;
@@ -80,7 +82,9 @@ class Reduce {
   int64_t outputs_ = 1, count_ = 1;  // elements of the output; elements that each of them reduces
   bool inner_reduced_ = false;       // the innermost dim goes: rows are summed; else rows are added to each other
   bool ahead_ = false;               // memory is asked for the next rows while these are added
-  bool layered_ = false;             // extremes of short rows over each other: of the columns first
+  bool layered_ = false;             // short rows over each other: their columns are reduced first
+  bool is_of_few_rows_ = false;      // f32, rows that are added to each other at once
+  bool is_stacked_ = false;          // many small blocks, of which two axes apart go: the inner one first, of several
   int64_t width_ = 1;
   // An item is `batch_` neighbours of the innermost dim that stays, or `block_` of the `width_` columns of one. What
   // it reduces comes in pieces, each `step_` of the innermost dim that goes; `parts_` threads may share it.

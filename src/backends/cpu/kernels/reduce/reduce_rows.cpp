@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/targets.h"
+#include "base/divide_up.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/reduce_rows.cpp"
@@ -16,6 +17,7 @@
 
 #include "backends/cpu/kernels/join_lanes-inl.h"
 #include "backends/cpu/kernels/reduce/row_reduce-inl.h"
+#include "backends/cpu/kernels/reduce/with_vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
@@ -40,10 +42,11 @@ int64_t position(const float* x, int64_t n, float value, bool last) {
       if (x[end - 1] == value) return end - 1;
     return -1;
   }
-  int64_t begin = 0;
-  while (begin < whole && !is_in(begin)) begin += lanes;
-  for (; begin < n; ++begin)
-    if (x[begin] == value) return begin;
+  // Where in a vector it is, by its mask: one by one, that took as long as the rest of a row of 97.
+  for (int64_t begin = 0; begin < whole; begin += lanes)
+    if (const auto at = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, x + begin), wanted)); at >= 0) return begin + at;
+  for (int64_t i = whole; i < n; ++i)
+    if (x[i] == value) return i;
   return -1;
 }
 
@@ -119,22 +122,6 @@ void rows_in_lanes(const T* x, int64_t rows, Partial<T>* totals) {
   short_rows<kKind>(x, rows - r, n, totals + r);
 }
 
-template <ReduceKind kKind, class V>
-HWY_INLINE V with_vector(V total, V x) {
-  if constexpr (!hwy::IsFloat<hn::TFromV<V>>()) {
-    if constexpr (kKind == ReduceKind::max) return hn::Max(total, x);
-    if constexpr (kKind == ReduceKind::min) return hn::Min(total, x);
-    if constexpr (kKind == ReduceKind::sum_square) return hn::Add(total, hn::Mul(x, x));
-  } else {
-    if constexpr (kKind == ReduceKind::max) return hn::IfThenElse(hn::IsNaN(x), x, max_or_second(x, total));
-    if constexpr (kKind == ReduceKind::min) return hn::IfThenElse(hn::IsNaN(x), x, min_or_second(x, total));
-  }
-  if constexpr (kKind == ReduceKind::prod) return hn::Mul(total, x);
-  if constexpr (kKind == ReduceKind::sum_square && hwy::IsFloat<hn::TFromV<V>>()) return hn::MulAdd(x, x, total);
-  if constexpr (kKind == ReduceKind::sum_abs) return hn::Add(total, hn::Abs(x));
-  return hn::Add(total, x);
-}
-
 // Extremes of rows of integers, of a vector's length at least: its last elements are looked at twice. With totals in
 // memory that are compared one by one behind each row, 100 rows of 1000 bytes took twice as long.
 template <ReduceKind kKind, class D, class T = hn::TFromD<D>>
@@ -181,8 +168,7 @@ void long_rows(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
       return extremes_of_rows<kKind>(narrow, x, rows, n, totals);
   }
   if (n < 2 * width) return short_rows<kKind>(x, rows, n, totals);
-  constexpr ReduceKind merging =
-      kKind == ReduceKind::sum_square || kKind == ReduceKind::sum_abs ? ReduceKind::sum : kKind;
+  constexpr ReduceKind merging = merged_by(kKind);
   for (int64_t r = 0; r < rows; ++r, x += n) {
     alignas(64) R part[width];
     const R start = static_cast<R>(identity<T>(kKind));
@@ -262,8 +248,7 @@ void rows_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>* tot
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(n)));
   const auto start = hn::Set(d, static_cast<T>(identity<T>(kKind)));
-  constexpr ReduceKind merging =
-      kKind == ReduceKind::sum_square || kKind == ReduceKind::sum_abs ? ReduceKind::sum : kKind;
+  constexpr ReduceKind merging = merged_by(kKind);
   HWY_ALIGN T line[hn::MaxLanes(hn::ScalableTag<T>())];
   int64_t r = 0;
   for (; r + lanes <= rows; r += lanes, x += lanes * n) {
@@ -272,6 +257,10 @@ void rows_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>* tot
       hn::Vec<decltype(d)> a, b;
       hn::LoadInterleaved2(d, x, a, b);
       total = with_vector<kKind>(with_vector<kKind>(total, a), b);
+    } else if (n == 3) {
+      hn::Vec<decltype(d)> a, b, c;
+      hn::LoadInterleaved3(d, x, a, b, c);
+      total = with_vector<kKind>(with_vector<kKind>(with_vector<kKind>(total, a), b), c);
     } else if (n == 4) {
       hn::Vec<decltype(d)> a, b, c, e;
       hn::LoadInterleaved4(d, x, a, b, c, e);
@@ -309,6 +298,10 @@ void wide_sums_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>
       hn::Vec<decltype(narrow)> a, b;
       hn::LoadInterleaved2(narrow, x, a, b);
       total = hn::Add(total, hn::Add(wide(a), wide(b)));
+    } else if (n == 3) {
+      hn::Vec<decltype(narrow)> a, b, c;
+      hn::LoadInterleaved3(narrow, x, a, b, c);
+      total = hn::Add(total, hn::Add(hn::Add(wide(a), wide(b)), wide(c)));
     } else if (n == 4) {
       hn::Vec<decltype(narrow)> a, b, c, e;
       hn::LoadInterleaved4(narrow, x, a, b, c, e);
@@ -321,11 +314,49 @@ void wide_sums_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>
   short_rows<ReduceKind::sum>(x, rows - r, n, totals + r);
 }
 
+// Rows of a few vectors of totals, whose lanes are joined in registers: with totals in eight vectors, 40,000 rows of 12
+// f64 took 150 us.
+constexpr int64_t short_row = 4 * static_cast<int64_t>(HWY_LANES(double));
+template <ReduceKind kKind, class T>
+void short_rows_in_vectors(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
+  constexpr ReduceKind merging = merged_by(kKind);
+  const hn::ScalableTag<Partial<T>> d;
+  const hn::Rebind<T, decltype(d)> stored;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(Partial<T>));
+  const auto widened = [&](auto v) HWY_ATTR {
+    if constexpr (std::is_same_v<T, Partial<T>>) {
+      return v;
+    } else {
+      return hn::PromoteTo(d, v);
+    }
+  };
+  const auto start = hn::Set(d, identity<T>(kKind));
+  const int64_t last = (n - 1) / lanes * lanes;
+  const auto mask = hn::FirstN(stored, static_cast<size_t>(n - last));
+  const auto is_there = hn::FirstN(d, static_cast<size_t>(n - last));
+  for (int64_t r = 0; r < rows; ++r, x += n) {
+    // What is not there is as good as what a total begins with.
+    const auto rest = hn::IfThenElse(is_there, widened(masked_load(mask, stored, x + last)), start);
+    auto total = with_vector<kKind>(start, rest);
+    for (int64_t i = 0; i < last; i += lanes) total = with_vector<kKind>(total, widened(hn::LoadU(stored, x + i)));
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (lanes >= 8) total = with_vector<merging>(total, hn::SwapAdjacentBlocks(total));
+    if constexpr (lanes >= 4) total = with_vector<merging>(total, hn::ConcatLowerUpper(d, total, total));
+    total = with_vector<merging>(total, hn::Shuffle01(total));
+#endif
+    totals[r] = with_element<merging>(totals[r], hn::GetLane(total));
+  }
+}
+
 // Integers of 32 bits, whose sums may wrap as their results do; not those that means are of. Pairs have a way of their
 // own (rows_in_lanes()).
 template <class T>
 void rows_of_words(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
   constexpr int64_t few = 8;
+  constexpr bool has_short = kTarget.partial_moves && kTarget.conversions;
+  // Gathers of 5 and more took longer.
+  if (has_short && n > 4 && n < few && (kind == ReduceKind::sum || kind == ReduceKind::mean))
+    return short_rows_in_vectors<ReduceKind::sum>(x, rows, n, totals);
   if (kind == ReduceKind::mean && n > 1 && n < few && rows >= 8) return wide_sums_beside_each_other(x, rows, n, totals);
   if (kind == ReduceKind::sum && n < few && rows >= 8)
     return rows_beside_each_other<ReduceKind::sum>(x, rows, n, totals);
@@ -368,8 +399,7 @@ void rows_u64(ReduceKind kind, const uint64_t* x, int64_t rows, int64_t n, uint6
 // one before. With partial results in memory 10^5 elements took 30 us.
 template <ReduceKind kKind, class T>
 double row_total(const T* x, int64_t n) {
-  constexpr ReduceKind merging =
-      kKind == ReduceKind::sum_square || kKind == ReduceKind::sum_abs ? ReduceKind::sum : kKind;
+  constexpr ReduceKind merging = merged_by(kKind);
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto load = [&](int64_t i) HWY_ATTR {
@@ -404,14 +434,14 @@ double row_total(const T* x, int64_t n) {
 
 template <ReduceKind kKind, class T>
 void rows_in_double(const T* x, int64_t rows, int64_t n, double* totals) {
-  constexpr ReduceKind merging =
-      kKind == ReduceKind::sum_square || kKind == ReduceKind::sum_abs ? ReduceKind::sum : kKind;
+  if (n <= short_row && kTarget.partial_moves) return short_rows_in_vectors<kKind>(x, rows, n, totals);
+  constexpr ReduceKind merging = merged_by(kKind);
   for (int64_t r = 0; r < rows; ++r, x += n) totals[r] = with_element<merging>(totals[r], row_total<kKind>(x, n));
 }
 
 // Compilers leave the comparisons with NaN as they are (10^5 elements took 57 us), and totals in memory.
 void rows_f64(ReduceKind kind, const double* x, int64_t rows, int64_t n, double* totals) {
-  constexpr int64_t few = 8;
+  constexpr int64_t few = kTarget.partial_moves ? 5 : 8;  // of more, gathers take longer than masked vectors
   if (n < few && rows >= 8) {
 #define CAMSHAFT_BESIDE(k) rows_beside_each_other<k>(x, rows, n, totals)
     CAMSHAFT_BY_KIND(CAMSHAFT_BESIDE)
@@ -421,6 +451,9 @@ void rows_f64(ReduceKind kind, const double* x, int64_t rows, int64_t n, double*
   switch (kind) {
     case ReduceKind::max:
     case ReduceKind::min:
+      if (n <= short_row && kTarget.partial_moves)
+        return kind == ReduceKind::max ? short_rows_in_vectors<ReduceKind::max>(x, rows, n, totals)
+                                       : short_rows_in_vectors<ReduceKind::min>(x, rows, n, totals);
       for (int64_t r = 0; r < rows; ++r, x += n)
         totals[r] = combine<double>(
             kind, totals[r], kind == ReduceKind::max ? row_extreme<true, true>(x, n) : row_extreme<false, true>(x, n));
@@ -453,6 +486,9 @@ void products_beside_each_other(const float* x, int64_t rows, int64_t n, double*
     if (n == 2) {
       hn::LoadInterleaved2(narrow, x, a, b);
       take(a), take(b);
+    } else if (n == 3) {
+      hn::LoadInterleaved3(narrow, x, a, b, c);
+      take(a), take(b), take(c);
     } else if (n == 4) {
       hn::LoadInterleaved4(narrow, x, a, b, c, e);
       take(a), take(b), take(c), take(e);
@@ -465,40 +501,44 @@ void products_beside_each_other(const float* x, int64_t rows, int64_t n, double*
 }
 
 template <ReduceKind kKind>
-struct Extreme {
+struct Joined {
   template <class D, class V>
   static HWY_INLINE V join(D, V a, V b) {
-    return with_vector<kKind>(a, b);
+    return with_vector<merged_by(kKind)>(a, b);
   }
 };
 
-// Extremes of rows of up to some vectors, whose lanes are joined for several rows at once: how many rows were done. One
-// row by one, 5000 rows of 20 took 28 us.
+// Rows of up to some vectors, whose lanes are joined for several rows at once. One row by one, 5000 maxima of 20 took
+// 28 us, and 25,000 sums of 8 75.
 constexpr int64_t longest_joined = 128;
 template <ReduceKind kKind>
-int64_t joined_extremes(const float* x, int64_t rows, int64_t n, double* totals) {
+void joined_rows(const float* x, int64_t rows, int64_t n, double* totals) {
   const hn::ScalableTag<float> d;
   constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
   constexpr int64_t together = 16;
-  HWY_ALIGN float vectors[together * lanes], extremes[together];
-  const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n)));
+  HWY_ALIGN float vectors[together * lanes], results[together];
   const auto start = hn::Set(d, static_cast<float>(identity<float>(kKind)));
-  int64_t r = 0;
-  for (; r + together <= rows; r += together) {
-    for (int64_t k = 0; k < together; ++k, x += n) {
-      // The last vector first: what it shares with the one before counts once all the same.
-      auto best = n >= lanes ? hn::LoadU(d, x + n - lanes) : hn::IfThenElse(some, masked_load(some, d, x), start);
-      for (int64_t i = 0; i + lanes < n; i += lanes) best = with_vector<kKind>(best, hn::LoadU(d, x + i));
-      hn::Store(best, d, vectors + k * lanes);
+  const int64_t last = (n - 1) / lanes * lanes;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(n - last));
+  std::fill_n(vectors, together * lanes, 0.0F);  // of the last rows there may be fewer
+  for (int64_t r = 0; r < rows; r += together) {
+    const int64_t count = std::min(together, rows - r);
+    for (int64_t k = 0; k < count; ++k, x += n) {
+      // What is not there is as good as what a total begins with.
+      const auto rest = hn::IfThenElse(mask, masked_load(mask, d, x + last), start);
+      auto total = with_vector<kKind>(start, rest);
+      for (int64_t i = 0; i < last; i += lanes) total = with_vector<kKind>(total, hn::LoadU(d, x + i));
+      hn::Store(total, d, vectors + k * lanes);
     }
-    join_lanes<Extreme<kKind>>(vectors, together, extremes);
-    for (int64_t k = 0; k < together; ++k) totals[r + k] = combine<double>(kKind, totals[r + k], extremes[k]);
+    join_lanes<Joined<kKind>>(vectors, round_up(count, 4), results);
+    for (int64_t k = 0; k < count; ++k)
+      totals[r + k] = with_element<merged_by(kKind)>(totals[r + k], static_cast<double>(results[k]));
   }
-  return r;
 }
 
 void rows_f32(ReduceKind kind, const float* x, int64_t rows, int64_t n, double* totals) {
-  constexpr int64_t few = 8;  // elements, that take longer to be made a vector
+  // Elements that take longer to be made a vector; of more, gathers take longer than masked vectors.
+  constexpr int64_t few = kTarget.partial_moves ? 5 : 8;
   if (n < few && rows >= 8) {
     switch (kind) {
       case ReduceKind::sum:
@@ -517,10 +557,10 @@ void rows_f32(ReduceKind kind, const float* x, int64_t rows, int64_t n, double* 
     }
   }
   if (n < few) CAMSHAFT_BY_KIND(CAMSHAFT_SHORT_ROWS)
-  if (n <= longest_joined && (kind == ReduceKind::max || kind == ReduceKind::min)) {
-    const auto joined = kind == ReduceKind::max ? joined_extremes<ReduceKind::max> : joined_extremes<ReduceKind::min>;
-    const int64_t done = joined(x, rows, n, totals);
-    x += done * n, rows -= done, totals += done;
+  if (n <= longest_joined && kind != ReduceKind::prod && HWY_LANES(float) > 1) {
+#define CAMSHAFT_JOINED(k) joined_rows<k>(x, rows, n, totals)
+    CAMSHAFT_BY_KIND(CAMSHAFT_JOINED)
+#undef CAMSHAFT_JOINED
   }
   const auto each_row = [&](auto take) HWY_ATTR {
     for (int64_t r = 0; r < rows; ++r, x += n) totals[r] = take(totals[r]);

@@ -5,7 +5,9 @@
 #include "backends/cpu/kernels/gemm/product_shares.h"
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/window/pool_flat.h"
+#include "backends/cpu/kernels/window/pool_narrow.h"
 #include "backends/cpu/kernels/window/pool_planes.h"
+#include "backends/cpu/kernels/window/pool_rows_first.h"
 #include "backends/cpu/kernels/window/pool_window.h"
 #include "base/work_scope.h"
 
@@ -183,219 +185,19 @@ void pixels_last(const SpatialPool& p, int64_t begin, int64_t end, const float* 
   }
 }
 
-// Outputs of a row, of the columns from `from` on; reads a vector beyond what the stride needs.
+// Windows wider than what combined rows are kept in.
 template <bool kAverage>
-HWY_INLINE void combine_columns(const PoolAxis& w, const float* from, int64_t count, float* to) {
-  const Tag d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr float neutral = pool_neutral<kAverage>();
-  if (w.stride > 2) {
-    const hn::CappedTag<float, 1> one;
-    for (int64_t i = 0; i < count; ++i, from += w.stride) {
-      auto sum = hn::Set(one, neutral);
-      for (int64_t c = 0; c < w.kernel; ++c) sum = combine<kAverage>(sum, hn::LoadU(one, from + c * w.dilation));
-      to[i] = hn::GetLane(sum);
-    }
-    return;
-  }
-  for (int64_t i = 0; i < count; i += lanes, from += lanes * w.stride) {
-    auto sum = hn::Set(d, neutral);
-    for (int64_t c = 0; c < w.kernel; ++c) {
-      if (w.stride == 1) {
-        sum = combine<kAverage>(sum, hn::LoadU(d, from + c * w.dilation));
-        continue;
-      }
-      hn::Vec<Tag> tap, next;
-      hn::LoadInterleaved2(d, from + c * w.dilation, tap, next);
-      sum = combine<kAverage>(sum, tap);
-      if (w.dilation == 1 && c + 1 < w.kernel) sum = combine<kAverage>(sum, next), ++c;
-    }
-    if (count - i >= lanes) {
-      hn::StoreU(sum, d, to + i);
-    } else {
-      masked_store(sum, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
-    }
-  }
-}
-
-// The columns that a chunk of outputs sees, padding among them; wider windows go pixel by pixel.
-constexpr int64_t most_columns = 2048;
-
-// Columns [start, start + count) of the window's rows combined, padding among them, and two vectors of it behind.
-template <bool kAverage>
-HWY_INLINE void combine_rows(const PoolAxis& w, const float* top, const Taps& taps, int64_t start, int64_t count,
-                             float* to) {
-  const Tag d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr float neutral = pool_neutral<kAverage>();
-  const bool any = taps.planes > 0 && taps.rows > 0;
-  const int64_t begin = any ? std::clamp<int64_t>(-start, 0, count) : 0;
-  const int64_t end = any ? std::clamp(w.in - start, begin, count) : 0;
-  std::fill_n(to, begin, neutral);
-  int64_t x = begin;
-  for (; x < end; x += lanes) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, end - x)));
-    auto sum = hn::Set(d, neutral);
-    for (int64_t p = 0; p < taps.planes; ++p) {
-      const float* row = top + p * taps.plane_step + start + x;
-      for (int64_t r = 0; r < taps.rows; ++r, row += taps.row_step)
-        sum = combine<kAverage>(sum, end - x < lanes ? masked_load(mask, d, row) : hn::LoadU(d, row));
-    }
-    hn::StoreU(sum, d, to + x);
-  }
-  std::fill(to + end, to + count + 2 * lanes, neutral);
-}
-
-// Elements 0, 2, … of two vectors that follow each other, and 1, 3, ….
-#if HWY_TARGET == HWY_SCALAR
-constexpr int64_t widest_stride = 1;
-HWY_INLINE hn::Vec<Tag> every_second(bool, hn::Vec<Tag> low, hn::Vec<Tag>) {
-  return low;
-}
-#else
-constexpr int64_t widest_stride = 2;
-HWY_INLINE hn::Vec<Tag> every_second(bool odd, hn::Vec<Tag> low, hn::Vec<Tag> high) {
-  const Tag d;
-  return odd ? hn::ConcatOdd(d, high, low) : hn::ConcatEven(d, high, low);
-}
-#endif
-
-// Narrow windows: each vector of outputs reads its taps where they are. With combined rows in between, which are stored
-// and read again elsewhere, 10^5 elements by 3 x 3 took 61 us.
-template <bool kAverage>
-void lines_direct(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
-  const Tag d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const PoolAxis& w = p.width;
-  const int64_t plane = p.height.in * w.in;
-  const auto neutral = hn::Set(d, pool_neutral<kAverage>());
-  // What a window's sum is multiplied by, for the lines whose windows count as many others: divisions for each vector
-  // took as long as all the rest of 2 x 2.
-  int64_t scaled_others = -1;
-  HWY_ALIGN float scales[most_columns + HWY_LANES(float)];
-  const auto scale_lines = [&](int64_t others) {
-    scaled_others = others;
-    for (int64_t i = 0; i < w.out; ++i) {
-      const int64_t counted = window_at(w, i, p.count_include_pad).counted * others;
-      scales[i] = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;
-    }
-  };
-  // The divisions of a line's windows took longer than a short line: its own are remembered, and lines are counted.
-  constexpr int64_t most_rows = 256;
-  Window windows[most_rows];
-  const bool is_listed = p.height.out <= most_rows && end - begin >= p.height.out;
-  for (int64_t i = 0; is_listed && i < p.height.out; ++i) windows[i] = window_at(p.height, i, p.count_include_pad);
-  int64_t row = begin % p.height.out, depth = begin / p.height.out % p.depth.out,
-          image = begin / (p.depth.out * p.height.out);
-  Window z = window_at(p.depth, depth, p.count_include_pad);
-  for (int64_t line = begin; line < end; ++line) {
-    const Window y = is_listed ? windows[row] : window_at(p.height, row, p.count_include_pad);
-    const float* top = in + (image * p.depth.in + z.start + z.first * p.depth.dilation) * plane +
-                       (y.start + y.first * p.height.dilation) * w.in;
-    const Window of_line = z;
-    if (++row == p.height.out) {
-      row = 0;
-      if (++depth == p.depth.out) depth = 0, ++image;
-      if (line + 1 < end) z = window_at(p.depth, depth, p.count_include_pad);
-    }
-    const int64_t planes = of_line.past - of_line.first, rows = y.past - y.first;
-    const int64_t plane_step = p.depth.dilation * plane, row_step = p.height.dilation * w.in;
-    // The window's rows in columns [s, s + lanes).
-    const auto vertical = [&](int64_t s) HWY_ATTR {
-      auto sum = neutral;
-      if (s >= 0 && s + lanes <= w.in) {
-        for (int64_t a = 0; a < planes; ++a)
-          for (int64_t r = 0; r < rows; ++r)
-            sum = combine<kAverage>(sum, hn::LoadU(d, top + a * plane_step + r * row_step + s));
-        return sum;
-      }
-      const int64_t first = std::clamp<int64_t>(-s, 0, lanes), past = std::clamp<int64_t>(w.in - s, first, lanes);
-      const auto mask = hn::AndNot(hn::FirstN(d, static_cast<size_t>(first)), hn::FirstN(d, static_cast<size_t>(past)));
-      for (int64_t a = 0; a < planes && first < past; ++a)
-        for (int64_t r = 0; r < rows; ++r) {
-          const auto tap = masked_load(mask, d, top + a * plane_step + r * row_step + s);
-          sum = combine<kAverage>(sum, hn::IfThenElse(mask, tap, neutral));
-        }
-      return sum;
-    };
-    if (kAverage && of_line.counted * y.counted != scaled_others) scale_lines(of_line.counted * y.counted);
-    float* to = out + line * w.out;
-    for (int64_t o = 0; o < w.out; o += lanes) {
-      const int64_t start = o * w.stride - w.pad_before;
-      auto sum = neutral;
-      for (int64_t c = 0; c < w.kernel; ++c) {
-        const int64_t s = start + c * w.dilation;
-        if (w.stride == 1) {
-          sum = combine<kAverage>(sum, vertical(s));
-          continue;
-        }
-        const auto low = vertical(s), high = vertical(s + lanes);
-        sum = combine<kAverage>(sum, every_second(false, low, high));
-        if (w.dilation == 1 && c + 1 < w.kernel) sum = combine<kAverage>(sum, every_second(true, low, high)), ++c;
-      }
-      if (kAverage) sum = hn::Mul(sum, hn::Load(d, scales + o));
-      if (w.out - o >= lanes) {
-        hn::StoreU(sum, d, to + o);
-      } else {
-        masked_store(sum, hn::FirstN(d, static_cast<size_t>(w.out - o)), d, to + o);
-      }
-    }
-  }
-}
-
-// Lines are [batch, channels, out depth, out height]. The rows of a window are combined first: their loads are
-// contiguous, and strided columns are then read once (3x3x3 by 2: 1.6 -> 0.5 ms for 64 channels of 16x56x56).
-template <bool kAverage>
-void lines_first(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
-  const PoolAxis& w = p.width;
-  const int64_t extent = (w.kernel - 1) * w.dilation + 1, plane = p.height.in * w.in;
-  if (extent > most_columns) {
-    SpatialPool pixels = p;
-    pixels.channels = 1;
-    return pixels_last<kAverage>(pixels, begin, end, in, out);
-  }
-  HWY_ALIGN float combined[most_columns + 2 * HWY_LANES(float)];
-  const int64_t chunk = (most_columns - extent) / w.stride + 1;  // outputs
-  Taps taps{0, 0, 1, p.depth.dilation * plane, p.height.dilation * w.in, 1};
-  for (int64_t line = begin; line < end; ++line) {
-    const Window z = window_at(p.depth, line / p.height.out % p.depth.out, p.count_include_pad);
-    const Window y = window_at(p.height, line % p.height.out, p.count_include_pad);
-    taps.planes = z.past - z.first;
-    taps.rows = y.past - y.first;
-    const float* top =
-        in + (line / (p.depth.out * p.height.out) * p.depth.in + z.start + z.first * p.depth.dilation) * plane +
-        (y.start + y.first * p.height.dilation) * w.in;
-    float* to = out + line * w.out;
-    for (int64_t o = 0; o < w.out; o += chunk) {
-      const int64_t count = std::min(chunk, w.out - o);
-      combine_rows<kAverage>(w, top, taps, o * w.stride - w.pad_before, (count - 1) * w.stride + extent, combined);
-      combine_columns<kAverage>(w, combined, count, to + o);
-    }
-    if (kAverage) {
-      const IndexRange whole = whole_windows(w);
-      const auto divide = [&](int64_t i) {
-        const int64_t counted = z.counted * y.counted * window_at(w, i, p.count_include_pad).counted;
-        to[i] = counted > 0 ? to[i] * (1.0f / static_cast<float>(counted)) : 0.0f;
-      };
-      for (int64_t i = 0; i < whole.first; ++i) divide(i);
-      const int64_t counted = z.counted * y.counted * w.kernel;
-      const float scale = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;
-      for (int64_t i = whole.first; i < whole.past; ++i) to[i] *= scale;
-      for (int64_t i = whole.past; i < w.out; ++i) divide(i);
-    }
-  }
+void lines_by_pixels(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
+  SpatialPool pixels = p;
+  pixels.channels = 1;
+  pixels_last<kAverage>(pixels, begin, end, in, out);
 }
 
 void pool_lines(const SpatialPool& p, int64_t begin, int64_t end, const float* in, float* out) {
   if (p.channels_last) {
     p.average ? pixels_last<true>(p, begin, end, in, out) : pixels_last<false>(p, begin, end, in, out);
   } else {
-    const bool is_narrow = p.width.kernel <= 5 && p.width.stride <= widest_stride && p.width.out <= most_columns;
-    if (is_narrow) {
-      p.average ? lines_direct<true>(p, begin, end, in, out) : lines_direct<false>(p, begin, end, in, out);
-    } else {
-      p.average ? lines_first<true>(p, begin, end, in, out) : lines_first<false>(p, begin, end, in, out);
-    }
+    p.average ? lines_by_pixels<true>(p, begin, end, in, out) : lines_by_pixels<false>(p, begin, end, in, out);
   }
 }
 
@@ -410,7 +212,12 @@ HWY_EXPORT(pool_lines);
 
 void SpatialPool::run_lines(int64_t begin, int64_t end, const float* in, float* out) const {
   if (can_pool_flat(*this, DType::f32)) return pool_flat(*this, DType::f32, begin, end, in, out);
+  // By steps of one most windows of several lines are combined as those of one, but where many reach over their ends.
+  constexpr int64_t short_line = 16;
+  const bool joins_lines = height.stride == 1 && width.stride == 1 && width.in > short_line && can_pool_planes(*this);
+  if (!joins_lines && pool_narrow(*this, begin, end, in, out)) return;
   if (can_pool_planes(*this)) return pool_planes(*this, begin, end, in, out);
+  if (can_pool_rows_first(*this)) return pool_rows_first(*this, begin, end, in, out);
   HWY_DYNAMIC_DISPATCH(pool_lines)(*this, begin, end, in, out);
 }
 

@@ -16,8 +16,6 @@ constexpr int64_t most_combined = 3072;
 // So few columns are combined with a mask for each of them where windows reach over the ends of lines in more than a
 // few places: one by one these took two thirds of the time (3 x 3 taps two apart over 20 x 20 pixels).
 constexpr int64_t most_masked_taps = 8;
-// Of windows farther apart all in between are combined, too, as long as they fill a part of a vector.
-constexpr int64_t most_stride = 8;
 bool are_ends_masked(const SpatialPool& p) {
   const IndexRange whole = whole_windows(p.width);
   const int64_t ends = p.width.out - std::max<int64_t>(whole.past - whole.first, 0);
@@ -113,14 +111,6 @@ HWY_INLINE void combine_columns(const float* from, int64_t taps, int64_t step, i
   }
 }
 
-// The same of any stride, by every window: one by one 64 planes of 84 x 84 pixels, 3 apart, took 220 us.
-template <bool kAverage>
-HWY_INLINE void combine_far_columns(const float* from, int64_t taps, int64_t step, int64_t stride, int64_t count,
-                                    float scale, float* every, float* to) {
-  combine_columns<kAverage, 1>(from, taps, step, (count - 1) * stride + 1, scale, every);
-  for (int64_t i = 0; i < count; ++i) to[i] = every[i * stride];
-}
-
 // Which columns of a window lie inside the image, for each output of a line and of the lines that follow it: a bit
 // each, for each tap.
 class ColumnMasks {
@@ -181,7 +171,6 @@ void planes(const SpatialPool& p, int64_t begin, int64_t end, const float* in, f
   HWY_ALIGN float buffer[most_combined + 2 * margin];
   std::fill_n(buffer, most_combined + 2 * margin, pool_neutral<kAverage>());
   float* const combined = buffer + margin;
-  HWY_ALIGN float every[most_combined + widest_window];
   const IndexRange whole = whole_windows(w);
   const auto scale_of = [](int64_t counted) { return counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f; };
   // As many outputs a line as its columns have: lines follow each other here and there.
@@ -236,8 +225,6 @@ void planes(const SpatialPool& p, int64_t begin, int64_t end, const float* in, f
                                                       static_cast<float>(others), to + i * w.out);
       else if (w.stride == 1)
         combine_columns<kAverage, 1>(from, w.kernel, w.dilation, length, scale, to + i * w.out);
-      else if (w.stride > 2)
-        combine_far_columns<kAverage>(from, w.kernel, w.dilation, w.stride, length, scale, every, to + i * w.out);
       else
         combine_columns<kAverage, 2>(from, w.kernel, w.dilation, length, scale, to + i * w.out);
     }
@@ -282,10 +269,12 @@ HWY_EXPORT(run_planes);
 bool can_pool_planes(const SpatialPool& p) {
   const PoolAxis& w = p.width;
   // Windows that see columns beyond an end leave more at both for single elements than is won.
-  if (p.channels_last || w.stride > most_stride || w.in == 0 || w.in > longest_line || w.pad_before < 0 ||
+  if (p.channels_last || w.stride > 2 || w.in == 0 || w.in > longest_line || w.pad_before < 0 ||
       w.pad_before >= widest_window || w.kernel > widest_window || w.dilation > widest_window / w.kernel)
     return false;
   const IndexRange whole = whole_windows(w);
+  // Lines that are not joined have the padding beside them elsewhere.
+  if (are_ends_masked(p) && p.height.stride > 1) return false;
   return (w.out - 1) * w.stride - w.pad_before + w.kernel * w.dilation < w.in + widest_window &&
          (whole.past - whole.first >= w.out / 2 || are_ends_masked(p));
 }
