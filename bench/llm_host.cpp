@@ -33,7 +33,7 @@ class Model : public StepModel {
     logits_ = kept_;
     for (int32_t row = 0; row < rows; ++row) {
       const auto begin = kept_.begin() + static_cast<std::ptrdiff_t>(row) * vocabulary;
-      likeliest_.push_back(std::max_element(begin, begin + vocabulary) - begin);
+      likeliest_.push_back(static_cast<int32_t>(std::max_element(begin, begin + vocabulary) - begin));
       largest_.push_back(begin[likeliest_.back()]);
     }
   }
@@ -54,7 +54,7 @@ class Model : public StepModel {
  private:
   int32_t vocabulary_;
   std::vector<float> kept_, logits_;
-  std::vector<int64_t> likeliest_;
+  std::vector<int32_t> likeliest_;
   std::vector<float> largest_;
 };
 
