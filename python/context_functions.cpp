@@ -35,9 +35,9 @@ PyObject* set_input_shape(PyObject*, PyObject* arguments) {
 PyObject* dlpack_of_address(PyObject*, PyObject* arguments) {
   unsigned long long address = 0;
   const char* dtype = nullptr;
-  PyObject* dims = nullptr;
+  PyObject *dims = nullptr, *owner = Py_None;
   int ordinal = -1;
-  if (PyArg_ParseTuple(arguments, "KsOi", &address, &dtype, &dims, &ordinal) == 0) return nullptr;
+  if (PyArg_ParseTuple(arguments, "KsOi|O", &address, &dtype, &dims, &ordinal, &owner) == 0) return nullptr;
   return guarded([&] {
     const DType type = parse_dtype(dtype);
     const Dims sizes = numbers_of(dims);
@@ -45,7 +45,7 @@ PyObject* dlpack_of_address(PyObject*, PyObject* arguments) {
     for (const int64_t size : sizes) count *= size;
     return capsule_of(Tensor::view(type, sizes, reinterpret_cast<const std::byte*>(address), byte_size(type, count),
                                    ordinal < 0 ? Device{} : Device{Device::cuda, ordinal}),
-                      Py_None);
+                      owner);
   });
 }
 
@@ -117,7 +117,7 @@ PyObject* list_operators(PyObject*, PyObject*) {
 PyMethodDef context_functions[] = {
     {"set_input_shape", set_input_shape, METH_VARARGS, "set_input_shape(context, name, dims)"},
     {"dlpack_of_address", dlpack_of_address, METH_VARARGS,
-     "dlpack_of_address(address, dtype, dims, number of the GPU, -1 for the host) -> dlpack"},
+     "dlpack_of_address(address, dtype, dims, number of the GPU, -1 for the host, owner=None) -> dlpack"},
     {"create_profiler", create_profiler, METH_NOARGS, "create_profiler() -> profiler"},
     {"set_profiler", set_profiler, METH_VARARGS, "set_profiler(context, profiler or None)"},
     {"reset_profiler", reset_profiler, METH_O, "reset_profiler(profiler)"},

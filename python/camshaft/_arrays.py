@@ -113,7 +113,7 @@ class Memory:
         copy: bool | None = None,
     ) -> Capsule:
         """`stream` is not waited for: work is done in the order of the caller's."""
-        return _native.dlpack_of_address(self.address, self.dtype, self.shape, self._ordinal)
+        return _native.dlpack_of_address(self.address, self.dtype, self.shape, self._ordinal, self)
 
     def __repr__(self) -> str:
         return f"<camshaft.Memory {self.dtype}{list(self.shape)} at {self.address:#x} on {self.device}>"

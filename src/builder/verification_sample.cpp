@@ -204,8 +204,14 @@ std::variant<VerificationSample, std::string> find_sample(const Graph& model, co
   if (const SymbolBindings symbols = with_first_axes(model, options.symbols, several); symbols != options.symbols) {
     sizes = sizes_to_try(model, shapes, symbols);
     sizes.resize(std::min(sizes.size(), sizes_with_several));
-    if (auto sample = first_accepted(symbols, sizes, SampleIntegers::any, false))
-      return telling(*std::move(sample), SampleIntegers::any);
+    std::optional<VerificationSample> sample;
+    try {
+      const FreeTrial free;
+      sample = first_accepted(symbols, sizes, SampleIntegers::any, false);
+    } catch (const Error& e) {  // it was to show more than what was refused: that is what is said
+      if (e.code() != ErrorCode::unsupported) throw;
+    }
+    if (sample) return telling(*std::move(sample), SampleIntegers::any);
   }
   if (!given.empty())
     throw Error(ErrorCode::invalid_argument, fmt::format("cannot verify on the given inputs: {}", first_failure));

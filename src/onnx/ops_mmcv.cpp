@@ -242,6 +242,9 @@ Values mmcv_bicubic_interpolate(ConvertContext& c) {
   op.scales = {0, 0};
   for (const int64_t axis : {2, 3}) {
     const double factor = factors[static_cast<size_t>(axis - 2)];
+    constexpr double most = 1 << 20;
+    if (!(factor > 0 && factor <= most))
+      c.invalid(fmt::format("the scale factor {} is not above 0 and at most {}", factor, most));
     const auto whole = static_cast<int64_t>(factor);
     const Dim& size = c.dim(x, axis);
     op.sizes.push_back(factor == static_cast<double>(whole)

@@ -614,6 +614,17 @@ def test_weights_of_a_model(tmp_path, make):
         module.model_weights(b"no model")
 
 
+def test_weights_of_a_model_outlive_what_read_them(tmp_path):
+    data = Path(bodies_model(tmp_path / "m" / "m.onnx", 1)).read_bytes()
+    arrays = {name: np.from_dlpack(weight) for name, weight in module.model_weights(data).items()}
+    gc.collect()
+    others = [np.full(1 << 20, 7, np.uint8) for _ in range(8)]  # what was freed is used again
+    again = module.model_weights(data)
+    assert others and arrays.keys() == again.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, np.from_dlpack(again[name]))
+
+
 def test_weights_of_a_model_that_numpy_has_no_type_for(tmp_path):
     def model(seed):
         codes = np.random.default_rng(seed).integers(-8, 8, 64).tolist()

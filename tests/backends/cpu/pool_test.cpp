@@ -298,9 +298,27 @@ TEST(Pool, WindowsByUnequalSteps) {
         x.push_back(std::max(reach, random.integer(1, !row ? 9 : round % 5 ? 34 : 150)));
       }
       for (size_t a = 0; a < 2 * axes; ++a) op.pads.emplace_back(random.integer(0, op.kernel[a % axes] - 1));
+      if (round % 4 == 0) {  // pixels are cut off, too
+        const int64_t reach = (op.kernel[axes - 1] - 1) * op.dilations[axes - 1] + 1;
+        op.pads[axes - 1] = Dim(-random.integer(0, x.back() - reach));
+      }
       NodeTest{op, {random_tensor(random, DType::f32, x)}, {}, "pool", 1e-5}.check(
           static_cast<int>(random.integer(1, 3)));
       if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// From vectors on: what is cut off may be longer than those.
+TEST(Pool, RowsThatAreCut) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (const int64_t cut : {1, 7, 15, 16, 31, 47}) {
+      ops::Pool op;
+      op.kernel = {1, 3};
+      op.strides = op.dilations = {1, 1};
+      op.pads = {Dim(0), Dim(-cut), Dim(0), Dim(0)};
+      NodeTest{op, {random_tensor(random, DType::f32, {1, 1, 1, 64})}, {}, "pool", 1e-5}.check(1);
     }
   });
 }

@@ -331,6 +331,36 @@ TEST(Reduce, SmallMatricesOfAllKinds) {
   });
 }
 
+// Sums of small matrices and rows have the same bits on any number of threads.
+TEST(Reduce, ThreadsDoNotChangeSumsOfSmallMatrices) {
+  RandomData data;
+  for_each_target([&] {
+    for (const auto& [dims, axes] :
+         std::vector<std::pair<std::vector<int64_t>, std::vector<int>>>{{{9268, 3, 2, 2}, {1, 3}},
+                                                                        {{9268, 2, 3, 4}, {1, 3}},
+                                                                        {{5000, 7, 3}, {1}},
+                                                                        {{20011, 3}, {1}},
+                                                                        {{3001, 5, 2, 7, 3}, {1, 3}}}) {
+      const Reduce reduce(ReduceKind::sum, DType::f32, dims, axes);
+      int64_t inputs = 1, outputs = 1;
+      for (size_t d = 0; d < dims.size(); ++d) {
+        inputs *= dims[d];
+        if (std::find(axes.begin(), axes.end(), static_cast<int>(d)) == axes.end()) outputs *= dims[d];
+      }
+      std::vector<float> x(static_cast<size_t>(inputs));
+      for (float& v : x) v = static_cast<float>(data.integer(-1000000, 1000000)) * 0x1.234567p-9F;
+      std::vector<float> expected;
+      for (const int threads : {1, 2, 3, 5}) {
+        ThreadPool pool(threads);
+        std::vector<float> y(static_cast<size_t>(outputs));
+        run(reduce, pool, x.data(), y.data());
+        if (threads == 1) expected = y;
+        ASSERT_EQ(y, expected) << dims.size() << " axes, " << threads << " threads";
+      }
+    }
+  });
+}
+
 // Beside whole numbers, where a rounded quotient would be one too many, and of totals that doubles do not hold.
 // Of all lengths that share a vector with others, and some beyond; the ends of the range among the elements.
 template <class T>

@@ -309,9 +309,11 @@ void Reduce::run_stacked(ThreadPool& pool, const ReduceOperands& operands) const
   const ReduceKind merging = is_merged ? kind_ : ReduceKind::sum;
   const T* in = static_cast<const T*>(operands.in);
   T* out = static_cast<T*>(operands.out);
-  for_pieces(pool, kept_dims_[0], divide_up(least_work, block * n), [&](int64_t begin, int64_t end) {
+  // Groups begin where the shape says, not where a thread does: the last rows of one may be added up otherwise.
+  const int64_t together = most / block, groups = divide_up(kept_dims_[0], together);
+  for_pieces(pool, groups, divide_up(least_work, together * block * n), [&](int64_t first, int64_t last) {
     alignas(64) P inner[most], totals[most];
-    const int64_t together = most / block;
+    const int64_t begin = first * together, end = std::min(kept_dims_[0], last * together);
     for (int64_t b = begin; b < end; b += together) {
       const int64_t blocks = std::min(together, end - b);
       const T* x = in + b * block * n;

@@ -21,10 +21,10 @@ HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
 namespace {
 
-// Units whose columns are lanes of a vector of totals: how many were done. Vectors reach beyond a row into the next
-// ones, so that the last few units are left.
+// Units whose columns are lanes of a vector of totals. Vectors reach beyond a row into the next ones, but for the last
+// few units.
 template <ReduceKind kKind, class T>
-int64_t units_in_lanes(const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) {
+void units_in_lanes(const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) {
   using P = Partial<T>;
   const hn::ScalableTag<P> d;
   const hn::Rebind<T, decltype(d)> stored;
@@ -40,19 +40,23 @@ int64_t units_in_lanes(const T* x, int64_t units, int64_t n, int64_t columns, Pa
   };
   const auto start = hn::Set(d, identity<T>(kKind));
   const auto mask = hn::FirstN(d, static_cast<size_t>(columns));
-  const int64_t unit = n * columns, whole = std::max<int64_t>(0, units - divide_up(lanes, unit));
-  for (int64_t u = 0; u < whole; ++u, totals += columns) {
+  const auto add_unit = [&](const auto& row) HWY_ATTR {
     auto total = start;
     if constexpr (is_narrow) {
       auto part = hn::Set(stored, static_cast<T>(identity<T>(kKind)));
-      for (int64_t r = 0; r < n; ++r, x += columns) part = with_vector<kKind>(part, hn::LoadU(stored, x));
+      for (int64_t r = 0; r < n; ++r, x += columns) part = with_vector<kKind>(part, row(x));
       total = widened(part);
     } else {
-      for (int64_t r = 0; r < n; ++r, x += columns) total = with_vector<kKind>(total, widened(hn::LoadU(stored, x)));
+      for (int64_t r = 0; r < n; ++r, x += columns) total = with_vector<kKind>(total, widened(row(x)));
     }
     masked_store(with_vector<merged_by(kKind)>(masked_load(mask, d, totals), total), mask, d, totals);
-  }
-  return whole;
+    totals += columns;
+  };
+  const int64_t unit = n * columns, whole = std::max<int64_t>(0, units - divide_up(lanes, unit));
+  const auto mask_of_row = hn::FirstN(stored, static_cast<size_t>(columns));
+  for (int64_t u = 0; u < whole; ++u) add_unit([&](const T* from) HWY_ATTR { return hn::LoadU(stored, from); });
+  for (int64_t u = whole; u < units; ++u)
+    add_unit([&](const T* from) HWY_ATTR { return masked_load(mask_of_row, stored, from); });
 }
 
 // By kind: run<kKind, T>(arguments...); of integers magnitudes have no vectors.
@@ -60,34 +64,28 @@ template <class T>
 void units_of(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) {
   // Of f32 sums of more rows are added in double by blocks.
   constexpr int64_t most_rows = 64;
-  int64_t done = 0;
   if constexpr (sizeof(T) >= 4 && HWY_TARGET != HWY_SCALAR && kTarget.conversions) {
     if (n <= most_rows && columns <= static_cast<int64_t>(HWY_LANES(Partial<T>))) {
       switch (kind) {
         case ReduceKind::sum:
         case ReduceKind::mean:
-          done = units_in_lanes<ReduceKind::sum>(x, units, n, columns, totals);
-          break;
+          return units_in_lanes<ReduceKind::sum>(x, units, n, columns, totals);
         case ReduceKind::max:
-          done = units_in_lanes<ReduceKind::max>(x, units, n, columns, totals);
-          break;
+          return units_in_lanes<ReduceKind::max>(x, units, n, columns, totals);
         case ReduceKind::min:
-          done = units_in_lanes<ReduceKind::min>(x, units, n, columns, totals);
-          break;
+          return units_in_lanes<ReduceKind::min>(x, units, n, columns, totals);
         case ReduceKind::prod:
-          done = units_in_lanes<ReduceKind::prod>(x, units, n, columns, totals);
-          break;
+          return units_in_lanes<ReduceKind::prod>(x, units, n, columns, totals);
         case ReduceKind::sum_square:
-          done = units_in_lanes<ReduceKind::sum_square>(x, units, n, columns, totals);
-          break;
+          return units_in_lanes<ReduceKind::sum_square>(x, units, n, columns, totals);
         case ReduceKind::sum_abs:
           if constexpr (std::is_floating_point_v<T>)
-            done = units_in_lanes<ReduceKind::sum_abs>(x, units, n, columns, totals);
+            return units_in_lanes<ReduceKind::sum_abs>(x, units, n, columns, totals);
           break;
       }
     }
   }
-  for (int64_t u = done; u < units; ++u)
+  for (int64_t u = 0; u < units; ++u)
     reduce_columns(kind, x + u * n * columns, n, columns, columns, totals + u * columns);
 }
 

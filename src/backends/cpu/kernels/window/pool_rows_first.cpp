@@ -264,7 +264,7 @@ void lines_of(const SpatialPool& p, int64_t begin, int64_t end, const float* in,
     }
   };
 
-  const int64_t lead = round_up(w.pad_before, lanes);  // pixels begin where vectors do
+  const int64_t lead = round_up(std::max<int64_t>(0, w.pad_before), lanes);  // pixels begin where vectors do
   const int64_t pitch = round_up(lead + std::max(w.in, (w.out - 1) * w.stride + extent - w.pad_before), lanes);
   if (pitch <= most_columns) {
     // Several lines are combined before their columns are: what was just stored is not read again at once. Padding is
