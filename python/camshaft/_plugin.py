@@ -291,7 +291,11 @@ def _types_of(annotation: Any) -> list[str]:
 
     if annotation is inspect.Parameter.empty:
         return list(_NUMPY)
-    wanted = numpy.dtype(annotation).name
+    text = str(annotation)
+    try:  # torch.float32 is no type of NumPy's, and has the name of one
+        wanted = text[len("torch.") :] if text.startswith("torch.") else numpy.dtype(annotation).name
+    except TypeError:
+        wanted = text
     found = [ours for ours, theirs in _NUMPY.items() if theirs == wanted]
     if not found:
         raise TypeError(f"operands cannot be {annotation}: {', '.join(_NUMPY.values())} are possible")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 
 #include "ir/ops/pointwise.h"
 #include "onnx/quote.h"
@@ -179,7 +180,7 @@ class Conversion {
     size_t operands = 0;
     for (const ScalarExpression::Parameter& parameter : op.parameters) {
       if (parameter.otherwise) {
-        values_.push_back(c.scalar(dtype_, attribute(parameter)));
+        values_.push_back(scalar(attribute(parameter)));
         continue;
       }
       const ValueId given = c.input(operands++);
@@ -216,9 +217,21 @@ class Conversion {
     return c_.float_attribute(parameter.name);
   }
 
+  // Integers would be what is left of 0.5.
+  ValueId scalar(double number) {
+    if (is_integer(dtype_)) {
+      const double bits = bit_width(dtype_), least = is_signed(dtype_) ? -std::exp2(bits - 1) : 0,
+                   beyond = std::exp2(is_signed(dtype_) ? bits - 1 : bits);
+      if (number != std::trunc(number) || number < least || number >= beyond)
+        c_.invalid(fmt::format("its operands are {}, which has no {}: cast them to f32 before, and the result back",
+                               camshaft::to_string(dtype_), number));
+    }
+    return c_.scalar(dtype_, number);
+  }
+
   ValueId build(const Operation& part) {
     if (part.kind == Operation::Kind::parameter) return values_[part.parameter];
-    if (part.kind == Operation::Kind::number) return c_.scalar(dtype_, part.number);
+    if (part.kind == Operation::Kind::number) return scalar(part.number);
     Values arguments;
     for (const Operation& argument : part.arguments) arguments.push_back(build(argument));
     return c_.add(part.function, std::move(arguments));

@@ -6,6 +6,7 @@
 
 #include "base/available_cores.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/similar_names.h"
 #include "onnx/lora_adapter.h"
@@ -108,9 +109,20 @@ void Refitter::set_file(const std::string& path) {
   std::map<std::string, onnx::WeightOfFile> read = onnx::read_weights(path, is_known);
   try {
     for (const auto& [name, weight] : read) check(name, weight.tensor);
+    if (read.empty() && !known_.empty())
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("it has none of the engine's {} initializers, such as '{}': it is of another model",
+                              known_.size(), known_.begin()->first));
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("'{}': {}", path, e.what()));
   }
+  // A file of weights may have some of them; a model has all that it was exported with.
+  std::vector<std::string> left;
+  for (const InitializerRecord& record : records_)
+    if (!read.contains(record.name) && record.fixed_by.empty()) left.push_back(record.name);
+  if (!left.empty() && !path.ends_with(".safetensors"))
+    log_warning(fmt::format("'{}' has {} of the engine's initializers; {} stay as they are, '{}' among them", path,
+                            read.size(), left.size(), left.front()));
   for (auto& [name, weight] : read) given_[name] = {std::move(weight.tensor), weight.is_mapped};
 }
 

@@ -334,6 +334,32 @@ def test_a_plugin_may_run_another_engine():
     np.testing.assert_array_equal(engine(x), np.maximum(2 * x, 0) + 1)
 
 
+def test_numbers_of_expressions_on_integers_are_whole():
+    module.load_plugin("py::Halved(x, by = 2) = x * 0.5 * by")
+    module.load_plugin("py::Tripled(x, by = 3) = x * by - 1")
+    for operator, attributes, number in (
+        ("Halved", {}, "0.5"),
+        ("Tripled", {"by": 1.5}, "1.5"),
+        ("Tripled", {"by": 3e9}, "3"),
+    ):
+        with pytest.raises(module.Error, match=f"operands are i32, which has no {number}.*cast them to f32"):
+            module.build(model_of(operator, kind=TensorProto.INT32, **attributes))
+    tripled = module.build(model_of("Tripled", kind=TensorProto.INT32))
+    x = np.array([[1, -2, 3, 4]], np.int32)
+    np.testing.assert_array_equal(tripled(x), 6 * x - 1)
+
+
+def test_annotations_may_be_of_torch():
+    class Float32:
+        __str__ = lambda self: "torch.float32"  # noqa: E731
+
+    from camshaft._plugin import _types_of
+
+    assert _types_of(Float32()) == _types_of(np.float32)
+    with pytest.raises(TypeError, match="operands cannot be nothing like it: .* are possible"):
+        _types_of("nothing like it")
+
+
 @pytest.mark.parametrize("example, operator", [("softcap.py", "Softcap"), ("expression.py", "Swish")])
 def test_the_examples_are_short_and_run(tmp_path, example, operator):
     folder = ROOT / "examples" / "plugins"

@@ -614,6 +614,18 @@ def test_weights_of_a_model(tmp_path, make):
         module.model_weights(b"no model")
 
 
+def test_models_that_have_none_of_the_weights_are_refused(tmp_path):
+    engine = module.build(bodies_model(tmp_path / "m" / "m.onnx", 1), refit=True, tuning="heuristic", verify=False)
+    before = bytes(engine)
+    other = save_graph(tmp_path / "other.onnx", [helper.make_node("Mul", ["x", "of_another"], ["y"])],
+                       [("x", TensorProto.FLOAT, [2, 8])], ["y"], {"of_another": np.ones(8, np.float32)})  # fmt: skip
+    with pytest.raises(
+        InvalidArgumentError, match="other.onnx': it has none of the engine's .* it is of another model"
+    ):
+        engine.refit(other)
+    assert bytes(engine) == before
+
+
 def test_weights_of_a_model_outlive_what_read_them(tmp_path):
     data = Path(bodies_model(tmp_path / "m" / "m.onnx", 1)).read_bytes()
     arrays = {name: np.from_dlpack(weight) for name, weight in module.model_weights(data).items()}

@@ -9,7 +9,7 @@ import numpy
 import camshaft
 from camshaft.tensorrt import _cuda
 from camshaft.tensorrt._enums import ErrorCode, TensorLocation, WeightsRole
-from camshaft.tensorrt._log import Reporter, Severity
+from camshaft.tensorrt._log import Reporter
 from camshaft.tensorrt._onnx_file import read_file
 from camshaft.tensorrt._parser import ErrorList
 from camshaft.tensorrt._values import Weights, dtype_of_name, nptype
@@ -202,7 +202,9 @@ class OnnxParserRefitter(ErrorList):
                 return self._wrong(ErrorCode.REFIT_FAILED, f"initializer '{name}' does not fit the engine")
         left = [name for name, weight in wanted.items() if name not in weights and not weight["fixed_by"]]
         if left:
-            self._log(Severity.WARNING, f"the model has no weights {', '.join(left)}: the engine keeps those it has")
+            return self._wrong(
+                ErrorCode.REFIT_FAILED, f"the model has no weights {', '.join(left)}: the engine keeps those it has"
+            )
         return True
 
     def _of_network(self, wanted):
