@@ -191,6 +191,11 @@ LONG = {
         {"x": [1, 1024, 256, 512]},
     ),
     "windows": (node("AveragePool", "x", kernel_shape=[2001, 2001], pads=[1000] * 4), {}, {"x": [1, 1, 3000, 3000]}),
+    "many windows": (
+        node("AveragePool", "x", kernel_shape=[2001, 2001], pads=[1000] * 4),
+        {},
+        {"x": [1, 24, 2000, 2000]},
+    ),
     "attention": (node("Attention", "x", "x", "x"), {}, {"x": [1, 1, 400_000, 64]}),
 }
 COMMANDS = {
@@ -210,7 +215,7 @@ COMMANDS = {
         ("measuring", "convolution"),
         ("running", "product"),
         ("running", "convolution"),
-        ("running", "windows"),
+        ("running", "many windows"),
         ("running", "attention"),
     ],
 )

@@ -82,8 +82,8 @@ class TurnedBox {
   double common(const TurnedBox& other) const {
     const double apart = std::hypot(other.x_ - x_, other.y_ - y_);
     if (!(apart < reach() + other.reach())) return 0;
-    // A side cuts a corner off, of which two points are left. Boxes of a few ulps are no longer convex once their corners
-    // are rounded: each side may cross all lines between four, 6, 9 and 13 points every other time.
+    // A side cuts a corner off, of which two points are left. Boxes of a few ulps are no longer convex once their
+    // corners are rounded: each side may cross all lines between four, 6, 9 and 13 points every other time.
     std::array<Point, 24> shape{}, cut{};
     size_t count = 0;
     for (const auto& [right, up] : {Point{-1, -1}, Point{1, -1}, Point{1, 1}, Point{-1, 1}}) {

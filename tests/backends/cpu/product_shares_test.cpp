@@ -308,7 +308,8 @@ TEST(ProductSums, OfBlocksOnManyThreads) {
           if (kind == 1) sum = std::min(sum, 1.0);
           if (kind == 2) sum += addend[index];
           if (kind == 3) sum = 2 * (sum * (sum < 0 ? 0.25 : 1) + addend[index]);
-          ASSERT_NEAR(expected[index], sum, (kind == 3 ? 8e-7 : 4e-7) * scale) << row << "," << column << ", kind " << kind;
+          ASSERT_NEAR(expected[index], sum, (kind == 3 ? 8e-7 : 4e-7) * scale)
+              << row << "," << column << ", kind " << kind;
         }
       }
     }
