@@ -268,10 +268,10 @@ Tensor Tensor::map(Tensor keys, Tensor values) {
 
 namespace {
 
-// With a cancellation_point() once in a while.
 // Of a text that is copied, in some nanoseconds.
 constexpr int64_t bytes_of_a_step = 16;
 
+// With a cancellation_point() once in a while.
 template <class T>
 void copy_in_pieces(const T* from, T* to, int64_t count) {
   constexpr int64_t at_once = (int64_t{4} << 20) / static_cast<int64_t>(sizeof(T));

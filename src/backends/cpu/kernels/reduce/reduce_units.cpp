@@ -7,6 +7,20 @@
 #include "backends/cpu/kernels/targets.h"
 #include "base/divide_up.h"
 
+// Per vector target and once more where they are called.
+#undef CAMSHAFT_OF_UNITS
+#define CAMSHAFT_OF_UNITS(EACH) \
+  EACH(f32, float)              \
+  EACH(f64, double)             \
+  EACH(i64, int64_t)            \
+  EACH(i32, int32_t)            \
+  EACH(i16, int16_t)            \
+  EACH(i8, int8_t)              \
+  EACH(u64, uint64_t)           \
+  EACH(u32, uint32_t)           \
+  EACH(u16, uint16_t)           \
+  EACH(u8, uint8_t)
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/reduce_units.cpp"
 // clang-format off: the order matters
@@ -161,16 +175,7 @@ void few_rows_f32(ReduceKind kind, const float* x, int64_t units, int64_t n, int
   void units_##name(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) { \
     units_of(kind, x, units, n, columns, totals);                                                                 \
   }
-CAMSHAFT_UNITS(f32, float)
-CAMSHAFT_UNITS(f64, double)
-CAMSHAFT_UNITS(i64, int64_t)
-CAMSHAFT_UNITS(i32, int32_t)
-CAMSHAFT_UNITS(i16, int16_t)
-CAMSHAFT_UNITS(i8, int8_t)
-CAMSHAFT_UNITS(u64, uint64_t)
-CAMSHAFT_UNITS(u32, uint32_t)
-CAMSHAFT_UNITS(u16, uint16_t)
-CAMSHAFT_UNITS(u8, uint8_t)
+CAMSHAFT_OF_UNITS(CAMSHAFT_UNITS)
 #undef CAMSHAFT_UNITS
 
 }  // namespace
@@ -193,16 +198,7 @@ void reduce_few_rows(ReduceKind kind, const float* x, int64_t units, int64_t n, 
   void reduce_units<T>(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) { \
     HWY_DYNAMIC_DISPATCH(units_##name)(kind, x, units, n, columns, totals);                                          \
   }
-CAMSHAFT_UNITS(f32, float)
-CAMSHAFT_UNITS(f64, double)
-CAMSHAFT_UNITS(i64, int64_t)
-CAMSHAFT_UNITS(i32, int32_t)
-CAMSHAFT_UNITS(i16, int16_t)
-CAMSHAFT_UNITS(i8, int8_t)
-CAMSHAFT_UNITS(u64, uint64_t)
-CAMSHAFT_UNITS(u32, uint32_t)
-CAMSHAFT_UNITS(u16, uint16_t)
-CAMSHAFT_UNITS(u8, uint8_t)
+CAMSHAFT_OF_UNITS(CAMSHAFT_UNITS)
 #undef CAMSHAFT_UNITS
 
 }  // namespace camshaft::cpu

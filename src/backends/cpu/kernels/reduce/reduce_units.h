@@ -15,9 +15,9 @@ void reduce_units(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t
 /// Rows that reduce_few_rows() takes at most.
 constexpr int64_t most_few_rows = 8;
 
-/// The results of as many matrices of f32 at once, without totals in double: what a sum of so few rows rounds to in
-/// f32 is what it would round to through these. Rows are `stride` apart, and matrices one behind the other. `divisor`
-/// is what sums are divided by for the mean. Products have none.
+/// The results of as many matrices of f32 at once, whose rows are added one by one in f32: so few of them need no
+/// totals in double. Rows are `stride` apart, and matrices one behind the other. `divisor` is what sums are divided by
+/// for the mean. Products have none.
 void reduce_few_rows(ReduceKind kind, const float* x, int64_t units, int64_t n, int64_t columns, int64_t stride,
                      float divisor, float* out);
 

@@ -7,8 +7,7 @@
 
 namespace camshaft::cpu {
 
-/// Whether pool_rows_first() takes the problem: channels first, windows that are not very wide, and either wide or far
-/// apart enough for its lines to be combined once.
+/// Whether pool_rows_first() takes the problem: channels first, and windows that are not too wide for its buffer.
 bool can_pool_rows_first(const SpatialPool& problem);
 
 /// SpatialPool::run_lines() for those. The rows of a window are combined first, with the padding beside them: their
