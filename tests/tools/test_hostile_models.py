@@ -1,6 +1,7 @@
 """Files of some hundred bytes that ask for hours: every command refuses them with one message, within its default
 budget, and what runs them all the same ends at Ctrl-C."""
 
+import resource
 import signal
 import subprocess
 import sys
