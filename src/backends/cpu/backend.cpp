@@ -13,6 +13,7 @@
 #include "backends/cpu/tactics/col2im.h"
 #include "backends/cpu/tactics/collective.h"
 #include "backends/cpu/tactics/computed_norm.h"
+#include "backends/cpu/tactics/column_convolution.h"
 #include "backends/cpu/tactics/conv_chain.h"
 #include "backends/cpu/tactics/conv_planes.h"
 #include "backends/cpu/tactics/conv_transpose.h"
@@ -63,6 +64,8 @@ constexpr const CpuTactic* all_tactics[] = {
     &conv_transpose_tactic,
     &plane_conv_transpose_tactic,
     &plane_conv_tactic,
+    &column_conv_tactic,
+    &column_conv_transpose_tactic,
     &pointwise_tactic,
     &byte_table_tactic,
     &interval_select_tactic,

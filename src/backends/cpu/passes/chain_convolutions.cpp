@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 
-#include "base/divide_up.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
@@ -24,16 +23,16 @@ enum class Role : uint8_t { other, pointwise, depthwise, gate, stem, transposed,
 constexpr int64_t most_image_channels = 4;
 // Transposed convolutions of more make pixels of whole vectors (tactics/conv_transpose_planes.h).
 constexpr int64_t most_plane_channels = 16;
-// Convolutions of more products an element of the result gain nothing where they stand alone (tactics/conv_planes.h),
-// nor do transposed ones of more channels.
-constexpr int64_t most_plane_terms = 128;
+// As many as columns are made of (kernels/conv/conv_columns.h).
+constexpr int64_t most_terms = 4096;
 
 /// A node seen as a part of a chain.
 struct Part {
   Role role = Role::other;
   ValueId x = no_value, weights = no_value;  // of a gate: the image, and what it is multiplied by
-  bool has_few_terms = false;                // of a convolution over one or two axes
-  bool one_in = false, one_out = false;      // whether its image, its result has one channel: first and last at once
+  bool may_stand_alone = false;              // a convolution, between transposes or none (tactics/conv_planes.h)
+  // Whether its image, its result has one channel or one pixel: channels first and last at once.
+  bool one_in = false, one_out = false;
 };
 
 // image[n, h, w, c] times gates[n, 1, 1, c].
@@ -55,17 +54,28 @@ bool is_transpose(const Graph& graph, const Node& node, const std::vector<int64_
   return op && op->permutation == permutation && graph.type(node.inputs[0]).dtype == DType::f32;
 }
 
-// Whether an element of a transposed convolution's result is a sum of so few products that it may stand alone.
-bool has_few_terms(const ops::ConvTranspose& op, const Shape& weights) {
-  const std::optional<int64_t> channels = weights[0].as_constant();
-  if (!channels || *channels / op.groups > most_plane_terms) return false;
-  int64_t terms = *channels / op.groups;
-  for (size_t a = 0; a + 2 < weights.size(); ++a) {
-    const std::optional<int64_t> taps = weights[2 + a].as_constant();
-    if (!taps || *taps > most_plane_terms) return false;
-    terms *= divide_up(*taps, a < op.strides.size() ? op.strides[a] : 1);
+// Whether the sums of a convolution over up to three axes have so few terms, and its result so many, that it may be
+// faster by itself, on images with the channels first, than between two transposes. What is, is measured.
+bool may_stand_alone(const ops::Conv& op, const Shape& weights) {
+  int64_t terms = 1;
+  for (size_t a = 1; a < weights.size(); ++a) {
+    const std::optional<int64_t> size = weights[a].as_constant();
+    if (!size || *size > most_terms) return false;
+    terms *= *size;
+    if (terms > most_terms) return false;
   }
-  return terms <= most_plane_terms;
+  return op.groups > 0;
+}
+
+// Of an image with the channels last.
+bool is_one_channel_or_pixel(const Shape& shape) {
+  return shape.size() > 2 &&
+         (shape.back() == Dim(1) ||
+          std::all_of(shape.begin() + 1, shape.end() - 1, [](const Dim& size) { return size == Dim(1); }));
+}
+
+bool are_constant(const Shape& weights) {
+  return std::all_of(weights.begin(), weights.end(), [](const Dim& d) { return d.as_constant().has_value(); });
 }
 
 bool is_max_pool(const Node& node) {
@@ -77,8 +87,10 @@ Part view_part(const Graph& graph, const Node& node) {
   if (const auto* op = node.op.as<ops::Pointwise>(); op && op->function == ScalarFunction::mul)
     return view_gate(graph, node);
   if (is_max_pool(node)) return {Role::max_pool, node.inputs[0], no_value};
-  if (is_transpose(graph, node, {0, 2, 3, 1})) return {Role::to_last, node.inputs[0], no_value};
-  if (is_transpose(graph, node, {0, 3, 1, 2})) return {Role::to_first, node.inputs[0], no_value};
+  for (const std::vector<int64_t>& permutation : {std::vector<int64_t>{0, 2, 3, 1}, {0, 2, 3, 4, 1}})
+    if (is_transpose(graph, node, permutation)) return {Role::to_last, node.inputs[0], no_value};
+  for (const std::vector<int64_t>& permutation : {std::vector<int64_t>{0, 3, 1, 2}, {0, 4, 1, 2, 3}})
+    if (is_transpose(graph, node, permutation)) return {Role::to_first, node.inputs[0], no_value};
   if (is_transpose(graph, node, {0, 2, 1})) return {Role::turned, node.inputs[0], no_value};
   const Node& conv = first_operator(node);
   const auto* op = conv.op.as<ops::Conv>();
@@ -89,31 +101,18 @@ Part view_part(const Graph& graph, const Node& node) {
   if (part.x == no_value || part.weights == no_value || part.weights == part.x) return {};
   const Shape& w = graph.shape(part.weights);
   const auto is_f32 = [&](ValueId id) { return graph.type(id).dtype == DType::f32; };
-  if (w.size() < 3 || w.size() > 4 || graph.shape(part.x).size() != w.size() || !is_f32(part.x) ||
+  if (w.size() < 3 || w.size() > 5 || graph.shape(part.x).size() != w.size() || !is_f32(part.x) ||
       !is_f32(part.weights))
     return {};
   const std::optional<int64_t> channels = w[1].as_constant();
-  part.one_in = op ? op->groups == 1 && w[1] == Dim(1) : w[0] == Dim(1);
-  part.one_out = op ? w[0] == Dim(1) : transposed->groups == 1 && w[1] == Dim(1);
-  if (w.size() == 3 && transposed) {
-    part.has_few_terms = has_few_terms(*transposed, w);
-    return part;
-  }
-  if (w.size() == 3) {
-    const std::optional<int64_t> taps = w[2].as_constant();
-    part.has_few_terms = channels && taps && *channels <= most_plane_terms && *taps <= most_plane_terms &&
-                         *channels * *taps <= most_plane_terms;
-    return part;
-  }
+  part.one_in = is_one_channel_or_pixel(graph.shape(part.x));
+  part.one_out = is_one_channel_or_pixel(graph.shape(node.outputs[0]));
   const bool is_constant = graph.is_constant(part.weights);  // others may stand alone, and nothing else
-  if (transposed) {
-    if (channels && *channels <= most_plane_channels && is_constant) part.role = Role::transposed;
-    part.has_few_terms = channels && part.role == Role::other && has_few_terms(*transposed, w);
-    return part;
-  }
-  const std::optional<int64_t> lines = w[2].as_constant(), columns = w[3].as_constant();
-  part.has_few_terms = channels && lines && columns && *lines <= most_plane_terms && *columns <= most_plane_terms &&
-                       *channels <= most_plane_terms && *channels * *lines * *columns <= most_plane_terms;
+  if (transposed && w.size() == 4 && channels && *channels <= most_plane_channels && is_constant)
+    part.role = Role::transposed;
+  part.may_stand_alone =
+      part.role == Role::other && (op ? may_stand_alone(*op, w) : transposed->groups > 0 && are_constant(w));
+  if (transposed || w.size() != 4) return part;
   if (!is_constant) return part;
   const bool one_by_one = w[2] == Dim(1) && w[3] == Dim(1);
   const bool unmoved = std::all_of(op->strides.begin(), op->strides.end(), [](int64_t s) { return s == 1; }) &&
@@ -133,7 +132,7 @@ class Chainer {
   void run() {
     std::map<int32_t, std::vector<int32_t>> chains;  // by their last part
     for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
-      if (part(n).role != Role::stem || (part(n).has_few_terms && stands_alone(n))) continue;
+      if (part(n).role != Role::stem || (part(n).may_stand_alone && stands_alone(n))) continue;
       std::vector<int32_t> chain{n};
       const int32_t before = uses_.producer[static_cast<size_t>(part(n).x)];
       if (before >= 0 && part(before).role == Role::to_last && can_join(before, before, n))
@@ -166,7 +165,7 @@ class Chainer {
     }
     // Convolutions, transposed ones too, that stand alone (tactics/conv_planes.h, conv_transpose_planes.h).
     for (int32_t n = 0; n < static_cast<int32_t>(graph_.nodes.size()); ++n) {
-      if (!part(n).has_few_terms || taken_[static_cast<size_t>(n)] || !stands_alone(n)) continue;
+      if (!part(n).may_stand_alone || taken_[static_cast<size_t>(n)] || !stands_alone(n)) continue;
       const size_t transposes = (part(n).one_in ? 0U : 1U) + (part(n).one_out ? 0U : 1U);
       if (std::vector<int32_t> chain = with_transposes(n); chain.size() > transposes) take(chain, chains);
     }

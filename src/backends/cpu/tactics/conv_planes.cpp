@@ -14,8 +14,8 @@ namespace {
 
 // Products of an element of the result: with more the transposes are a small part of the time, and products of packed
 // weights, or Winograd's, do more of them (512 channels of 14 x 14 pixels, 1x1: 1.5 ms on planes, and 1.25 in ONNX
-// Runtime, whose channels lie in blocks).
-constexpr int64_t most_terms = 128;
+// Runtime, whose channels lie in blocks). Lines of padding are left out, which columns have.
+constexpr int64_t most_terms = 512;
 
 PlaneConvWeights plane_weights_of(const ConvView& view) {
   const Dims& w = view.spatial.weight_dims;
@@ -33,7 +33,6 @@ struct PlaneConvView {
   PlaneConvPlan plan(const KernelShapes& shapes) const { return PlaneConvPlan(conv_shape(conv, shapes)); }
   int64_t packed_floats() const { return plane_weights_of(conv).floats(); }
   void pack(const float* oihw, float* packed) const { pack_plane_conv_weights(plane_weights_of(conv), oihw, packed); }
-  RegionView part(const RegionView& region) const { return {*chain.body, *chain.node, region.symbols, region.threads}; }
 };
 
 // What the operator and its weights say of the shape: not the image and the pads.
@@ -52,7 +51,7 @@ ConvShape known_shape(const ConvView& view) {
 std::optional<PlaneConvView> view_planes(const RegionView& region) {
   std::optional<PlaneChain> chain = view_plane_chain(region);
   if (!chain) return std::nullopt;
-  std::optional<ConvView> conv = view_conv({*chain->body, *chain->node, region.symbols});
+  std::optional<ConvView> conv = view_conv(chain->part(region));
   if (!conv || conv->spatial.weight_dims.size() > 4) return std::nullopt;
   const ConvShape s = known_shape(*conv);
   // One channel is first and last at once.
@@ -81,7 +80,7 @@ std::optional<double> estimate_conv_planes(const RegionView& region) {
   if (!view) return std::nullopt;
   const ConvShape s = known_shape(view->conv);
   const double loads = 1 + 1.5 / static_cast<double>(std::min<int64_t>(s.out_channels / s.groups, 4));
-  const double seconds = loads * conv_flops(view->part(region), view->conv) * seconds_per_flop;
+  const double seconds = loads * conv_flops(view->chain.part(region), view->conv) * seconds_per_flop;
   return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
 }
 
@@ -89,7 +88,7 @@ std::shared_ptr<const Kernel> compile_conv_planes(const RegionView& region, Pack
   PlaneConvView view = *view_planes(region);
   using Planes = PlaneKernel<PlaneConvView, plane_conv>;
   if (!view.conv.spatial.constant_weights) return std::make_shared<Planes>(std::move(view), nullptr);
-  const RegionView part = view.part(region);
+  const RegionView part = view.chain.part(region);
   const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
   const PlaneConvWeights weights = plane_weights_of(view.conv);
   const auto bytes = constants.get(

@@ -15,25 +15,48 @@ OperandShape as_last(OperandShape shape) {
   return shape;
 }
 
+// Of an image with the channels last.
+bool is_one_channel_or_pixel(const Shape& shape) {
+  return shape.back() == Dim(1) ||
+         std::all_of(shape.begin() + 1, shape.end() - 1, [](const Dim& size) { return size == Dim(1); });
+}
+
 }  // namespace
 
+bool PlaneChain::reads_first(const RegionView& region, const SpatialView& view) const {
+  const RegionView own = part(region);
+  return first_in || is_one_channel_or_pixel(own.graph.shape(own.node.inputs[static_cast<size_t>(view.x)]));
+}
+
+bool PlaneChain::writes_first(const RegionView& region) const {
+  const RegionView own = part(region);
+  return first_out || is_one_channel_or_pixel(own.graph.shape(own.node.outputs[0]));
+}
+
 std::optional<PartInputs> PlaneChain::inputs(const SpatialView& view) const {
+  if (!body) {
+    std::vector<int32_t> inputs;
+    for (size_t i = 0; i < node->inputs.size(); ++i)
+      inputs.push_back(node->inputs[i] == no_value ? PartInputs::omitted : static_cast<int32_t>(i));
+    return PartInputs(std::move(inputs));
+  }
   const Node& first = body->nodes[0];
   return first_in ? PartInputs::of_part(*body, *node, view, first.outputs[0], first.inputs[0])
                   : PartInputs::of_part(*body, *node, view);
 }
 
 std::optional<PlaneChain> view_plane_chain(const RegionView& region) {
-  if (!is_chain(region.node)) return std::nullopt;
+  if (!is_chain(region.node)) return PlaneChain{nullptr, &region.node};
   PlaneChain chain{.body = std::make_shared<const Graph>(open_chain(region))};
   const std::vector<Node>& nodes = chain.body->nodes;
-  // Of images over two axes, or over one.
-  const auto is_transpose = [&](size_t n, const std::vector<int64_t>& permutation) {
+  // Of images over three axes, two or one.
+  using Permutations = std::vector<std::vector<int64_t>>;
+  const auto is_transpose = [&](size_t n, const Permutations& permutations) {
     const auto* op = n < nodes.size() ? nodes[n].op.as<ops::Transpose>() : nullptr;
-    return op && (op->permutation == permutation || op->permutation == std::vector<int64_t>{0, 2, 1});
+    return op && std::find(permutations.begin(), permutations.end(), op->permutation) != permutations.end();
   };
-  chain.first_in = is_transpose(0, {0, 2, 3, 1});
-  chain.first_out = is_transpose(nodes.size() - 1, {0, 3, 1, 2});
+  chain.first_in = is_transpose(0, {{0, 2, 3, 4, 1}, {0, 2, 3, 1}, {0, 2, 1}});
+  chain.first_out = is_transpose(nodes.size() - 1, {{0, 4, 1, 2, 3}, {0, 3, 1, 2}, {0, 2, 1}});
   const size_t at = chain.first_in ? 1 : 0;
   if (nodes.size() != at + 1 + (chain.first_out ? 1 : 0) || chain.body->outputs != nodes.back().outputs)
     return std::nullopt;

@@ -8,17 +8,26 @@
 
 namespace camshaft::cpu {
 
-/// [transpose to channels last,] convolution, transposed or not [, transpose to channels first], over one or two axes.
+/// [transpose to channels last,] convolution, transposed or not [, transpose to channels first], over up to three axes;
+/// or a convolution that is a region by itself.
 struct PlaneChain {
-  std::shared_ptr<const Graph> body;  ///< which the node lies in
+  std::shared_ptr<const Graph> body;  ///< which the node lies in, or null: it is the region's
   const Node* node = nullptr;         ///< the convolution
   bool first_in = false, first_out = false;
 
   /// The convolution's inputs in the chain; nullopt where it reads more of what is transposed than its image.
   std::optional<PartInputs> inputs(const SpatialView& view) const;
+  /// Whether the image, the result is read and written with the channels first: one channel or one pixel is first and
+  /// last at once.
+  bool reads_first(const RegionView& region, const SpatialView& view) const;
+  bool writes_first(const RegionView& region) const;
+  /// The convolution as a region.
+  RegionView part(const RegionView& region) const {
+    return {body ? *body : region.graph, *node, region.symbols, region.threads};
+  }
 };
 
-/// nullopt for regions that are no such chain. Whether the node is a convolution is left to the caller.
+/// nullopt for chains of another form. Whether the node is a convolution is left to the caller.
 std::optional<PlaneChain> view_plane_chain(const RegionView& region);
 
 /// The shapes of the region as those of the convolution with the channels last.

@@ -11,8 +11,9 @@
 namespace camshaft::cpu {
 
 /// `View` has the convolution (`conv`), its inputs in the region (`inputs`), its shapes with the channels last by those
-/// of the region (`shapes()`), makes the plan for these (`plan()`) and packs weights (`packed_floats()`, `pack()`).
-/// `compute`: the function that runs the plan. Without `packed` the weights, which are few, are packed in each run.
+/// of the region (`shapes()`), makes the plan for these (`plan()`) and, unless the weights are used as the model has
+/// them, packs these (`packed_floats()`, `pack()`). `compute`: the function that runs the plan. Without `packed` the
+/// weights, which are few, are packed in each run.
 template <class View, auto compute>
 class PlaneKernel final : public Kernel {
  public:
@@ -46,19 +47,25 @@ class PlaneKernel final : public Kernel {
       const Epilogue epilogue =
           epilogue_.bind({pointers_, arguments.outputs, nullptr, arguments.pool, arguments.cancellation}, y);
       const auto operand = [&](int32_t i) { return reinterpret_cast<const float*>(pointers_[static_cast<size_t>(i)]); };
-      const float* packed = packed_;
-      if (!packed) {
-        auto* to = reinterpret_cast<float*>(arguments.workspace);
-        view_.pack(operand(view_.conv.spatial.weights), to);
-        packed = to;
+      const float* packed = packed_ ? packed_ : operand(view_.conv.spatial.weights);
+      if constexpr (packs) {
+        if (!packed_) {
+          auto* to = reinterpret_cast<float*>(arguments.workspace);
+          view_.pack(packed, to);
+          packed = to;
+        }
       }
       compute(plan_, operand(view_.conv.spatial.x), packed, y, epilogue, arguments.pool,
               arguments.workspace + packing_bytes());
     }
 
    private:
+    static constexpr bool packs = requires(const View& view) { view.packed_floats(); };
+
     size_t packing_bytes() const {
-      return packed_ ? 0 : static_cast<size_t>(round_up(view_.packed_floats() * int64_t{sizeof(float)}, 64));
+      if constexpr (packs)
+        if (!packed_) return static_cast<size_t>(round_up(view_.packed_floats() * int64_t{sizeof(float)}, 64));
+      return 0;
     }
 
     const View& view_;

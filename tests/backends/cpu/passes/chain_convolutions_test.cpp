@@ -219,13 +219,13 @@ TEST(ChainConvolutions, ATransposedConvolutionAndTheTransposesAroundIt) {
             "transpose, transpose, chain(conv_transpose, transpose)");
   EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w2)\n%y = " + back + "(%d)\nreturn %d, %y"),
             "transpose, chain(transpose, conv_transpose), transpose");
-  // As many channels fill the vectors of a product: of 4 products an element where it stands alone, not of 144.
+  // As many channels fill the vectors of a product, and are chained where the convolution stands alone.
   EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w40)\n%y = " + back + "(%d)\nreturn %y"),
             "transpose, chain(transpose, conv_transpose, transpose)");
   EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w40)\n%y = " + back + "(%d)\nreturn %d, %y"),
             "transpose, transpose, conv_transpose, transpose");
   EXPECT_EQ(chained(transposed + "%d = " + twice + "(%t, %w40x12)\n%y = " + back + "(%d)\nreturn %y"),
-            "transpose, transpose, conv_transpose, transpose");
+            "transpose, chain(transpose, conv_transpose, transpose)");
 }
 
 TEST(ChainConvolutions, AConvolutionThatStandsAloneBetweenTransposes) {
@@ -248,11 +248,11 @@ TEST(ChainConvolutions, AConvolutionThatStandsAloneBetweenTransposes) {
   EXPECT_EQ(chained(transposed + "const %w3: f32[8, 4, 3, 3] = 0.5\n%d = " + pixel + "(%t, %w3)\n%y = " + back +
                     "(%d)\nreturn %y"),
             "transpose, chain(transpose, conv, transpose)");
-  // Of 162 products an element the transposes are a small part.
+  // Of 162 products an element, too: whether the transposes are a small part is measured.
   const std::string wide =
       "conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=2, channels_last=true} ";
   EXPECT_EQ(chained(transposed + "%d = " + wide + "(%t, %w9)\n%y = " + back + "(%d)\nreturn %y"),
-            "transpose, transpose, conv, transpose");
+            "transpose, chain(transpose, conv, transpose)");
   // With one transpose alone the channels may as well be the last.
   EXPECT_EQ(chained(transposed + "%d = " + pixel + "(%t, %we)\n%y = " + back + "(%d)\nreturn %t, %y"),
             "transpose, transpose, conv, transpose");
@@ -281,12 +281,51 @@ TEST(ChainConvolutions, AConvolutionOverOneAxisThatStandsAlone) {
   EXPECT_EQ(chained_line(conv + "(%t, %w)" + back + "return %y"), "chain(transpose, conv, transpose)");
   EXPECT_EQ(chained_line(conv + "(%t, %w)" + back + "return %d, %y"), "transpose, conv, transpose");
   EXPECT_EQ(chained_line(conv + "(%t, %w)\nreturn %d"), "transpose, conv");
-  EXPECT_EQ(chained_line(conv + "(%t, %w40)" + back + "return %y"), "transpose, conv, transpose");
+  EXPECT_EQ(chained_line(conv + "(%t, %w40)" + back + "return %y"), "chain(transpose, conv, transpose)");
+  // Of 4400 products an element, whose columns would be too many.
+  EXPECT_EQ(chained_line("const %w1100: f32[8, 4, 1100] = 0.5\n"
+                         "%d = conv {strides=[1], pads=shape(600, 600), dilations=[1], channels_last=true} "
+                         "(%t, %w1100)" +
+                         back + "return %y"),
+            "transpose, conv, transpose");
   const std::string upsampled =
       "%d = conv_transpose {strides=[2], pads=shape(1, 1), dilations=[1], output_padding=shape(0), "
       "channels_last=true} ";
   EXPECT_EQ(chained_line("const %u: f32[4, 40, 4] = 0.5\n" + upsampled + "(%t, %u)" + back + "return %y"),
             "chain(transpose, conv_transpose, transpose)");
+}
+
+TEST(ChainConvolutions, AConvolutionOverThreeAxesThatStandsAlone) {
+  const auto chained_volume = [](const std::string& body) {
+    Graph graph = graph_of("%x: f32[n, 4, 6, 20, 50]", R"(const %w: f32[8, 4, 3, 3, 3] = 0.5
+                                                          const %u: f32[4, 8, 2, 2, 2] = 0.5
+                                                          %t = transpose {permutation=[0, 2, 3, 4, 1]} (%x)
+                                                          )" +
+                                                           body);
+    fuse_and_chain(graph, test_context());
+    verify(graph, "the pass under test");
+    return outline(graph);
+  };
+  const std::string pads = "pads=shape(0, 0, 0, 0, 0, 0), dilations=[1, 1, 1], ";
+  const std::string conv = "%d = conv {strides=[1, 1, 1], " + pads + "channels_last=true} (%t, %w)\n";
+  const std::string back = "%y = transpose {permutation=[0, 4, 1, 2, 3]} (%d)\nreturn %y";
+  EXPECT_EQ(chained_volume(conv + back), "chain(transpose, conv, transpose)");
+  EXPECT_EQ(chained_volume(conv + "return %d"), "transpose, conv");
+  EXPECT_EQ(chained_volume("%d = conv_transpose {strides=[2, 2, 2], " + pads +
+                           "output_padding=shape(0, 0, 0), channels_last=true} (%t, %u)\n" + back),
+            "chain(transpose, conv_transpose, transpose)");
+}
+
+// So is one of one pixel.
+TEST(ChainConvolutions, AConvolutionOfOnePixelThatStandsAlone) {
+  Graph graph = graph_of("%x: f32[n, 1, 1, 24]", R"(
+      const %u: f32[24, 8, 3, 3] = 0.5
+      %d = conv_transpose {strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1], output_padding=shape(0, 0), channels_last=true} (%x, %u)
+      %y = transpose {permutation=[0, 3, 1, 2]} (%d)
+      return %y)");
+  fuse_and_chain(graph, test_context());
+  verify(graph, "the pass under test");
+  EXPECT_EQ(outline(graph), "chain(conv_transpose, transpose)");
 }
 
 // An image or a result of one channel is what a transpose would make of it.
@@ -329,7 +368,6 @@ TEST(ChainConvolutions, WeightsThatAreInputs) {
   };
   EXPECT_EQ(chained_with("%w: f32[8, 4, 3, 3]", "%d = " + conv("", "(%t, %w)") + back),
             "chain(transpose, conv, transpose)");
-  EXPECT_EQ(chained_with("%w: f32[8, 4, 6, 6]", "%d = " + conv("", "(%t, %w)") + back), "transpose, conv, transpose");
   EXPECT_EQ(chained_with("%w: f32[4, 8, 2, 2]",
                          "%d = conv_transpose {strides=[2, 2], pads=shape(0, 0, 0, 0), dilations=[1, 1], "
                          "output_padding=shape(0, 0), channels_last=true} (%t, %w)" +

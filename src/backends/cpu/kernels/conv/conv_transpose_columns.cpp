@@ -1,0 +1,303 @@
+#include "backends/cpu/kernels/conv/conv_transpose_columns.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backends/cpu/kernels/gemm/gemm_core.h"
+#include "base/divide_up.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "base/work_scope.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+constexpr int64_t widest_tile = 2048;          // groups of pixels
+constexpr int64_t sums_floats = 24 * 1024;     // of the result that are added to at once
+constexpr int64_t product_floats = 32 * 1024;  // of products at once
+constexpr int64_t enough_pixels = 512;         // of the image for a product
+constexpr int64_t float_bytes = sizeof(float);
+
+int64_t floor_div(int64_t a, int64_t b) {
+  return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+int64_t ceil_div(int64_t a, int64_t b) {
+  return -floor_div(-a, b);
+}
+
+// Over two axes the lines are what planes are over three.
+ConvTransposeShape lines_as_planes(ConvTransposeShape s) {
+  const bool is_flat = s.in_d == 1 && s.kernel_d == 1 && s.stride_d == 1 && s.pad_front == 0 && s.pad_back == 0 &&
+                       s.output_padding_d == 0;
+  if (!is_flat) return s;
+  std::swap(s.in_d, s.in_h);
+  std::swap(s.kernel_d, s.kernel_h);
+  std::swap(s.stride_d, s.stride_h);
+  std::swap(s.dilation_d, s.dilation_h);
+  std::swap(s.pad_front, s.pad_top);
+  std::swap(s.pad_back, s.pad_bottom);
+  std::swap(s.output_padding_d, s.output_padding_h);
+  return s;
+}
+
+std::vector<bool> seen_remainders(int64_t kernel, int64_t stride, int64_t dilation) {
+  std::vector<bool> seen(static_cast<size_t>(stride));
+  for (int64_t k = 0; k < kernel; ++k) seen[static_cast<size_t>(k * dilation % stride)] = true;
+  return seen;
+}
+
+int64_t remainder_of(int64_t position, int64_t stride) {
+  return (position % stride + stride) % stride;
+}
+
+}  // namespace
+
+ColumnTransposePlan::ColumnTransposePlan(const ConvTransposeShape& shape) : shape_(lines_as_planes(shape)) {
+  const ConvTransposeShape& s = shape_;
+  const int64_t sizes[] = {s.kernel_d, s.kernel_h,   s.kernel_w,   s.stride_d,  s.stride_h,
+                           s.stride_w, s.dilation_d, s.dilation_h, s.dilation_w};
+  if (s.groups < 1 || s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0 ||
+      *std::min_element(std::begin(sizes), std::end(sizes)) < 1)
+    throw Error(ErrorCode::invalid_argument, "transposed convolution by columns: " + std::to_string(s.in_channels) +
+                                                 " input and " + std::to_string(s.out_channels) +
+                                                 " output channels in " + std::to_string(s.groups) +
+                                                 " groups, or a size or stride that is not positive");
+  const int64_t out_d = s.out_d(), out_h = s.out_h(), out_w = s.out_w();
+  if (s.batch <= 0 || out_d <= 0 || out_h <= 0 || out_w <= 0 || s.out_channels == 0) return;
+  const int64_t outputs = s.out_channels / s.groups;
+  inner_taps_ = s.kernel_h * s.kernel_w;
+  first_group_ = floor_div(s.pad_left, s.stride_w);
+  groups_ = floor_div(out_w - 1 + s.pad_left, s.stride_w) - first_group_ + 1;
+  tiles_ = divide_up(groups_, widest_tile);
+  tile_ = divide_up(groups_, tiles_);
+  tiles_ = divide_up(groups_, tile_);
+  // Enough lines for a product to be worth its start.
+  const int64_t lines = divide_up(enough_pixels, std::max<int64_t>(1, s.in_h * std::min(s.in_w, tile_)));
+  band_ = lines < out_d ? std::min(out_d, lines * s.stride_d) : out_d;
+  const int64_t floats = band_ * out_h * s.stride_w * tile_;  // of an output channel
+  outputs_ = std::clamp<int64_t>(sums_floats / floats, 1, outputs);
+  outputs_ = divide_up(outputs, divide_up(outputs, outputs_));
+  output_blocks_ = divide_up(outputs, outputs_);
+  bands_ = divide_up(out_d, band_);
+  depth_seen_ = seen_remainders(s.kernel_d, s.stride_d, s.dilation_d);
+  height_seen_ = seen_remainders(s.kernel_h, s.stride_h, s.dilation_h);
+  chunk_ = std::clamp<int64_t>(product_floats / std::max<int64_t>(1, outputs_ * inner_taps_) / 64 * 64, 64, 1024);
+  by_lines_ = tiles_ == 1 && s.in_w <= widest_tile;
+  if (by_lines_) chunk_ = std::max<int64_t>(1, chunk_ / std::max<int64_t>(1, s.in_w)) * s.in_w;
+  thread_bytes_ = round_up((outputs_ * floats + outputs_ * inner_taps_ * chunk_) * float_bytes +
+                               band_ * out_h * static_cast<int64_t>(sizeof(bool)),
+                           64);
+}
+
+// What one thread does.
+class ColumnTransposePlan::Worker {
+ public:
+  Worker(const ColumnTransposePlan& plan, const float* input, const float* weights, float* output,
+         const Epilogue& epilogue, char* memory)
+      : plan_(plan), s_(plan.shape_), input_(input), weights_(weights), output_(output), epilogue_(epilogue) {
+    sums_ = reinterpret_cast<float*>(memory);
+    products_ = sums_ + plan.outputs_ * plan.band_ * s_.out_h() * s_.stride_w * plan.tile_;
+    is_seen_ = reinterpret_cast<bool*>(products_ + plan.outputs_ * plan.inner_taps_ * plan.chunk_);
+  }
+
+  void run(int64_t image, int64_t group, int64_t output_block, int64_t band, int64_t tile) {
+    cancellation_point();
+    const int64_t outputs = s_.out_channels / s_.groups;
+    first_output_ = group * outputs + output_block * plan_.outputs_;
+    outputs_ = std::min(plan_.outputs_, outputs - output_block * plan_.outputs_);
+    z0_ = band * plan_.band_;
+    planes_ = std::min(plan_.band_, s_.out_d() - z0_);
+    q0_ = plan_.first_group_ + tile * plan_.tile_;
+    tile_ = std::min(plan_.tile_, plan_.first_group_ + plan_.groups_ - q0_);
+    group_ = group;
+    image_planes_ = input_ + (image * s_.in_channels + group * (s_.in_channels / s_.groups)) * in_plane();
+    begin_sums();
+    for (int64_t i = 0; i < s_.kernel_d; ++i) add_taps_of_plane(i);
+    end_sums(image);
+  }
+
+ private:
+  int64_t in_plane() const { return s_.in_d * s_.in_h * s_.in_w; }
+  int64_t sums_of_output() const { return planes_ * s_.out_h() * s_.stride_w * tile_; }
+  // Of output channel o of the block, in row y of plane z0_ + z: phase by phase.
+  int64_t sums_of_row(int64_t o, int64_t z, int64_t y) const {
+    return ((o * planes_ + z) * s_.out_h() + y) * s_.stride_w * tile_;
+  }
+
+  void begin_sums() {
+    for (int64_t o = 0; o < outputs_; ++o)
+      std::fill_n(sums_ + o * sums_of_output(), sums_of_output(),
+                  epilogue_.bias ? epilogue_.bias[first_output_ + o] : 0.0f);
+  }
+
+  // All that tap i along the depth adds to the band.
+  void add_taps_of_plane(int64_t i) {
+    const int64_t moved = i * s_.dilation_d - s_.pad_front;  // plane z of the image goes to z * stride + moved
+    const int64_t first = std::clamp<int64_t>(ceil_div(z0_ - moved, s_.stride_d), 0, s_.in_d);
+    const int64_t past = std::clamp<int64_t>(ceil_div(z0_ + planes_ - moved, s_.stride_d), first, s_.in_d);
+    const int64_t line0 = first * s_.in_h, line1 = past * s_.in_h;
+    if (plan_.by_lines_) {
+      const int64_t lines = std::max<int64_t>(1, plan_.chunk_ / std::max<int64_t>(1, s_.in_w));
+      for (int64_t line = line0; line < line1; line += lines) {
+        const int64_t count = std::min(lines, line1 - line);
+        multiply(i, line * s_.in_w, count * s_.in_w);
+        for (int64_t l = 0, n; l < count; l += n) {
+          n = s_.in_h == 1 ? count : std::min(count - l, s_.in_h - (line + l) % s_.in_h);
+          add_lines(line + l, n, moved, 0, s_.in_w, l * s_.in_w);
+        }
+      }
+      return;
+    }
+    // The part of a line that the tile sees.
+    const int64_t reach = (s_.kernel_w - 1) * s_.dilation_w / s_.stride_w;
+    const int64_t from = std::clamp<int64_t>(q0_ - reach, 0, s_.in_w);
+    const int64_t end = std::clamp<int64_t>(q0_ + tile_, from, s_.in_w);
+    for (int64_t line = line0; line < line1; ++line) {
+      for (int64_t x = from; x < end; x += plan_.chunk_) {
+        const int64_t count = std::min(plan_.chunk_, end - x);
+        multiply(i, line * s_.in_w + x, count);
+        add_lines(line, 1, moved, x, count, 0);
+      }
+    }
+  }
+
+  // Products of all inner taps of tap i along the depth, for `count` pixels of the image from `pixel` on.
+  void multiply(int64_t i, int64_t pixel, int64_t count) {
+    const int64_t inner = plan_.inner_taps_, taps = s_.kernel_d * inner;
+    const int64_t outputs = s_.out_channels / s_.groups, channels = s_.in_channels / s_.groups;
+    ColumnSums sums;
+    sums.terms = channels;
+    sums.count = count;
+    sums.columns = image_planes_ + pixel;
+    sums.pitch = in_plane();
+    sums.k_step = outputs * taps;
+    const float* weights =
+        weights_ + (group_ * channels * outputs + first_output_ - group_ * outputs) * taps + i * inner;
+    const auto take = [&](int64_t rows, int64_t row_step, int64_t from, int64_t to, int64_t to_step) {
+      sums.outputs = rows;
+      sums.row_step = row_step;
+      sums.weights = weights + from;
+      sums.streams = products_ + to * plan_.chunk_;
+      sums.stream_step = to_step * plan_.chunk_;
+      column_sums(sums);
+    };
+    if (s_.kernel_d == 1) return take(outputs_ * inner, 1, 0, 0, 1);  // one behind the other
+    if (inner >= outputs_) {
+      for (int64_t o = 0; o < outputs_; ++o) take(inner, 1, o * taps, o * inner, 1);
+    } else {
+      for (int64_t t = 0; t < inner; ++t) take(outputs_, taps, t, t, inner);
+    }
+  }
+
+  // Adds the products of pixels [x, x + count) of `lines` lines of a plane, of which the first is product `at`.
+  void add_lines(int64_t line, int64_t lines, int64_t moved, int64_t x, int64_t count, int64_t at) {
+    // The lines of a plane; where planes are lines, these lie in as many.
+    const bool flat = s_.in_h == 1;
+    const int64_t z = line / s_.in_h * s_.stride_d + moved - z0_, y = line % s_.in_h, stride = s_.stride_h;
+    const int64_t out_h = s_.out_h(), row_step = s_.stride_w * tile_;
+    for (int64_t j = 0; j < s_.kernel_h; ++j) {
+      // Line y + l goes to row (y + l) * stride + below.
+      const int64_t below = j * s_.dilation_h - s_.pad_top;
+      int64_t l0 = 0, l1 = lines;
+      if (flat) {
+        if (below < 0 || below >= out_h) continue;
+      } else {
+        l0 = std::clamp<int64_t>(ceil_div(-below, stride) - y, 0, lines);
+        l1 = std::clamp<int64_t>(ceil_div(out_h - below, stride) - y, l0, lines);
+        if (l0 == l1) continue;
+      }
+      const int64_t row = (y + l0) * stride + below;
+      for (int64_t t = 0; t < s_.kernel_w; ++t) {
+        const int64_t behind = t * s_.dilation_w, phase = behind % s_.stride_w;
+        const int64_t q = x + behind / s_.stride_w - q0_;  // of the tile
+        const int64_t first = std::clamp<int64_t>(-q, 0, count), past = std::clamp<int64_t>(tile_ - q, first, count);
+        if (first == past) continue;
+        ColumnRun run;
+        run.count = past - first;
+        run.lines = l1 - l0;
+        run.from_step = s_.in_w;
+        run.to_step = flat ? s_.stride_d * out_h * row_step : stride * row_step;
+        for (int64_t o = 0; o < outputs_; ++o) {
+          run.from = products_ + ((o * s_.kernel_h + j) * s_.kernel_w + t) * plan_.chunk_ + at + l0 * s_.in_w + first;
+          run.to = sums_ + sums_of_row(o, z, row) + phase * tile_ + q + first;
+          add_columns(run);
+        }
+      }
+    }
+  }
+
+  void end_sums(int64_t image) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    if (epilogue_.lo != -infinity || epilogue_.hi != infinity)
+      clamp_columns(sums_, outputs_ * sums_of_output(), epilogue_.lo, epilogue_.hi);
+    if (epilogue_.activation)
+      core_activate(*epilogue_.activation, {.c = sums_,
+                                            .stride = sums_of_output(),
+                                            .rows = outputs_,
+                                            .columns = sums_of_output(),
+                                            .addend = nullptr,
+                                            .addend_stride = 0});
+    // The first and the last group may lie in a row in part.
+    const int64_t out_w = s_.out_w(), stride = s_.stride_w, first = q0_ * stride - s_.pad_left;
+    const int64_t begin = std::max<int64_t>(0, first), end = std::min(out_w, first + tile_ * stride);
+    ColumnRows rows;
+    rows.rows = planes_ * s_.out_h();
+    rows.stride = stride;
+    rows.step = tile_;
+    rows.cut = begin - first;
+    rows.width = end - begin;
+    rows.to_step = out_w;
+    rows.is_seen = is_seen_;
+    for (int64_t z = 0; z < planes_; ++z) {
+      const int64_t own = remainder_of(z0_ + z + s_.pad_front, s_.stride_d);
+      for (int64_t y = 0; y < s_.out_h(); ++y)
+        is_seen_[z * s_.out_h() + y] =
+            plan_.depth_seen_[static_cast<size_t>(own)] &&
+            plan_.height_seen_[static_cast<size_t>(remainder_of(y + s_.pad_top, s_.stride_h))];
+    }
+    for (int64_t o = 0; o < outputs_; ++o) {
+      rows.phases = sums_ + sums_of_row(o, 0, 0);
+      rows.to = output_ + (((image * s_.out_channels + first_output_ + o) * s_.out_d() + z0_) * s_.out_h()) * out_w + begin;
+      deal_columns(rows);
+    }
+  }
+
+  const ColumnTransposePlan& plan_;
+  const ConvTransposeShape& s_;
+  const float *input_, *weights_;
+  float* output_;
+  const Epilogue& epilogue_;
+  float *sums_, *products_;
+  bool* is_seen_;  // of the band's rows
+  const float* image_planes_ = nullptr;  // of the group at hand
+  int64_t group_ = 0, first_output_ = 0, outputs_ = 0;
+  int64_t z0_ = 0, planes_ = 0;  // of the band
+  int64_t q0_ = 0, tile_ = 0;    // groups of pixels
+};
+
+void column_conv_transpose(const ColumnTransposePlan& plan, const float* input, const float* iohw, float* output,
+                           const Epilogue& epilogue, ThreadPool& pool, void* workspace) {
+  const ConvTransposeShape& s = plan.shape_;
+  if (plan.tile_ == 0) return;
+  const int64_t items = s.batch * s.groups * plan.output_blocks_ * plan.bands_ * plan.tiles_;
+  const int64_t sums = plan.outputs_ * plan.band_ * s.out_h() * s.stride_w * plan.tile_;
+  const int64_t taps = divide_up(s.kernel_d, s.stride_d) * divide_up(s.kernel_h, s.stride_h) *
+                       divide_up(s.kernel_w, s.stride_w);
+  const int64_t work = sums * (2 + taps * (s.in_channels / s.groups + 2));
+  const int threads =
+      static_cast<int>(std::min(items, std::clamp<int64_t>(items * (work + 256) / (64 * 1024), 1, pool.size())));
+  pool.run(threads, [&](int thread) {
+    ColumnTransposePlan::Worker worker(plan, input, iohw, output, epilogue,
+                                       static_cast<char*>(workspace) + thread * plan.thread_bytes_);
+    const int64_t end = items * (thread + 1) / threads;
+    for (int64_t item = items * thread / threads; item < end; ++item) {
+      const int64_t tile = item % plan.tiles_, band = item / plan.tiles_ % plan.bands_;
+      const int64_t rest = item / plan.tiles_ / plan.bands_, block = rest % plan.output_blocks_;
+      const int64_t group = rest / plan.output_blocks_;
+      worker.run(group / s.groups, group % s.groups, block, band, tile);
+    }
+  });
+}
+
+}  // namespace camshaft::cpu

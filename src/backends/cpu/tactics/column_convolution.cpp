@@ -1,0 +1,128 @@
+#include "backends/cpu/tactics/column_convolution.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/kernels/conv/conv_columns.h"
+#include "backends/cpu/kernels/conv/conv_transpose_columns.h"
+#include "backends/cpu/kernels/tile_traits.h"
+#include "backends/cpu/tactics/conv_transpose_view.h"
+#include "backends/cpu/tactics/conv_view.h"
+#include "backends/cpu/tactics/plane_chain.h"
+#include "backends/cpu/tactics/plane_kernel.h"
+
+namespace camshaft::cpu {
+
+namespace {
+
+template <class Conv, class Plan>
+struct ColumnView {
+  PlaneChain chain;  // the views point into its body
+  Conv conv;
+  PartInputs inputs;
+
+  KernelShapes shapes(const KernelShapes& region) const {
+    return shapes_as_last(inputs, conv.spatial, chain.first_in, chain.first_out, region);
+  }
+  Plan plan(const KernelShapes& shapes) const {
+    if constexpr (std::is_same_v<Conv, ConvView>) {
+      return Plan(conv_shape(conv, shapes));
+    } else {
+      return Plan(transpose_shape(conv, shapes));
+    }
+  }
+};
+using ColumnConvView = ColumnView<ConvView, ColumnConvPlan>;
+using ColumnTransposeView = ColumnView<TransposeView, ColumnTransposePlan>;
+
+template <class View, class Conv>
+std::optional<View> view_columns(const RegionView& region, PlaneChain chain, std::optional<Conv> conv) {
+  if (!chain.reads_first(region, conv->spatial) || !chain.writes_first(region) || !conv->spatial.epilogue.is_plain())
+    return std::nullopt;
+  std::optional<PartInputs> inputs = chain.inputs(conv->spatial);
+  if (!inputs) return std::nullopt;
+  return View{std::move(chain), std::move(*conv), std::move(*inputs)};
+}
+
+std::optional<ColumnConvView> view_column_conv(const RegionView& region) {
+  std::optional<PlaneChain> chain = view_plane_chain(region);
+  if (!chain) return std::nullopt;
+  std::optional<ConvView> conv = view_conv(chain->part(region));
+  if (!conv) return std::nullopt;
+  ConvShape s;
+  s.groups = conv->op.groups;
+  s.out_channels = conv->spatial.weight_dims[0];
+  s.in_channels = conv->spatial.weight_dims[1] * s.groups;
+  s.kernel_d = conv->spatial.kernel_d();
+  s.kernel_h = conv->spatial.kernel_h();
+  s.kernel_w = conv->spatial.kernel_w();
+  if (!ColumnConvPlan::fits(s)) return std::nullopt;
+  return view_columns<ColumnConvView>(region, std::move(*chain), std::move(conv));
+}
+
+std::optional<ColumnTransposeView> view_column_transpose(const RegionView& region) {
+  std::optional<PlaneChain> chain = view_plane_chain(region);
+  if (!chain) return std::nullopt;
+  std::optional<TransposeView> conv = view_transpose(chain->part(region), true);
+  if (!conv) return std::nullopt;
+  return view_columns<ColumnTransposeView>(region, std::move(*chain), std::move(conv));
+}
+
+constexpr double seconds_per_moved = 1.5e-10;  // an element of a column, in cache
+constexpr double seconds_per_strided = 5e-10;
+
+// Lanes and rows of register tiles are as full as pixels and outputs fill them.
+double waste_of_tiles(double pixels, double outputs) {
+  const double lanes = tile_traits().lanes();
+  return std::ceil(pixels / lanes) * lanes / pixels * (1 + 0.8 / outputs);
+}
+
+std::optional<double> estimate_column_conv(const RegionView& region) {
+  const auto view = view_column_conv(region);
+  if (!view) return std::nullopt;
+  const RegionView part = view->chain.part(region);
+  const Dims& w = view->conv.spatial.weight_dims;
+  const double outputs = static_cast<double>(w[0]) / static_cast<double>(view->conv.op.groups);
+  const double pixels = elements_at_optimum(region, region.node.outputs[0]) / static_cast<double>(w[0]);  // of the batch
+  const double flops = conv_flops(part, view->conv);
+  const bool strided = view->conv.op.strides.back() > 1;
+  const bool is_moved = element_count(w) != w[0] * w[1] || strided;
+  const double moved = is_moved ? flops / (2 * outputs) * (strided ? seconds_per_strided : seconds_per_moved) : 0;
+  const double seconds = flops * waste_of_tiles(std::max(pixels, 1.0), outputs) * seconds_per_flop + moved;
+  return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::optional<double> estimate_column_transpose(const RegionView& region) {
+  const auto view = view_column_transpose(region);
+  if (!view) return std::nullopt;
+  const RegionView part = view->chain.part(region);
+  const Dims& w = view->conv.spatial.weight_dims;
+  const double channels = static_cast<double>(w[0]) / static_cast<double>(view->conv.op.groups);
+  const double pixels =
+      elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->inputs[static_cast<size_t>(view->conv.spatial.x)])]) /
+      static_cast<double>(w[0]);
+  const double rows = static_cast<double>(element_count(w) / w[0]);
+  const double flops = transpose_flops(part, view->conv);
+  const double added = flops / (2 * channels) * seconds_per_moved;
+  const double dealt = elements_at_optimum(region, region.node.outputs[0]) *
+                       (view->conv.op.strides.back() > 1 ? seconds_per_strided : seconds_per_moved);
+  const double seconds = flops * waste_of_tiles(std::max(pixels, 1.0), rows) * seconds_per_flop + added + dealt;
+  return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::shared_ptr<const Kernel> compile_column_conv(const RegionView& region, PackedConstants&) {
+  return std::make_shared<PlaneKernel<ColumnConvView, column_conv>>(*view_column_conv(region), nullptr);
+}
+
+std::shared_ptr<const Kernel> compile_column_transpose(const RegionView& region, PackedConstants&) {
+  return std::make_shared<PlaneKernel<ColumnTransposeView, column_conv_transpose>>(*view_column_transpose(region),
+                                                                                    nullptr);
+}
+
+}  // namespace
+
+const CpuTactic column_conv_tactic{"conv_columns", estimate_column_conv, compile_column_conv};
+const CpuTactic column_conv_transpose_tactic{"conv_transpose_columns", estimate_column_transpose,
+                                             compile_column_transpose};
+
+}  // namespace camshaft::cpu

@@ -1,0 +1,313 @@
+// Convolutions by columns, transposed ones too, against plain loops in double precision.
+#include "backends/cpu/kernels/conv/conv_columns.h"
+
+#include "backends/cpu/conv_test_util.h"
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/kernels/conv/conv_transpose_columns.h"
+#include "backends/cpu/run_node.h"
+#include "base/error.h"
+#include "ir/ops/contract.h"
+#include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
+#include "ir/ops/region.h"
+#include "reference/random_tensor.h"
+
+namespace camshaft::cpu::conv_columns_test {
+namespace {
+
+ConvShape random_columns(RandomData& random) {
+  ConvShape s = random_shape(random);
+  if (random.coin()) s.in_w = random.integer(1, 200);
+  if (random.integer(0, 9) == 0) s.in_h = random.integer(1, 3), s.in_w = random.integer(600, 1500);
+  if (random.integer(0, 3) == 0) s.in_h = s.in_w = random.integer(1, 3), s.batch = random.integer(1, 9);
+  if (random.coin()) s.kernel_w = random.integer(1, 7), s.stride_w = random.integer(1, 6);
+  if (random.coin()) {
+    s.in_d = random.integer(1, 6), s.kernel_d = random.integer(1, 3);
+    s.stride_d = random.integer(1, 3), s.dilation_d = random.integer(1, 2);
+    s.pad_front = random.integer(-1, 2), s.pad_back = random.integer(-1, 2);
+  }
+  if (random.integer(0, 3) == 0) s.groups = s.in_channels, s.out_channels = s.groups * random.integer(1, 3);
+  if (random.integer(0, 3) == 0) {  // of the image as one row
+    s.kernel_d = s.kernel_h = s.kernel_w = s.stride_d = s.stride_h = s.stride_w = 1;
+    s.pad_front = s.pad_top = s.pad_left = s.pad_back = s.pad_bottom = s.pad_right = 0;
+    if (random.coin()) s.in_h = 16, s.in_w = 16 * random.integer(1, 3);  // whose channels share sets of L1
+  }
+  return s;
+}
+
+ConvTransposeShape random_transpose(RandomData& random) {
+  ConvTransposeShape s;
+  s.batch = random.integer(1, 3);
+  s.in_h = random.integer(1, 9), s.in_w = random.integer(1, random.coin() ? 12 : 200);
+  if (random.integer(0, 9) == 0) s.in_h = 1, s.in_w = random.integer(2000, 5000);
+  s.kernel_h = random.integer(1, 5), s.kernel_w = random.integer(1, 7);
+  s.stride_h = random.integer(1, 3), s.stride_w = random.integer(1, 5);
+  s.dilation_h = random.coin() ? 1 : random.integer(1, 3), s.dilation_w = random.coin() ? 1 : random.integer(1, 4);
+  if (random.coin()) {
+    s.pad_top = random.integer(-1, 3), s.pad_left = random.integer(-1, 4);
+    s.pad_bottom = random.integer(-1, 3), s.pad_right = random.integer(-1, 4);
+  }
+  s.output_padding_h = random.integer(0, s.stride_h - 1), s.output_padding_w = random.integer(0, s.stride_w - 1);
+  if (random.coin() && s.in_w < 300) {
+    s.in_d = random.integer(1, 5), s.kernel_d = random.integer(1, 3);
+    s.stride_d = random.integer(1, 3), s.dilation_d = random.integer(1, 2);
+    s.pad_front = random.integer(-1, 2), s.pad_back = random.integer(-1, 2);
+    s.output_padding_d = random.integer(0, s.stride_d - 1);
+  }
+  s.groups = random.coin() ? 1 : random.integer(1, 4);
+  s.in_channels = s.groups * random.integer(1, random.coin() ? 5 : 40 / s.groups);
+  s.out_channels = s.groups * random.integer(1, random.coin() ? 5 : 24);
+  return s;
+}
+
+// Both kinds. `run(input, weights, output, epilogue)`: with the channels first.
+template <class Run>
+void check_columns(RandomData& random, const std::vector<float>& input, const std::vector<Sum>& sums, int64_t channels,
+                   int64_t pixels, int64_t terms, Run&& run) {
+  const std::vector<float> bias = random.vector(channels);
+  const Activation activation = random_activation(random);
+  Epilogue e;
+  if (random.coin()) e.bias = bias.data();
+  if (random.coin()) e.lo = 0.0f;
+  if (random.coin()) e.hi = 1.0f;
+  if (random.coin()) e.activation = &activation;
+  std::vector<float> output(sums.size() + 16, kGuard);
+  run(input.data(), output.data(), e);
+  for (int64_t flat = 0; flat < std::ssize(output); ++flat) {
+    const float actual = output[at(flat)];
+    if (flat >= std::ssize(sums)) {
+      ASSERT_EQ(actual, kGuard) << "written behind the result";
+      continue;
+    }
+    const Sum& sum = sums[at(flat)];
+    const int64_t channel = flat / pixels % channels;
+    double value = sum.value + (e.bias ? bias[at(channel)] : 0), scale = sum.scale;
+    if (!std::isnan(value)) value = std::clamp<double>(value, e.lo, e.hi);
+    if (e.activation) {
+      value = activation_reference(activation, value);
+      scale = std::isnan(scale) ? 10 : 10 * (1 + scale) * (1 + scale);
+    }
+    ASSERT_TRUE(close_enough(actual, value, scale, terms))
+        << "channel " << channel << " pixel " << flat % pixels << ": " << actual << " for " << value;
+  }
+}
+
+std::vector<float> random_input(RandomData& random, int64_t count) {
+  std::vector<float> input = random.vector(count);
+  if (random.integer(0, 4) == 0 && count > 0)
+    input[at(random.integer(0, count - 1))] = random.coin() ? kInfinity : std::nanf("");
+  return input;
+}
+
+TEST_F(Conv, ByColumns) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    ThreadPool pool(threads);
+    for_each_target([&] {
+      for (int i = 0; i < 80; ++i) {
+        const ConvShape s = random_columns(random_);
+        if (s.out_d() <= 0 || s.out_h() <= 0 || s.out_w() <= 0 || !ColumnConvPlan::fits(s)) continue;
+        SCOPED_TRACE(describe(s) + " threads " + std::to_string(threads));
+        const int64_t in_pixels = s.in_d * s.in_h * s.in_w, out_pixels = s.out_d() * s.out_h() * s.out_w();
+        const std::vector<float> input = random_input(random_, s.batch * in_pixels * s.in_channels);
+        const int64_t terms = s.in_channels / s.groups * s.kernel_d * s.kernel_h * s.kernel_w;
+        const std::vector<float> weights = random_.vector(s.out_channels * terms);
+        const ColumnConvPlan plan(s);
+        Workspace workspace(plan.workspace_bytes(threads));
+        check_columns(random_, to_first(input, s.batch, in_pixels, s.in_channels),
+                      to_first(reference_conv(s, input, weights), s.batch, out_pixels, s.out_channels), s.out_channels,
+                      out_pixels, terms, [&](const float* x, float* y, const Epilogue& e) {
+                        column_conv(plan, x, weights.data(), y, e, pool, workspace.get());
+                      });
+        if (HasFatalFailure()) return;
+      }
+    });
+  }
+}
+
+TEST_F(Conv, TransposedByColumns) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    ThreadPool pool(threads);
+    for_each_target([&] {
+      for (int i = 0; i < 60; ++i) {
+        const ConvTransposeShape s = random_transpose(random_);
+        if (s.out_d() <= 0 || s.out_h() <= 0 || s.out_w() <= 0) continue;
+        SCOPED_TRACE(testing::Message()
+                     << s.in_d << "x" << s.in_h << "x" << s.in_w << "x" << s.in_channels << " to " << s.out_channels
+                     << " kernel " << s.kernel_d << "," << s.kernel_h << "," << s.kernel_w << " stride " << s.stride_d
+                     << "," << s.stride_h << "," << s.stride_w << " dilation " << s.dilation_d << "," << s.dilation_h
+                     << "," << s.dilation_w << " pads " << s.pad_front << "," << s.pad_top << "," << s.pad_left << ","
+                     << s.pad_back << "," << s.pad_bottom << "," << s.pad_right << " output padding "
+                     << s.output_padding_d << "," << s.output_padding_h << "," << s.output_padding_w << " groups "
+                     << s.groups << " threads " << threads);
+        const int64_t in_pixels = s.in_d * s.in_h * s.in_w, out_pixels = s.out_d() * s.out_h() * s.out_w();
+        const std::vector<float> input = random_input(random_, s.batch * in_pixels * s.in_channels);
+        const int64_t points = s.kernel_d * s.kernel_h * s.kernel_w;
+        const std::vector<float> weights = random_.vector(s.in_channels * (s.out_channels / s.groups) * points);
+        const ColumnTransposePlan plan(s);
+        Workspace workspace(plan.workspace_bytes(threads));
+        check_columns(random_, to_first(input, s.batch, in_pixels, s.in_channels),
+                      to_first(reference_transpose(s, input, weights), s.batch, out_pixels, s.out_channels),
+                      s.out_channels, out_pixels, s.in_channels / s.groups * points,
+                      [&](const float* x, float* y, const Epilogue& e) {
+                        column_conv_transpose(plan, x, weights.data(), y, e, pool, workspace.get());
+                      });
+        if (HasFatalFailure()) return;
+      }
+    });
+  }
+}
+
+TEST_F(Conv, ByColumnsRefusesWhatItCannot) {
+  ConvShape s;
+  s.in_h = s.in_w = 4, s.in_channels = s.out_channels = 2, s.groups = 3;
+  EXPECT_THROW(ColumnConvPlan{s}, Error);
+  s.groups = 1, s.stride_w = 0;
+  EXPECT_THROW(ColumnConvPlan{s}, Error);
+  s.stride_w = 1, s.kernel_d = s.kernel_h = s.kernel_w = int64_t{1} << 30;
+  EXPECT_FALSE(ColumnConvPlan::fits(s));
+  EXPECT_THROW(ColumnConvPlan{s}, Error);
+  ConvTransposeShape t;
+  t.in_h = t.in_w = 4, t.in_channels = t.out_channels = 2, t.groups = 3;
+  EXPECT_THROW(ColumnTransposePlan{t}, Error);
+  t.groups = 1, t.dilation_h = 0;
+  EXPECT_THROW(ColumnTransposePlan{t}, Error);
+}
+
+// How the blocks are handed out does not change a bit.
+TEST_F(Conv, ByColumnsIsTheSameOnAnyNumberOfThreads) {
+  ConvShape s;
+  s.batch = 3, s.in_d = 5, s.in_h = 13, s.in_w = 31, s.in_channels = 12, s.out_channels = 140, s.groups = 2;
+  s.kernel_d = s.kernel_h = s.kernel_w = 3, s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = 1;
+  ConvTransposeShape t;
+  t.batch = 2, t.in_d = 4, t.in_h = 9, t.in_w = 21, t.in_channels = 12, t.out_channels = 20, t.groups = 2;
+  t.kernel_d = t.kernel_h = t.kernel_w = 3, t.stride_h = t.stride_w = 2, t.pad_left = 1;
+  const std::vector<float> input = random_.vector(s.batch * s.in_d * s.in_h * s.in_w * s.in_channels);
+  const std::vector<float> weights = random_.vector(s.out_channels * 6 * 27);
+  std::vector<float> one, transposed_by_one;
+  for (const int threads : {1, 2, 5, 11}) {
+    ThreadPool pool(threads);
+    const ColumnConvPlan plan(s);
+    const ColumnTransposePlan transposed(t);
+    Workspace workspace(std::max(plan.workspace_bytes(threads), transposed.workspace_bytes(threads)));
+    std::vector<float> output(at(s.batch * s.out_d() * s.out_h() * s.out_w() * s.out_channels));
+    std::vector<float> second(at(t.batch * t.out_d() * t.out_h() * t.out_w() * t.out_channels));
+    column_conv(plan, input.data(), weights.data(), output.data(), {}, pool, workspace.get());
+    column_conv_transpose(transposed, input.data(), weights.data(), second.data(), {}, pool, workspace.get());
+    if (threads == 1) one = output, transposed_by_one = second;
+    ASSERT_EQ(output, one) << threads << " threads";
+    ASSERT_EQ(second, transposed_by_one) << threads << " threads";
+  }
+}
+
+// As the tactics run them: between a transpose from channels first and one back, over one axis to three. An image or a
+// result of one channel, or of one pixel, needs none. Operands end where readable memory ends.
+NodeTest random_chain(Random& random, int round, bool transposed) {
+  const bool one_in = round % 7 == 1, one_out = round % 7 == 2, one_pixel = round % 7 == 3;
+  const int64_t groups = one_in || one_out ? 1 : random.integer(1, round % 4 == 0 ? 20 : 3);
+  const int64_t channels = one_in ? 1 : groups * random.integer(1, 6), outputs = one_out ? 1 : random.integer(1, 9);
+  const int64_t batch = round % 15 ? random.integer(1, 3) : 0;
+  const auto axes = static_cast<size_t>(1 + round % 3);
+  Dims strides, dilations, x{batch};
+  Dims w = transposed ? Dims{channels, outputs} : Dims{groups * outputs, channels / groups};
+  const bool turn_in = !one_in && !one_pixel;
+  if (turn_in) x.push_back(channels);
+  for (size_t a = 0; a < axes; ++a) {
+    strides.push_back(random.integer(1, 3));
+    dilations.push_back(random.integer(1, 2));
+    w.push_back(one_pixel && !transposed ? 1 : random.integer(1, 4));
+    x.push_back(one_pixel ? 1 : random.integer(8, axes == 3 ? 14 : 40));
+  }
+  if (!turn_in) x.push_back(channels);
+  Shape pads;
+  for (size_t i = 0; i < 2 * axes; ++i) pads.emplace_back(one_pixel ? 0 : random.integer(0, 1));
+  Op op = ops::Conv{strides, pads, dilations, groups, true};
+  if (transposed) {
+    ops::ConvTranspose c;
+    c.strides = strides, c.pads = pads, c.dilations = dilations, c.groups = groups, c.channels_last = true;
+    c.output_padding.assign(axes, Dim(0));
+    op = c;
+  }
+  std::vector<Tensor> operands{random_tensor(random, DType::f32, x), random_tensor(random, DType::f32, w)};
+  if (random.integer(0, 1)) operands.push_back(random_tensor(random, DType::f32, {groups * outputs}));
+  if (round % 5 == 0 && batch > 0)
+    operands[0].as_mutable<float>()[operands[0].size() / 2] = std::numeric_limits<float>::quiet_NaN();
+
+  const std::vector<std::vector<int64_t>> to_last{{0, 2, 1}, {0, 2, 3, 1}, {0, 2, 3, 4, 1}};
+  const std::vector<std::vector<int64_t>> to_first{{0, 2, 1}, {0, 3, 1, 2}, {0, 4, 1, 2, 3}};
+  Graph body;
+  std::vector<ValueId> ids;
+  for (const Tensor& t : operands)
+    ids.push_back(body.add_input("i", {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
+  if (turn_in) ids[0] = body.add(ops::Transpose{to_last[axes - 1]}, {ids[0]}, "x");
+  ValueId y = no_value;
+  if (random.integer(0, 1)) {
+    Graph inner;
+    std::vector<ValueId> own;
+    for (const ValueId id : ids) own.push_back(inner.add_input("i", body.type(id)));
+    const ValueId zero = inner.add_constant("k", Tensor::scalar(DType::f32, 0));
+    inner.add_output("y", inner.add(ops::Pointwise{ScalarFunction::max}, {inner.add(op, own, "c"), zero}, "m"));
+    y = body.add_node(ops::Region{ops::RegionKind::contract}, ids, {"l"}, {}, {inner})[0];
+  } else {
+    y = body.add(op, ids, "c");
+  }
+  if (!one_out) y = body.add(ops::Transpose{to_first[axes - 1]}, {y}, "t");
+  body.add_output("y", y);
+  std::vector<size_t> known{1};
+  if (operands.size() == 3) known.push_back(2);
+  if (random.integer(0, 3) == 0) known.clear();
+  NodeTest test(ops::Region{ops::RegionKind::chain}, operands, known,
+                transposed ? "conv_transpose_columns" : "conv_columns", 1e-5);
+  test.bodies = {body};
+  return test;
+}
+
+TEST_F(Conv, ByColumnsAsAChain) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 126; ++round) {
+      random_chain(random, round, round % 2 == 1).check(static_cast<int>(random.integer(1, 3)));
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
+// One channel that becomes one needs no chain.
+TEST_F(Conv, ByColumnsOfOneChannel) {
+  Random random = test_random();
+  for (const char* tactic : {"conv_columns", "conv_planes"}) {
+    ops::Conv op{{2, 1}, {1, 1, 0, 1}, {1, 2}, 1, true};
+    NodeTest{op,
+             {random_tensor(random, DType::f32, {2, 9, 70, 1}), random_tensor(random, DType::f32, {1, 1, 3, 3})},
+             {1},
+             tactic,
+             1e-5}
+        .check(2);
+  }
+  ops::ConvTranspose op;
+  op.strides = {2, 2}, op.dilations = {1, 1}, op.pads.assign(4, Dim(0)), op.output_padding.assign(2, Dim(0));
+  op.channels_last = true;
+  NodeTest{op,
+           {random_tensor(random, DType::f32, {2, 9, 70, 1}), random_tensor(random, DType::f32, {1, 1, 3, 3})},
+           {1},
+           "conv_transpose_columns",
+           1e-5}
+      .check(2);
+}
+
+// Nothing to compute, and nothing to read.
+TEST_F(Conv, ByColumnsOfNothing) {
+  ThreadPool pool(2);
+  ConvShape s;
+  s.batch = 0, s.in_h = s.in_w = 4, s.in_channels = 3, s.out_channels = 2, s.kernel_h = s.kernel_w = 2;
+  column_conv(ColumnConvPlan(s), nullptr, nullptr, nullptr, {}, pool, nullptr);
+  s.batch = 1, s.kernel_h = 7;
+  column_conv(ColumnConvPlan(s), nullptr, nullptr, nullptr, {}, pool, nullptr);
+  ConvTransposeShape t;
+  t.batch = 0, t.in_h = t.in_w = 4, t.in_channels = 3, t.out_channels = 2;
+  column_conv_transpose(ColumnTransposePlan(t), nullptr, nullptr, nullptr, {}, pool, nullptr);
+  t.batch = 1, t.pad_top = 7;
+  column_conv_transpose(ColumnTransposePlan(t), nullptr, nullptr, nullptr, {}, pool, nullptr);
+}
+
+}  // namespace
+}  // namespace camshaft::cpu::conv_columns_test
