@@ -21,7 +21,13 @@ struct ColumnSums {
   bool clamp = false;
   float* streams = nullptr;
   int64_t stream_step = 0;
+  /// kMostColumnRows * terms floats, into which the weights of a tile are copied where its neighbours along k lie apart;
+  /// or null.
+  float* scratch = nullptr;
 };
+
+/// Rows of a tile at most, whatever the instruction set.
+inline constexpr int64_t kMostColumnRows = 16;
 
 void column_sums(const ColumnSums& sums);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t widest_tile = 2048;          // groups of pixels
 constexpr int64_t sums_floats = 24 * 1024;     // of the result that are added to at once
 constexpr int64_t product_floats = 32 * 1024;  // of products at once
-constexpr int64_t enough_pixels = 512;         // of the image for a product
+constexpr int64_t enough_pixels = 1024;        // of the image for a product
 constexpr int64_t float_bytes = sizeof(float);
 
 int64_t floor_div(int64_t a, int64_t b) {
@@ -82,10 +82,14 @@ ColumnTransposePlan::ColumnTransposePlan(const ConvTransposeShape& shape) : shap
   bands_ = divide_up(out_d, band_);
   depth_seen_ = seen_remainders(s.kernel_d, s.stride_d, s.dilation_d);
   height_seen_ = seen_remainders(s.kernel_h, s.stride_h, s.dilation_h);
-  chunk_ = std::clamp<int64_t>(product_floats / std::max<int64_t>(1, outputs_ * inner_taps_) / 64 * 64, 64, 1024);
+  // Taps whose plane of the result lies in another band are multiplied there: not too many may be.
   by_lines_ = tiles_ == 1 && s.in_w <= widest_tile;
+  all_taps_ = by_lines_ && (bands_ == 1 || (s.kernel_d - 1) * s.dilation_d * 8 <= band_);
+  tap_rows_ = inner_taps_ * (all_taps_ ? s.kernel_d : 1);
+  chunk_ = std::clamp<int64_t>(product_floats / (outputs_ * tap_rows_) / 64 * 64, 64, 1024);
   if (by_lines_) chunk_ = std::max<int64_t>(1, chunk_ / std::max<int64_t>(1, s.in_w)) * s.in_w;
-  thread_bytes_ = round_up((outputs_ * floats + outputs_ * inner_taps_ * chunk_) * float_bytes +
+  thread_bytes_ = round_up((outputs_ * (floats + tap_rows_ * chunk_) + kMostColumnRows * (s.in_channels / s.groups)) *
+                                   float_bytes +
                                band_ * out_h * static_cast<int64_t>(sizeof(bool)),
                            64);
 }
@@ -98,7 +102,8 @@ class ColumnTransposePlan::Worker {
       : plan_(plan), s_(plan.shape_), input_(input), weights_(weights), output_(output), epilogue_(epilogue) {
     sums_ = reinterpret_cast<float*>(memory);
     products_ = sums_ + plan.outputs_ * plan.band_ * s_.out_h() * s_.stride_w * plan.tile_;
-    is_seen_ = reinterpret_cast<bool*>(products_ + plan.outputs_ * plan.inner_taps_ * plan.chunk_);
+    scratch_ = products_ + plan.outputs_ * plan.tap_rows_ * plan.chunk_;
+    is_seen_ = reinterpret_cast<bool*>(scratch_ + kMostColumnRows * (s_.in_channels / s_.groups));
   }
 
   void run(int64_t image, int64_t group, int64_t output_block, int64_t band, int64_t tile) {
@@ -113,7 +118,11 @@ class ColumnTransposePlan::Worker {
     group_ = group;
     image_planes_ = input_ + (image * s_.in_channels + group * (s_.in_channels / s_.groups)) * in_plane();
     begin_sums();
-    for (int64_t i = 0; i < s_.kernel_d; ++i) add_taps_of_plane(i);
+    if (plan_.all_taps_) {
+      add_all_taps();
+    } else {
+      for (int64_t i = 0; i < s_.kernel_d; ++i) add_taps_of_plane(i);
+    }
     end_sums(image);
   }
 
@@ -131,21 +140,53 @@ class ColumnTransposePlan::Worker {
                   epilogue_.bias ? epilogue_.bias[first_output_ + o] : 0.0f);
   }
 
-  // All that tap i along the depth adds to the band.
-  void add_taps_of_plane(int64_t i) {
-    const int64_t moved = i * s_.dilation_d - s_.pad_front;  // plane z of the image goes to z * stride + moved
+  // Lines [first, past) of the image are those that tap i along the depth adds to the band.
+  struct Lines {
+    int64_t first, past;
+  };
+  Lines lines_of_tap(int64_t i) const {
+    const int64_t moved = moved_by(i);
     const int64_t first = std::clamp<int64_t>(ceil_div(z0_ - moved, s_.stride_d), 0, s_.in_d);
     const int64_t past = std::clamp<int64_t>(ceil_div(z0_ + planes_ - moved, s_.stride_d), first, s_.in_d);
-    const int64_t line0 = first * s_.in_h, line1 = past * s_.in_h;
+    return {first * s_.in_h, past * s_.in_h};
+  }
+  // Plane z of the image goes to z * stride + so much.
+  int64_t moved_by(int64_t i) const { return i * s_.dilation_d - s_.pad_front; }
+
+  void add_all_taps() {
+    Lines all = lines_of_tap(0);
+    for (int64_t i = 1; i < s_.kernel_d; ++i) {
+      const Lines own = lines_of_tap(i);
+      all = {std::min(all.first, own.first), std::max(all.past, own.past)};
+    }
+    const int64_t lines = std::max<int64_t>(1, plan_.chunk_ / std::max<int64_t>(1, s_.in_w));
+    for (int64_t line = all.first; line < all.past; line += lines) {
+      const int64_t count = std::min(lines, all.past - line);
+      multiply(0, line * s_.in_w, count * s_.in_w);
+      for (int64_t i = 0; i < s_.kernel_d; ++i) {
+        const Lines own = lines_of_tap(i);
+        add_chunk(i, std::max(own.first, line), std::min(own.past, line + count), line);
+      }
+    }
+  }
+
+  // Lines [first, past), of products that begin with line `line`.
+  void add_chunk(int64_t i, int64_t first, int64_t past, int64_t line) {
+    for (int64_t l = first, n; l < past; l += n) {
+      n = s_.in_h == 1 ? past - l : std::min(past - l, s_.in_h - l % s_.in_h);
+      add_lines(i, l, n, 0, s_.in_w, (l - line) * s_.in_w);
+    }
+  }
+
+  // All that tap i along the depth adds to the band.
+  void add_taps_of_plane(int64_t i) {
+    const auto [line0, line1] = lines_of_tap(i);
     if (plan_.by_lines_) {
       const int64_t lines = std::max<int64_t>(1, plan_.chunk_ / std::max<int64_t>(1, s_.in_w));
       for (int64_t line = line0; line < line1; line += lines) {
         const int64_t count = std::min(lines, line1 - line);
         multiply(i, line * s_.in_w, count * s_.in_w);
-        for (int64_t l = 0, n; l < count; l += n) {
-          n = s_.in_h == 1 ? count : std::min(count - l, s_.in_h - (line + l) % s_.in_h);
-          add_lines(line + l, n, moved, 0, s_.in_w, l * s_.in_w);
-        }
+        add_chunk(i, line, line + count, line);
       }
       return;
     }
@@ -157,12 +198,13 @@ class ColumnTransposePlan::Worker {
       for (int64_t x = from; x < end; x += plan_.chunk_) {
         const int64_t count = std::min(plan_.chunk_, end - x);
         multiply(i, line * s_.in_w + x, count);
-        add_lines(line, 1, moved, x, count, 0);
+        add_lines(i, line, 1, x, count, 0);
       }
     }
   }
 
-  // Products of all inner taps of tap i along the depth, for `count` pixels of the image from `pixel` on.
+  // Products of all inner taps of tap i along the depth, or of all taps, for `count` pixels of the image from `pixel`
+  // on.
   void multiply(int64_t i, int64_t pixel, int64_t count) {
     const int64_t inner = plan_.inner_taps_, taps = s_.kernel_d * inner;
     const int64_t outputs = s_.out_channels / s_.groups, channels = s_.in_channels / s_.groups;
@@ -172,6 +214,7 @@ class ColumnTransposePlan::Worker {
     sums.columns = image_planes_ + pixel;
     sums.pitch = in_plane();
     sums.k_step = outputs * taps;
+    sums.scratch = scratch_;
     const float* weights =
         weights_ + (group_ * channels * outputs + first_output_ - group_ * outputs) * taps + i * inner;
     const auto take = [&](int64_t rows, int64_t row_step, int64_t from, int64_t to, int64_t to_step) {
@@ -182,7 +225,7 @@ class ColumnTransposePlan::Worker {
       sums.stream_step = to_step * plan_.chunk_;
       column_sums(sums);
     };
-    if (s_.kernel_d == 1) return take(outputs_ * inner, 1, 0, 0, 1);  // one behind the other
+    if (plan_.tap_rows_ == taps) return take(outputs_ * taps, 1, 0, 0, 1);  // one behind the other
     if (inner >= outputs_) {
       for (int64_t o = 0; o < outputs_; ++o) take(inner, 1, o * taps, o * inner, 1);
     } else {
@@ -190,11 +233,12 @@ class ColumnTransposePlan::Worker {
     }
   }
 
-  // Adds the products of pixels [x, x + count) of `lines` lines of a plane, of which the first is product `at`.
-  void add_lines(int64_t line, int64_t lines, int64_t moved, int64_t x, int64_t count, int64_t at) {
+  // Adds the products by tap i along the depth of pixels [x, x + count) of `lines` lines of a plane, of which the first
+  // is product `at`.
+  void add_lines(int64_t i, int64_t line, int64_t lines, int64_t x, int64_t count, int64_t at) {
     // The lines of a plane; where planes are lines, these lie in as many.
     const bool flat = s_.in_h == 1;
-    const int64_t z = line / s_.in_h * s_.stride_d + moved - z0_, y = line % s_.in_h, stride = s_.stride_h;
+    const int64_t z = line / s_.in_h * s_.stride_d + moved_by(i) - z0_, y = line % s_.in_h, stride = s_.stride_h;
     const int64_t out_h = s_.out_h(), row_step = s_.stride_w * tile_;
     for (int64_t j = 0; j < s_.kernel_h; ++j) {
       // Line y + l goes to row (y + l) * stride + below.
@@ -219,7 +263,8 @@ class ColumnTransposePlan::Worker {
         run.from_step = s_.in_w;
         run.to_step = flat ? s_.stride_d * out_h * row_step : stride * row_step;
         for (int64_t o = 0; o < outputs_; ++o) {
-          run.from = products_ + ((o * s_.kernel_h + j) * s_.kernel_w + t) * plan_.chunk_ + at + l0 * s_.in_w + first;
+          const int64_t tap = (plan_.all_taps_ ? i * plan_.inner_taps_ : 0) + j * s_.kernel_w + t;
+          run.from = products_ + (o * plan_.tap_rows_ + tap) * plan_.chunk_ + at + l0 * s_.in_w + first;
           run.to = sums_ + sums_of_row(o, z, row) + phase * tile_ + q + first;
           add_columns(run);
         }
@@ -268,7 +313,7 @@ class ColumnTransposePlan::Worker {
   const float *input_, *weights_;
   float* output_;
   const Epilogue& epilogue_;
-  float *sums_, *products_;
+  float *sums_, *products_, *scratch_;
   bool* is_seen_;  // of the band's rows
   const float* image_planes_ = nullptr;  // of the group at hand
   int64_t group_ = 0, first_output_ = 0, outputs_ = 0;
