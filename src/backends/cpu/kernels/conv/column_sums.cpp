@@ -189,37 +189,24 @@ HWY_INLINE void fill_run(int64_t count, float value, float* to) {
   if (i < count) masked_store(values, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
 }
 
-// Where a row is shorter than a vector it is looked up, pixel by pixel, and what pixel sees what is found once for all
-// channels: 64 channels of rows of 3 pixels took 1.1 ms.
+// Rows shorter than a vector are looked up, pixel by pixel.
 void look_up(const ColumnGather& g) {
   const Tag d;
   const hn::RebindToSigned<Tag> di;
-  const ColumnAxis &depth = g.depth, &height = g.height;
-  const int64_t taps = depth.kernel * height.kernel * g.tap_count;
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    const int64_t t = tap % g.tap_count, j = tap / g.tap_count % height.kernel, i = tap / g.tap_count / height.kernel;
-    const ColumnTap own = g.taps[t];
-    int64_t pixels = 0;
-    for (const ColumnSegment* s = g.segments; s < g.segments + g.segment_count; ++s) {
-      const int64_t z = s->z * depth.stride + i * depth.dilation - depth.pad;
-      const int64_t y = s->y * height.stride + j * height.dilation - height.pad;
-      const bool inside = z >= 0 && z < depth.in && y >= 0 && y < height.in;
-      const int64_t line = (z * height.in + y) * g.line_step + own.shift;
-      for (int64_t x = s->x; x < s->x + s->count; ++x)
-        g.offsets[pixels++] =
-            inside && x >= own.first && x < own.past ? static_cast<int32_t>(line + x * g.stride) : -1;
-    }
-    for (int64_t c = 0; c < g.channels; ++c) {
-      const float* HWY_RESTRICT plane = g.planes + c * g.channel_step;
+  const int64_t taps = g.depth.kernel * g.height.kernel * g.tap_count;
+  for (int64_t c = 0; c < g.channels; ++c) {
+    const float* HWY_RESTRICT plane = g.planes + c * g.channel_step;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int32_t* HWY_RESTRICT offsets = g.offsets + tap * g.pixels;
       float* HWY_RESTRICT to = g.to + (c * taps + tap) * g.pitch;
       int64_t p = 0;
-      for (; p + lanes <= pixels; p += lanes) {
-        const auto at = hn::LoadU(di, g.offsets + p);
+      for (; p + lanes <= g.pixels; p += lanes) {
+        const auto at = hn::LoadU(di, offsets + p);
         const auto outside = hn::RebindMask(d, hn::Lt(at, hn::Zero(di)));
         const auto values = hn::GatherIndex(d, plane, hn::Max(at, hn::Zero(di)));
         hn::StoreU(hn::IfThenZeroElse(outside, values), d, to + p);
       }
-      for (; p < pixels; ++p) to[p] = g.offsets[p] < 0 ? 0.0f : plane[g.offsets[p]];
+      for (; p < g.pixels; ++p) to[p] = offsets[p] < 0 ? 0.0f : plane[offsets[p]];
     }
   }
 }
@@ -296,6 +283,9 @@ HWY_INLINE void deal_groups(const float* phases, int64_t step, int64_t groups, f
 
 void deal_rows(const ColumnRows& c) {
   const int64_t stride = c.stride, step = c.step;
+  // Pixels before the first whole group, and the first of it.
+  const int64_t begin = std::min(c.width, (stride - c.cut % stride) % stride), group = (begin + c.cut) / stride;
+  const int64_t groups = (c.width - begin) / stride;
   for (int64_t r = 0; r < c.rows; ++r) {
     const float* HWY_RESTRICT phases = c.phases + r * stride * step;
     float* HWY_RESTRICT to = c.to + r * c.to_step;
@@ -307,8 +297,8 @@ void deal_rows(const ColumnRows& c) {
       copy_run(phases + c.cut, 1, c.width, to);
       continue;
     }
-    int64_t x = 0;
-    const auto put_until = [&](int64_t past) {
+    const auto put = [&](int64_t x, int64_t past) {
+      if (x == past) return;
       int64_t phase = (x + c.cut) % stride;
       const float* from = phases + (x + c.cut) / stride;
       for (; x < past; ++x) {
@@ -317,21 +307,18 @@ void deal_rows(const ColumnRows& c) {
       }
     };
     if (stride > 4) {
-      put_until(c.width);
+      put(0, c.width);
       continue;
     }
-    put_until(std::min(c.width, (stride - c.cut % stride) % stride));
-    const int64_t groups = (c.width - x) / stride;
-    const float* whole = phases + (x + c.cut) / stride;
+    put(0, begin);
     if (stride == 2) {
-      deal_groups<2>(whole, step, groups, to + x);
+      deal_groups<2>(phases + group, step, groups, to + begin);
     } else if (stride == 3) {
-      deal_groups<3>(whole, step, groups, to + x);
+      deal_groups<3>(phases + group, step, groups, to + begin);
     } else {
-      deal_groups<4>(whole, step, groups, to + x);
+      deal_groups<4>(phases + group, step, groups, to + begin);
     }
-    x += groups * stride;
-    put_until(c.width);
+    put(begin + groups * stride, c.width);
   }
 }
 
@@ -362,6 +349,21 @@ HWY_EXPORT(clamp_values);
 
 void column_sums(const ColumnSums& sums) {
   HWY_DYNAMIC_DISPATCH(sums_of_columns)(sums);
+}
+
+void find_column_offsets(const ColumnGather& g, int32_t* offsets) {
+  const ColumnAxis &depth = g.depth, &height = g.height;
+  for (int64_t i = 0; i < depth.kernel; ++i)
+    for (int64_t j = 0; j < height.kernel; ++j)
+      for (const ColumnTap* tap = g.taps; tap < g.taps + g.tap_count; ++tap)
+        for (const ColumnSegment* s = g.segments; s < g.segments + g.segment_count; ++s) {
+          const int64_t z = s->z * depth.stride + i * depth.dilation - depth.pad;
+          const int64_t y = s->y * height.stride + j * height.dilation - height.pad;
+          const bool inside = z >= 0 && z < depth.in && y >= 0 && y < height.in;
+          const int64_t line = (z * height.in + y) * g.line_step + tap->shift;
+          for (int64_t x = s->x; x < s->x + s->count; ++x)
+            *offsets++ = inside && x >= tap->first && x < tap->past ? static_cast<int32_t>(line + x * g.stride) : -1;
+        }
 }
 
 void gather_columns(const ColumnGather& columns) {

@@ -59,8 +59,13 @@ struct ColumnGather {
   int64_t segment_count = 0;
   float* to = nullptr;
   int64_t pitch = 0;
-  int32_t* offsets = nullptr;  ///< for as many as there are pixels: where rows are short; or null
+  /// Where rows are short: what find_column_offsets() has found for all taps and segments; or null.
+  const int32_t* offsets = nullptr;
+  int64_t pixels = 0;  ///< of all segments
 };
+
+/// offsets[tap * pixels + pixel]: where in a channel's planes, or -1. For planes of at most 2^31 elements.
+void find_column_offsets(const ColumnGather& gather, int32_t* offsets);
 
 void gather_columns(const ColumnGather& gather);
 

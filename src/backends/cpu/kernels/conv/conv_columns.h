@@ -9,6 +9,7 @@
 
 #include "backends/cpu/kernels/conv/column_sums.h"
 #include "backends/cpu/kernels/conv/conv.h"
+#include "base/divide_up.h"
 
 namespace camshaft::cpu {
 
@@ -29,6 +30,10 @@ class ColumnConvPlan {
   friend void column_conv(const ColumnConvPlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&,
                           void*);
   class Worker;
+  // How many are kept; an even number.
+  int64_t offsets() const {
+    return looks_up_ ? round_up(shape_.kernel_d * shape_.kernel_h * shape_.kernel_w * block_, 2) : 0;
+  }
 
   ConvShape shape_;
   bool in_place_ = false;       // whether columns are the image as it lies
@@ -38,7 +43,7 @@ class ColumnConvPlan {
   int64_t blocks_ = 0;          // of an image, or of so many
   int64_t images_ = 1;
   int64_t segments_ = 0;        // the most that a block has
-  bool looks_up_ = false;       // whether these are short
+  bool looks_up_ = false;       // whether these are short, and what they see is found once for many channels
   int64_t pitch_ = 0;
   std::vector<ColumnTap> taps_;
   int64_t thread_bytes_ = 0;

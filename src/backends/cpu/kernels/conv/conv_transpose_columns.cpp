@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t widest_tile = 2048;          // groups of pixels
 constexpr int64_t sums_floats = 24 * 1024;     // of the result that are added to at once
+constexpr int64_t most_sums_floats = 128 * 1024;  // where these are of few channels
+constexpr int64_t enough_rows = 12;            // of a product
 constexpr int64_t product_floats = 32 * 1024;  // of products at once
 constexpr int64_t enough_pixels = 1024;        // of the image for a product
 constexpr int64_t float_bytes = sizeof(float);
@@ -76,10 +78,15 @@ ColumnTransposePlan::ColumnTransposePlan(const ConvTransposeShape& shape) : shap
   const int64_t lines = divide_up(enough_pixels, std::max<int64_t>(1, s.in_h * std::min(s.in_w, tile_)));
   band_ = lines < out_d ? std::min(out_d, lines * s.stride_d) : out_d;
   const int64_t floats = band_ * out_h * s.stride_w * tile_;  // of an output channel
-  outputs_ = std::clamp<int64_t>(sums_floats / floats, 1, outputs);
+  // Products of few rows load as much as they multiply.
+  const int64_t enough_outputs = divide_up(enough_rows, inner_taps_);
+  outputs_ = std::max(sums_floats / floats, std::min(most_sums_floats / floats, enough_outputs));
+  outputs_ = std::clamp<int64_t>(outputs_, 1, outputs);
   outputs_ = divide_up(outputs, divide_up(outputs, outputs_));
   output_blocks_ = divide_up(outputs, outputs_);
   bands_ = divide_up(out_d, band_);
+  for (int64_t t = 0; t < s.kernel_w; ++t)
+    taps_.push_back({t * s.dilation_w % s.stride_w, t * s.dilation_w / s.stride_w});
   depth_seen_ = seen_remainders(s.kernel_d, s.stride_d, s.dilation_d);
   height_seen_ = seen_remainders(s.kernel_h, s.stride_h, s.dilation_h);
   // Taps whose plane of the result lies in another band are multiplied there: not too many may be.
@@ -135,9 +142,32 @@ class ColumnTransposePlan::Worker {
   }
 
   void begin_sums() {
-    for (int64_t o = 0; o < outputs_; ++o)
-      std::fill_n(sums_ + o * sums_of_output(), sums_of_output(),
-                  epilogue_.bias ? epilogue_.bias[first_output_ + o] : 0.0f);
+    bool* seen = is_seen_;
+    // Remainders are counted: a division takes as long as a short row.
+    int64_t down = remainder_of(z0_ + s_.pad_front, s_.stride_d);
+    for (int64_t z = 0; z < planes_; ++z, down = down + 1 == s_.stride_d ? 0 : down + 1) {
+      int64_t across = remainder_of(s_.pad_top, s_.stride_h);
+      for (int64_t y = 0; y < s_.out_h(); ++y, across = across + 1 == s_.stride_h ? 0 : across + 1)
+        *seen++ = plan_.depth_seen_[static_cast<size_t>(down)] && plan_.height_seen_[static_cast<size_t>(across)];
+    }
+    const int64_t rows = planes_ * s_.out_h(), row = s_.stride_w * tile_;
+    const bool all = std::all_of(is_seen_, is_seen_ + rows, [](bool own) { return own; });
+    for (int64_t o = 0; o < outputs_; ++o) {
+      const float bias = epilogue_.bias ? epilogue_.bias[first_output_ + o] : 0.0f;
+      float* to = sums_ + o * sums_of_output();
+      if (all) {
+        std::fill_n(to, rows * row, bias);
+        continue;
+      }
+      // Of a row that no tap sees one pixel says all.
+      for (int64_t r = 0; r < rows; ++r, to += row) {
+        if (is_seen_[r]) {
+          std::fill_n(to, row, bias);
+        } else {
+          *to = bias;
+        }
+      }
+    }
   }
 
   // Lines [first, past) of the image are those that tap i along the depth adds to the band.
@@ -145,6 +175,8 @@ class ColumnTransposePlan::Worker {
     int64_t first, past;
   };
   Lines lines_of_tap(int64_t i) const {
+    const bool sees_all = plan_.bands_ == 1 && s_.pad_front == 0 && s_.pad_back == 0 && s_.output_padding_d >= 0;
+    if (sees_all) return {0, s_.in_d * s_.in_h};
     const int64_t moved = moved_by(i);
     const int64_t first = std::clamp<int64_t>(ceil_div(z0_ - moved, s_.stride_d), 0, s_.in_d);
     const int64_t past = std::clamp<int64_t>(ceil_div(z0_ + planes_ - moved, s_.stride_d), first, s_.in_d);
@@ -238,7 +270,8 @@ class ColumnTransposePlan::Worker {
   void add_lines(int64_t i, int64_t line, int64_t lines, int64_t x, int64_t count, int64_t at) {
     // The lines of a plane; where planes are lines, these lie in as many.
     const bool flat = s_.in_h == 1;
-    const int64_t z = line / s_.in_h * s_.stride_d + moved_by(i) - z0_, y = line % s_.in_h, stride = s_.stride_h;
+    const int64_t plane = flat ? line : line / s_.in_h, y = line - plane * s_.in_h, stride = s_.stride_h;
+    const int64_t z = plane * s_.stride_d + moved_by(i) - z0_;
     const int64_t out_h = s_.out_h(), row_step = s_.stride_w * tile_;
     for (int64_t j = 0; j < s_.kernel_h; ++j) {
       // Line y + l goes to row (y + l) * stride + below.
@@ -253,8 +286,8 @@ class ColumnTransposePlan::Worker {
       }
       const int64_t row = (y + l0) * stride + below;
       for (int64_t t = 0; t < s_.kernel_w; ++t) {
-        const int64_t behind = t * s_.dilation_w, phase = behind % s_.stride_w;
-        const int64_t q = x + behind / s_.stride_w - q0_;  // of the tile
+        const auto [phase, behind] = plan_.taps_[static_cast<size_t>(t)];
+        const int64_t q = x + behind - q0_;  // of the tile
         const int64_t first = std::clamp<int64_t>(-q, 0, count), past = std::clamp<int64_t>(tile_ - q, first, count);
         if (first == past) continue;
         ColumnRun run;
@@ -294,13 +327,6 @@ class ColumnTransposePlan::Worker {
     rows.width = end - begin;
     rows.to_step = out_w;
     rows.is_seen = is_seen_;
-    for (int64_t z = 0; z < planes_; ++z) {
-      const int64_t own = remainder_of(z0_ + z + s_.pad_front, s_.stride_d);
-      for (int64_t y = 0; y < s_.out_h(); ++y)
-        is_seen_[z * s_.out_h() + y] =
-            plan_.depth_seen_[static_cast<size_t>(own)] &&
-            plan_.height_seen_[static_cast<size_t>(remainder_of(y + s_.pad_top, s_.stride_h))];
-    }
     for (int64_t o = 0; o < outputs_; ++o) {
       rows.phases = sums_ + sums_of_row(o, 0, 0);
       rows.to = output_ + (((image * s_.out_channels + first_output_ + o) * s_.out_d() + z0_) * s_.out_h()) * out_w + begin;

@@ -26,6 +26,10 @@ class ColumnTransposePlan {
                                     ThreadPool&, void*);
   class Worker;
 
+  struct Tap {
+    int64_t phase = 0, behind = 0;  // the remainder that it goes to, and so many groups behind its pixel's own
+  };
+
   ConvTransposeShape shape_;             // two axes have no height here: their lines are the depth
   int64_t inner_taps_ = 1;               // of a line or plane
   int64_t tap_rows_ = 1;                 // products of an output channel that are computed at once
@@ -36,6 +40,7 @@ class ColumnTransposePlan {
   int64_t chunk_ = 0;                        // pixels of the image whose products are computed at once
   bool by_lines_ = false;                    // whether these are whole lines
   bool all_taps_ = false;                    // whether products are those of all taps, or of one along the depth
+  std::vector<Tap> taps_;        // of a line
   std::vector<bool> depth_seen_, height_seen_;  // of each remainder by the stride: whether a tap has it
   int64_t thread_bytes_ = 0;
 };
