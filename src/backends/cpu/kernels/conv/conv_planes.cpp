@@ -6,7 +6,6 @@
 
 #include "backends/cpu/kernels/conv/plane_sums.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
-#include "backends/cpu/kernels/move/transpose_tile.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
@@ -221,9 +220,13 @@ class PlaneConvPlan::Worker {
   // Columns [from, past) of a line, each to the plane of its phase; zeros wherever there are none.
   void deal_line(const float* source, int64_t from, int64_t past, int64_t begin, float* to) const {
     const int64_t stride = s_.stride_w, pitch = plan_.pitch_;
-    if (past - from < pitch * stride) std::fill_n(to, plan_.phases_ * pitch, 0.0f);
     // Counted from `begin`.
-    const int64_t whole = (from - begin + stride - 1) / stride, whole_past = std::max(whole, (past - begin) / stride);
+    const int64_t whole = std::clamp<int64_t>((from - begin + stride - 1) / stride, 0, pitch);
+    const int64_t whole_past = std::clamp((past - begin) / stride, whole, pitch);
+    for (int64_t p = 0; p < plan_.phases_; ++p) {
+      std::fill_n(to + p * pitch, whole, 0.0f);
+      std::fill_n(to + p * pitch + whole_past, pitch - whole_past, 0.0f);
+    }
     if (plan_.phases_ == 1) {
       const int64_t columns = (past - begin + stride - 1) / stride;
       if (stride == 2) {
@@ -238,8 +241,7 @@ class PlaneConvPlan::Worker {
     };
     put(from, std::min(past, begin + whole * stride));
     if (whole < whole_past)
-      transpose_2d(float_bytes, {stride, whole_past - whole, stride * float_bytes, pitch * float_bytes},
-                   reinterpret_cast<const char*>(source + begin + whole * stride), reinterpret_cast<char*>(to + whole));
+      deal_phases(source + begin + whole * stride, whole_past - whole, stride, to + whole, pitch);
     put(std::max(from, begin + whole_past * stride), past);
   }
 

@@ -204,6 +204,48 @@ void deal(const float* even, const float* odd, int64_t pairs, float* to) {
   for (; i < pairs; ++i) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
 }
 
+template <int kStride>
+HWY_INLINE void deal_vector(const float* from, float* to, int64_t pitch) {
+  const Tag d;
+  hn::Vec<Tag> phase[4];
+  if constexpr (kStride == 2) {
+    hn::LoadInterleaved2(d, from, phase[0], phase[1]);
+  } else if constexpr (kStride == 3) {
+    hn::LoadInterleaved3(d, from, phase[0], phase[1], phase[2]);
+  } else {
+    hn::LoadInterleaved4(d, from, phase[0], phase[1], phase[2], phase[3]);
+  }
+#pragma GCC unroll 4
+  for (int p = 0; p < kStride; ++p) hn::StoreU(phase[p], d, to + p * pitch);
+}
+
+template <int kStride>
+void phases_of(const float* from, int64_t count, float* to, int64_t pitch) {
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) deal_vector<kStride>(from + kStride * i, to + i, pitch);
+  if (i < count && count >= lanes) {
+    i = count - lanes;  // some once more
+    deal_vector<kStride>(from + kStride * i, to + i, pitch);
+    return;
+  }
+  for (; i < count; ++i)
+    for (int p = 0; p < kStride; ++p) to[p * pitch + i] = from[kStride * i + p];
+}
+
+void phases_of_line(const float* from, int64_t count, int64_t stride, float* to, int64_t pitch) {
+  switch (stride) {
+    case 2:
+      return phases_of<2>(from, count, to, pitch);
+    case 3:
+      return phases_of<3>(from, count, to, pitch);
+    case 4:
+      return phases_of<4>(from, count, to, pitch);
+    default:
+      for (int64_t p = 0; p < stride; ++p)
+        for (int64_t i = 0; i < count; ++i) to[p * pitch + i] = from[stride * i + p];
+  }
+}
+
 void every_second(const float* from, int64_t count, float* to) {
   const Tag d;
   int64_t i = 0;
@@ -226,6 +268,7 @@ HWY_EXPORT(sums_of_block);
 HWY_EXPORT(row_sums);
 HWY_EXPORT(deal);
 HWY_EXPORT(every_second);
+HWY_EXPORT(phases_of_line);
 
 void plane_sums(const PlaneSums& sums) {
   HWY_DYNAMIC_DISPATCH(sums_of_block)(sums);
@@ -233,6 +276,10 @@ void plane_sums(const PlaneSums& sums) {
 
 void plane_row_sums(const PlaneSums& sums, int64_t rows) {
   HWY_DYNAMIC_DISPATCH(row_sums)(sums, rows);
+}
+
+void deal_phases(const float* from, int64_t count, int64_t stride, float* to, int64_t pitch) {
+  HWY_DYNAMIC_DISPATCH(phases_of_line)(from, count, stride, to, pitch);
 }
 
 void take_every_second(const float* from, int64_t count, float* to) {

@@ -44,6 +44,9 @@ inline constexpr int64_t kPlaneSlack = 32;
 /// to[2 * i] = even[i] and to[2 * i + 1] = odd[i]: two streams become a row of a plane.
 void deal_pairs(const float* even, const float* odd, int64_t pairs, float* to);
 
+/// to[p * pitch + i] = from[stride * i + p], i < count, p < stride: a line becomes a plane for each remainder.
+void deal_phases(const float* from, int64_t count, int64_t stride, float* to, int64_t pitch);
+
 /// to[i] = from[2 * i], i < count; reads nothing behind the last of these.
 void take_every_second(const float* from, int64_t count, float* to);
 
