@@ -29,7 +29,12 @@ class Draw:
             return pick(1, 1, 2, 3, 3, small, 8, 16, 32, 48, 64, 64, 96, 128, any_number, 256, 512)
 
         self.op, self.axes = pick("Conv", "Conv", "ConvTranspose"), pick(1, 2, 2, 3)
-        kind, self.inputs, self.outputs, self.groups = pick("dense", "dense", "depthwise", "few"), channels(), channels(), 1
+        kind, self.inputs, self.outputs, self.groups = (
+            pick("dense", "dense", "depthwise", "few"),
+            channels(),
+            channels(),
+            1,
+        )
         if kind == "depthwise":
             self.groups, self.outputs = self.inputs, self.inputs * pick(1, 1, 1, 2)
         elif kind == "few":

@@ -64,8 +64,8 @@ Values conv(ConvertContext& c) {
 // With steps of one pixel a transposed convolution is a convolution with the kernel turned round and its channels
 // swapped, for which there are more and faster kernels (3 x 3 over 4 channels took 2.6 times as long). nullopt where
 // the pads would be negative, and for weights that each run would have to turn: at 6 x 6 pixels of 32 channels that
-// took 8 of 19 us. So it is where padding would be most of what is multiplied (7 x 7 x 7 over 3 x 3 x 14 pixels 24 times
-// as long), and where few channels are made of many, which are sums of few columns (conv_transpose_columns.h).
+// took 8 of 19 us. So it is where padding would be most of what is multiplied (7 x 7 x 7 over 3 x 3 x 14 pixels 24
+// times as long), and where few channels are made of many, which are sums of few columns (conv_transpose_columns.h).
 std::optional<Values> as_convolution(ConvertContext& c, const ops::ConvTranspose& op, const Values& inputs) {
   const ValueId weights = inputs[1];
   if (!c.is_constant(weights)) return std::nullopt;

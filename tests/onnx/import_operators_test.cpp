@@ -1,9 +1,9 @@
 // Operators that are lowered to others, against values computed by hand.
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "base/thread_pool.h"
 #include "ir/ops/contract.h"

@@ -131,14 +131,14 @@ TEST_F(Conv, TransposedByColumns) {
       for (int i = 0; i < 60; ++i) {
         const ConvTransposeShape s = random_transpose(random_);
         if (s.out_d() <= 0 || s.out_h() <= 0 || s.out_w() <= 0) continue;
-        SCOPED_TRACE(testing::Message()
-                     << s.in_d << "x" << s.in_h << "x" << s.in_w << "x" << s.in_channels << " to " << s.out_channels
-                     << " kernel " << s.kernel_d << "," << s.kernel_h << "," << s.kernel_w << " stride " << s.stride_d
-                     << "," << s.stride_h << "," << s.stride_w << " dilation " << s.dilation_d << "," << s.dilation_h
-                     << "," << s.dilation_w << " pads " << s.pad_front << "," << s.pad_top << "," << s.pad_left << ","
-                     << s.pad_back << "," << s.pad_bottom << "," << s.pad_right << " output padding "
-                     << s.output_padding_d << "," << s.output_padding_h << "," << s.output_padding_w << " groups "
-                     << s.groups << " threads " << threads);
+        SCOPED_TRACE(testing::Message() << s.in_d << "x" << s.in_h << "x" << s.in_w << "x" << s.in_channels << " to "
+                                        << s.out_channels << " kernel " << s.kernel_d << "," << s.kernel_h << ","
+                                        << s.kernel_w << " stride " << s.stride_d << "," << s.stride_h << ","
+                                        << s.stride_w << " dilation " << s.dilation_d << "," << s.dilation_h << ","
+                                        << s.dilation_w << " pads " << s.pad_front << "," << s.pad_top << ","
+                                        << s.pad_left << "," << s.pad_back << "," << s.pad_bottom << "," << s.pad_right
+                                        << " output padding " << s.output_padding_d << "," << s.output_padding_h << ","
+                                        << s.output_padding_w << " groups " << s.groups << " threads " << threads);
         const int64_t in_pixels = s.in_d * s.in_h * s.in_w, out_pixels = s.out_d() * s.out_h() * s.out_w();
         const std::vector<float> input = random_input(random_, s.batch * in_pixels * s.in_channels);
         const int64_t points = s.kernel_d * s.kernel_h * s.kernel_w;

@@ -69,9 +69,8 @@ bool may_stand_alone(const ops::Conv& op, const Shape& weights) {
 
 // Of an image with the channels last.
 bool is_one_channel_or_pixel(const Shape& shape) {
-  return shape.size() > 2 &&
-         (shape.back() == Dim(1) ||
-          std::all_of(shape.begin() + 1, shape.end() - 1, [](const Dim& size) { return size == Dim(1); }));
+  return shape.size() > 2 && (shape.back() == Dim(1) || std::all_of(shape.begin() + 1, shape.end() - 1,
+                                                                    [](const Dim& size) { return size == Dim(1); }));
 }
 
 bool are_constant(const Shape& weights) {

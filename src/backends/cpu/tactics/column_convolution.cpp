@@ -83,7 +83,8 @@ std::optional<double> estimate_column_conv(const RegionView& region) {
   const RegionView part = view->chain.part(region);
   const Dims& w = view->conv.spatial.weight_dims;
   const double outputs = static_cast<double>(w[0]) / static_cast<double>(view->conv.op.groups);
-  const double pixels = elements_at_optimum(region, region.node.outputs[0]) / static_cast<double>(w[0]);  // of the batch
+  const double pixels =
+      elements_at_optimum(region, region.node.outputs[0]) / static_cast<double>(w[0]);  // of the batch
   const double flops = conv_flops(part, view->conv);
   const bool strided = view->conv.op.strides.back() > 1;
   const bool is_moved = element_count(w) != w[0] * w[1] || strided;
@@ -99,7 +100,8 @@ std::optional<double> estimate_column_transpose(const RegionView& region) {
   const Dims& w = view->conv.spatial.weight_dims;
   const double channels = static_cast<double>(w[0]) / static_cast<double>(view->conv.op.groups);
   const double pixels =
-      elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->inputs[static_cast<size_t>(view->conv.spatial.x)])]) /
+      elements_at_optimum(
+          region, region.node.inputs[static_cast<size_t>(view->inputs[static_cast<size_t>(view->conv.spatial.x)])]) /
       static_cast<double>(w[0]);
   const double rows = static_cast<double>(element_count(w) / w[0]);
   const double flops = transpose_flops(part, view->conv);
@@ -116,7 +118,7 @@ std::shared_ptr<const Kernel> compile_column_conv(const RegionView& region, Pack
 
 std::shared_ptr<const Kernel> compile_column_transpose(const RegionView& region, PackedConstants&) {
   return std::make_shared<PlaneKernel<ColumnTransposeView, column_conv_transpose>>(*view_column_transpose(region),
-                                                                                    nullptr);
+                                                                                   nullptr);
 }
 
 }  // namespace

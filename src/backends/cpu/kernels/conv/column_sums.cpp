@@ -78,8 +78,8 @@ HWY_INLINE void tile_of_rows(const ColumnSums& b, int64_t rows, int64_t row, int
   sums_of_tile<R, V, kTail>(b, row, x);
 }
 
-// The sums of rows [row, row + rows), of weights that lie side by side. (256 channels of 5 x 76 pixels to as many by 5 x
-// 5 took 9.9 ms where each weight is in a line of its own.)
+// The sums of rows [row, row + rows), of weights that lie side by side. (256 channels of 5 x 76 pixels to as many by 5
+// x 5 took 9.9 ms where each weight is in a line of its own.)
 ColumnSums with_tile_of_weights(const ColumnSums& b, int64_t row, int64_t rows) {
   const float* HWY_RESTRICT from = b.weights + row * b.row_step;
   float* HWY_RESTRICT to = b.scratch;
@@ -133,7 +133,7 @@ HWY_INLINE void last_strip(const ColumnSums& b, int64_t x) {
   if constexpr (V > 1) {
     if (b.count - x <= (V - 1) * lanes) return last_strip<V - 1>(b, x);
   }
-  b.count - x == V * lanes ? sums_of_strips<V, false>(b, x, 1) : sums_of_strips<V, true>(b, x, 1);
+  b.count - x == V* lanes ? sums_of_strips<V, false>(b, x, 1) : sums_of_strips<V, true>(b, x, 1);
 }
 
 void sums_of_columns(const ColumnSums& b) {
@@ -326,8 +326,7 @@ void clamp_values(float* values, int64_t count, float low, float high) {
   const Tag d;
   const auto lo = hn::Set(d, low), hi = hn::Set(d, high);
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    hn::StoreU(clamp_keeping_nan(hn::LoadU(d, values + i), lo, hi), d, values + i);
+  for (; i + lanes <= count; i += lanes) hn::StoreU(clamp_keeping_nan(hn::LoadU(d, values + i), lo, hi), d, values + i);
   if (i < count) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
     masked_store(clamp_keeping_nan(masked_load(mask, d, values + i), lo, hi), mask, d, values + i);

@@ -21,8 +21,8 @@ struct ColumnSums {
   bool clamp = false;
   float* streams = nullptr;
   int64_t stream_step = 0;
-  /// kMostColumnRows * terms floats, into which the weights of a tile are copied where its neighbours along k lie apart;
-  /// or null.
+  /// kMostColumnRows * terms floats, into which the weights of a tile are copied where its neighbours along k lie
+  /// apart; or null.
   float* scratch = nullptr;
 };
 

@@ -33,8 +33,8 @@ bool sees_each_once(const ConvShape& s) {
          s.pad_bottom == 0 && s.pad_right == 0;
 }
 
-// An axis along which each pixel is by itself is part of the one outside it, if that has no stride: lines of a kernel of
-// one column are taps of one long row. (Rows of 5 pixels, 6 x 1: 265 us, and 85 in ONNX Runtime.)
+// An axis along which each pixel is by itself is part of the one outside it, if that has no stride: lines of a kernel
+// of one column are taps of one long row. (Rows of 5 pixels, 6 x 1: 265 us, and 85 in ONNX Runtime.)
 ConvShape with_long_rows(ConvShape s) {
   const auto stands_still = [](int64_t kernel, int64_t stride, int64_t before, int64_t behind) {
     return kernel == 1 && stride == 1 && before == 0 && behind == 0;
@@ -106,10 +106,8 @@ ColumnConvPlan::ColumnConvPlan(const ConvShape& s) : shape_(s) {
               shape_.in_d * shape_.in_h * shape_.in_w <= most_offset;
   const int64_t columns = in_place_ ? 0 : terms_ * pitch_;
   const int64_t streams = images_ > 1 ? s.out_channels / s.groups * pitch_ : 0;
-  thread_bytes_ =
-      round_up((columns + streams + offsets()) * float_bytes +
-                   segments_ * static_cast<int64_t>(sizeof(ColumnSegment)),
-               64);
+  thread_bytes_ = round_up(
+      (columns + streams + offsets()) * float_bytes + segments_ * static_cast<int64_t>(sizeof(ColumnSegment)), 64);
 }
 
 // What one thread does.
@@ -120,8 +118,8 @@ class ColumnConvPlan::Worker {
       : plan_(plan), s_(plan.shape_), input_(input), weights_(weights), output_(output), epilogue_(epilogue) {
     columns_ = reinterpret_cast<float*>(memory);
     streams_ = columns_ + (plan.in_place_ ? 0 : plan.terms_ * plan.pitch_);
-    offsets_ = reinterpret_cast<int32_t*>(
-        streams_ + (plan.images_ > 1 ? s_.out_channels / s_.groups * plan.pitch_ : 0));
+    offsets_ =
+        reinterpret_cast<int32_t*>(streams_ + (plan.images_ > 1 ? s_.out_channels / s_.groups * plan.pitch_ : 0));
     segments_ = reinterpret_cast<ColumnSegment*>(offsets_ + plan.offsets());
   }
 

@@ -1,7 +1,7 @@
-// f32 convolution over up to three axes of images with the channels first, by columns (im2col) of a block of pixels at a
-// time, which stay in cache: nothing is transposed, weights are used as the model has them, and the pixels of many short
-// rows, or of many small images, are neighbours. Where a sum has few terms, rows are short or channels many beside
-// pixels, that is faster than what conv() and plane_conv() need to begin.
+// f32 convolution over up to three axes of images with the channels first, by columns (im2col) of a block of pixels at
+// a time, which stay in cache: nothing is transposed, weights are used as the model has them, and the pixels of many
+// short rows, or of many small images, are neighbours. Where a sum has few terms, rows are short or channels many
+// beside pixels, that is faster than what conv() and plane_conv() need to begin.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,14 @@ class ColumnConvPlan {
   }
 
   ConvShape shape_;
-  bool in_place_ = false;       // whether columns are the image as it lies
-  int64_t terms_ = 0;           // of a sum
-  int64_t pixels_ = 0;          // of the result, of an image
-  int64_t block_ = 0;           // of them that are computed at once, of all of `images_` images
-  int64_t blocks_ = 0;          // of an image, or of so many
+  bool in_place_ = false;  // whether columns are the image as it lies
+  int64_t terms_ = 0;      // of a sum
+  int64_t pixels_ = 0;     // of the result, of an image
+  int64_t block_ = 0;      // of them that are computed at once, of all of `images_` images
+  int64_t blocks_ = 0;     // of an image, or of so many
   int64_t images_ = 1;
-  int64_t segments_ = 0;        // the most that a block has
-  bool looks_up_ = false;       // whether these are short, and what they see is found once for many channels
+  int64_t segments_ = 0;   // the most that a block has
+  bool looks_up_ = false;  // whether these are short, and what they see is found once for many channels
   int64_t pitch_ = 0;
   std::vector<ColumnTap> taps_;
   int64_t thread_bytes_ = 0;

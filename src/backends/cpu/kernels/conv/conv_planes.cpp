@@ -240,8 +240,7 @@ class PlaneConvPlan::Worker {
       for (; column < end; ++column) to[(column - begin) % stride * pitch + (column - begin) / stride] = source[column];
     };
     put(from, std::min(past, begin + whole * stride));
-    if (whole < whole_past)
-      deal_phases(source + begin + whole * stride, whole_past - whole, stride, to + whole, pitch);
+    if (whole < whole_past) deal_phases(source + begin + whole * stride, whole_past - whole, stride, to + whole, pitch);
     put(std::max(from, begin + whole_past * stride), past);
   }
 

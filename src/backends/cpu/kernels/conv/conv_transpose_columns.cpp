@@ -13,12 +13,12 @@ namespace camshaft::cpu {
 
 namespace {
 
-constexpr int64_t widest_tile = 2048;          // groups of pixels
-constexpr int64_t sums_floats = 24 * 1024;     // of the result that are added to at once
+constexpr int64_t widest_tile = 2048;             // groups of pixels
+constexpr int64_t sums_floats = 24 * 1024;        // of the result that are added to at once
 constexpr int64_t most_sums_floats = 128 * 1024;  // where these are of few channels
-constexpr int64_t enough_rows = 12;            // of a product
-constexpr int64_t product_floats = 32 * 1024;  // of products at once
-constexpr int64_t enough_pixels = 1024;        // of the image for a product
+constexpr int64_t enough_rows = 12;               // of a product
+constexpr int64_t product_floats = 32 * 1024;     // of products at once
+constexpr int64_t enough_pixels = 1024;           // of the image for a product
 constexpr int64_t float_bytes = sizeof(float);
 
 int64_t floor_div(int64_t a, int64_t b) {
@@ -95,10 +95,10 @@ ColumnTransposePlan::ColumnTransposePlan(const ConvTransposeShape& shape) : shap
   tap_rows_ = inner_taps_ * (all_taps_ ? s.kernel_d : 1);
   chunk_ = std::clamp<int64_t>(product_floats / (outputs_ * tap_rows_) / 64 * 64, 64, 1024);
   if (by_lines_) chunk_ = std::max<int64_t>(1, chunk_ / std::max<int64_t>(1, s.in_w)) * s.in_w;
-  thread_bytes_ = round_up((outputs_ * (floats + tap_rows_ * chunk_) + kMostColumnRows * (s.in_channels / s.groups)) *
-                                   float_bytes +
-                               band_ * out_h * static_cast<int64_t>(sizeof(bool)),
-                           64);
+  thread_bytes_ =
+      round_up((outputs_ * (floats + tap_rows_ * chunk_) + kMostColumnRows * (s.in_channels / s.groups)) * float_bytes +
+                   band_ * out_h * static_cast<int64_t>(sizeof(bool)),
+               64);
 }
 
 // What one thread does.
@@ -329,7 +329,8 @@ class ColumnTransposePlan::Worker {
     rows.is_seen = is_seen_;
     for (int64_t o = 0; o < outputs_; ++o) {
       rows.phases = sums_ + sums_of_row(o, 0, 0);
-      rows.to = output_ + (((image * s_.out_channels + first_output_ + o) * s_.out_d() + z0_) * s_.out_h()) * out_w + begin;
+      rows.to =
+          output_ + (((image * s_.out_channels + first_output_ + o) * s_.out_d() + z0_) * s_.out_h()) * out_w + begin;
       deal_columns(rows);
     }
   }
@@ -340,7 +341,7 @@ class ColumnTransposePlan::Worker {
   float* output_;
   const Epilogue& epilogue_;
   float *sums_, *products_, *scratch_;
-  bool* is_seen_;  // of the band's rows
+  bool* is_seen_;                        // of the band's rows
   const float* image_planes_ = nullptr;  // of the group at hand
   int64_t group_ = 0, first_output_ = 0, outputs_ = 0;
   int64_t z0_ = 0, planes_ = 0;  // of the band
@@ -353,8 +354,8 @@ void column_conv_transpose(const ColumnTransposePlan& plan, const float* input, 
   if (plan.tile_ == 0) return;
   const int64_t items = s.batch * s.groups * plan.output_blocks_ * plan.bands_ * plan.tiles_;
   const int64_t sums = plan.outputs_ * plan.band_ * s.out_h() * s.stride_w * plan.tile_;
-  const int64_t taps = divide_up(s.kernel_d, s.stride_d) * divide_up(s.kernel_h, s.stride_h) *
-                       divide_up(s.kernel_w, s.stride_w);
+  const int64_t taps =
+      divide_up(s.kernel_d, s.stride_d) * divide_up(s.kernel_h, s.stride_h) * divide_up(s.kernel_w, s.stride_w);
   const int64_t work = sums * (2 + taps * (s.in_channels / s.groups + 2));
   const int threads =
       static_cast<int>(std::min(items, std::clamp<int64_t>(items * (work + 256) / (64 * 1024), 1, pool.size())));

@@ -30,17 +30,17 @@ class ColumnTransposePlan {
     int64_t phase = 0, behind = 0;  // the remainder that it goes to, and so many groups behind its pixel's own
   };
 
-  ConvTransposeShape shape_;             // two axes have no height here: their lines are the depth
-  int64_t inner_taps_ = 1;               // of a line or plane
-  int64_t tap_rows_ = 1;                 // products of an output channel that are computed at once
-  int64_t first_group_ = 0, groups_ = 0; // of stride_w pixels along a row of the padded result
-  int64_t tile_ = 0, tiles_ = 0;         // of these at once
-  int64_t band_ = 0, bands_ = 0;         // along the depth of the result, at once
-  int64_t outputs_ = 0, output_blocks_ = 0;  // channels at once, of a group
-  int64_t chunk_ = 0;                        // pixels of the image whose products are computed at once
-  bool by_lines_ = false;                    // whether these are whole lines
-  bool all_taps_ = false;                    // whether products are those of all taps, or of one along the depth
-  std::vector<Tap> taps_;        // of a line
+  ConvTransposeShape shape_;                    // two axes have no height here: their lines are the depth
+  int64_t inner_taps_ = 1;                      // of a line or plane
+  int64_t tap_rows_ = 1;                        // products of an output channel that are computed at once
+  int64_t first_group_ = 0, groups_ = 0;        // of stride_w pixels along a row of the padded result
+  int64_t tile_ = 0, tiles_ = 0;                // of these at once
+  int64_t band_ = 0, bands_ = 0;                // along the depth of the result, at once
+  int64_t outputs_ = 0, output_blocks_ = 0;     // channels at once, of a group
+  int64_t chunk_ = 0;                           // pixels of the image whose products are computed at once
+  bool by_lines_ = false;                       // whether these are whole lines
+  bool all_taps_ = false;                       // whether products are those of all taps, or of one along the depth
+  std::vector<Tap> taps_;                       // of a line
   std::vector<bool> depth_seen_, height_seen_;  // of each remainder by the stride: whether a tap has it
   int64_t thread_bytes_ = 0;
 };
