@@ -35,9 +35,15 @@ int64_t group_channels_of(const ConvShape& s) {
 
 // Rows at once where one channel becomes one: neighbours see the same lines. A row by itself loads a vector for each
 // product, which 32 channels of 177 x 177 pixels by 3 x 3 took 475 us for.
+bool shares_lines(const ConvShape& s) {
+  return s.kernel_h > 1 && s.stride_h == 1 && s.dilation_h == 1;
+}
+// Short rows of other steps are computed together as well: there are not enough sums in one to be under way at a time.
 int64_t rows_together(const ConvShape& s) {
-  const bool is_one = s.in_channels == s.groups && s.out_channels == s.groups;
-  return is_one && s.kernel_h > 1 && s.stride_h == 1 && s.dilation_h == 1 ? kPlaneRows : 1;
+  constexpr int64_t short_row = 64, small_stride = 4;
+  if (s.in_channels != s.groups || s.out_channels != s.groups) return 1;
+  const bool is_short = s.out_w() <= short_row && s.stride_h <= small_stride && s.kernel_h * s.kernel_w > 1;
+  return shares_lines(s) || is_short ? kPlaneRows : 1;
 }
 
 // Calls move(index in the packed weights, index in ONNX order) for each element, in the order of the former.
@@ -87,7 +93,8 @@ PlaneConvPlan::PlaneConvPlan(const ConvShape& s) : shape_(s) {
   }
   phases_ = phases_of(s);
   rows_ = rows_together(s);
-  ring_lines_ = ring_lines_of(s) + rows_ - 1;
+  shares_lines_ = shares_lines(s);
+  ring_lines_ = ring_lines_of(s) + (rows_ - 1) * s.stride_h;
   reach_ = reach_of(s);
   const int64_t out_w = shape_.out_w(), channels = group_channels_of(s);
   if (s.batch <= 0 || shape_.out_h() <= 0 || out_w <= 0 || s.out_channels == 0) return;
@@ -105,7 +112,7 @@ PlaneConvPlan::PlaneConvPlan(const ConvShape& s) : shape_(s) {
   pitch_ = (reach_ + tile_ + kPlaneSlack + 15) / 16 * 16;
   const int64_t floats = channels * ring_lines_ * phases_ * pitch_;
   const int64_t table = ring_lines_ * static_cast<int64_t>(sizeof(int64_t)) +
-                        (s.kernel_h + rows_ - 1) * static_cast<int64_t>(sizeof(float*)) +
+                        lines_at_once() * static_cast<int64_t>(sizeof(float*)) +
                         s.kernel_w * static_cast<int64_t>(sizeof(int64_t));
   thread_bytes_ = (floats * float_bytes + table + 63) / 64 * 64;
 }
@@ -121,7 +128,7 @@ class PlaneConvPlan::Worker {
     ring_ = reinterpret_cast<float*>(memory);
     held_ = reinterpret_cast<int64_t*>(ring_ + channels_ * plan.ring_lines_ * channel_floats_);
     line_ = reinterpret_cast<const float**>(held_ + plan.ring_lines_);
-    offset_ = reinterpret_cast<int64_t*>(line_ + s_.kernel_h + plan.rows_ - 1);
+    offset_ = reinterpret_cast<int64_t*>(line_ + plan.lines_at_once());
     for (int64_t j = 0; j < s_.kernel_w; ++j) {
       const int64_t behind = j * s_.dilation_w;
       offset_[j] = behind % s_.stride_w * plan.pitch_ + behind / s_.stride_w;
@@ -150,12 +157,10 @@ class PlaneConvPlan::Worker {
 
  private:
   void compute_rows(int64_t group, int64_t first, int64_t count, int64_t y, int64_t rows, float* to, int64_t plane) {
-    // Places in the ring follow each other as lines do.
-    int64_t line = y * s_.stride_h - s_.pad_top, place = (line + s_.pad_top) % plan_.ring_lines_;
-    for (int64_t i = 0; i < s_.kernel_h + rows - 1; ++i, line += s_.dilation_h) {
-      line_[i] = planes_of_line(first, line, place);
-      place += s_.dilation_h;
-      if (place >= plan_.ring_lines_) place -= plan_.ring_lines_;
+    if (plan_.rows_ == 1 || plan_.shares_lines_) {
+      find_lines(first, y * s_.stride_h, s_.kernel_h + rows - 1, line_);
+    } else {
+      for (int64_t r = 0; r < rows; ++r) find_lines(first, (y + r) * s_.stride_h, s_.kernel_h, line_ + r * s_.kernel_h);
     }
     constexpr float infinity = std::numeric_limits<float>::infinity();
     const int64_t outputs = s_.out_channels / s_.groups;
@@ -175,7 +180,7 @@ class PlaneConvPlan::Worker {
       block.bias = epilogue_.bias ? epilogue_.bias + group : nullptr;
       block.streams = to;
       block.stream_step = s_.out_w();
-      return plane_row_sums(block, rows);
+      return plan_.shares_lines_ ? plane_row_sums(block, rows) : plane_separate_row_sums(block, rows);
     }
     block.stream_step = plane;
     for (int64_t o = 0; o < outputs; o += block.outputs) {
@@ -184,6 +189,16 @@ class PlaneConvPlan::Worker {
       block.streams = to + o * plane;
       plane_sums(block);
       block.weights += block.outputs * channels_ * s_.kernel_h * s_.kernel_w;
+    }
+  }
+
+  // Lines of the padded image from `line` on, a dilation apart. Places in the ring follow each other as lines do.
+  void find_lines(int64_t first, int64_t line, int64_t count, const float** lines) {
+    int64_t place = line % plan_.ring_lines_;
+    for (int64_t i = 0; i < count; ++i, line += s_.dilation_h) {
+      lines[i] = planes_of_line(first, line - s_.pad_top, place);
+      place += s_.dilation_h;
+      if (place >= plan_.ring_lines_) place -= plan_.ring_lines_;
     }
   }
 

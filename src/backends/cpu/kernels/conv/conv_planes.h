@@ -42,11 +42,15 @@ class PlaneConvPlan {
  private:
   friend void plane_conv(const PlaneConvPlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&, void*);
   class Worker;
+  int64_t lines_at_once() const {
+    return shares_lines_ || rows_ == 1 ? shape_.kernel_h + rows_ - 1 : rows_ * shape_.kernel_h;
+  }
 
   ConvShape shape_;
   bool in_place_ = false;               // whether planes are read where the image has them
   int64_t phases_ = 1;                  // remainders by the stride that some tap sees
   int64_t rows_ = 1;                    // of the result that are computed at once
+  bool shares_lines_ = false;           // whether each of these sees the lines of the one before but for one
   int64_t ring_lines_ = 1, reach_ = 0;  // lines that these see; pixels behind its own that a row sees, by the stride
   int64_t tile_ = 0, tiles_ = 0, pitch_ = 0;  // pixels of a row at once; floats of a plane
   int64_t thread_bytes_ = 0;

@@ -173,6 +173,63 @@ void last_of_rows(const PlaneSums& b, int64_t x) {
   rows_tile<R, V>(b, x, b.count - lanes);
 }
 
+// R rows of V vectors, each of lines of its own.
+template <int R, int V>
+HWY_NOINLINE void sums_of_separate_rows(const PlaneSums& b, int64_t x, int64_t last) {
+  const Tag d;
+  hn::Vec<Tag> sum[R][V];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sum[r][v] = b.bias ? hn::Set(d, *b.bias) : hn::Zero(d);
+  }
+  for (int64_t l = 0; l < b.lines; ++l) {
+    const float* plane[R];
+    bool whole = true;
+    for (int r = 0; r < R; ++r) {
+      plane[r] = b.line[r * b.lines + l];
+      whole = whole && plane[r];
+    }
+    const float* HWY_RESTRICT w = b.weights + l * b.taps;
+    for (int64_t t = 0; t < b.taps; ++t) {
+      const auto factor = hn::Set(d, w[t]);
+      const int64_t offset = b.plane + b.offset[t];
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        if (!whole && !plane[r]) continue;
+        const float* from = plane[r] + offset;
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v)
+          sum[r][v] = hn::MulAdd(hn::LoadU(d, v + 1 < V ? from + x + v * lanes : from + last), factor, sum[r][v]);
+      }
+    }
+  }
+  store_streams(b, sum, x, last);
+}
+
+template <int R, int V>
+void last_of_separate_rows(const PlaneSums& b, int64_t x) {
+  if constexpr (V > 1) {
+    if (b.count - x <= (V - 1) * lanes) return last_of_separate_rows<R, V - 1>(b, x);
+  }
+  sums_of_separate_rows<R, V>(b, x, b.count - lanes);
+}
+
+void separate_row_sums(const PlaneSums& b, int64_t rows) {
+  constexpr int together = kTiles.registers >= 32 ? 4 : 2, vectors = 4;
+  PlaneSums part = b;
+  int64_t r = 0;
+  for (; r + together <= rows && b.count >= lanes; r += together) {
+    int64_t x = 0;
+    for (; b.count - x > vectors * lanes; x += vectors * lanes)
+      sums_of_separate_rows<together, vectors>(part, x, x + (vectors - 1) * lanes);
+    last_of_separate_rows<together, vectors>(part, x);
+    part.line += together * b.lines;
+    part.streams += together * b.stream_step;
+  }
+  for (; r < rows; ++r, part.line += b.lines, part.streams += b.stream_step) sums_of_row<1>(part);
+}
+
 // Each row by itself where they are few, or narrower than a vector.
 void row_sums(const PlaneSums& b, int64_t rows) {
   constexpr int together = kTiles.registers >= 32 ? 4 : 2, vectors = 4;
@@ -266,6 +323,7 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(sums_of_block);
 HWY_EXPORT(row_sums);
+HWY_EXPORT(separate_row_sums);
 HWY_EXPORT(deal);
 HWY_EXPORT(every_second);
 HWY_EXPORT(phases_of_line);
@@ -280,6 +338,10 @@ void plane_row_sums(const PlaneSums& sums, int64_t rows) {
 
 void deal_phases(const float* from, int64_t count, int64_t stride, float* to, int64_t pitch) {
   HWY_DYNAMIC_DISPATCH(phases_of_line)(from, count, stride, to, pitch);
+}
+
+void plane_separate_row_sums(const PlaneSums& sums, int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(separate_row_sums)(sums, rows);
 }
 
 void take_every_second(const float* from, int64_t count, float* to) {

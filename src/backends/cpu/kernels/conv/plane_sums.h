@@ -32,6 +32,10 @@ void plane_sums(const PlaneSums& sums);
 /// rows that see it.
 void plane_row_sums(const PlaneSums& sums, int64_t rows);
 
+/// The same of rows of which each has lines of its own, line[r * lines + l]: short ones by themselves would wait for
+/// their sums.
+void plane_separate_row_sums(const PlaneSums& sums, int64_t rows);
+
 /// Rows of plane_row_sums() at most.
 inline constexpr int64_t kPlaneRows = 4;
 
