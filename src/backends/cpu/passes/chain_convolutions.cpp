@@ -67,6 +67,16 @@ bool may_stand_alone(const ops::Conv& op, const Shape& weights) {
   return op.groups > 0;
 }
 
+// Whether Winograd's transforms may be faster than a convolution that stands alone: the parts of a chain may not round
+// as F(4,3) does. See offer_winograd().
+bool takes_winograd(const ops::Conv& op, const Shape& weights, bool is_constant) {
+  constexpr int64_t least_channels = 16;
+  const auto is_wide = [](const Dim& channels) { return channels.as_constant().value_or(0) >= least_channels; };
+  return is_constant && weights.size() == 4 && op.groups == 1 && weights[2] == Dim(3) && weights[3] == Dim(3) &&
+         is_wide(weights[0]) && is_wide(weights[1]) &&
+         std::all_of(op.strides.begin(), op.strides.end(), [](int64_t s) { return s == 1; });
+}
+
 // Of an image with the channels last.
 bool is_one_channel_or_pixel(const Shape& shape) {
   return shape.size() > 2 && (shape.back() == Dim(1) || std::all_of(shape.begin() + 1, shape.end() - 1,
@@ -110,7 +120,8 @@ Part view_part(const Graph& graph, const Node& node) {
   if (transposed && w.size() == 4 && channels && *channels <= most_plane_channels && is_constant)
     part.role = Role::transposed;
   part.may_stand_alone =
-      part.role == Role::other && (op ? may_stand_alone(*op, w) : transposed->groups > 0 && are_constant(w));
+      part.role == Role::other && (op ? may_stand_alone(*op, w) && !takes_winograd(*op, w, is_constant)
+                                      : transposed->groups > 0 && are_constant(w));
   if (transposed || w.size() != 4) return part;
   if (!is_constant) return part;
   const bool one_by_one = w[2] == Dim(1) && w[3] == Dim(1);

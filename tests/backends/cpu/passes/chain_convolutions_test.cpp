@@ -316,7 +316,23 @@ TEST(ChainConvolutions, AConvolutionOverThreeAxesThatStandsAlone) {
             "chain(transpose, conv_transpose, transpose)");
 }
 
-// So is one of one pixel.
+// Winograd's transforms, which may round more than a part of a chain, compete with it between the transposes.
+TEST(ChainConvolutions, AConvolutionThatWinogradMayTakeIsLeftToIt) {
+  const auto chained_wide = [](const std::string& weights, const std::string& strides) {
+    Graph graph = graph_of("%x: f32[n, 16, 20, 50], %v: f32[16, 16, 3, 3]",
+                           "const %w: f32[16, 16, 3, 3] = 0.5\n%t = transpose {permutation=[0, 2, 3, 1]} (%x)\n"
+                           "%d = conv {strides=" +
+                               strides + ", pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true} (%t, " +
+                               weights + ")\n%y = transpose {permutation=[0, 3, 1, 2]} (%d)\nreturn %y");
+    fuse_and_chain(graph, test_context());
+    return outline(graph);
+  };
+  EXPECT_EQ(chained_wide("%w", "[1, 1]"), "transpose, conv, transpose");
+  EXPECT_EQ(chained_wide("%w", "[2, 2]"), "chain(transpose, conv, transpose)");
+  EXPECT_EQ(chained_wide("%v", "[1, 1]"), "chain(transpose, conv, transpose)");
+}
+
+// An image of one pixel is what a transpose would make of it.
 TEST(ChainConvolutions, AConvolutionOfOnePixelThatStandsAlone) {
   Graph graph = graph_of("%x: f32[n, 1, 1, 24]", R"(
       const %u: f32[24, 8, 3, 3] = 0.5
