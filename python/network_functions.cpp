@@ -102,7 +102,7 @@ Tensor tensor_of(PyObject* data, const char* dtype, PyObject* dims) {
 /// Given up on whichever thread the library is on, unless Python has ended.
 void release(void* object) {
   if (Py_IsInitialized() == 0) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = ensure_lock();
   Py_DECREF(static_cast<PyObject*>(object));
   PyGILState_Release(state);
 }

@@ -8,6 +8,7 @@
 
 #include "camshaft/error.hpp"
 #include "dlpack.h"
+#include "objects.h"
 
 namespace camshaft::python {
 
@@ -70,7 +71,7 @@ struct Exported {
 
 void release(dlpack::Managed* managed) {
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(managed->owner));
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = ensure_lock();
   Py_DECREF(exported->owner);
   PyGILState_Release(state);
 }
