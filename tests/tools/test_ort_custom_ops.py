@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import onnxruntime
 import pytest
-from camshaft_cli import ROOT, camshaft, run
+from camshaft_cli import BINARY, ROOT, camshaft, run
 from test_plugins import model_of, numbers
 
 from onnx import TensorProto, helper, numpy_helper
@@ -205,6 +205,26 @@ def python_environment():
     from camshaft_cli import BINARY
 
     return os.environ | {"PYTHONPATH": str(BINARY.parent.parent / "python")}
+
+
+def test_onnx_runtime_judges_with_the_library(library, tmp_path):
+    path = weighted_model(tmp_path / "m.onnx", [7, 8, 9])
+    environment = python_environment() | {"CAMSHAFT_PYTHON": str(ROOT / ".venv/bin/python")}
+    line = [BINARY, "verify", path, "--against", "onnxruntime", "--ort-custom-ops", library]
+    done = subprocess.run([*map(str, line)], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 0 and "against ONNX Runtime" in done.stdout, done.stderr
+    in_python(
+        f"""
+import os
+import camshaft
+os.chdir({str(library.parent)!r})
+camshaft.load_ort_custom_ops("libops.so")
+os.chdir("/")
+for _ in range(2):  # our own kernels call our functions still
+    verdict = camshaft.verify({str(path)!r}, against="onnxruntime")
+    assert verdict["passed"] and verdict["against"] == "onnxruntime", verdict
+"""
+    )
 
 
 def test_an_engine_without_its_library_is_refused(library, tmp_path):
