@@ -130,10 +130,10 @@ Values mmcv_multi_level_roi_align(ConvertContext& c) {
   return {dtype == DType::f32 ? chosen : c.result_at(0, ops::Cast{dtype}, {chosen})};
 }
 
-// -> (boxes and their scores [n, keepTopK, 5], their classes i32[n, keepTopK], -1 where there is none). Boxes that are
-// turned have five numbers, and a sixth is their score.
+// -> (boxes and their scores [n, keepTopK, 5], their classes i32[n, keepTopK], -1 where there is none, and with
+// return_index the places of their boxes, likewise). Boxes that are turned have five numbers, and a sixth is their
+// score.
 Values mmcv_suppressed(ConvertContext& c, bool are_turned) {
-  if (c.int_attribute("return_index", 0) != 0) c.unsupported("return_index: which boxes they were is not given");
   Suppression how;
   how.score_threshold = c.float_attribute("score_threshold", c.float_attribute("scoreThreshold", 0));
   how.iou_threshold = c.float_attribute("iou_threshold", c.float_attribute("iouThreshold", 0));
@@ -158,7 +158,15 @@ Values mmcv_suppressed(ConvertContext& c, bool are_turned) {
   const ValueId score = c.reshape(found[2], {c.dim(scores, 0), Dim(how.most), Dim(1)});
   const ValueId both = c.add(ops::Concat{2}, {found[1], score});
   const DType dtype = c.dtype(c.input(0));
-  return {dtype == DType::f32 ? both : c.result_at(0, ops::Cast{dtype}, {both}), found[3]};
+  Values results{dtype == DType::f32 ? both : c.result_at(0, ops::Cast{dtype}, {both}), found[3]};
+  if (c.int_attribute("return_index", 0) == 0) return results;
+  ValueId place = c.cast(found[4], DType::i32);
+  if (c.rank(boxes) == 4 && !(c.dim(boxes, 2) == Dim(1))) {  // those of each class have places of their own
+    const ValueId count = c.cast(dim_scalar(c, c.dim(scores, 1)), DType::i32);
+    place = c.add(F::add, {place, c.add(F::mul, {found[3], count})});
+  }
+  results.push_back(c.add(F::select, {found[5], place, c.scalar(DType::i32, -1)}));
+  return results;
 }
 
 Values mmcv_batched_nms(ConvertContext& c) {
@@ -265,6 +273,7 @@ constexpr Converter mmcv_table[] = {
     {"MMCVMultiScaleDeformableAttention", mmcv_deformable_attention},
     {"MMCVRoiAlign", mmcv_roi_align},
     {"ScaledDotProductAttentionTRT", mmcv_attention},
+    {"TRTBatchedBEVNMS", mmcv_batched_rotated_nms},  // of boxes seen from above
     {"TRTBatchedNMS", mmcv_batched_nms},
     {"TRTBatchedRotatedNMS", mmcv_batched_rotated_nms},
     {"TRTBicubicInterpolate", mmcv_bicubic_interpolate},

@@ -29,8 +29,11 @@ def save_model(folder, seed):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
-    return folder / "m.onnx", weights
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        folder / f"{folder.name}.onnx",
+    )
+    return folder / f"{folder.name}.onnx", weights
 
 
 @pytest.fixture
@@ -148,7 +151,7 @@ def test_without_weights(tmp_path, built):
     lock = tmp_path / "m.lock"
     camshaft(
         "build",
-        new.parent.parent / "old" / "m.onnx",
+        new.parent.parent / "old" / "old.onnx",
         "--strip-weights",
         "--tuning",
         "locked",

@@ -3,7 +3,6 @@
 import os
 import subprocess
 
-import numpy as np
 import pytest
 from camshaft_cli import BINARY, ROOT
 from test_tensorrt_cpp_plugins import SOURCES, compiled, kept_model, stretch_model
@@ -166,7 +165,10 @@ def test_fields_that_are_dims(tmp_path, major):
     """Whose sizes have 32 bits before TensorRT 10."""
     text = (SOURCES / "stretch.cpp").read_text()
     for old, new in [
-        ('PluginField("times", nullptr, nvinfer1::PluginFieldType::kINT32', 'PluginField("times", nullptr, nvinfer1::PluginFieldType::kDIMS'),
+        (
+            'PluginField("times", nullptr, nvinfer1::PluginFieldType::kINT32',
+            'PluginField("times", nullptr, nvinfer1::PluginFieldType::kDIMS',
+        ),
         (
             "times = *static_cast<int32_t const*>(fc->fields[i].data);",
             "times = static_cast<int32_t>(static_cast<nvinfer1::Dims const*>(fc->fields[i].data)->d[1]) * "

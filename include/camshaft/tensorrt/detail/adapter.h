@@ -221,15 +221,26 @@ class Operator {
     int32_t questions = 0;
     const int32_t place = choose_formats(*plugin_, descs, inputs, is_late, 0, questions);
     if (place < count_of(descs))
-      throw std::runtime_error("the plugin does not take " + text_of(descs[static_cast<size_t>(place)].type) +
-                               (is_late ? " in kLINEAR" : " in any format") + " as " +
-                               (place < inputs ? "input " : "output ") +
-                               std::to_string(place < inputs ? place : place - inputs));
+      throw std::runtime_error(
+          "the plugin does not take " + text_of(descs[static_cast<size_t>(place)].type) +
+          (is_late ? " in kLINEAR" : " in any format") + " as " + (place < inputs ? "input " : "output ") +
+          std::to_string(place < inputs ? place : place - inputs) + taken_instead(descs, inputs, place));
     constexpr size_t most_sizes = 256;
     if (formats_.size() >= most_sizes) formats_.clear();  // what is needed is asked again, with the same answer
     std::vector<TensorFormat>& formats = formats_[key];
     for (PluginTensorDesc const& desc : descs) formats.push_back(desc.format);
     return formats;
+  }
+  /// What the way out is, if there is one: nothing is cast for a plugin, whose results may have the type of an input.
+  std::string taken_instead(Descs descs, int32_t inputs, int32_t place) {
+    std::string names;
+    PluginTensorDesc& desc = descs[static_cast<size_t>(place)];
+    desc.format = TensorFormat::kLINEAR;
+    for (TypePair const& pair : type_pairs) {
+      desc.type = pair.type;
+      if (plugin_->supports(place, descs, inputs)) names += (names.empty() ? "" : ", ") + text_of(pair.type);
+    }
+    return names.empty() ? "" : ", but " + names + ": cast it to that in the model";
   }
   static std::vector<int32_t> types_and_ranks(Descs const& descs, size_t count) {
     std::vector<int32_t> key;
@@ -433,8 +444,7 @@ inline bool read_hex(camshaft_plugin_node const* node, char const* attribute, st
   size_t length = 0;
   node->texts(node, attribute, 0, &digits, &length);
   const auto value = [](char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; };
-  for (size_t i = 0; i + 1 < length; i += 2)
-    bytes += static_cast<char>(value(digits[i]) * 16 + value(digits[i + 1]));
+  for (size_t i = 0; i + 1 < length; i += 2) bytes += static_cast<char>(value(digits[i]) * 16 + value(digits[i + 1]));
   return true;
 }
 
