@@ -116,8 +116,9 @@ def overlap(a, b, step=700):
     return (one & two).sum() / max((one | two).sum(), 1)
 
 
+@pytest.mark.parametrize("operator", ["TRTBatchedRotatedNMS", "TRTBatchedBEVNMS"])
 @pytest.mark.parametrize("shared", [True, False])
-def test_suppression_of_turned_boxes(shared):
+def test_suppression_of_turned_boxes(operator, shared):
     n, classes, most, random = 14, 2, 7, np.random.default_rng(2)
     centres = random.uniform(0, 25, (2, n, 1 if shared else classes, 2))
     sizes, angles = random.uniform(4, 16, centres.shape), random.uniform(-3, 3, (*centres.shape[:3], 1))
@@ -131,8 +132,12 @@ def test_suppression_of_turned_boxes(shared):
         "isNormalized": 0,
         "clipBoxes": 0,
     }
-    dets, labels = run("TRTBatchedRotatedNMS", [boxes, scores], [("dets", "f"), ("labels", "i")], domain="mmdeploy",
-                       num_classes=classes, background_label_id=-1, **names)  # fmt: skip
+    if operator == "TRTBatchedBEVNMS":  # the same by its newer names, and with the places of the boxes
+        names = {"keep_topk": most, "topk": 20, "score_threshold": 0.2, "iou_threshold": 0.3, "clip_boxes": 0}
+        names["return_index"] = 1
+    outputs = [("dets", "f"), ("labels", "i"), *([("index", "i")] if "return_index" in names else [])]
+    dets, labels, *index = run(operator, [boxes, scores if operator == "TRTBatchedRotatedNMS" else scores[:, :, 0]],
+                               outputs, domain="mmdeploy", num_classes=classes, background_label_id=-1, **names)  # fmt: skip
     unsure = 0
     for image in range(2):
         found = []
@@ -143,18 +148,21 @@ def test_suppression_of_turned_boxes(shared):
                 if scores[image, i, 0, c] <= 0.2:
                     continue
                 box = boxes[image, i, 0 if shared else c].astype(np.float64)
-                with_others = [overlap(box, other) for _, _, other in kept]
+                with_others = [overlap(box, other) for _, _, other, _ in kept]
                 unsure += any(abs(share - 0.3) < 0.004 for share in with_others)
                 if all(share <= 0.3 for share in with_others):
-                    kept.append((scores[image, i, 0, c], c, box))
+                    kept.append((scores[image, i, 0, c], c, box, i))
             found += kept
         found = sorted(found, key=lambda item: -item[0])[:most]
         want = np.zeros((most, 6))
-        for i, (score, _, box) in enumerate(found):
+        for i, (score, _, box, _) in enumerate(found):
             want[i] = [*box, score]
         if not unsure:
             np.testing.assert_allclose(dets[image], want, rtol=1e-6)
-            np.testing.assert_array_equal(labels[image], [c for _, c, _ in found] + [-1] * (most - len(found)))
+            np.testing.assert_array_equal(labels[image], [c for _, c, _, _ in found] + [-1] * (most - len(found)))
+            places = [i if shared else c * n + i for _, c, _, i in found] + [-1] * (most - len(found))
+            for array in index:
+                np.testing.assert_array_equal(array[image], places)
     assert unsure == 0, "take another seed"
 
 

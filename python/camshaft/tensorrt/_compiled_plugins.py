@@ -87,7 +87,7 @@ def _read(data, size_bytes):
     fields = PluginFieldCollection()
     for _ in range(word()):
         name = take(word()).decode(errors="replace")
-        number, length = word(), word()
+        number, _ = word(), word()  # its length is that of its data
         kind = PluginFieldType(number) if number in set(PluginFieldType) else PluginFieldType.UNKNOWN
         content = take(word())
         if kind == PluginFieldType.DIMS:

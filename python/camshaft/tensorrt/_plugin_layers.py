@@ -1,8 +1,8 @@
 """Layers that are plugins: the program's own, and those of TensorRT that Camshaft has."""
 
 from camshaft import _native
-from camshaft.tensorrt._enums import LayerType
 from camshaft.tensorrt._compiled_plugins import CompiledPluginV2, CompiledPluginV3
+from camshaft.tensorrt._enums import LayerType
 from camshaft.tensorrt._network import ILayer
 from camshaft.tensorrt._own_plugins import DOMAIN, OwnPlugin
 from camshaft.tensorrt._plugin_operator import REQUEST, SHAPES, STORED, stored
