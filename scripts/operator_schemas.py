@@ -124,6 +124,12 @@ MMCV = {
         "aligned:2 featmap_strides:6 finest_scale:2 output_height:2 output_width:2 pool_mode:2 roi_scale_factor:1 "
         "sampling_ratio:2",
     ),
+    "MMCVMultiLevelRotatedRoiAlign": (
+        "rois:T feature_maps:T*",
+        "output:T",
+        "aligned:2 clockwise:2 featmap_strides:6 finest_scale:2 output_height:2 output_width:2 roi_scale_factor:1 "
+        "sampling_ratio:2",
+    ),
     "MMCVMultiScaleDeformableAttention": (
         "value:T value_spatial_shapes:T1 value_level_start_index:T1 sampling_locations:T attention_weights:T",
         "output:T",

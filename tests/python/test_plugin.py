@@ -68,6 +68,7 @@ def test_an_engine_is_saved_and_loaded(tmp_path):
     program += f"import camshaft; camshaft.Engine({str(tmp_path / 'a.engine')!r})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode != 0 and "py::Softcap (version 1, of test_plugin.softcap" in done.stderr, done.stderr
+    assert "imports the Python module of test_plugin.softcap first" in done.stderr and "--plugin" not in done.stderr
 
 
 @module.plugin("py::Join", shape=lambda a, b: (a.shape[0] + b.shape[0], *a.shape[1:]))

@@ -351,7 +351,7 @@ def test_an_engine_without_weights(tmp_path):
     assert [info.name for info in stripped.inputs] == ["x", "ids"]
     with pytest.raises(InvalidArgumentError, match="no weights"):
         stripped.create_context()
-    with pytest.raises(InvalidArgumentError, match="needs the initializers"):
+    with pytest.raises(InvalidArgumentError, match=r"needs the initializers ([^,]+, ){7}[^,]+ and \d+ more \(Refitter"):
         stripped.refit({"head.bias": weights["head.bias"]})
     assert set(module.Refitter(stripped).missing) <= set(weights)
     stripped.refit(weights)

@@ -101,6 +101,31 @@ def test_regions_of_several_levels(aligned, more):
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("aligned, clockwise, more", [(0, 0, -1.0), (1, 1, 1.5)])
+def test_turned_regions_of_several_levels(aligned, clockwise, more):
+    images = [f32(2, 3, 32 >> level, 40 >> level) for level in range(3)]
+    strides = [4.0, 8.0, 16.0]
+    sizes = np.array([[0.5, 2], [20, 17], [55, 57], [57, 56], [70, 60], [110, 114], [113, 112], [120, 90], [9, 90]])
+    image, angles = RANDOM.integers(0, 2, (9, 1)), RANDOM.uniform(-3, 3, (9, 1))
+    rois = np.concatenate([image, RANDOM.uniform(0, 120, (9, 2)), sizes, angles], 1).astype("f")
+    attributes = {"output_height": 2, "output_width": 3, "sampling_ratio": 2, "featmap_strides": strides}
+    got = run("MMCVMultiLevelRotatedRoiAlign", [rois, *images], [("y", "f")], domain="mmdeploy", finest_scale=56,
+              clockwise=clockwise, roi_scale_factor=more, aligned=aligned, **attributes)[0]  # fmt: skip
+    want = np.zeros((9, 3, 2, 3))
+    for r, (image, cx, cy, width, height, angle) in enumerate(rois.astype(np.float64)):
+        level = min(max(math.floor(math.log2(math.sqrt(width * height) / 56 + 1e-6)), 0), 2)
+        cx, cy = (value / strides[level] - 0.5 * aligned for value in (cx, cy))
+        width, height = (max(value * abs(more) ** (more > 0) / strides[level], 1) for value in (width, height))
+        cos, sin = math.cos(angle), math.sin(-angle if clockwise else angle)
+        for ph, pw in np.ndindex(2, 3):
+            samples = []
+            for i, j in np.ndindex(2, 2):
+                y, x = height * ((ph + (i + 0.5) / 2) / 2 - 0.5), width * ((pw + (j + 0.5) / 2) / 3 - 0.5)
+                samples.append(sampled(images[level][int(image)], y * cos - x * sin + cy, y * sin + x * cos + cx))
+            want[r, :, ph, pw] = np.mean(samples, 0)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
 def overlap(a, b, step=700):
     """Of two turned boxes, by counting points of a grid."""
     low = min(min(a[:2] - a[2:4]), min(b[:2] - b[2:4]))

@@ -128,6 +128,16 @@ def test_constant_operands_and_tensors_as_attributes(library, tmp_path):
     check_equal(weighted_model(tmp_path / "b.onnx", [4, 5, 6]), library, feed)
 
 
+def test_constant_operands_are_fixed_in_a_refit(library, tmp_path):
+    """A kernel reads them when it is made, which a build with --refit says."""
+    path = weighted_model(tmp_path / "a.onnx", [1, 2, 3])
+    text = camshaft("build", path, "-o", tmp_path / "e", "--refit", "--ort-custom-ops", library).stdout
+    assert "1 cannot, as what the engine does was decided by them: 'w': " in text, text
+    other = weighted_model(tmp_path / "b.onnx", [4, 5, 6])
+    line = ["refit", tmp_path / "e", "--weights", other, "--ort-custom-ops", library]
+    assert "cannot be replaced by other numbers" in camshaft(*line, check=False).stderr
+
+
 def test_what_the_host_says_of_a_node(library, tmp_path):
     nodes = [node("Described", ["x", "i"], ["y"], name="a node"), node("Described", ["x", "i"], ["z"], name="b")]
     inputs, outputs = [("x", FLOAT, ["n", 3]), ("i", INT64, [2])], [("y", INT64, ["k"]), ("z", INT64, ["l"])]

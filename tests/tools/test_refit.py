@@ -1,6 +1,7 @@
 """camshaft refit: an engine file with other weights."""
 
 import json
+import re
 import zipfile
 
 import numpy as np
@@ -65,6 +66,15 @@ def test_the_file_is_that_of_a_fresh_build(tmp_path, built):
     report = json.loads(camshaft("refit", old, "--weights", new, "--json").stdout)
     assert report["replaced"] == 3 and report["output"] == str(old)
     assert old.read_bytes() == fresh.read_bytes()
+
+
+def test_a_build_prints_the_weights_that_its_engine_has(tmp_path):
+    """And not their plain form beside what kernels read of them."""
+    model, _ = save_model(tmp_path / "m", 0)
+    built = camshaft("build", model, "-o", tmp_path / "e", "--refit").stdout
+    there = camshaft("inspect", tmp_path / "e").stdout
+    memory = re.search(r"weights ([0-9.]+ \w+), kept", built).group(1)
+    assert f"weights {memory}, kept" in there, (memory, there)
 
 
 def weights_in_nodes(path):

@@ -46,7 +46,7 @@ std::string from_hex(const std::string& digits) {
 
 /// Of a library by its file's name, of others by what the program called them that registered them.
 std::string how_to_load(const std::string& file) {
-  if (file.find(".so") == std::string::npos)
+  if (!file.ends_with(".so") && file.find(".so.") == std::string::npos)
     return fmt::format("a program registered it, as one does that imports the Python module of {} first", file);
   return fmt::format(
       "load it first (--plugin {} or load_plugin; --ort-custom-ops or load_ort_custom_ops if it is one for ONNX "
