@@ -112,6 +112,7 @@ constexpr const CpuTactic* all_tactics[] = {
     &weight_only_matmul_tactic,
     &integer_conv_tactic,
     &integer_depthwise_tactic,
+    &integer_grouped_tactic,
     &max_pool_tactic,
     &dynamic_quantize_tactic,
     &gemm_bf16_tactic,
@@ -178,7 +179,7 @@ class CpuBackend final : public Backend {
     for (const auto unpack :
          {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_plane_conv_transpose,
           unpack_plane_conv, unpack_recurrent, unpack_weight_rows, unpack_integer_weights, unpack_integer_depthwise,
-          unpack_weight_only, unpack_step_fragments}) {
+          unpack_integer_grouped, unpack_weight_only, unpack_step_fragments}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }

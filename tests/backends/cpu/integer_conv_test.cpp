@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backends/cpu/each_target.h"
+#include "backends/cpu/kernels/conv/int8_grouped.h"
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
 #include "ir/ops/pointwise.h"
@@ -30,12 +31,8 @@ struct Problem {
   int64_t out = 0;
 };
 
-// `groups`: 1; 0: several, -1: one a channel.
-Problem random_problem(RandomData& random, int64_t groups) {
+Problem problem_of(RandomData& random, int64_t groups, int64_t multiplier, int64_t inner) {
   const int64_t axes = random.integer(0, 5) == 0 ? 3 : random.integer(1, 2);
-  const int64_t multiplier = groups < 0 ? std::max<int64_t>(1, random.integer(-3, 3)) : random.integer(1, 20);
-  const int64_t inner = groups < 0 ? 1 : random.integer(1, 24);
-  if (groups <= 0) groups = groups < 0 ? random.integer(1, random.coin() ? 50 : 200) : random.integer(2, 4);
   Problem p;
   p.out = groups * multiplier;
   p.op.groups = groups;
@@ -69,13 +66,40 @@ bool is_depthwise(const Problem& p) {
   return p.op.groups > 1 && w[1] == 1 && w.size() <= 4;
 }
 
+// Whether groups are narrow enough to share vectors of the instruction set in use.
+bool is_grouped(const Problem& p) {
+  const Dims& w = p.operands[1].dims();
+  int64_t taps = 1;
+  for (size_t i = 2; i < w.size(); ++i) taps *= w[i];
+  return p.op.groups > 1 && !is_depthwise(p) &&
+         int8_grouped_takes(int8_grouped_weights(p.out, w[1], taps, p.op.groups), p.op.groups * w[1]);
+}
+
+enum class Groups : uint8_t { one, some, depthwise, narrow };
+constexpr Groups kGroups[] = {Groups::depthwise, Groups::one, Groups::some, Groups::narrow};
+
+Problem random_problem(RandomData& random, Groups kind) {
+  if (kind == Groups::depthwise) {
+    const int64_t multiplier = std::max<int64_t>(1, random.integer(-3, 3));
+    return problem_of(random, random.integer(1, random.coin() ? 50 : 200), multiplier, 1);
+  }
+  if (kind == Groups::narrow) {
+    const int64_t outputs = random.coin() ? int64_t{1} << random.integer(0, 4) : random.integer(1, 16);
+    const int64_t inputs = random.coin() ? outputs : random.integer(1, 40);
+    return problem_of(random, random.integer(2, random.coin() ? 70 : 8), outputs, inputs);
+  }
+  const int64_t groups = kind == Groups::one ? 1 : random.integer(2, 4);
+  return problem_of(random, groups, random.integer(1, 20), random.integer(1, 24));
+}
+
 TEST(IntegerConv, LikeTheReference) {
   RandomData random;
   for_each_target([&] {
-    for (int round = 0; round < 60; ++round) {
-      const Problem p = random_problem(random, round % 3 - 1);
-      for (const std::string tactic : {"integer_conv", "integer_depthwise"}) {
+    for (int round = 0; round < 80; ++round) {
+      const Problem p = random_problem(random, kGroups[round % 4]);
+      for (const std::string tactic : {"integer_conv", "integer_depthwise", "integer_grouped"}) {
         if (tactic == "integer_depthwise" && !is_depthwise(p)) continue;
+        if (tactic == "integer_grouped" && !is_grouped(p)) continue;
         std::vector<size_t> constants{1};
         if (tactic == "integer_conv" && random.integer(0, 3) == 0) constants.clear();
         const NodeTest test(p.op, p.operands, constants, tactic);
@@ -119,15 +143,15 @@ Tensor scale_of(RandomData& random, int64_t channels, int exponent) {
 }
 
 std::string tactic_of(const Problem& p) {
-  return is_depthwise(p) ? "integer_depthwise" : "integer_conv";
+  return is_depthwise(p) ? "integer_depthwise" : is_grouped(p) ? "integer_grouped" : "integer_conv";
 }
 
 // As QLinearConv has it.
 TEST(IntegerConv, StepsOfSums) {
   RandomData random;
   for_each_target([&] {
-    for (int round = 0; round < 60; ++round) {
-      const Problem p = random_problem(random, round % 3 - 1);
+    for (int round = 0; round < 80; ++round) {
+      const Problem p = random_problem(random, kGroups[round % 4]);
       Body body;
       ValueId y = body.graph.add(ops::Cast{DType::f32}, {body.sums(p)}, "f");
       // Up to where steps do not fit i32 any more, and beyond f32.
@@ -148,8 +172,8 @@ TEST(IntegerConv, StepsOfSums) {
 TEST(IntegerConv, FunctionsOfSteps) {
   RandomData random;
   for_each_target([&] {
-    for (int round = 0; round < 60; ++round) {
-      const Problem p = random_problem(random, round % 3 - 1);
+    for (int round = 0; round < 80; ++round) {
+      const Problem p = random_problem(random, kGroups[round % 4]);
       Body body;
       ValueId y = body.graph.add(ops::Cast{DType::f32}, {body.sums(p)}, "f");
       y = body.apply(F::mul, y, body.input(scale_of(random, p.out, -6)));
@@ -172,8 +196,8 @@ TEST(IntegerConv, FunctionsOfSteps) {
 TEST(IntegerConv, StepsWithResidual) {
   RandomData random;
   for_each_target([&] {
-    for (int round = 0; round < 60; ++round) {
-      const Problem p = random_problem(random, round % 3 - 1);
+    for (int round = 0; round < 80; ++round) {
+      const Problem p = random_problem(random, kGroups[round % 4]);
       Body body;
       const ValueId sums = body.sums(p);
       Tensor scale(DType::f32, {p.out});

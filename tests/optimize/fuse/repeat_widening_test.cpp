@@ -30,6 +30,34 @@ TEST(RepeatWidening, AReductionGetsItsOwn) {
               "%x: u8[n, 4]");
 }
 
+// A residual: what is added further on, and an activation that ends as steps of 8 bits before.
+TEST(RepeatWidening, StepsThatDoNotMeetGetTheirOwn) {
+  expect_pass(repeat_widening,
+              R"(const %scale: f32[] = 0.5
+                 %f = cast {to=f32} (%x)
+                 %r = pointwise {function=mul} (%f, %scale)
+                 %a = pointwise {function=tanh} (%r)
+                 %q = cast {to=u8} (%a)
+                 %c = reduce {kind=sum, axes=[1]} (%q)
+                 %s = pointwise {function=add} (%r, %z)
+                 %t = pointwise {function=exp} (%r)
+                 %y = pointwise {function=mul} (%s, %t)
+                 return "y" = %y, "c" = %c)",
+              R"(const %scale: f32[] = 0.5
+                 %f = cast {to=f32} (%x)
+                 %r = pointwise {function=mul} (%f, %scale)
+                 %a = pointwise {function=tanh} (%r)
+                 %q = cast {to=u8} (%a)
+                 %c = reduce {kind=sum, axes=[1]} (%q)
+                 %f2 = cast {to=f32} (%x)
+                 %r2 = pointwise {function=mul} (%f2, %scale)
+                 %s = pointwise {function=add} (%r2, %z)
+                 %t = pointwise {function=exp} (%r2)
+                 %y = pointwise {function=mul} (%s, %t)
+                 return "y" = %y, "c" = %c)",
+              "%x: u8[n, 4], %z: f32[n, 4]");
+}
+
 TEST(RepeatWidening, OthersShare) {
   const auto stays = [](const std::string& body, const std::string& inputs) {
     expect_pass(repeat_widening, body, body, inputs);
@@ -42,7 +70,18 @@ TEST(RepeatWidening, OthersShare) {
            %a = pointwise {function=exp} (%f)
            %y = pointwise {function=mul} (%f, %a)
            return "y" = %y)",
-        "%x: u8[n, 4]");  // no reduction
+        "%x: u8[n, 4]");  // they meet
+  stays(R"(%f = cast {to=f32} (%x)
+           %a = pointwise {function=exp} (%f)
+           %b = pointwise {function=tanh} (%f)
+           %p = matmul (%f, %z)
+           return "a" = %a, "b" = %b, "p" = %p)",
+        "%x: u8[n, 4], %z: f32[4, 4]");  // a product needs it
+  stays(R"(%f = cast {to=f32} (%x)
+           %a = pointwise {function=exp} (%f)
+           %b = pointwise {function=tanh} (%f)
+           return "a" = %a, "b" = %b, "f" = %f)",
+        "%x: u8[n, 4]");  // it is a result
   stays(R"(%f = pointwise {function=mul} (%x, %z)
            %mean = reduce {kind=mean, axes=[1]} (%f)
            %y = pointwise {function=mul} (%f, %mean)

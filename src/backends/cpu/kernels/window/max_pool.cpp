@@ -49,19 +49,16 @@ HWY_INLINE hn::Vec<D> window_maximum(D d, const hn::TFromD<D>* first, const Taps
   return most;
 }
 
-template <class T>
-void pixel_maxima(const T* first, const Taps& taps, int64_t channels, T* out) {
-  const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 1> one;
+// Channels that do not fill a vector are taken by halves of one, and so on.
+template <class D>
+HWY_INLINE void pixel_maxima(D d, const hn::TFromD<D>* first, const Taps& taps, int64_t channels, hn::TFromD<D>* out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if constexpr (hn::MaxLanes(D()) > 1)
+    if (channels < lanes) return pixel_maxima(hn::Half<D>(), first, taps, channels, out);
   int64_t c = 0;
   for (; c + lanes <= channels; c += lanes) hn::StoreU(window_maximum(d, first + c, taps), d, out + c);
   // A last vector that overlaps the one before.
-  if (c < channels && channels >= lanes) {
-    c = channels - lanes;
-    return hn::StoreU(window_maximum(d, first + c, taps), d, out + c);
-  }
-  for (; c < channels; ++c) hn::StoreU(window_maximum(one, first + c, taps), one, out + c);
+  if (c < channels) hn::StoreU(window_maximum(d, first + channels - lanes, taps), d, out + channels - lanes);
 }
 
 // Lines are [batch, out depth, out height].
@@ -82,7 +79,7 @@ void lines_of_pixels(const SpatialPool& p, int64_t begin, int64_t end, const T* 
       taps.columns = x.counted;
       const T* first = image + (z.start + z.first * p.depth.dilation) * plane +
                        (y.start + y.first * p.height.dilation) * row + (x.start + x.first * p.width.dilation) * in_step;
-      pixel_maxima(first, taps, p.channels, out + (line * p.width.out + i) * out_step);
+      pixel_maxima(hn::ScalableTag<T>(), first, taps, p.channels, out + (line * p.width.out + i) * out_step);
     }
   }
 }
