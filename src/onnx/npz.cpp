@@ -25,7 +25,7 @@ namespace {
 constexpr int most_threads = 8;
 
 // minizip reads through these from a mapped file, so that files are opened, and failures worded, in one place.
-struct Source {
+struct MappedBytes {
   std::span<const std::byte> bytes;
   uint64_t position = 0;
 };
@@ -34,7 +34,7 @@ void* open_source(void* opaque, const void*, int) {
   return opaque;
 }
 uLong read_source(void*, void* stream, void* buffer, uLong size) {
-  auto& source = *static_cast<Source*>(stream);
+  auto& source = *static_cast<MappedBytes*>(stream);
   if (source.position >= source.bytes.size()) return 0;
   const uLong count = std::min<uint64_t>(size, source.bytes.size() - source.position);
   std::memcpy(buffer, source.bytes.data() + source.position, count);
@@ -42,10 +42,10 @@ uLong read_source(void*, void* stream, void* buffer, uLong size) {
   return count;
 }
 ZPOS64_T tell_source(void*, void* stream) {
-  return static_cast<Source*>(stream)->position;
+  return static_cast<MappedBytes*>(stream)->position;
 }
 long seek_source(void*, void* stream, ZPOS64_T offset, int origin) {
-  auto& source = *static_cast<Source*>(stream);
+  auto& source = *static_cast<MappedBytes*>(stream);
   const uint64_t base = origin == ZLIB_FILEFUNC_SEEK_CUR   ? source.position
                         : origin == ZLIB_FILEFUNC_SEEK_END ? source.bytes.size()
                                                            : 0;
@@ -186,7 +186,7 @@ class ArchiveReader {
     void operator()(void* zip) const { unzClose(zip); }
   };
   std::string path_;
-  Source source_;
+  MappedBytes source_;
   std::unique_ptr<void, Close> zip_;
 };
 
