@@ -103,8 +103,8 @@ Tensor tensor_of(PyObject* data, const char* dtype, PyObject* dims) {
 void release(void* object) {
   if (Py_IsInitialized() == 0) return;
   const PyGILState_STATE state = ensure_lock();
-  Py_DECREF(static_cast<PyObject*>(object));
-  PyGILState_Release(state);
+  give_up(static_cast<PyObject*>(object));
+  release_lock(state);
 }
 
 PyObject* add_constant(PyObject*, PyObject* arguments) {

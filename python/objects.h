@@ -47,9 +47,22 @@ auto ending_there(const Call& call) {
   return frame.result;
 }
 
-/// Python's lock, on whatever thread.
+/// Python's lock, on whatever thread, and giving it back.
 inline PyGILState_STATE ensure_lock() {
   return ending_there([] { return PyGILState_Ensure(); });
+}
+inline void release_lock(PyGILState_STATE state) {
+  ending_there([state] {
+    PyGILState_Release(state);
+    return 0;
+  });
+}
+/// Gives up what a plugin or a caller owns, whose end may be code of Python's.
+inline void give_up(PyObject* object) {
+  ending_there([object] {
+    Py_DECREF(object);
+    return 0;
+  });
 }
 
 /// While one lives, other threads of Python run.

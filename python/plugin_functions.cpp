@@ -26,8 +26,13 @@ class Locked {
     // (threading.local). That is done before: what ends then may need the lock itself, and until Python 3.12.4 the
     // state of the thread would be freed twice.
     if (is_first_)
-      if (PyObject* kept = PyThreadState_GetDict()) PyDict_Clear(kept);
-    PyGILState_Release(state_);
+      if (PyObject* kept = PyThreadState_GetDict()) {
+        ending_there([kept] {
+          PyDict_Clear(kept);
+          return 0;
+        });
+      }
+    release_lock(state_);
   }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
@@ -154,7 +159,7 @@ int32_t create(void* user, const camshaft_plugin_node* node, void** instance) {
 void destroy(void* instance) {
   if (Py_IsInitialized() == 0) return;
   const Locked lock;
-  Py_DECREF(static_cast<PyObject*>(instance));
+  give_up(static_cast<PyObject*>(instance));
 }
 
 /// (dtype, [dim as text], [known element] or None), or None for an operand that is left out.

@@ -67,7 +67,7 @@ void tell(PyObject* function, const std::exception_ptr& thrown) {
   Py_XDECREF(result);
   error.reset();
   Py_DECREF(function);
-  PyGILState_Release(state);
+  release_lock(state);
 }
 
 PyObject* set_cancellation(PyObject*, PyObject* arguments) {

@@ -72,8 +72,8 @@ struct Exported {
 void release(dlpack::Managed* managed) {
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(managed->owner));
   const PyGILState_STATE state = ensure_lock();
-  Py_DECREF(exported->owner);
-  PyGILState_Release(state);
+  give_up(exported->owner);
+  release_lock(state);
 }
 
 // Of a capsule that nobody took: who takes one renames it.
