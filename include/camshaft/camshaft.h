@@ -466,7 +466,8 @@ CAMSHAFT_API camshaft_status camshaft_refitter_missing(const camshaft_refitter* 
 /* Puts a tensor of the host in the place of an initializer. Its memory must stay as it is until the refit. */
 CAMSHAFT_API camshaft_status camshaft_refitter_set(camshaft_refitter* refitter, const char* name,
                                                    const camshaft_tensor* tensor);
-/* The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a file .safetensors. */
+/* The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a file
+ * (.safetensors, .npz). */
 CAMSHAFT_API camshaft_status camshaft_refitter_set_file(camshaft_refitter* refitter, const char* path);
 /* The same for an adapter that the engine was built with (the option lora), from another file: its numbers take the
  * place of all of that adapter's. It may update what the engine's adapters did when it was built, in ranks up to

@@ -92,7 +92,8 @@ class Refitter {
     detail::check(camshaft_refitter_set(handle(), name.c_str(), tensor.handle()));
     kept_.push_back(std::move(tensor));
   }
-  /// The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a .safetensors file.
+  /// The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a
+  /// .safetensors or .npz file.
   void set_file(const std::string& path) { detail::check(camshaft_refitter_set_file(handle(), path.c_str())); }
   /// The same for an adapter that the engine was built with (the option lora), from another file, which may update what
   /// the engine's adapters did when it was built, in ranks up to theirs.

@@ -129,7 +129,7 @@ class Engine:
 
     def refit(self, weights: Mapping[str, SupportsDLPack] | Path, threads: int = 0) -> None:
         """Replaces weights of an engine that was built with refit=True: {name of an initializer: array}, or the path of
-        a model (.onnx) or .safetensors file with them. See Refitter."""
+        a model (.onnx), .safetensors or .npz file with them. See Refitter."""
         from camshaft._refit import Refitter
 
         refitter = Refitter(self)
