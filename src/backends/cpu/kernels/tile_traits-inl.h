@@ -80,6 +80,18 @@ HWY_INLINE V add_byte_dots(V sum, V unsigned_quads, V signed_quads) {
   return sum;
 }
 
+// The same with weights that are read where they lie.
+template <class V>
+HWY_INLINE V add_byte_dots(V sum, V unsigned_quads, const int32_t* signed_quads) {
+  const auto& quads = *reinterpret_cast<const char(*)[sizeof(V)]>(signed_quads);
+#if CAMSHAFT_TARGET_IS_AVX512
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(unsigned_quads.raw), "m"(quads));
+#else
+  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(unsigned_quads.raw), "m"(quads));
+#endif
+  return sum;
+}
+
 // To the nearest integer, to the even one of two; what is beyond i32 becomes the lowest. (Highway's own looks for
 // that.)
 template <class D, class V>

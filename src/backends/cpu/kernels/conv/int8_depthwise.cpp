@@ -10,6 +10,7 @@
 
 #include "backends/cpu/kernels/conv/int8_depthwise_lines.h"
 #include "backends/cpu/kernels/targets.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
 
@@ -25,18 +26,36 @@
 namespace camshaft::cpu {
 namespace {
 
-// The lines of the image below the kernel's; null where one lies in the padding.
-void find_lines(const ConvShape& s, const uint8_t* x, int64_t line, const uint8_t** lines) {
+// The lines of the image below the kernel's for a line of the result, `height` of them in each depth; null where one
+// lies in the padding.
+void find_lines(const ConvShape& s, const uint8_t* x, int64_t line, int64_t height, const uint8_t** lines) {
   const int64_t pixel = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
   const int64_t y = line % s.out_h(), z = line / s.out_h() % s.out_d(), image = line / s.out_h() / s.out_d();
   for (int64_t d = 0; d < s.kernel_d; ++d)
-    for (int64_t h = 0; h < s.kernel_h; ++h) {
+    for (int64_t h = 0; h < height; ++h) {
       const int64_t in_z = z * s.stride_d + d * s.dilation_d - s.pad_front,
                     in_y = y * s.stride_h + h * s.dilation_h - s.pad_top;
       const bool is_inside = in_z >= 0 && in_z < s.in_d && in_y >= 0 && in_y < s.in_h;
       *lines++ = is_inside ? x + ((image * s.in_d + in_z) * s.in_h + in_y) * s.in_w * pixel : nullptr;
     }
 }
+
+// Up to so many bytes an image stays in L2 while one chunk of its channels after the other is taken.
+constexpr int64_t kImageBytes = 256 * 1024;
+
+// The pieces of work: groups of lines of the result, chunks of channels.
+struct DepthwiseItems {
+  DepthwiseItems(const ConvShape& s, const Int8DepthwiseWeights& w, const LineBlocks& blocks)
+      : groups_of_plane(divide_up(s.out_h(), blocks.results)),
+        groups(s.batch * s.out_d() * groups_of_plane),
+        chunks(divide_up(w.channels, blocks.chunk)),
+        by_chunk(s.batch * s.in_d * s.in_h * s.in_w * s.in_channels <= kImageBytes) {}
+  int64_t chunk(int64_t item) const { return by_chunk ? item / groups : item % chunks; }
+  int64_t group(int64_t item) const { return by_chunk ? item % groups : item / chunks; }
+
+  int64_t groups_of_plane, groups, chunks;
+  bool by_chunk;  // the chunk changes last: its weights are moved once
+};
 
 }  // namespace
 }  // namespace camshaft::cpu
@@ -169,12 +188,29 @@ void sum_piece(const LinePiece& piece, int32_t* columns, int32_t* sums, int64_t 
   sum_columns<0, 0>(piece, columns, sums, ld);
 }
 
-// Lines of the result, each in chunks of channels: items [begin, end) of them.
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+
+// Of the channels that go together.
+int64_t piece_words(const LineBlocks& blocks) {
+  return blocks.weight_words / 64 * quads::kBytes;
+}
+
+void take_all_weights(const Int8DepthwiseProblem& p, const LineBlocks& blocks, int64_t first, int64_t count,
+                      int32_t* to) {
+  for (int64_t c = 0; c < count; c += quads::kBytes, to += piece_words(blocks))
+    quads::take_weights(p, first + c, blocks.results, to);
+}
+
+#endif
+
+// Items [begin, end) of DepthwiseItems.
 void int8_depthwise_items(const Int8DepthwiseProblem& p, int64_t begin, int64_t end, char* memory) {
   constexpr int64_t lanes = HWY_LANES(int32_t);
+  const ConvShape& s = p.shape;
   // Channels that go together.
   const int64_t step = CAMSHAFT_HAS_BYTE_PRODUCT && p.quads ? 4 * lanes : lanes;
-  const LineBlocks blocks(p.shape, p.weights, p.quads != nullptr);
+  const LineBlocks blocks(s, p.weights, p.quads != nullptr);
+  const DepthwiseItems items(s, p.weights, blocks);
   const Int8Problem& result = p.result;
   const int8::Finisher finish(result);
 #if CAMSHAFT_HAS_BYTE_PRODUCT
@@ -183,33 +219,47 @@ void int8_depthwise_items(const Int8DepthwiseProblem& p, int64_t begin, int64_t 
   constexpr bool straight = false;
 #endif
   auto* columns = reinterpret_cast<int32_t*>(memory);
-  int32_t* sums = columns + blocks.column_words;
-  auto** lines = reinterpret_cast<const uint8_t**>(sums + blocks.pixels * blocks.chunk);
-  const int64_t channels = p.weights.channels, chunks = (channels + blocks.chunk - 1) / blocks.chunk;
-  const int64_t width = p.shape.out_w();
+  int32_t* weights = columns + blocks.column_words;
+  int32_t* sums = weights + blocks.weight_words;
+  auto** lines = reinterpret_cast<const uint8_t**>(sums + blocks.sum_words());
+  const int64_t width = s.out_w();
+  [[maybe_unused]] int64_t taken = -1;  // the chunk whose weights these are
   for (int64_t item = begin; item < end; ++item) {
     cancellation_point();
-    const int64_t line = item / chunks, first = item % chunks * blocks.chunk;
-    const int64_t count = std::min(blocks.chunk, channels - first);
-    find_lines(p.shape, p.x, line, lines);
+    const int64_t chunk = items.chunk(item), group = items.group(item);
+    const int64_t first = chunk * blocks.chunk, count = std::min(blocks.chunk, p.weights.channels - first);
+    const int64_t y = group % items.groups_of_plane * blocks.results;
+    const int64_t line = group / items.groups_of_plane * s.out_h() + y;
+    const int64_t results = std::min(blocks.results, s.out_h() - y);
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+    if (p.quads && blocks.results > 1 && chunk != taken) take_all_weights(p, blocks, first, count, weights);
+#endif
+    taken = chunk;
+    find_lines(s, p.x, line, s.kernel_d > 1 ? s.kernel_h : blocks.lines, lines);
     for (int64_t x = 0; x < width; x += blocks.pixels) {
       const int64_t pixels = std::min(blocks.pixels, width - x), row0 = line * width + x;
       for (int64_t c = 0; c < count; c += step) {
-        const LinePiece piece{&p, &blocks, lines, x, pixels, first + c, std::min(step, count - c)};
+        const LinePiece piece{&p, &blocks, lines, x, pixels, first + c, std::min(step, count - c), results};
 #if CAMSHAFT_HAS_BYTE_PRODUCT
         if (p.quads) {
-          quads::sum_piece(piece, columns, {sums + c, blocks.chunk, finish.writer(), row0, first + c});
+          const int32_t* own = blocks.results > 1 ? weights + c / step * piece_words(blocks)
+                                                  : reinterpret_cast<const int32_t*>(p.quads) + first + c;
+          quads::sum_piece(piece, own, columns, {sums + c, blocks.chunk, finish.writer(), row0, first + c});
           continue;
         }
 #endif
         sum_piece(piece, columns, sums + c, blocks.chunk);
       }
       if (straight) continue;
-      finish({sums, blocks.chunk, pixels, row0, first, count});
-      int8::activate_rows(result, row0, pixels, first, count);
-      if (result.gives_blocks()) result.finish(result.finish_context, sums, blocks.chunk, row0, pixels, first, count);
-      const Epilogue& e = result.epilogue;
-      if (result.result == Int8Result::scaled && e.callback) e.callback(e.context, row0, pixels, first, count);
+      for (int64_t r = 0; r < results; ++r) {
+        int32_t* const of_line = sums + r * blocks.pixels * blocks.chunk;
+        const int64_t row = row0 + r * width;
+        finish({of_line, blocks.chunk, pixels, row, first, count});
+        int8::activate_rows(result, row, pixels, first, count);
+        if (result.gives_blocks()) result.finish(result.finish_context, of_line, blocks.chunk, row, pixels, first, count);
+        const Epilogue& e = result.epilogue;
+        if (result.result == Int8Result::scaled && e.callback) e.callback(e.context, row, pixels, first, count);
+      }
     }
   }
 }
@@ -267,24 +317,23 @@ void int8_depthwise_pairs(const Int8DepthwiseWeights& w, const std::byte* packed
 }
 
 int64_t int8_depthwise_workspace_bytes(const ConvShape& shape, const Int8DepthwiseWeights& weights, int threads) {
-  return std::max(LineBlocks(shape, weights, false).bytes(weights), LineBlocks(shape, weights, true).bytes(weights)) *
-         threads;
+  return std::max(LineBlocks(shape, weights, false).bytes(), LineBlocks(shape, weights, true).bytes()) * threads;
 }
 
 void int8_depthwise(const Int8DepthwiseProblem& problem, ThreadPool& pool, void* workspace) {
   const ConvShape& s = problem.shape;
   const LineBlocks blocks(s, problem.weights, problem.quads != nullptr);
-  const int64_t chunks = (problem.weights.channels + blocks.chunk - 1) / blocks.chunk;
-  const int64_t items = s.batch * s.out_d() * s.out_h() * chunks;
-  if (s.out_w() == 0) return;
+  const DepthwiseItems all(s, problem.weights, blocks);
+  const int64_t items = all.groups * all.chunks;
+  if (s.out_w() == 0 || items == 0) return;
   // A vector of pairs or quads a cycle.
   const int64_t words = problem.quads ? problem.weights.quad_words() : problem.weights.pair_words();
-  const double cycles = static_cast<double>(items / chunks * s.out_w()) * static_cast<double>(words) / 16;
-  const int threads = useful_threads(cycles, pool.size());
+  const double pixels = static_cast<double>(s.batch * s.out_d() * s.out_h() * s.out_w());
+  const int threads = useful_threads(pixels * static_cast<double>(words) / 16, pool.size());
   pool.run(threads, [&](int thread) {
     const int64_t begin = items * thread / threads, end = items * (thread + 1) / threads;
     HWY_DYNAMIC_DISPATCH(int8_depthwise_items)
-    (problem, begin, end, static_cast<char*>(workspace) + thread * blocks.bytes(problem.weights));
+    (problem, begin, end, static_cast<char*>(workspace) + thread * blocks.bytes());
   });
 }
 

@@ -15,10 +15,13 @@ struct LineBlocks {
       : chunk(std::min<int64_t>(quads ? 64 : 256, w.padded())),
         apart(s.dilation_w > 4),
         step(apart ? w.columns : s.stride_w),
-        group_words(quads ? w.line_quads() * 64 : w.line_pairs() * 16) {
+        group_words(quads ? w.line_quads() * 64 : w.line_pairs() * 16),
+        results(quads ? together(s, w) : 1),
+        lines(w.lines + (results - 1) * s.stride_h),
+        weight_words(results > 1 ? results * w.columns * w.line_quads() * 64 : 0) {
     // Prepared columns stay in L1 beside the sums.
     const int64_t most_words = quads ? 3 << 10 : 6 << 10, most_sums = quads ? 2 << 10 : 8 << 10;
-    const int64_t most = std::min<int64_t>(s.out_w(), most_sums / chunk);
+    const int64_t most = std::min<int64_t>(s.out_w(), most_sums / chunk / results);
     pixels = std::max<int64_t>(1, most);
     while (pixels > 1 && columns(s, w, pixels) * group_words > most_words) pixels = (pixels + 1) / 2;
     column_words = columns(s, w, pixels) * group_words;
@@ -33,9 +36,20 @@ struct LineBlocks {
   bool apart;           ///< each pixel has columns of its own: hardly any would be shared
   int64_t step;         ///< columns from a pixel's first to the next one's
   int64_t group_words;  ///< of a prepared column, for as many channels as are prepared at once
+  int64_t results;       ///< lines of the result that are computed from the same columns
+  int64_t lines;         ///< of the image that these see
+  int64_t weight_words;  ///< of a chunk, for each of them where they are several
   int64_t pixels = 1, column_words = 0;
-  int64_t line_bytes(const Int8DepthwiseWeights& w) const { return (w.lines * 8 + 63) / 64 * 64; }
-  int64_t bytes(const Int8DepthwiseWeights& w) const { return (column_words + pixels * chunk) * 4 + line_bytes(w); }
+  int64_t sum_words() const { return results * pixels * chunk; }
+  int64_t bytes() const { return (column_words + weight_words + sum_words()) * 4 + (lines * 8 + 63) / 64 * 64; }
+
+ private:
+  // As many as there is room for in the quads of one: two for kernels of three lines, four for those of five.
+  static int64_t together(const ConvShape& s, const Int8DepthwiseWeights& w) {
+    if (s.kernel_d > 1 || s.dilation_h > 1) return 1;
+    const int64_t most = std::min((4 * w.line_quads() - w.lines) / s.stride_h + 1, s.out_h());
+    return most >= 4 ? 4 : most >= 2 ? 2 : 1;
+  }
 };
 
 /// A piece of a line: its pixels, and channels from `channel` on, of which the first `count` are there.
@@ -44,6 +58,7 @@ struct LinePiece {
   const LineBlocks* blocks;
   const uint8_t* const* lines;  ///< of the image below the kernel's; null where one lies in the padding
   int64_t pixel0, pixels, channel, count;
+  int64_t results;  ///< lines of the result that are there
 };
 
 /// Columns of the image for the piece, in runs that are prepared one after the other: `outside(count)` for those in the

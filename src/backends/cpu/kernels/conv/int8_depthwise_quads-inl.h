@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/conv/int8_depthwise_lines.h"
+#include "backends/cpu/kernels/for_each_of-inl.h"
 #include "backends/cpu/kernels/gemm/int8_steps-inl.h"
 #include "backends/cpu/kernels/tile_traits-inl.h"
 
@@ -63,7 +64,7 @@ HWY_INLINE void store_quads(hn::Vec<D8> a, hn::Vec<D8> b, hn::Vec<D8> c, hn::Vec
 }
 
 // Columns of quads: [column][quad of lines][vector]. `load` gives a line's bytes at a pixel.
-template <class Load>
+template <bool kFlips, class Load>
 HWY_INLINE void prepare_with(const LinePiece& piece, int64_t vectors, int32_t* columns, Load&& load) {
   const Int8DepthwiseProblem& p = *piece.p;
   const ConvShape& s = p.shape;
@@ -71,19 +72,21 @@ HWY_INLINE void prepare_with(const LinePiece& piece, int64_t vectors, int32_t* c
   const int64_t step = p.weights.line_quads() * vectors * kLanes;
   HWY_ALIGN uint8_t padding[kBytes];
   std::memset(padding, p.padding, sizeof padding);
-  const auto bits = hn::Set(D8(), p.is_signed ? uint8_t{0x80} : uint8_t{0});
+  const auto flipped = [](hn::Vec<D8> bytes)
+                           HWY_ATTR { return kFlips ? hn::Xor(bytes, hn::Set(D8(), uint8_t{0x80})) : bytes; };
   const auto order = hn::IndicesFromVec(D32(), spread_order());
-  const auto outside_quads = hn::BitCast(D32(), hn::Xor(hn::Load(D8(), padding), bits));
+  const auto outside_quads = hn::BitCast(D32(), flipped(hn::Load(D8(), padding)));
   const auto spread = [&](const uint8_t* from) HWY_ATTR {
-    return hn::BitCast(D8(), hn::TableLookupLanes(hn::BitCast(D32(), hn::Xor(load(from), bits)), order));
+    return hn::BitCast(D8(), hn::TableLookupLanes(hn::BitCast(D32(), flipped(load(from))), order));
   };
-  for (int64_t l = 0; l < p.weights.lines; l += 4) {
+  const int64_t all = piece.blocks->lines;
+  for (int64_t l = 0; l < all; l += 4) {
     // Where there are not four more, the first one again: its weights are 0.
-    const bool is_full = l + 4 <= p.weights.lines;
+    const bool is_full = l + 4 <= all;
     const uint8_t* lines[4];
     int64_t strides[4];
     for (int64_t k = 0; k < 4; ++k) {
-      const uint8_t* line = piece.lines[l + k < p.weights.lines ? l + k : l];
+      const uint8_t* line = piece.lines[l + k < all ? l + k : l];
       lines[k] = line ? line + piece.channel : padding;
       strides[k] = line ? stride : 0;
     }
@@ -106,116 +109,183 @@ HWY_INLINE void prepare_with(const LinePiece& piece, int64_t vectors, int32_t* c
   }
 }
 
+template <bool kFlips>
 HWY_INLINE void prepare(const LinePiece& piece, int64_t vectors, int32_t* columns) {
-  if (piece.count == kBytes)
-    return prepare_with(piece, vectors, columns, [](const uint8_t* from) HWY_ATTR { return hn::LoadU(D8(), from); });
+  if (piece.count == kBytes) {
+    const auto load = [](const uint8_t* from) HWY_ATTR { return hn::LoadU(D8(), from); };
+    return prepare_with<kFlips>(piece, vectors, columns, load);
+  }
 #if CAMSHAFT_TARGET_IS_AVX512
   const auto mask = hn::FirstN(D8(), static_cast<size_t>(piece.count));
-  prepare_with(piece, vectors, columns, [&](const uint8_t* from) HWY_ATTR { return hn::MaskedLoad(mask, D8(), from); });
+  const auto load = [&](const uint8_t* from) HWY_ATTR { return hn::MaskedLoad(mask, D8(), from); };
 #else
-  prepare_with(piece, vectors, columns, [&](const uint8_t* from) HWY_ATTR {
+  const auto load = [&](const uint8_t* from) HWY_ATTR {
     HWY_ALIGN uint8_t last[kBytes] = {};
     std::memcpy(last, from, static_cast<size_t>(piece.count));
     return hn::Load(D8(), last);
-  });
+  };
 #endif
+  prepare_with<kFlips>(piece, vectors, columns, load);
 }
 
-// `put(pixel, sums)` gets the sums of each pixel, for NV vectors from `first` on of the `vectors` that were prepared.
-// kColumns x kQuads weights are held in registers; 0: of any number.
-template <int kColumns, int kQuads, int NV, class Put>
-HWY_INLINE void sum_vectors(const LinePiece& piece, int64_t first, int64_t vectors, const int32_t* columns, Put&& put) {
+// Weights of each line of the result that is computed from the same quads: [line][column][quad][channel, kBytes of
+// them]. Those of further lines are moved by as many of the image's lines.
+HWY_INLINE void take_weights(const Int8DepthwiseProblem& p, int64_t channel, int64_t lines, int32_t* to) {
+  const D32 d;
+  const Int8DepthwiseWeights& w = p.weights;
+  const int64_t quads = w.line_quads(), padded = w.padded(), count = std::min<int64_t>(kBytes, padded - channel);
+  const auto* from = reinterpret_cast<const int32_t*>(p.quads) + channel;
+  for (int64_t line = 0; line < lines; ++line) {
+    const int64_t moved = line * p.shape.stride_h;
+    const int bits = static_cast<int>(moved % 4) * 8;
+    for (int64_t column = 0; column < w.columns; ++column)
+      for (int64_t quad = 0; quad < quads; ++quad, to += kBytes) {
+        const int64_t source = quad - moved / 4;
+        for (int64_t c = 0; c < count; c += kLanes) {
+          const auto at = [&](int64_t q) HWY_ATTR {
+            return q < 0 ? hn::Zero(d) : hn::LoadU(d, from + (column * quads + q) * padded + c);
+          };
+          auto words = hn::ShiftLeftSame(at(source), bits);
+          if (bits > 0) {
+            const hn::RebindToUnsigned<D32> du;
+            words = hn::Or(words, hn::BitCast(d, hn::ShiftRightSame(hn::BitCast(du, at(source - 1)), 32 - bits)));
+          }
+          hn::StoreU(words, d, to + c);
+        }
+      }
+  }
+}
+
+// `put(pixel, sums)` gets the sums of each pixel in R lines, for NV vectors from `first` on of the `vectors` that were
+// prepared. Kernels have kColumns x kQuads words a channel; 0: any number. They are held in registers where these are
+// enough.
+template <int kColumns, int kQuads, int R, int NV, class Put>
+HWY_INLINE void sum_vectors(const LinePiece& piece, const int32_t* weights, int64_t first, int64_t vectors,
+                            const int32_t* columns, Put&& put) {
   const D32 d;
   const Int8DepthwiseProblem& p = *piece.p;
-  const Int8DepthwiseWeights& w = p.weights;
-  const int64_t quads = kQuads ? kQuads : w.line_quads(), taps = kColumns ? kColumns : w.columns;
-  const int64_t padded = w.padded(), column = quads * vectors * kLanes, step = piece.blocks->step * column;
+  const int64_t quads = kQuads ? kQuads : p.weights.line_quads(), taps = kColumns ? kColumns : p.weights.columns;
+  const int64_t word = R > 1 ? kBytes : p.weights.padded();  // from word to word
+  const int64_t line_words = taps * quads * kBytes, column = quads * vectors * kLanes;
+  const int64_t step = piece.blocks->step * column;
   const int64_t apart = (piece.blocks->apart ? 1 : p.shape.dilation_w) * column;  // from tap to tap
   const int64_t pixels = piece.pixels;
-  const auto* weights = reinterpret_cast<const int32_t*>(p.quads) + piece.channel + first * kLanes;
   const int32_t* from = columns + first * kLanes;
+  weights += first * kLanes;
   hn::Vec<D32> begin[NV];
 #pragma GCC unroll 4
   for (int v = 0; v < NV; ++v) begin[v] = hn::LoadU(d, p.begin + piece.channel + (first + v) * kLanes);
-  if constexpr (kColumns > 0) {
-    hn::Vec<D32> held[kColumns * kQuads * NV];
+  constexpr int words = kColumns * kQuads;
+  constexpr bool holds = words > 0 && words * R * NV <= (CAMSHAFT_TARGET_IS_AVX512 ? 20 : 6);
+  [[maybe_unused]] hn::Vec<D32> held[holds ? R * words * NV : 1];
+  if constexpr (holds) {
 #pragma GCC unroll 64
-    for (int i = 0; i < kColumns * kQuads; ++i)
+    for (int i = 0; i < words; ++i)
 #pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) held[i * NV + v] = hn::LoadU(d, weights + i * padded + v * kLanes);
-    for (int64_t i = 0; i < pixels; ++i, from += step) {
-      hn::Vec<D32> sum[NV];
+      for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) sum[v] = begin[v];
+        for (int v = 0; v < NV; ++v)
+          held[(i * R + r) * NV + v] = hn::LoadU(d, weights + r * line_words + i * word + v * kLanes);
+  }
+  for (int64_t i = 0; i < pixels; ++i, from += step) {
+    hn::Vec<D32> sum[R][NV];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) sum[r][v] = begin[v];
+    // Or the compiler keeps the address of each vector of weights in memory, and reads it before the vector.
+    const int32_t* here = weights;
+    __asm__("" : "+r"(here));
+    const auto add = [&](int64_t k, int64_t q, int64_t at) CAMSHAFT_INLINE_LAMBDA {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) {
+        const auto image = hn::LoadU(d, from + k * apart + (q * vectors + v) * kLanes);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+          if constexpr (holds) {
+            sum[r][v] = add_byte_dots(sum[r][v], image, held[(at * R + r) * NV + v]);
+          } else {
+            sum[r][v] = add_byte_dots(sum[r][v], image, here + r * line_words + at * word + v * kLanes);
+          }
+        }
+      }
+    };
+    if constexpr (kColumns > 0) {
 #pragma GCC unroll 8
       for (int k = 0; k < kColumns; ++k)
 #pragma GCC unroll 4
-        for (int q = 0; q < kQuads; ++q)
-#pragma GCC unroll 4
-          for (int v = 0; v < NV; ++v)
-            sum[v] = add_byte_dots(sum[v], hn::LoadU(d, from + k * apart + (q * vectors + v) * kLanes),
-                                   held[(k * kQuads + q) * NV + v]);
-      put(i, sum);
-    }
-  } else {
-    for (int64_t i = 0; i < pixels; ++i, from += step) {
-      hn::Vec<D32> sum[1] = {begin[0]};
+        for (int q = 0; q < kQuads; ++q) add(k, q, k * kQuads + q);
+    } else {
       for (int64_t k = 0; k < taps; ++k)
-        for (int64_t q = 0; q < quads; ++q)
-          sum[0] = add_byte_dots(sum[0], hn::LoadU(d, from + k * apart + q * vectors * kLanes),
-                                 hn::LoadU(d, weights + (k * quads + q) * padded));
-      put(i, sum);
+        for (int64_t q = 0; q < quads; ++q) add(k, q, k * quads + q);
     }
+    put(i, sum);
   }
 }
 
-template <int kColumns, int kQuads, int NV>
-HWY_NOINLINE void sum_to(const LinePiece& piece, int64_t first, int64_t vectors, const int32_t* columns,
-                         const SumsPlace& place) {
+template <int kColumns, int kQuads, int R, int NV>
+HWY_NOINLINE void sum_to(const LinePiece& piece, const int32_t* weights, int64_t first, int64_t vectors,
+                         const int32_t* columns, const SumsPlace& place) {
+  const int64_t there = piece.results;  // of the R lines
   if (place.writer) {
     // A copy that what is written cannot overlap: its members stay in registers.
     const int8::StepsWriter writer = *place.writer;
-    const int64_t row = place.row, at = place.column + first * kLanes;
+    const int64_t row = place.row, at = place.column + first * kLanes, width = piece.p->shape.out_w();
     const int64_t count = std::min<int64_t>(NV * kLanes, piece.count - first * kLanes);
-    return sum_vectors<kColumns, kQuads, NV>(piece, first, vectors, columns,
-                                             [&](int64_t pixel, const hn::Vec<D32>(&sum)[NV])
-                                                 HWY_ATTR { writer.write<NV>(sum, row + pixel, at, count); });
+    return sum_vectors<kColumns, kQuads, R, NV>(
+        piece, weights, first, vectors, columns, [&](int64_t pixel, const hn::Vec<D32>(&sum)[R][NV]) CAMSHAFT_INLINE_LAMBDA {
+          if constexpr (R * NV == 4) {
+            if (there == R) return writer.write_rows<R, NV>(sum, row + pixel, width, at, count);
+          }
+#pragma GCC unroll 4
+          for (int r = 0; r < R; ++r)
+            if (r < there) writer.write<NV>(sum[r], row + r * width + pixel, at, count);
+        });
   }
   int32_t* const sums = place.sums + first * kLanes;
-  sum_vectors<kColumns, kQuads, NV>(piece, first, vectors, columns,
-                                    [&](int64_t pixel, const hn::Vec<D32>(&sum)[NV]) HWY_ATTR {
+  const int64_t line_sums = piece.blocks->pixels * place.ld;
+  sum_vectors<kColumns, kQuads, R, NV>(
+      piece, weights, first, vectors, columns, [&](int64_t pixel, const hn::Vec<D32>(&sum)[R][NV]) CAMSHAFT_INLINE_LAMBDA {
 #pragma GCC unroll 4
-                                      for (int v = 0; v < NV; ++v)
-                                        hn::StoreU(sum[v], D32(), sums + pixel * place.ld + v * kLanes);
-                                    });
+        for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+          for (int v = 0; v < NV; ++v)
+            hn::StoreU(sum[r][v], D32(), sums + r * line_sums + pixel * place.ld + v * kLanes);
+      });
 }
 
 // As many vectors at once as there are registers for.
-template <int kColumns, int kQuads, int NV>
-HWY_INLINE void sum_all(const LinePiece& piece, int64_t vectors, const int32_t* columns, const SumsPlace& place) {
+template <int kColumns, int kQuads, int R, int NV>
+HWY_INLINE void sum_all(const LinePiece& piece, const int32_t* weights, int64_t vectors, const int32_t* columns,
+                        const SumsPlace& place) {
   int64_t first = 0;
-  for (; first + NV <= vectors; first += NV) sum_to<kColumns, kQuads, NV>(piece, first, vectors, columns, place);
+  for (; first + NV <= vectors; first += NV)
+    sum_to<kColumns, kQuads, R, NV>(piece, weights, first, vectors, columns, place);
   if constexpr (NV > 2) {
     if (first + 2 <= vectors) {
-      sum_to<kColumns, kQuads, 2>(piece, first, vectors, columns, place);
+      sum_to<kColumns, kQuads, R, 2>(piece, weights, first, vectors, columns, place);
       first += 2;
     }
   }
   if constexpr (NV > 1) {
-    if (first < vectors) sum_to<kColumns, kQuads, 1>(piece, first, vectors, columns, place);
+    if (first < vectors) sum_to<kColumns, kQuads, R, 1>(piece, weights, first, vectors, columns, place);
   }
 }
 
-// Up to kBytes channels.
-HWY_INLINE void sum_piece(const LinePiece& piece, int32_t* columns, const SumsPlace& place) {
+// Up to kBytes channels. `weights` are those of take_weights(), or of one line the model's.
+HWY_INLINE void sum_piece(const LinePiece& piece, const int32_t* weights, int32_t* columns, const SumsPlace& place) {
   const int64_t vectors = (piece.count + kLanes - 1) / kLanes;
-  prepare(piece, vectors, columns);
-  const int64_t taps = piece.p->weights.columns, quads = piece.p->weights.line_quads();
-  constexpr bool many = CAMSHAFT_TARGET_IS_AVX512;  // registers
-  if (taps == 3 && quads == 1) return sum_all < 3, 1, many ? 4 : 2 > (piece, vectors, columns, place);
-  if (taps == 5 && quads == 2) return sum_all < 5, 2, many ? 2 : 1 > (piece, vectors, columns, place);
-  if (taps == 7 && quads == 2) return sum_all<7, 2, 1>(piece, vectors, columns, place);
-  sum_all<0, 0, 1>(piece, vectors, columns, place);
+  piece.p->is_signed ? prepare<true>(piece, vectors, columns) : prepare<false>(piece, vectors, columns);
+  const int64_t taps = piece.p->weights.columns, quads = piece.p->weights.line_quads(), lines = piece.blocks->results;
+  const auto sum = [&]<int kColumns, int kQuads, int kHeld>() HWY_ATTR {
+    constexpr bool many = CAMSHAFT_TARGET_IS_AVX512;  // registers
+    if (lines >= 4) return sum_all<kColumns, kQuads, 4, many ? 4 : 1>(piece, weights, vectors, columns, place);
+    if (lines >= 2) return sum_all<kColumns, kQuads, 2, many ? 2 : 1>(piece, weights, vectors, columns, place);
+    sum_all<kColumns, kQuads, 1, many ? kHeld : kHeld / 2>(piece, weights, vectors, columns, place);
+  };
+  if (taps == 3 && quads == 1) return sum.template operator()<3, 1, 4>();
+  if (taps == 5 && quads == 2) return sum.template operator()<5, 2, 2>();
+  sum.template operator()<0, 0, 4>();
 }
 
 #endif

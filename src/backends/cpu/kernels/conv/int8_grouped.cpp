@@ -1,5 +1,6 @@
 // A tile is some pixels by some units. For each tap and quad a unit's weights are one vector; of each pixel the unit's
-// bytes are read into every block of 128 bits where they fit one, or as a whole vector, and each lane takes its quad.
+// bytes are read into every block of 128 bits where they fit one, or as a whole vector, and each lane takes its quad. A
+// group that has a unit alone is read quad by quad, for all lanes.
 #include "backends/cpu/kernels/conv/int8_grouped.h"
 
 #include <algorithm>
@@ -23,18 +24,25 @@ namespace camshaft::cpu {
 namespace {
 
 constexpr int64_t kMostLanes = 16;
-constexpr int64_t kTilePixels = 4;
+constexpr int64_t kMostPixels = 8;  // of a tile
+
+// What is read of a pixel at once for a unit.
+enum class Window : uint8_t { quad, block, vector };
 
 // Where units lie, and how the work is cut.
 struct GroupedBlocks {
   explicit GroupedBlocks(const Int8GroupedWeights& w)
-      : window(w.unit_channels() <= 16 ? 16 : w.lanes * 4),
-        // Sums of 16 vectors hide the time that a product takes to arrive; AVX2 has 16 registers in all.
-        units(w.unit_outputs() == w.lanes && w.unit_channels() == window ? (w.lanes == 16 ? 4 : 2) : 1),
+      : read(w.together() == 1 && w.group_channels % 4 == 0 ? Window::quad
+             : w.unit_channels() <= 16                      ? Window::block
+                                                            : Window::vector),
+        window(read == Window::quad ? w.group_channels : read == Window::block ? 16 : w.lanes * 4),
+        units(w.unit_outputs() == w.lanes && w.unit_channels() == window ? (w.lanes == 16 && w.units() >= 4 ? 4 : 2)
+                                                                         : 1),
         chunks(divide_up(w.units(), units)),
-        pixels(std::clamp<int64_t>(2048 / w.taps / kTilePixels * kTilePixels, kTilePixels, 64)) {}
+        pixels(std::clamp<int64_t>(2048 / w.taps / kMostPixels * kMostPixels, kMostPixels, 64)) {}
 
-  int64_t window;  // bytes that are read of a pixel for a unit
+  Window read;
+  int64_t window;  // bytes of a pixel that are read for a unit
   int64_t units;   // computed together
   int64_t chunks;
   int64_t pixels;  // whose pointers are found at once
@@ -61,11 +69,11 @@ struct LaneQuads {
   }
 };
 
-// One tile: kTilePixels pixels of some units that lie side by side.
+// One tile: pixels of some units that lie side by side.
 struct GroupedTile {
   const uint8_t* const* rows;  // [tap][pixel]
   int64_t row_stride, taps, quads;
-  int64_t offset;          // of the first unit's window within a pixel
+  int64_t offset, window;  // of the first unit's window within a pixel, and its bytes
   int32_t moved;           // quads by which the window begins before the unit
   uint32_t moved_bits;     // of i8, which count as 128 more
   const int32_t* of_lane;  // LaneQuads
@@ -123,29 +131,40 @@ HWY_INLINE Vec add_quads(Vec sum, Vec a, Vec w) {
 #endif
 }
 
-template <bool kWide>
-HWY_INLINE Vec load_window(const uint8_t* from) {
+// Pixels of a tile: 8 sums at least hide the time that a product takes to arrive.
+constexpr int pixels_of(int64_t units) {
+  return kLanes == 16 && units == 4 ? 4 : kLanes < 16 && units == 2 ? 4 : 8;
+}
+
+// The quads of all lanes, in quad `q` of each one's group.
+template <Window kRead, class Indices>
+HWY_INLINE Vec load_quads(const uint8_t* from, int64_t q, Indices of_lane) {
   const hn::Repartition<uint8_t, Tag> d8;
-  if constexpr (kWide) {
-    return hn::BitCast(Tag(), hn::LoadU(d8, from));
+  if constexpr (kRead == Window::quad) {
+    int32_t quad;
+    std::memcpy(&quad, from + q * 4, 4);
+    return hn::Set(Tag(), quad);
+  } else if constexpr (kRead == Window::block) {
+    return hn::TableLookupLanes(hn::BitCast(Tag(), hn::LoadDup128(d8, from)), of_lane);
   } else {
-    return hn::BitCast(Tag(), hn::LoadDup128(d8, from));
+    return hn::TableLookupLanes(hn::BitCast(Tag(), hn::LoadU(d8, from)), of_lane);
   }
 }
 
 enum class Terms : uint8_t { plain, flipped, zeros };
 
 // kTerms: x is u8 and weights have no zero points; x is i8; or anything.
-template <bool kDots, bool kWide, Terms kTerms, int NU>
-HWY_INLINE void add_up(const GroupedTile& t, const Vec bits, Vec (&sum)[kTilePixels][NU]) {
+template <bool kDots, Window kRead, Terms kTerms, int NU>
+HWY_INLINE void add_up(const GroupedTile& t, const Vec bits, Vec (&sum)[pixels_of(NU)][NU]) {
   const Tag d;
+  constexpr int pixels = pixels_of(NU);
   constexpr bool flips = kTerms != Terms::plain, sums_up = kTerms == Terms::zeros;
-  Vec of_pixels[kTilePixels][NU];  // sums of their own bytes
+  Vec of_pixels[pixels][NU];  // sums of their own bytes
 #pragma GCC unroll 4
   for (int u = 0; u < NU; ++u) {
     const Vec begin = hn::LoadU(d, t.begin + u * kLanes);
-#pragma GCC unroll 4
-    for (int r = 0; r < kTilePixels; ++r) {
+#pragma GCC unroll 8
+    for (int r = 0; r < pixels; ++r) {
       sum[r][u] = begin;
       if constexpr (sums_up) of_pixels[r][u] = hn::Zero(d);
     }
@@ -153,9 +172,9 @@ HWY_INLINE void add_up(const GroupedTile& t, const Vec bits, Vec (&sum)[kTilePix
   const Vec moved = hn::Set(d, t.moved);
   const int32_t* w = t.weights;
   for (int64_t tap = 0; tap < t.taps; ++tap) {
-    const uint8_t* a[kTilePixels];
-#pragma GCC unroll 4
-    for (int r = 0; r < kTilePixels; ++r) a[r] = t.rows[tap * t.row_stride + r] + t.offset;
+    const uint8_t* a[pixels];
+#pragma GCC unroll 8
+    for (int r = 0; r < pixels; ++r) a[r] = t.rows[tap * t.row_stride + r] + t.offset;
     for (int64_t q = 0; q < t.quads; ++q, w += kLanes) {
       // Lanes behind the last group would take quads behind the window.
       const Vec quad_of_lane = hn::And(hn::Add(hn::LoadU(d, t.of_lane + q * kLanes), moved), hn::Set(d, kLanes - 1));
@@ -165,10 +184,10 @@ HWY_INLINE void add_up(const GroupedTile& t, const Vec bits, Vec (&sum)[kTilePix
 #pragma GCC unroll 4
       for (int u = 0; u < NU; ++u) {
         const Vec wv = hn::LoadU(d, w + u * t.unit_words);
-        constexpr int64_t window = kWide ? kLanes * 4 : 16;
-#pragma GCC unroll 4
-        for (int r = 0; r < kTilePixels; ++r) {
-          Vec av = hn::TableLookupLanes(load_window<kWide>(a[r] + u * window), of_lane);
+        const int64_t window = kRead == Window::quad ? t.window : kRead == Window::block ? 16 : kLanes * 4;
+#pragma GCC unroll 8
+        for (int r = 0; r < pixels; ++r) {
+          Vec av = load_quads<kRead>(a[r] + u * window, q, of_lane);
           if constexpr (flips) av = hn::Xor(av, bits);
           sum[r][u] = add_quads<kDots>(sum[r][u], av, wv);
           if constexpr (sums_up) of_pixels[r][u] = add_quads<kDots>(of_pixels[r][u], av, own);
@@ -180,8 +199,8 @@ HWY_INLINE void add_up(const GroupedTile& t, const Vec bits, Vec (&sum)[kTilePix
 #pragma GCC unroll 4
     for (int u = 0; u < NU; ++u) {
       const Vec zeros = hn::LoadU(d, t.zeros + u * kLanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < kTilePixels; ++r) sum[r][u] = hn::Sub(sum[r][u], hn::Mul(zeros, of_pixels[r][u]));
+#pragma GCC unroll 8
+      for (int r = 0; r < pixels; ++r) sum[r][u] = hn::Sub(sum[r][u], hn::Mul(zeros, of_pixels[r][u]));
     }
   }
 }
@@ -195,43 +214,75 @@ struct TilePlace {
   int64_t ld, row, pixels, column, columns;
 };
 
-template <bool kDots, bool kWide, Terms kTerms, int NU>
+#if CAMSHAFT_HAS_BYTE_PRODUCT
+
+// Vectors of some pixels become one of bytes together, where these are all there.
+template <int NU>
+HWY_INLINE void write_steps(const Vec (&sum)[pixels_of(NU)][NU], const TilePlace& place) {
+  constexpr int together = NU < 4 ? 4 / NU : 1;
+#pragma GCC unroll 8
+  for (int r = 0; r < pixels_of(NU); r += together) {
+    if (r + together <= place.pixels) {
+      Vec rows[together][NU];
+#pragma GCC unroll 4
+      for (int i = 0; i < together; ++i)
+#pragma GCC unroll 4
+        for (int u = 0; u < NU; ++u) rows[i][u] = sum[r + i][u];
+      place.writer->write_rows<together, NU>(rows, place.row + r, 1, place.column, place.columns);
+      continue;
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < together; ++i)
+      if (r + i < place.pixels) place.writer->write<NU>(sum[r + i], place.row + r + i, place.column, place.columns);
+  }
+}
+
+#endif
+
+template <bool kDots, Window kRead, Terms kTerms, int NU>
 HWY_NOINLINE void tile(const GroupedTile& t, const TilePlace& place) {
   const Tag d;
-  Vec sum[kTilePixels][NU];
-  add_up<kDots, kWide, kTerms, NU>(t, hn::Set(d, static_cast<int32_t>(kTerms == Terms::plain ? 0 : t.moved_bits)), sum);
+  Vec sum[pixels_of(NU)][NU];
+  add_up<kDots, kRead, kTerms, NU>(t, hn::Set(d, static_cast<int32_t>(kTerms == Terms::plain ? 0 : t.moved_bits)), sum);
 #if CAMSHAFT_HAS_BYTE_PRODUCT
-  if (place.writer) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kTilePixels; ++r)
-      if (r < place.pixels) place.writer->write<NU>(sum[r], place.row + r, place.column, place.columns);
-    return;
-  }
+  if (place.writer) return write_steps<NU>(sum, place);
 #endif
-#pragma GCC unroll 4
-  for (int r = 0; r < kTilePixels; ++r)
+#pragma GCC unroll 8
+  for (int r = 0; r < pixels_of(NU); ++r)
 #pragma GCC unroll 4
     for (int u = 0; u < NU; ++u) hn::StoreU(sum[r][u], d, place.sums + r * place.ld + u * kLanes);
 }
 
 using TileFunction = void (*)(const GroupedTile&, const TilePlace&);
 
-template <bool kDots, bool kWide>
-TileFunction tile_of(Terms terms, bool many) {
-  constexpr int NU = kLanes == 16 ? 4 : 2;
-  if (terms == Terms::zeros) return tile<kDots, kWide, Terms::zeros, 1>;
-  if (terms == Terms::flipped)
-    return many ? tile<kDots, kWide, Terms::flipped, NU> : tile<kDots, kWide, Terms::flipped, 1>;
-  return many ? tile<kDots, kWide, Terms::plain, NU> : tile<kDots, kWide, Terms::plain, 1>;
+template <bool kDots, Window kRead, int NU>
+TileFunction tile_of(Terms terms) {
+  // Sums of pixels' own bytes take as many registers again.
+  if (terms == Terms::zeros) return tile<kDots, kRead, Terms::zeros, 1>;
+  return terms == Terms::flipped ? tile<kDots, kRead, Terms::flipped, NU> : tile<kDots, kRead, Terms::plain, NU>;
 }
 
-TileFunction choose_tile(bool dots, bool wide, Terms terms, bool many) {
+template <bool kDots, Window kRead>
+TileFunction tile_of(Terms terms, int64_t units) {
+  if constexpr (kLanes == 16)
+    if (units == 4) return tile_of<kDots, kRead, 4>(terms);
+  return units == 2 ? tile_of<kDots, kRead, 2>(terms) : tile_of<kDots, kRead, 1>(terms);
+}
+
+template <bool kDots>
+TileFunction tile_of(Window read, Terms terms, int64_t units) {
+  if (read == Window::quad) return tile_of<kDots, Window::quad>(terms, units);
+  return read == Window::block ? tile_of<kDots, Window::block>(terms, units)
+                               : tile_of<kDots, Window::vector>(terms, units);
+}
+
+TileFunction choose_tile(bool dots, Window read, Terms terms, int64_t units) {
 #if CAMSHAFT_HAS_BYTE_PRODUCT
-  if (dots) return wide ? tile_of<true, true>(terms, many) : tile_of<true, false>(terms, many);
+  if (dots) return tile_of<true>(read, terms, units);
 #else
   (void)dots;
 #endif
-  return wide ? tile_of<false, true>(terms, many) : tile_of<false, false>(terms, many);
+  return tile_of<false>(read, terms, units);
 }
 
 void find_pixels(const Int8GroupedProblem& p, int64_t row0, int64_t rows, int64_t stride, const uint8_t** pointers) {
@@ -244,7 +295,7 @@ void find_pixels(const Int8GroupedProblem& p, int64_t row0, int64_t rows, int64_
   }
   // A tile's further pixels are the last one again.
   for (int64_t tap = 0; tap < p.weights.taps; ++tap)
-    for (int64_t r = rows; r < round_up(rows, kTilePixels); ++r)
+    for (int64_t r = rows; r < round_up(rows, kMostPixels); ++r)
       pointers[tap * stride + r] = pointers[tap * stride + rows - 1];
 }
 
@@ -270,7 +321,7 @@ void int8_grouped_items(const Int8GroupedProblem& p, bool dots, int64_t begin, i
   t.is_own = is_own;
   t.unit_words = w.unit_words();
   t.moved_bits = p.is_signed ? 0x80808080 : 0;
-  const bool wide = blocks.window > 16;
+  t.window = blocks.window;
   const int64_t ld = blocks.units * kLanes;
   int64_t found = -1;
   for (int64_t item = begin; item < end; ++item) {
@@ -279,12 +330,16 @@ void int8_grouped_items(const Int8GroupedProblem& p, bool dots, int64_t begin, i
     if (found != row0) find_pixels(p, row0, rows, blocks.pixels, pointers);
     found = row0;
     const int64_t first = item % blocks.chunks * blocks.units, past = std::min(first + blocks.units, w.units());
-    // The last unit's groups may be fewer.
-    const bool whole = (first + blocks.units) * w.unit_channels() <= in_channels;
-    const bool many = terms != Terms::zeros && blocks.units > 1 && whole;
-    const int64_t step = many ? blocks.units : 1;
-    const TileFunction compute = choose_tile(dots, wide, terms, many);
+    int64_t step = 0;
     for (int64_t unit = first; unit < past; unit += step) {
+      // The last unit's groups may be fewer.
+      const auto fits = [&](int64_t units) {
+        return unit + units <= past && (unit + units) * w.unit_channels() <= in_channels;
+      };
+      const int64_t most = terms == Terms::zeros ? 1 : blocks.units;
+      step = most >= 4 && fits(4) ? 4 : most >= 2 && fits(2) ? 2 : 1;
+      const int64_t pixels = pixels_of(step);
+      const TileFunction compute = choose_tile(dots, blocks.read, terms, step);
       const int64_t begins = unit * w.unit_channels();
       t.offset = std::min(begins, in_channels - blocks.window);
       t.moved = static_cast<int32_t>((begins - t.offset) / 4);
@@ -301,11 +356,11 @@ void int8_grouped_items(const Int8GroupedProblem& p, bool dots, int64_t begin, i
       place.ld = ld;
       place.column = unit * w.unit_outputs();
       place.columns = std::min(step * w.unit_outputs(), w.out_channels - place.column);
-      for (int64_t r = 0; r < rows; r += kTilePixels) {
+      for (int64_t r = 0; r < rows; r += pixels) {
         t.rows = pointers + r;
         place.sums = sums + r * ld + (unit - first) * kLanes;
         place.row = row0 + r;
-        place.pixels = std::min(kTilePixels, rows - r);
+        place.pixels = std::min(pixels, rows - r);
         compute(t, place);
       }
       if (straight) continue;

@@ -66,15 +66,41 @@ class StepsWriter {
   template <int NV>
   HWY_INLINE void write(const hn::Vec<hn::ScalableTag<int32_t>> (&sums)[NV], int64_t row, int64_t column,
                         int64_t count) const {
-    const float* scale = scale_ + column;
-    hn::Vec<DF> x[NV];
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) x[v] = hn::Mul(hn::ConvertTo(DF(), sums[v]), hn::LoadU(DF(), scale + v * kLanes));
-    if (!steps_.is_plain) combine<NV>(x, row, column, count);
     hn::Vec<D32> steps[NV];
+    round_row<NV>(sums, row, column, count, steps);
+    store<NV>(bytes_of<NV>(steps), c_ + row * ldc_ + column, count);
+  }
+
+  // The same of rows `apart` from each other, whose vectors are four together: they become one of bytes.
+  template <int kRows, int NV>
+  HWY_INLINE void write_rows(const hn::Vec<hn::ScalableTag<int32_t>> (&sums)[kRows][NV], int64_t row, int64_t apart,
+                             int64_t column, int64_t count) const {
+    static_assert(kRows * NV == 4);
+    hn::Vec<D32> steps[4];
 #pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) steps[v] = round_to_integers(D32(), x[v]);
-    store<NV>(steps, c_ + row * ldc_ + column, count);
+    for (int r = 0; r < kRows; ++r) {
+      hn::Vec<D32> of_row[NV];
+      round_row<NV>(sums[r], row + r * apart, column, count, of_row);
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) steps[r * NV + v] = of_row[v];
+    }
+    const auto bytes = bytes_of<4>(steps);
+    uint8_t* c = c_ + row * ldc_ + column;
+    const int64_t ldc = apart * ldc_;
+    const hn::Half<D8> half;
+    const auto low = hn::LowerHalf(half, bytes), high = hn::UpperHalf(half, bytes);
+    if constexpr (NV == 4) {
+      store<4>(bytes, c, count);
+    } else if constexpr (NV == 2) {
+      store_part(half, low, c, count);
+      store_part(half, high, c + ldc, count);
+    } else {
+      const hn::Half<decltype(half)> quarter;
+      store_part(quarter, hn::LowerHalf(quarter, low), c, count);
+      store_part(quarter, hn::UpperHalf(quarter, low), c + ldc, count);
+      store_part(quarter, hn::LowerHalf(quarter, high), c + 2 * ldc, count);
+      store_part(quarter, hn::UpperHalf(quarter, high), c + 3 * ldc, count);
+    }
   }
 
  private:
@@ -116,7 +142,20 @@ class StepsWriter {
   }
 
   template <int NV>
-  HWY_INLINE void store(const hn::Vec<D32> (&steps)[NV], uint8_t* c, int64_t count) const {
+  HWY_INLINE void round_row(const hn::Vec<D32> (&sums)[NV], int64_t row, int64_t column, int64_t count,
+                            hn::Vec<D32> (&steps)[NV]) const {
+    const float* scale = scale_ + column;
+    hn::Vec<DF> x[NV];
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) x[v] = hn::Mul(hn::ConvertTo(DF(), sums[v]), hn::LoadU(DF(), scale + v * kLanes));
+    if (!steps_.is_plain) combine<NV>(x, row, column, count);
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) steps[v] = round_to_integers(D32(), x[v]);
+  }
+
+  // In the order of the vectors.
+  template <int NV>
+  HWY_INLINE hn::Vec<D8> bytes_of(const hn::Vec<D32> (&steps)[NV]) const {
     const auto low = hn::SaturatedAdd(hn::ReorderDemote2To(D16(), steps[0], steps[NV > 1 ? 1 : 0]), zero_);
     auto high = low;
     if constexpr (NV > 2) high = hn::SaturatedAdd(hn::ReorderDemote2To(D16(), steps[2], steps[NV - 1]), zero_);
@@ -130,22 +169,32 @@ class StepsWriter {
       bytes = look_up_256(part(0), part(1), part(2), part(3), bytes);
     }
 #endif
-    const hn::Half<D8> half;
-    if (NV == 4 && count == 4 * kLanes) {
-      hn::StoreU(bytes, D8(), c);
-    } else if (NV == 2 && count == 2 * kLanes) {
-      hn::StoreU(hn::LowerHalf(half, bytes), half, c);
-    } else if (NV == 1 && count == kLanes) {
-      const hn::Half<decltype(half)> quarter;
-      hn::StoreU(hn::LowerHalf(quarter, hn::LowerHalf(half, bytes)), quarter, c);
-    } else {
+    return bytes;
+  }
+
+  // The first `count` of a part of a vector.
+  template <class D>
+  static HWY_INLINE void store_part(D d, hn::Vec<D> bytes, uint8_t* c, int64_t count) {
+    if (count == static_cast<int64_t>(hn::Lanes(d))) return hn::StoreU(bytes, d, c);
 #if CAMSHAFT_TARGET_IS_AVX512
-      hn::BlendedStore(bytes, hn::FirstN(D8(), static_cast<size_t>(count)), D8(), c);
+    hn::BlendedStore(bytes, hn::FirstN(d, static_cast<size_t>(count)), d, c);
 #else
-      HWY_ALIGN uint8_t all[4 * kLanes];
-      hn::Store(bytes, D8(), all);
-      std::memcpy(c, all, static_cast<size_t>(count));
+    HWY_ALIGN uint8_t all[4 * kLanes];
+    hn::StoreU(bytes, d, all);
+    std::memcpy(c, all, static_cast<size_t>(count));
 #endif
+  }
+
+  template <int NV>
+  static HWY_INLINE void store(hn::Vec<D8> bytes, uint8_t* c, int64_t count) {
+    const hn::Half<D8> half;
+    if constexpr (NV == 1) {
+      const hn::Half<decltype(half)> quarter;
+      store_part(quarter, hn::LowerHalf(quarter, hn::LowerHalf(half, bytes)), c, count);
+    } else if constexpr (NV == 2) {
+      store_part(half, hn::LowerHalf(half, bytes), c, count);
+    } else {
+      store_part(D8(), bytes, c, count);
     }
   }
 
