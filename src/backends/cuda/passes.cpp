@@ -21,6 +21,7 @@
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/fuse/join_contractions.h"
+#include "optimize/fuse/repeat_widening.h"
 #include "optimize/layout/compose_moves.h"
 #include "optimize/layout/compose_transposes.h"
 #include "optimize/layout/narrow_transposes.h"
@@ -75,6 +76,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
       compose_transposes_pass,
       narrow_transposes_pass,
 
+      repeat_widening_pass,
       fuse_pass,
       steps_behind_products_pass,
   };

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "base/divide_up.h"
 #include "base/error.h"
 #include "base/pieces.h"
+#include "base/work_scope.h"
 #include "ir/ops/broadcast.h"
 #include "reference/contract/gemm.h"
 #include "reference/contract/product_tiles.h"
@@ -103,12 +105,18 @@ bool is_small(const ProductStack& stack, int threads) {
 template <class T>
 void multiply_small(const ProductStack& stack, const T* a, const T* b, T* out, ThreadPool& pool) {
   const int64_t m = stack.m, n = stack.n, k = stack.k, work = std::max<int64_t>(1, m * n * k);
+  // Whole tiles of rows, some milliseconds of them.
+  const int64_t rows = round_up(std::max<int64_t>(1, (int64_t{1} << 22) / std::max<int64_t>(1, n * k)), 64);
   for_pieces(pool, std::ssize(stack.a.offsets), (32 * 1024 + work - 1) / work, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto at = static_cast<size_t>(i);
-      unpacked_product<T>({a + stack.a.offsets[at], stack.a.row_stride, stack.a.column_stride, b + stack.b.offsets[at],
-                           stack.b.row_stride, n, k, out + i * m * n},
-                          m);
+      for (int64_t row = 0; row < m; row += rows) {
+        cancellation_point();
+        unpacked_product<T>(
+            {a + stack.a.offsets[at] + row * stack.a.row_stride, stack.a.row_stride, stack.a.column_stride,
+             b + stack.b.offsets[at], stack.b.row_stride, n, k, out + (i * m + row) * n},
+            std::min(rows, m - row));
+      }
     }
   });
 }

@@ -256,7 +256,8 @@ void int8_depthwise_items(const Int8DepthwiseProblem& p, int64_t begin, int64_t 
         const int64_t row = row0 + r * width;
         finish({of_line, blocks.chunk, pixels, row, first, count});
         int8::activate_rows(result, row, pixels, first, count);
-        if (result.gives_blocks()) result.finish(result.finish_context, of_line, blocks.chunk, row, pixels, first, count);
+        if (result.gives_blocks())
+          result.finish(result.finish_context, of_line, blocks.chunk, row, pixels, first, count);
         const Epilogue& e = result.epilogue;
         if (result.result == Int8Result::scaled && e.callback) e.callback(e.context, row, pixels, first, count);
       }

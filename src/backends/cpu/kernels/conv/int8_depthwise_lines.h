@@ -32,10 +32,10 @@ struct LineBlocks {
     return apart ? count * w.columns : (count - 1) * s.stride_w + (w.columns - 1) * s.dilation_w + 1;
   }
 
-  int64_t chunk;        ///< channels that are finished at once
-  bool apart;           ///< each pixel has columns of its own: hardly any would be shared
-  int64_t step;         ///< columns from a pixel's first to the next one's
-  int64_t group_words;  ///< of a prepared column, for as many channels as are prepared at once
+  int64_t chunk;         ///< channels that are finished at once
+  bool apart;            ///< each pixel has columns of its own: hardly any would be shared
+  int64_t step;          ///< columns from a pixel's first to the next one's
+  int64_t group_words;   ///< of a prepared column, for as many channels as are prepared at once
   int64_t results;       ///< lines of the result that are computed from the same columns
   int64_t lines;         ///< of the image that these see
   int64_t weight_words;  ///< of a chunk, for each of them where they are several

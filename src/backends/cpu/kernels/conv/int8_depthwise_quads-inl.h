@@ -233,7 +233,8 @@ HWY_NOINLINE void sum_to(const LinePiece& piece, const int32_t* weights, int64_t
     const int64_t row = place.row, at = place.column + first * kLanes, width = piece.p->shape.out_w();
     const int64_t count = std::min<int64_t>(NV * kLanes, piece.count - first * kLanes);
     return sum_vectors<kColumns, kQuads, R, NV>(
-        piece, weights, first, vectors, columns, [&](int64_t pixel, const hn::Vec<D32>(&sum)[R][NV]) CAMSHAFT_INLINE_LAMBDA {
+        piece, weights, first, vectors, columns,
+        [&](int64_t pixel, const hn::Vec<D32>(&sum)[R][NV]) CAMSHAFT_INLINE_LAMBDA {
           if constexpr (R * NV == 4) {
             if (there == R) return writer.write_rows<R, NV>(sum, row + pixel, width, at, count);
           }
@@ -244,14 +245,15 @@ HWY_NOINLINE void sum_to(const LinePiece& piece, const int32_t* weights, int64_t
   }
   int32_t* const sums = place.sums + first * kLanes;
   const int64_t line_sums = piece.blocks->pixels * place.ld;
-  sum_vectors<kColumns, kQuads, R, NV>(
-      piece, weights, first, vectors, columns, [&](int64_t pixel, const hn::Vec<D32>(&sum)[R][NV]) CAMSHAFT_INLINE_LAMBDA {
+  sum_vectors<kColumns, kQuads, R, NV>(piece, weights, first, vectors, columns,
+                                       [&](int64_t pixel, const hn::Vec<D32>(&sum)[R][NV]) CAMSHAFT_INLINE_LAMBDA {
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r)
+                                         for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-          for (int v = 0; v < NV; ++v)
-            hn::StoreU(sum[r][v], D32(), sums + r * line_sums + pixel * place.ld + v * kLanes);
-      });
+                                           for (int v = 0; v < NV; ++v)
+                                             hn::StoreU(sum[r][v], D32(),
+                                                        sums + r * line_sums + pixel * place.ld + v * kLanes);
+                                       });
 }
 
 // As many vectors at once as there are registers for.
@@ -279,8 +281,8 @@ HWY_INLINE void sum_piece(const LinePiece& piece, const int32_t* weights, int32_
   const int64_t taps = piece.p->weights.columns, quads = piece.p->weights.line_quads(), lines = piece.blocks->results;
   const auto sum = [&]<int kColumns, int kQuads, int kHeld>() HWY_ATTR {
     constexpr bool many = CAMSHAFT_TARGET_IS_AVX512;  // registers
-    if (lines >= 4) return sum_all<kColumns, kQuads, 4, many ? 4 : 1>(piece, weights, vectors, columns, place);
-    if (lines >= 2) return sum_all<kColumns, kQuads, 2, many ? 2 : 1>(piece, weights, vectors, columns, place);
+    if (lines >= 4) return sum_all < kColumns, kQuads, 4, many ? 4 : 1 > (piece, weights, vectors, columns, place);
+    if (lines >= 2) return sum_all < kColumns, kQuads, 2, many ? 2 : 1 > (piece, weights, vectors, columns, place);
     sum_all<kColumns, kQuads, 1, many ? kHeld : kHeld / 2>(piece, weights, vectors, columns, place);
   };
   if (taps == 3 && quads == 1) return sum.template operator()<3, 1, 4>();

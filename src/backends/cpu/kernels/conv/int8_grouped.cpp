@@ -35,15 +35,18 @@ struct GroupedBlocks {
       : read(w.together() == 1 && w.group_channels % 4 == 0 ? Window::quad
              : w.unit_channels() <= 16                      ? Window::block
                                                             : Window::vector),
-        window(read == Window::quad ? w.group_channels : read == Window::block ? 16 : w.lanes * 4),
-        units(w.unit_outputs() == w.lanes && w.unit_channels() == window ? (w.lanes == 16 && w.units() >= 4 ? 4 : 2)
-                                                                         : 1),
+        window(read == Window::quad    ? w.group_channels
+               : read == Window::block ? 16
+                                       : w.lanes * 4),
+        units(w.unit_outputs() < w.lanes || w.unit_channels() != (read == Window::vector ? window : 16) ? 1
+              : read != Window::quad && w.lanes == 16 && w.units() >= 4                                 ? 4
+                                                                                                        : 2),
         chunks(divide_up(w.units(), units)),
         pixels(std::clamp<int64_t>(2048 / w.taps / kMostPixels * kMostPixels, kMostPixels, 64)) {}
 
   Window read;
   int64_t window;  // bytes of a pixel that are read for a unit
-  int64_t units;   // computed together
+  int64_t units;   // computed together; several only where their windows lie a constant apart
   int64_t chunks;
   int64_t pixels;  // whose pointers are found at once
 
@@ -73,7 +76,7 @@ struct LaneQuads {
 struct GroupedTile {
   const uint8_t* const* rows;  // [tap][pixel]
   int64_t row_stride, taps, quads;
-  int64_t offset, window;  // of the first unit's window within a pixel, and its bytes
+  int64_t offset;          // of the first unit's window within a pixel
   int32_t moved;           // quads by which the window begins before the unit
   uint32_t moved_bits;     // of i8, which count as 128 more
   const int32_t* of_lane;  // LaneQuads
@@ -184,7 +187,7 @@ HWY_INLINE void add_up(const GroupedTile& t, const Vec bits, Vec (&sum)[pixels_o
 #pragma GCC unroll 4
       for (int u = 0; u < NU; ++u) {
         const Vec wv = hn::LoadU(d, w + u * t.unit_words);
-        const int64_t window = kRead == Window::quad ? t.window : kRead == Window::block ? 16 : kLanes * 4;
+        constexpr int64_t window = kRead == Window::vector ? kLanes * 4 : 16;
 #pragma GCC unroll 8
         for (int r = 0; r < pixels; ++r) {
           Vec av = load_quads<kRead>(a[r] + u * window, q, of_lane);
@@ -271,7 +274,8 @@ TileFunction tile_of(Terms terms, int64_t units) {
 
 template <bool kDots>
 TileFunction tile_of(Window read, Terms terms, int64_t units) {
-  if (read == Window::quad) return tile_of<kDots, Window::quad>(terms, units);
+  if (read == Window::quad)
+    return units == 2 ? tile_of<kDots, Window::quad, 2>(terms) : tile_of<kDots, Window::quad, 1>(terms);
   return read == Window::block ? tile_of<kDots, Window::block>(terms, units)
                                : tile_of<kDots, Window::vector>(terms, units);
 }
@@ -321,7 +325,6 @@ void int8_grouped_items(const Int8GroupedProblem& p, bool dots, int64_t begin, i
   t.is_own = is_own;
   t.unit_words = w.unit_words();
   t.moved_bits = p.is_signed ? 0x80808080 : 0;
-  t.window = blocks.window;
   const int64_t ld = blocks.units * kLanes;
   int64_t found = -1;
   for (int64_t item = begin; item < end; ++item) {
