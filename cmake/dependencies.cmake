@@ -20,6 +20,13 @@ find_library(ZLIB_ARCHIVE NAMES libz.a REQUIRED)
 add_library(pictures INTERFACE)
 target_link_libraries(pictures INTERFACE ${PNG_ARCHIVE} ${JPEG_ARCHIVE} ${WEBP_ARCHIVE} ${ZLIB_ARCHIVE} m)
 
+# Archives of arrays (.npz).
+find_path(MINIZIP_INCLUDE_DIR minizip/unzip.h REQUIRED)
+find_library(MINIZIP_ARCHIVE NAMES libminizip.a REQUIRED)
+add_library(archives INTERFACE)
+target_include_directories(archives SYSTEM INTERFACE ${MINIZIP_INCLUDE_DIR})
+target_link_libraries(archives INTERFACE ${MINIZIP_ARCHIVE} ${ZLIB_ARCHIVE})
+
 find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)  # its run-time part is src/backends/cpu/kernels/highway_runtime.cpp
 
 find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp REQUIRED)

@@ -14,7 +14,8 @@ foreach(component ${components})
     list(APPEND component_targets camshaft_${component})
   endif()
 endforeach()
-list(APPEND members ${XXHASH_ARCHIVE} ${PNG_ARCHIVE} ${JPEG_ARCHIVE} ${WEBP_ARCHIVE} ${ZLIB_ARCHIVE})
+list(APPEND members ${XXHASH_ARCHIVE} ${PNG_ARCHIVE} ${JPEG_ARCHIVE} ${WEBP_ARCHIVE} ${MINIZIP_ARCHIVE}
+     ${ZLIB_ARCHIVE})
 string(REPLACE ";" "$<SEMICOLON>" member_list "${members}")
 add_custom_command(
   OUTPUT ${archive}

@@ -82,7 +82,10 @@ class Teller {
       stage_ = stage;
       next_ = now + std::chrono::milliseconds(100);
     }
-    caller_.call([&] { Reference(checked(PyObject_CallFunction(function_, "Nd", text(stage), fraction))); });
+    caller_.call([&] {
+      const Reference words(checked(text(stage)));
+      Reference(checked(ending_there([&] { return PyObject_CallFunction(function_, "Od", words.get(), fraction); })));
+    });
   }
 
  private:
@@ -173,7 +176,7 @@ class Batches {
     caller_.call([&] {
       held_.reset();
       const Reference infos(checked(described(inputs)));
-      held_.reset(checked(PyObject_CallFunctionObjArgs(next_, infos.get(), nullptr)));
+      held_.reset(checked(ending_there([&] { return PyObject_CallFunctionObjArgs(next_, infos.get(), nullptr); })));
       has_more = held_.get() != Py_None;
       if (has_more) batch = tensors_of(held_.get(), "calibration data of input");
     });

@@ -102,9 +102,9 @@ Tensor tensor_of(PyObject* data, const char* dtype, PyObject* dims) {
 /// Given up on whichever thread the library is on, unless Python has ended.
 void release(void* object) {
   if (Py_IsInitialized() == 0) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
-  Py_DECREF(static_cast<PyObject*>(object));
-  PyGILState_Release(state);
+  const PyGILState_STATE state = ensure_lock();
+  give_up(static_cast<PyObject*>(object));
+  release_lock(state);
 }
 
 PyObject* add_constant(PyObject*, PyObject* arguments) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,11 +23,58 @@ struct Release {
 };
 using Reference = std::unique_ptr<PyObject, Release>;
 
+/// Calls body(user); no exception may come out of it, see end_of_stack.cpp.
+extern "C" void camshaft_end_of_stack(void (*body)(void*), void* user);
+
+/// Gives what `call` gives, a number or a pointer: Python's own functions, which may wait for its lock, or run code
+/// that does. Where Python ends meanwhile it ends the thread there (pthread_exit, before Python 3.14); nothing of C++
+/// that is below is destroyed then: Python's objects cannot be given up any more. `call` has nothing that must be
+/// destroyed.
+template <class Call>
+auto ending_there(const Call& call) {
+  using Result = decltype(call());
+  static_assert(std::is_trivial_v<Result>);
+  struct Frame {
+    const Call* call;
+    Result result;
+  } frame{&call, Result{}};
+  camshaft_end_of_stack(
+      [](void* user) {
+        auto* of = static_cast<Frame*>(user);
+        of->result = (*of->call)();
+      },
+      &frame);
+  return frame.result;
+}
+
+/// Python's lock, on whatever thread, and giving it back.
+inline PyGILState_STATE ensure_lock() {
+  return ending_there([] { return PyGILState_Ensure(); });
+}
+inline void release_lock(PyGILState_STATE state) {
+  ending_there([state] {
+    PyGILState_Release(state);
+    return 0;
+  });
+}
+/// Gives up what a plugin or a caller owns, whose end may be code of Python's.
+inline void give_up(PyObject* object) {
+  ending_there([object] {
+    Py_DECREF(object);
+    return 0;
+  });
+}
+
 /// While one lives, other threads of Python run.
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked() { PyEval_RestoreThread(state_); }
+  ~Unlocked() {
+    ending_there([this] {
+      PyEval_RestoreThread(state_);
+      return 0;
+    });
+  }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 

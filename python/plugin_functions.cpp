@@ -20,14 +20,19 @@ namespace {
 /// Python's lock, on whatever thread the library calls.
 class Locked {
  public:
-  Locked() : is_first_(PyGILState_GetThisThreadState() == nullptr), state_(PyGILState_Ensure()) {}
+  Locked() : is_first_(PyGILState_GetThisThreadState() == nullptr), state_(ensure_lock()) {}
   ~Locked() {
     // A thread of the library's own ends being one of Python's here, and gives up what the function kept for its thread
     // (threading.local). That is done before: what ends then may need the lock itself, and until Python 3.12.4 the
     // state of the thread would be freed twice.
     if (is_first_)
-      if (PyObject* kept = PyThreadState_GetDict()) PyDict_Clear(kept);
-    PyGILState_Release(state_);
+      if (PyObject* kept = PyThreadState_GetDict()) {
+        ending_there([kept] {
+          PyDict_Clear(kept);
+          return 0;
+        });
+      }
+    release_lock(state_);
   }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
@@ -73,6 +78,12 @@ int32_t locked(Context* context, const Work& work) {
   } catch (const std::exception& e) {
     return context->fail(context, e.what());
   }
+}
+
+/// What a method of the plugin gives, a new reference or null: it may run for as long as it likes.
+template <class... Arguments>
+PyObject* call_method(PyObject* object, const char* name, const char* format, Arguments... arguments) {
+  return ending_there([&] { return PyObject_CallMethod(object, name, format, arguments...); });
 }
 
 /// An operator in Python: an object with create(attributes) -> instance, whose instances have
@@ -141,14 +152,14 @@ int32_t create(void* user, const camshaft_plugin_node* node, void** instance) {
       if (PyDict_SetItemString(attributes.get(), name, value.get()) != 0) throw PythonError();
     }
     auto* plugin = static_cast<PythonPlugin*>(user);
-    *instance = checked(PyObject_CallMethod(plugin->object, "create", "O", attributes.get()));
+    *instance = checked(call_method(plugin->object, "create", "O", attributes.get()));
   });
 }
 
 void destroy(void* instance) {
   if (Py_IsInitialized() == 0) return;
   const Locked lock;
-  Py_DECREF(static_cast<PyObject*>(instance));
+  give_up(static_cast<PyObject*>(instance));
 }
 
 /// (dtype, [dim as text], [known element] or None), or None for an operand that is left out.
@@ -178,8 +189,8 @@ Reference operands_of(camshaft_plugin_shapes* shapes) {
 int32_t infer(void* instance, camshaft_plugin_shapes* shapes) {
   return locked(shapes, [&] {
     const Reference operands = operands_of(shapes);
-    const Reference results(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "infer", "On", operands.get(),
-                                                        static_cast<Py_ssize_t>(shapes->output_count))));
+    const Reference results(checked(call_method(static_cast<PyObject*>(instance), "infer", "On", operands.get(),
+                                                static_cast<Py_ssize_t>(shapes->output_count))));
     const Py_ssize_t count = PySequence_Size(results.get());
     if (count < 0) throw PythonError();
     for (Py_ssize_t o = 0; o < count; ++o) {
@@ -255,9 +266,9 @@ int32_t enqueue(void* instance, const camshaft_plugin_run* run) {
     const Reference inputs = arrays_of(run->inputs, run->input_count);
     const Reference outputs = arrays_of(run->outputs, run->output_count, result_of);
     // What the format does not name is not looked at.
-    give_all_late(run, Reference(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "run",
-                                                             HAS_TACTICS ? "OOn" : "OO", inputs.get(), outputs.get(),
-                                                             static_cast<Py_ssize_t>(run->tactic)))));
+    give_all_late(run,
+                  Reference(checked(call_method(static_cast<PyObject*>(instance), "run", HAS_TACTICS ? "OOn" : "OO",
+                                                inputs.get(), outputs.get(), static_cast<Py_ssize_t>(run->tactic)))));
   });
 }
 
@@ -296,7 +307,7 @@ int32_t enqueue_cuda(void* instance, const camshaft_plugin_run* run) {
     const Reference inputs = arrays_of(run->inputs, run->input_count);
     const Reference outputs = arrays_of(run->outputs, run->output_count);
     const Reference launches(
-        checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "launches", "OO", inputs.get(), outputs.get())));
+        checked(call_method(static_cast<PyObject*>(instance), "launches", "OO", inputs.get(), outputs.get())));
     const Py_ssize_t count = PySequence_Size(launches.get());
     if (count < 0) throw PythonError();
     for (Py_ssize_t i = 0; i < count; ++i) launch(run, Reference(checked(PySequence_GetItem(launches.get(), i))).get());
@@ -311,9 +322,9 @@ int32_t enqueue_stream(void* instance, const camshaft_plugin_run* run) {
     const auto address = [](const void* at) {
       return static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(at));
     };
-    const Reference done(checked(PyObject_CallMethod(
-        static_cast<PyObject*>(instance), "run_on_device", "OOKKn", inputs.get(), outputs.get(),
-        address(run->workspace), address(run->cuda->stream), static_cast<Py_ssize_t>(run->tactic))));
+    const Reference done(checked(call_method(static_cast<PyObject*>(instance), "run_on_device", "OOKKn", inputs.get(),
+                                             outputs.get(), address(run->workspace), address(run->cuda->stream),
+                                             static_cast<Py_ssize_t>(run->tactic))));
   });
 }
 
@@ -324,7 +335,7 @@ size_t asked_of_types(void* instance, const camshaft_plugin_run* run, const char
     const Reference inputs = arrays_of(run->inputs, run->input_count);
     const Reference outputs = arrays_of(run->outputs, run->output_count);
     const Reference said(
-        checked(PyObject_CallMethod(static_cast<PyObject*>(instance), method, "OO", inputs.get(), outputs.get())));
+        checked(call_method(static_cast<PyObject*>(instance), method, "OO", inputs.get(), outputs.get())));
     number = PyLong_AsSize_t(said.get());
     if (PyErr_Occurred() != nullptr) throw PythonError();
   });
@@ -378,8 +389,8 @@ void add_launch(camshaft_plugin_kernels* kernels, PyObject* entry) {
 int32_t compile(void* instance, camshaft_plugin_kernels* kernels) {
   return locked(kernels, [&] {
     const Reference operands = operands_of(kernels->shapes);
-    const Reference made(checked(PyObject_CallMethod(static_cast<PyObject*>(instance), "compile", "On", operands.get(),
-                                                     static_cast<Py_ssize_t>(kernels->shapes->output_count))));
+    const Reference made(checked(call_method(static_cast<PyObject*>(instance), "compile", "On", operands.get(),
+                                             static_cast<Py_ssize_t>(kernels->shapes->output_count))));
     if (made.get() == Py_None) return;
     int has_own_body = 0;
     PyObject *aliases = nullptr, *tactics = nullptr;

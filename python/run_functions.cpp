@@ -51,7 +51,7 @@ PyObject* cancel(PyObject*, PyObject* capsule) {
 
 /// Calls the function with None, or with the exception that a run ended with; holds Python's lock for it.
 void tell(PyObject* function, const std::exception_ptr& thrown) {
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = ensure_lock();
   Reference error(thrown ? nullptr : none());
   if (thrown) {
     set_error(thrown);
@@ -62,12 +62,12 @@ void tell(PyObject* function, const std::exception_ptr& thrown) {
     Py_XDECREF(at);
     error.reset(value);
   }
-  PyObject* result = PyObject_CallFunctionObjArgs(function, error.get(), nullptr);
+  PyObject* result = ending_there([&] { return PyObject_CallFunctionObjArgs(function, error.get(), nullptr); });
   if (result == nullptr) PyErr_WriteUnraisable(function);
   Py_XDECREF(result);
   error.reset();
   Py_DECREF(function);
-  PyGILState_Release(state);
+  release_lock(state);
 }
 
 PyObject* set_cancellation(PyObject*, PyObject* arguments) {

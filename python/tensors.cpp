@@ -8,6 +8,7 @@
 
 #include "camshaft/error.hpp"
 #include "dlpack.h"
+#include "objects.h"
 
 namespace camshaft::python {
 
@@ -70,9 +71,9 @@ struct Exported {
 
 void release(dlpack::Managed* managed) {
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(managed->owner));
-  const PyGILState_STATE state = PyGILState_Ensure();
-  Py_DECREF(exported->owner);
-  PyGILState_Release(state);
+  const PyGILState_STATE state = ensure_lock();
+  give_up(exported->owner);
+  release_lock(state);
 }
 
 // Of a capsule that nobody took: who takes one renames it.

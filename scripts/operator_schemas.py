@@ -100,7 +100,7 @@ _DEFORMED = "dilation:7 padding:7 stride:7"
 _NORMALIZED = ("input:T scale:T B:T", "output:T", "epsilon:1")
 _SUPPRESSED = (
     "boxes:T scores:T",
-    "dets:T labels:tensor(int32)",
+    "dets:T labels:tensor(int32) index:tensor(int32)?",
     "background_label_id:2 clipBoxes:2 clip_boxes:2 iouThreshold:1 iou_threshold:1 isNormalized:2 is_normalized:2 "
     "keepTopK:2 keep_topk:2 num_classes:2 return_index:2 scoreThreshold:1 score_threshold:1 topK:2 topk:2",
 )
@@ -124,6 +124,12 @@ MMCV = {
         "aligned:2 featmap_strides:6 finest_scale:2 output_height:2 output_width:2 pool_mode:2 roi_scale_factor:1 "
         "sampling_ratio:2",
     ),
+    "MMCVMultiLevelRotatedRoiAlign": (
+        "rois:T feature_maps:T*",
+        "output:T",
+        "aligned:2 clockwise:2 featmap_strides:6 finest_scale:2 output_height:2 output_width:2 roi_scale_factor:1 "
+        "sampling_ratio:2",
+    ),
     "MMCVMultiScaleDeformableAttention": (
         "value:T value_spatial_shapes:T1 value_level_start_index:T1 sampling_locations:T attention_weights:T",
         "output:T",
@@ -135,6 +141,7 @@ MMCV = {
         "aligned:2 mode:3 output_height:2 output_width:2 sampling_ratio:2 spatial_scale:1",
     ),
     "ScaledDotProductAttentionTRT": ("query:T key:T value:T mask:T?", "output:T attention:T?", ""),
+    "TRTBatchedBEVNMS": _SUPPRESSED,
     "TRTBatchedNMS": _SUPPRESSED,
     "TRTBatchedRotatedNMS": _SUPPRESSED,
     "TRTBicubicInterpolate": ("input:T", "output:T", "align_corners:2 scale_factor:6!"),

@@ -108,7 +108,7 @@ BuildOptions BuildArguments::options(Progress& progress) const {
 
 std::vector<NamedTensors> BuildArguments::read_inputs() const {
   std::vector<NamedTensors> sets;
-  for (const std::string& path : inputs) sets.push_back(read_npz(path));
+  for (const std::string& path : inputs) sets.push_back(read_arrays(path));
   return sets;
 }
 

@@ -201,7 +201,7 @@ CalibrationData::Samples CalibrationData::read_arrays(const std::string& path,
                                                       const std::vector<TensorInfo>& inputs) const {
   NamedTensors arrays;
   if (kind_ == Kind::npz)
-    arrays = read_npz(path);
+    arrays = camshaft::read_arrays(path);
   else
     arrays.emplace_back(inputs[0].name, read_npy(path));
   Samples samples;

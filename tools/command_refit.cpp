@@ -11,7 +11,6 @@
 #include "camshaft/refitter.hpp"
 #include "tools/commands.h"
 #include "tools/named_file.h"
-#include "tools/npz.h"
 #include "tools/number_option.h"
 #include "tools/open_engine.h"
 #include "tools/report.h"
@@ -48,11 +47,6 @@ int list_weights(const RefitArguments& arguments, const Refitter& refitter) {
   return 0;
 }
 
-void set_weights(Refitter& refitter, const std::string& path) {
-  if (!path.ends_with(".npz")) return refitter.set_file(path);
-  for (const auto& [name, tensor] : read_npz(path)) refitter.set(name, tensor);
-}
-
 int refit_command(const RefitArguments& arguments) {
   const std::string output = arguments.output.empty() ? arguments.engine : arguments.output;
   if (!Engine::is_engine_file(arguments.engine))
@@ -66,7 +60,7 @@ int refit_command(const RefitArguments& arguments) {
   check_distinct(arguments.weights, output);
   check_writable(output);
   const auto start = std::chrono::steady_clock::now();
-  if (!arguments.weights.empty()) set_weights(refitter, arguments.weights);
+  if (!arguments.weights.empty()) refitter.set_file(arguments.weights);
   for (const std::string& text : arguments.lora) {
     const auto [name, file] = parse_named_file(text, "--lora", "NAME=FILE");
     refitter.set_lora(name, file);

@@ -20,6 +20,7 @@ struct VerifyArguments : BuildArguments {
   std::string model, against = "reference", reduced;
   TuningArguments tuning;
   bool json = false, bisect = false;
+  const CLI::Option* custom_ops = nullptr;  // --ort-custom-ops
 };
 
 int verify(const VerifyArguments& arguments) {
@@ -39,7 +40,8 @@ int verify(const VerifyArguments& arguments) {
   std::vector<NamedTensors> sets = arguments.read_inputs();
   if (sets.size() > 1)
     throw Error(ErrorCode::invalid_argument, "--inputs: verify judges on one file of inputs; run it once for each");
-  const JudgedInputs given{sets.empty() ? NamedTensors() : std::move(sets.front()), &progress};
+  const JudgedInputs given{sets.empty() ? NamedTensors() : std::move(sets.front()), &progress,
+                           arguments.custom_ops->results()};
   options.set_inputs(given.inputs);
   const double tolerance = options.get("tolerance").number();
   const Judge who = arguments.against == "reference" ? Judge::reference : Judge::onnxruntime;
@@ -97,6 +99,7 @@ int verify(const VerifyArguments& arguments) {
 Command add_verify_command(CLI::App& app) {
   auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* command = app.add_subcommand("verify", "Compile a model in memory and compare its results with a judge's");
+  arguments->custom_ops = app.get_option("--ort-custom-ops");
   command->add_option("MODEL", arguments->model, "The ONNX file")->required();
   command->add_option("--against", arguments->against, "reference (default): our own plain evaluation; or onnxruntime")
       ->type_name("JUDGE")

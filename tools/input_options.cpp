@@ -96,7 +96,7 @@ GivenInputs::GivenInputs(const InputOptions& options) : shapes_(parse_shapes(opt
     arrays_.emplace(name, Array{std::move(tensor), std::move(place)});
   };
   if (!options.archive.empty())
-    for (auto& [name, tensor] : read_npz(options.archive))
+    for (auto& [name, tensor] : read_arrays(options.archive))
       add(name, std::move(tensor), fmt::format("'{}': array '{}'", options.archive, name));
   for (const std::string& text : options.arrays) {
     const auto [name, path] = parse_named_file(text, "--input", "NAME=FILE.npy");

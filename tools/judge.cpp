@@ -65,7 +65,8 @@ std::vector<OutputError> compare_on(uint64_t seed, const std::string& model, con
   for (const auto& [name, tensor] : inputs) context.set_input(name, tensor);
   context.run();
   if (given.progress != nullptr) given.progress->update("running ONNX Runtime", 1);
-  const std::vector<Tensor> expected = run_onnxruntime(model, inputs, output_names, threads, cancel_on_interrupt());
+  const std::vector<Tensor> expected =
+      run_onnxruntime(model, inputs, output_names, given.custom_ops, threads, cancel_on_interrupt());
   std::vector<OutputError> errors;
   for (size_t i = 0; i < output_names.size(); ++i)
     errors.push_back(

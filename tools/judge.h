@@ -23,8 +23,9 @@ enum class Judge { reference, onnxruntime };
 
 /// What the options have as well, as ONNX Runtime needs it.
 struct JudgedInputs {
-  NamedTensors inputs;           ///< those given; others are made from the seed
-  Progress* progress = nullptr;  ///< nobody is told
+  NamedTensors inputs;                       ///< those given; others are made from the seed
+  Progress* progress = nullptr;              ///< nobody is told
+  std::vector<std::string> custom_ops = {};  ///< libraries of operators that it loads
 };
 
 /// Builds the model and compares the engine's results with the judge's. Options say on what inputs. Throws Error; a

@@ -8,8 +8,8 @@ void LimitOptions::add_to(CLI::App& command, const std::string& doing) {
   command
       .add_option("--max-operations", max_operations,
                   "Refuse to " + doing +
-                      " with more operations than this in all (default: 1e12, and 1e7 for each byte of weights, or "
-                      "1e14 and 1e5 where that is less)")
+                      " with more operations than this in all (default: 5e11, and 1e8 for each byte of weights, or "
+                      "3e14 and 1e5 where that is less, and 2e4 for each byte of inputs, at most 1.5e12)")
       ->type_name("N")
       ->group("Limits");
   command

@@ -9,12 +9,6 @@
 
 namespace camshaft::tools {
 
-/// The array in the bytes of a .npy file. Reads little-endian booleans, integers and floats, strings ('S' as they are,
-/// 'U' as UTF-8), bf16 as the two raw bytes ('V2') that ml_dtypes writes, and Fortran order, which is rearranged.
-/// Throws Error(io) that starts with `name` for bytes that are no such array, for objects and records, and for
-/// big-endian elements.
-Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name);
-
 /// The header of a .npy file, version 1.0, padded so that the elements behind it start at a multiple of 64. `dtype`
 /// must be one that NumPy has (see to_numpy); `string_length` is the longest string's number of code points.
 std::string npy_header(DType dtype, const Dims& dims, size_t string_length = 0);
@@ -31,7 +25,7 @@ NpyContent npy_content(const Tensor& tensor);
 /// A tensor with a dtype that NumPy has, equal to `tensor` in every element: bf16 and the 8- and 4-bit floats become
 /// f32, 4-bit integers become 8-bit ones.
 Tensor to_numpy(const Tensor& tensor);
-/// The inverse: `array` (read by parse_npy) as a tensor of dtype `wanted`, whose dtype it must have, or the one that
+/// The inverse: `array` (as read_npz gives it) as a tensor of dtype `wanted`, whose dtype it must have, or the one that
 /// to_numpy gives for it. Throws Error(invalid_argument) that starts with `name`, with both dtypes.
 Tensor from_numpy(const Tensor& array, DType wanted, const std::string& name);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 
 #include "camshaft/error.hpp"
@@ -15,9 +16,10 @@ namespace camshaft::tools {
 
 namespace {
 
-// Arguments: folder, model, threads, the number of inputs, their names, the names of the outputs. Arrays are numbered
-// in the files: names of tensors may be anything. Elements of results that are sequences are "0/0", "0/1" and so on,
-// keys and values of maps "0/keys" and "0/values"; Python's numbers do not say that they were single floats.
+// Arguments: folder, model, threads, the number of inputs, their names, the number of libraries, these, the names of
+// the outputs. Arrays are numbered in the files: names of tensors may be anything. Elements of results that are
+// sequences are "0/0", "0/1" and so on, keys and values of maps "0/keys" and "0/values"; Python's numbers do not say
+// that they were single floats.
 constexpr const char* script = R"(
 import sys
 try:
@@ -25,12 +27,15 @@ try:
 except ImportError as error:
     sys.exit(f"import: {error}")
 folder, model, threads, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-inputs, outputs = sys.argv[5:5 + count], sys.argv[5 + count:]
+inputs, rest = sys.argv[5:5 + count], sys.argv[5 + count:]
+libraries, outputs = rest[1:1 + int(rest[0])], rest[1 + int(rest[0]):]
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = threads
 options.inter_op_num_threads = 1
 options.log_severity_level = 3
 try:
+    for library in libraries:
+        options.register_custom_ops_library(library)
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     with numpy.load(folder + "/in.npz") as arrays:
         feed = {name: arrays[str(index)] for index, name in enumerate(inputs)}
@@ -75,7 +80,8 @@ Tensor put_together(const std::map<std::string, Tensor>& arrays, const std::stri
 }  // namespace
 
 std::vector<Tensor> run_onnxruntime(const std::string& model, const NamedTensors& inputs,
-                                    const std::vector<std::string>& output_names, int threads,
+                                    const std::vector<std::string>& output_names,
+                                    const std::vector<std::string>& custom_ops, int threads,
                                     const Cancellation& cancellation) {
   const char* chosen = std::getenv("CAMSHAFT_PYTHON");
   const std::string python = chosen && *chosen ? chosen : "python3";
@@ -94,6 +100,8 @@ std::vector<Tensor> run_onnxruntime(const std::string& model, const NamedTensors
   std::vector<std::string> arguments = {
       python, "-c", script, folder.path(), model, std::to_string(threads), std::to_string(inputs.size())};
   for (const auto& [name, tensor] : inputs) arguments.push_back(name);
+  arguments.push_back(std::to_string(custom_ops.size()));
+  for (const std::string& library : custom_ops) arguments.push_back(std::filesystem::absolute(library).string());
   arguments.insert(arguments.end(), output_names.begin(), output_names.end());
   const std::string log = folder.path() + "/log";
   const int status = run_child(arguments, {log, log}, cancellation, "running ONNX Runtime",
@@ -112,7 +120,7 @@ std::vector<Tensor> run_onnxruntime(const std::string& model, const NamedTensors
                                                                       : message));
   }
   std::map<std::string, Tensor> results;
-  for (auto& [name, tensor] : read_npz(folder.path() + "/out.npz")) results[name] = std::move(tensor);
+  for (auto& [name, tensor] : read_arrays(folder.path() + "/out.npz")) results[name] = std::move(tensor);
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < output_names.size(); ++i) outputs.push_back(put_together(results, std::to_string(i)));
   return outputs;

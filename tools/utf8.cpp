@@ -14,30 +14,6 @@ bool is_scalar(char32_t c) {
 
 }  // namespace
 
-std::string to_utf8(std::u32string_view text) {
-  std::string out;
-  for (char32_t c : text) {
-    if (!is_scalar(c)) c = replacement;
-    const auto tail = [&](int shift) { out += static_cast<char>(0x80 | ((c >> shift) & 0x3f)); };
-    if (c < 0x80) {
-      out += static_cast<char>(c);
-    } else if (c < 0x800) {
-      out += static_cast<char>(0xc0 | c >> 6);
-      tail(0);
-    } else if (c < 0x10000) {
-      out += static_cast<char>(0xe0 | c >> 12);
-      tail(6);
-      tail(0);
-    } else {
-      out += static_cast<char>(0xf0 | c >> 18);
-      tail(12);
-      tail(6);
-      tail(0);
-    }
-  }
-  return out;
-}
-
 std::u32string from_utf8(std::string_view text) {
   std::u32string out;
   for (size_t i = 0; i < text.size();) {

@@ -6,8 +6,6 @@
 
 namespace camshaft::tools {
 
-/// Code points outside Unicode, surrogates included, become U+FFFD.
-std::string to_utf8(std::u32string_view text);
 /// Malformed bytes become U+FFFD each.
 std::u32string from_utf8(std::string_view text);
 

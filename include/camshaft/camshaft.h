@@ -195,6 +195,8 @@ CAMSHAFT_API size_t camshaft_tensors_count(const camshaft_tensors* tensors);
 CAMSHAFT_API const char* camshaft_tensors_name(const camshaft_tensors* tensors, size_t index);
 CAMSHAFT_API const camshaft_tensor* camshaft_tensors_get(const camshaft_tensors* tensors, size_t index);
 CAMSHAFT_API void camshaft_tensors_free(camshaft_tensors* tensors);
+/* All arrays of a .npz file of NumPy's, in its order, stored or compressed; of a .npy file its one, by the name "". */
+CAMSHAFT_API camshaft_status camshaft_read_arrays(const char* path, camshaft_tensors** arrays);
 
 /* Shapes by name. */
 typedef struct camshaft_shapes camshaft_shapes;
@@ -456,14 +458,16 @@ CAMSHAFT_API camshaft_status camshaft_refitter_create(const camshaft_engine* eng
 CAMSHAFT_API void camshaft_refitter_free(camshaft_refitter* refitter);
 /* The initializers of the model that the engine was built of, as far as nodes read them: [{name, dtype, dims, fixed_by
  * (what was decided by its numbers, so that only the same ones can be set; "" where it can be replaced), layers: [name]
- * (those that read what is made of it), is_set}], in the order of their names. */
+ * (those that read what is made of it), nodes: [{name, op, input}] (of the model's main graph that read it; the name of
+ * one without is "Conv_3", if it is the fourth node), is_set}], in the order of their names. */
 CAMSHAFT_API camshaft_status camshaft_refitter_weights(const camshaft_refitter* refitter, camshaft_record** weights);
 /* What must be set besides what is, as constants are made of both: [name]. */
 CAMSHAFT_API camshaft_status camshaft_refitter_missing(const camshaft_refitter* refitter, camshaft_record** names);
 /* Puts a tensor of the host in the place of an initializer. Its memory must stay as it is until the refit. */
 CAMSHAFT_API camshaft_status camshaft_refitter_set(camshaft_refitter* refitter, const char* name,
                                                    const camshaft_tensor* tensor);
-/* The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a file .safetensors. */
+/* The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a file
+ * (.safetensors, .npz). */
 CAMSHAFT_API camshaft_status camshaft_refitter_set_file(camshaft_refitter* refitter, const char* path);
 /* The same for an adapter that the engine was built with (the option lora), from another file: its numbers take the
  * place of all of that adapter's. It may update what the engine's adapters did when it was built, in ranks up to

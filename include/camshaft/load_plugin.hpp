@@ -5,6 +5,7 @@
 
 #include "camshaft/camshaft_plugin.h"
 #include "camshaft/error.hpp"
+#include "camshaft/record.hpp"
 
 namespace camshaft {
 inline namespace v1 {
@@ -21,6 +22,11 @@ inline void load_plugin(const std::string& source) {
 /// Loading the same library again changes nothing. Throws Error: io, or invalid_argument for what is no such library.
 inline void load_ort_custom_ops(const std::string& library) {
   detail::check(camshaft_load_ort_custom_ops(library.c_str()));
+}
+
+/// What is loaded: [{name ("my::Op"), kind ("plugin", "text" or "function"), version, file, hash}].
+inline Record plugins() {
+  return detail::record_of([](camshaft_record** plugins) { return camshaft_list_plugins(plugins); });
 }
 
 /// How plugins are checked from now on: see CAMSHAFT_PLUGIN_GUARDS and CAMSHAFT_PLUGIN_VERIFY.

@@ -17,6 +17,13 @@
 namespace camshaft {
 inline namespace v1 {
 
+/// A node of the model's main graph that reads an initializer.
+struct WeightReader {
+  std::string name;   ///< "Conv_3" of one without, the fourth node
+  std::string op;     ///< "Conv"
+  int64_t input = 0;  ///< as which of its inputs
+};
+
 /// An initializer of the model that an engine was built of.
 struct EngineWeight {
   std::string name;
@@ -25,6 +32,7 @@ struct EngineWeight {
   /// What was decided by its numbers, so that only the same ones can be set; empty: it can be replaced.
   std::string fixed_by;
   std::vector<std::string> layers;  ///< those that read what is made of it
+  std::vector<WeightReader> nodes;
   bool is_set = false;
 };
 
@@ -67,6 +75,9 @@ class Refitter {
           weight.dims = r["dims"].integers();
           weight.fixed_by = r["fixed_by"].text();
           weight.layers = r["layers"].texts();
+          weight.nodes = r["nodes"].list([](const Record& n) {
+            return WeightReader{n["name"].text(), n["op"].text(), n["input"].integer()};
+          });
           weight.is_set = r["is_set"].boolean();
           return weight;
         });
@@ -81,7 +92,8 @@ class Refitter {
     detail::check(camshaft_refitter_set(handle(), name.c_str(), tensor.handle()));
     kept_.push_back(std::move(tensor));
   }
-  /// The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a .safetensors file.
+  /// The same for every initializer of a model (.onnx) that the engine has, or for all tensors of a
+  /// .safetensors or .npz file.
   void set_file(const std::string& path) { detail::check(camshaft_refitter_set_file(handle(), path.c_str())); }
   /// The same for an adapter that the engine was built with (the option lora), from another file, which may update what
   /// the engine's adapters did when it was built, in ranks up to theirs.

@@ -218,5 +218,12 @@ inline std::shared_ptr<camshaft_shapes> shapes_of(const NamedShapes& shapes) {
 
 }  // namespace detail
 
+/// All arrays of a .npz file of NumPy's, in its order; of a .npy file its one, by the name "". Throws Error(io).
+inline NamedTensors read_arrays(const std::string& path) {
+  camshaft_tensors* arrays = nullptr;
+  detail::check(camshaft_read_arrays(path.c_str(), &arrays));
+  return detail::named_tensors(std::shared_ptr<camshaft_tensors>(arrays, camshaft_tensors_free));
+}
+
 }  // namespace v1
 }  // namespace camshaft

@@ -129,7 +129,7 @@ class Engine:
 
     def refit(self, weights: Mapping[str, SupportsDLPack] | Path, threads: int = 0) -> None:
         """Replaces weights of an engine that was built with refit=True: {name of an initializer: array}, or the path of
-        a model (.onnx) or .safetensors file with them. See Refitter."""
+        a model (.onnx), .safetensors or .npz file with them. See Refitter."""
         from camshaft._refit import Refitter
 
         refitter = Refitter(self)
@@ -313,6 +313,14 @@ class Context:
         _native.set_input(self._context, name, capsule)
         self._bound["in", name] = capsule
 
+    def _bind_inputs(self, inputs: RunInputs | None, lora: str | None) -> None:
+        if lora is not None and not self.engine.adapters:
+            raise InvalidArgumentError(f"the engine has no adapters, so that there is no '{lora}' to run with")
+        for name, array in (inputs or {}).items():
+            self._bind_input(name, array)
+        if lora is not None:
+            self._bind_input(_LORA, lora)
+
     def bind_output(self, name: str, array: SupportsDLPack) -> None:
         """The output is written to this array, on the host or on the GPU, which is at least as large as the output is,
         and of its dtype. It may be the array of the output's `aliased_input`, which is then updated in place."""
@@ -356,14 +364,16 @@ class Context:
         with self._turn:
             return tuple(_native.largest_output_shape(self._context, name))
 
-    def run(self, inputs: RunInputs | None = None, *, stream: int | None = None) -> dict[str, Array]:
-        """Sets the inputs of a dict and computes all outputs: {name: Array}. Waits for them, unless `stream` is given, a
+    def run(
+        self, inputs: RunInputs | None = None, *, stream: int | None = None, lora: str | None = None
+    ) -> dict[str, Array]:
+        """Sets the inputs of a dict and computes all outputs: {name: Array}. `lora` names an adapter of the engine, or
+        "none", for this run and those that follow. Waits for them, unless `stream` is given, a
         CUDA stream as a number (torch.cuda.current_stream().cuda_stream): then the work goes there, as with
         enqueue(). Outputs that are neither bound nor placed by keep_output() are on the host without a stream, and on
         the GPU with one."""
         with self._turn:
-            for name, array in (inputs or {}).items():
-                self._bind_input(name, array)
+            self._bind_inputs(inputs, lora)
             self._place_outputs(stream is not None)
             if stream is None:
                 self._stream = None
@@ -373,13 +383,12 @@ class Context:
                 self._stream = stream
             return {name: self.output(name) for name in self._dtypes}
 
-    async def run_async(self, inputs: RunInputs | None = None) -> dict[str, Array]:
+    async def run_async(self, inputs: RunInputs | None = None, *, lora: str | None = None) -> dict[str, Array]:
         """run() on a thread of the context, while the event loop goes on: {name: Array}, on the host where they are not
         placed. The context may not be used until then. Where the task is cancelled, the run ends soon, and the task when
         it has."""
         with self._turn:
-            for name, array in (inputs or {}).items():
-                self._bind_input(name, array)
+            self._bind_inputs(inputs, lora)
             return await self._run_async()
 
     async def _run_async(self) -> dict[str, Array]:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Body = TypeVar("Body", bound=Callable[..., Any])
 
 
+#: What load_ort_custom_ops() loaded: ONNX Runtime needs these, too, where it judges.
+ORT_LIBRARIES: list[str] = []
+
+
 def load_plugin(source: Path) -> None:
     """Loads operators that models may use and engines may need, for the whole process: of a shared library (see
     camshaft/plugin.hpp), of an ONNX model whose functions are operators, or of one as text,
@@ -34,6 +38,9 @@ def load_ort_custom_ops(library: Path) -> None:
     """Loads the operators of a library that was made for ONNX Runtime (what SessionOptions.register_custom_ops_library
     takes), for the whole process. They run on the host."""
     _native.load_ort_custom_ops(os.fspath(library))
+    path = os.path.abspath(library)
+    if path not in ORT_LIBRARIES:
+        ORT_LIBRARIES.append(path)
 
 
 def plugins() -> list[Record]:

@@ -81,8 +81,8 @@ class Refitter:
         self._kept[name] = capsule
 
     def set_file(self, path: Path) -> None:
-        """The same for every initializer of a model (.onnx) that the engine has, or all tensors of a .safetensors
-        file."""
+        """The same for every initializer of a model (.onnx) that the engine has, or all tensors of a .safetensors or
+        .npz file."""
         _native.refitter_set_file(self._refitter, os.fspath(path))
 
     def set_lora(self, adapter: str, path: Path) -> None:

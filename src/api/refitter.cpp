@@ -51,13 +51,18 @@ void camshaft_refitter_free(camshaft_refitter* refitter) {
 camshaft_status camshaft_refitter_weights(const camshaft_refitter* refitter, camshaft_record** weights) {
   return guarded([&] {
     nlohmann::json list = nlohmann::json::array();
-    for (const EngineWeight& weight : given(refitter, "refitter")->refitter.weights())
+    for (const EngineWeight& weight : given(refitter, "refitter")->refitter.weights()) {
+      nlohmann::json nodes = nlohmann::json::array();
+      for (const InitializerUse& use : weight.initializer.uses)
+        nodes.push_back({{"name", use.node}, {"op", use.op}, {"input", use.input}});
       list.push_back({{"name", weight.initializer.name},
                       {"dtype", to_string(weight.initializer.dtype)},
                       {"dims", weight.initializer.dims},
                       {"fixed_by", weight.initializer.fixed_by},
                       {"layers", weight.layers},
+                      {"nodes", std::move(nodes)},
                       {"is_set", weight.is_set}});
+    }
     give(weights, "weights", [&] { return new_record(std::move(list)); });
   });
 }

@@ -10,6 +10,7 @@
 #include "compile/backend.h"
 #include "compile/device_queue.h"
 #include "ir/widened.h"
+#include "onnx/npz.h"
 #include "runtime/backends.h"
 #include "runtime/tensor_view.h"
 
@@ -319,6 +320,17 @@ const camshaft_tensor* camshaft_tensors_get(const camshaft_tensors* tensors, siz
 
 void camshaft_tensors_free(camshaft_tensors* tensors) {
   delete tensors;
+}
+
+camshaft_status camshaft_read_arrays(const char* path, camshaft_tensors** arrays) {
+  return guarded([&] {
+    give(arrays, "arrays", [&] {
+      auto list = std::make_unique<camshaft_tensors>();
+      for (auto& [name, tensor] : onnx::read_arrays(given(path, "path")))
+        list->items.emplace_back(name, handle_of(std::move(tensor)));
+      return list.release();
+    });
+  });
 }
 
 camshaft_status camshaft_shapes_create(camshaft_shapes** shapes) {

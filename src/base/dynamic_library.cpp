@@ -1,10 +1,14 @@
 #include "base/dynamic_library.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
 #include <link.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "base/foreign_call.h"
 
@@ -19,9 +23,40 @@ std::string path_of(void* handle, const std::string& fallback) {
   return map->l_name;
 }
 
+/// What ends the process where such a file is opened, as parts of it are mapped that it does not have (SIGBUS): how it
+/// is cut short; empty for others. What is no library of this machine is for dlopen() to say.
+std::string cut_short(const std::string& path) {
+  std::error_code ignored;
+  const uint64_t size = std::filesystem::file_size(path, ignored);
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header = {};
+  if (ignored || !file.read(reinterpret_cast<char*>(&header), sizeof header) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+    return {};
+  uint64_t end = 0;  // of what its headers name
+  const auto take = [&](uint64_t offset, uint64_t bytes) {
+    end = std::max(end, bytes > UINT64_MAX - offset ? UINT64_MAX : offset + bytes);
+  };
+  take(header.e_phoff, uint64_t{header.e_phnum} * header.e_phentsize);
+  for (unsigned i = 0; i < header.e_phnum && end <= size; ++i) {
+    Elf64_Phdr segment = {};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + uint64_t{i} * header.e_phentsize));
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) break;
+    if (segment.p_type == PT_LOAD || segment.p_type == PT_DYNAMIC) take(segment.p_offset, segment.p_filesz);
+  }
+  if (end <= size) return {};
+  return fmt::format("the file is cut short: it has {} bytes, and its headers name parts up to {}", size, end);
+}
+
 }  // namespace
 
 bool DynamicLibrary::open(const std::string& file, int flags) {
+  if (file.find('/') != std::string::npos) {
+    if (const std::string how = cut_short(file); !how.empty()) {
+      why_ = fmt::format("{}: {}", file, how);
+      return false;
+    }
+  }
   // Local: another copy of the library in this process, as PyTorch brings one, keeps its own symbols.
   // What a library's own objects throw when they are made comes out of dlopen().
   void* handle = nullptr;

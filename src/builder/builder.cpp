@@ -133,6 +133,8 @@ struct Builder::Source {
     onnx::hoist_weights(model);
     const std::string rest = bytes_without_weights(model);
     identity.hash = to_hex(hash64(rest));
+    // A refit does not know what file its weights were in: the engine names the model as the model itself does.
+    identity.name = model.graph.name;
     bytes = rest.size();
   }
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <utility>
 
 #include "base/error.h"
@@ -42,7 +43,16 @@ std::string bytes_without_weights(const onnx::ModelProto& model) {
 
 std::unique_ptr<Replaceable> replaceable_of(const onnx::ModelProto& model, std::set<std::string> names) {
   onnx::for_each_weight(model, [&](const std::string& name, const onnx::TensorProto&) { names.insert(name); });
+  std::map<std::string, std::vector<InitializerUse>> uses;
+  for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
+    const onnx::NodeProto& node = model.graph.nodes[n];
+    const std::string name = node.name.empty() ? fmt::format("{}_{}", node.op_type, n) : node.name;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (names.contains(node.inputs[i]))
+        uses[node.inputs[i]].push_back({name, node.op_type, static_cast<uint32_t>(i)});
+  }
   auto replaceable = std::make_unique<Replaceable>(std::move(names));
+  replaceable->set_uses(std::move(uses));
   replaceable->set_integer_weights(onnx::integer_weights(model));
   return replaceable;
 }

@@ -12,6 +12,7 @@
 #include "builder/sample_inputs.h"
 #include "builder/sample_points.h"
 #include "ir/ops/size_demands.h"
+#include "ir/plugin.h"
 #include "reference/evaluate.h"
 
 namespace camshaft {
@@ -59,6 +60,8 @@ std::vector<int64_t> sizes_to_try(const Graph& model, const std::map<std::string
 
 // A guess may be too large for the machine, too.
 bool is_refusal(const Error& error) {
+  // No other inputs make a plugin right.
+  if (dynamic_cast<const PluginViolation*>(&error) != nullptr) return false;
   return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::invalid_model ||
          error.code() == ErrorCode::out_of_memory;
 }

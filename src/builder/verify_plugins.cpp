@@ -11,6 +11,7 @@
 #include "base/bounded_thread.h"
 #include "base/thread_pool.h"
 #include "builder/sample_inputs.h"
+#include "ir/describe_node.h"
 #include "ir/ops/plugin.h"
 #include "ir/plugin_detour.h"
 #include "ir/symbols.h"
@@ -316,8 +317,16 @@ std::vector<std::string> verify_plugins(const Graph& graph, const PluginVerifyOp
     size_t ran = 0;
     for (size_t t = 0; t <= std::size(tails); ++t) {
       if (const auto problem = problem_of(around, node, sizes, options.seed + t)) {
-        check_rule_of(around, node, op, sizes, *problem);
-        trial.run(*problem);
+        try {
+          check_rule_of(around, node, op, sizes, *problem);
+          trial.run(*problem);
+        } catch (const PluginViolation& e) {
+          throw Error(ErrorCode::verification_failed,
+                      fmt::format("{}: {}", describe_node(node.sources, node.op), e.what()));
+        } catch (const Error& e) {
+          if (e.code() != ErrorCode::verification_failed) throw;
+          throw Error(e.code(), fmt::format("{}: {}", describe_node(node.sources, node.op), e.what()));
+        }
         ++ran;
       }
       if (options.briefly || symbols.empty() || t == std::size(tails)) break;

@@ -68,6 +68,12 @@ flatbuffers::Offset<format::Initializer> encode_initializer(flatbuffers::FlatBuf
     b.ForceVectorAlignment(record.value.bytes(), sizeof(uint8_t), 16);
     inlined = b.CreateVector(element_bytes(record.value));
   }
+  std::vector<flatbuffers::Offset<format::InitializerUse>> uses;
+  for (const InitializerUse& use : record.uses) {
+    const auto node = b.CreateString(use.node), op = b.CreateString(use.op);
+    uses.push_back(format::CreateInitializerUse(b, node, op, use.input));
+  }
+  const auto use_list = b.CreateVector(uses);
   format::InitializerBuilder i(b);
   i.add_name(name);
   i.add_dtype(static_cast<uint8_t>(record.dtype));
@@ -75,6 +81,7 @@ flatbuffers::Offset<format::Initializer> encode_initializer(flatbuffers::FlatBuf
   if (!fixed_by.IsNull()) i.add_fixed_by(fixed_by);
   i.add_hash(record.hash);
   if (!inlined.IsNull()) i.add_inlined(inlined);
+  i.add_uses(use_list);
   return i.Finish();
 }
 
@@ -94,6 +101,9 @@ InitializerRecord decode_initializer(const format::Initializer& stored, CopyBudg
   record.hash = stored.hash();
   if (stored.inlined())
     record.value = decode_elements(record.dtype, record.dims, stored.inlined(), record.name, budget);
+  if (stored.uses())
+    for (const format::InitializerUse* use : *stored.uses())
+      record.uses.push_back({decode_text(use->node(), budget), decode_text(use->op(), budget), use->input()});
   return record;
 }
 

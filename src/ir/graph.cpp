@@ -6,7 +6,9 @@
 #include <limits>
 
 #include "ir/container_type.h"
+#include "ir/describe_node.h"
 #include "ir/limits.h"
+#include "ir/ops/plugin.h"
 #include "ir/plugin.h"
 #include "ir/replaceable.h"
 
@@ -16,12 +18,14 @@ namespace {
 
 constexpr int64_t max_content_elements = 4096;
 
-std::string describe(const std::vector<std::string>& sources, const Op& op) {
-  if (sources.empty()) return fmt::format("operator '{}'", op.name());
-  return fmt::format("node '{}' (operator '{}')", sources.front(), op.name());
-}
-
 }  // namespace
+
+std::string describe_node(const std::vector<std::string>& sources, const Op& op) {
+  const auto* plugin = op.as<ops::Plugin>();
+  const std::string name = plugin ? fmt::format("operator '{}' of the plugin {}", plugin->operator_name, plugin->file)
+                                  : fmt::format("operator '{}'", op.name());
+  return sources.empty() ? name : fmt::format("node '{}' ({})", sources.front(), name);
+}
 
 std::string Graph::unique_name(const std::string& base) {
   std::string stem = base.empty() ? "v" : base;
@@ -160,7 +164,7 @@ std::vector<Inferred> infer(const Graph& graph, const Node& node) {
     for (const ValueId id : node.inputs)
       types += (types.empty() ? "" : ", ") + (id == no_value ? "-" : to_string(graph.type(id)));
     throw Error(e.code() == ErrorCode::invalid_argument ? ErrorCode::invalid_model : e.code(),
-                fmt::format("{} on inputs ({}): {}", describe(node.sources, node.op), types, e.what()));
+                fmt::format("{} on inputs ({}): {}", describe_node(node.sources, node.op), types, e.what()));
   }
 }
 

@@ -143,4 +143,11 @@ class MissingPlugin : public Error {
   explicit MissingPlugin(const std::string& message) : Error(ErrorCode::unsupported, message) {}
 };
 
+/// A plugin is wrong, whatever it is given: it wrote where it must not, or its shape rule does not say what it does.
+/// Its code is ErrorCode::invalid_argument.
+class PluginViolation : public Error {
+ public:
+  explicit PluginViolation(const std::string& message) : Error(ErrorCode::invalid_argument, message) {}
+};
+
 }  // namespace camshaft

@@ -32,6 +32,7 @@ std::vector<InitializerRecord> Replaceable::records() const {
       record.hash = hash64(entry.tensor.span());
       if (entry.tensor.bytes() <= InitializerRecord::most_kept_bytes) record.value = entry.tensor.copy();
     }
+    if (const auto it = uses_.find(name); it != uses_.end()) record.uses = it->second;
     list.push_back(std::move(record));
   }
   return list;

@@ -12,6 +12,13 @@
 
 namespace camshaft {
 
+/// A node of the model that reads an initializer.
+struct InitializerUse {
+  std::string node;  ///< its name, or "Conv_3" of one without, the fourth node
+  std::string op;    ///< "Conv"
+  uint32_t input = 0;
+};
+
 /// An initializer of the model that an engine was built of, as the engine remembers it.
 struct InitializerRecord {
   std::string name;
@@ -24,6 +31,8 @@ struct InitializerRecord {
   /// Of one that is fixed and has at most most_kept_bytes: its elements, for constants that are made of it and of
   /// others. Undefined for others.
   Tensor value = {};
+  /// By nodes of the model's main graph, in its order.
+  std::vector<InitializerUse> uses = {};
 
   static constexpr size_t most_kept_bytes = 64 << 10;
 };
@@ -39,6 +48,8 @@ class Replaceable {
   void add(const std::string& name, const Tensor& tensor);
   /// Whether it is one of `names`.
   bool may_be_added(const std::string& name) const { return names_.contains(name); }
+  /// By which nodes of the model, by the initializer's name.
+  void set_uses(std::map<std::string, std::vector<InitializerUse>> uses) { uses_ = std::move(uses); }
   /// Names of integers that are weights: nothing makes sizes of them.
   void set_integer_weights(std::set<std::string> names) { integer_weights_ = std::move(names); }
   bool is_integer_weight(const std::string& name) const { return integer_weights_.contains(name); }
@@ -61,6 +72,7 @@ class Replaceable {
   };
   const std::set<std::string> names_;
   std::set<std::string> integer_weights_;
+  std::map<std::string, std::vector<InitializerUse>> uses_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> notes_;
 };

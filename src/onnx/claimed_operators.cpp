@@ -38,10 +38,17 @@ std::string full(const Name& name) {
   return name.first.empty() ? name.second : name.first + "::" + name.second;
 }
 
-void check_not_claimed(const Claims& all, const Name& name) {
-  if (all.functions.contains(name) || all.expressions.contains(name) || find_plugin(name.first, name.second))
+/// `source` has the operator.
+void check_not_claimed(const Claims& all, const Name& name, const std::string& source) {
+  std::string of;
+  if (const auto it = all.functions.find(name); it != all.functions.end()) of = it->second.file;
+  if (const auto it = all.expressions.find(name); it != all.expressions.end())
+    of = "the expression " + it->second->text;
+  if (const auto plugin = find_plugin(name.first, name.second)) of = "the plugin " + plugin->file;
+  if (!of.empty())
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("the operator {} is loaded already, with another meaning", full(name)));
+                fmt::format("{} has the operator {}, which {} has brought already: one process can have one of them",
+                            source, full(name), of));
 }
 
 /// The plugin of TensorRT's interfaces that the node means: its type is the plugin's name, in any domain; attributes
@@ -128,13 +135,21 @@ void check_free(const std::string& domain, const std::string& name, const std::s
                             source, full(name_of(domain, name))));
 }
 
+void check_free_for_plugin(const std::string& domain, const std::string& name, const std::string& source) {
+  check_free(domain, name, source);
+  if (find_plugin(domain, name)) return;  // add_plugin() knows whether it is the same one
+  Claims& all = claims();
+  const std::lock_guard lock(all.mutex);
+  check_not_claimed(all, name_of(domain, name), "the plugin " + source);
+}
+
 void add_expression(ScalarExpression op) {
   check_free(op.domain, op.name, "an expression");
   Claims& all = claims();
   const Name name = name_of(op.domain, op.name);
   const std::lock_guard lock(all.mutex);
   if (const auto it = all.expressions.find(name); it != all.expressions.end() && it->second->text == op.text) return;
-  check_not_claimed(all, name);
+  check_not_claimed(all, name, "the expression " + op.text);
   all.expressions[name] = std::make_shared<const ScalarExpression>(std::move(op));
 }
 
@@ -152,7 +167,7 @@ void add_functions(ModelProto library, const std::string& hash) {
   };
   if (std::all_of(library.functions.begin(), library.functions.end(), is_there)) return;
   for (const FunctionProto& function : library.functions)
-    check_not_claimed(all, name_of(function.domain, function.name));
+    check_not_claimed(all, name_of(function.domain, function.name), library.file);
   const auto* const kept = new ModelProto(std::move(library));  // models refer to it as long as the process runs
   for (const FunctionProto& function : kept->functions)
     all.functions[name_of(function.domain, function.name)] = {&function, kept->file, hash};

@@ -36,6 +36,10 @@ void add_functions(ModelProto library, const std::string& hash);
 /// Throws Error(invalid_argument) naming `source` where an operator of this name cannot be added: Camshaft has it.
 void check_free(const std::string& domain, const std::string& name, const std::string& source);
 
+/// Throws Error(invalid_argument) naming `source` where a plugin's operator of this name cannot be added: Camshaft has
+/// it (as above), or an expression or a function of it is loaded. Which one nodes mean would go by the order.
+void check_free_for_plugin(const std::string& domain, const std::string& name, const std::string& source);
+
 /// An expression or a function that is loaded.
 struct ClaimedName {
   std::string name;  ///< "my::Gelu"

@@ -90,35 +90,22 @@ Values mmcv_roi_align(ConvertContext& c) {
   return c.result(op, {c.input(0), slice_axis(c, regions, 1, 1, 4), image});
 }
 
-// (regions [r, 5], images of several scales, the finest first): each region of the scale that its size asks for.
-Values mmcv_multi_level_roi_align(ConvertContext& c) {
-  if (c.int_attribute("pool_mode", 0) != 1) c.unsupported("pool_mode 0, maxima: averages (1) are supported");
+/// Boxes [r, ..] of images of several scales, the finest first, each of the scale that its `side`, f32[r, 1], asks for.
+Values mmcv_pooled_by_size(ConvertContext& c, ValueId boxes, ValueId image, ValueId side, bool are_turned) {
   ops::RoiAlign op;
+  op.are_turned = are_turned;
   op.half_pixel = c.int_attribute("aligned", 0) != 0;
   op.height = c.int_attribute("output_height", 7);
   op.width = c.int_attribute("output_width", 7);
   op.sampling_ratio = c.int_attribute("sampling_ratio", 2);
-  const auto finest = static_cast<double>(c.int_attribute("finest_scale", 56));
-  const double more = c.float_attribute("roi_scale_factor", -1);
   const std::vector<double> strides = c.floats_attribute("featmap_strides").value_or(std::vector<double>{});
   const size_t levels = c.input_count() - 1;
   if (levels < 1 || strides.size() < levels)
     c.invalid(fmt::format("featmap_strides has {} numbers for {} images", strides.size(), levels));
-  const ValueId regions = c.cast(c.input(0), DType::f32);
-  const ValueId image = mmcv_images(c, regions, c.dim(c.input(1), 0));
   const auto number = [&](double value) { return c.scalar(DType::f32, value); };
-  const ValueId first = slice_axis(c, regions, 1, 1, 2), last = slice_axis(c, regions, 1, 3, 2);
-  const ValueId extent = c.add(F::sub, {last, first});
-  const ValueId area = c.add(F::mul, {slice_axis(c, extent, 1, 0, 1), slice_axis(c, extent, 1, 1, 1)});
-  const ValueId side = c.add(F::div, {c.add(F::sqrt, {area}), number(finest)});
-  const ValueId scale = c.reshape(c.add(F::add, {side, number(1e-6)}), {c.dim(regions, 0), Dim(1), Dim(1), Dim(1)});
-  ValueId boxes = slice_axis(c, regions, 1, 1, 4);
-  if (more > 0) {  // about the centre, in pixels, of which the last one belongs to the region
-    const ValueId centre = c.add(F::mul, {c.add(F::add, {first, last}), number(0.5)});
-    const ValueId pixels = c.add(F::mul, {c.add(F::add, {extent, number(1)}), number(0.5 * more)});
-    const ValueId half = c.add(F::sub, {pixels, number(0.5)});
-    boxes = c.add(ops::Concat{1}, {c.add(F::sub, {centre, half}), c.add(F::add, {centre, half})});
-  }
+  const auto finest = static_cast<double>(c.int_attribute("finest_scale", 56));
+  const ValueId relative = c.add(F::add, {c.add(F::div, {side, number(finest)}), number(1e-6)});
+  const ValueId scale = c.reshape(relative, {c.dim(boxes, 0), Dim(1), Dim(1), Dim(1)});
   ValueId chosen = no_value;
   for (size_t level = 0; level < levels; ++level) {
     op.spatial_scale = 1 / strides[level];
@@ -130,10 +117,43 @@ Values mmcv_multi_level_roi_align(ConvertContext& c) {
   return {dtype == DType::f32 ? chosen : c.result_at(0, ops::Cast{dtype}, {chosen})};
 }
 
-// -> (boxes and their scores [n, keepTopK, 5], their classes i32[n, keepTopK], -1 where there is none). Boxes that are
-// turned have five numbers, and a sixth is their score.
+// (regions [r, 5], images of several scales)
+Values mmcv_multi_level_roi_align(ConvertContext& c) {
+  if (c.int_attribute("pool_mode", 0) != 1) c.unsupported("pool_mode 0, maxima: averages (1) are supported");
+  const double more = c.float_attribute("roi_scale_factor", -1);
+  const ValueId regions = c.cast(c.input(0), DType::f32);
+  const ValueId image = mmcv_images(c, regions, c.dim(c.input(1), 0));
+  const auto number = [&](double value) { return c.scalar(DType::f32, value); };
+  const ValueId first = slice_axis(c, regions, 1, 1, 2), last = slice_axis(c, regions, 1, 3, 2);
+  const ValueId extent = c.add(F::sub, {last, first});
+  const ValueId area = c.add(F::mul, {slice_axis(c, extent, 1, 0, 1), slice_axis(c, extent, 1, 1, 1)});
+  ValueId boxes = slice_axis(c, regions, 1, 1, 4);
+  if (more > 0) {  // about the centre, in pixels, of which the last one belongs to the region
+    const ValueId centre = c.add(F::mul, {c.add(F::add, {first, last}), number(0.5)});
+    const ValueId pixels = c.add(F::mul, {c.add(F::add, {extent, number(1)}), number(0.5 * more)});
+    const ValueId half = c.add(F::sub, {pixels, number(0.5)});
+    boxes = c.add(ops::Concat{1}, {c.add(F::sub, {centre, half}), c.add(F::add, {centre, half})});
+  }
+  return mmcv_pooled_by_size(c, boxes, image, c.add(F::sqrt, {area}), false);
+}
+
+// (regions [r, 6]: image, centre, size and angle, images of several scales)
+Values mmcv_multi_level_rotated_roi_align(ConvertContext& c) {
+  const double more = c.float_attribute("roi_scale_factor", -1);
+  const ValueId regions = c.cast(c.input(0), DType::f32);
+  const ValueId image = mmcv_images(c, regions, c.dim(c.input(1), 0));
+  ValueId size = slice_axis(c, regions, 1, 3, 2), angle = slice_axis(c, regions, 1, 5, 1);
+  const ValueId area = c.add(F::mul, {slice_axis(c, size, 1, 0, 1), slice_axis(c, size, 1, 1, 1)});
+  if (more > 0) size = c.add(F::mul, {size, c.scalar(DType::f32, more)});
+  if (c.int_attribute("clockwise", 0) > 0) angle = c.add(F::neg, {angle});
+  const ValueId boxes = c.add(ops::Concat{1}, {slice_axis(c, regions, 1, 1, 2), size, angle});
+  return mmcv_pooled_by_size(c, boxes, image, c.add(F::sqrt, {area}), true);
+}
+
+// -> (boxes and their scores [n, keepTopK, 5], their classes i32[n, keepTopK], -1 where there is none, and with
+// return_index the places of their boxes, likewise). Boxes that are turned have five numbers, and a sixth is their
+// score.
 Values mmcv_suppressed(ConvertContext& c, bool are_turned) {
-  if (c.int_attribute("return_index", 0) != 0) c.unsupported("return_index: which boxes they were is not given");
   Suppression how;
   how.score_threshold = c.float_attribute("score_threshold", c.float_attribute("scoreThreshold", 0));
   how.iou_threshold = c.float_attribute("iou_threshold", c.float_attribute("iouThreshold", 0));
@@ -158,7 +178,15 @@ Values mmcv_suppressed(ConvertContext& c, bool are_turned) {
   const ValueId score = c.reshape(found[2], {c.dim(scores, 0), Dim(how.most), Dim(1)});
   const ValueId both = c.add(ops::Concat{2}, {found[1], score});
   const DType dtype = c.dtype(c.input(0));
-  return {dtype == DType::f32 ? both : c.result_at(0, ops::Cast{dtype}, {both}), found[3]};
+  Values results{dtype == DType::f32 ? both : c.result_at(0, ops::Cast{dtype}, {both}), found[3]};
+  if (c.int_attribute("return_index", 0) == 0) return results;
+  ValueId place = c.cast(found[4], DType::i32);
+  if (c.rank(boxes) == 4 && !(c.dim(boxes, 2) == Dim(1))) {  // those of each class have places of their own
+    const ValueId count = c.cast(dim_scalar(c, c.dim(scores, 1)), DType::i32);
+    place = c.add(F::add, {place, c.add(F::mul, {found[3], count})});
+  }
+  results.push_back(c.add(F::select, {found[5], place, c.scalar(DType::i32, -1)}));
+  return results;
 }
 
 Values mmcv_batched_nms(ConvertContext& c) {
@@ -262,9 +290,11 @@ constexpr Converter mmcv_table[] = {
     {"MMCVInstanceNormalization", mmcv_instance_normalization},
     {"MMCVModulatedDeformConv2d", mmcv_modulated_deform_conv},
     {"MMCVMultiLevelRoiAlign", mmcv_multi_level_roi_align},
+    {"MMCVMultiLevelRotatedRoiAlign", mmcv_multi_level_rotated_roi_align},
     {"MMCVMultiScaleDeformableAttention", mmcv_deformable_attention},
     {"MMCVRoiAlign", mmcv_roi_align},
     {"ScaledDotProductAttentionTRT", mmcv_attention},
+    {"TRTBatchedBEVNMS", mmcv_batched_rotated_nms},  // of boxes seen from above
     {"TRTBatchedNMS", mmcv_batched_nms},
     {"TRTBatchedRotatedNMS", mmcv_batched_rotated_nms},
     {"TRTBicubicInterpolate", mmcv_bicubic_interpolate},

@@ -60,6 +60,16 @@ bool plugin_takes(const PluginOperator& plugin, size_t operand, DType dtype) {
   return (bits >> static_cast<unsigned>(dtype) & 1) != 0;
 }
 
+std::string taken_types(const PluginOperator& plugin, size_t operand) {
+  std::string list;
+  for (int d = 0; d < dtype_count; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    if (!holds_objects(dtype) && plugin_takes(plugin, operand, dtype))
+      list += (list.empty() ? "" : ", ") + std::string(to_string(dtype));
+  }
+  return list.empty() ? "nothing" : list;
+}
+
 // Whether an operand or result of this rank has its channels last in the plugin.
 bool is_channels_last(const std::vector<PluginLayout>& layouts, size_t i, size_t rank) {
   return !layouts.empty() && rank >= 3 && layouts[std::min(i, layouts.size() - 1)] == PluginLayout::channels_last;
@@ -121,7 +131,8 @@ Values convert_plugin(ConvertContext& c, const PluginOperator& plugin) {
       if (holds_objects(dtype)) c.unsupported(fmt::format("plugins take no operands of {}", to_string(dtype)));
       if (!plugin_takes(plugin, i, dtype)) {
         if ((dtype != DType::f16 && dtype != DType::bf16) || !plugin_takes(plugin, i, DType::f32))
-          c.invalid(fmt::format("the plugin {} does not take {} as operand {}", plugin.file, to_string(dtype), i));
+          c.invalid(fmt::format("the operator {} of {} does not take {} as operand {}, but {}", plugin.full_name(),
+                                plugin.file, to_string(dtype), i, taken_types(plugin, i)));
         narrow = dtype;
         id = c.cast(id, DType::f32);
       }

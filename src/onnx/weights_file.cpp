@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "onnx/hoist_weights.h"
 #include "onnx/model_weights.h"
+#include "onnx/npz.h"
 #include "onnx/proto_reader.h"
 #include "onnx/safetensors.h"
 #include "onnx/tensor_data.h"
@@ -15,13 +16,17 @@
 
 namespace camshaft::onnx {
 
-bool is_safetensors(const std::string& path) {
-  return path.ends_with(".safetensors");
+bool has_tensors_alone(const std::string& path) {
+  return path.ends_with(".safetensors") || is_npz(path);
 }
 
 std::map<std::string, WeightOfFile> read_weights(const std::string& path, const IsWanted& is_wanted) {
-  if (!is_safetensors(path)) return weights_by_name(read_model(path), is_wanted);
+  if (!has_tensors_alone(path)) return weights_by_name(read_model(path), is_wanted);
   std::map<std::string, WeightOfFile> weights;
+  if (is_npz(path)) {
+    for (auto& [name, tensor] : read_arrays(path)) weights.insert_or_assign(name, WeightOfFile{std::move(tensor)});
+    return weights;
+  }
   for (auto& [name, tensor] : read_safetensors(MappedFile::open(path))) weights[name] = {std::move(tensor), true};
   return weights;
 }

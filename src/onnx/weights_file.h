@@ -10,8 +10,8 @@
 
 namespace camshaft::onnx {
 
-/// Whether a file is one of tensors alone, by its name.
-bool is_safetensors(const std::string& path);
+/// Whether a file is one of tensors alone (.safetensors, .npz), by its name.
+bool has_tensors_alone(const std::string& path);
 struct WeightOfFile {
   Tensor tensor;
   bool is_mapped = false;  ///< its bytes are the file's, which may change, and not memory of its own

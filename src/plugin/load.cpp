@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "base/dynamic_library.h"
 #include "base/error.h"
@@ -27,10 +28,12 @@ class Batch {
     std::string expression;
     auto made = make_operator(given, file, hash, expression);
     if (made) {
-      onnx::check_free(made->domain, made->name, file);
+      onnx::check_free_for_plugin(made->domain, made->name, file);
+      check_new(made->full_name(), file);
       plugins_.push_back(std::move(made));
     } else {
       expressions_.push_back(onnx::parse_scalar_expression(expression));
+      check_new(expressions_.back().domain + "::" + expressions_.back().name, file);
     }
   }
   void keep() {
@@ -39,6 +42,12 @@ class Batch {
   }
 
  private:
+  void check_new(const std::string& name, const std::string& file) {
+    if (!names_.insert(name).second)
+      throw Error(ErrorCode::invalid_argument, fmt::format("the plugin {} has the operator {} twice", file, name));
+  }
+
+  std::set<std::string> names_;
   std::vector<std::shared_ptr<const PluginOperator>> plugins_;
   std::vector<onnx::ScalarExpression> expressions_;
 };

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/work_scope.h"
 #include "ir/container_type.h"
+#include "ir/describe_node.h"
+#include "ir/plugin.h"
 #include "reference/operations.h"
 
 namespace camshaft {
@@ -45,11 +47,6 @@ void check_dims(const Shape& shape, const Dims& dims, const std::string& what, c
     const int64_t expected = shape[i].evaluate(bindings);
     if (expected != dims[i]) mismatch(shape, dims, what, fmt::format("axis {} must be {}", i, expected));
   }
-}
-
-std::string describe(const Node& node) {
-  if (node.sources.empty()) return fmt::format("operator '{}'", node.op.name());
-  return fmt::format("node '{}' (operator '{}')", node.sources.front(), node.op.name());
 }
 
 // A result, which may be another than what was evaluated, moved by what noise does to that.
@@ -150,8 +147,10 @@ class Interpreter {
       check_outputs(node, types, outputs);
       if (budget && bindings_.size() > known_sizes)  // only now
         budget->take_operations(operations_of(graph_, node, bindings_) - expected);
+    } catch (const PluginViolation& e) {
+      throw PluginViolation(fmt::format("{}: {}", describe_node(node.sources, node.op), e.what()));
     } catch (const Error& e) {
-      throw Error(e.code(), fmt::format("{}: {}", describe(node), e.what()));
+      throw Error(e.code(), fmt::format("{}: {}", describe_node(node.sources, node.op), e.what()));
     }
     if (options_.observer) options_.observer(node, outputs);
     for (size_t i = 0; i < exact.size(); ++i) outputs[i] = moved_by(outputs[i], exact[i], noisy_sums[i]);

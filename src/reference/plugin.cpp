@@ -24,17 +24,16 @@ std::vector<Tensor> Plugin::evaluate(const EvalContext& context) const {
     const TensorType& type = context.output_types[o];
     results.push_back(type);
     const bool is_bound = camshaft::is_bound(type.shape, context.bindings);
-    if (is_bound) {
-      sizes[o] = context.evaluate(type.shape);
-      results.back().shape.assign(sizes[o].begin(), sizes[o].end());
-    }
+    for (Dim& d : results.back().shape)
+      if (camshaft::is_bound({d}, context.bindings)) d = d.evaluate(context.bindings);
+    if (is_bound) sizes[o] = context.evaluate(type.shape);
     known.push_back(is_bound ? &sizes[o] : nullptr);
   }
   check_rule(*this, types, present, elements, results);
   ThreadPool alone(1);
   const bool reference = of->has_reference();
-  return run_plugin(*this, *of, context.inputs, context.output_types, known, {reference, 0},
-                    reference ? context.pool : alone, context.cancellation);
+  return run_plugin(*this, *of, context.inputs, results, known, {reference, 0}, reference ? context.pool : alone,
+                    context.cancellation);
 }
 
 }  // namespace camshaft::ops

@@ -5,18 +5,12 @@
 #include <span>
 #include <string>
 
-#include "base/error.h"
+#include "ir/plugin.h"
 
 namespace camshaft {
 
 constexpr size_t guard_zone_bytes = 4096;  // before and behind
 constexpr auto guard_mark = std::byte{0xc9};
-
-/// A plugin wrote where it must not. Its code is ErrorCode::invalid_argument.
-class PluginViolation : public Error {
- public:
-  explicit PluginViolation(const std::string& message) : Error(ErrorCode::invalid_argument, message) {}
-};
 
 /// Throws PluginViolation where `memory`, which is `what` between two zones of marks, has other bytes in a zone. `who`
 /// is the plugin.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/aligned_buffer.h"
+#include "ir/ops/shape_rules.h"
 #include "ir/plugin_detour.h"
 #include "reference/plugin_guards.h"
 
@@ -104,6 +105,10 @@ std::vector<Tensor> run_plugin(const ops::Plugin& op, const PluginInstance& inst
       throw PluginViolation(fmt::format("{} wrote to its input {}", who, i));
   for (size_t o = 0; o < types.size(); ++o) {
     Tensor tensor = Tensor::uncleared(types[o].dtype, sizes[o]);
+    for (size_t axis = 0; !dims[o] && axis < sizes[o].size(); ++axis)
+      if (ops::provably_different(types[o].shape[axis], Dim(sizes[o][axis])))
+        throw PluginViolation(fmt::format("{} ({}) gave its output {} the shape {}, and its shape rule says {}", who,
+                                          op.file, o, to_string(sizes[o]), to_string(types[o])));
     if (tensor.bytes() > made[o].size())
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} said no size of its output {}, which only running tells", who, o));

@@ -488,9 +488,24 @@ size_t Engine::Impl::weight_bytes() const {
 
 namespace {
 
+/// As the engine's file has them: one that was just built also holds the plain form of what kernels read packed.
+size_t stored_weight_bytes(const Engine::Impl& engine) {
+  std::set<std::string> packed;
+  for (const PackedConstant* p : engine.packed->all())
+    if (p->layout == fallback_layout || engine.backend->can_unpack(p->layout)) packed.insert(p->constant);
+  const std::vector<Keep> keep = kept_constants(engine);
+  size_t bytes = engine.packed->total_bytes();
+  for (size_t v = 0; v < keep.size(); ++v) {
+    const Value& value = engine.graph.values[v];
+    if (!value.constant || value.constant->is_elided()) continue;
+    if (keep[v] == Keep::bytes || !packed.contains(value.name)) bytes += value.constant->bytes();
+  }
+  return bytes;
+}
+
 MemoryInfo memory_of(const Engine::Impl& engine) {
   MemoryInfo info;
-  info.weight_bytes = static_cast<int64_t>(engine.weight_bytes());
+  info.weight_bytes = static_cast<int64_t>(stored_weight_bytes(engine));
   // Sizes that no profile names: 1 along the first axis, then the first size that the model accepts.
   for (const int64_t fallback : {64, 32, 16, 128, 224, 8, 1}) {
     try {

@@ -140,12 +140,24 @@ void RefittedGraph::elide(Engine::Impl& made, const std::vector<bool>& affected)
   }
 }
 
+namespace {
+
+/// All of an engine without weights may be missing.
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t most = 8;
+  if (names.size() <= most) return fmt::to_string(fmt::join(names, ", "));
+  return fmt::format("{} and {} more (Refitter.missing has all)", fmt::join(names.begin(), names.begin() + most, ", "),
+                     names.size() - most);
+}
+
+}  // namespace
+
 std::shared_ptr<const Engine::Impl> RefittedGraph::compiled(int threads) const {
   if (const std::vector<std::string> names = missing(); !names.empty())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a refit needs the initializers {} too: constants of the engine are made of them and of "
                             "what is set",
-                            fmt::join(names, ", ")));
+                            some_of(names)));
   ThreadPool pool(threads);
   auto made = std::make_shared<Engine::Impl>();
   made->backend = engine_.backend;

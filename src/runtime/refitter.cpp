@@ -120,7 +120,7 @@ void Refitter::set_file(const std::string& path) {
   std::vector<std::string> left;
   for (const InitializerRecord& record : records_)
     if (!read.contains(record.name) && record.fixed_by.empty()) left.push_back(record.name);
-  if (!left.empty() && !onnx::is_safetensors(path))
+  if (!left.empty() && !onnx::has_tensors_alone(path))
     log_warning(fmt::format("'{}' has {} of the engine's initializers; {} stay as they are, '{}' among them", path,
                             read.size(), left.size(), left.front()));
   for (auto& [name, weight] : read) given_[name] = {std::move(weight.tensor), weight.is_mapped};

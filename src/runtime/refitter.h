@@ -44,8 +44,8 @@ class Refitter {
   /// or shape, and for other elements than the present ones where something was decided by these, with what it was.
   void set(const std::string& name, Tensor tensor);
   /// The same for every initializer of a file that the engine has: a model (.onnx), of which others are left out, or
-  /// .safetensors, where a name that the model does not have is an error. Nothing is set when it throws: what set()
-  /// throws, Error(io), and Error(invalid_model) for a damaged file.
+  /// .safetensors and .npz, where a name that the model does not have is an error. Nothing is set when it throws: what
+  /// set() throws, Error(io), and Error(invalid_model) for a damaged file.
   void set_file(const std::string& path);
   /// The same for an adapter that the engine was built with (BuildOptions::lora), from a file as there: its numbers
   /// take the place of all of that adapter's, with zeros for products that it does not update. Throws

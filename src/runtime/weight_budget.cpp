@@ -13,10 +13,11 @@ namespace camshaft {
 namespace {
 
 [[noreturn]] void refuse_budget(const std::string& text) {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("the weight budget cannot be '{}'; give bytes (1500000000, 1.5GB, 800MiB), a part of the "
-                          "weights (40%), auto, or none",
-                          text));
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("the weight budget cannot be '{}'; give whole bytes (1500000000, 1.5GB, 800MiB), a part of the "
+                  "weights (40%), auto, or none",
+                  text));
 }
 
 constexpr std::pair<std::string_view, double> units[] = {
@@ -40,6 +41,8 @@ WeightBudget::WeightBudget(const std::string& text) {
     fraction_ = number / 100;
     return;
   }
+  // 0.4 is meant as a part, and would be no bytes at all.
+  if ((unit.empty() || unit == "B") && number != std::floor(number)) refuse_budget(text);
   for (const auto& [name, factor] : units)
     if (unit == name && number * factor < 0x1p62) bytes_ = static_cast<int64_t>(number * factor);
   if (!bytes_) refuse_budget(text);

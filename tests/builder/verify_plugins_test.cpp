@@ -91,7 +91,8 @@ TEST(VerifyPlugins, OneThatNeverReturnsIsNamed) {
                                  ++ended;
                                }});
   EXPECT_EQ(failure(graph, options_of(std::chrono::milliseconds(50)), ErrorCode::verification_failed),
-            "tactic 0 on [7, 3]: the plugin verify_plugins_test::Endless (test.so) has not returned within 0.05 s");
+            "operator 'verify_plugins_test::Endless' of the plugin test.so: tactic 0 on [7, 3]: the plugin "
+            "verify_plugins_test::Endless (test.so) has not returned within 0.05 s");
   const int before = ended;
   may_end = true;  // what is left behind has its own operands
   while (ended == before) std::this_thread::yield();
@@ -139,7 +140,8 @@ TEST(VerifyPlugins, BodiesForADeviceRunThereOnEachTactic) {
             "it does not compile");
   const auto violates = [](const PluginCall&) { throw PluginViolation("it wrote to its input 0"); };
   EXPECT_EQ(failure(graph_of("Violates", {Instance::copy, violates}), options, ErrorCode::verification_failed),
-            "tactic 0 on the GPU on [4, 3]: it wrote to its input 0");
+            "operator 'verify_plugins_test::Violates' of the plugin test.so: tactic 0 on the GPU on [4, 3]: it wrote "
+            "to its input 0");
   options.device = DeviceId::host;
   verify_plugins(graph_of("OnHost", {Instance::copy, fails}), options, 1);
 }

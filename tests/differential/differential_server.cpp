@@ -35,7 +35,7 @@ std::vector<std::string> fields_of(const std::string& line) {
 }
 
 NamedTensors read_inputs(const Engine& engine, const std::string& path) {
-  const NamedTensors arrays = read_npz(path);
+  const NamedTensors arrays = read_arrays(path);
   NamedTensors inputs;
   for (const TensorInfo& info : engine.inputs()) {
     const auto it = std::find_if(arrays.begin(), arrays.end(), [&](const auto& a) { return a.first == info.name; });

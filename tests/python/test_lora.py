@@ -1,5 +1,6 @@
 """Adapters of LoRA in an engine: a run with one is what ONNX Runtime makes of the model with that adapter merged."""
 
+import asyncio
 import json
 import math
 
@@ -178,10 +179,19 @@ def test_none_is_what_nobody_chooses(adapted, engine):
     assert (np.asarray(context.run({"x": x})["y"]) == plain).all()
     context.set_input("lora", "french")
     assert (np.asarray(context.run()["y"]) == engine(x, lora="french")).all()
+    assert (np.asarray(context.run({"x": x}, lora="legal")["y"]) == engine(x, lora="legal")).all()
+    results = asyncio.run(context.run_async(lora="french"))
+    assert (np.asarray(results["y"]) == engine(x, lora="french")).all()
 
 
 def test_what_there_is_not(engine):
     x = np.ones((1, 2, CHANNELS), np.float32)
+    with pytest.raises(InvalidArgumentError, match="no adapter 'dutch'; there are: none, french, legal"):
+        engine.create_context().run({"x": x}, lora="dutch")
+    net = module.Network()
+    net.output(net.Relu(net.input("x", np.float32, (2,))), "y")
+    with pytest.raises(InvalidArgumentError, match="has no adapters"):
+        module.build(net).create_context().run({"x": np.ones(2, np.float32)}, lora="french")
     with pytest.raises(InvalidArgumentError, match="no adapter 'dutch'; there are: none, french, legal"):
         engine(x, lora="dutch")
     for number in (3, -1):

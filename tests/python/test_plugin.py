@@ -68,6 +68,7 @@ def test_an_engine_is_saved_and_loaded(tmp_path):
     program += f"import camshaft; camshaft.Engine({str(tmp_path / 'a.engine')!r})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode != 0 and "py::Softcap (version 1, of test_plugin.softcap" in done.stderr, done.stderr
+    assert "imports the Python module of test_plugin.softcap first" in done.stderr and "--plugin" not in done.stderr
 
 
 @module.plugin("py::Join", shape=lambda a, b: (a.shape[0] + b.shape[0], *a.shape[1:]))
@@ -370,6 +371,50 @@ def test_the_examples_are_short_and_run(tmp_path, example, operator):
         done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("["), done.stdout
+
+
+@pytest.mark.parametrize("body", ["sleeps", "spins", "no plugin"])
+def test_python_ends_while_a_thread_runs_an_engine(body):
+    """Python ends such a thread where it asks for the lock: in a plugin's function that never returns, or behind a run."""
+    program = """
+import sys, threading, time
+import numpy as np
+import camshaft
+
+started, never = threading.Event(), False
+
+@camshaft.plugin("py::Never")
+def function(x: np.float32):
+    if never:
+        started.set()
+    while never:
+        if sys.argv[1] == "sleeps":
+            time.sleep(0.001)
+    return x
+
+net = camshaft.Network("n")
+x = net.input("x", np.float32, (256, 256))
+y = net.MatMul(x, x) if sys.argv[1] == "no plugin" else net.domain("py").Never(x)
+net.output(y, "y")
+engine = camshaft.build(net, tuning="heuristic")
+never = True
+x = np.zeros((256, 256), np.float32)
+
+def runs():
+    while True:
+        engine(x)
+        started.set()
+
+for _ in range(2):
+    threading.Thread(target=runs, daemon=True).start()
+started.wait()
+print("ends", flush=True)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    for _ in range(3):
+        command = [sys.executable, "-c", program, body]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and done.stdout == "ends\n", (done.returncode, done.stderr)
 
 
 def test_verification_of_plugins_does_not_wait_for_pythons_lock():

@@ -101,6 +101,31 @@ def test_regions_of_several_levels(aligned, more):
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("aligned, clockwise, more", [(0, 0, -1.0), (1, 1, 1.5)])
+def test_turned_regions_of_several_levels(aligned, clockwise, more):
+    images = [f32(2, 3, 32 >> level, 40 >> level) for level in range(3)]
+    strides = [4.0, 8.0, 16.0]
+    sizes = np.array([[0.5, 2], [20, 17], [55, 57], [57, 56], [70, 60], [110, 114], [113, 112], [120, 90], [9, 90]])
+    image, angles = RANDOM.integers(0, 2, (9, 1)), RANDOM.uniform(-3, 3, (9, 1))
+    rois = np.concatenate([image, RANDOM.uniform(0, 120, (9, 2)), sizes, angles], 1).astype("f")
+    attributes = {"output_height": 2, "output_width": 3, "sampling_ratio": 2, "featmap_strides": strides}
+    got = run("MMCVMultiLevelRotatedRoiAlign", [rois, *images], [("y", "f")], domain="mmdeploy", finest_scale=56,
+              clockwise=clockwise, roi_scale_factor=more, aligned=aligned, **attributes)[0]  # fmt: skip
+    want = np.zeros((9, 3, 2, 3))
+    for r, (image, cx, cy, width, height, angle) in enumerate(rois.astype(np.float64)):
+        level = min(max(math.floor(math.log2(math.sqrt(width * height) / 56 + 1e-6)), 0), 2)
+        cx, cy = (value / strides[level] - 0.5 * aligned for value in (cx, cy))
+        width, height = (max(value * abs(more) ** (more > 0) / strides[level], 1) for value in (width, height))
+        cos, sin = math.cos(angle), math.sin(-angle if clockwise else angle)
+        for ph, pw in np.ndindex(2, 3):
+            samples = []
+            for i, j in np.ndindex(2, 2):
+                y, x = height * ((ph + (i + 0.5) / 2) / 2 - 0.5), width * ((pw + (j + 0.5) / 2) / 3 - 0.5)
+                samples.append(sampled(images[level][int(image)], y * cos - x * sin + cy, y * sin + x * cos + cx))
+            want[r, :, ph, pw] = np.mean(samples, 0)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
 def overlap(a, b, step=700):
     """Of two turned boxes, by counting points of a grid."""
     low = min(min(a[:2] - a[2:4]), min(b[:2] - b[2:4]))
@@ -116,8 +141,9 @@ def overlap(a, b, step=700):
     return (one & two).sum() / max((one | two).sum(), 1)
 
 
+@pytest.mark.parametrize("operator", ["TRTBatchedRotatedNMS", "TRTBatchedBEVNMS"])
 @pytest.mark.parametrize("shared", [True, False])
-def test_suppression_of_turned_boxes(shared):
+def test_suppression_of_turned_boxes(operator, shared):
     n, classes, most, random = 14, 2, 7, np.random.default_rng(2)
     centres = random.uniform(0, 25, (2, n, 1 if shared else classes, 2))
     sizes, angles = random.uniform(4, 16, centres.shape), random.uniform(-3, 3, (*centres.shape[:3], 1))
@@ -131,8 +157,12 @@ def test_suppression_of_turned_boxes(shared):
         "isNormalized": 0,
         "clipBoxes": 0,
     }
-    dets, labels = run("TRTBatchedRotatedNMS", [boxes, scores], [("dets", "f"), ("labels", "i")], domain="mmdeploy",
-                       num_classes=classes, background_label_id=-1, **names)  # fmt: skip
+    if operator == "TRTBatchedBEVNMS":  # the same by its newer names, and with the places of the boxes
+        names = {"keep_topk": most, "topk": 20, "score_threshold": 0.2, "iou_threshold": 0.3, "clip_boxes": 0}
+        names["return_index"] = 1
+    outputs = [("dets", "f"), ("labels", "i"), *([("index", "i")] if "return_index" in names else [])]
+    dets, labels, *index = run(operator, [boxes, scores if operator == "TRTBatchedRotatedNMS" else scores[:, :, 0]],
+                               outputs, domain="mmdeploy", num_classes=classes, background_label_id=-1, **names)  # fmt: skip
     unsure = 0
     for image in range(2):
         found = []
@@ -143,18 +173,21 @@ def test_suppression_of_turned_boxes(shared):
                 if scores[image, i, 0, c] <= 0.2:
                     continue
                 box = boxes[image, i, 0 if shared else c].astype(np.float64)
-                with_others = [overlap(box, other) for _, _, other in kept]
+                with_others = [overlap(box, other) for _, _, other, _ in kept]
                 unsure += any(abs(share - 0.3) < 0.004 for share in with_others)
                 if all(share <= 0.3 for share in with_others):
-                    kept.append((scores[image, i, 0, c], c, box))
+                    kept.append((scores[image, i, 0, c], c, box, i))
             found += kept
         found = sorted(found, key=lambda item: -item[0])[:most]
         want = np.zeros((most, 6))
-        for i, (score, _, box) in enumerate(found):
+        for i, (score, _, box, _) in enumerate(found):
             want[i] = [*box, score]
         if not unsure:
             np.testing.assert_allclose(dets[image], want, rtol=1e-6)
-            np.testing.assert_array_equal(labels[image], [c for _, c, _ in found] + [-1] * (most - len(found)))
+            np.testing.assert_array_equal(labels[image], [c for _, c, _, _ in found] + [-1] * (most - len(found)))
+            places = [i if shared else c * n + i for _, c, _, i in found] + [-1] * (most - len(found))
+            for array in index:
+                np.testing.assert_array_equal(array[image], places)
     assert unsure == 0, "take another seed"
 
 

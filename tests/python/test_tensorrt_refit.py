@@ -5,6 +5,7 @@ import gc
 import camshaft
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from tensorrt_model import write_network
 from test_refitter import bodies_model, namesakes_model
 from test_tensorrt import Heard, expected, parsed, pictures, trt
@@ -65,9 +66,10 @@ def test_a_parsed_model(models, flag):
         assert engine.create_execution_context() is None and "no weights" in builder.logger.errors()[-1]
     refitter = trt.Refitter(engine, builder.logger)
     assert refitter.get_all_weights() == ["kernel", "matrix"]
-    assert refitter.get_all() == (["kernel", "matrix"], [trt.WeightsRole.CONSTANT] * 2)
+    assert refitter.get_all() == (["conv", "matrix"], [trt.WeightsRole.KERNEL, trt.WeightsRole.CONSTANT])
     missing = ["kernel", "matrix"] if flag == "STRIP_PLAN" else []
-    assert refitter.get_missing_weights() == missing and refitter.get_missing()[0] == missing
+    assert refitter.get_missing_weights() == missing
+    assert refitter.get_missing()[0] == (["conv", "matrix"] if missing else [])
     prototype = refitter.get_weights_prototype("matrix")
     assert prototype.dtype == trt.float32 and prototype.size == 160
     assert refitter.set_named_weights("kernel", trt.Weights(weights["kernel"]))
@@ -79,7 +81,7 @@ def test_a_parsed_model(models, flag):
     np.testing.assert_allclose(result(context, x), expected(new, x), rtol=1e-4, atol=1e-5)
 
 
-def test_of_another_model(models):
+def test_of_another_model(models, tmp_path):
     old, new, _ = models
     builder, network = parsed(old)
     engine = built(builder, network, trt.BuilderFlag.REFIT)
@@ -92,6 +94,16 @@ def test_of_another_model(models):
     np.testing.assert_allclose(result(context, x), expected(new, x), rtol=1e-4, atol=1e-5)
     assert of_model.refit_from_bytes(old.read_bytes()) and refitter.refit_cuda_engine()
     np.testing.assert_allclose(result(context, x), expected(old, x), rtol=1e-4, atol=1e-5)
+    # Of files that have weights alone, too.
+    save_file({name: np.zeros_like(array) for name, array in models[2].items()}, tmp_path / "w.safetensors")
+    np.savez(tmp_path / "w.npz", **models[2])
+    assert of_model.refit_from_file(str(tmp_path / "w.safetensors")) and refitter.refit_cuda_engine()
+    np.testing.assert_array_equal(result(context, x), np.zeros((3, 10), np.float32))
+    assert of_model.refit_from_file(tmp_path / "w.npz") and refitter.refit_cuda_engine()
+    np.testing.assert_allclose(result(context, x), expected(new, x), rtol=1e-4, atol=1e-5)
+    assert not of_model.refit_from_file(tmp_path / "missing.npz") and "missing.npz" in of_model.get_error(0).desc()
+    of_model.clear_errors()
+    assert of_model.refit_from_bytes(old.read_bytes()) and refitter.refit_cuda_engine()
     assert not of_model.refit_from_bytes(b"no model") and of_model.num_errors == 1
     assert of_model.get_error(0).code() == trt.ErrorCode.REFIT_FAILED
     assert not of_model.refit_from_file("missing.onnx") and "missing.onnx" in of_model.get_error(1).desc()
@@ -233,7 +245,7 @@ def test_by_layer_and_role():
     layers, roles = refitter.get_all()
     assert set(zip(layers, roles)) == {
         *(("conv", role.KERNEL), ("conv", role.BIAS), ("scale", role.SCALE), ("scale", role.SHIFT)),
-        ("mine", role.CONSTANT),
+        ("matrix", role.CONSTANT),
     }
     assert refitter.set_weights("conv", role.KERNEL, new["kernel"])
     missing = set(zip(*refitter.get_missing()))
@@ -249,6 +261,87 @@ def test_by_layer_and_role():
     assert refitter.set_named_weights("mine", new["matrix"])
     assert refitter.refit_cuda_engine()
     np.testing.assert_allclose(result(context, x, 5), by_hand(x, new), rtol=1e-3, atol=1e-3)
+
+
+def test_a_network_whose_weights_have_names_of_their_own():
+    """They are found by layer and role, too."""
+    old, new = make_weights(), make_weights()
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    add_layers(network, old)
+    for name, weights in old.items():
+        assert network.set_weights_name(weights, f"my_{name}")
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    refitter = trt.Refitter(engine, builder.logger)
+    assert sorted(refitter.get_all_weights()) == sorted(f"my_{name}" for name in old)
+    role = trt.WeightsRole
+    places = {
+        "kernel": ("conv", role.KERNEL),
+        "bias": ("conv", role.BIAS),
+        "scale": ("scale", role.SCALE),
+        "shift": ("scale", role.SHIFT),
+        "matrix": ("matrix", role.CONSTANT),
+    }
+    assert set(zip(*refitter.get_all())) == set(places.values())
+    for name, (layer, of) in places.items():
+        assert refitter.set_weights(layer, of, new[name]), builder.logger.errors()
+    assert refitter.get_missing() == ([], []) and refitter.refit_cuda_engine()
+    x = f32(2, 3, 4, 4)
+    np.testing.assert_allclose(result(engine.create_execution_context(), x, 5), by_hand(x, new), rtol=1e-3, atol=1e-3)
+
+
+def normalized_model(path, weights, name="bn"):
+    make, tensor = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        make("Conv", ["x", "conv.weight", "conv.bias"], ["c"], name="/conv/Conv"),
+        make("BatchNormalization", ["c", "bn.scale", "bn.shift", "bn.mean", "bn.var"], ["b"], name=name, epsilon=1e-3),
+        make("Flatten", ["b"], ["f"], name="flatten"),
+        make("Gemm", ["f", "fc.weight", "fc.bias"], ["y"], name="/fc/Gemm", transB=1),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [tensor("x", onnx.TensorProto.FLOAT, ["n", 3, 4, 4])],
+        [tensor("y", onnx.TensorProto.FLOAT, ["n", 5])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["bn", ""])
+def test_a_parsed_model_by_layer_and_role(tmp_path, name):
+    """A batch normalisation is a scale layer, of one factor and one summand, as TensorRT's parser makes it."""
+    sizes = {"conv.weight": (8, 3, 4, 4), "conv.bias": (8,), "fc.weight": (5, 8), "fc.bias": (5,)}
+    old = {key: f32(*shape) for key, shape in sizes.items()}
+    old |= {"bn.scale": f32(8), "bn.shift": f32(8), "bn.mean": f32(8), "bn.var": np.abs(f32(8)) + 1}
+    builder, network = parsed(normalized_model(tmp_path / "m.onnx", old, name))
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    refitter, role = trt.Refitter(engine, builder.logger), trt.WeightsRole
+    layer = name or "BatchNormalization_1"
+    assert layer in [network.get_layer(i).name for i in range(network.num_layers)]
+    assert set(zip(*refitter.get_all())) == {
+        *(("/conv/Conv", role.KERNEL), ("/conv/Conv", role.BIAS), (layer, role.SCALE), (layer, role.SHIFT)),
+        *(("fc.weight", role.CONSTANT), ("fc.bias", role.CONSTANT)),
+    }
+    new = {key: f32(*shape) for key, shape in sizes.items()}
+    scale, shift = f32(8), f32(8)
+    assert refitter.set_weights("/conv/Conv", role.KERNEL, new["conv.weight"])
+    assert refitter.set_weights("/conv/Conv", role.BIAS, new["conv.bias"])
+    assert refitter.set_weights("/fc/Gemm", role.KERNEL, new["fc.weight"])
+    assert refitter.set_weights("fc.bias", role.CONSTANT, new["fc.bias"])
+    assert refitter.set_weights(layer, role.SCALE, scale)
+    assert (layer, role.SHIFT) in zip(*refitter.get_missing())
+    assert not refitter.refit_cuda_engine() and f"'{layer}' SHIFT" in builder.logger.errors()[-1]
+    assert not refitter.set_weights(layer, role.SHIFT, f32(7)) and "7 numbers" in builder.logger.errors()[-1]
+    assert refitter.set_weights(layer, role.SHIFT, shift)
+    assert refitter.get_missing() == ([], []) and refitter.refit_cuda_engine()
+    x = f32(2, 3, 4, 4)
+    y = np.einsum("nchw,ochw->no", x, new["conv.weight"]) + new["conv.bias"]
+    want = (y * scale + shift) @ new["fc.weight"].T + new["fc.bias"]
+    np.testing.assert_allclose(result(engine.create_execution_context(), x, 5), want, rtol=1e-3, atol=1e-3)
+    assert not refitter.set_weights("/conv/Conv", role.SCALE, scale)
+    assert "there are '/conv/Conv' BIAS, '/conv/Conv' KERNEL" in builder.logger.errors()[-1]
 
 
 def test_errors_are_told(models):

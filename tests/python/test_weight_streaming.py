@@ -115,7 +115,10 @@ def test_errors_say_what_is_needed(engine_file):
         module.Engine(path, weight_budget=least - 1)
     with pytest.raises(module.InvalidArgumentError, match="the weight budget cannot be 'half'"):
         engine.set_weight_budget("half")
-    engine.set_weight_budget(least)
+    for part in (0.4, "0.4", "1000.5 B".replace(" ", "")):  # as parts they are no bytes
+        with pytest.raises(module.InvalidArgumentError, match=r"give whole bytes .*, a part of the weights \(40%\)"):
+            engine.set_weight_budget(part)
+    engine.set_weight_budget(float(least))
     np.testing.assert_array_equal(engine(x), expected)
 
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "camshaft/error.hpp"
+#include "camshaft/camshaft.hpp"
 #include "test_random.h"
 
 namespace camshaft::tools::npz_test {
@@ -47,12 +47,12 @@ TEST_F(Npz, WhatIsWrittenIsReadAgain) {
   write_npz(path_, sample());
   NamedTensors expected = sample();
   expected[3].second = Tensor::of<float>(DType::f32, {1}, {1});
-  EXPECT_EQ(read_npz(path_), expected);
+  EXPECT_EQ(read_arrays(path_), expected);
 }
 
 TEST_F(Npz, AnArchiveOfNothingIsReadAgain) {
   write_npz(path_, {});
-  EXPECT_TRUE(read_npz(path_).empty());
+  EXPECT_TRUE(read_arrays(path_).empty());
 }
 
 TEST_F(Npz, TheSameArraysGiveTheSameBytes) {
@@ -68,6 +68,26 @@ TEST_F(Npz, NothingIsLeftOfAFailedWrite) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
+TEST_F(Npz, AreWeightsOfARefit) {
+  const auto weights = [](float w) { return Tensor::of<float>(DType::f32, {2, 1}, {w, -w}); };
+  const auto engine_with = [&](float w) {
+    Network net;
+    const NetworkValue x = net.input("x", DType::f32, {"batch", 2});
+    net.output(net("MatMul", {x, net.constant(weights(w), "w")}), "y");
+    return Builder(std::move(BuildOptions().set("tuning", "heuristic").set("refit", true))).build(net);
+  };
+  write_npz(path_, {{"w", weights(2)}});
+  const Engine engine = engine_with(1);
+  Refitter refitter(engine);
+  refitter.set_file(path_);
+  refitter.refit(1);
+  EXPECT_EQ(engine.save(), engine_with(2).save());
+  write_npz(path_, {{"v", weights(2)}});
+  EXPECT_THROW(refitter.set_file(path_), Error) << "of a name that the model does not have";
+  overwrite("PK");
+  EXPECT_THROW(refitter.set_file(path_), Error);
+}
+
 // Every byte is covered by a checksum or by structure, but for fields that say nothing about the arrays (dates, ...).
 TEST_F(Npz, DamagedFilesGiveAnErrorOrTheSameElements) {
   Random random = test_random();
@@ -77,7 +97,7 @@ TEST_F(Npz, DamagedFilesGiveAnErrorOrTheSameElements) {
   const auto check = [&](const std::string& bytes, size_t at) {
     overwrite(bytes);
     try {
-      for (const auto& [name, tensor] : read_npz(path_)) EXPECT_EQ(tensor, sample()[0].second) << at;
+      for (const auto& [name, tensor] : read_arrays(path_)) EXPECT_EQ(tensor, sample()[0].second) << at;
     } catch (const Error& error) {
       ++refused;
       EXPECT_NE(std::string(error.what()).find("a.npz"), std::string::npos) << error.what();

@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import onnxruntime
 import pytest
-from camshaft_cli import ROOT, camshaft, run
+from camshaft_cli import BINARY, ROOT, camshaft, run
 from test_plugins import model_of, numbers
 
 from onnx import TensorProto, helper, numpy_helper
@@ -128,6 +128,16 @@ def test_constant_operands_and_tensors_as_attributes(library, tmp_path):
     check_equal(weighted_model(tmp_path / "b.onnx", [4, 5, 6]), library, feed)
 
 
+def test_constant_operands_are_fixed_in_a_refit(library, tmp_path):
+    """A kernel reads them when it is made, which a build with --refit says."""
+    path = weighted_model(tmp_path / "a.onnx", [1, 2, 3])
+    text = camshaft("build", path, "-o", tmp_path / "e", "--refit", "--ort-custom-ops", library).stdout
+    assert "1 cannot, as what the engine does was decided by them: 'w': " in text, text
+    other = weighted_model(tmp_path / "b.onnx", [4, 5, 6])
+    line = ["refit", tmp_path / "e", "--weights", other, "--ort-custom-ops", library]
+    assert "cannot be replaced by other numbers" in camshaft(*line, check=False).stderr
+
+
 def test_what_the_host_says_of_a_node(library, tmp_path):
     nodes = [node("Described", ["x", "i"], ["y"], name="a node"), node("Described", ["x", "i"], ["z"], name="b")]
     inputs, outputs = [("x", FLOAT, ["n", 3]), ("i", INT64, [2])], [("y", INT64, ["k"]), ("z", INT64, ["l"])]
@@ -205,6 +215,26 @@ def python_environment():
     from camshaft_cli import BINARY
 
     return os.environ | {"PYTHONPATH": str(BINARY.parent.parent / "python")}
+
+
+def test_onnx_runtime_judges_with_the_library(library, tmp_path):
+    path = weighted_model(tmp_path / "m.onnx", [7, 8, 9])
+    environment = python_environment() | {"CAMSHAFT_PYTHON": str(ROOT / ".venv/bin/python")}
+    line = [BINARY, "verify", path, "--against", "onnxruntime", "--ort-custom-ops", library]
+    done = subprocess.run([*map(str, line)], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 0 and "against ONNX Runtime" in done.stdout, done.stderr
+    in_python(
+        f"""
+import os
+import camshaft
+os.chdir({str(library.parent)!r})
+camshaft.load_ort_custom_ops("libops.so")
+os.chdir("/")
+for _ in range(2):  # our own kernels call our functions still
+    verdict = camshaft.verify({str(path)!r}, against="onnxruntime")
+    assert verdict["passed"] and verdict["against"] == "onnxruntime", verdict
+"""
+    )
 
 
 def test_an_engine_without_its_library_is_refused(library, tmp_path):

@@ -1,5 +1,6 @@
 """Plugins on the command line: the example's library, operators as text and as ONNX functions, and bad ones."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -243,7 +244,7 @@ def failure(tmp_path, plugin, *arguments, command="build"):
         # Symbols are told from numbers, and get another answer.
         (
             "int64_t v; s.output(0, s.dtype(0), {s.dim(0, 0).is(&v) ? s.dim(0, 0) + 1 : s.dim(0, 0), s.dim(0, 1)});",
-            "the shape rule of example::Swish contradicts itself",
+            "(operator 'example::Swish' of the plugin bad.so): the shape rule of the plugin example::Swish (bad.so) contradicts",
         ),
     ],
 )
@@ -450,6 +451,78 @@ def test_what_is_no_plugin_at_all(tmp_path):
     ]:
         done = camshaft("run", model, "--plugin", plugin, check=False)
         assert done.returncode > 0 and what in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--plugin", "--ort-custom-ops"])
+def test_libraries_that_are_cut_short(swish, tmp_path, option):
+    """Opening one would end the process (SIGBUS), as parts of it are mapped that the file does not have."""
+    whole = swish.read_bytes()
+    model = swish_model(tmp_path / "m.onnx")
+    for part in (0.1, 0.3, 0.6):
+        (tmp_path / "short.so").write_bytes(whole[: int(part * len(whole))])
+        done = camshaft("run", model, option, tmp_path / "short.so", check=False)
+        assert done.returncode > 0 and "short.so" in done.stderr and "is cut short: it has" in done.stderr, done.stderr
+
+
+def test_a_size_that_only_running_tells_and_the_rule_denies(tmp_path):
+    """The rule says as many rows as there are, and the function gives one more."""
+    library = bad(
+        tmp_path,
+        infer="s.output(0, s.dtype(0), {s.dim(0, 0), s.symbol(0, 1)});",
+        run="(void)r.resize_output<float>(0, {r.input(0).dim(0) + 1, 5});",
+    )
+    node = helper.make_node("Swish", ["x"], ["y"], name="swished", domain="example")
+    kind = TensorProto.FLOAT
+    model = model_of(tmp_path / "l.onnx", [node], [("x", kind, ["n", 5])], [("y", kind, ["n", "m"])], ["example"])
+    done = camshaft("build", model, "-o", tmp_path / "e", "--plugin", library, check=False)
+    assert done.returncode > 0 and "node 'swished' (operator 'example::Swish' of the plugin bad.so)" in done.stderr
+    assert "gave its output 0 the shape [5, 5], and its shape rule says f32[4, @y0.1]" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("library_first", [True, False])
+@pytest.mark.parametrize("other", ["text", "functions", "custom ops"])
+def test_an_operator_is_loaded_once(swish, tmp_path, library_first, other):
+    """Which one nodes mean would go by the order of the options."""
+    if other == "custom ops":
+        from test_ort_custom_ops import compiled as ort_compiled
+
+        given = ["--ort-custom-ops", ort_compiled(tmp_path / "ops.so")]
+        ours = ["--plugin", "test.ort::Negated(x) = -x"]
+        if not library_first:
+            pytest.skip("the command loads plugins before libraries for ONNX Runtime")
+        name = "test.ort::Negated"
+    else:
+        text = "example::Swish(x, beta = 1) = x"
+        given = ["--plugin", text if other == "text" else function_library(tmp_path / "functions.onnx")]
+        ours, name = ["--plugin", swish], "example::Swish"
+    options = [*ours, *given] if library_first else [*given, *ours]
+    done = camshaft("run", swish_model(tmp_path / "m.onnx"), *options, check=False)
+    assert done.returncode == EXIT_INVALID, done.stderr
+    assert f"has the operator {name}, which" in done.stderr and "one process can have one of them" in done.stderr
+
+
+def test_a_library_that_has_an_operator_twice(tmp_path):
+    text = BAD.format(infer=GOOD_INFER, run=GOOD_RUN, more="")
+    struct = text[text.index("struct Bad") : text.index("CAMSHAFT_PLUGIN")]
+    text = text.replace("CAMSHAFT_PLUGIN(Bad)", struct.replace("Bad", "Other") + "CAMSHAFT_PLUGIN(Bad, Other)")
+    (tmp_path / "twice.cpp").write_text(text)
+    error = failure(tmp_path, compiled(tmp_path / "twice.cpp", tmp_path / "twice.so"))
+    assert "twice.so has the operator example::Swish twice" in error, error
+
+
+def test_operators_lists_those_of_plugins(swish):
+    assert "example Swish of swish.so\n" in camshaft("operators", "--plugin", swish).stdout
+    listed = json.loads(camshaft("operators", "--json", "--plugin", swish, "--plugin", "my::Half(x) = x / 2").stdout)
+    assert {"domain": "example", "operator": "Swish", "kind": "plugin", "version": "1.0", "file": "swish.so"} in listed
+    assert any(entry["operator"] == "Half" and entry["kind"] == "text" for entry in listed)
+
+
+def test_operands_of_types_that_it_does_not_take(tmp_path):
+    library = bad(tmp_path, more="static constexpr camshaft::plugin::Types types[] = {{CAMSHAFT_F32, CAMSHAFT_F64}};")
+    model = swish_model(tmp_path / "i.onnx", kind=TensorProto.INT32)
+    done = camshaft("run", model, "--plugin", library, check=False)
+    what = "the operator example::Swish of bad.so does not take i32 as operand 0, but f64, f32"
+    assert done.returncode > 0 and what in done.stderr, done.stderr
 
 
 def test_sizes_that_only_running_tells(tmp_path):

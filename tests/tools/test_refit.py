@@ -1,6 +1,7 @@
 """camshaft refit: an engine file with other weights."""
 
 import json
+import re
 import zipfile
 
 import numpy as np
@@ -29,8 +30,11 @@ def save_model(folder, seed):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
-    return folder / "m.onnx", weights
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        folder / f"{folder.name}.onnx",
+    )
+    return folder / f"{folder.name}.onnx", weights
 
 
 @pytest.fixture
@@ -62,6 +66,15 @@ def test_the_file_is_that_of_a_fresh_build(tmp_path, built):
     report = json.loads(camshaft("refit", old, "--weights", new, "--json").stdout)
     assert report["replaced"] == 3 and report["output"] == str(old)
     assert old.read_bytes() == fresh.read_bytes()
+
+
+def test_a_build_prints_the_weights_that_its_engine_has(tmp_path):
+    """And not their plain form beside what kernels read of them."""
+    model, _ = save_model(tmp_path / "m", 0)
+    built = camshaft("build", model, "-o", tmp_path / "e", "--refit").stdout
+    there = camshaft("inspect", tmp_path / "e").stdout
+    memory = re.search(r"weights ([0-9.]+ \w+), kept", built).group(1)
+    assert f"weights {memory}, kept" in there, (memory, there)
 
 
 def weights_in_nodes(path):
@@ -148,7 +161,7 @@ def test_without_weights(tmp_path, built):
     lock = tmp_path / "m.lock"
     camshaft(
         "build",
-        new.parent.parent / "old" / "m.onnx",
+        new.parent.parent / "old" / "old.onnx",
         "--strip-weights",
         "--tuning",
         "locked",

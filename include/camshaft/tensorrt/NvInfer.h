@@ -15,8 +15,9 @@
 // Undefined the first two are 0 and 1 where CUDA's runtime headers are found, else 1 and 0; the last one is 0.
 #pragma once
 
-#include "camshaft/tensorrt/detail/adapter.h"      // what Camshaft calls
 #include "camshaft/tensorrt/detail/base.h"         // dims, types, logger
+#include "camshaft/tensorrt/detail/creators.h"     // what camshaft.tensorrt calls
 #include "camshaft/tensorrt/detail/expressions.h"  // sizes of results
+#include "camshaft/tensorrt/detail/library.h"      // what Camshaft calls
 #include "camshaft/tensorrt/detail/plugins.h"      // the interfaces that plugins implement
 #include "camshaft/tensorrt/detail/registry.h"     // creators, REGISTER_TENSORRT_PLUGIN

@@ -4,6 +4,7 @@ import itertools
 
 from camshaft.tensorrt import _layers
 from camshaft.tensorrt._assertions import IAssertionLayer, outputs_of
+from camshaft.tensorrt._compiled_plugins import CompiledPluginV2
 from camshaft.tensorrt._conditionals import IIfConditional
 from camshaft.tensorrt._enums import (
     AttentionNormalizationOp,
@@ -379,8 +380,8 @@ class Network(INetworkDefinition):
     # ---- Plugins ----
 
     def add_plugin_v2(self, inputs, plugin):
-        """Of an IPluginV2DynamicExt, or of what the registry's creators of TensorRT's own plugins make."""
-        if not isinstance(plugin, (IPluginV2DynamicExt, OwnPlugin)):
+        """Of an IPluginV2DynamicExt, or of what the registry's creators make, of TensorRT's own plugins and in C++."""
+        if not isinstance(plugin, (IPluginV2DynamicExt, OwnPlugin, CompiledPluginV2)):
             raise TypeError(f"add_plugin_v2() takes an IPluginV2DynamicExt, not {plugin!r}")
         key = (plugin.plugin_type, plugin.plugin_version, plugin.plugin_namespace)
         return self._plugin_layer(IPluginV2Layer, inputs, [], plugin, key, plugin.num_outputs)

@@ -208,6 +208,7 @@ class OnnxParser(ErrorList):
     def _name_plugins(self, graph):
         """Nodes that mean a registered creator get the operator's name that it has here."""
         self._has_plugins = False
+        get_plugin_registry().search_libraries()
         known = _known_operators()
 
         def name(nodes):

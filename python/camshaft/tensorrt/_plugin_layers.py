@@ -1,6 +1,7 @@
 """Layers that are plugins: the program's own, and those of TensorRT that Camshaft has."""
 
 from camshaft import _native
+from camshaft.tensorrt._compiled_plugins import CompiledPluginV2, CompiledPluginV3
 from camshaft.tensorrt._enums import LayerType
 from camshaft.tensorrt._network import ILayer
 from camshaft.tensorrt._own_plugins import DOMAIN, OwnPlugin
@@ -30,6 +31,10 @@ class _PluginLayer(ILayer):
                 "their plugins by it"
             )
         domain, operator = operator_of(*self._key)
+        if isinstance(self._plugin, (CompiledPluginV2, CompiledPluginV3)):
+            shapes = self._plugin.shape_inputs(len(self._inputs), self._shape_inputs)
+            self._write_node(scope, operator, domain, [*self._plugin.attributes, *shapes])
+            return
         attributes = [(STORED, _TEXT, [stored(self._plugin)]), (SHAPES, _INT, [self._shape_inputs])]
         if isinstance(self._plugin, IPluginV3QuickBuild):
             attributes.append((REQUEST, _INT, [int(self._plugin.request)]))

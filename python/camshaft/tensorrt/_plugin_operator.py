@@ -1,6 +1,7 @@
 """A creator's plugins as an operator: what the native module calls for nodes that name it."""
 
 import base64
+import contextlib
 import ctypes
 import json
 import math
@@ -166,11 +167,23 @@ class _Instance:
                 f"the plugin does not take {descs[place].type} in "
                 + (f"{TensorFormat.LINEAR} as " if row_major_alone else "any format as ")
                 + (f"input {place}" if place < len(given) else f"output {place - len(given)}")
+                + self._taken_instead(descs, place, len(given))
             )
         if len(self._formats) >= _MOST_SIZES:
             self._formats = {}  # what is needed is asked again, with the same answer
         formats = self._formats[key] = [desc.format for desc in descs]
         return formats
+
+    def _taken_instead(self, descs, place, inputs):
+        """What the way out is, if there is one: nothing is cast for a plugin, whose results may have an input's type."""
+        asked, names = descs[place], []
+        for name in [*_NUMPY, "bf16"]:
+            with contextlib.suppress(TypeError):  # TensorRT has not all types
+                descs[place] = PluginTensorDesc(asked.dims, dtype_of_name(name), TensorFormat.LINEAR)
+                if self._supports(place, descs, inputs):
+                    names.append(str(descs[place].type))
+        descs[place] = asked
+        return f", but {', '.join(names)}: cast it to that in the model" if names else ""
 
     def _take_formats(self, given, made):
         """Describes tensors in these."""

@@ -3,9 +3,11 @@
 import hashlib
 import inspect
 import threading
+import warnings
 
 import camshaft
 from camshaft import _native
+from camshaft.tensorrt._compiled_plugins import CompiledCreator, CompiledCreatorV3, library_at, mapped_files
 from camshaft.tensorrt._own_plugins import own_creators
 from camshaft.tensorrt._plugin_operator import PluginOperator
 from camshaft.tensorrt._plugin_types import (
@@ -50,23 +52,62 @@ class IPluginRegistry:
 
     def __init__(self):
         self._creators = {}  # of programs
+        self._compiled = {}  # of libraries in C++
         self._own = own_creators()
+        self._seen, self._libraries = set(), []  # paths of files that the process has mapped, and those with creators
+        self._deregistered = set()
+        self._search_lock = threading.RLock()
         self._resources, self._resources_lock = {}, threading.Lock()  # [resource, how many hold it] by key
 
-    all_creators = property(lambda self: list({**self._own, **self._creators}.values()))
+    @property
+    def all_creators(self):
+        self.search_libraries()
+        return list({**self._own, **self._compiled, **self._creators}.values())
+
     plugin_creator_list = property(lambda self: [c for c in self.all_creators if isinstance(c, IPluginCreator)])
     all_creators_recursive = all_creators
+
+    def search_libraries(self):
+        """Takes the creators of libraries in C++ that the process has loaded since, by whatever: such a library registers
+        its creators with itself as it is loaded, as REGISTER_TENSORRT_PLUGIN does, or in a function that is called."""
+        with self._search_lock:
+            mapped = mapped_files()
+            for path in mapped.keys() - self._seen:
+                library = library_at(path, mapped[path])
+                if library is not None:
+                    self._libraries.append(library)
+            self._seen = set(mapped)
+            for library in self._libraries:
+                if library.path in mapped and library.has_changed():
+                    self._take_creators(library)
+
+    def _take_creators(self, library):
+        try:
+            camshaft.load_plugin(library.path)
+        except camshaft.Error as error:
+            library.creators()  # it is said once
+            warnings.warn(f"plugins of {library.path} are not registered: {error}", RuntimeWarning, stacklevel=4)
+            return
+        for creator in library.creators():
+            key = (creator.name, creator.plugin_version, creator.plugin_namespace)
+            if key not in self._deregistered:
+                self._compiled.setdefault(key, creator)
 
     def register_creator(self, creator, plugin_namespace=""):
         """Whether it is registered now: not where there is one of that name, version and namespace."""
         if not isinstance(creator, (IPluginCreator, IPluginCreatorV3One)):
             raise TypeError(f"a creator is an IPluginCreator or an IPluginCreatorV3One, not {creator!r}")
+        if isinstance(creator, (CompiledCreator, CompiledCreatorV3)):  # that was deregistered
+            key = (creator.name, creator.plugin_version, creator.plugin_namespace)
+            self._deregistered.discard(key)
+            return self._compiled.setdefault(key, creator) is creator
+        self.search_libraries()
         creator.plugin_namespace = plugin_namespace or creator.plugin_namespace
         return self._enter(creator, _source_of(creator))
 
     def _enter(self, creator, source):
         key = (creator.name, creator.plugin_version, creator.plugin_namespace)
-        if key in self._creators:
+        if key in self._creators or key in self._compiled:
             return False
         domain, operator = operator_of(*key)
         file = getattr(inspect.getmodule(type(creator)), "__name__", "Python") + "." + type(creator).__name__
@@ -89,11 +130,16 @@ class IPluginRegistry:
         found = [key for key, known in self._creators.items() if known is creator]
         for key in found:
             del self._creators[key]
-        return bool(found)
+        compiled = [key for key, known in self._compiled.items() if known is creator]
+        for key in compiled:
+            del self._compiled[key]
+            self._deregistered.add(key)
+        return bool(found or compiled)
 
     def get_creator(self, type, version, plugin_namespace=""):
+        self.search_libraries()
         key = (type, version, plugin_namespace)
-        return self._creators.get(key, self._own.get(key))
+        return self._creators.get(key) or self._compiled.get(key) or self._own.get(key)
 
     def get_plugin_creator(self, type, version, plugin_namespace=""):
         creator = self.get_creator(type, version, plugin_namespace)
@@ -112,9 +158,10 @@ class IPluginRegistry:
         return (domain, operator, False) if loaded else None
 
     def load_library(self, plugin_path):
-        """Loads a library that was compiled with camshaft/tensorrt/NvInfer.h: nodes may name its plugins then, and
-        engines find them. Its creators are not among those of this registry."""
+        """Loads a library that was compiled with camshaft/tensorrt/NvInfer.h: its creators are in this registry then,
+        nodes may name its plugins, and engines find them. So does ctypes.CDLL()."""
         camshaft.load_plugin(plugin_path)
+        self.search_libraries()
         return plugin_path
 
     def deregister_library(self, handle):
@@ -152,5 +199,7 @@ def get_builder_plugin_registry(capability=None):
 
 
 def init_libnvinfer_plugins(logger, namespace=""):
-    """TensorRT's own plugins: those that Camshaft has are in the registry already (docs/plugins.md lists them)."""
+    """TensorRT's own plugins: those that Camshaft has are in the registry already (docs/plugins.md lists them), as are
+    those of libraries that the process has loaded."""
+    _REGISTRY.search_libraries()
     return True

@@ -12,12 +12,13 @@ from camshaft.tensorrt._enums import ErrorCode, TensorLocation, WeightsRole
 from camshaft.tensorrt._log import Reporter
 from camshaft.tensorrt._onnx_file import read_file
 from camshaft.tensorrt._parser import ErrorList
+from camshaft.tensorrt._refit_roles import Roles, numpy_type, of_normalization
 from camshaft.tensorrt._values import Weights, dtype_of_name, nptype
 
 
 class Refitter(Reporter):
     """Weights have the names of the model's initializers, of INetworkDefinition.set_weights_name(), or those of their layer
-    and role. An initializer of a parsed model is a layer of that name with the role CONSTANT."""
+    and role; _refit_roles.py says which these are."""
 
     def __init__(self, engine, logger):
         super().__init__(logger)
@@ -29,7 +30,9 @@ class Refitter(Reporter):
             self._fail(str(error))
             raise RuntimeError(str(error)) from error
         self._all = {weight["name"]: weight for weight in self._refitter.all_weights}
-        self._set = {}
+        self._roles = Roles(self._all.values(), self._engine.metadata)
+        self._files = []
+        self._set, self._halves = {}, {}  # what was set; one of the two roles of a batch normalisation
         self.weights_validation = True
         self.max_threads = 0
 
@@ -41,14 +44,19 @@ class Refitter(Reporter):
 
     def get_all(self):
         """(layers, roles) of these."""
-        return _layers_and_roles(self.get_all_weights())
+        return self._roles.of(self.get_all_weights())
 
     def get_missing_weights(self):
         """The names of what must be set, too."""
         return self._refitter.missing
 
     def get_missing(self):
-        return _layers_and_roles(self.get_missing_weights())
+        layers, roles = self._roles.of(self.get_missing_weights())
+        for (layer, role), _ in self._halves.items():
+            other = WeightsRole.SHIFT if role == WeightsRole.SCALE else WeightsRole.SCALE
+            if (layer, other) not in zip(layers, roles):
+                layers, roles = [*layers, layer], [*roles, other]
+        return layers, roles
 
     def get_named_weights(self, weights_name):
         """What was set; without elements where nothing was."""
@@ -87,14 +95,41 @@ class Refitter(Reporter):
             return True
         return False
 
+    def _take_file(self, path):
+        self._refitter.set_file(path)
+        self._files.append(path)
+
     def set_weights(self, layer_name, role, weights):
-        """The same by a layer and its role."""
+        """The same by a layer and its role. A batch normalisation has a SCALE and a SHIFT, as one factor and one summand of
+        each channel, of which neither can be set without the other."""
         role = WeightsRole(role)
-        asked = [f"{layer_name} {role.name}", layer_name, f"{layer_name}_output"]
-        found = next((name for name in asked if name in self._all), None)
+        if layer_name in self._roles.normalizations and role in (WeightsRole.SCALE, WeightsRole.SHIFT):
+            return self._set_half(layer_name, role, weights)
+        found = self._roles.find(layer_name, role)
         if found is None:
-            return self._fail(f"the engine has no weights {role.name} of a layer '{layer_name}'")
+            there = ", ".join(f"'{layer}' {role.name}" for layer, role in self._roles.alike(layer_name))
+            return self._fail(
+                f"the engine has no weights {role.name} of a layer '{layer_name}'; "
+                + (f"there are {there}" if there else "get_all() lists what there is")
+            )
         return self.set_named_weights(found, weights)
+
+    def _set_half(self, layer, role, weights):
+        array = numpy.ascontiguousarray(weights.numpy() if isinstance(weights, Weights) else weights).reshape(-1)
+        initializers = self._roles.normalizations[layer]
+        if array.size != math.prod(self._all[initializers[0]]["dims"]):
+            return self._fail(
+                f"{role.name} of '{layer}' has {array.size} numbers: {self._all[initializers[0]]['dims']}"
+            )
+        self._halves[layer, role] = array
+        both = [self._halves.get((layer, each)) for each in (WeightsRole.SCALE, WeightsRole.SHIFT)]
+        if any(half is None for half in both):
+            return True
+        for name, numbers in zip(initializers, of_normalization(*both)):
+            if not self._take(name, numpy.ascontiguousarray(numbers, numpy_type(self._all[name]["dtype"]))):
+                return False
+        del self._halves[layer, WeightsRole.SCALE], self._halves[layer, WeightsRole.SHIFT]
+        return True
 
     def unset_named_weights(self, weights_name):
         """As if they had not been set; False where they were not."""
@@ -102,6 +137,8 @@ class Refitter(Reporter):
             return False
         del self._set[weights_name]
         self._refitter = camshaft.Refitter(self._engine)
+        for path in self._files:
+            self._refitter.set_file(path)
         for other, array in self._set.items():
             self._refitter.set(other, array)
         return True
@@ -109,8 +146,12 @@ class Refitter(Reporter):
     def refit_cuda_engine(self):
         """Whether the engine has the new weights now; contexts take them with their next run."""
         with self._reporting():
+            if self._halves:
+                missing = ", ".join(f"'{layer}' {role.name}" for layer, role in zip(*self.get_missing()))
+                raise ValueError(f"a refit needs {missing}, too")
             self._refitter.refit(self.max_threads)
             self._set.clear()
+            self._files.clear()
             return True
         return False
 
@@ -136,16 +177,6 @@ class Refitter(Reporter):
         pass
 
 
-def _layers_and_roles(names):
-    layers, roles = [], []
-    for name in names:
-        layer, _, role = name.rpartition(" ")
-        is_role = layer and role in WeightsRole.__members__
-        layers.append(layer if is_role else name)
-        roles.append(WeightsRole[role] if is_role else WeightsRole.CONSTANT)
-    return layers, roles
-
-
 class OnnxParserRefitter(ErrorList):
     """Sets the initializers of an ONNX model in a Refitter; Refitter.refit_cuda_engine() follows."""
 
@@ -161,7 +192,14 @@ class OnnxParserRefitter(ErrorList):
         return self.load_model_proto(model, path) and self.refit_model_proto()
 
     def refit_from_file(self, model):
+        """Of an ONNX file; of files that have weights alone (.npz, .safetensors), too."""
         path = Path(model)
+        if path.suffix in (".npz", ".safetensors"):
+            try:
+                self._refitter._take_file(path)
+            except camshaft.Error as error:
+                return self._wrong(ErrorCode.REFIT_FAILED, str(error))
+            return True
         try:
             data = read_file(path)
         except OSError as error:

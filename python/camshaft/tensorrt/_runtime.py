@@ -40,6 +40,7 @@ class Runtime(Reporter):
         with self._reporting():
             given = (serialized_engine, stream_reader, stream_reader_v2)
             data = next((source for source in given if source is not None), b"")
+            self.get_plugin_registry().search_libraries()
             if hasattr(data, "read") and not isinstance(data, (bytes, bytearray, memoryview)):
                 data = _everything(data)
             return ICudaEngine(camshaft.Engine(bytes(data), _cuda.device() if _cuda.has_gpu() else None), self.logger)

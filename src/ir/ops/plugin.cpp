@@ -44,13 +44,22 @@ std::string from_hex(const std::string& digits) {
   return bytes;
 }
 
+/// Of a library by its file's name, of others by what the program called them that registered them.
+std::string how_to_load(const std::string& file) {
+  if (!file.ends_with(".so") && file.find(".so.") == std::string::npos)
+    return fmt::format("a program registered it, as one does that imports the Python module of {} first", file);
+  return fmt::format(
+      "load it first (--plugin {} or load_plugin; --ort-custom-ops or load_ort_custom_ops if it is one for ONNX "
+      "Runtime)",
+      file);
+}
+
 std::shared_ptr<const PluginOperator> loaded(const Plugin& op) {
   auto plugin = find_plugin(op.operator_name);
   if (!plugin)
-    throw MissingPlugin(fmt::format(
-        "the operator {} (version {}, of {}, hash {}) comes from a plugin that is not loaded: load it "
-        "first (--plugin {} or load_plugin; --ort-custom-ops or load_ort_custom_ops if it is one for ONNX Runtime)",
-        op.operator_name, op.version, op.file, op.hash, op.file));
+    throw MissingPlugin(
+        fmt::format("the operator {} (version {}, of {}, hash {}) comes from a plugin that is not loaded: {}",
+                    op.operator_name, op.version, op.file, op.hash, how_to_load(op.file)));
   if (plugin->version != op.version || plugin->hash != op.hash)
     throw MissingPlugin(
         fmt::format("the operator {} was built with version {} of {} (hash {}); version {} of {} (hash {}) is loaded: "
@@ -147,8 +156,10 @@ void check_rule(const Plugin& op, const std::vector<TensorType>& inputs, const s
     for (size_t axis = 0; !differs && axis < outputs[o].shape.size(); ++axis)
       differs = provably_different(again[o].shape[axis], outputs[o].shape[axis]);
     if (differs)
-      fail_rule("the shape rule of {} contradicts itself: output {} is {} for these sizes, and {} by its expressions",
-                op.operator_name, o, to_string(again[o]), to_string(outputs[o]));
+      throw PluginViolation(fmt::format(
+          "the shape rule of the plugin {} ({}) contradicts itself: output {} is {} for these sizes, and {} "
+          "by its expressions",
+          op.operator_name, op.file, o, to_string(again[o]), to_string(outputs[o])));
   }
 }
 

@@ -21,7 +21,7 @@ void check_regions(const InferContext& context, int64_t columns, int64_t height,
 }  // namespace
 
 std::vector<Inferred> RoiAlign::infer(const InferContext& context) const {
-  check_regions(context, 4, height, width);
+  check_regions(context, are_turned ? 5 : 4, height, width);
   check_index_dtype(context.dtype(2), "the batch indices");
   if (context.rank(2) != 1) fail_rule("the batch indices must have one axis, not {}", context.rank(2));
   if (sampling_ratio < 0 || sampling_ratio > 1024) fail_rule("a sampling ratio of {}", sampling_ratio);

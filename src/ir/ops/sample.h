@@ -39,7 +39,8 @@ struct GridSample {
 
 /// (x[n, c, h, w], regions[r, 4] as x1, y1, x2, y2, batch_indices[r]) -> [r, c, height, width]: averages or maxima of
 /// bilinear samples in each bin of each region (Mask R-CNN, https://arxiv.org/abs/1703.06870). Of a sample, the maximum
-/// takes the largest of the four weighted pixels, as ONNX defines it.
+/// takes the largest of the four weighted pixels, as ONNX defines it. Regions that are turned, [r, 5], are a centre (x,
+/// y), a width and a height, of which each is one pixel at least, and an angle from x to -y.
 struct RoiAlign {
   static constexpr std::string_view name = "roi_align";
   static constexpr Traits traits = opaque_traits;
@@ -49,6 +50,7 @@ struct RoiAlign {
   int64_t width = 1;
   int64_t sampling_ratio = 0;  ///< samples along each side of a bin; 0: as many as the bin has pixels
   double spatial_scale = 1;
+  bool are_turned = false;
   template <class S, class V>
   static void reflect(S& self, V&& visit) {
     visit("maximum", self.maximum);
@@ -57,6 +59,7 @@ struct RoiAlign {
     visit("width", self.width);
     visit("sampling_ratio", self.sampling_ratio);
     visit("spatial_scale", self.spatial_scale);
+    visit("are_turned", self.are_turned);
   }
   bool operator==(const RoiAlign&) const = default;
   std::vector<Inferred> infer(const InferContext&) const;

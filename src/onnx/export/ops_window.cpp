@@ -68,6 +68,7 @@ void export_as(ExportContext& c, const ops::GridSample& op) {
 }
 
 void export_as(ExportContext& c, const ops::RoiAlign& op) {
+  if (op.are_turned) c.unsupported("ONNX has no regions that are turned");
   c.result("RoiAlign", {c.input(0), c.input(1), c.indices(2)},
            Attributes()
                .text("mode", op.maximum ? "max" : "avg")

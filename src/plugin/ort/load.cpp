@@ -53,7 +53,7 @@ std::vector<std::shared_ptr<const PluginOperator>> operators_of(Entry entry, con
   if (ops.empty()) throw Error(ErrorCode::invalid_argument, fmt::format("its {} registers no operators", entry_name));
   std::vector<std::shared_ptr<const PluginOperator>> made;
   for (auto& [key, tables] : ops) {
-    onnx::check_free(key.first, key.second, file);
+    onnx::check_free_for_plugin(key.first, key.second, file);
     made.push_back(make_custom_operator(key.first, std::move(tables), file, hash));
   }
   return made;

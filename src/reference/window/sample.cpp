@@ -61,7 +61,8 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
   const Tensor& x = context.input(0);
   const int64_t channels = x.dims()[1], rows = x.dims()[2], columns = x.dims()[3], plane = rows * columns;
   const Doubles image(x), regions(context.input(1));
-  check_columns(context.input(1), 4);
+  const int64_t numbers = are_turned ? 5 : 4;
+  check_columns(context.input(1), numbers);
   std::vector<int64_t> batches = context.input(2).to_ints();
   const int64_t count = context.input(1).dims()[0];
   if (static_cast<int64_t>(batches.size()) != count)
@@ -77,14 +78,18 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
   for_pieces(context.pool, count, 1, [&](int64_t begin, int64_t end) {
     std::vector<Bilinear> samples;
     for (int64_t r = begin; r < end; ++r) {
-      const double* region = regions.data() + r * 4;
+      const double* region = regions.data() + r * numbers;
       const double offset = half_pixel ? 0.5 : 0;
-      const double left = region[0] * spatial_scale - offset, top = region[1] * spatial_scale - offset;
-      double across = region[2] * spatial_scale - offset - left, down = region[3] * spatial_scale - offset - top;
-      if (!half_pixel) {
+      const double x1 = region[0] * spatial_scale - offset, y1 = region[1] * spatial_scale - offset;
+      double across = region[2] * spatial_scale - (are_turned ? 0 : offset + x1);
+      double down = region[3] * spatial_scale - (are_turned ? 0 : offset + y1);
+      if (!half_pixel || are_turned) {
         across = std::max(across, 1.0);
         down = std::max(down, 1.0);
       }
+      // Those that are turned are sampled about their centre, which is added at the end.
+      const double left = are_turned ? -across / 2 : x1, top = are_turned ? -down / 2 : y1;
+      const double cosine = are_turned ? std::cos(region[4]) : 1, sine = are_turned ? std::sin(region[4]) : 0;
       const double bin_height = down / static_cast<double>(height), bin_width = across / static_cast<double>(width);
       const auto grid = [&](double bin) {
         if (sampling_ratio > 0) return sampling_ratio;
@@ -107,7 +112,9 @@ std::vector<Tensor> RoiAlign::evaluate(const EvalContext& context) const {
           const double at = left + (static_cast<double>(bin % width) +
                                     (static_cast<double>(i % grid_width) + 0.5) / static_cast<double>(grid_width)) *
                                        bin_width;
-          samples.push_back(border_sample(y, at, rows, columns));
+          samples.push_back(are_turned
+                                ? border_sample(y * cosine - at * sine + y1, y * sine + at * cosine + x1, rows, columns)
+                                : border_sample(y, at, rows, columns));
         }
         for (int64_t c = 0; c < channels; ++c) {
           const double* from = image.data() + (batches[static_cast<size_t>(r)] * channels + c) * plane;

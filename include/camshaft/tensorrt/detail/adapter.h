@@ -1,4 +1,4 @@
-// What Camshaft calls: each creator as an operator of its interface for plugins, camshaft_plugin.h.
+// A node's plugin, made by its creator, as an instance of Camshaft's interface for plugins, camshaft_plugin.h.
 #pragma once
 
 #include <cstring>
@@ -23,6 +23,9 @@ namespace camshaft_detail {
 constexpr char const* domain = "tensorrt";
 /// Which inputs are shapes, as TensorRT's parser has it of a node.
 constexpr char const* shape_inputs_attribute = "tensorrt_plugin_shape_input_indices";
+/// How camshaft.tensorrt says of a network's layer what its plugin was made of: serialised, or by its fields.
+constexpr char const* stored_attribute = "camshaft_stored";
+constexpr char const* fields_attribute = "camshaft_fields";
 
 struct TypePair {
   camshaft_dtype dtype;
@@ -218,15 +221,26 @@ class Operator {
     int32_t questions = 0;
     const int32_t place = choose_formats(*plugin_, descs, inputs, is_late, 0, questions);
     if (place < count_of(descs))
-      throw std::runtime_error("the plugin does not take " + text_of(descs[static_cast<size_t>(place)].type) +
-                               (is_late ? " in kLINEAR" : " in any format") + " as " +
-                               (place < inputs ? "input " : "output ") +
-                               std::to_string(place < inputs ? place : place - inputs));
+      throw std::runtime_error(
+          "the plugin does not take " + text_of(descs[static_cast<size_t>(place)].type) +
+          (is_late ? " in kLINEAR" : " in any format") + " as " + (place < inputs ? "input " : "output ") +
+          std::to_string(place < inputs ? place : place - inputs) + taken_instead(descs, inputs, place));
     constexpr size_t most_sizes = 256;
     if (formats_.size() >= most_sizes) formats_.clear();  // what is needed is asked again, with the same answer
     std::vector<TensorFormat>& formats = formats_[key];
     for (PluginTensorDesc const& desc : descs) formats.push_back(desc.format);
     return formats;
+  }
+  /// What the way out is, if there is one: nothing is cast for a plugin, whose results may have the type of an input.
+  std::string taken_instead(Descs descs, int32_t inputs, int32_t place) {
+    std::string names;
+    PluginTensorDesc& desc = descs[static_cast<size_t>(place)];
+    desc.format = TensorFormat::kLINEAR;
+    for (TypePair const& pair : type_pairs) {
+      desc.type = pair.type;
+      if (plugin_->supports(place, descs, inputs)) names += (names.empty() ? "" : ", ") + text_of(pair.type);
+    }
+    return names.empty() ? "" : ", but " + names + ": cast it to that in the model";
   }
   static std::vector<int32_t> types_and_ranks(Descs const& descs, size_t count) {
     std::vector<int32_t> key;
@@ -397,115 +411,58 @@ int32_t guarded(Context* context, Work const& work) noexcept {
   }
 }
 
-/// A creator's plugin of a node, or of what an engine stored of one.
-inline std::unique_ptr<Plugin> made_by(IPluginCreatorInterface& creator, camshaft_plugin_node const* node) {
-  Fields fields;
-  auto const* state = static_cast<char const*>(node->state);
-  if (IPluginCreatorV3One* v3 = creator.camshaftV3()) {
-    if (state) {
-      fields.read(state, node->state_bytes);
-    } else {
-      fields.read(node, v3->getFieldNames());
-    }
-    IPluginV3* made =
-        v3->createPlugin(v3->getPluginName(), fields.get(), state ? TensorRTPhase::kRUNTIME : TensorRTPhase::kBUILD);
-    if (!made) throw std::runtime_error("createPlugin() gave nothing");
-    return std::make_unique<PluginV3>(made);
-  }
-  IPluginCreator* v1 = creator.camshaftV1();
-  if (!state) fields.read(node, v1->getFieldNames());
-  IPluginV2* made = state ? v1->deserializePlugin(v1->getPluginName(), state, node->state_bytes)
-                          : v1->createPlugin(v1->getPluginName(), fields.get());
-  if (!made) throw std::runtime_error(state ? "deserializePlugin() gave nothing" : "createPlugin() gave nothing");
+inline std::unique_ptr<Plugin> wrapped(IPluginV2* made, char const* maker) {
+  if (!made) throw std::runtime_error(std::string(maker) + " gave nothing");
   if (IPluginV2DynamicExt* dynamic = made->camshaftDynamic()) return std::make_unique<PluginV2>(dynamic);
   return std::make_unique<FixedPlugin>(made);
 }
 
-/// The table of a creator, and the texts that it points to.
-struct Entry {
-  std::string domain, name, version;
-  camshaft_plugin_operator table;
-};
+/// A creator's plugin with these fields.
+inline std::unique_ptr<Plugin> created(IPluginCreatorInterface& creator, char const* name,
+                                       PluginFieldCollection const* fields, TensorRTPhase phase) {
+  IPluginCreatorV3One* v3 = creator.camshaftV3();
+  if (!v3) return wrapped(creator.camshaftV1()->createPlugin(name, fields), "createPlugin()");
+  IPluginV3* made = v3->createPlugin(name, fields, phase);
+  if (!made) throw std::runtime_error("createPlugin() gave nothing");
+  return std::make_unique<PluginV3>(made);
+}
 
-inline void fill(Entry& entry, IPluginCreatorInterface& creator) {
-  const std::vector<std::string> names = IPluginRegistry::names(&creator);
-  entry.domain = names[2].empty() ? domain : std::string(domain) + "." + names[2];
-  entry.name = names[0] + "." + names[1];
-  entry.version = names[1];
-  camshaft_plugin_operator& table = entry.table;
-  table = {};
-  table.size = sizeof table;
-  table.domain = entry.domain.c_str();
-  table.name = entry.name.c_str();
-  table.version = entry.version.c_str();
-  table.user = &creator;
-  table.create = [](void* user, camshaft_plugin_node const* node, void** instance) -> int32_t {
-    return guarded(node, [&] {
-      int64_t const* indices = nullptr;
-      const size_t count = node->integers(node, shape_inputs_attribute, &indices);
-      *instance = new Operator(made_by(*static_cast<IPluginCreatorInterface*>(user), node), {indices, indices + count});
-    });
-  };
-  table.destroy = [](void* instance) { delete static_cast<Operator*>(instance); };
-  table.state = [](void* instance, void const** bytes, size_t* size) -> int32_t {
-    std::string const& state = static_cast<Operator*>(instance)->state();
-    *bytes = state.data();
-    *size = state.size();
-    return 0;
-  };
-  table.infer = [](void* instance, camshaft_plugin_shapes* shapes) -> int32_t {
-    return guarded(shapes, [&] { static_cast<Operator*>(instance)->infer(shapes); });
-  };
-  table.count_tactics = [](void* instance, camshaft_plugin_run const* run) -> size_t {
-    size_t count = 0;
-    guarded(run, [&] { count = static_cast<Operator*>(instance)->count_tactics(run); });
-    return count;
-  };
-  table.workspace = [](void* instance, camshaft_plugin_run const* run) -> size_t {
-    size_t bytes = 0;
-    guarded(run, [&] { bytes = static_cast<Operator*>(instance)->workspace(run); });
-    return bytes;
-  };
-  const auto run = [](void* instance, camshaft_plugin_run const* call) -> int32_t {
-    return guarded(call, [&] { static_cast<Operator*>(instance)->run(call); });
-  };
-  if (CAMSHAFT_TENSORRT_HOST) table.enqueue = run;
-  if (CAMSHAFT_TENSORRT_CUDA) table.enqueue_cuda = run;
-  table.cuda_text = CAMSHAFT_TENSORRT_CUDA ? packing_text : nullptr;
-  table.cuda_is_not_recorded = !CAMSHAFT_TENSORRT_RECORDED;
+/// Of what stored() gave of another one.
+inline std::unique_ptr<Plugin> restored(IPluginCreatorInterface& creator, char const* name, void const* data,
+                                        size_t size) {
+  if (IPluginCreator* v1 = creator.camshaftV1())
+    return wrapped(v1->deserializePlugin(name, data, size), "deserializePlugin()");
+  Fields fields;
+  fields.read(static_cast<char const*>(data), size);
+  return created(creator, name, fields.get(), TensorRTPhase::kRUNTIME);
+}
+
+/// Bytes that camshaft.tensorrt gave a node as an attribute, two hexadecimal digits each; false where it has none.
+inline bool read_hex(camshaft_plugin_node const* node, char const* attribute, std::string& bytes) {
+  if (node->attribute_kind(node, attribute) != CAMSHAFT_PLUGIN_TEXTS) return false;
+  char const* digits = nullptr;
+  size_t length = 0;
+  node->texts(node, attribute, 0, &digits, &length);
+  const auto value = [](char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; };
+  for (size_t i = 0; i + 1 < length; i += 2) bytes += static_cast<char>(value(digits[i]) * 16 + value(digits[i + 1]));
+  return true;
+}
+
+/// A creator's plugin of a node, or of what an engine stored of one.
+inline std::unique_ptr<Plugin> made_by(IPluginCreatorInterface& creator, camshaft_plugin_node const* node) {
+  const std::string name = IPluginRegistry::names(&creator)[0];
+  if (node->state) return restored(creator, name.c_str(), node->state, node->state_bytes);
+  Fields fields;
+  std::string bytes;
+  if (read_hex(node, stored_attribute, bytes)) return restored(creator, name.c_str(), bytes.data(), bytes.size());
+  if (read_hex(node, fields_attribute, bytes)) {
+    fields.read(bytes.data(), bytes.size());
+  } else {
+    IPluginCreatorV3One* v3 = creator.camshaftV3();
+    fields.read(node, v3 ? v3->getFieldNames() : creator.camshaftV1()->getFieldNames());
+  }
+  return created(creator, name.c_str(), fields.get(), TensorRTPhase::kBUILD);
 }
 
 }  // namespace camshaft_detail
 }  // namespace nvinfer1
-
-// What a library of plugins may export in place of REGISTER_TENSORRT_PLUGIN, for TensorRT to load it while it runs.
-extern "C" __attribute__((weak)) nvinfer1::IPluginCreatorInterface* const* getCreators(int32_t& nbCreators);
-extern "C" __attribute__((weak)) void setLoggerFinder(nvinfer1::ILoggerFinder* finder);
-
-extern "C" __attribute__((weak, used, visibility("default"))) camshaft_plugin_library const* camshaft_plugin_entry(
-    uint32_t) {
-  using namespace nvinfer1;
-  static std::deque<camshaft_detail::Entry> entries;
-  static std::vector<camshaft_plugin_operator const*> tables;
-  static camshaft_plugin_library library = {};
-  if (library.size != 0) return &library;
-  if (getCreators) {
-    struct Finder : ILoggerFinder {
-      ILogger* findLogger() noexcept override { return &camshaft_detail::logger(); }
-    };
-    static Finder finder;
-    if (setLoggerFinder) setLoggerFinder(&finder);
-    int32_t count = 0;
-    IPluginCreatorInterface* const* creators = getCreators(count);
-    for (int32_t i = 0; i < count; ++i) camshaft_detail::registry().registerCreator(*creators[i], "");
-  }
-  int32_t count = 0;
-  IPluginCreatorInterface* const* creators = camshaft_detail::registry().getAllCreators(&count);
-  for (int32_t i = 0; i < count; ++i) {
-    entries.emplace_back();
-    camshaft_detail::fill(entries.back(), *creators[i]);
-    tables.push_back(&entries.back().table);
-  }
-  library = {sizeof library, CAMSHAFT_PLUGIN_ABI, tables.size(), tables.data()};
-  return &library;
-}

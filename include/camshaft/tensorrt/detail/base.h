@@ -232,7 +232,8 @@ constexpr int32_t EnumMax<ILogger::Severity>() noexcept {
 class ILoggerFinder {
  public:
   virtual ~ILoggerFinder() noexcept = default;
-  virtual ILogger* findLogger() noexcept = 0;
+  /// What overrides it may be noexcept or not, as in TensorRT.
+  virtual ILogger* findLogger() = 0;
 };
 
 using AllocatorFlags = uint32_t;

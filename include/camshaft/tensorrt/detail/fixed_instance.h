@@ -105,8 +105,8 @@ class FixedPlugin : public Plugin {
     void shape(Descs const& in, Descs const& out) override {
       configure(*plugin, in, out);
       if (initialized) return;
-      if (const int32_t status = plugin->initialize(); status != 0)
-        throw std::runtime_error("initialize() gave " + std::to_string(status));
+      const int32_t status = plugin->initialize();
+      if (status != 0) throw std::runtime_error("initialize() gave " + std::to_string(status));
       initialized = true;
     }
     int32_t enqueue(Descs const&, Descs const&, void const* const* inputs, void* const* outputs, void* workspace,

@@ -99,8 +99,8 @@ class PluginV2 : public Plugin {
     if (!made) throw std::runtime_error("clone() gave nothing");
     auto running = std::make_unique<RunningV2>(made);
     made->attachToContext(nullptr, nullptr, nullptr);
-    if (const int32_t status = made->initialize(); status != 0)
-      throw std::runtime_error("initialize() gave " + std::to_string(status));
+    const int32_t status = made->initialize();
+    if (status != 0) throw std::runtime_error("initialize() gave " + std::to_string(status));
     running->initialized = true;
     return running;
   }

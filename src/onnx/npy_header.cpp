@@ -1,13 +1,13 @@
-#include "tools/npy_header.h"
+#include "onnx/npy_header.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 #include <string_view>
 
-#include "camshaft/error.hpp"
+#include "base/error.h"
 
-namespace camshaft::tools {
+namespace camshaft::onnx {
 
 namespace {
 
@@ -129,4 +129,4 @@ NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& 
   return header;
 }
 
-}  // namespace camshaft::tools
+}  // namespace camshaft::onnx

@@ -1,9 +1,9 @@
-#include "tools/checksum.h"
+#include "onnx/checksum.h"
 
 #include <immintrin.h>
 #include <zlib.h>
 
-namespace camshaft::tools {
+namespace camshaft::onnx {
 
 namespace {
 
@@ -56,4 +56,4 @@ uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t before) {
   return folds && bytes.size() >= 2 * lanes * lane ? by_folding(bytes, before) : by_zlib(bytes, before);
 }
 
-}  // namespace camshaft::tools
+}  // namespace camshaft::onnx

@@ -1,32 +1,31 @@
+#include "onnx/npz.h"
+
 #include <fmt/format.h>
 #include <minizip/unzip.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <exception>
-#include <future>
 #include <memory>
 #include <optional>
 #include <span>
-#include <system_error>
+#include <string_view>
 
-#include "camshaft/error.hpp"
-#include "camshaft/system.hpp"
-#include "tools/checksum.h"
-#include "tools/input_file.h"
-#include "tools/npy.h"
-#include "tools/npz.h"
+#include "base/available_cores.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/parallel.h"
+#include "onnx/checksum.h"
+#include "onnx/npy.h"
 
-namespace camshaft::tools {
+namespace camshaft::onnx {
 
 namespace {
 
 // Memory is not read faster by more.
-constexpr size_t most_threads = 8;
+constexpr int most_threads = 8;
 
 // minizip reads through these from a mapped file, so that files are opened, and failures worded, in one place.
-struct Source {
+struct MappedBytes {
   std::span<const std::byte> bytes;
   uint64_t position = 0;
 };
@@ -35,7 +34,7 @@ void* open_source(void* opaque, const void*, int) {
   return opaque;
 }
 uLong read_source(void*, void* stream, void* buffer, uLong size) {
-  auto& source = *static_cast<Source*>(stream);
+  auto& source = *static_cast<MappedBytes*>(stream);
   if (source.position >= source.bytes.size()) return 0;
   const uLong count = std::min<uint64_t>(size, source.bytes.size() - source.position);
   std::memcpy(buffer, source.bytes.data() + source.position, count);
@@ -43,10 +42,10 @@ uLong read_source(void*, void* stream, void* buffer, uLong size) {
   return count;
 }
 ZPOS64_T tell_source(void*, void* stream) {
-  return static_cast<Source*>(stream)->position;
+  return static_cast<MappedBytes*>(stream)->position;
 }
 long seek_source(void*, void* stream, ZPOS64_T offset, int origin) {
-  auto& source = *static_cast<Source*>(stream);
+  auto& source = *static_cast<MappedBytes*>(stream);
   const uint64_t base = origin == ZLIB_FILEFUNC_SEEK_CUR   ? source.position
                         : origin == ZLIB_FILEFUNC_SEEK_END ? source.bytes.size()
                                                            : 0;
@@ -66,6 +65,11 @@ bool is_empty_archive(std::span<const std::byte> bytes) {
   return bytes.size() == 22 && std::memcmp(bytes.data(), end_record, sizeof end_record) == 0;
 }
 
+bool is_array(std::span<const std::byte> bytes) {
+  constexpr std::string_view begin = "\x93NUMPY";
+  return bytes.size() >= begin.size() && std::memcmp(bytes.data(), begin.data(), begin.size()) == 0;
+}
+
 class ArchiveReader {
  public:
   ArchiveReader(const std::string& path, std::span<const std::byte> bytes) : path_(path), source_{bytes, 0} {
@@ -82,7 +86,7 @@ class ArchiveReader {
       throw Error(ErrorCode::io, fmt::format("'{}' is not an .npz archive (a zip file), or it is truncated", path));
   }
 
-  NamedTensors read() {
+  NamedArrays read() {
     std::vector<Entry> entries;
     for (int state = unzGoToFirstFile(zip_.get()); state != UNZ_END_OF_LIST_OF_FILE;
          state = unzGoToNextFile(zip_.get())) {
@@ -160,31 +164,12 @@ class ArchiveReader {
     return bytes;
   }
 
-  // On several threads. Of those that cannot be parsed the first one's failure is thrown.
-  static NamedTensors parsed(std::vector<Entry>& entries) {
-    NamedTensors tensors(entries.size());
-    std::vector<std::exception_ptr> failures(entries.size());
-    std::atomic<size_t> next = 0;
-    const auto take = [&] {
-      for (size_t i = 0; (i = next++) < entries.size();) {
-        try {
-          tensors[i] = {entries[i].name, parsed(entries[i])};
-        } catch (...) {
-          failures[i] = std::current_exception();
-        }
-      }
-    };
-    std::vector<std::future<void>> others;
-    const size_t threads = std::min<size_t>({entries.size(), static_cast<size_t>(available_cores()), most_threads});
-    try {
-      while (others.size() + 1 < threads) others.push_back(std::async(std::launch::async, take));
-    } catch (const std::system_error&) {  // no more threads are to be had: those that there are do it
-    }
-    take();
-    for (std::future<void>& other : others) other.get();
-    for (const std::exception_ptr& failure : failures)
-      if (failure) std::rethrow_exception(failure);
-    return tensors;
+  static NamedArrays parsed(std::vector<Entry>& entries) {
+    NamedArrays arrays(entries.size());
+    for_each_parallel(std::min(available_cores(), most_threads), entries.size(), [&](size_t i) {
+      arrays[i] = {entries[i].name, parsed(entries[i])};
+    });
+    return arrays;
   }
 
   static Tensor parsed(Entry& entry) {
@@ -201,20 +186,21 @@ class ArchiveReader {
     void operator()(void* zip) const { unzClose(zip); }
   };
   std::string path_;
-  Source source_;
+  MappedBytes source_;
   std::unique_ptr<void, Close> zip_;
 };
 
 }  // namespace
 
-NamedTensors read_npz(const std::string& path) {
-  const InputFile file(path);
-  if (is_empty_archive(file.bytes())) return {};
-  return ArchiveReader(path, file.bytes()).read();
+bool is_npz(const std::string& path) {
+  return path.ends_with(".npz");
 }
 
-Tensor read_npy(const std::string& path) {
-  return parse_npy(InputFile(path).bytes(), fmt::format("'{}'", path));
+NamedArrays read_arrays(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  if (is_array(file->bytes())) return {{"", parse_npy(file->bytes(), fmt::format("'{}'", path))}};
+  if (is_empty_archive(file->bytes())) return {};
+  return ArchiveReader(path, file->bytes()).read();
 }
 
-}  // namespace camshaft::tools
+}  // namespace camshaft::onnx

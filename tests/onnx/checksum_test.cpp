@@ -1,4 +1,4 @@
-#include "tools/checksum.h"
+#include "onnx/checksum.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace camshaft::tools::checksum_test {
+namespace camshaft::onnx::checksum_test {
 namespace {
 
 // Bit by bit, as the format's description has it.
@@ -37,4 +37,4 @@ TEST(Checksum, OfEveryLengthAndAlignment) {
 }
 
 }  // namespace
-}  // namespace camshaft::tools::checksum_test
+}  // namespace camshaft::onnx::checksum_test

@@ -1,3 +1,5 @@
+#include "tools/npz.h"
+
 #include <fmt/format.h>
 #include <minizip/zip.h>
 
@@ -8,7 +10,6 @@
 #include "camshaft/error.hpp"
 #include "tools/atomic_file.h"
 #include "tools/npy.h"
-#include "tools/npz.h"
 
 namespace camshaft::tools {
 
@@ -129,6 +130,13 @@ class ArchiveWriter {
 };
 
 }  // namespace
+
+Tensor read_npy(const std::string& path) {
+  NamedTensors arrays = read_arrays(path);
+  if (arrays.size() != 1 || !arrays[0].first.empty())
+    throw Error(ErrorCode::io, fmt::format("'{}' is not a NumPy array (.npy)", path));
+  return std::move(arrays[0].second);
+}
 
 void write_npz(const std::string& path, const NamedTensors& tensors) {
   ArchiveWriter archive(path);

@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 
-#include "camshaft/tensor.hpp"
+#include "ir/tensor.h"
 
-namespace camshaft::tools {
+namespace camshaft::onnx {
 
 struct NpyHeader {
   std::string descr;  ///< e.g. "<f4"
@@ -19,4 +19,4 @@ struct NpyHeader {
 /// Throws Error(io) that starts with `name`.
 NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& name);
 
-}  // namespace camshaft::tools
+}  // namespace camshaft::onnx
