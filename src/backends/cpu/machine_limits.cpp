@@ -1,7 +1,5 @@
 #include "backends/cpu/machine_limits.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "backends/cpu/kernels/gemm/matrix_tiles.h"
 #include "backends/cpu/kernels/limits.h"
 #include "base/aligned_buffer.h"
+#include "base/cache_sizes.h"
 #include "base/seconds_since.h"
 #include "base/thread_pool.h"
 
@@ -17,11 +16,6 @@ namespace camshaft::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-int64_t cache_bytes(int name, int64_t otherwise) {
-  const long bytes = sysconf(name);
-  return bytes > 0 ? bytes : otherwise;
-}
 
 // Of a loop that returns how many operations it was.
 template <class Spin>
@@ -68,7 +62,7 @@ double best_bandwidth(ThreadPool& pool, int64_t bytes) {
 }  // namespace
 
 int64_t l2_cache_bytes() {
-  return cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
+  return level2_cache_bytes() > 0 ? level2_cache_bytes() : 1 << 20;
 }
 
 MachineLimits measure_limits(int threads) {
@@ -76,7 +70,7 @@ MachineLimits measure_limits(int threads) {
   MachineLimits limits;
   limits.threads = threads;
   limits.l2_bytes = l2_cache_bytes();
-  limits.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 16 << 20);
+  limits.l3_bytes = level3_cache_bytes() > 0 ? level3_cache_bytes() : 16 << 20;
   constexpr int64_t rounds = 2'000'000, tile_rounds = 400'000;  // some ten milliseconds
   limits.gflops = best_gflops(pool, [] { return spin_fma(rounds); });
   limits.byte_tile_gops = best_gflops(pool, [] { return spin_tiles(TileProduct::u8_s8, tile_rounds); });

@@ -1,13 +1,13 @@
 #include "compile/tune/contest.h"
 
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
 
+#include "base/cache_sizes.h"
 #include "compile/plan/bound_plan.h"
 #include "compile/tune/device_contest.h"
 
@@ -35,13 +35,12 @@ constexpr int64_t long_ns = 250'000'000;
 constexpr int64_t disturbed_factor = 3, spin_ns = 50'000;
 
 size_t cache_bytes() {
-  const long level3 = sysconf(_SC_LEVEL3_CACHE_SIZE), level2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  const auto known = static_cast<size_t>(std::max({level3, level2, 0L}));
+  const auto known = static_cast<size_t>(std::max(level3_cache_bytes(), level2_cache_bytes()));
   return std::clamp(known, size_t{4} << 20, size_t{64} << 20);
 }
 
 size_t level2_bytes() {
-  const long known = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 in some virtual machines
+  const int64_t known = level2_cache_bytes();
   return known > 0 ? static_cast<size_t>(known) : size_t{1} << 20;
 }
 

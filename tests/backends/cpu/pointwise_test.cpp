@@ -1080,7 +1080,7 @@ TEST(Pointwise, WritesPastTheCaches) {
   ThreadPool pool(3);
   for_each_target([&] {
     for (const int64_t row : {1031, 37}) {  // one by one, and staged
-      const int64_t rows = least_streamed_bytes() / 8 / row + 3;
+      const int64_t rows = least_streamed_bytes / 8 / row + 3;
       Pointwise pointwise(program, {rows, row}, {{row, 1}, {0, 1}});
       std::vector<double> in(static_cast<size_t>(rows * row)), by_row(static_cast<size_t>(row)), got(in.size() + 2, -9);
       for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<double>(i);

@@ -1,12 +1,11 @@
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 
 #include "backends/cpu/kernels/targets.h"
+#include "base/cache_sizes.h"
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
 
@@ -404,8 +403,7 @@ int64_t core_tile_rows() {
 
 int64_t block_k(int64_t k) {
   static const int64_t unit = [] {
-    const int64_t reported = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 in some virtual machines
-    const int64_t l2 = reported > 0 ? reported : 256 << 10;
+    const int64_t l2 = level2_cache_bytes() > 0 ? level2_cache_bytes() : 256 << 10;
     return std::clamp<int64_t>(l2 / 16 / (64 * 4), 64, 256);
   }();
   return k <= 3 * unit ? 3 * unit : 2 * unit;

@@ -1,10 +1,8 @@
 #include "backends/cpu/kernels/move/fill.h"
 
 #include <hwy/cache_control.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "backends/cpu/kernels/targets.h"
@@ -45,24 +43,12 @@ void fill_pattern(const uint8_t* pattern, uint8_t* out, int64_t bytes) {
 
 // Of elements of 1, 2, 4 or 8 bytes, repeated in a word: nothing is built in memory first, which took longer than rows
 // of 1000 bytes.
-void fill_words(uint64_t word, uint8_t* out, int64_t bytes, [[maybe_unused]] bool streamed) {
+void fill_words(uint64_t word, uint8_t* out, int64_t bytes) {
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<uint64_t> words;
   const hn::Repartition<uint8_t, decltype(words)> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (streamed) {
-    // To whole vectors of memory, the word turned by as much.
-    const auto before = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(out) % static_cast<uintptr_t>(lanes));
-    for (int64_t k = 0; k < before; k += 8)
-      std::memcpy(out + k, &word, static_cast<size_t>(std::min<int64_t>(8, before - k)));
-    word = std::rotr(word, static_cast<int>(8 * (before % 8)));
-    const auto v = hn::BitCast(d, hn::Set(words, word));
-    for (i = before; i + lanes <= bytes; i += lanes) hn::Stream(v, d, out + i);
-    hwy::FlushStream();
-    for (; i < bytes; i += 8) std::memcpy(out + i, &word, static_cast<size_t>(std::min<int64_t>(8, bytes - i)));
-    return;
-  }
   const auto v = hn::BitCast(d, hn::Set(words, word));
   for (; i + 4 * lanes <= bytes; i += 4 * lanes) {
     hn::StoreU(v, d, out + i);
@@ -189,18 +175,6 @@ HWY_EXPORT(fill_words);
 HWY_EXPORT(stream_bytes);
 HWY_EXPORT(fill_short_rows);
 
-namespace {
-
-constexpr int64_t least_streamed = 16 << 20;
-
-}  // namespace
-
-// 80 MB took 3.4 ms past a cache of 260 MB and 9.5 through it.
-int64_t least_streamed_bytes() {
-  static const int64_t bytes = std::max<int64_t>(least_streamed, sysconf(_SC_LEVEL3_CACHE_SIZE) / 4);
-  return bytes;
-}
-
 void stream_copy(const void* from, void* to, int64_t bytes) {
   HWY_DYNAMIC_DISPATCH(stream_bytes)(static_cast<const uint8_t*>(from), static_cast<uint8_t*>(to), bytes);
 }
@@ -209,25 +183,41 @@ void finish_streams() {
   hwy::FlushStream();
 }
 
+void repeat_block(char* memory, int64_t block, int64_t bytes) {
+  constexpr int64_t least_copied = 128 << 10;
+  const int64_t most = (least_copied + block - 1) / block * block;
+  const bool streams = bytes >= least_streamed_bytes;
+  for (int64_t filled = block; filled < bytes;) {
+    const int64_t n = std::min({filled, most, bytes - filled});
+    if (streams) {
+      stream_copy(memory, memory + filled, n);
+    } else {
+      std::memcpy(memory + filled, memory, static_cast<size_t>(n));
+    }
+    filled += n;
+  }
+  if (streams) finish_streams();
+}
+
 void fill_elements(int64_t width, const void* element, void* out, int64_t count) {
   constexpr int64_t longest = 64;  // vector
   const int64_t bytes = width * count;
+  if (bytes >= least_repeated_blocks) {
+    constexpr int64_t first = 4096;
+    // Pages of zeros are memset's to make: EyeLike of 80 MB takes 0.9 ms, and by copies 1.1.
+    const auto* of_element = static_cast<const uint8_t*>(element);
+    if (std::all_of(of_element, of_element + width, [](uint8_t byte) { return byte == 0; })) {
+      std::memset(out, 0, static_cast<size_t>(bytes));
+      return;
+    }
+    fill_elements(width, element, out, first / width);
+    return repeat_block(static_cast<char*>(out), first, bytes);
+  }
   if (width <= 8) {
     uint64_t word = 0;
     std::memcpy(&word, element, static_cast<size_t>(width));
     for (int64_t filled = width; filled < 8; filled *= 2) word |= word << (8 * filled);
-    // Beyond a part of the last cache nothing of it is there when it is read: it is written past the caches, or the
-    // processor would read it first. 40 MB took 3.6 ms by plain stores on a Zen 3. Where the cache would hold it, they
-    // take 1.3 ms if it is there already, and 3.9 if not; past the caches it is 1.5 in either case. memset, which
-    // writes whole lines unread, takes 1.3 (of zeros on a Zen 5 0.43, past the caches 0.95), but knows single bytes
-    // alone.
-    static const int64_t streamed = std::min<int64_t>(least_streamed_bytes(), 2 * least_streamed);
-    const bool is_large = bytes >= streamed, is_one_byte = word == (word & 0xff) * 0x0101010101010101u;
-    if (is_large && is_one_byte) {
-      std::memset(out, static_cast<int>(word & 0xff), static_cast<size_t>(bytes));
-      return;
-    }
-    return HWY_DYNAMIC_DISPATCH(fill_words)(word, static_cast<uint8_t*>(out), bytes, is_large);
+    return HWY_DYNAMIC_DISPATCH(fill_words)(word, static_cast<uint8_t*>(out), bytes);
   }
   alignas(longest) uint8_t pattern[longest];
   for (int64_t at = 0; at < std::min(longest, bytes); at += width)

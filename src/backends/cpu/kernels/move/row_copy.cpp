@@ -1,7 +1,5 @@
 #include "backends/cpu/kernels/move/row_copy.h"
 
-#include <hwy/cache_control.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -192,6 +190,17 @@ void copy_two_parts(size_t bytes, const char* in, int64_t in_step, char* out, in
 // us for 12288 rows of 12 bytes).
 void copy_rows(int64_t size, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
   const auto bytes = static_cast<size_t>(size);
+  constexpr int64_t most_block = 128 << 10;
+  if (in_step == 0 && out_step == size && size * count >= least_repeated_blocks) {
+    if (size <= most_block) {
+      std::memcpy(out, in, bytes);
+      return repeat_block(out, size, size * count);
+    }
+    if (size * count >= least_streamed_bytes) {
+      for (int64_t i = 0; i < count; ++i, out += out_step) stream_copy(in, out, size);
+      return finish_streams();
+    }
+  }
   // A short row that follows itself is doubled, and blocks of what is there are copied: 60784 rows of 36 bytes took 86
   // us one by one on a Zen 3.
   constexpr int64_t least_doubled = 16, most_copied = 8192;
@@ -208,14 +217,9 @@ void copy_rows(int64_t size, const char* in, int64_t in_step, char* out, int64_t
   if (bytes == 8) return copy_short_rows<8>(in, in_step, out, out_step, count);
   if (bytes == 16) return copy_short_rows<16>(in, in_step, out, out_step, count);
   // Beside what a call costs for each row: 2480 rows of 160 bytes took twice as long. Long rows are repeated by
-  // vectors, too, but for what no cache near by holds, which is written past the caches: 10^7 numbers of 8 bytes as
-  // rows of 1000 took 7.2 ms by memcpy. Which one does not read what it writes, and takes rows that L1 does not hold.
-  constexpr int64_t most_repeated = 32 << 20, most_repeated_row = 8 << 10, least_streamed_row = 512;
-  if (in_step == 0 && size >= least_streamed_row && size * count >= most_repeated) {
-    for (int64_t i = 0; i < count; ++i, out += out_step) stream_copy(in, out, size);
-    return finish_streams();
-  }
-  const bool repeats = in_step == 0 && size <= most_repeated_row && size * count < most_repeated;
+  // vectors, too, but those that L1 does not hold.
+  constexpr int64_t most_repeated_row = 8 << 10;
+  const bool repeats = in_step == 0 && size <= most_repeated_row;
   if (size > least_vector_row && (size <= most_vector_row || repeats) && count > 1)
     return copy_vector_rows(size, in, in_step, out, out_step, count);
   if (bytes == 0) return;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/cpu/kernels/move/block_permutation.h"
+#include "backends/cpu/kernels/move/strided.h"
 #include "base/thread_pool.h"
 
 namespace camshaft::cpu {
@@ -30,8 +32,9 @@ class StridedCopy {
   bool is_plain() const { return kind_ == Kind::rows && dims_.size() <= 1; }
 
  private:
-  enum class Kind : uint8_t { empty, rows, fill, transpose, strided };
+  enum class Kind : uint8_t { empty, rows, fill, transpose, permute, strided };
 
+  bool find_permutation(const StridedSpace& space);
   void find_repeats();
   void run_items(int64_t begin, int64_t end, const char* in, char* out) const;
   void run_blocks(int64_t begin, int64_t end, const char* in, char* out) const;
@@ -41,6 +44,7 @@ class StridedCopy {
   // Outer dims first; strides in bytes. The last one (transpose: the last two) is what one work item covers.
   std::vector<int64_t> dims_, in_, out_;
   int inner_ = 1;           // dims that belong to an item
+  BlockPermutation permutation_;
   bool streams_ = false;    // rows are written past the caches
   int64_t items_ = 0;       // number of items
   int64_t item_bytes_ = 0;  // written by an item
