@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/cpu/kernels/gemm/unpacked_gemm.h"
+
 namespace camshaft::cpu {
 
 std::optional<MatMulView> view_matmul(const RegionView& region, int residuals) {
@@ -22,6 +24,13 @@ bool has_constant_matrix(const RegionView& region, const MatMulView& view) {
   const Shape& shape = region.graph.shape(b);
   return region.graph.is_constant(b) && region.graph.type(b).dtype == DType::f32 &&
          std::all_of(shape.begin(), shape.end() - 2, [](const Dim& d) { return d == Dim(1); });
+}
+
+bool has_few_products(const RegionView& region, const MatMulView& view) {
+  const Shape& shape = region.graph.shape(region.node.inputs[static_cast<size_t>(view.b)]);
+  const Dim &k = shape[shape.size() - 2], &n = shape.back();
+  return !view.op.transpose_b && !view.op.batch_invariant && k.is_constant() && n.is_constant() &&
+         has_few_products(k.value(), n.value());
 }
 
 double matmul_flops(const RegionView& region, const MatMulView& view) {
