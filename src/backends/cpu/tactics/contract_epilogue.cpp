@@ -153,6 +153,16 @@ BoundEpilogue::BoundEpilogue(const ContractEpilogue& epilogue, const KernelShape
         flat_ = false;
         operand.vector = !shape.dims.empty() && shape.dims.back() == columns && columns != 1;
         operand.row_offsets = offsets_of_rows(shape.dims, result);
+        // As one number a row is.
+        const auto& offsets = operand.row_offsets;
+        const int64_t stride = offsets.size() > 1 ? offsets[1] - offsets[0] : 0;
+        bool even = !offsets.empty() && offsets[0] == 0;
+        for (size_t r = 1; even && r < offsets.size(); ++r) even = offsets[r] - offsets[r - 1] == stride;
+        if (even) {
+          operand.row_stride = stride;
+          operand.row_offsets.clear();
+        }
+        has_steps_ = has_steps_ && even;
         break;
       }
     }
@@ -217,6 +227,20 @@ void BoundEpilogue::run(const std::byte* from, int64_t from_pitch, int64_t row0,
   const void* inputs[max_operands];
   void* outputs[1];
   const bool flat = e.flat_ && cols == e.columns_ && from_pitch == cols * 4;
+  // Rows of one loop follow each other: 1000 rows of 100 with a number each took 28 us by calls for each, of which 12
+  // were sums.
+  if (!flat && e.has_steps_ && rows > 0 && e.program_->is_one_loop(cols)) {
+    int64_t steps[max_operands + 1] = {from_pitch};
+    inputs[0] = from;
+    outputs[0] = e.c_ + (row0 * e.pitch_ + col0) * e.width_;
+    for (size_t k = 0; k < e.operands_.size(); ++k) {
+      const Operand& operand = e.operands_[k];
+      inputs[k + 1] = operand.data + (row0 * operand.row_stride + (operand.vector ? col0 : 0)) * operand.width;
+      steps[k + 1] = operand.row_stride * operand.width;
+    }
+    steps[e.operands_.size() + 1] = e.pitch_ * e.width_;
+    return e.program_->run_loops(cols, rows, inputs, outputs, steps);
+  }
   const int64_t step = flat ? std::min(rows, e.run_rows_) : 1;
   for (int64_t r = 0; r < rows; r += step) {
     const int64_t row = row0 + r, count = std::min(step, rows - r) * cols;

@@ -82,7 +82,7 @@ class BoundEpilogue {
     int64_t width = 4;                      // bytes an element
     int64_t row_stride = 0;                 // elements from one row to the next
     bool vector = false;                    // one element a column
-    std::vector<int64_t> row_offsets;       // of general layouts, in elements
+    std::vector<int64_t> row_offsets;       // of general layouts that do not lie row_stride apart, in elements
     std::unique_ptr<std::byte[]> repeated;  // of one element a column, where blocks are flat: run_rows_ times
     const std::byte* data = nullptr;
   };
@@ -97,6 +97,7 @@ class BoundEpilogue {
   std::array<int64_t, kMoreResiduals> more_residual_pitches_{};
   std::unique_ptr<TileProgram> program_;
   // No operand that differs by row other than dense ones: `run_rows_` whole rows are one run of elements.
+  bool has_steps_ = true;  // no operand has offsets
   bool flat_ = true;
   int64_t run_rows_ = std::numeric_limits<int64_t>::max();
   std::vector<Operand> operands_;

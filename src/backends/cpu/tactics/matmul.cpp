@@ -135,7 +135,7 @@ class GemmKernel final : public Kernel {
 
 std::optional<double> estimate_gemm(const RegionView& region) {
   const auto view = view_matmul(region);
-  if (!view || !has_constant_matrix(region, *view) || has_few_products(region, *view)) return std::nullopt;
+  if (!view || !has_constant_matrix(region, *view)) return std::nullopt;
   const double turned =
       view->op.transpose_a ? 2 * elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->a)]) : 0;
   return seconds_per_launch + 4 * turned * seconds_per_byte +

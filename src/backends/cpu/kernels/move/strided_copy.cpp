@@ -153,7 +153,7 @@ bool StridedCopy::find_permutation(const StridedSpace& space) {
 void StridedCopy::find_repeats() {
   // What is still in L2 when it is copied. Tile of 1620 rows of 31 f32, twice each and five of them three times, took
   // 177 us row by row (a Zen 3).
-  constexpr int64_t most_block_bytes = 128 * 1024;
+  constexpr int64_t most_block_bytes = 256 * 1024;
   const size_t outer = dims_.size() - static_cast<size_t>(inner_);
   for (size_t d = 0; d < outer; ++d) {
     const bool is_single_row = kind_ == Kind::rows && d + 1 == outer;  // which copy_rows() repeats

@@ -36,22 +36,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 // is read and written in long pieces: 100 rows of 1000 f32 took 16 us by a cache line of each of 8 rows, and 12 this
 // way.
 constexpr int kStrip = HWY_LANES(float) >= 16 ? 8 : 4;  // vectors, of 32 or 16 registers
-template <int kVectors, bool kExclusive, class D, class T = hn::TFromD<D>>
-HWY_INLINE void add_vectors(D d, const T* in, int64_t rows, int64_t step, T* total, T* out) {
+// `load` and `store` move a vector, or a part of one.
+template <int kVectors, bool kExclusive, class D, class Load, class Store, class T = hn::TFromD<D>>
+HWY_INLINE void add_vectors(D d, const T* in, int64_t rows, int64_t step, T* total, T* out, Load load, Store store) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> sum[kVectors];
 #pragma GCC unroll 8
-  for (int64_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, total + v * lanes);
+  for (int64_t v = 0; v < kVectors; ++v) sum[v] = load(total + v * lanes);
   for (int64_t r = 0; r < rows; ++r, in += step, out += step) {
 #pragma GCC unroll 8
     for (int64_t v = 0; v < kVectors; ++v) {
       const auto before = sum[v];
-      sum[v] = hn::Add(before, hn::LoadU(d, in + v * lanes));
-      hn::StoreU(kExclusive ? before : sum[v], d, out + v * lanes);
+      sum[v] = hn::Add(before, load(in + v * lanes));
+      store(kExclusive ? before : sum[v], out + v * lanes);
     }
   }
 #pragma GCC unroll 8
-  for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, total + v * lanes);
+  for (int64_t v = 0; v < kVectors; ++v) store(sum[v], total + v * lanes);
 }
 
 // Highway's own makes the largest number of an infinity where there are no vectors.
@@ -113,7 +114,7 @@ HWY_INLINE void add_vectors(const float* in, int64_t rows, int64_t step, double*
 #endif
 
 // Few rows that are all there are: sums of T begin with 0, and no totals are kept. Memory is read and written in long
-// pieces, as above. `load` and `store` move a vector, or a part of one.
+// pieces, as above.
 template <int kVectors, bool kExclusive, class D, class Load, class Store, class T = hn::TFromD<D>>
 HWY_INLINE void add_few_vectors(D d, const T* in, int64_t rows, int64_t step, T* out, Load load, Store store) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -166,26 +167,34 @@ void add_at_once(const float* in, int64_t rows, int64_t step, int64_t n, double*
 template <bool kExclusive, class T>
 void add_at_once(const T* in, int64_t rows, int64_t step, int64_t n, T* total, T* out) {
   const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [d](const T* from) HWY_ATTR { return hn::LoadU(d, from); };
+  const auto store = [d](auto v, T* to) HWY_ATTR { hn::StoreU(v, d, to); };
   int64_t i = 0;
   for (; i + kStrip * lanes <= n; i += kStrip * lanes)
-    add_vectors<kStrip, kExclusive>(d, in + i, rows, step, total + i, out + i);
-  for (; i + lanes <= n; i += lanes) add_vectors<1, kExclusive>(d, in + i, rows, step, total + i, out + i);
-  for (; i < n; ++i) add_vectors<1, kExclusive>(one, in + i, rows, step, total + i, out + i);
+    add_vectors<kStrip, kExclusive>(d, in + i, rows, step, total + i, out + i, load, store);
+  for (; i + lanes <= n; i += lanes)
+    add_vectors<1, kExclusive>(d, in + i, rows, step, total + i, out + i, load, store);
+  if (i == n) return;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(n - i));
+  add_vectors<1, kExclusive>(
+      d, in + i, rows, step, total + i, out + i, [d, mask](const T* from) HWY_ATTR { return masked_load(mask, d, from); },
+      [d, mask](auto v, T* to) HWY_ATTR { masked_store(v, mask, d, to); });
 }
 
 constexpr int64_t some_rows = 16;
 
 // Some rows at once: the totals are read and written once for them, and sums of f32 that are in f32 are short.
-// What L2 does not hold is gone through as it lies in memory: 1000 rows of 1000 f64 took 250 us by 16.
+// What L2 does not hold is gone through as it lies in memory: 1000 rows of 1000 f64 took 250 us by 16. Not so short rows,
+// whose totals would wait for themselves: 15,040 of 60 i32 took 280 us one by one.
 template <bool kExclusive, class T, class Sum>
 void add_all_rows(const T* in, int64_t rows, int64_t step, int64_t n, T* out) {
   if (rows <= some_rows) return add_few_rows<kExclusive>(in, rows, step, n, out);
   alignas(64) Sum total[max_block];
   std::fill_n(total, n, Sum(0));
-  constexpr int64_t most_cached = 512 << 10;
-  const bool is_long = std::is_same_v<T, Sum> && rows * n * static_cast<int64_t>(sizeof(T)) > most_cached;
+  constexpr int64_t most_cached = 512 << 10, least_row = 2048;
+  const int64_t row = n * static_cast<int64_t>(sizeof(T));
+  const bool is_long = std::is_same_v<T, Sum> && row >= least_row && rows * row > most_cached;
   const int64_t most = is_long ? 1 : some_rows;
   for (; rows > 0; rows -= most, in += most * step, out += most * step)
     add_at_once<kExclusive>(in, std::min(rows, most), step, n, total, out);

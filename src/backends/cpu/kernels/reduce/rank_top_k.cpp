@@ -114,9 +114,11 @@ HWY_INLINE void order_of_words(const T* line, int64_t count, int64_t k, bool lar
   const hn::RebindToSigned<decltype(d)> di;
   using Key = hn::TFromD<decltype(di)>;
   const hn::CappedTag<T, 1> one;
-  constexpr int64_t room = 2 * most_ranked + 2 * HWY_LANES(Key);  // ties are written behind the last of k, too
+  // Ties are written behind the last of k, too.
+  constexpr int64_t room = most_ranked_words + most_ranked_best + 2 * HWY_LANES(Key);
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  HWY_ALIGN Key keys[most_ranked + HWY_LANES(Key)] = {}, chosen[room], index[room], places[room];
+  HWY_ALIGN Key keys[most_ranked_words + HWY_LANES(Key)], chosen[room], index[room], places[room];
+  keys[0] = 0;  // or the compiler takes it for possible that there are none
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) hn::Store(keys_of(d, hn::LoadU(d, line + i), largest), di, keys + i);
   for (; i < count; ++i) keys[i] = hn::GetLane(keys_of(one, hn::LoadU(one, line + i), largest));

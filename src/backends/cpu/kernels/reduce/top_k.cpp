@@ -175,7 +175,7 @@ bool TopK::side_by_side() const {
 }
 // Lines of which much is wanted are sorted, or the places of all elements counted where there are few of those.
 bool TopK::ranks_lines(int64_t width) const {
-  return width >= 4 && k > Candidates32::most_sorted && 4 * k >= axis && axis <= most_ranked;
+  return width >= 4 && k > Candidates32::most_sorted && 4 * k >= axis && can_rank_words(axis, k);
 }
 bool TopK::sorts_lines(int64_t width) const {
   return width >= 4 && k > Candidates32::most_sorted && 4 * k >= axis && axis >= least_radix && axis <= most_radix &&
