@@ -9,8 +9,8 @@ namespace camshaft {
 
 namespace {
 
-// The C library adds up the caches of level 3 of a whole AMD processor: 384 MB on one of twelve, of which a core reaches
-// one.
+// The C library adds up the caches of level 3 of a whole AMD processor: 384 MB on one of twelve, of which a core
+// reaches one.
 int64_t cache_bytes(int level, int name) {
   const int64_t described = described_cache_bytes("/sys/devices/system/cpu/cpu0/cache", level);
   return described > 0 ? described : std::max<int64_t>(sysconf(name), 0);

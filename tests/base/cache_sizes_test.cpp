@@ -37,7 +37,9 @@ TEST(CacheSizes, AreReadAsLinuxDescribesThem) {
 
 TEST(CacheSizes, AreNoLargerThanTheCLibrarysSums) {
   const long level3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  if (level3 > 0) EXPECT_LE(level3_cache_bytes(), level3);
+  if (level3 > 0) {
+    EXPECT_LE(level3_cache_bytes(), level3);
+  }
   EXPECT_GE(level2_cache_bytes(), 0);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint8_t guard = 0x5a;
 
-// Short ones, and what is written past the caches (from 48 MiB on at the latest), wherever they begin.
+// Short ones, and what is written past the caches or by blocks (from 16 MiB on), wherever they begin.
 TEST(Fill, RepeatsAnElementAndWritesNothingElse) {
   RandomData data;
   for_each_target([&] {
@@ -81,6 +81,41 @@ TEST(RowCopy, CopiesRowsAndWritesNothingElse) {
       ASSERT_EQ(memory, expected) << count << " rows of " << bytes << " bytes, " << in_step << " and " << out_step
                                   << " apart";
     }
+  });
+}
+
+// Rows that are repeated by blocks, past the caches and through them, and rows that are longer than such a block.
+TEST(RowCopy, RepeatsRowsBeyondTheCaches) {
+  RandomData data;
+  for_each_target([&] {
+    for (const int64_t total : {least_repeated_blocks, least_streamed_bytes}) {
+      for (const int64_t size : {3, 40, 4000, 131072, 200003}) {
+        const int64_t count = total / size + 2, before = data.integer(0, 70);
+        std::vector<char> row(static_cast<size_t>(size));
+        for (char& byte : row) byte = static_cast<char>(data.integer(-128, 127));
+        std::vector<char> memory(static_cast<size_t>(before + count * size + 64), static_cast<char>(guard));
+        copy_rows(size, row.data(), 0, memory.data() + before, size, count);
+        int64_t equal = 0;
+        while (equal < count && std::memcmp(memory.data() + before + equal * size, row.data(), row.size()) == 0)
+          ++equal;
+        ASSERT_EQ(equal, count) << "rows of " << size << " bytes";
+        for (int64_t i = 0; i < 64; ++i)
+          ASSERT_EQ(memory[memory.size() - 1 - static_cast<size_t>(i)], static_cast<char>(guard));
+      }
+    }
+  });
+}
+
+// Zeros are written in another way.
+TEST(Fill, OfZerosBeyondTheCaches) {
+  const int64_t count = least_repeated_blocks / 8 + 5;
+  std::vector<double> memory(static_cast<size_t>(count) + 1, 7);
+  const double zero = 0;
+  for_each_target([&] {
+    std::fill(memory.begin(), memory.end(), 7);
+    fill_elements(8, &zero, memory.data(), count);
+    EXPECT_EQ(std::count(memory.begin(), memory.end(), 0.0), count);
+    EXPECT_EQ(memory.back(), 7);
   });
 }
 

@@ -1071,9 +1071,79 @@ TEST(Pointwise, ManyIntermediatesAtATime) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(out_data[i], static_cast<float>(300 * i - 299 * 150));
 }
 
-// Outputs beyond the caches, which are computed in L1 and written past them: rows that begin anywhere in a line,
-// operands that are staged, shares of threads, and what is written over an input.
-TEST(Pointwise, WritesPastTheCaches) {
+// One loop each: limits of f64 on either side and in either order, by which NaN stays NaN, and cubes.
+TEST(Pointwise, LimitsAndCubesOfF64AreOneLoop) {
+  const auto program_of = [](bool min_first, double low, double high) {
+    Writer w;
+    const int32_t x = w.load(DType::f64), a = w.constant(low, DType::f64), b = w.constant(high, DType::f64);
+    return w.done({min_first ? w.apply(F::max, w.apply(F::min, x, b), a) : w.apply(F::min, w.apply(F::max, x, a), b)});
+  };
+  const std::vector<double> in{nan_value, -infinity, infinity, -3.5, -1, -0.0, 0.25, 2, 2.5,
+                               1e300,     7,         -7,       1,    2,  3,    4,    5};
+  const auto n = std::ssize(in);
+  for_each_target([&] {
+    for (int64_t count = 1; count <= n; ++count) {
+      std::vector<double> got(in.size(), -9);
+      const void* inputs[] = {in.data()};
+      void* outputs[] = {got.data()};
+      for (const bool min_first : {false, true}) {
+        const TileProgram tile(program_of(min_first, -1, 2), {RowForm::vector});
+        EXPECT_EQ(tile.steps(), 1);
+        tile.run_row(count, inputs, outputs);
+        for (int64_t i = 0; i < count; ++i) {
+          const double x = in[static_cast<size_t>(i)], y = got[static_cast<size_t>(i)];
+          ASSERT_TRUE(std::isnan(x) ? std::isnan(y) : y == std::clamp(x, -1.0, 2.0)) << x << ' ' << y;
+        }
+      }
+      Writer w;
+      const int32_t x = w.load(DType::f64);
+      const TileProgram cube(w.done({w.apply(F::mul, w.apply(F::mul, x, x), x)}), {RowForm::vector});
+      EXPECT_EQ(cube.steps(), 1);
+      cube.run_row(count, inputs, outputs);
+      for (int64_t i = 1; i < count; ++i) {
+        const double v = in[static_cast<size_t>(i)];
+        ASSERT_EQ(got[static_cast<size_t>(i)], v * v * v);
+      }
+    }
+    // Limits that are the wrong way round, or NaN, are taken as they are written.
+    EXPECT_EQ(TileProgram(program_of(false, 2, -1), {RowForm::vector}).steps(), 2);
+    EXPECT_EQ(TileProgram(program_of(false, nan_value, 2), {RowForm::vector}).steps(), 2);
+  });
+}
+
+// Outputs beyond the caches, of which far less is read, are computed in L1 and written past them, whatever the
+// alignment and the threads.
+TEST(Pointwise, WritesPastTheCachesWhatIsMadeOfLess) {
+  Writer w;
+  const int32_t x = w.cast(w.load(DType::u8), DType::f64), y = w.cast(w.load(DType::u8), DType::f64);
+  const ScalarProgram program = w.done({w.apply(F::add, x, y)});
+  const int64_t n = least_streamed_bytes / 8 + 1237;
+  std::vector<uint8_t> in(static_cast<size_t>(n));
+  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<uint8_t>(i % 251);
+  const uint8_t added = 7;
+  for_each_target([&] {
+    for (const int threads : {1, 3}) {
+      ThreadPool pool(threads);
+      for (const size_t before : {0, 1, 5}) {
+        std::vector<double> got(in.size() + 8, -9);
+        const void* inputs[] = {in.data(), &added};
+        void* outputs[] = {got.data() + before};
+        Pointwise(program, {n}, {{1}, {0}}).run(pool, inputs, outputs);
+        size_t equal = 0;
+        while (equal < in.size() && got[before + equal] == in[equal] + 7.0) ++equal;
+        ASSERT_EQ(equal, in.size()) << threads << " threads, " << before << " behind a line";
+        for (size_t i = 0; i < got.size(); ++i) {
+          if (i < before || i >= before + in.size()) {
+            ASSERT_EQ(got[i], -9) << i;
+          }
+        }
+      }
+    }
+  });
+}
+
+// Rows that begin anywhere in a line, operands that are staged, shares of threads, and what is written over an input.
+TEST(Pointwise, LargeOutputs) {
   Writer w;
   const int32_t x = w.load(DType::f64), r = w.load(DType::f64);
   const ScalarProgram program = w.done({w.apply(F::sub, x, r)});

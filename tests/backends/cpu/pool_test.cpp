@@ -90,6 +90,33 @@ TEST(Pool, RandomProblemsInBothLayouts) {
 
 // No window lies inside them, so that there is nothing that two windows share. The image ends where readable memory
 // does.
+// Windows that fill lines one behind the other, which are then pooled as one; and such as do not, by a pixel or a step.
+TEST(Pool, WindowsThatFillLines) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      const int64_t stride = random.integer(1, 7), dilation = random.integer(1, 2);
+      const int64_t kernel = random.integer(1, std::max<int64_t>(1, (stride - 1) / dilation + 1 + round % 2));
+      const int64_t width = stride * random.integer(1, 9) + (round % 5 == 0 ? random.integer(0, stride - 1) : 0);
+      const int64_t extent = (kernel - 1) * dilation + 1;
+      if (width < extent) continue;
+      ops::Pool op;
+      op.kind = round % 2 ? ops::PoolKind::average : ops::PoolKind::max;
+      const bool deep = round % 4 == 0;
+      op.kernel = deep ? Dims{1, 1, kernel} : Dims{1, kernel};
+      op.strides = deep ? Dims{1, 1, stride} : Dims{1, stride};
+      op.dilations = deep ? Dims{1, 1, dilation} : Dims{1, dilation};
+      op.pads.assign(2 * op.kernel.size(), Dim(0));
+      Dims image{random.integer(1, 2), random.integer(1, 3)};
+      if (deep) image.push_back(random.integer(1, 3));
+      image.push_back(random.integer(1, 5));
+      image.push_back(width);
+      NodeTest(op, {random_tensor(random, DType::f32, image)}, {}, "pool", 1e-6).check(1 + round % 3);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(Pool, ImagesNarrowerThanAWindow) {
   for_each_target([&] {
     for (const int64_t channels : {1, 19})

@@ -65,6 +65,50 @@ TEST(StridedCopy, TransposesSlicesAndExpansions) {
   });
 }
 
+// Short blocks whose elements change places: of every width, up to two vectors long and beyond, of so few that no
+// vector holds them, between axes that lie apart, and where the memory ends.
+TEST(StridedCopy, ShortBlocksChangePlaces) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 400; ++round) {
+      const int64_t width = std::vector<int64_t>{1, 2, 4, 8, 16}[static_cast<size_t>(round % 5)];
+      const int64_t outer = data.integer(1, 3), blocks = data.integer(1, round % 3 ? 9 : 300);
+      std::vector<int64_t> of_block;
+      for (int64_t axes = data.integer(2, 3); axes > 0; --axes) of_block.push_back(data.integer(1, 5));
+      int64_t block = 1;
+      for (const int64_t n : of_block) block *= n;
+      // The input is [outer, blocks and a gap, axes in another order].
+      std::vector<size_t> order(of_block.size());
+      std::iota(order.begin(), order.end(), 0);
+      data.shuffle(order);
+      std::vector<int64_t> in_of_block(of_block.size());
+      int64_t step = 1;
+      for (size_t k = order.size(); k-- > 0;) in_of_block[order[k]] = step, step *= of_block[order[k]];
+      const int64_t apart = (blocks + data.integer(0, 1)) * block;
+      std::vector<int64_t> dims{outer, blocks}, strides{apart, block};
+      dims.insert(dims.end(), of_block.begin(), of_block.end());
+      strides.insert(strides.end(), in_of_block.begin(), in_of_block.end());
+      const auto in = bytes(data, ((outer - 1) * apart + blocks * block) * width);
+      Tensor unguarded(DType::u8, {std::ssize(in)});
+      std::copy(in.begin(), in.end(), unguarded.as_mutable<uint8_t>());
+      const Tensor readable = guarded(unguarded);
+      std::vector<uint8_t> out(static_cast<size_t>(outer * blocks * block * width) + 64, 0x5a);
+      ThreadPool pool(1 + round % 2);
+      StridedCopy(width, dims, strides).run(pool, readable.data(), out.data());
+      const auto dense = contiguous_strides(dims);
+      for (int64_t i = 0; i < outer * blocks * block; ++i) {
+        int64_t at = 0;
+        for (size_t d = 0; d < dims.size(); ++d) at += i / dense[d] % dims[d] * strides[d];
+        ASSERT_EQ(std::memcmp(&out[static_cast<size_t>(i * width)], &in[static_cast<size_t>(at * width)],
+                              static_cast<size_t>(width)),
+                  0)
+            << "round " << round << " element " << i;
+      }
+      for (size_t i = out.size() - 64; i < out.size(); ++i) ASSERT_EQ(out[i], 0x5a);
+    }
+  });
+}
+
 // Blocks that follow themselves, within each other, as tiles of several dims do; larger than what is copied from the
 // result, and between other dims of the result.
 TEST(StridedCopy, RepeatsBlocks) {

@@ -33,8 +33,8 @@ void fill_axes(const Op& op, const KernelShapes& shapes, size_t first, Problem& 
                               pad_of(op.pads[spatial + i], *shapes.symbols)};
 }
 
-// Lines that windows along them fill one behind the other, without looking at other lines, are one: 16 x 64 of 32 pixels
-// by windows of 4 took 11 us, and take 3.
+// Lines that windows along them fill one behind the other, without looking at other lines, are one: 16 x 64 of 32
+// pixels by windows of 4 took 11 us, and take 3.
 void join_lines(SpatialPool& pool) {
   const auto is_passed = [](const PoolAxis& a) { return a.kernel == 1 && a.in == a.out && a.stride == 1; };
   PoolAxis& w = pool.width;

@@ -239,8 +239,8 @@ bool is_read_unpacked(const BatchGemmArgs& args) {
   // Many small ones, whose B stays in L1: 390 products of 16 x 16 took 134 us packed, and take 70. Of few products an
   // element all time goes into writing C, a row after the other: 16 of 87 x 2 by 2 x 369 took 39 us packed.
   constexpr int64_t least_products = 8, most_rows = 32, least_columns = 4, most_elements = 4096;
-  // 1000 x 3 by 3 x 1000 took 73 us packed, and takes 46. Of few more rows than a tile has reading a B of L2 twice costs
-  // less than packing it.
+  // 1000 x 3 by 3 x 1000 took 73 us packed, and takes 46. Of few more rows than a tile has reading a B of L2 twice
+  // costs less than packing it.
   constexpr int64_t few_rows = 2 * kTileRows;
   if (args.b_n_stride != 1) return false;
   if (has_few_products(args.k, args.n) || (args.m <= few_rows && args.n * args.k <= most_in_l2)) return true;
@@ -280,7 +280,8 @@ void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace)
     PacedCancellation cancellation;
     const int64_t end = units * (thread + 1) / cut.threads;
     for (int64_t unit = units * thread / cut.threads; unit < end;) {
-      const int64_t item = unit / (parts * chunks), part = unit / chunks % parts, first = (item * parts + part) * chunks;
+      const int64_t item = unit / (parts * chunks), part = unit / chunks % parts,
+                    first = (item * parts + part) * chunks;
       const int64_t last = std::min(end, first + chunks);
       const int64_t col0 = (unit - first) * cut.chunk, col1 = std::min(args.n, (last - first) * cut.chunk);
       cancellation.did(rows * args.k / parts * cut.chunk * (last - unit));
@@ -288,8 +289,7 @@ void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace)
       const int64_t i = item / blocks, row0 = std::min(args.m, item % blocks * rows);
       const int64_t outer = i / args.inner_batch, inner = i % args.inner_batch;
       const int64_t c = outer * args.c_outer_stride + inner * args.c_inner_stride + row0 * args.c_row_stride;
-      const float* a =
-          args.a + outer * args.a_outer_stride + inner * args.a_inner_stride + row0 * args.a_row_stride;
+      const float* a = args.a + outer * args.a_outer_stride + inner * args.a_inner_stride + row0 * args.a_row_stride;
       const float* b = args.b + outer * args.b_outer_stride + inner * args.b_inner_stride;
       if (parts > 1) {
         const int64_t k0 = args.k * part / parts;

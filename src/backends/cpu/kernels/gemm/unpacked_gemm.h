@@ -19,8 +19,8 @@ bool is_read_unpacked(const BatchGemmArgs& args);
 void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace);
 int64_t unpacked_gemm_workspace_bytes(const BatchGemmArgs& args);
 
-/// How it is cut: chunks of columns and, where these are few, parts of K (row_product_parts); of few products an element
-/// blocks of rows.
+/// How it is cut: chunks of columns and, where these are few, parts of K (row_product_parts); of few products an
+/// element blocks of rows.
 struct UnpackedCut {
   static constexpr int64_t block_rows = 64;
   int64_t chunk = 0;  ///< columns: whole tiles on every machine

@@ -41,9 +41,7 @@ struct Words {
   using D = hn::ScalableTag<uint32_t>;
   hn::Vec<D> table;
   explicit Words(const uint32_t* from) : table(hn::LoadU(D(), from)) {}
-  HWY_INLINE hn::Vec<D> of(hn::Vec<D> v) const {
-    return hn::TableLookupLanes(v, hn::IndicesFromVec(D(), table));
-  }
+  HWY_INLINE hn::Vec<D> of(hn::Vec<D> v) const { return hn::TableLookupLanes(v, hn::IndicesFromVec(D(), table)); }
 };
 struct SingleBytes {
   using D = hn::Full128<uint8_t>;
@@ -87,7 +85,8 @@ void permute_pairs(int64_t block, const uint8_t* from, const char* in, char* out
   const auto zero = hn::Zero(d);
   const auto in_first = hn::Ne(hn::LoadU(d, chooses[0]), zero), in_last = hn::Ne(hn::LoadU(d, chooses[1]), zero);
   for (; count > 0; --count, in += block, out += block) {
-    const auto a = hn::LoadU(d, reinterpret_cast<const T*>(in)), b = hn::LoadU(d, reinterpret_cast<const T*>(in + behind));
+    const auto a = hn::LoadU(d, reinterpret_cast<const T*>(in)),
+               b = hn::LoadU(d, reinterpret_cast<const T*>(in + behind));
     hn::StoreU(hn::IfThenElse(in_first, first0.of(a), first1.of(b)), d, reinterpret_cast<T*>(out));
     hn::StoreU(hn::IfThenElse(in_last, last0.of(a), last1.of(b)), d, reinterpret_cast<T*>(out + behind));
   }

@@ -121,8 +121,8 @@ StridedCopy::StridedCopy(int64_t width, const std::vector<int64_t>& dims, const 
   find_repeats();
 }
 
-// The innermost dims are short blocks in both tensors, whose elements change places: 10^5 matrices of 2 x 2 i64 took 494
-// us as transposes of their own, and take 75.
+// The innermost dims are short blocks in both tensors, whose elements change places: 10^5 matrices of 2 x 2 i64 took
+// 494 us as transposes of their own, and take 75.
 bool StridedCopy::find_permutation(const StridedSpace& space) {
   const auto &out = space.strides[0], &in = space.strides[1];
   const int last = space.rank() - 1;

@@ -43,7 +43,7 @@ class StridedCopy {
   int64_t width_ = 1;
   // Outer dims first; strides in bytes. The last one (transpose: the last two) is what one work item covers.
   std::vector<int64_t> dims_, in_, out_;
-  int inner_ = 1;           // dims that belong to an item
+  int inner_ = 1;  // dims that belong to an item
   BlockPermutation permutation_;
   bool streams_ = false;    // rows are written past the caches
   int64_t items_ = 0;       // number of items

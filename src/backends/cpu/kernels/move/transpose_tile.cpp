@@ -139,8 +139,7 @@ HWY_INLINE void transpose_16x16_8bit(const char* in, int64_t in_step, char* out,
 #endif
 
 template <int64_t kWidth>
-void transpose_block(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out,
-                                int64_t out_step) {
+void transpose_block(int64_t rows, int64_t columns, const char* in, int64_t in_step, char* out, int64_t out_step) {
   constexpr int64_t unit = !has_vectors ? 0 : kWidth <= 8 ? 16 / kWidth : 0;
   if constexpr (unit == 0) {
     transpose_plain<kWidth>(rows, columns, in, in_step, out, out_step);

@@ -99,7 +99,7 @@ class Fusion {
         combine_bytes(node);
         continue;
       }
-      if (function_of_half(node) || integer_clamp(node)) continue;
+      if (function_of_half(node) || plain_clamp(node) || cube(node)) continue;
       if (!is_fusible(node)) continue;
       simple_power(node) || dequantize(node) || scale_integers(node) || square(node) || clamp(node) || add_relu(node) ||
           min_max_number(node) || multiply_add(node);
@@ -361,6 +361,19 @@ class Fusion {
     return true;
   }
 
+  // Of f64: 10^7 took 5 ms in two loops, in one 3.8.
+  bool cube(TileNode& node) {
+    if (!is(node, F::mul) || node.uniform || node.dtype != DType::f64) return false;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t inner = node.in[k], x = node.in[1 - k];
+      const TileNode& by = nodes_[inner];
+      if (!single(inner) || !is(by, F::mul) || by.in[0] != x || by.in[1] != x) continue;
+      become(node, FusedFunction::cube, x);
+      return true;
+    }
+    return false;
+  }
+
   static FusedFunction fused_activation(KnownActivation activation) {
     switch (activation) {
       case KnownActivation::silu:
@@ -491,27 +504,29 @@ class Fusion {
     return false;
   }
 
-  // The same of integers.
-  bool integer_clamp(TileNode& node) {
-    const bool outer_min = is(node, F::min);
-    if ((!outer_min && !is(node, F::max)) || node.uniform || !is_integer(node.dtype)) return false;
+  // The same of integers, and of f64 by constants.
+  bool plain_clamp(TileNode& node) {
+    const bool outer_min = is(node, F::min), is_f64 = node.dtype == DType::f64;
+    if ((!outer_min && !is(node, F::max)) || node.uniform || (!is_integer(node.dtype) && !is_f64)) return false;
     for (int k = 0; k < 2; ++k) {
       const int32_t inner = node.in[k], limit = node.in[1 - k];
       if (!single(inner) || !nodes_[limit].uniform || !is(nodes_[inner], outer_min ? F::max : F::min)) continue;
       for (int j = 0; j < 2; ++j) {
         const int32_t x = nodes_[inner].in[j], second = nodes_[inner].in[1 - j];
         const int32_t low = outer_min ? second : limit, high = outer_min ? limit : second;
-        if (nodes_[x].uniform || !nodes_[second].uniform || (!outer_min && !is_ordered(low, high))) continue;
-        become(node, FusedFunction::clamp, find_integer_clamp(node.dtype), {x, low, high}, 1);
+        if (nodes_[x].uniform || !nodes_[second].uniform || ((!outer_min || is_f64) && !is_ordered(low, high)))
+          continue;
+        become(node, FusedFunction::clamp, find_clamp(node.dtype), {x, low, high}, 1);
         return true;
       }
     }
     return false;
   }
-  // Of constants, low <= high.
+  // Constants of which low <= high, and neither NaN.
   bool is_ordered(int32_t low, int32_t high) const {
     const TileNode &a = nodes_[low], &b = nodes_[high];
     if (a.kind != Kind::constant || b.kind != Kind::constant) return false;
+    if (a.dtype == DType::f64) return std::bit_cast<double>(a.bits) <= std::bit_cast<double>(b.bits);
     return is_signed(a.dtype) ? static_cast<int64_t>(a.bits) <= static_cast<int64_t>(b.bits) : a.bits <= b.bits;
   }
 

@@ -265,8 +265,8 @@ void clamp(const void* const* in, void* out, int64_t n, unsigned uniform) {
   const T low = *static_cast<const T*>(in[1]), high = *static_cast<const T*>(in[2]);
   auto* o = static_cast<T*>(out);
   const auto limited = [=](T v) HWY_ATTR {
-    const T above = v > low ? v : low;
-    return above < high ? above : high;
+    const T above = v < low ? low : v;
+    return above > high ? high : above;
   };
   if (uniform & 1) return std::fill_n(o, n, limited(*x)), void();
   fill_vectors(o, n, o == x, x, [=](int64_t i) HWY_ATTR { return limited(x[i]); });
@@ -469,13 +469,24 @@ TileKernel plain_kernel(ScalarFunction function, DType lanes) {
   return found;
 }
 
-TileKernel integer_clamp(DType lanes) {
+TileKernel clamp_kernel(DType lanes) {
   TileKernel found = nullptr;
   with_element_type(lanes, [&](auto element) {
     using T = decltype(element);
-    if constexpr (std::is_integral_v<T>) found = clamp<T>;
+    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>) found = clamp<T>;
   });
   return found;
+}
+
+void cube(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* a = static_cast<const double*>(in[0]);
+  auto* o = static_cast<double*>(out);
+  if (uniform & 1) return std::fill_n(o, n, *a * *a * *a), void();
+  fill_vectors(o, n, o == a, a, [=](int64_t i) HWY_ATTR { return a[i] * a[i] * a[i]; });
+}
+
+TileKernel cube_kernel() {
+  return cube;
 }
 
 }  // namespace
@@ -486,10 +497,11 @@ HWY_AFTER_NAMESPACE();
 namespace camshaft::cpu {
 
 HWY_EXPORT(plain_kernel);
-HWY_EXPORT(integer_clamp);
+HWY_EXPORT(clamp_kernel);
+HWY_EXPORT(cube_kernel);
 
-TileKernel find_integer_clamp(DType lanes) {
-  return HWY_DYNAMIC_DISPATCH(integer_clamp)(lanes);
+TileKernel find_clamp(DType lanes) {
+  return HWY_DYNAMIC_DISPATCH(clamp_kernel)(lanes);
 }
 
 TileKernel find_kernel(ScalarFunction function, DType lanes) {
@@ -507,6 +519,7 @@ TileKernel find_kernel(ScalarFunction function, DType lanes) {
 }
 
 TileKernel find_kernel(FusedFunction function) {
+  if (function == FusedFunction::cube) return HWY_DYNAMIC_DISPATCH(cube_kernel)();
   for (const auto find : {find_fused_conversion, find_half_kernel})
     if (const TileKernel found = find(function)) return found;
   return find_f32_fused(function);

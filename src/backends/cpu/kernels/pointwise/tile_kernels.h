@@ -23,6 +23,7 @@ enum class FusedFunction : uint8_t {
   mul_add,        ///< a * b + c, rounded once where the machine has the instruction
   mul_sub,        ///< a * b - c
   square,         ///< a * a
+  cube,           ///< a * a * a of f64
   silu,           ///< a * sigmoid(a)
   gelu,           ///< a * 0.5 * (1 + erf(a / sqrt 2))
   gelu_by_tanh,   ///< a * 0.5 * (1 + tanh(sqrt(2 / pi) * (a + 0.044715 * a^3)))
@@ -77,8 +78,8 @@ TileKernel find_kernel(ScalarFunction function, DType lanes);
 /// The loop for a fused function.
 TileKernel find_kernel(FusedFunction function);
 
-/// The loop for min(max(a, b), c) of integers, b and c one element each.
-TileKernel find_integer_clamp(DType lanes);
+/// The loop for min(max(a, b), c) of integers or f64, b and c one element each and no NaN. Of f64 NaN stays NaN.
+TileKernel find_clamp(DType lanes);
 
 /// The loop that converts between two types as stored in memory. Floats to integers truncate and saturate, NaN gives 0;
 /// anything to bool is `!= 0`; integers to narrower integers wrap. From a type to itself copies.

@@ -173,20 +173,20 @@ void add_at_once(const T* in, int64_t rows, int64_t step, int64_t n, T* total, T
   int64_t i = 0;
   for (; i + kStrip * lanes <= n; i += kStrip * lanes)
     add_vectors<kStrip, kExclusive>(d, in + i, rows, step, total + i, out + i, load, store);
-  for (; i + lanes <= n; i += lanes)
-    add_vectors<1, kExclusive>(d, in + i, rows, step, total + i, out + i, load, store);
+  for (; i + lanes <= n; i += lanes) add_vectors<1, kExclusive>(d, in + i, rows, step, total + i, out + i, load, store);
   if (i == n) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(n - i));
   add_vectors<1, kExclusive>(
-      d, in + i, rows, step, total + i, out + i, [d, mask](const T* from) HWY_ATTR { return masked_load(mask, d, from); },
+      d, in + i, rows, step, total + i, out + i,
+      [d, mask](const T* from) HWY_ATTR { return masked_load(mask, d, from); },
       [d, mask](auto v, T* to) HWY_ATTR { masked_store(v, mask, d, to); });
 }
 
 constexpr int64_t some_rows = 16;
 
 // Some rows at once: the totals are read and written once for them, and sums of f32 that are in f32 are short.
-// What L2 does not hold is gone through as it lies in memory: 1000 rows of 1000 f64 took 250 us by 16. Not so short rows,
-// whose totals would wait for themselves: 15,040 of 60 i32 took 280 us one by one.
+// What L2 does not hold is gone through as it lies in memory: 1000 rows of 1000 f64 took 250 us by 16. Not so short
+// rows, whose totals would wait for themselves: 15,040 of 60 i32 took 280 us one by one.
 template <bool kExclusive, class T, class Sum>
 void add_all_rows(const T* in, int64_t rows, int64_t step, int64_t n, T* out) {
   if (rows <= some_rows) return add_few_rows<kExclusive>(in, rows, step, n, out);

@@ -8,8 +8,8 @@ namespace camshaft::cpu {
 
 /// The longest line for which that pays: 100 elements take 0.5 us, and by counting digits (narrow_top_k.h) 1.2.
 constexpr int64_t most_ranked = 160;
-/// Of 32 and 64 bits, whose k best are found first, lines are ranked that are longer. 100 of 400 f32 took 1.9 us by digits
-/// (radix_top_k.h), whose tables are larger than the line.
+/// Of 32 and 64 bits, whose k best are found first, lines are ranked that are longer. 100 of 400 f32 took 1.9 us by
+/// digits (radix_top_k.h), whose tables are larger than the line.
 constexpr int64_t most_ranked_words = 1024, most_ranked_best = 256;
 inline bool can_rank_words(int64_t count, int64_t k) {
   return count <= most_ranked || (count <= most_ranked_words && k <= most_ranked_best);
