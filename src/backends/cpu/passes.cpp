@@ -60,6 +60,7 @@ BackendPasses passes(ops::Rounding rounding) {
       narrow_transposes_pass,
 
       repeat_widening_pass,
+      repeat_residual_widening_pass,
       fuse_pass,
       chain_convolutions_pass,
       chain_fills_pass,

@@ -76,7 +76,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
       compose_transposes_pass,
       narrow_transposes_pass,
 
-      repeat_widening_pass,
+      repeat_residual_widening_pass,
       fuse_pass,
       steps_behind_products_pass,
   };

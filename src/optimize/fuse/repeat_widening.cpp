@@ -1,15 +1,25 @@
 #include "optimize/fuse/repeat_widening.h"
 
+#include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 
+#include "ir/ops/contraction.h"
+#include "ir/ops/pointwise.h"
 #include "optimize/analysis/fusion_notes.h"
 #include "optimize/analysis/match.h"
 
 namespace camshaft {
 
 namespace {
+
+// What a Dequantize is made of.
+bool is_widening_step(const Node& node) {
+  if (node.op.as<ops::Cast>()) return true;
+  const auto* op = node.op.as<ops::Pointwise>();
+  if (!op) return false;
+  const ScalarFunction f = op->function;
+  return f == ScalarFunction::add || f == ScalarFunction::sub || f == ScalarFunction::mul || f == ScalarFunction::div;
+}
 
 // The steps that make f32 of 8 bits, from the first to the last: a cast, a zero point and a scale. Empty where the
 // value is made otherwise.
@@ -20,7 +30,7 @@ std::vector<int32_t> widening_of(const Graph& graph, const Uses& uses, ValueId i
     const int32_t n = uses.producer[static_cast<size_t>(id)];
     if (n < 0) return {};
     const Node& node = graph.nodes[static_cast<size_t>(n)];
-    if (!is_elementwise(node) || graph.type(node.outputs[0]).dtype != DType::f32) return {};
+    if (!is_widening_step(node) || graph.type(node.outputs[0]).dtype != DType::f32) return {};
     steps.insert(steps.begin(), n);
     ValueId operand = no_value;
     for (const ValueId input : node.inputs) {
@@ -36,81 +46,86 @@ std::vector<int32_t> widening_of(const Graph& graph, const Uses& uses, ValueId i
   return {};
 }
 
-// Where elementwise operators end that follow each other from node `n` on, each the only reader of the one before.
-int32_t end_of_steps(const Graph& graph, const Uses& uses, int32_t n) {
-  for (;;) {
-    const Node& node = graph.nodes[static_cast<size_t>(n)];
-    if (!is_elementwise(node) || !uses.single(node.outputs[0])) return n;
-    const int32_t next = uses.readers[static_cast<size_t>(node.outputs[0])][0];
-    if (!is_elementwise(graph.nodes[static_cast<size_t>(next)])) return n;
-    n = next;
+// The same steps again; no_value where there are none.
+ValueId repeat_steps(const Graph& before, const std::vector<int32_t>& steps, Graph& graph) {
+  ValueId last = no_value;
+  for (const int32_t n : steps) {
+    const Node& step = before.nodes[static_cast<size_t>(n)];
+    std::vector<ValueId> inputs = step.inputs;
+    for (ValueId& id : inputs)
+      if (last != no_value && !is_one_element(before, id)) id = last;
+    last = graph.add(step.op, inputs, before.value(step.outputs[0]).name, step.sources);
   }
+  return last;
 }
 
-// The widenings that readers are given of their own.
-class Repetitions {
- public:
-  Repetitions(const Graph& before, Graph& graph) : before_(before), uses_(before), graph_(graph) {}
-
-  /// What node `n` is to read in place of input `id`.
-  ValueId for_reader(int32_t n, ValueId id) {
-    if (uses_.single(id) || steps_of(id).empty()) return id;
-    const std::optional<int32_t> whose = owner(n, id);
-    if (!whose) return id;
-    const auto [at, added] = repeated_.try_emplace({id, *whose}, id);
-    if (!added) return at->second;
-    ValueId last = no_value;
-    for (const int32_t step_node : steps_of(id)) {
-      const Node& step = before_.nodes[static_cast<size_t>(step_node)];
-      std::vector<ValueId> inputs = step.inputs;
-      for (ValueId& input : inputs)
-        if (last != no_value && !is_one_element(before_, input)) input = last;
-      last = graph_.add(step.op, inputs, before_.value(step.outputs[0]).name, step.sources);
-    }
-    return at->second = last;
+// Of each node whether it may be in the epilogue of a product of bytes: elementwise operators on its result, each the
+// only reader of the one before.
+std::vector<bool> behind_byte_contractions(const Graph& graph, const Uses& uses) {
+  std::vector<bool> is_behind(graph.nodes.size());
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (!is_elementwise(node)) continue;
+    is_behind[n] = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+      const int32_t p = uses.producer[static_cast<size_t>(id)];
+      if (p < 0 || !uses.single(id) || graph.shape(id) != graph.shape(node.outputs[0])) return false;
+      return is_behind[static_cast<size_t>(p)] || ops::is_byte_contraction(graph.nodes[static_cast<size_t>(p)].op);
+    });
   }
+  return is_behind;
+}
 
- private:
-  // The steps that widen a value.
-  const std::vector<int32_t>& steps_of(ValueId id) {
-    const auto [at, added] = widenings_.try_emplace(id);
-    if (added && uses_.producer[static_cast<size_t>(id)] >= 0) at->second = widening_of(before_, uses_, id);
-    return at->second;
-  }
-
-  // The readers that share a widening of their own, by one of them; none: they keep the common one.
-  std::optional<int32_t> owner(int32_t n, ValueId id) const {
-    const auto node = [&](int32_t i) -> const Node& { return before_.nodes[static_cast<size_t>(i)]; };
-    if (takes_steps(before_, node(n)) && node(n).inputs[0] == id) return n;
-    if (!is_elementwise(node(n)) || uses_.is_output[static_cast<size_t>(id)]) return std::nullopt;
-    std::optional<int32_t> first;
-    for (const int32_t reader : uses_.readers[static_cast<size_t>(id)]) {
-      if (takes_steps(before_, node(reader))) continue;
-      // Somebody needs f32 all the same.
-      if (!is_elementwise(node(reader))) return std::nullopt;
-      if (!first) first = end_of_steps(before_, uses_, reader);
-    }
-    const int32_t end = end_of_steps(before_, uses_, n);
-    return end == first ? std::nullopt : std::optional(end);
-  }
-
-  const Graph& before_;
-  const Uses uses_;
-  Graph& graph_;
-  std::map<ValueId, std::vector<int32_t>> widenings_;
-  std::map<std::pair<ValueId, int32_t>, ValueId> repeated_;
-};
+// Whether all readers of a value compute elements of its shape as they read, so that nobody needs it in memory.
+bool is_only_computed_with(const Graph& graph, const Uses& uses, ValueId id) {
+  const std::vector<int32_t>& readers = uses.readers[static_cast<size_t>(id)];
+  return !uses.is_output[static_cast<size_t>(id)] && std::all_of(readers.begin(), readers.end(), [&](int32_t n) {
+    const Node& node = graph.nodes[static_cast<size_t>(n)];
+    return takes_steps(graph, node) || (is_elementwise(node) && graph.shape(node.outputs[0]) == graph.shape(id));
+  });
+}
 
 }  // namespace
 
 void repeat_widening(Graph& graph, const PassContext&) {
+  const Uses uses(graph);
   const Graph before = graph;
+  std::vector<Node> nodes = std::move(graph.nodes);
   graph.nodes.clear();
-  Repetitions repetitions(before, graph);
+  for (Node& node : nodes) {
+    if (takes_steps(before, node) && !uses.single(node.inputs[0])) {
+      const ValueId own = repeat_steps(before, widening_of(before, uses, node.inputs[0]), graph);
+      if (own != no_value) node.inputs[0] = own;
+    }
+    graph.nodes.push_back(std::move(node));
+  }
+}
+
+void repeat_residual_widening(Graph& graph, const PassContext&) {
+  const Uses uses(graph);
+  const Graph before = graph;
+  const std::vector<bool> is_behind = behind_byte_contractions(before, uses);
+  // The steps of values that residuals have of their own; empty where they do not.
+  std::map<ValueId, std::vector<int32_t>> widenings;
+  const auto widening = [&](ValueId id) -> const std::vector<int32_t>& {
+    const auto [at, is_new] = widenings.try_emplace(id);
+    if (is_new) {
+      std::vector<int32_t> steps = widening_of(before, uses, id);
+      if (!steps.empty() && is_only_computed_with(before, uses, id)) at->second = std::move(steps);
+    }
+    return at->second;
+  };
+  graph.nodes.clear();
   for (size_t n = 0; n < before.nodes.size(); ++n) {
     Node node = before.nodes[n];
-    for (ValueId& id : node.inputs)
-      if (id != no_value) id = repetitions.for_reader(static_cast<int32_t>(n), id);
+    if (is_behind[n] && node.inputs.size() == 2) {
+      for (ValueId& id : node.inputs) {
+        const std::vector<int32_t>& readers = uses.readers[static_cast<size_t>(id)];
+        // The first of all keeps what is there.
+        if (readers.size() < 2 || readers.front() == static_cast<int32_t>(n)) continue;
+        const ValueId own = repeat_steps(before, widening(id), graph);
+        if (own != no_value) id = own;
+      }
+    }
     graph.nodes.push_back(std::move(node));
   }
 }

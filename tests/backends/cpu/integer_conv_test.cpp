@@ -40,10 +40,10 @@ Problem problem_of(RandomData& random, int64_t groups, int64_t multiplier, int64
   Dims x{random.integer(1, 2)}, w{p.out, inner};
   std::vector<Dim> ends;
   for (int64_t i = 0; i < axes; ++i) {
-    // Kernels of 5 x 5 and 7 x 7 have loops of their own.
-    w.push_back(random.integer(0, 3) == 0 && axes < 3 ? 2 * random.integer(2, 3) + 1 : random.integer(1, 3));
+    // Kernels of 3 and 5 columns have loops of their own, and lines of results share what other numbers of lines leave.
+    w.push_back(random.integer(0, 3) == 0 && axes < 3 ? random.integer(4, 9) : random.integer(1, 3));
     x.push_back(random.integer(w.back(), axes == 3 ? 5 : random.coin() ? 11 : 40));
-    p.op.strides.push_back(random.integer(1, 2));
+    p.op.strides.push_back(random.integer(1, 3));
     p.op.dilations.push_back(random.integer(1, 5) == 1 && x.back() >= 2 * w.back() ? random.integer(2, 6) : 1);
     if ((w.back() - 1) * p.op.dilations.back() >= x.back()) p.op.dilations.back() = 1;
     p.op.pads.emplace_back(random.integer(0, 2));

@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/tile_traits.h"
-#include "backends/cpu/tactics/integer_conv_view.h"
+#include "backends/cpu/tactics/integer_conv_kernel.h"
 #include "backends/cpu/tactics/integer_operands.h"
 #include "backends/cpu/tactics/integer_weights.h"
-#include "compile/plan/shape_check.h"
 
 namespace camshaft::cpu {
 
@@ -30,32 +29,26 @@ class IntegerConvLaunch final : public Launch {
         weights_(int8_weights_of(view)),
         zeros_(weights_, 1),
         padding_(static_cast<size_t>(plan_.depth())),
-        epilogue_(view.epilogue, shapes, plan_.shape().out_channels) {
-    const auto count = [&](int32_t i) { return i < 0 ? 0 : element_count(shapes.inputs[static_cast<size_t>(i)].dims); };
-    const Dims& x = shapes.inputs[static_cast<size_t>(view.conv.spatial.x)].dims;
-    input_bytes_ = element_count(x);
-    x_ = {view.of_x, nullptr, count(view.x_zero)};
-    w_ = {view.of_weights, nullptr, count(view.weights_zero)};
-    if (view.x_zero >= 0) require_equal(x_.count, 1, "the number of zero points of the input");
-    if (view.weights_zero >= 0 && w_.count != 1)
-      require_equal(w_.count, plan_.shape().out_channels, "the number of zero points of the weights");
+        epilogue_(view.epilogue, shapes, plan_.shape().out_channels),
+        operands_(view, shapes) {
+    input_bytes_ = element_count(shapes.inputs[static_cast<size_t>(view.conv.spatial.x)].dims);
   }
 
   size_t workspace_bytes() const override { return static_cast<size_t>(copy_at() + copy_bytes()); }
 
   void run(const LaunchArguments& arguments) override {
     const auto input = [&](int32_t i) { return i < 0 ? nullptr : arguments.inputs[static_cast<size_t>(i)]; };
-    x_.zeros = input(view_.x_zero);
-    w_.zeros = input(view_.weights_zero);
+    operands_.x.zeros = input(view_.x_zero);
+    operands_.w.zeros = input(view_.weights_zero);
     const uint8_t bits = flips() ? 0x80 : 0;
-    const auto zero = static_cast<uint8_t>(x_.zero(0, false));
+    const auto zero = static_cast<uint8_t>(operands_.x.zero(0, false));
     std::fill(padding_.begin(), padding_.end(), static_cast<uint8_t>(zero ^ bits));
     const uint8_t* x = prepared(reinterpret_cast<const uint8_t*>(input(view_.conv.spatial.x)), zero, arguments);
     const std::byte* packed = packed_;
     if (!packed) {
       std::byte* own = arguments.workspace + scratch_bytes();
-      pack_int8(weights_, reinterpret_cast<const uint8_t*>(input(view_.conv.spatial.weights)), w_.dtype == DType::u8,
-                own);
+      pack_int8(weights_, reinterpret_cast<const uint8_t*>(input(view_.conv.spatial.weights)),
+                operands_.w.dtype == DType::u8, own);
       packed = own;
     }
     const ConvShape& shape = plan_.shape();
@@ -77,7 +70,7 @@ class IntegerConvLaunch final : public Launch {
       }
       p.packed = packed + g * weights_.group_words() * 4;
       p.col0 = g * weights_.columns;
-      zeros_.bind(x_, w_, reinterpret_cast<const int32_t*>(input(view_.bias)), g, p);
+      zeros_.bind(operands_.x, operands_.w, reinterpret_cast<const int32_t*>(input(view_.bias)), g, p);
       int8_gemm(p, arguments.pool, arguments.workspace);
     }
   }
@@ -92,7 +85,7 @@ class IntegerConvLaunch final : public Launch {
     }
   };
 
-  bool flips() const { return x_.dtype == DType::i8; }
+  bool flips() const { return operands_.x.dtype == DType::i8; }
   int64_t copy_bytes() const {
     return plan_.copy_elements() > 0 ? plan_.copy_elements() + Int8Rows::kRoom : flips() ? input_bytes_ : 0;
   }
@@ -127,22 +120,7 @@ class IntegerConvLaunch final : public Launch {
   ZeroTerms zeros_;
   std::vector<uint8_t> padding_;  // what pointers in the padding point at
   BoundIntegerEpilogue epilogue_;
-  IntegerOperand x_, w_;
-};
-
-class IntegerConvKernel final : public Kernel {
- public:
-  IntegerConvKernel(IntegerConvView view, const std::byte* packed) : view_(std::move(view)), packed_(packed) {}
-  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<IntegerConvLaunch>(view_, packed_, shapes);
-  }
-  bool reads_input(size_t i) const override {
-    return !packed_ || static_cast<int32_t>(i) != view_.conv.spatial.weights || view_.epilogue.reads(i);
-  }
-
- private:
-  IntegerConvView view_;
-  const std::byte* packed_;
+  ConvOperands operands_;
 };
 
 std::optional<double> estimate_integer_conv(const RegionView& region) {
@@ -164,7 +142,7 @@ std::shared_ptr<const Kernel> compile_integer_conv(const RegionView& region, Pac
   const std::byte* packed = view.conv.spatial.constant_weights
                                 ? packed_integer_weights(region, weights, int8_weights_of(view), constants)
                                 : nullptr;
-  return std::make_shared<IntegerConvKernel>(std::move(view), packed);
+  return std::make_shared<IntegerConvKernel<IntegerConvLaunch>>(std::move(view), packed);
 }
 
 }  // namespace

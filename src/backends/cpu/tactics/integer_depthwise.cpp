@@ -3,10 +3,9 @@
 
 #include "backends/cpu/kernels/conv/int8_depthwise.h"
 #include "backends/cpu/tactics/integer_conv.h"
-#include "backends/cpu/tactics/integer_conv_view.h"
+#include "backends/cpu/tactics/integer_conv_kernel.h"
 #include "backends/cpu/tactics/integer_operands.h"
 #include "compile/constants/layout_text.h"
-#include "compile/plan/shape_check.h"
 
 namespace camshaft::cpu {
 
@@ -43,13 +42,10 @@ void repeat_channels(const uint8_t* from, int64_t channels, int64_t times, uint8
 class IntegerDepthwiseLaunch final : public Launch {
  public:
   IntegerDepthwiseLaunch(const IntegerConvView& view, const std::byte* packed, const KernelShapes& shapes)
-      : view_(view), threads_(shapes.threads), epilogue_(view.epilogue, shapes, view.conv.spatial.weight_dims[0]) {
-    const auto count = [&](int32_t i) { return i < 0 ? 0 : element_count(shapes.inputs[static_cast<size_t>(i)].dims); };
-    x_ = {view.of_x, nullptr, count(view.x_zero)};
-    w_ = {view.of_weights, nullptr, count(view.weights_zero)};
-    if (view.x_zero >= 0) require_equal(x_.count, 1, "the number of zero points of the input");
-    if (view.weights_zero >= 0 && w_.count != 1)
-      require_equal(w_.count, view.conv.spatial.weight_dims[0], "the number of zero points of the weights");
+      : view_(view),
+        threads_(shapes.threads),
+        epilogue_(view.epilogue, shapes, view.conv.spatial.weight_dims[0]),
+        operands_(view, shapes) {
     ConvShape& s = problem_.shape;
     s = conv_shape(view.conv, shapes);
     const int64_t pixel = s.in_pixel_stride ? s.in_pixel_stride : s.in_channels;
@@ -61,7 +57,7 @@ class IntegerDepthwiseLaunch final : public Launch {
     begin_.resize(static_cast<size_t>(problem_.weights.padded()));
     zeros_.resize(begin_.size());
     problem_.begin = begin_.data();
-    if (w_.count > 0 || moved_weights() || !has_int8_dots())
+    if (operands_.w.count > 0 || moved_weights() || !has_int8_dots())
       pairs_.resize(static_cast<size_t>(problem_.weights.pair_words()) * 2);
   }
 
@@ -71,13 +67,13 @@ class IntegerDepthwiseLaunch final : public Launch {
 
   void run(const LaunchArguments& arguments) override {
     const auto input = [&](int32_t i) { return i < 0 ? nullptr : arguments.inputs[static_cast<size_t>(i)]; };
-    x_.zeros = input(view_.x_zero);
-    w_.zeros = input(view_.weights_zero);
+    operands_.x.zeros = input(view_.x_zero);
+    operands_.w.zeros = input(view_.weights_zero);
     problem_.x = repeated(reinterpret_cast<const uint8_t*>(input(view_.conv.spatial.x)), arguments);
-    problem_.padding = static_cast<uint8_t>(x_.zero(0, false));
+    problem_.padding = static_cast<uint8_t>(operands_.x.zero(0, false));
     take_weights();
     const Int8DepthwiseWeights& w = problem_.weights;
-    const int32_t zero = x_.zero(0, problem_.quads && problem_.is_signed);
+    const int32_t zero = operands_.x.zero(0, problem_.quads && problem_.is_signed);
     const auto* sums = reinterpret_cast<const int32_t*>(packed_) + w.quad_words();
     const auto* bias = reinterpret_cast<const int32_t*>(input(view_.bias));
     for (int64_t c = 0; c < w.channels; ++c)
@@ -110,13 +106,13 @@ class IntegerDepthwiseLaunch final : public Launch {
     return copy;
   }
 
-  bool moved_weights() const { return w_.dtype == DType::u8; }
+  bool moved_weights() const { return operands_.w.dtype == DType::u8; }
 
   // As they are packed, if their zero points are 0 and the machine can, else as pairs, less these.
   void take_weights() {
     bool any = false;
     for (int64_t c = 0; c < problem_.weights.channels; ++c) {
-      zeros_[static_cast<size_t>(c)] = w_.zero(c, moved_weights());
+      zeros_[static_cast<size_t>(c)] = operands_.w.zero(c, moved_weights());
       any = any || zeros_[static_cast<size_t>(c)] != 0;
     }
     problem_.quads = any || !has_int8_dots() ? nullptr : packed_;
@@ -130,28 +126,13 @@ class IntegerDepthwiseLaunch final : public Launch {
   int threads_;
   Repeated repeated_;
   BoundIntegerEpilogue epilogue_;
-  IntegerOperand x_, w_;
+  ConvOperands operands_;
   const std::byte* packed_ = nullptr;
   Int8DepthwiseProblem problem_;
   std::vector<int32_t> begin_;
   std::vector<int32_t> zeros_;  // of the weights as they are packed
   std::vector<int16_t> pairs_;
   bool has_pairs_ = false;  // without zero points
-};
-
-class IntegerDepthwiseKernel final : public Kernel {
- public:
-  IntegerDepthwiseKernel(IntegerConvView view, const std::byte* packed) : view_(std::move(view)), packed_(packed) {}
-  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<IntegerDepthwiseLaunch>(view_, packed_, shapes);
-  }
-  bool reads_input(size_t i) const override {
-    return static_cast<int32_t>(i) != view_.conv.spatial.weights || view_.epilogue.reads(i);
-  }
-
- private:
-  IntegerConvView view_;
-  const std::byte* packed_;
 };
 
 std::optional<double> estimate_integer_depthwise(const RegionView& region) {
@@ -170,7 +151,7 @@ std::shared_ptr<const Kernel> compile_integer_depthwise(const RegionView& region
                                      pack_int8_depthwise(w, reinterpret_cast<const uint8_t*>(raw.data()),
                                                          raw.dtype() == DType::u8, out);
                                    });
-  return std::make_shared<IntegerDepthwiseKernel>(std::move(view), bytes.data());
+  return std::make_shared<IntegerConvKernel<IntegerDepthwiseLaunch>>(std::move(view), bytes.data());
 }
 
 }  // namespace

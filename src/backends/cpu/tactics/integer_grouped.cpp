@@ -3,10 +3,9 @@
 
 #include "backends/cpu/kernels/conv/int8_grouped.h"
 #include "backends/cpu/tactics/integer_conv.h"
-#include "backends/cpu/tactics/integer_conv_view.h"
+#include "backends/cpu/tactics/integer_conv_kernel.h"
 #include "backends/cpu/tactics/integer_operands.h"
 #include "compile/constants/layout_text.h"
-#include "compile/plan/shape_check.h"
 
 namespace camshaft::cpu {
 
@@ -37,13 +36,8 @@ class IntegerGroupedLaunch final : public Launch {
         threads_(shapes.threads),
         plan_(conv_shape(view.conv, shapes), 1),
         padding_(static_cast<size_t>(plan_.shape().in_channels)),
-        epilogue_(view.epilogue, shapes, view.conv.spatial.weight_dims[0]) {
-    const auto count = [&](int32_t i) { return i < 0 ? 0 : element_count(shapes.inputs[static_cast<size_t>(i)].dims); };
-    x_ = {view.of_x, nullptr, count(view.x_zero)};
-    w_ = {view.of_weights, nullptr, count(view.weights_zero)};
-    if (view.x_zero >= 0) require_equal(x_.count, 1, "the number of zero points of the input");
-    if (view.weights_zero >= 0 && w_.count != 1)
-      require_equal(w_.count, view.conv.spatial.weight_dims[0], "the number of zero points of the weights");
+        epilogue_(view.epilogue, shapes, view.conv.spatial.weight_dims[0]),
+        operands_(view, shapes) {
     problem_.plan = &plan_;
     problem_.is_signed = view.of_x == DType::i8;
     problem_.padding = padding_.data();
@@ -60,10 +54,10 @@ class IntegerGroupedLaunch final : public Launch {
 
   void run(const LaunchArguments& arguments) override {
     const auto input = [&](int32_t i) { return i < 0 ? nullptr : arguments.inputs[static_cast<size_t>(i)]; };
-    x_.zeros = input(view_.x_zero);
-    w_.zeros = input(view_.weights_zero);
+    operands_.x.zeros = input(view_.x_zero);
+    operands_.w.zeros = input(view_.weights_zero);
     problem_.x = reinterpret_cast<const uint8_t*>(input(view_.conv.spatial.x));
-    std::fill(padding_.begin(), padding_.end(), static_cast<uint8_t>(x_.zero(0, false)));
+    std::fill(padding_.begin(), padding_.end(), static_cast<uint8_t>(operands_.x.zero(0, false)));
     take_zeros(reinterpret_cast<const int32_t*>(input(view_.bias)));
     epilogue_.bind(arguments, problem_.result);
     int8_grouped(problem_, arguments.pool, arguments.workspace);
@@ -73,12 +67,12 @@ class IntegerGroupedLaunch final : public Launch {
   // Σ (a - za)(b - zb) = Σ a·b - zb · Σ a - za · Σ (b - zb), where Σ b is packed with the weights.
   void take_zeros(const int32_t* bias) {
     const Int8GroupedWeights& w = problem_.weights;
-    const int32_t zero = x_.zero(0, problem_.is_signed);
+    const int32_t zero = operands_.x.zero(0, problem_.is_signed);
     const auto* sums = reinterpret_cast<const int32_t*>(problem_.packed) + w.units() * w.unit_words();
     bool any = false;
     for (int64_t o = 0; o < w.out_channels; ++o) {
       const int64_t at = o / w.unit_outputs() * w.lanes + o % w.unit_outputs();
-      const int32_t of_weights = w_.zero(o, w_.dtype == DType::u8);
+      const int32_t of_weights = operands_.w.zero(o, operands_.w.dtype == DType::u8);
       zeros_[static_cast<size_t>(at)] = of_weights;
       any = any || of_weights != 0;
       begin_[static_cast<size_t>(at)] = static_cast<int32_t>(
@@ -92,24 +86,9 @@ class IntegerGroupedLaunch final : public Launch {
   ConvPlan plan_;
   std::vector<uint8_t> padding_;
   BoundIntegerEpilogue epilogue_;
-  IntegerOperand x_, w_;
+  ConvOperands operands_;
   Int8GroupedProblem problem_;
   std::vector<int32_t> begin_, zeros_;  // of each unit's lanes
-};
-
-class IntegerGroupedKernel final : public Kernel {
- public:
-  IntegerGroupedKernel(IntegerConvView view, const std::byte* packed) : view_(std::move(view)), packed_(packed) {}
-  std::unique_ptr<Launch> prepare(const KernelShapes& shapes) const override {
-    return std::make_unique<IntegerGroupedLaunch>(view_, packed_, shapes);
-  }
-  bool reads_input(size_t i) const override {
-    return static_cast<int32_t>(i) != view_.conv.spatial.weights || view_.epilogue.reads(i);
-  }
-
- private:
-  IntegerConvView view_;
-  const std::byte* packed_;
 };
 
 std::optional<double> estimate_integer_grouped(const RegionView& region) {
@@ -133,7 +112,7 @@ std::shared_ptr<const Kernel> compile_integer_grouped(const RegionView& region, 
                     [&](const Tensor& raw, std::byte* out) {
                       pack_int8_grouped(w, reinterpret_cast<const uint8_t*>(raw.data()), raw.dtype() == DType::u8, out);
                     });
-  return std::make_shared<IntegerGroupedKernel>(std::move(view), bytes.data());
+  return std::make_shared<IntegerConvKernel<IntegerGroupedLaunch>>(std::move(view), bytes.data());
 }
 
 }  // namespace
@@ -146,7 +125,7 @@ Tensor unpack_integer_grouped(const PackedConstant& packed, DType dtype, const D
   const int64_t count = element_count(dims);
   const bool sane = (dtype == DType::i8 || dtype == DType::u8) && dims.size() >= 2 && count > 0 &&
                     w.out_channels == dims[0] && w.group_channels == dims[1] && w.taps == count / dims[0] / dims[1] &&
-                    w.groups > 0 && w.out_channels % w.groups == 0 && w.lanes > 0 && w.lanes <= 64 && w.together() > 0;
+                    w.groups > 0 && w.out_channels % w.groups == 0 && w.lanes > 0 && w.lanes <= 16 && w.together() > 0;
   if (!sane || packed.bytes.size() != static_cast<size_t>(w.bytes())) throw_misfit(packed, dims);
   Tensor raw(dtype, dims);
   unpack_int8_grouped(w, packed.bytes.data(), dtype == DType::u8, reinterpret_cast<uint8_t*>(raw.mutable_data()));

@@ -2,7 +2,18 @@
 
 #include <algorithm>
 
+#include "compile/plan/shape_check.h"
+
 namespace camshaft::cpu {
+
+ConvOperands::ConvOperands(const IntegerConvView& view, const KernelShapes& shapes) {
+  const auto count = [&](int32_t i) { return i < 0 ? 0 : element_count(shapes.inputs[static_cast<size_t>(i)].dims); };
+  x = {view.of_x, nullptr, count(view.x_zero)};
+  w = {view.of_weights, nullptr, count(view.weights_zero)};
+  if (view.x_zero >= 0) require_equal(x.count, 1, "the number of zero points of the input");
+  if (view.weights_zero >= 0 && w.count != 1)
+    require_equal(w.count, view.conv.spatial.weight_dims[0], "the number of zero points of the weights");
+}
 
 int32_t IntegerOperand::zero(int64_t i, bool moved) const {
   const int64_t at = count == 1 ? 0 : i;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/gemm/int8_gemm.h"
+#include "backends/cpu/tactics/integer_conv_view.h"
 #include "compile/kernel.h"
 
 namespace camshaft::cpu {
@@ -16,6 +17,13 @@ struct IntegerOperand {
 
   /// The zero point, as the numbers are stored in the kernel: moved by 128 or not.
   int32_t zero(int64_t i, bool moved) const;
+};
+
+/// Those of a convolution, without their numbers: one zero point of the input, of the weights one or one a channel.
+struct ConvOperands {
+  IntegerOperand x, w;
+  /// Throws Error(invalid_argument) where there are others.
+  ConvOperands(const IntegerConvView& view, const KernelShapes& shapes);
 };
 
 /// What the kernel takes in place of zero points. Made once for a set of shapes; bind() allocates nothing.

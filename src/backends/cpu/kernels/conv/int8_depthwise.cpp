@@ -43,18 +43,23 @@ void find_lines(const ConvShape& s, const uint8_t* x, int64_t line, int64_t heig
 // Up to so many bytes an image stays in L2 while one chunk of its channels after the other is taken.
 constexpr int64_t kImageBytes = 256 * 1024;
 
-// The pieces of work: groups of lines of the result, chunks of channels.
+// The pieces of work: of each image the groups of lines of the result that go together, and of these chunks of
+// channels.
 struct DepthwiseItems {
   DepthwiseItems(const ConvShape& s, const Int8DepthwiseWeights& w, const LineBlocks& blocks)
-      : groups_of_plane(divide_up(s.out_h(), blocks.results)),
-        groups(s.batch * s.out_d() * groups_of_plane),
+      : of_plane(divide_up(s.out_h(), blocks.results)),
+        of_image(s.out_d() * of_plane),
+        line_groups(s.batch * of_image),
         chunks(divide_up(w.channels, blocks.chunk)),
-        by_chunk(s.batch * s.in_d * s.in_h * s.in_w * s.in_channels <= kImageBytes) {}
-  int64_t chunk(int64_t item) const { return by_chunk ? item / groups : item % chunks; }
-  int64_t group(int64_t item) const { return by_chunk ? item % groups : item / chunks; }
+        by_chunk(s.in_d * s.in_h * s.in_w * s.in_channels <= kImageBytes) {}
+  int64_t count() const { return line_groups * chunks; }
+  int64_t chunk(int64_t item) const { return by_chunk ? item / of_image % chunks : item % chunks; }
+  int64_t line_group(int64_t item) const {
+    return by_chunk ? item / (of_image * chunks) * of_image + item % of_image : item / chunks;
+  }
 
-  int64_t groups_of_plane, groups, chunks;
-  bool by_chunk;  // the chunk changes last: its weights are moved once
+  int64_t of_plane, of_image, line_groups, chunks;
+  bool by_chunk;  // of an image the chunk changes last: its weights are moved once
 };
 
 }  // namespace
@@ -226,10 +231,10 @@ void int8_depthwise_items(const Int8DepthwiseProblem& p, int64_t begin, int64_t 
   [[maybe_unused]] int64_t taken = -1;  // the chunk whose weights these are
   for (int64_t item = begin; item < end; ++item) {
     cancellation_point();
-    const int64_t chunk = items.chunk(item), group = items.group(item);
+    const int64_t chunk = items.chunk(item), line_group = items.line_group(item);
     const int64_t first = chunk * blocks.chunk, count = std::min(blocks.chunk, p.weights.channels - first);
-    const int64_t y = group % items.groups_of_plane * blocks.results;
-    const int64_t line = group / items.groups_of_plane * s.out_h() + y;
+    const int64_t y = line_group % items.of_plane * blocks.results;
+    const int64_t line = line_group / items.of_plane * s.out_h() + y;
     const int64_t results = std::min(blocks.results, s.out_h() - y);
 #if CAMSHAFT_HAS_BYTE_PRODUCT
     if (p.quads && blocks.results > 1 && chunk != taken) take_all_weights(p, blocks, first, count, weights);
@@ -324,9 +329,8 @@ int64_t int8_depthwise_workspace_bytes(const ConvShape& shape, const Int8Depthwi
 void int8_depthwise(const Int8DepthwiseProblem& problem, ThreadPool& pool, void* workspace) {
   const ConvShape& s = problem.shape;
   const LineBlocks blocks(s, problem.weights, problem.quads != nullptr);
-  const DepthwiseItems all(s, problem.weights, blocks);
-  const int64_t items = all.groups * all.chunks;
-  if (s.out_w() == 0 || items == 0) return;
+  if (s.batch == 0 || s.out_d() == 0 || s.out_h() == 0 || s.out_w() == 0) return;
+  const int64_t items = DepthwiseItems(s, problem.weights, blocks).count();
   // A vector of pairs or quads a cycle.
   const int64_t words = problem.quads ? problem.weights.quad_words() : problem.weights.pair_words();
   const double pixels = static_cast<double>(s.batch * s.out_d() * s.out_h() * s.out_w());

@@ -128,27 +128,25 @@ HWY_INLINE void prepare(const LinePiece& piece, int64_t vectors, int32_t* column
   prepare_with<kFlips>(piece, vectors, columns, load);
 }
 
-// Weights of each line of the result that is computed from the same quads: [line][column][quad][channel, kBytes of
-// them]. Those of further lines are moved by as many of the image's lines.
-HWY_INLINE void take_weights(const Int8DepthwiseProblem& p, int64_t channel, int64_t lines, int32_t* to) {
+// Weights of each of `results` lines of the result that are computed from the same quads: [result][column][quad]
+// [channel, kBytes of them]. Those of further ones are moved by as many of the image's lines: by three at most, or
+// LineBlocks had found no room for them.
+HWY_INLINE void take_weights(const Int8DepthwiseProblem& p, int64_t channel, int64_t results, int32_t* to) {
   const D32 d;
+  const hn::RebindToUnsigned<D32> du;
   const Int8DepthwiseWeights& w = p.weights;
   const int64_t quads = w.line_quads(), padded = w.padded(), count = std::min<int64_t>(kBytes, padded - channel);
   const auto* from = reinterpret_cast<const int32_t*>(p.quads) + channel;
-  for (int64_t line = 0; line < lines; ++line) {
-    const int64_t moved = line * p.shape.stride_h;
-    const int bits = static_cast<int>(moved % 4) * 8;
+  for (int64_t result = 0; result < results; ++result) {
+    const int bits = static_cast<int>(result * p.shape.stride_h) * 8;
     for (int64_t column = 0; column < w.columns; ++column)
       for (int64_t quad = 0; quad < quads; ++quad, to += kBytes) {
-        const int64_t source = quad - moved / 4;
+        const int32_t* own = from + (column * quads + quad) * padded;
         for (int64_t c = 0; c < count; c += kLanes) {
-          const auto at = [&](int64_t q) HWY_ATTR {
-            return q < 0 ? hn::Zero(d) : hn::LoadU(d, from + (column * quads + q) * padded + c);
-          };
-          auto words = hn::ShiftLeftSame(at(source), bits);
-          if (bits > 0) {
-            const hn::RebindToUnsigned<D32> du;
-            words = hn::Or(words, hn::BitCast(d, hn::ShiftRightSame(hn::BitCast(du, at(source - 1)), 32 - bits)));
+          auto words = hn::ShiftLeftSame(hn::LoadU(d, own + c), bits);
+          if (bits > 0 && quad > 0) {
+            const auto before = hn::BitCast(du, hn::LoadU(d, own - padded + c));
+            words = hn::Or(words, hn::BitCast(d, hn::ShiftRightSame(before, 32 - bits)));
           }
           hn::StoreU(words, d, to + c);
         }
@@ -156,9 +154,9 @@ HWY_INLINE void take_weights(const Int8DepthwiseProblem& p, int64_t channel, int
   }
 }
 
-// `put(pixel, sums)` gets the sums of each pixel in R lines, for NV vectors from `first` on of the `vectors` that were
-// prepared. Kernels have kColumns x kQuads words a channel; 0: any number. They are held in registers where these are
-// enough.
+// `put(pixel, sums)` gets the sums of each pixel in R lines of the result, for NV vectors from `first` on of the
+// `vectors` that were prepared. Kernels have kColumns x kQuads words a channel; 0: any number. They are held in
+// registers where these are enough.
 template <int kColumns, int kQuads, int R, int NV, class Put>
 HWY_INLINE void sum_vectors(const LinePiece& piece, const int32_t* weights, int64_t first, int64_t vectors,
                             const int32_t* columns, Put&& put) {
@@ -278,11 +276,12 @@ HWY_INLINE void sum_all(const LinePiece& piece, const int32_t* weights, int64_t 
 HWY_INLINE void sum_piece(const LinePiece& piece, const int32_t* weights, int32_t* columns, const SumsPlace& place) {
   const int64_t vectors = (piece.count + kLanes - 1) / kLanes;
   piece.p->is_signed ? prepare<true>(piece, vectors, columns) : prepare<false>(piece, vectors, columns);
-  const int64_t taps = piece.p->weights.columns, quads = piece.p->weights.line_quads(), lines = piece.blocks->results;
+  const int64_t taps = piece.p->weights.columns, quads = piece.p->weights.line_quads();
+  const int64_t results = piece.blocks->results;
   const auto sum = [&]<int kColumns, int kQuads, int kHeld>() HWY_ATTR {
     constexpr bool many = CAMSHAFT_TARGET_IS_AVX512;  // registers
-    if (lines >= 4) return sum_all < kColumns, kQuads, 4, many ? 4 : 1 > (piece, weights, vectors, columns, place);
-    if (lines >= 2) return sum_all < kColumns, kQuads, 2, many ? 2 : 1 > (piece, weights, vectors, columns, place);
+    if (results >= 4) return sum_all < kColumns, kQuads, 4, many ? 4 : 1 > (piece, weights, vectors, columns, place);
+    if (results >= 2) return sum_all < kColumns, kQuads, 2, many ? 2 : 1 > (piece, weights, vectors, columns, place);
     sum_all<kColumns, kQuads, 1, many ? kHeld : kHeld / 2>(piece, weights, vectors, columns, place);
   };
   if (taps == 3 && quads == 1) return sum.template operator()<3, 1, 4>();

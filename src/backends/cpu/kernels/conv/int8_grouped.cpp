@@ -38,20 +38,20 @@ struct GroupedBlocks {
         window(read == Window::quad    ? w.group_channels
                : read == Window::block ? 16
                                        : w.lanes * 4),
-        units(w.unit_outputs() < w.lanes || w.unit_channels() != (read == Window::vector ? window : 16) ? 1
-              : read != Window::quad && w.lanes == 16 && w.units() >= 4                                 ? 4
-                                                                                                        : 2),
-        chunks(divide_up(w.units(), units)),
+        tile_units(w.unit_outputs() < w.lanes || w.unit_channels() != (read == Window::vector ? window : 16) ? 1
+                   : read != Window::quad && w.lanes == 16 && w.units() >= 4                                 ? 4
+                                                                                                             : 2),
+        chunks(divide_up(w.units(), tile_units)),
         pixels(std::clamp<int64_t>(2048 / w.taps / kMostPixels * kMostPixels, kMostPixels, 64)) {}
 
   Window read;
-  int64_t window;  // bytes of a pixel that are read for a unit
-  int64_t units;   // computed together; several only where their windows lie a constant apart
+  int64_t window;      // bytes of a pixel that are read for a unit
+  int64_t tile_units;  // computed together; several only where their windows lie a constant apart
   int64_t chunks;
   int64_t pixels;  // whose pointers are found at once
 
   int64_t pointer_bytes(const Int8GroupedWeights& w) const { return round_up(w.taps * pixels * 8, 64); }
-  int64_t bytes(const Int8GroupedWeights& w) const { return pointer_bytes(w) + units * pixels * w.lanes * 4; }
+  int64_t bytes(const Int8GroupedWeights& w) const { return pointer_bytes(w) + tile_units * pixels * w.lanes * 4; }
 };
 
 // The quads that lanes take of a window, and which of their bytes are their groups'.
@@ -312,9 +312,10 @@ void int8_grouped_items(const Int8GroupedProblem& p, bool dots, int64_t begin, i
   auto** pointers = reinterpret_cast<const uint8_t**>(memory);
   auto* sums = reinterpret_cast<int32_t*>(memory + blocks.pointer_bytes(w));
   const int64_t quads = w.quads(), all_rows = p.plan->rows(), in_channels = p.plan->shape().in_channels;
-  // A group of 64 channels at most begins anywhere in a quad.
-  HWY_ALIGN int32_t of_lane[17 * kMostLanes];
-  HWY_ALIGN uint8_t is_own[17 * kMostLanes * 4];
+  // A group that is alone begins with a quad, and others have half a vector at most.
+  constexpr int64_t most_quads = kMostLanes;
+  HWY_ALIGN int32_t of_lane[most_quads * kMostLanes];
+  HWY_ALIGN uint8_t is_own[most_quads * kMostLanes * 4];
   const LaneQuads lane_quads(w, of_lane, is_own);
   const Terms terms = p.zeros ? Terms::zeros : p.is_signed ? Terms::flipped : Terms::plain;
   GroupedTile t{};
@@ -325,21 +326,22 @@ void int8_grouped_items(const Int8GroupedProblem& p, bool dots, int64_t begin, i
   t.is_own = is_own;
   t.unit_words = w.unit_words();
   t.moved_bits = p.is_signed ? 0x80808080 : 0;
-  const int64_t ld = blocks.units * kLanes;
+  const int64_t ld = blocks.tile_units * kLanes;
   int64_t found = -1;
   for (int64_t item = begin; item < end; ++item) {
     cancellation_point();
     const int64_t row0 = item / blocks.chunks * blocks.pixels, rows = std::min(blocks.pixels, all_rows - row0);
     if (found != row0) find_pixels(p, row0, rows, blocks.pixels, pointers);
     found = row0;
-    const int64_t first = item % blocks.chunks * blocks.units, past = std::min(first + blocks.units, w.units());
+    const int64_t first = item % blocks.chunks * blocks.tile_units,
+                  past = std::min(first + blocks.tile_units, w.units());
     int64_t step = 0;
     for (int64_t unit = first; unit < past; unit += step) {
       // The last unit's groups may be fewer.
       const auto fits = [&](int64_t units) {
         return unit + units <= past && (unit + units) * w.unit_channels() <= in_channels;
       };
-      const int64_t most = terms == Terms::zeros ? 1 : blocks.units;
+      const int64_t most = terms == Terms::zeros ? 1 : blocks.tile_units;
       step = most >= 4 && fits(4) ? 4 : most >= 2 && fits(2) ? 2 : 1;
       const int64_t pixels = pixels_of(step);
       const TileFunction compute = choose_tile(dots, blocks.read, terms, step);
