@@ -64,23 +64,11 @@ Values conv(ConvertContext& c) {
 // With steps of one pixel a transposed convolution is a convolution with the kernel turned round and its channels
 // swapped, for which there are more and faster kernels (3 x 3 over 4 channels took 2.6 times as long). nullopt where
 // the pads would be negative, and for weights that each run would have to turn: at 6 x 6 pixels of 32 channels that
-// took 8 of 19 us. So it is where padding would be most of what is multiplied (7 x 7 x 7 over 3 x 3 x 14 pixels 24
-// times as long), and where few channels are made of many, which are sums of few columns (conv_transpose_columns.h).
+// took 8 of 19 us.
 std::optional<Values> as_convolution(ConvertContext& c, const ops::ConvTranspose& op, const Values& inputs) {
   const ValueId weights = inputs[1];
   if (!c.is_constant(weights)) return std::nullopt;
   const size_t count = op.strides.size();
-  constexpr int64_t few_outputs = 4, many_channels = 8;
-  const auto known = [&](ValueId id, int64_t axis) { return c.dim(id, axis).as_constant().value_or(0); };
-  if (known(weights, 1) <= few_outputs && known(weights, 0) >= many_channels * op.groups) return std::nullopt;
-  double padded = 1;  // pixels of the result for each of the image
-  for (size_t i = 0; i < count; ++i) {
-    const auto axis = static_cast<int64_t>(i) + 2;
-    const auto size = static_cast<double>(known(inputs[0], axis));
-    const double reach = static_cast<double>(known(weights, axis) - 1) * static_cast<double>(op.dilations[i]);
-    if (size > 0) padded *= (size + std::max(reach, 0.0)) / size;
-  }
-  if (padded > 2) return std::nullopt;
   ops::Conv conv{op.strides, Shape(2 * count, Dim(0)), op.dilations, op.groups};
   ops::Slice turned;
   Shape apart{op.groups}, together;

@@ -96,8 +96,8 @@ class BoundEpilogue {
   int64_t pitch_, residual_pitch_, addend_pitch_;  // elements from row to row of the result, residual and addend
   std::array<int64_t, kMoreResiduals> more_residual_pitches_{};
   std::unique_ptr<TileProgram> program_;
-  // No operand that differs by row other than dense ones: `run_rows_` whole rows are one run of elements.
   bool has_steps_ = true;  // no operand has offsets
+  // No operand that differs by row other than dense ones: `run_rows_` whole rows are one run of elements.
   bool flat_ = true;
   int64_t run_rows_ = std::numeric_limits<int64_t>::max();
   std::vector<Operand> operands_;

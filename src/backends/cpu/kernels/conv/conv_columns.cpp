@@ -84,7 +84,10 @@ ColumnConvPlan::ColumnConvPlan(const ConvShape& s) : shape_(s) {
   // In L1, if that is a good part of a row.
   const auto of = [&](int64_t floats) { return floats / std::max<int64_t>(terms_, 1) / strip * strip; };
   const int64_t in_cache = of(l1_floats) >= 2 * strip ? of(l1_floats) : of(cache_floats);
-  const int64_t block = in_place_ ? most_in_place : std::clamp<int64_t>(in_cache, strip, most_block);
+  // A block in place is some milliseconds, so that somebody may stop it.
+  const int64_t work = std::max<int64_t>(1, terms_ * (s.out_channels / s.groups));
+  const int64_t in_place = std::clamp<int64_t>((int64_t{1} << 28) / work / strip * strip, strip, most_in_place);
+  const int64_t block = in_place_ ? in_place : std::clamp<int64_t>(in_cache, strip, most_block);
   // Small images are computed together.
   if (!in_place_) images_ = std::clamp<int64_t>(block / pixels_, 1, s.batch);
   const int64_t parts = divide_up(pixels_, block);
@@ -103,7 +106,7 @@ ColumnConvPlan::ColumnConvPlan(const ConvShape& s) : shape_(s) {
   // 64 channels of rows of 3 pixels took 1.1 ms line by line.
   constexpr int64_t short_row = 16, enough_channels = 4, most_offset = std::numeric_limits<int32_t>::max();
   looks_up_ = !in_place_ && out_w < short_row && s.batch * s.in_channels >= enough_channels * images_ &&
-              shape_.in_d * shape_.in_h * shape_.in_w <= most_offset;
+              shape_.in_d * shape_.in_h * shape_.in_w <= most_offset && shape_.in_d * shape_.in_h * shape_.in_w > 0;
   const int64_t columns = in_place_ ? 0 : terms_ * pitch_;
   const int64_t streams = images_ > 1 ? s.out_channels / s.groups * pitch_ : 0;
   thread_bytes_ = round_up(

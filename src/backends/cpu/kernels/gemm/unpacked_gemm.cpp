@@ -269,7 +269,7 @@ void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace)
   const auto kernel = HWY_DYNAMIC_DISPATCH(unpacked_columns);
   const UnpackedCut cut(args, pool.size());
   // Elements of the batch, and blocks of the rows of each.
-  const int64_t blocks = cut.row_blocks, rows = divide_up(args.m, blocks);
+  const int64_t blocks = cut.row_blocks, rows = round_up(divide_up(args.m, blocks), kTileRows);
   const int64_t chunks = cut.chunks, parts = cut.parts, units = args.batch * blocks * parts * chunks;
   const int64_t of_element = args.m * args.n, of_part = args.batch * of_element;
   auto* const sums = static_cast<float*>(workspace);

@@ -9,6 +9,9 @@ namespace camshaft::cpu {
 /// Each of many blocks in a row, element i of which becomes what element order[i] was.
 class BlockPermutation {
  public:
+  /// Of a block, whatever the machine and the elements: two vectors.
+  static constexpr int64_t most_bytes = 128;
+
   BlockPermutation() = default;
   /// `width`: bytes an element, 1, 2, 4, 8 or 16. Is empty where no vectors hold a block: beyond two of them, which
   /// are 16 bytes of elements below 4 bytes.

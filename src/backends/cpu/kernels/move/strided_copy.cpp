@@ -130,7 +130,11 @@ bool StridedCopy::find_permutation(const StridedSpace& space) {
   for (int d = last; d > 0 && out[d] == count * width_; --d) {
     count *= space.dims[d];
     const int64_t bytes = count * width_;
+    if (bytes > BlockPermutation::most_bytes) return false;
     if (out[d - 1] != bytes || in[d - 1] != bytes) continue;
+    // Of few blocks in a row the tables take longer than the blocks.
+    constexpr int64_t least_blocks = 8;
+    if (space.dims[d - 1] < least_blocks) return false;
     // Where each element comes from; each once.
     std::vector<int64_t> order(static_cast<size_t>(count));
     std::vector<bool> taken(order.size());
@@ -286,11 +290,7 @@ void StridedCopy::run_items(int64_t begin, int64_t end, const char* in, char* ou
         transpose_2d(width_, {dims_[last - 1], count, in_[last], out_[last - 1]}, in, out, {batch, in_step, out_step});
         break;
       case Kind::permute:
-        if (in_step == item_bytes_ && out_step == item_bytes_) {
-          permutation_.run(in, out, batch);
-        } else {
-          for (int64_t b = 0; b < batch; ++b) permutation_.run(in + b * in_step, out + b * out_step, 1);
-        }
+        permutation_.run(in, out, batch);  // which lie one behind the other
         break;
       case Kind::strided:
         with_any_width(width_, [&](auto e) {

@@ -82,18 +82,26 @@ HWY_INLINE int64_t choose(D di, const Key* keys, int64_t count, int64_t k, Key* 
       }
     }
   };
-  // At least k are above `below`, and fewer above `above`.
-  if (k == count || below == std::numeric_limits<Key>::min()) {
+  if (k == count) {
     take([&](auto key) HWY_ATTR { return hn::Eq(key, key); });
     return n;
   }
-  --below;
+  const auto larger_than = [&](Key than) HWY_ATTR {
+    int64_t larger = 0;
+    for (int64_t i = 0; i < count; i += lanes)
+      larger += static_cast<int64_t>(hn::CountTrue(di, hn::Gt(hn::Load(di, keys + i), hn::Set(di, than))));
+    return larger;
+  };
+  // At least k are above `below`, and fewer above `above`. Nothing lies below the lowest key, which masks write.
+  if (below > std::numeric_limits<Key>::min()) {
+    --below;
+  } else if (larger_than(below) < k) {
+    above = below;
+  }
   while (static_cast<Bits>(above) - static_cast<Bits>(below) > 1) {
     const auto half =
         static_cast<Key>(static_cast<Bits>(below) + (static_cast<Bits>(above) - static_cast<Bits>(below)) / 2);
-    int64_t larger = 0;
-    for (int64_t i = 0; i < count; i += lanes)
-      larger += static_cast<int64_t>(hn::CountTrue(di, hn::Gt(hn::Load(di, keys + i), hn::Set(di, half))));
+    const int64_t larger = larger_than(half);
     if (larger == k) {
       take([&](auto key) HWY_ATTR { return hn::Gt(key, hn::Set(di, half)); });
       return n;
