@@ -465,6 +465,41 @@ def test_plugins_are_told_of_shapes_where_these_change(gives_itself):
     assert len([each for each in told if each != "configured"]) >= 2
 
 
+def test_what_a_plugin_stored_is_for_the_phase_of_running():
+    """A creator may read other fields then than those that programs give."""
+
+    class Rolled(Padded):
+        def get_fields_to_serialize(self):
+            stored = trt.PluginField("stored", np.array(self.pads, np.int32), trt.PluginFieldType.INT32)
+            return trt.PluginFieldCollection([stored])
+
+        def clone(self):
+            cloned = Rolled(name=self.plugin_name)
+            cloned.__dict__.update(self.__dict__)
+            return cloned
+
+    class RolledCreator(PaddedCreator):
+        def create_plugin(self, name, fields, phase):
+            plugin = Rolled(None, self.name)
+            wanted = "pads" if phase == trt.TensorRTPhase.BUILD else "stored"
+            (plugin.pads,) = [field.data.tolist() for field in fields if field.name == wanted]
+            return plugin
+
+    creator = RolledCreator("Rolled")
+    assert trt.get_plugin_registry().register_creator(creator, "")
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network = builder.create_network()
+    field = trt.PluginField("pads", np.array([2, 1], np.int32), trt.PluginFieldType.INT32)
+    plugin = creator.create_plugin("p", trt.PluginFieldCollection([field]), trt.TensorRTPhase.BUILD)
+    y = network.add_plugin_v3([network.add_input("x", trt.float32, (2, 4))], [], plugin).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    y = camshaft.Engine.load(bytes(plan)).run({"x": x})["y"]
+    np.testing.assert_array_equal(y, np.pad(x, [(0, 0), (2, 1)], "wrap"))
+
+
 def test_plugins_that_run_themselves_are_configured_for_what_they_run():
     """Also where the workspace for other sizes was asked for meanwhile."""
     from camshaft.tensorrt._plugin_operator import PluginOperator

@@ -263,6 +263,53 @@ def test_by_layer_and_role():
     np.testing.assert_allclose(result(context, x, 5), by_hand(x, new), rtol=1e-3, atol=1e-3)
 
 
+def test_a_constant_layer_that_was_given_a_name():
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    old, new = f32(5, 4), f32(5, 4)
+    x = network.add_input("x", trt.float32, (2, 4))
+    constant = network.add_constant((5, 4), old)
+    constant.name = "matrix"
+    transpose = trt.MatrixOperation.TRANSPOSE
+    y = network.add_matrix_multiply(x, trt.MatrixOperation.NONE, constant.get_output(0), transpose).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    refitter = trt.Refitter(engine, builder.logger)
+    assert refitter.get_all() == (["matrix"], [trt.WeightsRole.CONSTANT])
+    assert refitter.set_weights("matrix", trt.WeightsRole.CONSTANT, new) and refitter.refit_cuda_engine()
+    x = f32(2, 4)
+    np.testing.assert_allclose(result(engine.create_execution_context(), x, 5), x @ new.T, rtol=1e-4, atol=1e-5)
+
+
+def test_layers_that_share_weights(tmp_path):
+    make, tensor = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [make("Conv", ["x", "w"], ["a"], name="first"), make("Conv", ["a", "w"], ["y"], name="second")]
+    image = [2, 4, 1, 1]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [tensor("x", onnx.TensorProto.FLOAT, image)],
+        [tensor("y", onnx.TensorProto.FLOAT, image)],
+        [onnx.numpy_helper.from_array(f32(4, 4, 1, 1), "w")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    builder, network = parsed(tmp_path / "m.onnx")
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    refitter, kernel = trt.Refitter(engine, builder.logger), trt.WeightsRole.KERNEL
+    new = f32(4, 4, 1, 1)
+    assert refitter.set_weights("first", kernel, new) and refitter.set_weights("second", kernel, new)
+    assert not refitter.set_weights("second", kernel, 2 * new)
+    assert "those of 'first', too" in builder.logger.errors()[-1]
+    assert refitter.set_weights("first", kernel, new) and refitter.refit_cuda_engine()
+    x, matrix = f32(*image), new[:, :, 0, 0].T
+    want = (x[:, :, 0, 0] @ matrix @ matrix).reshape(image)
+    y = np.empty(image, np.float32)
+    assert engine.create_execution_context().execute_v2([x.ctypes.data, y.ctypes.data])
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+
+
 def test_a_network_whose_weights_have_names_of_their_own():
     """They are found by layer and role, too."""
     old, new = make_weights(), make_weights()
@@ -332,6 +379,7 @@ def test_a_parsed_model_by_layer_and_role(tmp_path, name):
     assert refitter.set_weights("fc.bias", role.CONSTANT, new["fc.bias"])
     assert refitter.set_weights(layer, role.SCALE, scale)
     assert (layer, role.SHIFT) in zip(*refitter.get_missing())
+    assert (layer, role.SCALE) not in zip(*refitter.get_missing())
     assert not refitter.refit_cuda_engine() and f"'{layer}' SHIFT" in builder.logger.errors()[-1]
     assert not refitter.set_weights(layer, role.SHIFT, f32(7)) and "7 numbers" in builder.logger.errors()[-1]
     assert refitter.set_weights(layer, role.SHIFT, shift)

@@ -98,12 +98,14 @@ class PluginOperator:
         text = attributes.get(STORED)
         shapes = int(attributes.get(SHAPES, [0])[0])
         if isinstance(creator, (IPluginCreatorV3One, IPluginCreatorV3Quick)):
+            # What a plugin of a network has stored is for the other phase.
+            phase = TensorRTPhase.BUILD if text is None else TensorRTPhase.RUNTIME
             fields = _fields_of_node(creator, attributes) if text is None else _fields_of(text[0])
             if isinstance(creator, IPluginCreatorV3Quick):
                 request = QuickPluginCreationRequest(int(attributes.get(REQUEST, [0])[0]))
-                given = (creator.name, creator.plugin_namespace, fields, TensorRTPhase.BUILD, request)
+                given = (creator.name, creator.plugin_namespace, fields, phase, request)
             else:
-                given = (creator.name, fields, TensorRTPhase.BUILD)
+                given = (creator.name, fields, phase)
             plugin = creator.create_plugin(*given)
         elif text is None:
             plugin = creator.create_plugin(creator.name, _fields_of_node(creator, attributes))

@@ -33,6 +33,7 @@ class Refitter(Reporter):
         self._roles = Roles(self._all.values(), self._engine.metadata)
         self._files = []
         self._set, self._halves = {}, {}  # what was set; one of the two roles of a batch normalisation
+        self._set_by_layer = {}  # by which layer, where it was by one
         self.weights_validation = True
         self.max_threads = 0
 
@@ -51,12 +52,15 @@ class Refitter(Reporter):
         return self._refitter.missing
 
     def get_missing(self):
-        layers, roles = self._roles.of(self.get_missing_weights())
-        for (layer, role), _ in self._halves.items():
+        """(layers, roles) of these. Of a normalisation both halves are missing until both are there: one that is set is not
+        among them."""
+        missing = list(zip(*self._roles.of(self.get_missing_weights())))
+        for layer, role in self._halves:
             other = WeightsRole.SHIFT if role == WeightsRole.SCALE else WeightsRole.SCALE
-            if (layer, other) not in zip(layers, roles):
-                layers, roles = [*layers, layer], [*roles, other]
-        return layers, roles
+            if (layer, other) not in missing:
+                missing.append((layer, other))
+        missing = [place for place in missing if place not in self._halves]
+        return [layer for layer, _ in missing], [role for _, role in missing]
 
     def get_named_weights(self, weights_name):
         """What was set; without elements where nothing was."""
@@ -86,7 +90,12 @@ class Refitter(Reporter):
         dims = self._all[name]["dims"] if name in self._all else array.shape
         if array.size == numpy.prod(dims, dtype=int):
             array = array.reshape(dims)
-        return self._take(name, array)
+        if not self._take(name, array):
+            return False
+        for layer, initializers in self._roles.normalizations.items():  # nothing is left of a half that was set before
+            if all(initializer in self._set for initializer in initializers):
+                self._halves = {place: half for place, half in self._halves.items() if place[0] != layer}
+        return True
 
     def _take(self, name, array):
         with self._reporting():
@@ -112,7 +121,18 @@ class Refitter(Reporter):
                 f"the engine has no weights {role.name} of a layer '{layer_name}'; "
                 + (f"there are {there}" if there else "get_all() lists what there is")
             )
-        return self.set_named_weights(found, weights)
+        # Layers that share weights cannot have different ones.
+        others = self._set_by_layer.get(found, set()) - {layer_name}
+        array = numpy.ascontiguousarray(weights.numpy() if isinstance(weights, Weights) else weights)
+        before = self._set.get(found)
+        if whose != layer_name and before is not None and not numpy.array_equal(before.reshape(-1), array.reshape(-1)):
+            return self._fail(
+                f"weights '{found}' of '{layer_name}' are those of '{whose}', too, which were set already"
+            )
+        if not self.set_named_weights(found, array):
+            return False
+        self._set_by_layer[found] = layer_name
+        return True
 
     def _set_half(self, layer, role, weights):
         array = numpy.ascontiguousarray(weights.numpy() if isinstance(weights, Weights) else weights).reshape(-1)
@@ -136,6 +156,7 @@ class Refitter(Reporter):
         if weights_name not in self._set:
             return False
         del self._set[weights_name]
+        self._set_by_layer.pop(weights_name, None)
         self._refitter = camshaft.Refitter(self._engine)
         for path in self._files:
             self._refitter.set_file(path)
@@ -151,6 +172,7 @@ class Refitter(Reporter):
                 raise ValueError(f"a refit needs {missing}, too")
             self._refitter.refit(self.max_threads)
             self._set.clear()
+            self._set_by_layer.clear()
             self._files.clear()
             return True
         return False

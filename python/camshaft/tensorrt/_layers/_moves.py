@@ -117,7 +117,9 @@ class IConstantLayer(Layer):
         array = numpy.ascontiguousarray(array).reshape(tuple(self.shape))
         result = self._outputs[0]
         name = self._scope.name_of_result(result)
-        if name is not None and address_of(array) in self._network._names_of_weights:
+        # A layer that was given a name has its weights by that, and not by the one that its result got first.
+        is_renamed = result.name.startswith("(Unnamed Layer*") and not self.name.startswith("(Unnamed Layer*")
+        if name is not None and (is_renamed or address_of(array) in self._network._names_of_weights):
             self._write("Identity", [self._weights_of(array, WeightsRole.CONSTANT)], [result])
         else:
             self._scope.set(result, self._scope.net.constant(array, name))
