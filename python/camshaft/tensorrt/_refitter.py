@@ -33,7 +33,7 @@ class Refitter(Reporter):
         self._roles = Roles(self._all.values(), self._engine.metadata)
         self._files = []
         self._set, self._halves = {}, {}  # what was set; one of the two roles of a batch normalisation
-        self._set_by_layer = {}  # by which layer, where it was by one
+        self._set_by_layer = {}  # by which layers, where it was by these
         self.weights_validation = True
         self.max_threads = 0
 
@@ -125,13 +125,12 @@ class Refitter(Reporter):
         others = self._set_by_layer.get(found, set()) - {layer_name}
         array = numpy.ascontiguousarray(weights.numpy() if isinstance(weights, Weights) else weights)
         before = self._set.get(found)
-        if whose != layer_name and before is not None and not numpy.array_equal(before.reshape(-1), array.reshape(-1)):
-            return self._fail(
-                f"weights '{found}' of '{layer_name}' are those of '{whose}', too, which were set already"
-            )
+        if others and before is not None and not numpy.array_equal(before.reshape(-1), array.reshape(-1)):
+            whose = "', '".join(sorted(others))
+            return self._fail(f"weights '{found}' of '{layer_name}' are those of '{whose}', too, which has set others")
         if not self.set_named_weights(found, array):
             return False
-        self._set_by_layer[found] = layer_name
+        self._set_by_layer.setdefault(found, set()).add(layer_name)
         return True
 
     def _set_half(self, layer, role, weights):
