@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/conv/conv_columns.h"
 #include "backends/cpu/kernels/conv/conv_transpose_columns.h"
+#include "backends/cpu/kernels/gemm/bf16_pairs.h"
 #include "backends/cpu/kernels/tile_traits.h"
 #include "backends/cpu/tactics/conv_transpose_view.h"
 #include "backends/cpu/tactics/conv_view.h"
@@ -89,7 +90,11 @@ std::optional<double> estimate_column_conv(const RegionView& region) {
   const bool strided = view->conv.op.strides.back() > 1;
   const bool is_moved = element_count(w) != w[0] * w[1] || strided;
   const double moved = is_moved ? flops / (2 * outputs) * (strided ? seconds_per_strided : seconds_per_moved) : 0;
-  const double seconds = flops * waste_of_tiles(std::max(pixels, 1.0), outputs) * seconds_per_flop + moved;
+  // Products of rounded pairs take half the time, and estimates of the transposes around them several times what these
+  // do: by these alone a chain would hide them.
+  const bool rounds = view->conv.op.rounding == ops::Rounding::bf16 && has_bf16_products();
+  const double own = flops * waste_of_tiles(std::max(pixels, 1.0), outputs) * seconds_per_flop * (rounds ? 2 : 1);
+  const double seconds = own + moved;
   return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
 }
 

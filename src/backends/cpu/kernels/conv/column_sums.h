@@ -8,8 +8,8 @@
 namespace camshaft::cpu {
 
 /// streams[o * stream_step + x] = clamp(bias[o] + the sum over k of columns[k * pitch + x] * weights[o * row_step + k *
-/// k_step]), o < outputs, x < count. Sums are made in the order of k, whatever the sizes. Nothing is read or written
-/// beyond `count`.
+/// k_step]), o < outputs, x < count. Sums are made in the order of k, some hundred terms at a time, whatever the sizes.
+/// Nothing is read or written beyond `count`.
 struct ColumnSums {
   int64_t outputs = 0, terms = 0, count = 0;
   const float* columns = nullptr;
