@@ -111,7 +111,6 @@ constexpr int64_t kLanes = HWY_LANES(int32_t);
 // sum + the four products of each quad.
 template <bool kDots>
 HWY_INLINE Vec add_quads(Vec sum, Vec a, Vec w) {
-  const Tag d;
 #if CAMSHAFT_HAS_BYTE_PRODUCT
   if constexpr (kDots) {
     return add_byte_dots(sum, a, w);
@@ -126,7 +125,7 @@ HWY_INLINE Vec add_quads(Vec sum, Vec a, Vec w) {
     return add_word_pairs(sum, odd, hn::ShiftRight<8>(words));
   }
 #else
-  const Vec low = hn::Set(d, 0xFF);
+  const Vec low = hn::Set(Tag(), 0xFF);
   sum = hn::Add(sum, hn::Mul(hn::And(a, low), hn::ShiftRight<24>(hn::ShiftLeft<24>(w))));
   sum = hn::Add(sum, hn::Mul(hn::And(hn::ShiftRight<8>(a), low), hn::ShiftRight<24>(hn::ShiftLeft<16>(w))));
   sum = hn::Add(sum, hn::Mul(hn::And(hn::ShiftRight<16>(a), low), hn::ShiftRight<24>(hn::ShiftLeft<8>(w))));
