@@ -123,15 +123,6 @@ def case_of(drawn):
     return maker.case(str(drawn), operands, operator_cases.OPSET, 1, **drawn.attributes)
 
 
-def measure(case, seconds):
-    ours, theirs = operators.measure(case, seconds)
-    for _ in range(2):  # once more what might be chance
-        if theirs < ours * 0.97:
-            again = operators.measure(case, 4 * seconds)
-            ours, theirs = min(ours, again[0]), min(theirs, again[1])
-    return ours, theirs
-
-
 def numbers(text):
     return [int(number) for number in text.split(",")]
 
@@ -156,7 +147,7 @@ def main():
     for number in arguments.only or range(arguments.count):
         drawn = draw(arguments.seed, number)
         try:
-            ours, theirs = measure(case_of(drawn), arguments.seconds)
+            ours, theirs = operators.measure_again(case_of(drawn), arguments.seconds, 0.97)
         except operators.Refused as error:
             if not str(error).startswith("ONNX Runtime"):
                 print(f"{number}: {error}: {drawn}", flush=True)

@@ -16,6 +16,10 @@ from camshaft.tensorrt._refit_roles import Roles, numpy_type, of_normalization
 from camshaft.tensorrt._values import Weights, dtype_of_name, nptype
 
 
+def _array_of(weights):
+    return numpy.ascontiguousarray(weights.numpy() if isinstance(weights, Weights) else weights)
+
+
 class Refitter(Reporter):
     """Weights have the names of the model's initializers, of INetworkDefinition.set_weights_name(), or those of their layer
     and role; _refit_roles.py says which these are."""
@@ -33,7 +37,7 @@ class Refitter(Reporter):
         self._roles = Roles(self._all.values(), self._engine.metadata)
         self._files = []
         self._set, self._halves = {}, {}  # what was set; one of the two roles of a batch normalisation
-        self._set_by_layer = {}  # by which layers, where it was by these
+        self._set_by_layer = {}  # by which layers, of what set_weights() set last
         self.weights_validation = True
         self.max_threads = 0
 
@@ -86,7 +90,7 @@ class Refitter(Reporter):
         have. The memory must stay as it is until the refit."""
         if location == TensorLocation.DEVICE and _cuda.has_gpu():
             return self._fail(f"weights '{name}' are on the device: they are taken from the host alone")
-        array = numpy.ascontiguousarray(weights.numpy() if isinstance(weights, Weights) else weights)
+        array = _array_of(weights)
         dims = self._all[name]["dims"] if name in self._all else array.shape
         if array.size == numpy.prod(dims, dtype=int):
             array = array.reshape(dims)
@@ -101,6 +105,7 @@ class Refitter(Reporter):
         with self._reporting():
             self._refitter.set(name, array)
             self._set[name] = array
+            self._set_by_layer.pop(name, None)
             return True
         return False
 
@@ -122,19 +127,18 @@ class Refitter(Reporter):
                 + (f"there are {there}" if there else "get_all() lists what there is")
             )
         # Layers that share weights cannot have different ones.
-        others = self._set_by_layer.get(found, set()) - {layer_name}
-        array = numpy.ascontiguousarray(weights.numpy() if isinstance(weights, Weights) else weights)
-        before = self._set.get(found)
-        if others and before is not None and not numpy.array_equal(before.reshape(-1), array.reshape(-1)):
+        layers, array = self._set_by_layer.get(found, set()) | {layer_name}, _array_of(weights)
+        others = layers - {layer_name}
+        if others and not numpy.array_equal(self._set[found].reshape(-1), array.reshape(-1)):
             whose = "', '".join(sorted(others))
             return self._fail(f"weights '{found}' of '{layer_name}' are those of '{whose}', too, which has set others")
         if not self.set_named_weights(found, array):
             return False
-        self._set_by_layer.setdefault(found, set()).add(layer_name)
+        self._set_by_layer[found] = layers
         return True
 
     def _set_half(self, layer, role, weights):
-        array = numpy.ascontiguousarray(weights.numpy() if isinstance(weights, Weights) else weights).reshape(-1)
+        array = _array_of(weights).reshape(-1)
         initializers = self._roles.normalizations[layer]
         if array.size != math.prod(self._all[initializers[0]]["dims"]):
             return self._fail(

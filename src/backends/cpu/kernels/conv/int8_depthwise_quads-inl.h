@@ -232,14 +232,8 @@ HWY_NOINLINE void sum_to(const LinePiece& piece, const int32_t* weights, int64_t
     const int64_t count = std::min<int64_t>(NV * kLanes, piece.count - first * kLanes);
     return sum_vectors<kColumns, kQuads, R, NV>(
         piece, weights, first, vectors, columns,
-        [&](int64_t pixel, const hn::Vec<D32>(&sum)[R][NV]) CAMSHAFT_INLINE_LAMBDA {
-          if constexpr (R * NV == 4) {
-            if (there == R) return writer.write_rows<R, NV>(sum, row + pixel, width, at, count);
-          }
-#pragma GCC unroll 4
-          for (int r = 0; r < R; ++r)
-            if (r < there) writer.write<NV>(sum[r], row + r * width + pixel, at, count);
-        });
+        [&](int64_t pixel, const hn::Vec<D32>(&sum)[R][NV])
+            CAMSHAFT_INLINE_LAMBDA { writer.write_tile<R, NV>(sum, row + pixel, width, there, at, count); });
   }
   int32_t* const sums = place.sums + first * kLanes;
   const int64_t line_sums = piece.blocks->pixels * place.ld;

@@ -216,38 +216,14 @@ struct TilePlace {
   int64_t ld, row, pixels, column, columns;
 };
 
-#if CAMSHAFT_HAS_BYTE_PRODUCT
-
-// Vectors of some pixels become one of bytes together, where these are all there.
-template <int NU>
-HWY_INLINE void write_steps(const Vec (&sum)[pixels_of(NU)][NU], const TilePlace& place) {
-  constexpr int together = NU < 4 ? 4 / NU : 1;
-#pragma GCC unroll 8
-  for (int r = 0; r < pixels_of(NU); r += together) {
-    if (r + together <= place.pixels) {
-      Vec rows[together][NU];
-#pragma GCC unroll 4
-      for (int i = 0; i < together; ++i)
-#pragma GCC unroll 4
-        for (int u = 0; u < NU; ++u) rows[i][u] = sum[r + i][u];
-      place.writer->write_rows<together, NU>(rows, place.row + r, 1, place.column, place.columns);
-      continue;
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < together; ++i)
-      if (r + i < place.pixels) place.writer->write<NU>(sum[r + i], place.row + r + i, place.column, place.columns);
-  }
-}
-
-#endif
-
 template <bool kDots, Window kRead, Terms kTerms, int NU>
 HWY_NOINLINE void tile(const GroupedTile& t, const TilePlace& place) {
   const Tag d;
   Vec sum[pixels_of(NU)][NU];
   add_up<kDots, kRead, kTerms, NU>(t, hn::Set(d, static_cast<int32_t>(kTerms == Terms::plain ? 0 : t.moved_bits)), sum);
 #if CAMSHAFT_HAS_BYTE_PRODUCT
-  if (place.writer) return write_steps<NU>(sum, place);
+  if (place.writer)
+    return place.writer->write_tile<pixels_of(NU), NU>(sum, place.row, 1, place.pixels, place.column, place.columns);
 #endif
 #pragma GCC unroll 8
   for (int r = 0; r < pixels_of(NU); ++r)

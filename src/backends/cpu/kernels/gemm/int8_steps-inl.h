@@ -71,11 +71,46 @@ class StepsWriter {
     store<NV>(bytes_of<NV>(steps), c_ + row * ldc_ + column, count);
   }
 
-  // The same of rows `apart` from each other, whose vectors are four together: they become one of bytes.
+  // A tile's rows, `apart` from each other, of which the first `there` are written: as many as share a vector of bytes
+  // at a time.
+  template <int kRows, int NV>
+  HWY_INLINE void write_tile(const hn::Vec<hn::ScalableTag<int32_t>> (&sums)[kRows][NV], int64_t row, int64_t apart,
+                             int64_t there, int64_t column, int64_t count) const {
+    constexpr int together = NV == 1 ? 4 : NV == 2 ? 2 : 1, whole = together > 1 ? kRows / together * together : 0;
+    if constexpr (whole > 0) {
+#pragma GCC unroll 16
+      for (int r = 0; r < whole; r += together) {
+        if (r + together > there) {
+#pragma GCC unroll 4
+          for (int i = 0; i < together; ++i)
+            if (r + i < there) write<NV>(sums[r + i], row + (r + i) * apart, column, count);
+          continue;
+        }
+        hn::Vec<D32> rows[together][NV];
+#pragma GCC unroll 4
+        for (int i = 0; i < together; ++i)
+#pragma GCC unroll 4
+          for (int v = 0; v < NV; ++v) rows[i][v] = sums[r + i][v];
+        write_rows<together, NV>(rows, row + r * apart, apart, column, count);
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = whole; r < kRows; ++r)
+      if (r < there) write<NV>(sums[r], row + r * apart, column, count);
+  }
+
+ private:
+  using D32 = hn::ScalableTag<int32_t>;
+  using DF = hn::ScalableTag<float>;
+  using D16 = hn::ScalableTag<int16_t>;
+  using D8 = hn::ScalableTag<uint8_t>;
+  static constexpr int kLanes = HWY_LANES(int32_t);
+
+  // Rows `apart` from each other, whose vectors are four together: they become one of bytes.
   template <int kRows, int NV>
   HWY_INLINE void write_rows(const hn::Vec<hn::ScalableTag<int32_t>> (&sums)[kRows][NV], int64_t row, int64_t apart,
                              int64_t column, int64_t count) const {
-    static_assert(kRows * NV == 4);
+    static_assert(kRows > 1 && kRows * NV == 4);
     hn::Vec<D32> steps[4];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
@@ -89,9 +124,7 @@ class StepsWriter {
     const int64_t ldc = apart * ldc_;
     const hn::Half<D8> half;
     const auto low = hn::LowerHalf(half, bytes), high = hn::UpperHalf(half, bytes);
-    if constexpr (NV == 4) {
-      store<4>(bytes, c, count);
-    } else if constexpr (NV == 2) {
+    if constexpr (NV == 2) {
       store_part(half, low, c, count);
       store_part(half, high, c + ldc, count);
     } else {
@@ -102,13 +135,6 @@ class StepsWriter {
       store_part(quarter, hn::UpperHalf(quarter, high), c + 3 * ldc, count);
     }
   }
-
- private:
-  using D32 = hn::ScalableTag<int32_t>;
-  using DF = hn::ScalableTag<float>;
-  using D16 = hn::ScalableTag<int16_t>;
-  using D8 = hn::ScalableTag<uint8_t>;
-  static constexpr int kLanes = HWY_LANES(int32_t);
 
   static HWY_INLINE hn::Vec<DF> bytes_at(const uint8_t* from, bool is_signed) {
     const hn::Rebind<uint8_t, D32> d8;

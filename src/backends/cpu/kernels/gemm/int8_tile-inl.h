@@ -173,22 +173,7 @@ template <bool kDots, int MR, int NV>
 HWY_NOINLINE void steps_tile(const Int8TileArgs& t, const StepsPlace& place) {
   Vec sum[MR][NV];
   add_up<kDots, MR, NV>(t, sum);
-  // Of few columns some rows share a vector of bytes.
-  constexpr int together = NV == 1 ? 4 : NV == 2 ? 2 : 1, whole = MR / together * together;
-  if constexpr (together > 1) {
-#pragma GCC unroll 16
-    for (int r = 0; r < whole; r += together) {
-      Vec rows[together][NV];
-#pragma GCC unroll 4
-      for (int i = 0; i < together; ++i)
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) rows[i][v] = sum[r + i][v];
-      place.writer->write_rows<together, NV>(rows, place.row + r, 1, place.column, place.count);
-    }
-  }
-#pragma GCC unroll 16
-  for (int r = together > 1 ? whole : 0; r < MR; ++r)
-    place.writer->write<NV>(sum[r], place.row + r, place.column, place.count);
+  place.writer->write_tile<MR, NV>(sum, place.row, 1, MR, place.column, place.count);
 }
 
 template <bool kDots, int NV, int MR = kTile.rows[NV - 1]>
