@@ -1,15 +1,13 @@
 // Convolutions by columns, transposed ones too, against plain loops in double precision.
 #include "backends/cpu/kernels/conv/conv_columns.h"
 
+#include "backends/cpu/conv_chain_test.h"
 #include "backends/cpu/conv_test_util.h"
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/conv/conv_transpose_columns.h"
 #include "backends/cpu/run_node.h"
 #include "base/error.h"
 #include "ir/ops/contract.h"
-#include "ir/ops/move.h"
-#include "ir/ops/pointwise.h"
-#include "ir/ops/region.h"
 #include "reference/random_tensor.h"
 
 namespace camshaft::cpu::conv_columns_test {
@@ -232,33 +230,8 @@ NodeTest random_chain(Random& random, int round, bool transposed) {
   if (round % 5 == 0 && batch > 0)
     operands[0].as_mutable<float>()[operands[0].size() / 2] = std::numeric_limits<float>::quiet_NaN();
 
-  const std::vector<std::vector<int64_t>> to_last{{0, 2, 1}, {0, 2, 3, 1}, {0, 2, 3, 4, 1}};
-  const std::vector<std::vector<int64_t>> to_first{{0, 2, 1}, {0, 3, 1, 2}, {0, 4, 1, 2, 3}};
-  Graph body;
-  std::vector<ValueId> ids;
-  for (const Tensor& t : operands)
-    ids.push_back(body.add_input("i", {t.dtype(), Shape(t.dims().begin(), t.dims().end())}));
-  if (turn_in) ids[0] = body.add(ops::Transpose{to_last[axes - 1]}, {ids[0]}, "x");
-  ValueId y = no_value;
-  if (random.integer(0, 1)) {
-    Graph inner;
-    std::vector<ValueId> own;
-    for (const ValueId id : ids) own.push_back(inner.add_input("i", body.type(id)));
-    const ValueId zero = inner.add_constant("k", Tensor::scalar(DType::f32, 0));
-    inner.add_output("y", inner.add(ops::Pointwise{ScalarFunction::max}, {inner.add(op, own, "c"), zero}, "m"));
-    y = body.add_node(ops::Region{ops::RegionKind::contract}, ids, {"l"}, {}, {inner})[0];
-  } else {
-    y = body.add(op, ids, "c");
-  }
-  if (!one_out) y = body.add(ops::Transpose{to_first[axes - 1]}, {y}, "t");
-  body.add_output("y", y);
-  std::vector<size_t> known{1};
-  if (operands.size() == 3) known.push_back(2);
-  if (random.integer(0, 3) == 0) known.clear();
-  NodeTest test(ops::Region{ops::RegionKind::chain}, operands, known,
-                transposed ? "conv_transpose_columns" : "conv_columns", 1e-5);
-  test.bodies = {body};
-  return test;
+  return chain_test(random, op, operands, turn_in, !one_out, random.integer(0, 1) == 1,
+                    transposed ? "conv_transpose_columns" : "conv_columns");
 }
 
 TEST_F(Conv, ByColumnsAsAChain) {
