@@ -14,8 +14,8 @@
 namespace camshaft::cpu {
 
 /// The convolution `op` (or a transposed one) of 1 to 3 axes, behind a transpose from channels-first where `turns_in`,
-/// before one to it where `turns_out`, with a maximum with 0 behind it where `relu`. Weights and bias are known, or, one
-/// time in four, packed in each run.
+/// before one to it where `turns_out`, with a maximum with 0 behind it where `relu`. Weights and bias are known, or,
+/// one time in four, packed in each run.
 inline NodeTest chain_test(Random& random, const Op& op, const std::vector<Tensor>& operands, bool turns_in,
                            bool turns_out, bool relu, std::string tactic) {
   const std::vector<std::vector<int64_t>> to_last{{0, 2, 1}, {0, 2, 3, 1}, {0, 2, 3, 4, 1}};

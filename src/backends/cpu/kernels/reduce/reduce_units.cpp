@@ -3,23 +3,10 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backends/cpu/kernels/element_types.h"
 #include "backends/cpu/kernels/reduce/reduce_rows.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/divide_up.h"
-
-// Per vector target and once more where they are called.
-#undef CAMSHAFT_OF_UNITS
-#define CAMSHAFT_OF_UNITS(EACH) \
-  EACH(f32, float)              \
-  EACH(f64, double)             \
-  EACH(i64, int64_t)            \
-  EACH(i32, int32_t)            \
-  EACH(i16, int16_t)            \
-  EACH(i8, int8_t)              \
-  EACH(u64, uint64_t)           \
-  EACH(u32, uint32_t)           \
-  EACH(u16, uint16_t)           \
-  EACH(u8, uint8_t)
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce/reduce_units.cpp"
@@ -175,7 +162,7 @@ void few_rows_f32(ReduceKind kind, const float* x, int64_t units, int64_t n, int
   void units_##name(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) { \
     units_of(kind, x, units, n, columns, totals);                                                                 \
   }
-CAMSHAFT_OF_UNITS(CAMSHAFT_UNITS)
+CAMSHAFT_ELEMENT_TYPES(CAMSHAFT_UNITS)
 #undef CAMSHAFT_UNITS
 
 }  // namespace
@@ -198,7 +185,7 @@ void reduce_few_rows(ReduceKind kind, const float* x, int64_t units, int64_t n, 
   void reduce_units<T>(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) { \
     HWY_DYNAMIC_DISPATCH(units_##name)(kind, x, units, n, columns, totals);                                          \
   }
-CAMSHAFT_OF_UNITS(CAMSHAFT_UNITS)
+CAMSHAFT_ELEMENT_TYPES(CAMSHAFT_UNITS)
 #undef CAMSHAFT_UNITS
 
 }  // namespace camshaft::cpu

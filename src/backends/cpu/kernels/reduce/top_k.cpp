@@ -72,7 +72,7 @@ void filter(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T
   void filter_##name(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) { \
     filter(x, begin, end, largest, candidates);                                                           \
   }
-CAMSHAFT_TOP_K_TYPES(CAMSHAFT_FILTER)
+CAMSHAFT_ELEMENT_TYPES(CAMSHAFT_FILTER)
 #undef CAMSHAFT_FILTER
 
 }  // namespace
@@ -160,7 +160,7 @@ constexpr int64_t elements_a_part = 1 << 18;  // of a line, between two question
   void filter_part(const T* x, int64_t begin, int64_t end, bool largest, CandidatesOf<T>& candidates) { \
     HWY_DYNAMIC_DISPATCH(filter_##name)(x, begin, end, largest, candidates);                            \
   }
-CAMSHAFT_TOP_K_TYPES(CAMSHAFT_FILTER)
+CAMSHAFT_ELEMENT_TYPES(CAMSHAFT_FILTER)
 #undef CAMSHAFT_FILTER
 
 }  // namespace

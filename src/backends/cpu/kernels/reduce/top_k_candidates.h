@@ -6,20 +6,8 @@
 #include <functional>
 #include <type_traits>
 
+#include "backends/cpu/kernels/element_types.h"
 #include "base/work_scope.h"
-
-// EACH(name, T) for every type of elements.
-#define CAMSHAFT_TOP_K_TYPES(EACH) \
-  EACH(f32, float)                 \
-  EACH(f64, double)                \
-  EACH(i64, int64_t)               \
-  EACH(i32, int32_t)               \
-  EACH(i16, int16_t)               \
-  EACH(i8, int8_t)                 \
-  EACH(u64, uint64_t)              \
-  EACH(u32, uint32_t)              \
-  EACH(u16, uint16_t)              \
-  EACH(u8, uint8_t)
 
 namespace camshaft::cpu {
 

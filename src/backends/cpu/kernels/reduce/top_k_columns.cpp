@@ -74,7 +74,7 @@ void rows(const T* x, const TopKColumns& of, int64_t begin, int64_t end, typenam
                     T* least) {                                                                                      \
     rows<false>(x, of, begin, end, best, least);                                                                     \
   }
-CAMSHAFT_TOP_K_TYPES(CAMSHAFT_ROWS)
+CAMSHAFT_ELEMENT_TYPES(CAMSHAFT_ROWS)
 #undef CAMSHAFT_ROWS
 
 }  // namespace
@@ -99,7 +99,7 @@ constexpr int64_t elements_a_part = 1 << 18;  // between two questions whether t
       HWY_DYNAMIC_DISPATCH(other_##name)(x, of, begin, end, best, least);              \
     }                                                                                  \
   }
-CAMSHAFT_TOP_K_TYPES(CAMSHAFT_ROWS)
+CAMSHAFT_ELEMENT_TYPES(CAMSHAFT_ROWS)
 #undef CAMSHAFT_ROWS
 
 }  // namespace
@@ -118,7 +118,7 @@ void top_k_of_columns(const T* x, const TopKColumns& of, typename CandidatesOf<T
 
 #define CAMSHAFT_COLUMNS(name, T) \
   template void top_k_of_columns(const T*, const TopKColumns&, CandidatesOf<T>::EntryType*, T*, PacedCancellation&);
-CAMSHAFT_TOP_K_TYPES(CAMSHAFT_COLUMNS)
+CAMSHAFT_ELEMENT_TYPES(CAMSHAFT_COLUMNS)
 #undef CAMSHAFT_COLUMNS
 
 }  // namespace camshaft::cpu

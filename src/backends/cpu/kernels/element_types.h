@@ -1,0 +1,16 @@
+// The types of elements that kernels are compiled for one by one: EACH(name, T).
+#pragma once
+
+#include <cstdint>
+
+#define CAMSHAFT_ELEMENT_TYPES(EACH) \
+  EACH(f32, float)                   \
+  EACH(f64, double)                  \
+  EACH(i64, int64_t)                 \
+  EACH(i32, int32_t)                 \
+  EACH(i16, int16_t)                 \
+  EACH(i8, int8_t)                   \
+  EACH(u64, uint64_t)                \
+  EACH(u32, uint32_t)                \
+  EACH(u16, uint16_t)                \
+  EACH(u8, uint8_t)
