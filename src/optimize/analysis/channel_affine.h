@@ -10,8 +10,8 @@
 
 namespace camshaft {
 
-/// v·scale + shift, channel by channel: f64 constants of one element, or one for each channel. Without a tensor they are
-/// 1 and 0.
+/// v·scale + shift, channel by channel: f64 constants of one element, or one for each channel. Without a tensor they
+/// are 1 and 0.
 struct ChannelAffine {
   Constant scale, shift;
 };

@@ -3,7 +3,6 @@
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_affine_into_contract.h"
 #include "optimize/canonicalize/fold_constants.h"
-#include "optimize/canonicalize/merge_convolutions.h"
 #include "optimize/canonicalize/share_gather_indices.h"
 #include "optimize/canonicalize/simplify_algebra.h"
 #include "optimize/canonicalize/simplify_moves.h"
@@ -37,7 +36,6 @@ PassStep canonicalization() {
               recognize_activations_pass,
               eliminate_common_subexpressions_pass,
               fold_affine_into_contract_pass,
-              merge_convolutions_pass,
           },
           most_rounds};
 }

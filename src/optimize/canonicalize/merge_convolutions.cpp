@@ -98,14 +98,15 @@ class ConvolutionMerger {
     const ChannelAffine affine = composed(graph_, steps, pool_);
     Dims dims(2 + beside.axes(), 1);
     dims[0] = channels, dims[1] = in_group;
-    Convolution found{beside.op, beside.x, derive_reshaped(diagonals(affine.scale, groups, in_group), dims, pool_), {},
-                      sources};
+    Convolution found{
+        beside.op, beside.x, derive_reshaped(diagonals(affine.scale, groups, in_group), dims, pool_), {}, sources};
     found.op.pads.assign(2 * beside.axes(), Dim(0));
     if (affine.shift.tensor) found.bias = for_each_channel(affine.shift, channels, pool_);
     return found;
   }
 
-  // [groups, n · n], matrices with the factors on their diagonals: with n zeros behind each they are a distance of n + 1 apart.
+  // [groups, n · n], matrices with the factors on their diagonals: with n zeros behind each they are a distance of n +
+  // 1 apart.
   Constant diagonals(const Constant& factors, int64_t groups, int64_t n) const {
     const Constant given = factors.tensor ? factors : literal(Tensor::scalar(DType::f64, 1).reshaped({1}));
     const Constant each = derive_reshaped(for_each_channel(given, groups * n, pool_), {groups, n, 1}, pool_);

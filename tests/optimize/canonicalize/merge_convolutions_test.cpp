@@ -125,10 +125,9 @@ constexpr const char* others[] = {
 
 TEST(MergeConvolutions, OthersStay) {
   for (const char* body : others)
-    expect_unchanged(
-        merge_convolutions,
-        std::string("const %w: f32[1, 1, 3] = [1, 2, 3]\nconst %v: f32[1, 1, 3] = [1, 2, 3]\n") + body,
-        "%x: f32[n, 1, 9]");
+    expect_unchanged(merge_convolutions,
+                     std::string("const %w: f32[1, 1, 3] = [1, 2, 3]\nconst %v: f32[1, 1, 3] = [1, 2, 3]\n") + body,
+                     "%x: f32[n, 1, 9]");
 }
 
 // 40,000 + 40,000 is no number of 16 bits.
