@@ -6,6 +6,7 @@
 
 #include "ir/ops/quantize.h"
 #include "optimize/canonicalize/canonicalization.h"
+#include "optimize/canonicalize/merge_convolutions.h"
 #include "optimize/pipeline.h"
 #include "quantize/calibration_file.h"
 #include "quantize/place_table_quantization.h"
@@ -25,7 +26,7 @@ bool has_quantized_tensors(const Graph& graph) {
 }  // namespace
 
 void prepare_quantization(Graph& graph, const PassContext& context) {
-  run_passes(graph, {canonicalization()}, context);
+  run_passes(graph, {canonicalization(), merge_quantizable_convolutions_pass}, context);
 }
 
 void check_quantized(const Graph& graph, LayerPrecision precision) {

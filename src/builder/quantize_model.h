@@ -14,7 +14,7 @@ namespace camshaft {
 constexpr float most_noise = 0.01F;
 
 /// The graph as calibration and quantisation see it: canonical, so that batch normalisation is in the weights and
-/// tensors with another range are gone.
+/// tensors with another range are gone, and branches of convolutions are one where 8 bits are enough for that.
 void prepare_quantization(Graph& graph, const PassContext& context);
 
 /// Throws Error(invalid_argument) for a model without quantised tensors of its own: `precision` needs a calibration of

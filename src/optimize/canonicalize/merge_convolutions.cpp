@@ -12,6 +12,7 @@
 #include "optimize/analysis/channel_affine.h"
 #include "optimize/analysis/match.h"
 #include "reference/derived_constant.h"
+#include "reference/element_io.h"
 
 namespace camshaft {
 
@@ -46,10 +47,35 @@ std::optional<Dims> place_within(const Convolution& outer, const Convolution& in
   return place;
 }
 
+// Whether 8 bits leave enough of the weights of each output channel, the first axis.
+bool are_quantizable(const Constant& kernels) {
+  if (may_be_replaced(kernels.provenance)) return false;
+  constexpr double steps = 127, most_noise = 1e-3;
+  const Tensor& tensor = *kernels.tensor;
+  const int64_t channels = tensor.dims()[0], count = tensor.size() / channels;
+  std::vector<double> weights(static_cast<size_t>(count));
+  for (int64_t c = 0; c < channels; ++c) {
+    ops::load_elements(tensor.dtype(), tensor.data(), c * count, 1, count, weights.data());
+    double largest = 0, power = 0;
+    for (const double w : weights) {
+      largest = std::max(largest, std::abs(w));
+      power += w * w;
+    }
+    const double step = largest / steps, noise = static_cast<double>(count) * step * step / 12;
+    if (!(noise <= most_noise * power)) return false;
+  }
+  return true;
+}
+
 class ConvolutionMerger {
  public:
-  ConvolutionMerger(Graph& graph, const PassContext& context)
-      : graph_(graph), pool_(context.pool), uses_(graph), rewriter_(graph), producers_(graph) {}
+  ConvolutionMerger(Graph& graph, const PassContext& context, bool will_be_quantized)
+      : graph_(graph),
+        pool_(context.pool),
+        will_be_quantized_(will_be_quantized),
+        uses_(graph),
+        rewriter_(graph),
+        producers_(graph) {}
 
   void run() {
     rewriter_.replace_each(
@@ -163,6 +189,7 @@ class ConvolutionMerger {
                                      placed(b, b_in_a ? *b_in_a : whole, outer.dims(), sums)},
                                     pool_);
     const Constant shift = sum_of_biases(pointwise->function, a, b, sums);
+    if (will_be_quantized_ && !are_quantizable(kernels)) return no_value;
     if (!fits(kernels, dtype) || (shift.tensor && !fits(shift, dtype))) return no_value;
 
     const std::string name = graph_.value(node.outputs[0]).name;
@@ -181,6 +208,7 @@ class ConvolutionMerger {
 
   Graph& graph_;
   ThreadPool& pool_;
+  const bool will_be_quantized_;
   Uses uses_;
   Rewriter rewriter_;
   Producers producers_;
@@ -189,7 +217,11 @@ class ConvolutionMerger {
 }  // namespace
 
 void merge_convolutions(Graph& graph, const PassContext& context) {
-  ConvolutionMerger(graph, context).run();
+  ConvolutionMerger(graph, context, false).run();
+}
+
+void merge_quantizable_convolutions(Graph& graph, const PassContext& context) {
+  ConvolutionMerger(graph, context, true).run();
 }
 
 }  // namespace camshaft

@@ -130,6 +130,35 @@ TEST(MergeConvolutions, OthersStay) {
                      "%x: f32[n, 1, 9]");
 }
 
+// The step of 8 bits is that of the largest weight.
+TEST(MergeConvolutions, BranchesThatLoseMoreIn8BitsTogetherStay) {
+  const auto model = [](const std::string& own) {
+    return "const %w: f32[1, 1, 5] = [0.01, 0.02, 0.01, -0.02, 0.01]\nconst %v: f32[1, 1, 1] = [" + own +
+           R"(]
+             %p = conv {strides=[1], pads=shape(2, 2), dilations=[1]} (%x, %w)
+             %q = conv {strides=[1], pads=shape(0, 0), dilations=[1]} (%x, %v)
+             %y = pointwise {function=add} (%p, %q)
+             return "y" = %y)";
+  };
+  const auto nodes = [&](const std::string& own) {
+    Graph graph = graph_of("%x: f32[n, 1, 9]", model(own));
+    merge_quantizable_convolutions(graph, test_context());
+    return graph.nodes.size();
+  };
+  for (const char* own : {"0.02", "-0.01"}) EXPECT_EQ(nodes(own), 1);
+  // 299 small weights beside one of 10, add 0.03 to its 100 of power, and lose 300 · (10 / 127)² / 12.
+  Graph large = graph_of("%x: f32[n, 300, 9]", R"(const %w: f32[300, 300, 1] = 0.01
+    const %s: f32[300, 1] = 10
+    %p = conv {strides=[1], pads=shape(0, 0), dilations=[1]} (%x, %w)
+    %q = pointwise {function=mul} (%x, %s)
+    %y = pointwise {function=add} (%p, %q)
+    return "y" = %y)");
+  merge_quantizable_convolutions(large, test_context());
+  EXPECT_EQ(large.nodes.size(), 3);
+  merge_convolutions(large, test_context());
+  EXPECT_EQ(large.nodes.size(), 1);
+}
+
 // 40,000 + 40,000 is no number of 16 bits.
 TEST(MergeConvolutions, SumsThatTheTypeCannotHoldStay) {
   expect_unchanged(merge_convolutions,
