@@ -3,9 +3,13 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/conv/conv_planes.h"
+#include "backends/cpu/kernels/conv/depthwise_blocks.h"
+#include "backends/cpu/kernels/conv/depthwise_row.h"
 #include "backends/cpu/tactics/conv_view.h"
+#include "backends/cpu/tactics/conv_weights.h"
 #include "backends/cpu/tactics/plane_chain.h"
 #include "backends/cpu/tactics/plane_kernel.h"
+#include "base/divide_up.h"
 #include "compile/constants/layout_text.h"
 
 namespace camshaft::cpu {
@@ -73,33 +77,84 @@ constexpr auto plane_numbers = [](auto& weights, auto&& number) {
   number(" w=", weights.kernel_w);
 };
 
+// The image's elements, and the lines that it has of all channels, at the sizes that the region is tuned for.
+struct ImageSize {
+  double elements = 0, lines = 0;
+};
+ImageSize image_of(const RegionView& part, const ConvView& view) {
+  const ValueId x = part.node.inputs[static_cast<size_t>(view.spatial.x)];
+  const Shape& shape = part.graph.shape(x);
+  const double width = size_at_optimum(part, shape[shape.size() - 2]);
+  const double elements = elements_at_optimum(part, x);
+  return {elements, elements / std::max(width, 1.0)};
+}
+
 // Each product needs a part of a load as well, the more the fewer output channels a group has; where there are many
-// input channels, planes come from L2.
+// input channels, planes come from L2. Each line is moved by itself, however short it is.
 std::optional<double> estimate_conv_planes(const RegionView& region) {
   const auto view = view_planes(region);
   if (!view) return std::nullopt;
+  constexpr double seconds_per_line = 2.5e-8;
   const ConvShape s = known_shape(view->conv);
+  const RegionView part = view->chain.part(region);
   const double loads = 1 + 1.5 / static_cast<double>(std::min<int64_t>(s.out_channels / s.groups, 4));
-  const double seconds = loads * conv_flops(view->chain.part(region), view->conv) * seconds_per_flop;
+  const bool moves = s.kernel_h * s.kernel_w * s.stride_h * s.stride_w != 1;
+  const double seconds = loads * conv_flops(part, view->conv) * seconds_per_flop +
+                         (moves ? image_of(part, view->conv).lines * seconds_per_line : 0);
   return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
 }
 
 std::shared_ptr<const Kernel> compile_conv_planes(const RegionView& region, PackedConstants& constants) {
   PlaneConvView view = *view_planes(region);
-  using Planes = PlaneKernel<PlaneConvView, plane_conv>;
-  if (!view.conv.spatial.constant_weights) return std::make_shared<Planes>(std::move(view), nullptr);
   const RegionView part = view.chain.part(region);
-  const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
-  const PlaneConvWeights weights = plane_weights_of(view.conv);
-  const auto bytes = constants.get(
-      w.name, layout_text(plane_numbers, weights), *w.constant, static_cast<size_t>(weights.floats()) * sizeof(float),
-      [&](const Tensor& raw, std::byte* out) { view.pack(raw.as<float>(), reinterpret_cast<float*>(out)); });
-  return std::make_shared<Planes>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  const std::string layout = layout_text(plane_numbers, plane_weights_of(view.conv));
+  return compile_plane_kernel<PlaneConvView, plane_conv>(std::move(view), part, layout, constants);
+}
+
+struct DepthwiseBlockView {
+  PlaneChain chain;  // the views point into its body
+  ConvView conv;
+  PartInputs inputs;
+
+  KernelShapes shapes(const KernelShapes& region) const {
+    return shapes_as_last(inputs, conv.spatial, chain.first_in, chain.first_out, region);
+  }
+  DepthwiseBlockPlan plan(const KernelShapes& shapes) const { return DepthwiseBlockPlan(conv_shape(conv, shapes)); }
+};
+
+std::optional<DepthwiseBlockView> view_depthwise_blocks(const RegionView& region) {
+  std::optional<PlaneChain> chain = view_plane_chain(region);
+  if (!chain || !chain->first_in || !chain->first_out) return std::nullopt;
+  std::optional<ConvView> conv = view_conv(chain->part(region));
+  if (!conv || !conv->is_depthwise() || !conv->spatial.epilogue.is_plain()) return std::nullopt;
+  std::optional<PartInputs> inputs = chain->inputs(conv->spatial);
+  if (!inputs) return std::nullopt;
+  return DepthwiseBlockView{std::move(*chain), std::move(*conv), std::move(*inputs)};
+}
+
+std::optional<double> estimate_depthwise_blocks(const RegionView& region) {
+  const auto view = view_depthwise_blocks(region);
+  if (!view) return std::nullopt;
+  constexpr double seconds_per_turned = 8e-11;  // an element, in cache
+  const RegionView part = view->chain.part(region);
+  const double turned = image_of(part, view->conv).elements + elements_at_optimum(region, region.node.outputs[0]);
+  // A block that channels do not fill takes as long as one that they do.
+  const auto channels = static_cast<double>(view->conv.op.groups);
+  const double waste = static_cast<double>(round_up(view->conv.op.groups, kDepthwiseBlock)) / channels;
+  const double seconds = waste * (1.5 * conv_flops(part, view->conv) * seconds_per_flop + turned * seconds_per_turned);
+  return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
+}
+
+std::shared_ptr<const Kernel> compile_depthwise_blocks(const RegionView& region, PackedConstants& constants) {
+  DepthwiseBlockView view = *view_depthwise_blocks(region);
+  const float* packed = pack_depthwise(view.chain.part(region), view.conv, constants);
+  return std::make_shared<PlaneKernel<DepthwiseBlockView, depthwise_blocks>>(std::move(view), packed);
 }
 
 }  // namespace
 
 const CpuTactic plane_conv_tactic{"conv_planes", estimate_conv_planes, compile_conv_planes};
+const CpuTactic depthwise_block_tactic{"depthwise_blocks", estimate_depthwise_blocks, compile_depthwise_blocks};
 
 Tensor unpack_plane_conv(const PackedConstant& packed, DType dtype, const Dims& dims) {
   PlaneConvWeights w;

@@ -124,16 +124,9 @@ std::optional<double> estimate_conv_transpose_planes(const RegionView& region) {
 
 std::shared_ptr<const Kernel> compile_conv_transpose_planes(const RegionView& region, PackedConstants& constants) {
   PlaneTransposeView view = *view_transpose_planes(region);
-  using Planes = PlaneKernel<PlaneTransposeView, plane_conv_transpose>;
-  if (!view.conv.spatial.constant_weights) return std::make_shared<Planes>(std::move(view), nullptr);
   const RegionView part = part_of(view, region);
-  const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
-  const PlaneTransposeWeights weights = transposed_plane_weights_of(view.conv);
-  const auto bytes = constants.get(
-      w.name, layout_text(transposed_plane_numbers, weights), *w.constant,
-      static_cast<size_t>(weights.floats()) * sizeof(float),
-      [&](const Tensor& raw, std::byte* out) { view.pack(raw.as<float>(), reinterpret_cast<float*>(out)); });
-  return std::make_shared<Planes>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  const std::string layout = layout_text(transposed_plane_numbers, transposed_plane_weights_of(view.conv));
+  return compile_plane_kernel<PlaneTransposeView, plane_conv_transpose>(std::move(view), part, layout, constants);
 }
 
 }  // namespace
