@@ -90,11 +90,11 @@ void ColumnTransposePlan::plan_sizes() {
   const int64_t widest = std::clamp(most_sums_floats / (out_h * s.stride_w), narrowest_tile, widest_tile);
   tile_ = divide_up(groups_, divide_up(groups_, widest));
   tiles_ = divide_up(groups_, tile_);
-  // A vector that is stored in part must not reach into the next row, which would wait for it.
-  pitch_ = round_up(tile_, tile_ <= 4 ? 4 : tile_ <= 8 ? 8 : 16);
+  pitch_ = column_sums_pitch(tile_);
   by_lines_ = tiles_ == 1 && s.in_w <= widest_tile;
   const int64_t floats = out_h * s.stride_w * pitch_;  // of a plane of the result, of an output channel
-  if (!plan_high_bands(floats)) plan_small_bands(floats);
+  plan_small_bands(floats);
+  if (by_lines_ && !all_taps_) plan_high_bands(floats);
   output_blocks_ = divide_up(outputs, outputs_);
   bands_ = divide_up(out_d, band_);
   for (int64_t t = 0; t < s.kernel_w; ++t)
@@ -112,22 +112,6 @@ void ColumnTransposePlan::plan_sizes() {
       64);
 }
 
-bool ColumnTransposePlan::plan_high_bands(int64_t floats) {
-  const ConvTransposeShape& s = shape_;
-  const int64_t out_d = s.out_d(), outputs = s.out_channels / s.groups, reach = (s.kernel_d - 1) * s.dilation_d;
-  if (!by_lines_) return false;
-  outputs_ = std::clamp<int64_t>(many_rows / (inner_taps_ * s.kernel_d), 1, outputs);
-  outputs_ = divide_up(outputs, divide_up(outputs, outputs_));
-  const int64_t highest = most_sums_floats / (outputs_ * floats);
-  if (out_d > highest && reach * 8 > highest) return false;
-  // Lower ones where there is work for several threads, which multiply few lines twice.
-  const int64_t lowest = std::max(reach * 16, sums_floats / (outputs_ * floats));
-  const int64_t bands = std::max(divide_up(out_d, highest), out_d / std::max<int64_t>(1, lowest));
-  band_ = divide_up(out_d, std::max<int64_t>(1, bands));
-  all_taps_ = true;
-  return true;
-}
-
 void ColumnTransposePlan::plan_small_bands(int64_t floats) {
   const ConvTransposeShape& s = shape_;
   const int64_t out_d = s.out_d(), outputs = s.out_channels / s.groups;
@@ -142,6 +126,22 @@ void ColumnTransposePlan::plan_small_bands(int64_t floats) {
   outputs_ = divide_up(outputs, divide_up(outputs, outputs_));
   // Taps whose plane of the result lies in another band are multiplied there: not too many may be.
   all_taps_ = by_lines_ && (band_ == out_d || (s.kernel_d - 1) * s.dilation_d * 8 <= band_);
+}
+
+void ColumnTransposePlan::plan_high_bands(int64_t floats) {
+  const ConvTransposeShape& s = shape_;
+  const int64_t out_d = s.out_d(), outputs = s.out_channels / s.groups, reach = (s.kernel_d - 1) * s.dilation_d;
+  int64_t at_once = std::min(many_rows / (inner_taps_ * s.kernel_d), most_sums_floats / floats);
+  at_once = std::clamp<int64_t>(at_once, 1, outputs);
+  at_once = divide_up(outputs, divide_up(outputs, at_once));
+  const int64_t highest = std::max<int64_t>(1, most_sums_floats / (at_once * floats));
+  if (out_d > highest && reach * 8 > highest) return;
+  // Lower ones where there is work for several threads, which multiply few lines twice.
+  const int64_t lowest = std::max(reach * 16, sums_floats / (at_once * floats));
+  const int64_t bands = std::max(divide_up(out_d, highest), out_d / std::max<int64_t>(1, lowest));
+  band_ = divide_up(out_d, std::max<int64_t>(1, bands));
+  outputs_ = at_once;
+  all_taps_ = true;
 }
 
 // What one thread does.

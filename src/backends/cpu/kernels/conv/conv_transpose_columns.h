@@ -27,10 +27,10 @@ class ColumnTransposePlan {
   class Worker;
 
   void plan_sizes();
-  // Outputs and lines at once, of which a plane of the result has `floats`. High bands have lines enough for the
-  // products of all taps, of few outputs; false where their sums leave the cache.
-  bool plan_high_bands(int64_t floats);
+  // Outputs and lines at once, of which a plane of the result has `floats`: as many outputs as the sums of some lines
+  // leave room for, or, where a product is then of the taps of one plane, so many lines that one may be of all taps.
   void plan_small_bands(int64_t floats);
+  void plan_high_bands(int64_t floats);
 
   struct Tap {
     int64_t phase = 0, behind = 0;  // the remainder that it goes to, and so many groups behind its pixel's own

@@ -130,8 +130,8 @@ void depthwise_blocks(const DepthwiseBlockPlan& plan, const float* input, const 
   if (plan.tile_ == 0) return;
   const int64_t steps = plan.row_steps_, items = s.batch * plan.blocks_ * plan.tiles_ * steps;
   const int64_t work = plan.rows_ * plan.tile_ * block_channels * (s.kernel_h * s.kernel_w + 4);
-  const int threads = static_cast<int>(
-      std::min(items, std::clamp<int64_t>(items * (work + 256) / (64 * 1024), 1, pool.size())));
+  const int threads =
+      static_cast<int>(std::min(items, std::clamp<int64_t>(items * (work + 256) / (64 * 1024), 1, pool.size())));
   pool.run(threads, [&](int thread) {
     DepthwiseBlockPlan::Worker worker(plan, input, packed, output, epilogue,
                                       static_cast<char*>(workspace) + thread * plan.thread_bytes_);

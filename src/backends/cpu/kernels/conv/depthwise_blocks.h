@@ -25,11 +25,11 @@ class DepthwiseBlockPlan {
   class Worker;
 
   ConvShape shape_;
-  int64_t block_ = 0, blocks_ = 0;       // channels at once
-  int64_t tile_ = 0, tiles_ = 0;         // pixels of a row of the result at once
-  int64_t seen_ = 0;                     // columns of the image that these see at most
-  int64_t rows_ = 0, row_steps_ = 0;     // of the result at once
-  int64_t ring_lines_ = 0;               // of the image that these see
+  int64_t block_ = 0, blocks_ = 0;    // channels at once
+  int64_t tile_ = 0, tiles_ = 0;      // pixels of a row of the result at once
+  int64_t seen_ = 0;                  // columns of the image that these see at most
+  int64_t rows_ = 0, row_steps_ = 0;  // of the result at once
+  int64_t ring_lines_ = 0;            // of the image that these see
   int64_t thread_bytes_ = 0;
 };
 
