@@ -177,6 +177,17 @@ TEST_F(Conv, ByColumnsRefusesWhatItCannot) {
   EXPECT_THROW(kn2row_shape(steps), Error);
 }
 
+// Volumes of any size take no more memory a thread than an L2 has: planes of a million pixels took 16 MB.
+TEST_F(Conv, TransposedByColumnsKeepsItsMemoryBounded) {
+  ConvTransposeShape s;
+  s.in_channels = 64, s.out_channels = 16, s.in_d = 4, s.in_h = s.in_w = 1000;
+  s.kernel_d = s.kernel_h = s.kernel_w = 3;
+  for (const int64_t stride : {1, 2, 3}) {
+    s.stride_d = s.stride_h = s.stride_w = stride;
+    EXPECT_LE(ColumnTransposePlan(s).workspace_bytes(1), 2 << 20) << "stride " << stride;
+  }
+}
+
 // How the blocks are handed out does not change a bit.
 TEST_F(Conv, ByColumnsIsTheSameOnAnyNumberOfThreads) {
   ConvShape s;
@@ -187,17 +198,25 @@ TEST_F(Conv, ByColumnsIsTheSameOnAnyNumberOfThreads) {
   t.kernel_d = t.kernel_h = t.kernel_w = 3, t.stride_h = t.stride_w = 2, t.pad_left = 1;
   const std::vector<float> input = random_.vector(s.batch * s.in_d * s.in_h * s.in_w * s.in_channels);
   const std::vector<float> weights = random_.vector(s.out_channels * 6 * 27);
-  std::vector<float> one, transposed_by_one;
+  ConvShape k = s;
+  k.groups = 1, k.out_channels = 3, k.in_h = 150;
+  const std::vector<float> high = random_.vector(k.batch * k.in_d * k.in_h * k.in_w * k.in_channels);
+  std::vector<float> one, transposed_by_one, kn2row_by_one;
   for (const int threads : {1, 2, 5, 11}) {
     ThreadPool pool(threads);
     const ColumnConvPlan plan(s);
     const ColumnTransposePlan transposed(t);
-    Workspace workspace(std::max(plan.workspace_bytes(threads), transposed.workspace_bytes(threads)));
+    const ColumnTransposePlan kn2row(kn2row_shape(k));
+    Workspace workspace(std::max(
+        {plan.workspace_bytes(threads), transposed.workspace_bytes(threads), kn2row.workspace_bytes(threads)}));
     std::vector<float> output(at(s.batch * s.out_d() * s.out_h() * s.out_w() * s.out_channels));
     std::vector<float> second(at(t.batch * t.out_d() * t.out_h() * t.out_w() * t.out_channels));
     column_conv(plan, input.data(), weights.data(), output.data(), {}, pool, workspace.get());
     column_conv_transpose(transposed, input.data(), weights.data(), second.data(), {}, pool, workspace.get());
-    if (threads == 1) one = output, transposed_by_one = second;
+    std::vector<float> third(at(k.batch * k.out_d() * k.out_h() * k.out_w() * k.out_channels));
+    column_conv_transpose(kn2row, high.data(), weights.data(), third.data(), {}, pool, workspace.get());
+    if (threads == 1) one = output, transposed_by_one = second, kn2row_by_one = third;
+    ASSERT_EQ(third, kn2row_by_one) << threads << " threads";
     ASSERT_EQ(output, one) << threads << " threads";
     ASSERT_EQ(second, transposed_by_one) << threads << " threads";
   }

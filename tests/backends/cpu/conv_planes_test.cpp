@@ -22,6 +22,12 @@ ConvShape random_planes(RandomData& random) {
     s.groups = s.out_channels = s.in_channels;
     s.stride_h = s.dilation_h = 1;
   }
+  if (random.integer(0, 3) == 0) {  // of rows that become one
+    s.groups = s.in_channels, s.out_channels = s.groups * random.integer(1, 3);
+    s.in_w = random.integer(1, 40), s.in_h = random.integer(1, 90);
+    s.kernel_w = s.stride_h = s.stride_w = 1, s.kernel_h = random.integer(1, 7);
+    s.pad_left = s.pad_right = 0;
+  }
   if (random.integer(0, 3) == 0) {  // of the image as one row
     s.kernel_h = s.kernel_w = s.stride_h = s.stride_w = 1;
     s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = 0;

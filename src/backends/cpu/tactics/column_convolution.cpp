@@ -98,6 +98,8 @@ std::optional<ColumnTransposeView> view_column_transpose(const RegionView& regio
 
 constexpr double seconds_per_moved = 1.5e-10;  // an element of a column, in cache
 constexpr double seconds_per_strided = 5e-10;
+constexpr double seconds_per_copied_run = 2e-9;  // of neighbours in a line, however short
+constexpr double seconds_per_added_run = 4e-9;
 
 // Lanes and rows of register tiles are as full as pixels and outputs fill them.
 double waste_of_tiles(double pixels, double outputs) {
@@ -116,13 +118,16 @@ std::optional<double> estimate_column_conv(const RegionView& region) {
   const double flops = conv_flops(part, view->conv);
   const bool strided = view->conv.op.strides.back() > 1;
   const bool is_moved = element_count(w) != w[0] * w[1] || strided;
-  const double moved = is_moved ? flops / (2 * outputs) * (strided ? seconds_per_strided : seconds_per_moved) : 0;
+  const double taps = static_cast<double>(element_count(w)) / static_cast<double>(w[0] * w[1]);
+  const double runs = image_at_optimum(part, part.node.outputs[0]).lines / outputs * static_cast<double>(w[1]) * taps;
+  const double moved = is_moved ? flops / (2 * outputs) * (strided ? seconds_per_strided : seconds_per_moved) +
+                                      runs * seconds_per_copied_run
+                                : 0;
   // Products of rounded pairs take half the time, and estimates of the transposes around them several times what these
   // do: by these alone a chain would hide them.
   const bool rounds = view->conv.op.rounding == ops::Rounding::bf16 && has_bf16_products();
   const double own = flops * waste_of_tiles(std::max(pixels, 1.0), outputs) * seconds_per_flop * (rounds ? 2 : 1);
-  const double seconds = own + moved;
-  return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
+  return seconds_beside_memory(region, own + moved);
 }
 
 // Of products where the image lies, `flops` in all, `channels` terms each, whose shifted sums are the result.
@@ -130,14 +135,16 @@ std::optional<double> estimate_column_conv(const RegionView& region) {
 template <class View>
 double estimate_shifted_products(const RegionView& region, const View& view, double flops, double channels,
                                  double rows) {
-  const auto x = static_cast<size_t>(view.inputs[static_cast<size_t>(view.conv.spatial.x)]);
-  const double pixels =
-      elements_at_optimum(region, region.node.inputs[x]) / (channels * static_cast<double>(view.conv.op.groups));
-  const double added = flops / (2 * channels) * seconds_per_moved;
-  const double dealt = elements_at_optimum(region, region.node.outputs[0]) *
-                       (view.conv.op.strides.back() > 1 ? seconds_per_strided : seconds_per_moved);
-  const double seconds = flops * waste_of_tiles(std::max(pixels, 1.0), rows) * seconds_per_flop + added + dealt;
-  return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
+  const RegionView part = view.chain.part(region);
+  const ImageSize x = image_at_optimum(part, part.node.inputs[static_cast<size_t>(view.conv.spatial.x)]);
+  const ImageSize y = image_at_optimum(part, part.node.outputs[0]);
+  constexpr int64_t most_dealt = 4;  // by vectors
+  const int64_t stride = view.conv.op.strides.back();
+  const double pixels = x.elements / (channels * static_cast<double>(view.conv.op.groups));
+  const double added = flops / (2 * channels) * seconds_per_moved + x.lines / channels * rows * seconds_per_added_run;
+  const double dealt = y.elements * (stride > most_dealt ? seconds_per_strided : seconds_per_moved);
+  return seconds_beside_memory(region,
+                               flops * waste_of_tiles(std::max(pixels, 1.0), rows) * seconds_per_flop + added + dealt);
 }
 
 std::optional<double> estimate_column_transpose(const RegionView& region) {
@@ -154,8 +161,9 @@ std::optional<double> estimate_kn2row(const RegionView& region) {
   if (!view) return std::nullopt;
   const Dims& w = view->conv.spatial.weight_dims;
   const double rows = static_cast<double>(element_count(w)) / static_cast<double>(w[1] * view->conv.op.groups);
-  const auto x = static_cast<size_t>(view->inputs[static_cast<size_t>(view->conv.spatial.x)]);
-  const double flops = 2 * elements_at_optimum(region, region.node.inputs[x]) * rows;
+  const RegionView part = view->chain.part(region);
+  const ValueId x = part.node.inputs[static_cast<size_t>(view->conv.spatial.x)];
+  const double flops = 2 * elements_at_optimum(part, x) * rows;
   return estimate_shifted_products(region, *view, flops, static_cast<double>(w[1]), rows);
 }
 

@@ -11,6 +11,7 @@ extern const CpuTactic plane_conv_tactic;
 
 /// A depthwise one over one axis or two, by blocks of channels that are turned in cache (depthwise_blocks.h).
 extern const CpuTactic depthwise_block_tactic;
+Tensor unpack_depthwise_blocks(const PackedConstant& packed, DType dtype, const Dims& dims);
 
 /// Recovers weights from this tactic's packed form; undefined when the layout is not its own.
 Tensor unpack_plane_conv(const PackedConstant& packed, DType dtype, const Dims& dims);

@@ -117,9 +117,11 @@ std::optional<double> estimate_conv_transpose_planes(const RegionView& region) {
   const auto view = view_transpose_planes(region);
   if (!view) return std::nullopt;
   constexpr double seconds_per_result = 5e-10;  // to deal it out of its stream
-  const double seconds = 1.5 * transpose_flops(part_of(*view, region), view->conv) * seconds_per_flop +
-                         elements_at_optimum(region, region.node.outputs[0]) * seconds_per_result;
-  return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
+  constexpr double seconds_per_row = 6e-8;
+  const RegionView part = part_of(*view, region);
+  const ImageSize y = image_at_optimum(part, part.node.outputs[0]);
+  return seconds_beside_memory(region, 1.5 * transpose_flops(part, view->conv) * seconds_per_flop +
+                                           y.elements * seconds_per_result + y.lines * seconds_per_row);
 }
 
 std::shared_ptr<const Kernel> compile_conv_transpose_planes(const RegionView& region, PackedConstants& constants) {

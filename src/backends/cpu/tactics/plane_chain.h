@@ -30,6 +30,15 @@ struct PlaneChain {
 /// nullopt for chains of another form. Whether the node is a convolution is left to the caller.
 std::optional<PlaneChain> view_plane_chain(const RegionView& region);
 
+/// Elements of an image with the channels last, and its lines of all channels, at the sizes that it is tuned for.
+struct ImageSize {
+  double elements = 0, lines = 0;
+};
+ImageSize image_at_optimum(const RegionView& region, ValueId image);
+
+/// A kernel that computes for so long, and reads and writes what the region does: it waits for memory in part.
+double seconds_beside_memory(const RegionView& region, double seconds);
+
 /// The shapes of the region as those of the convolution with the channels last.
 KernelShapes shapes_as_last(const PartInputs& inputs, const SpatialView& view, bool first_in, bool first_out,
                             const KernelShapes& region);

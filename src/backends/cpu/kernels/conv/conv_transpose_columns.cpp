@@ -16,7 +16,8 @@ namespace {
 
 constexpr int64_t widest_tile = 2048;  // groups of pixels
 constexpr int64_t narrowest_tile = 16;
-constexpr int64_t sums_floats = 24 * 1024;        // of the result that are added to at once
+constexpr int64_t sums_floats = 24 * 1024;  // of the result that are added to at once
+constexpr int64_t least_sums_floats = 8 * 1024;
 constexpr int64_t most_sums_floats = 128 * 1024;  // where these are of few channels
 constexpr int64_t enough_rows = 12;               // of a product
 constexpr int64_t many_rows = 64;
@@ -137,7 +138,7 @@ void ColumnTransposePlan::plan_high_bands(int64_t floats) {
   const int64_t highest = std::max<int64_t>(1, most_sums_floats / (at_once * floats));
   if (out_d > highest && reach * 8 > highest) return;
   // Lower ones where there is work for several threads, which multiply few lines twice.
-  const int64_t lowest = std::max(reach * 16, sums_floats / (at_once * floats));
+  const int64_t lowest = std::max(reach * 16, least_sums_floats / (at_once * floats));
   const int64_t bands = std::max(divide_up(out_d, highest), out_d / std::max<int64_t>(1, lowest));
   band_ = divide_up(out_d, std::max<int64_t>(1, bands));
   outputs_ = at_once;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "backends/cpu/kernels/conv/depthwise.h"
 #include "backends/cpu/kernels/conv/depthwise_row.h"
 #include "backends/cpu/kernels/move/transpose_tile.h"
 #include "base/divide_up.h"
@@ -18,21 +19,48 @@ constexpr int64_t block_channels = kDepthwiseBlock;  // with less, lines of the 
 constexpr int64_t cache_floats = 64 * 1024;          // of lines of the image: a part of an L2
 constexpr int64_t row_floats = 8 * 1024;             // of rows of the result: a part of an L1
 constexpr int64_t narrowest_tile = 16;
+constexpr int64_t long_line = 64;  // that is worth a call
 constexpr int64_t float_bytes = sizeof(float);
+
+// Calls move(index in the packed weights, index in ONNX order) for each element.
+template <class Move>
+void for_each_weight(const DepthwiseBlockWeights& w, Move&& move) {
+  const int64_t points = w.kernel_h * w.kernel_w;
+  for (int64_t c = 0; c < w.channels; ++c) {
+    for (int64_t j = 0; j < w.multiplier; ++j) {
+      const int64_t to = (c / block_channels * w.multiplier + j) * points * block_channels + c % block_channels;
+      for (int64_t p = 0; p < points; ++p) move(to + p * block_channels, (c * w.multiplier + j) * points + p);
+    }
+  }
+}
 
 }  // namespace
 
+int64_t DepthwiseBlockWeights::floats() const {
+  return round_up(channels, block_channels) * multiplier * kernel_h * kernel_w;
+}
+
+void pack_depthwise_block_weights(const DepthwiseBlockWeights& weights, const float* oihw, float* packed) {
+  std::fill_n(packed, weights.floats(), 0.0f);
+  for_each_weight(weights, [&](int64_t to, int64_t from) { packed[to] = oihw[from]; });
+}
+
+void unpack_depthwise_block_weights(const DepthwiseBlockWeights& weights, const float* packed, float* oihw) {
+  for_each_weight(weights, [&](int64_t from, int64_t to) { oihw[to] = packed[from]; });
+}
+
 DepthwiseBlockPlan::DepthwiseBlockPlan(const ConvShape& s) : shape_(s) {
   const int64_t sizes[] = {s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h, s.dilation_w};
-  if (s.groups < 1 || s.groups != s.in_channels || s.out_channels != s.in_channels || s.kernel_d != 1 ||
+  if (s.groups < 1 || s.groups != s.in_channels || s.out_channels % s.in_channels != 0 || s.kernel_d != 1 ||
       s.stride_d != 1 || s.out_d() != 1 || *std::min_element(std::begin(sizes), std::end(sizes)) < 1)
     throw Error(ErrorCode::invalid_argument, "depthwise convolution by blocks: " + std::to_string(s.groups) +
                                                  " groups for " + std::to_string(s.in_channels) + " input and " +
                                                  std::to_string(s.out_channels) +
                                                  " output channels, or not one over two axes");
   const int64_t out_h = s.out_h(), out_w = s.out_w();
-  if (s.batch <= 0 || out_h <= 0 || out_w <= 0) return;
+  if (s.batch <= 0 || out_h <= 0 || out_w <= 0 || s.out_channels == 0) return;
   shape_.in_pixel_stride = shape_.out_pixel_stride = block_channels;
+  multiplier_ = s.out_channels / s.in_channels;
   block_ = std::min(block_channels, s.in_channels);
   blocks_ = divide_up(s.in_channels, block_);
   const int64_t reach_h = (s.kernel_h - 1) * s.dilation_h + 1, reach_w = (s.kernel_w - 1) * s.dilation_w + 1;
@@ -74,22 +102,27 @@ class DepthwiseBlockPlan::Worker {
     part.in_w = columns_;
     part.pad_left = s_.pad_left - x0 * s_.stride_w + first_column_;
     part.pad_right = (pixels - 1) * s_.stride_w + reach_w - part.pad_left - columns_;
-    Epilogue epilogue = epilogue_;
-    if (epilogue.bias) epilogue.bias += channel;
-    const float* const packed = packed_ + channel * s_.kernel_h * s_.kernel_w;
-    float* const to = output_ + (image * s_.out_channels + channel) * out_h * out_w + x0;
+    const int64_t multiplier = plan_.multiplier_, block_floats = s_.kernel_h * s_.kernel_w * block_channels;
+    const float* const packed = packed_ + block * multiplier * block_floats;
+    float* const to = output_ + (image * s_.out_channels + channel * multiplier) * out_h * out_w + x0;
     for (int64_t step = begin; step < end; ++step) {
       cancellation_point();
       const int64_t y0 = step * plan_.rows_, rows = std::min(plan_.rows_, out_h - y0);
-      turn_lines(y0 * s_.stride_h - s_.pad_top,
-                 (y0 + rows - 1) * s_.stride_h - s_.pad_top + (s_.kernel_h - 1) * s_.dilation_h + 1);
-      depthwise_band(part, {ring_, plan_.ring_lines_, rows_, y0, y0 + rows}, packed, epilogue);
-      const bool whole = pixels == out_w;
-      const Transpose2d back{channels_, whole ? rows * pixels : pixels, block_channels * float_bytes,
-                             out_h * out_w * float_bytes};
-      const TransposeBatch lines{whole ? 1 : rows, pixels * block_channels * float_bytes, out_w * float_bytes};
-      transpose_2d(float_bytes, back, reinterpret_cast<const char*>(rows_), reinterpret_cast<char*>(to + y0 * out_w),
-                   lines);
+      // Lines between the windows of two rows are left out.
+      const int64_t reach_h = (s_.kernel_h - 1) * s_.dilation_h + 1;
+      const int64_t together = s_.stride_h > reach_h && columns_ >= long_line ? 1 : rows;
+      for (int64_t y = y0; y < y0 + rows; y += together)
+        turn_lines(y * s_.stride_h - s_.pad_top, (y + together - 1) * s_.stride_h - s_.pad_top + reach_h);
+      for (int64_t j = 0; j < multiplier; ++j) {
+        Epilogue epilogue = epilogue_;
+        float bias[block_channels];
+        if (epilogue.bias) {
+          for (int64_t c = 0; c < channels_; ++c) bias[c] = epilogue_.bias[(channel + c) * multiplier + j];
+          epilogue.bias = bias;
+        }
+        depthwise_band(part, {ring_, plan_.ring_lines_, rows_, y0, y0 + rows}, packed + j * block_floats, epilogue);
+        turn_back(rows, pixels, to + (j * out_h + y0) * out_w);
+      }
     }
   }
 
@@ -112,6 +145,16 @@ class DepthwiseBlockPlan::Worker {
     }
   }
 
+  // Rows of the result, `to` the first of the block's first channel.
+  void turn_back(int64_t rows, int64_t pixels, float* to) const {
+    const int64_t out_w = s_.out_w(), plane = s_.out_h() * out_w;
+    const bool whole = pixels == out_w;
+    const Transpose2d back{channels_, whole ? rows * pixels : pixels, block_channels * float_bytes,
+                           plane * plan_.multiplier_ * float_bytes};
+    const TransposeBatch lines{whole ? 1 : rows, pixels * block_channels * float_bytes, out_w * float_bytes};
+    transpose_2d(float_bytes, back, reinterpret_cast<const char*>(rows_), reinterpret_cast<char*>(to), lines);
+  }
+
   const DepthwiseBlockPlan& plan_;
   const ConvShape& s_;
   const float* input_;
@@ -129,7 +172,8 @@ void depthwise_blocks(const DepthwiseBlockPlan& plan, const float* input, const 
   const ConvShape& s = plan.shape_;
   if (plan.tile_ == 0) return;
   const int64_t steps = plan.row_steps_, items = s.batch * plan.blocks_ * plan.tiles_ * steps;
-  const int64_t work = plan.rows_ * plan.tile_ * block_channels * (s.kernel_h * s.kernel_w + 4);
+  const int64_t work =
+      plan.rows_ * plan.tile_ * block_channels * (plan.multiplier_ * (s.kernel_h * s.kernel_w + 2) + 2);
   const int threads =
       static_cast<int>(std::min(items, std::clamp<int64_t>(items * (work + 256) / (64 * 1024), 1, pool.size())));
   pool.run(threads, [&](int thread) {

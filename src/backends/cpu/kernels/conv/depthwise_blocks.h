@@ -5,15 +5,29 @@
 
 #include <cstdint>
 
-#include "backends/cpu/kernels/conv/depthwise.h"
+#include "backends/cpu/kernels/conv/conv.h"
 
 namespace camshaft::cpu {
+
+/// Packed weights: for each block of 16 input channels, and each of the kernels that a channel has, what
+/// pack_depthwise_weights() makes of such a block. The same on all machines.
+struct DepthwiseBlockWeights {
+  int64_t channels = 0, multiplier = 1;  ///< of the image; outputs of each
+  int64_t kernel_h = 1, kernel_w = 1;
+
+  int64_t floats() const;
+  bool operator==(const DepthwiseBlockWeights&) const = default;
+};
+
+/// Between ONNX order, [channels * multiplier, 1, kernel_h, kernel_w], and floats() floats, exactly.
+void pack_depthwise_block_weights(const DepthwiseBlockWeights& weights, const float* oihw, float* packed);
+void unpack_depthwise_block_weights(const DepthwiseBlockWeights& weights, const float* packed, float* oihw);
 
 /// What depends on the shape alone. Copyable, immutable, safe to share between threads.
 class DepthwiseBlockPlan {
  public:
   DepthwiseBlockPlan() = default;
-  /// Input and output are [batch, channels, h, w], dense; `shape.groups == shape.in_channels == shape.out_channels`.
+  /// Input and output are [batch, channels, h, w], dense; each channel is a group, with one output or several.
   /// Throws Error(invalid_argument) for others, or a size or stride that is not positive.
   explicit DepthwiseBlockPlan(const ConvShape& shape);
 
@@ -25,6 +39,7 @@ class DepthwiseBlockPlan {
   class Worker;
 
   ConvShape shape_;
+  int64_t multiplier_ = 1;            // outputs of a channel
   int64_t block_ = 0, blocks_ = 0;    // channels at once
   int64_t tile_ = 0, tiles_ = 0;      // pixels of a row of the result at once
   int64_t seen_ = 0;                  // columns of the image that these see at most
@@ -33,8 +48,8 @@ class DepthwiseBlockPlan {
   int64_t thread_bytes_ = 0;
 };
 
-/// output[n, c, y, x] of depthwise(), of weights that are packed for that, with `epilogue` of a bias, a clamp and an
-/// activation alone. `output` must not overlap `input`.
+/// output[n, o, y, x] of conv(), with `epilogue` of a bias, a clamp and an activation alone. `output` must not overlap
+/// `input`.
 void depthwise_blocks(const DepthwiseBlockPlan& plan, const float* input, const float* packed, float* output,
                       const Epilogue& epilogue, ThreadPool& pool, void* workspace);
 
