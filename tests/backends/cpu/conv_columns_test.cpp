@@ -277,7 +277,9 @@ TEST_F(Conv, ByKn2rowAsAChain) {
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
       if (round % 7 == 1 || round % 7 == 3) continue;  // one input channel, or one pixel, is not for it
-      random_chain(random, round, "conv_kn2row").check(static_cast<int>(random.integer(1, 3)));
+      const NodeTest test = random_chain(random, round, "conv_kn2row");
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (!test.constants.empty()) check_unpacking(test);
       if (HasFatalFailure()) return;
     }
   });

@@ -121,7 +121,9 @@ TEST_F(Conv, DepthwiseByBlocksAsAChain) {
   Random random = test_random();
   for_each_target([&] {
     for (int round = 0; round < 60; ++round) {
-      random_chain(random, round).check(static_cast<int>(random.integer(1, 3)));
+      const NodeTest test = random_chain(random, round);
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (!test.constants.empty()) check_unpacking(test);
       if (HasFatalFailure()) return;
     }
   });

@@ -99,7 +99,8 @@ std::optional<ColumnTransposeView> view_column_transpose(const RegionView& regio
 constexpr double seconds_per_moved = 1.5e-10;  // an element of a column, in cache
 constexpr double seconds_per_strided = 5e-10;
 constexpr double seconds_per_copied_run = 2e-9;  // of neighbours in a line, however short
-constexpr double seconds_per_added_run = 4e-9;
+constexpr double seconds_per_added_run = 2e-9;
+constexpr double seconds_per_group = 2e-7;  // of an image
 
 // Lanes and rows of register tiles are as full as pixels and outputs fill them.
 double waste_of_tiles(double pixels, double outputs) {
@@ -141,7 +142,8 @@ double estimate_shifted_products(const RegionView& region, const View& view, dou
   constexpr int64_t most_dealt = 4;  // by vectors
   const int64_t stride = view.conv.op.strides.back();
   const double pixels = x.elements / (channels * static_cast<double>(view.conv.op.groups));
-  const double added = flops / (2 * channels) * seconds_per_moved + x.lines / channels * rows * seconds_per_added_run;
+  const double added = flops / (2 * channels) * seconds_per_moved + x.lines / channels * rows * seconds_per_added_run +
+                       x.batch * static_cast<double>(view.conv.op.groups) * seconds_per_group;
   const double dealt = y.elements * (stride > most_dealt ? seconds_per_strided : seconds_per_moved);
   return seconds_beside_memory(region,
                                flops * waste_of_tiles(std::max(pixels, 1.0), rows) * seconds_per_flop + added + dealt);

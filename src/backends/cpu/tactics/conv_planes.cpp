@@ -132,14 +132,18 @@ std::optional<double> estimate_depthwise_blocks(const RegionView& region) {
   const auto view = view_depthwise_blocks(region);
   if (!view) return std::nullopt;
   constexpr double seconds_per_turned = 8e-11;  // an element, in cache
+  constexpr double seconds_per_block = 2e-7;
   const RegionView part = view->chain.part(region);
   const ValueId x = part.node.inputs[static_cast<size_t>(view->conv.spatial.x)];
-  const double turned = elements_at_optimum(part, x) + elements_at_optimum(part, part.node.outputs[0]);
+  const ImageSize y = image_at_optimum(part, part.node.outputs[0]);
+  const double turned = elements_at_optimum(part, x) + y.elements;
   // A block that channels do not fill takes as long as one that they do.
   const auto channels = static_cast<double>(view->conv.op.groups);
   const double waste = static_cast<double>(round_up(view->conv.op.groups, kDepthwiseBlock)) / channels;
+  const double blocks = y.batch * static_cast<double>(divide_up(view->conv.spatial.weight_dims[0], kDepthwiseBlock));
   return seconds_beside_memory(
-      region, waste * (1.5 * conv_flops(part, view->conv) * seconds_per_flop + turned * seconds_per_turned));
+      region, waste * (1.5 * conv_flops(part, view->conv) * seconds_per_flop + turned * seconds_per_turned) +
+                  blocks * seconds_per_block);
 }
 
 constexpr auto depthwise_block_numbers = [](auto& weights, auto&& number) {

@@ -116,8 +116,8 @@ constexpr auto transposed_plane_numbers = [](auto& weights, auto&& number) {
 std::optional<double> estimate_conv_transpose_planes(const RegionView& region) {
   const auto view = view_transpose_planes(region);
   if (!view) return std::nullopt;
-  constexpr double seconds_per_result = 5e-10;  // to deal it out of its stream
-  constexpr double seconds_per_row = 6e-8;
+  constexpr double seconds_per_result = 2e-10;  // to deal it out of its stream
+  constexpr double seconds_per_row = 5e-8;
   const RegionView part = part_of(*view, region);
   const ImageSize y = image_at_optimum(part, part.node.outputs[0]);
   return seconds_beside_memory(region, 1.5 * transpose_flops(part, view->conv) * seconds_per_flop +

@@ -69,7 +69,8 @@ std::optional<PlaneChain> view_plane_chain(const RegionView& region) {
 ImageSize image_at_optimum(const RegionView& region, ValueId image) {
   const Shape& shape = region.graph.shape(image);
   const double elements = elements_at_optimum(region, image);
-  return {elements, elements / std::max(size_at_optimum(region, shape[shape.size() - 2]), 1.0)};
+  return {elements, elements / std::max(size_at_optimum(region, shape[shape.size() - 2]), 1.0),
+          size_at_optimum(region, shape[0])};
 }
 
 double seconds_beside_memory(const RegionView& region, double seconds) {

@@ -30,9 +30,10 @@ struct PlaneChain {
 /// nullopt for chains of another form. Whether the node is a convolution is left to the caller.
 std::optional<PlaneChain> view_plane_chain(const RegionView& region);
 
-/// Elements of an image with the channels last, and its lines of all channels, at the sizes that it is tuned for.
+/// Elements of images with the channels last, their lines of all channels, and how many they are, at the sizes that the
+/// region is tuned for.
 struct ImageSize {
-  double elements = 0, lines = 0;
+  double elements = 0, lines = 0, batch = 0;
 };
 ImageSize image_at_optimum(const RegionView& region, ValueId image);
 
