@@ -98,7 +98,7 @@ std::optional<ColumnTransposeView> view_column_transpose(const RegionView& regio
 
 constexpr double seconds_per_moved = 1.5e-10;  // an element of a column, in cache
 constexpr double seconds_per_strided = 5e-10;
-constexpr double seconds_per_copied_run = 2e-9;  // of neighbours in a line, however short
+constexpr double seconds_per_copied_run = 1e-9;  // of neighbours in a line, however short
 constexpr double seconds_per_added_run = 2e-9;
 constexpr double seconds_per_group = 2e-7;  // of an image
 

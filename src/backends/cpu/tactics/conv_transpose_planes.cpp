@@ -117,11 +117,12 @@ std::optional<double> estimate_conv_transpose_planes(const RegionView& region) {
   const auto view = view_transpose_planes(region);
   if (!view) return std::nullopt;
   constexpr double seconds_per_result = 2e-10;  // to deal it out of its stream
-  constexpr double seconds_per_row = 5e-8;
+  constexpr double seconds_per_row = 2e-8;      // of planes that are written one by one
   const RegionView part = part_of(*view, region);
   const ImageSize y = image_at_optimum(part, part.node.outputs[0]);
   return seconds_beside_memory(region, 1.5 * transpose_flops(part, view->conv) * seconds_per_flop +
-                                           y.elements * seconds_per_result + y.lines * seconds_per_row);
+                                           y.elements * seconds_per_result +
+                                           (view->first_out ? y.lines * seconds_per_row : 0));
 }
 
 std::shared_ptr<const Kernel> compile_conv_transpose_planes(const RegionView& region, PackedConstants& constants) {
