@@ -64,8 +64,10 @@ constexpr const CpuTactic* all_tactics[] = {
     &conv_transpose_tactic,
     &plane_conv_transpose_tactic,
     &plane_conv_tactic,
+    &depthwise_block_tactic,
     &column_conv_tactic,
     &column_conv_transpose_tactic,
+    &kn2row_conv_tactic,
     &pointwise_tactic,
     &byte_table_tactic,
     &interval_select_tactic,
@@ -179,10 +181,10 @@ class CpuBackend final : public Backend {
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
-    for (const auto unpack :
-         {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose, unpack_plane_conv_transpose,
-          unpack_plane_conv, unpack_recurrent, unpack_weight_rows, unpack_integer_weights, unpack_integer_depthwise,
-          unpack_integer_grouped, unpack_weight_only, unpack_step_fragments}) {
+    for (const auto unpack : {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose,
+                              unpack_plane_conv_transpose, unpack_plane_conv, unpack_kn2row, unpack_depthwise_blocks,
+                              unpack_recurrent, unpack_weight_rows, unpack_integer_weights, unpack_integer_depthwise,
+                              unpack_integer_grouped, unpack_weight_only, unpack_step_fragments}) {
       Tensor raw = unpack(packed, dtype, dims);
       if (raw.defined()) return raw;
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/run_node.h"
+#include "base/error.h"
 #include "ir/ops/move.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/region.h"
@@ -45,6 +46,23 @@ inline NodeTest chain_test(Random& random, const Op& op, const std::vector<Tenso
   NodeTest test(ops::Region{ops::RegionKind::chain}, operands, known, std::move(tactic), 1e-5);
   test.bodies = {body};
   return test;
+}
+
+/// That the weights of `test`, its second operand, which are known and which its tactic packs, are recovered from their
+/// packed form, and not as such of another shape.
+inline void check_unpacking(const NodeTest& test) {
+  const Graph graph = test.graph_of_node();
+  const SymbolBindings symbols;
+  PackedConstants packed;
+  backend()->compile({graph, graph.nodes.back(), symbols}, Tactic{.name = test.tactic}, packed);
+  const auto all = packed.all();
+  ASSERT_EQ(all.size(), 1U);
+  ASSERT_TRUE(backend()->can_unpack(all[0]->layout));
+  const Tensor& weights = test.inputs[1];
+  EXPECT_EQ(backend()->unpack(*all[0], DType::f32, weights.dims()).to_doubles(), weights.to_doubles());
+  Dims other = weights.dims();
+  ++other.back();
+  EXPECT_THROW(backend()->unpack(*all[0], DType::f32, other), Error);
 }
 
 }  // namespace camshaft::cpu

@@ -5,6 +5,7 @@
 #include "backends/cpu/conv_test_util.h"
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/conv/conv_transpose_columns.h"
+#include "backends/cpu/kernels/conv/kn2row.h"
 #include "backends/cpu/run_node.h"
 #include "base/error.h"
 #include "ir/ops/contract.h"
@@ -58,45 +59,6 @@ ConvTransposeShape random_transpose(RandomData& random) {
   return s;
 }
 
-// Both kinds. `run(input, weights, output, epilogue)`: with the channels first.
-template <class Run>
-void check_columns(RandomData& random, const std::vector<float>& input, const std::vector<Sum>& sums, int64_t channels,
-                   int64_t pixels, int64_t terms, Run&& run) {
-  const std::vector<float> bias = random.vector(channels);
-  const Activation activation = random_activation(random);
-  Epilogue e;
-  if (random.coin()) e.bias = bias.data();
-  if (random.coin()) e.lo = 0.0f;
-  if (random.coin()) e.hi = 1.0f;
-  if (random.coin()) e.activation = &activation;
-  std::vector<float> output(sums.size() + 16, kGuard);
-  run(input.data(), output.data(), e);
-  for (int64_t flat = 0; flat < std::ssize(output); ++flat) {
-    const float actual = output[at(flat)];
-    if (flat >= std::ssize(sums)) {
-      ASSERT_EQ(actual, kGuard) << "written behind the result";
-      continue;
-    }
-    const Sum& sum = sums[at(flat)];
-    const int64_t channel = flat / pixels % channels;
-    double value = sum.value + (e.bias ? bias[at(channel)] : 0), scale = sum.scale;
-    if (!std::isnan(value)) value = std::clamp<double>(value, e.lo, e.hi);
-    if (e.activation) {
-      value = activation_reference(activation, value);
-      scale = std::isnan(scale) ? 10 : 10 * (1 + scale) * (1 + scale);
-    }
-    ASSERT_TRUE(close_enough(actual, value, scale, terms))
-        << "channel " << channel << " pixel " << flat % pixels << ": " << actual << " for " << value;
-  }
-}
-
-std::vector<float> random_input(RandomData& random, int64_t count) {
-  std::vector<float> input = random.vector(count);
-  if (random.integer(0, 4) == 0 && count > 0)
-    input[at(random.integer(0, count - 1))] = random.coin() ? kInfinity : std::nanf("");
-  return input;
-}
-
 TEST_F(Conv, ByColumns) {
   for (int threads = 1; threads <= 3; ++threads) {
     ThreadPool pool(threads);
@@ -111,11 +73,11 @@ TEST_F(Conv, ByColumns) {
         const std::vector<float> weights = random_.vector(s.out_channels * terms);
         const ColumnConvPlan plan(s);
         Workspace workspace(plan.workspace_bytes(threads));
-        check_columns(random_, to_first(input, s.batch, in_pixels, s.in_channels),
-                      to_first(reference_conv(s, input, weights), s.batch, out_pixels, s.out_channels), s.out_channels,
-                      out_pixels, terms, [&](const float* x, float* y, const Epilogue& e) {
-                        column_conv(plan, x, weights.data(), y, e, pool, workspace.get());
-                      });
+        check_channels_first(random_, to_first(input, s.batch, in_pixels, s.in_channels),
+                             to_first(reference_conv(s, input, weights), s.batch, out_pixels, s.out_channels),
+                             s.out_channels, out_pixels, terms, [&](const float* x, float* y, const Epilogue& e) {
+                               column_conv(plan, x, weights.data(), y, e, pool, workspace.get());
+                             });
         if (HasFatalFailure()) return;
       }
     });
@@ -143,12 +105,53 @@ TEST_F(Conv, TransposedByColumns) {
         const std::vector<float> weights = random_.vector(s.in_channels * (s.out_channels / s.groups) * points);
         const ColumnTransposePlan plan(s);
         Workspace workspace(plan.workspace_bytes(threads));
-        check_columns(random_, to_first(input, s.batch, in_pixels, s.in_channels),
-                      to_first(reference_transpose(s, input, weights), s.batch, out_pixels, s.out_channels),
-                      s.out_channels, out_pixels, s.in_channels / s.groups * points,
-                      [&](const float* x, float* y, const Epilogue& e) {
-                        column_conv_transpose(plan, x, weights.data(), y, e, pool, workspace.get());
-                      });
+        check_channels_first(random_, to_first(input, s.batch, in_pixels, s.in_channels),
+                             to_first(reference_transpose(s, input, weights), s.batch, out_pixels, s.out_channels),
+                             s.out_channels, out_pixels, s.in_channels / s.groups * points,
+                             [&](const float* x, float* y, const Epilogue& e) {
+                               column_conv_transpose(plan, x, weights.data(), y, e, pool, workspace.get());
+                             });
+        if (HasFatalFailure()) return;
+      }
+    });
+  }
+}
+
+// Steps of one pixel; now and then long lines of an image of one column, pads beyond the kernel, many input channels.
+ConvShape random_kn2row(RandomData& random) {
+  ConvShape s = random_columns(random);
+  s.stride_d = s.stride_h = s.stride_w = 1;
+  if (random.integer(0, 3) == 0) s.in_w = s.kernel_w = 1, s.pad_left = s.pad_right = 0, s.in_h = random.integer(1, 90);
+  if (random.coin()) s.pad_left = random.integer(-1, 9), s.pad_bottom = random.integer(-1, 9);
+  if (random.integer(0, 9) == 0) s.in_w = random.integer(2000, 5000), s.in_h = s.in_d = 1, s.dilation_w = 40;
+  if (random.integer(0, 3) == 0) s.groups = 1, s.in_channels = 300, s.out_channels = random.integer(1, 3);
+  return s;
+}
+
+TEST_F(Conv, ByKn2row) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    ThreadPool pool(threads);
+    for_each_target([&] {
+      for (int i = 0; i < 60; ++i) {
+        const ConvShape s = random_kn2row(random_);
+        if (s.out_d() <= 0 || s.out_h() <= 0 || s.out_w() <= 0) continue;
+        SCOPED_TRACE(describe(s) + " threads " + std::to_string(threads));
+        const int64_t in_pixels = s.in_d * s.in_h * s.in_w, out_pixels = s.out_d() * s.out_h() * s.out_w();
+        const std::vector<float> input = random_input(random_, s.batch * in_pixels * s.in_channels);
+        const Kn2rowWeights w{s.out_channels, s.in_channels / s.groups, s.groups, s.kernel_d * s.kernel_h * s.kernel_w};
+        const std::vector<float> weights = random_.vector(w.floats());
+        std::vector<float> packed(weights.size()), back(weights.size());
+        pack_kn2row_weights(w, weights.data(), packed.data());
+        unpack_kn2row_weights(w, packed.data(), back.data());
+        ASSERT_EQ(back, weights);
+        const ColumnTransposePlan plan(kn2row_shape(s));
+        Workspace workspace(plan.workspace_bytes(threads));
+        check_channels_first(random_, to_first(input, s.batch, in_pixels, s.in_channels),
+                             to_first(reference_conv(s, input, weights), s.batch, out_pixels, s.out_channels),
+                             s.out_channels, out_pixels, w.group_channels * w.taps,
+                             [&](const float* x, float* y, const Epilogue& e) {
+                               column_conv_transpose(plan, x, packed.data(), y, e, pool, workspace.get());
+                             });
         if (HasFatalFailure()) return;
       }
     });
@@ -169,6 +172,20 @@ TEST_F(Conv, ByColumnsRefusesWhatItCannot) {
   EXPECT_THROW(ColumnTransposePlan{t}, Error);
   t.groups = 1, t.dilation_h = 0;
   EXPECT_THROW(ColumnTransposePlan{t}, Error);
+  ConvShape steps;
+  steps.in_h = steps.in_w = 4, steps.in_channels = 4, steps.out_channels = 1, steps.kernel_h = steps.stride_h = 2;
+  EXPECT_THROW(kn2row_shape(steps), Error);
+}
+
+// Volumes of any size take no more memory a thread than an L2 has: planes of a million pixels took 16 MB.
+TEST_F(Conv, TransposedByColumnsKeepsItsMemoryBounded) {
+  ConvTransposeShape s;
+  s.in_channels = 64, s.out_channels = 16, s.in_d = 4, s.in_h = s.in_w = 1000;
+  s.kernel_d = s.kernel_h = s.kernel_w = 3;
+  for (const int64_t stride : {1, 2, 3}) {
+    s.stride_d = s.stride_h = s.stride_w = stride;
+    EXPECT_LE(ColumnTransposePlan(s).workspace_bytes(1), 2 << 20) << "stride " << stride;
+  }
 }
 
 // How the blocks are handed out does not change a bit.
@@ -181,17 +198,25 @@ TEST_F(Conv, ByColumnsIsTheSameOnAnyNumberOfThreads) {
   t.kernel_d = t.kernel_h = t.kernel_w = 3, t.stride_h = t.stride_w = 2, t.pad_left = 1;
   const std::vector<float> input = random_.vector(s.batch * s.in_d * s.in_h * s.in_w * s.in_channels);
   const std::vector<float> weights = random_.vector(s.out_channels * 6 * 27);
-  std::vector<float> one, transposed_by_one;
+  ConvShape k = s;
+  k.groups = 1, k.out_channels = 3, k.in_h = 150;
+  const std::vector<float> high = random_.vector(k.batch * k.in_d * k.in_h * k.in_w * k.in_channels);
+  std::vector<float> one, transposed_by_one, kn2row_by_one;
   for (const int threads : {1, 2, 5, 11}) {
     ThreadPool pool(threads);
     const ColumnConvPlan plan(s);
     const ColumnTransposePlan transposed(t);
-    Workspace workspace(std::max(plan.workspace_bytes(threads), transposed.workspace_bytes(threads)));
+    const ColumnTransposePlan kn2row(kn2row_shape(k));
+    Workspace workspace(std::max(
+        {plan.workspace_bytes(threads), transposed.workspace_bytes(threads), kn2row.workspace_bytes(threads)}));
     std::vector<float> output(at(s.batch * s.out_d() * s.out_h() * s.out_w() * s.out_channels));
     std::vector<float> second(at(t.batch * t.out_d() * t.out_h() * t.out_w() * t.out_channels));
     column_conv(plan, input.data(), weights.data(), output.data(), {}, pool, workspace.get());
     column_conv_transpose(transposed, input.data(), weights.data(), second.data(), {}, pool, workspace.get());
-    if (threads == 1) one = output, transposed_by_one = second;
+    std::vector<float> third(at(k.batch * k.out_d() * k.out_h() * k.out_w() * k.out_channels));
+    column_conv_transpose(kn2row, high.data(), weights.data(), third.data(), {}, pool, workspace.get());
+    if (threads == 1) one = output, transposed_by_one = second, kn2row_by_one = third;
+    ASSERT_EQ(third, kn2row_by_one) << threads << " threads";
     ASSERT_EQ(output, one) << threads << " threads";
     ASSERT_EQ(second, transposed_by_one) << threads << " threads";
   }
@@ -199,10 +224,13 @@ TEST_F(Conv, ByColumnsIsTheSameOnAnyNumberOfThreads) {
 
 // As the tactics run them: between a transpose from channels first and one back, over one axis to three. An image or a
 // result of one channel, or of one pixel, needs none. Operands end where readable memory ends.
-NodeTest random_chain(Random& random, int round, bool transposed) {
+NodeTest random_chain(Random& random, int round, const std::string& tactic) {
+  const bool transposed = tactic == "conv_transpose_columns", kn2row = tactic == "conv_kn2row";
   const bool one_in = round % 7 == 1, one_out = round % 7 == 2, one_pixel = round % 7 == 3;
   const int64_t groups = one_in || one_out ? 1 : random.integer(1, round % 4 == 0 ? 20 : 3);
-  const int64_t channels = one_in ? 1 : groups * random.integer(1, 6), outputs = one_out ? 1 : random.integer(1, 9);
+  const int64_t most = kn2row ? 3 : 9;  // outputs, of fewer than inputs
+  const int64_t channels = one_in ? 1 : groups * random.integer(kn2row ? most + 1 : 1, 6);
+  const int64_t outputs = one_out ? 1 : random.integer(1, most);
   const int64_t batch = round % 15 ? random.integer(1, 3) : 0;
   const auto axes = static_cast<size_t>(1 + round % 3);
   Dims strides, dilations, x{batch};
@@ -210,9 +238,9 @@ NodeTest random_chain(Random& random, int round, bool transposed) {
   const bool turn_in = !one_in && !one_pixel;
   if (turn_in) x.push_back(channels);
   for (size_t a = 0; a < axes; ++a) {
-    strides.push_back(random.integer(1, 3));
+    strides.push_back(kn2row ? 1 : random.integer(1, 3));
     dilations.push_back(random.integer(1, 2));
-    w.push_back(one_pixel && !transposed ? 1 : random.integer(1, 4));
+    w.push_back(one_pixel && !transposed ? 1 : random.integer(kn2row ? 2 : 1, 4));
     x.push_back(one_pixel ? 1 : random.integer(8, axes == 3 ? 14 : 40));
   }
   if (!turn_in) x.push_back(channels);
@@ -230,15 +258,28 @@ NodeTest random_chain(Random& random, int round, bool transposed) {
   if (round % 5 == 0 && batch > 0)
     operands[0].as_mutable<float>()[operands[0].size() / 2] = std::numeric_limits<float>::quiet_NaN();
 
-  return chain_test(random, op, operands, turn_in, !one_out, random.integer(0, 1) == 1,
-                    transposed ? "conv_transpose_columns" : "conv_columns");
+  return chain_test(random, op, operands, turn_in, !one_out, random.integer(0, 1) == 1, tactic);
 }
 
 TEST_F(Conv, ByColumnsAsAChain) {
   Random random = test_random();
   for_each_target([&] {
     for (int round = 0; round < 126; ++round) {
-      random_chain(random, round, round % 2 == 1).check(static_cast<int>(random.integer(1, 3)));
+      const char* tactic = round % 2 == 1 ? "conv_transpose_columns" : "conv_columns";
+      random_chain(random, round, tactic).check(static_cast<int>(random.integer(1, 3)));
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST_F(Conv, ByKn2rowAsAChain) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      if (round % 7 == 1 || round % 7 == 3) continue;  // one input channel, or one pixel, is not for it
+      const NodeTest test = random_chain(random, round, "conv_kn2row");
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (!test.constants.empty()) check_unpacking(test);
       if (HasFatalFailure()) return;
     }
   });

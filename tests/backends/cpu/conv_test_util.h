@@ -170,6 +170,47 @@ void check(RandomData& random, const std::vector<Sum>& sums, int64_t channels, i
   }
 }
 
+// A kernel that reads and writes the channels first, `run(input, output, epilogue)`, against `sums`, with a random
+// epilogue of a bias, a clamp and an activation.
+template <class Run>
+void check_channels_first(RandomData& random, const std::vector<float>& input, const std::vector<Sum>& sums,
+                          int64_t channels, int64_t pixels, int64_t terms, Run&& run) {
+  const std::vector<float> bias = random.vector(channels);
+  const Activation activation = random_activation(random);
+  Epilogue e;
+  if (random.coin()) e.bias = bias.data();
+  if (random.coin()) e.lo = 0.0f;
+  if (random.coin()) e.hi = 1.0f;
+  if (random.coin()) e.activation = &activation;
+  std::vector<float> output(sums.size() + 16, kGuard);
+  run(input.data(), output.data(), e);
+  for (int64_t flat = 0; flat < std::ssize(output); ++flat) {
+    const float actual = output[at(flat)];
+    if (flat >= std::ssize(sums)) {
+      ASSERT_EQ(actual, kGuard) << "written behind the result";
+      continue;
+    }
+    const Sum& sum = sums[at(flat)];
+    const int64_t channel = flat / pixels % channels;
+    double value = sum.value + (e.bias ? bias[at(channel)] : 0), scale = sum.scale;
+    if (!std::isnan(value)) value = std::clamp<double>(value, e.lo, e.hi);
+    if (e.activation) {
+      value = activation_reference(activation, value);
+      scale = std::isnan(scale) ? 10 : 10 * (1 + scale) * (1 + scale);
+    }
+    ASSERT_TRUE(close_enough(actual, value, scale, terms))
+        << "channel " << channel << " pixel " << flat % pixels << ": " << actual << " for " << value;
+  }
+}
+
+// Now and then with an infinity or a NaN.
+inline std::vector<float> random_input(RandomData& random, int64_t count) {
+  std::vector<float> input = random.vector(count);
+  if (random.integer(0, 4) == 0 && count > 0)
+    input[at(random.integer(0, count - 1))] = random.coin() ? kInfinity : std::nanf("");
+  return input;
+}
+
 inline ConvShape random_shape(RandomData& random) {
   ConvShape s;
   s.batch = random.integer(1, 3);

@@ -54,17 +54,26 @@ bool is_transpose(const Graph& graph, const Node& node, const std::vector<int64_
   return op && op->permutation == permutation && graph.type(node.inputs[0]).dtype == DType::f32;
 }
 
-// Whether the sums of a convolution over up to three axes have so few terms, and its result so many, that it may be
-// faster by itself, on images with the channels first, than between two transposes. What is, is measured.
+bool are_constant(const Shape& weights) {
+  return std::all_of(weights.begin(), weights.end(), [](const Dim& d) { return d.as_constant().has_value(); });
+}
+
+// Whether a convolution over up to three axes may be faster by itself, on images with the channels first, than between
+// two transposes: the sums have few terms, and the result many, or it is one by steps of one pixel to fewer channels
+// (kernels/conv/kn2row.h). What is, is measured.
 bool may_stand_alone(const ops::Conv& op, const Shape& weights) {
+  if (op.groups <= 0 || !are_constant(weights)) return false;
+  const bool has_steps = std::any_of(op.strides.begin(), op.strides.end(), [](int64_t s) { return s != 1; });
+  const bool has_taps = std::any_of(weights.begin() + 2, weights.end(), [](const Dim& size) { return size != Dim(1); });
+  if (has_taps && !has_steps && *weights[0].as_constant() / op.groups < *weights[1].as_constant()) return true;
   int64_t terms = 1;
   for (size_t a = 1; a < weights.size(); ++a) {
-    const std::optional<int64_t> size = weights[a].as_constant();
-    if (!size || *size > most_terms) return false;
-    terms *= *size;
+    const int64_t size = *weights[a].as_constant();
+    if (size > most_terms) return false;
+    terms *= size;
     if (terms > most_terms) return false;
   }
-  return op.groups > 0;
+  return true;
 }
 
 // Whether Winograd's transforms may be faster than a convolution that stands alone: the parts of a chain may not round
@@ -81,10 +90,6 @@ bool takes_winograd(const ops::Conv& op, const Shape& weights, bool is_constant)
 bool is_one_channel_or_pixel(const Shape& shape) {
   return shape.size() > 2 && (shape.back() == Dim(1) || std::all_of(shape.begin() + 1, shape.end() - 1,
                                                                     [](const Dim& size) { return size == Dim(1); }));
-}
-
-bool are_constant(const Shape& weights) {
-  return std::all_of(weights.begin(), weights.end(), [](const Dim& d) { return d.as_constant().has_value(); });
 }
 
 bool is_max_pool(const Node& node) {

@@ -9,6 +9,10 @@ namespace camshaft::cpu {
 /// pixels as the lanes (conv_planes.h). Offered for at most 128 products an element of the result.
 extern const CpuTactic plane_conv_tactic;
 
+/// A depthwise one over one axis or two, by blocks of channels that are turned in cache (depthwise_blocks.h).
+extern const CpuTactic depthwise_block_tactic;
+Tensor unpack_depthwise_blocks(const PackedConstant& packed, DType dtype, const Dims& dims);
+
 /// Recovers weights from this tactic's packed form; undefined when the layout is not its own.
 Tensor unpack_plane_conv(const PackedConstant& packed, DType dtype, const Dims& dims);
 

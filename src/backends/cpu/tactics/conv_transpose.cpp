@@ -112,7 +112,10 @@ std::optional<double> estimate_conv_transpose(const RegionView& region) {
   const double flops = full * transpose_flops(region, *view);
   constexpr double seconds_per_pointer = 1e-9;
   const double pointers = flops / (2 * full * columns * static_cast<double>(w.in_channels));
-  return seconds_per_launch + std::max(flops * seconds_per_flop + pointers * seconds_per_pointer,
+  // Pixels that no tap sees are written as others are.
+  const double pixels = elements_at_optimum(region, region.node.outputs[0]) /
+                        static_cast<double>(view->spatial.weight_dims[1] * view->op.groups);
+  return seconds_per_launch + std::max(flops * seconds_per_flop + (pointers + pixels) * seconds_per_pointer,
                                        bytes_at_optimum(region) * seconds_per_byte);
 }
 

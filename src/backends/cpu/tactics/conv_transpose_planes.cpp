@@ -116,24 +116,20 @@ constexpr auto transposed_plane_numbers = [](auto& weights, auto&& number) {
 std::optional<double> estimate_conv_transpose_planes(const RegionView& region) {
   const auto view = view_transpose_planes(region);
   if (!view) return std::nullopt;
-  constexpr double seconds_per_result = 5e-10;  // to deal it out of its stream
-  const double seconds = 1.5 * transpose_flops(part_of(*view, region), view->conv) * seconds_per_flop +
-                         elements_at_optimum(region, region.node.outputs[0]) * seconds_per_result;
-  return seconds_per_launch + std::max(seconds, bytes_at_optimum(region) * seconds_per_byte);
+  constexpr double seconds_per_result = 2e-10;  // to deal it out of its stream
+  constexpr double seconds_per_row = 2e-8;      // of planes that are written one by one
+  const RegionView part = part_of(*view, region);
+  const ImageSize y = image_at_optimum(part, part.node.outputs[0]);
+  return seconds_beside_memory(region, 1.5 * transpose_flops(part, view->conv) * seconds_per_flop +
+                                           y.elements * seconds_per_result +
+                                           (view->first_out ? y.lines * seconds_per_row : 0));
 }
 
 std::shared_ptr<const Kernel> compile_conv_transpose_planes(const RegionView& region, PackedConstants& constants) {
   PlaneTransposeView view = *view_transpose_planes(region);
-  using Planes = PlaneKernel<PlaneTransposeView, plane_conv_transpose>;
-  if (!view.conv.spatial.constant_weights) return std::make_shared<Planes>(std::move(view), nullptr);
   const RegionView part = part_of(view, region);
-  const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
-  const PlaneTransposeWeights weights = transposed_plane_weights_of(view.conv);
-  const auto bytes = constants.get(
-      w.name, layout_text(transposed_plane_numbers, weights), *w.constant,
-      static_cast<size_t>(weights.floats()) * sizeof(float),
-      [&](const Tensor& raw, std::byte* out) { view.pack(raw.as<float>(), reinterpret_cast<float*>(out)); });
-  return std::make_shared<Planes>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+  const std::string layout = layout_text(transposed_plane_numbers, transposed_plane_weights_of(view.conv));
+  return compile_plane_kernel<PlaneTransposeView, plane_conv_transpose>(std::move(view), part, layout, constants);
 }
 
 }  // namespace

@@ -137,7 +137,11 @@ double seconds_of_sums(const RegionView& region, const ConvView& view) {
 std::optional<double> estimate_conv(const RegionView& region) {
   const auto view = view_conv(region);
   if (!view) return std::nullopt;
-  return seconds_per_launch + std::max(seconds_of_sums(region, *view), bytes_at_optimum(region) * seconds_per_byte);
+  // Each group is a product of its own.
+  constexpr double seconds_per_group = 1e-7;
+  const double groups = view->op.groups > 1 ? static_cast<double>(view->op.groups) * seconds_per_group : 0;
+  return seconds_per_launch + groups +
+         std::max(seconds_of_sums(region, *view), bytes_at_optimum(region) * seconds_per_byte);
 }
 
 // Twice the rate or more, from half the weights, after a pass over the image.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/tactic.h"
 #include "compile/chain.h"
 #include "ir/ops/move.h"
 
@@ -63,6 +64,19 @@ std::optional<PlaneChain> view_plane_chain(const RegionView& region) {
   chain.node = &nodes[at];
   if (chain.first_out && nodes.back().inputs[0] != chain.node->outputs[0]) return std::nullopt;
   return chain;
+}
+
+ImageSize image_at_optimum(const RegionView& region, ValueId image) {
+  const Shape& shape = region.graph.shape(image);
+  const double elements = elements_at_optimum(region, image);
+  return {elements, elements / std::max(size_at_optimum(region, shape[shape.size() - 2]), 1.0),
+          size_at_optimum(region, shape[0])};
+}
+
+double seconds_beside_memory(const RegionView& region, double seconds) {
+  constexpr double exposed = 0.25;
+  const double moved = bytes_at_optimum(region) * seconds_per_byte;
+  return seconds_per_launch + std::max(seconds, moved) + exposed * std::min(seconds, moved);
 }
 
 KernelShapes shapes_as_last(const PartInputs& inputs, const SpatialView& view, bool first_in, bool first_out,

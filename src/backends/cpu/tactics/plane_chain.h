@@ -30,6 +30,16 @@ struct PlaneChain {
 /// nullopt for chains of another form. Whether the node is a convolution is left to the caller.
 std::optional<PlaneChain> view_plane_chain(const RegionView& region);
 
+/// Elements of images with the channels last, their lines of all channels, and how many they are, at the sizes that the
+/// region is tuned for.
+struct ImageSize {
+  double elements = 0, lines = 0, batch = 0;
+};
+ImageSize image_at_optimum(const RegionView& region, ValueId image);
+
+/// A kernel that computes for so long, and reads and writes what the region does: it waits for memory in part.
+double seconds_beside_memory(const RegionView& region, double seconds);
+
 /// The shapes of the region as those of the convolution with the channels last.
 KernelShapes shapes_as_last(const PartInputs& inputs, const SpatialView& view, bool first_in, bool first_out,
                             const KernelShapes& region);

@@ -1,7 +1,8 @@
-// The kernel of a convolution on planes, transposed or not. Internal to conv_planes.cpp and conv_transpose_planes.cpp.
+// The kernel of a convolution on planes or by columns, transposed or not. Internal to their tactics.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -79,5 +80,18 @@ class PlaneKernel final : public Kernel {
   View view_;
   const float* packed_;
 };
+
+/// The kernel, with weights that are constants packed as `layout` says. `part`: the convolution as a region.
+template <class View, auto compute>
+std::shared_ptr<const Kernel> compile_plane_kernel(View view, const RegionView& part, const std::string& layout,
+                                                   PackedConstants& constants) {
+  using Planes = PlaneKernel<View, compute>;
+  if (!view.conv.spatial.constant_weights) return std::make_shared<Planes>(std::move(view), nullptr);
+  const Value& w = part.graph.value(part.node.inputs[static_cast<size_t>(view.conv.spatial.weights)]);
+  const auto bytes = constants.get(
+      w.name, layout, *w.constant, static_cast<size_t>(view.packed_floats()) * sizeof(float),
+      [&](const Tensor& raw, std::byte* out) { view.pack(raw.as<float>(), reinterpret_cast<float*>(out)); });
+  return std::make_shared<Planes>(std::move(view), reinterpret_cast<const float*>(bytes.data()));
+}
 
 }  // namespace camshaft::cpu

@@ -256,16 +256,38 @@ void gather(const ColumnGather& g) {
   }
 }
 
-void add_run(const ColumnRun& run) {
-  const Tag d;
+template <class D>
+HWY_INLINE void add_vector(D d, const float* from, float* to) {
+  hn::StoreU(hn::Add(hn::LoadU(d, to), hn::LoadU(d, from)), d, to);
+}
+
+// Rows within a vector: no more than the next power of two, as a load waits for a store that it overlaps, were it by a
+// masked lane. (8 channels of 154 x 8 pixels by 6 x 5 took 210 us by whole vectors, and take 54.)
+template <class D>
+HWY_INLINE void add_short_rows(D d, const ColumnRun& run) {
   const float* HWY_RESTRICT a = run.from;
   float* HWY_RESTRICT b = run.to;
-  const int64_t whole = run.count / lanes * lanes;
-  const auto mask = hn::FirstN(d, static_cast<size_t>(run.count - whole));
+  const auto mask = hn::FirstN(d, static_cast<size_t>(run.count));
+  for (int64_t r = 0; r < run.lines; ++r, a += run.from_step, b += run.to_step)
+    masked_store(hn::Add(masked_load(mask, d, b), masked_load(mask, d, a)), mask, d, b);
+}
+
+// Of longer ones that lie side by side narrower vectors add what is left.
+void add_run(const ColumnRun& run) {
+  const hn::CappedTag<float, 4> quarter;
+  const hn::CappedTag<float, 8> half;
+  const Tag d;
+  if (run.count <= static_cast<int64_t>(hn::Lanes(quarter))) return add_short_rows(quarter, run);
+  if (run.count <= static_cast<int64_t>(hn::Lanes(half))) return add_short_rows(half, run);
+  if (run.count <= lanes) return add_short_rows(d, run);
+  const float* HWY_RESTRICT a = run.from;
+  float* HWY_RESTRICT b = run.to;
   for (int64_t r = 0; r < run.lines; ++r, a += run.from_step, b += run.to_step) {
-    for (int64_t i = 0; i < whole; i += lanes) hn::StoreU(hn::Add(hn::LoadU(d, b + i), hn::LoadU(d, a + i)), d, b + i);
-    if (whole == run.count) continue;
-    masked_store(hn::Add(masked_load(mask, d, b + whole), masked_load(mask, d, a + whole)), mask, d, b + whole);
+    int64_t i = 0;
+    for (; i + lanes <= run.count; i += lanes) add_vector(d, a + i, b + i);
+    if (lanes > 8 && i + 8 <= run.count) add_vector(half, a + i, b + i), i += 8;
+    if (lanes > 4 && i + 4 <= run.count) add_vector(quarter, a + i, b + i), i += 4;
+    for (; i < run.count; ++i) b[i] += a[i];
   }
 }
 

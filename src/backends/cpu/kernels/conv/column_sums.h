@@ -77,6 +77,14 @@ struct ColumnRun {
 };
 void add_columns(const ColumnRun& run);
 
+/// Floats from a row of `count` sums to the next, so that add_columns() does not wait for what it stores: short ones
+/// are masked vectors. Long ones begin where lines of the cache do.
+inline int64_t column_sums_pitch(int64_t count) {
+  constexpr int64_t line = 16, enough = 4 * line;
+  if (count <= line / 2) return count <= line / 4 ? line / 4 : line / 2;
+  return count <= line || count > enough ? (count + line - 1) / line * line : count;
+}
+
 /// Rows of pixels of which each remainder by `stride` lies by itself: pixel x of row r, 0 <= x < width, is phases[(r *
 /// stride + (x + cut) % stride) * step + (x + cut) / stride], and goes to to[r * to_step + x].
 struct ColumnRows {

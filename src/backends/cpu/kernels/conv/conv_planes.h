@@ -42,6 +42,7 @@ class PlaneConvPlan {
  private:
   friend void plane_conv(const PlaneConvPlan&, const float*, const float*, float*, const Epilogue&, ThreadPool&, void*);
   class Worker;
+  void plan_tiles(bool sees_each_once);
   int64_t lines_at_once() const {
     return shares_lines_ || rows_ == 1 ? shape_.kernel_h + rows_ - 1 : rows_ * shape_.kernel_h;
   }

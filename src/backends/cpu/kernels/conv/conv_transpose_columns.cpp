@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/cpu/kernels/conv/long_rows.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "base/divide_up.h"
 #include "base/error.h"
@@ -13,12 +14,17 @@ namespace camshaft::cpu {
 
 namespace {
 
-constexpr int64_t widest_tile = 2048;             // groups of pixels
-constexpr int64_t sums_floats = 24 * 1024;        // of the result that are added to at once
+constexpr int64_t widest_tile = 2048;  // groups of pixels
+constexpr int64_t narrowest_tile = 16;
+constexpr int64_t sums_floats = 24 * 1024;  // of the result that are added to at once
+constexpr int64_t least_sums_floats = 8 * 1024;
 constexpr int64_t most_sums_floats = 128 * 1024;  // where these are of few channels
 constexpr int64_t enough_rows = 12;               // of a product
+constexpr int64_t many_rows = 64;
 constexpr int64_t product_floats = 32 * 1024;     // of products at once
-constexpr int64_t enough_pixels = 1024;           // of the image for a product
+constexpr int64_t few_product_floats = 8 * 1024;  // where they take as long to store
+constexpr int64_t few_terms = 64;
+constexpr int64_t enough_pixels = 1024;  // of the image for a product
 constexpr int64_t float_bytes = sizeof(float);
 
 int64_t floor_div(int64_t a, int64_t b) {
@@ -28,8 +34,14 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return -floor_div(-a, b);
 }
 
-// Over two axes the lines are what planes are over three.
+// Over two axes the lines are what planes are over three. Rows become long ones where a tile of these sees few pixels
+// beside its own.
 ConvTransposeShape lines_as_planes(ConvTransposeShape s) {
+  if (s.output_padding_d == 0 && s.output_padding_h == 0 && s.output_padding_w == 0) {
+    const ConvTransposeShape joined = with_long_rows(s);
+    const int64_t reach = (joined.kernel_w - 1) * joined.dilation_w;
+    if (joined.out_w() <= widest_tile || reach * 8 <= widest_tile) s = joined;
+  }
   const bool is_flat = s.in_d == 1 && s.kernel_d == 1 && s.stride_d == 1 && s.pad_front == 0 && s.pad_back == 0 &&
                        s.output_padding_d == 0;
   if (!is_flat) return s;
@@ -55,8 +67,7 @@ int64_t remainder_of(int64_t position, int64_t stride) {
 
 }  // namespace
 
-ColumnTransposePlan::ColumnTransposePlan(const ConvTransposeShape& shape) : shape_(lines_as_planes(shape)) {
-  const ConvTransposeShape& s = shape_;
+ColumnTransposePlan::ColumnTransposePlan(const ConvTransposeShape& s) : shape_(s) {
   const int64_t sizes[] = {s.kernel_d, s.kernel_h,   s.kernel_w,   s.stride_d,  s.stride_h,
                            s.stride_w, s.dilation_d, s.dilation_h, s.dilation_w};
   if (s.groups < 1 || s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0 ||
@@ -65,40 +76,73 @@ ColumnTransposePlan::ColumnTransposePlan(const ConvTransposeShape& shape) : shap
                                                  " input and " + std::to_string(s.out_channels) +
                                                  " output channels in " + std::to_string(s.groups) +
                                                  " groups, or a size or stride that is not positive");
-  const int64_t out_d = s.out_d(), out_h = s.out_h(), out_w = s.out_w();
-  if (s.batch <= 0 || out_d <= 0 || out_h <= 0 || out_w <= 0 || s.out_channels == 0) return;
-  const int64_t outputs = s.out_channels / s.groups;
+  if (s.batch <= 0 || s.out_d() <= 0 || s.out_h() <= 0 || s.out_w() <= 0 || s.out_channels == 0) return;
+  if (s.in_d > 0 && s.in_h > 0 && s.in_w > 0) shape_ = lines_as_planes(s);
+  plan_sizes();
+}
+
+void ColumnTransposePlan::plan_sizes() {
+  const ConvTransposeShape& s = shape_;
+  const int64_t out_d = s.out_d(), out_h = s.out_h(), out_w = s.out_w(), outputs = s.out_channels / s.groups;
   inner_taps_ = s.kernel_h * s.kernel_w;
   first_group_ = floor_div(s.pad_left, s.stride_w);
   groups_ = floor_div(out_w - 1 + s.pad_left, s.stride_w) - first_group_ + 1;
-  tiles_ = divide_up(groups_, widest_tile);
-  tile_ = divide_up(groups_, tiles_);
+  // Of planes of many rows a tile is narrower: the sums of one plane are to stay in L2.
+  const int64_t widest = std::clamp(most_sums_floats / (out_h * s.stride_w), narrowest_tile, widest_tile);
+  tile_ = divide_up(groups_, divide_up(groups_, widest));
   tiles_ = divide_up(groups_, tile_);
-  // Enough lines for a product to be worth its start.
-  const int64_t lines = divide_up(enough_pixels, std::max<int64_t>(1, s.in_h * std::min(s.in_w, tile_)));
-  band_ = lines < out_d ? std::min(out_d, lines * s.stride_d) : out_d;
-  const int64_t floats = band_ * out_h * s.stride_w * tile_;  // of an output channel
-  // Products of few rows load as much as they multiply.
-  const int64_t enough_outputs = divide_up(enough_rows, inner_taps_);
-  outputs_ = std::max(sums_floats / floats, std::min(most_sums_floats / floats, enough_outputs));
-  outputs_ = std::clamp<int64_t>(outputs_, 1, outputs);
-  outputs_ = divide_up(outputs, divide_up(outputs, outputs_));
+  pitch_ = column_sums_pitch(tile_);
+  by_lines_ = tiles_ == 1 && s.in_w <= widest_tile;
+  const int64_t floats = out_h * s.stride_w * pitch_;  // of a plane of the result, of an output channel
+  plan_small_bands(floats);
+  if (by_lines_ && !all_taps_) plan_high_bands(floats);
   output_blocks_ = divide_up(outputs, outputs_);
   bands_ = divide_up(out_d, band_);
   for (int64_t t = 0; t < s.kernel_w; ++t)
     taps_.push_back({t * s.dilation_w % s.stride_w, t * s.dilation_w / s.stride_w});
   depth_seen_ = seen_remainders(s.kernel_d, s.stride_d, s.dilation_d);
   height_seen_ = seen_remainders(s.kernel_h, s.stride_h, s.dilation_h);
-  // Taps whose plane of the result lies in another band are multiplied there: not too many may be.
-  by_lines_ = tiles_ == 1 && s.in_w <= widest_tile;
-  all_taps_ = by_lines_ && (bands_ == 1 || (s.kernel_d - 1) * s.dilation_d * 8 <= band_);
   tap_rows_ = inner_taps_ * (all_taps_ ? s.kernel_d : 1);
-  chunk_ = std::clamp<int64_t>(product_floats / (outputs_ * tap_rows_) / 64 * 64, 64, 1024);
-  if (by_lines_) chunk_ = std::max<int64_t>(1, chunk_ / std::max<int64_t>(1, s.in_w)) * s.in_w;
-  thread_bytes_ =
-      round_up((outputs_ * (floats + tap_rows_ * chunk_) + kMostColumnRows * (s.in_channels / s.groups)) * float_bytes +
-                   band_ * out_h * static_cast<int64_t>(sizeof(bool)),
-               64);
+  // Products of few terms wait for a cache beyond L1.
+  const int64_t at_once = s.in_channels / s.groups < few_terms ? few_product_floats : product_floats;
+  chunk_ = std::clamp<int64_t>(at_once / (outputs_ * tap_rows_) / 64 * 64, 64, 1024);
+  if (by_lines_ && s.in_w <= chunk_) chunk_ = std::max<int64_t>(1, chunk_ / std::max<int64_t>(1, s.in_w)) * s.in_w;
+  thread_bytes_ = round_up(
+      (outputs_ * (band_ * floats + tap_rows_ * chunk_) + kMostColumnRows * (s.in_channels / s.groups)) * float_bytes +
+          band_ * out_h * static_cast<int64_t>(sizeof(bool)),
+      64);
+}
+
+void ColumnTransposePlan::plan_small_bands(int64_t floats) {
+  const ConvTransposeShape& s = shape_;
+  const int64_t out_d = s.out_d(), outputs = s.out_channels / s.groups;
+  // Enough lines for a product to be worth its start.
+  const int64_t lines = divide_up(enough_pixels, std::max<int64_t>(1, s.in_h * std::min(s.in_w, tile_)));
+  band_ = lines < out_d ? std::min(out_d, lines * s.stride_d) : out_d;
+  band_ = std::clamp<int64_t>(most_sums_floats / floats, 1, band_);
+  // Products of few rows load as much as they multiply.
+  const int64_t enough_outputs = divide_up(enough_rows, inner_taps_), of_band = band_ * floats;
+  outputs_ = std::max(sums_floats / of_band, std::min(most_sums_floats / of_band, enough_outputs));
+  outputs_ = std::clamp<int64_t>(outputs_, 1, outputs);
+  outputs_ = divide_up(outputs, divide_up(outputs, outputs_));
+  // Taps whose plane of the result lies in another band are multiplied there: not too many may be.
+  all_taps_ = by_lines_ && (band_ == out_d || (s.kernel_d - 1) * s.dilation_d * 8 <= band_);
+}
+
+void ColumnTransposePlan::plan_high_bands(int64_t floats) {
+  const ConvTransposeShape& s = shape_;
+  const int64_t out_d = s.out_d(), outputs = s.out_channels / s.groups, reach = (s.kernel_d - 1) * s.dilation_d;
+  int64_t at_once = std::min(many_rows / (inner_taps_ * s.kernel_d), most_sums_floats / floats);
+  at_once = std::clamp<int64_t>(at_once, 1, outputs);
+  at_once = divide_up(outputs, divide_up(outputs, at_once));
+  const int64_t highest = std::max<int64_t>(1, most_sums_floats / (at_once * floats));
+  if (out_d > highest && reach * 8 > highest) return;
+  // Lower ones where there is work for several threads, which multiply few lines twice.
+  const int64_t lowest = std::max(reach * 16, least_sums_floats / (at_once * floats));
+  const int64_t bands = std::max(divide_up(out_d, highest), out_d / std::max<int64_t>(1, lowest));
+  band_ = divide_up(out_d, std::max<int64_t>(1, bands));
+  outputs_ = at_once;
+  all_taps_ = true;
 }
 
 // What one thread does.
@@ -108,7 +152,7 @@ class ColumnTransposePlan::Worker {
          const Epilogue& epilogue, char* memory)
       : plan_(plan), s_(plan.shape_), input_(input), weights_(weights), output_(output), epilogue_(epilogue) {
     sums_ = reinterpret_cast<float*>(memory);
-    products_ = sums_ + plan.outputs_ * plan.band_ * s_.out_h() * s_.stride_w * plan.tile_;
+    products_ = sums_ + plan.outputs_ * plan.band_ * s_.out_h() * s_.stride_w * plan.pitch_;
     scratch_ = products_ + plan.outputs_ * plan.tap_rows_ * plan.chunk_;
     is_seen_ = reinterpret_cast<bool*>(scratch_ + kMostColumnRows * (s_.in_channels / s_.groups));
   }
@@ -135,10 +179,10 @@ class ColumnTransposePlan::Worker {
 
  private:
   int64_t in_plane() const { return s_.in_d * s_.in_h * s_.in_w; }
-  int64_t sums_of_output() const { return planes_ * s_.out_h() * s_.stride_w * tile_; }
+  int64_t sums_of_output() const { return planes_ * s_.out_h() * s_.stride_w * plan_.pitch_; }
   // Of output channel o of the block, in row y of plane z0_ + z: phase by phase.
   int64_t sums_of_row(int64_t o, int64_t z, int64_t y) const {
-    return ((o * planes_ + z) * s_.out_h() + y) * s_.stride_w * tile_;
+    return ((o * planes_ + z) * s_.out_h() + y) * s_.stride_w * plan_.pitch_;
   }
 
   void begin_sums() {
@@ -150,7 +194,7 @@ class ColumnTransposePlan::Worker {
       for (int64_t y = 0; y < s_.out_h(); ++y, across = across + 1 == s_.stride_h ? 0 : across + 1)
         *seen++ = plan_.depth_seen_[static_cast<size_t>(down)] && plan_.height_seen_[static_cast<size_t>(across)];
     }
-    const int64_t rows = planes_ * s_.out_h(), row = s_.stride_w * tile_;
+    const int64_t rows = planes_ * s_.out_h(), row = s_.stride_w * plan_.pitch_;
     const bool all = std::all_of(is_seen_, is_seen_ + rows, [](bool own) { return own; });
     for (int64_t o = 0; o < outputs_; ++o) {
       const float bias = epilogue_.bias ? epilogue_.bias[first_output_ + o] : 0.0f;
@@ -191,6 +235,19 @@ class ColumnTransposePlan::Worker {
       const Lines own = lines_of_tap(i);
       all = {std::min(all.first, own.first), std::max(all.past, own.past)};
     }
+    if (s_.in_w > plan_.chunk_) {
+      for (int64_t line = all.first; line < all.past; ++line) {
+        for (int64_t x = 0; x < s_.in_w; x += plan_.chunk_) {
+          const int64_t count = std::min(plan_.chunk_, s_.in_w - x);
+          multiply(0, line * s_.in_w + x, count);
+          for (int64_t i = 0; i < s_.kernel_d; ++i) {
+            const Lines own = lines_of_tap(i);
+            if (line >= own.first && line < own.past) add_lines(i, line, 1, x, count, 0);
+          }
+        }
+      }
+      return;
+    }
     const int64_t lines = std::max<int64_t>(1, plan_.chunk_ / std::max<int64_t>(1, s_.in_w));
     for (int64_t line = all.first; line < all.past; line += lines) {
       const int64_t count = std::min(lines, all.past - line);
@@ -213,7 +270,7 @@ class ColumnTransposePlan::Worker {
   // All that tap i along the depth adds to the band.
   void add_taps_of_plane(int64_t i) {
     const auto [line0, line1] = lines_of_tap(i);
-    if (plan_.by_lines_) {
+    if (plan_.by_lines_ && s_.in_w <= plan_.chunk_) {
       const int64_t lines = std::max<int64_t>(1, plan_.chunk_ / std::max<int64_t>(1, s_.in_w));
       for (int64_t line = line0; line < line1; line += lines) {
         const int64_t count = std::min(lines, line1 - line);
@@ -272,7 +329,7 @@ class ColumnTransposePlan::Worker {
     const bool flat = s_.in_h == 1;
     const int64_t plane = flat ? line : line / s_.in_h, y = line - plane * s_.in_h, stride = s_.stride_h;
     const int64_t z = plane * s_.stride_d + moved_by(i) - z0_;
-    const int64_t out_h = s_.out_h(), row_step = s_.stride_w * tile_;
+    const int64_t out_h = s_.out_h(), row_step = s_.stride_w * plan_.pitch_;
     for (int64_t j = 0; j < s_.kernel_h; ++j) {
       // Line y + l goes to row (y + l) * stride + below.
       const int64_t below = j * s_.dilation_h - s_.pad_top;
@@ -298,7 +355,7 @@ class ColumnTransposePlan::Worker {
         for (int64_t o = 0; o < outputs_; ++o) {
           const int64_t tap = (plan_.all_taps_ ? i * plan_.inner_taps_ : 0) + j * s_.kernel_w + t;
           run.from = products_ + (o * plan_.tap_rows_ + tap) * plan_.chunk_ + at + l0 * s_.in_w + first;
-          run.to = sums_ + sums_of_row(o, z, row) + phase * tile_ + q + first;
+          run.to = sums_ + sums_of_row(o, z, row) + phase * plan_.pitch_ + q + first;
           add_columns(run);
         }
       }
@@ -322,7 +379,7 @@ class ColumnTransposePlan::Worker {
     ColumnRows rows;
     rows.rows = planes_ * s_.out_h();
     rows.stride = stride;
-    rows.step = tile_;
+    rows.step = plan_.pitch_;
     rows.cut = begin - first;
     rows.width = end - begin;
     rows.to_step = out_w;

@@ -26,6 +26,12 @@ class ColumnTransposePlan {
                                     ThreadPool&, void*);
   class Worker;
 
+  void plan_sizes();
+  // Outputs and lines at once, of which a plane of the result has `floats`: as many outputs as the sums of some lines
+  // leave room for, or, where a product is then of the taps of one plane, so many lines that one may be of all taps.
+  void plan_small_bands(int64_t floats);
+  void plan_high_bands(int64_t floats);
+
   struct Tap {
     int64_t phase = 0, behind = 0;  // the remainder that it goes to, and so many groups behind its pixel's own
   };
@@ -34,7 +40,7 @@ class ColumnTransposePlan {
   int64_t inner_taps_ = 1;                      // of a line or plane
   int64_t tap_rows_ = 1;                        // products of an output channel that are computed at once
   int64_t first_group_ = 0, groups_ = 0;        // of stride_w pixels along a row of the padded result
-  int64_t tile_ = 0, tiles_ = 0;                // of these at once
+  int64_t tile_ = 0, tiles_ = 0, pitch_ = 0;    // of these at once; floats of a row of sums
   int64_t band_ = 0, bands_ = 0;                // along the depth of the result, at once
   int64_t outputs_ = 0, output_blocks_ = 0;     // channels at once, of a group
   int64_t chunk_ = 0;                           // pixels of the image whose products are computed at once
