@@ -127,6 +127,26 @@ TEST(Softmax, InfinitiesAndNan) {
   });
 }
 
+// Of one element each, which says nothing but whether it is a number.
+template <class T>
+void check_single_elements(bool logarithm) {
+  constexpr T inf = std::numeric_limits<T>::infinity();
+  for (const int64_t inner : {1, 5}) {
+    std::vector<T> x{1, -200, inf, 0, std::numeric_limits<T>::quiet_NaN(), -inf, T(3e38), 7, 8, 9};
+    ThreadPool pool(2);
+    std::vector<T> y(x.size());
+    Softmax{10 / inner, 1, inner, logarithm}.run(pool, x.data(), y.data());
+    for (size_t i = 0; i < x.size(); ++i)
+      EXPECT_TRUE(std::isfinite(x[i]) ? y[i] == (logarithm ? 0 : 1) : std::isnan(y[i])) << x[i] << " gave " << y[i];
+  }
+}
+TEST(Softmax, RowsOfOneElement) {
+  for (const bool logarithm : {false, true}) {
+    check_single_elements<float>(logarithm);
+    check_single_elements<double>(logarithm);
+  }
+}
+
 // Rows in blocks: the largest element in any of them, blocks of -inf before and behind numbers, rows of nothing else,
 // and what is no number.
 template <class T>
