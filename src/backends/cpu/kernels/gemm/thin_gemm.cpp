@@ -111,8 +111,9 @@ void thin_rows(const ThinProduct& p, int64_t rows) {
 
 void thin(const ThinProduct& p, int64_t rows) {
   constexpr void (*functions[])(const ThinProduct&, int64_t) = {
-      thin_rows<1>, thin_rows<2>,  thin_rows<3>,  thin_rows<4>,  thin_rows<5>,  thin_rows<6>,  thin_rows<7>,  thin_rows<8>,
-      thin_rows<9>, thin_rows<10>, thin_rows<11>, thin_rows<12>, thin_rows<13>, thin_rows<14>, thin_rows<15>, thin_rows<16>};
+      thin_rows<1>,  thin_rows<2>,  thin_rows<3>,  thin_rows<4>,  thin_rows<5>,  thin_rows<6>,
+      thin_rows<7>,  thin_rows<8>,  thin_rows<9>,  thin_rows<10>, thin_rows<11>, thin_rows<12>,
+      thin_rows<13>, thin_rows<14>, thin_rows<15>, thin_rows<16>};
   functions[p.k - 1](p, rows);
 }
 

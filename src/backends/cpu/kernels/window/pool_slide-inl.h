@@ -32,8 +32,8 @@ HWY_INLINE void slide_vectors(const float* top, int64_t row_step, int64_t lines,
   const auto read = [&](hn::Vec<SlideTag>(&row)[NV]) HWY_ATTR {
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v)  // beside the neutral element: a NaN there would not be passed over
-      row[v] = combine<kAverage>(neutral,
-                                 v + 1 < NV ? hn::LoadU(d, top + v * slide_lanes) : masked_load(mask, d, top + v * slide_lanes));
+      row[v] = combine<kAverage>(
+          neutral, v + 1 < NV ? hn::LoadU(d, top + v * slide_lanes) : masked_load(mask, d, top + v * slide_lanes));
     top += row_step;
   };
 #pragma GCC unroll 8
