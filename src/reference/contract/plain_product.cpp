@@ -3,81 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 
+#include "base/aligned_buffer.h"
 #include "base/divide_up.h"
 #include "base/error.h"
-#include "base/pieces.h"
+#include "base/thread_pool.h"
 #include "base/work_scope.h"
 #include "ir/ops/broadcast.h"
-#include "reference/contract/gemm.h"
 #include "reference/contract/product_tiles.h"
 
 namespace camshaft::ops {
 
 namespace {
-
-// The first element of a matrix.
-template <class T>
-struct PlainOperand {
-  const T* data;
-  const ProductStack::Operand& lies;
-
-  const T* at(int64_t batch, int64_t row, int64_t column) const {
-    return data + lies.offsets[static_cast<size_t>(batch)] + row * lies.row_stride + column * lies.column_stride;
-  }
-  // Which only is read.
-  typename GemmProblem<T>::Matrix matrix(int64_t batch) const {
-    return {const_cast<T*>(at(batch, 0, 0)), lies.row_stride, lies.column_stride};
-  }
-  void load(int64_t batch, int64_t row, int64_t rows, int64_t first, int64_t count, T* out, int64_t stride) const {
-    const T* from = at(batch, row, first);
-    if (lies.column_stride == 1) {
-      for (int64_t r = 0; r < rows; ++r) std::copy_n(from + r * lies.row_stride, count, out + r * stride);
-      return;
-    }
-    // The rows' elements of a column lie together.
-    for (int64_t i = 0; i < count; ++i, from += lies.column_stride)
-      for (int64_t r = 0; r < rows; ++r) out[r * stride + i] = from[r * lies.row_stride];
-  }
-};
-
-template <class T>
-class PlainProblem final : public GemmProblem<T> {
- public:
-  PlainProblem(const ProductStack& stack, const void* a, const void* b, void* out)
-      : a_{static_cast<const T*>(a), stack.a}, b_{static_cast<const T*>(b), stack.b}, out_(static_cast<T*>(out)) {
-    this->batches = std::ssize(stack.a.offsets);
-    this->m = stack.m;
-    this->n = stack.n;
-    this->k = stack.k;
-  }
-  void load_a(int64_t batch, int64_t row, int64_t first, int64_t count, T* to) const override {
-    a_.load(batch, row, 1, first, count, to, count);
-  }
-  void load_b(int64_t batch, int64_t row, int64_t first, int64_t count, T* to) const override {
-    b_.load(batch, row, 1, first, count, to, count);
-  }
-  void load_a_rows(int64_t batch, int64_t row, int64_t rows, int64_t first, int64_t count, T* to,
-                   int64_t stride) const override {
-    a_.load(batch, row, rows, first, count, to, stride);
-  }
-  bool reads_b_by_columns() const override { return b_.lies.column_stride != 1; }
-  void load_b_columns(int64_t batch, int64_t column, int64_t columns, int64_t first, int64_t count, T* to,
-                      int64_t stride) const override {
-    for (int64_t c = 0; c < columns; ++c) std::copy_n(b_.at(batch, first, column + c), count, to + c * stride);
-  }
-  void store(int64_t batch, int64_t row, int64_t first, int64_t count, T* in) const override {
-    std::copy_n(in, count, out_ + (batch * this->m + row) * this->n + first);
-  }
-  using Matrix = typename GemmProblem<T>::Matrix;
-  Matrix a_in_memory(int64_t batch) const override { return a_.matrix(batch); }
-  Matrix b_in_memory(int64_t batch) const override { return b_.matrix(batch); }
-  Matrix c_in_memory(int64_t batch) const override { return {out_ + batch * this->m * this->n, this->n, 1}; }
-
- private:
-  const PlainOperand<T> a_, b_;
-  T* const out_;
-};
 
 // Where each matrix of the broadcast stack starts in an operand.
 Dims matrix_offsets(const Dims& operand, const Dims& batch, int64_t matrix_size) {
@@ -92,33 +31,168 @@ Dims matrix_offsets(const Dims& operand, const Dims& batch, int64_t matrix_size)
   return offsets;
 }
 
-// A product whose B is read in place: few rows take as long as packing it would, and small ones as long as solve()
-// takes to begin. One row of 1000 by 1000x100 took three times as long, 400 products of 16x16 twice.
-bool is_small(const ProductStack& stack, int threads) {
-  if (stack.b.column_stride != 1) return false;
-  if (stack.n <= 64 && stack.k <= 64 && stack.m <= 64) return true;
-  // Of any number of rows where B stays in L1 beside them; they are not shared out.
-  if (threads == 1 && stack.n >= 2 && stack.n * stack.k <= (stack.n <= 8 ? 4096 : 1024)) return true;
-  return stack.m <= 8 && (threads == 1 || stack.n * stack.k <= 1 << 18);  // columns are not shared out
+// One product of a stack.
+template <class T>
+struct PlainProduct {
+  const T* a;
+  int64_t a_row, a_column;
+  const T* b;
+  int64_t b_row, b_column, m, n, k;
+  T* c;  // rows of n
+};
+
+enum class PlainForm : uint8_t {
+  dots_of_rows,     // a column of C, by rows of A
+  transposed_row,   // a column of C, by columns of A, whose elements are neighbours
+  dots_of_columns,  // few rows of C, by columns of B
+  in_place,         // B is read where it lies
+  packed,           // panels of B are copied, so that they stay in the cache from one tile of rows to the next
+};
+
+// Rows whose A is read again for every panel of B, and products whose B is packed at once, are what a core's
+// second-level cache holds.
+constexpr int64_t rows_at_once = 320, most_columns = 324, most_depth = 160;
+constexpr int64_t tile_rows = 8;  // of the widest kernels: A's panels, where it is packed, and a block's rows
+
+PlainForm plain_form(const ProductStack& s) {
+  constexpr int64_t few_dots = 4, few_rows = 32, few_elements = 2048;
+  if (s.n == 1 && s.a.row_stride == 1) return PlainForm::transposed_row;
+  if (s.n == 1 && s.a.column_stride == 1) return PlainForm::dots_of_rows;
+  if (s.m <= few_dots && s.b.row_stride == 1 && s.b.column_stride != 1) return PlainForm::dots_of_columns;
+  if (s.b.column_stride == 1 && (s.m <= few_rows || s.n * s.k <= few_elements)) return PlainForm::in_place;
+  return PlainForm::packed;
+}
+
+// How a stack is cut into blocks of C.
+struct PlainBlocks {
+  PlainForm form;
+  bool packs_a;
+  int64_t rows, columns, depth;
+  int64_t down, across, total;  // blocks
+  int64_t panel;                // columns that are packed together
+
+  PlainBlocks(const ProductStack& s, int64_t panel_columns, int threads)
+      : form(plain_form(s)),
+        packs_a(form == PlainForm::packed && s.a.row_stride == 1 && s.a.column_stride != 1 && s.n > panel_columns),
+        depth(s.k > 0 ? divide_up(s.k, divide_up(s.k, most_depth)) : 1),
+        panel(std::min(panel_columns, round_up(s.n, 8))) {
+    // Some milliseconds of rows; those of a block that is packed once may be far more than are multiplied at once.
+    const int64_t work = std::max<int64_t>(1, s.n * s.k), most_rows = 3 * rows_at_once;
+    rows = form == PlainForm::packed ? even_part(s.m, most_rows, tile_rows)
+                                     : even_part(s.m, round_up((int64_t{1} << 22) / work + 1, tile_rows), tile_rows);
+    columns = form == PlainForm::packed ? even_part(s.n, most_columns, panel) : round_up(s.n, panel);
+    if (form == PlainForm::transposed_row) std::swap(rows, columns);
+    const auto batches = std::ssize(s.a.offsets);
+    const auto blocks = [&] { return batches * divide_up(s.m, rows) * divide_up(s.n, columns); };
+    // Smaller ones where there would be too few for the threads.
+    while (threads > 1 && blocks() < 3 * threads) {
+      if (rows > columns && rows > 4 * tile_rows)
+        rows = round_up(rows / 2, tile_rows);
+      else if (columns > 2 * panel && s.n > panel)
+        columns = round_up(columns / 2, panel);
+      else if (rows > 2 * tile_rows)
+        rows = round_up(rows / 2, tile_rows);
+      else
+        break;
+    }
+    down = divide_up(s.m, rows), across = divide_up(s.n, columns);
+    total = blocks();
+  }
+
+  // Of as few parts as possible, none much smaller than the others: B is packed once for each.
+  static int64_t even_part(int64_t size, int64_t most, int64_t unit) {
+    return round_up(divide_up(size, divide_up(size, most)), unit);
+  }
+
+  // Elements that a worker packs.
+  int64_t packed_b() const { return form == PlainForm::packed ? columns * depth : 0; }
+  int64_t packed_a() const { return packs_a ? std::min(rows, rows_at_once) * depth : 0; }
+  template <class T>
+  size_t worker_bytes() const {
+    return static_cast<size_t>(round_up((packed_a() + packed_b()) * int64_t{sizeof(T)}, 64));
+  }
+  template <class T>
+  int workers(int threads, int64_t products) const {
+    constexpr int64_t least_products = 32 * 1024;  // that are worth waking a thread
+    return static_cast<int>(std::clamp<int64_t>(products / least_products, 1, std::min<int64_t>(threads, total)));
+  }
+};
+
+// to[r * to_step + i] = from[r * step + i]: rows of some times 16 bytes, for which a call each takes longer than
+// copying.
+template <class T>
+void copy_rows(const T* from, int64_t rows, int64_t step, int64_t count, T* to, int64_t to_step) {
+  constexpr int64_t part = 16 / sizeof(T);
+  for (int64_t r = 0; r < rows; ++r, from += step, to += to_step) {
+    int64_t i = 0;
+    for (; i + part <= count; i += part) std::memcpy(to + i, from + i, 16);
+    for (; i < count; ++i) to[i] = from[i];
+  }
+}
+
+// A block of C, by panels of B that are packed into `room`.
+template <class T>
+void packed_block(const PlainProduct<T>& x, const PlainBlocks& blocks, int64_t row, int64_t column, T* room) {
+  const int64_t rows = std::min(blocks.rows, x.m - row), columns = std::min(blocks.columns, x.n - column);
+  T *const b = room, *const a = room + blocks.packed_b();
+  for (int64_t depth = 0; depth < std::max<int64_t>(x.k, 1); depth += blocks.depth) {
+    const int64_t count = std::min(blocks.depth, x.k - depth);
+    // Some rows at a time, whole vectors where they are turned: each panel has them in one or two cache lines.
+    constexpr int64_t together = 64 / sizeof(T);
+    for (int64_t p = 0; p < count; p += together)
+      for (int64_t j = 0; j < columns; j += blocks.panel) {
+        const int64_t wide = std::min(blocks.panel, columns - j), high = std::min(together, count - p);
+        const T* from = x.b + (depth + p) * x.b_row + (column + j) * x.b_column;
+        T* const to = b + j * count + p * blocks.panel;
+        if (x.b_column == 1)
+          copy_rows(from, high, x.b_row, wide, to, blocks.panel);
+        else
+          turn_rows<T>(from, wide, x.b_column, high, to, blocks.panel);
+      }
+    for (int64_t first = 0; first < rows; first += rows_at_once) {
+      cancellation_point();
+      const int64_t some = std::min(rows_at_once, rows - first);
+      const T* const from = x.a + (row + first) * x.a_row + depth * x.a_column;
+      for (int64_t i = 0; blocks.packs_a && i < some; i += tile_rows)
+        copy_rows(from + i, count, x.a_column, std::min(tile_rows, some - i), a + i * count, tile_rows);
+      for (int64_t j = 0; j < columns; j += blocks.panel) {
+        T* const c = x.c + (row + first) * x.n + column + j;
+        UnpackedOperands<T> tile{
+            from,  x.a_row, x.a_column, b + j * count, blocks.panel, std::min(blocks.panel, columns - j),
+            count, c,       x.n,        depth == 0};
+        if (!blocks.packs_a) {
+          unpacked_product<T>(tile, some);
+          continue;
+        }
+        tile.a_row = 1, tile.a_column = tile_rows;
+        for (int64_t i = 0; i < some; i += tile_rows) {
+          tile.a = a + i * count, tile.c = c + i * x.n;
+          unpacked_product<T>(tile, std::min(tile_rows, some - i));
+        }
+      }
+    }
+  }
 }
 
 template <class T>
-void multiply_small(const ProductStack& stack, const T* a, const T* b, T* out, ThreadPool& pool) {
-  const int64_t m = stack.m, n = stack.n, k = stack.k, work = std::max<int64_t>(1, m * n * k);
-  // Whole tiles of rows, some milliseconds of them.
-  const int64_t rows = round_up(std::max<int64_t>(1, (int64_t{1} << 22) / std::max<int64_t>(1, n * k)), 64);
-  for_pieces(pool, std::ssize(stack.a.offsets), (32 * 1024 + work - 1) / work, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto at = static_cast<size_t>(i);
-      for (int64_t row = 0; row < m; row += rows) {
-        cancellation_point();
-        unpacked_product<T>(
-            {a + stack.a.offsets[at] + row * stack.a.row_stride, stack.a.row_stride, stack.a.column_stride,
-             b + stack.b.offsets[at], stack.b.row_stride, n, k, out + (i * m + row) * n},
-            std::min(rows, m - row));
-      }
-    }
-  });
+void plain_block(const PlainProduct<T>& x, const PlainBlocks& blocks, int64_t row, int64_t column, T* room) {
+  const int64_t rows = std::min(blocks.rows, x.m - row), columns = std::min(blocks.columns, x.n - column);
+  const T *const a = x.a + row * x.a_row, *const b = x.b + column * x.b_column;
+  T* const c = x.c + row * x.n + column;
+  switch (blocks.form) {
+    case PlainForm::dots_of_rows:
+      return dot_products<T>({a, x.a_row, x.k, b, x.b_row, c}, rows);
+    case PlainForm::transposed_row:
+      return unpacked_product<T>({b, 0, x.b_row, a, x.a_column, rows, x.k, c, rows}, 1);
+    case PlainForm::dots_of_columns:
+      for (int64_t i = 0; i < rows; ++i)
+        dot_products<T>({b, x.b_column, x.k, a + i * x.a_row, x.a_column, c + i * x.n}, columns);
+      return;
+    case PlainForm::in_place:
+      return unpacked_product<T>({a, x.a_row, x.a_column, b, x.b_row, columns, x.k, c, x.n}, rows);
+    case PlainForm::packed:
+      return packed_block(x, blocks, row, column, room);
+  }
 }
 
 // visit(T()) of the type that elements are computed in.
@@ -176,22 +250,57 @@ void plain_product(const ProductStack& stack, DType dtype, const void* a, const 
   if (element_count(stack.dims) == 0) return;
   with_plain_type(dtype, [&](auto element) {
     using T = decltype(element);
-    if (is_small(stack, pool.size()))
-      return multiply_small(stack, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(out), pool);
-    solve(PlainProblem<T>(stack, a, b, out), pool, 0, workspace);
+    const PlainBlocks blocks(stack, unpacked_panel<T>(), pool.size());
+    const int workers = blocks.workers<T>(pool.size(), element_count(stack.dims) * std::max<int64_t>(1, stack.k));
+    AlignedBuffer own;
+    if (const size_t bytes = static_cast<size_t>(workers) * blocks.worker_bytes<T>(); !workspace && bytes > 0) {
+      own = AlignedBuffer(bytes, "the blocks of a matrix product");
+      workspace = own.data();
+    }
+    PlainProduct<T> first{static_cast<const T*>(a),
+                          stack.a.row_stride,
+                          stack.a.column_stride,
+                          static_cast<const T*>(b),
+                          stack.b.row_stride,
+                          stack.b.column_stride,
+                          stack.m,
+                          stack.n,
+                          stack.k,
+                          static_cast<T*>(out)};
+    std::atomic<int64_t> next{0};
+    const int64_t step = std::max<int64_t>(1, blocks.total / (8 * workers));
+    pool.run(workers, [&](int thread) {
+      T* const room = reinterpret_cast<T*>(workspace + static_cast<size_t>(thread) * blocks.worker_bytes<T>());
+      PacedCancellation cancellation;
+      for (;;) {
+        const int64_t begin = next.fetch_add(step, std::memory_order_relaxed);
+        if (begin >= blocks.total) return;
+        for (int64_t task = begin; task < std::min(blocks.total, begin + step); ++task) {
+          cancellation.did(blocks.rows * blocks.columns * std::max<int64_t>(1, stack.k));
+          const int64_t row = task % blocks.down, column = task / blocks.down % blocks.across;
+          const auto i = static_cast<size_t>(task / (blocks.down * blocks.across));
+          PlainProduct<T> product = first;
+          product.a += stack.a.offsets[i], product.b += stack.b.offsets[i];
+          product.c += static_cast<int64_t>(i) * stack.m * stack.n;
+          plain_block(product, blocks, row * blocks.rows, column * blocks.columns, room);
+        }
+      }
+    });
   });
 }
 
 size_t plain_product_bytes(const ProductStack& stack, DType dtype, int threads) {
   if (element_count(stack.dims) == 0) return 0;
-  size_t bytes = 0;
+  size_t most = 0;
   with_plain_type(dtype, [&](auto element) {
     using T = decltype(element);
-    // What is small for one thread need not be for several; none is the other way round.
-    if (!is_small(stack, threads))
-      bytes = gemm_workspace_bytes(PlainProblem<T>(stack, nullptr, nullptr, nullptr), threads);
+    for (int t = 1; t <= threads; ++t) {
+      const PlainBlocks blocks(stack, unpacked_panel<T>(), t);
+      const int workers = blocks.workers<T>(t, element_count(stack.dims) * std::max<int64_t>(1, stack.k));
+      most = std::max(most, static_cast<size_t>(workers) * blocks.worker_bytes<T>());
+    }
   });
-  return bytes;
+  return most;
 }
 
 }  // namespace camshaft::ops

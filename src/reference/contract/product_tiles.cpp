@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -17,20 +18,30 @@ template <class T, int bytes>
 struct VectorOf {
   typedef T type __attribute__((vector_size(bytes)));
 };
-using Double1 = VectorOf<double, 8>::type;
 using Double2 = VectorOf<double, 16>::type;
+
+// The most vectors of a tile's row. Products of integers take a register beside the sums, and the multiplication by
+// words hides what is loaded.
+template <class T, int registers>
+constexpr int unpacked_vectors = registers >= 32 || std::is_floating_point_v<T> ? 3 : 2;
 
 // What has no multiply-add, and what multiplies exactly and needs none.
 namespace baseline {
-inline void fuse(Double1& sum, const Double1& row, double factor) {
-  sum[0] = std::fma(row[0], factor, sum[0]);
-}
 inline void fuse(Double2& sum, const Double2& row, double factor) {
 #if defined(__aarch64__)
   sum = vfmaq_n_f64(sum, row, factor);
 #else
   for (int lane = 0; lane < 2; ++lane) sum[lane] = std::fma(row[lane], factor, sum[lane]);
 #endif
+}
+template <class Vector, class T>
+inline void load_part(Vector& vector, const T* from, int count) {
+  vector = Vector{};
+  for (int lane = 0; lane < count; ++lane) vector[lane] = from[lane];
+}
+template <class Vector, class T>
+inline void store_part(const Vector& vector, T* to, int count) {
+  for (int lane = 0; lane < count; ++lane) to[lane] = vector[lane];
 }
 }  // namespace baseline
 
@@ -39,38 +50,65 @@ namespace exact {
 inline void fuse(Double2& sum, const Double2& row, double factor) {
   sum += row * factor;
 }
+using baseline::load_part;
+using baseline::store_part;
 }  // namespace exact
 
 using Double4 = VectorOf<double, 32>::type;
 namespace avx2 {
-[[gnu::target("avx2,fma"), gnu::always_inline]] inline void fuse(Double1& sum, const Double1& row, double factor) {
-  sum[0] = __builtin_fma(row[0], factor, sum[0]);
-}
-[[gnu::target("avx2,fma"), gnu::always_inline]] inline void fuse(Double2& sum, const Double2& row, double factor) {
-  sum = _mm_fmadd_pd(row, _mm_set1_pd(factor), sum);
-}
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline void fuse(Double4& sum, const Double4& row, double factor) {
   sum = _mm256_fmadd_pd(row, _mm256_set1_pd(factor), sum);
+}
+template <class T>
+[[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256i first_lanes(int count) {
+  if constexpr (sizeof(T) == 8) return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+template <class Vector, class T>
+[[gnu::target("avx2,fma"), gnu::always_inline]] inline void load_part(Vector& vector, const T* from, int count) {
+  __m256i bits;
+  if constexpr (sizeof(T) == 8)
+    bits = _mm256_maskload_epi64(reinterpret_cast<const long long*>(from), first_lanes<T>(count));
+  else
+    bits = _mm256_maskload_epi32(reinterpret_cast<const int*>(from), first_lanes<T>(count));
+  __builtin_memcpy(&vector, &bits, sizeof(bits));
+}
+template <class Vector, class T>
+[[gnu::target("avx2,fma"), gnu::always_inline]] inline void store_part(const Vector& vector, T* to, int count) {
+  __m256i bits;
+  __builtin_memcpy(&bits, &vector, sizeof(bits));
+  if constexpr (sizeof(T) == 8)
+    _mm256_maskstore_epi64(reinterpret_cast<long long*>(to), first_lanes<T>(count), bits);
+  else
+    _mm256_maskstore_epi32(reinterpret_cast<int*>(to), first_lanes<T>(count), bits);
 }
 }  // namespace avx2
 
 namespace avx512 {
 using Double8 = VectorOf<double, 64>::type;
-[[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void fuse(Double1& sum, const Double1& row,
-                                                                             double factor) {
-  sum[0] = __builtin_fma(row[0], factor, sum[0]);
-}
-[[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void fuse(Double2& sum, const Double2& row,
-                                                                             double factor) {
-  sum = _mm_fmadd_pd(row, _mm_set1_pd(factor), sum);
-}
-[[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void fuse(Double4& sum, const Double4& row,
-                                                                             double factor) {
-  sum = _mm256_fmadd_pd(row, _mm256_set1_pd(factor), sum);
-}
 [[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void fuse(Double8& sum, const Double8& row,
                                                                              double factor) {
   sum = _mm512_fmadd_pd(row, _mm512_set1_pd(factor), sum);
+}
+template <class Vector, class T>
+[[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void load_part(Vector& vector, const T* from,
+                                                                                  int count) {
+  __m512i bits;
+  if constexpr (sizeof(T) == 8)
+    bits = _mm512_maskz_loadu_epi64(static_cast<__mmask8>((1u << count) - 1), from);
+  else
+    bits = _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << count) - 1), from);
+  __builtin_memcpy(&vector, &bits, sizeof(bits));
+}
+template <class Vector, class T>
+[[gnu::target("avx512f,avx512dq,fma"), gnu::always_inline]] inline void store_part(const Vector& vector, T* to,
+                                                                                   int count) {
+  __m512i bits;
+  __builtin_memcpy(&bits, &vector, sizeof(bits));
+  if constexpr (sizeof(T) == 8)
+    _mm512_mask_storeu_epi64(to, static_cast<__mmask8>((1u << count) - 1), bits);
+  else
+    _mm512_mask_storeu_epi32(to, static_cast<__mmask16>((1u << count) - 1), bits);
 }
 }  // namespace avx512
 #endif
@@ -115,6 +153,9 @@ template <class T>
 struct Loops {
   PackedTile<T> packed, packed_exactly;
   void (*unpacked)(const UnpackedOperands<T>& operands, int64_t m);
+  void (*dots)(const DotOperands<T>& operands, int64_t m);
+  void (*turn_rows)(const T* from, int64_t rows, int64_t row_stride, int64_t count, T* to, int64_t to_stride);
+  int64_t panel;
 };
 
 // Of the instruction sets that this machine has, the widest first.
@@ -124,19 +165,20 @@ std::vector<Loops<T>> find_loops() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
     const PackedTile<T> tile = avx512::tiles_of<T, 8, 3>();
-    found.push_back({tile, tile, avx512::unpacked_rows<T>});
+    found.push_back({tile, tile, avx512::unpacked_rows<T>, avx512::dots<T>, avx512::turn_rows<T>, avx512::panel<T>});
   }
   if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
     // Products of integers take a register beside the sums, and the multiplication by words hides what is loaded.
     constexpr int vectors = std::is_integral_v<T> && sizeof(T) == 4 ? 2 : 3;
     const PackedTile<T> tile = avx2::tiles_of<T, 4, vectors>();
-    found.push_back({tile, tile, avx2::unpacked_rows<T>});
+    found.push_back({tile, tile, avx2::unpacked_rows<T>, avx2::dots<T>, avx2::turn_rows<T>, avx2::panel<T>});
   }
   const PackedTile<T> exactly = exact::tiles_of<T, 4, 2>();
 #else
   const PackedTile<T> exactly = baseline::tiles_of<T, 4, 2>();
 #endif
-  found.push_back({baseline::tiles_of<T, 4, 2>(), exactly, baseline::unpacked_rows<T>});
+  found.push_back({baseline::tiles_of<T, 4, 2>(), exactly, baseline::unpacked_rows<T>, baseline::dots<T>,
+                   baseline::turn_rows<T>, baseline::panel<T>});
   return found;
 }
 
@@ -164,17 +206,44 @@ const std::vector<PackedTile<T>>& packed_tiles(bool exact_products) {
 template <class T>
 void unpacked_product(const UnpackedOperands<T>& operands, int64_t m, size_t isa) {
   if (operands.k == 0) {  // the operands may be null, and null has no columns
-    std::fill_n(operands.c, m * operands.n, T{});
+    for (int64_t i = 0; i < m && operands.begins; ++i) std::fill_n(operands.c + i * operands.c_row, operands.n, T{});
     return;
   }
   loops<T>().at(isa).unpacked(operands, m);
 }
 
+template <class T>
+int64_t unpacked_panel(size_t isa) {
+  return loops<T>().at(isa).panel;
+}
+
+template <class T>
+void dot_products(const DotOperands<T>& operands, int64_t m, size_t isa) {
+  if (operands.k == 0) {
+    std::fill_n(operands.out, m, T{});
+    return;
+  }
+  loops<T>().at(isa).dots(operands, m);
+}
+
+template <class T>
+void turn_rows(const T* from, int64_t rows, int64_t row_stride, int64_t count, T* to, int64_t to_stride, size_t isa) {
+  loops<T>().at(isa).turn_rows(from, rows, row_stride, count, to, to_stride);
+}
+
 template const std::vector<PackedTile<double>>& packed_tiles(bool);
-template const std::vector<PackedTile<uint32_t>>& packed_tiles(bool);
 template const std::vector<PackedTile<uint64_t>>& packed_tiles(bool);
 template void unpacked_product(const UnpackedOperands<double>&, int64_t, size_t);
 template void unpacked_product(const UnpackedOperands<uint32_t>&, int64_t, size_t);
 template void unpacked_product(const UnpackedOperands<uint64_t>&, int64_t, size_t);
+template int64_t unpacked_panel<double>(size_t);
+template void turn_rows(const double*, int64_t, int64_t, int64_t, double*, int64_t, size_t);
+template void dot_products(const DotOperands<double>&, int64_t, size_t);
+template int64_t unpacked_panel<uint32_t>(size_t);
+template void turn_rows(const uint32_t*, int64_t, int64_t, int64_t, uint32_t*, int64_t, size_t);
+template void dot_products(const DotOperands<uint32_t>&, int64_t, size_t);
+template int64_t unpacked_panel<uint64_t>(size_t);
+template void turn_rows(const uint64_t*, int64_t, int64_t, int64_t, uint64_t*, int64_t, size_t);
+template void dot_products(const DotOperands<uint64_t>&, int64_t, size_t);
 
 }  // namespace camshaft::ops

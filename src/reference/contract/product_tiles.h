@@ -21,7 +21,7 @@ struct PackedTile {
   Run run[3] = {};                       ///< by vectors - 1
 };
 
-/// Those that this machine runs, the fastest first; of double, uint32_t and uint64_t. `exact_products`: products of the
+/// Those that this machine runs, the fastest first; of double and uint64_t. `exact_products`: products of the
 /// elements have no more than 53 bits, so that they need no rounding of their own, and no software does it. That is so
 /// of what was f32, f16 or bf16.
 template <class T>
@@ -34,12 +34,37 @@ struct UnpackedOperands {
   const T* b;
   int64_t b_row, n, k;
   T* c;
+  int64_t c_row;
+  bool begins = true;
 };
 
-/// c[m, n] = a · b of double, uint32_t or uint64_t, where rows of b and c are consecutive; element (i, p) of a is at
-/// a[i * a_row + p * a_column], row p of b begins at b[p * b_row], rows of c are n apart. `isa` counts the instruction
-/// sets as packed_tiles() does.
+/// c[m, n] += a · b, or = where it `begins`, of double, uint32_t or uint64_t, whose rows of b and c have neighbouring
+/// elements: element (i, p) of a is at a[i * a_row + p * a_column], row p of b begins at b[p * b_row], row i of c at
+/// c[i * c_row]. `isa` counts the instruction sets as packed_tiles() does.
 template <class T>
 void unpacked_product(const UnpackedOperands<T>& operands, int64_t m, size_t isa = 0);
+
+/// Columns that unpacked_product() computes side by side: those of B, where it is packed for it.
+template <class T>
+int64_t unpacked_panel(size_t isa = 0);
+
+/// to[p * to_stride + i] = from[i * row_stride + p], i < rows, p < count: B's panels of a matrix that lies by columns.
+template <class T>
+void turn_rows(const T* from, int64_t rows, int64_t row_stride, int64_t count, T* to, int64_t to_stride,
+               size_t isa = 0);
+
+/// Rows of k neighbours by one vector.
+template <class T>
+struct DotOperands {
+  const T* matrix;
+  int64_t row_stride, k;
+  const T* x;
+  int64_t x_stride;
+  T* out;
+};
+
+/// out[i] = matrix[i, k] · x[k], i < m.
+template <class T>
+void dot_products(const DotOperands<T>& operands, int64_t m, size_t isa = 0);
 
 }  // namespace camshaft::ops

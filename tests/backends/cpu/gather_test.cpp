@@ -90,6 +90,33 @@ TEST(Gather, FewPlacesOfManySlices) {
     }
 }
 
+// Neighbours of each slice, or all of it: one piece of memory. One that is no neighbour, and those outside, end that.
+TEST(Gather, NeighboursOfManySlices) {
+  RandomData data;
+  for (int round = 0; round < 120; ++round) {
+    const int64_t count = data.integer(1, 70), size = count + (round % 3 ? data.integer(0, 9) : 0);
+    const Gather gather{data.integer(2, 40), size, data.integer(1, 100), count};
+    const auto in = bytes(data, gather.outer * size * gather.inner_bytes);
+    std::vector<int64_t> indices(static_cast<size_t>(count));
+    const int64_t first = data.integer(0, size - count);
+    for (int64_t k = 0; k < count; ++k) indices[static_cast<size_t>(k)] = first + k;
+    if (round % 4 == 0) indices[static_cast<size_t>(data.integer(0, count - 1))] = data.integer(-size, size - 1);
+    std::vector<uint8_t> out(static_cast<size_t>(gather.outer * count * gather.inner_bytes)), expected = out;
+    const auto row = static_cast<size_t>(gather.inner_bytes);
+    for (int64_t o = 0; o < gather.outer; ++o)
+      for (int64_t k = 0; k < count; ++k) {
+        const int64_t at = (indices[static_cast<size_t>(k)] + size) % size;
+        std::memcpy(expected.data() + static_cast<size_t>(o * count + k) * row,
+                    in.data() + static_cast<size_t>(o * size + at) * row, row);
+      }
+    ThreadPool pool(static_cast<int>(data.integer(1, 3)));
+    gather.run(pool, in.data(), indices.data(), DType::i64, out.data());
+    ASSERT_TRUE(out == expected) << count << " of " << size << " rows of " << row << " bytes";
+    for (int64_t k = 0; k < count; ++k) indices[static_cast<size_t>(k)] = size + k;  // neighbours, outside
+    EXPECT_THROW(gather.run(pool, in.data(), indices.data(), DType::i64, out.data()), Error);
+  }
+}
+
 // Many slices of one list of runs: rising, falling, of one index, across the ends of the axis, and what lies between.
 TEST(Gather, RunsThatSlicesShare) {
   RandomData data;

@@ -156,6 +156,27 @@ TEST_F(Gemm, RandomShapesAndEpilogues) {
   }
 }
 
+// All that may follow the sums, of so few products that B stays in registers.
+TEST_F(Gemm, FewProductsAndEpilogues) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    ThreadPool pool(threads);
+    for_each_target([&] {
+      for (int i = 0; i < 60; ++i) {
+        Case s{random_.integer(1, 300), random_.integer(1, i % 3 ? 20 : 300), random_.integer(1, 18)};
+        s.lda_gap = random_.integer(0, 2) * random_.integer(0, 5);
+        s.ldc_gap = random_.integer(0, 1) * random_.integer(0, 5);
+        s.transposed = random_.coin(), s.bias = random_.coin(), s.callback = random_.coin();
+        s.activation = random_.coin();
+        s.residual = static_cast<int>(random_.integer(0, 2));
+        s.more = static_cast<int>(random_.integer(0, 3) == 0);
+        if (random_.coin()) s.lo = 0.0f;
+        if (random_.coin()) s.hi = 0.5f;
+        check(s, random_, pool);
+      }
+    });
+  }
+}
+
 // Taken as dot products where the sums are long enough.
 TEST_F(Gemm, FewColumns) {
   for (int threads = 1; threads <= 2; ++threads) {
@@ -271,6 +292,7 @@ TEST_F(Gemm, NanAndInfinityReachTheirRowsAndColumnsOnly) {
     for (const float poison : {kNan, kInfinity, -kInfinity}) {
       check({.m = 30, .n = 75, .k = 140, .bias = true, .lo = 0.0f, .hi = 6.0f}, random_, pool, poison);
       check({.m = 3, .n = 75, .k = 140}, random_, pool, poison);
+      check({.m = 40, .n = 75, .k = 5, .bias = true, .lo = 0.0f, .hi = 6.0f}, random_, pool, poison);
     }
   });
 }
@@ -298,6 +320,7 @@ TEST_F(Gemm, BatchesOfAnyStrides) {
         args.batch = outer * inner, args.inner_batch = inner;
         args.m = random_.integer(1, 50), args.n = random_.integer(1, 140), args.k = random_.integer(0, 150);
         if (random_.coin()) args.m = random_.integer(1, 5);
+        if (random_.coin()) args.k = random_.integer(0, 18);
         if (random_.integer(0, 3) == 0) args.n = 1;
         const bool a_transposed = random_.coin(), b_transposed = random_.coin(), heads = random_.coin();
         const int64_t broadcast = random_.coin() ? 1 : 0;

@@ -381,6 +381,27 @@ TEST(TopK, ShortLinesOfWords) {
   });
 }
 
+// Few of short lines that lie side by side: as many as a vector has lanes, more and fewer.
+TEST(TopK, ShortLinesSideBySide) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 120; ++round) {
+      constexpr DType types[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u32, DType::u64};
+      const int64_t size = random.integer(2, 70), inner = random.integer(1, 40);
+      Tensor x = random_tensor(random, types[round % 6], {random.integer(1, 5), size, inner});
+      if (round % 6 == 0)
+        for (int i = 0; i < 4; ++i)
+          x.as_mutable<float>()[static_cast<size_t>(random.integer(0, x.size() - 1))] =
+              i % 2 ? std::nanf("") : INFINITY;
+      const int64_t k = random.integer(1, std::min<int64_t>(size, 17));
+      NodeTest test{ops::TopK{1, random.integer(0, 1) == 1}, {x, Tensor::from_ints({k})}, {1}, "top_k"};
+      test.outputs = 2;
+      test.check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 TEST(TopK, EveryType) {
   Random random = test_random();
   for_each_target([&] {

@@ -133,6 +133,48 @@ TEST(Pad, RandomShapes) {
   }
 }
 
+// Lines of many short rows, and far more padding than rows of it at a time, by every mode.
+TEST(Pad, ManyShortRows) {
+  RandomData data;
+  for (int round = 0; round < 60; ++round) {
+    const int64_t width = std::vector<int64_t>{1, 2, 4, 8}[static_cast<size_t>(round % 4)];
+    const std::vector<int64_t> dims{data.integer(1, 4), data.integer(1, 900), data.integer(4, 9)};
+    std::vector<int64_t> before, after;
+    for (const int64_t n : dims) {
+      before.push_back(data.integer(0, std::min<int64_t>(3, n)));
+      after.push_back(data.integer(0, std::min<int64_t>(3, n)));
+    }
+    if (round % 3 == 0) before[1] = after[1] = 0;  // taken with the first
+    constexpr PadMode modes[] = {PadMode::constant, PadMode::edge, PadMode::wrap, PadMode::reflect};
+    const PadMode mode = modes[data.integer(0, 3)];
+    const auto in = bytes(data, dims[0] * dims[1] * dims[2] * width);
+    const Pad pad(width, dims, before, after, mode);
+    const std::vector<int64_t>& size = pad.out_dims();
+    std::vector<uint8_t> out(static_cast<size_t>(size[0] * size[1] * size[2] * width) + 1, 0x5a);
+    const std::vector<uint8_t> value = bytes(data, width);
+    ThreadPool pool(1 + round % 3);
+    pad.run(pool, in.data(), out.data(), value.data());
+    ASSERT_EQ(out.back(), 0x5a);
+    const auto source = [&](size_t d, int64_t i) -> int64_t {
+      const int64_t n = dims[d], at = i - before[d], period = std::max<int64_t>(1, 2 * (n - 1));
+      if (at >= 0 && at < n) return at;
+      if (mode == PadMode::constant) return -1;
+      if (mode == PadMode::edge) return at < 0 ? 0 : n - 1;
+      if (mode == PadMode::wrap) return (at + 4 * n) % n;
+      const int64_t turned = (at + 8 * period) % period;
+      return n == 1 ? 0 : turned < n ? turned : period - turned;
+    };
+    for (int64_t i = 0; i < size[0] * size[1] * size[2]; ++i) {
+      const int64_t a = source(0, i / (size[1] * size[2])), b = source(1, i / size[2] % size[1]),
+                    c = source(2, i % size[2]);
+      const uint8_t* expected =
+          a < 0 || b < 0 || c < 0 ? value.data() : &in[static_cast<size_t>(((a * dims[1] + b) * dims[2] + c) * width)];
+      ASSERT_EQ(std::memcmp(&out[static_cast<size_t>(i * width)], expected, static_cast<size_t>(width)), 0)
+          << "round " << round << ", element " << i;
+    }
+  }
+}
+
 // Found by fuzzing: a table of the long dim took 16 GiB.
 TEST(Pad, LongDimsOfEmptyTensorsTakeNoMemory) {
   const int64_t most = int64_t{1} << 50;

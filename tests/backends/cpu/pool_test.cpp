@@ -339,6 +339,32 @@ TEST(Pool, WindowsByUnequalSteps) {
   });
 }
 
+// Every height, width and step for which rows and columns are shared between windows, over lines of one vector and
+// more, with numbers that are none: maxima pass over these.
+TEST(Pool, WindowsThatShareRows) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int64_t kernel = 2; kernel <= 8; ++kernel)
+      for (int64_t step = 1; step <= 3; ++step) {
+        ops::Pool op;
+        op.kind = random.integer(0, 1) ? ops::PoolKind::max : ops::PoolKind::average;
+        op.count_include_pad = random.integer(0, 1) == 1;
+        op.ceil_mode = random.integer(0, 1) == 1;
+        op.kernel = {kernel, random.integer(2, 8)};
+        op.strides = {step, random.integer(2, 3)};
+        op.dilations = {1, 1};
+        for (size_t a = 0; a < 4; ++a) op.pads.emplace_back(random.integer(0, op.kernel[a % 2] - 1));
+        Tensor x = random_tensor(random, DType::f32, {2, 3, random.integer(8, 40), random.integer(33, 150)});
+        if (op.kind == ops::PoolKind::max)
+          for (int i = 0; i < 9; ++i)
+            x.as_mutable<float>()[static_cast<size_t>(random.integer(0, x.size() - 1))] =
+                i % 2 ? std::nanf("") : -INFINITY;
+        NodeTest{op, {x}, {}, "pool", 1e-5}.check(static_cast<int>(random.integer(1, 3)));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+  });
+}
+
 // From vectors on: what is cut off may be longer than those.
 TEST(Pool, RowsThatAreCut) {
   Random random = test_random();

@@ -70,6 +70,7 @@ TEST(Resize, RandomTapsInBothLayouts) {
       ResizeAxis h = random_axis(data, taps[round % 4]);
       ResizeAxis w = random_axis(data, round % 5 == 0 ? 2 : taps[round % 4]);
       if (round % 9 == 0) h = ResizeAxis::identity(5);
+      if (round % 7 == 0) w = ResizeAxis::identity(data.integer(1, 70));
       if (round % 10 == 0) {  // wider than the line that is kept on the stack
         w.in = 5000;
         for (int32_t& i : w.index) i = i < 0 ? i : static_cast<int32_t>(data.integer(0, 4999));

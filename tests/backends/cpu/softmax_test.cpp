@@ -127,6 +127,70 @@ TEST(Softmax, InfinitiesAndNan) {
   });
 }
 
+// Of one element each, which says nothing but whether it is a number.
+template <class T>
+void check_single_elements(bool logarithm) {
+  constexpr T inf = std::numeric_limits<T>::infinity();
+  for (const int64_t inner : {1, 5}) {
+    std::vector<T> x{1, -200, inf, 0, std::numeric_limits<T>::quiet_NaN(), -inf, T(3e38), 7, 8, 9};
+    ThreadPool pool(2);
+    std::vector<T> y(x.size());
+    Softmax{10 / inner, 1, inner, logarithm}.run(pool, x.data(), y.data());
+    for (size_t i = 0; i < x.size(); ++i)
+      EXPECT_TRUE(std::isfinite(x[i]) ? y[i] == (logarithm ? 0 : 1) : std::isnan(y[i])) << x[i] << " gave " << y[i];
+  }
+}
+TEST(Softmax, RowsOfOneElement) {
+  for (const bool logarithm : {false, true}) {
+    check_single_elements<float>(logarithm);
+    check_single_elements<double>(logarithm);
+  }
+}
+
+// Rows in blocks: the largest element in any of them, blocks of -inf before and behind numbers, rows of nothing else,
+// and what is no number.
+template <class T>
+void check_long_rows(RandomData& data, int round) {
+  constexpr T inf = std::numeric_limits<T>::infinity();
+  const int64_t rows = data.integer(1, 3), axis = data.integer(4000, round % 12 ? 15000 : 1100000);
+  std::vector<T> x;
+  for (const float v : data.floats(rows * axis, 5)) x.push_back(v);
+  for (int64_t r = 0; r < rows; ++r) {
+    T* row = x.data() + r * axis;
+    const int64_t kind = data.integer(0, 7), place = data.integer(0, axis - 1);
+    if (kind == 1) row[place] = 1000;
+    if (kind == 2) std::fill_n(row, axis, -inf);
+    if (kind == 3) std::fill_n(row, place, -inf);
+    if (kind == 4) std::fill(row + place, row + axis, -inf);
+    if (kind == 5) row[place] = inf;
+    if (kind == 6) std::fill_n(row, place, -inf), row[place / 2] = std::numeric_limits<T>::quiet_NaN();
+    if (kind == 7)  // each block has the largest of all before
+      for (int64_t i = 0; i < axis; ++i) row[i] = static_cast<T>(i) / static_cast<T>(64);
+  }
+  const bool logarithm = round % 2 == 1;
+  for (int64_t r = 0; r < rows; ++r) {  // std::max() in check() passes over a NaN that is not the first
+    const T* row = x.data() + r * axis;
+    if (!std::any_of(row, row + axis, [](T v) { return std::isnan(v); })) continue;
+    std::vector<T> y(x.size());
+    ThreadPool pool(1);
+    Softmax{rows, axis, 1, logarithm}.run(pool, x.data(), y.data());
+    ASSERT_TRUE(std::all_of(y.begin() + r * axis, y.begin() + (r + 1) * axis, [](T v) { return std::isnan(v); }));
+    return;
+  }
+  check({rows, axis, 1, logarithm}, x, 1 + round % 3);
+}
+
+TEST(Softmax, LongRows) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 24; ++round) {
+      check_long_rows<float>(data, round);
+      check_long_rows<double>(data, round);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 // Columns that leave L2 between passes; some of -inf alone, or but for their last rows, or with what is no number.
 template <class T>
 void check_long_columns(RandomData& data, int round) {

@@ -142,6 +142,10 @@ template <class V>
 HWY_INLINE V look_up_32(V low, V high, V indices) {
   return V{_mm512_permutex2var_epi32(low.raw, indices.raw, high.raw)};
 }
+template <class V, class Indices>
+HWY_INLINE V look_up_32_floats(V low, V high, Indices indices) {
+  return V{_mm512_permutex2var_ps(low.raw, indices.raw, high.raw)};
+}
 
 // The products of bf16, for machines that have_bf16_pairs() alone; as text, so that no target of its own is compiled
 // for the sake of two instructions.

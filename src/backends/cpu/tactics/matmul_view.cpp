@@ -26,13 +26,6 @@ bool has_constant_matrix(const RegionView& region, const MatMulView& view) {
          std::all_of(shape.begin(), shape.end() - 2, [](const Dim& d) { return d == Dim(1); });
 }
 
-bool has_few_products(const RegionView& region, const MatMulView& view) {
-  const Shape& shape = region.graph.shape(region.node.inputs[static_cast<size_t>(view.b)]);
-  const Dim &k = shape[shape.size() - 2], &n = shape.back();
-  return !view.op.transpose_b && !view.op.batch_invariant && k.is_constant() && n.is_constant() &&
-         has_few_products(k.value(), n.value());
-}
-
 double matmul_flops(const RegionView& region, const MatMulView& view) {
   const ValueId a = region.node.inputs[static_cast<size_t>(view.a)];
   const Shape& shape = region.graph.shape(a);

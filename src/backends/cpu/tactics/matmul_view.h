@@ -21,10 +21,6 @@ std::optional<MatMulView> view_matmul(const RegionView& region, int residuals = 
 /// Whether B is one constant matrix of f32.
 bool has_constant_matrix(const RegionView& region, const MatMulView& view);
 
-/// Whether all time goes into writing the result, whose elements are sums of a few products, whatever is known only
-/// when running.
-bool has_few_products(const RegionView& region, const MatMulView& view);
-
 /// Multiplications and additions at the optimum shapes.
 double matmul_flops(const RegionView& region, const MatMulView& view);
 

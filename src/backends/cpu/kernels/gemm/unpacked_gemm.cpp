@@ -111,7 +111,7 @@ void tile_of_columns(const BatchGemmArgs& args, const UnpackedProblem& p, int64_
       for (int v = 0; v < NV; ++v) sum[0][r][v] = hn::Add(sum[0][r][v], sum[s][r][v]);
     }
   }
-  // Of few products an element, what follows the sums is most of the work: it is looked at once for a tile.
+  // What follows the sums is looked at once for a tile.
   const bool is_plain = is_plain_sum(args.epilogue) && !p.residual;
   float* to = p.c + row * args.c_row_stride + col;
   const int64_t stride = args.c_row_stride;
@@ -229,21 +229,14 @@ constexpr int64_t most_in_l2 = 128 << 10;  // elements of B
 
 }  // namespace
 
-bool has_few_products(int64_t k, int64_t n) {
-  constexpr int64_t few_products = 8, least_row = 64;
-  return k <= few_products && n >= least_row && k * n <= most_in_l2;
-}
-
 bool is_read_unpacked(const BatchGemmArgs& args) {
   if (args.m <= kTileRows) return args.b_n_stride == 1 || (args.b_k_stride == 1 && args.a_k_stride == 1);
-  // Many small ones, whose B stays in L1: 390 products of 16 x 16 took 134 us packed, and take 70. Of few products an
-  // element all time goes into writing C, a row after the other: 16 of 87 x 2 by 2 x 369 took 39 us packed.
+  // Many small ones, whose B stays in L1: 390 products of 16 x 16 took 134 us packed, and take 70.
   constexpr int64_t least_products = 8, most_rows = 32, least_columns = 4, most_elements = 4096;
-  // 1000 x 3 by 3 x 1000 took 73 us packed, and takes 46. Of few more rows than a tile has reading a B of L2 twice
-  // costs less than packing it.
+  // Of few more rows than a tile has reading a B of L2 twice costs less than packing it.
   constexpr int64_t few_rows = 2 * kTileRows;
   if (args.b_n_stride != 1) return false;
-  if (has_few_products(args.k, args.n) || (args.m <= few_rows && args.n * args.k <= most_in_l2)) return true;
+  if (args.m <= few_rows && args.n * args.k <= most_in_l2) return true;
   return args.batch >= least_products && args.m <= most_rows && args.n >= least_columns &&
          args.n * args.k <= most_elements;
 }
@@ -253,7 +246,6 @@ UnpackedCut::UnpackedCut(const BatchGemmArgs& args, int most)
     : chunk(args.b_n_stride == 1 ? 128 : 16), chunks(divide_up(args.n, chunk)) {
   const int64_t width = std::min(args.n, chunk), k = std::max<int64_t>(1, args.k);
   parts = row_product_parts(k, args.batch * chunks, width);
-  if (parts == 1 && has_few_products(args.k, args.n)) row_blocks = divide_up(args.m, block_rows);
   // A thread is woken for 32 K elements of B, which four rows multiply, at least.
   constexpr int64_t least_elements = int64_t{1} << 15;
   const int64_t tiles = divide_up(args.m, kTileRows);
@@ -268,9 +260,7 @@ int64_t unpacked_gemm_workspace_bytes(const BatchGemmArgs& args) {
 void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace) {
   const auto kernel = HWY_DYNAMIC_DISPATCH(unpacked_columns);
   const UnpackedCut cut(args, pool.size());
-  // Elements of the batch, and blocks of the rows of each.
-  const int64_t blocks = cut.row_blocks, rows = round_up(divide_up(args.m, blocks), kTileRows);
-  const int64_t chunks = cut.chunks, parts = cut.parts, units = args.batch * blocks * parts * chunks;
+  const int64_t chunks = cut.chunks, parts = cut.parts, units = args.batch * parts * chunks;
   const int64_t of_element = args.m * args.n, of_part = args.batch * of_element;
   auto* const sums = static_cast<float*>(workspace);
   BatchGemmArgs of_sums = args;  // of a part
@@ -280,16 +270,14 @@ void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace)
     PacedCancellation cancellation;
     const int64_t end = units * (thread + 1) / cut.threads;
     for (int64_t unit = units * thread / cut.threads; unit < end;) {
-      const int64_t item = unit / (parts * chunks), part = unit / chunks % parts,
-                    first = (item * parts + part) * chunks;
+      const int64_t i = unit / (parts * chunks), part = unit / chunks % parts, first = (i * parts + part) * chunks;
       const int64_t last = std::min(end, first + chunks);
       const int64_t col0 = (unit - first) * cut.chunk, col1 = std::min(args.n, (last - first) * cut.chunk);
-      cancellation.did(rows * args.k / parts * cut.chunk * (last - unit));
+      cancellation.did(args.m * args.k / parts * cut.chunk * (last - unit));
       unit = last;
-      const int64_t i = item / blocks, row0 = std::min(args.m, item % blocks * rows);
       const int64_t outer = i / args.inner_batch, inner = i % args.inner_batch;
-      const int64_t c = outer * args.c_outer_stride + inner * args.c_inner_stride + row0 * args.c_row_stride;
-      const float* a = args.a + outer * args.a_outer_stride + inner * args.a_inner_stride + row0 * args.a_row_stride;
+      const int64_t c = outer * args.c_outer_stride + inner * args.c_inner_stride;
+      const float* a = args.a + outer * args.a_outer_stride + inner * args.a_inner_stride;
       const float* b = args.b + outer * args.b_outer_stride + inner * args.b_inner_stride;
       if (parts > 1) {
         const int64_t k0 = args.k * part / parts;
@@ -300,16 +288,13 @@ void unpacked_gemm(const BatchGemmArgs& args, ThreadPool& pool, void* workspace)
                col0, col1);
         continue;
       }
-      BatchGemmArgs of_block = args;
-      of_block.m = std::min(rows, args.m - row0);
-      kernel(of_block, {a, b, args.epilogue.residual ? args.epilogue.residual + c : nullptr, args.c + c}, col0, col1);
+      kernel(args, {a, b, args.epilogue.residual ? args.epilogue.residual + c : nullptr, args.c + c}, col0, col1);
       if (args.epilogue.activation) {
         const float* addend = args.epilogue.addend ? args.epilogue.addend + c + col0 : nullptr;
         core_activate(*args.epilogue.activation,
-                      {args.c + c + col0, args.c_row_stride, of_block.m, col1 - col0, addend, args.c_row_stride});
+                      {args.c + c + col0, args.c_row_stride, args.m, col1 - col0, addend, args.c_row_stride});
       }
-      if (args.epilogue.callback)
-        args.epilogue.callback(args.epilogue.context, i * args.m + row0, of_block.m, col0, col1 - col0);
+      if (args.epilogue.callback) args.epilogue.callback(args.epilogue.context, i * args.m, args.m, col0, col1 - col0);
     }
   });
   if (parts == 1) return;

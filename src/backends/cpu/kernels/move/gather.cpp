@@ -119,6 +119,15 @@ auto row_picker(int64_t bytes) {
                       : pick_rows<32>;
 }
 
+// Whether the indices are neighbours from the first on.
+template <class Index>
+bool is_one_run(const Index* indices, int64_t count, int64_t size) {
+  if (indices[0] < 0 || indices[0] > size - count || indices[count - 1] != indices[0] + count - 1) return false;
+  for (int64_t k = 1; k < count; ++k)
+    if (indices[k] != indices[0] + k) return false;
+  return true;
+}
+
 // From here on it pays to look for runs, and to cut a list into parts by threads.
 constexpr int64_t least_slices = 8, least_shared = 1024;
 
@@ -185,6 +194,18 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
     });
   };
   with_indices(indices, index_type, [&](const auto* index) {
+    // One row of each slice, or all that there is: the only one of an axis of 1, by Compress, took 42,000 rows of 84
+    // bytes, and 245 us.
+    if (outer > 1 && is_one_run(index, count, size)) {
+      const int64_t row = count * inner_bytes, step = size * inner_bytes;
+      from += index[0] * inner_bytes;
+      return for_pieces(pool, outer, divide_up(least_bytes, row), [&](int64_t begin, int64_t end) {
+        if (row == step)
+          std::memcpy(to + begin * row, from + begin * row, static_cast<size_t>((end - begin) * row));
+        else
+          copy_rows(row, from + begin * step, step, to + begin * row, row, end - begin);
+      });
+    }
     if (!element) {
       if (outer >= least_slices && count <= few_places && inner_bytes >= least_picked && inner_bytes <= most_picked) {
         int64_t offsets[few_places];

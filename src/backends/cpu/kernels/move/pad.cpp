@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/move/element_bytes.h"
 #include "backends/cpu/kernels/move/fill.h"
+#include "backends/cpu/kernels/move/row_copy.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "base/error.h"
 #include "base/pieces.h"
@@ -148,11 +149,14 @@ void Pad::run_rows(int64_t begin, int64_t end, const char* in, char* out, const 
   }
   const int64_t inside = (run_end_ - run_begin_) * size;
   const int64_t first = inside > 0 ? source(last, run_begin_) * size : 0;
-  // A call takes longer than a few elements, and less than many.
-  constexpr int64_t few = 8;
+  // Few constants are copied from where they are side by side: one by one, 3 and 5 rows of 3 at the ends of 7910 lines
+  // took a third of the time.
+  alignas(64) char constants[256];
+  for (size_t i = 0; i < sizeof(constants); i += sizeof(T)) std::memcpy(constants + i, constant, sizeof(T));
   const auto fill_end = [&](char* to, int64_t n) {
-    if (n > few) return fill_elements(width, constant, to, n);
-    for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * size, constant, sizeof(T));
+    const auto bytes = static_cast<size_t>(n) * sizeof(T);
+    if (bytes > sizeof(constants)) return fill_elements(width, constant, to, n);
+    if (bytes > 0) copy_line(constants, bytes, to);
   };
   const auto write_row = [&](const char* line, char* to) {
     if (inside > 0) copy_line(line + first, static_cast<size_t>(inside), to + run_begin_ * size);
@@ -172,6 +176,31 @@ void Pad::run_rows(int64_t begin, int64_t end, const char* in, char* out, const 
       each_edge([&](int64_t i) { std::memcpy(to + i * size, line + source(last, i) * size, sizeof(T)); });
     }
   };
+  // Short rows: what is the same of all, some at a time, which stay in L1. One by one, 29,200 of 2 elements and a
+  // constant took 155 us.
+  constexpr int64_t short_row = 64, together = 16 * 1024;  // bytes
+  const auto write_some_rows = [&](const char* line, int64_t step, char* to, int64_t rows) {
+    if (repeats) fill_elements(width, constant, to, rows * row * unit_);
+    if (inside > 0) copy_rows(inside, line + first, step, to + run_begin_ * size, row * size, rows);
+    if (repeats) return;
+    const int64_t* edge = edges;
+    each_edge([&](int64_t i) {
+      const char* from_edge = line + (listed ? *edge++ : source(last, i) * size);
+      char* to_edge = to + i * size;
+      if (unit_ > 1) return copy_rows(size, from_edge, step, to_edge, row * size, rows);
+      for (int64_t k = 0; k < rows; ++k) std::memcpy(to_edge + k * row * size, from_edge + k * step, sizeof(T));
+    });
+  };
+  const auto write_rows = [&](const char* line, int64_t step, char* to, int64_t rows) {
+    constexpr int64_t least_rows = 4;
+    if (row * size > short_row || rows < least_rows) {
+      for (int64_t i = 0; i < rows; ++i, line += step, to += row * size) write_row(line, to);
+      return;
+    }
+    const int64_t most = together / (row * size);
+    for (; rows > 0; rows -= most, line += most * step, to += most * row * size)
+      write_some_rows(line, step, to, std::min(rows, most));
+  };
   for (int64_t r = begin; r < end; ++r) {
     int64_t offset = 0;
     size_t outside = last;  // the outermost axis along which the row is padding
@@ -181,14 +210,17 @@ void Pad::run_rows(int64_t begin, int64_t end, const char* in, char* out, const 
     }
     char* to = out + r * row * size;
     if (outside < last) {
-      // As are those that follow until that axis goes on.
+      // As are those that follow until that axis has an element, or ends.
       int64_t rows = 1, done = 0;
       for (size_t d = outside + 1; d < last; ++d) {
         rows *= axes_[d].out;
         done = done * axes_[d].out + at[d];
         at[d] = axes_[d].out - 1;
       }
-      rows = std::min(rows - done, end - r);
+      const Axis& axis = axes_[outside];
+      const int64_t past = at[outside] < axis.begin ? std::min(axis.begin, axis.out) : axis.out;
+      rows = std::min(rows * (past - at[outside]) - done, end - r);
+      at[outside] = past - 1;
       fill_elements(width, constant, to, rows * row * unit_);
       r += rows - 1;
     } else {
@@ -200,8 +232,7 @@ void Pad::run_rows(int64_t begin, int64_t end, const char* in, char* out, const 
         if (index >= 0 && index < axis.size) rows = std::min(axis.size - index, end - r);
         step = axis.stride * width;
       }
-      const char* line = in + offset;
-      for (int64_t i = 0; i < rows; ++i, line += step, to += row * size) write_row(line, to);
+      write_rows(in + offset, step, to, rows);
       r += rows - 1;
       if (last > 0) at[last - 1] += rows - 1;
     }

@@ -79,8 +79,7 @@ struct Exp {
   static constexpr int operands = 1;
   template <int U>
   HWY_INLINE void operator()(const Vec (&a)[U], Vec (&y)[U]) const {
-#pragma GCC unroll 8
-    for (int u = 0; u < U; ++u) y[u] = exp_f32(Tag(), a[u]);
+    exp_f32(Tag(), a, y);
   }
 };
 struct Silu {

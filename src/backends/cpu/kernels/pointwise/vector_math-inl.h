@@ -47,26 +47,39 @@ HWY_INLINE V max_or_second(V a, V b) {
   }
 }
 
-/// exp of values already clamped so that 2^n below stays in the range of an int: the shared core.
-/// Splits x = n ln 2 + r and returns the polynomial of r; n goes to `exponent`, and to `n` as a float.
-template <class D, class V, class VI>
-HWY_INLINE V exp_reduced(D d, V x, VI& exponent, V& n) {
+/// exp of U vectors already clamped so that 2^n below stays in the range of an int: the shared core.
+/// Splits x = n ln 2 + r and returns the polynomial of r; n goes to `exponent`, and to `n` as a float. All steps side
+/// by side, as in sigmoid_f32().
+template <int U, class D, class V, class VI>
+HWY_INLINE void exp_reduced(D d, const V (&x)[U], V (&p)[U], VI (&exponent)[U], V (&n)[U]) {
   const hn::RebindToSigned<D> di;
   // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits of the sum. Highway's NearestInt also guards
   // against overflow, and exp took 0.19 ns an element with it instead of 0.14.
-  const V magic = hn::Set(d, 12582912.0f);
-  const V sum = hn::MulAdd(x, hn::Set(d, 1.442695041f), magic);
-  exponent = hn::Sub(hn::BitCast(di, sum), hn::BitCast(di, magic));
-  n = hn::Sub(sum, magic);
+  const V magic = hn::Set(d, 12582912.0f), one = hn::Set(d, 1.0f);
+  V r[U];
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) {
+    const V sum = hn::MulAdd(x[u], hn::Set(d, 1.442695041f), magic);
+    exponent[u] = hn::Sub(hn::BitCast(di, sum), hn::BitCast(di, magic));
+    n[u] = hn::Sub(sum, magic);
+  }
   // ln 2 in two parts; the first has 15 bits, so that n times it is exact with or without a fused multiply-add.
-  V r = hn::NegMulAdd(n, hn::Set(d, 0.69314575195f), x);
-  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-06f), r);
-  V p = hn::Set(d, 1.381454036e-03f);
-  p = hn::MulAdd(p, r, hn::Set(d, 8.368745190e-03f));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.166839078e-02f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.666652040e-01f));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.999999343e-01f));
-  return hn::Add(hn::MulAdd(hn::Mul(p, r), r, r), hn::Set(d, 1.0f));
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) r[u] = hn::NegMulAdd(n[u], hn::Set(d, 0.69314575195f), x[u]);
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) r[u] = hn::NegMulAdd(n[u], hn::Set(d, 1.42860677e-06f), r[u]);
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) p[u] = hn::MulAdd(hn::Set(d, 1.381454036e-03f), r[u], hn::Set(d, 8.368745190e-03f));
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) p[u] = hn::MulAdd(p[u], r[u], hn::Set(d, 4.166839078e-02f));
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) p[u] = hn::MulAdd(p[u], r[u], hn::Set(d, 1.666652040e-01f));
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) p[u] = hn::MulAdd(p[u], r[u], hn::Set(d, 4.999999343e-01f));
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) p[u] = hn::MulAdd(p[u], r[u], one);
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) p[u] = hn::MulAdd(p[u], r[u], one);
 }
 
 template <class D, class VI>
@@ -95,28 +108,44 @@ HWY_INLINE V scaled_anywhere(D d, V p, VI exponent, [[maybe_unused]] V n) {
   return hn::Mul(hn::Mul(p, power_of_two(d, half)), power_of_two(d, hn::Sub(exponent, half)));
 }
 
-/// e^x over the whole range, denormal results included.
-template <class D, class V>
-HWY_INLINE V exp_f32(D d, V x) {
-  const hn::RebindToSigned<D> di;
+/// e^x over the whole range, denormal results included. y may be x.
+template <int U, class D, class V>
+HWY_INLINE void exp_f32(D d, const V (&x)[U], V (&y)[U]) {
+  hn::Vec<hn::RebindToSigned<D>> exponent[U];
+  V n[U], p[U], limited[U];
   // Beyond these limits the result is 0 or infinity in any case.
-  x = max_or_second(hn::Set(d, -104.0f), min_or_second(hn::Set(d, 89.0f), x));
-  auto exponent = hn::Zero(di);
-  V n;
-  const V p = exp_reduced(d, x, exponent, n);
-  return scaled_anywhere(d, p, exponent, n);
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) limited[u] = max_or_second(hn::Set(d, -104.0f), min_or_second(hn::Set(d, 89.0f), x[u]));
+  exp_reduced(d, limited, p, exponent, n);
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) y[u] = scaled_anywhere(d, p[u], exponent[u], n[u]);
 }
 
-/// e^x for x <= 0 as softmax needs it: results below the smallest normal number are 0.
+/// e^x for x <= 0 as softmax needs it: results below the smallest normal number are 0. y may be x.
+template <int U, class D, class V>
+HWY_INLINE void exp_nonpositive_f32(D d, const V (&x)[U], V (&y)[U]) {
+  hn::Vec<hn::RebindToSigned<D>> exponent[U];
+  hn::Mask<D> vanishes[U];
+  V n[U], p[U], limited[U];
+  const V lowest = hn::Set(d, -87.336f);
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) vanishes[u] = hn::Lt(x[u], lowest), limited[u] = max_or_second(lowest, x[u]);
+  exp_reduced(d, limited, p, exponent, n);
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) y[u] = hn::IfThenZeroElse(vanishes[u], scaled(d, p[u], exponent[u], n[u]));
+}
+
+template <class D, class V>
+HWY_INLINE V exp_f32(D d, V x) {
+  V one[1] = {x};
+  exp_f32(d, one, one);
+  return one[0];
+}
 template <class D, class V>
 HWY_INLINE V exp_nonpositive_f32(D d, V x) {
-  const hn::RebindToSigned<D> di;
-  const V lowest = hn::Set(d, -87.336f);
-  const auto vanishes = hn::Lt(x, lowest);
-  auto exponent = hn::Zero(di);
-  V n;
-  const V p = exp_reduced(d, max_or_second(lowest, x), exponent, n);
-  return hn::IfThenZeroElse(vanishes, scaled(d, p, exponent, n));
+  V one[1] = {x};
+  exp_nonpositive_f32(d, one, one);
+  return one[0];
 }
 
 /// 1 / (1 + e^-x) of U vectors, with e^-x = 2^n p(r) as in exp_reduced(), but with the signs turned into coefficients

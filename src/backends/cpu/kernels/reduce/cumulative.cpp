@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <type_traits>
 
 #include "backends/cpu/kernels/targets.h"
@@ -495,8 +496,10 @@ void RunningTotal::run(ThreadPool& pool, DType dtype, const void* in, void* out)
     T* y = static_cast<T*>(out);
     if (axis == 1) {  // nothing is before an element
       for_pieces(pool, outer * inner, least_elements, [&](int64_t begin, int64_t end) {
-        if (exclusive) {
-          std::fill(y + begin, y + end, product ? T(1) : T(0));
+        if (exclusive && !product) {
+          std::memset(y + begin, 0, static_cast<size_t>(end - begin) * sizeof(T));
+        } else if (exclusive) {
+          std::fill(y + begin, y + end, T(1));
         } else if (product) {
           if (y != x) std::copy(x + begin, x + end, y + begin);
         } else {

@@ -22,14 +22,14 @@ HWY_INLINE void best_of_vector(D d, const T* x, const TopKColumns& of, int64_t* 
   using Key = hn::TFromD<decltype(di)>;
   using Keys = hn::Vec<decltype(di)>;
   Keys keys[kBest], rows[kBest];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int i = 0; i < kBest; ++i) keys[i] = rows[i] = hn::Zero(di);
   // The row goes in front of those that it is better than, and these move on by one: of equals the earlier one stays in
   // front. The first rows have places whatever they are.
   const auto take = [&](int64_t row, int taken) HWY_ATTR {
     const Keys key = keys_of(d, hn::LoadU(d, x + row * of.step), of.largest), at = hn::Set(di, static_cast<Key>(row));
     const auto better = [&](int i) HWY_ATTR { return hn::Gt(key, keys[i]); };
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = kBest - 1; i >= 0; --i) {
       if (i > taken) continue;
       Keys moved = key, moved_at = at;
@@ -42,12 +42,12 @@ HWY_INLINE void best_of_vector(D d, const T* x, const TopKColumns& of, int64_t* 
       rows[i] = i == taken ? moved_at : hn::IfThenElse(wins, moved_at, rows[i]);
     }
   };
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int row = 0; row < kBest; ++row)
     if (row < of.rows) take(row, row);
   for (int64_t row = kBest; row < of.rows; ++row) take(row, kBest);
   HWY_ALIGN Key found[hn::MaxLanes(di)];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int i = 0; i < kBest; ++i) {
     if (i >= of.k) break;
     hn::Store(rows[i], di, found);
@@ -55,22 +55,27 @@ HWY_INLINE void best_of_vector(D d, const T* x, const TopKColumns& of, int64_t* 
   }
 }
 
-template <int kBest, class T>
-void best_of_columns(const T* x, const TopKColumns& of, int64_t* best) {
-  const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 1> one;
+// As many columns at once as kLanes or as a vector has, and what is left by fewer.
+template <int kBest, size_t kLanes, class T>
+void best_of_columns(const T* x, const TopKColumns& of, int64_t first, int64_t* best) {
+  const hn::CappedTag<T, kLanes> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
+  int64_t c = first;
   for (; c + lanes <= of.columns; c += lanes) best_of_vector<kBest>(d, x + c, of, best + c);
-  for (; c < of.columns; ++c) best_of_vector<kBest>(one, x + c, of, best + c);
+  if (c == of.columns) return;
+  if constexpr (kLanes > 4)
+    best_of_columns<kBest, kLanes / 2>(x, of, c, best);
+  else if constexpr (kLanes > 1)
+    best_of_columns<kBest, 1>(x, of, c, best);
 }
 
 template <class T>
 void best_of(const T* x, const TopKColumns& of, int64_t* best) {
-  if (of.k == 1) return best_of_columns<1>(x, of, best);
-  if (of.k == 2) return best_of_columns<2>(x, of, best);
-  if (of.k <= 4) return best_of_columns<4>(x, of, best);
-  best_of_columns<8>(x, of, best);
+  if (of.k == 1) return best_of_columns<1, HWY_LANES(T)>(x, of, 0, best);
+  if (of.k == 2) return best_of_columns<2, HWY_LANES(T)>(x, of, 0, best);
+  if (of.k <= 4) return best_of_columns<4, HWY_LANES(T)>(x, of, 0, best);
+  if (of.k <= 8) return best_of_columns<8, HWY_LANES(T)>(x, of, 0, best);
+  best_of_columns<16, HWY_LANES(T)>(x, of, 0, best);
 }
 
 // EACH(name, T) for every type of 4 or 8 bytes.

@@ -8,7 +8,7 @@
 namespace camshaft::cpu {
 
 /// Elements of a column, and how many of them are wanted, at most.
-inline constexpr int64_t most_few_rows = 64, most_few_best = 8;
+inline constexpr int64_t most_few_rows = 64, most_few_best = 16;
 
 /// best[i * columns + c] = the row of column c's i-th best element, i < k. T has 4 or 8 bytes. Each row goes through
 /// the k best of the rows before it, all columns of a vector at once: no branch depends on the elements.

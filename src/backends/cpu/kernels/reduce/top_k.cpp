@@ -199,7 +199,8 @@ int64_t TopK::workspace_bytes(DType dtype, int threads) const {
 template <class T>
 void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, void* workspace) const {
   if constexpr (sizeof(T) >= 4) {
-    if (axis <= most_few_rows && k <= most_few_best && (inner == 1 || side_by_side()))
+    constexpr int64_t least_neighbours = 4;
+    if (axis <= most_few_rows && k <= most_few_best && (inner == 1 || inner >= least_neighbours))
       return top_k_of_short_lines(*this, pool, x, values, indices);
   }
   using Best = CandidatesOf<T>;

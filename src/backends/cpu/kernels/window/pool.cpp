@@ -212,11 +212,10 @@ HWY_EXPORT(pool_lines);
 
 void SpatialPool::run_lines(int64_t begin, int64_t end, const float* in, float* out) const {
   if (can_pool_flat(*this, DType::f32)) return pool_flat(*this, DType::f32, begin, end, in, out);
-  // By steps of one most windows of several lines are combined as those of one, but where many reach over their ends.
-  constexpr int64_t short_line = 16;
-  const bool joins_lines = height.stride == 1 && width.stride == 1 && width.in > short_line && can_pool_planes(*this);
-  if (!joins_lines && pool_narrow(*this, begin, end, in, out)) return;
-  if (can_pool_planes(*this)) return pool_planes(*this, begin, end, in, out);
+  if (pool_narrow(*this, begin, end, in, out)) return;
+  // By steps over rows nothing is joined, and the ends of lines take longer one by one than padding beside them.
+  const bool joins_rows = height.stride == 1 || !can_pool_rows_first(*this);
+  if (joins_rows && can_pool_planes(*this)) return pool_planes(*this, begin, end, in, out);
   if (can_pool_rows_first(*this)) return pool_rows_first(*this, begin, end, in, out);
   HWY_DYNAMIC_DISPATCH(pool_lines)(*this, begin, end, in, out);
 }

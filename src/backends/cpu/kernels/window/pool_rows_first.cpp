@@ -25,7 +25,9 @@ constexpr int64_t most_lines = 32;  // together
 #include "hwy/highway.h"
 // clang-format on
 #include "backends/cpu/kernels/masked_load-inl.h"
+#include "backends/cpu/kernels/tile_traits-inl.h"
 #include "backends/cpu/kernels/window/pool_combine-inl.h"
+#include "backends/cpu/kernels/window/pool_slide-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace camshaft::cpu::HWY_NAMESPACE {
@@ -96,14 +98,31 @@ HWY_INLINE void combine_padded(const float* top, const Rows& of, int64_t in, int
   std::fill(to + end, to + count + beyond, pool_neutral<kAverage>());
 }
 
-// For each of the outputs of a vector the lane of which of the S vectors of columns it is.
+// Every S-th lane of S vectors that follow each other.
 template <int S>
-struct Picks {
-#if HWY_TARGET != HWY_SCALAR
-  using Index = decltype(hn::SetTableIndices(Tag(), static_cast<const int32_t*>(nullptr)));
-  Index place;
-  hn::Mask<Tag> from[S];
+class Picks {
+#if CAMSHAFT_TARGET_IS_AVX512
+ public:
+  Picks() {
+    for (int s = 1; s < S; ++s)
+      for (int64_t i = 0; i < lanes; ++i) {
+        const int64_t lane = i * S - s * lanes;  // of vector s; what was joined before lies at i already
+        const int64_t before = s == 1 ? i * S : i;
+        from_[s - 1][i] = static_cast<int32_t>(lane >= 0 && lane < lanes ? lanes + lane : before % lanes);
+      }
+  }
+  HWY_INLINE hn::Vec<Tag> of(const hn::Vec<Tag> (&vectors)[S]) const {
+    auto result = vectors[0];
+#pragma GCC unroll 8
+    for (int s = 1; s < S; ++s)
+      result = look_up_32_floats(result, vectors[s], hn::Load(hn::RebindToSigned<Tag>(), from_[s - 1]));
+    return result;
+  }
 
+ private:
+  HWY_ALIGN int32_t from_[std::max(S - 1, 1)][lanes];
+#elif HWY_TARGET != HWY_SCALAR
+ public:
   Picks() {
     HWY_ALIGN int32_t lane[lanes], of[lanes];
     for (int64_t i = 0; i < lanes; ++i) {
@@ -111,9 +130,20 @@ struct Picks {
       of[i] = static_cast<int32_t>(i * S / lanes);
     }
     const hn::RebindToSigned<Tag> di;
-    place = hn::SetTableIndices(Tag(), lane);
-    for (int s = 0; s < S; ++s) from[s] = hn::RebindMask(Tag(), hn::Eq(hn::Load(di, of), hn::Set(di, s)));
+    place_ = hn::SetTableIndices(Tag(), lane);
+    for (int s = 0; s < S; ++s) from_[s] = hn::RebindMask(Tag(), hn::Eq(hn::Load(di, of), hn::Set(di, s)));
   }
+  HWY_INLINE hn::Vec<Tag> of(const hn::Vec<Tag> (&vectors)[S]) const {
+    if constexpr (S == 1) return vectors[0];
+    auto result = hn::TableLookupLanes(vectors[0], place_);
+#pragma GCC unroll 8
+    for (int s = 1; s < S; ++s) result = hn::IfThenElse(from_[s], hn::TableLookupLanes(vectors[s], place_), result);
+    return result;
+  }
+
+ private:
+  decltype(hn::SetTableIndices(Tag(), static_cast<const int32_t*>(nullptr))) place_;
+  hn::Mask<Tag> from_[S];
 #endif
 };
 
@@ -152,14 +182,10 @@ HWY_INLINE void combine_columns(const Picks<S>& picks, const float* from, Number
 #pragma GCC unroll 8
       for (int s = 0; s < S; ++s) sum[s] = combine<kAverage>(sum[s], hn::LoadU(d, from + k * step + s * lanes));
     }
+#if HWY_TARGET == HWY_SCALAR
     auto result = sum[0];
-#if HWY_TARGET != HWY_SCALAR
-    if constexpr (S > 1) {
-      result = hn::TableLookupLanes(sum[0], picks.place);
-#pragma GCC unroll 8
-      for (int s = 1; s < S; ++s)
-        result = hn::IfThenElse(picks.from[s], hn::TableLookupLanes(sum[s], picks.place), result);
-    }
+#else
+    auto result = picks.of(sum);
 #endif
     if (kAverage) result = hn::Mul(result, hn::LoadU(d, scales + i));
     if (i + lanes <= count) {
@@ -169,6 +195,67 @@ HWY_INLINE void combine_columns(const Picks<S>& picks, const float* from, Number
     }
   }
 }
+
+#if CAMSHAFT_TARGET_IS_AVX512
+// The same of K neighbouring taps: S vectors are taken apart into every S-th column, from the first, the second, ...,
+// and taps that lie farther are columns of the next outputs. What every tap loads of its own, unaligned, took longer:
+// lines of 115 pixels, 7 taps by steps of 3, a third. Reads 2 S vectors beyond the first tap of the last vector of
+// outputs.
+template <bool kAverage, int S, int K>
+void combine_apart(const float* from, int64_t count, const float* scales, float* to) {
+  static_assert(S == 2 || S == 3);
+  const Tag d;
+  const hn::RebindToSigned<Tag> di;
+  using Index = hn::Vec<decltype(di)>;
+  constexpr int kLater = (K - 1) / S;  // the most outputs that a tap lies behind its own
+  Index of_two[S], of_third[S], shift[kLater + 1];
+  for (int j = 0; j < S; ++j) {
+    HWY_ALIGN int32_t two[lanes], third[lanes];
+    for (int64_t i = 0; i < lanes; ++i) {
+      const int64_t column = i * S + j, behind = column - 2 * lanes;
+      two[i] = static_cast<int32_t>(column % (2 * lanes));
+      third[i] = static_cast<int32_t>(behind < 0 ? i : lanes + behind);
+    }
+    of_two[j] = hn::Load(di, two), of_third[j] = hn::Load(di, third);
+  }
+  for (int q = 0; q <= kLater; ++q) shift[q] = hn::Iota(di, q);
+  const auto neutral = hn::Set(d, pool_neutral<kAverage>());
+  hn::Vec<Tag> now[S], next[S];
+  const auto take_apart = [&](hn::Vec<Tag>(&columns)[S]) HWY_ATTR {
+    hn::Vec<Tag> v[S];
+#pragma GCC unroll 3
+    for (int s = 0; s < S; ++s, from += lanes) v[s] = hn::LoadU(d, from);
+#pragma GCC unroll 3
+    for (int j = 0; j < S; ++j) {
+      columns[j] = look_up_32_floats(v[0], v[1], of_two[j]);
+      if constexpr (S == 3) columns[j] = look_up_32_floats(columns[j], v[2], of_third[j]);
+    }
+  };
+  take_apart(now);
+  for (int64_t i = 0; i < count; i += lanes) {
+    if (kLater > 0 || i + lanes < count) take_apart(next);
+    auto sum = neutral;
+#pragma GCC unroll 8
+    for (int k = 0; k < K; ++k)
+      sum = combine<kAverage>(sum, k < S ? now[k] : look_up_32_floats(now[k % S], next[k % S], shift[k / S]));
+    if (kAverage) sum = hn::Mul(sum, hn::LoadU(d, scales + i));
+    if (i + lanes <= count)
+      hn::StoreU(sum, d, to + i);
+    else
+      masked_store(sum, hn::FirstN(d, static_cast<size_t>(count - i)), d, to + i);
+#pragma GCC unroll 3
+    for (int j = 0; j < S; ++j) now[j] = next[j];
+  }
+}
+
+template <bool kAverage, int S>
+auto combine_apart_of(int64_t kernel) {
+  constexpr void (*functions[])(const float*, int64_t, const float*, float*) = {
+      combine_apart<kAverage, S, 2>, combine_apart<kAverage, S, 3>, combine_apart<kAverage, S, 4>,
+      combine_apart<kAverage, S, 5>, combine_apart<kAverage, S, 6>, combine_apart<kAverage, S, 7>};
+  return kernel >= 2 && kernel <= 7 ? functions[kernel - 2] : nullptr;
+}
+#endif
 
 // Goes through lines of [batch, channels, out depth, out height] in order.
 class Lines {
@@ -222,13 +309,20 @@ class Scales {
 
   const float* of(int64_t others, int64_t first, int64_t count) {
     if (others == others_ && first == first_) return scales_;
+    const Tag d;
+    if (first != first_) {
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t x = first + i;
+        const bool is_whole = x >= whole_.first && x < whole_.past;
+        counted_[i] =
+            static_cast<float>(is_whole ? p_.width.kernel : window_at(p_.width, x, p_.count_include_pad).counted);
+      }
+    }
     others_ = others, first_ = first;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t x = first + i;
-      const bool is_whole = x >= whole_.first && x < whole_.past;
-      const int64_t counted =
-          others * (is_whole ? p_.width.kernel : window_at(p_.width, x, p_.count_include_pad).counted);
-      scales_[i] = counted > 0 ? 1.0F / static_cast<float>(counted) : 0.0F;
+    const auto factor = hn::Set(d, static_cast<float>(others));
+    for (int64_t i = 0; i < count; i += lanes) {
+      const auto number = hn::Mul(hn::Load(d, counted_ + i), factor);
+      hn::Store(hn::IfThenElseZero(hn::Gt(number, hn::Zero(d)), hn::Div(hn::Set(d, 1.0F), number)), d, scales_ + i);
     }
     return scales_;
   }
@@ -237,6 +331,8 @@ class Scales {
   const SpatialPool& p_;
   IndexRange whole_;
   int64_t others_ = -1, first_ = -1;
+  // Of each output the columns that its window counts, found once for all lines.
+  HWY_ALIGN float counted_[most_columns + lanes] = {};
   HWY_ALIGN float scales_[most_columns + lanes];
 };
 
@@ -246,13 +342,22 @@ void lines_of(const SpatialPool& p, int64_t begin, int64_t end, const float* in,
   const PoolAxis& w = p.width;
   const int64_t extent = (w.kernel - 1) * w.dilation + 1;
   // What vectors read behind the last window.
-  constexpr int64_t beyond = (S + 1) * lanes;
+  constexpr int64_t beyond = (2 * S + 1) * lanes;
   HWY_ALIGN float combined[most_columns + beyond + lanes];
   Scales scales(p);
   [[maybe_unused]] const Picks<std::max(S, 1)> picks;
   Lines lines(p, begin, end, in);
+#if CAMSHAFT_TARGET_IS_AVX512
+  void (*apart)(const float*, int64_t, const float*, float*) = nullptr;
+  if constexpr (S == 2 || S == 3)
+    if (w.dilation == 1) apart = combine_apart_of<kAverage, S>(w.kernel);
+#endif
   const auto columns = [&](const float* from, int64_t others, int64_t first, int64_t count, float* to) HWY_ATTR {
     const float* by = kAverage ? scales.of(others, first, count) : nullptr;
+#if CAMSHAFT_TARGET_IS_AVX512
+    if constexpr (S == 2 || S == 3)
+      if (apart) return apart(from, count, by, to);
+#endif
     if constexpr (S == 0) {
       combine_far_columns<kAverage>(w.stride, from, w.kernel, w.dilation, count, by, to);
     } else if (w.kernel == 2 && w.dilation == 1) {
@@ -270,16 +375,28 @@ void lines_of(const SpatialPool& p, int64_t begin, int64_t end, const float* in,
     // Several lines are combined before their columns are: what was just stored is not read again at once. Padding is
     // written once.
     std::fill_n(combined, most_columns + beyond + lanes, pool_neutral<kAverage>());
-    int64_t counted[most_lines];
+    Lines::Line seen[most_lines];
+    const SlideRows slide = slide_rows_of<kAverage>(p.height);
+    // Whole windows of one image, each a step below the one before.
+    const auto follows = [&](const Lines::Line& before, const Lines::Line& line) {
+      const auto is_whole = [&](const Lines::Line& l) { return l.rows.planes == 1 && l.rows.rows == p.height.kernel; };
+      return is_whole(before) && is_whole(line) && line.top == before.top + p.height.stride * w.in;
+    };
     for (int64_t line = begin; line < end;) {
       const int64_t together = std::min({most_lines, most_columns / pitch, end - line});
-      for (int64_t l = 0; l < together; ++l) {
-        const auto at = lines.next();
-        counted[l] = at.counted;
-        combine_rows<kAverage>(at.top, at.rows, w.in, combined + l * pitch + lead);
+      for (int64_t l = 0; l < together; ++l) seen[l] = lines.next();
+      for (int64_t l = 0; l < together;) {
+        float* const to = combined + l * pitch + lead;
+        int64_t run = 1;
+        while (slide && l + run < together && follows(seen[l + run - 1], seen[l + run])) ++run;
+        if (run > 1)
+          slide(seen[l].top, w.in, run, w.in, to, pitch);
+        else
+          combine_rows<kAverage>(seen[l].top, seen[l].rows, w.in, to);
+        l += run;
       }
       for (int64_t l = 0; l < together; ++l, ++line)
-        columns(combined + l * pitch + lead - w.pad_before, counted[l], 0, w.out, out + line * w.out);
+        columns(combined + l * pitch + lead - w.pad_before, seen[l].counted, 0, w.out, out + line * w.out);
     }
     return;
   }

@@ -185,6 +185,11 @@ HWY_INLINE void combine_rows(const Resize2d& p, const float* plane, const int32_
                              float* line) {
   const int64_t size = p.width.in;
   const float* first = plane + rows[0] * size;
+  if (p.height.taps == 2) {
+    const float *second = plane + rows[1] * size, a = weights[0], b = weights[1];
+    for (int64_t x = 0; x < size; ++x) line[x] = a * first[x] + b * second[x];
+    return;
+  }
   for (int64_t x = 0; x < size; ++x) line[x] = weights[0] * first[x];
   for (int64_t r = 1; r < p.height.taps; ++r) {
     const float* row = plane + rows[r] * size;
@@ -272,6 +277,10 @@ void lines_first(const Resize2d& p, int64_t begin, int64_t end, const float* in,
       }
       continue;
     }
+    if (p.keeps_columns) {
+      combine_rows(p, plane, rows, weights, to);
+      continue;
+    }
     if (w.in <= max_line) {
       combine_rows(p, plane, rows, weights, line_buffer);
       switch (w.taps) {
@@ -346,6 +355,9 @@ Resize2d::Resize2d(int64_t batch_size, int64_t channel_count, ResizeAxis height_
     nearest &= std::all_of(axis->weight.begin(), axis->weight.end(), [](float x) { return x == 1; });
   }
   if (!channels_last && width.taps == 2 && !nearest) find_pairs();
+  keeps_columns = width.taps == 1 && width.in == width.out;
+  for (int64_t x = 0; keeps_columns && x < width.out; ++x)
+    keeps_columns = width.index[static_cast<size_t>(x)] == x && width.weight[static_cast<size_t>(x)] == 1;
   for (auto seen = width.index.begin(); seen != width.index.end(); seen += width.taps) {
     const auto [first, last] = std::minmax_element(seen, seen + width.taps);
     widest = std::max<int64_t>(widest, *last - *first + 1);

@@ -38,6 +38,7 @@ class Resize2d {
   float extrapolation;
   int64_t in_pixel, out_pixel;  ///< floats from pixel to pixel, channels last
   bool nearest;                 ///< one tap of weight 1 each way: values are copied
+  bool keeps_columns = false;   ///< columns stay as they are: only rows are combined
   int64_t widest = 1;           ///< columns from the first to the last that one of the result sees
 
   /// Of two taps, channels first: whether each of so many neighbours of the result sees two neighbours of the image,
