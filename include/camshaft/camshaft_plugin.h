@@ -258,6 +258,10 @@ typedef struct camshaft_plugin_library {
   uint32_t abi; /* CAMSHAFT_PLUGIN_ABI */
   size_t operator_count;
   const camshaft_plugin_operator* const* operators;
+  /* 1: a call later may give other ones. Such a library may have none, and is to be loaded again when they have
+   * changed.
+   */
+  int32_t may_change;
 } camshaft_plugin_library;
 
 /* What a plugin exports, by this name. What it gives is never freed. `abi` is the CAMSHAFT_PLUGIN_ABI of the caller. */
@@ -278,6 +282,10 @@ CAMSHAFT_API camshaft_status camshaft_load_ort_custom_ops(const char* library);
  * is loaded with the same one alone. */
 CAMSHAFT_API camshaft_status camshaft_register_plugin(const camshaft_plugin_operator* plugin, const char* source,
                                                       const char* hash);
+/* Takes an operator ("my::Op") out of what models mean: another one of its name may be registered then. Engines that
+ * have it keep it, and those that are loaded later find it. CAMSHAFT_INVALID_ARGUMENT where a plugin of that name is
+ * not loaded. */
+CAMSHAFT_API camshaft_status camshaft_unregister_plugin(const char* name);
 /* [{name ("my::Op"), kind ("plugin", "text" or "function"), version, file, hash}] */
 CAMSHAFT_API camshaft_status camshaft_list_plugins(camshaft_record** plugins);
 

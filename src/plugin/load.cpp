@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/foreign_call.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/mapped_file.h"
 #include "onnx/claimed_operators.h"
 #include "onnx/proto_reader.h"
@@ -36,6 +37,7 @@ class Batch {
       check_new(expressions_.back().domain + "::" + expressions_.back().name, file);
     }
   }
+  bool has(const PluginOperator& known) const { return names_.contains(known.full_name()); }
   void keep() {
     for (auto& plugin : plugins_) add_plugin(std::move(plugin));
     for (auto& expression : expressions_) onnx::add_expression(std::move(expression));
@@ -83,13 +85,23 @@ void load_library(const std::string& path, std::span<const std::byte> bytes) {
     refuse(path, fmt::format("it is for version {} of the interface, and this is version {}: compile it with the "
                              "header camshaft/camshaft_plugin.h of this Camshaft",
                              table.abi, CAMSHAFT_PLUGIN_ABI));
-  if (table.operator_count == 0 || !table.operators) refuse(path, "it has no operators");
+  if (table.operator_count > 0 ? !table.operators : !table.may_change) refuse(path, "it has no operators");
   const std::string file = std::filesystem::path(path).filename().string(), hash = to_hex(hash64(bytes));
   Batch batch;
   for (size_t i = 0; i < table.operator_count; ++i) {
     if (!table.operators[i]) refuse(path, fmt::format("its operator {} is missing", i));
     batch.take(*table.operators[i], file, hash);
   }
+  bool is_known = false;
+  if (table.may_change)
+    for (const auto& known : loaded_plugins())
+      if (known->file == file && known->hash == hash && !batch.has(*known))
+        is_known |= withdraw_plugin(known->full_name());
+  if (table.operator_count == 0 && !is_known)
+    log_warning(fmt::format(
+        "'{}' has no creators yet: call its function that registers them, and load it again then (TensorRT's "
+        "getCreators(), getPluginCreators(), initLibNvInferPlugins() and REGISTER_TENSORRT_PLUGIN need none of this)",
+        path));
   batch.keep();
 }
 
