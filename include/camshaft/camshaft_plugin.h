@@ -258,15 +258,14 @@ typedef struct camshaft_plugin_library {
   uint32_t abi; /* CAMSHAFT_PLUGIN_ABI */
   size_t operator_count;
   const camshaft_plugin_operator* const* operators;
-  /* 1: a call later may give other ones. Such a library may have none, and is to be loaded again when they have
-   * changed.
-   */
-  int32_t may_change;
 } camshaft_plugin_library;
 
 /* What a plugin exports, by this name. What it gives is never freed. `abi` is the CAMSHAFT_PLUGIN_ABI of the caller. */
 typedef const camshaft_plugin_library* (*camshaft_plugin_entry_function)(uint32_t abi);
 #define CAMSHAFT_PLUGIN_ENTRY "camshaft_plugin_entry"
+/* A library that exports anything by this name may give other operators in a later call, or none at first. It is to be
+ * loaded again when they have changed. */
+#define CAMSHAFT_PLUGIN_MAY_CHANGE "camshaft_plugin_may_change"
 
 /* ---- Of libcamshaft: what programs load, for the whole process ---- */
 

@@ -323,6 +323,7 @@ def test_sums_and_products_read_constants(tmp_path):
     assert set(zip(*refitter.get_all())) == {(layer.name, constant) for layer in layers}
     for layer, new in zip(layers, (np.full(4, 2, "f"), np.full(4, 3, "f"))):
         assert refitter.set_weights(layer.name, constant, new)
+    refitter.max_threads = 100000  # that many at most
     assert refitter.refit_cuda_engine()
     x = f32(2, 4)
     np.testing.assert_allclose(result(engine.create_execution_context(), x, 4), 2 * x + 3, rtol=1e-5)

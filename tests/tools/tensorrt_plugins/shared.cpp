@@ -107,12 +107,16 @@ extern "C" TENSORRTAPI bool initLibNvInferPlugins(void* logger, char const* libN
 #endif
 
 extern "C" {
-TENSORRTAPI bool registerTwice(char const* space) { return getPluginRegistry()->registerCreator(creator(), space); }
+TENSORRTAPI bool registerTwice(char const* space) {
+  return getPluginRegistry()->registerCreator(creator(), space);
+}
 TENSORRTAPI bool deregister(char const* name, char const* space) {
   IPluginCreatorInterface* found = getPluginRegistry()->getCreator(name, "1", space);
   return found && getPluginRegistry()->deregisterCreator(*found);
 }
-TENSORRTAPI void* find(char const* name, char const* space) { return getPluginRegistry()->getCreator(name, "1", space); }
+TENSORRTAPI void* find(char const* name, char const* space) {
+  return getPluginRegistry()->getCreator(name, "1", space);
+}
 /// How many creators of that name the lists have, those of IPluginCreator in the tens.
 TENSORRTAPI int32_t count(char const* name) {
   int32_t all = 0, v1 = 0, found = 0;
@@ -130,9 +134,15 @@ TENSORRTAPI void* acquire(char const* key) {
   Counter counter;
   return getPluginRegistry()->acquirePluginResource(key, &counter);
 }
-TENSORRTAPI int32_t release(char const* key) { return getPluginRegistry()->releasePluginResource(key); }
-TENSORRTAPI void* load(char const* path) { return getPluginRegistry()->loadLibrary(path); }
-TENSORRTAPI void unload(void* handle) { getPluginRegistry()->deregisterLibrary(handle); }
+TENSORRTAPI int32_t release(char const* key) {
+  return getPluginRegistry()->releasePluginResource(key);
+}
+TENSORRTAPI void* load(char const* path) {
+  return getPluginRegistry()->loadLibrary(path);
+}
+TENSORRTAPI void unload(void* handle) {
+  getPluginRegistry()->deregisterLibrary(handle);
+}
 /// What the documentation has beside, as sources call it.
 TENSORRTAPI bool others() {
   IPluginRegistry& registry = *getPluginRegistry();
@@ -141,8 +151,8 @@ TENSORRTAPI bool others() {
   int32_t count = -1;
   registry.getAllCreatorsRecursive(&count);
   IPluginRegistry::PluginLibraryHandle none = nullptr;
-  return registry.getErrorRecorder() == nullptr && !registry.isParentSearchEnabled() && none == nullptr &&
-         count == 0 && getBuilderPluginRegistry(EngineCapability::kSTANDARD) == &registry &&
+  return registry.getErrorRecorder() == nullptr && !registry.isParentSearchEnabled() && none == nullptr && count == 0 &&
+         getBuilderPluginRegistry(EngineCapability::kSTANDARD) == &registry &&
          getInferLibMajorVersion() == NV_TENSORRT_MAJOR && registry.getPluginCreator(NAME, "1", "") == nullptr
 #if !defined(BY_INIT)
          && initLibNvInferPlugins(getLogger(), "")

@@ -130,7 +130,7 @@ inline camshaft_plugin_library const* operators() {
   }
   if (lists.empty() || lists.back() != list) {
     lists.push_back(list);
-    libraries.push_back({sizeof(camshaft_plugin_library), CAMSHAFT_PLUGIN_ABI, list.size(), lists.back().data(), 1});
+    libraries.push_back({sizeof(camshaft_plugin_library), CAMSHAFT_PLUGIN_ABI, list.size(), lists.back().data()});
   }
   return &libraries.back();
 }
@@ -138,7 +138,10 @@ inline camshaft_plugin_library const* operators() {
 }  // namespace CAMSHAFT_TENSORRT_OWN
 }  // namespace nvinfer1
 
-extern "C" __attribute__((weak, used, visibility("default"))) camshaft_plugin_library const* camshaft_plugin_entry(
-    uint32_t) {
+extern "C" {
+__attribute__((weak, used, visibility("default"))) camshaft_plugin_library const* camshaft_plugin_entry(uint32_t) {
   return nvinfer1::camshaft_detail::operators();
+}
+/// A library may register creators later, by a function of its own, or take them out.
+__attribute__((weak, used, visibility("default"))) void camshaft_plugin_may_change() {}
 }

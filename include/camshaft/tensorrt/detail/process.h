@@ -123,5 +123,5 @@ class Libraries {
   std::vector<CreatorsTable const*> tables_;
 };
 
-}  // namespace camshaft_detail
+}  // namespace CAMSHAFT_TENSORRT_OWN
 }  // namespace nvinfer1
