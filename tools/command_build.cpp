@@ -71,8 +71,11 @@ void print_verification(const BuildReport& report) {
 
 // What a precision costs, beside what it gains.
 std::string cost_of(const PrecisionGain& gain) {
-  if (gain.precision == "int8") return "needs a calibration, see `camshaft calibrate`";
-  if (gain.error) return fmt::format("outputs move by up to {:.1e} of their scale", *gain.error);
+  std::string cost;
+  if (gain.error) cost = fmt::format("outputs move by up to {:.1e} of their scale", *gain.error);
+  if (gain.precision == "int8")
+    return cost + (cost.empty() ? "" : "; ") + "needs a calibration, see `camshaft calibrate`";
+  if (gain.error) return cost;
   return fmt::format("numbers are rounded to {} bits", gain.precision == "fp16" ? 11 : 8);
 }
 

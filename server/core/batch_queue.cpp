@@ -237,12 +237,20 @@ BatchQueue::Candidates BatchQueue::candidates() {
   return found;
 }
 
+// Of the requests that wait as many as make a size that instances are ready for, where there is one.
+size_t BatchQueue::largest_ready(const Candidates& found) const {
+  size_t best = found.requests;
+  for (const auto& [total, requests] : found.sums)
+    if (is_ready(total)) best = requests;
+  return best;
+}
+
 // How many of the requests run now; 0: wait.
 size_t BatchQueue::choose(const Candidates& found, Clock::time_point now,
                           std::optional<Clock::time_point>& wait_until) const {
   if (policy_.latency_target && times_ != nullptr && !times_->empty()) return choose_by_target(found, now, wait_until);
   const bool too_old = policy_.max_delay.count() > 0 && now - found.oldest >= policy_.max_delay;
-  if (too_old) return found.requests;
+  if (too_old) return largest_ready(found);
   const int64_t largest = policy_.preferred.empty() ? policy_.max_batch : *policy_.preferred.rbegin();
   size_t best = 0;
   for (const auto& [total, requests] : found.sums)
@@ -251,7 +259,7 @@ size_t BatchQueue::choose(const Candidates& found, Clock::time_point now,
     for (const auto& [total, requests] : found.sums)
       if (total <= largest) best = requests;
   if (best > 0) return best;
-  if (found.closed || found.total >= largest || policy_.max_delay.count() == 0) return found.requests;
+  if (found.closed || found.total >= largest || policy_.max_delay.count() == 0) return largest_ready(found);
   wait_until = found.oldest + policy_.max_delay;
   return 0;
 }
@@ -267,6 +275,7 @@ size_t BatchQueue::done_soonest(const Candidates& found, size_t requests) const 
   double least = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < requests; ++i) {
     const auto [size, shared] = found.sums[i];
+    if (!is_ready(size)) continue;
     const int64_t runs = total / size, rest = total % size;
     const double run = ms(size), last_end = static_cast<double>(runs) * run + (rest > 0 ? ms(rest) : 0);
     const double ends = static_cast<double>(size * runs * (runs + 1)) / 2 * run + static_cast<double>(rest) * last_end;

@@ -24,6 +24,8 @@ struct QueuePolicy {
 struct BatchPolicy {
   int64_t max_batch = 1;
   std::set<int64_t> preferred;
+  /// Sizes that instances are ready for; empty: for any. Others run where none of these is at hand.
+  std::set<int64_t> ready;
   std::chrono::microseconds max_delay{0};
   uint64_t levels = 1;                                ///< of priority
   uint64_t default_level = 0;                         ///< from 0, the highest
@@ -88,6 +90,8 @@ class BatchQueue {
   void visit(Visit visit);
   Candidates candidates();
   bool has_room(const Candidates& found, const Pending& pending) const;
+  bool is_ready(int64_t elements) const { return policy_.ready.empty() || policy_.ready.contains(elements); }
+  size_t largest_ready(const Candidates& found) const;
   size_t choose(const Candidates& found, Clock::time_point now, std::optional<Clock::time_point>& wait_until) const;
   size_t choose_by_target(const Candidates& found, Clock::time_point now,
                           std::optional<Clock::time_point>& wait_until) const;

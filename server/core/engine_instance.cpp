@@ -47,6 +47,10 @@ EngineInstance::EngineInstance(const Engine& engine, int threads, const Signatur
       batch_staging_(signature.batch_inputs.size()),
       outputs_(signature.output_count()) {}
 
+bool EngineInstance::gets_ready_for_sizes() const {
+  return !device_.is_host();
+}
+
 void EngineInstance::run(std::vector<PendingPtr> batch) noexcept {
   Status status;
   try {

@@ -17,6 +17,7 @@ class EngineInstance : public Instance {
  public:
   EngineInstance(const Engine& engine, int threads, const Signature& signature, std::shared_ptr<BufferPool> pool);
   void run(std::vector<PendingPtr> batch) noexcept override;
+  bool gets_ready_for_sizes() const override;
 
  private:
   struct Output {

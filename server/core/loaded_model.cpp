@@ -88,6 +88,8 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
   batching.preserve_ordering = config_.dynamic_batching().preserve_ordering();
   batching.limiter = shared.limiter;
   batching.claims = std::move(claims);
+  if (batching.policy.max_batch > 1)
+    batching.policy.ready = get_ready(signature_, instances, batching.policy.preferred);
   std::shared_ptr<BatchTimes> times;
   if (batching.policy.latency_target) {
     times = std::make_shared<BatchTimes>();

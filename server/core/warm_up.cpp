@@ -102,6 +102,22 @@ void run_sample(const Signature& signature, Request request, Instance& instance,
   if (!status.ok()) throw ServerError(status.code, status.message);
 }
 
+bool has_fixed_sizes(const Signature& signature) {
+  return std::none_of(signature.inputs.begin(), signature.inputs.end(),
+                      [](const TensorSpec& spec) { return std::count(spec.dims.begin(), spec.dims.end(), -1) > 0; });
+}
+
+void run_zeros(const Signature& signature, int64_t batch, Instance& instance) {
+  Request request;
+  for (const TensorSpec& spec : signature.inputs) {
+    Dims shape = spec.dims;
+    if (signature.max_batch > 0) shape.insert(shape.begin(), batch);
+    std::vector<std::byte> bytes(bytes_of(spec.dtype, shape));
+    request.inputs.push_back(tensor_of(spec.name, spec.dtype, std::move(shape), std::move(bytes)));
+  }
+  run_sample(signature, std::move(request), instance);
+}
+
 }  // namespace
 
 void warm_up(const ModelConfig& config, const Signature& signature, const std::filesystem::path& folder,
@@ -120,26 +136,42 @@ void warm_up(const ModelConfig& config, const Signature& signature, const std::f
 }
 
 void measure_batches(const Signature& signature, Instance& instance, BatchTimes& times) {
-  for (const TensorSpec& spec : signature.inputs)
-    if (std::count(spec.dims.begin(), spec.dims.end(), -1) > 0) return;
+  if (!has_fixed_sizes(signature)) return;
   const int64_t most = std::max<int64_t>(1, signature.max_batch);
   for (int64_t batch = 1;; batch = std::min(batch * 2, most)) {
     Clock::duration best = Clock::duration::max();
     for (int i = 0; i < runs_a_size; ++i) {
-      Request request;
-      for (const TensorSpec& spec : signature.inputs) {
-        Dims shape = spec.dims;
-        if (signature.max_batch > 0) shape.insert(shape.begin(), batch);
-        std::vector<std::byte> bytes(bytes_of(spec.dtype, shape));
-        request.inputs.push_back(tensor_of(spec.name, spec.dtype, std::move(shape), std::move(bytes)));
-      }
       const Clock::time_point start = Clock::now();
-      run_sample(signature, std::move(request), instance);
+      run_zeros(signature, batch, instance);
       best = std::min(best, Clock::now() - start);
     }
     times.add(batch, best);
     if (batch == most) return;
   }
+}
+
+std::set<int64_t> get_ready(const Signature& signature, std::vector<PlacedInstance>& instances,
+                            const std::set<int64_t>& preferred) {
+  std::set<int64_t> sizes = preferred;
+  if (!has_fixed_sizes(signature) || signature.max_batch <= 1) return {};
+  for (int64_t size = 1; size < signature.max_batch; size *= 2)
+    for (const int64_t each : {size, size + size / 2})
+      if (each < signature.max_batch) sizes.insert(each);
+  sizes.insert(signature.max_batch);
+  bool is_needed = false;
+  for (PlacedInstance& placed : instances) {
+    if (!placed.instance->gets_ready_for_sizes()) continue;
+    is_needed = true;
+    for (const int64_t size : sizes) {
+      try {
+        for (int i = 0; i < 2; ++i) run_zeros(signature, size, *placed.instance);  // what is run again is recorded
+      } catch (const ServerError&) {  // for lack of memory, or of a model that zeros are nothing for
+        sizes.erase(sizes.lower_bound(size), sizes.end());
+        break;
+      }
+    }
+  }
+  return is_needed ? sizes : std::set<int64_t>();
 }
 
 }  // namespace camshaft::server

@@ -21,6 +21,7 @@
 #include "builder/build_tuning.h"
 #include "builder/compile_graph.h"
 #include "builder/quantize_model.h"
+#include "builder/watched_graph.h"
 #include "compile/tune/settle_chains.h"
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
@@ -108,10 +109,7 @@ WatchedEngine build_watched(const std::string& path, const BuildOptions& options
     for (std::string& name : results_to_calibrate(graph)) all.insert(std::move(name));
     tensors.assign(all.begin(), all.end());
   }
-  const WatchedTensors watched(graph, std::move(tensors));
-  run_passes_with_branches(graph, passes.form, context);
-  run_passes(graph, passes.precision, context);
-  std::vector<WatchedValue> values = watched.settle(graph);
+  WatchedGraph optimized = watched_graph(std::move(graph), std::move(tensors), passes, context);
 
   progress("compiling", 0.6);
   CompileOptions compile;
@@ -121,10 +119,11 @@ WatchedEngine build_watched(const std::string& path, const BuildOptions& options
   const ModelIdentity model{std::filesystem::path(path).filename().string(), to_hex(hash64(file->bytes()))};
   BuildTuning tuning(options, model, *backend, pool);
   SymbolBindings optimum;
-  if (!options.profiles.empty()) optimum = bind_profile(graph, options.profiles.front());
-  SettledGraph settled = settle_chains(graph, tuning.choose(graph, {optimum}, compile.most_deviation));
+  if (!options.profiles.empty()) optimum = bind_profile(optimized.graph, options.profiles.front());
+  SettledGraph settled =
+      settle_chains(optimized.graph, tuning.choose(optimized.graph, {optimum}, compile.most_deviation));
   compile.decisions = std::move(settled.decisions);
-  return {compile_graph(std::move(settled.graph), backend, compile), std::move(values), std::move(channels)};
+  return {compile_graph(std::move(settled.graph), backend, compile), std::move(optimized.watched), std::move(channels)};
 }
 
 /// "3 tensors are constant: 'a', 'b', 'c'"

@@ -40,6 +40,10 @@ Constant derive(ScalarFunction function, const std::vector<Constant>& operands, 
   return derive(ops::Pointwise{function}, operands, pool);
 }
 
+Constant derive_cast(const Constant& x, DType to, ThreadPool& pool) {
+  return x.tensor->dtype() == to ? x : derive(ops::Cast{.to = to}, {x}, pool);
+}
+
 Constant derive_reshaped(const Constant& constant, const Dims& dims, ThreadPool& pool) {
   if (constant.tensor->dims() == dims) return constant;
   return derive(ops::Reshape{Shape(dims.begin(), dims.end())}, {constant}, pool);

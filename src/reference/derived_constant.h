@@ -21,6 +21,9 @@ Constant derive(ScalarFunction function, const std::vector<Constant>& operands, 
 /// The same elements under other dims.
 Constant derive_reshaped(const Constant& constant, const Dims& dims, ThreadPool& pool);
 
+/// The same numbers in another type, as a cast gives them; `x` itself where it has that already.
+Constant derive_cast(const Constant& x, DType to, ThreadPool& pool);
+
 /// See derive_product().
 struct ConstantProduct {
   Constant constant;

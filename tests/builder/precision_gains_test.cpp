@@ -51,14 +51,10 @@ TEST(PrecisionGains, WhatAPrecisionCostsIsMeasuredOnASample) {
   })";
   for (const PrecisionGain& gain : gains_of(model)) EXPECT_FALSE(gain.error.has_value());
   for (const PrecisionGain& gain : gains_of(model, true)) {
-    if (gain.precision == "int8") {
-      EXPECT_FALSE(gain.error.has_value());
-      continue;
-    }
-    // Each operand is rounded to 8 bits: by 2^-9 of itself at most.
-    ASSERT_TRUE(gain.error.has_value());
+    // Each operand is rounded to 8 bits: by 2^-9 of itself at most, or by half a step of the largest one's 256.
+    ASSERT_TRUE(gain.error.has_value()) << gain.precision;
     EXPECT_GT(*gain.error, 1e-5);
-    EXPECT_LT(*gain.error, 0x1p-7);
+    EXPECT_LT(*gain.error, gain.precision == "int8" ? 0x1p-5 : 0x1p-7);
   }
 }
 

@@ -1,6 +1,7 @@
 """A server of models for tests: it is started on free ports, waited for, and asked to end."""
 
 import contextlib
+import ctypes
 import http.client
 import re
 import signal
@@ -32,6 +33,12 @@ TYPES = {
     "FP64": (TensorProto.DOUBLE, np.float64),
     "BYTES": (TensorProto.STRING, np.object_),
 }
+
+
+def has_gpu():
+    with contextlib.suppress(OSError):
+        return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+    return False
 
 
 class Server:

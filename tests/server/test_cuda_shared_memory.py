@@ -1,13 +1,11 @@
 """Tensors in memory of clients on a GPU, an emulated one where there is none: server and client are two processes."""
 
-import contextlib
-import ctypes
 import os
 import subprocess
 import sys
 
 import pytest
-from serving import BINARY, serving, write_identity, write_sums
+from serving import BINARY, has_gpu, serving, write_identity, write_sums
 from tritonclient.http import InferenceServerClient
 
 ROOT = BINARY.parents[3]
@@ -47,24 +45,25 @@ def write_models(folder):
     (folder / "in_python/1/model.py").write_text(PYTHON)
 
 
-def has_gpu():
-    with contextlib.suppress(OSError):
-        return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
-    return False
-
-
-def test_tensors_of_clients_on_a_gpu(tmp_path, interpreter, monkeypatch):
+def on_gpu(monkeypatch):
+    """What a server is started through to have a GPU."""
     through = [] if has_gpu() else [ON_GPU]
     if through and not EMULATOR.exists():
         pytest.skip("the emulated GPU was not built")
     monkeypatch.setenv("CAMSHAFT_BUILD", str(BINARY.parents[1]))
+    return through
+
+
+def test_tensors_of_clients_on_a_gpu(tmp_path, interpreter, monkeypatch):
+    through = on_gpu(monkeypatch)
     write_models(tmp_path / "models")
     flags = ["--allow-client-shm=true", "--cache-config=local,size=1048576", f"--engine-cache={tmp_path / 'cache'}"]
     with serving(tmp_path / "models", *flags, through=through) as server:
         client = InferenceServerClient(server.http)
         assert "cuda_shared_memory" in client.get_server_metadata()["extensions"]
         command = [*through, sys.executable, ROOT / "tests/server/on_gpu_memory.py", server.http, server.grpc]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests/python")}
+        folders = [str(ROOT / "tests/python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "all is well" in done.stdout

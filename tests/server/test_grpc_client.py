@@ -10,7 +10,7 @@ import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
 import tritonclient.utils.shared_memory as shared_memory
 from grpc import StatusCode
-from serving import TYPES
+from serving import TYPES, has_gpu
 from tritonclient.utils import InferenceServerException
 
 
@@ -199,6 +199,7 @@ def test_shared_memory(client):
         client.infer("identity_fp32", [given])
 
 
+@pytest.mark.skipif(has_gpu(), reason="there is a GPU")
 def test_cuda_shared_memory_is_refused(client):
     assert not client.get_cuda_shared_memory_status().regions
     client.unregister_cuda_shared_memory()

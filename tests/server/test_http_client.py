@@ -8,7 +8,7 @@ import pytest
 import tritonclient.http as http
 import tritonclient.http.aio as aio
 import tritonclient.utils.shared_memory as shared_memory
-from serving import TYPES
+from serving import TYPES, has_gpu
 from tritonclient.utils import InferenceServerException
 
 
@@ -233,6 +233,7 @@ def test_system_shared_memory(client):
         shared_memory.destroy_shared_memory_region(region_out)
 
 
+@pytest.mark.skipif(has_gpu(), reason="there is a GPU")
 def test_cuda_shared_memory(client):
     assert client.get_cuda_shared_memory_status() == []
     client.unregister_cuda_shared_memory()

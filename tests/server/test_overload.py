@@ -125,7 +125,7 @@ def test_overloaded_models_refuse_early_and_answer_in_time(tmp_path, protocol):
     config = "max_batch_size: 8\ndynamic_batching {}\nparameters "
     (tmp_path / "slow/config.pbtxt").write_text(config + '{ key: "latency_target_ms" value { string_value: "100" } }\n')
     values = np.full((1, 64, WIDTH), 3, np.float32)
-    with serving(tmp_path) as server:
+    with serving(tmp_path, "--device=cpu") as server:  # a GPU would take them all
 
         def ask(client):
             return client.infer("slow", make_input(protocol, "x", values)).as_numpy("y")

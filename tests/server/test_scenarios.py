@@ -10,7 +10,7 @@ import tritonclient.grpc as grpc
 import tritonclient.http as http
 import tritonclient.utils.shared_memory as shm
 from python_models import write_python
-from serving import PATIENCE, serving, write_identity, write_model
+from serving import PATIENCE, has_gpu, serving, write_identity, write_model
 from tritonclient.utils import InferenceServerException
 
 from onnx import helper
@@ -449,6 +449,8 @@ def test_optional_inputs(tmp_path):
     ],
 )
 def test_instances_that_cannot_be(tmp_path, group, message):
+    if "KIND_GPU" in group and has_gpu():
+        pytest.skip("there is a GPU")
     write_identity(tmp_path, "m", "FP32", ["n", "m"], f"max_batch_size: 1\ninstance_group [{group}]")
     with (
         serving(tmp_path, "--model-control-mode=explicit") as server,

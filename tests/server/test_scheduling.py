@@ -107,7 +107,9 @@ def repository(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(repository):
-    with serving(repository, "--cache-config=local,size=1048576", "--rate-limit=execution_count") as running:
+    # On a GPU nothing would have to wait.
+    flags = ["--device=cpu", "--cache-config=local,size=1048576", "--rate-limit=execution_count"]
+    with serving(repository, *flags) as running:
         yield running
 
 

@@ -10,6 +10,7 @@
 #include "optimize/canonicalize/conv_to_scale.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_constants.h"
+#include "optimize/canonicalize/merge_convolutions.h"
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/fuse/join_contractions.h"
@@ -43,6 +44,7 @@ BackendPasses passes(ops::Rounding rounding) {
       expand_quantization_pass,
       conv_to_scale_pass,
       canonicalization(),
+      merge_convolutions_pass,
 
       to_channels_last_pass,
       simplify_moves_pass,

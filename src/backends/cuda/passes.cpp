@@ -18,6 +18,7 @@
 #include "optimize/canonicalize/conv_to_scale.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
 #include "optimize/canonicalize/fold_constants.h"
+#include "optimize/canonicalize/merge_convolutions.h"
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/fuse/join_contractions.h"
@@ -59,6 +60,7 @@ BackendPasses passes(DType storage, ops::Rounding rounding, bool has_byte_produc
       expand_quantization_pass,
       conv_to_scale_pass,
       canonicalization(),
+      merge_convolutions_pass,
 
       to_channels_last_pass,
       simplify_moves_pass,

@@ -9,6 +9,7 @@
 #include "ir/ops/reduce.h"
 #include "ir/replaceable.h"
 #include "ir/rewriter.h"
+#include "optimize/analysis/channel_affine.h"
 #include "optimize/analysis/match.h"
 #include "optimize/analysis/score_path.h"
 #include "reference/derived_constant.h"
@@ -19,20 +20,6 @@ namespace camshaft {
 namespace {
 
 using F = ScalarFunction;
-
-// v·scale + shift, channel by channel: f64 constants of one element, or one for each channel. Without a tensor they are
-// 1 and 0.
-struct Affine {
-  Constant scale, shift;
-};
-
-// One pointwise node: a function of an operand and a constant.
-struct Step {
-  ValueId operand = no_value, constant = no_value;
-  F function = F::add;
-  bool constant_first = false;
-  bool shifts = false;
-};
 
 // How weights are stored: which channels their first two axes are. In groups the second axis has those of one group.
 struct WeightLayout {
@@ -53,19 +40,6 @@ std::optional<WeightLayout> weight_layout(const Node& node, const Tensor& weight
   if (const auto* conv = node.op.as<ops::Conv>()) return WeightLayout{d[1] * conv->groups, d[0], conv->groups, false};
   const int64_t groups = node.op.as<ops::ConvTranspose>()->groups;
   return WeightLayout{d[0], d[1] * groups, groups, true};
-}
-
-bool has_other_than(const Constant& numbers, double neutral) {
-  if (!numbers.tensor) return false;
-  if (may_be_replaced(numbers.provenance)) return true;
-  const auto* x = numbers.tensor->as<double>();
-  return std::any_of(x, x + numbers.tensor->size(), [&](double v) { return v != neutral; });
-}
-bool scales(const Affine& affine) {
-  return has_other_than(affine.scale, 1);
-}
-bool shifts(const Affine& affine) {
-  return has_other_than(affine.shift, 0);
 }
 
 bool is_unpadded(const Node& node) {
@@ -113,88 +87,18 @@ class AffineFolder {
     return rank - 1;
   }
 
-  // A constant with one number a channel (or one for all), laid out against `type`. Empty where it may be replaced:
-  // what is done then is right for any numbers.
-  std::optional<std::vector<double>> per_channel(ValueId id, const TensorType& type, size_t axis,
-                                                 int64_t channels) const {
-    if (!is_readable_constant(graph_, id)) return std::nullopt;
-    const Tensor& t = *graph_.value(id).constant;
-    if (t.dtype() != type.dtype || t.dims().size() > type.shape.size()) return std::nullopt;
-    const size_t lead = type.shape.size() - t.dims().size();
-    for (size_t i = 0; i < t.dims().size(); ++i)
-      if (t.dims()[i] != 1 && (lead + i != axis || t.dims()[i] != channels)) return std::nullopt;
-    if (may_be_replaced(graph_.value(id).provenance)) return std::vector<double>();
-    fix_numbers(graph_, id, "a factor or a shift of channels");
-    std::vector<double> values(static_cast<size_t>(channels));
-    ops::load_elements(t.dtype(), t.data(), 0, t.size() == 1 ? 0 : 1, channels, values.data());
-    if (!std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); })) return std::nullopt;
-    return values;
-  }
-
-  // What an old node does to its one operand that is not constant, whose type must be that of the result.
-  std::optional<Step> as_step(const Node& node, size_t axis, int64_t channels) const {
-    const auto* pointwise = node.op.as<ops::Pointwise>();
-    if (!pointwise || node.inputs.size() != 2) return std::nullopt;
-    const TensorType& type = graph_.type(node.outputs[0]);
-    for (const size_t i : {size_t{0}, size_t{1}}) {
-      const ValueId x = node.inputs[i];
-      if (graph_.is_constant(x) || graph_.type(x) != type) continue;
-      const auto c = per_channel(node.inputs[1 - i], type, axis, channels);
-      if (!c) continue;
-      const F function = pointwise->function;
-      const bool constant_first = i == 1, adds = function == F::add || function == F::sub;
-      const bool has_zero = std::find(c->begin(), c->end(), 0) != c->end();
-      if (!adds && function != F::mul && (function != F::div || constant_first || has_zero)) return std::nullopt;
-      const bool shifts = adds && (c->empty() || std::any_of(c->begin(), c->end(), [](double v) { return v != 0; }));
-      return Step{x, node.inputs[1 - i], function, constant_first, shifts};
-    }
-    return std::nullopt;
-  }
-
   Constant derived(F function, const std::vector<Constant>& operands) const {
     return derive(function, operands, context_.pool);
   }
-  Constant in_type(const Constant& x, DType dtype) const {
-    return x.tensor->dtype() == dtype ? x : derive(ops::Cast{.to = dtype}, {x}, context_.pool);
-  }
-  Constant multiplied(const Constant& a, const Constant& b) const {
-    return !a.tensor ? b : !b.tensor ? a : derived(F::mul, {a, b});
-  }
-  Constant added(const Constant& a, const Constant& b) const {
-    return !a.tensor ? b : !b.tensor ? a : derived(F::add, {a, b});
-  }
-
-  Affine as_affine(const Step& step) const {
-    const Constant given = in_type(graph_.constant(step.constant), DType::f64);
-    const Constant numbers = derive_reshaped(given, {given.tensor->size()}, context_.pool);
-    if (step.function == F::add) return {{}, numbers};
-    if (step.function == F::mul) return {numbers, {}};
-    if (step.function == F::div) return {derived(F::reciprocal, {numbers}), {}};
-    if (!step.constant_first) return {{}, derived(F::neg, {numbers})};
-    return {literal(Tensor::scalar(DType::f64, -1).reshaped({1})), numbers};
-  }
-
-  // Of steps that follow each other.
-  Affine composed(const std::vector<Step>& steps) const {
-    Affine total;
-    for (const Step& step : steps) {
-      const Affine next = as_affine(step);
-      if (total.shift.tensor) total.shift = multiplied(total.shift, next.scale);
-      total.shift = added(total.shift, next.shift);
-      total.scale = multiplied(total.scale, next.scale);
-    }
-    return total;
-  }
-
   // The steps behind `last`, which moves on to their result. Their nodes are added to `taken`.
-  std::vector<Step> follow(const Node& node, ValueId& last, int64_t channels, bool may_shift,
-                           std::vector<size_t>& taken) {
-    std::vector<Step> steps;
+  std::vector<ChannelStep> follow(const Node& node, ValueId& last, int64_t channels, bool may_shift,
+                                  std::vector<size_t>& taken) {
+    std::vector<ChannelStep> steps;
     const size_t axis = channel_axis(node, graph_.shape(last).size());
     while (uses_.single(last)) {
       const auto reader = static_cast<size_t>(uses_.readers[static_cast<size_t>(last)][0]);
       const Node& next = old(reader);
-      const auto step = as_step(next, axis, channels);
+      const auto step = channel_step(graph_, next, axis, channels);
       if (!step || step->operand != last || (step->shifts && !may_shift)) break;
       steps.push_back(*step);
       last = next.outputs[0];
@@ -204,9 +108,9 @@ class AffineFolder {
   }
 
   // The steps before `first`, which moves back to what they read.
-  std::vector<Step> trace_back(const Node& node, ValueId& first, int64_t channels, bool may_shift,
-                               std::vector<std::string>& sources) {
-    std::vector<Step> steps;
+  std::vector<ChannelStep> trace_back(const Node& node, ValueId& first, int64_t channels, bool may_shift,
+                                      std::vector<std::string>& sources) {
+    std::vector<ChannelStep> steps;
     const ValueId original = first;
     if (node.op.as<ops::ConvTranspose>()) return steps;
     const size_t axis = channel_axis(node, graph_.shape(first).size());
@@ -214,7 +118,7 @@ class AffineFolder {
     while (static_cast<size_t>(first) < uses_.readers.size() && uses_.single(first)) {
       const Node* before = producers_.find(first);
       if (!before) break;
-      const auto step = as_step(*before, axis, channels);
+      const auto step = channel_step(graph_, *before, axis, channels);
       if (!step || (step->shifts && !may_shift)) break;
       steps.insert(steps.begin(), *step);
       sources = merged_sources(before->sources, sources);
@@ -249,19 +153,21 @@ class AffineFolder {
     std::vector<size_t> taken;
     std::vector<std::string> sources = node.sources;
     ValueId last = node.outputs[0], first = node.inputs[0];
-    const std::vector<Step> behind = follow(node, last, layout->outputs, !is_matmul, taken);
-    const std::vector<Step> in_front = trace_back(node, first, layout->inputs, is_unpadded(node), sources);
+    const std::vector<ChannelStep> behind = follow(node, last, layout->outputs, !is_matmul, taken);
+    const std::vector<ChannelStep> in_front = trace_back(node, first, layout->inputs, is_unpadded(node), sources);
     if (taken.empty() && first == node.inputs[0]) return false;
-    const Affine after = composed(behind), before = composed(in_front);
+    const ChannelAffine after = composed(graph_, behind, context_.pool),
+                        before = composed(graph_, in_front, context_.pool);
 
     const double limit = largest(weights.dtype());
-    Constant bias = has_bias ? in_type(graph_.constant(node.inputs[2]), DType::f64) : Constant{};
-    if (shifts(before)) bias = added(bias, sum_of_shifts(graph_.constant(node.inputs[1]), *layout, before.shift));
-    if (bias.tensor) bias = multiplied(bias, after.scale);
-    bias = added(bias, after.shift);
+    Constant bias = has_bias ? derive_cast(graph_.constant(node.inputs[2]), DType::f64, context_.pool) : Constant{};
+    if (shifts(before))
+      bias = added(bias, sum_of_shifts(graph_.constant(node.inputs[1]), *layout, before.shift), context_.pool);
+    if (bias.tensor) bias = multiplied(bias, after.scale, context_.pool);
+    bias = added(bias, after.shift, context_.pool);
     const bool needs_bias = has_bias || has_other_than(bias, 0);
     if (needs_bias) {
-      bias = for_each(bias, layout->outputs);
+      bias = for_each_channel(bias, layout->outputs, context_.pool);
       const auto* b = bias.tensor->as<double>();
       if (!may_be_replaced(bias.provenance) &&
           !std::all_of(b, b + layout->outputs, [&](double x) { return std::abs(x) < limit; }))
@@ -277,8 +183,8 @@ class AffineFolder {
       inputs[1] = graph_.add_constant(graph_.value(node.inputs[1]).name, scaled.constant);
     }
     if (needs_bias)
-      inputs.push_back(
-          graph_.add_constant(graph_.value(node.outputs[0]).name + ".bias", in_type(bias, weights.dtype())));
+      inputs.push_back(graph_.add_constant(graph_.value(node.outputs[0]).name + ".bias",
+                                           derive_cast(bias, weights.dtype(), context_.pool)));
     for (const size_t n : taken) {
       sources = merged_sources(sources, old(n).sources);
       dropped_[n] = true;
@@ -290,7 +196,7 @@ class AffineFolder {
   // What an operand of a product was before it was multiplied by one number. PyTorch has reshapes behind that, as its
   // products take three axes.
   struct Unscaled {
-    Step step;
+    ChannelStep step;
     std::vector<std::string> sources;  // of the step
     std::vector<Node> moves;           // behind it
   };
@@ -305,7 +211,7 @@ class AffineFolder {
         id = before->inputs[0];
         continue;
       }
-      const auto step = as_step(*before, graph_.shape(id).size() - 1, 1);
+      const auto step = channel_step(graph_, *before, graph_.shape(id).size() - 1, 1);
       if (!step || step->shifts) return std::nullopt;
       found.step = *step;
       found.sources = before->sources;
@@ -322,7 +228,7 @@ class AffineFolder {
     Constant factor = literal(Tensor::scalar(DType::f64, 1).reshaped({1}));
     for (const auto& operand : before) {
       if (!operand) continue;
-      factor = multiplied(factor, as_affine(operand->step).scale);
+      factor = multiplied(factor, composed(graph_, {operand->step}, context_.pool).scale, context_.pool);
       sources = merged_sources(operand->sources, sources);
     }
     fix_numbers(factor.provenance, "a factor that is applied behind a product");
@@ -338,23 +244,19 @@ class AffineFolder {
     }
     const std::string name = graph_.value(node.outputs[0]).name;
     const ValueId product = graph_.add(node.op, inputs, name + ".unscaled", sources);
-    const ValueId scale = graph_.add_constant("c", in_type(derive_reshaped(factor, {}, context_.pool), type.dtype));
+    const ValueId scale =
+        graph_.add_constant("c", derive_cast(derive_reshaped(factor, {}, context_.pool), type.dtype, context_.pool));
     rewriter_.replace(node.outputs[0], graph_.add(ops::Pointwise{F::mul}, {product, scale}, name, sources));
     return true;
-  }
-
-  // One number for each channel.
-  Constant for_each(const Constant& numbers, int64_t channels) const {
-    if (numbers.tensor->size() == channels) return numbers;
-    return derive(ops::Expand{{channels}}, {numbers}, context_.pool);
   }
 
   // Σ weights[o, i, …]·shift[i] of each output channel of a convolution, in f64.
   Constant sum_of_shifts(const Constant& weights, const WeightLayout& layout, const Constant& shift) const {
     const int64_t g = layout.groups, in = layout.inputs / g, out = layout.outputs / g;
-    const Constant by_group = derive_reshaped(in_type(weights, DType::f64),
+    const Constant by_group = derive_reshaped(derive_cast(weights, DType::f64, context_.pool),
                                               {g, out, in, weights.tensor->size() / (g * out * in)}, context_.pool);
-    const Constant shifts = derive_reshaped(for_each(shift, layout.inputs), {g, 1, in, 1}, context_.pool);
+    const Constant shifts =
+        derive_reshaped(for_each_channel(shift, layout.inputs, context_.pool), {g, 1, in, 1}, context_.pool);
     const ops::Reduce sum{ops::ReduceKind::sum, {2, 3}, false};
     return derive_reshaped(derive(sum, {derived(F::mul, {by_group, shifts})}, context_.pool), {layout.outputs},
                            context_.pool);
@@ -363,7 +265,7 @@ class AffineFolder {
   // Numbers of each input or output channel in a shape that broadcasts to that of the weights.
   Constant along_weights(const Constant& numbers, bool of_inputs, const WeightLayout& layout, const Dims& dims) const {
     const int64_t g = layout.groups;
-    const Constant each = for_each(numbers, of_inputs ? layout.inputs : layout.outputs);
+    const Constant each = for_each_channel(numbers, of_inputs ? layout.inputs : layout.outputs, context_.pool);
     Dims shape(dims.size(), 1);
     if (of_inputs == layout.inputs_first) {
       shape[0] = dims[0];
@@ -380,7 +282,7 @@ class AffineFolder {
   }
 
   ConstantProduct scale_weights(const Node& node, const Constant& weights, const WeightLayout& layout,
-                                const Affine& before, const Affine& after) const {
+                                const ChannelAffine& before, const ChannelAffine& after) const {
     const Dims& dims = weights.tensor->dims();
     Constant of_inputs, of_outputs;
     if (scales(before)) of_inputs = along_weights(before.scale, true, layout, dims);
@@ -390,7 +292,7 @@ class AffineFolder {
       // One by one: a table of both would be as large as the weights.
       factors = layout.inputs_first ? std::vector{of_outputs, of_inputs} : std::vector{of_inputs, of_outputs};
     } else {
-      factors = {multiplied(of_inputs, of_outputs)};
+      factors = {multiplied(of_inputs, of_outputs, context_.pool)};
     }
     return derive_product(weights, factors, context_.pool);
   }

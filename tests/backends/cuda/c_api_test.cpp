@@ -113,7 +113,8 @@ static_assert(int{most_dynamic_shared_bytes} == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SH
               int{large_clusters} == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED &&
               stream_non_blocking == CU_STREAM_NON_BLOCKING &&
               capture_of_this_thread == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
-              event_without_time == CU_EVENT_DISABLE_TIMING && event_of_recording == CU_EVENT_RECORD_EXTERNAL);
+              capture_of_nobody == CU_STREAM_CAPTURE_MODE_RELAXED && event_without_time == CU_EVENT_DISABLE_TIMING &&
+              event_of_recording == CU_EVENT_RECORD_EXTERNAL);
 static_assert(int{kilohertz} == CU_DEVICE_ATTRIBUTE_CLOCK_RATE &&
               int{memory_kilohertz} == CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE &&
               int{memory_bus_bits} == CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH &&

@@ -68,6 +68,18 @@ TEST(BatchQueue, WithoutADelayWhatIsThereRuns) {
   EXPECT_EQ(queue.next(), Sizes({2, 2, 2}));
 }
 
+TEST(BatchQueue, SizesThatInstancesAreReadyForComeFirst) {
+  BatchPolicy policy = policy_of(8);
+  policy.ready = {1, 2, 4, 8};
+  Queue queue(policy);
+  for (int i = 0; i < 7; ++i) queue.push(1);
+  EXPECT_EQ(queue.next(), Sizes({1, 1, 1, 1}));
+  EXPECT_EQ(queue.next(), Sizes({1, 1}));
+  EXPECT_EQ(queue.next(), Sizes({1}));
+  for (int i = 0; i < 2; ++i) queue.push(3);  // 3 and 6 are none of these
+  EXPECT_EQ(queue.next(), Sizes({3, 3}));
+}
+
 TEST(BatchQueue, ABatchIsNotLargerThanTheLargest) {
   Queue queue(policy_of(4));
   for (int i = 0; i < 3; ++i) queue.push(3);

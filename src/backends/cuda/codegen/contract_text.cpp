@@ -67,8 +67,9 @@ int patch_pitch(const ContractWindow& window, int columns) {
 int patch_bytes(const ContractWindow& window, const ContractTile& tile, int columns) {
   const auto taps = static_cast<int>(window.height * window.width), stride = static_cast<int>(window.stride_y);
   const int rows = stride * (tile.patch_rows + (static_cast<int>(window.height) - 1) / stride);
-  // The last windows of a patch that are nobody's reach beyond it.
-  const int weights = (taps + 7) / 8 * tile.n * 128, beyond = (64 + static_cast<int>(window.width)) * 16;
+  // The last windows of a patch that are nobody's reach beyond it, by 64 pixels. (By 128, as compute-sanitizer takes
+  // the matrix of 64 windows for 2,048 bytes in one piece, of which those beyond 1,040 overlap.)
+  const int weights = (taps + 7) / 8 * tile.n * 128, beyond = (128 + static_cast<int>(window.width)) * 16;
   return weights + rows * patch_pitch(window, columns) * 16 + beyond;
 }
 

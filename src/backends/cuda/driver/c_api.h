@@ -48,7 +48,7 @@ enum PointerAttribute : int { memory_type = 2, is_managed = 8, device_ordinal = 
 /// CUmemorytype
 enum MemoryType : unsigned { of_host = 1, of_device = 2 };
 /// CUstreamCaptureMode: calls that cannot be recorded fail in the thread that records, and in no other.
-constexpr int capture_of_this_thread = 1;
+constexpr int capture_of_this_thread = 1, capture_of_nobody = 2;
 
 /// CUlaunchAttribute
 struct LaunchAttribute {
@@ -132,6 +132,7 @@ struct KernelNode {
   X(cuEventElapsedTime, (float* milliseconds, Handle from, Handle to))                                    \
   X(cuStreamBeginCapture_v2, (Handle stream, int mode))                                                   \
   X(cuStreamEndCapture, (Handle stream, Handle * graph))                                                  \
+  X(cuThreadExchangeStreamCaptureMode, (int* mode))                                                       \
   X(cuGraphGetNodes, (Handle graph, Handle * nodes, size_t * count))                                      \
   X(cuGraphNodeGetType, (Handle node, int* type))                                                         \
   X(cuGraphKernelNodeGetParams_v2, (Handle node, KernelNode * parameters))                                \

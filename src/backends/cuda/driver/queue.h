@@ -81,6 +81,8 @@ class Queue final : public DeviceQueue {
   void stop_recording() { is_recording_ = false; }
   /// Where work goes now.
   const Stream& stream() const { return is_recording_ || !callers_ ? own_ : *callers_; }
+  /// Where it is recorded.
+  const Stream& recorder() const { return own_; }
   Complaints& complaints() { return complaints_; }
 
   /// Kernels that are put into the queue, now or when a recording is replayed, wait for these ranks' devices: whoever

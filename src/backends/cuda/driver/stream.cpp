@@ -28,7 +28,10 @@ Stream::Stream(const Device& device) : device_(device) {
 
 Stream::~Stream() {
   if (!is_own_) return;
-  release_on(device_, [&](const api::Driver& driver) { driver.cuStreamDestroy_v2(stream_); });
+  release_on(device_, [&](const api::Driver& driver) {
+    kept_.reset();
+    driver.cuStreamDestroy_v2(stream_);
+  });
 }
 
 bool Stream::is_recorded() const {

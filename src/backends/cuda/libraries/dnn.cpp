@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
 
@@ -24,11 +25,61 @@ const api::Dnn& dnn() {
   return dnn_library().functions;
 }
 
-/// What the library keeps for a device. It has one stream at a time.
+/// What plans for a device are made with. It has no stream.
 struct DnnHandle {
   api::Handle handle = nullptr;
-  std::mutex mutex;
+  std::mutex mutex;  ///< of all plans, which no two threads may run at once
 };
+
+/// Until its end the calling thread may take memory while it records a stream.
+class TakesMemory {
+ public:
+  explicit TakesMemory(const Device& device) : driver_(device.driver()) { exchange(); }
+  ~TakesMemory() { exchange(); }
+  TakesMemory(const TakesMemory&) = delete;
+  TakesMemory& operator=(const TakesMemory&) = delete;
+
+ private:
+  void exchange() { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
+  const api::Driver& driver_;
+  int mode_ = api::capture_of_nobody;
+};
+
+/// What launches in one stream, for good: a handle that gets another one looks at the one before, which may be gone by
+/// then, or be recorded by another thread. (A server with two instances on a GPU ended by that.)
+class StreamHandle {
+ public:
+  explicit StreamHandle(const Stream& stream) {
+    const TakesMemory takes_memory(stream.device());
+    check_dnn(dnn().cudnnCreate(&handle_), "starting for a stream");
+    check_dnn(dnn().cudnnSetStream(handle_, stream.handle()), "taking a stream");
+  }
+  ~StreamHandle() { dnn().cudnnDestroy(handle_); }
+  StreamHandle(const StreamHandle&) = delete;
+  StreamHandle& operator=(const StreamHandle&) = delete;
+  api::Handle get() const { return handle_; }
+
+ private:
+  api::Handle handle_ = nullptr;
+};
+
+// Callers' streams may end at any time, so that theirs stay until the process ends: for the next stream at that
+// address.
+api::Handle stream_handle(const Stream& stream) {
+  std::shared_ptr<void>& kept = stream.kept();
+  if (kept) return static_cast<StreamHandle*>(kept.get())->get();
+  if (stream.is_own()) {
+    kept = std::make_shared<StreamHandle>(stream);
+  } else {
+    static std::mutex mutex;
+    static auto& of_callers = *new std::map<std::pair<int, api::Handle>, std::shared_ptr<StreamHandle>>;
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<StreamHandle>& found = of_callers[{stream.device().facts().ordinal, stream.handle()}];
+    if (!found) found = std::make_shared<StreamHandle>(stream);
+    kept = found;
+  }
+  return static_cast<StreamHandle*>(kept.get())->get();
+}
 
 // Made once, and kept until the process ends.
 DnnHandle& dnn_handle_of(const Device& device) {
@@ -111,7 +162,7 @@ int64_t DnnDescriptor::get(api::DnnAttribute which, api::DnnValue type, int64_t 
   return count;
 }
 
-void DnnRun::run(const Stream& stream, std::span<const std::byte* const> addresses, std::byte* workspace) {
+void DnnRun::run(const Queue& queue, std::span<const std::byte* const> addresses, std::byte* workspace) {
   const Current current(*plan_->device_);
   const bool is_known = arguments_ && workspace == workspace_ &&
                         std::equal(addresses.begin(), addresses.end(), addresses_.begin(), addresses_.end());
@@ -126,11 +177,11 @@ void DnnRun::run(const Stream& stream, std::span<const std::byte* const> address
     arguments.set(api::dnn_arguments_workspace, api::dnn_value_pointer, workspace_);
     arguments.finish();
   }
-  DnnHandle& library = dnn_handle_of(*plan_->device_);
-  const std::lock_guard lock(library.mutex);
-  check_dnn(dnn().cudnnSetStream(library.handle, stream.handle()), "taking a stream");
-  check_dnn(dnn().cudnnBackendExecute(library.handle, plan_->plan_.handle(), arguments_->handle()),
-            "launching an operation");
+  // What starts while a stream is recorded would be a part of that: the recorder's handle is there before.
+  if (!queue.is_recording()) stream_handle(queue.recorder());
+  const api::Handle handle = stream_handle(queue.stream());
+  const std::lock_guard lock(dnn_handle_of(*plan_->device_).mutex);
+  check_dnn(dnn().cudnnBackendExecute(handle, plan_->plan_.handle(), arguments_->handle()), "launching an operation");
 }
 
 size_t DnnGraph::add(const DnnTensor& tensor) {

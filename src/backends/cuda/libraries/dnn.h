@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/driver/stream.h"
+#include "backends/cuda/driver/queue.h"
 #include "backends/cuda/libraries/libraries.h"
 #include "base/dtype.h"
 #include "ir/tensor.h"
@@ -84,9 +84,9 @@ class DnnRun {
  public:
   explicit DnnRun(std::shared_ptr<const DnnPlan> plan) : plan_(std::move(plan)) {}
   const DnnPlan& plan() const { return *plan_; }
-  /// `addresses`: of the tensors that are not passed on, in the order in which they were added to the graph. Takes
-  /// memory of the host when they differ from the last run's.
-  void run(const Stream& stream, std::span<const std::byte* const> addresses, std::byte* workspace);
+  /// In the stream of the queue. `addresses`: of the tensors that are not passed on, in the order in which they were
+  /// added to the graph. Takes memory of the host when they differ from the last run's, and when a stream is new.
+  void run(const Queue& queue, std::span<const std::byte* const> addresses, std::byte* workspace);
 
  private:
   std::shared_ptr<const DnnPlan> plan_;

@@ -60,9 +60,12 @@ std::unique_ptr<Launch> function_launch(Run run) {
   return std::make_unique<FunctionLaunch<Run>>(std::move(run));
 }
 
-/// The stream of a run.
+/// The queue of a run, and its stream.
+inline const Queue& queue_of(const LaunchArguments& arguments) {
+  return *static_cast<const Queue*>(arguments.queue);
+}
 inline const Stream& stream_of(const LaunchArguments& arguments) {
-  return static_cast<Queue*>(arguments.queue)->stream();
+  return queue_of(arguments).stream();
 }
 
 /// Input `i`; null where it is omitted.

@@ -151,7 +151,7 @@ class DnnAttentionLaunch final : public Launch {
     }
     if (offsets_.size() == in_mask) addresses_.push_back(reinterpret_cast<const std::byte*>(&scale_));
     add(arguments.outputs[0] + result_offset_);
-    if (are_aligned) return aligned_.run(stream_of(arguments), addresses_, arguments.workspace);
+    if (are_aligned) return aligned_.run(queue_of(arguments), addresses_, arguments.workspace);
     // Only what the caller binds may be so, and hardly anyone does that.
     if (!own_) {
       own_ = kernel_.own().prepare(shapes_);

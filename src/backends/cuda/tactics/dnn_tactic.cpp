@@ -164,7 +164,7 @@ class DnnLaunch final : public Launch {
     if (at.bias) addresses_.push_back(at.bias);
     if (at.residual) addresses_.push_back(at.residual);
     addresses_.push_back(at.c);
-    if (at.are_aligned()) return aligned_->run(stream_of(arguments), addresses_, at.workspace);
+    if (at.are_aligned()) return aligned_->run(queue_of(arguments), addresses_, at.workspace);
     // Only what the caller binds may be so, and hardly anyone does that: a kernel of ours is made when it happens.
     // (The library's plans for single elements refuse to run: cuDNN 9.19, status 2003.)
     if (!own_) {

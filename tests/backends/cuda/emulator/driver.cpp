@@ -980,6 +980,12 @@ EMULATOR_API Result cuStreamIsCapturing(Handle handle, int* status) {
   });
 }
 
+EMULATOR_API Result cuThreadExchangeStreamCaptureMode(int* mode) {
+  thread_local int now = 0;
+  std::swap(now, *mode);
+  return success;
+}
+
 // Of what kernels use: whole rows of 128 bytes, swizzled by 16, zeros outside. As the kernels' intrinsics.h reads it.
 EMULATOR_API Result cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* data, const uint64_t* sizes,
                                            const uint64_t* byte_strides, const uint32_t* box,
