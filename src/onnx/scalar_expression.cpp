@@ -156,9 +156,9 @@ class Parser {
       std::vector<std::string> known;
       for (const auto& parameter : op_.parameters) known.push_back(parameter.name);
       // Of single letters all are similar.
-      fail(fmt::format("{} is no parameter{}", quote(name),
-                       name.size() > 1 ? what_was_meant(name, known)
-                                       : fmt::format("; there are: {}", fmt::join(known, ", "))));
+      fail(fmt::format(
+          "{} is no parameter{}", quote(name),
+          name.size() > 1 ? what_was_meant(name, known) : fmt::format("; there are: {}", fmt::join(known, ", "))));
     }
     std::vector<Operation> arguments;
     do arguments.push_back(comparison());
