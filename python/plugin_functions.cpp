@@ -517,6 +517,15 @@ PyObject* register_operator(PyObject*, PyObject* arguments) {
   });
 }
 
+PyObject* unregister_operator(PyObject*, PyObject* arguments) {
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "s", &name) == 0) return nullptr;
+  return guarded([&] {
+    unregister_plugin(name);
+    return none();
+  });
+}
+
 PyObject* list(PyObject*, PyObject*) {
   return guarded([] {
     return text(detail::record_of([](camshaft_record** plugins) { return camshaft_list_plugins(plugins); }).json());
@@ -541,6 +550,7 @@ PyMethodDef plugin_functions[] = {
      "register_plugin(domain, name, version, source, hash, object, [[dtype] of each operand], cuda_text, cuda_module, "
      "whether it is compiled ahead of time, whether it puts its own work into streams, whether that may be recorded, "
      "layouts of operands, layouts of results)"},
+    {"unregister_plugin", unregister_operator, METH_VARARGS, "unregister_plugin(name)"},
     {"list_plugins", list, METH_NOARGS, "list_plugins() -> JSON"},
     {"set_plugin_checks", set_checks, METH_VARARGS, "set_plugin_checks(guards, verify)"},
     {nullptr, nullptr, 0, nullptr}};

@@ -263,6 +263,9 @@ typedef struct camshaft_plugin_library {
 /* What a plugin exports, by this name. What it gives is never freed. `abi` is the CAMSHAFT_PLUGIN_ABI of the caller. */
 typedef const camshaft_plugin_library* (*camshaft_plugin_entry_function)(uint32_t abi);
 #define CAMSHAFT_PLUGIN_ENTRY "camshaft_plugin_entry"
+/* A library that exports anything by this name may give other operators in a later call, or none at first. It is to be
+ * loaded again when they have changed. */
+#define CAMSHAFT_PLUGIN_MAY_CHANGE "camshaft_plugin_may_change"
 
 /* ---- Of libcamshaft: what programs load, for the whole process ---- */
 
@@ -278,6 +281,10 @@ CAMSHAFT_API camshaft_status camshaft_load_ort_custom_ops(const char* library);
  * is loaded with the same one alone. */
 CAMSHAFT_API camshaft_status camshaft_register_plugin(const camshaft_plugin_operator* plugin, const char* source,
                                                       const char* hash);
+/* Takes an operator ("my::Op") out of what models mean: another one of its name may be registered then. Engines that
+ * have it keep it, and those that are loaded later find it. CAMSHAFT_INVALID_ARGUMENT where a plugin of that name is
+ * not loaded. */
+CAMSHAFT_API camshaft_status camshaft_unregister_plugin(const char* name);
 /* [{name ("my::Op"), kind ("plugin", "text" or "function"), version, file, hash}] */
 CAMSHAFT_API camshaft_status camshaft_list_plugins(camshaft_record** plugins);
 

@@ -24,6 +24,12 @@ inline void load_ort_custom_ops(const std::string& library) {
   detail::check(camshaft_load_ort_custom_ops(library.c_str()));
 }
 
+/// Takes an operator, "my::Op", out of what models mean: another one of its name may be registered then. Engines keep
+/// it. Throws Error(invalid_argument) where a plugin of that name is not loaded.
+inline void unregister_plugin(const std::string& name) {
+  detail::check(camshaft_unregister_plugin(name.c_str()));
+}
+
 /// What is loaded: [{name ("my::Op"), kind ("plugin", "text" or "function"), version, file, hash}].
 inline Record plugins() {
   return detail::record_of([](camshaft_record** plugins) { return camshaft_list_plugins(plugins); });

@@ -195,6 +195,9 @@ class Engine:
         """The value of the input "lora" for an adapter, or "none"."""
         import numpy
 
+        if not isinstance(name, str):
+            known = ", ".join(f"'{adapter}'" for adapter in ["none", *self.adapters])
+            raise TypeError(f"lora is the name of an adapter, not {name!r}; there are: {known}")
         if name not in ("none", *self.adapters):
             known = ", ".join(["none", *self.adapters])
             raise InvalidArgumentError(f"the engine has no adapter '{name}'; there are: {known}")
@@ -307,7 +310,7 @@ class Context:
             self._bind_input(name, array)
 
     def _bind_input(self, name: str, array: SupportsDLPack | str) -> None:
-        if isinstance(array, str) and name == _LORA and self.engine.adapters:
+        if name == _LORA and self.engine.adapters and not hasattr(array, "__dlpack__"):
             array = self.engine._adapter(array)
         capsule = capsule_of(array, f"input '{name}'")
         _native.set_input(self._context, name, capsule)
@@ -316,6 +319,8 @@ class Context:
     def _bind_inputs(self, inputs: RunInputs | None, lora: str | None) -> None:
         if lora is not None and not self.engine.adapters:
             raise InvalidArgumentError(f"the engine has no adapters, so that there is no '{lora}' to run with")
+        if lora is not None and _LORA in (inputs or {}):
+            raise TypeError(f"input '{_LORA}' is given twice: among the inputs, and as lora={lora!r}")
         for name, array in (inputs or {}).items():
             self._bind_input(name, array)
         if lora is not None:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/similar_names.h"
+#include "base/workers.h"
 #include "camshaft/camshaft.h"
 
 namespace camshaft::api {
@@ -78,7 +79,7 @@ int thread_count(const json& value) {
   if (threads < 0)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("threads cannot be {}; give 1 or more, or 0 for one for each core", threads));
-  return threads;
+  return threads == 0 ? 0 : checked_threads(threads);
 }
 
 // No error is larger than infinity or NaN: with such a tolerance every engine would pass.

@@ -1,4 +1,6 @@
 // Operators from outside.
+#include "ir/plugin.h"
+
 #include <fmt/format.h>
 
 #include "api/record.h"
@@ -21,6 +23,13 @@ camshaft_status camshaft_load_ort_custom_ops(const char* library) {
 
 camshaft_status camshaft_register_plugin(const camshaft_plugin_operator* plugin, const char* source, const char* hash) {
   return guarded([&] { plugin::add(*given(plugin, "plugin"), given(source, "source"), given(hash, "hash")); });
+}
+
+camshaft_status camshaft_unregister_plugin(const char* name) {
+  return guarded([&] {
+    if (!withdraw_plugin(given(name, "name")))
+      throw Error(ErrorCode::invalid_argument, fmt::format("no plugin '{}' is loaded", name));
+  });
 }
 
 camshaft_status camshaft_list_plugins(camshaft_record** plugins) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/foreign_call.h"
 
@@ -23,16 +24,40 @@ std::string path_of(void* handle, const std::string& fallback) {
   return map->l_name;
 }
 
-/// What ends the process where such a file is opened, as parts of it are mapped that it does not have (SIGBUS): how it
-/// is cut short; empty for others. What is no library of this machine is for dlopen() to say.
-std::string cut_short(const std::string& path) {
+/// Of the machines that libraries are likely to be for.
+std::string machine_name(unsigned machine) {
+  static constexpr std::pair<unsigned, const char*> names[] = {
+      {EM_386, "x86 (32 bits)"}, {EM_X86_64, "x86-64"}, {EM_ARM, "ARM (32 bits)"}, {EM_AARCH64, "aarch64"},
+      {EM_PPC64, "ppc64"},       {EM_S390, "s390x"},    {EM_RISCV, "RISC-V"}};
+  for (const auto& [number, name] : names)
+    if (number == machine) return name;
+  return fmt::format("machine {} of ELF", machine);
+}
+
+#if defined(__x86_64__)
+constexpr unsigned own_machine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr unsigned own_machine = EM_AARCH64;
+#else
+constexpr unsigned own_machine = EM_NONE;
+#endif
+
+/// Why a file cannot be opened, where dlopen() would not say it: one for another machine, of which it says that there
+/// is no such file, and one that is cut short, which ends the process as parts of it are mapped that it does not have
+/// (SIGBUS). Empty for others.
+std::string what_is_wrong(const std::string& path) {
   std::error_code ignored;
   const uint64_t size = std::filesystem::file_size(path, ignored);
   std::ifstream file(path, std::ios::binary);
   Elf64_Ehdr header = {};
   if (ignored || !file.read(reinterpret_cast<char*>(&header), sizeof header) ||
-      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return {};
+  // Both of these lie in the same place for both classes.
+  if (own_machine != EM_NONE && header.e_ident[EI_DATA] == ELFDATA2LSB && header.e_machine != own_machine)
+    return fmt::format("it is for {}, and this program for {}", machine_name(header.e_machine),
+                       machine_name(own_machine));
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) return "it is of 32 bits, and this program of 64";
   uint64_t end = 0;  // of what its headers name
   const auto take = [&](uint64_t offset, uint64_t bytes) {
     end = std::max(end, bytes > UINT64_MAX - offset ? UINT64_MAX : offset + bytes);
@@ -52,7 +77,7 @@ std::string cut_short(const std::string& path) {
 
 bool DynamicLibrary::open(const std::string& file, int flags) {
   if (file.find('/') != std::string::npos) {
-    if (const std::string how = cut_short(file); !how.empty()) {
+    if (const std::string how = what_is_wrong(file); !how.empty()) {
       why_ = fmt::format("{}: {}", file, how);
       return false;
     }

@@ -22,18 +22,7 @@ struct ThreadPool::Team {
   int threads() const { return static_cast<int>(lease.members.size()) + 1; }
 };
 
-namespace {
-
-int checked(int threads) {
-  if (threads < 1)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("a thread pool of {} threads was asked for; give 1 or more", threads));
-  return threads;
-}
-
-}  // namespace
-
-ThreadPool::ThreadPool(int threads) : most_(checked(threads)), owns_workers_(true) {
+ThreadPool::ThreadPool(int threads) : most_(checked_threads(threads)), owns_workers_(true) {
   if (threads == 1) return;
   workers_ = std::make_shared<Workers>(threads);
   team_ = std::make_unique<Team>();
@@ -44,7 +33,7 @@ ThreadPool::ThreadPool(int threads) : most_(checked(threads)), owns_workers_(tru
 }
 
 ThreadPool::ThreadPool(std::shared_ptr<Workers> workers, int threads)
-    : most_(std::min(checked(threads), workers->limit())), owns_workers_(false), workers_(std::move(workers)) {
+    : most_(std::min(checked_threads(threads), workers->limit())), owns_workers_(false), workers_(std::move(workers)) {
   team_ = std::make_unique<Team>();
   team_->lease.most = most_;
   team_->lease.members.reserve(static_cast<size_t>(most_) - 1);

@@ -15,8 +15,8 @@ class Workers;
 /// In a forked child, where no thread but the forking one exists, the next loop or session starts new workers.
 class ThreadPool {
  public:
-  /// With workers of its own. `threads` >= 1 counts the caller: 1 starts no thread. Throws Error(invalid_argument) for
-  /// threads < 1, Error(out_of_memory) where they cannot be started.
+  /// With workers of its own. `threads` >= 1 counts the caller: 1 starts no thread. Throws like
+  /// checked_threads() of workers.h, and Error(out_of_memory) where they cannot be started.
   explicit ThreadPool(int threads);
   /// With workers that others use too, at most `threads` (and workers->limit()) at once, the caller among them. They
   /// are taken in a Session; outside of one the caller is alone. Throws like above.

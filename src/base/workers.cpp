@@ -186,9 +186,14 @@ void Workers::State::forget_workers() {
   leased_ = 0;
 }
 
-Workers::Workers(int limit) : limit_(limit) {
-  if (limit < 1)
-    throw Error(ErrorCode::invalid_argument, fmt::format("{} threads were asked for; give 1 or more", limit));
+int checked_threads(int threads) {
+  const int most = std::max(most_threads, available_cores());
+  if (threads < 1 || threads > most)
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} threads were asked for; give 1 to {}", threads, most));
+  return threads;
+}
+
+Workers::Workers(int limit) : limit_(checked_threads(limit)) {
   state_ = std::make_unique<State>(limit, limit > available_cores());
 }
 

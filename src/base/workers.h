@@ -12,7 +12,7 @@ class ThreadPool;
 /// callers at most `limit()` less their number run, and at least none. Any thread may use one.
 class Workers {
  public:
-  /// Starts no thread yet: pools do, for as many as they may use. Throws Error(invalid_argument) for limit < 1.
+  /// Starts no thread yet: pools do, for as many as they may use. Throws like checked_threads().
   explicit Workers(int limit);
   ~Workers();
   Workers(const Workers&) = delete;
@@ -31,6 +31,11 @@ class Workers {
   int limit_;
   std::unique_ptr<State> state_;
 };
+
+/// Beyond this many, or those of the machine where it has more, a number of threads is a mistake: each has a stack.
+inline constexpr int most_threads = 1024;
+/// The same number; throws Error(invalid_argument) below 1 and where it is too many.
+int checked_threads(int threads);
 
 /// How many forks lie between the process and the first that asked. What began threads remembers it: where it has
 /// changed those threads are the parent's.

@@ -81,9 +81,16 @@ Tensor decode_tensor(Reader& reader, std::string_view text) {
   return tensor;
 }
 
+// Of a name: the one that models mean, and all that there were, the last one being that unless it is withdrawn.
+struct Named {
+  bool is_withdrawn = false;
+  std::vector<std::shared_ptr<const PluginOperator>> all;
+  std::shared_ptr<const PluginOperator> current() const { return is_withdrawn ? nullptr : all.back(); }
+};
+
 struct Table {
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const PluginOperator>, std::less<>> by_name;
+  std::map<std::string, Named, std::less<>> by_name;
 };
 
 Table& table() {
@@ -141,7 +148,7 @@ std::shared_ptr<const PluginOperator> find_plugin(std::string_view full_name) {
   Table& plugins = table();
   const std::lock_guard lock(plugins.mutex);
   const auto it = plugins.by_name.find(full_name);
-  return it == plugins.by_name.end() ? nullptr : it->second;
+  return it == plugins.by_name.end() ? nullptr : it->second.current();
 }
 
 std::shared_ptr<const PluginOperator> find_plugin(std::string_view domain, std::string_view name) {
@@ -149,11 +156,23 @@ std::shared_ptr<const PluginOperator> find_plugin(std::string_view domain, std::
   return find_plugin(fmt::format("{}::{}", domain, name));
 }
 
+std::shared_ptr<const PluginOperator> find_plugin(std::string_view full_name, std::string_view version,
+                                                  std::string_view hash) {
+  Table& plugins = table();
+  const std::lock_guard lock(plugins.mutex);
+  const auto it = plugins.by_name.find(full_name);
+  if (it == plugins.by_name.end()) return nullptr;
+  for (const auto& plugin : it->second.all)
+    if (plugin->version == version && plugin->hash == hash) return plugin;
+  return nullptr;
+}
+
 std::vector<std::shared_ptr<const PluginOperator>> loaded_plugins() {
   Table& plugins = table();
   const std::lock_guard lock(plugins.mutex);
   std::vector<std::shared_ptr<const PluginOperator>> all;
-  for (const auto& [name, plugin] : plugins.by_name) all.push_back(plugin);
+  for (const auto& [name, named] : plugins.by_name)
+    if (auto plugin = named.current()) all.push_back(std::move(plugin));
   return all;
 }
 
@@ -161,12 +180,30 @@ void add_plugin(std::shared_ptr<const PluginOperator> plugin) {
   Table& plugins = table();
   const std::lock_guard lock(plugins.mutex);
   const std::string name = plugin->full_name();
-  const auto [it, is_new] = plugins.by_name.try_emplace(name, plugin);
-  if (is_new || (it->second->version == plugin->version && it->second->hash == plugin->hash)) return;
+  Named& named = plugins.by_name[name];
+  const auto is_same = [&](const auto& known) {
+    return known->version == plugin->version && known->hash == plugin->hash;
+  };
+  if (named.all.empty() || named.is_withdrawn) {
+    std::erase_if(named.all, is_same);  // the same code is in the new one
+    named.all.push_back(std::move(plugin));
+    named.is_withdrawn = false;
+    return;
+  }
+  const PluginOperator& current = *named.all.back();
+  if (is_same(named.all.back())) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("the plugin {} has the operator {} (version {}), which {} has brought already (version {}): "
                           "one process can have one of them",
-                          plugin->file, name, plugin->version, it->second->file, it->second->version));
+                          plugin->file, name, plugin->version, current.file, current.version));
+}
+
+bool withdraw_plugin(std::string_view full_name) {
+  Table& plugins = table();
+  const std::lock_guard lock(plugins.mutex);
+  const auto it = plugins.by_name.find(full_name);
+  if (it == plugins.by_name.end() || it->second.is_withdrawn) return false;
+  return it->second.is_withdrawn = true;
 }
 
 }  // namespace camshaft

@@ -130,11 +130,17 @@ class PluginOperator {
 std::shared_ptr<const PluginOperator> find_plugin(std::string_view domain, std::string_view name);
 /// By full_name().
 std::shared_ptr<const PluginOperator> find_plugin(std::string_view full_name);
+/// The one that an engine was built with, also where it is withdrawn.
+std::shared_ptr<const PluginOperator> find_plugin(std::string_view full_name, std::string_view version,
+                                                  std::string_view hash);
 /// All that are loaded, by their full names.
 std::vector<std::shared_ptr<const PluginOperator>> loaded_plugins();
 /// Loads it for the whole process. One that is there already stays; Error(invalid_argument) where that has another
 /// version or hash.
 void add_plugin(std::shared_ptr<const PluginOperator> plugin);
+/// Models do not mean it any more, and another one may be loaded in its place; engines still have it. False where none
+/// of that name is loaded.
+bool withdraw_plugin(std::string_view full_name);
 
 /// Thrown where a graph, as of an engine, names an operator that is not loaded, or is another one now. Its code is
 /// ErrorCode::unsupported.

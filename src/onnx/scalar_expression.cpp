@@ -1,12 +1,14 @@
 #include "onnx/scalar_expression.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 
+#include "base/similar_names.h"
 #include "ir/ops/pointwise.h"
 #include "onnx/quote.h"
 
@@ -45,7 +47,7 @@ class Parser {
     expect("=");
     op_.value = comparison();
     skip();
-    if (at_ < text_.size()) fail("nothing more is expected");
+    if (at_ < text_.size()) fail(fmt::format("{} is not expected", quote(text_.substr(at_, 1))));
     if (op_.parameters.front().otherwise) fail("an operator needs an operand");
     return std::move(op_);
   }
@@ -151,7 +153,12 @@ class Parser {
     if (!take("(")) {
       for (size_t p = 0; p < op_.parameters.size(); ++p)
         if (op_.parameters[p].name == name) return {Operation::Kind::parameter, 0, p, F::add, {}};
-      fail(fmt::format("{} is no parameter", quote(name)));
+      std::vector<std::string> known;
+      for (const auto& parameter : op_.parameters) known.push_back(parameter.name);
+      // Of single letters all are similar.
+      fail(fmt::format(
+          "{} is no parameter{}", quote(name),
+          name.size() > 1 ? what_was_meant(name, known) : fmt::format("; there are: {}", fmt::join(known, ", "))));
     }
     std::vector<Operation> arguments;
     do arguments.push_back(comparison());
@@ -161,7 +168,7 @@ class Parser {
     try {
       function = parse_scalar_function(name);
     } catch (const Error&) {
-      fail(fmt::format("{} is no scalar function", quote(name)));
+      fail(fmt::format("{} is no scalar function{}", quote(name), what_was_meant(name, scalar_function_names())));
     }
     if (static_cast<size_t>(arity(function)) != arguments.size())
       fail(fmt::format("{} takes {} arguments, not {}", name, arity(function), arguments.size()));

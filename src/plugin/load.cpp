@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/foreign_call.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/mapped_file.h"
 #include "onnx/claimed_operators.h"
 #include "onnx/proto_reader.h"
@@ -36,6 +37,7 @@ class Batch {
       check_new(expressions_.back().domain + "::" + expressions_.back().name, file);
     }
   }
+  bool has(const PluginOperator& known) const { return names_.contains(known.full_name()); }
   void keep() {
     for (auto& plugin : plugins_) add_plugin(std::move(plugin));
     for (auto& expression : expressions_) onnx::add_expression(std::move(expression));
@@ -56,10 +58,23 @@ class Batch {
   throw Error(ErrorCode::invalid_argument, fmt::format("'{}' is no plugin: {}", source, what));
 }
 
+/// The way out for a library that needs TensorRT's own ones; empty for others.
+std::string if_of_tensorrt(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto has = [&](std::string_view name) { return text.find(name) != std::string_view::npos; };
+  if (has(CAMSHAFT_PLUGIN_ENTRY))
+    return has("libnvinfer")
+               ? "; leave TensorRT's libraries out of its link (-lnvinfer): Camshaft's NvInfer.h needs none"
+               : "";
+  if (!has("libnvinfer") && !has("getPluginRegistry")) return "";
+  return "; it was compiled for TensorRT's own libraries: compile its source with Camshaft's NvInfer.h "
+         "(docs/plugins.md)";
+}
+
 void load_library(const std::string& path, std::span<const std::byte> bytes) {
   const std::string absolute = std::filesystem::absolute(path).string();
   DynamicLibrary opened({absolute}, {});
-  if (!opened) refuse(path, opened.why());
+  if (!opened) refuse(path, opened.why() + if_of_tensorrt(bytes));
   // What it gives is used as long as the process runs.
   const auto& library = *new DynamicLibrary(std::move(opened));
   const auto entry = reinterpret_cast<camshaft_plugin_entry_function>(library.symbol(CAMSHAFT_PLUGIN_ENTRY));
@@ -67,7 +82,8 @@ void load_library(const std::string& path, std::span<const std::byte> bytes) {
     refuse(path, fmt::format("the library exports no function {} ({})", CAMSHAFT_PLUGIN_ENTRY,
                              library.symbol(ort::entry_name)
                                  ? "it has custom operators of ONNX Runtime: --ort-custom-ops loads those"
-                                 : "CAMSHAFT_PLUGIN(…) of camshaft/plugin.hpp makes it"));
+                                 : "CAMSHAFT_PLUGIN(…) of camshaft/plugin.hpp makes it") +
+                     if_of_tensorrt(bytes));
   const camshaft_plugin_library* given = nullptr;
   try {
     given = foreign_call([&] { return entry(CAMSHAFT_PLUGIN_ABI); });
@@ -83,20 +99,25 @@ void load_library(const std::string& path, std::span<const std::byte> bytes) {
     refuse(path, fmt::format("it is for version {} of the interface, and this is version {}: compile it with the "
                              "header camshaft/camshaft_plugin.h of this Camshaft",
                              table.abi, CAMSHAFT_PLUGIN_ABI));
-  if (table.operator_count == 0 || !table.operators) refuse(path, "it has no operators");
+  const bool may_change = library.symbol(CAMSHAFT_PLUGIN_MAY_CHANGE) != nullptr;
+  if (table.operator_count > 0 ? !table.operators : !may_change) refuse(path, "it has no operators");
   const std::string file = std::filesystem::path(path).filename().string(), hash = to_hex(hash64(bytes));
   Batch batch;
   for (size_t i = 0; i < table.operator_count; ++i) {
     if (!table.operators[i]) refuse(path, fmt::format("its operator {} is missing", i));
     batch.take(*table.operators[i], file, hash);
   }
+  bool is_known = false;
+  if (may_change)
+    for (const auto& known : loaded_plugins())
+      if (known->file == file && known->hash == hash && !batch.has(*known))
+        is_known |= withdraw_plugin(known->full_name());
+  if (table.operator_count == 0 && !is_known)
+    log_warning(fmt::format(
+        "'{}' has no creators yet: call its function that registers them, and load it again then (TensorRT's "
+        "getCreators(), getPluginCreators(), initLibNvInferPlugins() and REGISTER_TENSORRT_PLUGIN need none of this)",
+        path));
   batch.keep();
-}
-
-bool is_definition(const std::string& source) {
-  const size_t end = source.find(')', std::min(source.find('('), source.size()));
-  const size_t equals = end == std::string::npos ? end : source.find_first_not_of(" \t\n", end + 1);
-  return equals != std::string::npos && source[equals] == '=';
 }
 
 bool is_library(std::span<const std::byte> bytes) {
@@ -107,7 +128,9 @@ bool is_library(std::span<const std::byte> bytes) {
 
 void load(const std::string& source) {
   std::error_code ignored;
-  if (is_definition(source) && !std::filesystem::exists(source, ignored))
+  // What is written like an operator and has a mistake is no file that is missing.
+  const bool is_file_name = source.ends_with(".so") || source.ends_with(".onnx");
+  if (!is_file_name && source.find_first_of("(=") != std::string::npos && !std::filesystem::exists(source, ignored))
     return onnx::add_expression(onnx::parse_scalar_expression(source));
   const auto file = MappedFile::open(source);
   if (is_library(file->bytes())) return load_library(source, file->bytes());

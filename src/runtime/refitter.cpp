@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/similar_names.h"
+#include "base/workers.h"
 #include "onnx/lora_adapter.h"
 #include "onnx/weights_file.h"
 #include "runtime/adapters.h"
@@ -158,7 +159,7 @@ std::vector<std::string> Refitter::missing() const {
 }
 
 void Refitter::refit(int threads) {
-  if (threads < 0) throw Error(ErrorCode::invalid_argument, fmt::format("a refit cannot have {} threads", threads));
+  threads = threads == 0 ? available_cores() : checked_threads(threads);
   const std::lock_guard lock(engine_.shared()->refit_mutex);
   const std::shared_ptr<const Engine::Impl> before = engine_.impl();
   if (before->stream)
@@ -167,8 +168,7 @@ void Refitter::refit(int threads) {
         "the engine's weights come in as layers read them (it has a weight budget), and new ones are in memory: "
         "take the budget away, refit, and set it again");
   std::shared_ptr<const Engine::Impl> after = name_out_of_memory(
-      [] { return "out of memory while refitting"; },
-      [&] { return RefittedGraph(*before, given_).compiled(threads > 0 ? threads : available_cores()); });
+      [] { return "out of memory while refitting"; }, [&] { return RefittedGraph(*before, given_).compiled(threads); });
   engine_.shared()->replace(before, std::move(after));
   given_.clear();
 }

@@ -125,6 +125,8 @@ TEST(CApi, NumbersThatMeanNothingAreRefused) {
   for (const Options* options : {&build, &context}) {
     EXPECT_EQ(refusal(camshaft_options_set_integer(options->handle, "threads", -1)),
               "threads cannot be -1; give 1 or more, or 0 for one for each core");
+    EXPECT_EQ(refusal(camshaft_options_set_integer(options->handle, "threads", 100000)),
+              "100000 threads were asked for; give 1 to 1024");
     refusal(camshaft_options_set_integer(options->handle, "threads", int64_t{1} << 31));
     EXPECT_EQ(camshaft_options_set_integer(options->handle, "threads", 0), CAMSHAFT_OK);
   }
@@ -261,6 +263,8 @@ TEST(CApi, EvaluationTakesZeroThreadsForOneACore) {
   ASSERT_EQ(camshaft_tensors_add(inputs, "x", tensor), CAMSHAFT_OK);
   EXPECT_EQ(refusal(camshaft_evaluate_file(path.c_str(), inputs, -1, 0, 0, &outputs)),
             "-1 threads; give 1 or more, or 0 for one for each core");
+  EXPECT_EQ(refusal(camshaft_evaluate_file(path.c_str(), inputs, 100000, 0, 0, &outputs)),
+            "100000 threads were asked for; give 1 to 1024");
   ASSERT_EQ(camshaft_evaluate_file(path.c_str(), inputs, 0, 0, 0, &outputs), CAMSHAFT_OK) << camshaft_error_message();
   EXPECT_EQ(camshaft_tensors_count(outputs), 1u);
   for (camshaft_tensors* tensors : {inputs, outputs}) camshaft_tensors_free(tensors);

@@ -70,6 +70,8 @@ TEST(Refitter, WrongWeightsAreRefused) {
   EXPECT_NE(failure([&] { refitter.set("w", Tensor::of<float>(DType::f32, {1}, {1})); }).find("f32[2, 3]"),
             std::string::npos);
   EXPECT_NE(failure([&] { refitter.refit(-1); }).find("-1 threads"), std::string::npos);
+  EXPECT_NE(failure([&] { refitter.refit(100000); }).find("100000 threads were asked for; give 1 to"),
+            std::string::npos);
   EXPECT_NE(failure([&] { const Refitter other(engine_with(1, false)); }).find("--refit"), std::string::npos);
   EXPECT_NE(camshaft_refitter_create(nullptr, nullptr), CAMSHAFT_OK);
 }

@@ -39,6 +39,8 @@ bool runs_on(ThreadPool& pool, int threads) {
 
 TEST(Workers, refuse_less_than_one_thread) {
   EXPECT_THROW(Workers(0), Error);
+  EXPECT_THROW(Workers(100000), Error);
+  EXPECT_THROW(ThreadPool(100000), Error);
   EXPECT_THROW(ThreadPool(std::make_shared<Workers>(2), 0), Error);
 }
 

@@ -194,6 +194,20 @@ def test_what_there_is_not(engine):
         module.build(net).create_context().run({"x": np.ones(2, np.float32)}, lora="french")
     with pytest.raises(InvalidArgumentError, match="no adapter 'dutch'; there are: none, french, legal"):
         engine(x, lora="dutch")
+    context = engine.create_context()
+    for wrong in (
+        lambda: context.run({"x": x}, lora=1),
+        lambda: engine(x, lora=1),
+        lambda: engine.run({"x": x, "lora": 1}),
+    ):
+        with pytest.raises(
+            TypeError, match="lora is the name of an adapter, not 1; there are: 'none', 'french', 'legal'"
+        ):
+            wrong()
+    with pytest.raises(TypeError, match="input 'lora' is given twice: among the inputs, and as lora='french'"):
+        context.run({"x": x, "lora": "legal"}, lora="french")
+    with pytest.raises(TypeError, match="given twice"):
+        asyncio.run(context.run_async({"x": x, "lora": np.array(1)}, lora="french"))
     for number in (3, -1):
         with pytest.raises(InvalidArgumentError, match=r"'lora' is -?\d; .* 0 \(none\), 1 \(french\), 2 \(legal\)"):
             engine(x, np.array(number))

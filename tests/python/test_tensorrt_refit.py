@@ -282,6 +282,53 @@ def test_a_constant_layer_that_was_given_a_name():
     np.testing.assert_allclose(result(engine.create_execution_context(), x, 5), x @ new.T, rtol=1e-4, atol=1e-5)
 
 
+def test_sums_and_products_read_constants(tmp_path):
+    """They are ElementWise layers, whose constants are layers of their own: of a model, too, which something was changed
+    in, so that it is written anew."""
+    make, tensor = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    arrays = {"w": f32(4, 4), "factor": f32(4), "bias": f32(4)}
+    nodes = [
+        make("MatMul", ["x", "w"], ["a"], name="product"),
+        make("Mul", ["a", "factor"], ["b"], name="times"),
+        make("Add", ["b", "bias"], ["y"], name="plus"),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [tensor("x", onnx.TensorProto.FLOAT, [2, 4])],
+        [tensor("y", onnx.TensorProto.FLOAT, [2, 4])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    constant = trt.WeightsRole.CONSTANT
+    for is_changed in (False, True):
+        builder, network = parsed(tmp_path / "m.onnx")
+        if is_changed:
+            network.get_layer(0).name = "another"
+        refitter = trt.Refitter(built(builder, network, trt.BuilderFlag.REFIT), builder.logger)
+        assert set(zip(*refitter.get_all())) == {(name, constant) for name in arrays}, is_changed
+
+    builder = trt.Builder(Heard())
+    network = builder.create_network()
+    value = network.add_input("x", trt.float32, (2, 4))
+    layers = [network.add_constant((1, 4), arrays[name]) for name in ("factor", "bias")]
+    layers[1].name = "bias"
+    for layer, operation in zip(layers, (trt.ElementWiseOperation.PROD, trt.ElementWiseOperation.SUM)):
+        value = network.add_elementwise(value, layer.get_output(0), operation).get_output(0)
+    value.name = "y"
+    network.mark_output(value)
+    engine = built(builder, network, trt.BuilderFlag.REFIT)
+    refitter = trt.Refitter(engine, builder.logger)
+    assert set(zip(*refitter.get_all())) == {(layer.name, constant) for layer in layers}
+    for layer, new in zip(layers, (np.full(4, 2, "f"), np.full(4, 3, "f"))):
+        assert refitter.set_weights(layer.name, constant, new)
+    refitter.max_threads = 100000  # that many at most
+    assert refitter.refit_cuda_engine()
+    x = f32(2, 4)
+    np.testing.assert_allclose(result(engine.create_execution_context(), x, 4), 2 * x + 3, rtol=1e-5)
+
+
 def test_layers_that_share_weights(tmp_path):
     make, tensor = onnx.helper.make_node, onnx.helper.make_tensor_value_info
     nodes = [make("Conv", ["x", "w"], ["a"], name="first"), make("Conv", ["a", "w"], ["y"], name="second")]

@@ -154,8 +154,15 @@ def test_an_expression_is_computed_like_our_own_operators(tmp_path):
     "text, what",
     [
         ("my::F(x) = x +", "a number, a parameter or a function is expected at character 15"),
-        ("my::F(x) = y", "'y' is no parameter"),
+        ("my::F(x) = y", "'y' is no parameter; there are: x"),
         ("my::F(x) = frobnicate(x)", "'frobnicate' is no scalar function"),
+        ("my::F(x) = tnah(x)", "'tnah' is no scalar function; did you mean 'tan' or 'tanh'?"),
+        ("my::F(x, alpha = 1) = x * alhpa", "'alhpa' is no parameter; did you mean 'alpha'?"),
+        ("my::F(x) tanh(x)", "'my::F(x) tanh(x)' is no operator: '=' is expected at character 10"),
+        ("my::F = tanh(x)", "'(' is expected at character 7"),
+        ("my::F(x : tanh(x)", "')' is expected at character 9"),
+        ("my::F(x) = 2x", "'x' is not expected at character 13"),
+        ("my::F(x) = x $ x", "'$' is not expected at character 14"),
         ("my::F(x) = tanh(x, x)", "tanh takes 1 arguments, not 2"),
         ("my::F(a = 1) = a", "an operator needs an operand"),
         ("my::F(a = 1, x) = a", "operands come before attributes"),
@@ -450,6 +457,45 @@ def test_what_is_no_plugin_at_all(tmp_path):
         (tmp_path / "broken.so", "is no plugin"),
     ]:
         done = camshaft("run", model, "--plugin", plugin, check=False)
+        assert done.returncode > 0 and what in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--plugin", "--ort-custom-ops"])
+@pytest.mark.parametrize(
+    "at, value, what",
+    [
+        (18, 183, "it is for aarch64, and this program for x86-64"),
+        (18, 3, "it is for x86 (32 bits), and"),
+        (18, 999, "it is for machine 999 of ELF"),
+        (4, 1, "it is of 32 bits, and this program of 64"),
+    ],
+)
+def test_libraries_for_other_machines(swish, tmp_path, option, at, value, what):
+    """Of which the system says that there is no such file."""
+    data = bytearray(swish.read_bytes())
+    data[at : at + (2 if at == 18 else 1)] = value.to_bytes(2 if at == 18 else 1, "little")
+    (tmp_path / "other.so").write_bytes(data)
+    done = camshaft("run", swish_model(tmp_path / "m.onnx"), option, tmp_path / "other.so", check=False)
+    assert done.returncode > 0 and what in done.stderr, done.stderr
+
+
+def test_libraries_that_need_tensorrt_s(tmp_path):
+    """Compiled with its headers, or with Camshaft's and linked with its libraries all the same."""
+
+    def made(name, text, *flags):
+        (tmp_path / f"{name}.cpp").write_text(text)
+        command = ["c++", "-std=c++17", "-shared", "-fPIC", *map(str, flags), str(tmp_path / f"{name}.cpp")]
+        subprocess.run([*command, "-o", str(tmp_path / f"{name}.so")], check=True)
+        return tmp_path / f"{name}.so"
+
+    theirs = made("libnvinfer", 'extern "C" int nothing() { return 0; }', "-Wl,-soname,libnvinfer.so.10")
+    uses = 'extern "C" void* getPluginRegistry(); extern "C" void* use() { return getPluginRegistry(); }'
+    includes = [f"-I{ROOT / 'include/camshaft/tensorrt'}", f"-I{ROOT / 'include'}", "-Wl,--no-as-needed", theirs]
+    ours = made("ours", "#include <NvInfer.h>", *includes)
+    undefined, linked = made("undefined", uses), made("linked", uses, "-Wl,--no-as-needed", theirs)
+    compile_it = "compile its source with Camshaft's NvInfer.h"
+    for library, what in [(undefined, compile_it), (linked, compile_it), (ours, "leave TensorRT's libraries out of")]:
+        done = camshaft("operators", "--plugin", library, check=False)
         assert done.returncode > 0 and what in done.stderr, done.stderr
 
 

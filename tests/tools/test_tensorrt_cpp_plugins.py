@@ -93,7 +93,10 @@ def test_what_plugins_for_fixed_sizes_do_not_take(tmp_path, interface):
     outputs = 1 if interface == "IPluginV2" else 2
     for model, what in [
         (columns_model(tmp_path / "open.onnx", outputs, rows="n"), "axis 0 of input 0 is open"),
-        (columns_model(tmp_path / "half.onnx", outputs, kind=TensorProto.FLOAT16), "does not take kHALF in any format"),
+        (
+            columns_model(tmp_path / "half.onnx", outputs, kind=TensorProto.FLOAT16),
+            "does not take kHALF in any format as input 0, but k",
+        ),
     ]:
         done = camshaft("build", model, "-o", tmp_path / "e", "--plugin", library, check=False)
         assert done.returncode > 0 and what in done.stderr, done.stderr
@@ -303,7 +306,29 @@ open({str(tmp_path / "e")!r}, "wb").write(builder.build_serialized_network(netwo
             lambda path: stretch_model(path, plugin_version="9"),
             "tensorrt::Stretch.1 is loaded, which a node means by the attributes plugin_version ('1') and plugin_namespace",
         ),
-        (lambda path: stretch_model(path, times=1.5), "the attribute 'times' must be of integers"),
+        (lambda path: stretch_model(path, times=1.5), "'times' is 1.5, and the plugin takes kINT32: integers from"),
+        (
+            lambda path: stretch_model(path, times=2**31),
+            "the plugin tensorrt::Stretch.1 (stretch.so) cannot be created: the attribute 'times' is 2147483648, and the "
+            "plugin takes kINT32: integers from -2147483648 to 2147483647",
+        ),
+        (
+            lambda path: stretch_model(path, times=-(2**31) - 1),
+            "the attribute 'times' is -2147483649, and the plugin takes kINT32",
+        ),
+        (
+            lambda path: stretch_model(path, times="three"),
+            "the attribute 'times' is the text 'three', and the plugin takes kINT32",
+        ),
+        (
+            lambda path: stretch_model(path, scale="0.5"),
+            "the attribute 'scale' is the text '0.5', and the plugin takes kFLOAT32: numbers",
+        ),
+        (lambda path: stretch_model(path, mode=3), "'mode' is of integers, and the plugin takes kCHAR: a text"),
+        (
+            lambda path: stretch_model(path, times=helper.make_tensor("t", INT64, [1], [3])),
+            "'times' is a tensor of another type",
+        ),
     ],
 )
 def test_nodes_that_are_refused(stretch, tmp_path, model, what):

@@ -22,7 +22,7 @@ from camshaft.tensorrt._config import (
 from camshaft.tensorrt._enums import BuilderFlag, DataType, LayerType, NetworkDefinitionCreationFlag, TripLimit
 from camshaft.tensorrt._log import Reporter, Severity, theirs
 from camshaft.tensorrt._runtime import ICudaEngine
-from camshaft.tensorrt._values import IHostMemory
+from camshaft.tensorrt._values import IHostMemory, threads_of
 
 _PRECISIONS = {
     DataType.FLOAT: "fp32",
@@ -257,7 +257,7 @@ class Builder(Reporter):
         if network._debug_tensors:
             options["debug_tensors"] = [tensor.name for tensor in network._debug_tensors]
         if self.max_threads > 0:
-            options["threads"] = self.max_threads
+            options["threads"] = threads_of(self.max_threads)
         if network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED):
             options = {
                 key: value for key, value in options.items() if key not in _PRECISIONS.values() and key != "tf32"

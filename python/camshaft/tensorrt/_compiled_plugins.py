@@ -4,6 +4,7 @@ plugins by them for layers of networks."""
 import contextlib
 import ctypes
 import os
+import warnings
 import weakref
 
 import numpy
@@ -45,6 +46,12 @@ class _Table(ctypes.Structure):
         ("outputs", ctypes.CFUNCTYPE(ctypes.c_int32, _HANDLE)),
         ("stored", ctypes.CFUNCTYPE(_BYTES, _HANDLE, _LENGTH)),
         ("destroy", ctypes.CFUNCTYPE(None, _HANDLE)),
+        ("interface_number", ctypes.c_int32),
+        ("changes", ctypes.CFUNCTYPE(ctypes.c_int64)),
+        ("pointer", ctypes.CFUNCTYPE(_HANDLE, _HANDLE)),
+        ("set_registered", ctypes.CFUNCTYPE(ctypes.c_int32, _HANDLE, ctypes.c_int32)),
+        ("acquire", ctypes.CFUNCTYPE(_HANDLE, ctypes.c_char_p, _HANDLE)),
+        ("release", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)),
     ]
 
 
@@ -161,6 +168,10 @@ class _CompiledCreator:
         )
         self.field_names = _read(_bytes_of(table.fields, handle), table.size_bytes)
 
+    def set_registered(self, is_registered):
+        """In the registry of its library, which all others of the process look into."""
+        self._table.set_registered(self._handle, is_registered)
+
     def _created(self, name, fields, phase):
         written = _written(fields, self._table.size_bytes)
         made = self._table.create(self._handle, str(name).encode(), written, len(written), int(phase))
@@ -216,18 +227,25 @@ class CompiledLibrary:
     """A library of the process that has creators."""
 
     def __init__(self, path, table):
-        self.path, self._table, self._count = path, table, 0
+        self.path, self._table, self._changes, self._known = path, table, 0, {}
 
     def has_changed(self):
-        """Whether there are more creators than creators() gave: also functions of the library may register some."""
-        return self._table.count() != self._count
+        """Since creators() was called: also functions of the library may register some, or take them out."""
+        return self._table.changes() != self._changes
+
+    def owns(self, creator):
+        return creator in self._known.values()
 
     def creators(self):
-        self._count = self._table.count()
+        """Those that are registered now, each as the same object as before."""
+        self._changes = self._table.changes()
         made = []
-        for index in range(self._count):
+        for index in range(self._table.count()):
             handle = self._table.creator(index)
-            made.append((CompiledCreatorV3 if self._table.is_v3(handle) else CompiledCreator)(self._table, handle))
+            kind = CompiledCreatorV3 if self._table.is_v3(handle) else CompiledCreator
+            if handle not in self._known:
+                self._known[handle] = kind(self._table, handle)
+            made.append(self._known[handle])
         return made
 
 
@@ -250,5 +268,8 @@ def library_at(path, ranges):
         at = ctypes.cast(entry, ctypes.c_void_p).value
         if any(begin <= at < end for begin, end in ranges):  # and not of a library that this one is linked with
             entry.restype = ctypes.POINTER(_Table)
-            return CompiledLibrary(path, entry().contents)
+            table = entry().contents
+            if table.size >= ctypes.sizeof(_Table):
+                return CompiledLibrary(path, table)
+            warnings.warn(f"{path} was compiled with headers of an older Camshaft: compile it again", stacklevel=5)
     return None

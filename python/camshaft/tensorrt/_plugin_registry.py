@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import os
 import threading
 import warnings
 
@@ -55,7 +56,7 @@ class IPluginRegistry:
         self._compiled = {}  # of libraries in C++
         self._own = own_creators()
         self._seen, self._libraries = set(), []  # paths of files that the process has mapped, and those with creators
-        self._deregistered = set()
+        self._taken_out = {}  # creators by path of the library that was deregistered
         self._search_lock = threading.RLock()
         self._resources, self._resources_lock = {}, threading.Lock()  # [resource, how many hold it] by key
 
@@ -72,7 +73,7 @@ class IPluginRegistry:
         its creators with itself as it is loaded, as REGISTER_TENSORRT_PLUGIN does, or in a function that is called."""
         with self._search_lock:
             mapped = mapped_files()
-            for path in mapped.keys() - self._seen:
+            for path in [path for path in mapped if path not in self._seen]:
                 library = library_at(path, mapped[path])
                 if library is not None:
                     self._libraries.append(library)
@@ -82,16 +83,17 @@ class IPluginRegistry:
                     self._take_creators(library)
 
     def _take_creators(self, library):
+        creators = library.creators()
+        gone = [key for key, known in self._compiled.items() if library.owns(known) and known not in creators]
+        for key in gone:
+            del self._compiled[key]
         try:
             camshaft.load_plugin(library.path)
         except camshaft.Error as error:
-            library.creators()  # it is said once
             warnings.warn(f"plugins of {library.path} are not registered: {error}", RuntimeWarning, stacklevel=4)
             return
-        for creator in library.creators():
-            key = (creator.name, creator.plugin_version, creator.plugin_namespace)
-            if key not in self._deregistered:
-                self._compiled.setdefault(key, creator)
+        for creator in creators:
+            self._compiled.setdefault((creator.name, creator.plugin_version, creator.plugin_namespace), creator)
 
     def register_creator(self, creator, plugin_namespace=""):
         """Whether it is registered now: not where there is one of that name, version and namespace."""
@@ -99,8 +101,11 @@ class IPluginRegistry:
             raise TypeError(f"a creator is an IPluginCreator or an IPluginCreatorV3One, not {creator!r}")
         if isinstance(creator, (CompiledCreator, CompiledCreatorV3)):  # that was deregistered
             key = (creator.name, creator.plugin_version, creator.plugin_namespace)
-            self._deregistered.discard(key)
-            return self._compiled.setdefault(key, creator) is creator
+            if key in self._creators or key in self._compiled:
+                return False
+            creator.set_registered(True)
+            self.search_libraries()
+            return self._compiled.get(key) is creator
         self.search_libraries()
         creator.plugin_namespace = plugin_namespace or creator.plugin_namespace
         return self._enter(creator, _source_of(creator))
@@ -126,15 +131,19 @@ class IPluginRegistry:
         return True
 
     def deregister_creator(self, creator):
-        """Engines that are loaded keep it."""
+        """Models do not mean it any more, and another one of its name may be registered. Engines keep it."""
+        self.search_libraries()
+        if isinstance(creator, (CompiledCreator, CompiledCreatorV3)):
+            is_there = creator in self._compiled.values()
+            if is_there:
+                creator.set_registered(False)
+                self.search_libraries()
+            return is_there
         found = [key for key, known in self._creators.items() if known is creator]
         for key in found:
             del self._creators[key]
-        compiled = [key for key, known in self._compiled.items() if known is creator]
-        for key in compiled:
-            del self._compiled[key]
-            self._deregistered.add(key)
-        return bool(found or compiled)
+            _native.unregister_plugin("::".join(operator_of(*key)))
+        return bool(found)
 
     def get_creator(self, type, version, plugin_namespace=""):
         self.search_libraries()
@@ -162,10 +171,20 @@ class IPluginRegistry:
         nodes may name its plugins, and engines find them. So does ctypes.CDLL()."""
         camshaft.load_plugin(plugin_path)
         self.search_libraries()
+        for creator in self._taken_out.pop(os.path.realpath(plugin_path), []):
+            self.register_creator(creator)
         return plugin_path
 
     def deregister_library(self, handle):
-        """Nothing is unloaded."""
+        """Deregisters the library's creators. Nothing is unloaded, and loading it again registers them again."""
+        self.search_libraries()
+        path = os.path.realpath(handle)
+        for library in self._libraries:
+            if os.path.realpath(library.path) == path:
+                creators = library.creators()
+                self._taken_out[path] = creators
+                for creator in creators:
+                    self.deregister_creator(creator)
 
     def acquire_plugin_resource(self, key, resource):
         """What all plugins have that ask for this key: a clone of the first one's resource."""

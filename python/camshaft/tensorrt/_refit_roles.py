@@ -53,11 +53,12 @@ class Roles:
                 return node["name"], WeightsRole.SCALE if node["input"] in (1, 4) else WeightsRole.SHIFT
             if key in _OF_NODES:
                 return _layer_of(node), _OF_NODES[key]
-            if is_network and key in _OF_SCALES:
+            # Sums and products that are no part of a scale layer read constants, as ElementWise layers do.
+            if is_network and key in _OF_SCALES and _layer_of(node) != node["name"]:
                 return _layer_of(node), _OF_SCALES[key]
             if is_network and node["op"] == "Identity":
                 return _layer_of(node), WeightsRole.CONSTANT
-        return weight["name"], WeightsRole.CONSTANT
+        return _constant_layer_of(weight["name"]), WeightsRole.CONSTANT
 
     def of(self, names):
         """(layers, roles) of weights, each pair once."""
@@ -80,6 +81,12 @@ def _layer_of(node):
     """A network's layer: nodes that it writes before its last have names within its own."""
     layer, _, inner = node["name"].rpartition(INNER)
     return layer if inner.startswith(node["op"]) and layer else node["name"]
+
+
+def _constant_layer_of(name):
+    """A network's constant without names of its own is called as the tensor is that it gives."""
+    layer = name.removesuffix("_output")
+    return layer if layer.startswith("(Unnamed Layer*") else name
 
 
 def _normalizations(weights):

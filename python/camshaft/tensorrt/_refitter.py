@@ -13,7 +13,7 @@ from camshaft.tensorrt._log import Reporter
 from camshaft.tensorrt._onnx_file import read_file
 from camshaft.tensorrt._parser import ErrorList
 from camshaft.tensorrt._refit_roles import Roles, numpy_type, of_normalization
-from camshaft.tensorrt._values import Weights, dtype_of_name, nptype
+from camshaft.tensorrt._values import Weights, dtype_of_name, nptype, threads_of
 
 
 def _array_of(weights):
@@ -173,7 +173,7 @@ class Refitter(Reporter):
             if self._halves:
                 missing = ", ".join(f"'{layer}' {role.name}" for layer, role in zip(*self.get_missing()))
                 raise ValueError(f"a refit needs {missing}, too")
-            self._refitter.refit(self.max_threads)
+            self._refitter.refit(threads_of(self.max_threads))
             self._set.clear()
             self._set_by_layer.clear()
             self._files.clear()

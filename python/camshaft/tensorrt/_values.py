@@ -1,6 +1,7 @@
 """The small values that TensorRT's calls take and give: dims, weights, bytes."""
 
 import math
+import os
 
 import numpy
 
@@ -192,3 +193,8 @@ class IHostMemory(bytes):
 
     def __exit__(self, *exception):
         pass
+
+
+def threads_of(most):
+    """As an option: TensorRT's max_threads is what may be used at most; 0: one for each core."""
+    return max(0, min(int(most), len(os.sched_getaffinity(0))))

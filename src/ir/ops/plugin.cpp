@@ -54,29 +54,27 @@ std::string how_to_load(const std::string& file) {
       file);
 }
 
+/// The operator that the node was made with; null where it is not loaded, or another one is.
+std::shared_ptr<const PluginOperator> same_plugin(const Plugin& op) {
+  return find_plugin(op.operator_name, op.version, op.hash);
+}
+
 std::shared_ptr<const PluginOperator> loaded(const Plugin& op) {
-  auto plugin = find_plugin(op.operator_name);
+  if (auto plugin = same_plugin(op)) return plugin;
+  const auto plugin = find_plugin(op.operator_name);
   if (!plugin)
     throw MissingPlugin(
         fmt::format("the operator {} (version {}, of {}, hash {}) comes from a plugin that is not loaded: {}",
                     op.operator_name, op.version, op.file, op.hash, how_to_load(op.file)));
-  if (plugin->version != op.version || plugin->hash != op.hash)
-    throw MissingPlugin(
-        fmt::format("the operator {} was built with version {} of {} (hash {}); version {} of {} (hash {}) is loaded: "
-                    "load that one (--plugin), or build the engine again",
-                    op.operator_name, op.version, op.file, op.hash, plugin->version, plugin->file, plugin->hash));
-  return plugin;
+  throw MissingPlugin(
+      fmt::format("the operator {} was built with version {} of {} (hash {}); version {} of {} (hash {}) is loaded: "
+                  "load that one (--plugin), or build the engine again",
+                  op.operator_name, op.version, op.file, op.hash, plugin->version, plugin->file, plugin->hash));
 }
 
 }  // namespace
 
 namespace {
-
-/// The operator that the node was made with; null where it is not loaded, or another one is.
-std::shared_ptr<const PluginOperator> same_plugin(const Plugin& op) {
-  auto plugin = find_plugin(op.operator_name);
-  return plugin && plugin->version == op.version && plugin->hash == op.hash ? plugin : nullptr;
-}
 
 std::vector<PluginAttribute> without_kernels(std::vector<PluginAttribute> attributes) {
   std::erase_if(attributes, [](const PluginAttribute& a) { return a.name.starts_with(compiled_note_prefix); });

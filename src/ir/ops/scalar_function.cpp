@@ -97,6 +97,12 @@ ScalarFunction parse_scalar_function(std::string_view name) {
               "'" + std::string(name) + "' is not a scalar function; the known ones are: " + known);
 }
 
+std::vector<std::string> scalar_function_names() {
+  std::vector<std::string> names;
+  for (const Entry& e : entries) names.emplace_back(e.name);
+  return names;
+}
+
 int arity(ScalarFunction function) {
   return entry(function).arity;
 }

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/dtype.h"
 
@@ -74,6 +76,7 @@ constexpr int scalar_function_count = static_cast<int>(ScalarFunction::select) +
 std::string_view to_string(ScalarFunction function);
 /// The inverse; throws Error(invalid_argument).
 ScalarFunction parse_scalar_function(std::string_view name);
+std::vector<std::string> scalar_function_names();
 inline void parse_enum(std::string_view name, ScalarFunction& out) {
   out = parse_scalar_function(name);
 }

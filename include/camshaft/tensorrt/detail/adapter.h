@@ -17,7 +17,7 @@
 #include "camshaft/tensorrt/detail/registry.h"
 
 namespace nvinfer1 {
-namespace camshaft_detail {
+namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
 
 /// Domain of the operators that creators stand for; behind a point comes their namespace.
 constexpr char const* domain = "tensorrt";
@@ -413,28 +413,27 @@ int32_t guarded(Context* context, Work const& work) noexcept {
 
 inline std::unique_ptr<Plugin> wrapped(IPluginV2* made, char const* maker) {
   if (!made) throw std::runtime_error(std::string(maker) + " gave nothing");
-  if (IPluginV2DynamicExt* dynamic = made->camshaftDynamic()) return std::make_unique<PluginV2>(dynamic);
-  return std::make_unique<FixedPlugin>(made);
+  if (IPluginV2DynamicExt* dynamic = made->camshaftDynamic()) return std::unique_ptr<Plugin>(new PluginV2(dynamic));
+  return std::unique_ptr<Plugin>(new FixedPlugin(made));
 }
 
 /// A creator's plugin with these fields.
-inline std::unique_ptr<Plugin> created(IPluginCreatorInterface& creator, char const* name,
-                                       PluginFieldCollection const* fields, TensorRTPhase phase) {
-  IPluginCreatorV3One* v3 = creator.camshaftV3();
-  if (!v3) return wrapped(creator.camshaftV1()->createPlugin(name, fields), "createPlugin()");
+inline std::unique_ptr<Plugin> created(Registered const& of, char const* name, PluginFieldCollection const* fields,
+                                       TensorRTPhase phase) {
+  IPluginCreatorV3One* v3 = of.creator->camshaftV3();
+  if (!v3) return wrapped(of.creator->camshaftV1()->createPlugin(name, fields), "createPlugin()");
   IPluginV3* made = v3->createPlugin(name, fields, phase);
   if (!made) throw std::runtime_error("createPlugin() gave nothing");
-  return std::make_unique<PluginV3>(made);
+  return std::unique_ptr<Plugin>(new PluginV3(made));
 }
 
 /// Of what stored() gave of another one.
-inline std::unique_ptr<Plugin> restored(IPluginCreatorInterface& creator, char const* name, void const* data,
-                                        size_t size) {
-  if (IPluginCreator* v1 = creator.camshaftV1())
+inline std::unique_ptr<Plugin> restored(Registered const& of, char const* name, void const* data, size_t size) {
+  if (IPluginCreator* v1 = of.creator->camshaftV1())
     return wrapped(v1->deserializePlugin(name, data, size), "deserializePlugin()");
   Fields fields;
   fields.read(static_cast<char const*>(data), size);
-  return created(creator, name, fields.get(), TensorRTPhase::kRUNTIME);
+  return created(of, name, fields.get(), TensorRTPhase::kRUNTIME);
 }
 
 /// Bytes that camshaft.tensorrt gave a node as an attribute, two hexadecimal digits each; false where it has none.
@@ -449,20 +448,20 @@ inline bool read_hex(camshaft_plugin_node const* node, char const* attribute, st
 }
 
 /// A creator's plugin of a node, or of what an engine stored of one.
-inline std::unique_ptr<Plugin> made_by(IPluginCreatorInterface& creator, camshaft_plugin_node const* node) {
-  const std::string name = IPluginRegistry::names(&creator)[0];
-  if (node->state) return restored(creator, name.c_str(), node->state, node->state_bytes);
+inline std::unique_ptr<Plugin> made_by(Registered const& of, camshaft_plugin_node const* node) {
+  char const* const name = of.name.c_str();
+  if (node->state) return restored(of, name, node->state, node->state_bytes);
   Fields fields;
   std::string bytes;
-  if (read_hex(node, stored_attribute, bytes)) return restored(creator, name.c_str(), bytes.data(), bytes.size());
+  if (read_hex(node, stored_attribute, bytes)) return restored(of, name, bytes.data(), bytes.size());
   if (read_hex(node, fields_attribute, bytes)) {
     fields.read(bytes.data(), bytes.size());
   } else {
-    IPluginCreatorV3One* v3 = creator.camshaftV3();
-    fields.read(node, v3 ? v3->getFieldNames() : creator.camshaftV1()->getFieldNames());
+    IPluginCreatorV3One* v3 = of.creator->camshaftV3();
+    fields.read(node, v3 ? v3->getFieldNames() : of.creator->camshaftV1()->getFieldNames());
   }
-  return created(creator, name.c_str(), fields.get(), TensorRTPhase::kBUILD);
+  return created(of, name, fields.get(), TensorRTPhase::kBUILD);
 }
 
-}  // namespace camshaft_detail
+}  // namespace CAMSHAFT_TENSORRT_OWN
 }  // namespace nvinfer1

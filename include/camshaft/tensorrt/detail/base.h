@@ -28,7 +28,8 @@ typedef CUstream_st* cudaStream_t;  // NOLINT: as CUDA's own header says it
 #define CAMSHAFT_TENSORRT_RECORDED 0
 #endif
 
-// Each library has a registry of its own, whatever else the process has loaded.
+// Each library has its own copy of what is not an interface, whatever else the process has loaded: it may be of another
+// version.
 #define CAMSHAFT_TENSORRT_OWN __attribute__((visibility("hidden")))
 
 #define TRT_DEPRECATED
@@ -121,14 +122,14 @@ using Dims = Dims32;
 using DimsSize = int32_t;
 #endif
 
-namespace camshaft_detail {
+namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
 inline Dims dims_of(std::initializer_list<DimsSize> sizes) {
   Dims dims{static_cast<int32_t>(sizes.size()), {}};
   int32_t axis = 0;
   for (const DimsSize size : sizes) dims.d[axis++] = size;
   return dims;
 }
-}  // namespace camshaft_detail
+}  // namespace CAMSHAFT_TENSORRT_OWN
 
 class Dims2 : public Dims {
  public:

@@ -8,34 +8,10 @@
 
 #include "camshaft/tensorrt/detail/adapter.h"
 
-extern "C" {
-/// Creators and plugins are handles. What functions give is valid until the next call of the same thread. Fields are
-/// bytes as Fields::stored() writes them.
-struct camshaft_tensorrt_creators_table {
-  size_t size;
-  int32_t size_bytes;  ///< of a size in a field of kDIMS: 4 or 8
-  int32_t (*count)();
-  void* (*creator)(int32_t index);
-  /// 0: the name, 1: the version, 2: the namespace.
-  char const* (*text)(void* creator, int32_t which);
-  /// Whether it is an IPluginCreatorV3One.
-  int32_t (*is_v3)(void* creator);
-  /// Names, types and lengths of the fields that it knows.
-  char const* (*fields)(void* creator, size_t* size);
-  /// Null where the creator makes none; error() then says why, where that is known.
-  void* (*create)(void* creator, char const* name, char const* fields, size_t size, int32_t phase);
-  void* (*deserialize)(void* creator, char const* name, void const* data, size_t size);
-  char const* (*error)();
-  int32_t (*outputs)(void* plugin);
-  char const* (*stored)(void* plugin, size_t* size);
-  void (*destroy)(void* plugin);
-};
-}
-
 namespace nvinfer1 {
-namespace camshaft_detail {
+namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
 
-CAMSHAFT_TENSORRT_OWN inline std::string& last_text() {
+inline std::string& last_text() {
   static thread_local std::string text;
   return text;
 }
@@ -69,31 +45,32 @@ void* made_or_null(Make const& make) noexcept {
   return nullptr;
 }
 
-inline IPluginCreatorInterface& creator_of(void* handle) {
-  return *static_cast<IPluginCreatorInterface*>(handle);
+inline Registered& registered(void* handle) {
+  return *static_cast<Registered*>(handle);
 }
 
-inline camshaft_tensorrt_creators_table creators_table() {
-  camshaft_tensorrt_creators_table table = {};
+inline CreatorsTable creators_table() {
+  CreatorsTable table = {};
   table.size = sizeof table;
   table.size_bytes = sizeof(DimsSize);
-  table.count = [] {
-    int32_t count = 0;
-    registry().getAllCreators(&count);
-    return count;
-  };
+  table.interface_number = interface_number;
+  table.count = [] { return static_cast<int32_t>(own_creators().get().size()); };
+  table.changes = [] { return own_creators().changes(); };
   table.creator = [](int32_t index) -> void* {
-    int32_t count = 0;
-    IPluginCreatorInterface* const* creators = registry().getAllCreators(&count);
-    return index < count ? creators[index] : nullptr;
+    const std::vector<Registered*> listed = own_creators().get();
+    return static_cast<size_t>(index) < listed.size() ? listed[static_cast<size_t>(index)] : nullptr;
+  };
+  table.pointer = [](void* creator) -> void* { return registered(creator).creator; };
+  table.set_registered = [](void* creator, int32_t is_registered) -> int32_t {
+    return own_creators().set_registered(&registered(creator), is_registered != 0) ? 1 : 0;
   };
   table.text = [](void* creator, int32_t which) -> char const* {
-    last_text() = IPluginRegistry::names(&creator_of(creator))[static_cast<size_t>(which)];
-    return last_text().c_str();
+    Registered const& of = registered(creator);
+    return (which == 0 ? of.name : which == 1 ? of.version : of.space).c_str();
   };
-  table.is_v3 = [](void* creator) -> int32_t { return creator_of(creator).camshaftV3() ? 1 : 0; };
+  table.is_v3 = [](void* creator) -> int32_t { return registered(creator).creator->camshaftV3() ? 1 : 0; };
   table.fields = [](void* creator, size_t* size) {
-    IPluginCreatorInterface& of = creator_of(creator);
+    IPluginCreatorInterface& of = *registered(creator).creator;
     return kept(named_fields(of.camshaftV3() ? of.camshaftV3()->getFieldNames() : of.camshaftV1()->getFieldNames()),
                 size);
   };
@@ -101,24 +78,32 @@ inline camshaft_tensorrt_creators_table creators_table() {
     return made_or_null([&] {
       Fields given;
       given.read(fields, size);
-      return created(creator_of(creator), name, given.get(), static_cast<TensorRTPhase>(phase));
+      return created(registered(creator), name, given.get(), static_cast<TensorRTPhase>(phase));
     });
   };
   table.deserialize = [](void* creator, char const* name, void const* data, size_t size) {
-    return made_or_null([&] { return restored(creator_of(creator), name, data, size); });
+    return made_or_null([&] { return restored(registered(creator), name, data, size); });
   };
   table.error = [] { return static_cast<char const*>(last_text().c_str()); };
   table.outputs = [](void* plugin) { return static_cast<Plugin*>(plugin)->outputs(); };
   table.stored = [](void* plugin, size_t* size) { return kept(static_cast<Plugin*>(plugin)->stored(), size); };
   table.destroy = [](void* plugin) { delete static_cast<Plugin*>(plugin); };
+  table.acquire = [](char const* key, void* resource) -> void* {
+    return own_creators().acquire(text_or_empty(key), static_cast<IPluginResource*>(resource));
+  };
+  table.release = [](char const* key) { return own_creators().release(text_or_empty(key)); };
   return table;
 }
 
-}  // namespace camshaft_detail
+inline CreatorsTable const& own_table() {
+  static const CreatorsTable table = creators_table();
+  return table;
+}
+
+}  // namespace CAMSHAFT_TENSORRT_OWN
 }  // namespace nvinfer1
 
 extern "C" __attribute__((weak, used, visibility("default"))) camshaft_tensorrt_creators_table const*
 camshaft_tensorrt_creators() {
-  static const camshaft_tensorrt_creators_table table = nvinfer1::camshaft_detail::creators_table();
-  return &table;
+  return &nvinfer1::camshaft_detail::own_table();
 }

@@ -3,14 +3,17 @@
 
 #include <cstring>
 #include <deque>
+#include <limits>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "camshaft/tensorrt/detail/plugins.h"
 
 namespace nvinfer1 {
-namespace camshaft_detail {
+namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
 
 /// Bytes of an element; 0 for texts and what has none.
 inline size_t bytes_of(PluginFieldType type) {
@@ -46,8 +49,8 @@ class Fields {
     for (int32_t i = 0; wanted && i < wanted->nbFields; ++i) {
       PluginField const& field = wanted->fields[i];
       if (!field.name) continue;
-      const int64_t* integers = nullptr;
-      const double* numbers = nullptr;
+      int64_t const* integers = nullptr;
+      double const* numbers = nullptr;
       switch (node->attribute_kind(node, field.name)) {
         case CAMSHAFT_PLUGIN_INTEGERS: {
           const size_t count = node->integers(node, field.name, &integers);
@@ -60,14 +63,11 @@ class Fields {
         }
         case CAMSHAFT_PLUGIN_NUMBERS: {
           const size_t count = node->numbers(node, field.name, &numbers);
-          if (field.type == PluginFieldType::kINT8 || field.type == PluginFieldType::kINT16 ||
-              field.type == PluginFieldType::kINT32 || field.type == PluginFieldType::kINT64)
-            throw std::runtime_error(std::string("the attribute '") + field.name + "' must be of integers");
           add_numbers(field.name, or_else(field.type, PluginFieldType::kFLOAT32), numbers, count);
           break;
         }
         case CAMSHAFT_PLUGIN_TEXTS:
-          add_texts(node, field.name);
+          add_texts(node, field);
           break;
         case CAMSHAFT_PLUGIN_TENSOR:
           add_tensor(*node->tensor(node, field.name), field);
@@ -137,47 +137,97 @@ class Fields {
     names_.push_back(name);
     fields_.emplace_back(names_.back().c_str(), kept, type, length);
   }
+  /// "the attribute 'axis' is 300, and the plugin takes kINT8: integers from -128 to 127"
+  [[noreturn]] static void refuse(char const* name, std::string const& value, PluginFieldType type) {
+    throw std::runtime_error(std::string("the attribute '") + name + "' is " + value + ", and the plugin takes " +
+                             taken(type));
+  }
+  static std::string taken(PluginFieldType type) {
+    switch (type) {
+      case PluginFieldType::kINT8:
+        return "kINT8" + range<int8_t>();
+      case PluginFieldType::kINT16:
+        return "kINT16" + range<int16_t>();
+      case PluginFieldType::kINT32:
+        return "kINT32" + range<int32_t>();
+      case PluginFieldType::kINT64:
+        return "kINT64" + range<int64_t>();
+      case PluginFieldType::kFLOAT32:
+        return "kFLOAT32: numbers";
+      case PluginFieldType::kFLOAT64:
+        return "kFLOAT64: numbers";
+      case PluginFieldType::kCHAR:
+        return "kCHAR: a text";
+      case PluginFieldType::kDIMS:
+        return "kDIMS: integers, 8 at most";
+      default:
+        return "it as a tensor alone (PluginFieldType " + std::to_string(static_cast<int32_t>(type)) + ")";
+    }
+  }
+  template <class To>
+  static std::string range() {
+    return ": integers from " + std::to_string(std::numeric_limits<To>::min()) + " to " +
+           std::to_string(std::numeric_limits<To>::max());
+  }
+  template <class To, class From>
+  static std::string converted(char const* name, PluginFieldType type, From const* values, size_t count) {
+    std::string bytes;
+    for (size_t i = 0; i < count; ++i) {
+      const To value = static_cast<To>(values[i]);
+      // Integers are given as floating point as near as can be; nothing else may change.
+      if (std::is_integral<To>::value && (!std::is_integral<From>::value || static_cast<From>(value) != values[i])) {
+        std::ostringstream text;
+        text << values[i];
+        refuse(name, text.str(), type);
+      }
+      bytes.append(reinterpret_cast<char const*>(&value), sizeof value);
+    }
+    return bytes;
+  }
+  template <class From>
+  static std::string bytes_as(char const* name, PluginFieldType type, From const* values, size_t count) {
+    switch (type) {
+      case PluginFieldType::kFLOAT32:
+        return converted<float>(name, type, values, count);
+      case PluginFieldType::kFLOAT64:
+        return converted<double>(name, type, values, count);
+      case PluginFieldType::kINT8:
+        return converted<int8_t>(name, type, values, count);
+      case PluginFieldType::kINT16:
+        return converted<int16_t>(name, type, values, count);
+      case PluginFieldType::kINT32:
+        return converted<int32_t>(name, type, values, count);
+      case PluginFieldType::kINT64:
+        return converted<int64_t>(name, type, values, count);
+      default:
+        refuse(name, std::is_integral<From>::value ? "of integers" : "of numbers", type);
+    }
+  }
   template <class From>
   void add_numbers(char const* name, PluginFieldType type, From const* values, size_t count) {
-    std::string bytes;
-    const auto append = [&](auto value) { bytes.append(reinterpret_cast<char const*>(&value), sizeof value); };
-    for (size_t i = 0; i < count; ++i) switch (type) {
-        case PluginFieldType::kFLOAT32:
-          append(static_cast<float>(values[i]));
-          break;
-        case PluginFieldType::kFLOAT64:
-          append(static_cast<double>(values[i]));
-          break;
-        case PluginFieldType::kINT8:
-          append(static_cast<int8_t>(values[i]));
-          break;
-        case PluginFieldType::kINT16:
-          append(static_cast<int16_t>(values[i]));
-          break;
-        case PluginFieldType::kINT32:
-          append(static_cast<int32_t>(values[i]));
-          break;
-        case PluginFieldType::kINT64:
-          append(static_cast<int64_t>(values[i]));
-          break;
-        default:
-          throw std::runtime_error(std::string("the creator asks for the attribute '") + name +
-                                   "' in a type that numbers cannot be given in (PluginFieldType " +
-                                   std::to_string(static_cast<int32_t>(type)) + ")");
-      }
+    const std::string bytes = bytes_as(name, type, values, count);
     add(name, type, static_cast<int32_t>(count), bytes.data(), bytes.size());
   }
   void add_dims(char const* name, int64_t const* values, size_t count) {
     if (count > Dims::MAX_DIMS) throw std::runtime_error(std::string("the attribute '") + name + "' has over 8 sizes");
     Dims dims{static_cast<int32_t>(count), {}};
-    for (size_t i = 0; i < count; ++i) dims.d[i] = values[i];
+    for (size_t i = 0; i < count; ++i) {
+      dims.d[i] = static_cast<DimsSize>(values[i]);
+      if (dims.d[i] != values[i])
+        throw std::runtime_error(std::string("the attribute '") + name + "' has " + std::to_string(values[i]) +
+                                 ", and the plugin takes kDIMS" + range<DimsSize>());
+    }
     add(name, PluginFieldType::kDIMS, 1, &dims, sizeof dims);
   }
   /// Several with a 0 between them.
-  void add_texts(camshaft_plugin_node const* node, char const* name) {
+  void add_texts(camshaft_plugin_node const* node, PluginField const& wanted) {
+    char const *const name = wanted.name, *text = nullptr;
     std::string all;
-    char const* text = nullptr;
     size_t length = 0;
+    if (wanted.type != PluginFieldType::kCHAR && wanted.type != PluginFieldType::kUNKNOWN) {
+      const size_t count = node->texts(node, name, 0, &text, &length);
+      refuse(name, count == 0 ? "of texts" : "the text '" + std::string(text, length) + "'", wanted.type);
+    }
     for (size_t i = 0, count = node->texts(node, name, 0, &text, &length); i < count; ++i) {
       node->texts(node, name, i, &text, &length);
       if (i > 0) all += '\0';
@@ -207,5 +257,5 @@ class Fields {
   PluginFieldCollection collection_;
 };
 
-}  // namespace camshaft_detail
+}  // namespace CAMSHAFT_TENSORRT_OWN
 }  // namespace nvinfer1

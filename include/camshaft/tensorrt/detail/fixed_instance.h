@@ -10,7 +10,7 @@
 #include "camshaft/tensorrt/detail/instance.h"
 
 namespace nvinfer1 {
-namespace camshaft_detail {
+namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
 
 class FixedPlugin : public Plugin {
  public:
@@ -43,7 +43,7 @@ class FixedPlugin : public Plugin {
       Dims made = plugin_->getOutputDimensions(o, known.data(), inputs);
       if (made.nbDims < 0 || made.nbDims > Dims::MAX_DIMS) throw std::runtime_error("a result has no possible rank");
       results.dims.push_back({made.nbDims, {}});
-      if (std::any_of(made.d, made.d + made.nbDims, [](auto size) { return size < 0; }))
+      if (std::any_of(made.d, made.d + made.nbDims, [](DimsSize size) { return size < 0; }))
         throw std::runtime_error("a result has a negative size");
       for (int32_t axis = 0; axis < made.nbDims; ++axis) results.dims.back().d[axis] = builder.constant(made.d[axis]);
     }
@@ -67,9 +67,9 @@ class FixedPlugin : public Plugin {
   std::unique_ptr<Running> clone() override {
     IPluginV2* made = plugin_->clone();
     if (!made) throw std::runtime_error("clone() gave nothing");
-    auto running = std::make_unique<RunningFixed>(made);
+    std::unique_ptr<RunningFixed> running(new RunningFixed(made));
     if (IPluginV2Ext* ext = made->camshaftExt()) ext->attachToContext(nullptr, nullptr, nullptr);
-    return running;
+    return std::unique_ptr<Running>(std::move(running));
   }
 
  private:
@@ -120,5 +120,5 @@ class FixedPlugin : public Plugin {
   IPluginV2* plugin_;
 };
 
-}  // namespace camshaft_detail
+}  // namespace CAMSHAFT_TENSORRT_OWN
 }  // namespace nvinfer1

@@ -10,7 +10,7 @@
 #include "camshaft/tensorrt/detail/instance.h"
 
 namespace nvinfer1 {
-namespace camshaft_detail {
+namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
 
 /// How a format splits the axis of channels: into groups that lie outside of the spatial axes (kCHW32), of which there
 /// is one alone, with all channels, where these come last (kHWC8). Groups are filled up with zeros.
@@ -168,14 +168,10 @@ inline void repack(camshaft_plugin_run const& run, Packing const& p, void const*
     return;
   }
   if (packs) std::memset(to, 0, p.packed_bytes());
-  const auto as = [&](auto element) {
-    using T = decltype(element);
-    repack_on_host(p, static_cast<T const*>(from), static_cast<T*>(to), packs);
-  };
-  if (p.width == 1) as(uint8_t{0});
-  if (p.width == 2) as(uint16_t{0});
-  if (p.width == 4) as(uint32_t{0});
-  if (p.width == 8) as(uint64_t{0});
+  if (p.width == 1) repack_on_host(p, static_cast<uint8_t const*>(from), static_cast<uint8_t*>(to), packs);
+  if (p.width == 2) repack_on_host(p, static_cast<uint16_t const*>(from), static_cast<uint16_t*>(to), packs);
+  if (p.width == 4) repack_on_host(p, static_cast<uint32_t const*>(from), static_cast<uint32_t*>(to), packs);
+  if (p.width == 8) repack_on_host(p, static_cast<uint64_t const*>(from), static_cast<uint64_t*>(to), packs);
 }
 
 /// The operands of a run in the formats that their descriptions have: copies of them lie in `scratch`.
@@ -224,5 +220,5 @@ class Packed {
   std::vector<void*> plain_outputs_;
 };
 
-}  // namespace camshaft_detail
+}  // namespace CAMSHAFT_TENSORRT_OWN
 }  // namespace nvinfer1

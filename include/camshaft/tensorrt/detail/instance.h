@@ -9,7 +9,7 @@
 #include "camshaft/tensorrt/detail/fields.h"
 
 namespace nvinfer1 {
-namespace camshaft_detail {
+namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
 
 using Descs = std::vector<PluginTensorDesc>;
 
@@ -97,12 +97,12 @@ class PluginV2 : public Plugin {
   std::unique_ptr<Running> clone() override {
     IPluginV2DynamicExt* made = plugin_->clone();
     if (!made) throw std::runtime_error("clone() gave nothing");
-    auto running = std::make_unique<RunningV2>(made);
+    std::unique_ptr<RunningV2> running(new RunningV2(made));
     made->attachToContext(nullptr, nullptr, nullptr);
     const int32_t status = made->initialize();
     if (status != 0) throw std::runtime_error("initialize() gave " + std::to_string(status));
     running->initialized = true;
-    return running;
+    return std::unique_ptr<Running>(std::move(running));
   }
 
  private:
@@ -166,11 +166,11 @@ class PluginV3 : public Plugin {
     return build_.getWorkspaceSize(ins.data(), count_of(in), outs.data(), count_of(out));
   }
   std::unique_ptr<Running> clone() override {
-    auto running = std::make_unique<RunningV3>();
+    std::unique_ptr<RunningV3> running(new RunningV3());
     running->plugin.reset(runtime_.attachToContext(&running->context));
     if (!running->plugin) throw std::runtime_error("attachToContext() gave nothing");
     running->runtime = &capability<IPluginV3OneRuntime>(*running->plugin, PluginCapabilityType::kRUNTIME, "kRUNTIME");
-    return running;
+    return std::unique_ptr<Running>(std::move(running));
   }
   std::vector<int32_t> tactics(Descs const& in, Descs const& out) override {
     configure(dynamic(in), dynamic(out));
@@ -211,5 +211,5 @@ class PluginV3 : public Plugin {
   IPluginV3OneRuntime& runtime_;
 };
 
-}  // namespace camshaft_detail
+}  // namespace CAMSHAFT_TENSORRT_OWN
 }  // namespace nvinfer1

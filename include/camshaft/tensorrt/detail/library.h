@@ -2,38 +2,37 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "camshaft/tensorrt/detail/adapter.h"
+#include "camshaft/tensorrt/detail/creators.h"
 
 namespace nvinfer1 {
-namespace camshaft_detail {
+namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
 
 /// The table of a creator, and the texts that it points to.
 struct Entry {
-  std::string domain, name, version;
+  std::string domain, name;
   camshaft_plugin_operator table;
 };
 
-inline void fill(Entry& entry, IPluginCreatorInterface& creator) {
-  const std::vector<std::string> names = IPluginRegistry::names(&creator);
-  entry.domain = names[2].empty() ? domain : std::string(domain) + "." + names[2];
-  entry.name = names[0] + "." + names[1];
-  entry.version = names[1];
+inline void fill(Entry& entry, Registered& of) {
+  entry.domain = of.space.empty() ? domain : std::string(domain) + "." + of.space;
+  entry.name = of.name + "." + of.version;
   camshaft_plugin_operator& table = entry.table;
   table = {};
   table.size = sizeof table;
   table.domain = entry.domain.c_str();
   table.name = entry.name.c_str();
-  table.version = entry.version.c_str();
-  table.user = &creator;
+  table.version = of.version.c_str();
+  table.user = &of;
   table.create = [](void* user, camshaft_plugin_node const* node, void** instance) -> int32_t {
     return guarded(node, [&] {
       int64_t const* indices = nullptr;
       const size_t count = node->integers(node, shape_inputs_attribute, &indices);
-      *instance = new Operator(made_by(*static_cast<IPluginCreatorInterface*>(user), node), {indices, indices + count});
+      *instance = new Operator(made_by(*static_cast<Registered*>(user), node), {indices, indices + count});
     });
   };
   table.destroy = [](void* instance) { delete static_cast<Operator*>(instance); };
@@ -65,42 +64,84 @@ inline void fill(Entry& entry, IPluginCreatorInterface& creator) {
   table.cuda_is_not_recorded = !CAMSHAFT_TENSORRT_RECORDED;
 }
 
-}  // namespace camshaft_detail
+/// How plugins find the logger.
+struct OwnLogger : ILoggerFinder {
+  ILogger* findLogger() override { return &logger(); }
+};
+
+/// What a library may export for those that load it while they run, in place of REGISTER_TENSORRT_PLUGIN; null where it
+/// does not. `function` is where its name leads, which may be to another library.
+template <class Function>
+Function* if_own(Function* function) {
+  return function && same_library(reinterpret_cast<void*>(function), const_cast<CreatorsTable*>(&own_table()))
+             ? function
+             : nullptr;
+}
+
+}  // namespace CAMSHAFT_TENSORRT_OWN
 }  // namespace nvinfer1
 
-// What a library of plugins may export in place of REGISTER_TENSORRT_PLUGIN, for TensorRT to load it while it runs.
-extern "C" __attribute__((weak)) nvinfer1::IPluginCreatorInterface* const* getCreators(int32_t& nbCreators);
-extern "C" __attribute__((weak)) void setLoggerFinder(nvinfer1::ILoggerFinder* finder);
+extern "C" {
+__attribute__((weak)) void setLoggerFinder(nvinfer1::ILoggerFinder* finder);
+__attribute__((weak)) nvinfer1::IPluginCreatorInterface* const* getCreators(int32_t& nbCreators);
+__attribute__((weak)) nvinfer1::IPluginCreator* const* getPluginCreators(int32_t& nbCreators);
+/// By another name, as NvInferPlugin.h has one for libraries that call it.
+__attribute__((weak)) bool camshaft_init_plugins(void* logger,
+                                                 char const* libNamespace) __asm__("initLibNvInferPlugins");
+}
 
-extern "C" __attribute__((weak, used, visibility("default"))) camshaft_plugin_library const* camshaft_plugin_entry(
-    uint32_t) {
-  using namespace nvinfer1;
-  static std::mutex mutex;
-  static std::deque<camshaft_detail::Entry> entries;
-  static std::vector<camshaft_plugin_operator const*> tables;
-  static camshaft_plugin_library library = {};
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (library.size == 0 && getCreators) {
-    struct Finder : ILoggerFinder {
-      ILogger* findLogger() override { return &camshaft_detail::logger(); }
-    };
-    static Finder finder;
-    if (setLoggerFinder) setLoggerFinder(&finder);
-    int32_t count = 0;
-    IPluginCreatorInterface* const* creators = getCreators(count);
-    for (int32_t i = 0; i < count; ++i) camshaft_detail::registry().registerCreator(*creators[i], "");
-  }
-  // A library may register more of them later, by a function of its own.
+namespace nvinfer1 {
+namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
+
+/// Registers what the library gives by its functions. That a creator is there already is no error: TensorRT's own
+/// libraries have several such functions, for the same ones.
+inline void take_creators() {
+  static OwnLogger finder;
+  if (auto* const set = if_own(setLoggerFinder)) set(&finder);
   int32_t count = 0;
-  IPluginCreatorInterface* const* creators = camshaft_detail::registry().getAllCreators(&count);
-  for (int32_t i = 0; i < count; ++i) {
-    bool is_known = false;
-    for (camshaft_detail::Entry const& entry : entries) is_known = is_known || entry.table.user == creators[i];
-    if (is_known) continue;
-    entries.emplace_back();
-    camshaft_detail::fill(entries.back(), *creators[i]);
-    tables.push_back(&entries.back().table);
+  auto* const all = if_own(getCreators);
+  auto* const v1 = all ? nullptr : if_own(getPluginCreators);
+  if (all) {
+    IPluginCreatorInterface* const* const creators = all(count);
+    for (int32_t i = 0; i < count; ++i) own_creators().add(*creators[i], "");
+  } else if (v1) {
+    IPluginCreator* const* const creators = v1(count);
+    for (int32_t i = 0; i < count; ++i) own_creators().add(*creators[i], "");
+  } else if (own_creators().get().empty()) {
+    if (auto* const init = if_own(camshaft_init_plugins)) init(&logger(), "");
   }
-  library = {sizeof library, CAMSHAFT_PLUGIN_ABI, tables.size(), tables.data()};
-  return &library;
+}
+
+/// The operators of the library, which are those of its creators at the time.
+inline camshaft_plugin_library const* operators() {
+  static std::mutex mutex;
+  static bool is_first = true;
+  static std::map<Registered*, Entry> entries;
+  static std::deque<std::vector<camshaft_plugin_operator const*>> lists;  // whoever got one may be reading it
+  static std::deque<camshaft_plugin_library> libraries;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (is_first) take_creators();
+  is_first = false;
+  std::vector<camshaft_plugin_operator const*> list;
+  for (Registered* of : own_creators().get()) {
+    Entry& entry = entries[of];
+    if (entry.name.empty()) fill(entry, *of);
+    list.push_back(&entry.table);
+  }
+  if (lists.empty() || lists.back() != list) {
+    lists.push_back(list);
+    libraries.push_back({sizeof(camshaft_plugin_library), CAMSHAFT_PLUGIN_ABI, list.size(), lists.back().data()});
+  }
+  return &libraries.back();
+}
+
+}  // namespace CAMSHAFT_TENSORRT_OWN
+}  // namespace nvinfer1
+
+extern "C" {
+__attribute__((weak, used, visibility("default"))) camshaft_plugin_library const* camshaft_plugin_entry(uint32_t) {
+  return nvinfer1::camshaft_detail::operators();
+}
+/// A library may register creators later, by a function of its own, or take them out.
+__attribute__((weak, used, visibility("default"))) void camshaft_plugin_may_change() {}
 }

@@ -50,8 +50,13 @@ class PluginField {
       : name(name_), data(data_), type(type_), length(length_) {}
 };
 struct PluginFieldCollection {
+#if __cplusplus >= 201402L
   int32_t nbFields{};
   PluginField const* fields{};
+#else  // where {count, fields} is no initializer of such a struct
+  int32_t nbFields;
+  PluginField const* fields;
+#endif
 };
 
 enum class TensorRTPhase : int32_t { kBUILD = 0, kRUNTIME = 1 };
