@@ -40,6 +40,17 @@ bool is_outside_cache(const Pending& pending) {
   return false;
 }
 
+// Whether batches may be run at the load, for their sizes' sake: memory for the largest one is then taken.
+bool gets_ready(const ModelConfig& config) {
+  const auto asked = config.parameters().find("get_ready");
+  if (asked == config.parameters().end()) return true;
+  const std::string& text = asked->second.string_value();
+  if (text == "true" || text == "false") return text == "true";
+  throw ServerError(
+      StatusCode::invalid_argument,
+      "model '" + config.name() + "': the parameter get_ready must be true or false, it is '" + text + "'");
+}
+
 }  // namespace
 
 std::map<std::string, std::vector<std::string>> read_labels(const std::filesystem::path& folder,
@@ -88,8 +99,8 @@ LoadedModel::LoadedModel(const ModelManagerOptions& options, const std::filesyst
   batching.preserve_ordering = config_.dynamic_batching().preserve_ordering();
   batching.limiter = shared.limiter;
   batching.claims = std::move(claims);
-  if (batching.policy.max_batch > 1)
-    batching.policy.ready = get_ready(signature_, instances, batching.policy.preferred);
+  if (batching.policy.max_batch > 1 && gets_ready(config_))
+    batching.policy.ready = get_ready(config_, signature_, instances, batching.policy.preferred);
   std::shared_ptr<BatchTimes> times;
   if (batching.policy.latency_target) {
     times = std::make_shared<BatchTimes>();

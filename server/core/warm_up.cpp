@@ -6,6 +6,7 @@
 
 #include "server/core/data_type.h"
 #include "server/core/engine_backend.h"
+#include "server/core/log.h"
 #include "server/core/status.h"
 
 namespace camshaft::server {
@@ -14,6 +15,10 @@ namespace {
 
 // The best of so many runs counts: a first run plans memory, others may be disturbed.
 constexpr int runs_a_size = 3;
+// A context of an engine keeps what it needs for 16 sets of shapes.
+constexpr size_t most_ready_sizes = 14;
+// Inputs of zeros for it: nobody knows whether batches of that size come.
+constexpr size_t most_zeros = size_t{512} << 20;
 
 NamedTensor tensor_of(const std::string& name, DType dtype, Dims shape, std::vector<std::byte> bytes) {
   auto held = std::make_shared<std::vector<std::byte>>(std::move(bytes));
@@ -118,6 +123,32 @@ void run_zeros(const Signature& signature, int64_t batch, Instance& instance) {
   run_sample(signature, std::move(request), instance);
 }
 
+// 1, 2, 4, … and the largest, then the preferred ones, then those between: as many as a context keeps what it needs
+// for.
+std::set<int64_t> sizes_to_get_ready(const Signature& signature, const std::set<int64_t>& preferred) {
+  size_t item = 1;
+  for (const TensorSpec& spec : signature.inputs) item += bytes_of(spec.dtype, spec.dims);
+  const int64_t largest = std::min(signature.max_batch, static_cast<int64_t>(most_zeros / item));
+  if (largest < 1) return {};
+  std::set<int64_t> sizes{largest};
+  for (int64_t size = 1; size < largest; size *= 2) sizes.insert(size);
+  std::vector<int64_t> others(preferred.begin(), preferred.end());
+  for (int64_t size = 3; size < largest; size *= 2) others.push_back(size);
+  for (const int64_t size : others)
+    if (size <= largest && sizes.size() < most_ready_sizes) sizes.insert(size);
+  return sizes;
+}
+
+// From the largest size on: each smaller one finds the memory that it needs. Empty: it is ready. Else why it is not.
+std::string get_instance_ready(const Signature& signature, int64_t size, Instance& instance) {
+  try {
+    for (int i = 0; i < 2; ++i) run_zeros(signature, size, instance);  // what is run again is recorded
+    return "";
+  } catch (const std::exception& error) {  // for lack of memory, or of a model that zeros are nothing for
+    return error.what();
+  }
+}
+
 }  // namespace
 
 void warm_up(const ModelConfig& config, const Signature& signature, const std::filesystem::path& folder,
@@ -150,28 +181,24 @@ void measure_batches(const Signature& signature, Instance& instance, BatchTimes&
   }
 }
 
-std::set<int64_t> get_ready(const Signature& signature, std::vector<PlacedInstance>& instances,
-                            const std::set<int64_t>& preferred) {
-  std::set<int64_t> sizes = preferred;
-  if (!has_fixed_sizes(signature) || signature.max_batch <= 1) return {};
-  for (int64_t size = 1; size < signature.max_batch; size *= 2)
-    for (const int64_t each : {size, size + size / 2})
-      if (each < signature.max_batch) sizes.insert(each);
-  sizes.insert(signature.max_batch);
-  bool is_needed = false;
-  for (PlacedInstance& placed : instances) {
-    if (!placed.instance->gets_ready_for_sizes()) continue;
-    is_needed = true;
-    for (const int64_t size : sizes) {
-      try {
-        for (int i = 0; i < 2; ++i) run_zeros(signature, size, *placed.instance);  // what is run again is recorded
-      } catch (const ServerError&) {  // for lack of memory, or of a model that zeros are nothing for
-        sizes.erase(sizes.lower_bound(size), sizes.end());
-        break;
-      }
+std::set<int64_t> get_ready(const ModelConfig& config, const Signature& signature,
+                            std::vector<PlacedInstance>& instances, const std::set<int64_t>& preferred) {
+  const bool are_needed = std::all_of(instances.begin(), instances.end(), [](const PlacedInstance& placed) {
+    return placed.instance->gets_ready_for_sizes();
+  });
+  if (!are_needed || !has_fixed_sizes(signature) || signature.max_batch <= 1) return {};
+  std::set<int64_t> ready = sizes_to_get_ready(signature, preferred);
+  const std::vector<int64_t> largest_first(ready.rbegin(), ready.rend());
+  for (PlacedInstance& placed : instances)
+    for (const int64_t size : largest_first) {
+      if (!ready.contains(size)) continue;
+      const std::string problem = get_instance_ready(signature, size, *placed.instance);
+      if (problem.empty()) continue;
+      log(LogKind::warning,
+          "model '" + config.name() + "' cannot get ready for batches of " + std::to_string(size) + ": " + problem);
+      ready.erase(size);
     }
-  }
-  return is_needed ? sizes : std::set<int64_t>();
+  return ready;
 }
 
 }  // namespace camshaft::server

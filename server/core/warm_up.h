@@ -19,10 +19,11 @@ void warm_up(const ModelConfig& config, const Signature& signature, const std::f
 /// not fixed nothing: what they are shows with the first requests.
 void measure_batches(const Signature& signature, Instance& instance, BatchTimes& times);
 
-/// Runs batches of zeros on each instance that has to get ready for a size (Instance::gets_ready_for_sizes()), and
-/// gives their sizes: 1, 2, 3, 4, 6, 8, 12 and so on, `preferred` and max_batch_size, up to the first that fails. Of
-/// others, and of a model as above, none.
-std::set<int64_t> get_ready(const Signature& signature, std::vector<PlacedInstance>& instances,
-                            const std::set<int64_t>& preferred);
+/// Runs batches of zeros on instances that have to get ready for a size (Instance::gets_ready_for_sizes()), and gives
+/// the sizes that all are ready for, 14 at most, of inputs up to 512 MiB: 1, 2, 4, … and max_batch_size, `preferred`,
+/// 3, 6, 12, …. Those that fail are left out, with a line in the log. Of other instances, and of a model as above,
+/// none.
+std::set<int64_t> get_ready(const ModelConfig& config, const Signature& signature,
+                            std::vector<PlacedInstance>& instances, const std::set<int64_t>& preferred);
 
 }  // namespace camshaft::server

@@ -165,7 +165,7 @@ struct PrecisionGain {
   std::string precision;  ///< "fp16", "bf16", "int8"
   double speedup = 1;     ///< how many times as fast the engine would be, by the cost model
   /// The largest error of an output on a sample of the verification, as a part of the output's scale, of int8 with the
-  /// ranges of that sample, which a calibration betters; nothing where that is not known: without verification.
+  /// ranges of that sample, where nothing is clipped; nothing where that is not known: without verification.
   std::optional<double> error;
 };
 

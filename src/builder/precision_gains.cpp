@@ -1,6 +1,7 @@
 #include "builder/precision_gains.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "builder/compile_graph.h"
@@ -81,15 +82,16 @@ double error_of(Graph graph, const BuildOptions& options, std::shared_ptr<const 
   return error;
 }
 
-// A hint is no reason for a build to fail.
+// An optional that is empty where it cannot be told: a hint is no reason for a build to fail.
 template <class F>
-std::optional<double> unless_it_fails(F&& error) {
+auto unless_it_fails(F&& hint) -> decltype(hint()) {
   try {
-    return error();
+    return hint();
   } catch (const Error& e) {
     if (e.code() == ErrorCode::cancelled) throw;
-    return std::nullopt;
+  } catch (const std::bad_alloc&) {
   }
+  return {};
 }
 
 }  // namespace
@@ -98,35 +100,44 @@ std::vector<PrecisionGain> precision_gains(const BuildOptions& options, const st
                                            const Graph& model, const Graph& graph, const SymbolBindings& optimum,
                                            const VerificationSample* sample, ThreadPool& pool) {
   const double now = seconds_by_estimate(graph, *backend, optimum, pool);
-  std::vector<PrecisionGain> gains;
   const auto optimized = [&](const BuildOptions& with, const Graph& of) {
     return ModelOptimizer(with, *backend, pool).run(of, std::nullopt, {}).graph;
   };
+  using Gain = std::optional<PrecisionGain>;
   // `error` is asked where it is worth saying.
-  const auto add = [&](const char* precision, const Graph& faster, const auto& error) {
+  const auto gain_of = [&](const char* precision, const Graph& faster, const auto& error) -> Gain {
     const double then = seconds_by_estimate(faster, *backend, optimum, pool);
-    if (then <= 0 || now <= least_gain * then) return;
-    gains.push_back({precision, now / then, {}});
-    if (sample != nullptr) gains.back().error = unless_it_fails(error);
+    if (then <= 0 || now <= least_gain * then) return std::nullopt;
+    PrecisionGain gain{precision, now / then, {}};
+    if (sample != nullptr) gain.error = unless_it_fails(error);
+    return gain;
+  };
+  std::vector<PrecisionGain> gains;
+  const auto add = [&](const auto& make) {
+    if (Gain gain = unless_it_fails(make)) gains.push_back(std::move(*gain));
   };
   BuildOptions with = options;
   with.verify = false;  // nothing needs to run on samples
   const bool has_f16 = backend->gains_from(DType::f16);
-  if (has_f16 || backend->gains_from(DType::bf16) || backend->gains_from_rounding(ops::Rounding::bf16)) {
-    (has_f16 ? with.fp16 : with.bf16) = true;
-    const Graph faster = optimized(with, model);
-    add(has_f16 ? "fp16" : "bf16", faster, [&] { return error_of(faster, options, backend, *sample, pool); });
-  }
-  if (backend->gains_from(DType::i8)) {
-    with.fp16 = with.bf16 = false;
-    const PassContext context{.pool = pool, .cancellation = options.cancellation};
-    Graph prepared = model;
-    prepare_quantization(prepared, context);
-    add("int8", optimized(with, quantized(prepared, {})), [&] {
-      const Calibration calibration = calibrated_on(*sample, prepared, options, backend, context);
-      return error_of(optimized(with, quantized(prepared, calibration)), options, backend, *sample, pool);
+  if (has_f16 || backend->gains_from(DType::bf16) || backend->gains_from_rounding(ops::Rounding::bf16))
+    add([&] {
+      BuildOptions narrow = with;
+      (has_f16 ? narrow.fp16 : narrow.bf16) = true;
+      const Graph faster = optimized(narrow, model);
+      return gain_of(has_f16 ? "fp16" : "bf16", faster,
+                     [&] { return std::optional(error_of(faster, options, backend, *sample, pool)); });
     });
-  }
+  if (backend->gains_from(DType::i8))
+    add([&] {
+      const PassContext context{.pool = pool, .cancellation = options.cancellation};
+      Graph prepared = model;
+      prepare_quantization(prepared, context);
+      return gain_of("int8", optimized(with, quantized(prepared, {})), [&] {
+        const Calibration calibration = calibrated_on(*sample, prepared, options, backend, context);
+        Graph faster = optimized(with, quantized(prepared, calibration));
+        return std::optional(error_of(std::move(faster), options, backend, *sample, pool));
+      });
+    });
   return gains;
 }
 

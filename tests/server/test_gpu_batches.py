@@ -34,4 +34,24 @@ def test_sizes_of_batches(tmp_path, monkeypatch):
             statistics = json.loads(server.request("GET", f"/v2/models/{name}/stats")[2])["model_stats"][0]
             sizes = {entry["batch_size"] for entry in statistics["batch_stats"]}
             assert statistics["inference_stats"]["success"]["count"] == 280  # nobody counts what got ready
-            assert sizes <= {1, 2, 3, 4, 6, 8}, sizes
+            assert sizes <= {1, 2, 3, 4, 6, 8} and (name == "at_once" or max(sizes) > 1), sizes
+
+
+def test_without_getting_ready(tmp_path, monkeypatch):
+    through = on_gpu(monkeypatch)
+    config = CONFIG.format(name="m", delay=200000).replace("max_batch_size: 8", "max_batch_size: 5")
+    for value in ("false", "maybe"):
+        parameter = f'parameters {{ key: "get_ready" value {{ string_value: "{value}" }} }}\n'
+        write_identity(tmp_path / value, "m", "FP32", ["n", 16], config + parameter)
+    with (
+        serving(tmp_path / "false", through=through) as server,
+        InferenceServerClient(server.http, concurrency=5) as client,
+    ):
+        given = InferInput("INPUT0", [1, 16], "FP32")
+        given.set_data_from_numpy(np.ones((1, 16), np.float32))
+        for asked in [client.async_infer("m", [given]) for _ in range(5)]:
+            assert (asked.get_result().as_numpy("OUTPUT0") == 1).all()
+        statistics = json.loads(server.request("GET", "/v2/models/m/stats")[2])["model_stats"][0]
+        assert 5 in {entry["batch_size"] for entry in statistics["batch_stats"]}
+    with serving(tmp_path / "maybe", "--exit-on-error=false", through=through) as server:
+        assert "get_ready must be true or false, it is 'maybe'" in server.log()

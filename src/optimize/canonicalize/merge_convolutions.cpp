@@ -72,6 +72,7 @@ class ConvolutionMerger {
   ConvolutionMerger(Graph& graph, const PassContext& context, bool will_be_quantized)
       : graph_(graph),
         pool_(context.pool),
+        storage_(context.storage),
         will_be_quantized_(will_be_quantized),
         uses_(graph),
         rewriter_(graph),
@@ -154,9 +155,10 @@ class ConvolutionMerger {
     return conv.dims() == dims ? kernel : derive(pad, {kernel}, pool_);
   }
 
-  // Whether numbers of `dtype` can be these.
-  static bool fits(const Constant& numbers, DType dtype) {
-    if (dtype != DType::f16 || may_be_replaced(numbers.provenance)) return true;
+  // Whether numbers of `dtype`, and those that are stored, can be these.
+  bool fits(const Constant& numbers, DType dtype) const {
+    const bool is_f16 = dtype == DType::f16 || (dtype == DType::f32 && storage_ == DType::f16);
+    if (!is_f16 || may_be_replaced(numbers.provenance)) return true;
     constexpr float largest = 65504;
     const auto* x = numbers.tensor->as<float>();
     return std::none_of(x, x + numbers.tensor->size(), [](float v) { return std::abs(v) > largest; });
@@ -208,6 +210,7 @@ class ConvolutionMerger {
 
   Graph& graph_;
   ThreadPool& pool_;
+  const DType storage_;
   const bool will_be_quantized_;
   Uses uses_;
   Rewriter rewriter_;

@@ -9,8 +9,8 @@ namespace camshaft {
 /// pixel. Networks that are trained in branches and run without (RepVGG, MobileOne, ACNet) become what they are run as,
 /// though they were exported in branches.
 ///
-/// Kernels are added in f32, or in f64 where they are f64, and rounded once. Results change by rounding. Sums that
-/// their type cannot hold stay as they are.
+/// Kernels are added in f32, or in f64 where they are f64, and rounded once. Results change by rounding. Sums that f16
+/// cannot hold stay as they are where that is the type of the weights or of what is stored.
 void merge_convolutions(Graph& graph, const PassContext& context);
 /// The same before layers are quantised, where 8 bits are enough for the sum as for branches: where the value itself is
 /// one, its weights are the largest by far. With 127 steps for the largest weight of an output channel, what they leave

@@ -184,7 +184,9 @@ TEST(CudaPagedAttention, TablesThatLieAreRefused) {
     const DType type = round < 4 ? DType::f32 : DType::f16;
     RandomPaged made;
     do made = random_paged(random, type, type, {.size = 16});
-    while (made.inputs[3].as<int32_t>()[1] == 0);  // the first sequence has tokens
+    // The first sequence has tokens, and they have keys.
+    while (made.inputs[3].as<int32_t>()[1] == 0 ||
+           made.inputs[3].as<int32_t>()[1] + made.inputs[4].as<int32_t>()[0] <= 0);
     const int changed = round % 4;
     Tensor copy = made.inputs[changed < 2 ? 5 : changed == 2 ? 4 : 3].copy();
     constexpr int32_t far = 1 << 30;

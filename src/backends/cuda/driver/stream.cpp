@@ -29,9 +29,11 @@ Stream::Stream(const Device& device) : device_(device) {
 Stream::~Stream() {
   if (!is_own_) return;
   release_on(device_, [&](const api::Driver& driver) {
-    kept_.reset();
+    dnn_handle_.reset();
     driver.cuStreamDestroy_v2(stream_);
   });
+  // Where nothing may be called any more it stays.
+  if (dnn_handle_) static_cast<void>(new std::shared_ptr<void>(std::move(dnn_handle_)));
 }
 
 bool Stream::is_recorded() const {

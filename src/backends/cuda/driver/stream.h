@@ -24,8 +24,8 @@ class Stream {
   api::Handle handle() const { return stream_; }
   /// Whether it was made here, and ends with this.
   bool is_own() const { return is_own_; }
-  /// What a library keeps for it, which ends before it does.
-  std::shared_ptr<void>& kept() const { return kept_; }
+  /// cuDNN's for it (libraries/dnn.cpp), which ends before it does.
+  std::shared_ptr<void>& dnn_handle() const { return dnn_handle_; }
   /// Whether somebody records it: then what is put into it is not done now.
   bool is_recorded() const;
   /// Waits until all work is done; throws Error for what failed in it.
@@ -48,7 +48,7 @@ class Stream {
   api::Handle stream_ = nullptr;
   bool is_own_ = true;
   mutable bool waits_ = false;
-  mutable std::shared_ptr<void> kept_;
+  mutable std::shared_ptr<void> dnn_handle_;
 };
 
 /// Throws Error(invalid_argument) for a stream that is not one of the device's, in its primary context. The default

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -45,29 +46,66 @@ class TakesMemory {
   int mode_ = api::capture_of_nobody;
 };
 
-/// What launches in one stream, for good: a handle that gets another one looks at the one before, which may be gone by
-/// then, or be recorded by another thread. (A server with two instances on a GPU ended by that.)
+void set_stream(api::Handle handle, const Stream& stream) {
+  check_dnn(dnn().cudnnSetStream(handle, stream.handle()), "taking a stream");
+}
+
+/// Handles of a device that no stream has: made once, and never ended, which would wait for the whole device, and be
+/// too late once the library has ended with the process.
+struct FreeHandles {
+  explicit FreeHandles(const Device& device) : parking(device) {}
+  std::mutex mutex;
+  std::vector<api::Handle> handles;
+  Stream parking;  ///< theirs: it does not end
+};
+
+FreeHandles& free_handles_of(const Device& device) {
+  static std::mutex mutex;
+  static auto& all = *new std::map<int, FreeHandles>;
+  const std::lock_guard lock(mutex);
+  return all.try_emplace(device.facts().ordinal, device).first->second;
+}
+
+/// What launches in one stream: a handle that gets another one looks at the one before, which may be gone by then, or
+/// be recorded by another thread. (A server with two instances on a GPU ended by that.) So it gets another one before
+/// its stream ends.
 class StreamHandle {
  public:
-  explicit StreamHandle(const Stream& stream) {
-    const TakesMemory takes_memory(stream.device());
-    check_dnn(dnn().cudnnCreate(&handle_), "starting for a stream");
-    check_dnn(dnn().cudnnSetStream(handle_, stream.handle()), "taking a stream");
+  explicit StreamHandle(const Stream& stream) : free_(free_handles_of(stream.device())) {
+    {
+      const std::lock_guard lock(free_.mutex);
+      if (!free_.handles.empty()) handle_ = free_.handles.back(), free_.handles.pop_back();
+    }
+    if (!handle_) check_dnn(dnn().cudnnCreate(&handle_), "starting for a stream");
+    try {
+      set_stream(handle_, stream);
+    } catch (...) {
+      give_back();
+      throw;
+    }
   }
-  ~StreamHandle() { dnn().cudnnDestroy(handle_); }
+  ~StreamHandle() {
+    if (dnn().cudnnSetStream(handle_, free_.parking.handle()) == api::success) give_back();
+  }
   StreamHandle(const StreamHandle&) = delete;
   StreamHandle& operator=(const StreamHandle&) = delete;
   api::Handle get() const { return handle_; }
 
  private:
+  void give_back() {
+    const std::lock_guard lock(free_.mutex);
+    free_.handles.push_back(handle_);
+  }
+  FreeHandles& free_;
   api::Handle handle_ = nullptr;
 };
 
 // Callers' streams may end at any time, so that theirs stay until the process ends: for the next stream at that
 // address.
 api::Handle stream_handle(const Stream& stream) {
-  std::shared_ptr<void>& kept = stream.kept();
+  std::shared_ptr<void>& kept = stream.dnn_handle();
   if (kept) return static_cast<StreamHandle*>(kept.get())->get();
+  const TakesMemory takes_memory(stream.device());
   if (stream.is_own()) {
     kept = std::make_shared<StreamHandle>(stream);
   } else {

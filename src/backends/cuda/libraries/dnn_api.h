@@ -140,7 +140,6 @@ enum DnnNote : int {
 // X(name, parameters): every function returns Result.
 #define CAMSHAFT_CUDA_DNN(X)                                                                             \
   X(cudnnCreate, (Handle * library))                                                                     \
-  X(cudnnDestroy, (Handle library))                                                                      \
   X(cudnnGetProperty, (LibraryProperty which, int* value))                                               \
   X(cudnnSetStream, (Handle library, Handle stream))                                                     \
   X(cudnnBackendCreateDescriptor, (DnnKind kind, Handle * descriptor))                                   \

@@ -18,10 +18,6 @@ EMULATOR_API Result cudnnCreate(Handle* library) {
   return success;
 }
 
-EMULATOR_API Result cudnnDestroy(Handle) {
-  return success;
-}
-
 EMULATOR_API Result cudnnGetProperty(LibraryProperty which, int* value) {
   *value = which == major_version ? 9 : which == minor_version ? 99 : 0;
   return success;
