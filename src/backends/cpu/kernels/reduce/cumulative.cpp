@@ -37,8 +37,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // is read and written in long pieces: 100 rows of 1000 f32 took 16 us by a cache line of each of 8 rows, and 12 this
 // way.
 constexpr int kStrip = HWY_LANES(float) >= 16 ? 8 : 4;  // vectors, of 32 or 16 registers
-// `load` and `store` move a vector, or a part of one. With kAhead memory is asked for what lies a row further on: nothing
-// finds rows that are gone through from the last one, nor blocks of longer ones.
+// `load` and `store` move a vector, or a part of one. With kAhead memory is asked for what lies a row further on:
+// nothing finds rows that are gone through from the last one, nor blocks of longer ones.
 template <int kVectors, bool kExclusive, bool kAhead, class D, class Load, class Store, class T = hn::TFromD<D>>
 HWY_INLINE void add_vectors(D d, const T* in, int64_t rows, int64_t step, T* total, T* out, Load load, Store store) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -179,7 +179,8 @@ void add_at_once(const T* in, int64_t rows, int64_t step, int64_t n, T* total, T
   int64_t i = 0;
   for (; i + kStrip * lanes <= n; i += kStrip * lanes)
     add_vectors<kStrip, kExclusive, kAhead>(d, in + i, rows, step, total + i, out + i, load, store);
-  for (; i + lanes <= n; i += lanes) add_vectors<1, kExclusive, kAhead>(d, in + i, rows, step, total + i, out + i, load, store);
+  for (; i + lanes <= n; i += lanes)
+    add_vectors<1, kExclusive, kAhead>(d, in + i, rows, step, total + i, out + i, load, store);
   if (i == n) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(n - i));
   add_vectors<1, kExclusive, kAhead>(

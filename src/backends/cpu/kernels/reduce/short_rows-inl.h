@@ -1,4 +1,5 @@
-// Reductions of rows that are shorter than some vectors, many at once. Included once per instruction set after highway.h.
+// Reductions of rows that are shorter than some vectors, many at once. Included once per instruction set after
+// highway.h.
 #if defined(CAMSHAFT_CPU_SHORT_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAMSHAFT_CPU_SHORT_ROWS_INL_H
 #undef CAMSHAFT_CPU_SHORT_ROWS_INL_H
