@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <thread>
+#include <vector>
 
 #include "backends/cuda/run_product.h"
 #include "backends/cuda/run_region.h"
@@ -75,6 +77,20 @@ TEST(CudaDnn, ResidualsAndActivations) {
         t.last = finish(t);
         t.make("cuda_dnn", tolerance(dtype)).check();
       }
+}
+
+// Each has a stream of its own, which ends with its run while others go on.
+TEST(CudaDnn, StreamsBesideEachOther) {
+  SKIP_WITHOUT_DNN();
+  Random random = test_random();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([tests = std::vector{convolution({.x = {2, 9, 7, 16}}, DType::f16, random),
+                                              convolution({.x = {1, 6, 6, 24}, .out = 8}, DType::f16, random)}] {
+      for (int round = 0; round < 10; ++round)
+        for (RegionTest test : tests) test.make("cuda_dnn", tolerance(DType::f16)).check();
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(CudaDnn, ReluKeepsNaN) {
