@@ -64,6 +64,29 @@ TEST(ReduceRegion, LayoutsOfEverySize) {
   });
 }
 
+// Short rows over each other are computed several at once: layers of layers that a tile ends within, parts that threads
+// share, rows as long as that and one longer, and rows that are not next to each other.
+TEST(ReduceRegion, LayersOfShortRows) {
+  Random random = test_random();
+  struct Case {
+    Dims dims;
+    std::vector<int64_t> axes;
+  };
+  for_each_target([&] {
+    for (const DType dtype : {DType::f32, DType::f64, DType::i32})
+      for (const Case& c :
+           {Case{{1560, 7, 2, 2}, {0, 1, 3}}, Case{{2, 120, 2, 6}, {1, 3}}, Case{{3, 70, 3, 20, 5}, {1, 3}},
+            Case{{2, 9, 5, 4, 3}, {0, 1, 3}}, Case{{300, 7, 128}, {0, 2}}, Case{{40, 7, 129}, {0, 2}},
+            Case{{50, 20, 64}, {0, 2}}, Case{{9, 3, 30, 2, 4, 3}, {0, 2, 4}}}) {
+        for (int round = 0; round < 2; ++round) {
+          const NodeTest test = test_of(random_reduction(dtype, c.dims, c.axes, random));
+          for (const int threads : {1, 3}) test.check(threads);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+  });
+}
+
 TEST(ReduceRegion, OtherTypes) {
   Random random = test_random();
   for (const DType dtype : {DType::f64, DType::i64, DType::i32, DType::u8, DType::i16})

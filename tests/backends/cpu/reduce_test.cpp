@@ -289,7 +289,7 @@ TEST(Reduce, ExtremesOfLayersOfShortRows) {
 // many, and short rows, of numbers that sums and products have exactly.
 template <class T>
 void check_small_matrices(RandomData& data, DType dtype) {
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 84; ++round) {
     std::vector<int64_t> dims;
     std::vector<int> axes;
     if (round % 3 == 0) {
@@ -297,8 +297,9 @@ void check_small_matrices(RandomData& data, DType dtype) {
       axes = {1, 3};
       if (round % 2) dims.push_back(data.integer(2, 5)), axes.push_back(5);
     } else if (round % 3 == 1) {
-      dims = {data.integer(1, 40), data.integer(1, 10), data.integer(1, round % 2 ? 9 : 300)};
+      dims = {data.integer(1, 40), data.integer(1, round % 4 ? 10 : 70), data.integer(1, round % 2 ? 9 : 300)};
       axes = {1};
+      if (round % 5 == 0) dims.insert(dims.begin(), data.integer(2, 3)), axes = {0, 2};  // in several pieces
     } else if (round % 2) {  // many blocks of which two axes apart go
       dims = {data.integer(60, 300), data.integer(2, 5), data.integer(2, 4), data.integer(2, 6), data.integer(1, 4)};
       axes = {1, 3};
@@ -411,6 +412,37 @@ void check_short_rows_that_wrap(RandomData& data, DType is_signed, DType is_unsi
         EXPECT_EQ(y, expected) << rows << " rows of " << length << " of " << to_string(dtype);
       }
     }
+}
+
+// The magnitude of the lowest number is beyond its type, and wraps to that number.
+template <class T>
+void check_magnitudes_that_wrap(RandomData& data, DType dtype) {
+  using Unsigned = std::make_unsigned_t<T>;
+  for (const int64_t length : {2, 4, 5, 8, 20, 64, 70, 200})
+    for (const int64_t columns : {1, 3, 12, 70}) {
+      const int64_t units = data.integer(1, 40);
+      std::vector<T> x(static_cast<size_t>(units * length * columns)), y(static_cast<size_t>(units * columns));
+      std::vector<Unsigned> expected(y.size(), 0);
+      for (T& v : x) v = static_cast<T>(data.integer(0, 5) ? data.integer(-9, 9) : std::numeric_limits<T>::min());
+      for (size_t i = 0; i < x.size(); ++i) {
+        const auto k = static_cast<int64_t>(i);
+        const auto magnitude = static_cast<Unsigned>(x[i] < 0 ? Unsigned(0) - static_cast<Unsigned>(x[i]) : x[i]);
+        Unsigned& total = expected[static_cast<size_t>(k / (length * columns) * columns + k % columns)];
+        total = static_cast<Unsigned>(total + magnitude);
+      }
+      ThreadPool pool(static_cast<int>(data.integer(1, 3)));
+      run(Reduce(ReduceKind::sum_abs, dtype, {units, length, columns}, {1}), pool, x.data(), y.data());
+      for (size_t o = 0; o < y.size(); ++o)
+        ASSERT_EQ(static_cast<Unsigned>(y[o]), expected[o]) << length << " rows of " << columns;
+    }
+}
+
+TEST(Reduce, MagnitudesOfTheLowestIntegersWrap) {
+  RandomData data;
+  for_each_target([&] {
+    check_magnitudes_that_wrap<int32_t>(data, DType::i32);
+    check_magnitudes_that_wrap<int64_t>(data, DType::i64);
+  });
 }
 
 TEST(Reduce, TotalsOfShortRowsOfIntegersWrap) {

@@ -157,6 +157,29 @@ TEST(StridedCopy, RepeatsBlocks) {
 }
 
 // Long rows, many of which are more than what is written through the caches, wherever they begin in a line.
+// Tile of short rows: repeats within repeats, the outer ones of more than L2 holds, which threads share.
+TEST(StridedCopy, RepeatsLargeBlocksOfShortRows) {
+  for_each_target([&] {
+    for (const int64_t outer : {1, 2}) {
+      const std::vector<int64_t> dims{outer, 3, 7001, 2, 3, 2, 5}, strides{7001 * 15, 0, 15, 0, 5, 0, 1};
+      std::vector<int32_t> in(static_cast<size_t>(outer * 7001 * 15));
+      for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<int32_t>(i);
+      std::vector<int32_t> expected;
+      for (int64_t o = 0; o < outer; ++o)
+        for (int64_t i = 0; i < 3 * 7001 * 2 * 3 * 2 * 5; ++i)
+          expected.push_back(static_cast<int32_t>(o * 7001 * 15 + i / 60 % 7001 * 15 + i / 10 % 3 * 5 + i % 5));
+      for (const int threads : {1, 3}) {
+        std::vector<int32_t> out(expected.size() + 1, -1);
+        ThreadPool pool(threads);
+        StridedCopy(4, dims, strides).run(pool, in.data(), out.data());
+        EXPECT_EQ(out.back(), -1);
+        out.pop_back();
+        EXPECT_TRUE(out == expected) << threads << " threads";
+      }
+    }
+  });
+}
+
 TEST(StridedCopy, RepeatsLongRowsPastTheCaches) {
   for_each_target([&] {
     for (const int64_t gap : {0, 3}) {

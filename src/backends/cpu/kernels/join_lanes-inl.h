@@ -30,33 +30,36 @@ struct Sum {
 };
 
 // out[r] = the lanes of row r's vector joined. Four rows at a time: neighbouring lanes of two rows change places until
-// a vector has four rows' partial results side by side. Row by row it took a tenth of the attention of 49 keys. Vectors
-// are aligned; whole fours are read and written.
-template <class Join>
-HWY_INLINE void join_lanes(const float* vectors, int64_t rows, float* out) {
+// a vector has four rows' partial results side by side, two of them of 64 bits. Row by row it took a tenth of the
+// attention of 49 keys. Vectors are aligned; whole fours are read and written.
+template <class Join, class T>
+HWY_INLINE void join_lanes(const T* vectors, int64_t rows, T* out) {
 #if HWY_TARGET == HWY_SCALAR
   std::copy_n(vectors, rows, out);
 #else
-  const hn::ScalableTag<float> d;
-  constexpr int64_t lanes = HWY_LANES(float);
-  const hn::Repartition<double, decltype(d)> pairs;
-  const hn::FixedTag<float, 4> four;
-  for (int64_t r = 0; r < rows; r += 4, vectors += 4 * lanes) {
-    const auto r0 = hn::Load(d, vectors), r1 = hn::Load(d, vectors + lanes);
-    const auto r2 = hn::Load(d, vectors + 2 * lanes), r3 = hn::Load(d, vectors + 3 * lanes);
-    const auto a = Join::join(d, hn::InterleaveLower(d, r0, r1), hn::InterleaveUpper(d, r0, r1));
-    const auto b = Join::join(d, hn::InterleaveLower(d, r2, r3), hn::InterleaveUpper(d, r2, r3));
-    const auto low = hn::InterleaveLower(pairs, hn::BitCast(pairs, a), hn::BitCast(pairs, b));
-    const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, a), hn::BitCast(pairs, b));
-    auto v = Join::join(d, hn::BitCast(d, low), hn::BitCast(d, high));
-    if constexpr (lanes >= 16) v = Join::join(d, v, hn::SwapAdjacentBlocks(v));
-    if constexpr (lanes >= 8) v = Join::join(d, v, hn::ConcatLowerUpper(d, v, v));
-    if constexpr (lanes == 16) {
-      hn::Store(hn::LowerHalf(hn::LowerHalf(v)), four, out + r);
-    } else if constexpr (lanes == 8) {
-      hn::Store(hn::LowerHalf(v), four, out + r);
+  const hn::ScalableTag<T> d;
+  constexpr int64_t lanes = HWY_LANES(T), block = 16 / sizeof(T), blocks = lanes / block;
+  const hn::FixedTag<T, block> one;
+  const auto neighbours = [&](const T* from) HWY_ATTR {
+    const auto r0 = hn::Load(d, from), r1 = hn::Load(d, from + lanes);
+    return Join::join(d, hn::InterleaveLower(d, r0, r1), hn::InterleaveUpper(d, r0, r1));
+  };
+  for (int64_t r = 0; r < rows; r += block, vectors += block * lanes) {
+    auto v = neighbours(vectors);
+    if constexpr (block == 4) {
+      const hn::Repartition<double, decltype(d)> pairs;
+      const auto a = hn::BitCast(pairs, v), b = hn::BitCast(pairs, neighbours(vectors + 2 * lanes));
+      v = Join::join(d, hn::BitCast(d, hn::InterleaveLower(pairs, a, b)),
+                     hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)));
+    }
+    if constexpr (blocks >= 4) v = Join::join(d, v, hn::SwapAdjacentBlocks(v));
+    if constexpr (blocks >= 2) v = Join::join(d, v, hn::ConcatLowerUpper(d, v, v));
+    if constexpr (blocks == 4) {
+      hn::Store(hn::LowerHalf(hn::LowerHalf(v)), one, out + r);
+    } else if constexpr (blocks == 2) {
+      hn::Store(hn::LowerHalf(v), one, out + r);
     } else {
-      hn::Store(v, four, out + r);
+      hn::Store(v, one, out + r);
     }
   }
 #endif

@@ -158,13 +158,17 @@ void StridedCopy::find_repeats() {
   // What is still in L2 when it is copied. Tile of 1620 rows of 31 f32, twice each and five of them three times, took
   // 177 us row by row (a Zen 3).
   constexpr int64_t most_block_bytes = 256 * 1024;
+  // Short rows take longer than a copy of all of them from L3: Tile of 14,856 blocks of 6 rows of 2 f32, the rows and
+  // the blocks twice each and all of it three times, took 735 us with a call for each of 44,568 blocks.
+  constexpr int64_t short_row = 256, most_of_short_rows = 8 << 20;
+  const int64_t most_bytes = item_bytes_ <= short_row ? most_of_short_rows : most_block_bytes;
   const size_t outer = dims_.size() - static_cast<size_t>(inner_);
   for (size_t d = 0; d < outer; ++d) {
     const bool is_single_row = kind_ == Kind::rows && d + 1 == outer;  // which copy_rows() repeats
     if (in_[d] != 0 || is_single_row) continue;
     int64_t bytes = width_, end = width_;
     for (size_t k = d + 1; k < dims_.size(); ++k) bytes *= dims_[k], end += (dims_[k] - 1) * out_[k];
-    if (bytes != end || out_[d] != bytes || bytes > most_block_bytes) continue;
+    if (bytes != end || out_[d] != bytes || bytes > most_bytes) continue;
     // The width may be that of several elements, and the block counts in it: rows of three pairs lie 12 bytes apart.
     const auto counts = [&](int64_t stride) { return stride % width_ == 0; };
     if (!std::all_of(in_.begin() + static_cast<std::ptrdiff_t>(d) + 1, in_.end(), counts)) continue;
@@ -185,14 +189,31 @@ void StridedCopy::find_repeats() {
 
 void StridedCopy::run_blocks(int64_t begin, int64_t end, const char* in, char* out) const {
   for (int64_t block = begin; block < end; ++block) {
-    int64_t rest = block, from = 0, to = 0;
-    for (size_t d = block_dims_; d-- > 0;) {
-      from += rest % dims_[d] * in_[d];
-      to += rest % dims_[d] * out_[d];
-      rest /= dims_[d];
-    }
+    const auto [from, to] = block_at(block);
     block_.front().run(in + from, out + to);
     copy_rows(block_bytes_, out + to, 0, out + to + block_bytes_, block_bytes_, repeats_ - 1);
+  }
+}
+
+std::pair<int64_t, int64_t> StridedCopy::block_at(int64_t block) const {
+  int64_t from = 0, to = 0;
+  for (size_t d = block_dims_; d-- > 0; block /= dims_[d]) {
+    from += block % dims_[d] * in_[d];
+    to += block % dims_[d] * out_[d];
+  }
+  return {from, to};
+}
+
+// Large blocks, of which threads share each.
+void StridedCopy::run_shared_blocks(ThreadPool& pool, const char* in, char* out) const {
+  for (int64_t block = 0; block < blocks_; ++block) {
+    const auto [from, to] = block_at(block);
+    char* first = out + to;
+    block_.front().run(pool, in + from, first);
+    pool.parallel_for(block_bytes_, least_bytes, [&](int64_t begin, int64_t end) {
+      for (int64_t r = 1; r < repeats_; ++r)
+        std::memcpy(first + r * block_bytes_ + begin, first + begin, static_cast<size_t>(end - begin));
+    });
   }
 }
 
@@ -329,6 +350,7 @@ void StridedCopy::run(ThreadPool& pool, const void* in, void* out) const {
                       [&](int64_t begin, int64_t end) { run_blocks(begin, end, from, to); });
     return;
   }
+  if (!block_.empty() && block_bytes_ >= least_bytes * pool.size()) return run_shared_blocks(pool, from, to);
   if (items_ >= 4 * pool.size() || kind_ == Kind::permute) {
     pool.parallel_for(items_, std::max<int64_t>(1, least_bytes / item_bytes_),
                       [&](int64_t begin, int64_t end) { run_items(begin, end, from, to); });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/kernels/move/block_permutation.h"
@@ -38,6 +39,8 @@ class StridedCopy {
   void find_repeats();
   void run_items(int64_t begin, int64_t end, const char* in, char* out) const;
   void run_blocks(int64_t begin, int64_t end, const char* in, char* out) const;
+  void run_shared_blocks(ThreadPool& pool, const char* in, char* out) const;
+  std::pair<int64_t, int64_t> block_at(int64_t block) const;  // offsets in the input and in the result
 
   Kind kind_ = Kind::empty;
   int64_t width_ = 1;

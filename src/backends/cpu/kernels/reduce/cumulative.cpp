@@ -37,8 +37,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 // is read and written in long pieces: 100 rows of 1000 f32 took 16 us by a cache line of each of 8 rows, and 12 this
 // way.
 constexpr int kStrip = HWY_LANES(float) >= 16 ? 8 : 4;  // vectors, of 32 or 16 registers
-// `load` and `store` move a vector, or a part of one.
-template <int kVectors, bool kExclusive, class D, class Load, class Store, class T = hn::TFromD<D>>
+// `load` and `store` move a vector, or a part of one. With kAhead memory is asked for what lies a row further on:
+// nothing finds rows that are gone through from the last one, nor blocks of longer ones.
+template <int kVectors, bool kExclusive, bool kAhead, class D, class Load, class Store, class T = hn::TFromD<D>>
 HWY_INLINE void add_vectors(D d, const T* in, int64_t rows, int64_t step, T* total, T* out, Load load, Store store) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> sum[kVectors];
@@ -47,6 +48,10 @@ HWY_INLINE void add_vectors(D d, const T* in, int64_t rows, int64_t step, T* tot
   for (int64_t r = 0; r < rows; ++r, in += step, out += step) {
 #pragma GCC unroll 8
     for (int64_t v = 0; v < kVectors; ++v) {
+      if constexpr (kAhead) {
+        __builtin_prefetch(in + step + v * lanes);
+        __builtin_prefetch(out + step + v * lanes, 1);
+      }
       const auto before = sum[v];
       sum[v] = hn::Add(before, load(in + v * lanes));
       store(kExclusive ? before : sum[v], out + v * lanes);
@@ -150,7 +155,7 @@ void add_few_rows(const T* in, int64_t rows, int64_t step, int64_t n, T* out) {
       [d, mask](auto v, T* to) HWY_ATTR { masked_store(v, mask, d, to); });
 }
 
-template <bool kExclusive>
+template <bool kExclusive, bool /*kAhead*/>
 void add_at_once(const float* in, int64_t rows, int64_t step, int64_t n, double* total, float* out) {
   const hn::ScalableTag<double> d;
   const hn::CappedTag<double, 1> one;
@@ -165,7 +170,7 @@ void add_at_once(const float* in, int64_t rows, int64_t step, int64_t n, double*
   for (; i < n; ++i) add_vector<kExclusive>(one, in + i, rows, step, total + i, out + i);
 }
 
-template <bool kExclusive, class T>
+template <bool kExclusive, bool kAhead, class T>
 void add_at_once(const T* in, int64_t rows, int64_t step, int64_t n, T* total, T* out) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -173,11 +178,12 @@ void add_at_once(const T* in, int64_t rows, int64_t step, int64_t n, T* total, T
   const auto store = [d](auto v, T* to) HWY_ATTR { hn::StoreU(v, d, to); };
   int64_t i = 0;
   for (; i + kStrip * lanes <= n; i += kStrip * lanes)
-    add_vectors<kStrip, kExclusive>(d, in + i, rows, step, total + i, out + i, load, store);
-  for (; i + lanes <= n; i += lanes) add_vectors<1, kExclusive>(d, in + i, rows, step, total + i, out + i, load, store);
+    add_vectors<kStrip, kExclusive, kAhead>(d, in + i, rows, step, total + i, out + i, load, store);
+  for (; i + lanes <= n; i += lanes)
+    add_vectors<1, kExclusive, kAhead>(d, in + i, rows, step, total + i, out + i, load, store);
   if (i == n) return;
   const auto mask = hn::FirstN(d, static_cast<size_t>(n - i));
-  add_vectors<1, kExclusive>(
+  add_vectors<1, kExclusive, kAhead>(
       d, in + i, rows, step, total + i, out + i,
       [d, mask](const T* from) HWY_ATTR { return masked_load(mask, d, from); },
       [d, mask](auto v, T* to) HWY_ATTR { masked_store(v, mask, d, to); });
@@ -198,7 +204,8 @@ void add_all_rows(const T* in, int64_t rows, int64_t step, int64_t n, T* out) {
   const bool is_long = std::is_same_v<T, Sum> && row >= least_row && rows * row > most_cached;
   const int64_t most = is_long ? 1 : some_rows;
   for (; rows > 0; rows -= most, in += most * step, out += most * step)
-    add_at_once<kExclusive>(in, std::min(rows, most), step, n, total, out);
+    is_long ? add_at_once<kExclusive, true>(in, std::min(rows, most), step, n, total, out)
+            : add_at_once<kExclusive, false>(in, std::min(rows, most), step, n, total, out);
 }
 
 // `items` of them one behind the other: a call for each took longer than 2 rows of 12 f64.

@@ -62,7 +62,8 @@ class Reduce {
   template <class T>
   Matrix<T> fetch(const ReduceOperands& operands, T* tile, int64_t begin, int64_t rows, int64_t columns) const;
   template <class T, class P>
-  void reduce_layers(const T* in, const Item& item, int64_t begin, int64_t end, P* totals) const;
+  void reduce_layers(const ReduceOperands& operands, T* tile, const Item& item, int64_t begin, int64_t end,
+                     P* totals) const;
   template <class T, class P>
   void reduce_dense_columns(const T* x, int64_t rows, int64_t stride, int64_t columns, P* totals) const;
   template <class T, class P>
@@ -83,7 +84,7 @@ class Reduce {
   bool inner_reduced_ = false;       // the innermost dim goes: rows are summed; else rows are added to each other
   bool ahead_ = false;               // memory is asked for the next rows while these are added
   bool layered_ = false;             // short rows over each other: their columns are reduced first
-  bool is_of_few_rows_ = false;      // f32, rows that are added to each other at once
+  bool is_of_few_rows_ = false;      // rows that are combined with each other at once
   bool is_stacked_ = false;          // many small blocks, of which two axes apart go: the inner one first, of several
   int64_t width_ = 1;
   // An item is `batch_` neighbours of the innermost dim that stays, or `block_` of the `width_` columns of one. What

@@ -17,6 +17,7 @@
 
 #include "backends/cpu/kernels/join_lanes-inl.h"
 #include "backends/cpu/kernels/reduce/row_reduce-inl.h"
+#include "backends/cpu/kernels/reduce/short_rows-inl.h"
 #include "backends/cpu/kernels/reduce/with_vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -48,78 +49,6 @@ int64_t position(const float* x, int64_t n, float value, bool last) {
   for (int64_t i = whole; i < n; ++i)
     if (x[i] == value) return i;
   return -1;
-}
-
-// Total of one more element, as combine() has it, but with the kind known: loops over it become vectors.
-template <ReduceKind kKind, class P>
-HWY_INLINE P with_element(P total, P x) {
-  // Without branches, none of which could be predicted.
-  if constexpr (kKind == ReduceKind::max) return ((x > total) | (x != x)) ? x : total;
-  if constexpr (kKind == ReduceKind::min) return ((x < total) | (x != x)) ? x : total;
-  if constexpr (std::is_floating_point_v<P>) {
-    if constexpr (kKind == ReduceKind::prod) return total * x;
-    if constexpr (kKind == ReduceKind::sum_square) return total + x * x;
-    if constexpr (kKind == ReduceKind::sum_abs) return total + std::fabs(x);
-    return total + x;
-  } else {
-    // This file is compiled with -fwrapv (CMakeLists.txt): sums wrap without a way through unsigned types. Beside those
-    // GCC 12 widens i8 and i16 as if they had no sign, in vectors of AVX2 and AVX-512.
-    if constexpr (kKind == ReduceKind::prod) return total * x;
-    if constexpr (kKind == ReduceKind::sum_square) return total + x * x;
-    if constexpr (kKind == ReduceKind::sum_abs) {
-      const P sign = x < P(0) ? P(-1) : P(0);
-      return total + ((x ^ sign) - sign);
-    }
-    return total + x;
-  }
-}
-
-// What is kept of a row while it is read: extremes as they are stored, so that as many as possible share a vector.
-template <ReduceKind kKind, class T>
-using Running = std::conditional_t<kKind == ReduceKind::max || kKind == ReduceKind::min, T, Partial<T>>;
-
-// One row by one: for rows shorter than vectors, of which the processor works on several at once.
-template <ReduceKind kKind, class T>
-HWY_INLINE void short_rows(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
-  for (int64_t r = 0; r < rows; ++r, x += n) {
-    auto total = static_cast<Running<kKind, T>>(totals[r]);
-    for (int64_t i = 0; i < n; ++i) total = with_element<kKind>(total, static_cast<Running<kKind, T>>(x[i]));
-    totals[r] = static_cast<Partial<T>>(total);
-  }
-}
-
-// The larger or smaller of the halves of each lane, then of their halves, down to one element in its lowest bits.
-template <ReduceKind kKind, int kBits, class D, class V>
-HWY_INLINE V folded(D lanes, V v) {
-  const hn::DFromV<V> d;
-  const V half = hn::BitCast(d, hn::ShiftRight<kBits>(hn::BitCast(lanes, v)));
-  const V best = kKind == ReduceKind::max ? hn::Max(v, half) : hn::Min(v, half);
-  if constexpr (kBits > 8 * sizeof(hn::TFromV<V>)) {
-    return folded<kKind, kBits / 2>(lanes, best);
-  } else {
-    return best;
-  }
-}
-
-// Extremes of rows that are together an integer of the type Lane: a vector takes as many as it has of these.
-template <ReduceKind kKind, class T, class Lane>
-void rows_in_lanes(const T* x, int64_t rows, Partial<T>* totals) {
-  constexpr auto n = static_cast<int64_t>(sizeof(Lane) / sizeof(T));
-  int64_t r = 0;
-  if constexpr (kTarget.conversions) {
-    const hn::ScalableTag<Lane> d;
-    const hn::Repartition<T, decltype(d)> dt;
-    const hn::Rebind<std::make_unsigned_t<T>, decltype(d)> narrow;
-    constexpr auto lanes = static_cast<int64_t>(HWY_LANES(Lane));
-    HWY_ALIGN std::make_unsigned_t<T> line[lanes];
-    for (; r + lanes <= rows; r += lanes, x += lanes * n) {
-      const auto best = folded<kKind, 4 * sizeof(Lane)>(d, hn::LoadU(dt, x));
-      hn::StoreU(hn::TruncateTo(narrow, hn::BitCast(d, best)), narrow, line);
-      for (int64_t k = 0; k < lanes; ++k)
-        totals[r + k] = with_element<kKind>(totals[r + k], static_cast<Partial<T>>(static_cast<T>(line[k])));
-    }
-  }
-  short_rows<kKind>(x, rows - r, n, totals + r);
 }
 
 // Extremes of rows of integers, of a vector's length at least: its last elements are looked at twice. With totals in
@@ -240,113 +169,8 @@ CAMSHAFT_TYPED(u8, uint8_t)
 #undef CAMSHAFT_TYPED_ROWS
 #undef CAMSHAFT_TYPED_COLUMNS
 
-// Rows of a few elements: a vector takes one of each of its rows. One row by one, 25,000 rows of 4 took 140 us.
-template <ReduceKind kKind, class T>
-void rows_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
-  const hn::ScalableTag<T> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(n)));
-  const auto start = hn::Set(d, static_cast<T>(identity<T>(kKind)));
-  constexpr ReduceKind merging = merged_by(kKind);
-  HWY_ALIGN T line[hn::MaxLanes(hn::ScalableTag<T>())];
-  int64_t r = 0;
-  for (; r + lanes <= rows; r += lanes, x += lanes * n) {
-    auto total = start;
-    if (n == 2) {
-      hn::Vec<decltype(d)> a, b;
-      hn::LoadInterleaved2(d, x, a, b);
-      total = with_vector<kKind>(with_vector<kKind>(total, a), b);
-    } else if (n == 3) {
-      hn::Vec<decltype(d)> a, b, c;
-      hn::LoadInterleaved3(d, x, a, b, c);
-      total = with_vector<kKind>(with_vector<kKind>(with_vector<kKind>(total, a), b), c);
-    } else if (n == 4) {
-      hn::Vec<decltype(d)> a, b, c, e;
-      hn::LoadInterleaved4(d, x, a, b, c, e);
-      total = with_vector<kKind>(with_vector<kKind>(total, a), b);
-      total = with_vector<kKind>(with_vector<kKind>(total, c), e);
-    } else {
-      for (int64_t i = 0; i < n; ++i) total = with_vector<kKind>(total, hn::GatherIndex(d, x + i, places));
-    }
-    hn::Store(total, d, line);
-    for (int64_t k = 0; k < lanes; ++k)
-      totals[r + k] = with_element<merging>(totals[r + k], static_cast<Partial<T>>(line[k]));
-  }
-  short_rows<kKind>(x, rows - r, n, totals + r);
-}
-
-// Sums of rows of a few integers in 64 bits, likewise.
-template <class T>
-void wide_sums_beside_each_other(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
-  const hn::ScalableTag<Partial<T>> d;
-  const hn::Rebind<T, decltype(d)> narrow;
-  const hn::RebindToSigned<decltype(narrow)> di;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(n)));
-  const auto wide = [&](auto v) HWY_ATTR {
-    if constexpr (sizeof(T) == 8) {
-      return v;
-    } else {
-      return hn::PromoteTo(d, v);
-    }
-  };
-  int64_t r = 0;
-  for (; r + lanes <= rows; r += lanes, x += lanes * n) {
-    auto total = hn::LoadU(d, totals + r);
-    if (n == 2) {
-      hn::Vec<decltype(narrow)> a, b;
-      hn::LoadInterleaved2(narrow, x, a, b);
-      total = hn::Add(total, hn::Add(wide(a), wide(b)));
-    } else if (n == 3) {
-      hn::Vec<decltype(narrow)> a, b, c;
-      hn::LoadInterleaved3(narrow, x, a, b, c);
-      total = hn::Add(total, hn::Add(hn::Add(wide(a), wide(b)), wide(c)));
-    } else if (n == 4) {
-      hn::Vec<decltype(narrow)> a, b, c, e;
-      hn::LoadInterleaved4(narrow, x, a, b, c, e);
-      total = hn::Add(total, hn::Add(hn::Add(wide(a), wide(b)), hn::Add(wide(c), wide(e))));
-    } else {
-      for (int64_t i = 0; i < n; ++i) total = hn::Add(total, wide(hn::GatherIndex(narrow, x + i, places)));
-    }
-    hn::StoreU(total, d, totals + r);
-  }
-  short_rows<ReduceKind::sum>(x, rows - r, n, totals + r);
-}
-
-// Rows of a few vectors of totals, whose lanes are joined in registers: with totals in eight vectors, 40,000 rows of 12
-// f64 took 150 us.
-constexpr int64_t short_row = 4 * static_cast<int64_t>(HWY_LANES(double));
-template <ReduceKind kKind, class T>
-void short_rows_in_vectors(const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
-  constexpr ReduceKind merging = merged_by(kKind);
-  const hn::ScalableTag<Partial<T>> d;
-  const hn::Rebind<T, decltype(d)> stored;
-  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(Partial<T>));
-  const auto widened = [&](auto v) HWY_ATTR {
-    if constexpr (std::is_same_v<T, Partial<T>>) {
-      return v;
-    } else {
-      return hn::PromoteTo(d, v);
-    }
-  };
-  const auto start = hn::Set(d, identity<T>(kKind));
-  const int64_t last = (n - 1) / lanes * lanes;
-  const auto mask = hn::FirstN(stored, static_cast<size_t>(n - last));
-  const auto is_there = hn::FirstN(d, static_cast<size_t>(n - last));
-  for (int64_t r = 0; r < rows; ++r, x += n) {
-    // What is not there is as good as what a total begins with.
-    const auto rest = hn::IfThenElse(is_there, widened(masked_load(mask, stored, x + last)), start);
-    auto total = with_vector<kKind>(start, rest);
-    for (int64_t i = 0; i < last; i += lanes) total = with_vector<kKind>(total, widened(hn::LoadU(stored, x + i)));
-#if HWY_TARGET != HWY_SCALAR
-    if constexpr (lanes >= 8) total = with_vector<merging>(total, hn::SwapAdjacentBlocks(total));
-    if constexpr (lanes >= 4) total = with_vector<merging>(total, hn::ConcatLowerUpper(d, total, total));
-    total = with_vector<merging>(total, hn::Shuffle01(total));
-#endif
-    totals[r] = with_element<merging>(totals[r], hn::GetLane(total));
-  }
-}
+#define CAMSHAFT_BESIDE(k) rows_beside_each_other<k>(x, rows, n, totals)
+#define CAMSHAFT_JOINED(k) joined_rows<k>(x, rows, n, totals)
 
 // Integers of 32 bits, whose sums may wrap as their results do; not those that means are of. Pairs have a way of their
 // own (rows_in_lanes()).
@@ -354,20 +178,13 @@ template <class T>
 void rows_of_words(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
   constexpr int64_t few = 8;
   constexpr bool has_short = kTarget.partial_moves && kTarget.conversions;
+  const bool is_wide = kind == ReduceKind::mean, is_extreme = kind == ReduceKind::max || kind == ReduceKind::min;
   // Gathers of 5 and more took longer.
-  if (has_short && n > 4 && n < few && (kind == ReduceKind::sum || kind == ReduceKind::mean))
+  if (has_short && n > 4 && n < few && (is_wide || kind == ReduceKind::sum))
     return short_rows_in_vectors<ReduceKind::sum>(x, rows, n, totals);
-  if (kind == ReduceKind::mean && n > 1 && n < few && rows >= 8) return wide_sums_beside_each_other(x, rows, n, totals);
-  if (kind == ReduceKind::sum && n < few && rows >= 8)
-    return rows_beside_each_other<ReduceKind::sum>(x, rows, n, totals);
-  if (kind == ReduceKind::sum_square && n > 2 && n < few && rows >= 8)
-    return rows_beside_each_other<ReduceKind::sum_square>(x, rows, n, totals);
-  if (kind == ReduceKind::prod && n > 2 && n < few && rows >= 8)
-    return rows_beside_each_other<ReduceKind::prod>(x, rows, n, totals);
-  if (kind == ReduceKind::max && n > 2 && n < few && rows >= 8)
-    return rows_beside_each_other<ReduceKind::max>(x, rows, n, totals);
-  if (kind == ReduceKind::min && n > 2 && n < few && rows >= 8)
-    return rows_beside_each_other<ReduceKind::min>(x, rows, n, totals);
+  if (is_wide && n > 1 && n < few && rows >= 8) return wide_sums_beside_each_other(x, rows, n, totals);
+  if (!is_wide && n > (is_extreme ? 2 : 1) && n <= 4 && rows >= 8) CAMSHAFT_BY_KIND(CAMSHAFT_BESIDE)
+  if (!is_wide && n > 4 && n <= longest_joined<T> && HWY_LANES(T) > 1) CAMSHAFT_BY_KIND(CAMSHAFT_JOINED)
   CAMSHAFT_BY_KIND(CAMSHAFT_ROWS)
 }
 void rows_i32(ReduceKind kind, const int32_t* x, int64_t rows, int64_t n, int64_t* totals) {
@@ -377,15 +194,15 @@ void rows_u32(ReduceKind kind, const uint32_t* x, int64_t rows, int64_t n, uint6
   rows_of_words(kind, x, rows, n, totals);
 }
 
+// Of 64 bits, whose sums wrap as their totals do.
 template <class T>
 void rows_of_wide(ReduceKind kind, const T* x, int64_t rows, int64_t n, Partial<T>* totals) {
-  constexpr int64_t few = 8;
   const bool is_sum = kind == ReduceKind::sum || kind == ReduceKind::mean;
-  if (is_sum && n > 1 && n < few && rows >= 8) return wide_sums_beside_each_other(x, rows, n, totals);
-  if (kind == ReduceKind::sum_square && n > 1 && n < few && rows >= 8)
-    return rows_beside_each_other<ReduceKind::sum_square>(x, rows, n, totals);
-  if (kind == ReduceKind::prod && n > 1 && n < few && rows >= 8)
-    return rows_beside_each_other<ReduceKind::prod>(x, rows, n, totals);
+  if (n > 1 && n <= 4 && rows >= 8) {
+    if (is_sum) return wide_sums_beside_each_other(x, rows, n, totals);
+    CAMSHAFT_BY_KIND(CAMSHAFT_BESIDE)
+  }
+  if (n > 4 && n <= longest_joined<T> && HWY_LANES(T) > 1) CAMSHAFT_BY_KIND(CAMSHAFT_JOINED)
   CAMSHAFT_BY_KIND(CAMSHAFT_ROWS)
 }
 void rows_i64(ReduceKind kind, const int64_t* x, int64_t rows, int64_t n, int64_t* totals) {
@@ -443,17 +260,13 @@ void rows_in_double(const T* x, int64_t rows, int64_t n, double* totals) {
 void rows_f64(ReduceKind kind, const double* x, int64_t rows, int64_t n, double* totals) {
   constexpr int64_t few = kTarget.partial_moves ? 5 : 8;  // of more, gathers take longer than masked vectors
   if (n < few && rows >= 8) {
-#define CAMSHAFT_BESIDE(k) rows_beside_each_other<k>(x, rows, n, totals)
     CAMSHAFT_BY_KIND(CAMSHAFT_BESIDE)
-#undef CAMSHAFT_BESIDE
   }
   if (n < few) CAMSHAFT_BY_KIND(CAMSHAFT_SHORT_ROWS)
+  if (n <= longest_joined<double> && HWY_LANES(double) > 1) CAMSHAFT_BY_KIND(CAMSHAFT_JOINED)
   switch (kind) {
     case ReduceKind::max:
     case ReduceKind::min:
-      if (n <= short_row && kTarget.partial_moves)
-        return kind == ReduceKind::max ? short_rows_in_vectors<ReduceKind::max>(x, rows, n, totals)
-                                       : short_rows_in_vectors<ReduceKind::min>(x, rows, n, totals);
       for (int64_t r = 0; r < rows; ++r, x += n)
         totals[r] = combine<double>(
             kind, totals[r], kind == ReduceKind::max ? row_extreme<true, true>(x, n) : row_extreme<false, true>(x, n));
@@ -467,72 +280,6 @@ void rows_f64(ReduceKind kind, const double* x, int64_t rows, int64_t n, double*
       return rows_in_double<ReduceKind::sum_abs>(x, rows, n, totals);
     case ReduceKind::prod:
       return rows_in_double<ReduceKind::prod>(x, rows, n, totals);
-  }
-}
-
-// Products of rows of a few numbers, in double: a vector takes one of each of its rows. One row by one, 2.5 million
-// rows of 4 took 9.4 ms, and take 6.
-void products_beside_each_other(const float* x, int64_t rows, int64_t n, double* totals) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<float, decltype(d)> narrow;
-  const hn::RebindToSigned<decltype(narrow)> di;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(n)));
-  int64_t r = 0;
-  for (; r + lanes <= rows; r += lanes, x += lanes * n) {
-    auto total = hn::LoadU(d, totals + r);
-    const auto take = [&](hn::Vec<decltype(narrow)> v) HWY_ATTR { total = hn::Mul(total, hn::PromoteTo(d, v)); };
-    hn::Vec<decltype(narrow)> a, b, c, e;
-    if (n == 2) {
-      hn::LoadInterleaved2(narrow, x, a, b);
-      take(a), take(b);
-    } else if (n == 3) {
-      hn::LoadInterleaved3(narrow, x, a, b, c);
-      take(a), take(b), take(c);
-    } else if (n == 4) {
-      hn::LoadInterleaved4(narrow, x, a, b, c, e);
-      take(a), take(b), take(c), take(e);
-    } else {
-      for (int64_t i = 0; i < n; ++i) take(hn::GatherIndex(narrow, x + i, places));
-    }
-    hn::StoreU(total, d, totals + r);
-  }
-  short_rows<ReduceKind::prod>(x, rows - r, n, totals + r);
-}
-
-template <ReduceKind kKind>
-struct Joined {
-  template <class D, class V>
-  static HWY_INLINE V join(D, V a, V b) {
-    return with_vector<merged_by(kKind)>(a, b);
-  }
-};
-
-// Rows of up to some vectors, whose lanes are joined for several rows at once. One row by one, 5000 maxima of 20 took
-// 28 us, and 25,000 sums of 8 75.
-constexpr int64_t longest_joined = 128;
-template <ReduceKind kKind>
-void joined_rows(const float* x, int64_t rows, int64_t n, double* totals) {
-  const hn::ScalableTag<float> d;
-  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
-  constexpr int64_t together = 16;
-  HWY_ALIGN float vectors[together * lanes], results[together];
-  const auto start = hn::Set(d, static_cast<float>(identity<float>(kKind)));
-  const int64_t last = (n - 1) / lanes * lanes;
-  const auto mask = hn::FirstN(d, static_cast<size_t>(n - last));
-  std::fill_n(vectors, together * lanes, 0.0F);  // of the last rows there may be fewer
-  for (int64_t r = 0; r < rows; r += together) {
-    const int64_t count = std::min(together, rows - r);
-    for (int64_t k = 0; k < count; ++k, x += n) {
-      // What is not there is as good as what a total begins with.
-      const auto rest = hn::IfThenElse(mask, masked_load(mask, d, x + last), start);
-      auto total = with_vector<kKind>(start, rest);
-      for (int64_t i = 0; i < last; i += lanes) total = with_vector<kKind>(total, hn::LoadU(d, x + i));
-      hn::Store(total, d, vectors + k * lanes);
-    }
-    join_lanes<Joined<kKind>>(vectors, round_up(count, 4), results);
-    for (int64_t k = 0; k < count; ++k)
-      totals[r + k] = with_element<merged_by(kKind)>(totals[r + k], static_cast<double>(results[k]));
   }
 }
 
@@ -557,11 +304,7 @@ void rows_f32(ReduceKind kind, const float* x, int64_t rows, int64_t n, double* 
     }
   }
   if (n < few) CAMSHAFT_BY_KIND(CAMSHAFT_SHORT_ROWS)
-  if (n <= longest_joined && kind != ReduceKind::prod && HWY_LANES(float) > 1) {
-#define CAMSHAFT_JOINED(k) joined_rows<k>(x, rows, n, totals)
-    CAMSHAFT_BY_KIND(CAMSHAFT_JOINED)
-#undef CAMSHAFT_JOINED
-  }
+  if (n <= longest_joined<float> && kind != ReduceKind::prod && HWY_LANES(float) > 1) CAMSHAFT_BY_KIND(CAMSHAFT_JOINED)
   const auto each_row = [&](auto take) HWY_ATTR {
     for (int64_t r = 0; r < rows; ++r, x += n) totals[r] = take(totals[r]);
   };

@@ -12,13 +12,13 @@ namespace camshaft::cpu {
 template <class T>
 void reduce_units(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals);
 
-/// Rows that reduce_few_rows() takes at most.
-constexpr int64_t most_few_rows = 8;
+/// Whether reduce_few_rows() takes matrices of n rows: of 32 or 64 bits, f32 as far as so few numbers need no totals in
+/// double, integers as far as their results wrap as their totals do.
+bool takes_few_rows(ReduceKind kind, DType dtype, int64_t n);
 
-/// The results of as many matrices of f32 at once, whose rows are added one by one in f32: so few of them need no
-/// totals in double. Rows are `stride` apart, and matrices one behind the other. `divisor` is what sums are divided by
-/// for the mean. Products have none.
-void reduce_few_rows(ReduceKind kind, const float* x, int64_t units, int64_t n, int64_t columns, int64_t stride,
-                     float divisor, float* out);
+/// The results of as many matrices at once, whose rows are combined one by one in their own type. Rows are `stride`
+/// apart, and matrices one behind the other.
+template <class T>
+void reduce_few_rows(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, int64_t stride, T* out);
 
 }  // namespace camshaft::cpu

@@ -32,7 +32,7 @@ HWY_INLINE V with_vector(V total, V x) {
   }
   if constexpr (kKind == ReduceKind::prod) return hn::Mul(total, x);
   if constexpr (kKind == ReduceKind::sum_square && hwy::IsFloat<hn::TFromV<V>>()) return hn::MulAdd(x, x, total);
-  if constexpr (kKind == ReduceKind::sum_abs) return hn::Add(total, hn::Abs(x));
+  if constexpr (kKind == ReduceKind::sum_abs && hwy::IsSigned<hn::TFromV<V>>()) return hn::Add(total, hn::Abs(x));
   return hn::Add(total, x);
 }
 
