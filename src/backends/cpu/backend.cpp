@@ -181,6 +181,11 @@ class CpuBackend final : public Backend {
 
   Tensor unpack(const PackedConstant& packed, DType dtype, const Dims& dims) const override {
     if (!can_unpack(packed.layout)) return {};
+    // Beside an axis of 0 the others may be of any size: nobody may loop over those.
+    if (element_count(dims) == 0) {
+      if (!packed.bytes.empty()) throw_misfit(packed, dims);
+      return Tensor(dtype, dims);
+    }
     for (const auto unpack : {unpack_gemm, unpack_conv, unpack_grouped_conv, unpack_conv_transpose,
                               unpack_plane_conv_transpose, unpack_plane_conv, unpack_kn2row, unpack_depthwise_blocks,
                               unpack_recurrent, unpack_weight_rows, unpack_integer_weights, unpack_integer_depthwise,
