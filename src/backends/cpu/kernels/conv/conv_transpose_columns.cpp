@@ -21,8 +21,10 @@ constexpr int64_t least_sums_floats = 8 * 1024;
 constexpr int64_t most_sums_floats = 128 * 1024;  // where these are of few channels
 constexpr int64_t enough_rows = 12;               // of a product
 constexpr int64_t many_rows = 64;
-constexpr int64_t product_floats = 32 * 1024;     // of products at once
-constexpr int64_t few_product_floats = 8 * 1024;  // where they take as long to store
+constexpr int64_t product_floats = 32 * 1024;        // of products at once
+constexpr int64_t few_product_floats = 8 * 1024;     // where they take as long to store
+constexpr int64_t most_product_floats = 128 * 1024;  // of kernels of many taps
+constexpr int64_t least_chunk = 64;                  // pixels of the image, where it has so many
 constexpr int64_t few_terms = 64;
 constexpr int64_t enough_pixels = 1024;  // of the image for a product
 constexpr int64_t float_bytes = sizeof(float);
@@ -105,7 +107,9 @@ void ColumnTransposePlan::plan_sizes() {
   tap_rows_ = inner_taps_ * (all_taps_ ? s.kernel_d : 1);
   // Products of few terms wait for a cache beyond L1.
   const int64_t at_once = s.in_channels / s.groups < few_terms ? few_product_floats : product_floats;
-  chunk_ = std::clamp<int64_t>(at_once / (outputs_ * tap_rows_) / 64 * 64, 64, 1024);
+  const int64_t rows = outputs_ * tap_rows_, pixels = std::max<int64_t>(1, s.in_d * s.in_h * s.in_w);
+  chunk_ = std::clamp<int64_t>(at_once / rows / least_chunk * least_chunk, least_chunk, 1024);
+  chunk_ = std::min({chunk_, pixels, std::max<int64_t>(1, most_product_floats / rows)});
   if (by_lines_ && s.in_w <= chunk_) chunk_ = std::max<int64_t>(1, chunk_ / std::max<int64_t>(1, s.in_w)) * s.in_w;
   thread_bytes_ = round_up(
       (outputs_ * (band_ * floats + tap_rows_ * chunk_) + kMostColumnRows * (s.in_channels / s.groups)) * float_bytes +
@@ -115,23 +119,28 @@ void ColumnTransposePlan::plan_sizes() {
 
 void ColumnTransposePlan::plan_small_bands(int64_t floats) {
   const ConvTransposeShape& s = shape_;
-  const int64_t out_d = s.out_d(), outputs = s.out_channels / s.groups;
+  const int64_t out_d = s.out_d(), outputs = s.out_channels / s.groups, taps = inner_taps_ * s.kernel_d;
+  const int64_t chunk = std::clamp<int64_t>(s.in_d * s.in_h * s.in_w, 1, least_chunk);
   // Enough lines for a product to be worth its start.
   const int64_t lines = divide_up(enough_pixels, std::max<int64_t>(1, s.in_h * std::min(s.in_w, tile_)));
   band_ = lines < out_d ? std::min(out_d, lines * s.stride_d) : out_d;
   band_ = std::clamp<int64_t>(most_sums_floats / floats, 1, band_);
+  // Taps whose plane of the result lies in another band are multiplied there: not too many may be.
+  all_taps_ = by_lines_ && taps <= most_product_floats / chunk &&
+              (band_ == out_d || (s.kernel_d - 1) * s.dilation_d * 8 <= band_);
   // Products of few rows load as much as they multiply.
   const int64_t enough_outputs = divide_up(enough_rows, inner_taps_), of_band = band_ * floats;
   outputs_ = std::max(sums_floats / of_band, std::min(most_sums_floats / of_band, enough_outputs));
+  // Small images have room for the sums of many, whose products by all taps would not stay in cache.
+  outputs_ = std::min(outputs_, product_floats / chunk / (all_taps_ ? taps : inner_taps_));
   outputs_ = std::clamp<int64_t>(outputs_, 1, outputs);
   outputs_ = divide_up(outputs, divide_up(outputs, outputs_));
-  // Taps whose plane of the result lies in another band are multiplied there: not too many may be.
-  all_taps_ = by_lines_ && (band_ == out_d || (s.kernel_d - 1) * s.dilation_d * 8 <= band_);
 }
 
 void ColumnTransposePlan::plan_high_bands(int64_t floats) {
   const ConvTransposeShape& s = shape_;
   const int64_t out_d = s.out_d(), outputs = s.out_channels / s.groups, reach = (s.kernel_d - 1) * s.dilation_d;
+  if (inner_taps_ * s.kernel_d > most_product_floats / least_chunk) return;
   int64_t at_once = std::min(many_rows / (inner_taps_ * s.kernel_d), most_sums_floats / floats);
   at_once = std::clamp<int64_t>(at_once, 1, outputs);
   at_once = divide_up(outputs, divide_up(outputs, at_once));

@@ -44,7 +44,7 @@ class ColumnTransposePlan {
   int64_t band_ = 0, bands_ = 0;                // along the depth of the result, at once
   int64_t outputs_ = 0, output_blocks_ = 0;     // channels at once, of a group
   int64_t chunk_ = 0;                           // pixels of the image whose products are computed at once
-  bool by_lines_ = false;                       // whether these are whole lines
+  bool by_lines_ = false;                       // whether these are whole lines, or parts of one, and not of a tile
   bool all_taps_ = false;                       // whether products are those of all taps, or of one along the depth
   std::vector<Tap> taps_;                       // of a line
   std::vector<bool> depth_seen_, height_seen_;  // of each remainder by the stride: whether a tap has it
