@@ -60,12 +60,13 @@ bool are_constant(const Shape& weights) {
 
 // Whether a convolution over up to three axes may be faster by itself, on images with the channels first, than between
 // two transposes: the sums have few terms, and the result many, or it is one by steps of one pixel to fewer channels
-// (kernels/conv/kn2row.h). What is, is measured.
-bool may_stand_alone(const ops::Conv& op, const Shape& weights) {
+// (kernels/conv/kn2row.h), whose weights, of any number, are packed once. What is, is measured.
+bool may_stand_alone(const ops::Conv& op, const Shape& weights, bool is_constant) {
   if (op.groups <= 0 || !are_constant(weights)) return false;
   const bool has_steps = std::any_of(op.strides.begin(), op.strides.end(), [](int64_t s) { return s != 1; });
   const bool has_taps = std::any_of(weights.begin() + 2, weights.end(), [](const Dim& size) { return size != Dim(1); });
-  if (has_taps && !has_steps && *weights[0].as_constant() / op.groups < *weights[1].as_constant()) return true;
+  if (is_constant && has_taps && !has_steps && *weights[0].as_constant() / op.groups < *weights[1].as_constant())
+    return true;
   int64_t terms = 1;
   for (size_t a = 1; a < weights.size(); ++a) {
     const int64_t size = *weights[a].as_constant();
@@ -125,7 +126,7 @@ Part view_part(const Graph& graph, const Node& node) {
   if (transposed && w.size() == 4 && channels && *channels <= most_plane_channels && is_constant)
     part.role = Role::transposed;
   part.may_stand_alone =
-      part.role == Role::other && (op ? may_stand_alone(*op, w) && !takes_winograd(*op, w, is_constant)
+      part.role == Role::other && (op ? may_stand_alone(*op, w, is_constant) && !takes_winograd(*op, w, is_constant)
                                       : transposed->groups > 0 && are_constant(w));
   if (transposed || w.size() != 4) return part;
   if (!is_constant) return part;

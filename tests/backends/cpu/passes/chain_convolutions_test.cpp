@@ -369,11 +369,12 @@ TEST(ChainConvolutions, AConvolutionOfOneChannelThatStandsAlone) {
 }
 
 // Columns have room for some thousand products an element; with steps of one pixel and fewer outputs than inputs
-// (kn2row) any number may be.
+// (kn2row) any number may be, of weights that are packed once.
 TEST(ChainConvolutions, ManyProductsOfFewOutputs) {
-  const auto chained_of = [](const std::string& weights, const std::string& strides) {
-    Graph graph = graph_of("%x: f32[n, 600, 20, 50], %w: " + weights,
-                           "%t = transpose {permutation=[0, 2, 3, 1]} (%x)\n%d = conv {strides=" + strides +
+  const auto chained_of = [](const std::string& weights, const std::string& strides, bool are_known = true) {
+    Graph graph = graph_of("%x: f32[n, 600, 20, 50]" + (are_known ? "" : ", %w: " + weights),
+                           (are_known ? "const %w: " + weights + " = 0.5\n" : "") +
+                               "%t = transpose {permutation=[0, 2, 3, 1]} (%x)\n%d = conv {strides=" + strides +
                                ", pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true} (%t, %w)\n"
                                "%y = transpose {permutation=[0, 3, 1, 2]} (%d)\nreturn %y");
     fuse_and_chain(graph, test_context());
@@ -381,6 +382,7 @@ TEST(ChainConvolutions, ManyProductsOfFewOutputs) {
     return outline(graph);
   };
   EXPECT_EQ(chained_of("f32[2, 600, 3, 3]", "[1, 1]"), "chain(transpose, conv, transpose)");
+  EXPECT_EQ(chained_of("f32[2, 600, 3, 3]", "[1, 1]", false), "transpose, conv, transpose");
   EXPECT_EQ(chained_of("f32[2, 600, 3, 3]", "[1, 2]"), "transpose, conv, transpose");
   EXPECT_EQ(chained_of("f32[600, 600, 3, 3]", "[1, 1]"), "transpose, conv, transpose");
 }
