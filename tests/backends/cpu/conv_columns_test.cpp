@@ -6,6 +6,7 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/conv/conv_transpose_columns.h"
 #include "backends/cpu/kernels/conv/kn2row.h"
+#include "backends/cpu/kernels/gemm/bf16_pairs.h"
 #include "backends/cpu/run_node.h"
 #include "base/error.h"
 #include "ir/ops/contract.h"
@@ -125,6 +126,13 @@ ConvShape random_kn2row(RandomData& random) {
   if (random.coin()) s.pad_left = random.integer(-1, 9), s.pad_bottom = random.integer(-1, 9);
   if (random.integer(0, 9) == 0) s.in_w = random.integer(2000, 5000), s.in_h = s.in_d = 1, s.dilation_w = 40;
   if (random.integer(0, 3) == 0) s.groups = 1, s.in_channels = 300, s.out_channels = random.integer(1, 3);
+  if (random.integer(0, 9) == 0) {  // a small image by many taps
+    s.in_d = random.integer(1, 3), s.in_h = random.integer(1, 4), s.in_w = random.integer(1, 4);
+    s.kernel_d = 2 * s.in_d + 1, s.kernel_h = 2 * s.in_h + 1, s.kernel_w = 2 * s.in_w + 1;
+    s.dilation_d = s.dilation_h = s.dilation_w = 1, s.groups = 1, s.in_channels = random.integer(1, 20);
+    s.out_channels = random.integer(1, 40);
+    s.pad_front = s.pad_back = s.in_d, s.pad_top = s.pad_bottom = s.in_h, s.pad_left = s.pad_right = s.in_w;
+  }
   return s;
 }
 
@@ -185,6 +193,23 @@ TEST_F(Conv, TransposedByColumnsKeepsItsMemoryBounded) {
   for (const int64_t stride : {1, 2, 3}) {
     s.stride_d = s.stride_h = s.stride_w = stride;
     EXPECT_LE(ColumnTransposePlan(s).workspace_bytes(1), 2 << 20) << "stride " << stride;
+  }
+}
+
+// Small images by kernels of many taps: the products of all outputs by all taps took 32 MB a thread, and 4 MB of one
+// pixel.
+TEST_F(Conv, TransposedByColumnsKeepsItsMemoryBoundedForSmallImages) {
+  ConvShape s;
+  s.in_d = s.in_h = s.in_w = s.kernel_d = s.kernel_h = s.kernel_w = 7;
+  s.pad_front = s.pad_back = s.pad_top = s.pad_bottom = s.pad_left = s.pad_right = 3;
+  s.in_channels = 512, s.out_channels = 384;
+  EXPECT_LE(ColumnTransposePlan(kn2row_shape(s)).workspace_bytes(1), 1 << 20);
+  for (const int64_t kernel : {4, 40, 200}) {
+    ConvTransposeShape t;
+    t.in_h = t.in_w = 1, t.kernel_h = t.kernel_w = kernel, t.in_channels = 100, t.out_channels = 1024;
+    EXPECT_LE(ColumnTransposePlan(t).workspace_bytes(1), 2 << 20) << kernel;
+    t.in_d = 2, t.in_h = t.in_w = 9, t.kernel_d = 5;
+    EXPECT_LE(ColumnTransposePlan(t).workspace_bytes(1), 2 << 20) << kernel;
   }
 }
 
@@ -283,6 +308,46 @@ TEST_F(Conv, ByKn2rowAsAChain) {
       if (HasFatalFailure()) return;
     }
   });
+}
+
+// Products of rounded pairs take half the time of those of f32, by kn2row as by columns.
+TEST_F(Conv, ByColumnsOfWhatMayBeRoundedIsThoughtSlower) {
+  if (!has_bf16_products()) GTEST_SKIP() << "no products of bf16 pairs";
+  for (const char* tactic : {"conv_columns", "conv_kn2row"}) {
+    const auto estimated = [&](ops::Rounding rounding) {
+      Random random(1);
+      ops::Conv op{{1, 1}, {1, 1, 1, 1}, {1, 1}, 1, true};
+      op.rounding = rounding;
+      const NodeTest test =
+          chain_test(random, op, {Tensor(DType::f32, {1, 200, 60, 60}), Tensor(DType::f32, {100, 200, 3, 3})}, true,
+                     true, false, tactic);
+      const Graph graph = test.graph_of_node();
+      const SymbolBindings symbols;
+      for (const Tactic& offered : backend()->tactics({graph, graph.nodes.back(), symbols}))
+        if (offered.name == tactic) return offered.estimated_seconds;
+      return 0.0;
+    };
+    EXPECT_GT(estimated(ops::Rounding::bf16), 1.5 * estimated(ops::Rounding::none)) << tactic;
+  }
+}
+
+// An axis of 0 hides how long the others are from all that is checked by a product.
+TEST_F(Conv, WeightsOfNothingAreUnpackedAtOnce) {
+  constexpr int64_t huge = int64_t{1} << 55;
+  const std::string n = std::to_string(huge);
+  struct Hostile {
+    std::string layout;
+    Dims dims;
+  };
+  const Hostile all[] = {{"conv_kn2row o=" + n + " c=0 groups=1 taps=3", {huge, 0, 3}},
+                         {"conv_planes o=" + n + " c=0 groups=1 h=1 w=3", {huge, 0, 3}},
+                         {"depthwise_blocks c=" + n + " m=1 h=0 w=1", {huge, 1, 0, 1}}};
+  for (const auto& [layout, dims] : all) {
+    const Tensor raw = backend()->unpack({"w", layout, {}, nullptr}, DType::f32, dims);
+    EXPECT_EQ(raw.dims(), dims) << layout;
+    const std::byte some[4] = {};
+    EXPECT_THROW(backend()->unpack({"w", layout, some, nullptr}, DType::f32, dims), Error) << layout;
+  }
 }
 
 // One channel that becomes one needs no chain.

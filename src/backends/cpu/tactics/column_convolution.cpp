@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "backends/cpu/kernels/conv/conv_columns.h"
 #include "backends/cpu/kernels/conv/conv_transpose_columns.h"
@@ -108,6 +109,15 @@ double waste_of_tiles(double pixels, double outputs) {
   return std::ceil(pixels / lanes) * lanes / pixels * (1 + 0.8 / outputs);
 }
 
+// Of the products alone, `rows` of them for each of `pixels`. Products of rounded pairs take half the time, and
+// estimates of the transposes around them several times what these do: by these alone a chain would hide them.
+template <class Op>
+double seconds_of_products(const Op& op, double flops, double pixels, double rows) {
+  bool rounds = false;
+  if constexpr (std::is_same_v<Op, ops::Conv>) rounds = op.rounding == ops::Rounding::bf16 && has_bf16_products();
+  return flops * waste_of_tiles(std::max(pixels, 1.0), rows) * seconds_per_flop * (rounds ? 2 : 1);
+}
+
 std::optional<double> estimate_column_conv(const RegionView& region) {
   const auto view = view_column_conv(region);
   if (!view) return std::nullopt;
@@ -124,11 +134,7 @@ std::optional<double> estimate_column_conv(const RegionView& region) {
   const double moved = is_moved ? flops / (2 * outputs) * (strided ? seconds_per_strided : seconds_per_moved) +
                                       runs * seconds_per_copied_run
                                 : 0;
-  // Products of rounded pairs take half the time, and estimates of the transposes around them several times what these
-  // do: by these alone a chain would hide them.
-  const bool rounds = view->conv.op.rounding == ops::Rounding::bf16 && has_bf16_products();
-  const double own = flops * waste_of_tiles(std::max(pixels, 1.0), outputs) * seconds_per_flop * (rounds ? 2 : 1);
-  return seconds_beside_memory(region, own + moved);
+  return seconds_beside_memory(region, seconds_of_products(view->conv.op, flops, pixels, outputs) + moved);
 }
 
 // Of products where the image lies, `flops` in all, `channels` terms each, whose shifted sums are the result.
@@ -145,8 +151,7 @@ double estimate_shifted_products(const RegionView& region, const View& view, dou
   const double added = flops / (2 * channels) * seconds_per_moved + x.lines / channels * rows * seconds_per_added_run +
                        x.batch * static_cast<double>(view.conv.op.groups) * seconds_per_group;
   const double dealt = y.elements * (stride > most_dealt ? seconds_per_strided : seconds_per_moved);
-  return seconds_beside_memory(region,
-                               flops * waste_of_tiles(std::max(pixels, 1.0), rows) * seconds_per_flop + added + dealt);
+  return seconds_beside_memory(region, seconds_of_products(view.conv.op, flops, pixels, rows) + added + dealt);
 }
 
 std::optional<double> estimate_column_transpose(const RegionView& region) {
