@@ -21,6 +21,10 @@ ConvShape random_blocks(RandomData& random) {
   if (random.coin()) s.kernel_w = random.integer(1, 7), s.stride_w = random.integer(1, 5);
   if (random.coin()) s.kernel_h = random.integer(1, 7), s.stride_h = random.integer(1, 9);
   if (random.integer(0, 3) == 0) s.pad_left = random.integer(-2, 20), s.pad_bottom = random.integer(-2, 20);
+  if (random.integer(0, 9) == 0) {  // mostly of padding
+    s.in_h = random.integer(1, 3), s.in_w = random.integer(1, 3), s.pad_left = 3000, s.pad_right = 2500;
+    s.in_channels = s.out_channels = s.groups = random.integer(1, 20), s.batch = 1;
+  }
   if (random.integer(0, 9) == 0) {  // in tiles of pixels
     s.in_h = random.integer(1, 9), s.in_w = random.integer(4000, 6000);
     s.in_channels = s.out_channels = s.groups = random.integer(1, 20), s.batch = 1;
@@ -73,6 +77,40 @@ TEST_F(Conv, DepthwiseByBlocksKeepsItsMemoryBounded) {
   s.in_channels = s.out_channels = s.groups = 64, s.in_h = 100, s.in_w = 1 << 20;
   s.kernel_h = s.kernel_w = 7, s.stride_w = 2, s.dilation_h = 3;
   EXPECT_LE(DepthwiseBlockPlan(s).workspace_bytes(1), 1 << 20);
+}
+
+// Nor does a line of one pixel between a million of padding, which took 64 MB, or a column that sees long lines.
+TEST_F(Conv, DepthwiseByBlocksKeepsItsMemoryBoundedForPads) {
+  ConvShape s;
+  s.in_channels = s.out_channels = s.groups = 16, s.in_h = 3, s.in_w = 1, s.kernel_h = s.kernel_w = 1;
+  s.pad_left = s.pad_right = 500000;
+  EXPECT_LE(DepthwiseBlockPlan(s).workspace_bytes(1), 1 << 20);
+  s.pad_left = s.pad_right = 0;
+  s.in_h = 5000, s.in_w = s.kernel_w = 120, s.kernel_h = s.stride_h = 10;
+  EXPECT_LE(DepthwiseBlockPlan(s).workspace_bytes(1), 2 << 20);
+}
+
+// Of a far dilated kernel the lines that a row sees fill no cache: 24 MB of an image of 1000 x 1000 pixels.
+TEST_F(Conv, DepthwiseByBlocksIsNotForRingsBeyondACache) {
+  ConvShape s;
+  s.kernel_h = s.kernel_w = 7;
+  EXPECT_TRUE(DepthwiseBlockPlan::fits(s));
+  s.dilation_h = s.dilation_w = 100;
+  EXPECT_FALSE(DepthwiseBlockPlan::fits(s));
+  s.dilation_h = s.dilation_w = s.kernel_h = s.stride_w = int64_t{1} << 62;
+  EXPECT_FALSE(DepthwiseBlockPlan::fits(s));
+  for (const int64_t dilation : {2, 100}) {
+    Random random = test_random();
+    const ops::Conv op{{1, 1}, {0, 0, 0, 0}, {dilation, dilation}, 4, true};
+    const NodeTest test =
+        chain_test(random, op, {Tensor(DType::f32, {1, 4, 700, 700}), Tensor(DType::f32, {4, 1, 7, 7})}, true, true,
+                   false, "depthwise_blocks");
+    const Graph graph = test.graph_of_node();
+    const SymbolBindings symbols;
+    const auto tactics = backend()->tactics({graph, graph.nodes.back(), symbols});
+    EXPECT_EQ(std::any_of(tactics.begin(), tactics.end(), [](const Tactic& t) { return t.name == "depthwise_blocks"; }),
+              dilation == 2);
+  }
 }
 
 // How the rows are handed out does not change a bit.

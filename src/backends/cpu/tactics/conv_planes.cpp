@@ -122,7 +122,9 @@ std::optional<DepthwiseBlockView> view_depthwise_blocks(const RegionView& region
   std::optional<ConvView> conv = view_conv(chain->part(region));
   if (!conv || !conv->spatial.epilogue.is_plain()) return std::nullopt;
   const Dims& w = conv->spatial.weight_dims;
-  if (conv->op.groups <= 1 || w.size() > 4 || w[1] != 1 || w[0] % conv->op.groups != 0) return std::nullopt;
+  if (conv->op.groups <= 1 || w.size() > 4 || w[1] != 1 || w[0] % conv->op.groups != 0 ||
+      !DepthwiseBlockPlan::fits(known_shape(*conv)))
+    return std::nullopt;
   std::optional<PartInputs> inputs = chain->inputs(conv->spatial);
   if (!inputs) return std::nullopt;
   return DepthwiseBlockView{std::move(*chain), std::move(*conv), std::move(*inputs)};

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t block_channels = kDepthwiseBlock;  // with less, lines of the cache are used in part
 constexpr int64_t cache_floats = 64 * 1024;          // of lines of the image: a part of an L2
+constexpr int64_t most_ring_floats = 256 * 1024;     // of these for the narrowest tile: an L2
 constexpr int64_t row_floats = 8 * 1024;             // of rows of the result: a part of an L1
 constexpr int64_t narrowest_tile = 16;
 constexpr int64_t long_line = 64;  // that is worth a call
@@ -49,6 +50,17 @@ void unpack_depthwise_block_weights(const DepthwiseBlockWeights& weights, const 
   for_each_weight(weights, [&](int64_t from, int64_t to) { oihw[to] = packed[from]; });
 }
 
+// A ring of a kernel of 7 x 7, dilated by 100, took 24 MB a thread.
+bool DepthwiseBlockPlan::fits(const ConvShape& s) {
+  constexpr int64_t longest = most_ring_floats / block_channels;
+  const auto reach = [](int64_t kernel, int64_t dilation) {
+    return dilation >= longest || kernel > longest ? longest + 1 : (kernel - 1) * dilation + 1;
+  };
+  if (s.stride_w > longest) return false;
+  const int64_t columns = (narrowest_tile - 1) * s.stride_w + reach(s.kernel_w, s.dilation_w);
+  return reach(s.kernel_h, s.dilation_h) <= longest / columns;
+}
+
 DepthwiseBlockPlan::DepthwiseBlockPlan(const ConvShape& s) : shape_(s) {
   const int64_t sizes[] = {s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h, s.dilation_w};
   if (s.groups < 1 || s.groups != s.in_channels || s.out_channels % s.in_channels != 0 || s.kernel_d != 1 ||
@@ -67,10 +79,15 @@ DepthwiseBlockPlan::DepthwiseBlockPlan(const ConvShape& s) : shape_(s) {
   const int64_t lines = std::min(reach_h, std::max<int64_t>(1, s.in_h));
   const auto columns_of = [&](int64_t pixels) { return std::min((pixels - 1) * s.stride_w + reach_w, s.in_w); };
   tile_ = out_w;
-  while (tile_ > narrowest_tile && columns_of(tile_) * lines * block_channels > cache_floats) tile_ = (tile_ + 1) / 2;
+  // Of a result that is mostly padding tiles see few columns, but are as wide.
+  while (tile_ > narrowest_tile && std::max(tile_, columns_of(tile_) * lines) * block_channels > cache_floats)
+    tile_ = (tile_ + 1) / 2;
   tiles_ = divide_up(out_w, tile_);
   seen_ = std::max<int64_t>(1, columns_of(tile_));
   rows_ = std::clamp<int64_t>(row_floats / (tile_ * block_channels), 1, out_h);
+  // Rows of few pixels that see many columns: so many that their lines fit.
+  const int64_t most_lines = std::max(reach_h, most_ring_floats / (seen_ * block_channels));
+  rows_ = std::min(rows_, (most_lines - reach_h) / s.stride_h + 1);
   row_steps_ = divide_up(out_h, rows_);
   ring_lines_ = std::clamp<int64_t>((rows_ - 1) * s.stride_h + reach_h, 1, std::max<int64_t>(1, s.in_h));
   thread_bytes_ = (ring_lines_ * seen_ + rows_ * tile_) * block_channels * float_bytes;

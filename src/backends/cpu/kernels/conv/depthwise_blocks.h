@@ -31,6 +31,9 @@ class DepthwiseBlockPlan {
   /// Throws Error(invalid_argument) for others, or a size or stride that is not positive.
   explicit DepthwiseBlockPlan(const ConvShape& shape);
 
+  /// Whether the lines that some pixels see stay in an L2: asks for the kernel, its strides and dilations only.
+  static bool fits(const ConvShape& shape);
+
   int64_t workspace_bytes(int threads) const { return thread_bytes_ * threads; }
 
  private:
