@@ -10,6 +10,7 @@
 #include "backends/cpu/each_target.h"
 #include "backends/cpu/kernels/move/strided.h"
 #include "backends/cpu/random_data.h"
+#include "base/cancellation_points.h"
 #include "base/error.h"
 
 namespace camshaft::cpu::gather_test {
@@ -115,6 +116,39 @@ TEST(Gather, NeighboursOfManySlices) {
     for (int64_t k = 0; k < count; ++k) indices[static_cast<size_t>(k)] = size + k;  // neighbours, outside
     EXPECT_THROW(gather.run(pool, in.data(), indices.data(), DType::i64, out.data()), Error);
   }
+}
+
+// Two slices of long lists of neighbours: shared by their bytes, and copied so that a call can be cancelled meanwhile.
+TEST(Gather, FewLongRuns) {
+  RandomData data;
+  const int64_t count = 60000;
+  const Gather gather{2, count + 1, 64, count};
+  const auto in = bytes(data, gather.outer * gather.size * gather.inner_bytes);
+  std::vector<int64_t> indices(static_cast<size_t>(count));
+  for (int64_t k = 0; k < count; ++k) indices[static_cast<size_t>(k)] = k + 1;
+  const auto row = static_cast<size_t>(count * gather.inner_bytes);
+  std::vector<uint8_t> expected(2 * row);
+  for (size_t o = 0; o < 2; ++o) std::memcpy(expected.data() + o * row, in.data() + o * (row + 64) + 64, row);
+  for (const int threads : {1, 3, 5}) {
+    ThreadPool pool(threads);
+    std::vector<uint8_t> out(2 * row);
+    const int64_t before = cancellation_points_passed();
+    gather.run(pool, in.data(), indices.data(), DType::i64, out.data());
+    EXPECT_TRUE(out == expected) << threads << " threads";
+    if (threads == 1) {
+      EXPECT_GE(cancellation_points_passed() - before, static_cast<int64_t>(row >> 20));
+    }
+  }
+  std::swap(indices[7], indices[50000]);  // no run any more
+  ThreadPool pool(3);
+  std::vector<uint8_t> out(2 * row);
+  gather.run(pool, in.data(), indices.data(), DType::i64, out.data());
+  for (size_t o = 0; o < 2; ++o) {
+    std::swap_ranges(expected.begin() + static_cast<int64_t>(o * row) + 7 * 64,
+                     expected.begin() + static_cast<int64_t>(o * row) + 8 * 64,
+                     expected.begin() + static_cast<int64_t>(o * row) + 50000 * 64);
+  }
+  EXPECT_TRUE(out == expected);
 }
 
 // Many slices of one list of runs: rising, falling, of one index, across the ends of the axis, and what lies between.

@@ -121,15 +121,25 @@ auto row_picker(int64_t bytes) {
 
 // Whether the indices are neighbours from the first on.
 template <class Index>
-bool is_one_run(const Index* indices, int64_t count, int64_t size) {
+bool is_one_run(ThreadPool& pool, const Index* indices, int64_t count, int64_t size) {
   if (indices[0] < 0 || indices[0] > size - count || indices[count - 1] != indices[0] + count - 1) return false;
-  for (int64_t k = 1; k < count; ++k)
-    if (indices[k] != indices[0] + k) return false;
-  return true;
+  constexpr int64_t grain = 16 * 1024;
+  std::atomic<bool> rises = true;
+  for_pieces(pool, count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end && rises.load(std::memory_order_relaxed);) {
+      const int64_t past = std::min(end, k + grain);
+      for (; k < past && indices[k] == indices[0] + k; ++k) {
+      }
+      if (k < past) rises = false;
+    }
+  });
+  return rises;
 }
 
 // From here on it pays to look for runs, and to cut a list into parts by threads.
 constexpr int64_t least_slices = 8, least_shared = 1024;
+
+constexpr int64_t most_whole_run = 1 << 20;  // bytes that a thread copies at once
 
 }  // namespace
 
@@ -196,9 +206,18 @@ void Gather::run(ThreadPool& pool, const void* in, const void* indices, DType in
   with_indices(indices, index_type, [&](const auto* index) {
     // One row of each slice, or all that there is: the only one of an axis of 1, by Compress, took 42,000 rows of 84
     // bytes, and 245 us.
-    if (outer > 1 && is_one_run(index, count, size)) {
+    if (outer > 1 && is_one_run(pool, index, count, size)) {
       const int64_t row = count * inner_bytes, step = size * inner_bytes;
       from += index[0] * inner_bytes;
+      // Few long rows are shared by their bytes, and cut where they are longer than a piece: [2, 65536, 1024] has two.
+      if (row >= most_whole_run)
+        return for_pieces(pool, outer * row, least_bytes, [&](int64_t begin, int64_t end) {
+          for (int64_t at = begin, n; at < end; at += n) {
+            const int64_t o = at / row, first = at % row;
+            n = std::min(end - at, row - first);
+            std::memcpy(to + at, from + o * step + first, static_cast<size_t>(n));
+          }
+        });
       return for_pieces(pool, outer, divide_up(least_bytes, row), [&](int64_t begin, int64_t end) {
         if (row == step)
           std::memcpy(to + begin * row, from + begin * row, static_cast<size_t>((end - begin) * row));
