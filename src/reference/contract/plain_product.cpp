@@ -52,14 +52,20 @@ enum class PlainForm : uint8_t {
 // Rows whose A is read again for every panel of B, and products whose B is packed at once, are what a core's
 // second-level cache holds.
 constexpr int64_t rows_at_once = 320, most_columns = 324, most_depth = 160;
+constexpr int64_t lines_at_once = 512;  // of a transposed A, whose pages a core still knows for the next columns
+constexpr int64_t most_products = int64_t{1} << 26;  // that nobody waits for, to cancel them
 constexpr int64_t tile_rows = 8;  // of the widest kernels: A's panels, where it is packed, and a block's rows
 
+// Some tiles of rows read B as often from where it lies, which costs less than packing it while a core's caches hold
+// it: 32 rows of f64 by 1000 x 1000 take 0.76 of the time, and by 2048 x 2048 more than twice as long.
 PlainForm plain_form(const ProductStack& s) {
-  constexpr int64_t few_dots = 4, few_rows = 32, few_elements = 2048;
+  constexpr int64_t few_dots = 4, few_rows = 32, few_elements = 2048, cached_elements = 1 << 20;
   if (s.n == 1 && s.a.row_stride == 1) return PlainForm::transposed_row;
   if (s.n == 1 && s.a.column_stride == 1) return PlainForm::dots_of_rows;
   if (s.m <= few_dots && s.b.row_stride == 1 && s.b.column_stride != 1) return PlainForm::dots_of_columns;
-  if (s.b.column_stride == 1 && (s.m <= few_rows || s.n * s.k <= few_elements)) return PlainForm::in_place;
+  const int64_t of_b = s.n * s.k;
+  const bool reads_in_place = s.m <= tile_rows || (s.m <= few_rows && of_b <= cached_elements) || of_b <= few_elements;
+  if (s.b.column_stride == 1 && reads_in_place) return PlainForm::in_place;
   return PlainForm::packed;
 }
 
@@ -78,20 +84,23 @@ struct PlainBlocks {
         panel(std::min(panel_columns, round_up(s.n, 8))) {
     // Some milliseconds of rows; those of a block that is packed once may be far more than are multiplied at once.
     const int64_t work = std::max<int64_t>(1, s.n * s.k), most_rows = 3 * rows_at_once;
-    rows = form == PlainForm::packed ? even_part(s.m, most_rows, tile_rows)
-                                     : even_part(s.m, round_up((int64_t{1} << 22) / work + 1, tile_rows), tile_rows);
+    // Rows of a transposed A are neighbours, and multiplied as the columns of others are.
+    const int64_t unit = form == PlainForm::transposed_row ? panel_columns : tile_rows;
+    rows = form == PlainForm::packed ? even_part(s.m, most_rows, unit)
+                                     : even_part(s.m, round_up((int64_t{1} << 22) / work + 1, unit), unit);
     columns = form == PlainForm::packed ? even_part(s.n, most_columns, panel) : round_up(s.n, panel);
-    if (form == PlainForm::transposed_row) std::swap(rows, columns);
+    if (form == PlainForm::dots_of_columns)
+      columns = even_part(s.n, round_up(most_products / std::max<int64_t>(1, rows * s.k) + 1, panel), panel);
     const auto batches = std::ssize(s.a.offsets);
     const auto blocks = [&] { return batches * divide_up(s.m, rows) * divide_up(s.n, columns); };
     // Smaller ones where there would be too few for the threads.
     while (threads > 1 && blocks() < 3 * threads) {
-      if (rows > columns && rows > 4 * tile_rows)
-        rows = round_up(rows / 2, tile_rows);
+      if (rows > columns && rows > 4 * unit)
+        rows = round_up(rows / 2, unit);
       else if (columns > 2 * panel && s.n > panel)
         columns = round_up(columns / 2, panel);
-      else if (rows > 2 * tile_rows)
-        rows = round_up(rows / 2, tile_rows);
+      else if (rows > 2 * unit)
+        rows = round_up(rows / 2, unit);
       else
         break;
     }
@@ -174,6 +183,20 @@ void packed_block(const PlainProduct<T>& x, const PlainBlocks& blocks, int64_t r
   }
 }
 
+// Some hundredths of a second at a time, and at most `depth` terms of each sum.
+template <class T>
+void unpacked_block(UnpackedOperands<T> operands, int64_t rows, int64_t depth) {
+  const int64_t k = operands.k, a_column = operands.a_column, b_row = operands.b_row;
+  depth = std::clamp<int64_t>(most_products / std::max<int64_t>(1, rows * operands.n), 1, std::max<int64_t>(1, depth));
+  for (int64_t done = 0; done == 0 || done < k; done += depth) {
+    if (done > 0) cancellation_point();
+    operands.k = std::min(depth, k - done);
+    operands.begins = done == 0;
+    unpacked_product<T>(operands, rows);
+    operands.a += operands.k * a_column, operands.b += operands.k * b_row;
+  }
+}
+
 template <class T>
 void plain_block(const PlainProduct<T>& x, const PlainBlocks& blocks, int64_t row, int64_t column, T* room) {
   const int64_t rows = std::min(blocks.rows, x.m - row), columns = std::min(blocks.columns, x.n - column);
@@ -183,13 +206,13 @@ void plain_block(const PlainProduct<T>& x, const PlainBlocks& blocks, int64_t ro
     case PlainForm::dots_of_rows:
       return dot_products<T>({a, x.a_row, x.k, b, x.b_row, c}, rows);
     case PlainForm::transposed_row:
-      return unpacked_product<T>({b, 0, x.b_row, a, x.a_column, rows, x.k, c, rows}, 1);
+      return unpacked_block<T>({b, 0, x.b_row, a, x.a_column, rows, x.k, c, rows}, 1, lines_at_once);
     case PlainForm::dots_of_columns:
       for (int64_t i = 0; i < rows; ++i)
         dot_products<T>({b, x.b_column, x.k, a + i * x.a_row, x.a_column, c + i * x.n}, columns);
       return;
     case PlainForm::in_place:
-      return unpacked_product<T>({a, x.a_row, x.a_column, b, x.b_row, columns, x.k, c, x.n}, rows);
+      return unpacked_block<T>({a, x.a_row, x.a_column, b, x.b_row, columns, x.k, c, x.n}, rows, x.k);
     case PlainForm::packed:
       return packed_block(x, blocks, row, column, room);
   }

@@ -151,7 +151,7 @@ namespace {
 
 template <class T>
 struct Loops {
-  PackedTile<T> packed, packed_exactly;
+  PackedTile<T> packed, packed_exactly;  // of elements of 8 bytes alone
   void (*unpacked)(const UnpackedOperands<T>& operands, int64_t m);
   void (*dots)(const DotOperands<T>& operands, int64_t m);
   void (*turn_rows)(const T* from, int64_t rows, int64_t row_stride, int64_t count, T* to, int64_t to_stride);
@@ -161,24 +161,25 @@ struct Loops {
 // Of the instruction sets that this machine has, the widest first.
 template <class T>
 std::vector<Loops<T>> find_loops() {
+  constexpr bool packs = sizeof(T) == 8;
   std::vector<Loops<T>> found;
+  PackedTile<T> tile, exactly;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
-    const PackedTile<T> tile = avx512::tiles_of<T, 8, 3>();
+    if constexpr (packs) tile = avx512::tiles_of<T, 8, 3>();
     found.push_back({tile, tile, avx512::unpacked_rows<T>, avx512::dots<T>, avx512::turn_rows<T>, avx512::panel<T>});
   }
   if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
-    // Products of integers take a register beside the sums, and the multiplication by words hides what is loaded.
-    constexpr int vectors = std::is_integral_v<T> && sizeof(T) == 4 ? 2 : 3;
-    const PackedTile<T> tile = avx2::tiles_of<T, 4, vectors>();
+    if constexpr (packs) tile = avx2::tiles_of<T, 4, 3>();
     found.push_back({tile, tile, avx2::unpacked_rows<T>, avx2::dots<T>, avx2::turn_rows<T>, avx2::panel<T>});
   }
-  const PackedTile<T> exactly = exact::tiles_of<T, 4, 2>();
+  if constexpr (packs) exactly = exact::tiles_of<T, 4, 2>();
 #else
-  const PackedTile<T> exactly = baseline::tiles_of<T, 4, 2>();
+  if constexpr (packs) exactly = baseline::tiles_of<T, 4, 2>();
 #endif
-  found.push_back({baseline::tiles_of<T, 4, 2>(), exactly, baseline::unpacked_rows<T>, baseline::dots<T>,
-                   baseline::turn_rows<T>, baseline::panel<T>});
+  if constexpr (packs) tile = baseline::tiles_of<T, 4, 2>();
+  found.push_back(
+      {tile, exactly, baseline::unpacked_rows<T>, baseline::dots<T>, baseline::turn_rows<T>, baseline::panel<T>});
   return found;
 }
 

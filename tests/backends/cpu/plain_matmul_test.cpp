@@ -1,8 +1,10 @@
 // Products of f64 and of wide integers: the bits of the reference evaluation.
 #include "backends/cpu/run_node.h"
+#include "base/cancellation_points.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/region.h"
+#include "reference/contract/plain_product.h"
 #include "reference/random_tensor.h"
 
 namespace camshaft::cpu::plain_matmul_test {
@@ -70,6 +72,61 @@ TEST(PlainMatMul, WithWhatFollows) {
     test.check(static_cast<int>(random.integer(1, 4)));
     if (testing::Test::HasFatalFailure()) return;
   }
+}
+
+ops::ProductStack stack_of(const ops::MatMul& op, int64_t m, int64_t k, int64_t n) {
+  return ops::product_stack(op, op.transpose_a ? Dims{k, m} : Dims{m, k}, op.transpose_b ? Dims{n, k} : Dims{k, n});
+}
+
+// A transposed A by one column, and few rows by a large B, whose sums are made in parts: added in the order of k.
+TEST(PlainMatMul, SumsInParts) {
+  Random random = test_random();
+  struct Sizes {
+    int64_t m, k, n;
+  };
+  for (const auto& [m, k, n] : {Sizes{2500, 1900, 1}, {1, 1025, 1}, {31, 3000, 1}, {8, 70000, 130}}) {
+    const ops::MatMul op{.transpose_a = n == 1};
+    const Tensor a = random_tensor(random, DType::f64, op.transpose_a ? Dims{k, m} : Dims{m, k});
+    const Tensor b = random_tensor(random, DType::f64, {k, n});
+    std::vector<double> expected(static_cast<size_t>(m * n));
+    for (int64_t p = 0; p < k; ++p)
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          double& sum = expected[static_cast<size_t>(i * n + j)];
+          sum = std::fma(a.as<double>()[op.transpose_a ? p * m + i : i * k + p], b.as<double>()[p * n + j], sum);
+        }
+    for (const int threads : {1, 3}) {
+      ThreadPool pool(threads);
+      std::vector<double> out(expected.size());
+      ops::plain_product(stack_of(op, m, k, n), DType::f64, a.as<double>(), b.as<double>(), out.data(), pool);
+      EXPECT_TRUE(out == expected) << m << " x " << k << " x " << n << ", " << threads << " threads";
+    }
+  }
+}
+
+// What is counted is how often they ask, not time: each block is some hundredths of a second.
+TEST(PlainMatMul, AskWithinOneLongBlock) {
+  ThreadPool pool(1);
+  const auto asked = [&](const ops::MatMul& op, int64_t m, int64_t k, int64_t n) {
+    const std::vector<uint32_t> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n));
+    std::vector<uint32_t> out(static_cast<size_t>(m * n));
+    const int64_t before = cancellation_points_passed();
+    ops::plain_product(stack_of(op, m, k, n), DType::i32, a.data(), b.data(), out.data(), pool);
+    return cancellation_points_passed() - before;
+  };
+  EXPECT_GE(asked({}, 8, 8000, 4100), 4);
+  EXPECT_GE(asked({.transpose_b = true}, 4, 8000, 5000), 4);
+}
+
+// B is packed where more than a tile of rows read it and it is no part of a cache.
+TEST(PlainMatMul, FewRowsByALargeMatrixPackIt) {
+  const auto packs = [](int64_t m, int64_t n) {
+    return ops::plain_product_bytes(stack_of({}, m, n, n), DType::f64, 1) > 0;
+  };
+  EXPECT_TRUE(packs(32, 2048));
+  EXPECT_TRUE(packs(16, 4096));
+  EXPECT_FALSE(packs(8, 4096));
+  EXPECT_FALSE(packs(32, 1000));
 }
 
 TEST(PlainMatMul, SizesThatDoNotFitAreRefused) {
