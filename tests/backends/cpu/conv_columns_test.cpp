@@ -204,6 +204,8 @@ TEST_F(Conv, TransposedByColumnsKeepsItsMemoryBoundedForSmallImages) {
   s.pad_front = s.pad_back = s.pad_top = s.pad_bottom = s.pad_left = s.pad_right = 3;
   s.in_channels = 512, s.out_channels = 384;
   EXPECT_LE(ColumnTransposePlan(kn2row_shape(s)).workspace_bytes(1), 1 << 20);
+  s.pad_front = s.pad_back = s.pad_top = s.pad_bottom = s.pad_left = s.pad_right = 0;
+  EXPECT_LE(ColumnTransposePlan(kn2row_shape(s)).workspace_bytes(1), 1 << 20);
   for (const int64_t kernel : {4, 40, 200}) {
     ConvTransposeShape t;
     t.in_h = t.in_w = 1, t.kernel_h = t.kernel_w = kernel, t.in_channels = 100, t.out_channels = 1024;
