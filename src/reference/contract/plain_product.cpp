@@ -51,7 +51,7 @@ enum class PlainForm : uint8_t {
 
 // Rows whose A is read again for every panel of B, and products whose B is packed at once, are what a core's
 // second-level cache holds.
-constexpr int64_t rows_at_once = 320, most_columns = 324, most_depth = 160;
+constexpr int64_t rows_of_a_strip = 320, most_columns = 324, most_depth = 160;
 constexpr int64_t lines_at_once = 512;  // of a transposed A, whose pages a core still knows for the next columns
 constexpr int64_t most_products = int64_t{1} << 26;  // that nobody waits for, to cancel them
 constexpr int64_t tile_rows = 8;  // of the widest kernels: A's panels, where it is packed, and a block's rows
@@ -83,7 +83,7 @@ struct PlainBlocks {
         depth(s.k > 0 ? divide_up(s.k, divide_up(s.k, most_depth)) : 1),
         panel(std::min(panel_columns, round_up(s.n, 8))) {
     // Some milliseconds of rows; those of a block that is packed once may be far more than are multiplied at once.
-    const int64_t work = std::max<int64_t>(1, s.n * s.k), most_rows = 3 * rows_at_once;
+    const int64_t work = std::max<int64_t>(1, s.n * s.k), most_rows = 3 * rows_of_a_strip;
     // Rows of a transposed A are neighbours, and multiplied as the columns of others are.
     const int64_t unit = form == PlainForm::transposed_row ? panel_columns : tile_rows;
     rows = form == PlainForm::packed ? even_part(s.m, most_rows, unit)
@@ -115,7 +115,7 @@ struct PlainBlocks {
 
   // Elements that a worker packs.
   int64_t packed_b() const { return form == PlainForm::packed ? columns * depth : 0; }
-  int64_t packed_a() const { return packs_a ? std::min(rows, rows_at_once) * depth : 0; }
+  int64_t packed_a() const { return packs_a ? std::min(rows, rows_of_a_strip) * depth : 0; }
   template <class T>
   size_t worker_bytes() const {
     return static_cast<size_t>(round_up((packed_a() + packed_b()) * int64_t{sizeof(T)}, 64));
@@ -158,9 +158,9 @@ void packed_block(const PlainProduct<T>& x, const PlainBlocks& blocks, int64_t r
         else
           turn_rows<T>(from, wide, x.b_column, high, to, blocks.panel);
       }
-    for (int64_t first = 0; first < rows; first += rows_at_once) {
+    for (int64_t first = 0; first < rows; first += rows_of_a_strip) {
       cancellation_point();
-      const int64_t some = std::min(rows_at_once, rows - first);
+      const int64_t some = std::min(rows_of_a_strip, rows - first);
       const T* const from = x.a + (row + first) * x.a_row + depth * x.a_column;
       for (int64_t i = 0; blocks.packs_a && i < some; i += tile_rows)
         copy_rows(from + i, count, x.a_column, std::min(tile_rows, some - i), a + i * count, tile_rows);
