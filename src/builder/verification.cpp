@@ -35,8 +35,22 @@ double least_sentinel(const std::vector<double>& expected, const std::vector<dou
   return differs ? beyond * std::max(1.0, most) : std::numeric_limits<double>::infinity();
 }
 
+// The largest number of the maps of a sequence: a classifier's rows, whose scores are of one scale, however small those
+// of one row are.
+double scale_of_maps(const Tensor& sequence) {
+  double scale = 0;
+  for (int64_t i = 0; i < sequence.size(); ++i) {
+    const Tensor& map = sequence.element(i);
+    if (!map.defined() || map.dtype() != DType::map || !is_floating(map.element(1).dtype())) continue;
+    for (const double value : map.element(1).to_doubles())
+      if (std::isfinite(value)) scale = std::max(scale, std::abs(value));
+  }
+  return scale;
+}
+
+// `least_scale`: what errors of floats are at least parts of.
 OutputError compare(const std::string& name, const Tensor& expected, const Tensor& actual, double tolerance,
-                    double rounding) {
+                    double rounding, double least_scale = 0) {
   OutputError error;
   error.output = name;
   error.exact = !is_floating(expected.dtype());
@@ -44,11 +58,12 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
   if (is_container(expected.dtype())) {
     // The worst of its elements stands for all; a missing one counts as one that differs.
     error.passed = true;
+    if (expected.dtype() == DType::sequence) least_scale = scale_of_maps(expected);
     for (int64_t i = 0; i < expected.size(); ++i) {
       const Tensor &e = expected.element(i), &a = actual.element(i);
       if (!e.defined() && !a.defined()) continue;
-      const OutputError inner =
-          e.defined() == a.defined() ? compare(name, e, a, tolerance, rounding) : different(name, error.exact);
+      const OutputError inner = e.defined() == a.defined() ? compare(name, e, a, tolerance, rounding, least_scale)
+                                                           : different(name, error.exact);
       if (!inner.passed) error.passed = false;
       error.compared += inner.compared;
       error.differing = std::max(error.differing, inner.differing);
@@ -73,6 +88,7 @@ OutputError compare(const std::string& name, const Tensor& expected, const Tenso
   const std::vector<double> e = expected.to_doubles(), a = actual.to_doubles();
   const double never = error.exact ? std::numeric_limits<double>::infinity() : least_sentinel(e, a, rounding);
   size_t differing = 0;
+  error.scale = least_scale;
   for (size_t i = 0; i < e.size(); ++i) {
     cancellation_point_at(i);
     if (std::isfinite(e[i]) && std::abs(e[i]) >= never) continue;

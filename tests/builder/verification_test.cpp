@@ -54,5 +54,21 @@ TEST(CompareOutputs, OrdinaryNumbersThatAgreeAreTheScale) {
   EXPECT_EQ(compare({1e9F, 3, 2}, {1e9F, 3, 2}).scale, 1e9F) << "all agree";
 }
 
+// Rows of a classifier, as maps: those of one that is not decided are small beside the others.
+TEST(CompareOutputs, MapsOfASequenceHaveOneScale) {
+  const auto rows = [](float undecided) {
+    const auto row = [](float score) {
+      return Tensor::map(Tensor::from_ints({0, 1}), Tensor::of<float>(DType::f32, {2}, {-score, score}));
+    };
+    return Tensor::sequence({row(1), row(undecided)});
+  };
+  const auto passes = [&](float expected, float actual) {
+    return compare_outputs({"y"}, {rows(expected)}, {rows(actual)}, 1e-4)[0].passed;
+  };
+  EXPECT_TRUE(passes(1e-4F, 1.01e-4F));
+  EXPECT_FALSE(passes(1e-4F, 3e-4F));
+  EXPECT_FALSE(passes(NAN, 0));
+}
+
 }  // namespace
 }  // namespace camshaft::verification_test
