@@ -1,10 +1,12 @@
 // Plugins: those of files, and operators that Python functions compute.
 #include <Python.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "camshaft/camshaft_plugin.h"
@@ -446,6 +448,24 @@ std::vector<int32_t> layouts_of(PyObject* list) {
   return layouts;
 }
 
+bool is_same(const PythonPlugin& a, const PythonPlugin& b) {
+  const auto functions = [](const PythonPlugin& of) {
+    return std::tuple(of.table.compile, of.table.enqueue, of.table.enqueue_cuda, of.table.cuda_is_not_recorded,
+                      of.table.cuda_text == nullptr);
+  };
+  const auto rest = [](const PythonPlugin& of) {
+    return std::tie(of.domain, of.name, of.version, of.object, of.types, of.input_layouts, of.output_layouts,
+                    of.kernels);
+  };
+  return functions(a) == functions(b) && rest(a) == rest(b);
+}
+
+// Those that were registered, as long as the process runs; a program may register one again and again.
+std::vector<std::unique_ptr<PythonPlugin>>& registered_operators() {
+  static auto& all = *new std::vector<std::unique_ptr<PythonPlugin>>;
+  return all;
+}
+
 PyObject* register_operator(PyObject*, PyObject* arguments) {
   const char *domain = nullptr, *name = nullptr, *version = nullptr, *source = nullptr, *hash = nullptr;
   const char *cuda_text = nullptr, *cuda_module = nullptr;
@@ -510,9 +530,13 @@ PyObject* register_operator(PyObject*, PyObject* arguments) {
       table.cuda_module_bytes = plugin->kernels.size();
     }
     if (!plugin->kernels.empty()) table.enqueue_cuda = enqueue_cuda;
-    detail::check(camshaft_register_plugin(&table, source, hash));
-    Py_INCREF(object);
-    plugin.release();  // as long as the process runs
+    auto& all = registered_operators();
+    const auto same = std::ranges::find_if(all, [&](const auto& known) { return is_same(*known, *plugin); });
+    detail::check(camshaft_register_plugin(same == all.end() ? &table : &(*same)->table, source, hash));
+    if (same == all.end()) {
+      Py_INCREF(object);
+      all.push_back(std::move(plugin));
+    }
     return none();
   });
 }

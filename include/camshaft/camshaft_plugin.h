@@ -251,6 +251,9 @@ typedef struct camshaft_plugin_operator {
   size_t input_layout_count;
   const int32_t* output_layouts;
   size_t output_layout_count;
+  /* Tells operators of one name apart that a library gives at different times (CAMSHAFT_PLUGIN_MAY_CHANGE): an engine
+   * is loaded with the one of its own variant alone. Null: the library's file says enough. */
+  const char* variant;
 } camshaft_plugin_operator;
 
 typedef struct camshaft_plugin_library {

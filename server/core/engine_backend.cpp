@@ -114,10 +114,15 @@ int instance_threads(const ModelConfig& config, int64_t instances) {
   char* end = nullptr;
   const std::string& text = own->second.string_value();
   const long threads = std::strtol(text.c_str(), &end, 10);
-  if (text.empty() || *end != '\0' || threads < 0 || threads > 4096)
-    throw ServerError(
-        StatusCode::invalid_argument,
-        "model '" + config.name() + "': the parameter threads must be a number up to 4096, it is '" + text + "'");
+  const auto refuse = [&](const std::string& why) {
+    throw ServerError(StatusCode::invalid_argument, "model '" + config.name() + "': the parameter threads: " + why);
+  };
+  if (text.empty() || *end != '\0') refuse("'" + text + "' is no number");
+  try {
+    ContextOptions().set("threads", int64_t{threads});
+  } catch (const Error& e) {
+    refuse(e.what());
+  }
   return static_cast<int>(threads);
 }
 

@@ -252,7 +252,7 @@ std::shared_ptr<const PluginOperator> make_operator(const camshaft_plugin_operat
   made->name = table.name;
   made->version = table.version;
   made->file = file;
-  made->hash = hash;
+  made->hash = table.variant ? fmt::format("{}.{}", hash, table.variant) : hash;
   if (table.types) made->types.assign(table.types, table.types + table.type_count);
   const auto layouts_of = [&](const int32_t* layouts, size_t count, const char* what) {
     std::vector<PluginLayout> list;

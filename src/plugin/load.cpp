@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <set>
 
 #include "base/dynamic_library.h"
@@ -22,6 +24,11 @@ namespace camshaft::plugin {
 
 namespace {
 
+struct Brought {
+  std::shared_ptr<const PluginOperator> plugin;
+  const void* user = nullptr;  // its table's: what the operator is in its library
+};
+
 // Checks all operators before it keeps any.
 class Batch {
  public:
@@ -31,15 +38,31 @@ class Batch {
     if (made) {
       onnx::check_free_for_plugin(made->domain, made->name, file);
       check_new(made->full_name(), file);
-      plugins_.push_back(std::move(made));
+      const bool has_user = given.size >= offsetof(camshaft_plugin_operator, create);
+      plugins_.push_back({std::move(made), has_user ? given.user : nullptr});
     } else {
       expressions_.push_back(onnx::parse_scalar_expression(expression));
       check_new(expressions_.back().domain + "::" + expressions_.back().name, file);
     }
   }
-  bool has(const PluginOperator& known) const { return names_.contains(known.full_name()); }
-  void keep() {
-    for (auto& plugin : plugins_) add_plugin(std::move(plugin));
+  /// The same object of its library, not another one that has its name now.
+  bool has(const Brought& known) const {
+    return std::ranges::any_of(plugins_, [&](const Brought& given) {
+      return given.plugin->full_name() == known.plugin->full_name() && given.plugin->hash == known.plugin->hash &&
+             given.user == known.user;
+    });
+  }
+  /// And what of it models mean now.
+  void keep(std::map<std::string, Brought>& brought) {
+    for (const Brought& given : plugins_) {
+      add_plugin(given.plugin);
+      const std::string name = given.plugin->full_name();
+      const auto current = find_plugin(name);
+      const auto known = brought.find(name);
+      // Else it is that of a copy of the library, which has the same code.
+      if (current == given.plugin || (known != brought.end() && current == known->second.plugin))
+        brought[name] = {current, given.user};
+    }
     for (auto& expression : expressions_) onnx::add_expression(std::move(expression));
   }
 
@@ -50,7 +73,7 @@ class Batch {
   }
 
   std::set<std::string> names_;
-  std::vector<std::shared_ptr<const PluginOperator>> plugins_;
+  std::vector<Brought> plugins_;
   std::vector<onnx::ScalarExpression> expressions_;
 };
 
@@ -71,12 +94,32 @@ std::string if_of_tensorrt(std::span<const std::byte> bytes) {
          "(docs/plugins.md)";
 }
 
+struct Opened {
+  DynamicLibrary library;
+  std::string hash;  // of the file that the code in memory is of, whatever stands in its place now
+  std::mutex mutex;
+  bool had_operators = false;
+  std::map<std::string, Brought> brought;  // by full name, what models mean
+};
+
+/// The one with that function: what it gives is used as long as the process runs.
+Opened& opened_once(camshaft_plugin_entry_function entry, const DynamicLibrary& library,
+                    std::span<const std::byte> bytes) {
+  static std::mutex mutex;
+  static auto& all = *new std::map<camshaft_plugin_entry_function, Opened>;
+  const std::lock_guard lock(mutex);
+  const auto [it, is_new] = all.try_emplace(entry);
+  if (is_new) {
+    it->second.library = library;
+    it->second.hash = to_hex(hash64(bytes));
+  }
+  return it->second;
+}
+
 void load_library(const std::string& path, std::span<const std::byte> bytes) {
   const std::string absolute = std::filesystem::absolute(path).string();
-  DynamicLibrary opened({absolute}, {});
-  if (!opened) refuse(path, opened.why() + if_of_tensorrt(bytes));
-  // What it gives is used as long as the process runs.
-  const auto& library = *new DynamicLibrary(std::move(opened));
+  const DynamicLibrary library({absolute}, {});
+  if (!library) refuse(path, library.why() + if_of_tensorrt(bytes));
   const auto entry = reinterpret_cast<camshaft_plugin_entry_function>(library.symbol(CAMSHAFT_PLUGIN_ENTRY));
   if (!entry)
     refuse(path, fmt::format("the library exports no function {} ({})", CAMSHAFT_PLUGIN_ENTRY,
@@ -84,6 +127,7 @@ void load_library(const std::string& path, std::span<const std::byte> bytes) {
                                  ? "it has custom operators of ONNX Runtime: --ort-custom-ops loads those"
                                  : "CAMSHAFT_PLUGIN(…) of camshaft/plugin.hpp makes it") +
                      if_of_tensorrt(bytes));
+  Opened& opened = opened_once(entry, library, bytes);
   const camshaft_plugin_library* given = nullptr;
   try {
     given = foreign_call([&] { return entry(CAMSHAFT_PLUGIN_ABI); });
@@ -101,23 +145,27 @@ void load_library(const std::string& path, std::span<const std::byte> bytes) {
                              table.abi, CAMSHAFT_PLUGIN_ABI));
   const bool may_change = library.symbol(CAMSHAFT_PLUGIN_MAY_CHANGE) != nullptr;
   if (table.operator_count > 0 ? !table.operators : !may_change) refuse(path, "it has no operators");
-  const std::string file = std::filesystem::path(path).filename().string(), hash = to_hex(hash64(bytes));
+  const std::string file = std::filesystem::path(path).filename().string();
   Batch batch;
   for (size_t i = 0; i < table.operator_count; ++i) {
     if (!table.operators[i]) refuse(path, fmt::format("its operator {} is missing", i));
-    batch.take(*table.operators[i], file, hash);
+    batch.take(*table.operators[i], file, opened.hash);
   }
-  bool is_known = false;
+  const std::lock_guard lock(opened.mutex);
+  opened.had_operators |= table.operator_count > 0;
   if (may_change)
-    for (const auto& known : loaded_plugins())
-      if (known->file == file && known->hash == hash && !batch.has(*known))
-        is_known |= withdraw_plugin(known->full_name());
-  if (table.operator_count == 0 && !is_known)
+    std::erase_if(opened.brought, [&](const auto& item) {
+      const auto& [name, known] = item;
+      if (batch.has(known)) return false;
+      if (find_plugin(name) == known.plugin) withdraw_plugin(name);
+      return true;
+    });
+  if (!opened.had_operators)
     log_warning(fmt::format(
         "'{}' has no creators yet: call its function that registers them, and load it again then (TensorRT's "
         "getCreators(), getPluginCreators(), initLibNvInferPlugins() and REGISTER_TENSORRT_PLUGIN need none of this)",
         path));
-  batch.keep();
+  batch.keep(opened.brought);
 }
 
 bool is_library(std::span<const std::byte> bytes) {
@@ -142,7 +190,8 @@ void load(const std::string& source) {
 void add(const camshaft_plugin_operator& given, const std::string& source, const std::string& hash) {
   Batch batch;
   batch.take(given, source, hash);
-  batch.keep();
+  std::map<std::string, Brought> of_program;
+  batch.keep(of_program);
 }
 
 }  // namespace camshaft::plugin

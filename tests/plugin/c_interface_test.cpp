@@ -221,6 +221,17 @@ TEST(PluginRun, WorkspaceIsGuarded) {
   }
 }
 
+TEST(PluginVariants, AreOfTheHash) {
+  camshaft_plugin_operator given = table("Variants");
+  std::string expression;
+  EXPECT_EQ(make_operator(given, "test.so", "0", expression)->hash, "0");
+  given.variant = "a";
+  EXPECT_EQ(make_operator(given, "test.so", "0", expression)->hash, "0.a");
+  // Of a plugin that was compiled before there were variants.
+  given.size = offsetof(camshaft_plugin_operator, variant);
+  EXPECT_EQ(make_operator(given, "test.so", "0", expression)->hash, "0");
+}
+
 TEST(PluginLayouts, AreKnownOrRefused) {
   camshaft_plugin_operator given = table("Layouts");
   const int32_t layouts[] = {CAMSHAFT_PLUGIN_CHANNELS_LAST, CAMSHAFT_PLUGIN_CHANNELS_FIRST};

@@ -386,6 +386,15 @@ def test_the_registry():
         registry.load_library("libnvinfer_plugin.so")
 
 
+def test_a_creator_that_is_registered_again_and_again_is_kept_once():
+    registry, creator = trt.get_plugin_registry(), PaddedCreator("Again")
+    for turn in range(50):
+        assert registry.register_creator(creator, "") and registry.deregister_creator(creator)
+        if turn == 0:
+            once = sys.getrefcount(creator), sys.getrefcount(registry._operators[id(creator)])
+    assert (sys.getrefcount(creator), sys.getrefcount(registry._operators[id(creator)])) == once
+
+
 @pytest.mark.parametrize(
     "change, what",
     [

@@ -441,7 +441,11 @@ WARM_UP = 'model_warmup [{ name: "w" inputs { key: "x" value { data_type: TYPE_F
         ("max_batch_size: x", "config.pbtxt:1:17"),
         ("no_such_field: 1", "no_such_field"),
         ('default_model_filename: "../../x"', "there is no file"),
-        ('parameters { key: "threads" value { string_value: "many" } }', "parameter threads"),
+        ('parameters { key: "threads" value { string_value: "many" } }', "parameter threads: 'many' is no number"),
+        (
+            'parameters { key: "threads" value { string_value: "1000000" } }',
+            "parameter threads: 1000000 threads were asked for; give 1 to",
+        ),
         ("instance_group [{ count: 100000 }]", "count 100000"),
         ('input [{ name: "x" data_type: TYPE_FP32 dims: [8] allow_ragged_batch: true }]', "allow_ragged_batch"),
         ('parameters { key: "x" value { string_value: "\\377" } }', "config.pbtxt has texts that are not UTF-8"),

@@ -1,6 +1,8 @@
 """Creators in C++ in the registry of camshaft.tensorrt, as programs for TensorRT find them."""
 
+import hashlib
 import os
+import re
 import subprocess
 
 import pytest
@@ -230,3 +232,22 @@ extern "C" TENSORRTAPI void* make() { return new Finder; }
 """
     )
     compiled(tmp_path / "finder.cpp", tmp_path / "finder.so")
+
+
+# Of the classes that libraries hand to each other, and of camshaft_tensorrt_creators_table.
+INTERFACES = ("base", "expressions", "plugins", "process")
+KNOWN = (200, "b3b06265bec34dd9")
+
+
+def test_other_interfaces_have_another_number():
+    """Libraries that were compiled with other headers must not call each other's objects."""
+    folder = ROOT / "include/camshaft/tensorrt/detail"
+    texts = [(folder / f"{name}.h").read_text() for name in INTERFACES]
+    number = int(re.search(r"interface_number = (\d+) \+", texts[-1])[1])
+    code = "".join(re.sub(r"//[^\n]*", "", text) for text in texts)
+    now = number, hashlib.sha256("".join(code.split()).encode()).hexdigest()[:16]
+    assert now == KNOWN, (
+        "the headers of plugins' interfaces have changed: where a class that libraries hand to each other has other "
+        "virtual functions or members, or the table of the registry another layout, raise interface_number in "
+        f"process.h by 100; then put {now} as KNOWN here"
+    )

@@ -307,6 +307,8 @@ open({str(tmp_path / "e")!r}, "wb").write(builder.build_serialized_network(netwo
             "tensorrt::Stretch.1 is loaded, which a node means by the attributes plugin_version ('1') and plugin_namespace",
         ),
         (lambda path: stretch_model(path, times=1.5), "'times' is 1.5, and the plugin takes kINT32: integers from"),
+        (lambda path: stretch_model(path, times=2.0), "'times' is 2.0, and the plugin takes kINT32: integers from"),
+        (lambda path: stretch_model(path, times=1e30), "'times' is 1e+30, and the plugin takes kINT32: integers from"),
         (
             lambda path: stretch_model(path, times=2**31),
             "the plugin tensorrt::Stretch.1 (stretch.so) cannot be created: the attribute 'times' is 2147483648, and the "

@@ -17,7 +17,7 @@ SHARED = SOURCES / "shared.cpp"
 FUNCTIONS = """
 def library(path, mode=ctypes.DEFAULT_MODE):
     loaded = ctypes.CDLL(path, mode=mode)
-    for name in ("registerTwice", "deregister", "others"):
+    for name in ("registerTwice", "registerThrice", "registerTwiceAgain", "deregister", "deregisterTwice", "others"):
         getattr(loaded, name).restype = ctypes.c_bool
     for name in ("find", "acquire", "load"):
         getattr(loaded, name).restype = ctypes.c_void_p
@@ -42,7 +42,9 @@ def libraries(tmp_path_factory):
         "twice": [],
         "other": ['-DNAME="Other"'],
         "creators": ["-DBY_CREATORS"],
+        "other_creators": ["-DBY_CREATORS", '-DNAME="Other"'],
         "init": ["-DBY_INIT"],
+        "throws": ["-DTHROWS"],
         "old": ["-DNV_TENSORRT_MAJOR=8", '-DNAME="Old"'],
     }.items():
         made[name] = compiled(SHARED, folder / f"{name}.so", *flags)
@@ -75,9 +77,8 @@ assert second.find(b"Twice", b"corp") == first.find(b"Twice", b"corp") and not s
 assert second.count(b"Twice") == 1 and names() == [("Stretch", ""), ("Twice", "corp")], names()
 assert registry.get_creator("Twice", "1", "corp") and not registry.get_creator("Twice", "1", "")
 assert first.registerTwice(b"") and names() == [("Stretch", ""), ("Twice", ""), ("Twice", "corp")], names()
-assert second.deregister(b"Twice", b"corp") and not first.find(b"Twice", b"corp") and first.find(b"Twice", b"")
-assert not second.deregister(b"Twice", b"corp")
-assert names() == [("Stretch", ""), ("Twice", "")], names()
+assert second.deregister(b"Twice", b"corp") and not first.find(b"Twice", b"corp") and not first.find(b"Twice", b"")
+assert not second.deregister(b"Twice", b"corp") and names() == [("Stretch", "")], names()
 assert registry.deregister_creator(registry.get_creator("Stretch", "1", "")) and not first.find(b"Stretch", b"")
 one = first.acquire(b"k")
 assert one and one == second.acquire(b"k") and second.acquire(b"other") != one
@@ -276,3 +277,214 @@ int main(int, char** arguments) {
     names = [[plugin["name"] for plugin in json.loads(line)] for line in lists]
     assert names == [[], ["tensorrt::Twice.1"], [], ["tensorrt::Twice.1"], []]
     assert "no plugin 'tensorrt::Twice.1' is loaded" in error
+
+
+@pytest.mark.parametrize("is_loaded_between", [False, True])
+def test_another_class_in_the_place_of_a_creator(libraries, tmp_path, is_loaded_between):
+    """Models mean the one that is registered now, engines the class that they were built with."""
+    model, library = twice_model(tmp_path / "m.onnx"), str(libraries["twice"])
+    program(
+        FUNCTIONS
+        + f"""
+loaded, x = library({library!r}), np.ones((2, 3), np.float32)
+def engine():
+    camshaft.load_plugin({library!r})
+    return camshaft.build({str(model)!r})
+def between():
+    if {is_loaded_between}: camshaft.load_plugin({library!r})
+def deregister():
+    assert loaded.deregister(b"Twice", b"")
+    between()
+
+assert loaded.registerTwice(b"")
+twice = engine()
+deregister()
+assert loaded.registerThrice()
+thrice = engine()
+deregister()
+assert loaded.registerTwiceAgain(True)  # another object of the same class
+again = engine()
+for built, factor in ((twice, 2), (thrice, 3), (again, 2)):
+    np.testing.assert_array_equal(built(x), factor * x)
+    np.testing.assert_array_equal(camshaft.Engine(built.to_bytes(weights=True))(x), factor * x)
+"""
+    )
+
+
+def test_an_engine_is_of_its_class_in_another_process(libraries, tmp_path):
+    """The class is told from others of its name by what does not change from process to process."""
+    model, library = twice_model(tmp_path / "m.onnx"), str(libraries["twice"])
+    start = FUNCTIONS + f"loaded, x = library({library!r}), np.ones((2, 3), np.float32)\n"
+    program(
+        start
+        + f"""
+assert loaded.registerThrice()
+camshaft.load_plugin({library!r})
+camshaft.build({str(model)!r}).save({str(tmp_path / "e")!r})
+"""
+    )
+    program(
+        start
+        + f"""
+assert loaded.registerTwice(b"")
+camshaft.load_plugin({library!r})
+try:
+    camshaft.Engine({str(tmp_path / "e")!r})
+    raise AssertionError("an engine of another class was loaded")
+except camshaft.Error as error:
+    assert "Twice" in str(error)
+assert loaded.registerThrice()
+camshaft.load_plugin({library!r})
+np.testing.assert_array_equal(camshaft.Engine({str(tmp_path / "e")!r})(x), 3 * x)
+"""
+    )
+
+
+def test_functions_of_a_library_are_its_own(libraries, tmp_path):
+    """Not those of the same names in one that was loaded before, for all to see."""
+    first, second = str(libraries["creators"]), str(libraries["other_creators"])
+    program(
+        FUNCTIONS
+        + f"""
+for path in ({first!r}, {second!r}):
+    library(path, ctypes.RTLD_GLOBAL)
+    camshaft.load_plugin(path)
+assert {{plugin["name"] for plugin in camshaft.plugins()}} == {{"tensorrt::Twice.1", "tensorrt::Other.1"}}
+assert registry.get_creator("Other", "1", "")
+"""
+    )
+
+
+def test_a_library_is_loaded_and_deregistered_again_and_again(libraries):
+    library = str(libraries["creators"])
+    warnings = program(
+        FUNCTIONS
+        + f"""
+other = library({str(libraries["other"])!r})
+for by in ("C++", "Python", "C++", "both", "both"):
+    handle = other.load({library!r}.encode()) if by != "Python" else registry.load_library({library!r})
+    assert handle and other.find(b"Twice", b"") and names() == [("Twice", "")], by
+    assert "tensorrt::Twice.1" in [plugin["name"] for plugin in camshaft.plugins()]
+    if by == "C++":
+        other.unload(handle)
+    else:
+        registry.deregister_library({library!r})
+        registry.deregister_library({library!r})
+    assert not other.find(b"Twice", b"") and names() == []
+    camshaft.load_plugin({library!r})
+    if by == "both":
+        assert registry.load_library({library!r}) and names() == [("Twice", "")]
+        other.unload(other.load({library!r}.encode()))
+# A name that another library has by now stays that one's.
+again = library({str(libraries["twice"])!r})
+assert again.registerTwice(b"")
+found = again.find(b"Twice", b"")
+assert other.load({library!r}.encode()) and registry.load_library({library!r}) and names() == [("Twice", "")]
+assert other.find(b"Twice", b"") == found
+"""
+    )
+    assert "has no creators yet" not in warnings
+
+
+def test_a_creator_is_taken_out_of_all_its_namespaces(libraries):
+    program(
+        FUNCTIONS
+        + f"""
+loaded = library({str(libraries["twice"])!r})
+assert loaded.registerTwice(b"corp") and loaded.registerTwice(b"") and len(names()) == 2
+assert loaded.deregisterTwice() and names() == [] and not loaded.deregisterTwice()
+"""
+    )
+
+
+def test_a_library_that_loads_itself(libraries, tmp_path):
+    path = tmp_path / "itself.so"
+    compiled(SHARED, path, "-DBY_CREATORS", f'-DOWN_PATH="{path}"')
+    program(FUNCTIONS + f"assert registry.load_library({str(path)!r}) and names() == [('Twice', '')]")
+
+
+def test_a_function_of_a_library_that_throws(libraries):
+    path = str(libraries["throws"])
+    errors = program(
+        FUNCTIONS
+        + f"""
+loaded = library({str(libraries["other"])!r})
+assert not loaded.load({path!r}.encode()) and not loaded.load({path!r}.encode())
+try:
+    camshaft.load_plugin({path!r})
+    raise AssertionError("it was loaded")
+except camshaft.Error as error:
+    assert "no creators today" in str(error)
+"""
+    )
+    assert errors.count(f"{path}: its function that registers creators threw an exception: no creators today") == 2
+
+
+def test_one_name_of_two_libraries_that_register_at_once(libraries, tmp_path):
+    """One of them has it; and of a resource there is one clone."""
+    second = compiled(SHARED, tmp_path / "second.so")
+    program(
+        FUNCTIONS
+        + f"""
+import threading
+both = [library({str(libraries["twice"])!r}), library({str(second)!r})]
+for turn in range(200):
+    space, done, barrier = f"n{{turn}}".encode(), [], threading.Barrier(4)
+    def work(loaded):
+        barrier.wait()
+        done.append(loaded.registerTwice(space))
+    threads = [threading.Thread(target=work, args=(both[i % 2],)) for i in range(4)]
+    [thread.start() for thread in threads], [thread.join() for thread in threads]
+    assert sum(done) == 1, done
+assert len(names()) == 200
+
+got, barrier = [], threading.Barrier(4)
+def hold(loaded):
+    barrier.wait()
+    got.append(loaded.acquire(b"k"))
+threads = [threading.Thread(target=hold, args=(both[i % 2],)) for i in range(4)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+assert len(set(got)) == 1 and got[0] and sum(loaded.clonesMade() for loaded in both) == 1, got
+assert [both[i % 2].release(b"k") for i in range(5)] == [0, 0, 0, 0, -1]
+"""
+    )
+
+
+def test_a_registry_stays_loaded_once_it_is_found(libraries):
+    """Another thread may be using it."""
+    program(
+        FUNCTIONS
+        + f"""
+import _ctypes
+first, second = library({str(libraries["twice"])!r}), ctypes.CDLL({str(libraries["other"])!r})
+second.registerTwice.restype = ctypes.c_bool
+assert second.registerTwice(b"") and first.count(b"Other") == 1
+_ctypes.dlclose(second._handle)
+assert any("other.so" in line for line in open("/proc/self/maps")) and first.count(b"Other") == 1
+"""
+    )
+
+
+def test_registering_again_and_again_keeps_no_more(libraries):
+    program(
+        FUNCTIONS
+        + f"""
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+loaded, path = library({str(libraries["stretch"].with_name("twice.so"))!r}), {str(libraries["twice"])!r}
+def turn(count):
+    for _ in range(count):
+        assert loaded.registerTwice(b"")
+        loaded.count(b"Twice")
+        camshaft.load_plugin(path)
+        assert loaded.deregister(b"Twice", b"")
+        loaded.count(b"Twice")
+        camshaft.load_plugin(path)
+
+turn(2000)
+before = resident()
+turn(8000)
+assert resident() - before < 600_000, resident() - before
+"""
+    )

@@ -25,6 +25,9 @@ _TEXT, _INTS = 3, 7  # of ONNX's attributes
 #: What include/camshaft/tensorrt/detail/creators.h exports.
 _SYMBOL = "camshaft_tensorrt_creators"
 
+#: CreatorState of include/camshaft/tensorrt/detail/process.h.
+_DEREGISTERED, _REGISTERED, _TAKEN_OUT = range(3)
+
 _HANDLE, _SIZE = ctypes.c_void_p, ctypes.c_size_t
 _BYTES, _LENGTH = ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)
 
@@ -35,8 +38,7 @@ class _Table(ctypes.Structure):
     _fields_ = [
         ("size", _SIZE),
         ("size_bytes", ctypes.c_int32),
-        ("count", ctypes.CFUNCTYPE(ctypes.c_int32)),
-        ("creator", ctypes.CFUNCTYPE(_HANDLE, ctypes.c_int32)),
+        ("list", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(_HANDLE), ctypes.c_int32)),
         ("text", ctypes.CFUNCTYPE(ctypes.c_char_p, _HANDLE, ctypes.c_int32)),
         ("is_v3", ctypes.CFUNCTYPE(ctypes.c_int32, _HANDLE)),
         ("fields", ctypes.CFUNCTYPE(_BYTES, _HANDLE, _LENGTH)),
@@ -49,9 +51,11 @@ class _Table(ctypes.Structure):
         ("interface_number", ctypes.c_int32),
         ("changes", ctypes.CFUNCTYPE(ctypes.c_int64)),
         ("pointer", ctypes.CFUNCTYPE(_HANDLE, _HANDLE)),
-        ("set_registered", ctypes.CFUNCTYPE(ctypes.c_int32, _HANDLE, ctypes.c_int32)),
+        ("set_state", ctypes.CFUNCTYPE(ctypes.c_int32, _HANDLE, ctypes.c_int32)),
         ("acquire", ctypes.CFUNCTYPE(_HANDLE, ctypes.c_char_p, _HANDLE)),
         ("release", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)),
+        ("lock", ctypes.CFUNCTYPE(None)),
+        ("unlock", ctypes.CFUNCTYPE(None)),
     ]
 
 
@@ -170,7 +174,7 @@ class _CompiledCreator:
 
     def set_registered(self, is_registered):
         """In the registry of its library, which all others of the process look into."""
-        self._table.set_registered(self._handle, is_registered)
+        self._table.set_state(self._handle, _REGISTERED if is_registered else _DEREGISTERED)
 
     def _created(self, name, fields, phase):
         written = _written(fields, self._table.size_bytes)
@@ -239,14 +243,35 @@ class CompiledLibrary:
     def creators(self):
         """Those that are registered now, each as the same object as before."""
         self._changes = self._table.changes()
+        return self._in_state(_REGISTERED)
+
+    def take_out(self):
+        """Deregisters its creators until register_again()."""
+        for handle in self._handles(_REGISTERED):
+            self._table.set_state(handle, _TAKEN_OUT)
+
+    def register_again(self, is_free):
+        """Those that were taken out with the library, but for names that others have now."""
+        for creator in self._in_state(_TAKEN_OUT):
+            if is_free((creator.name, creator.plugin_version, creator.plugin_namespace)):
+                creator.set_registered(True)
+
+    def _in_state(self, state):
         made = []
-        for index in range(self._table.count()):
-            handle = self._table.creator(index)
+        for handle in self._handles(state):
             kind = CompiledCreatorV3 if self._table.is_v3(handle) else CompiledCreator
             if handle not in self._known:
                 self._known[handle] = kind(self._table, handle)
             made.append(self._known[handle])
         return made
+
+    def _handles(self, state):
+        count = 16
+        while True:
+            handles = (_HANDLE * count)()
+            capacity, count = count, self._table.list(state, handles, count)
+            if count <= capacity:
+                return list(handles[:count])
 
 
 def mapped_files():

@@ -53,10 +53,10 @@ class IPluginRegistry:
 
     def __init__(self):
         self._creators = {}  # of programs
+        self._operators = {}  # by the id of a creator that was registered: the native module keeps both for ever
         self._compiled = {}  # of libraries in C++
         self._own = own_creators()
         self._seen, self._libraries = set(), []  # paths of files that the process has mapped, and those with creators
-        self._taken_out = {}  # creators by path of the library that was deregistered
         self._search_lock = threading.RLock()
         self._resources, self._resources_lock = {}, threading.Lock()  # [resource, how many hold it] by key
 
@@ -116,7 +116,7 @@ class IPluginRegistry:
             return False
         domain, operator = operator_of(*key)
         file = getattr(inspect.getmodule(type(creator)), "__name__", "Python") + "." + type(creator).__name__
-        made = PluginOperator(creator)
+        made = self._operators.setdefault(id(creator), PluginOperator(creator))
         try:
             is_compiled = isinstance(creator, IPluginCreatorV3Quick)
             # Nothing of TensorRT's says that a plugin's work may be repeated without it.
@@ -169,22 +169,23 @@ class IPluginRegistry:
     def load_library(self, plugin_path):
         """Loads a library that was compiled with camshaft/tensorrt/NvInfer.h: its creators are in this registry then,
         nodes may name its plugins, and engines find them. So does ctypes.CDLL()."""
+        self.search_libraries()
+        for library in self._loaded_from(plugin_path):
+            library.register_again(lambda key: key not in self._creators and key not in self._compiled)
         camshaft.load_plugin(plugin_path)
         self.search_libraries()
-        for creator in self._taken_out.pop(os.path.realpath(plugin_path), []):
-            self.register_creator(creator)
         return plugin_path
 
     def deregister_library(self, handle):
         """Deregisters the library's creators. Nothing is unloaded, and loading it again registers them again."""
         self.search_libraries()
-        path = os.path.realpath(handle)
-        for library in self._libraries:
-            if os.path.realpath(library.path) == path:
-                creators = library.creators()
-                self._taken_out[path] = creators
-                for creator in creators:
-                    self.deregister_creator(creator)
+        for library in self._loaded_from(handle):
+            library.take_out()
+        self.search_libraries()
+
+    def _loaded_from(self, path):
+        path = os.path.realpath(path)
+        return [library for library in self._libraries if os.path.realpath(library.path) == path]
 
     def acquire_plugin_resource(self, key, resource):
         """What all plugins have that ask for this key: a clone of the first one's resource."""

@@ -1,10 +1,15 @@
 // Functions of a library that works with the registry by hand, as TensorRT's own libraries do: what they find and
-// register is that of the whole process. With V3 its creator is an IPluginCreatorV3One.
+// register is that of the whole process. BY_CREATORS and BY_INIT make it one that registers its creator when it is
+// loaded, THROWS one whose function throws then.
 #include <NvInfer.h>
 #include <NvInferPlugin.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #ifndef NAME
@@ -15,15 +20,16 @@ namespace {
 
 using namespace nvinfer1;
 
-/// Times two, of any number of axes.
-class Twice : public IPluginV3, public IPluginV3OneCore, public IPluginV3OneBuild, public IPluginV3OneRuntime {
+/// Times two (or another factor), of any number of axes.
+template <int factor>
+class Times : public IPluginV3, public IPluginV3OneCore, public IPluginV3OneBuild, public IPluginV3OneRuntime {
  public:
   IPluginCapability* getCapabilityInterface(PluginCapabilityType type) noexcept override {
     if (type == PluginCapabilityType::kBUILD) return static_cast<IPluginV3OneBuild*>(this);
     if (type == PluginCapabilityType::kRUNTIME) return static_cast<IPluginV3OneRuntime*>(this);
     return static_cast<IPluginV3OneCore*>(this);
   }
-  IPluginV3* clone() noexcept override { return new Twice; }
+  IPluginV3* clone() noexcept override { return new Times; }
   char const* getPluginName() const noexcept override { return NAME; }
   char const* getPluginVersion() const noexcept override { return "1"; }
   char const* getPluginNamespace() const noexcept override { return ""; }
@@ -51,7 +57,7 @@ class Twice : public IPluginV3, public IPluginV3OneCore, public IPluginV3OneBuil
     int64_t count = 1;
     for (int32_t axis = 0; axis < inputDesc[0].dims.nbDims; ++axis) count *= inputDesc[0].dims.d[axis];
     for (int64_t i = 0; i < count; ++i)
-      static_cast<float*>(outputs[0])[i] = 2 * static_cast<float const*>(inputs[0])[i];
+      static_cast<float*>(outputs[0])[i] = factor * static_cast<float const*>(inputs[0])[i];
     return 0;
   }
   int32_t onShapeChange(PluginTensorDesc const*, int32_t, PluginTensorDesc const*, int32_t) noexcept override {
@@ -64,36 +70,54 @@ class Twice : public IPluginV3, public IPluginV3OneCore, public IPluginV3OneBuil
   PluginFieldCollection mFields{0, nullptr};
 };
 
-class TwiceCreator : public IPluginCreatorV3One {
+template <int factor>
+class Creator : public IPluginCreatorV3One {
  public:
   char const* getPluginName() const noexcept override { return NAME; }
   char const* getPluginVersion() const noexcept override { return "1"; }
   char const* getPluginNamespace() const noexcept override { return ""; }
   PluginFieldCollection const* getFieldNames() noexcept override { return &mFields; }
   IPluginV3* createPlugin(char const*, PluginFieldCollection const*, TensorRTPhase) noexcept override {
-    return new Twice;
+    return new Times<factor>;
   }
 
  private:
   PluginFieldCollection mFields{0, nullptr};
 };
 
+std::atomic<int32_t> clones{0};
+
 class Counter : public IPluginResource {
  public:
   int32_t release() noexcept override { return 0; }
-  IPluginResource* clone() noexcept override { return new Counter; }
+  /// Registries are called while they hold a resource, and this one takes a while.
+  IPluginResource* clone() noexcept override {
+    getPluginRegistry()->getCreator("none", "1");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ++clones;
+    return new Counter;
+  }
 };
 
-TwiceCreator& creator() {
-  static TwiceCreator one;
-  return one;
+template <int factor = 2>
+Creator<factor>& creator() {
+  static auto* const one = new Creator<factor>;
+  return *one;
 }
 
 }  // namespace
 
-#if defined(BY_CREATORS)
+#if defined(THROWS)
+extern "C" TENSORRTAPI IPluginCreatorInterface* const* getCreators(int32_t&) {
+  throw std::runtime_error("no creators today");
+}
+#elif defined(BY_CREATORS)
 extern "C" TENSORRTAPI IPluginCreatorInterface* const* getCreators(int32_t& nbCreators) {
   static IPluginCreatorInterface* const all[] = {&creator()};
+#ifdef OWN_PATH  // of this library: what it gives by then is loaded, and this function is not called again
+  static bool const is_loaded = getPluginRegistry()->loadLibrary(OWN_PATH) != nullptr;
+  if (!is_loaded) throw std::runtime_error("it is not loaded");
+#endif
   nbCreators = 1;
   return all;
 }
@@ -109,6 +133,22 @@ extern "C" TENSORRTAPI bool initLibNvInferPlugins(void* logger, char const* libN
 extern "C" {
 TENSORRTAPI bool registerTwice(char const* space) {
   return getPluginRegistry()->registerCreator(creator(), space);
+}
+/// Another class of that name, in the place of the first one where that is there.
+TENSORRTAPI bool registerThrice() {
+  getPluginRegistry()->deregisterCreator(creator());
+  return getPluginRegistry()->registerCreator(creator<3>(), "");
+}
+/// The first class again, or a new object of it.
+TENSORRTAPI bool registerTwiceAgain(bool is_new) {
+  getPluginRegistry()->deregisterCreator(creator<3>());
+  return getPluginRegistry()->registerCreator(is_new ? *new Creator<2> : creator(), "");
+}
+TENSORRTAPI bool deregisterTwice() {
+  return getPluginRegistry()->deregisterCreator(creator());
+}
+TENSORRTAPI int32_t clonesMade() {
+  return clones;
 }
 TENSORRTAPI bool deregister(char const* name, char const* space) {
   IPluginCreatorInterface* found = getPluginRegistry()->getCreator(name, "1", space);

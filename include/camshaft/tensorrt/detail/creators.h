@@ -2,6 +2,7 @@
 // by them for layers of networks.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,15 +55,16 @@ inline CreatorsTable creators_table() {
   table.size = sizeof table;
   table.size_bytes = sizeof(DimsSize);
   table.interface_number = interface_number;
-  table.count = [] { return static_cast<int32_t>(own_creators().get().size()); };
-  table.changes = [] { return own_creators().changes(); };
-  table.creator = [](int32_t index) -> void* {
-    const std::vector<Registered*> listed = own_creators().get();
-    return static_cast<size_t>(index) < listed.size() ? listed[static_cast<size_t>(index)] : nullptr;
+  table.list = [](int32_t state, void** creators, int32_t capacity) -> int32_t {
+    const std::vector<Registered*> listed = own_creators().get(static_cast<CreatorState>(state));
+    const auto count = static_cast<int32_t>(listed.size());
+    std::copy_n(listed.begin(), std::min(count, capacity), creators);
+    return count;
   };
+  table.changes = [] { return own_creators().changes(); };
   table.pointer = [](void* creator) -> void* { return registered(creator).creator; };
-  table.set_registered = [](void* creator, int32_t is_registered) -> int32_t {
-    return own_creators().set_registered(&registered(creator), is_registered != 0) ? 1 : 0;
+  table.set_state = [](void* creator, int32_t state) -> int32_t {
+    return own_creators().set_state(&registered(creator), static_cast<CreatorState>(state)) ? 1 : 0;
   };
   table.text = [](void* creator, int32_t which) -> char const* {
     Registered const& of = registered(creator);
@@ -92,6 +94,8 @@ inline CreatorsTable creators_table() {
     return own_creators().acquire(text_or_empty(key), static_cast<IPluginResource*>(resource));
   };
   table.release = [](char const* key) { return own_creators().release(text_or_empty(key)); };
+  table.lock = [] { own_creators().shared_mutex().lock(); };
+  table.unlock = [] { own_creators().shared_mutex().unlock(); };
   return table;
 }
 

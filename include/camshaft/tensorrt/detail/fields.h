@@ -169,17 +169,28 @@ class Fields {
     return ": integers from " + std::to_string(std::numeric_limits<To>::min()) + " to " +
            std::to_string(std::numeric_limits<To>::max());
   }
+  /// Integers are given as floating point as near as can be; nothing else may change.
+  template <class To>
+  static bool can_be(int64_t value) {
+    return !std::is_integral<To>::value || static_cast<int64_t>(static_cast<To>(value)) == value;
+  }
+  template <class To>
+  static bool can_be(double) {
+    return !std::is_integral<To>::value;
+  }
+  static std::string text_of(int64_t value) { return std::to_string(value); }
+  /// "2.0": that it is no integer is what is wrong.
+  static std::string text_of(double value) {
+    std::ostringstream text;
+    text << value;
+    return text.str() + (text.str().find_first_not_of("-0123456789") == std::string::npos ? ".0" : "");
+  }
   template <class To, class From>
   static std::string converted(char const* name, PluginFieldType type, From const* values, size_t count) {
     std::string bytes;
     for (size_t i = 0; i < count; ++i) {
+      if (!can_be<To>(values[i])) refuse(name, text_of(values[i]), type);
       const To value = static_cast<To>(values[i]);
-      // Integers are given as floating point as near as can be; nothing else may change.
-      if (std::is_integral<To>::value && (!std::is_integral<From>::value || static_cast<From>(value) != values[i])) {
-        std::ostringstream text;
-        text << values[i];
-        refuse(name, text.str(), type);
-      }
       bytes.append(reinterpret_cast<char const*>(&value), sizeof value);
     }
     return bytes;

@@ -28,6 +28,7 @@ inline void fill(Entry& entry, Registered& of) {
   table.name = entry.name.c_str();
   table.version = of.version.c_str();
   table.user = &of;
+  table.variant = of.variant.c_str();
   table.create = [](void* user, camshaft_plugin_node const* node, void** instance) -> int32_t {
     return guarded(node, [&] {
       int64_t const* indices = nullptr;
@@ -70,69 +71,66 @@ struct OwnLogger : ILoggerFinder {
 };
 
 /// What a library may export for those that load it while they run, in place of REGISTER_TENSORRT_PLUGIN; null where it
-/// does not. `function` is where its name leads, which may be to another library.
+/// does not.
 template <class Function>
-Function* if_own(Function* function) {
-  return function && same_library(reinterpret_cast<void*>(function), const_cast<CreatorsTable*>(&own_table()))
-             ? function
-             : nullptr;
+Function* exported(char const* name) {
+  return reinterpret_cast<Function*>(function_beside(&own_table(), name));
 }
-
-}  // namespace CAMSHAFT_TENSORRT_OWN
-}  // namespace nvinfer1
-
-extern "C" {
-__attribute__((weak)) void setLoggerFinder(nvinfer1::ILoggerFinder* finder);
-__attribute__((weak)) nvinfer1::IPluginCreatorInterface* const* getCreators(int32_t& nbCreators);
-__attribute__((weak)) nvinfer1::IPluginCreator* const* getPluginCreators(int32_t& nbCreators);
-/// By another name, as NvInferPlugin.h has one for libraries that call it.
-__attribute__((weak)) bool camshaft_init_plugins(void* logger,
-                                                 char const* libNamespace) __asm__("initLibNvInferPlugins");
-}
-
-namespace nvinfer1 {
-namespace camshaft_detail CAMSHAFT_TENSORRT_OWN {
 
 /// Registers what the library gives by its functions. That a creator is there already is no error: TensorRT's own
 /// libraries have several such functions, for the same ones.
 inline void take_creators() {
   static OwnLogger finder;
-  if (auto* const set = if_own(setLoggerFinder)) set(&finder);
+  if (auto* const set = exported<void(ILoggerFinder*)>("setLoggerFinder")) set(&finder);
   int32_t count = 0;
-  auto* const all = if_own(getCreators);
-  auto* const v1 = all ? nullptr : if_own(getPluginCreators);
+  auto* const all = exported<IPluginCreatorInterface* const*(int32_t&)>("getCreators");
+  auto* const v1 = all ? nullptr : exported<IPluginCreator* const*(int32_t&)>("getPluginCreators");
   if (all) {
     IPluginCreatorInterface* const* const creators = all(count);
-    for (int32_t i = 0; i < count; ++i) own_creators().add(*creators[i], "");
+    for (int32_t i = 0; i < count; ++i) own_creators().add(registered_as(*creators[i], ""));
   } else if (v1) {
     IPluginCreator* const* const creators = v1(count);
-    for (int32_t i = 0; i < count; ++i) own_creators().add(*creators[i], "");
+    for (int32_t i = 0; i < count; ++i) own_creators().add(registered_as(*creators[i], ""));
   } else if (own_creators().get().empty()) {
-    if (auto* const init = if_own(camshaft_init_plugins)) init(&logger(), "");
+    if (auto* const init = exported<bool(void*, char const*)>("initLibNvInferPlugins")) init(&logger(), "");
   }
 }
 
 /// The operators of the library, which are those of its creators at the time.
 inline camshaft_plugin_library const* operators() {
-  static std::mutex mutex;
-  static bool is_first = true;
-  static std::map<Registered*, Entry> entries;
-  static std::deque<std::vector<camshaft_plugin_operator const*>> lists;  // whoever got one may be reading it
-  static std::deque<camshaft_plugin_library> libraries;
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (is_first) take_creators();
-  is_first = false;
+  struct Given {
+    std::vector<camshaft_plugin_operator const*> list;
+    camshaft_plugin_library library;
+  };
+  struct State {
+    std::recursive_mutex mutex;  // a function that registers creators may load its library
+    bool is_first = true;
+    std::map<Registered*, Entry> entries;
+    std::deque<Given> given;  // whoever got one may be reading it
+  };
+  static auto& state = *new State;
+  const std::lock_guard<std::recursive_mutex> lock(state.mutex);
+  if (state.is_first) {
+    state.is_first = false;
+    try {
+      take_creators();
+    } catch (...) {
+      state.is_first = true;
+      throw;
+    }
+  }
   std::vector<camshaft_plugin_operator const*> list;
   for (Registered* of : own_creators().get()) {
-    Entry& entry = entries[of];
+    Entry& entry = state.entries[of];
     if (entry.name.empty()) fill(entry, *of);
     list.push_back(&entry.table);
   }
-  if (lists.empty() || lists.back() != list) {
-    lists.push_back(list);
-    libraries.push_back({sizeof(camshaft_plugin_library), CAMSHAFT_PLUGIN_ABI, list.size(), lists.back().data()});
-  }
-  return &libraries.back();
+  for (Given& given : state.given)
+    if (given.list == list) return &given.library;
+  state.given.push_back({list, {}});
+  Given& given = state.given.back();
+  given.library = {sizeof(camshaft_plugin_library), CAMSHAFT_PLUGIN_ABI, given.list.size(), given.list.data()};
+  return &given.library;
 }
 
 }  // namespace CAMSHAFT_TENSORRT_OWN
