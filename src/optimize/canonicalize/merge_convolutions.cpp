@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
@@ -27,7 +26,6 @@ struct Convolution {
   Constant weights, bias;
   std::vector<std::string> sources;
 
-  DType dtype() const { return weights.tensor->dtype(); }
   const Dims& dims() const { return weights.tensor->dims(); }
   size_t axes() const { return op.strides.size(); }
 };

@@ -1,5 +1,6 @@
 #include "backends/cpu/kernels/reduce/few_top_k.h"
 
+#include "backends/cpu/kernels/element_types.h"
 #include "backends/cpu/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -78,19 +79,11 @@ void best_of(const T* x, const TopKColumns& of, int64_t* best) {
   best_of_columns<16, HWY_LANES(T)>(x, of, 0, best);
 }
 
-// EACH(name, T) for every type of 4 or 8 bytes.
-#define CAMSHAFT_FEW_TYPES(EACH) \
-  EACH(f32, float)               \
-  EACH(f64, double)              \
-  EACH(i64, int64_t)             \
-  EACH(i32, int32_t)             \
-  EACH(u64, uint64_t)            \
-  EACH(u32, uint32_t)
 #define CAMSHAFT_FEW(name, T)                                         \
   void few_##name(const T* x, const TopKColumns& of, int64_t* best) { \
     best_of(x, of, best);                                             \
   }
-CAMSHAFT_FEW_TYPES(CAMSHAFT_FEW)
+CAMSHAFT_WIDE_TYPES(CAMSHAFT_FEW)
 #undef CAMSHAFT_FEW
 
 }  // namespace
@@ -106,9 +99,8 @@ namespace camshaft::cpu {
   void few_top_k(const T* x, const TopKColumns& of, int64_t* best) { \
     HWY_DYNAMIC_DISPATCH(few_##name)(x, of, best);                   \
   }
-CAMSHAFT_FEW_TYPES(CAMSHAFT_FEW)
+CAMSHAFT_WIDE_TYPES(CAMSHAFT_FEW)
 #undef CAMSHAFT_FEW
-#undef CAMSHAFT_FEW_TYPES
 
 }  // namespace camshaft::cpu
 #endif  // HWY_ONCE
