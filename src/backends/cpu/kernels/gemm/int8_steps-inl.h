@@ -62,12 +62,22 @@ class StepsWriter {
            (!p.steps.table || (CAMSHAFT_TARGET_IS_AVX512 && has_byte_tables()));
   }
 
+  // The scales of NV vectors of columns, for all rows.
+  template <int NV>
+  struct Scales {
+    HWY_INLINE Scales(const StepsWriter& writer, int64_t column) {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) of[v] = hn::LoadU(DF(), writer.scale_ + column + v * kLanes);
+    }
+    hn::Vec<hn::ScalableTag<float>> of[NV];
+  };
+
   // NV vectors of sums, of which `count` matter, of a row of the result from column `column` on.
   template <int NV>
-  HWY_INLINE void write(const hn::Vec<hn::ScalableTag<int32_t>> (&sums)[NV], int64_t row, int64_t column,
-                        int64_t count) const {
+  HWY_INLINE void write(const hn::Vec<hn::ScalableTag<int32_t>> (&sums)[NV], const Scales<NV>& scales, int64_t row,
+                        int64_t column, int64_t count) const {
     hn::Vec<D32> steps[NV];
-    round_row<NV>(sums, row, column, count, steps);
+    round_row<NV>(sums, scales, row, column, count, steps);
     store<NV>(bytes_of<NV>(steps), c_ + row * ldc_ + column, count);
   }
 
@@ -77,13 +87,14 @@ class StepsWriter {
   HWY_INLINE void write_tile(const hn::Vec<hn::ScalableTag<int32_t>> (&sums)[kRows][NV], int64_t row, int64_t apart,
                              int64_t there, int64_t column, int64_t count) const {
     constexpr int together = NV == 1 ? 4 : NV == 2 ? 2 : 1, whole = together > 1 ? kRows / together * together : 0;
+    const Scales<NV> scales(*this, column);
     if constexpr (whole > 0) {
 #pragma GCC unroll 16
       for (int r = 0; r < whole; r += together) {
         if (r + together > there) {
 #pragma GCC unroll 4
           for (int i = 0; i < together; ++i)
-            if (r + i < there) write<NV>(sums[r + i], row + (r + i) * apart, column, count);
+            if (r + i < there) write<NV>(sums[r + i], scales, row + (r + i) * apart, column, count);
           continue;
         }
         hn::Vec<D32> rows[together][NV];
@@ -91,12 +102,12 @@ class StepsWriter {
         for (int i = 0; i < together; ++i)
 #pragma GCC unroll 4
           for (int v = 0; v < NV; ++v) rows[i][v] = sums[r + i][v];
-        write_rows<together, NV>(rows, row + r * apart, apart, column, count);
+        write_rows<together, NV>(rows, scales, row + r * apart, apart, column, count);
       }
     }
 #pragma GCC unroll 16
     for (int r = whole; r < kRows; ++r)
-      if (r < there) write<NV>(sums[r], row + r * apart, column, count);
+      if (r < there) write<NV>(sums[r], scales, row + r * apart, column, count);
   }
 
  private:
@@ -108,14 +119,14 @@ class StepsWriter {
 
   // Rows `apart` from each other, whose vectors are four together: they become one of bytes.
   template <int kRows, int NV>
-  HWY_INLINE void write_rows(const hn::Vec<hn::ScalableTag<int32_t>> (&sums)[kRows][NV], int64_t row, int64_t apart,
-                             int64_t column, int64_t count) const {
+  HWY_INLINE void write_rows(const hn::Vec<hn::ScalableTag<int32_t>> (&sums)[kRows][NV], const Scales<NV>& scales,
+                             int64_t row, int64_t apart, int64_t column, int64_t count) const {
     static_assert(kRows > 1 && kRows * NV == 4);
     hn::Vec<D32> steps[4];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       hn::Vec<D32> of_row[NV];
-      round_row<NV>(sums[r], row + r * apart, column, count, of_row);
+      round_row<NV>(sums[r], scales, row + r * apart, column, count, of_row);
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) steps[r * NV + v] = of_row[v];
     }
@@ -168,12 +179,11 @@ class StepsWriter {
   }
 
   template <int NV>
-  HWY_INLINE void round_row(const hn::Vec<D32> (&sums)[NV], int64_t row, int64_t column, int64_t count,
-                            hn::Vec<D32> (&steps)[NV]) const {
-    const float* scale = scale_ + column;
+  HWY_INLINE void round_row(const hn::Vec<D32> (&sums)[NV], const Scales<NV>& scales, int64_t row, int64_t column,
+                            int64_t count, hn::Vec<D32> (&steps)[NV]) const {
     hn::Vec<DF> x[NV];
 #pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) x[v] = hn::Mul(hn::ConvertTo(DF(), sums[v]), hn::LoadU(DF(), scale + v * kLanes));
+    for (int v = 0; v < NV; ++v) x[v] = hn::Mul(hn::ConvertTo(DF(), sums[v]), scales.of[v]);
     if (!steps_.is_plain) combine<NV>(x, row, column, count);
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) steps[v] = round_to_integers(D32(), x[v]);
@@ -234,19 +244,22 @@ class StepsWriter {
   bool is_bounded_;
 };
 
+// `writer` in a copy: what is written could be its members otherwise, which were read again for each row.
 template <int NV>
-HWY_INLINE void write_columns(const StepsWriter& writer, const SumTile& t, int64_t at, int64_t count) {
+HWY_INLINE void write_columns(StepsWriter writer, const SumTile& t, int64_t at, int64_t count) {
   constexpr int64_t lanes = HWY_LANES(int32_t);
   const hn::ScalableTag<int32_t> d;
+  const StepsWriter::Scales<NV> scales(writer, t.col0 + at);
   for (int64_t r = 0; r < t.rows; ++r) {
     hn::Vec<hn::ScalableTag<int32_t>> sums[NV];
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) sums[v] = hn::LoadU(d, t.sums + r * t.ld + at + v * lanes);
-    writer.write<NV>(sums, t.row + r, t.col0 + at, count);
+    writer.write<NV>(sums, scales, t.row + r, t.col0 + at, count);
   }
 }
 
-HWY_NOINLINE inline void write_tile(const StepsWriter& writer, const SumTile& t) {
+HWY_NOINLINE inline void write_tile(const StepsWriter& writer, const SumTile& tile) {
+  const SumTile t = tile;
   constexpr int64_t lanes = HWY_LANES(int32_t);
   int64_t at = 0;
   for (; at + 3 * lanes < t.columns; at += 4 * lanes)

@@ -22,11 +22,11 @@ namespace camshaft::cpu {
 namespace {
 
 // Rows of a block are 256 at most, and their bytes stay in L2 beside a group of panels and the one after it.
-constexpr int64_t kBlockBytes = 512 * 1024;
+constexpr int64_t kBlockBytes = 1024 * 1024;
 // Two tiles of rows stay in L1 while the panels of a group pass over them: what else there is to read comes from L2,
 // from where a tile takes 30 ns on an Emerald Rapids, 11 from L1, and 6 to multiply.
 constexpr int64_t kGroupBytes = 384 * 1024;
-constexpr int64_t kMostGroup = 16;
+constexpr int64_t kMostGroup = 16, kLeastGroups = 4;
 constexpr int64_t kPairRows = 2 * kTileRows, kMostRows = 8 * kPairRows;
 constexpr int64_t kMostColumns = 64;  // of a panel
 // Sums that are handed to `finish` at once, at most, but for two tiles of rows.
@@ -91,6 +91,29 @@ void fill_last_step(const int32_t* from, int64_t words, int64_t step_words, int6
   std::fill(to + words * stored, to + step_words * stored, 0);
 }
 
+// Cache lines of weights that steps of products ask for, in turn.
+class LinesAhead {
+ public:
+  // `lines` of them, by so many steps.
+  void set(const int32_t* from, int64_t lines, int64_t steps) {
+    at_ = reinterpret_cast<const char*>(from);
+    left_ = lines;
+    of_step_ = std::min(kMostOfStep, divide_up(lines, std::max<int64_t>(1, steps)));
+  }
+  // Those of the next `steps`.
+  void take(int64_t steps, TileSums& t) {
+    t.prefetch = at_;
+    t.prefetch_lines = static_cast<int>(left_ > 0 ? of_step_ : 0);
+    at_ += steps * t.prefetch_lines * 64;
+    left_ -= steps * t.prefetch_lines;
+  }
+
+ private:
+  static constexpr int64_t kMostOfStep = 32;
+  const char* at_ = nullptr;
+  int64_t left_ = 0, of_step_ = 0;
+};
+
 // What sums of a panel's columns begin with.
 void fill_begin(const Int8Problem& p, const Int8Part& part, bool as_signed, int64_t col0, int64_t stored,
                 int32_t* begin) {
@@ -100,6 +123,16 @@ void fill_begin(const Int8Problem& p, const Int8Part& part, bool as_signed, int6
     const uint32_t moved = as_signed ? 128 * static_cast<uint32_t>(column_sums[i]) : 0;
     begin[i] = part.block > 0 ? 0 : static_cast<int32_t>(static_cast<uint32_t>(p.begin[col0 + i]) + moved);
   }
+}
+
+// Asks for the lines of the result and of what is added to them, which come from L2 or beyond while tiles are
+// multiplied.
+void prefetch_sums_place(const Int8Problem& p, int64_t row, int64_t rows, int64_t col0) {
+  if (p.result != Int8Result::steps || !p.steps.addend) return;
+  char* c = static_cast<char*>(p.c) + row * p.ldc + col0;
+  for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(c + r * p.ldc, 1);
+  const uint8_t* const addend = p.steps.addend;
+  for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(addend + (row + r) * p.steps.addend_ld + col0);
 }
 
 void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part& part, MatrixUnit unit,
@@ -117,7 +150,15 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
   const auto* packed = reinterpret_cast<const int32_t*>(p.packed);
   const int64_t block_columns = std::min(w.columns, share.p1 * w.layout.width) - share.p0 * w.layout.width;
   const int64_t most = blocks ? std::max(kPairRows, kBlockSums / std::max<int64_t>(1, block_columns)) : scratch.rows;
-  const int64_t block_rows = std::min(scratch.rows, most / kTileRows * kTileRows);
+  // Blocks are about as high, for each of them reads all weights.
+  const int64_t highest = std::min(scratch.rows, most / kTileRows * kTileRows), all_rows = share.m1 - share.m0;
+  const int64_t block_rows =
+      std::min(highest, round_up(divide_up(all_rows, std::max<int64_t>(1, divide_up(all_rows, highest))), kPairRows));
+
+  // At least four groups, so that most of the weights are asked for well before they are read.
+  const int64_t panels = share.p1 - share.p0;
+  const int64_t groups = std::max(divide_up(panels, scratch.group), std::min<int64_t>(panels, kLeastGroups));
+  const int64_t group_panels = groups > 0 ? divide_up(panels, groups) : 1;
 
   const Int8TileReads reads(p);
   Int8Problem copied = p;
@@ -167,8 +208,8 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
     }
     int64_t callback_panel = share.p0;
     cancellation_point();
-    for (int64_t group = share.p0; group < share.p1; group += scratch.group) {
-      const int64_t group_end = std::min(group + scratch.group, share.p1);
+    for (int64_t group = share.p0; group < share.p1; group += group_panels) {
+      const int64_t group_end = std::min(group + group_panels, share.p1);
       for (int64_t panel = group; panel < group_end; ++panel) {
         const int64_t stored = w.layout.columns(panel), at = (panel - group) * kMostColumns;
         fill_begin(p, part, reads.as_signed, panel * w.layout.width, stored, begins + at);
@@ -177,15 +218,22 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
                          stored, last_steps + at * kTileWords);
         }
       }
-      // The next group comes into L2 meanwhile.
-      const int64_t calls =
-          divide_up(rows, kPairRows) * (group_end - group) * divide_up(int64_t{w.layout.width}, 2 * kTileColumns);
       const int64_t steps = std::max<int64_t>(1, t.taps * t.steps.count);
-      const int64_t next_end = std::min(group_end + scratch.group, share.p1);
-      int64_t lines_left = 0;
-      for (int64_t panel = group_end; panel < next_end; ++panel) lines_left += w.layout.columns(panel) * words / 16;
-      t.prefetch = reinterpret_cast<const char*>(packed + w.layout.offset(group_end));
-      t.prefetch_lines = static_cast<int>(std::min<int64_t>(16, divide_up(divide_up(lines_left, calls), steps)));
+      const int64_t pair_passes = divide_up(rows, kPairRows);
+      const auto lines_of = [&](int64_t begin, int64_t end) {
+        int64_t lines = 0;
+        for (int64_t panel = begin; panel < end; ++panel) lines += w.layout.columns(panel) * words / 16;
+        return lines;
+      };
+      // The first pass over the first group reads what nothing has asked for yet: there each panel asks for the next
+      // one.
+      const bool is_first = group == share.p0 && row0 == share.m0;
+      // The next group comes into L2 meanwhile; behind the last one, the first one for the next block of rows.
+      const bool is_last = group_end == share.p1, again = is_last && row0 + rows < share.m1;
+      const int64_t next = again ? share.p0 : group_end;
+      const int64_t next_end = is_last && !again ? next : std::min(next + group_panels, share.p1);
+      const int64_t calls_of_panel = divide_up(int64_t{w.layout.width}, 2 * kTileColumns);
+      LinesAhead ahead;
       for (int64_t row = 0; row < rows; row += kPairRows) {
         const int64_t height = std::min(kPairRows, rows - row);
         t.row_tiles = divide_up(height, kTileRows);
@@ -193,13 +241,21 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
           t.rows[i] = std::min(kTileRows, height - i * kTileRows);
           t.a[i] = tiles.at(row + i * kTileRows);
         }
+        const int64_t spread = is_first && pair_passes > 1 ? pair_passes - 1 : pair_passes;
+        if (row == (pair_passes - spread) * kPairRows)
+          ahead.set(packed + w.layout.offset(next), lines_of(next, next_end),
+                    spread * (group_end - group) * calls_of_panel * steps);
         for (int64_t panel = group; panel < group_end; ++panel) {
+          if (is_first && row == 0 && spread < pair_passes)
+            ahead.set(packed + w.layout.offset(panel + 1), lines_of(panel + 1, std::min(panel + 2, group_end)),
+                      calls_of_panel * steps);
           const int64_t col0 = panel * w.layout.width, stored = w.layout.columns(panel);
           const int64_t columns = std::min<int64_t>(w.layout.width, w.columns - col0);
           const int64_t in_group = (panel - group) * kMostColumns;
           const int32_t* b = packed + w.layout.offset(panel) + skipped * stored;
           HWY_ALIGN int32_t tile_sums[kPairRows * kMostColumns];
           t.b_stride = stored * 4;
+          if (!part.sums) prefetch_sums_place(p, p.row0 + row0 + row, height, p.col0 + col0);
           for (int64_t column = 0; column < stored; column += 2 * kTileColumns) {
             const int64_t width = std::min(2 * kTileColumns, stored - column);
             t.column_tiles = divide_up(width, kTileColumns);
@@ -209,10 +265,8 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
             t.begin = begins + in_group + column;
             t.sums = tile_sums + column;
             t.sums_ld = stored;
-            if (lines_left <= 0) t.prefetch_lines = 0;
+            ahead.take(steps, t);
             matrix.add_up(t);
-            t.prefetch += steps * t.prefetch_lines * 64;
-            lines_left -= steps * t.prefetch_lines;
           }
           take_tile_zeros(p, part, row_sums + row, row0 + row, height, col0, columns, tile_sums, stored);
           for (int64_t r = 0; part.sums && r < height; ++r)
@@ -251,7 +305,7 @@ HWY_EXPORT(int8_tiles_target);
 bool int8_takes_tiles(const Int8Weights& w, int64_t m, MatrixUnit unit) {
   // With fewer words a tile is multiplied sooner than its sums are stored: dots leave theirs in registers. In plain C++
   // all is tiles.
-  constexpr int64_t least_rows = 8, least_words = 24;
+  constexpr int64_t least_rows = 8, least_words = 16;
   const bool gains = unit == MatrixUnit::portable ? w.layout.k > 0 : m >= least_rows && w.layout.k >= least_words;
   return unit != MatrixUnit::none && gains && w.layout.width <= kMostColumns;
 }

@@ -169,23 +169,36 @@ MatrixTiles::Shapes MatrixTiles::shapes_of(const TileSums& s) {
   return shapes;
 }
 
+// All that shapes_of() depends on. Comparing the operand itself takes as long as a step of products.
+uint64_t MatrixTiles::key_of(const TileSums& s) {
+  const auto of_tiles = [](int64_t count, const int64_t(&sizes)[2]) {
+    return static_cast<uint64_t>(sizes[0]) | (count == 2 ? static_cast<uint64_t>(sizes[1]) << 8 : 0);
+  };
+  const uint64_t words = s.steps.count == 0 ? 1 : static_cast<uint64_t>(s.steps.words);
+  return of_tiles(s.row_tiles, s.rows) | of_tiles(s.column_tiles, s.columns) << 16 | words << 32;
+}
+
 void MatrixTiles::add_up(const TileSums& s) {
-  const Shapes shapes = shapes_of(s);
 #if defined(__x86_64__)
   if (unit_ == MatrixUnit::amx) {
-    if (shapes != shapes_) __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
-    shapes_ = shapes;
+    const uint64_t key = key_of(s);
+    if (key != configured_) {
+      const Shapes shapes = shapes_of(s);
+      __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+      configured_ = key;
+    }
     Amx unit;
     return add_up_on(unit, s);
   }
 #endif
+  const Shapes shapes = shapes_of(s);
   PortableTiles unit(shapes.rows, shapes.row_bytes);
   add_up_on(unit, s);
 }
 
 MatrixTiles::~MatrixTiles() {
 #if defined(__x86_64__)
-  if (unit_ == MatrixUnit::amx && shapes_.palette != 0) __asm__ volatile("tilerelease");
+  if (configured_ != 0) __asm__ volatile("tilerelease");
 #endif
 }
 

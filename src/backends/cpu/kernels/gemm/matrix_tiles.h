@@ -80,12 +80,12 @@ class MatrixTiles {
     uint8_t palette = 0, start_row = 0, reserved[14] = {};
     uint16_t row_bytes[16] = {};
     uint8_t rows[16] = {};
-    bool operator==(const Shapes&) const = default;
   };
   static Shapes shapes_of(const TileSums& s);
+  static uint64_t key_of(const TileSums& s);
 
   MatrixUnit unit_;
-  Shapes shapes_;
+  uint64_t configured_ = 0;  ///< key_of() what the unit's tiles are configured for
 };
 
 }  // namespace camshaft::cpu

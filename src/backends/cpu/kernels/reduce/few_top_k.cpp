@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/reduce/few_top_k.h"
 
+#include <algorithm>
+
 #include "backends/cpu/kernels/element_types.h"
 #include "backends/cpu/kernels/targets.h"
 
@@ -10,6 +12,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "backends/cpu/kernels/for_each_of-inl.h"
 #include "backends/cpu/kernels/reduce/top_k_keys-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,26 +29,25 @@ HWY_INLINE void best_of_vector(D d, const T* x, const TopKColumns& of, int64_t* 
 #pragma GCC unroll 16
   for (int i = 0; i < kBest; ++i) keys[i] = rows[i] = hn::Zero(di);
   // The row goes in front of those that it is better than, and these move on by one: of equals the earlier one stays in
-  // front. The first rows have places whatever they are.
-  const auto take = [&](int64_t row, int taken) HWY_ATTR {
+  // front. Places from `taken` on have no row yet, and anything is better than that.
+  const auto take = [&](int64_t row, int64_t taken) CAMSHAFT_INLINE_LAMBDA {
     const Keys key = keys_of(d, hn::LoadU(d, x + row * of.step), of.largest), at = hn::Set(di, static_cast<Key>(row));
-    const auto better = [&](int i) HWY_ATTR { return hn::Gt(key, keys[i]); };
+    const auto better = [&](int i) HWY_ATTR {
+      const auto wins = hn::Gt(key, keys[i]);
+      return i < taken ? wins : hn::Eq(key, key);
+    };
 #pragma GCC unroll 16
-    for (int i = kBest - 1; i >= 0; --i) {
-      if (i > taken) continue;
-      Keys moved = key, moved_at = at;
-      if (i > 0) {
-        moved = hn::IfThenElse(better(i - 1), keys[i - 1], key);
-        moved_at = hn::IfThenElse(better(i - 1), rows[i - 1], at);
-      }
-      const auto wins = better(i);
-      keys[i] = i == taken ? moved : hn::IfThenElse(wins, moved, keys[i]);
-      rows[i] = i == taken ? moved_at : hn::IfThenElse(wins, moved_at, rows[i]);
+    for (int i = kBest - 1; i > 0; --i) {
+      const auto wins = better(i), wins_before = better(i - 1);
+      keys[i] = hn::IfThenElse(wins_before, keys[i - 1], hn::IfThenElse(wins, key, keys[i]));
+      rows[i] = hn::IfThenElse(wins_before, rows[i - 1], hn::IfThenElse(wins, at, rows[i]));
     }
+    const auto wins = better(0);
+    keys[0] = hn::IfThenElse(wins, key, keys[0]);
+    rows[0] = hn::IfThenElse(wins, at, rows[0]);
   };
-#pragma GCC unroll 16
-  for (int row = 0; row < kBest; ++row)
-    if (row < of.rows) take(row, row);
+  const int64_t firsts = std::min<int64_t>(kBest, of.rows);
+  for (int64_t row = 0; row < firsts; ++row) take(row, row);
   for (int64_t row = kBest; row < of.rows; ++row) take(row, kBest);
   HWY_ALIGN Key found[hn::MaxLanes(di)];
 #pragma GCC unroll 16
