@@ -82,7 +82,7 @@ def environment(request, wheel, tmp_path_factory):
 def test_is_one_file_for_all(wheel):
     tag = re.fullmatch(r"camshaft-[0-9.]+-cp39-abi3-manylinux_2_(\d+)_x86_64\.whl", wheel.name)
     assert tag and int(tag[1]) <= 28
-    # 20.1 MB on 29 November 2026; the server has all kernels a second time.
+    # 20.9 MB on 30 November 2026; of what is compressed, the engine has a half, and gRPC with what it needs 40 %.
     assert wheel.stat().st_size < 22e6
     names = zipfile.ZipFile(wheel).namelist()
     assert {"camshaft/__init__.py", "camshaft/py.typed", *PROGRAMS} <= set(names)
