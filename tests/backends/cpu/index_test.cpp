@@ -381,6 +381,33 @@ TEST(TopK, ShortLinesOfWords) {
   });
 }
 
+// Much of longer lines, which are sorted by digits: of narrow ranges around zero, any numbers, such as differ in their
+// highest or in their lowest bits alone, and equals.
+TEST(TopK, LongerLinesOfWords) {
+  Random random = test_random();
+  for (int round = 0; round < 240; ++round) {
+    constexpr DType types[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u32, DType::u64};
+    const int64_t size = random.integer(161, round % 20 ? 1200 : 40'000), lines = random.integer(1, 3);
+    Tensor x(types[round % 6], {lines, size});
+    auto* to = reinterpret_cast<uint8_t*>(x.mutable_data());
+    const auto width = static_cast<int64_t>(x.bytes()) / x.size();
+    const int64_t first = random.integer(0, width - 1), last = random.integer(first, width - 1);
+    const bool is_narrow = round % 4 == 0;
+    for (int64_t i = 0; i < x.size(); ++i) {
+      const bool is_negative = is_narrow && random.integer(0, 1) == 1;
+      for (int64_t b = 0; b < width; ++b) {
+        const bool varies = is_narrow ? b == 0 : b >= first && b <= last;
+        to[i * width + b] = static_cast<uint8_t>(varies ? random.integer(0, 255) : is_negative ? 255 : 0);
+      }
+    }
+    const int64_t k = random.integer(size / 4 + 1, size);
+    NodeTest test{ops::TopK{1, random.integer(0, 1) == 1}, {x, Tensor::from_ints({k})}, {1}, "top_k"};
+    test.outputs = 2;
+    test.check(static_cast<int>(random.integer(1, 3)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
 // Few of short lines that lie side by side: as many as a vector has lanes, more and fewer.
 TEST(TopK, ShortLinesSideBySide) {
   Random random = test_random();

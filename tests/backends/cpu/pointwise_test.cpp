@@ -950,7 +950,7 @@ void check_quotients(Random& random, DType dtype) {
 }
 
 TEST(Pointwise, QuotientsOfIntegers) {
-  Random random = test_random();
+  RandomData random;
   for_each_target([&] {
     check_quotients<int32_t>(random, DType::i32);
     check_quotients<uint32_t>(random, DType::u32);
@@ -1108,6 +1108,72 @@ TEST(Pointwise, LimitsAndCubesOfF64AreOneLoop) {
     // Limits that are the wrong way round, or NaN, are taken as they are written.
     EXPECT_EQ(TileProgram(program_of(false, 2, -1), {RowForm::vector}).steps(), 2);
     EXPECT_EQ(TileProgram(program_of(false, nan_value, 2), {RowForm::vector}).steps(), 2);
+  });
+}
+
+// Products and sums of f64 have the bits of two loops, whichever operands are one element, in place too.
+TEST(Pointwise, SumsOfProductsOfF64AreOneLoop) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 160; ++round) {
+      const auto n = static_cast<size_t>(random.integer(1, 200));
+      std::vector<double> operands[3];
+      std::vector<RowForm> forms;
+      for (int k = 0; k < 3; ++k) {
+        const bool uniform = (round >> k & 1) != 0;
+        forms.push_back(uniform ? RowForm::uniform : RowForm::vector);
+        operands[k].resize(uniform ? 1 : n);
+        for (double& v : operands[k]) v = static_cast<double>(random.integer(-1'000'000, 1'000'000)) / 999'983;
+      }
+      if (round % 5 == 0) operands[round % 3].front() = round % 2 ? nan_value : infinity;
+      Writer w;
+      const int32_t a = w.load(DType::f64), b = w.load(DType::f64), c = w.load(DType::f64);
+      const int32_t product = w.apply(F::mul, a, b);
+      const bool first = random.integer(0, 1) == 1;
+      const TileProgram program(w.done({first ? w.apply(F::add, product, c) : w.apply(F::add, c, product)}), forms);
+      if (round % 4 < 3) {
+        EXPECT_EQ(program.steps(), 1);
+      }
+      std::vector<double> got(n), expected(n);
+      const auto at = [&](int k, size_t i) { return operands[k][operands[k].size() == 1 ? 0 : i]; };
+      for (size_t i = 0; i < n; ++i) {
+        const volatile double rounded = at(0, i) * at(1, i);
+        expected[i] = rounded + at(2, i);
+      }
+      const int same = round / 8 % 4;
+      const bool in_place = same < 3 && forms[static_cast<size_t>(same)] == RowForm::vector;
+      const void* inputs[] = {operands[0].data(), operands[1].data(), operands[2].data()};
+      void* outputs[] = {in_place ? operands[same].data() : got.data()};
+      program.run_row(static_cast<int64_t>(n), inputs, outputs);
+      const auto* result = static_cast<const double*>(outputs[0]);
+      for (size_t i = 0; i < n; ++i)
+        ASSERT_TRUE(std::isnan(expected[i]) ? std::isnan(result[i]) : result[i] == expected[i]) << i << " of " << n;
+    }
+  });
+}
+
+// One of two elements for each condition, over which it may be written.
+TEST(Pointwise, SelectsOneOfTwoBytes) {
+  RandomData random;
+  for_each_target([&] {
+    for (int64_t n = 1; n < 200; n += random.integer(1, 5)) {
+      std::vector<uint8_t> condition(static_cast<size_t>(n)), expected(condition.size()), got(condition.size());
+      for (size_t i = 0; i < condition.size(); ++i) {
+        condition[i] = static_cast<uint8_t>(random.integer(0, 1));
+        expected[i] = condition[i] ? 7 : 200;
+      }
+      Writer w;
+      const int32_t c = w.load(DType::boolean), a = w.load(DType::u8), b = w.load(DType::u8);
+      const TileProgram program(w.done({w.apply(F::select, c, a, b)}),
+                                {RowForm::vector, RowForm::uniform, RowForm::uniform});
+      const uint8_t x = 7, y = 200;
+      const void* inputs[] = {condition.data(), &x, &y};
+      for (const bool in_place : {false, true}) {
+        void* outputs[] = {in_place ? condition.data() : got.data()};
+        program.run_row(n, inputs, outputs);
+        ASSERT_EQ(in_place ? condition : got, expected);
+      }
+    }
   });
 }
 

@@ -118,6 +118,28 @@ TEST(Pool, WindowsThatFillLines) {
   });
 }
 
+// Many short lines of one window or some, which are pooled as longer ones: as many of them as divide all.
+TEST(Pool, ManyShortLinesThatWindowsFill) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 40; ++round) {
+      const int64_t stride = random.integer(1, 7), windows = random.integer(1, round % 4 ? 9 : 70);
+      ops::Pool op;
+      op.kind = round % 2 ? ops::PoolKind::average : ops::PoolKind::max;
+      op.kernel = {random.integer(1, stride)};
+      op.strides = {stride};
+      op.dilations = {1};
+      op.pads = {Dim(0), Dim(0)};
+      const Dims image{random.integer(1, 5), random.integer(round % 10 ? 1 : 0, round % 3 ? 30 : 1000),
+                       stride * windows};
+      NodeTest(op, {random_tensor(random, DType::f32, image)}, {}, "pool", 1e-6).check(1 + round % 3);
+      if (op.kind == ops::PoolKind::max)
+        NodeTest(op, {random_tensor(random, DType::i8, image)}, {}, "max_pool").check(1 + round % 3);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 // No window lies inside them, so that there is nothing that two windows share. The image ends where readable memory
 // does.
 TEST(Pool, ImagesNarrowerThanAWindow) {

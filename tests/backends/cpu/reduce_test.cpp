@@ -393,6 +393,30 @@ TEST(Reduce, ExtremesOfShortRowsOfIntegers) {
   });
 }
 
+// Of narrow types, in units of few rows of few elements.
+template <class T>
+void check_small_units(RandomData& data, DType dtype) {
+  using Limits = std::numeric_limits<T>;
+  for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min})
+    for (const int64_t columns : {2, 3, 8, 13})
+      for (const int64_t length : {1, 2, 5, 8, 30, 33}) {
+        std::vector<T> x(static_cast<size_t>(data.integer(1, 60) * length * columns));
+        for (T& v : x) v = static_cast<T>(data.integer(Limits::min(), Limits::max()));
+        const int64_t units = std::ssize(x) / (length * columns);
+        check(dtype, kind, {units, length, columns}, {1}, x, static_cast<int>(data.integer(1, 3)), 0);
+      }
+}
+
+TEST(Reduce, ExtremesOfSmallUnitsOfNarrowIntegers) {
+  RandomData data;
+  for_each_target([&] {
+    check_small_units<int8_t>(data, DType::i8);
+    check_small_units<uint8_t>(data, DType::u8);
+    check_small_units<int16_t>(data, DType::i16);
+    check_small_units<uint16_t>(data, DType::u16);
+  });
+}
+
 // Of any numbers, so that most sums are beyond 32 bits.
 template <class T>
 void check_short_rows_that_wrap(RandomData& data, DType is_signed, DType is_unsigned) {

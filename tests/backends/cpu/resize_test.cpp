@@ -104,6 +104,23 @@ TEST(Resize, LinesOfNeighbours) {
   });
 }
 
+// Images of lines up to a vector's length and beyond, before and after, whose columns are all inside.
+TEST(Resize, NarrowImages) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const ResizeAxis h = random_axis(data, data.integer(1, 4));
+      ResizeAxis w{data.integer(1, 20), data.integer(1, 20), data.integer(1, 5), {}, {}};
+      for (int64_t i = 0; i < w.out * w.taps; ++i) {
+        w.index.push_back(static_cast<int32_t>(data.integer(0, w.in - 1)));
+        w.weight.push_back(data.floats(1)[0]);
+      }
+      check_taps(data, h, w, data.integer(1, 2), data.integer(1, 9), false, 1 + round % 3);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 // Any axes and types, growing and shrinking, on lines longer than vectors.
 TEST(Resize, NearestPicksElements) {
   Random random = test_random();

@@ -109,6 +109,54 @@ TEST(StridedCopy, ShortBlocksChangePlaces) {
   });
 }
 
+// Few of short items lie side by side, and many along another axis: blocks become places of an image, and others.
+TEST(StridedCopy, ShortItemsAlongALongerAxis) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 150; ++round) {
+      const int64_t width = std::vector<int64_t>{1, 2, 4, 8, 16}[static_cast<size_t>(round % 5)];
+      std::vector<int64_t> dims;
+      for (int d = 0; d < 6; ++d) dims.push_back(data.integer(1, 4));
+      dims[static_cast<size_t>(data.integer(0, 3))] = data.integer(8, 40);
+      std::vector<size_t> order(dims.size());
+      std::iota(order.begin(), order.end(), 0);
+      data.shuffle(order);
+      std::vector<int64_t> strides(dims.size());
+      int64_t count = 1;
+      for (const size_t d : order) strides[d] = count, count *= dims[d];
+      const auto in = bytes(data, count * width);
+      std::vector<uint8_t> out(in.size());
+      ThreadPool pool(1 + round % 3);
+      StridedCopy(width, dims, strides).run(pool, in.data(), out.data());
+      const auto dense = contiguous_strides(dims);
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t at = 0;
+        for (size_t d = 0; d < dims.size(); ++d) at += i / dense[d] % dims[d] * strides[d];
+        ASSERT_TRUE(std::equal(&out[static_cast<size_t>(i * width)], &out[static_cast<size_t>(i * width)] + width,
+                               &in[static_cast<size_t>(at * width)]))
+            << "round " << round << " element " << i;
+      }
+    }
+  });
+}
+
+// Rows of any length that follow themselves 16 times and more, of some kilobytes and of less.
+TEST(StridedCopy, RepeatsARow) {
+  RandomData data;
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      const int64_t size = data.integer(1, round % 4 ? 700 : 5000), count = data.integer(10, round % 10 ? 60 : 900);
+      const auto in = bytes(data, 2 * size);
+      std::vector<uint8_t> out(static_cast<size_t>(2 * count * size));
+      ThreadPool pool(1 + round % 3);
+      StridedCopy(1, {2, count, size}, {size, 0, 1}).run(pool, in.data(), out.data());
+      for (int64_t r = 0; r < 2 * count; ++r)
+        ASSERT_TRUE(std::equal(out.begin() + r * size, out.begin() + (r + 1) * size, in.begin() + r / count * size))
+            << "row " << r << " of " << size;
+    }
+  });
+}
+
 // Blocks that follow themselves, within each other, as tiles of several dims do; larger than what is copied from the
 // result, and between other dims of the result.
 TEST(StridedCopy, RepeatsBlocks) {

@@ -82,20 +82,29 @@ HWY_INLINE void turn_neighbours(const Rotary& r, const Row& row) {
       mask, d, row.y + i);
 }
 
-// Pairs are neighbours, tables have one angle for each.
-HWY_INLINE void turn_neighbours_by_pairs(const Rotary& r, const Row& row) {
-  const Tag d;
+// Pairs are neighbours, tables have one angle for each. Of pairs [begin, half) whole vectors of D; where the rest
+// begins.
+template <class D>
+HWY_INLINE int64_t turn_pairs(D d, const Rotary& r, const Row& row, int64_t begin) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t pairs = r.rotated / 2;
-  int64_t i = 0;
+  int64_t i = begin;
   for (; i + lanes <= pairs; i += lanes) {
-    Vec a, b;
+    hn::Vec<D> a, b;
     hn::LoadInterleaved2(d, row.x + 2 * i, a, b);
-    const Vec second_cosine = hn::LoadU(d, row.cosine + r.cosine.second + i),
-              second_sine = hn::LoadU(d, row.sine + r.sine.second + i);
-    const Vec first = hn::NegMulAdd(b, hn::LoadU(d, row.sine + i), hn::Mul(a, hn::LoadU(d, row.cosine + i)));
+    const auto second_cosine = hn::LoadU(d, row.cosine + r.cosine.second + i),
+               second_sine = hn::LoadU(d, row.sine + r.sine.second + i);
+    const auto first = hn::NegMulAdd(b, hn::LoadU(d, row.sine + i), hn::Mul(a, hn::LoadU(d, row.cosine + i)));
     hn::StoreInterleaved2(first, hn::MulAdd(a, second_sine, hn::Mul(b, second_cosine)), d, row.y + 2 * i);
   }
+  return i;
+}
+
+// What is no whole vector of AVX-512 is one of half its length, or of a quarter.
+HWY_INLINE void turn_neighbours_by_pairs(const Rotary& r, const Row& row) {
+  int64_t i = turn_pairs(Tag(), r, row, 0);
+  if constexpr (HWY_LANES(float) > 8) i = turn_pairs(hn::CappedTag<float, 8>(), r, row, i);
+  if constexpr (HWY_LANES(float) > 4) i = turn_pairs(hn::CappedTag<float, 4>(), r, row, i);
   turn_any(r, row, i);
 }
 #endif

@@ -190,9 +190,14 @@ void copy_two_parts(size_t bytes, const char* in, int64_t in_step, char* out, in
 // us for 12288 rows of 12 bytes).
 void copy_rows(int64_t size, const char* in, int64_t in_step, char* out, int64_t out_step, int64_t count) {
   const auto bytes = static_cast<size_t>(size);
-  constexpr int64_t most_block = 128 << 10;
-  if (in_step == 0 && out_step == size && size * count >= least_repeated_blocks) {
-    if (size <= most_block) {
+  // A row that follows itself is doubled, and blocks of what is there are copied, which are lines of the cache as rows
+  // of other lengths are not: 60784 rows of 36 bytes took 86 us one by one on a Zen 3, 50 KB of 452 by vectors 0.6 us
+  // and take 0.3 on a Xeon, 8 MB 410 and 310.
+  constexpr int64_t most_block = 128 << 10, least_doubled = 16, least_bytes = 4096;
+  if (in_step == 0 && out_step == size && size > 0) {
+    const bool is_long = size * count >= least_repeated_blocks;
+    if (size <= most_block &&
+        (is_long || (count >= least_doubled && (size < least_vector_row || size * count >= least_bytes)))) {
       std::memcpy(out, in, bytes);
       return repeat_block(out, size, size * count);
     }
@@ -200,19 +205,6 @@ void copy_rows(int64_t size, const char* in, int64_t in_step, char* out, int64_t
       for (int64_t i = 0; i < count; ++i, out += out_step) stream_copy(in, out, size);
       return finish_streams();
     }
-  }
-  // A short row that follows itself is doubled, and blocks of what is there are copied: 60784 rows of 36 bytes took 86
-  // us one by one on a Zen 3.
-  constexpr int64_t least_doubled = 16, most_copied = 8192;
-  if (in_step == 0 && out_step == size && size < least_vector_row && count >= least_doubled) {
-    const int64_t total = size * count, most = most_copied / size * size;
-    std::memcpy(out, in, bytes);
-    for (int64_t filled = size; filled < total;) {
-      const int64_t n = std::min({filled, most, total - filled});
-      std::memcpy(out + filled, out, static_cast<size_t>(n));
-      filled += n;
-    }
-    return;
   }
   if (bytes == 8) return copy_short_rows<8>(in, in_step, out, out_step, count);
   if (bytes == 16) return copy_short_rows<16>(in, in_step, out, out_step, count);

@@ -1,6 +1,7 @@
 #include "backends/cpu/kernels/move/strided_copy.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -119,6 +120,25 @@ StridedCopy::StridedCopy(int64_t width, const std::vector<int64_t>& dims, const 
   item_bytes_ = width_;
   for (size_t d = dims_.size() - static_cast<size_t>(inner_); d < dims_.size(); ++d) item_bytes_ *= dims_[d];
   find_repeats();
+  lengthen_batches();
+}
+
+// Short items that the innermost of the outer dims has few of are taken along a longer dim, where what these see stays
+// in L1: each few cost a call. DepthToSpace of 16 x 48 x 32 x 2 f32 by 4 took 45 us, two items of 16 bytes at a time.
+void StridedCopy::lengthen_batches() {
+  constexpr int64_t short_item = 64, few = 8, far_longer = 4, l1_bytes = 16 * 1024;
+  const bool is_short = (kind_ == Kind::rows || kind_ == Kind::strided) && item_bytes_ <= short_item;
+  if (!is_short || streams_ || dims_.size() < 3 || std::find(in_.begin(), in_.end(), 0) != in_.end()) return;
+  const size_t innermost = dims_.size() - 2;
+  if (dims_[innermost] >= few) return;
+  size_t best = innermost;
+  for (size_t d = innermost; d-- > 0;) {
+    if (dims_[d] * std::max(std::abs(in_[d]), std::abs(out_[d])) > l1_bytes) break;
+    if (dims_[d] >= far_longer * dims_[innermost] && dims_[d] > dims_[best]) best = d;
+  }
+  std::swap(dims_[best], dims_[innermost]);
+  std::swap(in_[best], in_[innermost]);
+  std::swap(out_[best], out_[innermost]);
 }
 
 // The innermost dims are short blocks in both tensors, whose elements change places: 10^5 matrices of 2 x 2 i64 took

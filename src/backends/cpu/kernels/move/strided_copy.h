@@ -37,6 +37,7 @@ class StridedCopy {
 
   bool find_permutation(const StridedSpace& space);
   void find_repeats();
+  void lengthen_batches();
   void run_items(int64_t begin, int64_t end, const char* in, char* out) const;
   void run_blocks(int64_t begin, int64_t end, const char* in, char* out) const;
   void run_shared_blocks(ThreadPool& pool, const char* in, char* out) const;

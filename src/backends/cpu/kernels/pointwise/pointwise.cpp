@@ -19,9 +19,9 @@ namespace {
 // Rows shorter than this are not run one by one: the calls a row costs (about 15 ns a loop) would outweigh the work.
 // Tiles then span rows, and operands that are not dense are first copied together.
 constexpr int64_t short_row = 192, short_row_bytes = 4 * short_row;  // the longer of both
-// But a single loop for each costs little, and nothing is copied for it. Of rows of a vector of bytes it costs more:
-// 20,408 of 49 took 127 us.
-constexpr int64_t least_loop_row = 32, least_loop_bytes = 128;
+// But a single loop for each costs little, and nothing is copied for it, of 16 f64 and 32 f32 on. Of rows of a vector
+// of bytes it costs more: 20,408 of 49 took 127 us.
+constexpr int64_t least_loop_row = 16, least_loop_bytes = 128;
 constexpr int64_t stage_bytes = 64 * 1024;
 // Of outputs beyond the caches so much is computed in L1 before it is written. Reads wait for longer bursts of writes:
 // a sum of 10^7 f32 took 4.9 ms by 2 KB on a Zen 5, where it takes 2.1 by 512 bytes and 2.4 through the caches.

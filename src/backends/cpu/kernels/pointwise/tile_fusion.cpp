@@ -99,7 +99,7 @@ class Fusion {
         combine_bytes(node);
         continue;
       }
-      if (function_of_half(node) || plain_clamp(node) || cube(node)) continue;
+      if (function_of_half(node) || plain_clamp(node) || cube(node) || multiply_add_f64(node)) continue;
       if (!is_fusible(node)) continue;
       simple_power(node) || dequantize(node) || scale_integers(node) || square(node) || clamp(node) || add_relu(node) ||
           min_max_number(node) || multiply_add(node);
@@ -573,6 +573,21 @@ class Fusion {
       const TileNode& other = nodes_[product];
       if (!single(product) || other.uniform || !is(other, F::mul)) continue;
       become(node, adds ? FusedFunction::mul_add : FusedFunction::mul_sub, other.in[0], other.in[1], addend);
+      return true;
+    }
+    return false;
+  }
+
+  // Of f64, rounded twice as in two loops: BatchNormalization of 735 x 100 x 26 took 1.9 ms on a Xeon, and takes 1.2
+  // to 1.7.
+  bool multiply_add_f64(TileNode& node) {
+    if (!is(node, F::add) || node.uniform || node.dtype != DType::f64) return false;
+    for (int k = 0; k < 2; ++k) {
+      const int32_t product = node.in[k], addend = node.in[1 - k];
+      const TileNode& other = nodes_[product];
+      if (!single(product) || other.uniform || !is(other, F::mul)) continue;
+      const bool turns = nodes_[other.in[0]].uniform;  // at most the second is one element for all
+      become(node, FusedFunction::mul_add, find_multiply_add_f64(), {other.in[turns], other.in[1 - turns], addend}, 1);
       return true;
     }
     return false;

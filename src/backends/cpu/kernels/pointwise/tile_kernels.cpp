@@ -302,9 +302,8 @@ void select(const void* const* in, void* out, int64_t n, unsigned uniform) {
       return condition[i] ? x : y;
     });
   } else {
-    const T x = *b, y = *c;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = condition[i] ? x : y;
+    fill_vectors(o, n, out == in[0], condition,
+                 [=, x = *b, y = *c](int64_t i) HWY_ATTR { return condition[i] ? x : y; });
   }
 }
 
@@ -489,6 +488,27 @@ TileKernel cube_kernel() {
   return cube;
 }
 
+void multiply_add_f64(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto *a = static_cast<const double*>(in[0]), *b = static_cast<const double*>(in[1]),
+             *c = static_cast<const double*>(in[2]);
+  auto* o = static_cast<double*>(out);
+  const bool overwrites = o == a || o == b || o == c;
+  switch (uniform >> 1) {
+    case 0:
+      return fill_vectors(o, n, overwrites, a, [=](int64_t i) HWY_ATTR { return a[i] * b[i] + c[i]; });
+    case 1:
+      return fill_vectors(o, n, overwrites, a, [=, y = *b](int64_t i) HWY_ATTR { return a[i] * y + c[i]; });
+    case 2:
+      return fill_vectors(o, n, overwrites, a, [=, z = *c](int64_t i) HWY_ATTR { return a[i] * b[i] + z; });
+    default:
+      return fill_vectors(o, n, overwrites, a, [=, y = *b, z = *c](int64_t i) HWY_ATTR { return a[i] * y + z; });
+  }
+}
+
+TileKernel multiply_add_f64_kernel() {
+  return multiply_add_f64;
+}
+
 }  // namespace
 }  // namespace camshaft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -499,9 +519,14 @@ namespace camshaft::cpu {
 HWY_EXPORT(plain_kernel);
 HWY_EXPORT(clamp_kernel);
 HWY_EXPORT(cube_kernel);
+HWY_EXPORT(multiply_add_f64_kernel);
 
 TileKernel find_clamp(DType lanes) {
   return HWY_DYNAMIC_DISPATCH(clamp_kernel)(lanes);
+}
+
+TileKernel find_multiply_add_f64() {
+  return HWY_DYNAMIC_DISPATCH(multiply_add_f64_kernel)();
 }
 
 TileKernel find_kernel(ScalarFunction function, DType lanes) {

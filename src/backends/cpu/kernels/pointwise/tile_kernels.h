@@ -81,6 +81,9 @@ TileKernel find_kernel(FusedFunction function);
 /// The loop for min(max(a, b), c) of integers or f64, b and c one element each and no NaN. Of f64 NaN stays NaN.
 TileKernel find_clamp(DType lanes);
 
+/// The loop for a * b + c of f64, rounded twice; a is no one element.
+TileKernel find_multiply_add_f64();
+
 /// The loop that converts between two types as stored in memory. Floats to integers truncate and saturate, NaN gives 0;
 /// anything to bool is `!= 0`; integers to narrower integers wrap. From a type to itself copies.
 TileKernel find_conversion(DType from, DType to);

@@ -238,10 +238,33 @@ bool takes_few_rows(ReduceKind kind, DType dtype, int64_t n) {
   }
 }
 
+namespace {
+
+// Extremes of units of few narrow elements, without a call for each: 1343 of 6 rows of 2 i8 took 19 us.
+constexpr int64_t small_unit = 64;
+template <class T, class Better>
+void extremes_of_small_units(const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals, Better better) {
+  for (int64_t u = 0; u < units; ++u, x += n * columns)
+    for (int64_t c = 0; c < columns; ++c, ++totals) {
+      auto best = static_cast<int>(*totals);
+      for (int64_t i = c; i < n * columns; i += columns) best = better(best, static_cast<int>(x[i]));
+      *totals = static_cast<Partial<T>>(best);
+    }
+}
+
+}  // namespace
+
 #define CAMSHAFT_UNITS(name, T)                                                                                      \
   HWY_EXPORT(units_##name);                                                                                          \
   template <>                                                                                                        \
   void reduce_units<T>(ReduceKind kind, const T* x, int64_t units, int64_t n, int64_t columns, Partial<T>* totals) { \
+    if constexpr (sizeof(T) <= 2) {                                                                                  \
+      const bool is_small = n * columns <= small_unit;                                                               \
+      if (is_small && kind == ReduceKind::max)                                                                       \
+        return extremes_of_small_units(x, units, n, columns, totals, [](int a, int b) { return std::max(a, b); });   \
+      if (is_small && kind == ReduceKind::min)                                                                       \
+        return extremes_of_small_units(x, units, n, columns, totals, [](int a, int b) { return std::min(a, b); });   \
+    }                                                                                                                \
     HWY_DYNAMIC_DISPATCH(units_##name)(kind, x, units, n, columns, totals);                                          \
   }
 CAMSHAFT_ELEMENT_TYPES(CAMSHAFT_UNITS)

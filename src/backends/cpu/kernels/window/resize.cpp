@@ -251,8 +251,50 @@ HWY_INLINE void combine_pairs(const Resize2d& p, const float* line, float* to) {
 #endif
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Images that are no wider than a vector, before and after: a line's columns are combined by permutations of it, in
+// registers. Line by line through memory 50 of 10 x 5 to 30 x 3 took 14 us. False where they are not.
+bool narrow_lines(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
+  const hn::ScalableTag<float> d;
+  constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
+  constexpr int most_taps = 4;
+  const ResizeAxis &h = p.height, &w = p.width;
+  const bool is_inside = std::all_of(w.index.begin(), w.index.end(), [](int32_t i) { return i >= 0; });
+  if (w.in > lanes || w.out > lanes || w.taps > most_taps || !is_inside) return false;
+  HWY_ALIGN int32_t index[most_taps * lanes] = {};
+  HWY_ALIGN float weight[most_taps * lanes] = {};
+  for (int64_t x = 0; x < w.out; ++x)
+    for (int64_t k = 0; k < w.taps; ++k) {
+      index[k * lanes + x] = w.index[static_cast<size_t>(x * w.taps + k)];
+      weight[k * lanes + x] = w.weight[static_cast<size_t>(x * w.taps + k)];
+    }
+  const auto seen = hn::FirstN(d, static_cast<size_t>(w.in)), made = hn::FirstN(d, static_cast<size_t>(w.out));
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t y = item % h.out;
+    const float* plane = in + item / h.out * h.in * w.in;
+    float* to = out + item * w.out;
+    const int32_t* rows = &h.index[static_cast<size_t>(y * h.taps)];
+    if (rows[0] < 0) {
+      std::fill_n(to, w.out, p.extrapolation);
+      continue;
+    }
+    const auto line = weighted<0>(h.taps, &h.weight[static_cast<size_t>(y * h.taps)],
+                                  [&](int64_t r) HWY_ATTR { return masked_load(seen, d, plane + rows[r] * w.in); });
+    auto sum = hn::Zero(d);
+    for (int64_t k = 0; k < w.taps; ++k)
+      sum = hn::MulAdd(hn::Load(d, weight + k * lanes),
+                       hn::TableLookupLanes(line, hn::SetTableIndices(d, index + k * lanes)), sum);
+    masked_store(sum, made, d, to);
+  }
+  return true;
+}
+#endif
+
 void lines_first(const Resize2d& p, int64_t begin, int64_t end, const float* in, float* out) {
   const ResizeAxis &h = p.height, &w = p.width;
+#if HWY_TARGET != HWY_SCALAR
+  if (!p.nearest && !p.keeps_columns && narrow_lines(p, begin, end, in, out)) return;
+#endif
   alignas(64) float line_buffer[max_line];
   for (int64_t item = begin; item < end; ++item) {
     const int64_t y = item % h.out;
