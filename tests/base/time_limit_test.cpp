@@ -11,8 +11,7 @@ TEST(TimeLimit, CancelsWhatIsNotDoneInTime) {
   const TimeLimit limit(std::chrono::milliseconds(10));
   const WorkScope scope(limit.cancellation());
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_THROW(
-      while (std::chrono::steady_clock::now() < start + std::chrono::minutes(1)) cancellation_point(), Error);
+  EXPECT_THROW(while (std::chrono::steady_clock::now() < start + std::chrono::minutes(1)) cancellation_point(), Error);
 }
 
 TEST(TimeLimit, EndsWithWhatIsDoneInTime) {
