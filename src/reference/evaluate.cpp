@@ -88,6 +88,8 @@ class Interpreter {
 
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
     take_inputs(inputs);
+    if (const auto budget = graph_.nodes.empty() ? current_budget() : nullptr)
+      budget->take_operations(least_operations);
     for (size_t n = 0; n < graph_.nodes.size(); ++n) run_node(graph_.nodes[n], static_cast<int64_t>(n));
     std::vector<Tensor> outputs;
     for (const ValueId id : graph_.outputs) outputs.push_back(tensor(id));

@@ -30,7 +30,7 @@ namespace {
 
 // So that an operation takes a twentieth of a nanosecond at most, on one thread of a processor of 2023. Where a cache
 // missed more or less, times differ by a factor of three; these are the long ones.
-constexpr double least = 2e5, of_a_byte = 25, of_an_element = 100;
+constexpr double of_a_byte = 25, of_an_element = 100;
 constexpr double of_an_exponential = 200, of_a_tap = 60, of_a_random_number = 1500;
 constexpr double of_a_jump = 400;         // to an element that lies anywhere
 constexpr double of_a_comparison = 300;   // of a sort
@@ -51,7 +51,7 @@ class Operations {
   Operations(const Graph& graph, const Node& node, const SymbolBindings& symbols)
       : graph_(graph), node_(node), symbols_(symbols) {}
 
-  double count() const { return std::max(computed() + moved() + beside(), least); }
+  double count() const { return std::max(computed() + moved() + beside(), least_operations); }
 
  private:
   double computed() const {

@@ -10,11 +10,15 @@ namespace camshaft {
 /// more: those of contractions, 100 for each element that is read or written (25 for each byte, where that is more),
 /// and what an operator does beside, as measured: exponentials, comparisons of sorts, taps of windows, texts. What only
 /// running tells counts nothing before, and a loop does not count what is inside. An operator counts 2·10^5 at least,
-/// some ten times what its call takes: a loop that would never end does after some 10^6 operators, in seconds.
+/// some ten times what its call takes: a loop that would never end does after some 10^6 operators, in seconds. So does
+/// a body without operators, which would go on for ever otherwise.
 double operations_of(const Graph& graph, const Node& node, const SymbolBindings& symbols);
 
 /// The sum of those, of all nodes.
 double operations_of(const Graph& graph, const SymbolBindings& symbols);
+
+/// What an operator counts at least, and a body without one.
+inline constexpr double least_operations = 2e5;
 
 /// Of a text, or a tensor in a sequence, that is copied.
 inline constexpr double operations_of_an_object = 3000;

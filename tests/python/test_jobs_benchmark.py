@@ -116,6 +116,31 @@ def test_pytorch_by_a_stand_in(model, tmp_path, monkeypatch):
     assert theirs["runtime"] == "PyTorch" and theirs["error"] < 1e-5 and theirs["runs"] > 0
 
 
+def test_openvino_by_a_stand_in(model, tmp_path, monkeypatch):
+    """It is timed without the copies that it makes by default, as the others are."""
+    engine, asked = module.build(model), []
+
+    class Request:
+        def infer(self, inputs, **how):
+            asked.append(how)
+            return list(engine(*inputs.values()) if len(outputs) > 1 else [engine(*inputs.values())])
+
+    outputs = [
+        types.SimpleNamespace(get_any_name=lambda name=output.name: name) for output in onnx.load(model).graph.output
+    ]
+    network = types.SimpleNamespace(outputs=outputs, reshape=lambda shapes: None)
+    compiled = types.SimpleNamespace(create_infer_request=Request)
+    core = types.SimpleNamespace(read_model=lambda path: network, compile_model=lambda *how: compiled)
+    openvino = types.ModuleType("openvino")
+    openvino.Core = lambda: core
+    monkeypatch.setitem(sys.modules, "openvino", openvino)
+    keys = {"onnx_path": model, "runtimes": ["camshaft", "openvino"], "measure_seconds": 0.02}
+    report = jobs.benchmark(report_path=tmp_path / "r.json", **keys)
+    ours, theirs = report["performance"]["cases"]
+    assert theirs["runtime"] == "OpenVINO" and theirs["error"] < 1e-5
+    assert asked and all(how == {"share_inputs": True, "share_outputs": True} for how in asked)
+
+
 def test_wrong_outputs_are_seen(tmp_path):
     """An engine of another model of the same inputs and outputs."""
     right, wrong = (make_network(tmp_path / f"{name}.onnx", width=8) for name in ("right", "wrong"))

@@ -1,10 +1,18 @@
 // What evaluating a graph takes of a budget.
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/work_scope.h"
 #include "ir/ops/dynamic.h"
+#include "ir/ops/index.h"
+#include "ir/ops/move.h"
+#include "ir/ops/operators.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/sequence.h"
 #include "ir/ops/strings.h"
+#include "ir/text.h"
+#include "reference/operations.h"
 #include "reference/single_op.h"
 
 namespace camshaft::budget_test {
@@ -56,6 +64,64 @@ TEST(EvaluationBudget, CountsResultsWhoseSizesOnlyRunningTells) {
   };
   EXPECT_NEAR(taken(1e9), 200e6, 1e4);
   EXPECT_THROW(taken(190e6), Error);
+}
+
+// One whose body has no operators took nothing, and went on for ever.
+TEST(EvaluationBudget, CountsIterationsOfAnEmptyBody) {
+  const Graph graph = parse_graph(R"(graph "g" (%n: i64[], %x: f32[2]) {
+    %y = loop {carried=1} (%n, -, %x)
+      graph "body" (%i: i64[], %go: bool[], %a: f32[2]) { return "go" = %go, "y" = %a }
+    return "y" = %y
+  })",
+                                  operators());
+  const Cancellation cancellation;
+  const auto budget = std::make_shared<Budget>(1e9, 1 << 30, "more work", "more memory");
+  const WorkScope scope(cancellation, budget);
+  const auto run = [&](int64_t trips) {
+    return evaluate(graph, {Tensor::scalar(DType::i64, trips), Tensor(DType::f32, {2})}, test_pool());
+  };
+  run(100);
+  EXPECT_NEAR(budget->operations_taken(), 100 * least_operations, 2 * least_operations);
+  EXPECT_THROW(run(std::numeric_limits<int64_t>::max()), Error);
+}
+
+// What there is beside the elements of a piece is most of it, and there are as many as elements.
+TEST(EvaluationBudget, CountsPiecesOfASequence) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::f32, {1'000'000}});
+  const ValueId one = graph.add_constant("one", Tensor::scalar(DType::i64, 1));
+  graph.add_output("y", graph.add(ops::SplitToSequence{}, {x, one}, "y", {"split"}));
+  const auto split = [&](double operations, size_t bytes) {
+    const Cancellation cancellation;
+    const WorkScope scope(cancellation, std::make_shared<Budget>(operations, bytes, "more work", "more memory"));
+    evaluate(graph, {Tensor(DType::f32, {1'000'000})}, test_pool());
+  };
+  split(1e10, 1 << 30);
+  EXPECT_THROW(split(1e9, 1 << 30), Error);
+  EXPECT_THROW(split(1e10, 200'000'000), Error);
+}
+
+// Eight times as large as a result of bytes.
+TEST(EvaluationBudget, CountsListsBesideTensors) {
+  constexpr int64_t count = 1'000'000;
+  const auto takes_more = [](const Op& op, const std::vector<Tensor>& inputs, size_t bytes) {
+    const Cancellation cancellation;
+    const WorkScope scope(cancellation, std::make_shared<Budget>(1e12, bytes, "more work", "more memory"));
+    try {
+      run_op(op, inputs);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::out_of_memory);
+      return true;
+    }
+    return false;
+  };
+  const Tensor x(DType::i8, {1}), many(DType::i32, {count}), rows = many.reshaped({count, 1});
+  const ops::Pad pad{ops::PadMode::wrap, {Dim(0), Dim(count - 1)}};
+  for (const auto& [op, inputs] : std::vector<std::pair<Op, std::vector<Tensor>>>{
+           {pad, {x}}, {ops::Gather{0}, {x, many}}, {ops::GatherND{}, {x, rows}}}) {
+    EXPECT_TRUE(takes_more(op, inputs, 8 * count)) << op.name();
+    EXPECT_FALSE(takes_more(op, inputs, 10 * count)) << op.name();
+  }
 }
 
 TEST(EvaluationBudget, CountsTensorsAsLongAsTheyLive) {

@@ -10,7 +10,9 @@
 
 #include "base/cancellation_points.h"
 #include "base/thread_pool.h"
+#include "ir/ops/strings.h"
 #include "reference/operator_samples.h"
+#include "reference/single_op.h"
 
 namespace camshaft::large_operators_test {
 namespace {
@@ -41,6 +43,16 @@ TEST(LargeOperators, AskWhetherTheyAreToStop) {
   }
   for (const std::string& name : operators().names())
     EXPECT_TRUE(seen.contains(name)) << name << " has no large sample";
+}
+
+// One of 150 MB was split for ten seconds after Ctrl-C.
+TEST(LargeOperators, AskWithinATextOfManyParts) {
+  constexpr int64_t parts = int64_t{1} << 22;
+  const Tensor text = Tensor::of<std::string>(DType::string, {1}, {std::string(parts - 1, ',')});
+  const int64_t before = cancellation_points_passed();
+  const std::vector<Tensor> results = run_op(ops::StringSplit{","}, {text});
+  EXPECT_EQ(results[0].dims(), (Dims{1, parts}));
+  EXPECT_GE((cancellation_points_passed() - before) * most_between, parts);
 }
 
 }  // namespace

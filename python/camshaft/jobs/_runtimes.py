@@ -109,7 +109,8 @@ class OpenVino:
         request = compiled.create_infer_request()
 
         def run():
-            results = request.infer(inputs)
+            # By default it copies both, which none of the others does: 5 % of the 0.6 ms of a small encoder.
+            results = request.infer(inputs, share_inputs=True, share_outputs=True)
             return {name: results[index] for index, name in enumerate(names)}
 
         return run
@@ -163,7 +164,7 @@ def opened(job, calibration):
 
 
 def _of_context(engine, inputs, threads):
-    """Runs to arrays of NumPy's, as the others do, so that all are timed with the copies that a caller gets."""
+    """Runs to arrays of NumPy's, as the others do: views of what the next run writes, so that none is timed with copies."""
     import numpy
 
     context = engine.create_context(threads)

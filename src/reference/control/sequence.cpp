@@ -143,7 +143,10 @@ std::vector<Tensor> SplitToSequence::evaluate(const EvalContext& context) const 
   const int64_t size = x.dims().at(static_cast<size_t>(axis));
   std::vector<int64_t> sizes;
   // Before there is a list of them: of an empty tensor there may be any number.
-  const auto check_count = [](int64_t count) { check_fits_memory(DType::sequence, {count}); };
+  const auto check_count = [](int64_t count) {
+    check_fits_memory(DType::sequence, {count});
+    take_operations_of_copies(count);
+  };
   if (!context.has(1)) {
     check_count(size);
     sizes.assign(static_cast<size_t>(size), 1);

@@ -8,6 +8,7 @@
 #include "ir/ops/strides.h"
 #include "reference/element_io.h"
 #include "reference/elements.h"
+#include "reference/move/index_lists.h"
 #include "reference/move/scatter_combine.h"
 
 namespace camshaft::ops {
@@ -32,6 +33,7 @@ std::vector<Tensor> GatherND::evaluate(const EvalContext& context) const {
   const int64_t slices = product(from_dims, batch_axes, split);
   const int64_t count = product(index_dims, 0, index_dims.size() - 1);
   const int64_t a_batch = batches == 0 ? 0 : count / batches;
+  const MemoryClaim claim = claim_index_lists(indices, 1);
   const std::vector<int64_t> raw = indices.to_ints();
   Dims dims(index_dims.begin(), index_dims.end() - 1);
   dims.insert(dims.end(), from_dims.begin() + static_cast<int64_t>(split), from_dims.end());
@@ -64,6 +66,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
     if (i != at && counts[i] > dims[i])
       fail_rule("the indices have {} elements on axis {}, the input {}", counts[i], i, dims[i]);
   if (updates.size() == 0) return {context.input(0).owned()};  // any number of empty lines
+  const MemoryClaim claim = claim_index_lists(indices, 1);
   const std::vector<int64_t> positions = indices.to_ints();
   const Dims strides = row_major_strides(dims);
   const int64_t length = counts[at], inner = product(counts, at + 1, counts.size());

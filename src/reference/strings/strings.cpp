@@ -27,16 +27,24 @@ bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-std::vector<std::string> split(std::string_view text, std::string_view delimiter, int64_t most) {
-  std::vector<std::string> parts;
-  const auto may_cut = [&] { return most < 0 || static_cast<int64_t>(parts.size()) < most; };
+// Calls `with` for each part of the text.
+template <class With>
+void for_parts(std::string_view text, std::string_view delimiter, int64_t most, PacedCancellation& cancellation,
+               const With& with) {
+  int64_t count = 0;
+  const auto may_cut = [&] { return most < 0 || count < most; };
+  const auto take = [&](std::string_view part) {
+    cancellation.did(1 + static_cast<int64_t>(part.size()) / 16);
+    ++count;
+    with(part);
+  };
   if (!delimiter.empty()) {
     for (size_t at; may_cut() && (at = text.find(delimiter)) != std::string_view::npos;) {
-      parts.emplace_back(text.substr(0, at));
+      take(text.substr(0, at));
       text.remove_prefix(at + delimiter.size());
     }
-    if (!text.empty() || !parts.empty()) parts.emplace_back(text);
-    return parts;
+    if (!text.empty() || count > 0) take(text);
+    return;
   }
   const auto trim = [&] {
     while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
@@ -46,11 +54,10 @@ std::vector<std::string> split(std::string_view text, std::string_view delimiter
   while (!text.empty()) {
     const auto at =
         may_cut() ? static_cast<size_t>(std::find_if(text.begin(), text.end(), is_space) - text.begin()) : text.size();
-    parts.emplace_back(text.substr(0, at));
+    take(text.substr(0, at));
     text.remove_prefix(at);
     trim();
   }
-  return parts;
 }
 
 /// What looking at a text counts as.
@@ -67,6 +74,15 @@ class Lists {
     claims_.emplace_back(bytes);
     longest_ = std::max(longest_, list.size());
     lists_.push_back(std::move(list));
+  }
+
+  // Room for one more list, of so many texts that have so many bytes together: a text of commas has as many parts as
+  // bytes, each of 32.
+  std::vector<std::string>& add(size_t count, size_t bytes) {
+    claims_.emplace_back(count * sizeof(std::string) + bytes);
+    longest_ = std::max(longest_, count);
+    lists_.emplace_back().reserve(count);
+    return lists_.back();
   }
 
   Tensor filled_up(Dims dims, const std::string& padding) && {
@@ -128,10 +144,18 @@ std::vector<Tensor> StringSplit::evaluate(const EvalContext& context) const {
   Tensor counts(DType::i64, x.dims());
   PacedCancellation cancellation;
   for (int64_t i = 0; i < x.size(); ++i) {
-    cancellation.did(bytes_of(x, i));
-    std::vector<std::string> parts = split(x.as<std::string>()[i], delimiter, most_splits);
-    counts.as_mutable<int64_t>()[i] = static_cast<int64_t>(parts.size());
-    lists.add(std::move(parts));
+    cancellation.did(1);
+    const auto for_each_part = [&](const auto& with) {
+      for_parts(x.as<std::string>()[i], delimiter, most_splits, cancellation, with);
+    };
+    size_t count = 0, bytes = 0;
+    for_each_part([&](std::string_view part) {
+      ++count;
+      bytes += part.size();
+    });
+    counts.as_mutable<int64_t>()[i] = static_cast<int64_t>(count);
+    std::vector<std::string>& parts = lists.add(count, bytes);
+    for_each_part([&](std::string_view part) { parts.emplace_back(part); });
   }
   return {std::move(lists).filled_up(x.dims(), ""), std::move(counts)};
 }
