@@ -1,8 +1,5 @@
 #include "base/bounded_thread.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <exception>
 #include <mutex>
@@ -11,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/blocked_signals.h"
 #include "base/error.h"
 #include "base/steady_condition.h"
 #include "base/work_scope.h"
@@ -61,17 +59,13 @@ bool BoundedThread::run(const std::function<void(const Cancellation&)>& call, st
   const Cancellation own;
   if (!state_) {
     auto state = std::make_shared<State>();
-    // Signals are the application's business: its own threads must get them (Ctrl-C), not this one.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     std::string failure;
     try {
+      const BlockedSignals signals;
       thread_ = std::thread([state] { work(state); });
     } catch (const std::system_error& error) {
       failure = error.what();
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!failure.empty()) throw Error(ErrorCode::out_of_memory, "no thread could be started: " + failure);
     state_ = std::move(state);
   }

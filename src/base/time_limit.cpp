@@ -1,13 +1,17 @@
 #include "base/time_limit.h"
 
+#include "base/blocked_signals.h"
+
 namespace camshaft {
 
-TimeLimit::TimeLimit(std::chrono::milliseconds limit)
-    : thread_([this, end = std::chrono::steady_clock::now() + limit] {
-        std::unique_lock lock(mutex_);
-        while (!is_done_ && std::chrono::steady_clock::now() < end) changed_.wait_until(lock, end);
-        if (!is_done_) cancellation_.cancel();
-      }) {}
+TimeLimit::TimeLimit(std::chrono::milliseconds limit) {
+  const BlockedSignals signals;
+  thread_ = std::thread([this, end = std::chrono::steady_clock::now() + limit] {
+    std::unique_lock lock(mutex_);
+    while (!is_done_ && std::chrono::steady_clock::now() < end) changed_.wait_until(lock, end);
+    if (!is_done_) cancellation_.cancel();
+  });
+}
 
 TimeLimit::~TimeLimit() {
   {

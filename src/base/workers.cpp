@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <exception>
 
 #include "base/available_cores.h"
+#include "base/blocked_signals.h"
 #include "base/error.h"
 #include "base/workers_state.h"
 
@@ -72,12 +72,9 @@ Workers::State::~State() {
 void Workers::State::start_workers(int threads) {
   const size_t wanted = static_cast<size_t>(std::min(threads, limit)) - 1;
   if (workers_.size() >= wanted) return;
-  // Signals are the application's business: its own threads must get them (Ctrl-C), not these.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   std::string failure;
   try {
+    const BlockedSignals signals;
     workers_.reserve(wanted);
     free_.reserve(wanted);
     while (workers_.size() < wanted) {
@@ -87,7 +84,6 @@ void Workers::State::start_workers(int threads) {
   } catch (const std::exception& error) {
     failure = error.what();
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (workers_.size() < wanted)
     throw Error(ErrorCode::out_of_memory,
                 fmt::format("only {} of {} threads could be started: {}; ask for fewer threads", workers_.size() + 1,

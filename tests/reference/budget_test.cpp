@@ -122,6 +122,15 @@ TEST(EvaluationBudget, CountsListsBesideTensors) {
     EXPECT_TRUE(takes_more(op, inputs, 8 * count)) << op.name();
     EXPECT_FALSE(takes_more(op, inputs, 10 * count)) << op.name();
   }
+  // Of scatters 8 bytes for each element that is combined, in the data and in what goes there.
+  const Tensor data(DType::i8, {count}), updates(DType::i8, {count});
+  const Op adds = ops::ScatterElements{0, ops::ScatterKind::add};
+  EXPECT_TRUE(takes_more(adds, {data, many, updates}, 20 * count));
+  EXPECT_FALSE(takes_more(adds, {data, many, updates}, 30 * count));
+  // And one for each slice, of indices without a number as well.
+  const Op assigns = ops::ScatterND{};
+  EXPECT_TRUE(takes_more(assigns, {x, Tensor(DType::i64, {count, 0}), updates.reshaped({count, 1})}, 7 * count));
+  EXPECT_FALSE(takes_more(assigns, {x, Tensor(DType::i64, {count, 0}), updates.reshaped({count, 1})}, 10 * count));
 }
 
 TEST(EvaluationBudget, CountsTensorsAsLongAsTheyLive) {

@@ -30,7 +30,7 @@ std::vector<Tensor> Gather::evaluate(const EvalContext& context) const {
   const Tensor x = unpack_subbyte(context.input(0));
   const auto at = static_cast<size_t>(axis);
   const int64_t size = x.dims().at(at);
-  const MemoryClaim claim = claim_index_lists(context.input(1), 1);
+  const MemoryClaim claim = claim_numbers(context.input(1).size());
   const std::vector<int64_t> indices = read_indices(context.input(1), size, axis);
   const int64_t outer = product(x.dims(), 0, at), inner = product(x.dims(), at + 1, x.dims().size());
   Dims dims(x.dims().begin(), x.dims().begin() + axis);
@@ -59,7 +59,7 @@ std::vector<Tensor> GatherElements::evaluate(const EvalContext& context) const {
   for (size_t i = 0; i < dims.size(); ++i)
     if (i != at && dims[i] > x.dims().at(i))
       fail_rule("the indices have {} elements on axis {}, the input {}", dims[i], i, x.dims()[i]);
-  const MemoryClaim claim = claim_index_lists(context.input(1), 1);
+  const MemoryClaim claim = claim_numbers(context.input(1).size());
   const std::vector<int64_t> indices = read_indices(context.input(1), x.dims().at(at), axis);
   const Dims strides = row_major_strides(x.dims());
   Tensor out(x.dtype(), dims);
@@ -94,7 +94,7 @@ std::vector<Tensor> ScatterND::evaluate(const EvalContext& context) const {
               to_string(expected));
 
   if (updates.size() == 0) return {pack_subbyte(out, context.input(0).dtype())};  // of any number of empty slices
-  const MemoryClaim claim = claim_index_lists(indices, 2);
+  const MemoryClaim claim = claim_numbers(indices.size() + count);
   const std::vector<int64_t> raw = indices.to_ints();
   std::vector<int64_t> slices(static_cast<size_t>(count), 0);  // which slice of the input each update goes to
   for (int64_t i = 0; i < count; ++i) {

@@ -33,7 +33,7 @@ std::vector<Tensor> GatherND::evaluate(const EvalContext& context) const {
   const int64_t slices = product(from_dims, batch_axes, split);
   const int64_t count = product(index_dims, 0, index_dims.size() - 1);
   const int64_t a_batch = batches == 0 ? 0 : count / batches;
-  const MemoryClaim claim = claim_index_lists(indices, 1);
+  const MemoryClaim claim = claim_numbers(indices.size());
   const std::vector<int64_t> raw = indices.to_ints();
   Dims dims(index_dims.begin(), index_dims.end() - 1);
   dims.insert(dims.end(), from_dims.begin() + static_cast<int64_t>(split), from_dims.end());
@@ -66,7 +66,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
     if (i != at && counts[i] > dims[i])
       fail_rule("the indices have {} elements on axis {}, the input {}", counts[i], i, dims[i]);
   if (updates.size() == 0) return {context.input(0).owned()};  // any number of empty lines
-  const MemoryClaim claim = claim_index_lists(indices, 1);
+  const MemoryClaim claim = claim_numbers(indices.size());
   const std::vector<int64_t> positions = indices.to_ints();
   const Dims strides = row_major_strides(dims);
   const int64_t length = counts[at], inner = product(counts, at + 1, counts.size());
@@ -102,6 +102,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
     return {pack_subbyte(out, context.input(0).dtype())};
   }
   Tensor out(context.input(0).dtype(), dims);
+  const MemoryClaim wide = claim_numbers(out.size() + updates.size());
   with_wide_type(out.dtype(), [&]<class T>(const T&) {
     std::vector<T> to(static_cast<size_t>(out.size())), from(static_cast<size_t>(updates.size()));
     load_elements(out.dtype(), context.input(0).data(), 0, 1, out.size(), to.data());

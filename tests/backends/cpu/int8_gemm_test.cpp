@@ -128,6 +128,22 @@ TEST(Int8Gemm, LikeLoops) {
   });
 }
 
+// Several groups of panels, and blocks of rows that are about as high.
+TEST(Int8Gemm, OfManyPanels) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int threads : {1, 2}) {
+      ThreadPool pool(threads);
+      for (const auto& [m, n] : {std::pair(70, 700), std::pair(33, 1100), std::pair(280, 330)}) {
+        const int64_t depth = 4 * random.integer(16, 20);
+        for (const Int8Instructions& by : all_instructions())
+          check({m, n + random.integer(0, 64), 1, depth, 1, true, random.coin(), random.coin(), false}, random, pool,
+                by);
+      }
+    }
+  });
+}
+
 // K is cut where threads would have nothing to do: along the taps of rows that are read in place, else along quads.
 TEST(Int8Gemm, OfBlocksOnManyThreads) {
   RandomData random;

@@ -398,7 +398,7 @@ template <class T>
 void check_small_units(RandomData& data, DType dtype) {
   using Limits = std::numeric_limits<T>;
   for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min})
-    for (const int64_t columns : {2, 3, 8, 13})
+    for (const int64_t columns : {2, 3, 8, 13, 16, 24, 32})
       for (const int64_t length : {1, 2, 5, 8, 30, 33}) {
         std::vector<T> x(static_cast<size_t>(data.integer(1, 60) * length * columns));
         for (T& v : x) v = static_cast<T>(data.integer(Limits::min(), Limits::max()));

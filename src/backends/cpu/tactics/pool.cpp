@@ -51,16 +51,17 @@ void join_lines(SpatialPool& pool) {
 }
 
 // Neither do windows of short images that are one line each (join_lines()): averages of 2321 x 3 lines of 3 by windows
-// of 3 took 33 us. Threads share what is left.
+// of 3 took 33 us. Threads share lines, so these stay as short as a thread is woken for.
 SpatialPool joined_planes(SpatialPool pool) {
-  constexpr int64_t short_plane = 64, most_joined = 4096;  // windows
+  constexpr int64_t short_plane = 64, most_joined = 4096, most_taps = 32 * 1024;  // windows, and elements of them
   PoolAxis& w = pool.width;
   const int64_t planes = pool.batch * pool.channels;
   const bool is_line = pool.depth.in * pool.height.in == 1 && pool.depth.kernel * pool.height.kernel == 1 &&
                        pool.depth.out * pool.height.out == 1;
   const bool fills = w.pad_before == 0 && w.in == w.out * w.stride && (w.kernel - 1) * w.dilation < w.stride;
   if (pool.channels_last || !is_line || !fills || w.out == 0 || w.out >= short_plane || planes == 0) return pool;
-  int64_t together = std::min(planes, most_joined / w.out);
+  const int64_t taps_of_plane = w.out * std::max<int64_t>(1, w.kernel);
+  int64_t together = std::max<int64_t>(1, std::min({planes, most_joined / w.out, most_taps / taps_of_plane}));
   while (planes % together != 0) --together;
   w.in *= together;
   w.out *= together;

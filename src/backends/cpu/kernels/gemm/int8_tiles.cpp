@@ -125,8 +125,8 @@ void fill_begin(const Int8Problem& p, const Int8Part& part, bool as_signed, int6
   }
 }
 
-// Asks for the lines of the result and of what is added to them, which come from L2 or beyond while tiles are
-// multiplied.
+// Where something is added to the result, asks for its lines and the result's: they come from L2 or beyond while tiles
+// are multiplied.
 void prefetch_sums_place(const Int8Problem& p, int64_t row, int64_t rows, int64_t col0) {
   if (p.result != Int8Result::steps || !p.steps.addend) return;
   char* c = static_cast<char*>(p.c) + row * p.ldc + col0;
@@ -220,9 +220,12 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
       }
       const int64_t steps = std::max<int64_t>(1, t.taps * t.steps.count);
       const int64_t pair_passes = divide_up(rows, kPairRows);
+      // Of a part of K, which is apart from that of the next panel, a panel asks for the next one's alone.
+      const bool whole = part.blocks == 1;
+      const int64_t part_words = whole ? words : std::min(t.taps * t.steps.covered(), words - skipped);
       const auto lines_of = [&](int64_t begin, int64_t end) {
         int64_t lines = 0;
-        for (int64_t panel = begin; panel < end; ++panel) lines += w.layout.columns(panel) * words / 16;
+        for (int64_t panel = begin; panel < end; ++panel) lines += w.layout.columns(panel) * part_words / 16;
         return lines;
       };
       // The first pass over the first group reads what nothing has asked for yet: there each panel asks for the next
@@ -242,13 +245,16 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
           t.a[i] = tiles.at(row + i * kTileRows);
         }
         const int64_t spread = is_first && pair_passes > 1 ? pair_passes - 1 : pair_passes;
-        if (row == (pair_passes - spread) * kPairRows)
+        if (whole && row == (pair_passes - spread) * kPairRows)
           ahead.set(packed + w.layout.offset(next), lines_of(next, next_end),
                     spread * (group_end - group) * calls_of_panel * steps);
         for (int64_t panel = group; panel < group_end; ++panel) {
-          if (is_first && row == 0 && spread < pair_passes)
-            ahead.set(packed + w.layout.offset(panel + 1), lines_of(panel + 1, std::min(panel + 2, group_end)),
-                      calls_of_panel * steps);
+          if (row == 0 && (!whole || spread < pair_passes)) {
+            const int64_t last = whole ? group_end : share.p1;
+            const int64_t stored_next = panel + 1 < last ? w.layout.columns(panel + 1) : 0;
+            ahead.set(packed + w.layout.offset(panel + 1) + skipped * stored_next,
+                      lines_of(panel + 1, std::min(panel + 2, last)), calls_of_panel * steps);
+          }
           const int64_t col0 = panel * w.layout.width, stored = w.layout.columns(panel);
           const int64_t columns = std::min<int64_t>(w.layout.width, w.columns - col0);
           const int64_t in_group = (panel - group) * kMostColumns;

@@ -259,8 +259,8 @@ bool narrow_lines(const Resize2d& p, int64_t begin, int64_t end, const float* in
   constexpr auto lanes = static_cast<int64_t>(HWY_LANES(float));
   constexpr int most_taps = 4;
   const ResizeAxis &h = p.height, &w = p.width;
-  const bool is_inside = std::all_of(w.index.begin(), w.index.end(), [](int32_t i) { return i >= 0; });
-  if (w.in > lanes || w.out > lanes || w.taps > most_taps || !is_inside) return false;
+  if (w.in > lanes || w.out > lanes || w.taps > most_taps) return false;
+  if (!std::all_of(w.index.begin(), w.index.end(), [](int32_t i) { return i >= 0; })) return false;
   HWY_ALIGN int32_t index[most_taps * lanes] = {};
   HWY_ALIGN float weight[most_taps * lanes] = {};
   for (int64_t x = 0; x < w.out; ++x)
