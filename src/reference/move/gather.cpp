@@ -8,7 +8,7 @@
 #include "ir/ops/strides.h"
 #include "reference/element_io.h"
 #include "reference/elements.h"
-#include "reference/move/index_lists.h"
+#include "reference/move/number_lists.h"
 #include "reference/move/scatter_combine.h"
 
 namespace camshaft::ops {

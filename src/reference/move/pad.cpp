@@ -1,11 +1,11 @@
 // The reference evaluation of pad.
 #include <algorithm>
 
-#include "base/budget.h"
 #include "base/work_scope.h"
 #include "ir/ops/move.h"
 #include "ir/ops/shape_rules.h"
 #include "reference/move/mapped_copy.h"
+#include "reference/move/number_lists.h"
 
 namespace camshaft::ops {
 
@@ -78,9 +78,9 @@ std::vector<Tensor> Pad::evaluate(const EvalContext& context) const {
   if (fill.size() != 1) fail_rule("the padding value must be one element, not {}", to_string(fill.dims()));
   if (element_count(dims) == 0) return {Tensor(x.dtype(), dims)};
   // As much as one axis of bytes eight times over: a file of 200 bytes took 12 GB of 6.
-  size_t mapped = 0;
-  for (const PaddedAxis& axis : axes) mapped += static_cast<size_t>(axis.total) * sizeof(int64_t);
-  const MemoryClaim claim(mapped);
+  int64_t mapped = 0;
+  for (const PaddedAxis& axis : axes) mapped += axis.total;
+  const MemoryClaim claim = claim_numbers(mapped);
   std::vector<std::vector<int64_t>> maps;
   for (const PaddedAxis& axis : axes) maps.push_back(sources(mode, axis));
   return {copy_mapped(x, maps, fill, context.pool)};

@@ -34,6 +34,11 @@ void fill_axes(const Op& op, const KernelShapes& shapes, size_t first, Problem& 
                               pad_of(op.pads[spatial + i], *shapes.symbols)};
 }
 
+// Whether windows lie along an axis one behind the other from end to end: without pads, and none looks at another's.
+bool windows_fill(const PoolAxis& a) {
+  return a.pad_before == 0 && a.in == a.out * a.stride && (a.kernel - 1) * a.dilation < a.stride;
+}
+
 // Lines that windows along them fill one behind the other, without looking at other lines, are one: 16 x 64 of 32
 // pixels by windows of 4 took 11 us, and take 3.
 void join_lines(SpatialPool& pool) {
@@ -42,8 +47,7 @@ void join_lines(SpatialPool& pool) {
     return a.kernel == 1 && a.in == a.out && a.stride == 1 && a.pad_before == 0 && a.pad_after == 0;
   };
   PoolAxis& w = pool.width;
-  const bool fills = w.pad_before == 0 && w.in == w.out * w.stride && (w.kernel - 1) * w.dilation < w.stride;
-  if (pool.channels_last || !is_passed(pool.depth) || !is_passed(pool.height) || !fills) return;
+  if (pool.channels_last || !is_passed(pool.depth) || !is_passed(pool.height) || !windows_fill(w)) return;
   const int64_t lines = pool.depth.in * pool.height.in;
   w.in *= lines;
   w.out *= lines;
@@ -58,8 +62,8 @@ SpatialPool joined_planes(SpatialPool pool) {
   const int64_t planes = pool.batch * pool.channels;
   const bool is_line = pool.depth.in * pool.height.in == 1 && pool.depth.kernel * pool.height.kernel == 1 &&
                        pool.depth.out * pool.height.out == 1;
-  const bool fills = w.pad_before == 0 && w.in == w.out * w.stride && (w.kernel - 1) * w.dilation < w.stride;
-  if (pool.channels_last || !is_line || !fills || w.out == 0 || w.out >= short_plane || planes == 0) return pool;
+  if (pool.channels_last || !is_line || !windows_fill(w) || w.out == 0 || w.out >= short_plane || planes == 0)
+    return pool;
   const int64_t taps_of_plane = w.out * std::max<int64_t>(1, w.kernel);
   int64_t together = std::max<int64_t>(1, std::min({planes, most_joined / w.out, most_taps / taps_of_plane}));
   while (planes % together != 0) --together;

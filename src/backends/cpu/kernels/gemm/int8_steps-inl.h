@@ -258,8 +258,7 @@ HWY_INLINE void write_columns(StepsWriter writer, const SumTile& t, int64_t at, 
   }
 }
 
-HWY_NOINLINE inline void write_tile(const StepsWriter& writer, const SumTile& tile) {
-  const SumTile t = tile;
+HWY_NOINLINE inline void write_tile(const StepsWriter& writer, SumTile t) {
   constexpr int64_t lanes = HWY_LANES(int32_t);
   int64_t at = 0;
   for (; at + 3 * lanes < t.columns; at += 4 * lanes)

@@ -231,10 +231,12 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
       // The first pass over the first group reads what nothing has asked for yet: there each panel asks for the next
       // one.
       const bool is_first = group == share.p0 && row0 == share.m0;
-      // The next group comes into L2 meanwhile; behind the last one, the first one for the next block of rows.
-      const bool is_last = group_end == share.p1, again = is_last && row0 + rows < share.m1;
-      const int64_t next = again ? share.p0 : group_end;
-      const int64_t next_end = is_last && !again ? next : std::min(next + group_panels, share.p1);
+      const bool panels_ask = !whole || (is_first && pair_passes > 1);
+      // In the other passes the next group comes into L2; behind the last one, the first one for the next block of
+      // rows.
+      const int64_t other_passes = pair_passes - panels_ask;
+      const int64_t next = group_end == share.p1 && row0 + rows < share.m1 ? share.p0 : group_end;
+      const int64_t next_end = std::min(next + group_panels, share.p1);
       const int64_t calls_of_panel = divide_up(int64_t{w.layout.width}, 2 * kTileColumns);
       LinesAhead ahead;
       for (int64_t row = 0; row < rows; row += kPairRows) {
@@ -244,12 +246,11 @@ void int8_tiles_target(const Int8Problem& p, const Share& share, const Int8Part&
           t.rows[i] = std::min(kTileRows, height - i * kTileRows);
           t.a[i] = tiles.at(row + i * kTileRows);
         }
-        const int64_t spread = is_first && pair_passes > 1 ? pair_passes - 1 : pair_passes;
-        if (whole && row == (pair_passes - spread) * kPairRows)
+        if (whole && row == (panels_ask ? kPairRows : 0))
           ahead.set(packed + w.layout.offset(next), lines_of(next, next_end),
-                    spread * (group_end - group) * calls_of_panel * steps);
+                    other_passes * (group_end - group) * calls_of_panel * steps);
         for (int64_t panel = group; panel < group_end; ++panel) {
-          if (row == 0 && (!whole || spread < pair_passes)) {
+          if (row == 0 && panels_ask) {
             const int64_t last = whole ? group_end : share.p1;
             const int64_t stored_next = panel + 1 < last ? w.layout.columns(panel + 1) : 0;
             ahead.set(packed + w.layout.offset(panel + 1) + skipped * stored_next,

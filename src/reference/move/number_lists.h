@@ -1,8 +1,10 @@
-// Lists of 64-bit numbers beside tensors of indices.
+// Lists of 64-bit numbers beside tensors, one for each index or element.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "base/budget.h"
-#include "ir/tensor.h"
 
 namespace camshaft::ops {
 
