@@ -142,9 +142,13 @@ def test_memory_comes_back(python_server, client):
     for _ in range(3):
         echo(client, big)
     before = python_server.memory()
+    after = []
     for _ in range(40):
         echo(client, big)
-    assert python_server.memory() < before + (64 << 20)
+        after.append(python_server.memory())
+    # Between requests it goes up and down by 40 MiB, as the answer's last pieces leave; messages that stayed would be
+    # 640 MiB by the end.
+    assert min(after[-10:]) < before + (64 << 20)
 
 
 def test_killed_process(python_server, client):
