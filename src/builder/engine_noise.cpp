@@ -10,6 +10,7 @@
 #include "builder/engine_tensors.h"
 #include "builder/rounded_steps.h"
 #include "compile/tactic.h"
+#include "ir/ops/contract.h"
 #include "runtime/engine_impl.h"
 
 namespace camshaft {
@@ -24,8 +25,19 @@ constexpr double before_steps = moved_by_steps / 4;
 constexpr double least_of_f16 = 0x1p-25;
 constexpr double noise_of_f32 = 0x1p-22;
 
-// Which of a model's results an engine that may use narrower types computes no less precisely than f32 does, and gives
-// to nothing that narrows them.
+bool is_narrow_float(const Plan& plan, int32_t value) {
+  if (value < 0) return false;
+  const DType dtype = plan.values[static_cast<size_t>(value)].type.dtype;
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
+// Products of floats that round nothing but their operands. Attention rounds probabilities, recurrent layers states.
+bool rounds_operands_alone(const Op& op) {
+  return op.as<ops::MatMul>() || op.as<ops::Conv>() || op.as<ops::ConvTranspose>();
+}
+
+// Which of a model's results an engine that may use narrower types computes no less precisely than f32 does, and which
+// of them, and of its inputs, something narrows.
 class WideResults {
  public:
   WideResults(const Graph& model, const Plan& plan) : model_(model), plan_(plan) {
@@ -33,43 +45,54 @@ class WideResults {
       for (const std::string& source : step.sources) steps_[source].insert(&step);
   }
 
-  std::set<ValueId> find() const {
+  struct Found {
     std::set<ValueId> wide, narrowed;  // the latter: operands of products of narrow types, also before moves
+  };
+  Found find() const {
+    Found found;
+    found.wide.insert(model_.inputs.begin(), model_.inputs.end());
     for (auto node = model_.nodes.rbegin(); node != model_.nodes.rend(); ++node) {
-      const OpKind kind = node->op.traits().kind;
-      const bool is_wide = is_computed_wide(*node, kind);
-      const bool is_moved = kind == OpKind::move && narrowed.contains(node->outputs[0]);
-      if (!is_wide || is_moved) narrowed.insert(node->inputs.begin(), node->inputs.end());
-      if (is_wide && !narrowed.contains(node->outputs[0])) wide.insert(node->outputs[0]);
+      const bool is_wide = is_computed_wide(*node);
+      const bool is_moved = node->op.traits().kind == OpKind::move && found.narrowed.contains(node->outputs[0]);
+      if (!is_wide || is_moved || (rounds_operands_alone(node->op) && !multiplies_bytes(*node)))
+        found.narrowed.insert(node->inputs.begin(), node->inputs.end());
+      if (is_wide) found.wide.insert(node->outputs[0]);
     }
-    return wide;
+    return found;
   }
 
  private:
   DType type_of(int32_t value) const { return plan_.values[static_cast<size_t>(value)].type.dtype; }
-  bool is_narrow(int32_t value) const {
-    return value >= 0 && (type_of(value) == DType::f16 || type_of(value) == DType::bf16);
-  }
 
-  // Products of floats may round their operands; those of bytes are exact.
-  bool is_computed_wide(const Node& node, OpKind kind) const {
-    if (kind == OpKind::other) return false;
+  // Asks of all steps that compute the node; there must be some.
+  template <class Predicate>
+  bool all_steps(const Node& node, const Predicate& predicate) const {
     bool has_steps = false;
     for (const std::string& source : node.sources) {
       const auto found = steps_.find(source);
       if (found == steps_.end()) return false;
-      for (const PlanStep* step : found->second) {
-        has_steps = true;
-        const auto narrow = [&](int32_t value) { return is_narrow(value); };
-        if (std::any_of(step->inputs.begin(), step->inputs.end(), narrow) ||
-            std::any_of(step->outputs.begin(), step->outputs.end(), narrow))
-          return false;
-        if (kind == OpKind::contraction &&
-            (step->inputs.empty() || step->inputs[0] < 0 || bit_width(type_of(step->inputs[0])) != 8))
-          return false;
-      }
+      has_steps = true;
+      if (!std::all_of(found->second.begin(), found->second.end(), predicate)) return false;
     }
     return has_steps;
+  }
+
+  // Those are exact.
+  bool multiplies_bytes(const Node& node) const {
+    return all_steps(node, [&](const PlanStep* step) {
+      return !step->inputs.empty() && step->inputs[0] >= 0 && bit_width(type_of(step->inputs[0])) == 8;
+    });
+  }
+
+  bool is_computed_wide(const Node& node) const {
+    const OpKind kind = node.op.traits().kind;
+    if (kind == OpKind::other) return false;
+    if (kind == OpKind::contraction && !rounds_operands_alone(node.op) && !multiplies_bytes(node)) return false;
+    const auto narrow = [&](int32_t value) { return is_narrow_float(plan_, value); };
+    return all_steps(node, [&](const PlanStep* step) {
+      return std::none_of(step->inputs.begin(), step->inputs.end(), narrow) &&
+             std::none_of(step->outputs.begin(), step->outputs.end(), narrow);
+    });
   }
 
   const Graph& model_;
@@ -102,16 +125,32 @@ EngineNoise::EngineNoise(const Graph& model, const Engine& engine) {
   for (const PlanStep& step : plan.steps)
     if (step.op == "cast" && is_f16(step.outputs[0]))
       if (const auto it = nodes.find(step.inputs[0]); it != nodes.end()) stored_as_f16_.insert(it->second->outputs[0]);
-  wide_ = WideResults(model, plan).find();
-  key_ = fmt::format("{};{};{};{}", fmt::join(approximate_, ","), fmt::join(stored_as_f16_, ","),
-                     fmt::join(before_steps_, ","), fmt::join(wide_, ","));
+  WideResults::Found found = WideResults(model, plan).find();
+  wide_ = std::move(found.wide);
+  narrowed_ = std::move(found.narrowed);
+  const auto is_narrow = [&](int32_t id) {
+    const DType dtype = plan.values[static_cast<size_t>(id)].type.dtype;
+    return is_floating(dtype) && bit_width(dtype) <= 16;
+  };
+  stores_narrow_ = std::any_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
+    return std::any_of(step.outputs.begin(), step.outputs.end(), is_narrow);
+  });
+  key_ = fmt::format("{};{};{};{};{}", fmt::join(approximate_, ","), fmt::join(stored_as_f16_, ","),
+                     fmt::join(before_steps_, ","), fmt::join(wide_, ","), fmt::join(narrowed_, ","));
 }
 
-RoundingNoise EngineNoise::of(ValueId result, RoundingNoise noise) const {
-  if (wide_.contains(result)) noise.of_results = std::min(noise.of_results, noise_of_f32);
-  if (approximate_.contains(result)) noise.of_sums *= approximate_sums;
-  if (stored_as_f16_.contains(result)) noise.least = least_of_f16;
-  if (before_steps_.contains(result)) noise.least = before_steps;
+RoundingNoise EngineNoise::of(ValueId value, RoundingNoise noise) const {
+  const double as_operand = noise.of_results;
+  noise = of_result(value, noise);
+  if (narrowed_.contains(value)) noise.of_results = as_operand;
+  return noise;
+}
+
+RoundingNoise EngineNoise::of_result(ValueId value, RoundingNoise noise) const {
+  if (wide_.contains(value)) noise.of_results = std::min(noise.of_results, noise_of_f32);
+  if (approximate_.contains(value)) noise.of_sums *= approximate_sums;
+  if (stored_as_f16_.contains(value)) noise.least = least_of_f16;
+  if (before_steps_.contains(value)) noise.least = before_steps;
   return noise;
 }
 

@@ -148,7 +148,8 @@ class Judge {
   // `rounding`: what the engine stores the tensor in rounds it by, beside what the engine's own precision does.
   void compare(ValueId id, const Tensor& expected, const Tensor& actual, double rounding = 0) {
     const double tolerance = std::max(rules_.tolerance, 2 * rounding);
-    LayerError error(expected, actual, tolerance, std::max(rules_.rounding_noise, rounding), rules_.excused);
+    const double own = noise_of_result(id).of_results;
+    LayerError error(expected, actual, tolerance, std::max(own, rounding), rules_.excused);
     const OutputError& compared = error.compared();
     if (compared.compared == 0 && compared.passed) return;
     ++verdict_.judged;
@@ -193,19 +194,27 @@ class Judge {
     return inputs;
   }
 
+  RoundingNoise noise() const { return {rules_.rounding_noise, noise_of_sums}; }
+  // What its readers see.
+  RoundingNoise noise_of(ValueId id) const {
+    return rules_.engine_noise ? rules_.engine_noise->of(id, noise()) : noise();
+  }
+  RoundingNoise noise_of_result(ValueId id) const {
+    return rules_.engine_noise ? rules_.engine_noise->of_result(id, noise()) : noise();
+  }
+
   std::vector<Tensor> with_noise_of(const Graph& layer, uint64_t run) const {
     EvaluateOptions noisy;
-    noisy.noise = {rules_.rounding_noise, noise_of_sums};
-    if (rules_.engine_noise)
-      noisy.noise_of = [&](const Node& node) { return rules_.engine_noise->of(node, noisy.noise); };
+    noisy.noise = noise();
+    noisy.noise_of = [&](const Node& node) {
+      const ValueId id = node.outputs[0];
+      return id == layer.outputs[0] ? noise_of_result(id) : noise_of(id);
+    };
     noisy.noise_seed = rules_.seed + run;
     Random random(~noisy.noise_seed);
     std::vector<Tensor> inputs;
-    for (const ValueId id : layer.inputs) {
-      // What this layer reads may have been narrowed for it.
-      const RoundingNoise of_input = rules_.engine_noise ? rules_.engine_noise->of(id, noisy.noise) : noisy.noise;
-      inputs.push_back(with_noise(given_.at(id), {}, of_input, random));
-    }
+    // What this layer reads may have been narrowed for it.
+    for (const ValueId id : layer.inputs) inputs.push_back(with_noise(given_.at(id), {}, noise_of(id), random));
     if (rules_.rounding_noise < narrow_noise) return evaluated(layer, inputs, noisy);
     return evaluated(with_noisy_weights(layer, rules_.rounding_noise, noisy.noise_seed), inputs, noisy);
   }

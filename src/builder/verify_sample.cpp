@@ -91,7 +91,7 @@ class SampleJudge {
       try {
         if (rules_.rounding_noise < narrow_noise) return evaluate(expanded_, sample_.inputs, pool_, noisy);
         const Graph rounded = with_noisy_weights(expanded_, rules_.rounding_noise, ~noisy.noise_seed);
-        return evaluate(rounded, sample_.inputs, pool_, noisy);
+        return evaluate(rounded, noisy_inputs(noisy.noise_seed), pool_, noisy);
       } catch (const Error& e) {
         if (e.code() != ErrorCode::invalid_argument && e.code() != ErrorCode::invalid_model) throw;
         return {};
@@ -107,6 +107,16 @@ class SampleJudge {
     }
     if (moved.empty()) result_.by_layers = true;
     return moved;
+  }
+
+  // What a product rounds as its operand may be an input.
+  std::vector<Tensor> noisy_inputs(uint64_t seed) const {
+    Random random(seed);
+    std::vector<Tensor> inputs = sample_.inputs;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      inputs[i] = with_noise(inputs[i], {}, engine_noise_->of(expanded_.inputs[i], {rules_.rounding_noise, 0}), random,
+                             WholeNumbers::stay);
+    return inputs;
   }
 
   double usual_tolerance() const { return rules_.usual_tolerance > 0 ? rules_.usual_tolerance : rules_.tolerance; }
@@ -145,10 +155,11 @@ class SampleJudge {
   }
 
   double unexplained() const {
-    return rules_.tolerance * (rules_.rounding_noise < narrow_noise ? unexplained_share : unexplained_share_of_narrow);
+    const bool is_narrow = rules_.rounding_noise >= narrow_noise && engine_noise_->stores_narrow();
+    return rules_.tolerance * (is_narrow ? unexplained_share_of_narrow : unexplained_share);
   }
 
-  // LocalError allows parts ten times of this, which in narrow types is the tolerance itself. Ten times the tolerance
+  // LocalError allows parts ten times of this, which in narrow types is the tolerance at most. Ten times the tolerance
   // of bf16 would be a part's whole scale: scores that were all off by 0.15 passed beside boxes in pixels.
   double part_tolerance() const { return rules_.rounding_noise < narrow_noise ? rules_.tolerance : unexplained(); }
 

@@ -171,5 +171,59 @@ TEST(EngineNoise, IsOfTheNodesThatRoundMore) {
   EXPECT_EQ(plain.key(), EngineNoise(model, compiled(model, "conv")).key());
 }
 
+// An engine in f32 whose products may round their operands: what they give is no less precise than f32 has it.
+TEST(EngineNoise, ProductsRoundTheirOperandsAlone) {
+  const Graph model = parse_graph(R"(graph "products" (%x: f32[4, 2], %z: f32[4, 2]) {
+  const %w: f32[2, 2] = [1, 2, 3, 4]
+  %moved = transpose {permutation=[0, 1]} (%x) from "Moved"
+  %first = matmul {rounding=bf16} (%moved, %w) from "First"
+  %between = pointwise {function=add} (%first, %z) from "Between"
+  %second = matmul {rounding=bf16} (%between, %w) from "Second"
+  return "y" = %second
+})",
+                                  operators());
+  const EngineNoise noise(model, compiled(model));
+  EXPECT_FALSE(noise.stores_narrow());
+  const RoundingNoise bf16{0x1p-8, 0};
+  const auto value = [&](std::string_view name) {
+    for (size_t id = 0; id < model.values.size(); ++id)
+      if (model.values[id].name == name) return static_cast<ValueId>(id);
+    return no_value;
+  };
+  const auto seen = [&](std::string_view name) { return noise.of(value(name), bf16).of_results; };
+  const auto own = [&](std::string_view name) { return noise.of_result(value(name), bf16).of_results; };
+  for (const char* operand : {"x", "moved", "between"}) {
+    EXPECT_EQ(seen(operand), 0x1p-8) << operand;
+    EXPECT_EQ(own(operand), 0x1p-22) << operand;
+  }
+  for (const char* other : {"z", "first", "second"}) EXPECT_EQ(seen(other), 0x1p-22) << other;
+}
+
+// One percent is within what bf16 rounds by, but only operands of products are rounded.
+TEST(EngineNoise, WhatBf16DoesNotRoundMustBeRight) {
+  const Random random = test_random();
+  const auto graph = [&](float factor) {
+    Graph made;
+    const ValueId x = made.add_input("x", {DType::f32, {16, 64}});
+    Tensor w(DType::f32, {64, 64});
+    Random drawn = random;
+    for (int64_t i = 0; i < w.size(); ++i) w.as_mutable<float>()[i] = static_cast<float>(drawn.uniform(-1, 1));
+    ops::MatMul product;
+    product.rounding = ops::Rounding::bf16;
+    const ValueId p = made.add(product, {x, made.add_constant("w", std::move(w))}, "p");
+    const ValueId f = made.add_constant("f", Tensor::of<float>(DType::f32, {}, {factor}));
+    made.add_output("p", p);
+    made.add_output("y", made.add(ops::Pointwise{ScalarFunction::mul}, {p, f}, "y"));
+    for (Node& node : made.nodes) node.sources = {made.value(node.outputs[0]).name};
+    return made;
+  };
+  VerifyOptions options;
+  options.tolerance = options.sensitivity_above = 0.1;
+  options.rounding_noise = 0x1p-8;
+  ThreadPool pool(2);
+  EXPECT_TRUE(verify_engine(graph(2), compiled(graph(2)), options, pool).passed);
+  EXPECT_FALSE(verify_engine(graph(2), compiled(graph(2.02F)), options, pool).passed);
+}
+
 }  // namespace
 }  // namespace camshaft::engine_noise_test

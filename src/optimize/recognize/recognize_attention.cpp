@@ -42,8 +42,8 @@ void recognize_attention(Graph& graph, const PassContext& context) {
     for (ValueId& id : match.inputs) id = rewriter.resolve(id);
     if (match.factor != no_value) {
       ValueId& scaled = match.inputs[match.factor_of];
-      scaled = graph.add(ops::Pointwise{ScalarFunction::mul}, {scaled, match.factor}, graph.value(scaled).name,
-                         match.sources);
+      scaled = graph.add(ops::Pointwise{ScalarFunction::mul}, {scaled, match.factor},
+                         graph.value(scaled).name + ".scaled", match.sources);
     }
     for (size_t i = 0; i < match.changes.size(); ++i) {
       ValueId& mask = match.inputs[3 + i];
@@ -56,8 +56,9 @@ void recognize_attention(Graph& graph, const PassContext& context) {
       if (!is_bool)
         operands.push_back(add_scalar_read_off(graph, dtype, match.changes[i].factor,
                                                "the factor of a mask, read off what is done to scores"));
+      // By the model's own name the layer before would be judged by it.
       mask = graph.add(ops::Pointwise{is_bool ? ScalarFunction::logical_not : ScalarFunction::mul}, std::move(operands),
-                       graph.value(mask).name, match.sources);
+                       graph.value(mask).name + (is_bool ? ".inverted" : ".scaled"), match.sources);
     }
     rewriter.replace(found->first, graph.add(std::move(match.op), std::move(match.inputs),
                                              graph.value(found->first).name, std::move(match.sources)));

@@ -336,6 +336,22 @@ TEST(RecognizeAttention, SubtractedAndScaledMasks) {
   EXPECT_EQ(graph.nodes.size(), 1U) << print(graph);
 }
 
+// A value of the model's name would be held for the model's, and its layer for one that is wrong.
+TEST(RecognizeAttention, MasksThatAreChangedHaveOtherNames) {
+  Graph graph = graph_of("%q: f32[n, 3], %k: f32[5, 3], %v: f32[5, 5], %seen: f32[n, 5]", R"(const %low: f32[] = 100
+      const %scale: f32[] = 0.5
+      %mask = pointwise {function=mul} (%seen, %low)
+      %s = matmul {transpose_b=true} (%q, %k)
+      %a = pointwise {function=sub} (%s, %mask)
+      %p = softmax {axis=1} (%a)
+      %y = matmul (%p, %v)
+      return "y" = %y)");
+  recognize_attention(graph, test_context());
+  ASSERT_EQ(graph.nodes.size(), 3U) << print(graph);
+  EXPECT_EQ(graph.value(graph.nodes[0].outputs[0]).name, "mask");
+  EXPECT_EQ(graph.value(graph.nodes[1].outputs[0]).name, "mask.scaled");
+}
+
 TEST(RecognizeAttention, OtherUsesOfTheScoresStay) {
   expect_none("%q: f32[n, 3], %k: f32[m, 3], %v: f32[m, 5]", R"(
       %s = matmul {transpose_b=true} (%q, %k)
