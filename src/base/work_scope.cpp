@@ -15,8 +15,11 @@ thread_local int64_t points_passed = 0;
 
 }  // namespace
 
-WorkScope::WorkScope(const Cancellation& cancellation, std::shared_ptr<Budget> budget)
-    : cancellation_(&cancellation), budget_(std::move(budget)), outer_(std::exchange(current_scope, this)) {}
+WorkScope::WorkScope(const Cancellation& cancellation, std::shared_ptr<Budget> budget, WrittenTexts* texts)
+    : cancellation_(&cancellation),
+      budget_(std::move(budget)),
+      texts_(texts),
+      outer_(std::exchange(current_scope, this)) {}
 
 WorkScope::~WorkScope() {
   current_scope = outer_;
@@ -36,6 +39,12 @@ const std::shared_ptr<Budget>& WorkScope::budget() const {
   const WorkScope* scope = this;
   while (!scope->budget_ && scope->outer_) scope = scope->outer_;
   return scope->budget_;
+}
+
+WrittenTexts* WorkScope::texts() const {
+  const WorkScope* scope = this;
+  while (!scope->texts_ && scope->outer_) scope = scope->outer_;
+  return scope->texts_;
 }
 
 AdoptedScope::AdoptedScope(const WorkScope* scope) : before_(std::exchange(current_scope, scope)) {}

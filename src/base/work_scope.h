@@ -10,12 +10,15 @@
 
 namespace camshaft {
 
+class WrittenTexts;
+
 /// From its construction on until its end the calling thread, and the threads of loops that it starts, work for one
 /// call. Scopes nest: what is cancelled or over budget in an outer one is so in the inner one.
 class WorkScope {
  public:
   /// Without a budget the outer scope's counts. `cancellation` must outlive the scope.
-  explicit WorkScope(const Cancellation& cancellation, std::shared_ptr<Budget> budget = nullptr);
+  explicit WorkScope(const Cancellation& cancellation, std::shared_ptr<Budget> budget = nullptr,
+                     WrittenTexts* texts = nullptr);
   ~WorkScope();
   WorkScope(const WorkScope&) = delete;
   WorkScope& operator=(const WorkScope&) = delete;
@@ -25,10 +28,13 @@ class WorkScope {
 
   bool cancelled() const;
   const std::shared_ptr<Budget>& budget() const;
+  /// Of the innermost operator that writes texts; null: none does.
+  WrittenTexts* texts() const;
 
  private:
   const Cancellation* cancellation_;
   std::shared_ptr<Budget> budget_;
+  WrittenTexts* texts_;
   const WorkScope* outer_;
 };
 

@@ -285,17 +285,27 @@ void copy_in_pieces(const T* from, T* to, int64_t count) {
   }
 }
 
+// What they hold is counted before it is copied: 10^5 long texts took 8 GB where 6 were allowed.
+void copy_texts(const std::string* from, std::string* to, int64_t count) {
+  PacedCancellation cancellation;
+  size_t bytes = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    cancellation.did(1);
+    if (from[i].size() > std::string().capacity()) bytes += from[i].size();
+  }
+  const MemoryClaim claim(bytes);
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] = from[i];
+    cancellation.did(1 + static_cast<int64_t>(to[i].size()) / bytes_of_a_step);
+  }
+}
+
 }  // namespace
 
 Tensor Tensor::copy() const {
   Tensor out(dtype_, dims_);
   if (dtype_ == DType::string) {
-    std::string* const texts = out.as_mutable<std::string>();
-    PacedCancellation cancellation;
-    for (int64_t i = 0; i < size_; ++i) {
-      texts[i] = as<std::string>()[i];
-      cancellation.did(1 + static_cast<int64_t>(texts[i].size()) / bytes_of_a_step);
-    }
+    copy_texts(as<std::string>(), out.as_mutable<std::string>(), size_);
     if (current_budget()) out.claim_texts();
   } else if (is_container(dtype_)) {
     copy_in_pieces(as<Tensor>(), out.as_mutable<Tensor>(), size_);

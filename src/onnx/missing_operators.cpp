@@ -34,8 +34,11 @@ class Scan {
  public:
   explicit Scan(const ModelProto& model) : model_(model), functions_(model) {}
 
-  void nodes(const std::vector<NodeProto>& nodes, const OpsetImports& opsets, const std::string& prefix) {
-    for (const NodeProto& n : nodes) node(n, opsets, prefix);
+  /// Gives how many nodes the calls among them make when they are inlined, largest_inlined + 1 for more than that.
+  size_t nodes(const std::vector<NodeProto>& nodes, const OpsetImports& opsets, const std::string& prefix) {
+    size_t inlined = 0;
+    for (const NodeProto& n : nodes) inlined = std::min(inlined + node(n, opsets, prefix), largest_inlined + 1);
+    return inlined;
   }
 
   void report() const {
@@ -57,21 +60,30 @@ class Scan {
   }
 
  private:
-  void node(const NodeProto& n, const OpsetImports& opsets, const std::string& prefix) {
+  size_t node(const NodeProto& n, const OpsetImports& opsets, const std::string& prefix) {
+    size_t inlined = 0;
     for (const AttributeProto& attribute : n.attributes)
-      for (const GraphProto& graph : attribute.graphs) nodes(graph.nodes, opsets, prefix);
+      for (const GraphProto& graph : attribute.graphs) inlined += nodes(graph.nodes, opsets, prefix);
     const Claim claim = find_claim(n);
-    if (claim.plugin || claim.expression) return;
+    if (claim.plugin || claim.expression) return inlined;
     if (const FunctionProto* function = claim ? claim.function : functions_.find(n)) {
-      if (!scanned_.insert(function).second) return;
+      // One that calls itself has made nothing yet: what inlines it refuses it.
+      const auto [known, is_new] = inlined_.try_emplace(function, 0);
+      if (!is_new) return inlined + known->second;
       if (calls_ >= deepest_calls)
         throw Error(ErrorCode::invalid_model,
                     fmt::format("{}: functions call each other deeper than {}", model_.file, deepest_calls));
       ++calls_;
-      nodes(function->nodes, function->opsets, shortened(prefix + display_name(n)) + "/");
+      const size_t made = nodes(function->nodes, function->opsets, shortened(prefix + display_name(n)) + "/");
       --calls_;
-      return;
+      known->second = function->nodes.size() + made;
+      return inlined + known->second;
     }
+    find_missing(n, opsets, prefix);
+    return inlined;
+  }
+
+  void find_missing(const NodeProto& n, const OpsetImports& opsets, const std::string& prefix) {
     const int64_t opset = opset_version(n.domain, opsets, model_);
     const bool is_default = n.domain.empty() || n.domain == "ai.onnx";
     if (is_default && opset < first_readable_opset(n.op_type)) {
@@ -112,8 +124,8 @@ class Scan {
 
   const ModelProto& model_;
   FunctionTable functions_;
-  std::set<const FunctionProto*> scanned_;
-  size_t calls_ = 0;  // that the scan is in
+  std::map<const FunctionProto*, size_t> inlined_;  // the nodes that each makes
+  size_t calls_ = 0;                                // that the scan is in
   std::set<std::string> old_;
   std::map<std::string, std::vector<std::string>> missing_;
   std::string advice_;
@@ -133,13 +145,20 @@ void check_default_opset(const OpsetImports& opsets, const std::string& where) {
 
 }  // namespace
 
+void refuse_inlined() {
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("the model's functions make more than {} nodes when they are inlined", largest_inlined));
+}
+
 void check_operators(const ModelProto& model) {
   check_default_opset(model.opsets, model.file);
   for (const FunctionProto& function : model.functions)
     check_default_opset(function.opsets, fmt::format("{}: function {}", model.file, quote(function.name)));
   Scan scan(model);
-  scan.nodes(model.graph.nodes, model.opsets, "");
+  const size_t inlined = scan.nodes(model.graph.nodes, model.opsets, "");
   scan.report();
+  // Counted before they are made: functions that double with every level took 45 s and more until there were so many.
+  if (inlined > largest_inlined) refuse_inlined();
 }
 
 int64_t opset_version(const std::string& domain, const OpsetImports& imports, const ModelProto& model) {

@@ -342,9 +342,7 @@ Values NodeImporter::inline_function(const FunctionProto& function, const NodePr
   // there the 2.5 kB of twelve such levels took 38 s on a loaded machine, which a first Ctrl-C has to end.
   cancellation_point();
   inlined_nodes_ += function.nodes.size();
-  if (inlined_nodes_ > largest_inlined)
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("the model's functions make more than {} nodes when they are inlined", largest_inlined));
+  if (inlined_nodes_ > largest_inlined) refuse_inlined();
   std::vector<NodeProto> body = function.nodes;
   for (NodeProto& node : body) substitute(node, attributes, copied_bytes_);
 

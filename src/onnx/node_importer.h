@@ -87,8 +87,6 @@ class NodeImporter {
   const ModelProto& model_;
   FunctionTable functions_;
   std::unordered_map<std::string, int> prefixes_;
-  /// The largest exported models have some ten thousand nodes.
-  static constexpr size_t largest_inlined = 1u << 20;
   /// A loop's body is converted up to four times, and one inside another up to four times as often.
   static constexpr size_t largest_nested = 1u << 20;
 

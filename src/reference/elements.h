@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/work_scope.h"
+#include "base/written_texts.h"
 #include "ir/tensor.h"
 
 namespace camshaft::ops {
@@ -43,12 +44,12 @@ void copy_elements(const T* from, T* to, int64_t count) {
   constexpr int64_t most_at_once = int64_t{1} << 19;
   for (; count > most_at_once; from += most_at_once, to += most_at_once, count -= most_at_once) {
     cancellation_point();
-    std::copy_n(from, most_at_once, to);
+    copy_elements(from, to, most_at_once);
   }
   if constexpr (std::is_trivially_copyable_v<T>) {
     if (count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
   } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+    for (int64_t i = 0; i < count; ++i) write_element(to[i], from[i]);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/work_scope.h"
+#include "base/written_texts.h"
 #include "ir/ops/all_operators.h"
 #include "reference/evaluate.h"
 
@@ -49,7 +50,11 @@ std::vector<Tensor> evaluate(const Op& op, const EvalContext& context) {
     throw Error(
         ErrorCode::internal,
         fmt::format("the operator '{}' has no reference evaluation: it is not in ops::AllOperators", op.name()));
-  std::vector<Tensor> results = found->second(op, context);
+  std::vector<Tensor> results;
+  {
+    const WrittenTexts texts;
+    results = found->second(op, context);
+  }
   count_texts(context, results);
   return results;
 }

@@ -22,6 +22,7 @@
 #include "optimize/canonicalize/simplify_algebra.h"
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/canonicalize/unstack_reductions.h"
+#include "optimize/canonicalize/write_boxes.h"
 #include "optimize/fuse/fuse.h"
 #include "optimize/fuse/join_contractions.h"
 #include "optimize/layout/compose_moves.h"
@@ -397,6 +398,7 @@ constexpr NamedPass all_passes[] = {
     {"unstack_reductions", unstack_reductions},
     {"conv_to_scale", conv_to_scale},
     {"share_gather_indices", share_gather_indices},
+    {"write_boxes", write_boxes},
     {"recognize_group_norm", recognize_group_norm},
     {"recognize_layer_norm", recognize_layer_norm},
     {"recognize_softmax", recognize_softmax},

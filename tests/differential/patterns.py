@@ -7,7 +7,7 @@ from graph_builder import ALL, ELEMENT_TYPE, FLOATS, NUMPY, GraphBuilder, Reject
 from operators_contraction import batch_normalization, conv, image, matmul
 from table import pattern
 
-from onnx import helper
+from onnx import TensorProto, helper
 
 
 def number(b, like, value):
@@ -267,6 +267,49 @@ def slices_and_concats(b):
     if b.chance(0.4):
         parts.reverse()
     b.emit("Concat", parts, exact=True, axis=axis)
+
+
+@pattern
+def written_box(b):
+    """x[:, 1:3] = y and x[:, 1:3] += y as exporters write them: indices that make up a box, now and then not quite."""
+    if b.opset < 13:
+        raise Rejected("no such scatter")
+    x = b.value(
+        FLOATS,
+        ranks=(1, 2, 3, 4),
+        where=lambda v: v.finite() and not v.is_empty() and all(isinstance(d, int) for d in v.dims),
+    )
+    depth = b.number(1, x.rank)
+    starts = [b.number(0, size - 1) if b.chance(0.6) else 0 for size in x.dims[:depth]]
+    ends = [b.number(start + 1, size) if b.chance(0.6) else size for start, size in zip(starts, x.dims)]
+    ranges = [np.arange(start, end) for start, end in zip(starts, ends)]
+    if b.chance(0.15):
+        ranges[-1] = ranges[-1][::-1]
+    indices = np.stack(np.meshgrid(*ranges, indexing="ij"), -1)
+    if b.chance(0.3):
+        indices = indices - np.int64(x.dims[:depth])
+    if b.chance(0.5):
+        indices = indices.reshape(-1, depth)
+    shape = [*indices.shape[:-1], *x.dims[depth:]]
+    updates = b.fresh(x.dtype, shape)
+    if b.chance(0.5):
+        own = b.emit("Slice", [x, b.ints(starts), b.ints(ends), b.ints(list(range(depth)))], exact=True)
+        updates = b.emit("Add", [b.emit("Reshape", [own, b.ints(shape)], exact=True), updates])
+    y = b.emit("ScatterND", [x, b.constant(indices.astype(np.int64)), updates], exact=True)
+    if b.chance(0.5):
+        b.emit("Softmax", [y], axis=-1)
+
+
+@pattern
+def rounded_and_back(b):
+    """What a model converts to a type of 16 bits and back it means to round."""
+    x = b.value(("f32", "f64"), exact=True, where=lambda v: v.finite())
+    y = b.emit("Cast", [x], exact=True, to=TensorProto.FLOAT16)
+    if b.chance(0.5) and y.rank > 1:
+        y = b.emit("Transpose", [y], exact=True, perm=[int(i) for i in b.rng.permutation(y.rank)])
+    y = b.emit("Cast", [y], exact=True, to=ELEMENT_TYPE[x.dtype])
+    if x.dtype == "f32" and y.finite():
+        activation(b, y)
 
 
 @pattern

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "base/cancellation_points.h"
 #include "base/work_scope.h"
 #include "ir/ops/dynamic.h"
 #include "ir/ops/index.h"
@@ -194,6 +195,60 @@ TEST(EvaluationBudget, CountsPartsOfTexts) {
   };
   EXPECT_FALSE(fits(100'000)) << "the result alone is 64 kB";
   EXPECT_TRUE(fits(200'000));
+}
+
+// What would be 4 GB of texts of 1 MB, where 64 MB are allowed, is refused while few of them are there.
+TEST(EvaluationBudget, CountsTextsBeforeTheyAreWritten) {
+  constexpr int64_t count = 4096;
+  constexpr size_t bytes = size_t{64} << 20, long_text = size_t{1} << 20;
+  const std::string text(long_text, 'a');
+  const Tensor one = Tensor::of<std::string>(DType::string, {1}, {text});
+  const Tensor zeros(DType::i64, {count});
+  const Tensor chosen(DType::boolean, {count});
+  const ops::Pad pad{ops::PadMode::edge, {Dim(0), Dim(count - 1)}};
+  for (const auto& [op, inputs] :
+       std::vector<std::pair<Op, std::vector<Tensor>>>{{ops::Expand{{Dim(count)}}, {one}},
+                                                       {ops::Gather{0}, {one, zeros}},
+                                                       {ops::GatherElements{0}, {one, zeros}},
+                                                       {ops::GatherND{}, {one, zeros.reshaped({count, 1})}},
+                                                       {pad, {one}},
+                                                       {ops::Concat{0}, std::vector<Tensor>(count, one)},
+                                                       {ops::Pointwise{ScalarFunction::select}, {chosen, one, one}},
+                                                       {ops::StringConcat{}, {one, Tensor(DType::string, {count})}}}) {
+    const auto budget = std::make_shared<Budget>(1e12, bytes, "more work", "more memory");
+    const Cancellation cancellation;
+    const WorkScope scope(cancellation, budget);
+    try {
+      run_op(op, inputs);
+      ADD_FAILURE() << op.name();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::out_of_memory) << op.name();
+    }
+    EXPECT_LE(budget->most_bytes_in_use(), bytes) << op.name();
+    EXPECT_NO_THROW(MemoryClaim(bytes - (1 << 20))) << op.name() << " has given all back";
+  }
+}
+
+// A result counts once, and what is written over in place does not count again.
+TEST(EvaluationBudget, TextsThatFitAreCountedOnce) {
+  const std::string text(1 << 20, 'a');
+  const Tensor four = Tensor::of<std::string>(DType::string, {4}, {text, text, text, text});
+  const Cancellation cancellation;
+  const auto budget = std::make_shared<Budget>(1e12, size_t{6} << 20, "more work", "more memory");
+  const WorkScope scope(cancellation, budget);
+  const Tensor kept = run_op(ops::Gather{0}, {four, Tensor::from_ints({0, 1, 2, 3})})[0];
+  EXPECT_THROW(run_op(ops::Gather{0}, {four, Tensor::from_ints({0, 1, 2})}), Error);
+  EXPECT_NO_THROW(run_op(ops::Gather{0}, {four, Tensor::from_ints({0})}));
+  EXPECT_GE(budget->most_bytes_in_use(), size_t{5} << 20);
+  EXPECT_LT(budget->most_bytes_in_use(), size_t{6} << 20);
+}
+
+// 10^5 long texts were moved for 5 to 9 s after Ctrl-C: in one piece of a loop.
+TEST(EvaluationBudget, LongTextsCanBeCancelledEach) {
+  const Tensor one = Tensor::of<std::string>(DType::string, {1}, {std::string(10'000, 'a')});
+  const int64_t before = cancellation_points_passed();
+  run_op(ops::Expand{{Dim(1000)}}, {one});
+  EXPECT_GE(cancellation_points_passed() - before, 1000);
 }
 
 }  // namespace

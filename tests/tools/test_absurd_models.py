@@ -136,6 +136,22 @@ def test_functions_that_double_are_refused(tmp_path):
     assert "when they are inlined" in done.stderr
 
 
+def test_functions_that_double_up_to_the_limit_are_refused_soon(tmp_path):
+    """They are counted before they are inlined; before that it took 45 s and more until there were so many."""
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
+    functions = [helper.make_function("local", "F0", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], imports)]
+    for i in range(1, 20):
+        calls = [helper.make_node(f"F{i - 1}", [a], [b], domain="local") for a, b in (("a", "t"), ("t", "b"))]
+        functions.append(helper.make_function("local", f"F{i}", ["a"], ["b"], calls, imports))
+    path = tmp_path / "functions.onnx"
+    save(path, [helper.make_node("F19", ["x"], ["y"], domain="local")], inputs={"x": [2]}, functions=functions)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = build(path)
+    assert done.returncode == 3, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
+    assert "when they are inlined" in done.stderr
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 5
+
+
 def endless_loop(trips):
     value = lambda name, dtype, shape: helper.make_tensor_value_info(name, dtype, shape)  # noqa: E731
     body = helper.make_graph(

@@ -49,7 +49,7 @@ class Follower {
 
   std::optional<EvenIndices> follow(ValueId id, int depth = 0) const {
     if (is_readable_constant(graph_, id)) {
-      fix_numbers(graph_, id, "indices of a gather");
+      fix_numbers(graph_, id, "indices");
       return of_constant(*graph_.value(id).constant, size_);
     }
     const int32_t n = uses_.producer[static_cast<size_t>(id)];
@@ -57,6 +57,7 @@ class Follower {
     const Node& node = graph_.nodes[static_cast<size_t>(n)];
     if (node.op.as<ops::Range>()) return of_range(node);
     if (node.op.as<ops::Reshape>() && node.inputs.size() == 1) return of_reshape(node, depth);
+    if (node.op.as<ops::Expand>() && node.inputs.size() == 1) return of_expand(node, depth);
     const auto* pointwise = node.op.as<ops::Pointwise>();
     if (pointwise && pointwise->function == ScalarFunction::add) return of_sum(node, depth);
     return std::nullopt;
@@ -67,7 +68,7 @@ class Follower {
     const auto& content = graph_.value(id).content;
     if (content && content->size() == 1) return content->front();
     if (!is_readable_constant(graph_, id) || graph_.value(id).constant->size() != 1) return std::nullopt;
-    fix_numbers(graph_, id, "indices of a gather");
+    fix_numbers(graph_, id, "indices");
     return Dim(graph_.value(id).constant->to_ints()[0]);
   }
 
@@ -98,6 +99,20 @@ class Follower {
     return d == from.size() ? std::optional(moved) : std::nullopt;
   }
 
+  std::optional<EvenIndices> of_expand(const Node& node, int depth) const {
+    const auto even = follow(node.inputs[0], depth + 1);
+    if (!even) return std::nullopt;
+    const Shape &from = graph_.shape(node.inputs[0]), &to = graph_.shape(node.outputs[0]);
+    EvenIndices repeated{even->first, std::vector<int64_t>(to.size(), 0)};
+    const size_t lead = to.size() - from.size();
+    for (size_t d = 0; d < from.size(); ++d) {
+      if (from[d] == Dim(1)) continue;
+      if (!(from[d] == to[lead + d])) return std::nullopt;
+      repeated.steps[lead + d] = even->steps[d];
+    }
+    return repeated;
+  }
+
   std::optional<EvenIndices> of_sum(const Node& node, int depth) const {
     const Shape& shape = graph_.shape(node.outputs[0]);
     EvenIndices sum{0, std::vector<int64_t>(shape.size(), 0)};
@@ -121,15 +136,24 @@ class Follower {
   const Dim& size_;
 };
 
+// No index is outside of the axis.
+std::optional<EvenIndices> within(std::optional<EvenIndices> even, const Shape& shape, const Dim& size) {
+  if (!even) return std::nullopt;
+  Dim last = even->first;
+  for (size_t d = 0; d < shape.size(); ++d) last = last + Dim(even->steps[d]) * (shape[d] - 1);
+  return provably_at_most(0, even->first) && provably_at_most(last + 1, size) ? std::move(even) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<EvenIndices> even_indices(const Graph& graph, const Uses& uses, ValueId indices, const Dim& size) try {
-  auto even = Follower(graph, uses, size).follow(indices);
-  if (!even) return std::nullopt;
-  Dim last = even->first;
-  const Shape& shape = graph.shape(indices);
-  for (size_t d = 0; d < shape.size(); ++d) last = last + Dim(even->steps[d]) * (shape[d] - 1);
-  return provably_at_most(0, even->first) && provably_at_most(last + 1, size) ? std::move(even) : std::nullopt;
+  return within(Follower(graph, uses, size).follow(indices), graph.shape(indices), size);
+} catch (const Error&) {  // beyond 64 bits
+  return std::nullopt;
+}
+
+std::optional<EvenIndices> even_indices(const Tensor& indices, const Dim& size) try {
+  return within(of_constant(indices, size), Shape(indices.dims().begin(), indices.dims().end()), size);
 } catch (const Error&) {  // beyond 64 bits
   return std::nullopt;
 }

@@ -7,6 +7,7 @@
 #include "optimize/canonicalize/simplify_algebra.h"
 #include "optimize/canonicalize/simplify_moves.h"
 #include "optimize/canonicalize/unstack_reductions.h"
+#include "optimize/canonicalize/write_boxes.h"
 #include "optimize/recognize/recognize_activations.h"
 #include "optimize/recognize/recognize_group_norm.h"
 #include "optimize/recognize/recognize_layer_norm.h"
@@ -27,6 +28,7 @@ PassStep canonicalization() {
               fold_constants_pass,
               simplify_moves_pass,
               simplify_algebra_pass,
+              write_boxes_pass,
               unstack_reductions_pass,
               share_gather_indices_pass,
               recognize_group_norm_pass,

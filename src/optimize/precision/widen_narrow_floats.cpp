@@ -37,7 +37,8 @@ class WideGraph {
         graph_(graph),
         context_(context),
         own_(old_.values.size(), no_value),
-        wide_(old_.values.size(), no_value) {}
+        wide_(old_.values.size(), no_value),
+        is_rounded_(old_.values.size(), false) {}
 
   void run() {
     graph_ = Graph();
@@ -60,6 +61,13 @@ class WideGraph {
   bool reads_in_f32(const Node& node) const {
     const Widening widening = node.op.traits().widening;
     return widening == Widening::computes || (widening == Widening::moves && reads_wide(node));
+  }
+
+  // Whether a conversion to a half is one that changes numbers. It is no such thing of what a half has all of.
+  bool rounds(ValueId from, DType to) const {
+    const DType dtype = old_.type(from).dtype;
+    if (is_half(dtype)) return dtype == to ? is_rounded_[at(from)] : true;
+    return bit_width(dtype) > 8;
   }
 
   // Whether an operand is at hand in f32 alone.
@@ -99,6 +107,10 @@ class WideGraph {
     for (size_t o = 0; o < made.size(); ++o) {
       const bool same = graph_.type(made[o]).dtype == old_.type(node.outputs[o]).dtype;
       (same ? own_ : wide_)[at(node.outputs[o])] = made[o];
+      is_rounded_[at(node.outputs[o])] = !same && node.op.traits().widening == Widening::moves &&
+                                         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+                                           return is_half_value(id) && is_rounded_[at(id)];
+                                         });
     }
   }
 
@@ -107,7 +119,9 @@ class WideGraph {
     const ValueId from = node.inputs[0], result = node.outputs[0];
     const bool to_half = is_half(cast.to);
     const DType target = to_half ? DType::f32 : cast.to;
-    const bool widened = is_half_value(from) && (target == DType::f32 || wide_[at(from)] != no_value);
+    // What the model has rounded on purpose and now reads is rounded here: own() is the conversion to the half.
+    const bool is_read_back = is_half_value(from) && is_rounded_[at(from)] && cast.to != old_.type(from).dtype;
+    const bool widened = is_half_value(from) && !is_read_back && (target == DType::f32 || wide_[at(from)] != no_value);
     ValueId made = widened ? wide(from) : own(from);
     if (graph_.type(made).dtype != target) {
       ops::Cast own_cast = cast;
@@ -115,12 +129,14 @@ class WideGraph {
       made = graph_.add_node(own_cast, {made}, {old_.value(result).name}, node.sources)[0];
     }
     (to_half ? wide_ : own_)[at(result)] = made;
+    if (to_half) is_rounded_[at(result)] = rounds(from, cast.to);
   }
 
   const Graph old_;
   Graph& graph_;
   const PassContext& context_;
   std::vector<ValueId> own_, wide_;  // of each old value, in the new graph
+  std::vector<bool> is_rounded_;     // halves that the model has converted, and moved at most, since they were wider
 };
 
 }  // namespace

@@ -9,8 +9,9 @@ namespace camshaft {
 /// graph's inputs and outputs keep their types, as does all that only moves elements or has no kernel in f32 either;
 /// conversions stand where the two meet.
 ///
-/// What passes between those operators is then neither rounded to the narrow type nor lost beyond its range, and a
-/// conversion to it and back is none.
+/// What passes between those operators is then neither rounded to the narrow type nor lost beyond its range. But what a
+/// model converts to the narrow type and back, with nothing but moves between, it means to round: both conversions
+/// stay.
 void widen_narrow_floats(Graph& graph, const PassContext& context);
 inline constexpr Pass widen_narrow_floats_pass = {
     .name = "widen_narrow_floats", .run = widen_narrow_floats, .before = {Fact::regions}};

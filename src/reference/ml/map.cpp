@@ -20,7 +20,7 @@ Tensor pick(const Tensor& x, int64_t rows, int64_t row_size, const std::vector<i
     for (int64_t row = 0; row < rows; ++row, from += row_size)
       for (const int64_t column : columns) {
         cancellation.did(1);
-        *to++ = from[column];
+        write_element(*to++, from[column]);
       }
   });
   return out;

@@ -73,7 +73,7 @@ std::vector<Tensor> GatherElements::evaluate(const EvalContext& context) const {
           if (a != at) offset += rest % dims[a] * strides[a];
           rest /= dims[a];
         }
-        to[o] = from[offset];
+        write_element(to[o], from[offset]);
       }
     });
   });

@@ -97,7 +97,7 @@ std::vector<Tensor> ScatterElements::evaluate(const EvalContext& context) const 
     visit_storage(out.dtype(), [&]<class T>(const T&) {
       T* to = out.as_mutable<T>();
       const T* from = given.as<T>();
-      scatter([&](int64_t target, int64_t source) { to[target] = from[source]; });
+      scatter([&](int64_t target, int64_t source) { write_element(to[target], from[source]); });
     });
     return {pack_subbyte(out, context.input(0).dtype())};
   }

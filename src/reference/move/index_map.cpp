@@ -42,7 +42,7 @@ std::vector<Tensor> IndexMap::evaluate(const EvalContext& context) const {
           outside = outside || at[d] < 0 || at[d] >= n;
           offset += outside ? 0 : at[d] * strides[d];
         }
-        to[i] = outside ? value : from[offset];
+        write_element(to[i], outside ? value : from[offset]);
       }
     });
   });

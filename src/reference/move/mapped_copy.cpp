@@ -47,7 +47,7 @@ Tensor copy_mapped(const Tensor& packed, const std::vector<std::vector<int64_t>>
           cancellation.did(past - first);
           for (int64_t c = first; c < past; ++c) {
             const int64_t i = outside ? -1 : columns[static_cast<size_t>(c)];
-            line[c] = i < 0 ? value : from[offset + i];
+            write_element(line[c], i < 0 ? value : from[offset + i]);
           }
         }
       }

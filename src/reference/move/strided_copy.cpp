@@ -66,7 +66,7 @@ template <class T>
 void fill_row(const T& value, T* to, int64_t count) {
   constexpr int64_t most = 16 * 1024 / static_cast<int64_t>(sizeof(T));  // of which copies come from L1
   if constexpr (!std::is_trivially_copyable_v<T>) {
-    std::fill_n(to, count, value);
+    for (int64_t i = 0; i < count; ++i) write_element(to[i], value);
   } else {
     int64_t filled = std::min<int64_t>(count, 64);
     std::fill_n(to, filled, value);
@@ -82,7 +82,7 @@ template <class T>
 void copy_row(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t count) {
   if (from_stride == 1 && to_stride == 1) return copy_elements(from, to, count);
   if (from_stride == 0 && to_stride == 1) return fill_row(*from, to, count);
-  for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+  for (int64_t i = 0; i < count; ++i) write_element(to[i * to_stride], from[i * from_stride]);
 }
 
 template <class T>
@@ -120,7 +120,7 @@ void copy_tiles(const StridedBox& box, const T* from, T* to, ThreadPool& pool) {
           const int64_t c1 = std::min(columns, c0 + tile);
           for (int64_t r = r0; r < r1; ++r) {
             for (int64_t c = c0; c < c1; ++c)
-              to[target + r * to_row + c * to_column] = from[source + r * from_row + c * from_column];
+              write_element(to[target + r * to_row + c * to_column], from[source + r * from_row + c * from_column]);
           }
         }
       });

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/pieces.h"
+#include "base/written_texts.h"
 #include "ir/ops/broadcast.h"
 #include "reference/element_io.h"
 #include "reference/pointwise/scalar_math.h"
@@ -61,7 +62,7 @@ void evaluate_strings(F function, const EvalContext& context, const LoopNest& ne
         out.as_mutable<uint8_t>()[position + i] = text(0, i) == text(1, i);
       } else {
         const bool condition = context.inputs[0].as<uint8_t>()[at(0, i)] != 0;
-        out.as_mutable<std::string>()[position + i] = text(condition ? 1 : 2, i);
+        write_text(out.as_mutable<std::string>()[position + i], text(condition ? 1 : 2, i));
       }
     }
   });
@@ -148,21 +149,27 @@ std::string print_number(double value, DType from) {
   return fmt::format("{}", static_cast<float>(value));
 }
 
-Tensor cast_to_strings(const Tensor& in) {
+Tensor cast_to_strings(const Tensor& in, ThreadPool& pool) {
   Tensor out(DType::string, in.dims());
+  auto* texts = out.as_mutable<std::string>();
   with_wide_type(in.dtype(), [&](auto type) {
-    std::vector<decltype(type)> values(static_cast<size_t>(in.size()));
-    load_elements(in.dtype(), in.data(), 0, 1, in.size(), values.data());
-    PacedCancellation cancellation;
-    for (size_t i = 0; i < values.size(); ++i) {
-      cancellation.did(1);
-      std::string& text = out.as_mutable<std::string>()[i];
-      if constexpr (std::is_floating_point_v<decltype(type)>) {
-        text = print_number(values[i], in.dtype());
-      } else {
-        text = std::to_string(values[i]);
+    constexpr int64_t at_once = 1024;
+    for_pieces(pool, in.size(), at_once, [&](int64_t begin, int64_t end) {
+      decltype(type) values[at_once];
+      for (int64_t first = begin; first < end; first += at_once) {
+        cancellation_point();
+        const int64_t count = std::min(at_once, end - first);
+        load_elements(in.dtype(), in.data(), first, 1, count, values);
+        for (int64_t i = 0; i < count; ++i) {
+          if constexpr (std::is_floating_point_v<decltype(type)>) {
+            texts[first + i] = print_number(values[i], in.dtype());
+          } else {
+            texts[first + i] = std::to_string(values[i]);
+          }
+          count_text(texts[first + i].size());
+        }
       }
-    }
+    });
   });
   return out;
 }
@@ -173,7 +180,7 @@ std::vector<Tensor> Cast::evaluate(const EvalContext& context) const {
   const Tensor& in = context.input(0);
   if (in.dtype() == to) return {in};
   if (in.dtype() == DType::string) return {cast_from_strings(in, *this)};
-  if (to == DType::string) return {cast_to_strings(in)};
+  if (to == DType::string) return {cast_to_strings(in, context.pool)};
   Tensor out(to, in.dims());
   std::byte* target = out.mutable_data();
   with_wide_type(in.dtype(), [&](auto type) {

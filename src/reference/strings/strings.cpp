@@ -9,6 +9,7 @@
 #include "base/text/regex.h"
 #include "base/text/unicode.h"
 #include "base/work_scope.h"
+#include "base/written_texts.h"
 #include "ir/ops/broadcast.h"
 #include "ir/ops/shape_rules.h"
 
@@ -16,10 +17,31 @@ namespace camshaft::ops {
 
 namespace {
 
+// The characters of a text, of 4 bytes each, with what they count as.
+class Decoded {
+ public:
+  explicit Decoded(const std::string& text) : claim_(sizeof(char32_t) * text.size()), text_(decode_utf8(text)) {}
+  const std::vector<char32_t>& characters() const { return text_; }
+
+ private:
+  const MemoryClaim claim_;
+  const std::vector<char32_t> text_;
+};
+
 std::string changed(const std::string& text, CaseChange change) {
   if (change == CaseChange::none) return text;
   std::string out;
-  for (const char32_t c : decode_utf8(text)) append_utf8(out, change == CaseChange::lower ? to_lower(c) : to_upper(c));
+  out.reserve(text.size());  // growing, it would take up to twice as much
+  if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+    for (const char c : text) {
+      const bool turns = change == CaseChange::lower ? c >= 'A' && c <= 'Z' : c >= 'a' && c <= 'z';
+      out.push_back(turns ? static_cast<char>(c ^ 0x20) : c);
+    }
+    return out;
+  }
+  const Decoded decoded(text);
+  for (const char32_t c : decoded.characters())
+    append_utf8(out, change == CaseChange::lower ? to_lower(c) : to_upper(c));
   return out;
 }
 
@@ -168,6 +190,7 @@ std::vector<Tensor> StringNormalize::evaluate(const EvalContext& context) const 
     Tensor out(DType::string, x.dims());
     for (int64_t i = 0; i < x.size(); ++i) {
       cancellation.did(bytes_of(x, i));
+      count_text(from[i].size());
       out.as_mutable<std::string>()[i] = changed(from[i], change);
     }
     return {std::move(out)};
@@ -177,15 +200,23 @@ std::vector<Tensor> StringNormalize::evaluate(const EvalContext& context) const 
   const auto key = [&](const std::string& word) { return is_case_sensitive ? word : changed(word, CaseChange::lower); };
   std::unordered_set<std::string> stops;
   for (const std::string& word : stop_words) stops.insert(key(word));
-  std::vector<std::string> kept;
+  const MemoryClaim claim(static_cast<size_t>(x.size()) / 8);
+  std::vector<bool> is_kept;
   for (int64_t i = 0; i < x.size(); ++i) {
     cancellation.did(bytes_of(x, i));
-    if (!stops.contains(key(from[i]))) kept.push_back(changed(from[i], change));
+    is_kept.push_back(!stops.contains(key(from[i])));
   }
-  if (kept.empty()) kept.emplace_back();
   Dims dims = x.dims();
-  dims.back() = static_cast<int64_t>(kept.size());
-  return {Tensor::of<std::string>(DType::string, dims, kept)};
+  dims.back() = std::max<int64_t>(1, std::count(is_kept.begin(), is_kept.end(), true));
+  Tensor out(DType::string, dims);
+  auto* to = out.as_mutable<std::string>();
+  for (int64_t i = 0; i < x.size(); ++i) {
+    if (!is_kept[static_cast<size_t>(i)]) continue;
+    cancellation.did(bytes_of(x, i));
+    count_text(from[i].size());
+    *to++ = changed(from[i], change);
+  }
+  return {std::move(out)};
 }
 
 std::vector<Tensor> RegexMatch::evaluate(const EvalContext& context) const {
@@ -199,7 +230,7 @@ std::vector<Tensor> RegexMatch::evaluate(const EvalContext& context) const {
     cancellation.did(bytes_of(x, i));
     if (budget)
       budget->take_operations(of_a_state * static_cast<double>(regex.states()) * static_cast<double>(bytes_of(x, i)));
-    out.as_mutable<uint8_t>()[i] = regex.matches_all(decode_utf8(x.as<std::string>()[i]));
+    out.as_mutable<uint8_t>()[i] = regex.matches_all(Decoded(x.as<std::string>()[i]).characters());
   }
   return {std::move(out)};
 }
@@ -214,8 +245,10 @@ std::vector<Tensor> Tokenize::evaluate(const EvalContext& context) const {
   for (int64_t i = 0; i < x.size(); ++i) {
     cancellation.did(bytes_of(x, i));
     using Text = std::vector<char32_t>;
-    const Text text = decode_utf8(x.as<std::string>()[i]);
-    std::vector<Text> pieces{text};
+    const Decoded text(x.as<std::string>()[i]);
+    // Pieces, what they are cut into, and their texts again.
+    const MemoryClaim claim((2 * sizeof(char32_t) + 1) * x.as<std::string>()[i].size());
+    std::vector<Text> pieces{text.characters()};
     for (const Regex& pattern : patterns) {
       std::vector<Text> cut;
       for (const Text& piece : pieces) {

@@ -85,18 +85,54 @@ TEST(WidenNarrowFloats, MovesStayNarrowUntilSomethingComputes) {
             "transpose:f16");
 }
 
-TEST(WidenNarrowFloats, ConversionsToHalvesAndBackAreNone) {
+TEST(WidenNarrowFloats, WhatIsComputedInHalvesIsNotRounded) {
   EXPECT_EQ(outline(widened("%x: f32[2, 4]", R"(
   %h = cast {to=f16} (%x)
   %e = pointwise {function=exp} (%h)
   %y = cast {to=f32} (%e)
   return y=%y)")),
             "pointwise:f32");
+}
+
+// The model asks for the rounding itself, with moves between at most; infinity is what f16 makes of 10^6.
+TEST(WidenNarrowFloats, RoundTripsRound) {
+  const std::string there_and_back = R"(
+  %h = cast {to=f16} (%x)
+  %t = transpose {permutation=[1, 0]} (%h)
+  %b = cast {to=f32} (%t)
+  %y = pointwise {function=mul} (%b, %b)
+  return y=%y)";
+  EXPECT_EQ(outline(widened("%x: f32[2, 2]", there_and_back)), "transpose:f32 cast:f16 cast:f32 pointwise:f32");
+  const Tensor x = Tensor::of<float>(DType::f32, {2, 2}, {1.0004F, 0.1F, 1e6F, 3});
+  EXPECT_EQ(evaluate(widened("%x: f32[2, 2]", there_and_back), {x}, test_pool())[0].to_doubles(),
+            evaluate(graph_of("%x: f32[2, 2]", there_and_back), {x}, test_pool())[0].to_doubles());
   EXPECT_EQ(outline(widened("%x: f16[4]", R"(
   %b = cast {to=bf16} (%x)
   %i = cast {to=i32} (%b)
   return i=%i, b=%b)")),
-            "cast:f32 cast:i32 cast:bf16");
+            "cast:f32 cast:bf16 cast:i32");
+  EXPECT_EQ(outline(widened("%x: f32[4]", R"(
+  %a = cast {to=f16} (%x)
+  %b = cast {to=bf16} (%a)
+  %y = cast {to=f32} (%b)
+  return y=%y)")),
+            "cast:f16 cast:f32 cast:bf16 cast:f32");
+}
+
+// A half has all of a mask and of a byte, and what it computes is as wide as it is computed.
+TEST(WidenNarrowFloats, ConversionsThatChangeNothingAreNone) {
+  EXPECT_EQ(outline(widened("%x: bool[4]", R"(
+  %h = cast {to=f16} (%x)
+  %y = cast {to=f32} (%h)
+  return y=%y)")),
+            "cast:f32");
+  EXPECT_EQ(outline(widened("%x: f16[4]", R"(
+  %e = pointwise {function=exp} (%x)
+  %f = cast {to=f32} (%e)
+  %h = cast {to=f16} (%f)
+  %y = pointwise {function=exp} (%h)
+  return y=%y)")),
+            "cast:f32 pointwise:f32 pointwise:f32 cast:f16");
 }
 
 TEST(WidenNarrowFloats, ConversionsOfHalvesToOthersReadThemAsTheyAre) {

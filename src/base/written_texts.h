@@ -1,0 +1,53 @@
+// What an operator's texts hold, counted before they are written.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "base/budget.h"
+#include "base/work_scope.h"
+
+namespace camshaft {
+
+/// While it lives, write_text() and count_text() of the calling thread, and of the loops that it starts, take from the
+/// budget of the thread's WorkScope what texts hold beyond their objects. At its end that is given back: a result's
+/// texts are counted as a whole then (Tensor::claim_texts).
+class WrittenTexts {
+ public:
+  WrittenTexts();
+  ~WrittenTexts();
+  WrittenTexts(const WrittenTexts&) = delete;
+  WrittenTexts& operator=(const WrittenTexts&) = delete;
+
+  /// Throws Error(out_of_memory).
+  void take(size_t bytes);
+
+ private:
+  const std::shared_ptr<Budget> budget_;
+  std::atomic<size_t> taken_{0};
+  const WorkScope scope_;
+};
+
+/// Of a text that is about to be made. Throws Error(out_of_memory), or Error(cancelled) before a long one.
+void count_text(size_t bytes);
+
+/// to = from.
+inline void write_text(std::string& to, const std::string& from) {
+  if (from.size() > to.capacity()) count_text(from.size());
+  to = from;
+}
+
+/// The same for all kinds of elements.
+template <class T>
+void write_element(T& to, const T& from) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    write_text(to, from);
+  } else {
+    to = from;
+  }
+}
+
+}  // namespace camshaft
