@@ -113,8 +113,24 @@ Values reduce_log_sum(ConvertContext& c) {
   return c.result(ops::Cast{c.dtype(x)}, {c.add(F::log, {sum})});
 }
 
-// log Σ eˣ = m + log Σ e^(x-m) with m the largest x, which may be infinite. Of integers it is the whole part: m and the
-// differences in f64, which holds them, and exponentials in f32.
+// Unsigned integers of as many bits.
+DType unsigned_of(DType dtype) {
+  switch (dtype) {
+    case DType::i8:
+      return DType::u8;
+    case DType::i16:
+      return DType::u16;
+    case DType::i32:
+      return DType::u32;
+    case DType::i64:
+      return DType::u64;
+    default:
+      return dtype;
+  }
+}
+
+// log Σ eˣ = m + log Σ e^(x-m) with m the largest x, which may be infinite. Of integers it is the whole part: m - x as
+// an unsigned number, which is exact, exponentials in f32 and the sum with m in f64.
 Values reduce_log_sum_exp(ConvertContext& c) {
   const ValueId x = c.input(0);
   const Axes axes = reduced_axes(c);
@@ -132,7 +148,8 @@ Values reduce_log_sum_exp(ConvertContext& c) {
     difference = c.add(F::sub, {x, shift});
   } else {
     shift = c.cast(largest, DType::f64);
-    difference = c.cast(c.add(F::sub, {c.cast(x, DType::f64), shift}), DType::f32);
+    const ValueId below = c.cast(c.add(F::sub, {largest, x}), unsigned_of(dtype));
+    difference = c.add(F::neg, {c.cast(below, DType::f32)});
   }
   const ValueId exponents = c.add(F::exp, {difference});
   const ValueId sum = reduced(c, ReduceKind::sum, exponents, axes, true);

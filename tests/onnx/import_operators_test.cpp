@@ -341,6 +341,10 @@ TEST(ImportOperators, Reductions) {
     EXPECT_EQ(run_node("ReduceLogSumExp", 13, {numbers}, {rows}).dims(), (Dims{2, 1}));
     EXPECT_EQ(run_node("ReduceLogSumExp", 18, {numbers, Tensor::from_ints({1})}, {drop}).dtype(), numbers.dtype());
   }
+  // Ends of the range, whose difference has one bit more than they.
+  const Tensor ends = run_node("Cast", 13, {Tensor::from_ints({-2147483648, 2147483646, -5, -3})}, {attr("to", 6)});
+  EXPECT_EQ(run_node("ReduceLogSumExp", 13, {ends.reshaped({2, 2})}, {rows, drop}).to_ints(),
+            (std::vector<int64_t>{2147483646, -2}));
   expect_near(run_node("ReduceSum", 13, {x}, {attr("noop_with_empty_axes", 1)}), {2, 2}, x.to_doubles());
   EXPECT_EQ(run_node("ArgMax", 13, {x}, {attr("axis", 1), drop}).to_ints(), (std::vector<int64_t>{0, 1}));
   expect_near(run_node("Hardmax", 13, {x}), {2, 2}, {1, 0, 0, 1});

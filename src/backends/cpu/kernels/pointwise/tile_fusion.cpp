@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "backends/cpu/kernels/half.h"
 #include "ir/activation.h"
@@ -101,8 +102,8 @@ class Fusion {
       }
       if (function_of_half(node) || plain_clamp(node) || cube(node) || multiply_add_f64(node)) continue;
       if (!is_fusible(node)) continue;
-      simple_power(node) || dequantize(node) || scale_integers(node) || square(node) || clamp(node) || add_relu(node) ||
-          min_max_number(node) || multiply_add(node);
+      simple_power(node) || exp_distance(node) || dequantize(node) || scale_integers(node) || square(node) ||
+          clamp(node) || add_relu(node) || min_max_number(node) || multiply_add(node);
     }
   }
 
@@ -166,6 +167,23 @@ class Fusion {
     node.kernel = find_kernel(function, DType::f32);
     node.cost = tile_cost(function, DType::f32);
     return true;
+  }
+
+  // ReduceLogSumExp of integers: 10^5 of i32 took 34 us in five loops.
+  bool exp_distance(TileNode& node) {
+    if (!is(node, F::exp) || !single(node.in[0]) || !is(nodes_[node.in[0]], F::neg)) return false;
+    const int32_t number = nodes_[node.in[0]].in[0];
+    for (const auto& [wide, sign] : {std::pair{DType::u32, DType::i32}, std::pair{DType::u64, DType::i64}}) {
+      if (!single(number) || !converts(nodes_[number], wide)) continue;
+      int32_t distance = nodes_[number].in[0];
+      if (single(distance) && converts(nodes_[distance], sign)) distance = nodes_[distance].in[0];
+      const TileNode& difference = nodes_[distance];
+      if (!single(distance) || !is(difference, F::sub) || difference.uniform) return false;
+      become(node, wide == DType::u32 ? FusedFunction::exp_distance_32 : FusedFunction::exp_distance_64,
+             difference.in[0], difference.in[1], -1, tile_cost(F::exp, DType::f32));
+      return true;
+    }
+    return false;
   }
 
   static FusedFunction quantization_to(DType dtype) {

@@ -545,7 +545,7 @@ TileKernel find_kernel(ScalarFunction function, DType lanes) {
 
 TileKernel find_kernel(FusedFunction function) {
   if (function == FusedFunction::cube) return HWY_DYNAMIC_DISPATCH(cube_kernel)();
-  for (const auto find : {find_fused_conversion, find_half_kernel})
+  for (const auto find : {find_fused_conversion, find_half_kernel, find_distance_kernel})
     if (const TileKernel found = find(function)) return found;
   return find_f32_fused(function);
 }

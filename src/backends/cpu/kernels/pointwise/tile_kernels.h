@@ -35,6 +35,9 @@ enum class FusedFunction : uint8_t {
   add_relu,       ///< max(a + b, 0)
   max_number,     ///< max(a, b), b known not to be NaN: NaN if a is, at the price of one instruction
   min_number,     ///< likewise
+  // e^-(a - b) of integers that wrap, as f32: what sums of exponentials of integers are made of.
+  exp_distance_32,
+  exp_distance_64,
   round_to_f16,   ///< through f16 and back
   round_to_bf16,  ///< through bf16 and back
   // Quantisation: bytes and 16 bits from f32, bytes back.
@@ -98,5 +101,6 @@ TileKernel find_division(ScalarFunction function, DType lanes);  ///< of integer
 TileKernel find_f32_fused(FusedFunction function);
 TileKernel find_fused_conversion(FusedFunction function);
 TileKernel find_half_kernel(FusedFunction function);
+TileKernel find_distance_kernel(FusedFunction function);
 
 }  // namespace camshaft::cpu

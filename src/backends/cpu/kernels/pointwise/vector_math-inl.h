@@ -108,6 +108,18 @@ HWY_INLINE V scaled_anywhere(D d, V p, VI exponent, [[maybe_unused]] V n) {
   return hn::Mul(hn::Mul(p, power_of_two(d, half)), power_of_two(d, hn::Sub(exponent, half)));
 }
 
+/// p times 2^n, where n of some lanes is below -125. There the result's bits are its whole multiple of 2^-149: an Intel
+/// core takes some 150 cycles for a product that is denormal, 3.6 ns an element where most are.
+template <class D, class V, class VI>
+HWY_INLINE V scaled_with_denormals(D d, V p, VI exponent, V n) {
+  const hn::RebindToSigned<D> di;
+  const V multiple = hn::Mul(p, power_of_two(d, hn::Add(exponent, hn::Set(di, 149))));
+  const auto is_tiny = hn::Lt(n, hn::Set(d, -125.0f));
+  const V others =
+      scaled_anywhere(d, p, hn::IfThenZeroElse(hn::RebindMask(di, is_tiny), exponent), hn::IfThenZeroElse(is_tiny, n));
+  return hn::IfThenElse(is_tiny, hn::BitCast(d, hn::NearestInt(multiple)), others);
+}
+
 /// e^x over the whole range, denormal results included. y may be x.
 template <int U, class D, class V>
 HWY_INLINE void exp_f32(D d, const V (&x)[U], V (&y)[U]) {
@@ -117,6 +129,14 @@ HWY_INLINE void exp_f32(D d, const V (&x)[U], V (&y)[U]) {
 #pragma GCC unroll 8
   for (int u = 0; u < U; ++u) limited[u] = max_or_second(hn::Set(d, -104.0f), min_or_second(hn::Set(d, 89.0f), x[u]));
   exp_reduced(d, limited, p, exponent, n);
+  V least = n[0];
+#pragma GCC unroll 8
+  for (int u = 1; u < U; ++u) least = hn::Min(least, n[u]);
+  if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Lt(least, hn::Set(d, -125.0f))))) {
+#pragma GCC unroll 8
+    for (int u = 0; u < U; ++u) y[u] = scaled_with_denormals(d, p[u], exponent[u], n[u]);
+    return;
+  }
 #pragma GCC unroll 8
   for (int u = 0; u < U; ++u) y[u] = scaled_anywhere(d, p[u], exponent[u], n[u]);
 }
