@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backends/cpu/each_target.h"
+#include "backends/cpu/kernels/gemm/matrix_unit.h"
 #include "backends/cpu/kernels/gemm/narrow_rounded.h"
 #include "backends/cpu/kernels/gemm/narrow_weights.h"
 #include "backends/cpu/kernels/gemm/product_shares.h"
@@ -278,6 +279,31 @@ TEST(WeightOnlyMatMul, RoundedRowsHaveTheSameBitsBesideAnyOthers) {
         EXPECT_EQ(std::memcmp(y.as<float>(), all.as<float>(), static_cast<size_t>(m * s.n) * sizeof(float)), 0)
             << m << " rows";
       }
+    }
+  });
+}
+
+// Many rows may go by tiles, of the machine's or in plain C++, and few do not.
+TEST(WeightOnlyMatMul, RoundedRowsHaveTheSameBitsByTiles) {
+  RandomData random;
+  for_each_target([&] {
+    for (int round = 0; round < 60; ++round) {
+      Sizes s = random_sizes(random);
+      s.m = random.integer(1, round % 3 == 0 ? 140 : 40);
+      if (round % 10 == 0) s.n = 700;
+      std::vector<Tensor> inputs = operands(random, s, types[round % 6], random.integer(0, 4), round % 4 == 0);
+      if (round % 5 == 0)
+        inputs[0].as_mutable<float>()[random.integer(0, s.m * s.k - 1)] = std::numeric_limits<float>::infinity();
+      const NodeTest test = product(s, inputs, 32);
+      set_matrix_unit_for_test(MatrixUnit::none);
+      const Tensor without = test.run(1)[0];
+      set_matrix_unit_for_test(MatrixUnit::portable);
+      const Tensor portable = test.run(1 + round % 3)[0];
+      reset_matrix_unit_for_test();
+      const Tensor here = test.run(1 + round % 3)[0];
+      for (const Tensor* by_tiles : {&portable, &here})
+        ASSERT_EQ(std::memcmp(by_tiles->data(), without.data(), without.bytes()), 0)
+            << s.m << " x " << s.k << " x " << s.n << ", blocks of " << s.block << ", round " << round;
     }
   });
 }

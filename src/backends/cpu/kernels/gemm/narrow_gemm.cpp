@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/gemm/narrow_dots.h"
 #include "backends/cpu/kernels/gemm/narrow_rounded.h"
 #include "backends/cpu/kernels/gemm/narrow_tile.h"
+#include "backends/cpu/kernels/gemm/narrow_tiles.h"
 #include "backends/cpu/kernels/gemm/product_sums.h"
 #include "base/thread_pool.h"
 #include "base/work_scope.h"
@@ -137,6 +138,11 @@ int64_t block_sums_bytes(const NarrowWeights& w) {
   return kRowsAtOnce * panels_at_once(w) * w.words.width * static_cast<int64_t>(sizeof(float));
 }
 
+// Of a thread: those, and bytes of codes for tiles.
+int64_t own_block_bytes(const NarrowWeights& w, int64_t m) {
+  return block_sums_bytes(w) + (narrow_may_take_tiles(w, m) ? round_up(tile_codes_bytes(w), 64) : 0);
+}
+
 // Few enough rows that each thread had better read them all and share the weights.
 Share rounded_share(const NarrowGemm& args, int threads, int thread) {
   const int64_t panels = args.weights->words.panels();
@@ -153,22 +159,34 @@ void multiply_rounded(const NarrowGemm& args, ThreadPool& pool, char* workspace)
   // A thread is woken for 16 KiB of them at least.
   pool.parallel_for(args.m, 4096 / w.k + 1, [&](int64_t begin, int64_t end) { round_rows(args, rows, begin, end); });
   const int threads = pool.size();
-  const int64_t group = panels_at_once(w), segments = RoundedRows::segments(w), parts = row_parts(w, true);
+  const bool by_tiles = narrow_takes_tiles(args);
+  // Bytes of a panel's codes are made once.
+  const int64_t group = by_tiles ? 1 : panels_at_once(w), segments = RoundedRows::segments(w);
+  const int64_t parts = row_parts(w, true);
   pool.run(threads, [&](int thread) {
-    auto* sums = reinterpret_cast<float*>(scratch + thread * block_sums_bytes(w));
+    char* const own = scratch + thread * own_block_bytes(w, args.m);
+    auto* sums = reinterpret_cast<float*>(own);
+    auto* codes = reinterpret_cast<int8_t*>(own + block_sums_bytes(w));
+    MatrixTiles tiles(by_tiles ? byte_matrix_unit() : MatrixUnit::none);
     const Share share = rounded_share(args, threads, thread);
     for (int64_t p0 = share.p0; p0 < share.p1; p0 += group) {
       const int64_t p1 = std::min(share.p1, p0 + group), first = p0 * w.words.width;
       const int64_t columns = std::min(problem.n, p1 * w.words.width) - first;
+      if (by_tiles && share.m0 < share.m1) make_tile_codes(args, p0, codes);
       for (int64_t m0 = share.m0; m0 < share.m1; m0 += kRowsAtOnce) {
         cancellation_point();
         const int64_t m1 = std::min(share.m1, m0 + kRowsAtOnce);
         // By the parts that few rows have, which are added up in the same order: a row has the same bits beside few
         // and many others.
         for (int64_t panel = p0; panel < p1; ++panel)
-          for (int64_t part = 0; part < parts; ++part)
-            rounded_panel_sums(args, rows, panel, {segments * part / parts, segments * (part + 1) / parts, part > 0},
-                               m0, m1, sums + (panel - p0) * w.words.width, columns);
+          for (int64_t i = 0; i < parts; ++i) {
+            const RoundedPart part{segments * i / parts, segments * (i + 1) / parts, i > 0};
+            float* const to = sums + (panel - p0) * w.words.width;
+            if (by_tiles)
+              tile_panel_sums(args, rows, panel, codes, part, m0, m1, to, columns, tiles);
+            else
+              rounded_panel_sums(args, rows, panel, part, m0, m1, to, columns);
+          }
         const CoreProblem block = of_rows(of_columns(problem, first, columns), m0, m1);
         finish_panels(block, {sums, 1, 0}, 0, (m1 - m0) * (p1 - p0));
       }
@@ -209,7 +227,7 @@ int64_t narrow_gemm_workspace_bytes(const NarrowWeights& w, int64_t m, int threa
   if (m <= kFewNarrowRows)
     return own_rows_bytes(w, m, rounded) * threads +
            row_parts(w, rounded) * m * w.words.n * static_cast<int64_t>(sizeof(float));
-  if (rounded) return RoundedRows::bytes(w, m) + block_sums_bytes(w) * threads;
+  if (rounded) return RoundedRows::bytes(w, m) + own_block_bytes(w, m) * threads;
   return (core_workspace_bytes(m, 1) + panel_bytes(w)) * threads;
 }
 

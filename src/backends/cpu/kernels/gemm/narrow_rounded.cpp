@@ -397,17 +397,26 @@ bool has_byte_products() {
   return tile_traits().byte_product != ByteProduct::none;
 }
 
+namespace {
+
+// An odd number of cache lines, so that neighbouring rows of 2048 elements do not share sets of L1.
+int64_t rounded_row_bytes(const NarrowWeights& w) {
+  return (divide_up(w.k, 64) | 1) * 64;
+}
+
+}  // namespace
+
 RoundedRows::RoundedRows(const NarrowWeights& w, int64_t m, void* memory)
-    : row_bytes(round_up(w.k, kRoundedBlock)),
-      row_units(row_bytes / kRoundedBlock),
-      row_sums(row_bytes / segment(w)),
+    : row_bytes(rounded_row_bytes(w)),
+      row_units(divide_up(w.k, kRoundedBlock)),
+      row_sums(row_units * kRoundedBlock / segment(w)),
       steps(static_cast<int8_t*>(memory)),
       units(reinterpret_cast<float*>(steps + m * row_bytes)),
       sums(units + m * row_units) {}
 
 int64_t RoundedRows::bytes(const NarrowWeights& w, int64_t m) {
-  const int64_t row = round_up(w.k, kRoundedBlock);
-  return round_up(m * (row + 4 * (row / kRoundedBlock + row / segment(w))), 64);
+  const int64_t units = divide_up(w.k, kRoundedBlock);
+  return round_up(m * (rounded_row_bytes(w) + 4 * (units + units * kRoundedBlock / segment(w))), 64);
 }
 
 void round_rows(const NarrowGemm& args, const RoundedRows& rows, int64_t begin, int64_t end) {
