@@ -5,6 +5,10 @@
 namespace camshaft {
 
 TimeLimit::TimeLimit(std::chrono::milliseconds limit) {
+  if (limit.count() <= 0) {
+    cancellation_.cancel();
+    return;
+  }
   const BlockedSignals signals;
   thread_ = std::thread([this, end = std::chrono::steady_clock::now() + limit] {
     std::unique_lock lock(mutex_);
@@ -19,7 +23,7 @@ TimeLimit::~TimeLimit() {
     is_done_ = true;
     changed_.notify_one();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace camshaft

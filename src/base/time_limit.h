@@ -10,8 +10,9 @@
 
 namespace camshaft {
 
-/// Cancels once the time is over, unless it is gone before: for work that a call can do without. A thread waits for
-/// that, so it is for work of milliseconds and more. Throws std::system_error where no thread can be started.
+/// Cancels once the time is over, which may be at once, unless it is gone before: for work that a call can do without.
+/// A thread waits for that, so it is for work of milliseconds and more. Throws std::system_error where no thread can be
+/// started.
 class TimeLimit {
  public:
   explicit TimeLimit(std::chrono::milliseconds limit);

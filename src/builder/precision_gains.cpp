@@ -23,10 +23,6 @@ namespace {
 
 constexpr double least_gain = 1.1;
 
-// For what one precision costs. The cost model's tactics may be bad ones: of a dilated convolution of 600x600x600
-// voxels and one channel, 380 bytes of model, int8 alone took minutes beside 80 s for all else.
-constexpr std::chrono::seconds time_for_error{5};
-
 double seconds_by_estimate(const Graph& graph, const Backend& backend, const SymbolBindings& optimum,
                            ThreadPool& pool) {
   TuneOptions options;
@@ -104,9 +100,9 @@ auto unless_it_fails(F&& hint) -> decltype(hint()) {
 
 // Nor one for it to take long: empty, too, where that is not told in time.
 template <class F>
-auto unless_it_takes_long(F&& hint) -> decltype(hint()) {
+auto unless_it_takes_long(std::chrono::milliseconds most, F&& hint) -> decltype(hint()) {
   try {
-    const TimeLimit limit(time_for_error);
+    const TimeLimit limit(most);
     const WorkScope scope(limit.cancellation());
     return unless_it_fails(hint);
   } catch (const Error& e) {
@@ -121,7 +117,8 @@ auto unless_it_takes_long(F&& hint) -> decltype(hint()) {
 
 std::vector<PrecisionGain> precision_gains(const BuildOptions& options, const std::shared_ptr<const Backend>& backend,
                                            const Graph& model, const Graph& graph, const SymbolBindings& optimum,
-                                           const VerificationSample* sample, ThreadPool& pool) {
+                                           const VerificationSample* sample, ThreadPool& pool,
+                                           std::chrono::milliseconds time_for_error) {
   const double now = seconds_by_estimate(graph, *backend, optimum, pool);
   const auto optimized = [&](const BuildOptions& with, const Graph& of) {
     return ModelOptimizer(with, *backend, pool).run(of, std::nullopt, {}).graph;
@@ -132,7 +129,7 @@ std::vector<PrecisionGain> precision_gains(const BuildOptions& options, const st
     const double then = seconds_by_estimate(faster, *backend, optimum, pool);
     if (then <= 0 || now <= least_gain * then) return std::nullopt;
     PrecisionGain gain{precision, now / then, {}};
-    if (sample != nullptr) gain.error = unless_it_takes_long(error);
+    if (sample != nullptr) gain.error = unless_it_takes_long(time_for_error, error);
     return gain;
   };
   std::vector<PrecisionGain> gains;

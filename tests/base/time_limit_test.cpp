@@ -14,6 +14,12 @@ TEST(TimeLimit, CancelsWhatIsNotDoneInTime) {
   EXPECT_THROW(while (std::chrono::steady_clock::now() < start + std::chrono::minutes(1)) cancellation_point(), Error);
 }
 
+TEST(TimeLimit, NoTimeIsOverAtOnce) {
+  const TimeLimit limit(std::chrono::milliseconds(0));
+  const WorkScope scope(limit.cancellation());
+  EXPECT_THROW(cancellation_point(), Error);
+}
+
 TEST(TimeLimit, EndsWithWhatIsDoneInTime) {
   const auto start = std::chrono::steady_clock::now();
   Cancellation kept;

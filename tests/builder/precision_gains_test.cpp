@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 
+#include "base/work_scope.h"
 #include "builder/optimize_model.h"
 #include "ir/ops/operators.h"
 #include "ir/text.h"
@@ -12,7 +14,8 @@
 namespace camshaft::precision_gains_test {
 namespace {
 
-std::vector<PrecisionGain> gains_of(const std::string& text, bool on_a_sample = false) {
+std::vector<PrecisionGain> gains_of(const std::string& text, bool on_a_sample = false,
+                                    std::chrono::milliseconds time_for_error = std::chrono::hours(1)) {
   ThreadPool pool(1);
   const std::shared_ptr<const Backend> backend = find_backend("cpu");
   BuildOptions options;
@@ -23,7 +26,7 @@ std::vector<PrecisionGain> gains_of(const std::string& text, bool on_a_sample = 
   VerificationSample sample;
   if (on_a_sample) sample = std::get<VerificationSample>(find_sample(model, {}, pool));
   return precision_gains(options, backend, model, optimizer.run(model, std::nullopt, {}).graph, {},
-                         on_a_sample ? &sample : nullptr, pool);
+                         on_a_sample ? &sample : nullptr, pool, time_for_error);
 }
 
 bool has(const std::vector<PrecisionGain>& gains, const std::string& precision) {
@@ -56,6 +59,33 @@ TEST(PrecisionGains, WhatAPrecisionCostsIsMeasuredOnASample) {
     EXPECT_GT(*gain.error, 1e-5);
     EXPECT_LT(*gain.error, gain.precision == "int8" ? 0x1p-5 : 0x1p-7);
   }
+}
+
+// The gains themselves are the cost model's: they are there all the same, and the build goes on.
+TEST(PrecisionGains, WhatItCostsIsLeftOutWhereThatTakesLong) {
+  const char* const model = R"(graph "g" (%x: f32[256, 1024]) {
+    const %w: f32[1024, 1024] = 0.1234567
+    %y = matmul (%x, %w)
+    return "y" = %y
+  })";
+  const std::vector<PrecisionGain> gains = gains_of(model, true, std::chrono::milliseconds(0));
+  EXPECT_EQ(gains.size(), gains_of(model).size());
+  for (const PrecisionGain& gain : gains) EXPECT_FALSE(gain.error.has_value()) << gain.precision;
+  EXPECT_NO_THROW(cancellation_point());
+}
+
+// What is cancelled is the build, then, and not the hint.
+TEST(PrecisionGains, TheBuildsOwnCancellationIsNoTimeLimit) {
+  Cancellation cancellation;
+  const WorkScope scope(cancellation);
+  cancellation.cancel();
+  EXPECT_THROW(gains_of(R"(graph "g" (%x: f32[256, 1024]) {
+    const %w: f32[1024, 1024] = 0.1234567
+    %y = matmul (%x, %w)
+    return "y" = %y
+  })",
+                        true),
+               Error);
 }
 
 TEST(PrecisionGains, WhatComputesNoProductsGainsNothing) {
