@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/targets.h"
 #include "base/cache_sizes.h"
 #include "base/thread_pool.h"
@@ -54,7 +55,7 @@ void activate_tile(const Epilogue& e, const TileArgs& t, int64_t rows, int64_t c
 // yet.
 template <class Word>
 void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int64_t row0, const int64_t* out_rows,
-               int64_t rows, int64_t columns, const float* next_b, int64_t next_floats, bool first) {
+               int64_t rows, int64_t columns, uintptr_t next_b, int64_t next_floats, bool first) {
   constexpr int64_t lanes = tile_lanes();
   const int64_t vectors = divide_up(columns, lanes);
   t.tail_lanes = static_cast<int>(columns - (vectors - 1) * lanes);
@@ -69,7 +70,7 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
   const int64_t steps = std::max<int64_t>(1, t.taps * (t.depth / 4));
   // Spread the next panel's cache lines over this panel's tiles: the first pass over a panel would otherwise wait for
   // memory while the passes after it leave memory idle.
-  t.prefetch = reinterpret_cast<const char*>(next_b);
+  t.prefetch = next_b;
   const int64_t next_lines = next_floats / 16;
   const int64_t per_tile = divide_up(next_lines, tiles);
   t.prefetch_lines = static_cast<int>(std::min<int64_t>(16, divide_up(per_tile, steps)));
@@ -90,7 +91,7 @@ void run_panel(TileArgs& t, const Epilogue& e, const float* const* pointers, int
       run_tile<Word>(vectors, height, t);
     }
     if (t.last && e.activation) activate_tile(e, t, height, columns);
-    t.prefetch += steps * t.prefetch_lines * 64;
+    t.prefetch += static_cast<uintptr_t>(steps * t.prefetch_lines * 64);
     lines_left -= steps * t.prefetch_lines;
     row += height;
   }
@@ -268,14 +269,14 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
         const bool same_block = panel + 1 < g1, same_group = same_block || !following.done;
         const int64_t next_panel = same_block ? panel + 1 : same_group ? g0 : g1 < p1 ? g1 : p0;
         const KBlock& next = same_block ? kb : same_group ? following : first;
-        const float* next_b =
-            p.packed_b + layout.offset(next_panel) + (next.tap0 * p.depth + next.depth0) * layout.columns(next_panel);
+        uintptr_t next_b = address_of(p.packed_b + layout.offset(next_panel) +
+                                      (next.tap0 * p.depth + next.depth0) * layout.columns(next_panel));
         int64_t next_floats = next.taps * next.depth * layout.columns(next_panel);
         if (single_pass) {
           // One pass over B: run ahead in the same stream.
-          next_b = t.b + kStreamAhead;
+          next_b = address_of(t.b) + kStreamAhead * sizeof(float);
           next_floats = kb.taps * kb.depth * layout.columns(panel);
-        } else if (next_b == t.b || (!same_group && g1 == p1 && row0 + rows >= m1)) {
+        } else if (next_b == address_of(t.b) || (!same_group && g1 == p1 && row0 + rows >= m1)) {
           next_floats = 0;
         }
         Epilogue of_panel = epilogue;

@@ -118,7 +118,7 @@ HWY_INLINE void with_vectors(int64_t vectors, const F& f) {
 // As run_panel(), of which `activate` is what it does with a tile.
 template <class Activate>
 void run_matrix_panel(TileArgs& t, MatrixRows& block, MatrixTiles& matrix, int64_t row0, const int64_t* out_rows,
-                      int64_t rows, int64_t columns, const float* next_b, int64_t next_floats,
+                      int64_t rows, int64_t columns, uintptr_t next_b, int64_t next_floats,
                       const Activate& activate_rows) {
   constexpr int64_t lanes = tile_lanes(), pair_rows = 2 * kTileRows;
   constexpr int64_t most_columns = kTileVectors * lanes;
@@ -128,7 +128,7 @@ void run_matrix_panel(TileArgs& t, MatrixRows& block, MatrixTiles& matrix, int64
   const int64_t calls = divide_up(rows, pair_rows) * divide_up(stored, 2 * kTileColumns);
   const int64_t steps = std::max<int64_t>(1, s.taps * s.steps.count);
   int64_t lines_left = next_floats / 16;
-  s.prefetch = reinterpret_cast<const char*>(next_b);
+  s.prefetch = next_b;
   s.prefetch_lines = static_cast<int>(std::min<int64_t>(16, divide_up(divide_up(lines_left, calls), steps)));
   for (int64_t row = 0; row < rows; row += pair_rows) {
     const int64_t height = std::min(pair_rows, rows - row);
@@ -153,7 +153,7 @@ void run_matrix_panel(TileArgs& t, MatrixRows& block, MatrixTiles& matrix, int64
       s.sums_ld = stored;
       if (lines_left <= 0) s.prefetch_lines = 0;
       matrix.add_up(s);
-      s.prefetch += steps * s.prefetch_lines * 64;
+      s.prefetch += static_cast<uintptr_t>(steps * s.prefetch_lines * 64);
       lines_left -= steps * s.prefetch_lines;
     }
     s.b = b;

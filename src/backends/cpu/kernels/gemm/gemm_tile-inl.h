@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/gemm/clamp-inl.h"
 #include "backends/cpu/kernels/gemm/gemm_tile.h"
 #include "backends/cpu/kernels/gemm/word_product-inl.h"
@@ -65,12 +66,12 @@ HWY_INLINE void prefetch_c_and_residuals(const TileArgs& t) {
     prefetch_tile<MR, NV, false>(t, t.residuals[i].data, t.residuals[i].ld);
 }
 
-HWY_INLINE void prefetch_lines(const char*& ahead, int lines, bool near) {
+HWY_INLINE void prefetch_lines(uintptr_t& ahead, int lines, bool near) {
   for (int i = 0; i < lines; ++i, ahead += 64) {
     if (near) {
-      __builtin_prefetch(ahead, 0, 3);
+      __builtin_prefetch(at_address(ahead), 0, 3);
     } else {
-      __builtin_prefetch(ahead, 0, 2);
+      __builtin_prefetch(at_address(ahead), 0, 2);
     }
   }
 }
@@ -147,7 +148,7 @@ HWY_NOINLINE void tile(const TileArgs& t) {
   prefetch_c_and_residuals<MR, NV>(t);
 
   const float* b = t.b;
-  const char* ahead = t.prefetch;
+  uintptr_t ahead = t.prefetch;
   const int ahead_lines = t.prefetch_lines;
   const bool ahead_near = t.prefetch_near;
   const int next_rows = t.next_rows;

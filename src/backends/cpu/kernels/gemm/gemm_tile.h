@@ -14,9 +14,9 @@ struct TileArgs {
   const float* zeros;  ///< a row of zeros: a tap whose rows are all this one is left out. Null: there is none
   int64_t taps;
   int64_t k_offset;
-  int64_t depth;   ///< floats per tap in this K block
-  const float* b;  ///< the K block of one panel
-  const char* prefetch;
+  int64_t depth;       ///< floats per tap in this K block
+  const float* b;      ///< the K block of one panel
+  uintptr_t prefetch;  ///< where the next lines lie (address_of(), cache_line.h)
   int prefetch_lines;  ///< cache lines to prefetch every four steps of K
   bool prefetch_near;  ///< into L1, for this tile itself; else into L2, for later ones
   int next_rows;       ///< rows of the next tile, behind this one's in `rows`, to ask for: nothing has read them yet

@@ -80,7 +80,7 @@ HWY_NOINLINE void tile(const TileArgs& t) {
   prefetch_c_and_residuals<MR, NV>(t);
   const float* a = t.rows[0] + t.k_offset;
   const float* b = t.b;
-  const char* ahead = t.prefetch;
+  uintptr_t ahead = t.prefetch;
   const int ahead_lines = t.prefetch_lines;
   const bool ahead_near = t.prefetch_near;
   const int64_t step = t.row_step;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/gemm/gemm_core.h"
 #include "backends/cpu/kernels/gemm/int8_tiles.h"
 #include "backends/cpu/kernels/gemm/matrix_tiles.h"
@@ -202,7 +203,7 @@ void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& p
       // The next panel comes into L2 meanwhile.
       const int64_t steps = std::max<int64_t>(1, t.taps * t.quads);
       int64_t lines_left = panel + 1 < share.p1 ? w.layout.columns(panel + 1) * w.layout.k / 16 : 0;
-      t.prefetch = reinterpret_cast<const char*>(packed + w.layout.offset(panel + 1));
+      t.prefetch = lines_left > 0 ? address_of(packed + w.layout.offset(panel + 1)) : 0;
       t.prefetch_lines = static_cast<int>(std::min<int64_t>(4, divide_up(divide_up(lines_left, tiles), steps)));
       for (int64_t i = 0, row = 0; i < tiles; ++i) {
         const int64_t height = divide_up(rows - row, tiles - i);  // tiles of even height
@@ -212,7 +213,7 @@ void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& p
         if (straight) {
           const int8::StepsPlace place{finish.writer(), p.row0 + row0 + row, p.col0 + col0, columns};
           dots ? int8_steps_tile<true>(vectors, height, t, place) : int8_steps_tile<false>(vectors, height, t, place);
-          t.prefetch += steps * t.prefetch_lines * 64;
+          t.prefetch += static_cast<uintptr_t>(steps * t.prefetch_lines * 64);
           lines_left -= steps * t.prefetch_lines;
           row += height;
           continue;
@@ -229,7 +230,7 @@ void int8_run_target(const Int8Problem& p, const Share& share, const Int8Part& p
         for (int64_t r = 0; blocks && r < height; ++r)
           std::memcpy(block_sums + (row + r) * block_columns + col0 - share.p0 * w.layout.width, tile_sums + r * stored,
                       static_cast<size_t>(columns) * 4);
-        t.prefetch += steps * t.prefetch_lines * 64;
+        t.prefetch += static_cast<uintptr_t>(steps * t.prefetch_lines * 64);
         lines_left -= steps * t.prefetch_lines;
         row += height;
       }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/gemm/int8_steps-inl.h"
 #include "backends/cpu/kernels/gemm/int8_tile.h"
 #include "backends/cpu/kernels/tile_traits-inl.h"
@@ -125,7 +126,7 @@ HWY_INLINE void add_up(const Int8TileArgs& t, Vec (&sum)[MR][NV]) {
     for (int r = 0; r < MR; ++r) sum[r][v] = begin;
   }
   const int32_t* b = t.b;
-  const char* ahead = t.prefetch;
+  uintptr_t ahead = t.prefetch;
   const int ahead_lines = t.prefetch_lines;
   const int64_t quads = t.quads;
   for (int64_t tap = 0; tap < t.taps; ++tap) {
@@ -133,7 +134,7 @@ HWY_INLINE void add_up(const Int8TileArgs& t, Vec (&sum)[MR][NV]) {
 #pragma GCC unroll 16
     for (int r = 0; r < MR; ++r) a[r] = t.rows[tap * t.tap_stride + r];
     for (int64_t q = 0; q < quads; ++q, b += NV * lanes()) {
-      for (int i = 0; i < ahead_lines; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+      for (int i = 0; i < ahead_lines; ++i, ahead += 64) __builtin_prefetch(at_address(ahead), 0, 2);
       step<MR, NV>(a, q, b, sum, std::bool_constant<kDots>());
     }
   }

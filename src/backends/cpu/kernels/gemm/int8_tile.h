@@ -11,8 +11,8 @@ struct Int8TileArgs {
   int64_t taps, quads;   ///< quads of a tap
   const int32_t* b;      ///< a panel
   const int32_t* begin;  ///< of the panel's columns
-  const char* prefetch;
-  int prefetch_lines;  ///< cache lines to ask for every step
+  uintptr_t prefetch;    ///< where the next lines lie (address_of(), cache_line.h)
+  int prefetch_lines;    ///< cache lines to ask for every step
 };
 
 /// A block of K whose sums alone are wanted, zero points taken off; without a place for them: the whole product.

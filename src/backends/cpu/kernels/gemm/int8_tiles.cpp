@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/gemm/matrix_tiles.h"
 #include "backends/cpu/kernels/gemm/tile_rows.h"
 #include "backends/cpu/kernels/targets.h"
@@ -96,7 +97,7 @@ class LinesAhead {
  public:
   // `lines` of them, by so many steps.
   void set(const int32_t* from, int64_t lines, int64_t steps) {
-    at_ = reinterpret_cast<const char*>(from);
+    at_ = address_of(from);
     left_ = lines;
     of_step_ = std::min(kMostOfStep, divide_up(lines, std::max<int64_t>(1, steps)));
   }
@@ -104,13 +105,13 @@ class LinesAhead {
   void take(int64_t steps, TileSums& t) {
     t.prefetch = at_;
     t.prefetch_lines = static_cast<int>(left_ > 0 ? of_step_ : 0);
-    at_ += steps * t.prefetch_lines * 64;
+    at_ += static_cast<uintptr_t>(steps * t.prefetch_lines * 64);
     left_ -= steps * t.prefetch_lines;
   }
 
  private:
   static constexpr int64_t kMostOfStep = 32;
-  const char* at_ = nullptr;
+  uintptr_t at_ = 0;
   int64_t left_ = 0, of_step_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/gemm/portable_tiles.h"
 
 namespace camshaft::cpu {
@@ -68,12 +69,12 @@ void add_up_tiles(Unit& unit, const TileSums& s) {
     if constexpr (kColumnTiles == 2) begin.template operator()<kSums + 3>(1);
   }
   const char* b = s.b;
-  const char* ahead = s.prefetch;
+  uintptr_t ahead = s.prefetch;
   for (int64_t tap = 0; tap < s.taps; ++tap) {
     TileRows a[2] = {s.a[0][tap], kRowTiles == 2 ? s.a[1][tap] : TileRows{}};
     const bool ends = s.b_last && tap + 1 == s.taps;
     for (int64_t i = 0; i < s.steps.count; ++i) {
-      for (int line = 0; line < s.prefetch_lines; ++line, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+      for (int line = 0; line < s.prefetch_lines; ++line, ahead += 64) __builtin_prefetch(at_address(ahead), 0, 2);
       step<Unit, kProduct, kRowTiles, kColumnTiles>(unit, a, ends && i + 1 == s.steps.count ? s.b_last : b, s.b_stride);
       b += s.steps.words * s.b_stride;
       a[0].first += s.steps.words * 4;

@@ -55,7 +55,7 @@ struct TileSums {
   const void* begin = nullptr;  ///< what each column's sums begin with; null: 0
   void* sums = nullptr;         ///< 4 bytes each, rows of `sums_ld` of them
   int64_t sums_ld = 0;
-  const char* prefetch = nullptr;
+  uintptr_t prefetch = 0;  ///< where the next lines lie (address_of(), cache_line.h)
   int prefetch_lines = 0;  ///< cache lines to ask for every step
 };
 
