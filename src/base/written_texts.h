@@ -12,8 +12,8 @@
 
 namespace camshaft {
 
-/// What a text of so many characters takes beyond its object: nothing while it fits into that, else what glibc allocates,
-/// which of texts of 200 bytes is a tenth more than these.
+/// What a text of so many characters takes beyond its object: nothing while it fits into that, else what glibc
+/// allocates, which of texts of 200 bytes is a tenth more than these.
 inline size_t bytes_of_text(size_t characters) {
   constexpr size_t held_within = 15, step = 16, header = 8;
   return characters <= held_within ? 0 : (characters + 1 + header + step - 1) / step * step;
@@ -38,7 +38,8 @@ class WrittenTexts {
   const WorkScope scope_;
 };
 
-/// Of a text of so many characters that is about to be made. Throws Error(out_of_memory), or Error(cancelled) before a long one.
+/// Of a text of so many characters that is about to be made. Throws Error(out_of_memory), or Error(cancelled) before a
+/// long one.
 void count_text(size_t characters);
 
 /// to = from.
