@@ -5,7 +5,10 @@
 namespace camshaft {
 
 TimeLimit::TimeLimit(std::chrono::milliseconds limit) {
-  if (limit.count() <= 0) return cancellation_.cancel();
+  if (limit.count() <= 0) {
+    cancellation_.cancel();
+    return;
+  }
   const BlockedSignals signals;
   thread_ = std::thread([this, end = std::chrono::steady_clock::now() + limit] {
     std::unique_lock lock(mutex_);

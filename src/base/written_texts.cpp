@@ -24,10 +24,10 @@ void WrittenTexts::take(size_t bytes) {
   taken_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-void count_text(size_t bytes) {
-  constexpr size_t held_within = 15;  // by the object itself
+void count_text(size_t characters) {
   constexpr size_t long_text = 4096;  // whose copy takes longer than looking at a flag
-  if (bytes <= held_within) return;
+  const size_t bytes = bytes_of_text(characters);
+  if (bytes == 0) return;
   if (bytes >= long_text) cancellation_point();
   const WorkScope* scope = WorkScope::current();
   if (WrittenTexts* texts = scope ? scope->texts() : nullptr) texts->take(bytes);

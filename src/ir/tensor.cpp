@@ -17,6 +17,7 @@
 #include "base/large_memory.h"
 #include "base/memory_limit.h"
 #include "base/work_scope.h"
+#include "base/written_texts.h"
 
 namespace camshaft {
 
@@ -291,7 +292,7 @@ void copy_texts(const std::string* from, std::string* to, int64_t count) {
   size_t bytes = 0;
   for (int64_t i = 0; i < count; ++i) {
     cancellation.did(1);
-    if (from[i].size() > std::string().capacity()) bytes += from[i].size();
+    bytes += bytes_of_text(from[i].size());
   }
   const MemoryClaim claim(bytes);
   for (int64_t i = 0; i < count; ++i) {
@@ -331,13 +332,11 @@ struct EndsClaim {
 
 size_t Tensor::claim_texts() {
   if (std::get_deleter<EndsClaim>(owner_) != nullptr) return 0;
-  static const size_t within = std::string().capacity();
   size_t bytes = 0;
   PacedCancellation cancellation;
   for (int64_t i = 0; i < size_; ++i) {
     cancellation.did(1);
-    const size_t held = as<std::string>()[i].capacity();
-    if (held > within) bytes += held;
+    bytes += bytes_of_text(as<std::string>()[i].capacity());
   }
   if (bytes == 0) return 0;
   auto claimed = std::make_unique<ClaimedTexts>(ClaimedTexts{owner_, MemoryClaim(bytes)});

@@ -215,6 +215,50 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   });
 }
 
+// Probabilities below the smallest normal number are 0: subnormal ones would be added up here, and take ten times as
+// long wherever they are.
+TEST(Attention, MasksLeaveNoSubnormalNumbers) {
+  constexpr int64_t keys = 96, size = 16;
+  for_each_target([&] {
+    ThreadPool pool(1);
+    for (const bool rounds : {false, true})
+      for (const int64_t queries : {1, 6, 30}) {
+        SCOPED_TRACE(testing::Message() << queries << " queries, rounds " << rounds);
+        const std::vector<float> zeros(static_cast<size_t>(keys * size));
+        std::vector<float> values(zeros), added(static_cast<size_t>(keys)),
+            y(static_cast<size_t>(queries * size), kGuard);
+        std::fill(values.begin() + keys / 2 * size, values.end(), 1.0f);
+        for (int64_t k = keys / 2; k < keys; ++k)
+          added[static_cast<size_t>(k)] = k % 3 == 0 ? -100.0f : k % 3 == 1 ? -88.0f : -1e9f;
+        const std::vector<int64_t> none(static_cast<size_t>(std::max(keys, queries)));
+        std::vector<int64_t> rows(none), columns(none);
+        for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i) * size;
+        std::iota(columns.begin(), columns.end(), 0);
+        AttentionMask mask;
+        mask.added = added.data();
+        mask.outer = mask.rows = none.data();
+        mask.columns = columns.data();
+        mask.neighbours = true;
+        AttentionArgs args;
+        args.outer = 1;
+        args.queries = queries;
+        args.keys = keys;
+        args.size = args.value_size = size;
+        args.scale = 1;
+        args.rounds = rounds;
+        args.query = args.key = {zeros.data(), none.data(), rows.data(), 1, size};
+        args.value = {values.data(), none.data(), rows.data(), 1, size};
+        args.result = y.data();
+        args.result_place = {nullptr, none.data(), rows.data(), 1, size};
+        args.masks = &mask;
+        args.mask_count = 1;
+        Workspace workspace(attention_workspace_bytes(args, pool.size()));
+        attention(args, pool, workspace.get());
+        for (const float x : y) ASSERT_EQ(x, 0);
+      }
+  });
+}
+
 // Few queries are cut along the keys, on any number of threads.
 TEST(Attention, FewQueriesOfManyKeys) {
   const uint64_t seed = test_seed();

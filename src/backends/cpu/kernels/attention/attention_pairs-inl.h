@@ -78,7 +78,7 @@ HWY_INLINE void pack_values(PairWords, const AttentionArgs& a, int64_t o, int64_
 // power_of_two_nonpositive() with a relative error of 7.5e-5, a 26th of what rounding to bf16 adds.
 template <class D, class V>
 HWY_INLINE V rough_power_of_two_nonpositive(D d, V x) {
-  x = max_or_second(hn::Set(d, -200.0f), x);
+  x = hn::IfThenElse(hn::Lt(x, hn::Set(d, -126.0f)), hn::Set(d, -200.0f), x);  // no subnormal powers
   const V n = hn::Round(x), f = hn::Sub(x, n);
   V p = hn::MulAdd(hn::Set(d, 5.517166492e-02f), f, hn::Set(d, 2.426111219e-01f));
   p = hn::MulAdd(p, f, hn::Set(d, 6.932609862e-01f));
