@@ -211,31 +211,38 @@ TEST(ImportOperators, ConvolutionPadding) {
 }
 
 // Becomes a convolution where its weights are known, and none whose weights each run would have to turn: held to the
-// transposed one of the reference, with groups, dilations and pads.
+// transposed one of the reference, with groups, dilations and pads. One pixel has no steps.
 TEST(ImportOperators, TransposedConvolutionWithoutStrides) {
   std::vector<float> numbers;
   for (int i = 0; i < 2 * 4 * 5 * 6; ++i) numbers.push_back(static_cast<float>(i * 7 % 13) - 6);
-  const Tensor x = Tensor::of<float>(DType::f32, {2, 4, 5, 6}, numbers);
-  numbers.resize(4 * 3 * 3 * 2);
-  const Tensor w = Tensor::of<float>(DType::f32, {4, 3, 3, 2}, numbers);
-  const Tensor bias = floats({6}, {1, 2, 3, 4, 5, 6});
-  const ops::ConvTranspose op{{1, 1}, {1, 0, 2, 1}, {1, 2}, {0, 0}, 2};
-  const std::vector<TensorType> types{{DType::f32, {2, 6, 4, 7}}};
-  const std::vector<Graph> bodies;
-  ThreadPool pool(1);
-  const Tensor expected = evaluate(op, EvalContext{{x, w, bias}, types, {}, bodies, pool})[0];
-  for (const bool known : {true, false}) {
-    GraphWriter writer;
-    writer.input("x", DType::f32, {2, 4, 5, 6}).input("b", DType::f32, {6});
-    known ? writer.initializer(TensorWriter("w", {4, 3, 3, 2}, numbers)) : writer.input("w", DType::f32, {4, 3, 3, 2});
-    writer.output("y", DType::f32);
-    writer.node("ConvTranspose", {"x", "w", "b"}, {"y"},
-                {attr("group", 2), attr("dilations", {1, 2}), attr("pads", {1, 0, 2, 1})});
-    const Graph graph = import_graph(writer, 11);
-    const Names names = op_names(graph);
-    EXPECT_EQ(std::count(names.begin(), names.end(), "conv"), known ? 1 : 0);
-    EXPECT_EQ(std::count(names.begin(), names.end(), "conv_transpose"), known ? 0 : 1);
-    EXPECT_EQ(run(graph, known ? std::vector{x, bias} : std::vector{x, bias, w}).at(0), expected);
+  for (const int64_t height : {5, 1}) {
+    const int64_t step = height == 1 ? 3 : 1, extra = height == 1 ? 2 : 0;
+    const auto count = static_cast<size_t>(2 * 4 * height * 6);
+    const Tensor x = Tensor::of<float>(DType::f32, {2, 4, height, 6}, {numbers.begin(), numbers.begin() + count});
+    const std::vector<float> weights(numbers.begin(), numbers.begin() + 4 * 3 * 3 * 2);
+    const Tensor w = Tensor::of<float>(DType::f32, {4, 3, 3, 2}, weights);
+    const Tensor bias = floats({6}, {1, 2, 3, 4, 5, 6});
+    const ops::ConvTranspose op{{step, 1}, {1, 0, 2, 1}, {1, 2}, {extra, 0}, 2};
+    const std::vector<TensorType> types{{DType::f32, {2, 6, height - 1 + extra, 7}}};
+    const std::vector<Graph> bodies;
+    ThreadPool pool(1);
+    const Tensor expected = evaluate(op, EvalContext{{x, w, bias}, types, {}, bodies, pool})[0];
+    for (const bool known : {true, false}) {
+      GraphWriter writer;
+      writer.input("x", DType::f32, {2, 4, height, 6}).input("b", DType::f32, {6});
+      known ? writer.initializer(TensorWriter("w", {4, 3, 3, 2}, weights))
+            : writer.input("w", DType::f32, {4, 3, 3, 2});
+      writer.output("y", DType::f32);
+      writer.node(
+          "ConvTranspose", {"x", "w", "b"}, {"y"},
+          {attr("group", 2), attr("dilations", {1, 2}), attr("pads", {1, 0, 2, 1}),
+           attr("strides", std::vector<int64_t>{step, 1}), attr("output_padding", std::vector<int64_t>{extra, 0})});
+      const Graph graph = import_graph(writer, 11);
+      const Names names = op_names(graph);
+      EXPECT_EQ(std::count(names.begin(), names.end(), "conv"), known ? 1 : 0);
+      EXPECT_EQ(std::count(names.begin(), names.end(), "conv_transpose"), known ? 0 : 1);
+      EXPECT_EQ(run(graph, known ? std::vector{x, bias} : std::vector{x, bias, w}).at(0), expected);
+    }
   }
 }
 

@@ -59,7 +59,8 @@ void expect_exponentials(DType dtype, DType wide) {
     void* outputs[] = {y.data()};
     tile.run_row(static_cast<int64_t>(n), inputs, outputs);
     for (size_t i = 0; i < n; ++i) {
-      const Wide distance = static_cast<Wide>(static_cast<Wide>(a[one_a ? 0 : i]) - static_cast<Wide>(b[one_b ? 0 : i]));
+      const Wide distance =
+          static_cast<Wide>(static_cast<Wide>(a[one_a ? 0 : i]) - static_cast<Wide>(b[one_b ? 0 : i]));
       const double expected = std::exp(-static_cast<double>(distance));
       ASSERT_NEAR(y[i], expected, 2e-7 * expected + 1.5e-45) << distance;
     }

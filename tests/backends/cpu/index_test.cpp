@@ -460,15 +460,16 @@ TEST(TopK, EveryType) {
 TEST(TopK, ShortLines) {
   Random random = test_random();
   for_each_target([&] {
-    for (int round = 0; round < 120; ++round) {
-      constexpr DType types[] = {DType::f32, DType::f64, DType::i64, DType::u64, DType::i32, DType::u32};
-      const int64_t size = random.integer(1, round % 3 ? 14 : 70), lines = random.integer(1, round % 4 ? 40 : 1500);
-      const bool beside = random.integer(0, 1) == 1;
-      Tensor x(types[round % 6], beside ? Dims{random.integer(1, 3), size, lines} : Dims{lines, size});
+    for (int round = 0; round < 200; ++round) {
+      constexpr DType types[] = {DType::f32, DType::f64, DType::i64, DType::u64, DType::i32,
+                                 DType::u32, DType::i16, DType::u16, DType::i8,  DType::u8};
+      const int64_t size = random.integer(1, round % 3 ? 14 : 140), lines = random.integer(1, round % 4 ? 40 : 1500);
+      const bool beside = random.integer(0, 1) == 1, any_bits = random.integer(0, 1) == 1;
+      Tensor x(types[round % 10], beside ? Dims{random.integer(1, 3), size, lines} : Dims{lines, size});
       auto* to = reinterpret_cast<uint8_t*>(x.mutable_data());
       for (size_t i = 0; i < x.bytes(); ++i)
-        to[i] = static_cast<uint8_t>(round % 2 ? random.integer(0, 255) : 255 * random.integer(0, 1));
-      const int64_t k = random.integer(0, std::min<int64_t>(size, 9));
+        to[i] = static_cast<uint8_t>(any_bits ? random.integer(0, 255) : 255 * random.integer(0, 1));
+      const int64_t k = random.integer(0, 4) == 0 ? 1 : random.integer(0, std::min<int64_t>(size, 9));
       NodeTest test{ops::TopK{1, random.integer(0, 1) == 1}, {x, Tensor::from_ints({k})}, {1}, "top_k"};
       test.outputs = static_cast<size_t>(random.integer(1, 2));
       test.check(static_cast<int>(random.integer(1, 3)));

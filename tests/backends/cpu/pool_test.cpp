@@ -329,6 +329,31 @@ TEST(MaxPool, SmallImagesOfAllTypes) {
   });
 }
 
+TEST(MaxPool, ImagesThatOneWindowSees) {
+  Random random = test_random();
+  for_each_target([&] {
+    for (int round = 0; round < 80; ++round) {
+      ops::Pool op;
+      op.kind = ops::PoolKind::max;
+      op.ceil_mode = random.integer(0, 1) == 1;
+      Dims x{random.integer(1, 3), random.integer(1, round % 4 ? 9 : 300)};
+      const int64_t axes = random.integer(1, 3);
+      for (int64_t axis = 0; axis < axes; ++axis) {
+        x.push_back(random.integer(1, axes == 3 ? 6 : 20));
+        op.kernel.push_back(x.back());
+        op.strides.push_back(random.integer(1, 3));
+      }
+      op.dilations.assign(op.kernel.size(), 1);
+      op.pads.assign(2 * op.kernel.size(), Dim(0));
+      if (round % 5 == 0) op.pads.back() = Dim(op.kernel.back() - 1);  // more windows, or one that sees the end's pad
+      const DType dtype = other_types[random.integer(0, std::ssize(other_types) - 1)];
+      SCOPED_TRACE(to_string(dtype));
+      NodeTest(op, {random_bits(random, dtype, x)}, {}, "max_pool").check(static_cast<int>(random.integer(1, 3)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
 // Lines of one and two vectors of each instruction set, and those that are combined together; windows any steps apart,
 // also wider than what registers keep.
 TEST(Pool, WindowsByUnequalSteps) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/cpu/kernels/reduce/reduce.h"
 #include "backends/cpu/kernels/window/max_pool.h"
 #include "backends/cpu/kernels/window/pool.h"
 #include "backends/cpu/kernels/window/pool_indices.h"
@@ -74,6 +75,19 @@ SpatialPool joined_planes(SpatialPool pool) {
   return pool;
 }
 
+// Maxima of integers over images that one window each sees whole: 278 of 5 x 5 bytes took 26 us, and take 2.2.
+std::optional<Reduce> whole_images(const SpatialPool& pool, DType dtype) {
+  int64_t size = 1;
+  for (const PoolAxis* a : {&pool.depth, &pool.height, &pool.width}) {
+    if (a->out != 1 || a->kernel != a->in || a->dilation != 1 || a->pad_before != 0) return std::nullopt;
+    size *= a->in;
+  }
+  if (pool.channels_last || size == 0 || !is_integer(dtype)) return std::nullopt;
+  Reduce reduce(ReduceKind::max, dtype, {pool.batch * pool.channels, size}, {1});
+  if (reduce.workspace_bytes() > 0) return std::nullopt;
+  return reduce;
+}
+
 std::optional<double> estimate_pool(const RegionView& region) {
   const auto* op = region.node.op.as<ops::Pool>();
   if (!op || region.graph.type(region.node.inputs[0]).dtype != DType::f32 || op->kernel.size() > 3 ||
@@ -103,8 +117,12 @@ std::optional<double> estimate_max_pool(const RegionView& region) {
 
 std::shared_ptr<const Kernel> compile_max_pool(const RegionView& region, PackedConstants&) {
   const auto make = [op = *region.node.op.as<ops::Pool>()](const KernelShapes& shapes) {
-    return [problem = joined_planes(spatial_pool(op, shapes)), dtype = shapes.inputs[0].dtype](
-               const LaunchArguments& a) { max_pool(problem, dtype, a.inputs[0], a.outputs[0], a.pool); };
+    const SpatialPool pool = spatial_pool(op, shapes);
+    const DType dtype = shapes.inputs[0].dtype;
+    return [problem = joined_planes(pool), whole = whole_images(pool, dtype), dtype](const LaunchArguments& a) {
+      if (!whole) return max_pool(problem, dtype, a.inputs[0], a.outputs[0], a.pool);
+      whole->run(a.pool, {.in = a.inputs[0], .out = a.outputs[0]});
+    };
   };
   const bool pixels = region.node.op.as<ops::Pool>()->channels_last;
   return simple_kernel(make, false, SliceUse{pixels ? size_t{1} : 0, pixels});

@@ -43,11 +43,11 @@ struct Exponentials {
     Vec quarter[4];
 #pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) quarter[q] = look_up_32_floats(table[2 * q], table[2 * q + 1], distance);
-    const auto bit = [&](uint32_t of) HWY_ATTR {
-      return hn::RebindMask(Tag(), hn::TestBit(distance, hn::Set(Whole(), of)));
-    };
+    const auto bit = [&](uint32_t of)
+                         HWY_ATTR { return hn::RebindMask(Tag(), hn::TestBit(distance, hn::Set(Whole(), of))); };
     const auto is_odd = bit(32);
-    const Vec near = hn::IfThenElse(is_odd, quarter[1], quarter[0]), far = hn::IfThenElse(is_odd, quarter[3], quarter[2]);
+    const Vec near = hn::IfThenElse(is_odd, quarter[1], quarter[0]),
+              far = hn::IfThenElse(is_odd, quarter[3], quarter[2]);
     return hn::IfThenElse(bit(64), far, near);
   }
 };

@@ -86,29 +86,44 @@ namespace {
 
 constexpr int64_t least_elements = 8 * 1024;
 
-// Of lines of 4 or 8 bytes an element, few of few. Those that do not lie side by side become columns of a block first.
-// 7692 lines of 13 took 837 us for 2 of each on a Zen 3 one by one, and take 67.
+// Of lines, few of few. Those that do not lie side by side become columns of a block first. 7692 lines of 13 took 837
+// us for 2 of each on a Zen 3 one by one, and take 67. Of 8 and 16 bits they are widened into a block: of bytes these
+// took 630 us on a Xeon.
 constexpr int64_t most_short_lines = 256, short_block_bytes = 16 * 1024;  // at once
 
 template <class T>
 void top_k_of_short_lines(const TopK& top, ThreadPool& pool, const T* x, T* values, int64_t* indices) {
-  constexpr auto width = static_cast<int64_t>(sizeof(T));
+  constexpr bool widens = sizeof(T) < 4;
+  using Wide = std::conditional_t<widens, int32_t, T>;
+  constexpr auto width = static_cast<int64_t>(sizeof(Wide));
   const bool turns = top.inner == 1;
   const int64_t lines = turns ? top.outer : top.inner;
-  const int64_t most = turns ? std::min(most_short_lines, short_block_bytes / (width * top.axis)) : most_short_lines;
-  const int64_t block = std::min(lines, most), blocks = divide_up(lines, block);
+  const int64_t fitting = turns || widens ? short_block_bytes / (width * top.axis) : most_short_lines;
+  const int64_t block = std::min({lines, most_short_lines, fitting}), blocks = divide_up(lines, block);
   // Elements from a line to the next, in x and in the results.
   const int64_t line_step = turns ? top.axis : 1, result_step = turns ? top.k : 1;
   const auto run = [&](int64_t begin, int64_t end) {
-    alignas(64) char turned[short_block_bytes];
+    alignas(64) Wide turned[short_block_bytes / width], widened[widens ? short_block_bytes / width : 1];
     int64_t best[most_short_lines * most_few_best];
     for (int64_t item = begin; item < end; ++item) {
       const int64_t outer = item / blocks, first = (item - outer * blocks) * block, n = std::min(block, lines - first);
       const T* from = x + outer * top.axis * top.inner + first * line_step;
+      const Wide* columns = turned;
+      int64_t step = n;
+      if constexpr (widens) {
+        if (turns) {
+          std::copy_n(from, n * top.axis, widened);
+        } else {
+          for (int64_t row = 0; row < top.axis; ++row) std::copy_n(from + row * top.inner, n, turned + row * n);
+        }
+      } else if (!turns) {
+        columns = from, step = top.inner;
+      }
       if (turns)
-        transpose_2d(width, {top.axis, n, top.axis * width, n * width}, reinterpret_cast<const char*>(from), turned);
-      few_top_k(turns ? reinterpret_cast<const T*>(turned) : from,
-                {top.axis, n, turns ? n : top.inner, top.k, top.largest}, best);
+        transpose_2d(width, {top.axis, n, top.axis * width, n * width},
+                     reinterpret_cast<const char*>(widens ? static_cast<const void*>(widened) : from),
+                     reinterpret_cast<char*>(turned));
+      few_top_k(columns, {top.axis, n, step, top.k, top.largest}, best);
       const int64_t to = outer * top.k * top.inner + first * result_step;
       for (int64_t i = 0; i < top.k; ++i)
         for (int64_t c = 0; c < n; ++c) {
@@ -198,11 +213,11 @@ int64_t TopK::workspace_bytes(DType dtype, int threads) const {
 
 template <class T>
 void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, void* workspace) const {
-  if constexpr (sizeof(T) >= 4) {
-    constexpr int64_t least_neighbours = 4;
-    if (axis <= most_few_rows && k <= most_few_best && (inner == 1 || inner >= least_neighbours))
-      return top_k_of_short_lines(*this, pool, x, values, indices);
-  }
+  constexpr int64_t least_neighbours = 4;
+  // The one best byte of longer lines, too: 64 at once are no faster where all of the first 64 are looked at.
+  const bool is_short = axis <= most_few_rows || (sizeof(T) == 1 && k == 1 && axis <= 2 * most_few_rows);
+  if (is_short && k <= most_few_best && (inner == 1 || inner >= least_neighbours))
+    return top_k_of_short_lines(*this, pool, x, values, indices);
   using Best = CandidatesOf<T>;
   using Entry = std::remove_pointer_t<decltype(Best::list)>;
   constexpr auto width = static_cast<int64_t>(sizeof(T));
