@@ -208,6 +208,7 @@ void Rotary::prepare() {
 
 void Rotary::run(ThreadPool& pool, const float* x, RotaryRows cosines, RotaryRows sines, float* y) const {
   if (width == 0) return;
+  if (rotated == 0) cosines.ids = sines.ids = nullptr;  // there may be none, as of tables of no columns
   constexpr int64_t least_elements = 4096;
   for (const Part& part : parts)
     for_pieces(pool, part.rows.count(), 1 + least_elements / width, [&](int64_t begin, int64_t end) {
