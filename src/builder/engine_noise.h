@@ -30,7 +30,7 @@ class EngineNoise {
   /// The same of the result alone, before a product rounds it as its operand.
   RoundingNoise of_result(ValueId value, RoundingNoise noise) const;
 
-  /// Whether tensors are floats of 16 or 8 bits in the engine, and not only operands of products.
+  /// Whether steps of the engine give floats of 16 or 8 bits, and not only round operands as they read them.
   bool stores_narrow() const { return stores_narrow_; }
 
   /// The same of engines that round alike.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/targets.h"
 #include "backends/cpu/kernels/tile_traits.h"
 #include "base/divide_up.h"
@@ -171,7 +172,7 @@ HWY_INLINE void add_upper_quad(const IntVec (&words)[NV], const int8_t* steps, i
 // 4 bits, and into L2 or from further away, nothing was gained. Of more rows weights are in some cache.
 template <int kBits, int MR, bool kDots>
 inline constexpr bool kAsksAhead = kBits == 8 && kDots&& MR == 1;
-constexpr int64_t kWordsAhead = 1024;
+constexpr uintptr_t kBytesAhead = 4096;
 
 // One word of each of the tile's columns. kShift: of codes of 8 bits that are taken by halves, which half.
 template <int kBits, int kShift, bool kFirst, int MR, int NV, bool kDots>
@@ -180,7 +181,8 @@ HWY_INLINE void add_word(const uint32_t* words, const int8_t* steps, int64_t row
   const IntTag di;
   IntVec of_word[NV];
   for_each_of<NV>([&](auto v) CAMSHAFT_INLINE_LAMBDA {
-    if constexpr (kAsksAhead<kBits, MR, kDots>) __builtin_prefetch(words + v * kLanes + kWordsAhead, 0, 3);
+    if constexpr (kAsksAhead<kBits, MR, kDots>)
+      __builtin_prefetch(at_address(address_of(words + v * kLanes) + kBytesAhead), 0, 3);
     of_word[v] = hn::LoadU(di, reinterpret_cast<const int32_t*>(words) + v * kLanes);
   });
   if constexpr (kBits == 8 && !kDots) {

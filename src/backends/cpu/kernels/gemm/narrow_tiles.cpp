@@ -25,6 +25,12 @@ namespace {
 constexpr int64_t kSegmentWords = kRoundedBlock / 4;
 constexpr int64_t kBlockRows = 2 * kTileRows, kBlockColumns = 2 * kTileColumns;
 
+// Where the scales and zero points of a segment lie, of a panel's first column.
+int64_t segment_parameters(const NarrowWeights& w, int64_t panel, int64_t segment) {
+  const int64_t block = w.blocks() == 1 ? 0 : segment / (w.block / kRoundedBlock);
+  return w.parameters().offset(panel) + block * w.words.columns(panel);
+}
+
 }  // namespace
 }  // namespace camshaft::cpu
 #endif
@@ -71,11 +77,10 @@ void make_tile_codes_of(const NarrowGemm& args, int64_t panel, int8_t* codes) {
   const NarrowWeights& w = *args.weights;
   constexpr int64_t of_segment = kRoundedBlock / (32 / kBits);
   const int64_t stored = w.words.columns(panel), segments = RoundedRows::segments(w);
-  const int64_t of_block = w.blocks() == 1 ? segments : w.block / kRoundedBlock;
   const uint32_t* words = reinterpret_cast<const uint32_t*>(args.packed) + w.words.offset(panel);
   auto zero = hn::Set(bytes, static_cast<int8_t>(static_cast<int>(args.zeros.all)));
   for (int64_t i = 0; i < segments; ++i) {
-    const int64_t parameters = w.parameters().offset(panel) + i / of_block * stored;
+    const int64_t parameters = segment_parameters(w, panel, i);
     for (int64_t column = 0; column < stored; column += kTileLanes) {
       if (args.zeros.bytes) {
         const auto of_each = hn::PromoteTo(di, hn::LoadU(of_columns, args.zeros.bytes + parameters + column));
@@ -142,7 +147,6 @@ void tile_panel_sums_target(const NarrowGemm& args, const RoundedRows& rows, int
   const TileFloatTag d;
   const NarrowWeights& w = *args.weights;
   const int64_t stored = w.words.columns(panel), columns = std::min<int64_t>(stored, w.words.n - panel * w.words.width);
-  const int64_t of_block = w.blocks() == 1 ? RoundedRows::segments(w) : w.block / kRoundedBlock;
   // Those of a segment become floats while the next one's are multiplied.
   alignas(64) int32_t whole[2][kBlockRows * kBlockColumns];
   alignas(64) float total[kBlockRows * kBlockColumns];
@@ -175,7 +179,7 @@ void tile_panel_sums_target(const NarrowGemm& args, const RoundedRows& rows, int
       for (int64_t i = part.begin; i < part.end; ++i) {
         if (i + 1 < part.end) multiply(i + 1);
         const SegmentBlock block{count, width, rows.units + row * rows.row_units + i, rows.row_units,
-                                 w.parameters().offset(panel) + i / of_block * stored + column};
+                                 segment_parameters(w, panel, i) + column};
         add_segment_of_tiles(args, block, whole[i % 2], total);
       }
       const int64_t written = std::min(width, columns - column);
