@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Adds up the results of ctest, GoogleTest and pytest and prints one line: N passed, N failed[, N skipped].
 
-usage: summarise_tests.py DIR RUNNER..., where RUNNER is [FOLDER/]pytest or [FOLDER/]ctest: DIR holds RUNNER.xml of each,
-and of the latter [FOLDER/]gtest/*.xml.
+usage: summarise_tests.py DIR RUNNER=STATUS..., where RUNNER is [FOLDER/]pytest or [FOLDER/]ctest: DIR holds RUNNER.xml of
+each, and of the latter [FOLDER/]gtest/*.xml; any other RUNNER is a program without such a file, and counts as one case.
+STATUS is the exit status that it ended with.
 Each GoogleTest case counts; a program that ctest calls failed although none of its cases is (a crash, a time-out) counts
-as one failure more, and so does a runner that left no results.
+as one failure more, and so does a runner that left no results, or ended with an error although no case of its failed.
 """
 
 import sys
@@ -42,19 +43,30 @@ def ctest_cases(folder):
             yield f"ctest {program}", result
 
 
-def collect(folder, runners):
-    """All (name, outcome) pairs of the runners' results under the folder."""
-    for runner in runners:
-        if not (folder / f"{runner}.xml").exists():
-            yield f"{runner} left no results", "failed"
-        elif Path(runner).name == "ctest":
-            yield from ctest_cases((folder / runner).parent)
-        else:
-            yield from cases(folder / f"{runner}.xml")
+def runner_cases(folder, runner):
+    """All (name, outcome) pairs of one runner's results under the folder; none of one that writes no results."""
+    kind = Path(runner).name
+    if kind not in ("ctest", "pytest"):
+        return []
+    if not (folder / f"{runner}.xml").exists():
+        return [(f"{runner} left no results", "failed")]
+    return list(ctest_cases((folder / runner).parent) if kind == "ctest" else cases(folder / f"{runner}.xml"))
+
+
+def collect(folder, statuses):
+    """All (name, outcome) pairs of the runners' results under the folder; statuses: each runner's exit status."""
+    for runner, status in statuses.items():
+        results = runner_cases(folder, runner)
+        yield from results
+        if status != 0 and all(result != "failed" for _, result in results):
+            yield f"{runner} ended with exit status {status}", "failed"
+        elif not results:
+            yield runner, "passed"
 
 
 def main():
-    results = list(collect(Path(sys.argv[1]), sys.argv[2:]))
+    statuses = dict(argument.rsplit("=", 1) for argument in sys.argv[2:])
+    results = list(collect(Path(sys.argv[1]), {runner: int(status) for runner, status in statuses.items()}))
     count = {kind: sum(r == kind for _, r in results) for kind in ("passed", "failed", "skipped")}
     for name, result in results:
         if result == "failed":

@@ -47,14 +47,21 @@ mkdir -p "$results/gtest"
 jobs=$(nproc)
 ((jobs <= 4)) || jobs=4
 
-failed=0 runners=(ctest)
+# Each runner's name and exit status.
+ran=()
+# runs NAME COMMAND...
+runs() {
+  local name=$1 status=0
+  shift
+  "$@" || status=$?
+  ran+=("$name=$status")
+}
 # Where the tests find NVRTC.
 export VIRTUAL_ENV=$PWD/.venv
-GTEST_OUTPUT=xml:$results/gtest/ ctest --preset "$preset" -j "$jobs" --output-junit "$results/ctest.xml" || failed=1
+GTEST_OUTPUT=xml:$results/gtest/ runs ctest ctest --preset "$preset" -j "$jobs" --output-junit "$results/ctest.xml"
 says "C++ tests"
 if [[ $preset == release ]]; then
-  runners+=(pytest)
-  .venv/bin/python -m pytest -n "$jobs" --dist loadfile --junit-xml "$results/pytest.xml" "${all[@]}" || failed=1
+  runs pytest .venv/bin/python -m pytest -n "$jobs" --dist loadfile --junit-xml "$results/pytest.xml" "${all[@]}"
   says "Python tests"
 fi
 if ((sanitize)); then
@@ -63,15 +70,12 @@ if ((sanitize)); then
   scripts/build.sh fuzz "${sanitized[@]/#/test_}"
   says "built for the sanitizers"
   mkdir -p "$results/sanitized/gtest"
-  GTEST_OUTPUT=xml:$results/sanitized/gtest/ ctest --preset fuzz -j "$jobs" -R "^($(IFS='|' && echo "${sanitized[*]}"))\$" \
-    --output-junit "$results/sanitized/ctest.xml" || failed=1
+  GTEST_OUTPUT=xml:$results/sanitized/gtest/ runs sanitized/ctest ctest --preset fuzz -j "$jobs" \
+    -R "^($(IFS='|' && echo "${sanitized[*]}"))\$" --output-junit "$results/sanitized/ctest.xml"
   says "C++ tests with sanitizers"
-  runners+=(sanitized/ctest)
-  scripts/fuzz.sh reader loader --runs 10000 --seed 1 || failed=1
+  runs fuzzers scripts/fuzz.sh reader loader --runs 10000 --seed 1
   says "fuzzers built and run"
-  scripts/sanitize_python.sh --junit-xml "$results/sanitized/pytest.xml" || failed=1
-  runners+=(sanitized/pytest)
+  runs sanitized/pytest scripts/sanitize_python.sh --junit-xml "$results/sanitized/pytest.xml"
   says "Python module built for the sanitizers, and its tests of wrong input"
 fi
-.venv/bin/python scripts/summarise_tests.py "$results" "${runners[@]}" || failed=1
-exit $failed
+.venv/bin/python scripts/summarise_tests.py "$results" "${ran[@]}"
