@@ -44,8 +44,12 @@ void count_text(size_t characters);
 
 /// to = from.
 inline void write_text(std::string& to, const std::string& from) {
-  if (from.size() > to.capacity()) count_text(from.size());
-  to = from;
+  if (from.size() <= to.capacity()) {
+    to = from;
+    return;
+  }
+  count_text(from.size());
+  to = std::string(from);  // as long as it is counted: to grow is to double
 }
 
 /// The same for all kinds of elements.

@@ -24,7 +24,7 @@ using F = ScalarFunction;
 
 // An index is read and its slice written in some 7 ns (one element, Zen 4), in which 35 bytes are copied from memory.
 constexpr double bytes_per_index = 35;
-// Of a tensor of open size, slices of fewer elements are as slow as single ones.
+// In a tensor of open size, an open number of slices of fewer elements is as slow as single ones.
 constexpr int64_t short_slice = 16;
 constexpr int most_score_steps = 8;
 
@@ -112,7 +112,7 @@ class Finder {
     const auto all = elements_of(shape), inside = elements_of(box.counts), count = elements_of(places);
     if (!all || !inside || !count) {
       const auto slice = depth > 0 ? elements_of(Shape(shape.begin() + depth, shape.end())) : 1;
-      return slice && *slice < short_slice;
+      return !count && slice && *slice < short_slice;
     }
     return *count * bytes_per_index >= (*all - *inside) * bit_width(graph_.type(x).dtype) / 8;
   }

@@ -67,7 +67,7 @@ class WideGraph {
   bool rounds(ValueId from, DType to) const {
     const DType dtype = old_.type(from).dtype;
     if (is_half(dtype)) return dtype == to ? is_rounded_[at(from)] : true;
-    return bit_width(dtype) > 8;
+    return holds_objects(dtype) || bit_width(dtype) > 8;  // a text is any number
   }
 
   // Whether an operand is at hand in f32 alone.

@@ -45,6 +45,12 @@ std::string changed(const std::string& text, CaseChange change) {
   return out;
 }
 
+// A text that a result takes, counted; with capitals it may be longer than what it was made of.
+std::string counted(std::string text) {
+  count_text(text.size());
+  return text;
+}
+
 bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
@@ -190,8 +196,7 @@ std::vector<Tensor> StringNormalize::evaluate(const EvalContext& context) const 
     Tensor out(DType::string, x.dims());
     for (int64_t i = 0; i < x.size(); ++i) {
       cancellation.did(bytes_of(x, i));
-      count_text(from[i].size());
-      out.as_mutable<std::string>()[i] = changed(from[i], change);
+      out.as_mutable<std::string>()[i] = counted(changed(from[i], change));
     }
     return {std::move(out)};
   }
@@ -213,8 +218,7 @@ std::vector<Tensor> StringNormalize::evaluate(const EvalContext& context) const 
   for (int64_t i = 0; i < x.size(); ++i) {
     if (!is_kept[static_cast<size_t>(i)]) continue;
     cancellation.did(bytes_of(x, i));
-    count_text(from[i].size());
-    *to++ = changed(from[i], change);
+    *to++ = counted(changed(from[i], change));
   }
   return {std::move(out)};
 }

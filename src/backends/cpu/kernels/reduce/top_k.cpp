@@ -214,7 +214,7 @@ int64_t TopK::workspace_bytes(DType dtype, int threads) const {
 template <class T>
 void TopK::run_as(ThreadPool& pool, const T* x, T* values, int64_t* indices, void* workspace) const {
   constexpr int64_t least_neighbours = 4;
-  // The one best byte of longer lines, too: 64 at once are no faster where all of the first 64 are looked at.
+  // Of bytes, the other way asks 64 at once whether one of them is better, which gains nothing over so few.
   const bool is_short = axis <= most_few_rows || (sizeof(T) == 1 && k == 1 && axis <= 2 * most_few_rows);
   if (is_short && k <= most_few_best && (inner == 1 || inner >= least_neighbours))
     return top_k_of_short_lines(*this, pool, x, values, indices);
