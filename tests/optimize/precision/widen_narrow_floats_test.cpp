@@ -119,6 +119,19 @@ TEST(WidenNarrowFloats, RoundTripsRound) {
             "cast:f16 cast:f32 cast:bf16 cast:f32");
 }
 
+TEST(WidenNarrowFloats, TextsAreRounded) {
+  const std::string body = R"(
+  %h = cast {to=f16} (%x)
+  %y = cast {to=f32} (%h)
+  return y=%y)";
+  EXPECT_EQ(outline(widened("%x: string[2]", body)), "cast:f32 cast:f16 cast:f32");
+  Tensor x(DType::string, {2});
+  x.as_mutable<std::string>()[0] = "1.0004";
+  x.as_mutable<std::string>()[1] = "-2";
+  EXPECT_EQ(evaluate(widened("%x: string[2]", body), {x}, test_pool())[0].to_doubles(),
+            evaluate(graph_of("%x: string[2]", body), {x}, test_pool())[0].to_doubles());
+}
+
 // A half has all of a mask and of a byte, and what it computes is as wide as it is computed.
 TEST(WidenNarrowFloats, ConversionsThatChangeNothingAreNone) {
   EXPECT_EQ(outline(widened("%x: bool[4]", R"(
