@@ -52,11 +52,10 @@ class WideResults {
     Found found;
     found.wide.insert(model_.inputs.begin(), model_.inputs.end());
     for (auto node = model_.nodes.rbegin(); node != model_.nodes.rend(); ++node) {
-      const bool is_wide = is_computed_wide(*node);
       const bool is_moved = node->op.traits().kind == OpKind::move && found.narrowed.contains(node->outputs[0]);
-      if (!is_wide || is_moved || (rounds_operands_alone(node->op) && !multiplies_bytes(*node)))
+      if (is_moved || is_rounding_product(*node) || !has_wide_steps(*node))
         found.narrowed.insert(node->inputs.begin(), node->inputs.end());
-      if (is_wide) found.wide.insert(node->outputs[0]);
+      if (is_computed_wide(*node)) found.wide.insert(node->outputs[0]);
     }
     return found;
   }
@@ -84,15 +83,22 @@ class WideResults {
     });
   }
 
-  bool is_computed_wide(const Node& node) const {
-    const OpKind kind = node.op.traits().kind;
-    if (kind == OpKind::other) return false;
-    if (kind == OpKind::contraction && !rounds_operands_alone(node.op) && !multiplies_bytes(node)) return false;
+  bool is_rounding_product(const Node& node) const {
+    return node.op.traits().kind == OpKind::contraction && !multiplies_bytes(node);
+  }
+
+  // Whether what is stored before and behind is f32 at least.
+  bool has_wide_steps(const Node& node) const {
     const auto narrow = [&](int32_t value) { return is_narrow_float(plan_, value); };
     return all_steps(node, [&](const PlanStep* step) {
       return std::none_of(step->inputs.begin(), step->inputs.end(), narrow) &&
              std::none_of(step->outputs.begin(), step->outputs.end(), narrow);
     });
+  }
+
+  bool is_computed_wide(const Node& node) const {
+    if (node.op.traits().kind == OpKind::other) return false;
+    return has_wide_steps(node) && (rounds_operands_alone(node.op) || !is_rounding_product(node));
   }
 
   const Graph& model_;

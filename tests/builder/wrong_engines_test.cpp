@@ -236,9 +236,11 @@ TEST(WrongEngines, AnInputThatIsAnOutputIsJudged) {
   }
 }
 
-// Scores before a softmax, the last row of which is 0 in the wrong engine: rounding moves some probabilities far,
-// though not those of most rows.
+// Scores of a product before a softmax, the last row of which is 0 in the wrong engine: rounding moves some
+// probabilities far, though not those of most rows.
 GraphWriter probabilities(bool last_row) {
+  std::vector<float> same(64 * 64);
+  for (size_t i = 0; i < 64; ++i) same[i * 65] = 1;
   GraphWriter graph = GraphWriter()
                           .input("x", DType::f32, {64, 64})
                           .output("y", DType::f32, {64, 64})
@@ -246,7 +248,9 @@ GraphWriter probabilities(bool last_row) {
                           .initializer(TensorWriter("begin", {1}, std::vector<int64_t>{0}))
                           .initializer(TensorWriter("end", {1}, std::vector<int64_t>{63}))
                           .initializer(TensorWriter("none", {1, 64}, std::vector<float>(64)))
-                          .node("Mul", {"x", "sharp"}, {"scores"});
+                          .initializer(TensorWriter("same", {64, 64}, same))
+                          .node("MatMul", {"x", "same"}, {"product"})
+                          .node("Mul", {"product", "sharp"}, {"scores"});
   if (last_row) return graph.node("Softmax", {"scores"}, {"y"}, {attr("axis", 1)});
   return graph.node("Slice", {"scores", "begin", "end"}, {"rows"})
       .node("Concat", {"rows", "none"}, {"written"}, {attr("axis", 0)})
@@ -258,6 +262,23 @@ TEST(WrongEngines, WhatRoundingMovesSmoothlyExcusesNoRow) {
   const VerifyResult wrong = verify(probabilities(true), probabilities(false), bf16);
   EXPECT_TRUE(wrong.by_layers);
   EXPECT_FALSE(wrong.passed);
+}
+
+// Scores that no product reads are not rounded where bf16 is allowed alone: what is off there is wrong.
+GraphWriter best_scores(float offset) {
+  return GraphWriter()
+      .input("scores", DType::f32, {1, 16})
+      .output("best", DType::f32, {1, 4})
+      .output("places", DType::i64, {1, 4})
+      .initializer(TensorWriter("count", {1}, std::vector<int64_t>{4}))
+      .initializer(TensorWriter("offset", {1, 16}, std::vector<float>(16, offset)))
+      .node("Add", {"scores", "offset"}, {"moved"})
+      .node("TopK", {"moved", "count"}, {"best", "places"});
+}
+
+TEST(WrongEngines, WhatNoProductReadsIsNotRounded) {
+  EXPECT_TRUE(verify(best_scores(0), best_scores(0), bf16).passed);
+  EXPECT_FALSE(verify(best_scores(0), best_scores(0.02F), bf16).passed);
 }
 
 GraphWriter pixels(int64_t most) {
