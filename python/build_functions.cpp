@@ -21,14 +21,6 @@ namespace camshaft::python {
 
 namespace {
 
-/// visit(item) for each of a sequence.
-template <class Visit>
-void each(PyObject* sequence, const Visit& visit) {
-  const Py_ssize_t count = PySequence_Size(sequence);
-  if (count < 0) throw PythonError();
-  for (Py_ssize_t i = 0; i < count; ++i) visit(Reference(checked(PySequence_GetItem(sequence, i))).get());
-}
-
 Reference item(PyObject* sequence, Py_ssize_t index) {
   return Reference(checked(PySequence_GetItem(sequence, index)));
 }
@@ -59,12 +51,12 @@ void add_profile(Options& options, PyObject* ranges) {
   options.add_profile(profile);
 }
 
-/// Of [(name, DLPack capsule)], which keeps them.
+/// Of [(name, what tensor_of() takes)], which keeps them.
 NamedTensors tensors_of(PyObject* pairs, const char* what) {
   NamedTensors tensors;
   each(pairs, [&](PyObject* pair) {
     const std::string name = words_of(item(pair, 0).get());
-    tensors.emplace_back(name, view_of_capsule(item(pair, 1).get(), {what, name}, false));
+    tensors.emplace_back(name, tensor_of(item(pair, 1).get(), {what, name}));
   });
   return tensors;
 }

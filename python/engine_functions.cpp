@@ -159,7 +159,7 @@ PyObject* set_input(PyObject*, PyObject* arguments) {
   if (PyArg_ParseTuple(arguments, "OsO", &capsule, &name, &tensor) == 0) return nullptr;
   return guarded([&] {
     Context& context = context_of(capsule);
-    context.set_input(name, view_of_capsule(tensor, {"input", name}, false));
+    context.set_input(name, tensor_of(tensor, {"input", name}));
     return none();
   });
 }
@@ -325,6 +325,13 @@ PyObject* output_address(PyObject*, PyObject* arguments) {
   return guarded([&] { return PyLong_FromVoidPtr(const_cast<std::byte*>(context_of(capsule).output(name).data())); });
 }
 
+PyObject* output_value(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os", &capsule, &name) == 0) return nullptr;
+  return guarded([&] { return value_of(context_of(capsule).output(name)); });
+}
+
 PyObject* output_dlpack(PyObject*, PyObject* arguments) {
   PyObject* capsule = nullptr;
   const char* name = nullptr;
@@ -350,7 +357,7 @@ PyMethodDef engine_functions[] = {
     {"metadata", metadata, METH_O, "metadata(engine) -> [(key, value)]"},
     {"device", device, METH_O, "device(engine) -> number of its GPU, -1 for the host"},
     {"create_context", create_context, METH_VARARGS, "create_context(engine, threads) -> context"},
-    {"set_input", set_input, METH_VARARGS, "set_input(context, name, dlpack)"},
+    {"set_input", set_input, METH_VARARGS, "set_input(context, name, dlpack, or what tensor_of() in tensors.h takes)"},
     {"bind_output", bind_output, METH_VARARGS, "bind_output(context, name, dtype, dlpack)"},
     {"keep_output", keep_output, METH_VARARGS, "keep_output(context, name, number of the GPU, -1 for the host)"},
     {"run", run, METH_O, "run(context)"},
@@ -363,6 +370,7 @@ PyMethodDef engine_functions[] = {
     {"largest_output_shape", largest_output_shape, METH_VARARGS, "largest_output_shape(context, name) -> [size]"},
     {"output", output, METH_VARARGS, "output(context, name) -> (dtype, dims, number of the GPU, -1 for the host)"},
     {"output_address", output_address, METH_VARARGS, "output_address(context, name) -> number"},
+    {"output_value", output_value, METH_VARARGS, "output_value(context, name) -> the form that set_input() takes"},
     {"output_dlpack", output_dlpack, METH_VARARGS, "output_dlpack(context, name) -> dlpack"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -21,14 +21,6 @@ PyObject* told(const Call& call) {
   return text(detail::record_of(call).json());
 }
 
-/// visit(item) for each of a sequence.
-template <class Visit>
-void each(PyObject* sequence, const Visit& visit) {
-  const Py_ssize_t count = PySequence_Size(sequence);
-  if (count < 0) throw PythonError();
-  for (Py_ssize_t i = 0; i < count; ++i) visit(Reference(checked(PySequence_GetItem(sequence, i))).get());
-}
-
 /// Names as C has them, null for None. They live as long as this.
 class Names {
  public:
@@ -82,18 +74,8 @@ PyObject* add_input(PyObject*, PyObject* arguments) {
 
 /// The tensor that a constant or an attribute is: a list of bytes with its dims for strings, else a DLPack capsule,
 /// whose elements are of the type `dtype` where that is not empty.
-Tensor tensor_of(PyObject* data, const char* dtype, PyObject* dims) {
-  if (PyCapsule_CheckExact(data) == 0) {
-    Tensor strings(DType::string, numbers_of(dims));
-    int64_t index = 0;
-    each(data, [&](PyObject* item) {
-      char* begin = nullptr;
-      Py_ssize_t size = 0;
-      if (PyBytes_AsStringAndSize(item, &begin, &size) != 0) throw PythonError();
-      strings.set_text(index++, {begin, static_cast<size_t>(size)});
-    });
-    return strings;
-  }
+Tensor constant_of(PyObject* data, const char* dtype, PyObject* dims) {
+  if (PyCapsule_CheckExact(data) == 0) return tensor_of_texts(data, numbers_of(dims));
   const Tensor view = view_of_capsule(data, {"the constant", {}}, false);
   if (*dtype == '\0') return view;
   return Tensor::view(parse_dtype(dtype), numbers_of(dims), view.data(), view.bytes());
@@ -112,7 +94,7 @@ PyObject* add_constant(PyObject*, PyObject* arguments) {
   const char *name = nullptr, *dtype = nullptr;
   if (PyArg_ParseTuple(arguments, "OzOsO", &capsule, &name, &data, &dtype, &dims) == 0) return nullptr;
   return guarded([&] {
-    const Tensor tensor = tensor_of(data, dtype, dims);
+    const Tensor tensor = constant_of(data, dtype, dims);
     camshaft_network* const network = network_of(capsule);
     Py_INCREF(data);
     return told([&](camshaft_record** r) {
@@ -172,7 +154,7 @@ class Attributes {
         PyObject *data = nullptr, *dims = nullptr;
         const char* dtype = nullptr;
         if (PyArg_ParseTuple(value, "OsO", &data, &dtype, &dims) == 0) throw PythonError();
-        to.tensors = &handles_.emplace_back(tensors_.emplace_back(tensor_of(data, dtype, dims)).handle());
+        to.tensors = &handles_.emplace_back(tensors_.emplace_back(constant_of(data, dtype, dims)).handle());
         break;
       }
       case CAMSHAFT_ATTRIBUTE_GRAPH:

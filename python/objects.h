@@ -114,6 +114,14 @@ std::string words_of(PyObject* text);
 /// Of a sequence of integers. Throws PythonError.
 std::vector<int64_t> numbers_of(PyObject* sequence);
 
+/// visit(item) for each of a sequence. Throws PythonError.
+template <class Visit>
+void each(PyObject* sequence, const Visit& visit) {
+  const Py_ssize_t count = PySequence_Size(sequence);
+  if (count < 0) throw PythonError();
+  for (Py_ssize_t i = 0; i < count; ++i) visit(Reference(checked(PySequence_GetItem(sequence, i))).get());
+}
+
 /// A list of what `make` gives for each; steals those. Null on an error.
 template <class Range, class Make>
 PyObject* list_of(const Range& range, const Make& make) {

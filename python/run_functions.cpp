@@ -126,14 +126,18 @@ PyObject* tensor_dlpack(PyObject*, PyObject* capsule) {
   return guarded([&] { return capsule_of(held<Tensor>(capsule, tensor_name), capsule); });
 }
 
+PyObject* tensor_value(PyObject*, PyObject* capsule) {
+  return guarded([&] { return value_of(held<Tensor>(capsule, tensor_name)); });
+}
+
 PyObject* compare_arrays(PyObject*, PyObject* arguments) {
   const char* name = nullptr;
   PyObject *expected = nullptr, *actual = nullptr;
   double tolerance = 0;
   if (PyArg_ParseTuple(arguments, "sOOd", &name, &expected, &actual, &tolerance) == 0) return nullptr;
   return guarded([&] {
-    const Tensor right = view_of_capsule(expected, {"what should be output", name}, false);
-    const Tensor given = view_of_capsule(actual, {"output", name}, false);
+    const Tensor right = tensor_of(expected, {"what should be output", name});
+    const Tensor given = tensor_of(actual, {"output", name});
     return text(detail::record_of([&](camshaft_record** error) {
                   return camshaft_compare(name, right.handle(), given.handle(), tolerance, error);
                 }).json());
@@ -150,6 +154,7 @@ PyMethodDef run_functions[] = {
      "run_async(context, function of None or the exception, which another thread calls)"},
     {"sample_inputs", sample_inputs, METH_VARARGS, "sample_inputs(engine, [(name, dims)], seed) -> [(name, tensor)]"},
     {"tensor_dlpack", tensor_dlpack, METH_O, "tensor_dlpack(tensor) -> dlpack"},
+    {"tensor_value", tensor_value, METH_O, "tensor_value(tensor) -> the form that set_input() takes"},
     {"compare", compare_arrays, METH_VARARGS, "compare(name, expected dlpack, actual dlpack, tolerance) -> JSON"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "camshaft/error.hpp"
 #include "dlpack.h"
@@ -76,6 +77,17 @@ void release(dlpack::Managed* managed) {
   release_lock(state);
 }
 
+constexpr const char* kept_name = "camshaft kept tensor";
+
+Reference owner_of(const Tensor& tensor) {
+  auto kept = std::make_unique<Tensor>(tensor);
+  Reference owner(checked(PyCapsule_New(kept.get(), kept_name, [](PyObject* freed) {
+    delete static_cast<Tensor*>(PyCapsule_GetPointer(freed, kept_name));
+  })));
+  kept.release();
+  return owner;
+}
+
 // Of a capsule that nobody took: who takes one renames it.
 void release_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;
@@ -118,6 +130,48 @@ Tensor view_of_capsule(PyObject* capsule, const ArrayUse& use, bool writable) {
   for (const int64_t d : dims) count *= d;
   return Tensor::view(*dtype, dims, static_cast<const std::byte*>(tensor->data) + tensor->byte_offset,
                       byte_size(*dtype, count), device);
+}
+
+Tensor tensor_of_texts(PyObject* texts, const Dims& dims) {
+  Tensor tensor(DType::string, dims);
+  int64_t index = 0;
+  each(texts, [&](PyObject* item) {
+    char* begin = nullptr;
+    Py_ssize_t size = 0;
+    if (PyBytes_AsStringAndSize(item, &begin, &size) != 0) throw PythonError();
+    tensor.set_text(index++, {begin, static_cast<size_t>(size)});
+  });
+  if (index != tensor.size())
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} texts are given for {} elements", index, tensor.size()));
+  return tensor;
+}
+
+Tensor tensor_of(PyObject* given, const ArrayUse& use) {
+  if (PyTuple_Check(given) == 0) return view_of_capsule(given, use, false);
+  const Reference kind(checked(PySequence_GetItem(given, 0))), second(checked(PySequence_GetItem(given, 1)));
+  const DType dtype = parse_dtype(words_of(kind.get()));
+  if (dtype == DType::string) {
+    const Reference texts(checked(PySequence_GetItem(given, 2)));
+    return tensor_of_texts(texts.get(), numbers_of(second.get()));
+  }
+  std::vector<Tensor> elements;
+  each(second.get(), [&](PyObject* element) { elements.push_back(tensor_of(element, use)); });
+  return Tensor::container(dtype, elements);
+}
+
+PyObject* value_of(const Tensor& tensor) {
+  const DType dtype = tensor.dtype();
+  if (dtype != DType::string && !is_container(dtype)) return capsule_of(tensor, owner_of(tensor).get());
+  const Reference list(checked(PyList_New(0)));
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    const std::string words = dtype == DType::string ? tensor.text(i) : "";
+    const Reference made(checked(dtype == DType::string
+                                     ? PyBytes_FromStringAndSize(words.data(), static_cast<Py_ssize_t>(words.size()))
+                                     : value_of(tensor.element(i))));
+    if (PyList_Append(list.get(), made.get()) != 0) throw PythonError();
+  }
+  if (dtype != DType::string) return Py_BuildValue("(NO)", text(to_string(dtype)), list.get());
+  return Py_BuildValue("(NNO)", text(to_string(dtype)), numbers(tensor.dims()), list.get());
 }
 
 PyObject* capsule_of(const Tensor& from, PyObject* owner) {

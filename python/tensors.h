@@ -20,6 +20,16 @@ struct ArrayUse {
 /// that are not row-major without gaps, and devices other than the CPU and CUDA's.
 Tensor view_of_capsule(PyObject* capsule, const ArrayUse& use, bool writable);
 
+/// Texts as bytes, in row-major order. Throws Error(invalid_argument) for another number of them than the dims say.
+Tensor tensor_of_texts(PyObject* texts, const Dims& dims);
+
+/// What an input is given as: a DLPack capsule, which view_of_capsule() sees; ("string", dims, texts as bytes); or
+/// ("seq", "opt" or "map", list of the same), of which the tensor is a copy.
+Tensor tensor_of(PyObject* given, const ArrayUse& use);
+
+/// The same form of a tensor. Its DLPack capsules keep the tensor, whose memory they are of.
+PyObject* value_of(const Tensor& tensor);
+
 /// A DLPack capsule ("dltensor") of the tensor's memory, which keeps `owner` alive. Throws Error(invalid_argument) for
 /// strings and containers. Null when Python has an error.
 PyObject* capsule_of(const Tensor& tensor, PyObject* owner);

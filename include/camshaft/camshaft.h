@@ -499,7 +499,7 @@ CAMSHAFT_API void camshaft_context_free(camshaft_context* context);
 CAMSHAFT_API camshaft_status camshaft_context_set_input_shape(camshaft_context* context, const char* name, size_t rank,
                                                               const int64_t* dims);
 /* Binds a tensor's memory as an input, without a copy, and sets the input's shape; it stays valid and unchanged during
- * runs. Strings, sequences, optionals and maps are copied. */
+ * runs. Strings, sequences, optionals and maps are copied; an optional is also given as the value that it has. */
 CAMSHAFT_API camshaft_status camshaft_context_set_input(camshaft_context* context, const char* name,
                                                         const camshaft_tensor* tensor);
 /* The same for memory alone, where the shape is set. */

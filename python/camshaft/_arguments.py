@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camshaft._arrays import capsule_of
 from camshaft._errors import InvalidArgumentError
 from camshaft._network import Network
+from camshaft._objects import native_value
 
 if TYPE_CHECKING:
-    from camshaft._types import Capsule, Inputs, Profile, Shape
+    from camshaft._types import Capsule, Inputs, Native, Profile, Shape
 
 _Range = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -109,6 +109,6 @@ def _shape(name: str, shape: Shape) -> tuple[int, ...]:
         raise InvalidArgumentError(f"a shape of input '{name}' is a tuple of sizes, not {shape!r}") from None
 
 
-def list_of_inputs(inputs: Inputs | Sequence[Inputs] | None) -> list[list[tuple[str, Capsule]]]:
+def list_of_inputs(inputs: Inputs | Sequence[Inputs] | None) -> list[list[tuple[str, Capsule | Native]]]:
     sets = [inputs] if isinstance(inputs, Mapping) else list(inputs or ())
-    return [[(name, capsule_of(array)) for name, array in each.items()] for each in sets]
+    return [[(name, native_value(value, "", f"input '{name}'")) for name, value in each.items()] for each in sets]

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from camshaft import _native
 from camshaft._arrays import CPU, DLPACK, Array, capsule_of, device_name
 from camshaft._errors import InvalidArgumentError
+from camshaft._objects import OBJECTS, native_value, of_caller, python_value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from camshaft._communicator import Communicator
-    from camshaft._types import Capsule, Outputs, Path, Record, RunInputs, Shape, SupportsDLPack
+    from camshaft._types import Capsule, InputValue, Native, Outputs, Path, Record, RunInputs, Shape, SupportsDLPack
 
 _IN_USE = "the context is in use by another thread or task: make one for each with create_context()"
 _LORA = "lora"  # the input that chooses an adapter, and what the metadata list them under
@@ -157,8 +158,10 @@ class Engine:
         return Context(self, threads)
 
     def run(self, inputs: RunInputs) -> Outputs:
-        """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Each thread that calls
-        has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts itself."""
+        """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Texts are arrays of str or
+        bytes, in results of str; a sequence is a list, a map a dict, and None an optional without a value. Each thread
+        that calls has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts
+        itself."""
         for name in self._input_names:
             if name not in inputs:
                 inputs = self._completed(inputs)
@@ -173,12 +176,10 @@ class Engine:
         """The same without holding up the event loop. Runs at a time have a context each, which later ones use again: a
         semaphore of the caller's bounds how many there are."""
         inputs = self._completed(inputs)
-        import numpy
-
         context = self._idle.pop() if self._idle else self.create_context()
         try:
             outputs = await context.run_async(inputs)
-            return {name: numpy.from_dlpack(output).copy() for name, output in outputs.items()}
+            return {name: of_caller(output) for name, output in outputs.items()}
         finally:
             self._idle.append(context)
 
@@ -191,7 +192,7 @@ class Engine:
                     raise InvalidArgumentError(f"input '{info.name}' ({info.type}) is not given")
         return inputs
 
-    def _adapter(self, name: str) -> SupportsDLPack:
+    def _adapter(self, name: InputValue) -> SupportsDLPack:
         """The value of the input "lora" for an adapter, or "none"."""
         import numpy
 
@@ -203,11 +204,11 @@ class Engine:
             raise InvalidArgumentError(f"the engine has no adapter '{name}'; there are: {known}")
         return numpy.array(0 if name == "none" else 1 + self.adapters.index(name), numpy.int64)
 
-    def __call__(self, *arrays: SupportsDLPack, **named: SupportsDLPack | str) -> Any:
+    def __call__(self, *arrays: InputValue, **named: InputValue) -> Any:
         """run() for arrays in the order of the inputs, or by their names: the output, or a tuple of several."""
         if len(arrays) > len(self.inputs):
             raise TypeError(f"{len(arrays)} arrays for {len(self.inputs)} inputs")
-        inputs: dict[str, SupportsDLPack | str] = {info.name: array for info, array in zip(self.inputs, arrays)}
+        inputs: dict[str, InputValue] = {info.name: array for info, array in zip(self.inputs, arrays)}
         if named:
             if twice := sorted(inputs.keys() & named.keys()):
                 raise TypeError(f"input '{twice[0]}' is given twice")
@@ -227,6 +228,9 @@ def _run_to_copies(context: Context) -> Callable[[RunInputs], Outputs]:
     the outputs are kept from call to call, as long as these lie where they did: making them is 1 us of a call."""
     import numpy
 
+    if any(dtype in OBJECTS for dtype in context._dtypes.values()):
+        return lambda inputs: {name: of_caller(output) for name, output in context.run(inputs).items()}
+    objects = context._objects
     outputs = [(name, _HostOutput(context._context, name)) for name in context._dtypes]
     of_library, bound, set_input, from_dlpack = context._context, context._bound, context.set_input, numpy.from_dlpack
     bind, run_in_place, array_type = _native.set_input, _native.run_in_place, numpy.ndarray
@@ -236,7 +240,7 @@ def _run_to_copies(context: Context) -> Callable[[RunInputs], Outputs]:
     def run_to_copies(inputs: RunInputs) -> Outputs:
         nonlocal views
         for name, array in inputs.items():
-            if type(array) is array_type:  # set_input() without what others need
+            if type(array) is array_type and name not in objects:  # set_input() without what others need
                 try:
                     capsule = array.__dlpack__(max_version=DLPACK)
                 except TypeError:  # NumPy 1
@@ -292,7 +296,8 @@ class Context:
         self.engine = engine
         self._context = _native.create_context(engine._engine, threads)
         self._dtypes = {info.name: info.dtype for info in engine.outputs}
-        self._bound: dict[tuple[str, str], Capsule] = {}  # what the context points to
+        self._objects = {info.name: info.type for info in engine.inputs if info.dtype in OBJECTS}
+        self._bound: dict[tuple[str, str], Capsule | Native] = {}  # what the context points to
         self._kept: set[str] = set()  # outputs that keep_output() placed
         self._on_device = False  # where the others are that the context keeps
         self._stream: int | None = None  # of the last run, where it was not waited for
@@ -302,16 +307,20 @@ class Context:
         bound = ", ".join(f"{name} {'from' if way == 'in' else 'to'} an array" for way, name in self._bound)
         return f"<camshaft.Context of {self.engine!r}{': ' if bound else ''}{bound}>"
 
-    def set_input(self, name: str, array: SupportsDLPack | str) -> None:
+    def set_input(self, name: str, array: InputValue) -> None:
         """Sets an input's shape and binds the array's memory, on the host or on the GPU, without a copy: row-major
-        elements of the input's dtype, unchanged until the run is done. The input "lora" of an engine with adapters also
-        takes the name of one, or "none", which it is as long as it is not set."""
+        elements of the input's dtype, unchanged until the run is done. Texts, sequences, optionals and maps, as
+        Engine.run() takes them, are copied. The input "lora" of an engine with adapters also takes the name of one, or
+        "none", which it is as long as it is not set."""
         with self._turn:
             self._bind_input(name, array)
 
-    def _bind_input(self, name: str, array: SupportsDLPack | str) -> None:
+    def _bind_input(self, name: str, array: InputValue) -> None:
         if name == _LORA and self.engine.adapters and not hasattr(array, "__dlpack__"):
             array = self.engine._adapter(array)
+        if name in self._objects:
+            _native.set_input(self._context, name, native_value(array, self._objects[name], f"input '{name}'"))
+            return
         capsule = capsule_of(array, f"input '{name}'")
         _native.set_input(self._context, name, capsule)
         self._bound["in", name] = capsule
@@ -371,7 +380,7 @@ class Context:
 
     def run(
         self, inputs: RunInputs | None = None, *, stream: int | None = None, lora: str | None = None
-    ) -> dict[str, Array]:
+    ) -> dict[str, Array | Any]:
         """Sets the inputs of a dict and computes all outputs: {name: Array}. `lora` names an adapter of the engine, or
         "none", for this run and those that follow. Waits for them, unless `stream` is given, a
         CUDA stream as a number (torch.cuda.current_stream().cuda_stream): then the work goes there, as with
@@ -388,7 +397,7 @@ class Context:
                 self._stream = stream
             return {name: self.output(name) for name in self._dtypes}
 
-    async def run_async(self, inputs: RunInputs | None = None, *, lora: str | None = None) -> dict[str, Array]:
+    async def run_async(self, inputs: RunInputs | None = None, *, lora: str | None = None) -> dict[str, Array | Any]:
         """run() on a thread of the context, while the event loop goes on: {name: Array}, on the host where they are not
         placed. The context may not be used until then. Where the task is cancelled, the run ends soon, and the task when
         it has."""
@@ -396,7 +405,7 @@ class Context:
             self._bind_inputs(inputs, lora)
             return await self._run_async()
 
-    async def _run_async(self) -> dict[str, Array]:
+    async def _run_async(self) -> dict[str, Array | Any]:
         self._place_outputs(False)
         self._stream = None
         loop = asyncio.get_running_loop()
@@ -437,8 +446,11 @@ class Context:
         _native.synchronize(self._context)
         self._stream = None
 
-    def output(self, name: str) -> Array:
-        """The result of the last run, where it is; written again by the next one."""
+    def output(self, name: str) -> Array | Any:
+        """The result of the last run, where it is; written again by the next one. Of texts, sequences, optionals and maps a
+        copy, as Engine.run() gives it."""
+        if self._dtypes.get(name) in OBJECTS:
+            return python_value(_native.output_value(self._context, name))
         return Array(self, name)
 
     def _keep(self, name: str, on_device: bool) -> None:
@@ -449,8 +461,8 @@ class Context:
     def _place_outputs(self, on_device: bool) -> None:
         if self._on_device == on_device:
             return
-        for name in self._dtypes:
-            if ("out", name) not in self._bound and name not in self._kept:
+        for name, dtype in self._dtypes.items():
+            if ("out", name) not in self._bound and name not in self._kept and dtype not in OBJECTS:
                 self._keep(name, on_device)
         self._on_device = on_device
 

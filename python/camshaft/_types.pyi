@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Literal, Protocol, SupportsIndex
 
-from numpy.typing import NDArray
 from typing_extensions import CapsuleType, TypeAlias
 
 from camshaft._calibration import Calibration
@@ -28,10 +27,15 @@ Capsule: TypeAlias = CapsuleType
 Path: TypeAlias = str | os.PathLike[str]
 Model: TypeAlias = Path | bytes | bytearray | memoryview | SerializesToString | Network
 Shape: TypeAlias = Sequence[SupportsIndex]
-Inputs: TypeAlias = Mapping[str, SupportsDLPack]
-RunInputs: TypeAlias = Mapping[str, SupportsDLPack | str]
-"""{name: array}, and an adapter by its name for the input "lora" """
-Outputs: TypeAlias = dict[str, NDArray[Any]]
+Native: TypeAlias = tuple[Any, ...]
+"""Values that are no arrays of numbers, as the library takes them."""
+InputValue: TypeAlias = SupportsDLPack | Sequence[Any] | Mapping[Any, Any] | str | None
+"""An array; of texts a NumPy array of str or bytes; a list for a sequence, a dict for a map, None for an optional that is
+empty. Of the input "lora", an adapter by its name."""
+Inputs: TypeAlias = Mapping[str, InputValue]
+RunInputs: TypeAlias = Mapping[str, InputValue]
+Outputs: TypeAlias = dict[str, Any]
+"""{name: NumPy array}; of a sequence a list, of a map a dict, of an empty optional None"""
 Profile: TypeAlias = Mapping[str, Sequence[Shape] | Mapping[str, Shape]]
 """{input: (smallest, usual, largest shape)}, or {input: {"min", "opt", "max"}} as Engine.profiles has it"""
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "tf32", "int8", "best"]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from camshaft import _native
 from camshaft._arguments import options_with_precision, pairs_of_options, path_of_model
@@ -15,13 +15,14 @@ from camshaft._arrays import CPU, capsule_of
 from camshaft._build import build
 from camshaft._engine import Engine
 from camshaft._errors import Error, InvalidArgumentError, VerificationError
+from camshaft._objects import OBJECTS, native_value, python_value
 from camshaft._plugin import ORT_LIBRARIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-    from camshaft._types import BuildArguments, Capsule, Inputs, Model, Record, Shape
+    from camshaft._types import BuildArguments, Capsule, Inputs, Model, Native, Record, Shape, SupportsDLPack
 
     Judge = Literal["reference", "onnxruntime"] | Callable[[dict[str, NDArray[Any]]], Mapping[str, Any]]
 
@@ -96,15 +97,30 @@ def _compared(
     arguments: Mapping[str, Any],
     tolerance: float,
 ) -> list[Record]:
-    shapes = [(name, tuple(array.shape)) for name, array in given.items()] or _shapes_of(arguments.get("shapes"))
-    samples = _native.sample_inputs(engine._engine, shapes, arguments.get("seed") or 0)
-    inputs = {name: given.get(name, _Sample(tensor)) for name, tensor in samples}
+    shapes = [(name, tuple(array.shape)) for name, array in given.items() if hasattr(array, "shape")]
+    shapes = shapes or _shapes_of(arguments.get("shapes"))
+    types = {info.name: info.type for info in (*engine.inputs, *engine.outputs) if info.dtype in OBJECTS}
+    inputs = {}
+    for name, tensor in _native.sample_inputs(engine._engine, shapes, arguments.get("seed") or 0):
+        sample = python_value(_native.tensor_value(tensor)) if name in types else _Sample(tensor)
+        inputs[name] = given.get(name, sample)
     outputs = engine.create_context(arguments.get("threads") or 0).run(inputs)
     expected = _judged(model, engine, against, inputs)
     if missing := sorted(outputs.keys() - expected.keys()):
         raise InvalidArgumentError(f"the judge gave no output '{missing[0]}', but {', '.join(sorted(expected))}")
+
+    def native(name: str, value: Any, what: str) -> Capsule | Native:
+        return native_value(value, types[name], what) if name in types else capsule_of(value)
+
     return [
-        json.loads(_native.compare(name, capsule_of(expected[name]), capsule_of(output), tolerance))
+        json.loads(
+            _native.compare(
+                name,
+                native(name, expected[name], f"what should be output '{name}'"),
+                native(name, output, f"output '{name}'"),
+                tolerance,
+            )
+        )
         for name, output in outputs.items()
     ]
 
@@ -116,15 +132,27 @@ def _shapes_of(shapes: Mapping[str, Shape] | None) -> list[tuple[str, tuple[Any,
 def _judged(model: Model, engine: Engine, against: Judge, inputs: Inputs) -> Mapping[str, Any]:
     import numpy
 
-    arrays = {name: numpy.from_dlpack(array) for name, array in inputs.items()}
+    objects = {info.name for info in (*engine.inputs, *engine.outputs) if info.dtype in OBJECTS}
+    arrays: dict[str, Any] = {
+        name: value if name in objects else numpy.from_dlpack(cast("SupportsDLPack", value))
+        for name, value in inputs.items()
+    }
     if callable(against):
-        return {name: numpy.ascontiguousarray(array) for name, array in against(arrays).items()}
+        return {
+            name: value if name in objects else numpy.ascontiguousarray(value)
+            for name, value in against(arrays).items()
+        }
     try:
         import onnxruntime  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise Error("onnxruntime is not installed: pip install onnxruntime, or verify against the reference") from error
     names = [info.name for info in engine.outputs]
     with path_of_model(model) as path:
+        if ORT_LIBRARIES and objects:
+            raise InvalidArgumentError(
+                f"beside libraries of operators ONNX Runtime does not judge texts, sequences, optionals and maps "
+                f"({', '.join(sorted(objects))}): give a function that judges"
+            )
         if ORT_LIBRARIES:
             return _judged_elsewhere(path, names, arrays)
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -70,12 +70,14 @@ bool is_refusal(const Error& error) {
 std::map<size_t, Tensor> place_inputs(const Graph& model, const std::map<std::string, Tensor>& inputs,
                                       std::map<std::string, Dims>& shapes) {
   std::map<size_t, Tensor> placed;
-  for (const auto& [name, tensor] : inputs) {
+  for (const auto& [name, value] : inputs) {
     size_t i = 0;
     while (i < model.inputs.size() && model.value(model.inputs[i]).name != name) ++i;
     if (i == model.inputs.size())
       throw Error(ErrorCode::invalid_argument, fmt::format("the model has no input '{}' to verify with", name));
     const TensorType& type = model.type(model.inputs[i]);
+    const bool is_wrapped = type.dtype == DType::optional && value.dtype() != DType::optional;
+    const Tensor tensor = is_wrapped ? Tensor::optional(value) : value;
     if (type.dtype != tensor.dtype())
       throw Error(ErrorCode::invalid_argument, fmt::format("the data to verify with has {} for input '{}', which is {}",
                                                            to_string(tensor.dtype()), name, to_string(type)));

@@ -73,7 +73,8 @@ class Context {
   /// Both at once; `data` holds the product of `dims` elements.
   void set_input(const std::string& name, const std::vector<int64_t>& dims, const void* data,
                  DeviceId device = DeviceId::host);
-  /// The same for a value of any type. Sequences, optionals and maps can be set in this way alone; they are copied.
+  /// The same for a value of any type. Sequences, optionals and maps can be set in this way alone; they are copied. An
+  /// optional is also given as the value that it has.
   /// Throws Error(invalid_argument) when the value is not of the input's type.
   void set_input(const std::string& name, const TensorView& value);
   /// Binds the caller's memory as an output; run() throws Error(invalid_argument) if it turns out too small, or

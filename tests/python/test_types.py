@@ -116,7 +116,7 @@ WRONG = {
     'camshaft.build("m", tuning="fast")': "incompatible type",
     'camshaft.calibrate("m", [x], method="best")': "incompatible type",
     "camshaft.build(3)": "incompatible type",
-    'camshaft.build("m", inputs={"x": [1, 2]})': "incompatible type",
+    'camshaft.build("m", inputs={"x": 1})': "incompatible type",
     'camshaft.build("m", profiles={"x": 3})': "incompatible type",
     'camshaft.calibrate("m", [x], percentile="99")': "incompatible type",
     'camshaft.calibrate("m", [x], fp16=True)': 'Unexpected keyword argument "fp16"',

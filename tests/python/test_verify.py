@@ -133,7 +133,7 @@ def test_the_documentation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     examples = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/python.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         exec(example, names)  # noqa: S102
     assert names["verdict"]["passed"] and names["y"].shape == (4, 8, 30, 30)

@@ -87,6 +87,12 @@ TEST(Containers, InputsAreCopiedAndChecked) {
   context.set_input("o", {DType::optional, {}, nullptr, 0});
   context.run();
   EXPECT_TRUE(context.output("o").elements.empty());
+  const Tensor plain = Tensor::from_ints({3, 4});
+  context.set_input("o", view_of(plain));  // the value that it has
+  context.run();
+  ASSERT_EQ(context.output("o").elements.size(), 1U);
+  EXPECT_EQ(copy_of(context.output("o").elements[0]), plain);
+  EXPECT_TRUE(refused("o", f32({1}, {1})));
 }
 
 TEST(Containers, AnEndlessLoopStopsWhenTheRunIsCancelled) {

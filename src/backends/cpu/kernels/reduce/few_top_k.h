@@ -7,8 +7,8 @@
 
 namespace camshaft::cpu {
 
-/// Elements of a column, and how many of them are wanted, at most; where bytes are widened for it, the one best is found
-/// sooner so among twice as many.
+/// Elements of a column, and how many of them are wanted, at most; where bytes are widened for it, the one best is
+/// found sooner so among twice as many.
 inline constexpr int64_t most_few_rows = 64, most_few_best = 16;
 
 /// best[i * columns + c] = the row of column c's i-th best element, i < k. T has 4 or 8 bytes. Each row goes through
