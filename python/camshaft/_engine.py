@@ -158,10 +158,10 @@ class Engine:
         return Context(self, threads)
 
     def run(self, inputs: RunInputs) -> Outputs:
-        """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Texts are arrays of str or
-        bytes, in results of str; a sequence is a list, a map a dict, and None an optional without a value. Each thread
-        that calls has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts
-        itself."""
+        """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Arrays of NumPy whose
+        elements lie in another order, as those of transposed ones do, are copied first. Texts are arrays of str or bytes,
+        in results of str; a sequence is a list, a map a dict, and None an optional without a value. Each thread that
+        calls has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts itself."""
         for name in self._input_names:
             if name not in inputs:
                 inputs = self._completed(inputs)
@@ -178,7 +178,7 @@ class Engine:
         inputs = self._completed(inputs)
         context = self._idle.pop() if self._idle else self.create_context()
         try:
-            outputs = await context.run_async(inputs)
+            outputs = await context.run_async(_row_major(inputs))
             return {name: of_caller(output) for name, output in outputs.items()}
         finally:
             self._idle.append(context)
@@ -223,13 +223,23 @@ class Engine:
         return f"<camshaft.Engine ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.device}>"
 
 
+def _row_major(inputs: RunInputs) -> RunInputs:
+    """With copies of NumPy's arrays that have their elements in another order."""
+    import numpy
+
+    return {
+        name: numpy.asarray(value, order="C") if isinstance(value, numpy.ndarray) else value
+        for name, value in inputs.items()
+    }
+
+
 def _run_to_copies(context: Context) -> Callable[[RunInputs], Outputs]:
     """A function like Context.run() whose outputs are the caller's, for a context that nobody else uses. NumPy's views of
     the outputs are kept from call to call, as long as these lie where they did: making them is 1 us of a call."""
     import numpy
 
     if any(dtype in OBJECTS for dtype in context._dtypes.values()):
-        return lambda inputs: {name: of_caller(output) for name, output in context.run(inputs).items()}
+        return lambda inputs: {name: of_caller(output) for name, output in context.run(_row_major(inputs)).items()}
     objects = context._objects
     outputs = [(name, _HostOutput(context._context, name)) for name in context._dtypes]
     of_library, bound, set_input, from_dlpack = context._context, context._bound, context.set_input, numpy.from_dlpack
@@ -248,7 +258,13 @@ def _run_to_copies(context: Context) -> Callable[[RunInputs], Outputs]:
                 except BufferError:
                     set_input(name, array)  # raises what is wrong with it
                     continue
-                bind(of_library, name, capsule)
+                try:
+                    bind(of_library, name, capsule)
+                except InvalidArgumentError:
+                    if array.flags.c_contiguous:
+                        raise
+                    set_input(name, numpy.asarray(array, order="C"))
+                    continue
                 bound["in", name] = capsule
             else:
                 set_input(name, array)

@@ -37,8 +37,13 @@ def native_value(value: Any, type_: str, what: str) -> Capsule | Native:
         return kind, [_column(keys, of_keys, f"{what}, keys"), _column(values, of_values, f"{what}, values")]
     if kind == "string":
         return _texts(value, what)
-    is_array = not kind or hasattr(value, "__dlpack__")
-    return capsule_of(value if is_array else _numbers(value, kind, what), what)
+    if kind and not hasattr(value, "__dlpack__"):
+        value = _numbers(value, kind, what)
+    elif hasattr(value, "__array_interface__"):  # the library wants NumPy's row-major
+        import numpy
+
+        value = numpy.asarray(value, order="C")
+    return capsule_of(value, what)
 
 
 def python_value(given: Capsule | Native) -> Any:

@@ -1,5 +1,6 @@
 """The Python module: engines for the CPU, errors, and, on the emulated GPU, memory of the device and streams."""
 
+import asyncio
 import gc
 import os
 import subprocess
@@ -141,6 +142,18 @@ def test_outputs_of_an_engine_are_the_callers(engine):
     kept[1][0]["y"][:] = 7  # nobody else's memory
     check(*kept[0])
     check(engine.run(kept[2][1]), kept[2][1])
+
+
+def test_an_engine_takes_arrays_in_any_order(engine):
+    inputs = feed(6)
+    turned = {name: np.asfortranarray(array) for name, array in inputs.items()}
+    assert any(not array.flags.c_contiguous for array in turned.values())
+    check(engine.run(turned), inputs)
+    check(asyncio.run(engine.run_async(turned)), inputs)
+    halved = {**inputs, "x": inputs["x"][::2]}
+    check(engine.run(halved), halved)
+    with pytest.raises(module.Error, match="not row-major"):
+        engine.create_context().run(turned)
 
 
 def test_a_type_that_numpy_lacks_is_said_by_each_call():
