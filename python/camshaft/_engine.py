@@ -162,6 +162,8 @@ class Engine:
         elements lie in another order, as those of transposed ones do, are copied first. Texts are arrays of str or bytes,
         in results of str; a sequence is a list, a map a dict, and None an optional without a value. Each thread that
         calls has a context of its own; what serves many requests, or keeps outputs on a GPU, makes contexts itself."""
+        if type(inputs) is not dict:
+            _check_named(inputs)
         for name in self._input_names:
             if name not in inputs:
                 inputs = self._completed(inputs)
@@ -175,6 +177,7 @@ class Engine:
     async def run_async(self, inputs: RunInputs) -> Outputs:
         """The same without holding up the event loop. Runs at a time have a context each, which later ones use again: a
         semaphore of the caller's bounds how many there are."""
+        _check_named(inputs)
         inputs = self._completed(inputs)
         context = self._idle.pop() if self._idle else self.create_context()
         try:
@@ -221,6 +224,14 @@ class Engine:
             return ", ".join(f"{info.name}: {info.type}" for info in infos)
 
         return f"<camshaft.Engine ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.device}>"
+
+
+def _check_named(inputs: RunInputs) -> None:
+    if not isinstance(inputs, Mapping):
+        raise TypeError(
+            f"inputs are given as a dict, {{name: array}}, not as {type(inputs).__name__}; the engine itself is called "
+            f"with arrays in the order of its inputs"
+        )
 
 
 def _row_major(inputs: RunInputs) -> RunInputs:
@@ -342,6 +353,8 @@ class Context:
         self._bound["in", name] = capsule
 
     def _bind_inputs(self, inputs: RunInputs | None, lora: str | None) -> None:
+        if inputs is not None:
+            _check_named(inputs)
         if lora is not None and not self.engine.adapters:
             raise InvalidArgumentError(f"the engine has no adapters, so that there is no '{lora}' to run with")
         if lora is not None and _LORA in (inputs or {}):

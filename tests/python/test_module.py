@@ -156,6 +156,13 @@ def test_an_engine_takes_arrays_in_any_order(engine):
         engine.create_context().run(turned)
 
 
+@pytest.mark.parametrize("inputs", [feed(2)["x"], [feed(2)["x"]], 3], ids=["array", "list", "number"])
+def test_inputs_without_names(engine, inputs):
+    for run in (engine.run, engine.create_context().run, lambda given: asyncio.run(engine.run_async(given))):
+        with pytest.raises(TypeError, match=r"a dict, \{name: array\}"):
+            run(inputs)
+
+
 def test_a_type_that_numpy_lacks_is_said_by_each_call():
     net = module.Network()
     net.output(net.Cast(net.input("x", "f32", (2,)), to="bf16"), "y")
