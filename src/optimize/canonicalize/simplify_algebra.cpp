@@ -32,7 +32,7 @@ bool has_exact_reciprocal(double value) {
 bool is_widening(DType from, DType to) {
   if (from == to) return true;
   if (from == DType::string || to == DType::string) return false;
-  if (from == DType::boolean) return bit_width(to) >= 8;
+  if (from == DType::boolean) return bit_width(to) >= 8 && to != DType::f8e8m0;  // powers of two have no zero
   if (to == DType::boolean) return false;
   const int from_bits = bit_width(from), to_bits = bit_width(to);
   if (is_floating(from)) {
@@ -42,6 +42,13 @@ bool is_widening(DType from, DType to) {
   if (is_floating(to)) return (to == DType::f64 && from_bits <= 32) || (to == DType::f32 && from_bits <= 16);
   if (is_signed(from) == is_signed(to)) return to_bits > from_bits;
   return is_signed(to) && to_bits > from_bits;
+}
+
+// Whether a value becomes the same of type `to` where it is widened first. Beyond what an integer holds, an integer wraps
+// and a float does not; and a text shows how wide its number is.
+bool converts_alike(DType from, DType wide, DType to) {
+  if (to == DType::string) return false;
+  return is_floating(from) == is_floating(wide) || !is_integer(to) || is_widening(from, to);
 }
 
 class AlgebraSimplifier {
@@ -85,7 +92,8 @@ class AlgebraSimplifier {
     if (has_type_of(x, node)) return x;
     if (!producers_.op<ops::Cast>(x)) return no_value;
     const ValueId origin = producers_.find(x)->inputs[0];
-    if (!is_widening(graph_.type(origin).dtype, graph_.type(x).dtype)) return no_value;
+    const DType from = graph_.type(origin).dtype, wide = graph_.type(x).dtype;
+    if (!is_widening(from, wide) || !converts_alike(from, wide, cast.to)) return no_value;
     if (has_type_of(origin, node)) return origin;
     return graph_.add(cast, {origin}, graph_.value(node.outputs[0]).name, node.sources);
   }

@@ -185,6 +185,27 @@ TEST(SimplifyAlgebra, CastsThatLoseNothing) {
                                         return %b)");
 }
 
+// -1 of i8 is 255 of u8, and -1.0 is not; of i32 it is -1 all the same.
+TEST(SimplifyAlgebra, CastsOfIntegersThroughFloats) {
+  const auto through = [](const std::string& wide, const std::string& to) {
+    return "%a = cast {to=" + wide + "} (%x)\n%b = cast {to=" + to + "} (%a)\nreturn \"b\" = %b";
+  };
+  const auto directly = [](const std::string& to) { return "%b = cast {to=" + to + "} (%x)\nreturn \"b\" = %b"; };
+  expect_unchanged(simplify_algebra, through("f32", "u8"), "%x: i8[2, 3]");
+  expect_unchanged(simplify_algebra, through("f64", "u64"), "%x: i8[2, 3]");
+  expect_unchanged(simplify_algebra, through("f32", "i8"), "%x: i16[2, 3]");
+  expect_pass(simplify_algebra, through("f32", "i32"), directly("i32"), "%x: i8[2, 3]");
+  expect_pass(simplify_algebra, through("i32", "u8"), directly("u8"), "%x: i8[2, 3]");
+  expect_pass(simplify_algebra, through("f32", "bool"), directly("bool"), "%x: i8[2, 3]");
+}
+
+TEST(SimplifyAlgebra, CastsThatShowHowWideTheyWere) {
+  // 0.1 of f32 is 0.10000000149011612 of f64, and false is no power of two.
+  expect_unchanged(simplify_algebra, "%a = cast {to=f64} (%x)\n%b = cast {to=string} (%a)\nreturn %b");
+  expect_unchanged(simplify_algebra, "%a = cast {to=f8e8m0} (%x)\n%b = cast {to=f32} (%a)\nreturn %b",
+                   "%x: bool[2, 3]");
+}
+
 TEST(SimplifyAlgebra, SelectByAConstant) {
   expect_pass(simplify_algebra,
               R"(const %no: bool[2, 3] = false
