@@ -44,8 +44,8 @@ bool is_widening(DType from, DType to) {
   return is_signed(to) && to_bits > from_bits;
 }
 
-// Whether a value becomes the same of type `to` where it is widened first. Beyond what an integer holds, an integer wraps
-// and a float does not; and a text shows how wide its number is.
+// Whether a value becomes the same of type `to` where it is widened first. Beyond what an integer holds, an integer
+// wraps and a float does not; and a text shows how wide its number is.
 bool converts_alike(DType from, DType wide, DType to) {
   if (to == DType::string) return false;
   return is_floating(from) == is_floating(wide) || !is_integer(to) || is_widening(from, to);

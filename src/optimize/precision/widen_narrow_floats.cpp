@@ -67,6 +67,7 @@ class WideGraph {
   bool rounds(ValueId from, DType to) const {
     const DType dtype = old_.type(from).dtype;
     if (is_half(dtype)) return dtype == to ? is_rounded_[at(from)] : true;
+    if (dtype == DType::f8e8m0) return to == DType::f16;  // powers of two up to 2^127
     return holds_objects(dtype) || bit_width(dtype) > 8;  // a text is any number
   }
 

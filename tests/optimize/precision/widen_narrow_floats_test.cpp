@@ -132,6 +132,15 @@ TEST(WidenNarrowFloats, TextsAreRounded) {
             evaluate(graph_of("%x: string[2]", body), {x}, test_pool())[0].to_doubles());
 }
 
+// 2^100 is infinity of f16, and 2^-60 is 0.
+TEST(WidenNarrowFloats, PowersOfTwoAreRounded) {
+  const auto body = [](const std::string& half) {
+    return "%h = cast {to=" + half + "} (%x)\n%y = cast {to=f32} (%h)\nreturn y=%y";
+  };
+  EXPECT_EQ(outline(widened("%x: f8e8m0[3]", body("f16"))), "cast:f32 cast:f16 cast:f32");
+  EXPECT_EQ(outline(widened("%x: f8e8m0[3]", body("bf16"))), "cast:f32");
+}
+
 // A half has all of a mask and of a byte, and what it computes is as wide as it is computed.
 TEST(WidenNarrowFloats, ConversionsThatChangeNothingAreNone) {
   EXPECT_EQ(outline(widened("%x: bool[4]", R"(
