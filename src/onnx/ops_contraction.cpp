@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "ir/ops/contract.h"
 #include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
 #include "ir/ops/spatial.h"
 #include "onnx/converters.h"
 #include "onnx/einsum.h"
@@ -30,13 +32,21 @@ Values gemm(ConvertContext& c) {
   const bool adds = c.has(2) && beta != 0;
   const ops::MatMul op{transpose_a, transpose_b};
   if (!adds && alpha == 1) return c.result(op, {a, b});
-  ValueId product = c.add(op, {a, b});
-  const DType dtype = c.dtype(product);
-  if (!adds) return c.result(F::mul, {product, c.scalar(dtype, alpha)});
-  if (alpha != 1) product = c.add(F::mul, {product, c.scalar(dtype, alpha)});
-  ValueId addend = c.input(2);
-  if (beta != 1) addend = c.add(F::mul, {addend, c.scalar(dtype, beta)});
-  return c.result(F::add, {product, addend});
+  const DType dtype = c.dtype(a);
+  // Factors of integers may have a fraction, which counts before the result is cut off.
+  const bool is_cut = !is_floating(dtype) && (std::trunc(alpha) != alpha || (adds && std::trunc(beta) != beta));
+  const DType computed = is_cut ? DType::f64 : dtype;
+  const auto times = [&](ValueId x, double factor) {
+    x = c.cast(x, computed);
+    return factor == 1 ? x : c.add(F::mul, {x, c.scalar(computed, factor)});
+  };
+  const ValueId product = c.add(op, {a, b});
+  if (!adds && !is_cut) return c.result(F::mul, {product, c.scalar(dtype, alpha)});
+  const ValueId scaled = times(product, alpha);
+  if (!adds) return c.result(ops::Cast{dtype}, {scaled});
+  const ValueId addend = times(c.input(2), beta);
+  if (!is_cut) return c.result(F::add, {scaled, addend});
+  return c.result(ops::Cast{dtype}, {c.add(F::add, {scaled, addend})});
 }
 
 // The spatial sizes of weights, which must be numbers.

@@ -121,6 +121,14 @@ TEST(ImportOperators, GemmAndMatMul) {
   expect_near(run_node("MatMul", 13, {c, c}), {}, {500});
 }
 
+TEST(ImportOperators, GemmOfIntegersCutsOffAfterTheSum) {
+  const auto ints = [](Dims dims, const std::vector<int32_t>& v) { return Tensor::of<int32_t>(DType::i32, dims, v); };
+  const Tensor a = ints({1, 2}, {1, 2}), b = ints({2, 2}, {1, -2, 1, -3}), c = ints({2}, {1, 3});
+  EXPECT_EQ(run_node("Gemm", 13, {a, b}, {attr("alpha", 0.5F)}), ints({1, 2}, {1, -4}));
+  EXPECT_EQ(run_node("Gemm", 13, {a, b, c}, {attr("alpha", 0.5F)}), ints({1, 2}, {2, -1}));
+  EXPECT_EQ(run_node("Gemm", 13, {a, b, c}, {attr("alpha", 0.5F), attr("beta", 0.5F)}), ints({1, 2}, {2, -2}));
+}
+
 TEST(ImportOperators, ShrinkOfIntegersCutsOffAfterTheBias) {
   const Tensor x = Tensor::of<int64_t>(DType::i64, {5}, {-9, -1, 0, 1, 9});
   EXPECT_EQ(run_node("Shrink", 9, {x}, {attr("lambd", 0.5F), attr("bias", 0.5F)}),
