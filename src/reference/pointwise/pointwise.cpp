@@ -128,7 +128,7 @@ Tensor cast_from_strings(const Tensor& in, const Cast& cast) {
   for (int64_t i = 0; i < in.size(); ++i) {
     const std::string& text = in.as<std::string>()[i];
     cancellation.did(1 + static_cast<int64_t>(text.size()));
-    if (is_floating(to)) {
+    if (is_floating(to) || to == DType::boolean) {  // 0.5 is true, as it is where it comes as a number
       const double value = parse_number(text, to);
       store_elements(to, out.mutable_data(), i, 1, 1, &value, cast.saturate, cast.rounding);
     } else if (uint64_t natural = 0; to == DType::u64 && read_natural(text, natural)) {

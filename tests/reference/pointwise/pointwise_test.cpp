@@ -228,6 +228,8 @@ TEST(Cast, Strings) {
             f32({4}, {0.5f, 1000, infinity, -infinity}));
   EXPECT_EQ(run_op(Cast{DType::i64}, {texts({"1152921504606846977", "-2"})})[0], i64({2}, {(1LL << 60) + 1, -2}));
   EXPECT_EQ(run_op(Cast{DType::u64}, {texts({"18446744073709551615"})})[0].as<uint64_t>()[0], ~uint64_t{0});
+  EXPECT_EQ(run_op(Cast{DType::boolean}, {texts({"0", "-0.0", "1", "0.5", "NaN"})})[0].to_ints(),
+            (std::vector<int64_t>{0, 0, 1, 1, 1}));
   EXPECT_NE(error_of([&] { run_op(Cast{DType::f32}, {texts({"cat"})}); }).find("'cat'"), std::string::npos);
 }
 
