@@ -53,9 +53,12 @@ class WideResults {
     found.wide.insert(model_.inputs.begin(), model_.inputs.end());
     for (auto node = model_.nodes.rbegin(); node != model_.nodes.rend(); ++node) {
       const bool is_moved = node->op.traits().kind == OpKind::move && found.narrowed.contains(node->outputs[0]);
-      if (is_moved || is_rounding_product(*node) || !has_wide_steps(*node))
-        found.narrowed.insert(node->inputs.begin(), node->inputs.end());
-      if (is_computed_wide(*node)) found.wide.insert(node->outputs[0]);
+      const bool rounds = node->op.traits().kind == OpKind::contraction && !multiplies_bytes(*node);
+      const bool is_stored_wide = has_wide_steps(*node);
+      if (is_moved || rounds || !is_stored_wide) found.narrowed.insert(node->inputs.begin(), node->inputs.end());
+      const bool computes_wide =
+          node->op.traits().kind != OpKind::other && (!rounds || rounds_operands_alone(node->op));
+      if (is_stored_wide && computes_wide) found.wide.insert(node->outputs[0]);
     }
     return found;
   }
@@ -83,10 +86,6 @@ class WideResults {
     });
   }
 
-  bool is_rounding_product(const Node& node) const {
-    return node.op.traits().kind == OpKind::contraction && !multiplies_bytes(node);
-  }
-
   // Whether what is stored before and behind is f32 at least.
   bool has_wide_steps(const Node& node) const {
     const auto narrow = [&](int32_t value) { return is_narrow_float(plan_, value); };
@@ -94,11 +93,6 @@ class WideResults {
       return std::none_of(step->inputs.begin(), step->inputs.end(), narrow) &&
              std::none_of(step->outputs.begin(), step->outputs.end(), narrow);
     });
-  }
-
-  bool is_computed_wide(const Node& node) const {
-    if (node.op.traits().kind == OpKind::other) return false;
-    return has_wide_steps(node) && (rounds_operands_alone(node.op) || !is_rounding_product(node));
   }
 
   const Graph& model_;
