@@ -422,12 +422,8 @@ void Context::set_input(const std::string& name, const std::vector<int64_t>& dim
 void Context::set_input(const std::string& name, const TensorView& value) {
   const size_t i = impl_->input_index(name);
   const TensorInfo& info = impl_->engine->inputs[i];
-  if (info.dtype == DType::optional && value.dtype != DType::optional) {
-    TensorView optional;
-    optional.dtype = DType::optional;
-    optional.elements.push_back(value);
-    return set_input(name, optional);
-  }
+  if (info.dtype == DType::optional && value.dtype != DType::optional)
+    return set_input(name, TensorView{DType::optional, {}, nullptr, 0, {value}});
   if (value.dtype != info.dtype)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("input '{}' is {}, a value of {} is given", name, info.type, to_string(value.dtype)));
