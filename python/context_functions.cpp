@@ -50,14 +50,7 @@ PyObject* dlpack_of_address(PyObject*, PyObject* arguments) {
 }
 
 PyObject* create_profiler(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* {
-    auto profiler = std::make_unique<Profiler>();
-    PyObject* capsule = PyCapsule_New(profiler.get(), profiler_name, [](PyObject* freed) {
-      delete static_cast<Profiler*>(PyCapsule_GetPointer(freed, profiler_name));
-    });
-    if (capsule != nullptr) profiler.release();
-    return capsule;
-  });
+  return guarded([] { return owning(std::make_unique<Profiler>(), profiler_name); });
 }
 
 PyObject* set_profiler(PyObject*, PyObject* arguments) {

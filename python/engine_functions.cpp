@@ -237,17 +237,8 @@ struct OutputPlaces {
 PyObject* output_places(PyObject*, PyObject* names) {
   return guarded([&]() -> PyObject* {
     auto made = std::make_unique<OutputPlaces>();
-    const Py_ssize_t count = PySequence_Size(names);
-    if (count < 0) throw PythonError();
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      const Reference name(checked(PySequence_GetItem(names, i)));
-      made->places.push_back({words_of(name.get()), nullptr, {}, false});
-    }
-    PyObject* capsule = PyCapsule_New(made.get(), places_name, [](PyObject* freed) {
-      delete static_cast<OutputPlaces*>(PyCapsule_GetPointer(freed, places_name));
-    });
-    if (capsule != nullptr) made.release();
-    return capsule;
+    each(names, [&](PyObject* name) { made->places.push_back({words_of(name), nullptr, {}, false}); });
+    return owning(std::move(made), places_name);
   });
 }
 

@@ -13,20 +13,6 @@ constexpr const char* network_name = "camshaft network";
 
 PyObject* error_types = nullptr;
 
-template <class T>
-void destroy(PyObject* capsule) {
-  auto* held = static_cast<T*>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));
-  const Unlocked unlocked;  // a context waits for its runs
-  delete held;
-}
-
-template <class T>
-PyObject* capsule_of(std::unique_ptr<T> held, const char* name) {
-  PyObject* capsule = PyCapsule_New(held.get(), name, destroy<T>);
-  if (capsule != nullptr) held.release();
-  return capsule;
-}
-
 }  // namespace
 
 PyObject* checked(PyObject* object) {
@@ -109,10 +95,10 @@ PyObject* described(const std::vector<TensorInfo>& infos) {
 }
 
 PyObject* capsule_of_engine(std::unique_ptr<Engine> engine) {
-  return capsule_of(std::move(engine), engine_name);
+  return owning(std::move(engine), engine_name);
 }
 PyObject* capsule_of_context(std::unique_ptr<Context> context) {
-  return capsule_of(std::move(context), context_name);
+  return owning(std::move(context), context_name);
 }
 PyObject* capsule_of_network(camshaft_network* network) {
   PyObject* capsule = PyCapsule_New(network, network_name, [](PyObject* of) {

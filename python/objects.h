@@ -107,6 +107,18 @@ PyObject* guarded(Call&& call) {
   return nullptr;
 }
 
+/// A capsule that owns `value`, under a name that lives as long as the process.
+template <class T>
+PyObject* owning(std::unique_ptr<T> value, const char* name) {
+  PyObject* capsule = PyCapsule_New(value.get(), name, [](PyObject* freed) {
+    auto* held = static_cast<T*>(PyCapsule_GetPointer(freed, PyCapsule_GetName(freed)));
+    const Unlocked unlocked;  // a context waits for its runs
+    delete held;
+  });
+  if (capsule != nullptr) value.release();
+  return capsule;
+}
+
 PyObject* none();
 PyObject* text(std::string_view words);
 /// Of Python's text. Throws PythonError.

@@ -21,16 +21,6 @@ namespace {
 constexpr const char* cancellation_name = "camshaft.Cancellation";
 constexpr const char* tensor_name = "camshaft.Tensor";
 
-/// A capsule that owns `value`.
-template <class T>
-PyObject* owning(std::unique_ptr<T> value, const char* name) {
-  PyObject* capsule = PyCapsule_New(value.get(), name, [](PyObject* freed) {
-    delete static_cast<T*>(PyCapsule_GetPointer(freed, PyCapsule_GetName(freed)));
-  });
-  if (capsule != nullptr) value.release();
-  return capsule;
-}
-
 template <class T>
 T& held(PyObject* capsule, const char* name) {
   auto* value = static_cast<T*>(PyCapsule_GetPointer(capsule, name));
@@ -99,13 +89,10 @@ PyObject* run_async(PyObject*, PyObject* arguments) {
 /// [(name, dims)]
 NamedShapes shapes_of(PyObject* pairs) {
   NamedShapes shapes;
-  const Py_ssize_t count = PySequence_Size(pairs);
-  if (count < 0) throw PythonError();
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    const Reference pair(checked(PySequence_GetItem(pairs, i)));
-    const Reference name(checked(PySequence_GetItem(pair.get(), 0))), dims(checked(PySequence_GetItem(pair.get(), 1)));
+  each(pairs, [&](PyObject* pair) {
+    const Reference name(checked(PySequence_GetItem(pair, 0))), dims(checked(PySequence_GetItem(pair, 1)));
     shapes[words_of(name.get())] = numbers_of(dims.get());
-  }
+  });
   return shapes;
 }
 

@@ -77,17 +77,6 @@ void release(dlpack::Managed* managed) {
   release_lock(state);
 }
 
-constexpr const char* kept_name = "camshaft kept tensor";
-
-Reference owner_of(const Tensor& tensor) {
-  auto kept = std::make_unique<Tensor>(tensor);
-  Reference owner(checked(PyCapsule_New(kept.get(), kept_name, [](PyObject* freed) {
-    delete static_cast<Tensor*>(PyCapsule_GetPointer(freed, kept_name));
-  })));
-  kept.release();
-  return owner;
-}
-
 // Of a capsule that nobody took: who takes one renames it.
 void release_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;
@@ -161,16 +150,20 @@ Tensor tensor_of(PyObject* given, const ArrayUse& use) {
 
 PyObject* value_of(const Tensor& tensor) {
   const DType dtype = tensor.dtype();
-  if (dtype != DType::string && !is_container(dtype)) return capsule_of(tensor, owner_of(tensor).get());
+  const bool is_text = dtype == DType::string;
+  if (!is_text && !is_container(dtype)) {
+    const Reference owner(checked(owning(std::make_unique<Tensor>(tensor), "camshaft.Tensor")));
+    return capsule_of(tensor, owner.get());
+  }
   const Reference list(checked(PyList_New(0)));
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    const std::string words = dtype == DType::string ? tensor.text(i) : "";
-    const Reference made(checked(dtype == DType::string
+    const std::string words = is_text ? tensor.text(i) : "";
+    const Reference made(checked(is_text
                                      ? PyBytes_FromStringAndSize(words.data(), static_cast<Py_ssize_t>(words.size()))
                                      : value_of(tensor.element(i))));
     if (PyList_Append(list.get(), made.get()) != 0) throw PythonError();
   }
-  if (dtype != DType::string) return Py_BuildValue("(NO)", text(to_string(dtype)), list.get());
+  if (!is_text) return Py_BuildValue("(NO)", text(to_string(dtype)), list.get());
   return Py_BuildValue("(NNO)", text(to_string(dtype)), numbers(tensor.dims()), list.get());
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from camshaft import _native
@@ -36,6 +37,21 @@ def capsule_of(array: Any, what: str = "") -> Capsule:
     except BufferError as error:  # of NumPy, for elements that are objects, and others that DLPack has no name for
         kind = getattr(array, "dtype", type(array).__name__)
         raise TypeError(f"{place}an array of {kind} cannot be taken as it is: {error}") from error
+
+
+class Exported:
+    """A host's tensor of the library's, for whatever takes DLPack: `make` gives its capsule."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], Capsule]) -> None:
+        self._make = make
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU, 0
+
+    def __dlpack__(self, **options: Any) -> Capsule:
+        return self._make()
 
 
 class Array:

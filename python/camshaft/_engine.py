@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import threading
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from camshaft import _native
-from camshaft._arrays import CPU, DLPACK, Array, capsule_of, device_name
+from camshaft._arrays import DLPACK, Array, Exported, capsule_of, device_name
 from camshaft._errors import InvalidArgumentError
 from camshaft._objects import OBJECTS, native_value, of_caller, python_value
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from camshaft._communicator import Communicator
-    from camshaft._types import Capsule, InputValue, Native, Outputs, Path, Record, RunInputs, Shape, SupportsDLPack
+    from camshaft._types import Capsule, Inputs, InputValue, Outputs, Path, Record, Shape, SupportsDLPack
 
 _IN_USE = "the context is in use by another thread or task: make one for each with create_context()"
 _LORA = "lora"  # the input that chooses an adapter, and what the metadata list them under
@@ -157,7 +158,7 @@ class Engine:
         """`threads` are those of the host that a run uses; 0: one for each core."""
         return Context(self, threads)
 
-    def run(self, inputs: RunInputs) -> Outputs:
+    def run(self, inputs: Inputs) -> Outputs:
         """Computes all outputs for a dict of inputs: {name: NumPy array}, which are the caller's. Arrays of NumPy whose
         elements lie in another order, as those of transposed ones do, are copied first. Texts are arrays of str or bytes,
         in results of str; a sequence is a list, a map a dict, and None an optional without a value. Each thread that
@@ -167,14 +168,14 @@ class Engine:
         for name in self._input_names:
             if name not in inputs:
                 inputs = self._completed(inputs)
-        run: Callable[[RunInputs], Outputs]
+        run: Callable[[Inputs], Outputs]
         try:
             run = self._of_thread.run
         except AttributeError:
             run = self._of_thread.run = _run_to_copies(self.create_context())
         return run(inputs)
 
-    async def run_async(self, inputs: RunInputs) -> Outputs:
+    async def run_async(self, inputs: Inputs) -> Outputs:
         """The same without holding up the event loop. Runs at a time have a context each, which later ones use again: a
         semaphore of the caller's bounds how many there are."""
         _check_named(inputs)
@@ -186,7 +187,7 @@ class Engine:
         finally:
             self._idle.append(context)
 
-    def _completed(self, inputs: RunInputs) -> RunInputs:
+    def _completed(self, inputs: Inputs) -> Inputs:
         for info in self.inputs:  # which a context would take from the run before
             if info.name not in inputs:
                 if self.adapters and info.name == _LORA:
@@ -226,7 +227,7 @@ class Engine:
         return f"<camshaft.Engine ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.device}>"
 
 
-def _check_named(inputs: RunInputs) -> None:
+def _check_named(inputs: Inputs) -> None:
     if not isinstance(inputs, Mapping):
         raise TypeError(
             f"inputs are given as a dict, {{name: array}}, not as {type(inputs).__name__}; the engine itself is called "
@@ -234,7 +235,7 @@ def _check_named(inputs: RunInputs) -> None:
         )
 
 
-def _row_major(inputs: RunInputs) -> RunInputs:
+def _row_major(inputs: Inputs) -> Inputs:
     """With copies of NumPy's arrays that have their elements in another order."""
     import numpy
 
@@ -244,7 +245,7 @@ def _row_major(inputs: RunInputs) -> RunInputs:
     }
 
 
-def _run_to_copies(context: Context) -> Callable[[RunInputs], Outputs]:
+def _run_to_copies(context: Context) -> Callable[[Inputs], Outputs]:
     """A function like Context.run() whose outputs are the caller's, for a context that nobody else uses. NumPy's views of
     the outputs are kept from call to call, as long as these lie where they did: making them is 1 us of a call."""
     import numpy
@@ -252,13 +253,15 @@ def _run_to_copies(context: Context) -> Callable[[RunInputs], Outputs]:
     if any(dtype in OBJECTS for dtype in context._dtypes.values()):
         return lambda inputs: {name: of_caller(output) for name, output in context.run(_row_major(inputs)).items()}
     objects = context._objects
-    outputs = [(name, _HostOutput(context._context, name)) for name in context._dtypes]
+    outputs = [
+        (name, Exported(functools.partial(_native.output_dlpack, context._context, name))) for name in context._dtypes
+    ]
     of_library, bound, set_input, from_dlpack = context._context, context._bound, context.set_input, numpy.from_dlpack
     bind, run_in_place, array_type = _native.set_input, _native.run_in_place, numpy.ndarray
     places = _native.output_places([name for name, _ in outputs])
     views: list[tuple[str, NDArray[Any]]] | None = None
 
-    def run_to_copies(inputs: RunInputs) -> Outputs:
+    def run_to_copies(inputs: Inputs) -> Outputs:
         nonlocal views
         for name, array in inputs.items():
             if type(array) is array_type and name not in objects:  # set_input() without what others need
@@ -287,21 +290,6 @@ def _run_to_copies(context: Context) -> Callable[[RunInputs], Outputs]:
     return run_to_copies
 
 
-class _HostOutput:
-    """An output that a context keeps on the host, for NumPy."""
-
-    __slots__ = ("_context", "_name")
-
-    def __init__(self, context: Capsule, name: str) -> None:
-        self._context, self._name = context, name
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU, 0
-
-    def __dlpack__(self, **options: Any) -> Capsule:
-        return _native.output_dlpack(self._context, self._name)
-
-
 class _Turn:
     """Of who uses the library's context, which has no room for two: others are told."""
 
@@ -324,7 +312,7 @@ class Context:
         self._context = _native.create_context(engine._engine, threads)
         self._dtypes = {info.name: info.dtype for info in engine.outputs}
         self._objects = {info.name: info.type for info in engine.inputs if info.dtype in OBJECTS}
-        self._bound: dict[tuple[str, str], Capsule | Native] = {}  # what the context points to
+        self._bound: dict[tuple[str, str], Capsule] = {}  # what the context points to
         self._kept: set[str] = set()  # outputs that keep_output() placed
         self._on_device = False  # where the others are that the context keeps
         self._stream: int | None = None  # of the last run, where it was not waited for
@@ -352,7 +340,7 @@ class Context:
         _native.set_input(self._context, name, capsule)
         self._bound["in", name] = capsule
 
-    def _bind_inputs(self, inputs: RunInputs | None, lora: str | None) -> None:
+    def _bind_inputs(self, inputs: Inputs | None, lora: str | None) -> None:
         if inputs is not None:
             _check_named(inputs)
         if lora is not None and not self.engine.adapters:
@@ -408,7 +396,7 @@ class Context:
             return tuple(_native.largest_output_shape(self._context, name))
 
     def run(
-        self, inputs: RunInputs | None = None, *, stream: int | None = None, lora: str | None = None
+        self, inputs: Inputs | None = None, *, stream: int | None = None, lora: str | None = None
     ) -> dict[str, Array | Any]:
         """Sets the inputs of a dict and computes all outputs: {name: Array}. `lora` names an adapter of the engine, or
         "none", for this run and those that follow. Waits for them, unless `stream` is given, a
@@ -426,7 +414,7 @@ class Context:
                 self._stream = stream
             return {name: self.output(name) for name in self._dtypes}
 
-    async def run_async(self, inputs: RunInputs | None = None, *, lora: str | None = None) -> dict[str, Array | Any]:
+    async def run_async(self, inputs: Inputs | None = None, *, lora: str | None = None) -> dict[str, Array | Any]:
         """run() on a thread of the context, while the event loop goes on: {name: Array}, on the host where they are not
         placed. The context may not be used until then. Where the task is cancelled, the run ends soon, and the task when
         it has."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from camshaft._arrays import CPU, Array, capsule_of
-from camshaft._values import _NUMPY
+from camshaft._arrays import Array, Exported, capsule_of
+from camshaft._values import _NUMPY, TEXT_ERRORS, words_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 # What TensorInfo.dtype has of them.
 OBJECTS = ("string", "seq", "opt", "map")
-# Bytes of a text that are not UTF-8 become these code points, and come back as they were.
-_ERRORS = "surrogateescape"
 
 
 def native_value(value: Any, type_: str, what: str) -> Capsule | Native:
@@ -51,12 +49,12 @@ def python_value(given: Capsule | Native) -> Any:
     import numpy
 
     if not isinstance(given, tuple):
-        return numpy.from_dlpack(_Given(given)).copy()
+        return numpy.from_dlpack(Exported(lambda: given)).copy()
     kind, *rest = given
     if kind == "string":
         dims, texts = rest
         array = numpy.empty(len(texts), object)
-        array[:] = [text.decode("utf-8", _ERRORS) for text in texts]
+        array[:] = [text.decode("utf-8", TEXT_ERRORS) for text in texts]
         return array.reshape(dims)
     elements = [python_value(element) for element in rest[0]]
     if kind == "opt":
@@ -72,19 +70,6 @@ def of_caller(output: Any) -> Any:
     import numpy
 
     return numpy.from_dlpack(output).copy() if isinstance(output, Array) else output
-
-
-class _Given:
-    """A capsule, for NumPy."""
-
-    def __init__(self, capsule: Capsule) -> None:
-        self._capsule = capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU, 0
-
-    def __dlpack__(self, **options: Any) -> Capsule:
-        return self._capsule
 
 
 def _taken_apart(type_: str) -> tuple[str, str]:
@@ -107,16 +92,8 @@ def _kind_of(value: Any) -> str:
 def _texts(value: Any, what: str) -> Native:
     import numpy
 
-    array: NDArray[Any] = numpy.asarray(value, object)
-    words = []
-    for item in array.reshape(-1).tolist():
-        if isinstance(item, str):
-            words.append(item.encode("utf-8", _ERRORS))
-        elif isinstance(item, bytes):
-            words.append(item)
-        else:
-            raise TypeError(f"{what}: {item!r} is no text: give str or bytes")
-    return "string", list(array.shape), words
+    array = numpy.asarray(value, object)
+    return "string", list(array.shape), words_of(array, what)
 
 
 def _numbers(value: Any, dtype: str, what: str) -> NDArray[Any]:

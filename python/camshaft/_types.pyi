@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, SupportsIndex
 from typing_extensions import CapsuleType, TypeAlias
 
 from camshaft._calibration import Calibration
+from camshaft._native import Native as Native
 from camshaft._network import Network
 from camshaft._options import BuildOptions
 from camshaft._values import Value
@@ -27,13 +28,10 @@ Capsule: TypeAlias = CapsuleType
 Path: TypeAlias = str | os.PathLike[str]
 Model: TypeAlias = Path | bytes | bytearray | memoryview | SerializesToString | Network
 Shape: TypeAlias = Sequence[SupportsIndex]
-Native: TypeAlias = tuple[Any, ...]
-"""Values that are no arrays of numbers, as the library takes them."""
 InputValue: TypeAlias = SupportsDLPack | Sequence[Any] | Mapping[Any, Any] | str | None
 """An array; of texts a NumPy array of str or bytes; a list for a sequence, a dict for a map, None for an optional that is
 empty. Of the input "lora", an adapter by its name."""
 Inputs: TypeAlias = Mapping[str, InputValue]
-RunInputs: TypeAlias = Mapping[str, InputValue]
 Outputs: TypeAlias = dict[str, Any]
 """{name: NumPy array}; of a sequence a list, of a map a dict, of an empty optional None"""
 Profile: TypeAlias = Mapping[str, Sequence[Shape] | Mapping[str, Shape]]

@@ -10,6 +10,8 @@ from camshaft._arrays import capsule_of
 from camshaft._errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from camshaft._network import Network
     from camshaft._types import Capsule, DType, Index, Operand, Record
 
@@ -91,6 +93,20 @@ def _packed(array: Any, bits: int) -> Any:
     return (flat << (bits * numpy.arange(each, dtype=numpy.uint8))).sum(axis=1, dtype=numpy.uint8)
 
 
+# Bytes of a text that are not UTF-8 become these code points, and come back as they were.
+TEXT_ERRORS = "surrogateescape"
+
+
+def words_of(texts: NDArray[Any], what: str) -> list[bytes]:
+    """The texts of an array, row-major; a TypeError, which begins with `what`, for elements that are none."""
+    words = []
+    for item in texts.reshape(-1).tolist():
+        if not isinstance(item, (str, bytes)):
+            raise TypeError(f"{what}: {item!r} is no text: give str or bytes")
+        words.append(item.encode("utf-8", TEXT_ERRORS) if isinstance(item, str) else item)
+    return words
+
+
 def native_constant(array: Any) -> tuple[Capsule | list[bytes], str, Sequence[int]]:
     """(DLPack capsule or list of bytes, dtype or "", dims), without a copy where the array is dense."""
     if not hasattr(array, "dtype"):
@@ -102,8 +118,7 @@ def native_constant(array: Any) -> tuple[Capsule | list[bytes], str, Sequence[in
     name = dtype_name(array.dtype)
     dims = array.shape
     if name == "string":
-        words = [item.encode() if isinstance(item, str) else bytes(item) for item in array.reshape(-1).tolist()]
-        return words, name, dims
+        return words_of(array, "a constant"), name, dims
     import numpy
 
     dense = numpy.asarray(array, order="C")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from camshaft import _native
 from camshaft._arguments import options_with_precision, pairs_of_options, path_of_model
-from camshaft._arrays import CPU, capsule_of
+from camshaft._arrays import Exported
 from camshaft._build import build
 from camshaft._engine import Engine
 from camshaft._errors import Error, InvalidArgumentError, VerificationError
@@ -22,22 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-    from camshaft._types import BuildArguments, Capsule, Inputs, Model, Native, Record, Shape, SupportsDLPack
+    from camshaft._types import BuildArguments, Inputs, Model, Record, Shape
 
     Judge = Literal["reference", "onnxruntime"] | Callable[[dict[str, NDArray[Any]]], Mapping[str, Any]]
-
-
-class _Sample:
-    """A tensor of the library's, for whatever takes DLPack."""
-
-    def __init__(self, tensor: Capsule) -> None:
-        self._tensor = tensor
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU, 0
-
-    def __dlpack__(self, **options: Any) -> Capsule:
-        return _native.tensor_dlpack(self._tensor)
 
 
 def verify(
@@ -100,24 +88,24 @@ def _compared(
     shapes = [(name, tuple(array.shape)) for name, array in given.items() if hasattr(array, "shape")]
     shapes = shapes or _shapes_of(arguments.get("shapes"))
     types = {info.name: info.type for info in (*engine.inputs, *engine.outputs) if info.dtype in OBJECTS}
-    inputs = {}
+    inputs: dict[str, Any] = {}
     for name, tensor in _native.sample_inputs(engine._engine, shapes, arguments.get("seed") or 0):
-        sample = python_value(_native.tensor_value(tensor)) if name in types else _Sample(tensor)
-        inputs[name] = given.get(name, sample)
+        if name in given:
+            inputs[name] = given[name]
+        elif name in types:
+            inputs[name] = python_value(_native.tensor_value(tensor))
+        else:
+            inputs[name] = Exported(functools.partial(_native.tensor_dlpack, tensor))
     outputs = engine.create_context(arguments.get("threads") or 0).run(inputs)
-    expected = _judged(model, engine, against, inputs)
+    expected = _judged(model, engine, against, inputs, types)
     if missing := sorted(outputs.keys() - expected.keys()):
         raise InvalidArgumentError(f"the judge gave no output '{missing[0]}', but {', '.join(sorted(expected))}")
-
-    def native(name: str, value: Any, what: str) -> Capsule | Native:
-        return native_value(value, types[name], what) if name in types else capsule_of(value)
-
     return [
         json.loads(
             _native.compare(
                 name,
-                native(name, expected[name], f"what should be output '{name}'"),
-                native(name, output, f"output '{name}'"),
+                native_value(expected[name], types.get(name, ""), f"what should be output '{name}'"),
+                native_value(output, types.get(name, ""), f"output '{name}'"),
                 tolerance,
             )
         )
@@ -129,14 +117,13 @@ def _shapes_of(shapes: Mapping[str, Shape] | None) -> list[tuple[str, tuple[Any,
     return [(name, tuple(shape)) for name, shape in (shapes or {}).items()]
 
 
-def _judged(model: Model, engine: Engine, against: Judge, inputs: Inputs) -> Mapping[str, Any]:
+def _judged(
+    model: Model, engine: Engine, against: Judge, inputs: Mapping[str, Any], objects: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """`objects`: of the inputs and outputs that are no arrays of numbers, their types."""
     import numpy
 
-    objects = {info.name for info in (*engine.inputs, *engine.outputs) if info.dtype in OBJECTS}
-    arrays: dict[str, Any] = {
-        name: value if name in objects else numpy.from_dlpack(cast("SupportsDLPack", value))
-        for name, value in inputs.items()
-    }
+    arrays = {name: value if name in objects else numpy.from_dlpack(value) for name, value in inputs.items()}
     if callable(against):
         return {
             name: value if name in objects else numpy.ascontiguousarray(value)
