@@ -1,11 +1,13 @@
 #include "backends/cpu/passes.h"
 
+#include "backends/cpu/kernels/gemm/matrix_unit.h"
 #include "backends/cpu/passes/batch_invariant_products.h"
 #include "backends/cpu/passes/chain_convolutions.h"
 #include "backends/cpu/passes/chain_fills.h"
 #include "backends/cpu/passes/chain_norms.h"
 #include "backends/cpu/passes/chain_rotary_tables.h"
 #include "backends/cpu/passes/narrow_exact_scales.h"
+#include "backends/cpu/passes/store_rounded.h"
 #include "optimize/canonicalize/canonicalization.h"
 #include "optimize/canonicalize/conv_to_scale.h"
 #include "optimize/canonicalize/eliminate_common_subexpressions.h"
@@ -72,6 +74,9 @@ BackendPasses passes(ops::Rounding rounding) {
       batch_invariant_products_pass,
   };
   if (rounding != ops::Rounding::none) passes.precision = {allow_rounding_pass};
+  // Without tiles the pass that rounds costs little beside the products.
+  if (rounding == ops::Rounding::bf16 && pair_matrix_unit() != MatrixUnit::none)
+    passes.precision.emplace_back(store_rounded_pass);
   return passes;
 }
 

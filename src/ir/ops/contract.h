@@ -9,6 +9,12 @@ namespace camshaft::ops {
 /// bf16 has 8, both have f32's range. See optimize/precision/allow_rounding.h.
 enum class Rounding : uint8_t { none, tf32, bf16 };
 
+/// Whether a product of `rounding` takes a first operand of this type beside a second one of f32: bf16, where it would
+/// round f32 to that. The result is f32, as of two operands of f32.
+constexpr bool takes_rounded(Rounding rounding, DType first, DType second) {
+  return rounding == Rounding::bf16 && first == DType::bf16 && second == DType::f32;
+}
+
 /// (a[..., m, k], b[..., k, n]) -> [..., m, n] with broadcast leading axes; transpose_* swaps the last two axes of an
 /// operand as stored. 1-D operands are not taken (the importer reshapes).
 struct MatMul {

@@ -10,8 +10,10 @@ namespace camshaft::ops {
 
 namespace {
 
-// Everything that Conv and ConvTranspose share in their shape rules; returns the channels of the output.
-Dim check_operands(std::string_view op, const InferContext& context, int64_t groups, bool transposed) {
+// Everything that Conv and ConvTranspose share in their shape rules; returns the channels of the output. `rounding`: see
+// takes_rounded().
+Dim check_operands(std::string_view op, const InferContext& context, int64_t groups, bool transposed,
+                   Rounding rounding = Rounding::none) {
   const int rank = context.rank(0);
   if (rank < 3 || rank > 10)
     throw Error(ErrorCode::invalid_model, fmt::format("{} takes 1 to 8 spatial axes, got rank {}", op, rank));
@@ -19,7 +21,8 @@ Dim check_operands(std::string_view op, const InferContext& context, int64_t gro
     throw Error(ErrorCode::invalid_model,
                 fmt::format("{} of rank {} has weights of rank {}", op, rank, context.rank(1)));
   const bool numeric = is_floating(context.dtype(0)) || is_integer(context.dtype(0));
-  if (!numeric || is_packed(context.dtype(0)) || context.dtype(1) != context.dtype(0))
+  const bool rounded = takes_rounded(rounding, context.dtype(0), context.dtype(1));
+  if (!numeric || is_packed(context.dtype(0)) || (context.dtype(1) != context.dtype(0) && !rounded))
     throw Error(ErrorCode::invalid_model, fmt::format("{} takes numbers of one dtype, got {} and {}", op,
                                                       to_string(context.dtype(0)), to_string(context.dtype(1))));
   if (groups < 1) throw Error(ErrorCode::invalid_model, fmt::format("{}: groups must be positive, got {}", op, groups));
@@ -29,9 +32,9 @@ Dim check_operands(std::string_view op, const InferContext& context, int64_t gro
     throw Error(ErrorCode::invalid_model,
                 fmt::format("{}: {} groups do not divide {} channels", op, groups, split.value()));
   if (context.has(2) &&
-      (context.rank(2) != 1 || provably_different(context.shape(2)[0], out) || context.dtype(2) != context.dtype(0)))
+      (context.rank(2) != 1 || provably_different(context.shape(2)[0], out) || context.dtype(2) != context.dtype(1)))
     throw Error(ErrorCode::invalid_model,
-                fmt::format("{}: the bias must be {}[{}], got {}", op, to_string(context.dtype(0)), out.str(),
+                fmt::format("{}: the bias must be {}[{}], got {}", op, to_string(context.dtype(1)), out.str(),
                             to_string(context.type(2))));
   return out;
 }
@@ -45,7 +48,7 @@ void check_channels(std::string_view op, const Dim& got, const Dim& wanted) {
 }  // namespace
 
 std::vector<Inferred> Conv::infer(const InferContext& context) const {
-  const Dim channels = check_operands(name, context, groups, false);
+  const Dim channels = check_operands(name, context, groups, false, rounding);
   const Shape &x = context.shape(0), &weights = context.shape(1);
   const SpatialLayout layout(x.size(), channels_last);
   check_window_fields(name, layout.spatial_rank, strides, pads, dilations);
@@ -58,7 +61,7 @@ std::vector<Inferred> Conv::infer(const InferContext& context) const {
     size = floor_div(input + pads[i] + pads[layout.spatial_rank + i] - window, strides[i]) + Dim(1);
     check_output_size(name, size, input, window);
   }
-  return {{{context.dtype(0), std::move(shape)}}};
+  return {{{context.dtype(1), std::move(shape)}}};
 }
 
 std::vector<Inferred> ConvTranspose::infer(const InferContext& context) const {

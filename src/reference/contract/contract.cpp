@@ -54,7 +54,7 @@ class MatMulProblem final : public GemmProblem<T> {
 std::vector<Tensor> MatMul::evaluate(const EvalContext& context) const {
   const Tensor &a = context.input(0), &b = context.input(1);
   const ProductStack stack = product_stack(*this, a.dims(), b.dims());
-  const DType dtype = a.dtype();
+  const DType dtype = b.dtype();  // A may be rounded (ops::takes_rounded())
   Tensor out(dtype, stack.dims);
   if (out.size() == 0) return {std::move(out)};
   if (has_plain_product(dtype)) {

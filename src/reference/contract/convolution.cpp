@@ -128,7 +128,7 @@ class ConvProblem final : public GemmProblem<T> {
         target += (at[i] * axes_[i].out_step + axes_[i].out_first) * axes_[i].out_stride;
       const Axis& last = axes_.back();
       target += (from * last.out_step + last.out_first) * last.out_stride;
-      store_elements(t_.x.dtype(), t_.y, target, last.out_step * last.out_stride, length, in);
+      store_elements(t_.weights.dtype(), t_.y, target, last.out_step * last.out_stride, length, in);
       in += length;
     });
   }
@@ -248,7 +248,7 @@ Axis base_axis(const Tensor& x, const Tensor& weights, const Tensor& out, const 
 std::vector<Tensor> Conv::evaluate(const EvalContext& context) const {
   const Tensor &x = context.input(0), &weights = context.input(1);
   const SpatialLayout layout(x.dims().size(), channels_last);
-  Tensor out(x.dtype(), context.output_dims(0));
+  Tensor out(weights.dtype(), context.output_dims(0));  // x may be rounded (ops::takes_rounded())
   const ConvTensors tensors = describe(context, out, layout, groups, false);
   if (out.size() == 0) return {std::move(out)};
   std::vector<Axis> axes;

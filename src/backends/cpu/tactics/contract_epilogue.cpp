@@ -48,25 +48,28 @@ std::optional<float> number_of(const RegionView& region, const EpilogueView& vie
 }  // namespace
 
 std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region, const ContractView& view,
-                                                       int32_t bias_input, int residuals) {
-  return make(region, view, view_epilogue(region, view, -1), bias_input, residuals);
+                                                       int32_t bias_input, const ContractTakes& takes) {
+  return make(region, view, view_epilogue(region, view, -1), bias_input, takes);
 }
 
 std::optional<ContractEpilogue> ContractEpilogue::make(const RegionView& region, const ContractView& contract,
-                                                       const EpilogueView& view, int32_t bias_input, int residuals) {
+                                                       const EpilogueView& view, int32_t bias_input,
+                                                       const ContractTakes& takes) {
   const DType sum = view.program.instructions[0].dtype, made = contract.result.dtype;
-  if ((made != DType::f32 && made != DType::i32) || (sum != DType::i32 && view.result != DType::f32))
-    return std::nullopt;
+  if (made != DType::f32 && made != DType::i32) return std::nullopt;
+  const bool stores = sum == DType::f32 && view.result == DType::bf16 && takes.rounded;
+  if (sum != DType::i32 && view.result != DType::f32 && !stores) return std::nullopt;
   if (view.program.inputs >= static_cast<int>(max_operands)) return std::nullopt;
   const PeeledEpilogue peeled = peel_epilogue(
       view, {.bias = bias_input < 0,
-             .residuals = static_cast<size_t>(residuals),
+             .residuals = static_cast<size_t>(takes.residuals),
              .clamp = true,
              .addend = true,
              .wanted = {.number_of = [&](int32_t input) { return number_of(region, view, input); },
                         .takes = [](const ActivationFunction& f) { return kernel_activation(f).has_value(); }}});
   const auto input_of = [&](int32_t load) { return load < 0 ? -1 : view.loads[static_cast<size_t>(load)]; };
   ContractEpilogue e;
+  e.stores_ = stores;
   e.bias_ = bias_input >= 0 ? bias_input : input_of(peeled.bias);
   for (const PeeledEpilogue::Residual& residual : peeled.residuals) {
     if (e.residual_ < 0) {
@@ -204,7 +207,11 @@ Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, void* c) {
     for (int64_t r = 0; operand.repeated && r < run_rows_; ++r)
       std::memcpy(operand.repeated.get() + static_cast<size_t>(r) * row, operand.data, row);
   }
-  e.callback = &BoundEpilogue::run_block;
+  if (epilogue_.stores_) {
+    e.store = &BoundEpilogue::store_block;
+  } else {
+    e.callback = &BoundEpilogue::run_block;
+  }
   e.context = this;
   return e;
 }
@@ -212,6 +219,13 @@ Epilogue BoundEpilogue::bind(const LaunchArguments& arguments, void* c) {
 void BoundEpilogue::run_block(void* self, int64_t row0, int64_t rows, int64_t col0, int64_t cols) {
   const auto& e = *static_cast<const BoundEpilogue*>(self);
   e.run(e.c_ + (row0 * e.pitch_ + col0) * e.width_, e.pitch_ * e.width_, row0, rows, col0, cols);
+}
+
+void BoundEpilogue::store_block(void* self, const float* block, int64_t ld, int64_t row0, int64_t rows, int64_t col0,
+                                int64_t cols) {
+  constexpr auto width = static_cast<int64_t>(sizeof(float));
+  static_cast<const BoundEpilogue*>(self)->run(reinterpret_cast<const std::byte*>(block), ld * width, row0, rows, col0,
+                                               cols);
 }
 
 void BoundEpilogue::run_sums(void* self, const int32_t* block, int64_t ld, int64_t row0, int64_t rows, int64_t col0,

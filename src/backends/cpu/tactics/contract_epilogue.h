@@ -14,22 +14,32 @@
 
 namespace camshaft::cpu {
 
-/// The shape-independent part: which operand goes where. Offered only for f32 results, and for sums in i32, whose
-/// epilogue is a program alone that makes of them whatever there are loops for.
+/// What of an epilogue and of its contraction's operands a kernel takes.
+struct ContractTakes {
+  int residuals = 1;     ///< that it adds in registers, up to 1 + kMoreResiduals
+  bool rounded = false;  ///< a first operand of bf16 (ops::takes_rounded()), and results that are stored so
+};
+/// Of estimates, which count no residuals, and of kernels of gemm() and conv().
+inline constexpr ContractTakes kRoundedTaken{1, true};
+inline constexpr ContractTakes kAllTaken{1 + kMoreResiduals, true};
+
+/// The shape-independent part: which operand goes where. Offered only for f32 results, for those that
+/// end in a cast to bf16 where these are taken, and for sums in i32, whose epilogue is a program alone that makes of
+/// them whatever there are loops for.
 class ContractEpilogue {
  public:
-  /// `bias_input` is the contraction's own bias (a region input), or -1; `residuals` how many the kernel adds in
-  /// registers, up to 1 + kMoreResiduals. nullopt when some type is not supported.
+  /// `bias_input` is the contraction's own bias (a region input), or -1. nullopt when some type is not supported.
   static std::optional<ContractEpilogue> make(const RegionView& region, const ContractView& view, int32_t bias_input,
-                                              int residuals = 1);
+                                              const ContractTakes& takes = {});
   /// The same of a part of the region's epilogue.
   static std::optional<ContractEpilogue> make(const RegionView& region, const ContractView& contract,
-                                              const EpilogueView& view, int32_t bias_input, int residuals);
+                                              const EpilogueView& view, int32_t bias_input,
+                                              const ContractTakes& takes);
 
   /// Whether the result may be written over region input `i`: the residual, which each element of the result reads just
   /// before it is written, unless the contraction or the rest of the epilogue reads the same input too (x + conv(x)).
   bool can_overwrite(size_t i) const {
-    return residual_ >= 0 && residual_only_ && static_cast<int32_t>(i) == residual_;
+    return residual_ >= 0 && residual_only_ && !stores_ && static_cast<int32_t>(i) == residual_;
   }
 
   /// Whether region input `i` may be a slice of wider rows for all that the epilogue does with it.
@@ -55,6 +65,7 @@ class ContractEpilogue {
   std::optional<Activation> activation_;
   int32_t addend_ = -1;                        // region input, added to the activation's result
   std::optional<ScalarProgram> program_;       // what is left; input 0 is the block itself
+  bool stores_ = false;                        // its result is narrower than sums, which have no place in the result
   std::vector<int32_t> loads_;                 // region inputs of program inputs 1, 2, …
   std::vector<EpilogueView::Layout> layouts_;  // of those
 };
@@ -67,7 +78,8 @@ class BoundEpilogue {
   BoundEpilogue(const BoundEpilogue&) = delete;
   BoundEpilogue& operator=(const BoundEpilogue&) = delete;
 
-  /// The epilogue for the micro-kernel, with this run's pointers. The result lies at `c`.
+  /// The epilogue for the micro-kernel, with this run's pointers. The result lies at `c`; it may store it itself
+  /// (Epilogue::store) where rounded ones are taken.
   Epilogue bind(const LaunchArguments& arguments, void* c);
   bool has_program() const { return static_cast<bool>(program_); }
 
@@ -87,6 +99,8 @@ class BoundEpilogue {
     const std::byte* data = nullptr;
   };
   static void run_block(void* self, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
+  static void store_block(void* self, const float* block, int64_t ld, int64_t row0, int64_t rows, int64_t col0,
+                          int64_t cols);
   // Row r of the block is at from + r * from_pitch bytes.
   void run(const std::byte* from, int64_t from_pitch, int64_t row0, int64_t rows, int64_t col0, int64_t cols) const;
 

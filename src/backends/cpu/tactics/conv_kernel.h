@@ -71,7 +71,9 @@ class ConvKernel final : public Kernel {
   }
   bool can_run_in_place(size_t i, size_t) const override { return view_.spatial.epilogue.can_overwrite(i); }
   bool reads_slices(size_t i) const override {
-    return Problem::takes_slices && !is_weights(i) && view_.spatial.epilogue.reads_slices(i);
+    // Pixels of bf16 are read as pairs, which slices need not begin with.
+    const bool rounded = view_.spatial.rounded_x && static_cast<int32_t>(i) == view_.spatial.x;
+    return Problem::takes_slices && !is_weights(i) && !rounded && view_.spatial.epilogue.reads_slices(i);
   }
   bool writes_slices(size_t) const override { return Problem::takes_slices; }
   bool reads_input(size_t i) const override { return !packed_ || !is_weights(i) || view_.spatial.epilogue.reads(i); }

@@ -6,8 +6,8 @@
 
 namespace camshaft::cpu {
 
-std::optional<ConvView> view_conv(const RegionView& region, int residuals) {
-  std::optional<SpatialView> spatial = view_spatial(region, residuals);
+std::optional<ConvView> view_conv(const RegionView& region, const ContractTakes& takes) {
+  std::optional<SpatialView> spatial = view_spatial(region, takes);
   if (!spatial) return std::nullopt;
   const auto* op = spatial->contract.anchor->op.as<ops::Conv>();
   if (!op || !op->channels_last) return std::nullopt;

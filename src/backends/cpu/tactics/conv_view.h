@@ -21,9 +21,8 @@ struct ConvView {
   bool is_pointwise() const;
 };
 
-/// nullopt unless the region is a channels-last convolution that view_spatial() takes. `residuals`: see
-/// ContractEpilogue::make.
-std::optional<ConvView> view_conv(const RegionView& region, int residuals = 1);
+/// nullopt unless the region is a channels-last convolution that view_spatial() takes.
+std::optional<ConvView> view_conv(const RegionView& region, const ContractTakes& takes = {});
 
 /// The problem of one set of shapes. Throws Error(invalid_argument) where channels or bias do not fit the weights.
 ConvShape conv_shape(const ConvView& view, const KernelShapes& shapes);

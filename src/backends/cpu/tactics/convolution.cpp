@@ -38,50 +38,66 @@ double inside_share(const RegionView& region, const ConvView& view) {
   return share;
 }
 
+int64_t image_elements(const ConvShape& shape) {
+  return shape.batch * shape.in_d * shape.in_h * shape.in_w * shape.in_channels;
+}
+
 // The indirect matrix product.
 class DirectProblem {
  public:
   static constexpr bool takes_slices = true;
 
   DirectProblem(const ConvView& view, const KernelShapes& shapes)
-      : weights_(conv_weights_of(view)), plan_(conv_shape(view, shapes)) {}
-  int64_t workspace_bytes(int threads) const { return plan_.workspace_bytes(threads); }
+      : weights_(conv_weights_of(view)), plan_(conv_shape(view, shapes)), widens_(view.spatial.rounded_x) {}
+  int64_t workspace_bytes(int threads) const { return image_bytes() + plan_.workspace_bytes(threads); }
   int64_t packed_floats() const { return weights_.floats(); }
   void pack(const float* weights, float* packed, ThreadPool& pool) const {
     pack_conv_weights(weights_, weights, packed, pool);
   }
   void run(const float* x, const float* packed, float* y, const Epilogue& epilogue, ThreadPool& pool,
            std::byte* workspace) const {
-    conv(plan_, x, packed, y, epilogue, pool, workspace);
+    if (widens_) {
+      auto* wide = reinterpret_cast<float*>(workspace);
+      widen_rounded(reinterpret_cast<const BFloat*>(x), image_elements(plan_.shape()), wide, pool);
+      x = wide;
+    }
+    conv(plan_, x, packed, y, epilogue, pool, workspace + image_bytes());
   }
 
  private:
+  int64_t image_bytes() const { return widens_ ? (image_elements(plan_.shape()) * 4 + 63) / 64 * 64 : 0; }
+
   ConvWeights weights_;
   ConvPlan plan_;
+  bool widens_;  // an image of bf16
 };
 
-// The same of an image and weights rounded to bf16.
+// The same of an image and weights rounded to bf16. Pixels of bf16 are pairs as they are.
 class PairedProblem {
  public:
   static constexpr bool takes_slices = true;
 
   PairedProblem(const ConvView& view, const KernelShapes& shapes)
-      : image_(conv_shape(view, shapes)), plan_(in_pairs(image_)) {}
+      : image_(conv_shape(view, shapes)), plan_(in_pairs(image_)), rounds_(!view.spatial.rounded_x) {}
   int64_t workspace_bytes(int threads) const { return image_bytes() + plan_.workspace_bytes(threads); }
   void run(const float* x, const float* packed, float* y, const Epilogue& epilogue, ThreadPool& pool,
            std::byte* workspace) const {
-    auto* words = reinterpret_cast<float*>(workspace);
-    const int64_t pitch = image_.in_pixel_stride ? image_.in_pixel_stride : image_.in_channels;
-    round_rows(x, pitch, pixels(), image_.in_channels, words, pool);
-    conv(plan_, words, packed, y, epilogue, pool, workspace + image_bytes());
+    if (rounds_) {
+      auto* words = reinterpret_cast<float*>(workspace);
+      const int64_t pitch = image_.in_pixel_stride ? image_.in_pixel_stride : image_.in_channels;
+      round_rows(x, pitch, pixels(), image_.in_channels, words, pool);
+      x = words;
+    }
+    conv(plan_, x, packed, y, epilogue, pool, workspace + image_bytes());
   }
 
  private:
   int64_t pixels() const { return image_.batch * image_.in_d * image_.in_h * image_.in_w; }
-  int64_t image_bytes() const { return (pixels() * plan_.shape().in_channels * 4 + 63) / 64 * 64; }
+  int64_t image_bytes() const { return rounds_ ? (image_elements(plan_.shape()) * 4 + 63) / 64 * 64 : 0; }
 
   ConvShape image_;
   ConvPlan plan_;
+  bool rounds_;
 };
 
 class DepthwiseProblem {
@@ -135,8 +151,9 @@ double seconds_of_sums(const RegionView& region, const ConvView& view) {
 }
 
 std::optional<double> estimate_conv(const RegionView& region) {
-  const auto view = view_conv(region);
+  const auto view = view_conv(region, kRoundedTaken);
   if (!view) return std::nullopt;
+  if (view->spatial.rounded_x && has_bf16_products()) return std::nullopt;  // for machines that have none
   // Each group is a product of its own.
   constexpr double seconds_per_group = 1e-7;
   const double groups = view->op.groups > 1 ? static_cast<double>(view->op.groups) * seconds_per_group : 0;
@@ -152,25 +169,25 @@ std::optional<double> estimate_conv(const RegionView& region) {
 
 // Twice the rate or more, from half the weights, after a pass over the image.
 std::optional<double> estimate_conv_bf16(const RegionView& region) {
-  const auto view = view_conv(region);
+  const auto view = view_conv(region, kRoundedTaken);
   if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_products() || !view->spatial.constant_weights)
     return std::nullopt;
   const Dims& w = view->spatial.weight_dims;
   if (view->op.groups > 1 && w[1] % 2 != 0) return std::nullopt;  // pairs of two groups
   constexpr double many_rows = 64;
-  return seconds_per_launch + rounding_seconds(region, view->spatial.x) +
+  return seconds_per_launch + (view->spatial.rounded_x ? 0 : rounding_seconds(region, view->spatial.x)) +
          std::max(seconds_of_sums(region, *view) / bf16_speedup(many_rows),
                   (bytes_at_optimum(region) - 2 * static_cast<double>(element_count(w))) * seconds_per_byte);
 }
 
 std::shared_ptr<const Kernel> compile_conv(const RegionView& region, PackedConstants& constants) {
-  ConvView view = *view_conv(region, 1 + kMoreResiduals);
+  ConvView view = *view_conv(region, kAllTaken);
   const float* packed = view.spatial.constant_weights ? pack_conv(region, view, constants) : nullptr;
   return std::make_shared<ConvKernel<DirectProblem>>(std::move(view), packed);
 }
 
 std::shared_ptr<const Kernel> compile_conv_bf16(const RegionView& region, PackedConstants& constants) {
-  ConvView view = *view_conv(region, 1 + kMoreResiduals);
+  ConvView view = *view_conv(region, kAllTaken);
   const float* packed = pack_conv_bf16(region, view, constants);
   return std::make_shared<ConvKernel<PairedProblem>>(std::move(view), packed);
 }

@@ -41,7 +41,7 @@ std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, c
   if (sums && !sums->steps && e.take_activation(region, view, whole)) return e;
   const bool is_scaled = sums && (sums->steps || whole.result == DType::f32);
   if (!is_scaled) {
-    e.rest_ = ContractEpilogue::make(region, view, whole, -1, 1);
+    e.rest_ = ContractEpilogue::make(region, view, whole, -1, {});
     return e.rest_ ? std::optional(e) : std::nullopt;
   }
   e.scale_ = {sums->load < 0 ? -1 : whole.loads[static_cast<size_t>(sums->load)], sums->number};
@@ -55,7 +55,7 @@ std::optional<IntegerEpilogue> IntegerEpilogue::make(const RegionView& region, c
     }
     return e;
   }
-  e.rest_ = ContractEpilogue::make(region, view, sums->behind, -1, 1 + kMoreResiduals);
+  e.rest_ = ContractEpilogue::make(region, view, sums->behind, -1, {1 + kMoreResiduals});
   if (!e.rest_) return std::nullopt;
   e.result_ = Int8Result::scaled;
   return e;
@@ -65,7 +65,7 @@ bool IntegerEpilogue::take_activation(const RegionView& region, const ContractVi
   for (const StepsOfReal& end : peel_steps(whole)) {
     const std::optional<ScaledSums> head = peel_scale(end.real);
     if (!head || head->steps) continue;
-    std::optional<ContractEpilogue> rest = ContractEpilogue::make(region, view, head->behind, -1, 1 + kMoreResiduals);
+    std::optional<ContractEpilogue> rest = ContractEpilogue::make(region, view, head->behind, -1, {1 + kMoreResiduals});
     if (!rest || rest->has_program()) continue;
     result_ = Int8Result::activated;
     scale_ = {head->load < 0 ? -1 : end.real.loads[static_cast<size_t>(head->load)], head->number};

@@ -39,15 +39,16 @@ constexpr auto matrix_pair_numbers = [](auto& packed, auto&& number) {
   number(" transposed=", packed.transposed);
 };
 
-// Scratch memory for A in pairs.
-int64_t paired_bytes(const GemmArgs& args) {
-  return args.words == Words::f32 ? 0 : (args.m * args.k * 4 + 63) / 64 * 64;
+// Whether A is copied into words of the product's kind: rounded, or widened again. Rows of bf16 are pairs as they are.
+bool converts_a(const MatMulView& view, Words words) {
+  return view.rounded_a == (words == Words::f32);
 }
 
 class GemmLaunch final : public Launch {
  public:
   GemmLaunch(const MatMulView& view, Words words, const float* packed, const KernelShapes& shapes)
       : a_(static_cast<size_t>(view.a)),
+        converts_a_(converts_a(view, words)),
         packed_(packed),
         threads_(shapes.threads),
         epilogue_(view.epilogue, shapes, shapes.outputs[0].dims.back()) {
@@ -76,7 +77,7 @@ class GemmLaunch final : public Launch {
     args_.ldc = shapes.outputs[0].pitch();
   }
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(turned_bytes() + paired_bytes(args_) +
+    return static_cast<size_t>(turned_bytes() + converted_bytes() +
                                gemm_workspace_bytes(args_.m, args_.n, args_.k, threads_, args_.batch_invariant));
   }
   void run(const LaunchArguments& arguments) override {
@@ -89,15 +90,19 @@ class GemmLaunch final : public Launch {
       args_.a = turned;
       workspace += turned_bytes();
     }
-    if (args_.words == Words::bf16_pairs) {
-      auto* pairs = reinterpret_cast<float*>(workspace);
-      round_rows(args_.a, elements_ld_, args_.m, elements_, pairs, arguments.pool);
-      args_.a = pairs;
+    if (converts_a_) {
+      auto* converted = reinterpret_cast<float*>(workspace);
+      if (args_.words == Words::bf16_pairs) {
+        round_rows(args_.a, elements_ld_, args_.m, elements_, converted, arguments.pool);
+      } else {
+        widen_rounded(reinterpret_cast<const BFloat*>(args_.a), args_.m * elements_, converted, arguments.pool);
+      }
+      args_.a = converted;
     }
     args_.packed_b = packed_;
     args_.c = reinterpret_cast<float*>(arguments.outputs[0]);
     args_.epilogue = epilogue_.bind(arguments, args_.c);
-    gemm(args_, arguments.pool, workspace + paired_bytes(args_));
+    gemm(args_, arguments.pool, workspace + converted_bytes());
   }
 
  private:
@@ -105,8 +110,10 @@ class GemmLaunch final : public Launch {
     const int64_t elements = columns_.batch * columns_.m * columns_.k;
     return (elements * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64;
   }
+  int64_t converted_bytes() const { return converts_a_ ? (args_.m * args_.k * 4 + 63) / 64 * 64 : 0; }
 
   size_t a_;
+  bool converts_a_;
   const float* packed_;
   int threads_;
   BoundEpilogue epilogue_;
@@ -123,7 +130,10 @@ class GemmKernel final : public Kernel {
     return std::make_unique<GemmLaunch>(view_, words_, packed_, shapes);
   }
   bool can_run_in_place(size_t i, size_t) const override { return view_.epilogue.can_overwrite(i); }
-  bool reads_slices(size_t i) const override { return view_.epilogue.reads_slices(i); }
+  // Pairs of bf16 lie from the first of a slice's row on, and rows of an even number of them.
+  bool reads_slices(size_t i) const override {
+    return view_.epilogue.reads_slices(i) && !(view_.rounded_a && static_cast<int32_t>(i) == view_.a);
+  }
   bool writes_slices(size_t) const override { return true; }
   bool reads_input(size_t i) const override { return static_cast<int32_t>(i) != view_.b || view_.epilogue.reads(i); }
 
@@ -134,8 +144,9 @@ class GemmKernel final : public Kernel {
 };
 
 std::optional<double> estimate_gemm(const RegionView& region) {
-  const auto view = view_matmul(region);
+  const auto view = view_matmul(region, kRoundedTaken);
   if (!view || !has_constant_matrix(region, *view)) return std::nullopt;
+  if (view->rounded_a && has_bf16_products()) return std::nullopt;  // for machines that have none
   const double turned =
       view->op.transpose_a ? 2 * elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->a)]) : 0;
   return seconds_per_launch + 4 * turned * seconds_per_byte +
@@ -144,14 +155,14 @@ std::optional<double> estimate_gemm(const RegionView& region) {
 
 // Twice the rate or more, from half the weights, after a pass over A, which is in some cache.
 std::optional<double> estimate_gemm_bf16(const RegionView& region) {
-  const auto view = view_matmul(region);
+  const auto view = view_matmul(region, kRoundedTaken);
   if (!view || view->op.rounding != ops::Rounding::bf16 || !has_bf16_products() || !has_constant_matrix(region, *view))
     return std::nullopt;
   const double weights = elements_at_optimum(region, region.node.inputs[static_cast<size_t>(view->b)]);
   const ValueId y = region.node.outputs[0];
   const double rows =
       elements_at_optimum(region, y) / std::max(1.0, size_at_optimum(region, region.graph.shape(y).back()));
-  return seconds_per_launch + rounding_seconds(region, view->a) +
+  return seconds_per_launch + (view->rounded_a ? 0 : rounding_seconds(region, view->a)) +
          std::max(matmul_flops(region, *view) * seconds_per_flop / bf16_speedup(rows),
                   (bytes_at_optimum(region) - 2 * weights) * seconds_per_byte);
 }
@@ -171,7 +182,7 @@ StoredMatrix stored_matrix(const RegionView& region, const MatMulView& view) {
 }
 
 std::shared_ptr<const Kernel> compile_gemm(const RegionView& region, PackedConstants& constants) {
-  MatMulView view = *view_matmul(region, 1 + kMoreResiduals);
+  MatMulView view = *view_matmul(region, kAllTaken);
   const StoredMatrix b = stored_matrix(region, view);
   const PackedMatrix packed{packed_layout(b.k, b.n), view.op.transpose_b};
   const auto bytes = constants.get(
@@ -183,7 +194,7 @@ std::shared_ptr<const Kernel> compile_gemm(const RegionView& region, PackedConst
 }
 
 std::shared_ptr<const Kernel> compile_gemm_bf16(const RegionView& region, PackedConstants& constants) {
-  MatMulView view = *view_matmul(region, 1 + kMoreResiduals);
+  MatMulView view = *view_matmul(region, kAllTaken);
   const StoredMatrix b = stored_matrix(region, view);
   const PackedPairs packed{{packed_layout(pairs_of(b.k), b.n), 1, b.k}, view.op.transpose_b};
   const auto bytes = constants.get(

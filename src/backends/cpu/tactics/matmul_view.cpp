@@ -6,16 +6,18 @@
 
 namespace camshaft::cpu {
 
-std::optional<MatMulView> view_matmul(const RegionView& region, int residuals) {
+std::optional<MatMulView> view_matmul(const RegionView& region, const ContractTakes& takes) {
   std::optional<ContractView> contract = view_contract(region);
   if (!contract) return std::nullopt;
   const auto* op = contract->anchor->op.as<ops::MatMul>();
   if (!op) return std::nullopt;
-  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, -1, residuals);
+  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, -1, takes);
   if (!epilogue) return std::nullopt;
-  MatMulView view{std::move(*contract), std::move(*epilogue), *op, 0, 0};
+  MatMulView view{std::move(*contract), std::move(*epilogue), *op};
   view.a = view.contract.anchor_inputs[0];
   view.b = view.contract.anchor_inputs[1];
+  view.rounded_a = region.graph.type(region.node.inputs[static_cast<size_t>(view.a)]).dtype == DType::bf16;
+  if (view.rounded_a && !takes.rounded) return std::nullopt;
   return view;
 }
 

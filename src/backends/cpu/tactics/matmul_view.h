@@ -12,11 +12,11 @@ struct MatMulView {
   ContractEpilogue epilogue;
   ops::MatMul op;
   int32_t a = -1, b = -1;  ///< region inputs
+  bool rounded_a = false;  ///< A is bf16, and B f32
 };
 
-/// nullopt unless the region is a matrix product with an epilogue that kernels know. `residuals`: see
-/// ContractEpilogue::make.
-std::optional<MatMulView> view_matmul(const RegionView& region, int residuals = 1);
+/// nullopt unless the region is a matrix product with operands and an epilogue that kernels know.
+std::optional<MatMulView> view_matmul(const RegionView& region, const ContractTakes& takes = {});
 
 /// Whether B is one constant matrix of f32.
 bool has_constant_matrix(const RegionView& region, const MatMulView& view);

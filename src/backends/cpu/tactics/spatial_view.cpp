@@ -17,7 +17,7 @@ int64_t pad_of(const Dim& pad, const SymbolBindings& symbols) {
   return size;
 }
 
-std::optional<SpatialView> view_spatial(const RegionView& region, int residuals) {
+std::optional<SpatialView> view_spatial(const RegionView& region, const ContractTakes& takes) {
   std::optional<ContractView> contract = view_contract(region);
   if (!contract || contract->anchor_inputs.size() < 2) return std::nullopt;
   const int32_t bias = contract->anchor_inputs.size() > 2 ? contract->anchor_inputs[2] : -1;
@@ -26,7 +26,10 @@ std::optional<SpatialView> view_spatial(const RegionView& region, int residuals)
   };
   const int32_t x = contract->anchor_inputs[0], weights = contract->anchor_inputs[1];
   const size_t rank = type(x).shape.size();
-  if (type(x).dtype != DType::f32 || type(weights).dtype != DType::f32 || rank < 3 || rank > 5) return std::nullopt;
+  const bool rounded = type(x).dtype == DType::bf16;
+  if ((type(x).dtype != DType::f32 && !(rounded && takes.rounded)) || type(weights).dtype != DType::f32)
+    return std::nullopt;
+  if (rank < 3 || rank > 5) return std::nullopt;
   if (bias >= 0 && type(bias).dtype != DType::f32) return std::nullopt;
   Dims dims;
   for (const Dim& d : type(weights).shape) {
@@ -36,9 +39,9 @@ std::optional<SpatialView> view_spatial(const RegionView& region, int residuals)
   }
   if (dims.size() != rank) return std::nullopt;
   const bool constant = region.graph.value(region.node.inputs[static_cast<size_t>(weights)]).constant != nullptr;
-  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, bias, residuals);
+  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, bias, takes);
   if (!epilogue) return std::nullopt;
-  return SpatialView{std::move(*contract), std::move(*epilogue), x, weights, std::move(dims), constant};
+  return SpatialView{std::move(*contract), std::move(*epilogue), x, weights, std::move(dims), constant, rounded};
 }
 
 std::array<int64_t, 4> pads_of(const Shape& pads, const SymbolBindings& symbols) {

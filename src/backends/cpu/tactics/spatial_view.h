@@ -15,15 +15,16 @@ struct SpatialView {
   int32_t x = -1, weights = -1;  ///< region inputs
   Dims weight_dims;              ///< as stored in the model, 3 to 5 axes
   bool constant_weights = true;
+  bool rounded_x = false;  ///< x is bf16, the weights f32
 
   int64_t kernel_d() const { return weight_dims.size() == 5 ? weight_dims[2] : 1; }
   int64_t kernel_h() const { return weight_dims.size() >= 4 ? weight_dims[weight_dims.size() - 2] : 1; }
   int64_t kernel_w() const { return weight_dims.back(); }
 };
 
-/// nullopt unless the anchor's x is f32 of rank 3 to 5 and its weights are f32 of known, positive sizes. Does not look
-/// at the operator. `residuals`: see ContractEpilogue::make.
-std::optional<SpatialView> view_spatial(const RegionView& region, int residuals = 1);
+/// nullopt unless the anchor's x is f32, or rounded where that is taken, of rank 3 to 5 and its weights are f32 of
+/// known, positive sizes. Does not look at the operator.
+std::optional<SpatialView> view_spatial(const RegionView& region, const ContractTakes& takes = {});
 
 /// Height and width, the last two axes, of a per-axis field (strides, dilations, …); 1-D has height `missing`.
 template <class T>

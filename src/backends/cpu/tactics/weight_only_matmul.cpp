@@ -27,7 +27,7 @@ std::optional<WeightOnlyView> view_weight_only(const RegionView& region) {
   if (!contract) return std::nullopt;
   const auto* op = contract->anchor->op.as<ops::WeightOnlyMatMul>();
   if (!op) return std::nullopt;
-  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, -1, 1 + kMoreResiduals);
+  std::optional<ContractEpilogue> epilogue = ContractEpilogue::make(region, *contract, -1, {1 + kMoreResiduals});
   if (!epilogue) return std::nullopt;
   WeightOnlyView view{std::move(*contract), std::move(*epilogue), *op};
   std::vector<int32_t> inputs = view.contract.anchor_inputs;

@@ -70,6 +70,13 @@ void round_rows(const float* from, int64_t ld, int64_t rows, int64_t k, float* w
   });
 }
 
+void widen_rounded(const BFloat* from, int64_t count, float* to, ThreadPool& pool) {
+  constexpr int64_t least = 1 << 14;
+  pool.parallel_for(count, least, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = to_float(from[i]);
+  });
+}
+
 namespace {
 
 uint32_t bits(BFloat value) {

@@ -29,6 +29,9 @@ constexpr int64_t pairs_of(int64_t k) {
 /// Rounds `rows` rows of `k` floats, `ld` apart, to nearest, to rows of pairs_of(k) words that follow each other.
 void round_rows(const float* from, int64_t ld, int64_t rows, int64_t k, float* words, ThreadPool& pool);
 
+/// The floats that `count` rounded numbers are: rows of bf16 where nothing multiplies these.
+void widen_rounded(const BFloat* from, int64_t count, float* to, ThreadPool& pool);
+
 /// pack_b of rounded weights: B's K axis is `taps` pieces of `depth` elements, each paired by itself. `layout` is
 /// packed_layout(taps * pairs_of(depth), n).
 struct PairedMatrix {

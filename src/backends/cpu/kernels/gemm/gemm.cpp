@@ -71,8 +71,10 @@ void multiply_row(const GemmArgs& args, ThreadPool& pool, float* sums) {
   // A thread is woken for 64 KiB of weights at least.
   constexpr int64_t least_floats = int64_t{1} << 14;
   if (parts == 1) {
+    GemmArgs row = args;
+    if (args.epilogue.store) row.c = sums;
     const int64_t grain = least_floats / (std::max<int64_t>(1, args.k) * layout.width) + 1;
-    pool.parallel_for(panels, grain, [&](int64_t begin, int64_t end) { gemv(args, begin, end); });
+    pool.parallel_for(panels, grain, [&](int64_t begin, int64_t end) { gemv(row, begin, end); });
     return;
   }
   const int64_t most = std::max<int64_t>(1, args.k * panels * layout.width / least_floats);
@@ -117,7 +119,7 @@ void finish_block(const Epilogue& e, float* c, int64_t ldc, int64_t addend_offse
 constexpr int64_t least_thin_rows = 9;
 bool takes_thin(const GemmArgs& args) {
   return args.words == Words::f32 && !args.batch_invariant && args.m >= least_thin_rows && is_thin(args.k, args.n) &&
-         !args.epilogue.more_residuals[0].data;
+         !args.epilogue.more_residuals[0].data && !args.epilogue.store;
 }
 bool takes_thin(const BatchGemmArgs& args) {
   // A column by A's columns is a row by contiguous rows (as_row).
@@ -230,8 +232,8 @@ int64_t gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads, bool 
   if (m == 0 || n == 0) return 0;
   GemmArgs args;
   args.m = m, args.n = n, args.k = k, args.batch_invariant = batch_invariant;
-  const int64_t parts = m == 1 ? RowParts(args).count : 1;
-  const int64_t of_row = parts > 1 ? parts * n * static_cast<int64_t>(sizeof(float)) : 0;
+  // One part goes there where the epilogue stores, which need not be known yet.
+  const int64_t of_row = m == 1 ? RowParts(args).count * n * static_cast<int64_t>(sizeof(float)) : 0;
   const bool always_row = is_row(args) && (has_bf16_pairs() || pair_matrix_unit() == MatrixUnit::none);
   if (always_row) return of_row;
   // Of words of either kind.

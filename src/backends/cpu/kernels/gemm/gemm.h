@@ -66,6 +66,11 @@ void scale_packed_rows(const PackedLayout& layout, const float* packed, const fl
 /// by the thread that computed it. Blocks are disjoint and cover C. May be cancelled.
 using BlockCallback = void (*)(void* context, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
 
+/// Called in place of BlockCallback on blocks that are not in C, but at `block`, `ld` floats from row to row: it stores
+/// the result itself, in whatever type that is.
+using BlockStore = void (*)(void* context, const float* block, int64_t ld, int64_t row0, int64_t rows, int64_t col0,
+                            int64_t cols);
+
 /// A matrix that is added to the sums.
 struct Residual {
   const float* data = nullptr;
@@ -91,6 +96,8 @@ struct Epilogue {
   const float* addend = nullptr;           ///< or none; only with an activation; must not overlap C
   int64_t addend_ld = 0;
   BlockCallback callback = nullptr;
+  /// Instead of C and the callback, neither of which there is then. gemm() and conv() alone know it.
+  BlockStore store = nullptr;
   void* context = nullptr;
 };
 
@@ -100,7 +107,7 @@ struct GemmArgs {
   const float* a = nullptr;
   int64_t lda = 0;
   const float* packed_b = nullptr;  ///< from pack_b with packed_layout(k, n)
-  float* c = nullptr;               ///< must not overlap A
+  float* c = nullptr;               ///< must not overlap A; null where the epilogue stores
   int64_t ldc = 0;
   Epilogue epilogue;
   Words words = Words::f32;

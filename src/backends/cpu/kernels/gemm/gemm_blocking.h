@@ -115,18 +115,19 @@ inline KBlock next_block(const Blocking& blocking, int64_t taps, int64_t depth, 
   return end;
 }
 
-/// One thread's scratch memory: row pointers, output rows, a copied block of A. Where a unit multiplies tiles also
-/// these, their copies and the last step of a panel.
+/// One thread's scratch memory: row pointers, output rows, sums that the epilogue stores, a copied block of A. Where a
+/// unit multiplies tiles also these, their copies and the last step of a panel.
 struct Scratch {
   const float** pointers;
   int64_t* out_rows;
+  float* sums;  ///< kBlockC
   float* copy;
   char* tiles;
   char* tile_copies;
   float* last_step;
 
   static int64_t bytes(int64_t block_rows, int64_t taps) {
-    return pointer_bytes(block_rows, taps) + std::max(copy_bytes(block_rows), pair_matrix_unit() == MatrixUnit::none
+    return pointer_bytes(block_rows, taps) + sums_bytes + std::max(copy_bytes(block_rows), pair_matrix_unit() == MatrixUnit::none
                                                                                   ? 0
                                                                                   : matrix_bytes(block_rows, taps));
   }
@@ -136,6 +137,8 @@ struct Scratch {
     at += round_up(block_rows * std::max<int64_t>(1, taps) * 8, 64);
     out_rows = reinterpret_cast<int64_t*>(at);
     at += round_up(block_rows * 8, 64);
+    sums = reinterpret_cast<float*>(at);
+    at += sums_bytes;
     copy = reinterpret_cast<float*>(at);
     last_step = copy;
     tiles = at + last_step_bytes;
@@ -143,6 +146,7 @@ struct Scratch {
   }
 
  private:
+  static constexpr int64_t sums_bytes = kBlockC * 4;
   static constexpr int64_t last_step_bytes = kTileWords * 4 * kTileColumns * 4;  // of the widest panel
 
   static int64_t pointer_bytes(int64_t block_rows, int64_t taps) {

@@ -212,6 +212,8 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
   // A residual that is C itself is what C holds before the first K block, not after the last.
   const bool in_place = epilogue.residual == p.c && p.c != nullptr;
   Scratch scratch(workspace, blocking.rows, p.taps);
+  // Where the epilogue stores, sums of an M block and a group of panels stay in scratch memory until they are finished.
+  const bool stores = epilogue.store != nullptr;
   [[maybe_unused]] MatrixRows matrix_rows(scratch);
   [[maybe_unused]] MatrixTiles matrix(pair_matrix_unit());
 
@@ -223,7 +225,6 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
   // What a single pass asks for it needs a moment later: two rows by 13 MB of weights in L3 at 98 GB/s, and at 72 with
   // L2 as the aim.
   t.prefetch_near = single_pass;
-  t.ldc = p.ldc;
   t.lo = epilogue.lo;
   t.hi = epilogue.hi;
   t.clamp =
@@ -242,8 +243,12 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
       }
     }
     const int64_t group = std::max<int64_t>(1, kBlockC / (rows * layout.width));
+    const int64_t c_row0 = stores ? row0 : 0;  // the row of C that lies at `c`
     for (int64_t g0 = p0; g0 < p1; g0 += group) {
       const int64_t g1 = std::min(g0 + group, p1);
+      const int64_t c_col0 = stores ? g0 * layout.width : 0;
+      float* const c = stores ? scratch.sums : p.c;
+      t.ldc = stores ? (g1 - g0) * layout.width : p.ldc;
       int64_t callback_panel = g0;
       const auto multiply = [&](int64_t panel, const KBlock& kb) HWY_ATTR {
         cancellation_point();
@@ -257,13 +262,15 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
         const int64_t col0 = panel * layout.width;
         const int64_t columns = std::min<int64_t>(layout.width, p.n - col0);
         t.b = p.packed_b + layout.offset(panel) + k0 * layout.columns(panel);
-        t.c = p.c + col0;
+        t.c = c + (col0 - c_col0);
         t.bias = epilogue.bias ? epilogue.bias + col0 : nullptr;
         t.residual_count = 0;
-        if (epilogue.residual && !in_place)
-          t.residuals[t.residual_count++] = {epilogue.residual + col0, epilogue.residual_ld};
+        const auto add_residual = [&](const float* data, int64_t ld) {
+          t.residuals[t.residual_count++] = {data + c_row0 * ld + col0, ld};
+        };
+        if (epilogue.residual && !in_place) add_residual(epilogue.residual, epilogue.residual_ld);
         for (const Residual& more : epilogue.more_residuals)
-          if (more.data) t.residuals[t.residual_count++] = {more.data + col0, more.ld};
+          if (more.data) add_residual(more.data, more.ld);
         // The part of B that is read next: this block of the group's next panel, the group's next block, or the first
         // block of the next group (whose wait for memory was 2 % of 128 x 768 x 50257), or of the first one again.
         const bool same_block = panel + 1 < g1, same_group = same_block || !following.done;
@@ -280,22 +287,24 @@ void run_words(const CoreProblem& p, int64_t m0, int64_t m1, int64_t p0, int64_t
           next_floats = 0;
         }
         Epilogue of_panel = epilogue;
-        if (epilogue.addend) of_panel.addend += col0;
+        if (epilogue.addend) of_panel.addend += c_row0 * epilogue.addend_ld + col0;
         if constexpr (std::is_same_v<Word, MatrixWords>) {
-          run_matrix_panel(t, matrix_rows, matrix, row0, out_rows, rows, columns, next_b, next_floats,
+          run_matrix_panel(t, matrix_rows, matrix, row0 - c_row0, out_rows, rows, columns, next_b, next_floats,
                            [&](int64_t height) {
                              if (t.last && epilogue.activation) activate_tile(of_panel, t, height, columns);
                            });
         } else {
-          run_panel<Word>(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0, out_rows, rows, columns,
-                          next_b, next_floats, panel == p0);
+          run_panel<Word>(t, of_panel, scratch.pointers + kb.tap0 * blocking.rows, row0 - c_row0, out_rows, rows,
+                          columns, next_b, next_floats, panel == p0);
         }
         // Small blocks are handed over together: the callback's overhead is per call.
-        if (t.last && epilogue.callback &&
+        if (t.last && (epilogue.callback || stores) &&
             (panel + 1 == g1 || rows * (col0 + columns - callback_panel * layout.width) >= kCallbackElements)) {
           const int64_t callback_col0 = callback_panel * layout.width;
-          epilogue.callback(epilogue.context, p.callback_row0 + row0, rows, p.callback_col0 + callback_col0,
-                            col0 + columns - callback_col0);
+          const int64_t row = p.callback_row0 + row0, column = p.callback_col0 + callback_col0;
+          const int64_t count = col0 + columns - callback_col0;
+          if (epilogue.callback) epilogue.callback(epilogue.context, row, rows, column, count);
+          if (stores) epilogue.store(epilogue.context, c + (callback_col0 - c_col0), t.ldc, row, rows, column, count);
           callback_panel = panel + 1;
         }
       };
@@ -323,7 +332,7 @@ bool runs_dots([[maybe_unused]] const CoreProblem& p) {
 #if HWY_TARGET != HWY_SCALAR
   return p.words == Words::f32 && p.n <= kTileVectors * tile_lanes() &&
          (whole_rows(p) >= dots::kMostRows || p.batch_invariant) && (p.rows.fill || p.rows.k_stride == 1) &&
-         !p.rows.factors && !p.epilogue.more_residuals[0].data && prefers_dots(p.n, p.taps, p.depth, tile_lanes());
+         !p.rows.factors && !p.epilogue.more_residuals[0].data && !p.epilogue.store && prefers_dots(p.n, p.taps, p.depth, tile_lanes());
 #else
   return false;
 #endif

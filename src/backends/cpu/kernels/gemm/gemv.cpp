@@ -163,6 +163,7 @@ void panels_of_words(const GemmArgs& args, const KPart& part, int64_t p0, int64_
   if (e.activation)
     core_activate(*e.activation, {args.c + col0, columns, 1, columns, e.addend ? e.addend + col0 : nullptr, columns});
   if (e.callback) e.callback(e.context, 0, 1, col0, columns);
+  if (e.store) e.store(e.context, args.c + col0, columns, 0, 1, col0, columns);
 }
 
 void gemv_panels(const GemmArgs& args, int64_t k0, int64_t k1, int64_t p0, int64_t p1, float* sums) {

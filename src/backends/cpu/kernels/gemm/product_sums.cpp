@@ -27,7 +27,7 @@ void finish_row(const CoreProblem& p, const PartialSums& sums, int64_t row, int6
   const Epilogue& e = p.epilogue;
   const bool in_place = e.residual == p.c && p.c != nullptr;
   const auto lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
-  float* c = p.c + row * p.ldc;
+  float* c = finished_row(p, sums, row);
   for (int64_t column = begin; column < end; column += lanes) {
     const int64_t count = std::min(lanes, end - column);
     const auto mask = hn::FirstN(d, static_cast<size_t>(count));
@@ -77,11 +77,13 @@ void finish_panels(const CoreProblem& p, const PartialSums& sums, int64_t begin,
     const int64_t row = begin / panels, first = begin - row * panels, count = std::min(panels - first, end - begin);
     const int64_t column = first * width, columns = std::min(p.n, (first + count) * width) - column;
     kernel(p, sums, row, column, column + columns);
+    float* const finished = finished_row(p, sums, row) + column;
     if (e.activation) {
       const float* addend = e.addend ? e.addend + row * e.addend_ld + column : nullptr;
-      core_activate(*e.activation, {p.c + row * p.ldc + column, columns, 1, columns, addend, columns});
+      core_activate(*e.activation, {finished, columns, 1, columns, addend, columns});
     }
     if (e.callback) e.callback(e.context, p.callback_row0 + row, 1, p.callback_col0 + column, columns);
+    if (e.store) e.store(e.context, finished, columns, p.callback_row0 + row, 1, p.callback_col0 + column, columns);
     begin += count;
   }
 }

@@ -10,11 +10,16 @@ namespace camshaft::cpu {
 
 /// Sums of the parts of K: element (row, column) of part i is at data[i * stride + row * n + column].
 struct PartialSums {
-  const float* data = nullptr;
+  float* data = nullptr;
   int64_t parts = 0;
   int64_t stride = 0;
   bool adds_c_last = false;  ///< a residual that is C itself, behind the parts, not behind the first
 };
+
+/// Where a row of C goes: over the sums of the first part where the epilogue stores it elsewhere.
+inline float* finished_row(const CoreProblem& problem, const PartialSums& sums, int64_t row) {
+  return problem.epilogue.store ? sums.data + row * problem.n : problem.c + row * problem.ldc;
+}
 
 /// C = epilogue(the parts' sums, added in order) for panels [begin, end) of those of all rows, one row after the other.
 /// Of `problem` it takes the sizes, C, the epilogue and what the callback sees; C must have its rows one after the

@@ -143,13 +143,28 @@ void i64_to_f64(const void* const* in, void* out, int64_t n, unsigned uniform) {
 void f32_to_bf16(const void* const* in, void* out, int64_t n, unsigned uniform) {
   const auto* a = static_cast<const uint32_t*>(in[0]);
   auto* o = static_cast<uint16_t*>(out);
-  const int64_t step = uniform & 1 ? 0 : 1;
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bits = a[i * step];
+  const auto round = [](uint32_t bits) {
     const uint32_t quiet = bits >> 16 | 0x40u;
     const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-    o[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+    return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  };
+  if (uniform & 1) return std::fill_n(o, n, round(*a)), void();
+  int64_t i = 0;
+  // The compiler leaves the loop below to scalars: with it stored results were a quarter of DenseNet-121's time.
+  if constexpr (kTarget.conversions) {
+    const hn::RebindToUnsigned<Tag> d;
+    const hn::Rebind<uint16_t, Tag> d16;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto half = hn::Set(d, 0x7fffu), one = hn::Set(d, 1u), quiet_bit = hn::Set(d, 0x40u);
+    const auto magnitude = hn::Set(d, 0x7fffffffu), infinity = hn::Set(d, 0x7f800000u);
+    for (; i + lanes <= n; i += lanes) {
+      const auto bits = hn::LoadU(d, a + i), upper = hn::ShiftRight<16>(bits);
+      const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(half, hn::And(upper, one))));
+      const auto is_nan = hn::Gt(hn::And(bits, magnitude), infinity);
+      hn::StoreU(hn::TruncateTo(d16, hn::IfThenElse(is_nan, hn::Or(upper, quiet_bit), rounded)), d16, o + i);
+    }
   }
+  for (; i < n; ++i) o[i] = round(a[i]);
 }
 
 // What masks become: 0 or 1 in one pass.
