@@ -13,8 +13,8 @@ std::vector<Inferred> MatMul::infer(const InferContext& context) const {
     throw Error(ErrorCode::invalid_model,
                 fmt::format("matmul takes matrices, got ranks {} and {}", context.rank(0), context.rank(1)));
   const bool rounded = takes_rounded(rounding, context.dtype(0), context.dtype(1));
-  if ((context.dtype(0) != context.dtype(1) && !rounded) || !(is_floating(context.dtype(0)) || is_integer(context.dtype(0))) ||
-      bit_width(context.dtype(0)) < 8)
+  if ((context.dtype(0) != context.dtype(1) && !rounded) ||
+      !(is_floating(context.dtype(0)) || is_integer(context.dtype(0))) || bit_width(context.dtype(0)) < 8)
     throw Error(ErrorCode::invalid_model, fmt::format("matmul takes two operands of one numeric dtype, got {} and {}",
                                                       to_string(context.dtype(0)), to_string(context.dtype(1))));
   Shape a = context.shape(0), b = context.shape(1);

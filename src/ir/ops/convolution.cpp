@@ -10,8 +10,8 @@ namespace camshaft::ops {
 
 namespace {
 
-// Everything that Conv and ConvTranspose share in their shape rules; returns the channels of the output. `rounding`: see
-// takes_rounded().
+// Everything that Conv and ConvTranspose share in their shape rules; returns the channels of the output. `rounding`:
+// see takes_rounded().
 Dim check_operands(std::string_view op, const InferContext& context, int64_t groups, bool transposed,
                    Rounding rounding = Rounding::none) {
   const int rank = context.rank(0);

@@ -3,9 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/conv_problem.h"
-#include "backends/cpu/each_target.h"
+#include "backends/cpu/each_product_of_pairs.h"
 #include "backends/cpu/kernels/gemm/bf16_pairs.h"
-#include "backends/cpu/kernels/gemm/matrix_unit.h"
 #include "backends/cpu/random_data.h"
 #include "backends/cpu/run_node.h"
 #include "base/thread_pool.h"
@@ -58,20 +57,6 @@ bool has_tactic(const Op& op, const std::vector<Tensor>& operands, const std::st
   return false;
 }
 
-/// Runs the body on every instruction set by tiles in plain C++, and as it is where it has products of pairs.
-template <class Body>
-void for_each_product(Body&& body) {
-  for_each_target([&] {
-    if (has_bf16_products()) body();
-    SCOPED_TRACE("portable tiles");
-    set_matrix_unit_for_test(MatrixUnit::portable);
-    body();
-    set_matrix_unit_for_test(MatrixUnit::none);
-    if (has_bf16_products()) body();
-    reset_matrix_unit_for_test();
-  });
-}
-
 /// Runs the body on instruction sets that have pairs.
 template <class Body>
 void for_targets_with_pairs(Body&& body) {
@@ -101,12 +86,12 @@ TEST(Bf16Products, AreOfferedWhereOperatorAndMachineAllow) {
     EXPECT_EQ(backend()->gains_from_rounding(ops::Rounding::bf16), has_bf16_products());
   };
   for_each_target(check);
-  for_each_product(check);
+  for_each_product_of_pairs(check);
 }
 
 TEST(Bf16Products, RowsAreRoundedToNearestFromAnyPitch) {
   RandomData data;
-  for_each_product([&] {
+  for_each_product_of_pairs([&] {
     for (int round = 0; round < 200; ++round) {
       const int64_t rows = data.integer(0, 40), k = data.integer(1, round % 10 == 0 ? 5000 : 80);
       const int64_t ld = k + (data.coin() ? data.integer(0, 3) : 0);
@@ -137,7 +122,7 @@ TEST(Bf16Products, RowsAreRoundedToNearestFromAnyPitch) {
 
 TEST(Bf16Products, MatrixTailsAndThreads) {
   RandomData data;
-  for_each_product([&] {
+  for_each_product_of_pairs([&] {
     const auto check = [&](int64_t m, int64_t n, int64_t k, int threads) {
       const bool transposed = data.coin();
       const Tensor x = rounded(floats(data, {m, k}));
@@ -155,7 +140,7 @@ TEST(Bf16Products, MatrixTailsAndThreads) {
 
 TEST(Bf16Products, RoundBothOperands) {
   RandomData data;
-  for_each_product([&] {
+  for_each_product_of_pairs([&] {
     for (int round = 0; round < 10; ++round) {
       const int64_t m = data.integer(1, 30), n = data.integer(1, 90), k = data.integer(1, 300);
       const Tensor x = floats(data, {m, k}), w = floats(data, {k, n});
@@ -169,7 +154,7 @@ TEST(Bf16Products, RoundBothOperands) {
 
 TEST(Bf16Products, SpecialsReachTheirRowsAndColumnsOnly) {
   RandomData data;
-  for_each_product([&] {
+  for_each_product_of_pairs([&] {
     for (const float special : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
       for (int round = 0; round < 12; ++round) {
         Tensor x = rounded(floats(data, {data.integer(1, 20), data.integer(1, 70)}));
@@ -182,7 +167,7 @@ TEST(Bf16Products, SpecialsReachTheirRowsAndColumnsOnly) {
 }
 
 TEST(Bf16Products, SubnormalOperandsCountAsZero) {
-  for_each_product([&] {
+  for_each_product_of_pairs([&] {
     Tensor x(DType::f32, {2, 2}), w(DType::f32, {2, 1});
     for (int i = 0; i < 4; ++i) x.as_mutable<float>()[i] = i % 2 == 0 ? 0x1p-130F : 1.0F;
     w.as_mutable<float>()[0] = 0x1p120F;
@@ -195,7 +180,7 @@ TEST(Bf16Products, SubnormalOperandsCountAsZero) {
 
 TEST(Bf16Products, ThreadsChangeNothing) {
   RandomData data;
-  for_each_product([&] {
+  for_each_product_of_pairs([&] {
     for (int round = 0; round < 20; ++round) {
       const int64_t m = round % 2 == 0 ? 1 : data.integer(2, 40), n = data.integer(1, 700), k = data.integer(1, 900);
       const NodeTest test = matmul(floats(data, {m, k}), floats(data, {k, n}));
@@ -216,7 +201,7 @@ ConvProblem random_convolution(RandomData& data, int round) {
 
 TEST(Bf16Products, Convolutions) {
   RandomData data;
-  for_each_product([&] {
+  for_each_product_of_pairs([&] {
     for (int round = 0; round < 80; ++round) {
       const ConvProblem p = random_convolution(data, round);
       NodeTest(p.op, {rounded(p.x), rounded(p.weights), p.bias}, {1, 2}, "conv_bf16", kSums).check(1 + round % 3);
@@ -255,7 +240,7 @@ TEST(Bf16Products, Attention) {
 // What an engine stores: another machine gets the rounded weights back.
 TEST(Bf16Products, PackedWeightsAreRecoveredAsBf16) {
   RandomData data;
-  for_each_product([&] {
+  for_each_product_of_pairs([&] {
     for (int round = 0; round < 20; ++round) {
       Op op = ops::MatMul{.transpose_b = data.coin(), .rounding = ops::Rounding::bf16};
       const int64_t k = data.integer(1, 30), n = data.integer(1, 150);

@@ -9,13 +9,6 @@
 
 namespace camshaft::cpu {
 
-inline Tensor floats(RandomData& data, const Dims& dims) {
-  Tensor t(DType::f32, dims);
-  const std::vector<float> values = data.floats(element_count(dims));
-  std::copy(values.begin(), values.end(), t.as_mutable<float>());
-  return t;
-}
-
 struct ConvProblem {
   ops::Conv op;
   Tensor x, weights, bias;

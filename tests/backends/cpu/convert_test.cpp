@@ -121,6 +121,23 @@ TEST(Convert, HalvesFromAndToAllTypes) {
   });
 }
 
+// Ties to even, infinities beyond the largest, NaN of any bits, in every lane and behind the last vector.
+TEST(Convert, FloatsToBf16) {
+  RandomData random;
+  for_each_target([&] {
+    for (const int64_t size : {1, 5, 16, 33, 511, 3000}) {
+      Tensor x(DType::f32, {size});
+      for (int64_t i = 0; i < size; ++i) {
+        auto bits = static_cast<uint32_t>(random.next());
+        if (i % 3 == 0) bits = (bits & 0xffff0000U) | 0x8000U;
+        if (i % 7 == 0) bits |= 0x7f800000U;
+        x.as_mutable<uint32_t>()[i] = bits;
+      }
+      NodeTest(ops::Cast{DType::bf16}, {x}, {}, "pointwise").check(1);
+    }
+  });
+}
+
 // Beyond 2^53 rounded to even, in every lane and behind the last vector.
 TEST(Convert, WideIntegersToDoubles) {
   RandomData random;

@@ -19,13 +19,6 @@ Tensor bytes(RandomData& random, DType dtype, const Dims& dims) {
   return t;
 }
 
-Tensor floats(RandomData& random, const Dims& dims, float scale = 1) {
-  Tensor t(DType::f32, dims);
-  const std::vector<float> values = random.floats(t.size(), scale);
-  std::copy(values.begin(), values.end(), t.as_mutable<float>());
-  return t;
-}
-
 DType byte_type(RandomData& random) {
   return random.coin() ? DType::i8 : DType::u8;
 }

@@ -9,13 +9,6 @@
 namespace camshaft::cpu::matmul_test {
 namespace {
 
-Tensor floats(RandomData& data, const Dims& dims) {
-  Tensor t(DType::f32, dims);
-  const std::vector<float> values = data.floats(t.size());
-  std::copy(values.begin(), values.end(), t.as_mutable<float>());
-  return t;
-}
-
 // The kernel has its weights packed, and yet somebody reads them as they were.
 TEST(MatMul, WeightsThatTheEpilogueReadsToo) {
   RandomData data;

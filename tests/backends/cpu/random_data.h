@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/tensor.h"
 #include "test_random.h"
 
 namespace camshaft::cpu {
@@ -32,5 +33,10 @@ struct RandomData : Random {
       std::swap(values[static_cast<size_t>(i)], values[static_cast<size_t>(integer(0, i))]);
   }
 };
+
+/// RandomData::floats as a tensor.
+inline Tensor floats(RandomData& data, const Dims& dims, float scale = 1) {
+  return Tensor::of(DType::f32, dims, data.floats(element_count(dims), scale));
+}
 
 }  // namespace camshaft::cpu

@@ -37,13 +37,6 @@ Tensor steps_of(RandomData& random, DType dtype, const Dims& dims, bool extremes
   return t;
 }
 
-Tensor floats(RandomData& random, const Dims& dims, float scale = 1) {
-  Tensor t(DType::f32, dims);
-  const std::vector<float> values = random.floats(t.size(), scale);
-  std::copy(values.begin(), values.end(), t.as_mutable<float>());
-  return t;
-}
-
 // Rounded to f16, as that or as f32.
 Tensor scales(RandomData& random, const Dims& dims) {
   const Tensor wide = floats(random, dims, 0.1F);

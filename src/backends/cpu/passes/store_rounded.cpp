@@ -106,8 +106,8 @@ class Storing {
     const std::vector<ValueId> results = node.outputs;
     const bool gives = std::any_of(results.begin(), results.end(), [&](ValueId id) { return is_stored(id); });
     if (!gives && !(node.op.as<ops::Region>() && is_stored(rounded_operands_[n]))) return;
-    RegionEditor editor = RegionEditor::around(
-        graph_, node, is_pointwise(node) ? ops::RegionKind::pointwise : ops::RegionKind::contract);
+    RegionEditor editor =
+        RegionEditor::around(graph_, node, is_pointwise(node) ? ops::RegionKind::pointwise : ops::RegionKind::contract);
     for (const ValueId id : results) {
       if (!is_stored(id)) continue;
       const ValueId inner = editor.inner_result(id);

@@ -33,8 +33,7 @@ class ContractEpilogue {
                                               const ContractTakes& takes = {});
   /// The same of a part of the region's epilogue.
   static std::optional<ContractEpilogue> make(const RegionView& region, const ContractView& contract,
-                                              const EpilogueView& view, int32_t bias_input,
-                                              const ContractTakes& takes);
+                                              const EpilogueView& view, int32_t bias_input, const ContractTakes& takes);
 
   /// Whether the result may be written over region input `i`: the residual, which each element of the result reads just
   /// before it is written, unless the contraction or the rest of the epilogue reads the same input too (x + conv(x)).

@@ -127,9 +127,9 @@ struct Scratch {
   float* last_step;
 
   static int64_t bytes(int64_t block_rows, int64_t taps) {
-    return pointer_bytes(block_rows, taps) + sums_bytes + std::max(copy_bytes(block_rows), pair_matrix_unit() == MatrixUnit::none
-                                                                                  ? 0
-                                                                                  : matrix_bytes(block_rows, taps));
+    return pointer_bytes(block_rows, taps) + sums_bytes +
+           std::max(copy_bytes(block_rows),
+                    pair_matrix_unit() == MatrixUnit::none ? 0 : matrix_bytes(block_rows, taps));
   }
   Scratch(void* memory, int64_t block_rows, int64_t taps) {
     char* at = static_cast<char*>(memory);

@@ -332,7 +332,8 @@ bool runs_dots([[maybe_unused]] const CoreProblem& p) {
 #if HWY_TARGET != HWY_SCALAR
   return p.words == Words::f32 && p.n <= kTileVectors * tile_lanes() &&
          (whole_rows(p) >= dots::kMostRows || p.batch_invariant) && (p.rows.fill || p.rows.k_stride == 1) &&
-         !p.rows.factors && !p.epilogue.more_residuals[0].data && !p.epilogue.store && prefers_dots(p.n, p.taps, p.depth, tile_lanes());
+         !p.rows.factors && !p.epilogue.more_residuals[0].data && !p.epilogue.store &&
+         prefers_dots(p.n, p.taps, p.depth, tile_lanes());
 #else
   return false;
 #endif
