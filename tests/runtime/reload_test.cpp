@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "backends/cpu/each_target.h"
+#include "backends/cpu/kernels/gemm/matrix_unit.h"
 #include "base/temporary_folder.h"
 #include "engine/container.h"
 #include "engine/engine_file.h"
@@ -235,6 +237,43 @@ TEST(ReloadRounded, MovesToMachinesThatMultiplyF32Alone) {
   }
   EXPECT_GT(difference, 0);  // its x is not rounded
   EXPECT_LT(difference, 0x1p-8 * largest);
+}
+
+// So are rows that a layer has stored as bf16: they are widened where nothing multiplies them as they are.
+TEST(ReloadRounded, StoredRowsMoveToMachinesThatMultiplyF32Alone) {
+  Random random = test_random();
+  Graph graph = parse_graph(R"(graph "g" (%x: f32[1, 6, 7, 32]) {
+      const %w: f32[64, 32, 3, 3] = 1
+      const %m: f32[64, 40] = 1
+      %a = region {kind=contract} (%x, %w)
+        graph (%i: f32[1, 6, 7, 32], %v: f32[64, 32, 3, 3]) {
+          %c = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], channels_last=true, rounding=bf16} (%i, %v)
+          %s = cast {to=bf16} (%c)
+          return %s
+        }
+      %y = matmul {rounding=bf16} (%a, %m)
+      return "y" = %y
+    })",
+                            operators());
+  for (Value& v : graph.values)
+    if (v.constant) v.constant = std::make_shared<const Tensor>(random_tensor(random, DType::f32, v.constant->dims()));
+  const std::vector<Tensor> inputs{random_tensor(random, DType::f32, {1, 6, 7, 32})};
+  const TemporaryFolder folder;
+  cpu::set_matrix_unit_for_test(cpu::MatrixUnit::portable);
+  const Engine engine = compile_graph(graph, find_backend("cpu"));
+  const std::vector<double> expected = run_engine(engine, inputs)[0].to_doubles();
+  engine.save(folder.file("e.engine"));
+  for (const auto& [name, tactic] : read_engine_file(folder.file("e.engine")).tactics)
+    EXPECT_TRUE(name == "conv_bf16" || name == "gemm_bf16") << name;
+  cpu::set_matrix_unit_for_test(cpu::MatrixUnit::none);
+  const double largest = std::abs(*std::max_element(expected.begin(), expected.end(),
+                                                    [](double a, double b) { return std::abs(a) < std::abs(b); }));
+  cpu::for_each_target([&] {
+    const std::vector<double> given = run_engine(Engine::load(folder.file("e.engine")), inputs)[0].to_doubles();
+    ASSERT_EQ(given.size(), expected.size());
+    for (size_t i = 0; i < given.size(); ++i) EXPECT_NEAR(given[i], expected[i], 0x1p-7 * largest) << i;
+  });
+  cpu::reset_matrix_unit_for_test();
 }
 
 TEST_F(Reload, PackedConstantsAreMissing) {

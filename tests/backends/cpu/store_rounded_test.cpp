@@ -43,7 +43,8 @@ struct Layer {
   std::string tactic;
 
   static Layer random(RandomData& data, Op op, std::vector<Tensor> operands, std::string tactic) {
-    Layer layer{std::move(op), std::move(operands), {}, data.coin(), data.coin(), static_cast<int>(data.integer(0, 2)),
+    Layer layer{std::move(op),    std::move(operands), {},
+                data.coin(),      data.coin(),         static_cast<int>(data.integer(0, 2)),
                 std::move(tactic)};
     Graph graph;
     std::vector<ValueId> ids;
@@ -111,8 +112,8 @@ TEST(StoreRounded, MatrixProducts) {
       const Tensor x = as_bf16(floats(data, round % 2 ? Dims{m, k} : Dims{2, m, k}));
       const Tensor w = rounded(floats(data, transposed ? Dims{n, k} : Dims{k, n}));
       check_both(Layer::random(data, ops::MatMul{.transpose_b = transposed, .rounding = ops::Rounding::bf16}, {x, w},
-                          "gemm_bf16"),
-            2 + round % 4);
+                               "gemm_bf16"),
+                 2 + round % 4);
       if (testing::Test::HasFatalFailure()) return;
     }
   });
@@ -242,7 +243,8 @@ TEST(StoreRounded, ConvolutionsWithoutGroups) {
   const auto body = [](const std::string& groups, const std::string& weights) {
     return R"(
     const %v: f32[32, 32, 1, 1] = 0.5
-    const %w: )" + weights +
+    const %w: )" +
+           weights +
            R"( = 0.5
     %a = conv {strides=[1, 1], pads=shape(0, 0, 0, 0), dilations=[1, 1], channels_last=true, rounding=bf16} (%x, %v)
     %b = conv {strides=[1, 1], pads=shape(1, 1, 1, 1), dilations=[1, 1], groups=)" +
