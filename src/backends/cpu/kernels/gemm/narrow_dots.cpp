@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/cpu/kernels/cache_line.h"
 #include "backends/cpu/kernels/gemm/narrow_tile.h"
 #include "backends/cpu/kernels/targets.h"
 
@@ -137,14 +138,20 @@ HWY_INLINE int32_t all_zeros(const NarrowGemm& args) {
   return args.zeros.bytes ? 0 : static_cast<int32_t>(args.zeros.all);
 }
 
+// Weights are asked for so many bytes ahead of their turn by the first row. Without, products and the wait for memory
+// take turns: one token of 0.5 B weights took 30.0 ms on a Xeon (10 of 17 GB/s), and takes 19.2.
+constexpr uintptr_t kBytesAhead = 2048;
+
 // total += (codes - zero) · scale · x of one chunk and row; `sum` begins with what zero points take away.
 template <int kBits, int NV>
-HWY_INLINE void chunk_dots(const uint32_t* words, int64_t count, const uint32_t* digits, float unit,
+HWY_INLINE void chunk_dots(const uint32_t* words, int64_t count, const uint32_t* digits, float unit, bool asks_ahead,
                            const DotVec (&scale)[NV], SumVec (&sum)[kDigits][NV], float* total) {
   const DotTag d;
   const SumTag di;
   constexpr int64_t lanes = dot_lanes(), in_word = 32 / kBits, stored = NV * lanes;
   for (int64_t w = 0; w < count; ++w, words += stored, digits += in_word) {
+    if (asks_ahead)
+      for (int v = 0; v < NV; ++v) __builtin_prefetch(at_address(address_of(words + v * lanes) + kBytesAhead), 0, 3);
     SumVec of_word[NV];
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) of_word[v] = hn::LoadU(di, reinterpret_cast<const int32_t*>(words) + v * lanes);
@@ -198,7 +205,7 @@ HWY_NOINLINE void panel_dots(const NarrowGemm& args, const NarrowDigits& digits,
       }
       chunk_dots<kBits, NV>(words + chunk.word0 * stored, chunk.word1 - chunk.word0,
                             digits.words + r * digits.row_words + chunk.word0 * w.word_elements(), digits.units[of_row],
-                            scale, sum, total + r * stored);
+                            r == 0, scale, sum, total + r * stored);
     }
   }
   const int64_t column = panel * w.words.width, columns = std::min<int64_t>(stored, w.words.n - column);
