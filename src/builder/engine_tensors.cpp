@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "builder/verification.h"
+#include "ir/ops/move.h"
 #include "ir/widened.h"
+#include "reference/derived_constant.h"
 #include "runtime/context.h"
 #include "runtime/engine_impl.h"
 #include "runtime/tensor_view.h"
@@ -23,19 +24,11 @@ std::string describe(const PlanStep& step) {
 }
 
 // [n, …, c] as [n, c, …].
-Tensor channels_first(const Tensor& last) {
-  Dims dims = last.dims();
-  std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
-  Tensor made(last.dtype(), dims);
-  const auto channels = static_cast<size_t>(dims[1]), images = static_cast<size_t>(dims[0]);
-  const size_t size = byte_size(last.dtype(), 1);
-  const size_t pixels = last.size() == 0 ? 0 : static_cast<size_t>(last.size()) / channels / images;
-  const std::byte* from = last.data();
-  for (size_t n = 0; n < images; ++n)
-    for (size_t p = 0; p < pixels; ++p)
-      for (size_t c = 0; c < channels; ++c, from += size)
-        std::memcpy(made.mutable_data() + ((n * channels + c) * pixels + p) * size, from, size);
-  return made;
+Tensor channels_first(const Tensor& last, ThreadPool& pool) {
+  ops::Transpose transpose;
+  for (int64_t axis = 0; axis < last.rank(); ++axis) transpose.permutation.push_back(axis);
+  std::rotate(transpose.permutation.begin() + 1, transpose.permutation.end() - 1, transpose.permutation.end());
+  return evaluate_on_constants(transpose, {last}, 1, pool)[0];
 }
 
 using Producers = std::map<std::string_view, std::pair<const Node*, ValueId>>;
@@ -80,8 +73,9 @@ std::vector<SharedValue> shared_values(const Graph& model, const Plan& plan) {
   return shared;
 }
 
-EngineTensors::EngineTensors(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs, int threads,
-                             const Cancellation& cancellation) {
+EngineTensors::EngineTensors(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs,
+                             ThreadPool& pool, const Cancellation& cancellation)
+    : pool_(pool) {
   const Plan& plan = engine.impl()->plan;
   std::map<std::string, std::string> taps;  // where several have one name, the last is complete
   for (const SharedValue& shared : shared_values(model, plan)) {
@@ -90,7 +84,7 @@ EngineTensors::EngineTensors(const Graph& model, const Engine& engine, const std
     layers_[name] = describe(*shared.step);
   }
   size_t bytes = 0;
-  Context context = engine.create_context({threads});
+  Context context = engine.create_context({pool.size()});
   context.set_cancellation(cancellation);
   context.rehearse();
   for (size_t i = 0; i < inputs.size(); ++i) context.set_input(engine.inputs()[i].name, view_of(inputs[i]));
@@ -118,7 +112,7 @@ EngineTensors::Taken EngineTensors::take(const std::string& name, const Tensor& 
   if (last.size() >= 3) std::rotate(last.begin() + 1, last.begin() + 2, last.end());
   const bool as_it_is = actual.dims() == expected.dims(), turned = last.size() >= 3 && actual.dims() == last;
   if (!turned) return as_it_is ? Taken{actual, rounding} : Taken();
-  const Tensor first = channels_first(actual);
+  const Tensor first = channels_first(actual, pool_);
   if (as_it_is && greatest_difference(expected, actual) <= greatest_difference(expected, first))
     return {actual, rounding};
   return {first, rounding};

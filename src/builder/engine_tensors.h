@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/cancellation.h"
+#include "base/thread_pool.h"
 #include "compile/plan/plan.h"
 #include "ir/graph.h"
 #include "runtime/engine.h"
@@ -28,7 +29,7 @@ std::vector<SharedValue> shared_values(const Graph& model, const Plan& plan);
 class EngineTensors {
  public:
   /// Runs `engine`, built from `model`, on its inputs, and keeps up to 4 GiB.
-  EngineTensors(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs, int threads,
+  EngineTensors(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs, ThreadPool& pool,
                 const Cancellation& cancellation);
 
   const std::vector<Tensor>& outputs() const { return outputs_; }
@@ -43,6 +44,7 @@ class EngineTensors {
   std::string layer_of(const std::string& name) const;
 
  private:
+  ThreadPool& pool_;
   std::map<std::string, std::string> layers_;
   std::map<std::string, Tensor> kept_;
   std::vector<Tensor> outputs_;

@@ -9,7 +9,7 @@ namespace camshaft {
 
 std::vector<TensorError> tensor_errors(const Graph& model, const Engine& engine, const std::vector<Tensor>& inputs,
                                        double tolerance, ThreadPool& pool, const Cancellation& cancellation) {
-  EngineTensors computed(model, engine, inputs, pool.size(), cancellation);
+  EngineTensors computed(model, engine, inputs, pool, cancellation);
   std::vector<TensorError> errors;
   const auto compare = [&](const std::string& name, const std::string& layer, const Tensor& expected,
                            const Tensor& actual) {

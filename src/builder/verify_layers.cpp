@@ -88,7 +88,7 @@ class Judge {
  public:
   Judge(const Graph& model, const Engine& engine, const LayerRules& rules, const std::vector<Tensor>& inputs,
         ThreadPool& pool)
-      : model_(model), rules_(rules), pool_(pool), engine_(model, engine, inputs, pool.size(), rules.cancellation) {
+      : model_(model), rules_(rules), pool_(pool), engine_(model, engine, inputs, pool, rules.cancellation) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       given_[model.inputs[i]] = inputs[i];
       bind(model.inputs[i], inputs[i].dims(), {});
