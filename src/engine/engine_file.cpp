@@ -127,7 +127,10 @@ constexpr char fallback_section[] = "fallback";
 EngineFile decode(const std::shared_ptr<const Container>& opened, std::shared_ptr<const void> owner) {
   const Container& container = *opened;
   const auto bytes = container.section("graph");
-  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  // A file has no more tables than it has offsets; usually a million are accepted, which is some 200,000 layers.
+  constexpr flatbuffers::uoffset_t most_depth = 64;
+  const auto most_tables = static_cast<flatbuffers::uoffset_t>(bytes.size() / sizeof(flatbuffers::soffset_t));
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), most_depth, most_tables);
   if (!format::VerifyEngineBuffer(verifier)) throw Error(ErrorCode::corrupt_engine, "the graph section is malformed");
   const format::Engine& stored = *format::GetEngine(bytes.data());
   const WeightBytes weights{container.section("weights"), owner};

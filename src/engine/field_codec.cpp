@@ -30,7 +30,11 @@ flatbuffers::Offset<format::Field> encode_field(Builder& b, const std::string& n
   field.add_type(static_cast<format::FieldType>(value.index()));
   if (const auto* v = std::get_if<int64_t>(&value)) field.add_integer(*v);
   if (const auto* v = std::get_if<bool>(&value)) field.add_integer(*v ? 1 : 0);
-  if (const auto* v = std::get_if<double>(&value)) field.add_number(*v);
+  if (const auto* v = std::get_if<double>(&value)) {
+    b.ForceDefaults(true);  // -0, which equals the default
+    field.add_number(*v);
+    b.ForceDefaults(false);
+  }
   if (!text.IsNull()) field.add_text(text);
   if (!integers.IsNull()) field.add_integers(integers);
   if (!numbers.IsNull()) field.add_numbers(numbers);

@@ -7,22 +7,21 @@
 #include "engine/field_codec.h"
 #include "engine/graph_codec.h"
 #include "ir/container_type.h"
+#include "ir/limits.h"
 #include "ir/ops/operators.h"
 
 namespace camshaft {
 
 namespace {
 
-constexpr int max_type_nesting = 16;
-
 template <class Stored>
 TensorType decode_type(const Stored& stored, CopyBudget& budget, int nesting = 0) {
   if (stored.dtype() >= dtype_count) fail_corrupt(fmt::format("there is no dtype {}", stored.dtype()));
-  if (nesting > max_type_nesting) fail_corrupt("a type is nested too deep");
+  if (nesting > most_nested_containers) fail_corrupt("a type is nested too deep");
   TensorType type{static_cast<DType>(stored.dtype()), decode_shape(stored.dims(), budget)};
   if constexpr (std::is_same_v<Stored, format::Type>) type.ranked = !stored.any_rank();
   if (stored.elements()) {
-    budget.take(stored.elements()->size() * sizeof(TensorType));
+    budget.take(stored.elements()->size() * sizeof(flatbuffers::uoffset_t));
     for (const format::Type* element : *stored.elements())
       type.elements.push_back(decode_type(*element, budget, nesting + 1));
   }

@@ -3,20 +3,20 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ir/limits.h"
 #include "ir/symbols.h"
 
 namespace camshaft {
 
 namespace {
 
-constexpr int max_nesting = 16;
-
 Dim as_known_outside(const Dim& dim) {
   return names_run_time_sizes({dim}) ? unknown_dim() : dim;
 }
 
 std::string malformed(const TensorType& type, bool is_element, int nesting) {
-  if (nesting > max_nesting) return "containers are nested too deep";
+  if (nesting > most_nested_containers)
+    return fmt::format("containers are nested deeper than {}", most_nested_containers);
   if (!type.ranked && (!is_element || is_container(type.dtype) || !type.shape.empty())) return "the rank is missing";
   if (!is_element &&
       !all_symbols(type.shape, [](const std::string& name) { return name != unknown_dim().as_symbol(); }))

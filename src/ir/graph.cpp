@@ -54,6 +54,9 @@ void Graph::add_output(const std::string& output_name, ValueId id) {
 ValueId Graph::add_input(const std::string& name, TensorType type) {
   if (const std::string what = too_large(type); !what.empty())
     throw Error(ErrorCode::invalid_model, fmt::format("the input '{}' is {}", name, what));
+  if (is_container(type.dtype))
+    if (const std::string wrong = malformed(type); !wrong.empty())
+      throw Error(ErrorCode::invalid_model, fmt::format("the input '{}' is a container, but {}", name, wrong));
   const auto id = static_cast<ValueId>(values.size());
   values.push_back({unique_name(name), std::move(type), nullptr, std::nullopt});
   names_.emplace(values.back().name, 1);

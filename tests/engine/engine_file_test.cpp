@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -12,6 +13,8 @@
 #include "base/temporary_folder.h"
 #include "engine/container.h"
 #include "engine/graph_codec.h"
+#include "ir/container_type.h"
+#include "ir/limits.h"
 #include "ir/ops/generate.h"
 #include "ir/ops/move.h"
 #include "ir/ops/operators.h"
@@ -176,6 +179,40 @@ TEST(EngineFile, RoundTrip) {
   // A second generation is the same bytes: nothing is lost or reordered.
   write_engine_file(folder.file("f.engine"), back);
   EXPECT_EQ(read_bytes(folder.file("e.engine")), read_bytes(folder.file("f.engine")));
+}
+
+// What a container holds is more in memory than in the file, and each type is a table, of which there may be more than
+// a million.
+TEST(EngineFile, ManyContainers) {
+  const TemporaryFolder folder;
+  EngineFile engine;
+  engine.device_kind = "cpu";
+  engine.packed = std::make_shared<PackedConstants>();
+  TensorType deep = any_tensor(DType::f32);
+  for (int i = 0; i < most_nested_containers; ++i) deep = optional_of(deep);
+  for (int i = 0; i < 120000; ++i) {
+    const std::string name = "x" + std::to_string(i);
+    const TensorType shallow = optional_of(sequence_of(any_tensor(DType::f32), unknown_dim()));
+    engine.graph.add_output(name, engine.graph.add_input(name, i % 2 ? deep : shallow));
+  }
+  write_engine_file(folder.file("e.engine"), engine);
+  EXPECT_TRUE(equal(read_engine_file(folder.file("e.engine")).graph, engine.graph));
+  EXPECT_THROW(engine.graph.add_input("deeper", optional_of(deep)), Error);
+}
+
+// A zero has a sign, which FlatBuffers takes for the default.
+TEST(EngineFile, MinusZero) {
+  const TemporaryFolder folder;
+  EngineFile engine;
+  engine.device_kind = "cpu";
+  engine.packed = std::make_shared<PackedConstants>();
+  const ValueId x = engine.graph.add_input("x", {DType::f32, {2, 3}});
+  engine.graph.add_output("y", engine.graph.add(ops::LayerNorm{1, -0.0}, {x}, "y"));
+  engine.tactics.resize(1);
+  engine.explanations.resize(1);
+  write_engine_file(folder.file("e.engine"), engine);
+  const EngineFile back = read_engine_file(folder.file("e.engine"));
+  EXPECT_TRUE(std::signbit(back.graph.nodes[0].op.as<ops::LayerNorm>()->epsilon));
 }
 
 TEST(EngineFile, ElidedConstantsKeepTheirTypeOnly) {
