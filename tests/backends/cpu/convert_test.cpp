@@ -53,6 +53,45 @@ TEST(Convert, FloatsToIntegers) {
   });
 }
 
+// In one rounding: what lies next to the middle between two narrow numbers is that middle in f32.
+TEST(Convert, ToNarrowFloatsInOneRounding) {
+  RandomData random;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double special[] = {65519.99999999999,
+                            -65519.99999999999,
+                            65520,
+                            65504,
+                            65536,
+                            1e300,
+                            infinity,
+                            -infinity,
+                            std::numeric_limits<double>::quiet_NaN(),
+                            0x1.FEFFFFFFFFFFFp127,
+                            0x1.FFp127,
+                            1 + 0x1.0000000001p-11,
+                            1 + 0x1.0000000001p-8,
+                            0x1.0000000001p-25,
+                            0x1p-25,
+                            0x1.0000000001p-134,
+                            0x1p-134,
+                            1e-310,
+                            -0.0};
+  const int64_t whole[] = {(1 << 30) + (1 << 22) + 1, -(1 << 30) - (1 << 22) - 1, 65519, 65520, 65521, -65520, 1 << 30};
+  for_each_target([&] {
+    for (const DType to : {DType::f16, DType::bf16})
+      for (const int64_t size : {1, 5, 16, 33, 600}) {
+        Tensor x(DType::f64, {size}), i32(DType::i32, {size}), i64(DType::i64, {size});
+        for (int64_t i = 0; i < size; ++i) {
+          x.as_mutable<double>()[i] =
+              random.coin() ? 300.0 * random.real() : special[random.integer(0, std::ssize(special) - 1)];
+          i64.as_mutable<int64_t>()[i] = whole[random.integer(0, std::ssize(whole) - 1)];
+          i32.as_mutable<int32_t>()[i] = static_cast<int32_t>(i64.as<int64_t>()[i]);
+        }
+        for (const Tensor& from : {x, i32, i64}) NodeTest(ops::Cast{to}, {from}, {}, "pointwise").check(1);
+      }
+  });
+}
+
 TEST(Convert, DoublesToIntegers) {
   RandomData random;
   constexpr double infinity = std::numeric_limits<double>::infinity();

@@ -21,6 +21,17 @@ namespace {
 template <class T>
 constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
 
+// What becomes the same f16 or bf16 as the number itself, rounded once: f64 next to the middle between two of these are
+// that middle in f32, as integers of more than 24 bits are between two of bf16.
+template <class From>
+float once_rounded(From from) {
+  if constexpr (std::is_same_v<From, double> || (std::is_integral_v<From> && sizeof(From) >= sizeof(float))) {
+    return float_detail::round_to_odd(static_cast<double>(from));
+  } else {
+    return static_cast<float>(from);
+  }
+}
+
 template <class To, class From>
 To convert_element(From from) {
   if constexpr (std::is_same_v<From, Bool>) {
@@ -30,9 +41,9 @@ To convert_element(From from) {
   } else if constexpr (std::is_same_v<To, Bool>) {
     return Bool{static_cast<uint8_t>(from != From(0))};
   } else if constexpr (std::is_same_v<To, Half>) {
-    return to_half(static_cast<float>(from));
+    return to_half(once_rounded(from));
   } else if constexpr (std::is_same_v<To, BFloat>) {
-    return to_bfloat(static_cast<float>(from));
+    return to_bfloat(once_rounded(from));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     using Limits = std::numeric_limits<To>;
     // Both ends are powers of two, or 0: exact. The largest number below 2^digits may be larger than the integer's

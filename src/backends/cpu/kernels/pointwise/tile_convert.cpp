@@ -1,5 +1,6 @@
 // The loops that convert between types: see tile_kernels.h.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -415,6 +416,35 @@ void round_through(const void* const* in, void* out, int64_t n, unsigned uniform
   }
 }
 
+// What becomes the same f16 or bf16 as the number itself, see once_rounded(). Of f64 the last bit that f32 has is set
+// where any behind it is, which is exact but for the subnormal numbers of f32.
+template <class From>
+void to_odd_f32(const void* const* in, void* out, int64_t n, unsigned uniform) {
+  const auto* a = static_cast<const From*>(in[0]);
+  auto* o = static_cast<float*>(out);
+  const int64_t step = uniform & 1 ? 0 : 1;
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_same_v<From, double>) {
+      constexpr uint64_t last = uint64_t{1} << 29, behind = last - 1;
+      const auto bits = std::bit_cast<uint64_t>(a[i * step]);
+      o[i] = static_cast<float>(std::bit_cast<double>((bits & ~behind) | (((bits & behind) + behind) & last)));
+      if (std::fabs(o[i]) < std::numeric_limits<float>::min()) o[i] = once_rounded(a[i * step]);
+    } else {
+      o[i] = once_rounded(a[i * step]);
+    }
+  }
+}
+
+TileKernel odd_conversion(DType from) {
+  TileKernel found = nullptr;
+  with_element_type(from, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (std::is_same_v<T, double> || (std::is_integral_v<T> && sizeof(T) >= sizeof(float)))
+      found = to_odd_f32<T>;
+  });
+  return found;
+}
+
 // By way of f32, as single elements are converted too, but each half by vectors.
 template <class From, class To, TileKernel kThere, TileKernel kBack>
 void through_f32(const void* const* in, void* out, int64_t n, unsigned uniform) {
@@ -437,7 +467,8 @@ TileKernel conversion_through_f32(DType from, DType to) {
   with_element_type(from == DType::f16 ? to : from, [&](auto element) {
     using T = decltype(element);
     if constexpr (!is_half<T> && !std::is_same_v<T, float>) {
-      if (to == DType::f16) found = through_f32<T, Half, convert<T, float>, f32_to_f16>;
+      constexpr TileKernel to_f32 = std::is_same_v<T, double> ? to_odd_f32<double> : convert<T, float>;
+      if (to == DType::f16) found = through_f32<T, Half, to_f32, f32_to_f16>;
       if (from != DType::f16) return;
       if constexpr (std::is_integral_v<T> && sizeof(T) <= 4) {
         found = through_f32<Half, T, f16_to_f32, f32_to_integer<T>>;
@@ -540,6 +571,7 @@ namespace camshaft::cpu {
 
 HWY_EXPORT(plain_conversion);
 HWY_EXPORT(vector_conversion);
+HWY_EXPORT(odd_conversion);
 HWY_EXPORT(fused_conversion);
 
 TileKernel find_conversion(DType from, DType to) {
@@ -551,6 +583,10 @@ TileKernel find_conversion(DType from, DType to) {
                                             "; evaluate the operator by reference");
   }
   return found;
+}
+
+TileKernel find_odd_conversion(DType from) {
+  return HWY_DYNAMIC_DISPATCH(odd_conversion)(from);
 }
 
 TileKernel find_fused_conversion(FusedFunction function) {

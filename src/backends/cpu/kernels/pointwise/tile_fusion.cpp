@@ -64,6 +64,15 @@ struct Lowering {
     return add(node);
   }
 
+  // To f32, which is rounded to a narrower type next.
+  int32_t convert_to_round(int32_t value) {
+    TileNode node;
+    node.operands = 1;
+    node.in[0] = value;
+    node.kernel = find_odd_conversion(result.nodes[value].dtype);
+    return node.kernel ? add(node) : convert(value, DType::f32);
+  }
+
   int32_t round_through(int32_t value, DType narrow) {
     TileNode node;
     node.operands = 1;
@@ -681,9 +690,11 @@ TileNodes lower_to_nodes(const ScalarProgram& program, const std::vector<bool>& 
       case ScalarInstruction::Kind::cast: {
         const DType from = instructions[instruction.a].dtype;
         find_conversion(from, instruction.dtype);
-        value[i] = lowering.convert(value[instruction.a], node.dtype);
-        // Registers hold 16-bit floats as f32: what a cast to one rounds away must be rounded here.
-        if (register_type(instruction.dtype) != instruction.dtype && from != instruction.dtype) {
+        // Registers hold 16-bit floats as f32: what a cast to one rounds away must be rounded here, and here alone.
+        const bool narrows = register_type(instruction.dtype) != instruction.dtype && from != instruction.dtype;
+        value[i] = narrows ? lowering.convert_to_round(value[instruction.a])
+                           : lowering.convert(value[instruction.a], node.dtype);
+        if (narrows) {
           value[i] = lowering.round_through(value[i], instruction.dtype);
         }
         break;

@@ -90,6 +90,9 @@ TileKernel find_multiply_add_f64();
 /// The loop that converts between two types as stored in memory. Floats to integers truncate and saturate, NaN gives 0;
 /// anything to bool is `!= 0`; integers to narrower integers wrap. From a type to itself copies.
 TileKernel find_conversion(DType from, DType to);
+/// The loop that converts f64 or integers of 32 bits and more to f32 such that rounding that to f16 or bf16 is the only
+/// rounding there is; null for other types, whose conversion to f32 is exact.
+TileKernel find_odd_conversion(DType from);
 
 /// Relative cost of one element of a function, where 1 is an addition of f32 in L1.
 int tile_cost(ScalarFunction function, DType lanes);
