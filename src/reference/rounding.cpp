@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/float_types.h"
 #include "base/work_scope.h"
@@ -161,6 +162,12 @@ Tensor with_noise(const Tensor& exact, const Tensor& scale, const RoundingNoise&
   const double own = std::min(noise.of_results, 0x1p-22) * unit;
   const double part = is_wide ? own : static_cast<float>(std::max(noise.of_results, own));
   const auto of_sums = static_cast<float>(noise.of_sums);
+  // Below the smallest normal number steps do not shrink any more.
+  const double fixed_part = part * (is_wide ? 0x1p-1022 : dtype == DType::f16 ? 0x1p-14 : 0x1p-126);
+  const double largest = is_wide                ? std::numeric_limits<double>::max()
+                         : dtype == DType::f32  ? static_cast<double>(std::numeric_limits<float>::max())
+                         : dtype == DType::bf16 ? 0x1.FEp127
+                                                : 65504;
   const double least = dtype == DType::f32 ? noise.least : 0;
   const float* scales = scale.defined() ? scale.as<float>() : nullptr;
   uint64_t bits = 0;
@@ -173,11 +180,17 @@ Tensor with_noise(const Tensor& exact, const Tensor& scale, const RoundingNoise&
       // Beyond that, what is rounded to as many bits is a whole number anyhow.
       if (whole_numbers == WholeNumbers::stay && std::fabs(value) * noise.of_results <= 1 && std::trunc(value) == value)
         continue;
-      const Number sign = (bits & 1) != 0 ? 1 : -1;
-      const Number fixed = least > 0 ? std::min(static_cast<Number>(least) / std::fabs(value), Number(1)) : 0;
-      value *= 1 + sign * std::max(static_cast<Number>(part), fixed);
+      const bool is_finite = std::isfinite(value);
+      const Number size = std::fabs(value), least_step = static_cast<Number>(fixed_part);
+      // What would become 0 moves away from it, and what would become infinite stays finite: quotients and rows of
+      // masks would be no numbers any more, whatever the engine computes.
+      const Number sign = (bits & 1) != 0 || (size > 0 && size <= least_step) ? 1 : -1;
+      const Number of_storage = std::min(static_cast<Number>(least), size);
+      if (size > 0 && is_finite)
+        value += sign * std::copysign(std::max({static_cast<Number>(part) * size, of_storage, least_step}), value);
       if (scales && std::isfinite(scales[i]))
         value += sign * std::copysign(static_cast<Number>(of_sums * scales[i]), value);
+      if (is_finite) value = std::clamp(value, static_cast<Number>(-largest), static_cast<Number>(largest));
     }
   };
   Tensor noisy(dtype, exact.dims());

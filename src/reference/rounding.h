@@ -25,7 +25,8 @@ bool keeps_whole_numbers(const Op& op);
 struct RoundingNoise {
   /// Each f32 element is multiplied by 1 ± this, the sign at random. Those of f16 and bf16 move by as many units in the
   /// last place: 2^13 and 2^16 times this, or this where it is more than 2^-9 and 2^-6. So do those of f64, by 2^-29
-  /// times this, at most 2^-51.
+  /// times this, at most 2^-51. Numbers below the smallest normal one move as it does, but not to 0, and finite ones
+  /// stay finite.
   double of_results = 0;
   /// Beside that, f32 elements move by this part of their rounding_scale(), where their operator has one, or by what
   /// with_noisy_sums() makes of it.

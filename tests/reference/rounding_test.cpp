@@ -1,6 +1,8 @@
 #include "reference/rounding.h"
 
 #include <cmath>
+#include <limits>
+#include <tuple>
 
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
@@ -160,6 +162,29 @@ TEST(RoundingNoise, ReachesStepsThatDoNotShrink) {
   const Tensor noisy = with_noise(exact, {}, {0x1p-11, 0, 0x1p-25}, random);
   for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(std::fabs(noisy.as<float>()[i] - exact.as<float>()[i]), moved[i]) << i;
   EXPECT_EQ(noisy.as<float>()[5], INFINITY);
+}
+
+// The smallest numbers have fixed steps: parts of them were rounded off again. They do not become 0, by which others
+// may be divided, nor the largest ones infinite, as masks of a type's lowest number did.
+TEST(RoundingNoise, OfTheSmallestAndTheLargestNumbers) {
+  Random random = test_random();
+  const std::tuple<DType, double, double> types[] = {{DType::f16, 0x1p-24, 65504},
+                                                     {DType::bf16, 0x1p-133, 0x1.FEp127},
+                                                     {DType::f32, 0x1p-149, 0x1.FFFFFEp127},
+                                                     {DType::f64, 0x1p-1074, std::numeric_limits<double>::max()}};
+  for (const auto& [dtype, step, largest] : types)
+    for (const double exact : {step, 2 * step, 40 * step, -300 * step, 0.0, largest, -largest}) {
+      const Tensor x =
+          run_op(ops::Cast{dtype}, {Tensor::of<double>(DType::f64, {64}, std::vector<double>(64, exact))})[0];
+      const std::vector<double> noisy = with_noise(x, {}, {0x1p-22, 0}, random).to_doubles();
+      int moved = 0;
+      for (const double y : noisy) {
+        moved += y != exact ? 1 : 0;
+        EXPECT_TRUE(exact == 0 ? y == 0 : std::isfinite(y) && y != 0 && std::signbit(y) == std::signbit(exact)) << y;
+        EXPECT_LE(std::fabs(y - exact), std::fabs(exact) <= 300 * step ? 4 * step : largest);
+      }
+      EXPECT_GE(moved, exact == 0 ? 0 : 10) << to_string(dtype) << " " << exact;
+    }
 }
 
 // Each node has its own.
