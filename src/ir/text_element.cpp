@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/float_types.h"
+#include "base/text/number_text.h"
 #include "ir/text_internal.h"
 
 namespace camshaft::text_detail {
@@ -208,7 +209,7 @@ std::string element(const Tensor& tensor, int64_t index) {
   if (is_floating(dtype)) {
     const double wide = dtype == DType::f64 ? std::bit_cast<double>(bits) : static_cast<double>(widen(dtype, bits));
     if (std::isnan(wide)) return bits == plain_nan(dtype) ? "nan" : fmt::format("nan({:#x})", bits);
-    return dtype == DType::f64 ? fmt::format("{}", wide) : fmt::format("{}", widen(dtype, bits));
+    return shortest_text(wide, dtype);
   }
   if (!is_signed(dtype)) return std::to_string(bits);
   const int unused = 64 - bit_width(dtype);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/pieces.h"
+#include "base/text/number_text.h"
 #include "base/written_texts.h"
 #include "ir/ops/broadcast.h"
 #include "reference/element_io.h"
@@ -141,12 +142,11 @@ Tensor cast_from_strings(const Tensor& in, const Cast& cast) {
   return out;
 }
 
-// The shortest text that reads back as the same number.
+// The shortest text that reads back as the same number of the type that it comes from.
 std::string print_number(double value, DType from) {
   if (value != value) return "NaN";
   if (value - value != 0) return value > 0 ? "INF" : "-INF";
-  if (from == DType::f64) return fmt::format("{}", value);
-  return fmt::format("{}", static_cast<float>(value));
+  return shortest_text(value, from);
 }
 
 Tensor cast_to_strings(const Tensor& in, ThreadPool& pool) {

@@ -233,5 +233,26 @@ TEST(Cast, Strings) {
   EXPECT_NE(error_of([&] { run_op(Cast{DType::f32}, {texts({"cat"})}); }).find("'cat'"), std::string::npos);
 }
 
+// The shortest that give the number back in its own type, as NumPy writes them.
+TEST(Cast, StringsOfNarrowFloats) {
+  const Tensor x = f32({9}, {0.1F, 65504, -1 / 3.0F, 0x1p-24F, 2049, 1, 0, infinity, nan});
+  const auto texts_of = [&](DType dtype) {
+    const Tensor texts = run_op(Cast{DType::string}, {run_op(Cast{dtype}, {x})[0]})[0];
+    return std::vector<std::string>(texts.as<std::string>(), texts.as<std::string>() + texts.size());
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(texts_of(DType::f16), (Texts{"0.1", "65500", "-0.3333", "6e-08", "2048", "1", "0", "INF", "NaN"}));
+  EXPECT_EQ(texts_of(DType::bf16), (Texts{"0.1", "65500", "-0.334", "5.96e-08", "2050", "1", "0", "INF", "NaN"}));
+  EXPECT_EQ(texts_of(DType::f8e4m3), (Texts{"0.1", "450", "-0.34", "0", "450", "1", "0", "450", "NaN"}));
+  for (const DType dtype :
+       {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::f8e8m0})
+    for (int code = 0; code < 1 << bit_width(dtype); ++code) {
+      const Tensor number = bit_width(dtype) == 8 ? Tensor::of<uint8_t>(dtype, {1}, {static_cast<uint8_t>(code)})
+                                                  : Tensor::of<uint16_t>(dtype, {1}, {static_cast<uint16_t>(code)});
+      if (!std::isfinite(number.to_doubles()[0])) continue;
+      EXPECT_EQ(run_op(Cast{dtype}, run_op(Cast{DType::string}, {number}))[0], number) << to_string(dtype) << code;
+    }
+}
+
 }  // namespace
 }  // namespace camshaft::ops::pointwise_test
