@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
 
 #include "base/hash.h"
 #include "ir/ops/move.h"
@@ -16,12 +19,29 @@ using F = ScalarFunction;
 
 namespace {
 
-// Without the attribute, nodes draw different numbers, but the same in each build of the model.
+// One of 2^31 finite numbers of f32.
+float number_from(uint64_t hash) {
+  constexpr uint32_t all_but_the_largest_exponents = 0xbfffffff;
+  return std::bit_cast<float>(static_cast<uint32_t>(hash) & all_but_the_largest_exponents);
+}
+
+// All seeds are numbers of f32, as ONNX's attributes are, so that a model that is written draws the same numbers. Those
+// of Dropout are integers. Without the attribute, nodes draw different numbers, but the same in each build.
 int64_t seed_of(ConvertContext& c) {
   const AttributeProto* seed = c.node().find_attribute("seed");
-  if (seed && seed->type == AttributeType::int_) return seed->i;  // of Dropout
-  if (seed) return static_cast<int64_t>(std::bit_cast<uint64_t>(c.float_attribute("seed")));
-  return static_cast<int64_t>(hash64("seed of " + (c.node().outputs.empty() ? "" : c.node().outputs[0])));
+  double number = 0;
+  if (!seed) {
+    number = number_from(hash64("seed of " + (c.node().outputs.empty() ? "" : c.node().outputs[0])));
+  } else if (seed->type == AttributeType::int_) {
+    const auto near = static_cast<float>(seed->i);
+    constexpr int64_t all_are_numbers = 1 << 24;
+    number =
+        seed->i >= -all_are_numbers && seed->i <= all_are_numbers ? near : number_from(hash64(std::to_string(seed->i)));
+  } else {
+    number = c.float_attribute("seed");
+    if (std::isnan(number)) number = std::numeric_limits<double>::quiet_NaN();
+  }
+  return std::bit_cast<int64_t>(number);
 }
 
 DType dtype_of(ConvertContext& c, DType otherwise) {

@@ -11,12 +11,9 @@ namespace camshaft::onnx {
 
 namespace {
 
-// ONNX's seed is of f32, ours has the bits of it in f64, or any where the model gave none. Other runtimes draw other
-// numbers by the same seed anyway.
+// ONNX's seed is of f32, and ours has the bits of it in f64. Other runtimes draw other numbers by the same seed anyway.
 double seed_attribute(int64_t seed) {
-  const auto given = std::bit_cast<double>(seed);
-  if (static_cast<double>(static_cast<float>(given)) == given) return given;
-  return static_cast<double>(static_cast<uint64_t>(seed) >> 40);
+  return std::bit_cast<double>(seed);
 }
 
 }  // namespace

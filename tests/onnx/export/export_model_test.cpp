@@ -2,8 +2,10 @@
 #include "onnx/export/export_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 
 #include "base/temporary_folder.h"
@@ -11,6 +13,7 @@
 #include "onnx/export/export_test.h"
 #include "onnx/export/model_file.h"
 #include "onnx/export/names.h"
+#include "onnx/model_writer.h"
 #include "reference/operator_samples.h"
 
 namespace camshaft::onnx::export_model_test {
@@ -208,6 +211,46 @@ TEST(ExportModel, AFailedCheckFailsInONNXToo) {
   const Tensor x = Tensor::of<float>(DType::f32, {3}, {1, -0.F, 3});
   expect_same(graph, {Tensor::scalar(DType::boolean, 0), x});
   EXPECT_THROW(results(read_back(export_model(graph)), {Tensor::scalar(DType::boolean, 1), x}), Error);
+}
+
+// ONNX has seeds of f32, Dropout has integers, and nodes without one draw numbers of their own.
+TEST(ExportModel, RandomOperatorsDrawTheSameNumbers) {
+  const Tensor x = Tensor::of<float>(DType::f32, {40}, std::vector<float>(40, 0.5F));
+  const auto read = [&](const std::string& op, const std::vector<AttributeWriter>& seed) {
+    GraphWriter graph;
+    graph.input("x", DType::f32, {40}).output("y", op == "Multinomial" ? DType::i32 : DType::f32);
+    graph.initializer(TensorWriter("ratio", {}, std::vector<float>{0.5F}));
+    graph.initializer(TensorWriter("rows", {2}, std::vector<int64_t>{1, 40}));
+    graph.initializer(TensorWriter("train", {}, DType::boolean, std::string(1, 1)));
+    if (op == "Dropout") {
+      graph.node(op, {"x", "ratio", "train"}, {"y"}, seed);
+    } else if (op == "Multinomial") {
+      std::vector<AttributeWriter> all{attr("sample_size", 30)};
+      all.insert(all.end(), seed.begin(), seed.end());
+      graph.node("Reshape", {"x", "rows"}, {"row"}).node(op, {"row"}, {"y"}, all);
+    } else {
+      graph.node(op, {"x"}, {"y"}, seed);
+    }
+    const auto bytes = std::make_shared<const std::string>(ModelWriter().opset(22).graph(graph).bytes());
+    return import_model(read_model(std::as_bytes(std::span(*bytes)), "random.onnx", bytes)).graph;
+  };
+  for (const std::string op : {"RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}) {
+    SCOPED_TRACE(op);
+    expect_same(read(op, {}), {x});
+    if (op == "Dropout") {
+      std::vector<Tensor> drawn;
+      for (const int64_t seed : {int64_t{0}, int64_t{7}, int64_t{-7}, int64_t{1} << 24, (int64_t{1} << 24) + 1,
+                                 std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::lowest()}) {
+        const Graph graph = read(op, {attr("seed", seed)});
+        expect_same(graph, {x});
+        drawn.push_back(results(graph, {x})[0]);
+        EXPECT_EQ(std::count(drawn.begin(), drawn.end(), drawn.back()), 1) << seed;
+      }
+    } else {
+      for (const float seed : {0.0F, 0.5F, -7.0F, 123456789.0F, 1e30F, INFINITY, NAN, 1e-45F})
+        expect_same(read(op, {attr("seed", seed)}), {x});
+    }
+  }
 }
 
 TEST(ExportModel, ModelsSayWhoWroteThem) {
